@@ -10,10 +10,9 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// TestExtended: resumed for as many lots as Extended says, a run does all of them
-// within the budget; for more, it ends there. Lots that a crash lost, a pass that was
-// broken off and a validation to come leave room for fewer.
-func TestExtended(t *testing.T) {
+// A run resumed with AffordableSteps lots does all of them within the budget; with more, it ends
+// there. Lots that a crash lost, an interrupted pass and a later validation reduce the number.
+func TestAffordableSteps_WithinBudget(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"poisson":    func(*Config) {},
 		"fixed":      func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyFixed, 9 },
@@ -70,7 +69,7 @@ func TestExtended(t *testing.T) {
 	}
 }
 
-func TestExtendedRefuses(t *testing.T) {
+func TestAffordableSteps_Refuses(t *testing.T) {
 	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 	trainRun(t, newRun(t, c), nil)

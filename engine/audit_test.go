@@ -138,12 +138,12 @@ var auditCases = map[string]auditCase{
 	},
 }
 
-// TestAuditFromOutside audits what runs release by who knows all but one record: how much
-// better than by guessing it is told whether it was there, over two runs of many lots, is not above
-// what the ledger comes to at ε = 0 for one of them; and, that the audit may show
-// something, hardly below. Hoeffding's bound for the difference of two shares of n is
-// e^(-n·x²): a false alarm has probability below 1e-8 a comparison, 2e-7 in all.
-func TestAuditFromOutside(t *testing.T) {
+// An attacker who knows all records but one decides whether a lot contained it. The advantage
+// over guessing, estimated from two runs of many lots, must not exceed the δ at ε = 0 that the
+// ledger gives for one lot; so that the audit has power, it must hardly be below it. Hoeffding's
+// bound for the difference of two shares of n is e^(-n·x²): a false alarm has probability below
+// 1e-8 per comparison, 2e-7 in total.
+func TestRun_PassesMembershipAudit(t *testing.T) {
 	for name, a := range auditCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

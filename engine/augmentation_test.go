@@ -28,11 +28,11 @@ func (s *loggedTransform) transform(view [][]float32, r *rand.Rand) {
 	s.views = append(s.views, slices.Clone(x))
 }
 
-// The sum of a lot, against float64: of each record, the mean of all views of its examples,
-// clipped. So it is with records of examples, of several and of users with fewer than fit,
-// in any microbatch, and wherever the data set would stay on the device. Statistics see the
-// views, too.
-func TestViewsAreAveragedBeforeClipping(t *testing.T) {
+// The sum of a lot must equal a float64 reference: for each record the mean of all views of its
+// examples, clipped. The test covers records of one example, of several, and of users with fewer
+// examples than fit, several microbatches, and devices that can keep the data set. Statistics
+// read the views, too.
+func TestAugmentation_AveragesViewsBeforeClipping(t *testing.T) {
 	const size, views, bound = 6, 4, 0.4
 	wave := func(i, k, j int) float32 { return float32(math.Sin(float64(3*i + j*j))) }
 	users := []int32{0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 5, 6, 6, 7}
@@ -136,8 +136,8 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 	}
 }
 
-// Examples that are records have no weights, and one view of each is changed all the same.
-func TestOneView(t *testing.T) {
+// Records of single examples have no weights; their single view is transformed all the same.
+func TestAugmentation_TransformsSingleView(t *testing.T) {
 	c := testConfig(t)
 	changed := 0
 	c.Augmentation = Augmentation{1, func([][]float32, *rand.Rand) { changed++ }}
@@ -152,9 +152,9 @@ func TestOneView(t *testing.T) {
 	}
 }
 
-// An example's views are the same in whatever microbatch, no two of them are alike, nor
-// those of two lots or examples, and those of another run are others.
-func TestViewsAreDrawnForEachExample(t *testing.T) {
+// The views of an example do not depend on the microbatch. No two views are equal, within a lot,
+// across lots and examples, and across runs.
+func TestAugmentation_DrawsEachViewIndependently(t *testing.T) {
 	const size, views = 3, 2
 	one := func(i, k, j int) float32 { return 1 }
 	run := func(microbatch int, seed uint64) map[string]float32 { // by row, step and view
@@ -200,8 +200,8 @@ func TestViewsAreDrawnForEachExample(t *testing.T) {
 	}
 }
 
-// Each view has masks of its own.
-func TestViewsDropApart(t *testing.T) {
+// Each view has its own dropout masks.
+func TestAugmentation_DrawsMasksForEachView(t *testing.T) {
 	const records, size, views = 10, 33, 2
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	c := testConfig(t)
@@ -230,7 +230,7 @@ func TestViewsDropApart(t *testing.T) {
 	}
 }
 
-func TestResumeKeepsTheViews(t *testing.T) {
+func TestResume_RefusesOtherAugmentation(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Augmentation = Augmentation{2, new(loggedTransform).transform}
 	r := newRun(t, c)
@@ -252,8 +252,8 @@ func TestResumeKeepsTheViews(t *testing.T) {
 	trainRun(t, resumeRun(t, c), nil)
 }
 
-// A change that panics ends the run, without a word of what it saw.
-func TestChangePanicsInALot(t *testing.T) {
+// A Transform that panics ends the run with an error that does not quote the example.
+func TestAugmentation_PanicHidesExample(t *testing.T) {
 	c := testConfig(t)
 	c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) {
 		if view[0][0] != 0 {

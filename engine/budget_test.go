@@ -15,9 +15,8 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// TestBudgetEndsTheRun: ε of the closed ledger is within the budget, and one more
-// lot would not be.
-func TestBudgetEndsTheRun(t *testing.T) {
+// ε of the closed ledger is within the budget, and one more lot would exceed it.
+func TestBudget_EndsRun(t *testing.T) {
 	stair := func(lot int) float64 { return max(0.5, 2-0.01*float64(lot/10)) }
 	for name, change := range map[string]func(*Config){
 		"poisson": func(c *Config) {},
@@ -80,9 +79,8 @@ func TestBudgetEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestBudgetForNothing: a budget below one lot is refused before anything is
-// written.
-func TestBudgetForNothing(t *testing.T) {
+// New refuses a budget below the cost of one lot and writes nothing.
+func TestBudget_RefusesLessThanOneLot(t *testing.T) {
 	c := testConfig(t)
 	c.Budget.StopAtEpsilon = 1e-3
 	_, err := New(c)
@@ -92,9 +90,8 @@ func TestBudgetForNothing(t *testing.T) {
 	requireNoFiles(t, c)
 }
 
-// TestShownEpsilonIsTheLedgers: what the observer sees last is what the closed
-// ledger says.
-func TestShownEpsilonIsTheLedgers(t *testing.T) {
+// The last ε that the observer gets equals that of the closed ledger.
+func TestProgress_EpsilonMatchesLedger(t *testing.T) {
 	c := testConfig(t)
 	c.Steps = 30
 	r := newRun(t, c)
@@ -114,9 +111,8 @@ func TestShownEpsilonIsTheLedgers(t *testing.T) {
 	}
 }
 
-// TestInterrupted: the end of the context is heeded between lots, and what was
-// reserved is given back.
-func TestInterrupted(t *testing.T) {
+// Train checks the context between lots, and Close returns the reserved lots.
+func TestTrain_StopsAtContextEnd(t *testing.T) {
 	c := testConfig(t)
 	c.Steps = 1000
 	r := newRun(t, c)
@@ -136,9 +132,9 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestBudgetIsUsedUp: where a crash took the last lots of a budget, the run that is resumed
-// trains no further and has the weights that were paid for, but under no smaller budget.
-func TestBudgetIsUsedUp(t *testing.T) {
+// A crash lost the last lots of a budget: the resumed run trains no further and has the weights
+// that were paid for. A smaller budget is refused.
+func TestResume_UsedUpBudget(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"poisson": func(*Config) {},
 		"scheduled": func(c *Config) {
@@ -187,9 +183,9 @@ func TestBudgetIsUsedUp(t *testing.T) {
 	}
 }
 
-// TestPlanned: before the first lot, and where it is ended early, a run knows what its whole
-// plan costs, which the ledger says once all of it ran.
-func TestPlanned(t *testing.T) {
+// Before the first lot, and after an early end, PlannedEpsilon is the cost of the whole plan,
+// which the ledger gives once the plan is complete.
+func TestPlannedEpsilon_MatchesCompleteRun(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"lots": func(*Config) {},
 		"scheduled": func(c *Config) {

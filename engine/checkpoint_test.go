@@ -65,8 +65,8 @@ func encodeCheckpoint(t testing.TB, c *checkpoint) []byte {
 	return b.Bytes()
 }
 
-// TestCheckpointFile: it reads back as it was, and damage anywhere is found.
-func TestCheckpointFile(t *testing.T) {
+// A checkpoint reads back unchanged, and damage at every position is detected.
+func TestCheckpoint_RoundTripAndDamage(t *testing.T) {
 	for _, average := range []bool{false, true} {
 		for slots := range 3 {
 			c := newTestCheckpoint(average, slots)
@@ -91,8 +91,8 @@ func TestCheckpointFile(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfNonsense: what no run writes is damage, though its checksum be right.
-func TestCheckpointOfNonsense(t *testing.T) {
+// Content that no run writes is damage even if its checksum is correct.
+func TestCheckpoint_RefusesImpossibleContent(t *testing.T) {
 	seal := func(magic, header string, length int, number float32) []byte {
 		file := append(binary.LittleEndian.AppendUint64([]byte(magic), uint64(length)), header...)
 		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(number))
@@ -137,9 +137,8 @@ func TestCheckpointOfNonsense(t *testing.T) {
 	}
 }
 
-// FuzzCheckpoint: no file makes the parser panic or allocate without bound, and
-// what it accepts is written back as the same numbers. The fuzzed bytes follow the
-// magic line and are sealed, so that the checksum does not stand in the way.
+// No file makes the parser panic or allocate without bound, and what it accepts is written back
+// as the same numbers. The fuzzed bytes follow the magic line and get a correct checksum.
 func FuzzCheckpoint(f *testing.F) {
 	for _, c := range []*checkpoint{newTestCheckpoint(false, 0), newTestCheckpoint(true, 2)} {
 		file := encodeCheckpoint(f, c)

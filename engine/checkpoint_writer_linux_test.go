@@ -13,9 +13,9 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 )
 
-// TestSavedWhileTheNextLotIsSummed: a checkpoint holds the weights between two lots,
-// however long the file takes to be written. A pipe that nobody reads takes it.
-func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
+// A checkpoint contains the weights between two lots, even if its write takes long: it goes into
+// a pipe without a reader.
+func TestCheckpointWriter_SavesStateBetweenLots(t *testing.T) {
 	c, drawn := checkpointedConfig(t), 0
 	c.Network, c.Optimization.Average.Decay = wideNetwork(300, &drawn), 0
 	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}

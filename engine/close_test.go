@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestClosedOnEveryDevice: a closed run has what it trained, and trains no more; a closed
-// evaluator answers as before. Neither minds being closed twice.
-func TestClosedOnEveryDevice(t *testing.T) {
+// A closed run keeps its weights and trains no further; a closed evaluator opens again. Both may
+// be closed twice.
+func TestClose_OnEveryDevice(t *testing.T) {
 	devices, _ := Devices()
 	for _, device := range devices {
 		for _, average := range []float64{0, 0.5} {

@@ -40,11 +40,10 @@ func maskRevealingNetwork(size int, rate float64) perexample.Build {
 	}
 }
 
-// A record adds the same to a lot's sum, to the bit, in whatever microbatch: of all lots
-// of the run, with records of powers of two, each element of the sum tells exactly which
-// records' masks let theirs through, and that must be op.Dropout's word for what the run's
-// generator drew for them.
-func TestMasksAreDrawnForEachExample(t *testing.T) {
+// A record adds the same bits to a lot's sum in every microbatch. Records are powers of two, so
+// each element of the sum shows which records' masks kept it; this must equal what op.Dropout
+// computes from the run's generator, in all lots of the run.
+func TestDropout_DrawsMasksForEachExample(t *testing.T) {
 	const records, size = 20, 33
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	seen := map[bool]int{}
@@ -137,9 +136,9 @@ func keepsElement(t *testing.T, r *Run, rate float64, slot, step, element int) b
 	return words[element%4] >= d.Threshold()
 }
 
-// Data sets that differ in a record differ, in every lot, by that record's clipped
-// gradient and nothing else, though everything is dropped at random.
-func TestDropoutKeepsNeighboursApart(t *testing.T) {
+// With dropout, the sums of data sets that differ in one record differ, in every lot, by that
+// record's clipped gradient only.
+func TestDropout_NeighboursDifferByOneGradient(t *testing.T) {
 	const records, size = 30, 40
 	run := func(other float32) (sums [][]float64) {
 		value := func(i, k, j int) float32 {
@@ -186,9 +185,9 @@ func TestDropoutKeepsNeighboursApart(t *testing.T) {
 	}
 }
 
-// A run that is stopped and resumed goes on with the masks of the steps that
-// follow, and one with other dropout is refused.
-func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
+// A resumed run continues with the masks of the following steps. A run with other dropout is
+// refused.
+func TestResume_ContinuesDropoutSteps(t *testing.T) {
 	const records, size = 12, 33
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	c := checkpointedConfig(t)
@@ -238,9 +237,9 @@ func deviceNames() []string {
 	return names
 }
 
-// Training with dropout is the same on the CPU and on Gorgonia's own operations,
-// allocates nothing, learns, and evaluation drops nothing.
-func TestTrainsWithDropout(t *testing.T) {
+// Training with dropout gives the same result on the CPU and on Gorgonia, allocates nothing and
+// learns; evaluation drops nothing.
+func TestDropout_Trains(t *testing.T) {
 	var made [][]float32
 	for _, device := range deviceNames() {
 		c := testConfig(t)

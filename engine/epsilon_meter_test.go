@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The ε that is shown is never less than what was spent, exact in the end, and
-// mostly read from memory, however long it takes to compute.
-func TestShownIsNeverLess(t *testing.T) {
+// The ε of the meter is never below the spent ε, exact at the end, and mostly cached, however
+// long its computation takes.
+func TestEpsilonMeter_UpperBound(t *testing.T) {
 	synctest.Test(t, shownIsNeverLess)
 }
 

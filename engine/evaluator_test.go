@@ -27,9 +27,9 @@ func newTestEvaluator(t *testing.T, build perexample.Build) *Evaluator {
 	return e
 }
 
-// TestEvaluation: sets that do not fill the batch, or fill it several times, score
-// as their examples do one at a time.
-func TestEvaluation(t *testing.T) {
+// Sets that do not fill the batch, or fill it several times, have the scores of their examples
+// one at a time.
+func TestEvaluator_AnySetSize(t *testing.T) {
 	e := newTestEvaluator(t, mlp)
 	for _, n := range []int{1, 3, evaluationBatch - 1, evaluationBatch, evaluationBatch + 1, 3*evaluationBatch + 17} {
 		set := mlpExamples(n, 9)
@@ -63,9 +63,9 @@ func TestEvaluation(t *testing.T) {
 	}
 }
 
-// TestAlone: where a run computes one record at a time, as one example may see another, an
-// example is answered as it is by itself.
-func TestAlone(t *testing.T) {
+// Where a run computes one record at a time, because examples may influence each other, the
+// output for an example is that of the example alone.
+func TestEvaluator_SingleExamples(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		h := layer.Dense(n, n.Input("x", 2), "fc", 9, layer.Tanh)
@@ -93,9 +93,9 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestAnswers: of an example, those of a linear map whatever stands beside it and
-// whatever its label is.
-func TestAnswers(t *testing.T) {
+// The prediction for an example is that of a linear map, independently of its neighbours in the
+// batch and of its label.
+func TestEvaluator_PredictionsAreIndependent(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x, label := n.Input("x", 2), n.Input("label")
@@ -156,16 +156,16 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestEvaluationWithoutLabels: a loss, and no accuracy.
-func TestEvaluationWithoutLabels(t *testing.T) {
+// A set without labels has a loss and no accuracy.
+func TestEvaluator_WithoutLabels(t *testing.T) {
 	got, err := newTestEvaluator(t, linearNetwork(2)).Score([][]float32{{1, 2}}, newColumnTable(5, func(i, k, j int) float32 { return float32(i) }, 2))
 	if err != nil || got.Labels != 0 || got.Accuracy != 0 || got.Confusion != nil || !(math.Abs(got.Loss-6) <= 1e-6) {
 		t.Errorf("%+v, %v; want a loss of 6 alone", got, err)
 	}
 }
 
-// TestEvaluationOfSequences: an example of several labels counts each of them.
-func TestEvaluationOfSequences(t *testing.T) {
+// Each label of an example with several labels counts.
+func TestEvaluator_Sequences(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", 2, 3), n.Input("label", 2)
@@ -205,7 +205,7 @@ func TestEvaluationOfSequences(t *testing.T) {
 }
 
 // TestEvaluationRefuses: what does not fit is an error.
-func TestEvaluationRefuses(t *testing.T) {
+func TestEvaluator_Refuses(t *testing.T) {
 	e := newTestEvaluator(t, mlp)
 	good := e.Weights()
 	for says, score := range map[string]func() (Evaluation, error){
@@ -249,8 +249,8 @@ func batchMixingNetwork(batch int) (*perexample.Network, error) {
 		Loss: G.Must(G.Sum(G.Must(G.Square(G.Must(G.Sub(answer, y))))))}, nil
 }
 
-// Scores are the CPU's on every device, of weights given and of the network's own.
-func TestEvaluationOnEveryDevice(t *testing.T) {
+// Every device gives the scores of the CPU, for given weights and for initial weights.
+func TestEvaluator_OnEveryDevice(t *testing.T) {
 	set := mlpExamples(evaluationBatch+37, 4)
 	given := make([][]float32, 0, 4)
 	var want [2]Evaluation

@@ -34,9 +34,9 @@ func countMissing(a, b []float32) int {
 	return n
 }
 
-// A record more changes the training part by that one record, and replaces at most
-// one of those held out: the neighbours that the two sensitivities are for.
-func TestHoldOutOfNeighbours(t *testing.T) {
+// Adding a record changes the training set by that record and replaces at most one held-out
+// record: the neighbours of the two sensitivities.
+func TestHoldOut_Neighbours(t *testing.T) {
 	build := func(without int, owners bool) data.Set {
 		var x, labels []float32
 		var users []int32

@@ -28,9 +28,9 @@ func useUnitSteps(c *Config) {
 	c.Optimization.Optimizer, c.Optimization.Schedule = optim.Optimizer{Kind: optim.KindSGD}, optim.Schedule{Base: 1}
 }
 
-// TestDividesByWhatIsPublic: 1/qN in every lot, whatever its size, and data sets
-// that differ in a record differ by that record's clipped gradient over qN.
-func TestDividesByWhatIsPublic(t *testing.T) {
+// The normaliser is 1/(qN) in every lot of any size. Data sets that differ in a record differ by
+// that record's clipped gradient over qN.
+func TestNormalizer_IsPublic(t *testing.T) {
 	one := func(i, k, j int) float32 { return 0.5 }
 	without := func(i, k, j int) float32 {
 		if i == 11 {
@@ -82,8 +82,8 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 	}
 }
 
-// TestEmptyLotIsALot: it moves the weights by noise, and is spent.
-func TestEmptyLotIsALot(t *testing.T) {
+// An empty lot moves the weights by noise and is spent.
+func TestEmptyLot_IsReleasedAndSpent(t *testing.T) {
 	c := testConfig(t)
 	c.Sampling.Lot, c.Sampling.Rate, c.Steps = 0, 1e-12, 3
 	c.Optimization.Schedule.Base = 1e-12
@@ -109,9 +109,9 @@ func TestEmptyLotIsALot(t *testing.T) {
 	}
 }
 
-// TestEachRecordOnce: with gradients that are powers of two, the sum shows that no
-// record of the lot is missing or counted twice, and that padding counts nothing.
-func TestEachRecordOnce(t *testing.T) {
+// With gradients that are powers of two, the sum shows that no record of the lot is missing or
+// counted twice, and that padding adds nothing.
+func TestLot_CountsEachRecordOnce(t *testing.T) {
 	const records = 20
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
@@ -159,9 +159,9 @@ func TestEachRecordOnce(t *testing.T) {
 	}
 }
 
-// TestBadGradientStaysAlone: a record whose gradient is no number leaves the
-// others' sum as it is without it, and is counted in private alone.
-func TestBadGradientStaysAlone(t *testing.T) {
+// A record whose gradient is not finite does not change the sum of the others, and is counted in
+// PrivateStats only.
+func TestNonFiniteGradient_ContributesNothing(t *testing.T) {
 	// The gradient of √x·w in w is √x: not a number for x < 0.
 	root := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -201,8 +201,8 @@ func TestBadGradientStaysAlone(t *testing.T) {
 	}
 }
 
-// TestPrivateFigures: those of the last lot, worked out by hand.
-func TestPrivateFigures(t *testing.T) {
+// PrivateStats describe the last lot, as computed by hand.
+func TestPrivateStats_OfLastLot(t *testing.T) {
 	c := testConfig(t)
 	// Gradients 1 to 10 from weight 0: losses of 0 at first, and then x·w.
 	c.Network, c.Train = linearNetwork(1), newColumnTable(10, func(i, k, j int) float32 { return float32(i + 1) }, 1)
@@ -222,9 +222,8 @@ func TestPrivateFigures(t *testing.T) {
 	})
 }
 
-// TestLedgerComesFirst: when a machine is asked to release, the file of the ledger
-// holds the lot.
-func TestLedgerComesFirst(t *testing.T) {
+// When an executable is asked to release, the ledger's file contains the lot.
+func TestLedger_PrecedesRelease(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := testConfig(t)
 		c.Sampling.Policy, c.Steps = policy, 40
@@ -244,9 +243,8 @@ func TestLedgerComesFirst(t *testing.T) {
 	}
 }
 
-// TestNothingMovesWithoutLedger: where the lot cannot be written nothing is
-// released, then or later.
-func TestNothingMovesWithoutLedger(t *testing.T) {
+// Where the lot cannot be written, nothing is released, then or later.
+func TestLedger_FailurePreventsRelease(t *testing.T) {
 	c := testConfig(t)
 	c.Statistics = []Statistic{MeanLoss(1, 1)}
 	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
@@ -266,9 +264,9 @@ func TestNothingMovesWithoutLedger(t *testing.T) {
 	}
 }
 
-// TestFailedReleaseEndsTheRun: after a lot that failed half-way, another attempt
-// would count records twice or draw the same noise.
-func TestFailedReleaseEndsTheRun(t *testing.T) {
+// After a lot that failed half-way, another attempt would count records twice or draw the same
+// noise.
+func TestFailedRelease_EndsRun(t *testing.T) {
 	c := testConfig(t)
 	r := newRun(t, c)
 	calls := 0
@@ -297,9 +295,9 @@ func (b panickingRule) Factor(norm, bound float64) float64 {
 	return bound / norm
 }
 
-// TestPanicEndsTheRun: where the caller recovers from a panic of the user's code,
-// records that were added up before it must not be counted twice.
-func TestPanicEndsTheRun(t *testing.T) {
+// Where the caller recovers from a panic of the user's code, records that were summed before it
+// must not be counted twice.
+func TestPanic_EndsRun(t *testing.T) {
 	left := 3
 	c := testConfig(t)
 	c.Microbatch, c.Sampling.Policy = 1, sample.PolicyFixed
@@ -342,9 +340,9 @@ func panicValue(f func()) (p any) {
 	return nil
 }
 
-// TestPanicInData: a bug in the user's data set is the user's to see. It leaves no file of a
-// run that did not begin, the ledger of one that did and its checkpoint whole, and no thread.
-func TestPanicInData(t *testing.T) {
+// A panic in the user's data set reaches the user. It leaves no file of a run that did not
+// begin, a complete ledger and checkpoint of one that did, and no thread.
+func TestPanic_InDataReachesCaller(t *testing.T) {
 	const bug = "a bug of the user's"
 	threads := runtime.NumGoroutine()
 	c := checkpointedConfig(t)
@@ -431,12 +429,11 @@ func TestPanicInData(t *testing.T) {
 	t.Errorf("%d goroutines are left, and %d were there", runtime.NumGoroutine(), threads)
 }
 
-// TestSameNoiseNever: over runs, lots, vectors, statistics and adaptive counts no
-// value of noise comes twice. The gradients are zero, so that all that is
-// released is noise. A false alarm needs two of fewer than 1,000 independent
-// normals within 1e-12: probability below 1e-6; float32 ones are compared three
-// at a time, within 1e-4 each: below 1e-6 too.
-func TestSameNoiseNever(t *testing.T) {
+// Over runs, lots, parameters, statistics and adaptive counts no value of noise occurs twice.
+// The gradients are zero, so that releases are noise only. A false alarm needs two of fewer than
+// 1,000 independent normals within 1e-12: probability below 1e-6; float32 values are compared
+// three at a time, within 1e-4 each: below 1e-6, too.
+func TestNoise_NeverRepeats(t *testing.T) {
 	var triples [][3]float64
 	var singles []float64
 	for range 2 {
@@ -509,9 +506,8 @@ func TestSameNoiseNever(t *testing.T) {
 	}
 }
 
-// TestSeedIsMarked: in the ledger and in the description; and no key gets out of a
-// run by printing it.
-func TestSeedIsMarked(t *testing.T) {
+// The ledger and the description mark a seeded run; printing a run reveals no key.
+func TestSeed_IsMarkedInsecure(t *testing.T) {
 	for _, seeded := range []bool{true, false} {
 		c := testConfig(t)
 		if !seeded {
@@ -534,10 +530,9 @@ func TestSeedIsMarked(t *testing.T) {
 	}
 }
 
-// TestNeighboursLookAlike: all that an observer is given for two data sets that
-// differ in one record is the same but for what was released with noise, when both
-// draw the same lots and the same noise.
-func TestNeighboursLookAlike(t *testing.T) {
+// An observer gets the same values for two data sets that differ in one record, except for
+// values released with noise, when both draw the same lots and the same noise.
+func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 	type seen struct {
 		Public   []string
 		Released [][]float64
@@ -612,9 +607,9 @@ func TestNeighboursLookAlike(t *testing.T) {
 	}
 }
 
-// TestLedgerSaysWhatRan: how lots were drawn, from what, and how often; shuffled
-// lots are never entered as Poisson samples.
-func TestLedgerSaysWhatRan(t *testing.T) {
+// The ledger states how lots were drawn, from which records, and how often; shuffled lots never
+// appear as Poisson samples.
+func TestLedger_StatesSamplingThatRan(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := testConfig(t)
 		c.Sampling.Policy = policy

@@ -17,7 +17,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// killedRunConfig is the run that TestKilled kills.
+// killedRunConfig is the run that TestKilledRun_Resumes kills.
 func killedRunConfig(t testing.TB, folder string, policy sample.Policy, steps int) Config {
 	c := checkpointedConfig(t)
 	c.Seed = nil
@@ -26,12 +26,12 @@ func killedRunConfig(t testing.TB, folder string, policy sample.Policy, steps in
 	return c
 }
 
-// TestMortal is the child of TestKilled: it says where it stands and after each
-// lot what was made.
-func TestMortal(t *testing.T) {
+// This is the child process of TestKilledRun_Resumes. It prints its state at the start and after
+// each lot.
+func TestKilledRun_Child(t *testing.T) {
 	folder := os.Getenv("DPTRAIN_MORTAL")
 	if folder == "" {
-		t.Skip("the child of TestKilled")
+		t.Skip("the child of TestKilledRun_Resumes")
 	}
 	steps, err := strconv.Atoi(os.Getenv("DPTRAIN_STEPS"))
 	if err != nil {
@@ -55,12 +55,11 @@ func TestMortal(t *testing.T) {
 	say("end", r.StepsDone())
 }
 
-// TestKilled kills a process that trains at random moments and resumes it each
-// time, now and then with a ledger whose last line was cut short or a newest
-// checkpoint that was. Each time the ledger must hold all lots that were ever
-// released, the process stand where an earlier one stood after the same lot, and
-// a lot that is run again come out otherwise. DPTRAIN_KILLS says how often.
-func TestKilled(t *testing.T) {
+// The test kills a training process at random moments and resumes it, sometimes after truncating
+// the ledger's last line or the newest checkpoint. Each time the ledger must contain all lots
+// ever released, the process must have the state of an earlier process after the same lot, and a
+// repeated lot must differ. DPTRAIN_KILLS is the number of kills.
+func TestKilledRun_Resumes(t *testing.T) {
 	kills := 12
 	if testing.Short() {
 		kills = 3
@@ -118,7 +117,7 @@ type killObserver struct {
 // its end before.
 func (h *killObserver) runAndKill(t *testing.T, wait time.Duration) bool {
 	t.Helper()
-	p := startChild(t, "TestMortal", "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
+	p := startChild(t, "TestKilledRun_Child", "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
 	p.killAfter(wait)
 	ended := false
 	p.readLines(t, func(word []string) {

@@ -29,10 +29,10 @@ func wideNetwork(units int, drawn *int) perexample.Build {
 	}
 }
 
-// TestLargeNetwork: weights are drawn once, for the machine that trains them, and but
-// for weights, sums and the optimiser's memory nothing of their size is allocated: not
-// for checks, for checkpoints, for evaluation, or to go on.
-func TestLargeNetwork(t *testing.T) {
+// Weights are drawn once, for the executable that trains them. Apart from weights, sums and
+// optimizer state nothing of their size is allocated: not for checks, checkpoints, evaluation or
+// resumption.
+func TestLargeNetwork_AllocatesWeightsOnce(t *testing.T) {
 	const units = 1500
 	drawn, each := 0, uint64(4*units*units)
 	var m runtime.MemStats
@@ -85,8 +85,8 @@ func TestLargeNetwork(t *testing.T) {
 	}
 }
 
-// TestParametersAreACopy: what Parameters gives stays, and what Standing gives does not.
-func TestParametersAreACopy(t *testing.T) {
+// The result of Parameters stays unchanged; that of BorrowParameters does not.
+func TestParameters_AreCopied(t *testing.T) {
 	r := newRun(t, testConfig(t))
 	kept, err := r.Parameters()
 	if err != nil {
@@ -103,8 +103,8 @@ func TestParametersAreACopy(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsRefused before a weight is drawn.
-func TestTooLargeIsRefused(t *testing.T) {
+// A network that does not fit is refused before a weight is drawn.
+func TestLargeNetwork_RefusedBeforeWeights(t *testing.T) {
 	const units = 46000
 	// It takes five times the weights; memory comes and goes beside this test.
 	if memory.Available().Fits(3 * 4 * units * units) {
@@ -119,9 +119,9 @@ func TestTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// TestWeightsCutNoMicrobatch: weights that fill caches by themselves are gone through
-// once a microbatch, so that smaller ones would only do it more often.
-func TestWeightsCutNoMicrobatch(t *testing.T) {
+// Weights that fill the caches themselves are read once per microbatch: a smaller microbatch
+// would only read them more often.
+func TestMicrobatch_NotReducedForWeights(t *testing.T) {
 	drawn := 0
 	c := testConfig(t)
 	c.Sampling.Lot, c.Network = 55, wideNetwork(3300, &drawn) // 87 MB with the sums

@@ -14,10 +14,10 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// TestLotAllocatesNothing: whatever the mechanism, the records and what is
-// released besides. Lines of the ledger are not counted: how many lots need one hangs
-// on the disk, and lots that need none allocate nothing for it.
-func TestLotAllocatesNothing(t *testing.T) {
+// A lot allocates nothing, for every mechanism, record unit and release. Lines of the ledger are
+// not counted: their number depends on the disk, and lots that need none allocate nothing for
+// it.
+func TestLot_AllocatesNothing(t *testing.T) {
 	label := data.Column{Kind: data.Label, Classes: classes}
 	for name, change := range map[string]func(*Config){
 		"plain":   func(c *Config) {},
@@ -105,8 +105,8 @@ func (s *generatedSet) Read(dst [][]float32, rows []int) error {
 	return nil
 }
 
-// TestMemoryKnowsNoLot: a lot of 50,000 takes the memory of one of 1,000.
-func TestMemoryKnowsNoLot(t *testing.T) {
+// A lot of 50,000 records needs the memory of one of 1,000.
+func TestMemory_IndependentOfLot(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a lot of 50,000 records takes seconds")
 	}
@@ -131,9 +131,9 @@ func TestMemoryKnowsNoLot(t *testing.T) {
 	}
 }
 
-// TestMicrobatchIsCut: a microbatch that the engine chooses is small where records are
-// large, and one that was asked for is left alone.
-func TestMicrobatchIsCut(t *testing.T) {
+// A microbatch that the engine chooses is small where records are large; a requested one is not
+// changed.
+func TestMicrobatch_ReducedForLargeRecords(t *testing.T) {
 	for asked, want := range map[int]int{0: 30, 60: 60} {
 		c := testConfig(t)
 		c.Sampling.Lot, c.Microbatch = 55, asked
@@ -151,8 +151,8 @@ func TestMicrobatchIsCut(t *testing.T) {
 	}
 }
 
-// What a device works in is in the memory that is told of.
-func TestScratchIsToldOf(t *testing.T) {
+// Description.Bytes includes the device's workspace.
+func TestDescribe_IncludesWorkspace(t *testing.T) {
 	for _, device := range deviceNames() {
 		c := testConfig(t)
 		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // rows enough to be summed in slices

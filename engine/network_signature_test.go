@@ -10,10 +10,10 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// TestHeads: of a network with several heads the answers of one are compared with its own
-// labels, whichever column these are and whatever the classes of the others, and answers that
-// are no scores with none; labels that are ignored count as no labels.
-func TestHeads(t *testing.T) {
+// The output of one of several heads is compared with its own labels, in any column and for any
+// classes of the others. Outputs that are no scores are compared with none, and ignored labels
+// do not count.
+func TestNetworkSignature_SeveralHeads(t *testing.T) {
 	const count, void = 50, 9
 	draw := func(classes int) (y []float32) {
 		for i := range count {

@@ -25,11 +25,10 @@ var clippingGroups = map[string][]clip.Group{
 	"adaptive": clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 4}, nil),
 }
 
-// TestZeroGradientsGiveNoise: with gradients of zero what is released is noise of
-// the deviation that the ledger and the allocation say, for each vector: Σz² over
-// 2·9,000 elements and 3 lots is χ², whose normal deviate (Wilson and Hilferty
-// 1931) is beyond 5.5 with probability below 1e-7 a test.
-func TestZeroGradientsGiveNoise(t *testing.T) {
+// With zero gradients, releases are noise of the deviation that the ledger and the allocation
+// give, for each parameter: Σz² over 2·9,000 elements and 3 lots is χ², whose normal deviate
+// (Wilson and Hilferty 1931) is beyond 5.5 with probability below 1e-7 per test.
+func TestNoise_MatchesLedgerAndAllocation(t *testing.T) {
 	const size = 9000
 	for name, groups := range clippingGroups {
 		for _, allocation := range []Allocation{Proportional, DimensionAdjusted} {
@@ -107,9 +106,8 @@ func expectedSigmas(t *testing.T, queries []ledger.Query, r *Run, a Allocation) 
 	return sigma
 }
 
-// TestNoiseIsWhatTheLedgerSays: the deviation that devices are given is never
-// below the ledger's.
-func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
+// The deviation that devices get is never below the ledger's.
+func TestNoise_IsAtLeastLedgerNoise(t *testing.T) {
 	for name, groups := range clippingGroups {
 		for _, z := range []float64{0.1, 1.0 / 3, 1.7, 40} {
 			c := testConfig(t)
@@ -135,8 +133,8 @@ func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
 	}
 }
 
-// TestScheduledNoise: each lot has its own multiplier, in the ledger too.
-func TestScheduledNoise(t *testing.T) {
+// Each lot has its own multiplier, also in the ledger.
+func TestNoiseMultiplierAt_IsInLedger(t *testing.T) {
 	c := testConfig(t)
 	c.Mechanism.NoiseMultiplier, c.Steps = 0, 6
 	c.Mechanism.NoiseMultiplierAt = func(lot int) float64 { return 3 - float64(lot/2) }
@@ -154,8 +152,8 @@ func TestScheduledNoise(t *testing.T) {
 	}
 }
 
-// TestEpochsOfPasses: an epoch of a schedule is a pass, however short its last lot.
-func TestEpochsOfPasses(t *testing.T) {
+// An epoch of a schedule is a pass, also where its last lot is short.
+func TestSchedule_EpochIsPass(t *testing.T) {
 	c := testConfig(t)
 	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 25, 7 // 25, 25 and 10 of 60
 	c.Optimization.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, Milestones: []float64{1, 2}}
@@ -169,9 +167,8 @@ func TestEpochsOfPasses(t *testing.T) {
 	}
 }
 
-// TestRateOfEachLot: a learning rate that a function gives moves the weights as a schedule
-// of the same rates does.
-func TestRateOfEachLot(t *testing.T) {
+// A learning rate given by a function moves the weights as a schedule of the same rates does.
+func TestLearningRateAt_MatchesSchedule(t *testing.T) {
 	c := testConfig(t)
 	c.Steps, c.Optimization.Schedule = 6, optim.Schedule{Base: 0.3, Shape: optim.ShapeCosine}
 	planned := newRun(t, c)
@@ -191,9 +188,9 @@ func TestRateOfEachLot(t *testing.T) {
 	}
 }
 
-// TestScheduledBound: the bound of lot t is the schedule's at t, and no lot
-// beyond the last is asked for.
-func TestScheduledBound(t *testing.T) {
+// The bound of lot t is the schedule's value at t, and the schedule is not evaluated beyond the
+// last lot.
+func TestScheduledBound_PerLot(t *testing.T) {
 	c := testConfig(t)
 	c.Steps = 4
 	c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(lot int) float64 { return []float64{4, 2, 1, 0.5}[lot] }), nil)
@@ -217,9 +214,9 @@ func TestScheduledBound(t *testing.T) {
 	}
 }
 
-// TestAdaptiveBound: the bound moves by the released count alone, which is in the
-// ledger; and it comes to the quantile.
-func TestAdaptiveBound(t *testing.T) {
+// The bound changes only by the released count, which is in the ledger, and converges to the
+// quantile.
+func TestAdaptiveBound_FollowsReleasedCount(t *testing.T) {
 	c := testConfig(t)
 	// Gradients of length 1, 2, …, 200, half of them below 100.5.
 	c.Network = linearNetwork(1)

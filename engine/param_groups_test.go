@@ -51,10 +51,10 @@ func (d *referenceOptimizer) update(o optim.Optimizer, step int, rate, decay, gr
 	}
 }
 
-// TestDevicesAgreeOnPaces: two parameters, each at its own learning rate and
-// weight decay, come on every device and by every optimiser to what float64 makes of them;
-// so does a learning rate of 0 in the first lot, by which they cannot be told apart.
-func TestDevicesAgreeOnPaces(t *testing.T) {
+// Two parameters, each with its own learning rate and weight decay, have the values of a float64
+// reference on every device and with every optimizer; also with a learning rate of 0 in the
+// first lot.
+func TestParamGroups_DevicesAgree(t *testing.T) {
 	const steps = 5
 	value := func(i, k, j int) float32 { return float32(math.Sin(float64(1 + i + 7*k + 3*j))) }
 	rates := map[string]float64{"w0": 3, "w1": 0.5}
@@ -102,9 +102,8 @@ func TestDevicesAgreeOnPaces(t *testing.T) {
 	}
 }
 
-// TestPacesOfOne: factors of 1 give the very bits that none give, and are no reason not to
-// go on with a run.
-func TestPacesOfOne(t *testing.T) {
+// Factors of 1 give the same bits as no factors, and do not prevent a resumption.
+func TestParamGroups_FactorsOfOne(t *testing.T) {
 	one := func(string) float64 { return 1 }
 	devices, _ := Devices()
 	for _, device := range devices {
@@ -133,8 +132,8 @@ func TestPacesOfOne(t *testing.T) {
 	}
 }
 
-// TestPacesAreAskedForOnce: New asks for each parameter, and no lot does.
-func TestPacesAreAskedForOnce(t *testing.T) {
+// New calls the functions for each parameter, and no lot does.
+func TestParamGroups_CalledOnce(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
 	var asked []string

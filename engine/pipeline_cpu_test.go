@@ -178,10 +178,9 @@ func (a *asyncPipeline) FinishLot(t *plan.LotCounts) error {
 	return nil
 }
 
-// A device that takes the next microbatch while it works on one gives the bits of one that
-// the host leads, whether it keeps the data set or is sent every example, and the one who
-// trains reads the same of each lot.
-func TestRunsThatADeviceLeads(t *testing.T) {
+// A pipelined device gives the same bits as the host, whether it keeps the data set or gets
+// every example, and the same PrivateStats of each lot.
+func TestPipeline_MatchesHost(t *testing.T) {
 	for what, change := range map[string]func(*Config){
 		"examples": func(c *Config) {
 			x, labels := make([]float32, 60*features), make([]float32, 60)

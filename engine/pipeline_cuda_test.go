@@ -14,10 +14,9 @@ import (
 // and not for the data.
 const scarceMemory = "DPTRAIN_EMU_MEMORY=8M"
 
-// TestDataThatDoNotFit: a run whose data are copied beside the work gives the bits of
-// one whose data stay on the device, dropout and the weights of users' examples among
-// them.
-func TestDataThatDoNotFit(t *testing.T) {
+// A run whose data are copied during computation gives the same bits as one whose data stay on
+// the device, including dropout and the weights of users' examples.
+func TestPipeline_DataLargerThanDevice(t *testing.T) {
 	list, _ := Devices()
 	if last := list[len(list)-1]; !strings.Contains(last.Description, "emulated") {
 		t.Skip("needs the emulated device: make test-emu PKG=./engine")

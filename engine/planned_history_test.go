@@ -43,8 +43,8 @@ func parameterNames(t *testing.T, c Config) (all []string) {
 	return all
 }
 
-// What is foreseen costs what the ledger says in the end, by two accountants.
-func TestForeseenIsWhatIsSpent(t *testing.T) {
+// The planned history costs what the final ledger costs, by two accountants.
+func TestPlannedHistory_MatchesLedger(t *testing.T) {
 	all := configsWithAllReleases(t)
 	c := testConfig(t)
 	c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return 1 + float64(lot/2) }
@@ -77,9 +77,8 @@ func TestForeseenIsWhatIsSpent(t *testing.T) {
 	}
 }
 
-// With the noise that is found a run costs its budget: as much as there is to a hundredth, and
-// no more.
-func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
+// With the calibrated noise a run costs its budget: at least 99 % of it, and no more.
+func TestCalibrateNoise_SpendsBudget(t *testing.T) {
 	for name, c := range configsWithAllReleases(t) {
 		c.Files.Ledger += name
 		c.Mechanism.NoiseMultiplier, c.Budget.Delta, c.Steps = 0, 1e-3, 20

@@ -21,9 +21,9 @@ func killedProjectionConfig(t testing.TB, folder string) Config {
 	return c
 }
 
-// TestDoomed is the child of TestKilledWhileProjecting: after each lot it says behind
-// which directions the lot was made.
-func TestDoomed(t *testing.T) {
+// This is the child process of TestKilledProjection_Resumes. After each lot it prints the
+// directions with which the lot was computed.
+func TestKilledProjection_Child(t *testing.T) {
 	folder := os.Getenv("DPTRAIN_DOOMED")
 	if folder == "" {
 		t.Skip("the child of TestKilledWhileProjecting")
@@ -47,10 +47,10 @@ func TestDoomed(t *testing.T) {
 	fmt.Println("end")
 }
 
-// TestKilledWhileProjecting kills a process at random moments around its release of
-// the directions, and resumes it each time. The ledger must hold a
-// release before any lot behind directions is seen, and those must stay.
-func TestKilledWhileProjecting(t *testing.T) {
+// The test kills a process at random moments around the release of its directions, and resumes
+// it. The ledger must contain a release before a lot with directions is visible, and the
+// directions must then stay.
+func TestKilledProjection_Resumes(t *testing.T) {
 	kills := 16
 	if testing.Short() {
 		kills = 4
@@ -99,7 +99,7 @@ func TestKilledWhileProjecting(t *testing.T) {
 // runAndKillProjection runs one process, kills it a while after it was ready, and gives what it said.
 func runAndKillProjection(t *testing.T, folder string, wait time.Duration) (made []string, ended bool) {
 	t.Helper()
-	p := startChild(t, "TestDoomed", "DPTRAIN_DOOMED="+folder)
+	p := startChild(t, "TestKilledProjection_Child", "DPTRAIN_DOOMED="+folder)
 	p.readLines(t, func(word []string) {
 		switch word[0] {
 		case "ready":

@@ -111,7 +111,7 @@ func computeMoments(t *testing.T, s data.Set, r Records, unit bool, threads int)
 	return sum
 }
 
-func TestSecondMoments(t *testing.T) {
+func TestSecondMoments_MatchReference(t *testing.T) {
 	const count = 700 // several blocks
 	s := mlpExamples(count, 5)
 	users := make([]int32, count)
@@ -144,8 +144,8 @@ func TestSecondMoments(t *testing.T) {
 	}
 }
 
-// No record moves the sum by more than what the noise is for, whatever it holds.
-func TestRecordsMoveSecondMomentsByOne(t *testing.T) {
+// No record changes the sum by more than the sensitivity, for any content.
+func TestSecondMoments_Sensitivity(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	records := map[string][]float32{
 		"ordinary": {1, -2, 3, 0.5, 0.1},
@@ -199,8 +199,9 @@ type uncheckedUsers struct {
 
 func (o uncheckedUsers) Users() []int32 { return o.users }
 
-// The directions are the eigenvectors that a matrix was made of, the largest first.
-func TestPrincipal(t *testing.T) {
+// The directions are the eigenvectors from which a matrix was made, the largest eigenvalue
+// first.
+func TestPrincipalEigenvectors_Recovered(t *testing.T) {
 	const width, count = 40, 7
 	random := rand.New(rand.NewPCG(8, 8))
 	basis := make([][]float64, width) // orthonormal, by Gram and Schmidt, twice
@@ -257,10 +258,9 @@ func TestPrincipal(t *testing.T) {
 	}
 }
 
-// The noise on a matrix has deviation σ on the diagonal and σ/√2 beside it. Six
-// deviations of the variances' estimates are a false alarm in 10⁸ runs, and the seed
-// is fixed.
-func TestProjectionNoise(t *testing.T) {
+// The noise on a matrix has deviation σ on the diagonal and σ/√2 off it. Six deviations of the
+// variances' estimates are a false alarm in 10⁸ runs, and the seed is fixed.
+func TestAddSymmetricNoise_Deviation(t *testing.T) {
 	const width, sigma = 300, 4.0
 	r := newRun(t, projectionConfig(t))
 	upper := make([]float64, width*width)
@@ -294,9 +294,9 @@ func TestProjectionNoise(t *testing.T) {
 	}
 }
 
-// The directions are those of the very sum and the very noise that was drawn for it;
-// without privacy, of the sum alone. Training behind them is training on the products.
-func TestProjectionIsReleased(t *testing.T) {
+// The directions are those of the exact sum plus the noise drawn for it; without privacy, of the
+// sum alone. Training behind them is training on the products.
+func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		c := projectionConfig(t)
 		c.Mechanism.NonPrivate = !private
@@ -366,8 +366,8 @@ func TestProjectionIsReleased(t *testing.T) {
 	}
 }
 
-// Every device trains behind the same directions, and comes to the same weights.
-func TestDevicesAgreeBehindAProjection(t *testing.T) {
+// Every device trains with the same directions and has the same weights.
+func TestProjection_DevicesAgree(t *testing.T) {
 	var first *Run
 	for _, device := range deviceNames() {
 		c := projectionConfig(t)
@@ -398,8 +398,8 @@ func countProjections(h ledger.History) (moments, others int) {
 	return moments, others
 }
 
-// ε is that of one query over all records and the lots, and a budget has room for both.
-func TestProjectionIsInTheBudget(t *testing.T) {
+// ε is that of one query over all records and of the lots, and a budget includes both.
+func TestProjection_IsInBudget(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := projectionConfig(t)
 		c.Sampling.Policy, c.Budget.Delta, c.Mechanism.NoiseMultiplier, c.Steps, c.Budget.StopAtEpsilon, c.Mechanism.Clipping = policy, 1e-5, 3, 1000, 6, nil
@@ -450,8 +450,8 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	}
 }
 
-// Nothing is released where the ledger could not be written.
-func TestProjectionAfterItsEntry(t *testing.T) {
+// Nothing is released where the ledger cannot be written.
+func TestProjection_FollowsLedgerEntry(t *testing.T) {
 	r := newRun(t, projectionConfig(t))
 	if err := r.account.ledger.Close(); err != nil {
 		t.Fatal(err)
@@ -464,9 +464,9 @@ func TestProjectionAfterItsEntry(t *testing.T) {
 	}
 }
 
-// A resumed run has the directions that were released; where they were lost it has
-// others, and both are paid for.
-func TestProjectionOfResumedRuns(t *testing.T) {
+// A resumed run has the released directions. Where they were lost, it has others, and both are
+// paid for.
+func TestProjection_Resume(t *testing.T) {
 	for _, seeded := range []bool{true, false} {
 		c := projectionConfig(t)
 		if !seeded {
@@ -551,7 +551,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 	}
 }
 
-func TestProjectionRefuses(t *testing.T) {
+func TestProjection_Refuses(t *testing.T) {
 	wide := make([]float32, 3*(MaxProjectedFeatures+1))
 	for says, change := range map[string]func(*Config){
 		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
@@ -591,9 +591,9 @@ func (e endingContext) Done() <-chan struct{} {
 	return e.Context.Done()
 }
 
-// The end of ctx is not waited out while the directions are looked for. Nothing was
-// spent then, and the run may go on: it releases them once.
-func TestProjectionIsInterrupted(t *testing.T) {
+// The end of ctx interrupts the computation of directions. Nothing was spent then, and the run
+// may continue: it releases them once.
+func TestProjection_Interrupted(t *testing.T) {
 	const count, wide = 60, 350
 	x := make([]float32, count*wide)
 	for i := range x {

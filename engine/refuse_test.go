@@ -69,9 +69,8 @@ func networkEndingIn(end func(n *layer.Builder, x, label *G.Node)) perexample.Bu
 	}
 }
 
-// TestRefuses: each input that makes no sense gives one line that says what is
-// wrong, before anything is written.
-func TestRefuses(t *testing.T) {
+// Each invalid input gives an error of one line, before anything is written.
+func TestNew_Refuses(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	dense := func(n *layer.Builder, x *G.Node) *G.Node { return layer.Dense(n, x, "fc", classes, layer.Identity) }
 	for _, test := range []struct {
@@ -292,8 +291,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestTakenFiles: a ledger or a checkpoint that is there stays as it is.
-func TestTakenFiles(t *testing.T) {
+// An existing ledger or checkpoint is not changed.
+func TestNew_KeepsExistingFiles(t *testing.T) {
 	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
 	r := newRun(t, c)
@@ -320,9 +319,8 @@ func TestTakenFiles(t *testing.T) {
 	}
 }
 
-// TestNonPrivateNeedsNothing: the baseline runs without noise, bound or ledger,
-// and has no ε.
-func TestNonPrivateNeedsNothing(t *testing.T) {
+// The baseline runs without noise, bound or ledger, and has no ε.
+func TestNonPrivate_NeedsNoPrivacySettings(t *testing.T) {
 	c := testConfig(t)
 	c.Mechanism.NonPrivate, c.Mechanism.NoiseMultiplier, c.Mechanism.Clipping = true, 0, nil
 	ledger := c.Files.Ledger
@@ -344,8 +342,8 @@ func TestNonPrivateNeedsNothing(t *testing.T) {
 	}
 }
 
-// Numbers that say "all there are" are taken as that, and reserve no memory for more.
-func TestHugeCountsAreAllThatThereIs(t *testing.T) {
+// Counts beyond the data mean all data, and reserve no memory for more.
+func TestNew_HugeCounts(t *testing.T) {
 	for _, huge := range []func(c *Config){
 		func(c *Config) { c.Microbatch = math.MaxInt },
 		func(c *Config) { c.Records, c.Sampling.Rate, c.Sampling.Lot = Records{Examples: math.MaxInt}, 0, 1 },
@@ -365,9 +363,9 @@ func TestHugeCountsAreAllThatThereIs(t *testing.T) {
 	}
 }
 
-// A network that no host has the memory for is refused before anything is written,
-// whoever chose the microbatch: each thread compares 2^20 steps with each other.
-func TestRefusesWhatNoHostHolds(t *testing.T) {
+// A network for which no host has memory is refused before anything is written, for a chosen and
+// for a given microbatch: each thread compares 2^20 steps with each other.
+func TestNew_RefusesTooLargeForHost(t *testing.T) {
 	const steps = 1 << 20
 	set, err := data.NewTable([]data.Column{
 		{Name: "features", Kind: data.Index, Shape: []int{steps}, Classes: 2},
@@ -408,9 +406,9 @@ func (l *failingSet) Read(dst [][]float32, rows []int) error {
 	return l.Set.Read(dst, rows)
 }
 
-// Data that fail in the middle of a run end it with the lot and whose fault it was, and
-// what the lot would have been is not spent.
-func TestDataAreLost(t *testing.T) {
+// Data that fail during a run end it with an error that names the lot and the data; the lot is
+// not spent.
+func TestTrain_DataReadFails(t *testing.T) {
 	for name, c := range map[string]Config{"lots": testConfig(t), "projection": projectionConfig(t)} {
 		set := &failingSet{Set: c.Train}
 		c.Train = set

@@ -46,9 +46,9 @@ func newTargetTable(t *testing.T, count, in, out int, base float64) data.Set {
 	return set
 }
 
-// TestStepOfARegression: the clipped sum of a lot moves the weights of a linear regression as
-// it does in float64, written out by hand, with records above the bound and below it.
-func TestStepOfARegression(t *testing.T) {
+// The clipped sum of a lot moves the weights of a linear regression as a float64 computation by
+// hand does, with records above the bound and below it.
+func TestRegression_StepMatchesReference(t *testing.T) {
 	const in, records, bound = 3, 60, 6
 	c := testConfig(t)
 	c.Network = newRegressionNetwork(in, 1, layer.SquaredError)
@@ -114,9 +114,9 @@ func TestStepOfARegression(t *testing.T) {
 	}
 }
 
-// TestErrors: those of answers to targets are what float64 makes of them in two passes, also
-// where the targets are far from nothing; and there are none where the output is no answer.
-func TestErrors(t *testing.T) {
+// The errors of predicted targets are those of a float64 computation in two passes, also for
+// targets far from 0; there are none where the output is no prediction.
+func TestEvaluator_RegressionErrors(t *testing.T) {
 	const in = 2
 	w := []float32{1, -2, 3, 0.5, 7, 100}
 	for _, c := range []struct {

@@ -51,9 +51,9 @@ func runState(r *Run) string {
 	return text
 }
 
-// TestResumeGoesOn: a run that is stopped and resumed stands where it stood, does
-// the lots that are left, and is one history in the ledger.
-func TestResumeGoesOn(t *testing.T) {
+// A resumed run has the state that the stopped run had, does the remaining lots, and has one
+// history in the ledger.
+func TestResume_Continues(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		c := checkpointedConfig(t)
 		c.Mechanism.NonPrivate = !private
@@ -97,9 +97,9 @@ func TestResumeGoesOn(t *testing.T) {
 	}
 }
 
-// TestResumeDrawsAfresh: lots that are run again, because the checkpoint is older,
-// have other noise and other records, with a seed too; what was spent stays spent.
-func TestResumeDrawsAfresh(t *testing.T) {
+// Lots that are repeated, because the checkpoint is older, have other noise and other records,
+// with a seed, too; what was spent stays spent.
+func TestResume_DrawsFreshNoise(t *testing.T) {
 	for _, seeded := range []bool{true, false} {
 		c := checkpointedConfig(t)
 		if !seeded {
@@ -143,9 +143,9 @@ func TestResumeDrawsAfresh(t *testing.T) {
 	}
 }
 
-// TestOlderCheckpointDrawsAfresh: a seeded run has another key each time, where newer
-// checkpoints are lost, too, and as many more lots were spent as it goes back.
-func TestOlderCheckpointDrawsAfresh(t *testing.T) {
+// A seeded run has another key at each resumption, also where newer checkpoints are lost and the
+// run goes back by as many lots as were spent in addition.
+func TestResume_OlderCheckpointDrawsFreshNoise(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Steps = 20
 	keys := map[any]bool{}
@@ -183,8 +183,8 @@ func TestOlderCheckpointDrawsAfresh(t *testing.T) {
 	until(resumeRun(t, c), 12)
 }
 
-// TestSeededResumeIsMarked: a ledger that was secure no longer is.
-func TestSeededResumeIsMarked(t *testing.T) {
+// A seeded resumption marks a secure ledger as insecure.
+func TestResume_SeedMarksLedger(t *testing.T) {
 	c := checkpointedConfig(t)
 	seed := c.Seed
 	c.Seed = nil
@@ -198,9 +198,9 @@ func TestSeededResumeIsMarked(t *testing.T) {
 	}
 }
 
-// TestBrokenPassCountsWhole: a resumed run of shuffled lots begins the next pass,
-// and the ledger has the broken one as whole.
-func TestBrokenPassCountsWhole(t *testing.T) {
+// A resumed run of shuffled lots begins the next pass, and the ledger contains the interrupted
+// pass as complete.
+func TestResume_CompletesInterruptedPass(t *testing.T) {
 	for _, done := range []int{1, 4, 5, 7} {
 		c := checkpointedConfig(t)
 		c.Sampling.Policy, c.Steps = sample.PolicyShuffle, done // 5 lots a pass
@@ -234,8 +234,8 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 	}
 }
 
-// TestResumeRefuses: what differs is said, and the ledger is not touched.
-func TestResumeRefuses(t *testing.T) {
+// The error names the difference, and the ledger does not change.
+func TestResume_Refuses(t *testing.T) {
 	c := checkpointedConfig(t)
 	r := newRun(t, c)
 	trainRun(t, r, nil)
@@ -314,9 +314,8 @@ func TestResumeRefuses(t *testing.T) {
 	trainRun(t, resumeRun(t, d), nil)
 }
 
-// TestCutLedger: a ledger that lacks what the checkpoint saw says less than was
-// spent; it is refused.
-func TestCutLedger(t *testing.T) {
+// A ledger without lines that the checkpoint refers to understates the cost; Resume refuses it.
+func TestResume_RefusesTruncatedLedger(t *testing.T) {
 	c := checkpointedConfig(t)
 	r := newRun(t, c)
 	trainRun(t, r, nil)
@@ -333,8 +332,8 @@ func TestCutLedger(t *testing.T) {
 	}
 }
 
-// TestDamagedCheckpoint: the one before it serves; without one, the error says so.
-func TestDamagedCheckpoint(t *testing.T) {
+// The predecessor of a damaged checkpoint is used; without one, the error names the damage.
+func TestResume_DamagedCheckpoint(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
 	r := newRun(t, c)
@@ -371,8 +370,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestStoppedBeforeFirstCheckpoint: wherever New was stopped, Resume begins.
-func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
+// After a stop at any point of New, Resume begins the run.
+func TestResume_StoppedDuringNew(t *testing.T) {
 	for name, prepare := range map[string]func(c Config){
 		"nothing":       func(Config) {},
 		"empty ledger":  func(c Config) { os.WriteFile(c.Files.Ledger, nil, 0o644) },
@@ -406,9 +405,9 @@ func withoutCheckpoint(c Config) Config {
 	return c
 }
 
-// TestFullDisk: a checkpoint that cannot be written ends the run with an error
-// and leaves the older one whole.
-func TestFullDisk(t *testing.T) {
+// A checkpoint that cannot be written ends the run with an error and leaves the older one
+// intact.
+func TestCheckpointWriter_FullDisk(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
 	c.Steps = 1_000_000 // more than there is time for while a write fails
@@ -455,8 +454,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestCheckpointHoldsNoKey: not a word of it, in any order of bytes.
-func TestCheckpointHoldsNoKey(t *testing.T) {
+// A checkpoint contains no word of the key, in any byte order.
+func TestCheckpoint_ContainsNoKey(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Seed = nil
 	r := newRun(t, c)
@@ -480,9 +479,9 @@ func TestCheckpointHoldsNoKey(t *testing.T) {
 	}
 }
 
-// TestResumedMeanwhile: a run that another resumed, ended and left while this one began
-// knows neither what it spent nor what it made.
-func TestResumedMeanwhile(t *testing.T) {
+// Resume refuses a run that another process resumed and ended in the meantime: its spending and
+// its results are unknown.
+func TestResume_RefusesConcurrentRun(t *testing.T) {
 	c := checkpointedConfig(t)
 	r := newRun(t, c)
 	trainRun(t, r, nil)
@@ -510,9 +509,8 @@ func TestResumedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLedgerOfAnotherIsKept: where there is no checkpoint, a ledger that is being
-// written is not cleared away.
-func TestLedgerOfAnotherIsKept(t *testing.T) {
+// Without a checkpoint, a ledger that is being written is not removed.
+func TestResume_KeepsLedgerInUse(t *testing.T) {
 	c := checkpointedConfig(t)
 	r := newRun(t, withoutCheckpoint(c))
 	if _, err := Resume(c); !errors.Is(err, ledger.ErrLocked) {
@@ -525,8 +523,8 @@ func TestLedgerOfAnotherIsKept(t *testing.T) {
 	}
 }
 
-// What a crash takes beside the work since a checkpoint is a small part of the run's lots.
-func TestStake(t *testing.T) {
+// A crash loses, apart from the work since a checkpoint, a small part of the run's lots.
+func TestCheckpointWriter_BoundsLostLots(t *testing.T) {
 	c := testConfig(t)
 	c.Steps = 320
 	r := newRun(t, c)

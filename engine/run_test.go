@@ -38,9 +38,9 @@ func removeBound(t *testing.T, r *Run) {
 	}
 }
 
-// TestIsOrdinarySGD: without clipping and noise the private step is that of
-// logistic regression in float64, written out by hand.
-func TestIsOrdinarySGD(t *testing.T) {
+// Without clipping and noise, a step is that of logistic regression, computed by hand in
+// float64.
+func TestRun_IsSGDWithoutClippingAndNoise(t *testing.T) {
 	logistic := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", features), n.Input("label")
@@ -147,8 +147,8 @@ func referenceSGD(t *testing.T, c Config) []float32 {
 	return all
 }
 
-// TestMicrobatchChangesNothing: the size of the microbatch is about memory alone.
-func TestMicrobatchChangesNothing(t *testing.T) {
+// The size of the microbatch affects memory only.
+func TestMicrobatch_DoesNotChangeResult(t *testing.T) {
 	for unit, records := range map[string]Records{"example": {}, "microbatch:4": {Examples: 4}, "user": {Users: true, Examples: 3}} {
 		t.Run(unit, func(t *testing.T) {
 			var first []float32
@@ -189,9 +189,9 @@ func examplesOfUsers() *data.Table {
 	return newTable(x, labels, users)
 }
 
-// TestContributionIsItsOwn: what a record adds has the same bits whatever shares
-// its microbatch, wherever in it the record is, and for any number of threads.
-func TestContributionIsItsOwn(t *testing.T) {
+// The contribution of a record has the same bits for any other records in its microbatch, any
+// position, and any number of threads.
+func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 	const record = 17
 	var want [][]float32
 	for _, threads := range []int{1, 2, 5} {
@@ -238,9 +238,8 @@ func TestContributionIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestResultForAnyThreads: a whole run has the same bits for any number of
-// threads.
-func TestResultForAnyThreads(t *testing.T) {
+// A whole run has the same bits for any number of threads.
+func TestThreads_DoNotChangeResult(t *testing.T) {
 	var first []float32
 	for _, threads := range []int{1, 2, 3} {
 		c := testConfig(t)
@@ -267,9 +266,8 @@ func TestResultForAnyThreads(t *testing.T) {
 	}
 }
 
-// TestDevicesAgree: whole runs with the same seed come to the same weights on every
-// device, to rounding.
-func TestDevicesAgree(t *testing.T) {
+// Runs with the same seed have the same weights on every device, up to rounding.
+func TestDevices_Agree(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"examples": func(c *Config) {},
 		"users": func(c *Config) {
@@ -310,9 +308,9 @@ func TestDevicesAgree(t *testing.T) {
 	}
 }
 
-// TestRecordsAreAveraged: a record's gradient is the mean over its examples, for
-// the last, partial one too, and for a user only the first examples count.
-func TestRecordsAreAveraged(t *testing.T) {
+// The gradient of a record is the mean over its examples, also for the last, partial record.
+// Only the first examples of a user count.
+func TestRecords_AverageExamples(t *testing.T) {
 	value := func(i, k, j int) float32 { return float32(i + 1) }
 	for _, test := range []struct {
 		records Records
@@ -351,8 +349,8 @@ func TestRecordsAreAveraged(t *testing.T) {
 	}
 }
 
-// TestLearns: the engine finds a linear rule, privately.
-func TestLearns(t *testing.T) {
+// A private run learns a linear rule.
+func TestRun_Learns(t *testing.T) {
 	value := func(i, k, j int) float32 { return float32(math.Sin(float64(i*7 + j))) }
 	of := newColumnTable(600, value, features)
 	x, labels := make([]float32, 600*features), make([]float32, 600)

@@ -112,10 +112,9 @@ func newRegressionTable(t *testing.T, count, rows, in, out int, x, y []float32) 
 	return set
 }
 
-// TestSignalsOfNoGradient: a record of rows of zeros has a gradient of zeros, however
-// large what comes back to them is, and a rule that lengthens gradients makes nothing of
-// it that is no number.
-func TestSignalsOfNoGradient(t *testing.T) {
+// A record of zero rows has a zero gradient, even if the backpropagated signals are large; a
+// rule that lengthens gradients does not make it NaN.
+func TestSensitivity_ZeroRows(t *testing.T) {
 	onEveryDevice(t, func(t *testing.T, c Config) {
 		for _, rows := range []int{1, 3} {
 			for name, weight := range map[string]func(n *layer.Builder) *G.Node{
@@ -143,9 +142,8 @@ func TestSignalsOfNoGradient(t *testing.T) {
 	})
 }
 
-// TestOneWordOverAndOver: what float32 makes of a row that is added up thousands of times
-// is within the bound, too.
-func TestOneWordOverAndOver(t *testing.T) {
+// The float32 sum of thousands of equal rows is within the bound, too.
+func TestSensitivity_RepeatedRow(t *testing.T) {
 	const words = 3000
 	network := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -176,9 +174,8 @@ func TestOneWordOverAndOver(t *testing.T) {
 	})
 }
 
-// TestPlacesTakeEachOtherBack: where a parameter is met in several places whose gradients
-// cancel, what float32 leaves of them is within the bound.
-func TestPlacesTakeEachOtherBack(t *testing.T) {
+// Where the gradients of a parameter's uses cancel, the float32 remainder is within the bound.
+func TestSensitivity_CancellingUses(t *testing.T) {
 	network := squaredErrorNetwork(1, 3, 2, func(n *layer.Builder) *G.Node {
 		w := n.Parameter("w", layer.Constant(0), 1, 2)
 		return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w, w) })
@@ -200,9 +197,9 @@ func TestPlacesTakeEachOtherBack(t *testing.T) {
 	})
 }
 
-// TestRowsInTwoChains: a product over all records adds up chains of 256 rows. A record
-// whose rows take each other back, but lie in two of them, does not drown the others.
-func TestRowsInTwoChains(t *testing.T) {
+// A product over all records sums chains of 256 rows. A record whose cancelling rows lie in two
+// chains does not absorb the contributions of others.
+func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 	const rows, width, records = 3, 16, 200
 	x, y := make([]float32, records*rows*width), make([]float32, records*rows*width)
 	for i := range records * rows {
@@ -229,9 +226,9 @@ func TestRowsInTwoChains(t *testing.T) {
 	})
 }
 
-// TestStatisticBelowFloats: a sensitivity so small that a longer vector's squares may be
-// lost, so that it would not be clipped, is refused.
-func TestStatisticBelowFloats(t *testing.T) {
+// A sensitivity is refused if the squares of a longer vector may underflow, so that the vector
+// would not be clipped.
+func TestStatistic_RefusesTinySensitivity(t *testing.T) {
 	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
 		a := newStatisticAccumulator(s)
@@ -248,9 +245,9 @@ func TestStatisticBelowFloats(t *testing.T) {
 	}
 }
 
-// TestUsesTakeEachOtherBack: where two uses of a table cancel in a record, what it adds by
-// one of them drowns little of what others look up before it adds the other.
-func TestUsesTakeEachOtherBack(t *testing.T) {
+// Two uses of a table cancel in a record. Between its two additions, little of what others look
+// up is lost.
+func TestSensitivity_CancellingLookups(t *testing.T) {
 	const lookups, records = 64, 257
 	network := func(width int, use func(n *layer.Builder, x, table *G.Node) *G.Node) perexample.Build {
 		return func(batch int) (*perexample.Network, error) {

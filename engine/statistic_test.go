@@ -11,9 +11,9 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// TestStatistics: what is released is the sum over the lot, its noise added, over
-// qN: the sums are worked out again from the records drawn and the stream of noise.
-func TestStatistics(t *testing.T) {
+// A release is the sum over the lot plus its noise, divided by qN: the test recomputes the sums
+// from the drawn records and the stream of noise.
+func TestStatistics_MatchReference(t *testing.T) {
 	for name, records := range map[string]Records{"example": {}, "microbatch": {Examples: 4}, "user": {Users: true, Examples: 3}} {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig(t)
@@ -121,9 +121,8 @@ func referenceStatistics(t *testing.T, r *Run, e *Evaluator, flat []float32, rec
 	return sums
 }
 
-// TestStatisticIsBounded: no record, whatever its function says of it, moves the
-// sum by more than the sensitivity.
-func TestStatisticIsBounded(t *testing.T) {
+// No record changes the sum by more than the sensitivity, for any result of its function.
+func TestStatistic_IsClipped(t *testing.T) {
 	say := make([]float64, 3)
 	tally := newStatisticAccumulator(Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }})
 	for _, v := range [][]float64{
@@ -146,9 +145,9 @@ func TestStatisticIsBounded(t *testing.T) {
 	}
 }
 
-// TestStatisticsArePaidFor: each is a query in the ledger, and the run's ε is that
-// of gradient and statistics together.
-func TestStatisticsArePaidFor(t *testing.T) {
+// Each statistic is a query in the ledger, and the run's ε is that of gradient and statistics
+// together.
+func TestStatistics_AreInLedger(t *testing.T) {
 	spent := map[bool]float64{}
 	for _, asked := range []bool{false, true} {
 		c := testConfig(t)
@@ -187,8 +186,8 @@ func TestStatisticsArePaidFor(t *testing.T) {
 	}
 }
 
-// TestStatisticThatPanics: it ends the run with an error that quotes no record.
-func TestStatisticThatPanics(t *testing.T) {
+// A panic ends the run with an error that quotes no record.
+func TestStatistic_PanicHidesRecord(t *testing.T) {
 	c := testConfig(t)
 	c.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []Example) {
 		if record[0].Columns[0][0] != 0 {

@@ -63,10 +63,10 @@ func targetValidationConfig(t *testing.T, sigma float64) Config {
 	return c
 }
 
-// The released error of targets is their records' mean absolute error in their own units,
-// as float64 makes it of the answers one by one: those beyond the bounds count as the
-// limit, those that are no number as missing by all of the width.
-func TestValidationError(t *testing.T) {
+// The released error of targets is the records' mean absolute error in their own units, as
+// float64 computes it from the predictions one by one. Predictions beyond the bounds count as
+// the bound; NaN counts as an error of the whole width.
+func TestValidate_MeanAbsoluteError(t *testing.T) {
 	const in, out, count, tiny = 3, 2, 40, 1e-9
 	x, y, _ := targetsOfUsers(count, in, out, 2)
 	width := targetBounds[1] - targetBounds[0]
@@ -131,8 +131,8 @@ func TestValidationError(t *testing.T) {
 	}
 }
 
-// The errors that an evaluation tells of scaled targets are in their own units.
-func TestErrorsOfScaledTargets(t *testing.T) {
+// The errors of an evaluation on scaled targets are in the targets' own units.
+func TestEvaluator_ErrorsOfScaledTargets(t *testing.T) {
 	const in, out, count = 3, 2, 20
 	x, y, _ := targetsOfUsers(count, in, out, 3)
 	set := newScaledTargets(t, in, out, x, y, nil)
@@ -162,9 +162,9 @@ func TestErrorsOfScaledTargets(t *testing.T) {
 	}
 }
 
-// A record more, less or another moves what is released of targets by at most the
-// sensitivity, 1, before noise, whatever it holds and whatever the weights are.
-func TestSensitivityOfTheValidationError(t *testing.T) {
+// Adding, removing or replacing a record changes the sum over targets by at most the
+// sensitivity, 1, before noise, for every content and all weights.
+func TestValidate_SensitivityOfError(t *testing.T) {
 	const in, out, count = 3, 2, 30
 	r := rand.New(rand.NewPCG(8, 8))
 	wild := func() float32 {
@@ -223,8 +223,8 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 	}
 }
 
-// A budget has room for the error, which is released once and never unpaid.
-func TestValidationErrorIsPaidFor(t *testing.T) {
+// A budget includes the validation error, which is released once and never without payment.
+func TestValidate_ErrorIsInBudget(t *testing.T) {
 	c := targetValidationConfig(t, 2)
 	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta, c.Files.CheckpointFolder = 1000, 8, 1e-5, t.TempDir()
 	r := trainedRun(t, c)
@@ -265,7 +265,7 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 	}
 }
 
-func TestValidationErrorRefuses(t *testing.T) {
+func TestValidate_ErrorRefuses(t *testing.T) {
 	const in, out = 3, 2
 	for says, change := range map[string]func(c *Config){
 		"have no bounds": func(c *Config) {

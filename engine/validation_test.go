@@ -31,10 +31,10 @@ func trainedRun(t *testing.T, c Config) *Run {
 	return r
 }
 
-// The released accuracy is the count with noise of the stated deviation. Over 200
-// keys, the noise's mean and variance lie within 5.5 of their
-// deviations: a false alarm in 1e7 (and the seeds are fixed).
-func TestValidationNoise(t *testing.T) {
+// The released accuracy is the count with noise of the stated deviation. Over 200 keys, the
+// noise's mean and variance lie within 5.5 of their deviations: a false alarm in 1e7 (and the
+// seeds are fixed).
+func TestValidate_Noise(t *testing.T) {
 	c := validationConfig(t, 8)
 	c.Mechanism.NonPrivate, c.Files.Ledger = true, ""
 	r := trainedRun(t, c)
@@ -103,9 +103,9 @@ func TestValidationNoise(t *testing.T) {
 	}
 }
 
-// The ledger has the query before the answer is out, apart from the lots, and a
-// second answer is refused.
-func TestValidationIsPaidFor(t *testing.T) {
+// The ledger contains the query before the result is released, separate from the lots, and a
+// second release is refused.
+func TestValidate_IsInLedger(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := validationConfig(t, 4)
 		c.Sampling.Policy = policy
@@ -137,9 +137,8 @@ func TestValidationIsPaidFor(t *testing.T) {
 	r.Close()
 }
 
-// A budget leaves room for the validation, and a resumed run whose budget has none
-// left releases nothing.
-func TestValidationStaysInBudget(t *testing.T) {
+// A budget includes the validation, and a resumed run whose budget is used up releases nothing.
+func TestValidate_IsInBudget(t *testing.T) {
 	c := validationConfig(t, 2)
 	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 1000, 8, 1e-5
 	c.Files.CheckpointFolder = t.TempDir()
@@ -171,8 +170,8 @@ func TestValidationStaysInBudget(t *testing.T) {
 	again.Close()
 }
 
-// A pass that was broken off is completed, whatever was released in between.
-func TestShuffledPassAfterValidation(t *testing.T) {
+// An interrupted pass is completed, independently of releases in between.
+func TestResume_CompletesPassAfterValidation(t *testing.T) {
 	c := validationConfig(t, 4)
 	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 12, 7 // a pass has 5 lots
 	c.Files.CheckpointFolder = t.TempDir()
@@ -198,7 +197,7 @@ func TestShuffledPassAfterValidation(t *testing.T) {
 	}
 }
 
-func TestRecordsCountAsTheMeanOfTheirExamples(t *testing.T) {
+func TestValidate_RecordsCountAsMean(t *testing.T) {
 	shares := []float64{1, 0, 0.5, 1, 1, 0}
 	s := newTable(make([]float32, 6*features), make([]float32, 6), []int32{0, 0, 1, 1, 2, 1})
 	for _, c := range []struct {
@@ -216,7 +215,7 @@ func TestRecordsCountAsTheMeanOfTheirExamples(t *testing.T) {
 	}
 }
 
-func TestValidationRefuses(t *testing.T) {
+func TestValidate_Refuses(t *testing.T) {
 	for says, change := range map[string]func(*Config){
 		"validation noise 0":               func(c *Config) { c.Validation.Noise = 0 },
 		"validation noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
