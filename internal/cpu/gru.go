@@ -68,11 +68,12 @@ func lowerGRU(l *lowering, s op.GRU, k call) func() {
 	})
 }
 
+// lowerGRUGrad computes the signals at the gates, step by step from the last one.
 func lowerGRUGrad(l *lowering, s op.GRUGrad, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/3
 	order := stepOrder{steps, s.Reverse}
 	out, trace, hidden, grad := k.out, k.in[1], k.in[2], k.in[3]
-	transpose, back := lowerTranspose(l, k.in[0], h, 3*h)
+	transpose, transposed := lowerTranspose(l, k.in[0], h, 3*h)
 	l.pool.reserve((4*k.shape[0]+1)*h, 0)
 	return sequence(transpose, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		product := simd.Gemm{M: to - from, N: h, K: 3 * h, LDA: 3 * h, LDB: h, LDC: h, Accumulate: true}
@@ -93,7 +94,7 @@ func lowerGRUGrad(l *lowering, s op.GRUGrad, k call) func() {
 					trace[r*4*h:][:4*h], previous, grad[r*h:][:h])
 			}
 			if i > 0 {
-				product.Run(carry, signals, back, w.gemm, 0, 1)
+				product.Run(carry, signals, transposed, w.gemm, 0, 1)
 			}
 		}
 	}))
@@ -120,6 +121,8 @@ func gruSignals(d, signals, carry, y, previous, grad []float32) {
 	}
 }
 
+// lowerGRUHidden multiplies the hidden part of the gates' signals by r, which the trace
+// contains.
 func lowerGRUHidden(l *lowering, k call) func() {
 	out, trace, x, h := k.out, k.in[0], k.in[1], k.shape[2]/3
 	return l.pool.forRanges(len(out)/(3*h), 3*h, func(from, to int, _ *worker) {

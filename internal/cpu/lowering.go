@@ -137,7 +137,7 @@ func (l *lowering) call(i plan.Instruction) call {
 	return k
 }
 
-// base is the buffer that owns a buffer's memory.
+// base returns the buffer that owns a buffer's memory.
 func (l *lowering) base(id int) int { return l.program.Buffers[id].Base }
 
 // lowerNative makes the step of an operation from kernels. It returns nil if there is

@@ -8,7 +8,7 @@ import (
 // linePad keeps rows of scratch memory in different sets of the cache.
 const linePad = 16
 
-// prefetchDistance is how many examples prefetchDistance a step prefetches operands, which lie a
+// prefetchDistance is how many examples ahead a step prefetches operands, which lie a
 // sequence apart. With a much larger distance the cache lines evict each other.
 const prefetchDistance = 4
 
@@ -30,7 +30,7 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 	if k.after != nil {
 		states = k.after.out
 	}
-	wide, wide4 := h+linePad, 4*h+linePad
+	wide, wide4 := h+linePad, 4*h+linePad // floats from one row of scratch memory to the next
 	l.pool.reserve(k.shape[0]*(wide+2*wide4)+4*h, 0)
 	return sequence(pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		n := to - from
@@ -38,7 +38,7 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 		hidden, product := memory[:n*wide], memory[n*wide:][:n*wide4]
 		fromInputs, zero := memory[n*(wide+wide4):][:n*wide4], memory[n*(wide+2*wide4):]
 		clear(zero)
-		fetch := func(b, i int) {
+		prefetch := func(b, i int) {
 			at := b*steps + order.at(i)
 			simd.Prefetch(out[at*5*h:][:5*h])
 			simd.Prefetch(cellTanh[at*h:][:h])
@@ -62,7 +62,7 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 			}
 			for b := from; b < to; b++ {
 				if b+prefetchDistance < to {
-					fetch(b+prefetchDistance, i)
+					prefetch(b+prefetchDistance, i)
 				}
 				at, sums, previous := b*steps+t, zero, zero[:h]
 				if i > 0 {
@@ -134,6 +134,8 @@ func lowerLSTM(l *lowering, k call) func() {
 	}))
 }
 
+// lowerLSTMGrad computes the signals at the gates, step by step from the last one. It also
+// computes the gradient of the LSTM's input if that product is fused with it.
 func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/4
 	order := stepOrder{steps, s.Reverse}
@@ -148,7 +150,7 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 		packInputs, p := lowerPanels(l, k.after.in[1], 4*h, width, true)
 		pack, inputs = sequence(pack, packInputs), p
 	}
-	wide, wide4 := h+linePad, 4*h+linePad
+	wide, wide4 := h+linePad, 4*h+linePad // floats from one row of scratch memory to the next
 	l.pool.reserve(k.shape[0]*(wide+wide4+h)+h, 0)
 	return sequence(computeTanh, pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		n := to - from
@@ -158,7 +160,7 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 		clear(hidden)
 		clear(cell)
 		clear(zero)
-		fetch := func(b, i int) {
+		prefetch := func(b, i int) {
 			at := b*steps + order.at(i)
 			simd.Prefetch(out[at*4*h:][:4*h])
 			simd.Prefetch(trace[at*5*h:][:5*h])
@@ -175,7 +177,7 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 			}
 			for b := from; b < to; b++ {
 				if b+prefetchDistance < to {
-					fetch(b+prefetchDistance, i)
+					prefetch(b+prefetchDistance, i)
 				}
 				at, previous := b*steps+t, zero
 				if i > 0 {

@@ -41,6 +41,7 @@ func lowerPanels(l *lowering, weight []float32, k, n int, transposed bool) (step
 	return l.pool.forRanges(to.Count(), k*16, func(from, end int, _ *worker) { to.Pack(weight, ld, transposed, from, end) }), to
 }
 
+// lowerDelay shifts a sequence by one step. The first step becomes 0.
 func lowerDelay(l *lowering, s op.Delay, k call) func() {
 	steps, d := k.shape[1], k.shape[2]
 	order := stepOrder{steps, s.Reverse}
