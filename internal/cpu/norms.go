@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// Squared norms keep the promise that clip.Single needs, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5),
+// Squared norms keep the promise that clip.Float32Accuracy states, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5),
 // for every record. Here u is the gradient that exact arithmetic makes of the operation's
 // operands; but where a clipped sum adds gradients that were computed first, in float32,
 // u is exactly the gradient that it adds.
