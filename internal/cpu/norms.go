@@ -9,10 +9,13 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// Squared norms keep the promise that clip.Float32Accuracy states, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5),
+// Squared norms keep the promise of clip.Float32Accuracy,
+//
+//	‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5),
+//
 // for every record. Here u is the gradient that exact arithmetic makes of the operation's
-// operands; but where a clipped sum adds gradients that were computed first, in float32,
-// u is exactly the gradient that it adds.
+// operands. But where a clipped sum adds gradients that were computed first, in float32, u is
+// exactly the gradient that it adds.
 //
 //   - Squares are added in float64, where none overflows or is lost.
 //   - Where terms can cancel, a bound on the rounding errors of the norm is added. This
