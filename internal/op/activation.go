@@ -16,7 +16,7 @@ const (
 	ReLU
 	Tanh
 	Sigmoid
-	GELU      // the exact one, x·Φ(x)
+	GELU      // the exact form, x·Φ(x)
 	LeakyReLU // x, or x/100 below zero
 	ELU       // x, or eˣ − 1 below zero
 	SiLU      // x·σ(x)
@@ -27,8 +27,8 @@ func (a Activation) String() string {
 	return [...]string{"identity", "relu", "tanh", "sigmoid", "gelu", "leakyRelu", "elu", "silu", "softplus"}[a]
 }
 
-// FromOutput reports whether the derivative is a function of the output alone,
-// so that the input need not be kept.
+// FromOutput reports whether the derivative is a function of the output alone, so that
+// the input is not needed.
 func (a Activation) FromOutput() bool { return a != GELU && a != SiLU }
 
 func (a Activation) apply(x float64) float64 {
@@ -60,7 +60,8 @@ func (a Activation) apply(x float64) float64 {
 	return x
 }
 
-// slope is the derivative at v: the output where FromOutput holds, else the input.
+// slope is the derivative. The argument v is the output if FromOutput holds, else the
+// input.
 func (a Activation) slope(v float64) float64 {
 	switch a {
 	case ReLU:
@@ -91,7 +92,8 @@ func (a Activation) slope(v float64) float64 {
 	return 1
 }
 
-// preActivationGrad is the gradient before an activation that was fused with what it is applied to.
+// preActivationGrad is the gradient before an activation that is fused into another
+// operation.
 func (a Activation) preActivationGrad(out, grad *G.Node) (*G.Node, error) {
 	if a == Identity {
 		return grad, nil
@@ -124,8 +126,8 @@ func (a Activate) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d}, err
 }
 
-// ActivationGrad multiplies a gradient by the activation's slope, taken at the
-// output where Act.FromOutput holds, else at the input.
+// ActivationGrad multiplies a gradient by the activation's slope. The slope is taken at
+// the output if Act.FromOutput holds, else at the input.
 type ActivationGrad struct{ Act Activation }
 
 func (a ActivationGrad) String() string { return fmt.Sprintf("activationGrad{%v}", a.Act) }

@@ -8,13 +8,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Attention is scaled dot-product attention of a sequence to itself, by several
-// heads (Vaswani et al. 2017): from queries, keys and values side by side
-// [B, T, 3D] it gives [B, T, D]. Head n owns columns n·D/Heads to (n+1)·D/Heads of
-// each. Where Causal is set a step sees none after it. A second input [B, T], if
-// there is one, says which steps are padding: those whose number is below zero,
-// as in the indices that Embed reads. No step sees padding; a step that sees
-// nothing answers zeros.
+// Attention is scaled dot-product self-attention with several heads (Vaswani et al.
+// 2017). Its input contains queries, keys and values, concatenated, [B, T, 3D]; its
+// result is [B, T, D]. Head n reads columns n·D/Heads to (n+1)·D/Heads of each. With
+// Causal set, a step does not attend to later steps. An optional second input [B, T]
+// marks padding: the steps whose number is below zero, as in the indices that Embed
+// reads. No step attends to padding. A step that attends to no step has the result 0.
 type Attention struct {
 	Heads  int
 	Causal bool
@@ -22,18 +21,18 @@ type Attention struct {
 
 func (a Attention) String() string { return fmt.Sprintf("attention{%d,%t}", a.Heads, a.Causal) }
 
-// checkShapes checks packed queries, keys and values and, where there is one, the input
-// that marks padding; it gives the result's shape.
+// checkShapes checks the concatenated queries, keys and values, and the input that marks
+// padding if there is one. It returns the result's shape.
 func (a Attention) checkShapes(x tensor.Shape, padding []tensor.Shape) (tensor.Shape, error) {
 	if x.Dims() != 3 || a.Heads < 1 || x[2]%(3*a.Heads) != 0 {
-		return nil, fmt.Errorf("queries, keys and values of shape %v: [batch, time, 3·width] with a width that %d heads share is needed", x, a.Heads)
+		return nil, fmt.Errorf("queries, keys and values of shape %v: [batch, time, 3·width] is needed, with a width divisible by %d heads", x, a.Heads)
 	}
 	if len(padding) > 1 {
-		return nil, fmt.Errorf("%d inputs mark padding: one may", len(padding))
+		return nil, fmt.Errorf("%d inputs mark padding: at most one is allowed", len(padding))
 	}
 	for _, p := range padding {
 		if p.Dims() != 2 || p[0] != x[0] || p[1] != x[1] {
-			return nil, fmt.Errorf("padding marked by shape %v for %v: [batch, time] is needed", p, x)
+			return nil, fmt.Errorf("padding marks of shape %v for %v: [batch, time] is needed", p, x)
 		}
 	}
 	return tensor.Shape{x[0], x[1], x[2] / 3}, nil
@@ -46,9 +45,9 @@ func (a Attention) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return a.checkShapes(in[0], in[1:])
 }
 
-// forEachQuery calls f for every step of every head of every example: with the places
-// of its query, of the first key and of the first value, in packed memory whose
-// steps are 3·D apart, and with how much it attends to each step.
+// forEachQuery calls f for every step of every head of every example. The arguments are
+// the indices of its query, of the first key, of the first value and of the result, and
+// its attention weights. Steps of the packed input are 3·D apart.
 func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(query, key, value, out int, weights []float64)) {
 	T, packed := s[1], s[2]
 	width := packed / 3
@@ -118,9 +117,9 @@ func (a Attention) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return append(G.Nodes{d}, make(G.Nodes, len(in)-1)...), err
 }
 
-// AttentionGrad gives the gradient in queries, keys and values, side by side,
-// from these, the gradient of the result and, where there is one, the input that
-// marks padding. It finds the weights again instead of keeping them.
+// AttentionGrad is the gradient in queries, keys and values, concatenated. Its inputs are
+// these, the gradient of the result and, if there is one, the input that marks padding.
+// It computes the attention weights again instead of keeping them.
 type AttentionGrad Attention
 
 func (a AttentionGrad) String() string {
@@ -169,10 +168,10 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 	})
 }
 
-// Rotary tells steps their positions by turning them (Su et al. 2021): of x
-// [B, T, D], the first Turned columns are cut into heads of Head, and in a head
-// at step t columns j and j+Head/2 turn together by the angle
-// t·10000^(−2j/Head), backwards where Back is set. The other columns stay.
+// Rotary encodes the positions of steps by rotations (Su et al. 2021). In x [B, T, D],
+// the first RotaryDims columns are cut into heads of HeadDim. In a head at step t,
+// columns j and j+HeadDim/2 are rotated by the angle t·10000^(−2j/HeadDim), or by its
+// negative with Inverse set. The other columns stay.
 type Rotary struct {
 	HeadDim, RotaryDims int
 	Inverse             bool
@@ -190,13 +189,13 @@ func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, fmt.Errorf("shape %v: [batch, time, features] is needed", in[0])
 	}
 	if r.HeadDim < 2 || r.HeadDim%2 != 0 || r.RotaryDims < 0 || r.RotaryDims%r.HeadDim != 0 || r.RotaryDims > in[0][2] {
-		return nil, fmt.Errorf("the first %d of %d columns cannot be turned in heads of %d: an even width that divides them is needed", r.RotaryDims, in[0][2], r.HeadDim)
+		return nil, fmt.Errorf("the first %d of %d columns cannot be rotated in heads of %d: an even head width that divides them is needed", r.RotaryDims, in[0][2], r.HeadDim)
 	}
 	return in[0].Clone(), nil
 }
 
-// RotaryAngles gives cosine and sine of the angle of each step and pair of columns,
-// [T, Head/2] both, worked out in float64.
+// RotaryAngles returns cosine and sine of the angle of each step and pair of columns,
+// both [T, HeadDim/2], computed in float64.
 func RotaryAngles[T float32 | float64](r Rotary, steps int) (cos, sin []T) {
 	half := r.HeadDim / 2
 	for t := range steps {

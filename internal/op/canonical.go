@@ -9,13 +9,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Canonical says what a node does in the words of this package: its own Spec, or
-// the Spec that does the same as one of Gorgonia's operations. It is nil where
-// there is none; such a node can only be run by its own Do.
+// Canonical is the Spec of a node: its own, or the Spec that computes the same as one of
+// Gorgonia's operations. It is nil if there is none; only the node's own Do can run it.
 //
-// Gorgonia keeps its operations to itself, so they are recognised by type name
-// and String, whose forms are those of v0.9.18; a test holds each against
-// Gorgonia's own result.
+// Gorgonia does not export its operations, so they are recognized by type name and
+// String, in the form of v0.9.18. A test compares each with Gorgonia's own result.
 func Canonical(n *G.Node) Spec {
 	if s := SpecOf(n); s != nil {
 		return s
@@ -96,7 +94,7 @@ func Canonical(n *G.Node) Spec {
 	return nil
 }
 
-// OpKind is the type of a node's operation, without package or pointer.
+// OpKind is the type name of a node's operation, without package or pointer.
 func OpKind(n *G.Node) string {
 	if n.Op() == nil {
 		return ""
@@ -105,7 +103,7 @@ func OpKind(n *G.Node) string {
 	return t[strings.LastIndexByte(t, '.')+1:]
 }
 
-// AxisLength reads the length of an axis that Gorgonia made a number of.
+// AxisLength reads the length of an axis from a node that Gorgonia made for it.
 func AxisLength(n *G.Node) (size int, ok bool) {
 	_, err := fmt.Sscanf(n.Op().String(), "SizeOf=%d", &size)
 	return size, err == nil
@@ -124,7 +122,7 @@ func Operands(n *G.Node) G.Nodes {
 	return in
 }
 
-// Ancestors are some nodes and all that they are computed from, each behind its operands.
+// Ancestors are the given nodes and all nodes that they depend on, operands first.
 func Ancestors(of ...*G.Node) G.Nodes {
 	var order G.Nodes
 	seen := map[*G.Node]bool{}
@@ -145,8 +143,8 @@ func Ancestors(of ...*G.Node) G.Nodes {
 	return order
 }
 
-// CanonicalOperands are the operands that Canonical reads: Gorgonia gives some of its
-// operations more, for their shape alone.
+// CanonicalOperands are the operands that Canonical's Spec reads. Gorgonia gives some
+// operations additional operands for their shape.
 func CanonicalOperands(n *G.Node) G.Nodes {
 	in := Operands(n)
 	switch Canonical(n).(type) {
@@ -186,14 +184,14 @@ func linearAlgebra(name string, in G.Nodes) Spec {
 	return s
 }
 
-// intAttribute reads a number that an operation of Gorgonia's keeps in a field that
-// is not exported and that String leaves out.
+// intAttribute reads a number from an unexported field of a Gorgonia operation whose
+// String leaves it out.
 func intAttribute(o G.Op, name string) int {
 	return int(reflect.Indirect(reflect.ValueOf(o)).FieldByName(name).Int())
 }
 
-// poolWindow reads the geometry of max pooling; padding of one side alone is not
-// taken.
+// poolWindow reads the geometry of max pooling. Padding on one side only is not
+// supported.
 func poolWindow(o G.Op) (w Window, ok bool) {
 	if reflect.Indirect(reflect.ValueOf(o)).FieldByName("explicitPadding").Bool() {
 		return Window{}, false
@@ -215,8 +213,8 @@ func rowsWindow(o G.Op) Window {
 	}
 }
 
-// softmaxOf follows Gorgonia's choice of axis: where none is given, the first of
-// a column and else the last.
+// softmaxOf reads the axis. If none is given, Gorgonia takes the first axis of a column
+// and the last axis otherwise.
 func softmaxOf(o G.Op, x tensor.Shape) Softmax {
 	v := reflect.Indirect(reflect.ValueOf(o))
 	s := Softmax{Axis: int(v.FieldByName("axis").Int()), Log: v.FieldByName("isLog").Bool()}
@@ -230,8 +228,8 @@ func softmaxOf(o G.Op, x tensor.Shape) Softmax {
 	return s
 }
 
-// sliceOf reads "T[:, :, from:to:step...]". The axis is told by the number of
-// leading colons; a slice of everything is written as a lone colon.
+// sliceOf reads "T[:, :, from:to:step...]". The number of leading colons is the axis; a
+// slice of everything is written as a single colon.
 func sliceOf(name string, whole *G.Node, size int) (Slice, bool) {
 	axis := strings.Count(name, ":, ")
 	if axis >= whole.Dims() {

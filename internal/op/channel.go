@@ -7,29 +7,29 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// checkChannels checks that a tensor of this shape is [rows, c, inner] in memory with
-// axis 0 cutting between rows.
+// checkChannels checks that a tensor of this shape is [rows, c, inner] in memory, and
+// that axis 0 does not cut a row.
 func checkChannels(s tensor.Shape, c, inner int) error {
 	if n := s.TotalSize(); s.Dims() == 0 || n == 0 || c <= 0 || inner <= 0 || n%(c*inner) != 0 {
-		return fmt.Errorf("shape %v is no stack of %d channels of %d elements", s, c, inner)
+		return fmt.Errorf("shape %v is not a stack of %d channels of %d elements", s, c, inner)
 	}
 	return nil
 }
 
-// checkChannelsPerRow checks also that a row of axis 0 holds whole stacks of channels,
-// so that what an element meets does not depend on the row that it is in.
+// checkChannelsPerRow also checks that a row of axis 0 consists of whole stacks of
+// channels, so that an element's channel does not depend on its row.
 func checkChannelsPerRow(s tensor.Shape, c, inner int) error {
 	if err := checkChannels(s, c, inner); err != nil {
 		return err
 	}
 	if s.TotalSize()/s[0]%(c*inner) != 0 {
-		return fmt.Errorf("a row of shape %v is no stack of %d channels of %d elements", s, c, inner)
+		return fmt.Errorf("a row of shape %v is not a stack of %d channels of %d elements", s, c, inner)
 	}
 	return nil
 }
 
-// ScaleShift is x⊙γ + β with one γ and β a channel: x is [rows, Channels, Inner]
-// in memory. It follows Normalize to make layer, group and instance norm.
+// ScaleShift is x⊙γ + β with one γ and β per channel; x is [rows, Channels, Inner] in
+// memory. Normalize and ScaleShift together are layer, group or instance normalization.
 type ScaleShift struct{ Channels, Inner int }
 
 func (s ScaleShift) String() string { return fmt.Sprintf("scaleShift{%d,%d}", s.Channels, s.Inner) }
@@ -112,8 +112,7 @@ func (s ChannelDot) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// ChannelScale multiplies each channel of x by its own factor. It and ChannelShift are
-// ScaleShift by halves: the scale of a layer that has no shift, and a bias.
+// ChannelScale multiplies each channel of x by its own factor: a scale without shift.
 type ChannelScale struct{ Channels, Inner int }
 
 func (s ChannelScale) String() string {
@@ -152,9 +151,9 @@ func (s ChannelScale) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{Form: Scale(s), A: in[0], Delta: grad}, nil
 }
 
-// ChannelShift adds to each channel of x, [rows, Channels, Inner] in memory, its
-// own number. With as many channels as an example has elements it adds the same
-// tensor to every example, such as learnt positions.
+// ChannelShift adds to each channel of x, [rows, Channels, Inner] in memory, its own
+// number: a bias. With as many channels as an example has elements it adds the same
+// tensor to every example, such as learned positions.
 type ChannelShift struct{ Channels, Inner int }
 
 func (s ChannelShift) String() string {
@@ -180,8 +179,8 @@ func (s ChannelShift) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 func (s ChannelShift) Rows(int) []bool { return []bool{true, false} }
 func (s ChannelShift) Wrt(int) []bool  { return allTrue(2) }
 
-// gradient lays the sums over the channels out as the parameter, which may have
-// several axes.
+// gradient is the gradient of the shift: the sums over channels, in the shape of the
+// parameter, which may have several axes.
 func (s ChannelShift) gradient(shift, grad *G.Node) (*G.Node, error) {
 	d, err := Apply(ChannelSum(s), grad)
 	if err != nil || shift.Dims() == 1 {

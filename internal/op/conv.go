@@ -8,9 +8,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Conv2D is act(x ∗ W + b) for pictures x [B, C, H, W], W [O, C/Groups, KernelH,
-// KernelW] and b [O]: [B, O, OH, OW]. As everywhere in deep learning the kernel
-// is not flipped. Act must be recoverable from its own output
+// Conv2D is act(x ∗ W + b) for pictures x [B, C, H, W], weights W [O, C/Groups, KernelH,
+// KernelW] and biases b [O]. The result is [B, O, OH, OW]. As usual in deep learning, the
+// kernel is not flipped. Act's derivative must be a function of its output
 // (Activation.FromOutput).
 type Conv2D struct {
 	Window
@@ -41,7 +41,7 @@ func (c Conv2D) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return tensor.Shape{x[0], w[0], oh, ow}, nil
 }
 
-// checkGroups checks that weights w fit pictures of the given channels.
+// checkGroups checks that weights w fit pictures with the given number of channels.
 func checkGroups(groups, channels int, w tensor.Shape, win Window) error {
 	if w.Dims() != 4 || w[2] != win.KernelH || w[3] != win.KernelW {
 		return fmt.Errorf("weight of shape %v for a kernel of %d by %d", w, win.KernelH, win.KernelW)
@@ -52,7 +52,7 @@ func checkGroups(groups, channels int, w tensor.Shape, win Window) error {
 	return nil
 }
 
-// forEachProduct calls f with the places in y, x and W of every product that the
+// forEachProduct calls f with the indices in y, x and W of every product that the
 // convolution of b pictures adds up.
 func (g ConvWeight) forEachProduct(b int, f func(y, x, w int)) {
 	oh, ow, _ := g.OutputSize(g.H, g.W)
@@ -84,7 +84,7 @@ func (c Conv2D) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// weight is the form of the gradient for the given operands.
+// weight is the form of the weight's gradient for the given operands.
 func (c Conv2D) weight(x, w tensor.Shape) ConvWeight {
 	return ConvWeight{Window: c.Window, Groups: c.Groups, C: x[1], H: x[2], W: x[3], O: w[0]}
 }
@@ -92,7 +92,7 @@ func (c Conv2D) weight(x, w tensor.Shape) ConvWeight {
 func (c Conv2D) Rows(int) []bool { return []bool{true, false, false} }
 func (c Conv2D) Wrt(int) []bool  { return allTrue(3) }
 
-// shift is how the bias enters a result of the given shape.
+// shift is the form of the bias's gradient for a result of the given shape.
 func (c Conv2D) shift(out tensor.Shape) Shift {
 	return Shift{Channels: out[1], Inner: out[2] * out[3]}
 }
@@ -126,9 +126,9 @@ func (c Conv2D) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
 	return Use{Form: c.shift(out.Shape()), Delta: d}, nil
 }
 
-// ConvWeight is x ∗ W for pictures [C, H, W] and O kernels: the form of the
-// weight's gradient, [O, C/Groups, KernelH, KernelW]. It is a product whose rows
-// are the windows of the pictures.
+// ConvWeight is x ∗ W for pictures [C, H, W] and O kernels, the form of the weight's
+// gradient [O, C/Groups, KernelH, KernelW]. It is a product whose rows are the windows of
+// the pictures.
 type ConvWeight struct {
 	Window
 	Groups     int
@@ -146,7 +146,7 @@ func (g ConvWeight) AddGradient(dst, a, delta []float64) {
 	g.forEachProduct(len(a)/(g.C*g.H*g.W), func(yi, xi, wi int) { dst[wi] += a[xi] * delta[yi] })
 }
 
-// result checks the gradient's shape and says how many pictures it is for.
+// result checks the shape of the result's gradient and returns the number of pictures.
 func (g ConvWeight) result(dy tensor.Shape) (int, error) {
 	oh, ow, err := g.OutputSize(g.H, g.W)
 	if err != nil {
@@ -158,8 +158,8 @@ func (g ConvWeight) result(dy tensor.Shape) (int, error) {
 	return dy[0], nil
 }
 
-// ConvGradInput gives the gradient in the pictures from that of the result and
-// the weight.
+// ConvGradInput is the gradient in the pictures, from the gradient of the result and the
+// weight.
 type ConvGradInput ConvWeight
 
 func (g ConvGradInput) String() string { return "convGradInput{" + ConvWeight(g).geometry() + "}" }
@@ -186,8 +186,8 @@ func (g ConvGradInput) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 	ConvWeight(g).forEachProduct(shapes[0][0], func(yi, xi, wi int) { out[xi] += in[0][yi] * in[1][wi] })
 }
 
-// ConvGradWeight gives the gradient in the weight from the pictures and the
-// gradient of the result.
+// ConvGradWeight is the gradient in the weight, from the pictures and the gradient of the
+// result.
 type ConvGradWeight ConvWeight
 
 func (g ConvGradWeight) String() string { return "convGradWeight{" + ConvWeight(g).geometry() + "}" }
@@ -212,15 +212,16 @@ func (g ConvGradWeight) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	ConvWeight(g).AddGradient(out, in[0], in[1])
 }
 
-// ConvGradInput is also a layer of its own, the transposed convolution: it spreads
-// pictures [B, O, OH, OW] over [B, C, H, W], where Conv2D gathers. Its derivative
-// is therefore Conv2D, and in its weight's form the two tensors change places.
+// ConvGradInput is also a layer, the transposed convolution: it scatters pictures [B, O,
+// OH, OW] over [B, C, H, W], where Conv2D gathers. Its derivative is therefore Conv2D,
+// and in the form of its weight the two tensors swap roles.
 
 func (g ConvGradInput) Rows(int) []bool { return []bool{true, false} }
 func (g ConvGradInput) Wrt(int) []bool  { return allTrue(2) }
 
 func (g ConvGradInput) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
-	// Gorgonia takes constants that it prints alike for one, and prints the ends of long ones.
+	// Gorgonia merges constants that it prints alike, and it prints only the ends of long
+	// ones. The name tells this constant from others.
 	none := G.NewVector(grad.Graph(), grad.Dtype(), G.WithShape(g.O), G.WithName(fmt.Sprintf("dptrain: no bias of %d", g.O)),
 		G.WithValue(tensor.New(tensor.Of(grad.Dtype()), tensor.WithShape(g.O))))
 	dx, err := Apply(Conv2D{Window: g.Window, Groups: g.Groups}, grad, in[1], none)

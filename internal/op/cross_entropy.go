@@ -9,11 +9,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// CrossEntropy is −log softmax(logits)[label] of each row: logits [N, K] and
-// labels [N], class indices stored as numbers, give losses [N]. With Smoothing s
-// the label counts 1−s and every class s/K (Szegedy et al. 2016). A row labelled −1
-// is ignored: its loss and its gradient are 0. Any other label that is no class
-// makes them NaN, so that the record is left out of the sum and counted.
+// CrossEntropy is −log softmax(logits)[label] of each row: logits [N, K] and labels [N],
+// class indices stored as numbers, give losses [N]. With smoothing s, the label has
+// weight 1−s and every class s/K (Szegedy et al. 2016). A row with label −1 is ignored:
+// its loss and gradient are 0. Any other invalid label makes them NaN, so that the record
+// is left out of the sum and counted.
 type CrossEntropy struct{ Smoothing float64 }
 
 func (c CrossEntropy) String() string { return fmt.Sprintf("crossEntropy{%g}", c.Smoothing) }
@@ -38,7 +38,7 @@ func (c CrossEntropy) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 const ignoredLabel = -1
 
-// logSumExp is log Σ exp(x), without overflow.
+// logSumExp is log Σ exp(x), computed without overflow.
 func logSumExp(x []float64) float64 {
 	top := math.Inf(-1)
 	for _, v := range x {
@@ -79,8 +79,8 @@ func (c CrossEntropy) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d, nil}, err
 }
 
-// CrossEntropyGrad gives the gradient in the logits from logits, labels and the
-// gradient of each row's loss: (softmax − (1−s)·onehot − s/K)·dloss.
+// CrossEntropyGrad is the gradient in the logits, from logits, labels and the gradient of
+// each row's loss: (softmax − (1−s)·onehot − s/K)·dloss.
 type CrossEntropyGrad CrossEntropy
 
 func (c CrossEntropyGrad) String() string { return fmt.Sprintf("crossEntropyGrad{%g}", c.Smoothing) }

@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// perRowLossShape checks that predictions and targets have one shape and gives that of
-// a loss for each row of axis 0.
+// perRowLossShape checks that predictions and targets have one shape. It returns the
+// shape of one loss per row of axis 0.
 func perRowLossShape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := checkArity(in, 2); err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func perRowGradShape(in []tensor.Shape) (tensor.Shape, error) {
 	return in[0].Clone(), err
 }
 
-// SigmoidCrossEntropy is Σ log(1+eˣ) − x·target over all but axis 0: logits and
-// targets of one shape [B, …], targets from 0 to 1, give losses [B].
+// SigmoidCrossEntropy is Σ log(1+eˣ) − x·target over all axes but axis 0. Logits and
+// targets have one shape [B, …], targets are from 0 to 1, and losses are [B].
 type SigmoidCrossEntropy struct{}
 
 func (SigmoidCrossEntropy) String() string { return "sigmoidCrossEntropy" }
@@ -65,8 +65,8 @@ func (SigmoidCrossEntropy) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{dx, dt}, err
 }
 
-// SigmoidCrossEntropyGrad gives the gradient in the logits from logits, targets
-// and the gradient of each row's loss: (sigmoid(x) − target)·dloss.
+// SigmoidCrossEntropyGrad is the gradient in the logits, from logits, targets and the
+// gradient of each row's loss: (sigmoid(x) − target)·dloss.
 type SigmoidCrossEntropyGrad struct{}
 
 func (SigmoidCrossEntropyGrad) String() string { return "sigmoidCrossEntropyGrad" }
@@ -82,8 +82,8 @@ func (SigmoidCrossEntropyGrad) Do(out []float64, in [][]float64, _ []tensor.Shap
 	}
 }
 
-// SquaredError is Σ (prediction − target)² over all but axis 0: two tensors of
-// one shape [B, …] give losses [B].
+// SquaredError is Σ (prediction − target)² over all axes but axis 0. Predictions and
+// targets have one shape [B, …], and losses are [B].
 type SquaredError struct{}
 
 func (SquaredError) String() string { return "squaredError" }
@@ -110,8 +110,8 @@ func (SquaredError) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{dx, dt}, err
 }
 
-// SquaredErrorGrad gives the gradient in the first operand from both and the
-// gradient of each row's loss: 2(x − target)·dloss.
+// SquaredErrorGrad is the gradient in the first operand, from both and the gradient of
+// each row's loss: 2(x − target)·dloss.
 type SquaredErrorGrad struct{}
 
 func (SquaredErrorGrad) String() string { return "squaredErrorGrad" }
@@ -139,8 +139,8 @@ func (e ElementLoss) String() string {
 	return [...]string{"absolute", "huber", "poisson", "hinge"}[e]
 }
 
-// At gives the loss and its slope in x. NaN goes through to both, so that the
-// record is left out of the sum.
+// At returns the loss and its slope in x. A NaN makes both NaN, so that the record is
+// left out of the sum.
 func (e ElementLoss) At(x, t, width float64) (loss, slope float64) {
 	switch e {
 	case AbsoluteError, HuberError:
@@ -169,9 +169,9 @@ func (e ElementLoss) At(x, t, width float64) (loss, slope float64) {
 	return 0, 0
 }
 
-// ElementLosses sums a loss over all but axis 0: predictions and targets of one
-// shape [B, …] give losses [B]. Width is HuberError's; the others have none.
-// Targets are data: no gradient reaches them.
+// ElementLosses sums a loss over all axes but axis 0. Predictions and targets have one
+// shape [B, …], and losses are [B]. Only HuberError uses Width. Targets are data and have
+// no gradient.
 type ElementLosses struct {
 	Kind  ElementLoss
 	Width float64
@@ -210,8 +210,8 @@ func (e ElementLosses) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d, nil}, err
 }
 
-// ElementLossesGrad gives the gradient in the predictions from predictions,
-// targets and the gradient of each row's loss.
+// ElementLossesGrad is the gradient in the predictions, from predictions, targets and the
+// gradient of each row's loss.
 type ElementLossesGrad ElementLosses
 
 func (e ElementLossesGrad) String() string {
@@ -233,7 +233,7 @@ func (e ElementLossesGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// Replace puts New where x is Old: it makes a label that is to be ignored −1.
+// Replace replaces Old by New. It turns a label to ignore into −1.
 type Replace struct{ Old, New float64 }
 
 func (r Replace) String() string { return fmt.Sprintf("replace{%g,%g}", r.Old, r.New) }

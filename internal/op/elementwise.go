@@ -8,9 +8,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Binary applies an arithmetic or comparing operator to two tensors of one
-// shape, or to a tensor and a scalar. Kind is the operator's sign: + - * / ^ and
-// the comparisons < > <= >= == !=, which give 0 or 1.
+// Binary applies an arithmetic or comparison operator to two tensors of one shape, or to
+// a tensor and a scalar. Kind is the operator's sign: + - * / ^ and the comparisons < >
+// <= >= == !=, which give 0 or 1.
 type Binary struct{ Kind string }
 
 func (b Binary) String() string { return fmt.Sprintf("binary{%s}", b.Kind) }
@@ -88,7 +88,7 @@ func (Add) Wrt(int) []bool  { return allTrue(2) }
 
 func (Add) Diff(_ G.Nodes, _, grad *G.Node) (G.Nodes, error) { return G.Nodes{grad, grad}, nil }
 
-// Unary applies one of Gorgonia's functions, by its name there.
+// Unary applies one of Gorgonia's functions. Kind is its name there.
 type Unary struct{ Kind string }
 
 var unary = map[string]func(float64) float64{
@@ -120,7 +120,7 @@ var unary = map[string]func(float64) float64{
 	"softplus": Softplus.apply,
 }
 
-// UnaryFunc is the function of that name, or nil.
+// UnaryFunc is the function with that name, or nil.
 func UnaryFunc(kind string) func(float64) float64 { return unary[kind] }
 
 func (u Unary) String() string { return fmt.Sprintf("unary{%s}", u.Kind) }

@@ -7,7 +7,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// tableIndex reads a number as one of n entries.
+// tableIndex reads a number as the index of one of n entries.
 func tableIndex(v float64, n int) (int, bool) {
 	if !(v >= 0 && v < float64(n)) || v != float64(int(v)) {
 		return 0, false
@@ -15,9 +15,9 @@ func tableIndex(v float64, n int) (int, bool) {
 	return int(v), true
 }
 
-// Embed looks rows up: a table [V, D] and indices of shape [B] or [B, T], whole
-// numbers, give [B, D] or [B, T, D]. An index outside the table, such as the −1
-// of padding, gives zeros.
+// Embed looks up rows of a table [V, D]. Indices are whole numbers of shape [B] or [B,
+// T]; the result is [B, D] or [B, T, D]. An index outside the table, such as −1 for
+// padding, gives zeros.
 type Embed struct{}
 
 func (Embed) String() string { return "embed" }
@@ -56,8 +56,8 @@ func (e Embed) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{Form: Gather{Vocabulary: s[0], Dim: s[1], Bag: 1}, A: in[1], Delta: grad}, nil
 }
 
-// EmbedBag adds rows up: a table [V, D] and indices [B, T] give Scale times the
-// sum of the T rows, [B, D]. An index outside the table adds nothing.
+// EmbedBag adds up rows of a table [V, D]. Indices [B, T] give Scale times the sum of T
+// rows, [B, D]. An index outside the table adds nothing.
 type EmbedBag struct{ Scale float64 }
 
 func (e EmbedBag) String() string { return fmt.Sprintf("embedBag{%g}", e.Scale) }
@@ -89,7 +89,7 @@ func (e EmbedBag) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 func (EmbedBag) Rows(int) []bool { return []bool{false, true} }
 func (EmbedBag) Wrt(int) []bool  { return []bool{true, false} }
 
-// scaleGrad is the gradient of the sum of rows, from that of the result.
+// scaleGrad is the gradient of the sum of rows, from the gradient of the result.
 func (e EmbedBag) scaleGrad(grad *G.Node) (*G.Node, error) {
 	if grad.Dtype() == tensor.Float64 {
 		return Apply(Binary{"*"}, grad, G.NewConstant(e.Scale))
@@ -113,9 +113,8 @@ func (e EmbedBag) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{Form: Gather{Vocabulary: table[0], Dim: table[1], Bag: indices[1]}, A: in[1], Delta: grad}, err
 }
 
-// EmbedGrad adds the gradient of each row that was looked up to its place in the
-// table, from the indices and the gradient of the result; Bag neighbouring
-// indices share one.
+// EmbedGrad is the gradient in the table, from the indices and the gradient of the
+// result. Bag consecutive indices share one gradient.
 type EmbedGrad struct{ Vocabulary, Dim, Bag int }
 
 func (e EmbedGrad) String() string {

@@ -6,33 +6,32 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Form says how a record's gradient of one parameter is made from the rows that
-// the record owns: a share of an activation tensor A and of a backpropagated
-// tensor Delta, both cut into equal blocks along axis 0, one block a record.
+// Form describes how a record's gradient of one parameter is computed from the record's
+// rows: a block of an activation tensor A and a block of a backpropagated tensor Delta.
+// Both tensors consist of one block per record along axis 0.
 type Form interface {
 	// String names the form and its attributes.
 	String() string
 	// Size is the number of elements of the gradient.
 	Size() int
-	// AddGradient adds to dst what one record's blocks of A and Delta give. It is the
-	// reference: plain loops in float64.
+	// AddGradient adds the gradient from one record's blocks of A and Delta to dst. It is
+	// the reference implementation: plain loops in float64.
 	AddGradient(dst, a, delta []float64)
 }
 
-// Use is one way in which a parameter enters the network: its gradient for a
-// record is Form applied to the record's blocks of A and Delta. A is nil where
-// the form needs none.
+// Use is one way in which a parameter enters the network. A record's gradient is Form
+// applied to the record's blocks of A and Delta. A is nil if the form does not need it.
 type Use struct {
 	Form  Form
 	A     *G.Node
 	Delta *G.Node
 }
 
-// Parametric is a Spec that says itself how it uses its parameters.
+// Parametric is a Spec that describes how it uses its parameters.
 type Parametric interface {
 	Differentiable
 	Rowwise
-	// Use describes how input i, a weight that all rows share, is used; out is the
+	// Use describes the use of input i, a weight that all rows share. Out is the
 	// operation's node and grad its derivative.
 	Use(i int, in G.Nodes, out, grad *G.Node) (Use, error)
 }
@@ -53,7 +52,7 @@ func (p Product) AddGradient(dst, a, delta []float64) {
 	}
 }
 
-// Shift is x + β with one β a channel: Σ_t δ_t.
+// Shift is x + β with one β per channel: Σ_t δ_t.
 type Shift struct{ Channels, Inner int }
 
 func (s Shift) String() string { return fmt.Sprintf("shift{%d,%d}", s.Channels, s.Inner) }
@@ -65,7 +64,7 @@ func (s Shift) AddGradient(dst, _, delta []float64) {
 	}
 }
 
-// Scale is x̂ ⊙ γ with one γ a channel: Σ_t x̂_t ⊙ δ_t.
+// Scale is x̂ ⊙ γ with one γ per channel: Σ_t x̂_t ⊙ δ_t.
 type Scale struct{ Channels, Inner int }
 
 func (s Scale) String() string { return fmt.Sprintf("scale{%d,%d}", s.Channels, s.Inner) }
@@ -77,9 +76,9 @@ func (s Scale) AddGradient(dst, a, delta []float64) {
 	}
 }
 
-// Gather is E[i_t] for a table [Vocabulary, Dim]: δ_t scattered to row i_t. A
-// holds the indices. An index outside the table has no row and adds nothing.
-// Where rows are looked up to be added, Bag neighbouring indices share one δ.
+// Gather is E[i_t] for a table [Vocabulary, Dim]: it adds δ_t to row i_t. A contains the
+// indices. An index outside the table adds nothing. In an EmbedBag, Bag consecutive
+// indices share one δ.
 type Gather struct{ Vocabulary, Dim, Bag int }
 
 func (g Gather) String() string { return fmt.Sprintf("gather{%d,%d,%d}", g.Vocabulary, g.Dim, g.Bag) }

@@ -8,18 +8,18 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// GRU is the recurrent half of a gated recurrent unit (Cho et al. 2014, in
-// PyTorch's form, where the reset gate acts after the product) over a whole
-// sequence. From the input's share of the gates x [B, T, 3H], bias included, the
-// weight W [H, 3H], the candidate's own bias b [H] and the GRUTrace of the three
-// it gives the hidden states [B, T, H]. With gates in PyTorch's order r, z, n,
+// GRU is the recurrent part of a gated recurrent unit (Cho et al. 2014; in PyTorch's
+// form, where the reset gate acts after the product) over a whole sequence. Its inputs
+// are the input's part of the gates x [B, T, 3H] with bias, the weight W [H, 3H], the
+// candidate's own bias b [H], and the GRUTrace of these three. The result is the hidden
+// states [B, T, H]. With gates in PyTorch's order r, z, n,
 //
 //	r, z = σ of x_t + h_{t−1}·W
 //	q = h_{t−1}·W_n + b,  n = tanh(x_n + r⊙q)
 //	h_t = (1−z)⊙n + z⊙h_{t−1}
 //
-// and h zero before the first step, which is the last where Reverse is set. The
-// trace is as with LSTM.
+// and h is zero before the first step. With Reverse set, the first step is the last one
+// of the sequence. The trace is used as in LSTM.
 type GRU struct{ Reverse bool }
 
 func (g GRU) String() string { return fmt.Sprintf("gru{%t}", g.Reverse) }
@@ -58,8 +58,8 @@ func (g GRU) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 func (g GRU) Rows(int) []bool { return []bool{true, false, false, true} }
 func (g GRU) Wrt(int) []bool  { return []bool{true, true, true, false} }
 
-// inputGrads gives the gradient in x and the signals at h·W, of which the last H of
-// every step are those at q.
+// inputGrads returns the gradient in x and the gradient at h·W. The last H columns of the
+// latter are the gradient at q.
 func (g GRU) inputGrads(in G.Nodes, out, grad *G.Node) (dx, dq *G.Node, err error) {
 	if dx, err = Apply(GRUGrad(g), in[1], in[3], out, grad); err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func (g GRU) inputGrads(in G.Nodes, out, grad *G.Node) (dx, dq *G.Node, err erro
 	return dx, dq, err
 }
 
-// candidateColumns is the part of the signals at h·W that is the candidate's.
+// candidateColumns is the candidate's part of the gradient at h·W.
 func candidateColumns(dq *G.Node) (*G.Node, error) {
 	h := dq.Shape()[2] / 3
 	return Apply(Slice{Axis: 2, From: 2 * h, Count: h, Step: 1}, dq)
@@ -109,8 +109,8 @@ func (g GRU) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
 	return Use{Form: Shift{Channels: w[0], Inner: 1}, Delta: dn}, err
 }
 
-// GRUTrace gives r, z, q and n of every step, [B, T, 4H], from the first three
-// inputs of GRU. It is not differentiated.
+// GRUTrace is r, z, q and n of every step, [B, T, 4H], from the first three inputs of
+// GRU. It is not differentiated.
 type GRUTrace struct{ Reverse bool }
 
 func (g GRUTrace) String() string { return fmt.Sprintf("gruTrace{%t}", g.Reverse) }
@@ -155,8 +155,8 @@ func (g GRUTrace) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 
 func (g GRUTrace) Rows(int) []bool { return []bool{true, false, false} }
 
-// GRUGrad gives the gradient in x [B, T, 3H] from the weight, the trace, the
-// hidden states and their gradient.
+// GRUGrad is the gradient in x [B, T, 3H], from the weight, the trace, the hidden states
+// and their gradient.
 type GRUGrad struct{ Reverse bool }
 
 func (g GRUGrad) String() string { return fmt.Sprintf("gruGrad{%t}", g.Reverse) }
@@ -178,7 +178,7 @@ func (g GRUGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 func (g GRUGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	w, trace, hidden, grad := in[0], in[1], in[2], in[3]
 	T, h := shapes[3][1], shapes[3][2]
-	carry := make([]float64, h)    // gradient of h that reaches the step before
+	carry := make([]float64, h)    // gradient of h for the previous step
 	signal := make([]float64, 3*h) // at h·W
 	for b := range shapes[3][0] {
 		clear(carry)
@@ -207,8 +207,8 @@ func (g GRUGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// GRUHidden gives the signals at h·W [B, T, 3H] from the trace and the gradient
-// in x: they are the same but for the candidate's, which the reset gate scales.
+// GRUHidden is the gradient at h·W [B, T, 3H], from the trace and the gradient in x. The
+// two differ in the candidate's part only, which the reset gate scales.
 type GRUHidden struct{}
 
 func (GRUHidden) String() string { return "gruHidden" }

@@ -8,18 +8,18 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// LSTM is the recurrent half of a long short-term memory (Hochreiter &
-// Schmidhuber 1997, with the forget gate of Gers et al. 2000) over a whole
-// sequence. From the input's share of the gates x [B, T, 4H], bias included, the
-// weight W [H, 4H] and the LSTMTrace of both it gives the hidden states
-// [B, T, H]. With gates in PyTorch's order,
+// LSTM is the recurrent part of a long short-term memory (Hochreiter & Schmidhuber 1997,
+// with the forget gate of Gers et al. 2000) over a whole sequence. Its inputs are the
+// input's part of the gates x [B, T, 4H] with bias, the weight W [H, 4H], and the
+// LSTMTrace of both. The result is the hidden states [B, T, H]. With gates in PyTorch's
+// order,
 //
 //	i, f, g, o = σ, σ, tanh, σ of x_t + h_{t−1}·W
 //	c_t = f⊙c_{t−1} + i⊙g,  h_t = o⊙tanh(c_t)
 //
-// and h, c zero before the first step, which is the last where Reverse is set.
-// The trace is what the derivative needs too; a device reads the result off it
-// instead of computing it again.
+// and h, c are zero before the first step. With Reverse set, the first step is the last
+// one of the sequence. The derivative needs the trace as well. A device computes the
+// result from the trace instead of running the recurrence again.
 type LSTM struct{ Reverse bool }
 
 func (l LSTM) String() string { return fmt.Sprintf("lstm{%t}", l.Reverse) }
@@ -71,8 +71,8 @@ func (l LSTM) Use(_ int, in G.Nodes, out, grad *G.Node) (Use, error) {
 	return Use{Form: Product{In: w[0], Out: w[1]}, A: before, Delta: delta}, err
 }
 
-// LSTMTrace gives the gates i, f, g, o and the cell c of every step, [B, T, 5H],
-// from the first two inputs of LSTM. It is not differentiated.
+// LSTMTrace is the gates i, f, g, o and the cell c of every step, [B, T, 5H], from the
+// first two inputs of LSTM. It is not differentiated.
 type LSTMTrace struct{ Reverse bool }
 
 func (l LSTMTrace) String() string { return fmt.Sprintf("lstmTrace{%t}", l.Reverse) }
@@ -117,8 +117,8 @@ func (l LSTMTrace) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 
 func (l LSTMTrace) Rows(int) []bool { return []bool{true, false} }
 
-// LSTMGrad gives the gradient in x [B, T, 4H], which is the signal at the gates,
-// from the weight, the trace and the gradient of the hidden states.
+// LSTMGrad is the gradient in x [B, T, 4H], which is the gradient at the gates, from the
+// weight, the trace and the gradient of the hidden states.
 type LSTMGrad struct{ Reverse bool }
 
 func (l LSTMGrad) String() string { return fmt.Sprintf("lstmGrad{%t}", l.Reverse) }
@@ -137,7 +137,7 @@ func (l LSTMGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 func (l LSTMGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	w, trace, grad := in[0], in[1], in[2]
 	T, h := shapes[2][1], shapes[2][2]
-	cell := make([]float64, h) // gradient of c that reaches the step before
+	cell := make([]float64, h) // gradient of c for the previous step
 	for b := range shapes[2][0] {
 		clear(cell)
 		forEachStepBackwards(T, l.Reverse, func(t, prev, next int) {

@@ -7,7 +7,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// MatMul multiplies two matrices, either of them transposed first.
+// MatMul multiplies two matrices, each of them transposed first if so set.
 type MatMul struct{ TransA, TransB bool }
 
 func (m MatMul) String() string { return fmt.Sprintf("matmul{%t,%t}", m.TransA, m.TransB) }
@@ -83,14 +83,14 @@ func (m MatMul) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{da, db}, err
 }
 
-// MatVec is a matrix, transposed first or not, times a vector: Gorgonia's Mul of
+// MatVec multiplies a matrix, transposed first if so set, by a vector: Gorgonia's Mul of
 // the two.
 type MatVec struct{ Trans bool }
 
 func (m MatVec) String() string { return fmt.Sprintf("matvec{%t}", m.Trans) }
 
-// Product is the product of matrices that it is, and the shapes of these: a vector is a
-// matrix of one column.
+// Product is the equivalent matrix product and the shapes of its operands: the vector is
+// a matrix of one column.
 func (m MatVec) Product(in []tensor.Shape) (MatMul, []tensor.Shape) {
 	return MatMul{TransA: m.Trans}, []tensor.Shape{in[0], {in[1][0], 1}}
 }
@@ -134,8 +134,8 @@ func (Dot) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// Linear is act(x·W + b) for rows x [n, in], W [in, out] and b [out].
-// Act must be recoverable from its own output (Activation.FromOutput).
+// Linear is act(x·W + b) for rows x [n, in], W [in, out] and b [out]. Act's derivative
+// must be a function of its output (Activation.FromOutput).
 type Linear struct{ Act Activation }
 
 func (l Linear) String() string { return fmt.Sprintf("linear{%v}", l.Act) }

@@ -6,18 +6,18 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// MappedForm is one of several uses of a parameter: element i of the form's gradient
-// belongs to element At[i] of the parameter (negative: to none). A nil At is
-// the identity.
+// MappedForm is one of several uses of a parameter. Element i of the form's gradient
+// belongs to element Map.At[i] of the parameter; a negative number is no element. A nil
+// Map is the identity.
 type MappedForm struct {
 	Form Form
 	Map  *Map
 }
 
-// MultiUseNorms gives the squared norm of each record's gradient of a parameter that is
-// used in several ways: the uses are added before squaring, so that no cross term
-// is forgotten. It builds one record's gradient at a time and keeps none. Inputs
-// are those of each part in turn.
+// MultiUseNorms is the squared norm of each record's gradient of a parameter that is used
+// in several ways. It adds the uses before squaring, so that the norm includes their
+// cross terms. It builds one record's gradient at a time and keeps none. Its inputs are
+// the inputs of each part in turn.
 type MultiUseNorms struct {
 	Parts   *[]MappedForm
 	Size    int
@@ -32,7 +32,7 @@ func (m MultiUseNorms) String() string {
 	return s + "}"
 }
 
-// InputRange cuts the operation's inputs into those of each part.
+// InputRange is the range of the operation's inputs that belong to a part.
 func (m MultiUseNorms) InputRange(part int) (from, to int) {
 	for i, p := range *m.Parts {
 		to = from + 1
@@ -47,7 +47,8 @@ func (m MultiUseNorms) InputRange(part int) (from, to int) {
 	return from, from
 }
 
-// TiedTable tells whether the parameter is such a table, with one use of each kind and no other.
+// TiedTable describes the uses if the parameter is a TiedTable with exactly one use of
+// each kind.
 func (m MultiUseNorms) TiedTable() (t TiedTable, ok bool) {
 	parts := *m.Parts
 	if len(parts) != 2 {
@@ -96,7 +97,7 @@ func (m MultiUseNorms) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// RecordGradient gives the gradient of record r, all uses added up, into sum.
+// RecordGradient writes the gradient of record r, the sum of all uses, to sum.
 func (m MultiUseNorms) RecordGradient(sum []float64, r int, in [][]float64) {
 	clear(sum)
 	for i, p := range *m.Parts {
@@ -107,17 +108,17 @@ func (m MultiUseNorms) RecordGradient(sum []float64, r int, in [][]float64) {
 	}
 }
 
-// TiedTable is a table that is looked up in and multiplied with, as an embedding tied to the
-// last layer is, by inputs of the operation Mixed: the indices that are looked up and the
-// gradient of what is found there; and of the product the rows that have the table's width,
-// and those with a number for each of its entries.
+// TiedTable is a table that is looked up in and multiplied with, such as an embedding
+// tied to the last layer. Its fields are input numbers of MultiUseNorms: the indices of
+// the lookup, the gradient of the rows that were found, the product's rows of the table's
+// width, and the product's rows with one number per entry of the table.
 type TiedTable struct {
 	Table                                Gather
 	Index, Delta, RowsByDim, RowsByEntry int
 }
 
-// isTransposedTable tells whether it lays a product [dim, vocabulary] out as the table that g looks
-// rows up in, turned.
+// isTransposedTable reports whether the map is the transposition of a product [dim,
+// vocabulary] to the table that g looks up in.
 func (m *Map) isTransposedTable(p Product, g Gather) bool {
 	if m == nil || p.In != g.Dim || p.Out != g.Vocabulary {
 		return false

@@ -8,12 +8,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Normalize scales each run of Chunk neighbouring elements to variance one:
-// (x−μ)/√(σ²+Eps), with μ and σ² taken over the run, or, where Center is false,
-// x/√(mean(x²)+Eps). The chunk makes the layer: the last axis is LayerNorm (or
-// RMSNorm, not centred); C/G·H·W of a [B, C, H, W] tensor is GroupNorm, H·W
-// InstanceNorm. A chunk never spans two rows of axis 0, so no example sees
-// another. ScaleShift adds the learnt scale and shift.
+// Normalize scales each run of Chunk consecutive elements to variance one:
+// (x−μ)/√(σ²+Eps), with μ and σ² of the run, or x/√(mean(x²)+Eps) if Center is false.
+// Chunk selects the layer: the last axis is LayerNorm (RMSNorm if not centered), C/G·H·W
+// of a [B, C, H, W] tensor is GroupNorm, and H·W is InstanceNorm. A chunk never spans two
+// rows of axis 0, so examples do not affect each other. ScaleShift adds the learned scale
+// and shift.
 type Normalize struct {
 	Chunk  int
 	Eps    float64
@@ -38,7 +38,7 @@ func (n Normalize) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return x.Clone(), nil
 }
 
-// stats gives the mean (0 where not centred) and the reciprocal deviation.
+// stats returns the mean (0 if not centered) and the reciprocal of the deviation.
 func (n Normalize) stats(x []float64) (mean, scale float64) {
 	if n.Center {
 		for _, v := range x {
@@ -71,9 +71,9 @@ func (n Normalize) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d}, err
 }
 
-// NormalizeGrad gives the gradient in x from x and the gradient in x̂:
-// (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+Eps) in each chunk, mean(dx̂) left out
-// where Center is false. It finds μ and σ² again instead of keeping them.
+// NormalizeGrad is the gradient in x, from x and the gradient in x̂. In each chunk it is
+// (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+Eps), without mean(dx̂) if Center is false. It
+// computes μ and σ² again instead of keeping them.
 type NormalizeGrad Normalize
 
 func (n NormalizeGrad) String() string {

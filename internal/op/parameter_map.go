@@ -7,7 +7,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Map sends the elements of a view of a parameter to the parameter's own.
+// Map maps the elements of a view of a parameter to the elements of the parameter.
 type Map struct {
 	At   []int32
 	hash uint64
@@ -20,7 +20,7 @@ func (m *Map) String() string {
 	return fmt.Sprintf("%d:%016x", len(m.At), m.hash)
 }
 
-// Scatter adds g, laid out as the view, to dst, laid out as the parameter.
+// Scatter adds g, in the layout of the view, to dst, in the layout of the parameter.
 func (m *Map) Scatter(dst, g []float64) {
 	if m == nil {
 		for i, v := range g {
@@ -35,7 +35,8 @@ func (m *Map) Scatter(dst, g []float64) {
 	}
 }
 
-// MaxMultiplicity is how many places of a view are one element of a parameter of so many, at most.
+// MaxMultiplicity is the largest number of elements of the view that map to one element
+// of a parameter of the given size.
 func (m *Map) MaxMultiplicity(size int) int {
 	if m == nil {
 		return 1
@@ -50,7 +51,7 @@ func (m *Map) MaxMultiplicity(size int) int {
 	return most
 }
 
-// NewMap fixes a map; at is not copied.
+// NewMap makes a map. It does not copy at.
 func NewMap(at []int32) *Map {
 	m := &Map{At: at, hash: 14695981039346656037}
 	for _, v := range at {
@@ -59,7 +60,7 @@ func NewMap(at []int32) *Map {
 	return m
 }
 
-// Scatter lays a view's clipped sum out as the parameter of Size elements.
+// Scatter writes a view's clipped sum in the layout of the parameter of Size elements.
 type Scatter struct {
 	At   *Map
 	Size int
@@ -82,8 +83,9 @@ func (s Scatter) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	s.At.Scatter(out, in[0])
 }
 
-// Sources lists for each element of the parameter those of the view that belong to it, so
-// that each is written once: for element i, from[first[i]:first[i+1]], in order.
+// Sources lists the view's elements that map to each element of the parameter:
+// from[first[i]:first[i+1]], in order, for element i. A device can then write each
+// element once.
 func (s Scatter) Sources() (first, from []int32) {
 	first = make([]int32, s.Size+1)
 	for _, at := range s.At.At {

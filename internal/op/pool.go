@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// pooledShape checks that every place of the window sees a cell of the picture, and
-// gives the result's shape.
+// pooledShape checks that the window covers a cell of the picture at every position. It
+// returns the result's shape.
 func (w Window) pooledShape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := checkArity(in, 1); err != nil {
 		return nil, err
@@ -21,13 +21,13 @@ func (w Window) pooledShape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if !coversPicture(x[2], oh, w.KernelH, w.StrideH, w.PadH, w.DilationH) || !coversPicture(x[3], ow, w.KernelW, w.StrideW, w.PadW, w.DilationW) {
-		return nil, fmt.Errorf("%v over %v: a window sees padding alone", w, x)
+		return nil, fmt.Errorf("%v over %v: at some position the window covers only padding", w, x)
 	}
 	return tensor.Shape{x[0], x[1], oh, ow}, nil
 }
 
-// coversPicture reports whether a kernel reaches a cell that is no padding from every place
-// along one axis.
+// coversPicture reports whether a kernel covers a cell other than padding at every
+// position along one axis.
 func coversPicture(size, places, kernel, stride, pad, dilation int) bool {
 	for at := range places {
 		k := 0
@@ -41,16 +41,16 @@ func coversPicture(size, places, kernel, stride, pad, dilation int) bool {
 	return true
 }
 
-// MaxPool2D takes the maximum of each window of x [B, C, H, W]. Padding is never
-// the maximum; a NaN always is.
+// MaxPool2D is the maximum of each window of x [B, C, H, W]. Padding is never the
+// maximum; a NaN always is.
 type MaxPool2D struct{ Window }
 
 func (p MaxPool2D) String() string { return fmt.Sprintf("maxPool2d{%v}", p.Window) }
 
 func (p MaxPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooledShape(in) }
 
-// forEachMax calls f with each place of the result and the cell of x that it shows:
-// the first of the largest.
+// forEachMax calls f with each index of the result and the index of its maximum in x: the
+// first of the largest.
 func (w Window) forEachMax(x []float64, s tensor.Shape, f func(out, in int)) {
 	oh, ow, _ := w.checkPicture(s)
 	taps := w.taps(s[2], s[3])
@@ -85,8 +85,8 @@ func (p MaxPool2D) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d}, err
 }
 
-// MaxPoolGrad gives the gradient in x from x, of which it finds the maxima again,
-// and the gradient of the result.
+// MaxPoolGrad is the gradient in x, from x and the gradient of the result. It searches
+// the maxima again.
 type MaxPoolGrad struct{ Window }
 
 func (p MaxPoolGrad) String() string { return fmt.Sprintf("maxPoolGrad{%v}", p.Window) }
@@ -110,9 +110,9 @@ func (p MaxPoolGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	p.forEachMax(in[0], shapes[0], func(o, i int) { out[i] += in[1][o] })
 }
 
-// AvgPool2D takes the mean of each window of x [B, C, H, W]; padding counts as
-// zeros, as it does by default in PyTorch. A window as large as the picture makes
-// it global average pooling.
+// AvgPool2D is the mean of each window of x [B, C, H, W]. Padding counts as zeros, the
+// default of PyTorch. A window of the size of the picture makes it global average
+// pooling.
 type AvgPool2D struct{ Window }
 
 func (p AvgPool2D) String() string { return fmt.Sprintf("avgPool2d{%v}", p.Window) }
@@ -140,7 +140,7 @@ func (p AvgPool2D) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d}, err
 }
 
-// AvgPoolGrad gives the gradient in pictures of H by W from that of the result.
+// AvgPoolGrad is the gradient in pictures of H by W, from the gradient of the result.
 type AvgPoolGrad struct {
 	Window
 	H, W int

@@ -7,10 +7,10 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// MaxDims is the largest number of axes of a tensor that these operations take.
+// MaxDims is the largest number of axes that these operations support.
 const MaxDims = 8
 
-// Axes is a short list of axes; an array, so that operations stay comparable.
+// Axes is a short list of axes. It is an array so that operations are comparable.
 type Axes struct {
 	N  int
 	At [MaxDims]int
@@ -23,7 +23,7 @@ func AxesOf(at ...int) Axes {
 	return a
 }
 
-// List gives the axes as a slice.
+// List returns the axes as a slice.
 func (a Axes) List() []int { return a.At[:a.N] }
 
 // Has reports whether the axis is listed.
@@ -45,7 +45,7 @@ func OuterInner(s tensor.Shape, axis int) (outer, inner int) {
 	return outer, inner
 }
 
-// Reshape leaves every element where it is in memory.
+// Reshape changes the shape. Every element keeps its place in memory.
 type Reshape struct{ To Axes }
 
 func (r Reshape) String() string { return fmt.Sprintf("reshape{%v}", r.To) }
@@ -73,19 +73,19 @@ func (p Permute) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if in[0].Dims() != p.Order.N {
-		return nil, fmt.Errorf("order %v for shape %v", p.Order, in[0])
+		return nil, fmt.Errorf("order %v is not a permutation of the axes of shape %v", p.Order, in[0])
 	}
 	out := make(tensor.Shape, p.Order.N)
 	for i, a := range p.Order.List() {
 		if a < 0 || a >= p.Order.N || slices.Contains(p.Order.List()[:i], a) {
-			return nil, fmt.Errorf("order %v for shape %v", p.Order, in[0])
+			return nil, fmt.Errorf("order %v is not a permutation of the axes of shape %v", p.Order, in[0])
 		}
 		out[i] = in[0][a]
 	}
 	return out, nil
 }
 
-// Index gives, for each element of the result, its place in the input.
+// Index is, for each element of the result, its index in the input.
 func (p Permute) Index(in tensor.Shape) []int32 {
 	shape, _ := p.Shape([]tensor.Shape{in})
 	from := in.CalcStrides()
@@ -113,8 +113,8 @@ func (p Permute) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// Repeat repeats each slice along an axis Times times, as Gorgonia does: the
-// copies of a slice follow each other.
+// Repeat repeats each slice along an axis Times times. As in Gorgonia, the copies of a
+// slice are consecutive.
 type Repeat struct{ Axis, Times int }
 
 func (r Repeat) String() string { return fmt.Sprintf("repeat{%d,%d}", r.Axis, r.Times) }
@@ -124,13 +124,13 @@ func (r Repeat) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if r.Times < 1 {
-		return nil, fmt.Errorf("%d times: at least one is needed", r.Times)
+		return nil, fmt.Errorf("%d copies: at least one is needed", r.Times)
 	}
 	if in[0].Dims() == 0 {
 		return tensor.Shape{r.Times}, nil
 	}
 	if r.Axis < 0 || r.Axis >= in[0].Dims() {
-		return nil, fmt.Errorf("axis %d of shape %v", r.Axis, in[0])
+		return nil, fmt.Errorf("axis %d does not exist in shape %v", r.Axis, in[0])
 	}
 	s := in[0].Clone()
 	s[r.Axis] *= r.Times
@@ -144,7 +144,7 @@ func (r Repeat) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// Slice takes Count slices along an axis, from From in steps of Step.
+// Slice takes Count slices along an axis, starting at From, in steps of Step.
 type Slice struct{ Axis, From, Count, Step int }
 
 func (s Slice) String() string {
@@ -156,14 +156,14 @@ func (s Slice) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if s.Axis < 0 || s.Axis >= in[0].Dims() || s.From < 0 || s.Count < 1 || s.Step < 1 || s.From+(s.Count-1)*s.Step >= in[0][s.Axis] {
-		return nil, fmt.Errorf("no such part of shape %v", in[0])
+		return nil, fmt.Errorf("the slice is empty or exceeds shape %v", in[0])
 	}
 	out := in[0].Clone()
 	out[s.Axis] = s.Count
 	return out, nil
 }
 
-// sourceIndex is where an element of the slice lies in the whole.
+// sourceIndex is the index in the whole tensor of an element of the slice.
 func (s Slice) sourceIndex(i, whole, inner int) int {
 	o, k, j := i/(s.Count*inner), i/inner%s.Count, i%inner
 	return (o*whole+s.From+k*s.Step)*inner + j
@@ -176,8 +176,8 @@ func (s Slice) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// SliceGrad lays a gradient of a slice into zeros of the whole's shape; inputs
-// are the whole, for its shape, and the gradient.
+// SliceGrad writes the gradient of a slice into zeros of the whole tensor's shape. Its
+// inputs are the whole tensor, for its shape, and the gradient.
 type SliceGrad struct{ Slice Slice }
 
 func (s SliceGrad) String() string { return fmt.Sprintf("sliceGrad{%v}", s.Slice) }
@@ -201,20 +201,20 @@ func (s SliceGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// Concat joins tensors along an axis.
+// Concat concatenates tensors along an axis.
 type Concat struct{ Axis int }
 
 func (c Concat) String() string { return fmt.Sprintf("concat{%d}", c.Axis) }
 
 func (c Concat) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if len(in) == 0 {
-		return nil, fmt.Errorf("nothing to join")
+		return nil, fmt.Errorf("no tensors to concatenate")
 	}
 	out := in[0].Clone()
 	for _, s := range in[1:] {
 		for i := range out {
 			if s.Dims() != out.Dims() || c.Axis < 0 || c.Axis >= s.Dims() || i != c.Axis && s[i] != out[i] {
-				return nil, fmt.Errorf("shapes %v do not join along axis %d", in, c.Axis)
+				return nil, fmt.Errorf("shapes %v cannot be concatenated along axis %d", in, c.Axis)
 			}
 		}
 		out[c.Axis] += s[c.Axis]

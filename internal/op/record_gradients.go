@@ -6,26 +6,26 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// The operations of this file are what a private step adds to an ordinary one.
-// Their inputs are, in order, A (left out where the form needs none), Delta, and
-// for the sums a factor for each record.
+// The operations in this file are those that a private step adds to an ordinary one.
+// Their inputs are, in order, A (if the form needs it), Delta and, for sums, one factor
+// per record.
 
-// Method is how squared norms are found without building the gradient.
+// Method is how squared norms are computed without building the gradient.
 type Method uint8
 
 const (
-	// RankOne: the record has one row, ‖a⊗δ‖² = ‖a‖²‖δ‖².
+	// RankOne: the record has one row, so ‖a⊗δ‖² = ‖a‖²‖δ‖².
 	RankOne Method = iota
 	// Gram: ⟨AAᵀ, ΔΔᵀ⟩ (Goodfellow 2015; Li et al. 2022, "ghost clipping").
 	Gram
-	// Group: equal indices are grouped, then squared.
+	// Group: the rows of equal indices are added, then squared.
 	Group
 )
 
 func (m Method) String() string { return [...]string{"rank-one", "gram", "group"}[m] }
 
-// checkBlocks checks a form's inputs: each is a block a record, the last, where extra is 1, a
-// factor a record.
+// checkBlocks checks a form's inputs. Each consists of one block per record. If extra is
+// 1, the last input has one factor per record.
 func checkBlocks(f Form, records int, in []tensor.Shape, extra int) error {
 	want := 2 + extra
 	if !NeedsA(f) {
@@ -40,18 +40,18 @@ func checkBlocks(f Form, records int, in []tensor.Shape, extra int) error {
 		}
 	}
 	if extra == 1 && in[want-1].TotalSize() != records {
-		return fmt.Errorf("%v factors for %d records", in[want-1], records)
+		return fmt.Errorf("%v clip factors for %d records", in[want-1], records)
 	}
 	return nil
 }
 
-// NeedsA reports whether the form reads an activation.
+// NeedsA reports whether the form reads an activation tensor.
 func NeedsA(f Form) bool {
 	_, shift := f.(Shift)
 	return !shift
 }
 
-// recordGradient gives the gradient of record r into dst.
+// recordGradient writes the gradient of record r to dst.
 func recordGradient(f Form, dst []float64, r, records int, in [][]float64) {
 	clear(dst)
 	var a []float64
@@ -72,8 +72,8 @@ func sumOfSquares(x []float64) float64 {
 	return s
 }
 
-// RecordGradients keeps every record's gradient: [records, size]. It is chosen
-// only where that is no larger than the rows that the gradient comes from.
+// RecordGradients is the gradient of every record, [records, size]. It is chosen only if
+// it is no larger than the rows it is computed from.
 type RecordGradients struct {
 	Form    Form
 	Records int
@@ -94,16 +94,17 @@ func (g RecordGradients) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// OperandNormShare is how much of the squared norms of its operands is in that of a record.
-// A record of rows of zeros has no norm whatever its signals are: the factor of a rule that
-// lengthens records would make them infinite, and zeros times infinity are no number, in the
-// sum of all. So a factor makes no operand longer than 2⁶⁰ bounds, and a record whose
-// operands are longer than 2¹²⁴, so that to add up four of their numbers may be too much,
-// takes no part. 2⁻⁶⁰ of an operand's length is far below what rounding leaves of it.
+// OperandNormShare times the squared norms of a record's operands is part of the record's
+// squared norm. Without it, a record whose rows are zeros has norm 0 however large its
+// signals are. A clipping rule that lengthens short records would then give it a factor
+// that makes the signals infinite, and zero times infinity is NaN in the sum over all
+// records. With it, no factor makes an operand longer than 2⁶⁰ bounds, and a record is
+// left out if its operands are longer than 2¹²⁴, where the sum of four of their numbers
+// may overflow. 2⁻⁶⁰ of an operand's length is far below its rounding error.
 const OperandNormShare = 0x1p-120
 
-// SquaredNorms gives the squared norm of each record's gradient and keeps
-// nothing of the gradient.
+// SquaredNorms is the squared norm of each record's gradient, computed without keeping
+// the gradient.
 type SquaredNorms struct {
 	Form    Form
 	Records int
@@ -126,8 +127,8 @@ func (s SquaredNorms) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// ClippedSum is Σ_r c_r·g_r. A record whose factor is zero adds nothing, even
-// where its rows hold NaN or Inf.
+// ClippedSum is Σ_r c_r·g_r. A record whose factor is zero adds nothing, even if its rows
+// contain NaN or infinities.
 type ClippedSum struct {
 	Form    Form
 	Records int

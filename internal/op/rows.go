@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// RowSquares gives the sum of squares of each row of a matrix of kept gradients.
+// RowSquares is the sum of squares of each row of a matrix of gradients.
 type RowSquares struct{}
 
 func (RowSquares) String() string { return "rowSquares" }
@@ -27,7 +27,7 @@ func (RowSquares) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// WeightedRows is Σ_r c_r·row_r of kept gradients; rows of factor zero are not
+// WeightedRows is Σ_r c_r·row_r of a matrix of gradients. Rows with factor zero are not
 // read.
 type WeightedRows struct{}
 
@@ -38,7 +38,7 @@ func (WeightedRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if in[1].TotalSize() != in[0][0] {
-		return nil, fmt.Errorf("%v factors for %d rows", in[1], in[0][0])
+		return nil, fmt.Errorf("%v clip factors for %d rows", in[1], in[0][0])
 	}
 	return tensor.Shape{in[0].TotalSize() / in[0][0]}, nil
 }
@@ -55,8 +55,8 @@ func (WeightedRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// ScaleRows multiplies each of len(weights) equal blocks of x by its weight; a
-// block of weight zero becomes zero whatever it held.
+// ScaleRows multiplies each of len(weights) equal blocks of x by its weight. A block with
+// weight zero becomes zero, even if it contains NaN or infinities.
 type ScaleRows struct{}
 
 func (ScaleRows) String() string { return "scaleRows" }
@@ -91,10 +91,9 @@ func (s ScaleRows) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d, nil}, err
 }
 
-// StackRows joins the rows of several uses of one parameter into one use with
-// more rows: input u holds, for each of Blocks examples, a block of rows; the
-// result holds the blocks of all inputs, example by example. What a row is the use's
-// Form knows.
+// StackRows joins the rows of several uses of one parameter to one use with more rows.
+// Each input has a block of rows for each of Blocks examples. The result has the blocks
+// of all inputs, example by example. The use's Form determines the width of a row.
 type StackRows struct{ Blocks int }
 
 func (s StackRows) String() string { return fmt.Sprintf("stackRows{%d}", s.Blocks) }
@@ -108,7 +107,7 @@ func (s StackRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		n += x.TotalSize()
 	}
 	if n == 0 || n > math.MaxInt32 {
-		return nil, fmt.Errorf("%d elements in all", n)
+		return nil, fmt.Errorf("%d elements: at least 1 and at most 2^31−1 are needed", n)
 	}
 	return tensor.Shape{s.Blocks, n / s.Blocks}, nil
 }

@@ -7,8 +7,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// forEachStep visits the n steps of a sequence as a recurrent layer reads them; prev
-// is the step before, -1 at the first.
+// forEachStep visits the n steps of a sequence in the order in which a recurrent layer
+// reads them. Prev is the previous step, −1 at the first.
 func forEachStep(n int, reverse bool, f func(t, prev int)) {
 	prev := -1
 	for k := range n {
@@ -21,8 +21,8 @@ func forEachStep(n int, reverse bool, f func(t, prev int)) {
 	}
 }
 
-// forEachStepBackwards visits the steps in the opposite order; next is the step after, -1
-// at the last.
+// forEachStepBackwards visits the steps in the opposite order. Next is the following
+// step, −1 at the last.
 func forEachStepBackwards(n int, reverse bool, f func(t, prev, next int)) {
 	var order []int
 	forEachStep(n, reverse, func(t, _ int) { order = append(order, t) })
@@ -37,8 +37,8 @@ func forEachStepBackwards(n int, reverse bool, f func(t, prev, next int)) {
 	}
 }
 
-// checkRecurrent checks a recurrent layer's operands, the input's share of the gates
-// x [B, T, gates·H] and the weight [H, gates·H], and gives H.
+// checkRecurrent checks a recurrent layer's operands: the input's part of the gates x [B,
+// T, gates·H] and the weight [H, gates·H]. It returns H.
 func checkRecurrent(x, w tensor.Shape, gates int) (int, error) {
 	if w.Dims() != 2 || w[1] != gates*w[0] {
 		return 0, fmt.Errorf("weight of shape %v: [hidden, %d·hidden] is needed", w, gates)
@@ -49,8 +49,8 @@ func checkRecurrent(x, w tensor.Shape, gates int) (int, error) {
 	return w[0], nil
 }
 
-// checkGateGrad is the shape of a recurrent layer's input, and H, by the gradient of its hidden
-// states [B, T, H] and its weight.
+// checkGateGrad returns the shape of a recurrent layer's input, and H, from the gradient
+// of its hidden states [B, T, H] and its weight.
 func checkGateGrad(grad, w tensor.Shape, gates int) (x tensor.Shape, h int, err error) {
 	if grad.Dims() != 3 {
 		return nil, 0, fmt.Errorf("gradient of shape %v: [batch, time, hidden] is needed", grad)
@@ -60,17 +60,16 @@ func checkGateGrad(grad, w tensor.Shape, gates int) (x tensor.Shape, h int, err 
 	return x, h, err
 }
 
-// checkStates checks that a tensor holds width numbers a step for the sequences of
-// like.
+// checkStates checks that a tensor has width numbers per step for the sequences of like.
 func checkStates(what string, s, like tensor.Shape, width int) error {
 	if s.Dims() != 3 || like.Dims() != 3 || s[0] != like[0] || s[1] != like[1] || s[2] != width {
-		return fmt.Errorf("%s of shape %v does not go with %v: %d numbers a step are needed", what, s, like, width)
+		return fmt.Errorf("%s of shape %v does not fit %v: %d numbers per step are needed", what, s, like, width)
 	}
 	return nil
 }
 
-// Delay gives each step of x [B, T, D] the step before it, zeros at the first:
-// the hidden states that a recurrent layer multiplies with its weight.
+// Delay shifts x [B, T, D] by one step and begins with zeros: these are the hidden states
+// that a recurrent layer multiplies by its weight.
 type Delay struct{ Reverse bool }
 
 func (d Delay) String() string { return fmt.Sprintf("delay{%t}", d.Reverse) }
@@ -97,7 +96,7 @@ func (d Delay) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-// Join puts tensors of the same leading axes side by side along the last.
+// Join concatenates tensors with the same leading axes along the last axis.
 type Join struct{}
 
 func (Join) String() string { return "join" }
@@ -132,8 +131,8 @@ func (Join) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return out, nil
 }
 
-// weightGradient is the ordinary gradient of a recurrent weight: of rows h and
-// signals delta, [B, T, …] both.
+// weightGradient is the ordinary gradient of a recurrent weight, from rows h and
+// gradients delta, both [B, T, …].
 func weightGradient(h, delta *G.Node) (*G.Node, error) {
 	rows := func(x *G.Node) (*G.Node, error) {
 		s := x.Shape()

@@ -190,13 +190,13 @@ func TestBadSequencesAreRefused(t *testing.T) {
 		{GRUGrad{}, []tensor.Shape{s(2, 6), s(2, 3, 8), s(2, 3, 3), s(2, 3, 2)}, "hidden states"},
 		{GRUHidden{}, []tensor.Shape{s(2, 3, 8), s(2, 3, 5)}, "3·hidden"},
 		{Attention{2, false}, nil, "0 inputs given"},
-		{Attention{2, false}, []tensor.Shape{s(2, 3, 9)}, "2 heads share"},
+		{Attention{2, false}, []tensor.Shape{s(2, 3, 9)}, "divisible by 2 heads"},
 		{Attention{0, false}, []tensor.Shape{s(2, 3, 9)}, "0 heads"},
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 4)}, "padding"},
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(1, 3)}, "padding"},
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3), s(2, 3)}, "2 inputs mark padding"},
 		{AttentionGrad{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3, 4)}, "gradient"},
-		{Rotary{HeadDim: 3, RotaryDims: 3}, []tensor.Shape{s(2, 3, 3)}, "even width"},
+		{Rotary{HeadDim: 3, RotaryDims: 3}, []tensor.Shape{s(2, 3, 3)}, "even head width"},
 		{Rotary{HeadDim: 2, RotaryDims: 4}, []tensor.Shape{s(2, 3, 3)}, "first 4 of 3"},
 		{Rotary{HeadDim: 2, RotaryDims: 2}, []tensor.Shape{s(2, 3)}, "[batch, time, features]"},
 		{ChannelShift{3, 2}, []tensor.Shape{s(2, 3, 2), s(2)}, "3 channels"},
@@ -204,7 +204,7 @@ func TestBadSequencesAreRefused(t *testing.T) {
 		{ChannelShift{3, 4}, []tensor.Shape{s(4, 3, 2), s(3)}, "a row of shape"},
 		{Delay{}, []tensor.Shape{s(2, 3)}, "[batch, time, features]"},
 		{Join{}, nil, "features"},
-		{Join{}, []tensor.Shape{s(2, 3), s(3, 3)}, "do not join"},
+		{Join{}, []tensor.Shape{s(2, 3), s(3, 3)}, "cannot be concatenated"},
 	} {
 		_, err := c.spec.Shape(c.in)
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -25,8 +25,8 @@ func (s Softmax) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return in[0].Clone(), nil
 }
 
-// forEachLine calls f with the place of the first element of each line along the axis,
-// the step to the next, and their number.
+// forEachLine calls f for each line along the axis, with the index of its first element,
+// the step to the next element, and their number.
 func (s Softmax) forEachLine(x tensor.Shape, f func(at, step, n int)) {
 	outer, inner := OuterInner(x, s.Axis)
 	n := x[s.Axis]
@@ -55,8 +55,8 @@ func (s Softmax) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	})
 }
 
-// SoftmaxGrad gives the gradient in x from the softmax y and its gradient:
-// y·(dy − Σ y·dy), or dy − exp(y)·Σ dy for the logarithm.
+// SoftmaxGrad is the gradient in x, from the softmax y and its gradient: y·(dy − Σ y·dy),
+// or dy − exp(y)·Σ dy for the logarithm.
 type SoftmaxGrad Softmax
 
 func (s SoftmaxGrad) String() string { return fmt.Sprintf("softmaxGrad{%d,%t}", s.Axis, s.Log) }

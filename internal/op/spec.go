@@ -1,6 +1,5 @@
-// Package op holds the operations that dptrain adds to Gorgonia: each with a
-// reference implementation, a symbolic derivative, and its attributes in plain
-// sight for the plan to read.
+// Package op defines the operations that dptrain adds to Gorgonia. Each has a reference
+// implementation, a symbolic derivative, and attributes that package plan can read.
 package op
 
 import (
@@ -14,31 +13,32 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Spec is one operation with its attributes: what it does to shapes and to
-// numbers. A Spec is a comparable value; two Specs with the same String do the
-// same.
+// Spec is one operation with its attributes: its effect on shapes and on numbers. A Spec
+// is a comparable value. Two Specs with the same String compute the same.
 type Spec interface {
 	// String names the operation and every attribute; it is what Gorgonia hashes.
 	String() string
-	// Shape gives the result's shape, or says in one line why the inputs do not fit.
+	// Shape returns the result's shape, or an error in one line if the inputs do not fit.
 	Shape(in []tensor.Shape) (tensor.Shape, error)
-	// Do is the reference: it overwrites all of out, in float64, in the plainest
-	// way. Every backend is compared with it.
+	// Do is the reference implementation. It overwrites all of out, in float64, in the
+	// plainest way. Every device is compared with it.
 	Do(out []float64, in [][]float64, shapes []tensor.Shape)
 }
 
-// Differentiable is a Spec with a symbolic derivative. No gradient goes through any other.
+// Differentiable is a Spec with a symbolic derivative. No gradient passes through any
+// other Spec.
 type Differentiable interface {
 	Spec
-	// Wrt says in which of its n inputs the operation is differentiated.
+	// Wrt reports which of its n inputs the operation is differentiated in.
 	Wrt(n int) []bool
-	// Diff gives the gradient of each such input from the gradient of the output;
-	// nil for the others.
+	// Diff returns the gradient of each such input, from the gradient of the output; nil
+	// for the others.
 	Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error)
 }
 
-// Rowwise is a Spec that treats axis 0 of some inputs as independent rows, so
-// that no example sees another. Inputs not listed are weights, shared by all rows.
+// Rowwise is a Spec that treats axis 0 of some inputs as independent rows, so that
+// examples do not affect each other. Rows reports which inputs these are; the others are
+// weights, which all rows share.
 type Rowwise interface {
 	Spec
 	Rows(n int) []bool
@@ -75,8 +75,9 @@ func SpecOf(n *G.Node) Spec {
 	return nil
 }
 
-// DiffWRT says for a Spec that is not Smooth that no gradient goes through it: of an
-// operation that says nothing Gorgonia refuses to be given what is computed for it alone.
+// DiffWRT reports that no gradient passes through a Spec that is not Differentiable.
+// Without this method, Gorgonia refuses such an operation even where its gradient is not
+// needed.
 func (a Applied) DiffWRT(n int) []bool {
 	if s, ok := a.Spec.(Differentiable); ok {
 		return s.Wrt(n)
@@ -119,7 +120,7 @@ func (a Applied) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-// Do runs the reference on Gorgonia's values, so that its tape machine can serve
+// Do runs the reference on Gorgonia's values, so that Gorgonia's tape machine can serve
 // as an oracle.
 func (a Applied) Do(values ...G.Value) (G.Value, error) {
 	in := make([][]float64, len(values))
@@ -158,13 +159,13 @@ func floatsOf(v G.Value) ([]float64, error) {
 	case float32:
 		return []float64{float64(d)}, nil
 	}
-	return nil, fmt.Errorf("elements of type %T: only float32 and float64 are trained", v.Data())
+	return nil, fmt.Errorf("elements of type %T: only float32 and float64 are supported", v.Data())
 }
 
-// Values are the numbers of a node's value, which nothing writes to.
+// Values are the numbers of a node's value. The caller must not write to them.
 func Values(n *G.Node) ([]float32, error) {
 	if n.Value() == nil {
-		return nil, fmt.Errorf("no value is bound to it")
+		return nil, fmt.Errorf("no value is bound to the node")
 	}
 	switch v := n.Value().Data().(type) {
 	case []float32:
@@ -179,10 +180,10 @@ func Values(n *G.Node) ([]float32, error) {
 	}
 }
 
-// CopyValue copies what an operation of Gorgonia's own gave to memory of its size; truth is 1.
+// CopyValue copies the result of a Gorgonia operation to memory of its size. True is 1.
 func CopyValue(dst []float32, v G.Value) error {
 	if v == nil {
-		return fmt.Errorf("it has no value")
+		return fmt.Errorf("the node has no value")
 	}
 	if d, ok := v.(*tensor.Dense); ok && d.RequiresIterator() {
 		v = d.Materialize().(*tensor.Dense)
@@ -209,7 +210,7 @@ func CopyValue(dst []float32, v G.Value) error {
 	return fmt.Errorf("values of type %T where float32 is needed", v.Data())
 }
 
-// newValue is the reverse of floats.
+// newValue is the reverse of floatsOf.
 func newValue(x []float64, shape tensor.Shape, dt tensor.Dtype) (G.Value, error) {
 	scalar := shape.Dims() == 0
 	switch dt {
@@ -228,10 +229,10 @@ func newValue(x []float64, shape tensor.Shape, dt tensor.Dtype) (G.Value, error)
 		}
 		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(y)), nil
 	}
-	return nil, fmt.Errorf("elements of type %v: only float32 and float64 are trained", dt)
+	return nil, fmt.Errorf("elements of type %v: only float32 and float64 are supported", dt)
 }
 
-// allTrue is the answer of an operation whose n inputs are alike.
+// allTrue is a list for n inputs of the same kind.
 func allTrue(n int) []bool {
 	b := make([]bool, n)
 	for i := range b {
@@ -240,7 +241,7 @@ func allTrue(n int) []bool {
 	return b
 }
 
-// checkArity says that the wrong number of inputs was given.
+// checkArity checks the number of inputs.
 func checkArity(in []tensor.Shape, want int) error {
 	if len(in) != want {
 		return fmt.Errorf("%d inputs given, %d needed", len(in), want)
@@ -248,7 +249,7 @@ func checkArity(in []tensor.Shape, want int) error {
 	return nil
 }
 
-// commonShape is the shape that n inputs have in common.
+// commonShape checks that n inputs have one shape and returns it.
 func commonShape(in []tensor.Shape, n int) (tensor.Shape, error) {
 	if err := checkArity(in, n); err != nil {
 		return nil, err

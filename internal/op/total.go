@@ -8,9 +8,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Total is Scale times the sum of all elements, a scalar: where a network's loss
-// ends. Scale is a public constant, such as one over the steps of a sequence;
-// it must not depend on how many examples there are.
+// Total is Scale times the sum of all elements, a scalar: the loss of a network. Scale is
+// a public constant, such as one over the steps of a sequence. It must not depend on the
+// number of examples.
 type Total struct{ Scale float64 }
 
 func (t Total) String() string { return fmt.Sprintf("total{%g}", t.Scale) }
@@ -20,12 +20,12 @@ func (t Total) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if in[0].Dims() > MaxDims {
-		return nil, fmt.Errorf("shape %v: at most %d axes are taken", in[0], MaxDims)
+		return nil, fmt.Errorf("shape %v: at most %d axes are supported", in[0], MaxDims)
 	}
 	return tensor.ScalarShape(), checkScale(t.Scale)
 }
 
-// checkScale refuses a scale that would wipe out or spoil every gradient.
+// checkScale refuses a scale that makes every gradient zero or not finite.
 func checkScale(scale float64) error {
 	if scale == 0 || math.IsNaN(scale) || math.IsInf(scale, 0) {
 		return fmt.Errorf("scale %g: a finite number other than 0 is needed", scale)
@@ -61,7 +61,7 @@ func (s Spread) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	if in[0].TotalSize() != 1 {
-		return nil, fmt.Errorf("shape %v is no scalar", in[0])
+		return nil, fmt.Errorf("shape %v is not a scalar", in[0])
 	}
 	return tensor.Shape(s.To.List()).Clone(), checkScale(s.Scale)
 }

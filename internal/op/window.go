@@ -7,12 +7,13 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Window is how a kernel moves over the pictures of a [B, C, H, W] tensor.
+// Window is the geometry of a kernel that moves over the pictures of a [B, C, H, W]
+// tensor.
 type Window struct {
 	KernelH, KernelW     int
 	StrideH, StrideW     int
 	PadH, PadW           int // rows and columns added on each side
-	DilationH, DilationW int // steps between neighbouring cells of the kernel
+	DilationH, DilationW int // distance of neighbouring cells of the kernel
 }
 
 func (w Window) String() string {
@@ -20,7 +21,7 @@ func (w Window) String() string {
 		w.StrideH, w.StrideW, w.PadH, w.PadW, w.DilationH, w.DilationW)
 }
 
-// OutputSize gives the size of the result for pictures of height by width.
+// OutputSize is the size of the result for pictures of height by width.
 func (w Window) OutputSize(height, width int) (oh, ow int, err error) {
 	if oh, err = countPositions(height, w.KernelH, w.StrideH, w.PadH, w.DilationH); err != nil {
 		return 0, 0, fmt.Errorf("rows: %w", err)
@@ -39,12 +40,12 @@ func countPositions(size, kernel, stride, pad, dilation int) (int, error) {
 	}
 	room := size + 2*pad - (kernel-1)*dilation - 1
 	if room < 0 {
-		return 0, fmt.Errorf("a kernel of %d, %d apart, is larger than %d with padding %d", kernel, dilation, size, pad)
+		return 0, fmt.Errorf("a kernel of %d with dilation %d is larger than size %d with padding %d", kernel, dilation, size, pad)
 	}
 	return room/stride + 1, nil
 }
 
-// checkPicture reads a [B, C, H, W] shape and the size that the window makes of it.
+// checkPicture checks a [B, C, H, W] shape and returns the size of the result.
 func (w Window) checkPicture(s tensor.Shape) (oh, ow int, err error) {
 	if s.Dims() != 4 {
 		return 0, 0, fmt.Errorf("shape %v: [batch, channels, height, width] is needed", s)
@@ -52,12 +53,12 @@ func (w Window) checkPicture(s tensor.Shape) (oh, ow int, err error) {
 	return w.OutputSize(s[2], s[3])
 }
 
-// tap says that place Out of the result sees cell Picture of the picture through
-// cell Kernel of the kernel; all three count row by row.
+// tap means that element Out of the result reads cell Picture of the picture through cell
+// Kernel of the kernel. All three are row-major indices.
 type tap struct{ Out, Kernel, Picture int }
 
-// taps lists all pairs of a place and a cell that is no padding, place by place,
-// cell by cell.
+// taps lists all pairs of an output position and a cell that is not padding, position by
+// position, cell by cell.
 func (w Window) taps(height, width int) []tap {
 	oh, ow, _ := w.OutputSize(height, width)
 	var list []tap
@@ -77,9 +78,9 @@ func (w Window) taps(height, width int) []tap {
 	return list
 }
 
-// Im2Col lays out the window of x [B, C, H, W] at each place as a row, padding as
-// zeros: [B, OH, OW, C·KernelH·KernelW]. It is the first half of Gorgonia's
-// convolution; Conv2D needs no such copy.
+// Im2Col writes the window of x [B, C, H, W] at each position as a row, with padding as
+// zeros: [B, OH, OW, C·KernelH·KernelW]. It is the first half of Gorgonia's convolution;
+// Conv2D needs no such copy.
 type Im2Col struct{ Window }
 
 func (m Im2Col) String() string { return fmt.Sprintf("im2col{%v}", m.Window) }
@@ -95,7 +96,7 @@ func (m Im2Col) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return tensor.Shape{in[0][0], oh, ow, in[0][1] * m.KernelH * m.KernelW}, nil
 }
 
-// forEachCell calls f with the places in the rows and in x of every cell that is no
+// forEachCell calls f with the indices in the rows and in x of every cell that is not
 // padding, for x of the given shape.
 func (m Im2Col) forEachCell(x tensor.Shape, f func(row, picture int)) {
 	oh, ow, _ := m.OutputSize(x[2], x[3])
@@ -117,8 +118,8 @@ func (m Im2Col) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 
 func (m Im2Col) Rows(int) []bool { return allTrue(1) }
 
-// Col2Im adds the cells of rows back to the pictures [C, H, W] that Im2Col took
-// them from: its adjoint.
+// Col2Im adds the cells of rows back to the pictures [C, H, W] that Im2Col took them
+// from: the adjoint of Im2Col.
 type Col2Im struct {
 	Window
 	C, H, W int
