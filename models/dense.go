@@ -7,28 +7,28 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-func logistic(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
-	return layer.Dense(b, layer.Flatten(b, x), "fc", e.outputs(), layer.Identity)
+func logistic(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
+	return layer.Dense(b, layer.Flatten(b, x), "fc", data.outputs(), layer.Identity)
 }
 
-func mlp(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
+func mlp(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	x = layer.Flatten(b, x)
 	for i, units := range a.hidden {
 		x = layer.Dropout(b, layer.Dense(b, x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
 	}
-	return layer.Dense(b, x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.outputs(), layer.Identity)
+	return layer.Dense(b, x, fmt.Sprintf("fc%d", len(a.hidden)+1), data.outputs(), layer.Identity)
 }
 
-func abadiMLP(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
-	return mlp(b, x, e, args{hidden: []int{1000}, act: layer.ReLU})
+func abadiMLP(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
+	return mlp(b, x, data, args{hidden: []int{1000}, act: layer.ReLU})
 }
 
-func embeddingBag(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
+func embeddingBag(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node {
 	bag := layer.EmbeddingBag
-	if e.Padded {
+	if data.Padded {
 		bag = layer.EmbeddingBagWithoutPadding
 	}
-	x := bag(b, ids, "embedding", e.Vocabulary, a.hidden[0])
+	x := bag(b, ids, "embedding", data.Vocabulary, a.hidden[0])
 	x = layer.Dense(b, x, "fc1", a.hidden[0], layer.ReLU)
-	return layer.Dense(b, x, "fc2", e.outputs(), layer.Identity)
+	return layer.Dense(b, x, "fc2", data.outputs(), layer.Identity)
 }

@@ -38,21 +38,21 @@ func bindMaskSeeds(t *testing.T, net *perexample.Network, row int) {
 }
 
 // bindRandomInputs binds random features and labels to the network's inputs.
-func bindRandomInputs(t *testing.T, net *perexample.Network, e DataSpec, r *rand.Rand) {
+func bindRandomInputs(t *testing.T, net *perexample.Network, data DataSpec, r *rand.Rand) {
 	t.Helper()
 	bindMaskSeeds(t, net, 0)
 	for i, in := range net.Inputs {
 		v := make([]float32, in.Shape().TotalSize())
 		for j := range v {
 			switch {
-			case i == 1 && e.Targets > 0:
+			case i == 1 && data.Targets > 0:
 				v[j] = float32(r.NormFloat64())
 			case i == 1:
-				v[j] = float32(r.IntN(e.Classes))
-			case e.Padded:
-				v[j] = float32(max(-1, r.IntN(2*e.Vocabulary)-e.Vocabulary))
-			case e.Vocabulary > 0:
-				v[j] = float32(r.IntN(e.Vocabulary))
+				v[j] = float32(r.IntN(data.Classes))
+			case data.Padded:
+				v[j] = float32(max(-1, r.IntN(2*data.Vocabulary)-data.Vocabulary))
+			case data.Vocabulary > 0:
+				v[j] = float32(r.IntN(data.Vocabulary))
 			default:
 				v[j] = float32(r.NormFloat64())
 			}
@@ -202,11 +202,11 @@ func TestParse_OperationsMatchDescriptions(t *testing.T) {
 func TestParse_Targets(t *testing.T) {
 	for _, m := range Supported() {
 		f, _ := find(m.Name)
-		e := DataSpec{Shape: []int{1, 28, 28}, Targets: 2}
+		data := DataSpec{Shape: []int{1, 28, 28}, Targets: 2}
 		if f.reads >= indices {
-			e = DataSpec{Shape: []int{5}, Vocabulary: 7, Targets: 2}
+			data = DataSpec{Shape: []int{5}, Vocabulary: 7, Targets: 2}
 		}
-		build, err := Parse(m.Name, e, 1)
+		build, err := Parse(m.Name, data, 1)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -223,10 +223,10 @@ func TestParse_Targets(t *testing.T) {
 
 // If each step has a label, the loss is the mean over the steps.
 func TestParse_LabelForEachStep(t *testing.T) {
-	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, LabelShape: []int{6}}
+	data := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, LabelShape: []int{6}}
 	for _, spec := range []string{"lstm:9", "gru:9", "transformer", "transformer:tied"} {
 		t.Run(spec, func(t *testing.T) {
-			build, err := Parse(spec, e, 1)
+			build, err := Parse(spec, data, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,16 +237,16 @@ func TestParse_LabelForEachStep(t *testing.T) {
 			if !net.Output.Shape().Eq(tensor.Shape{2, 6, 50}) || !net.Losses.Shape().Eq(tensor.Shape{2}) {
 				t.Errorf("output %v, losses %v", net.Output.Shape(), net.Losses.Shape())
 			}
-			checkGradient(t, net, e)
+			checkGradient(t, net, data)
 		})
 	}
 }
 
 // In a language model no step sees later steps or padding.
 func TestTransformer_IsCausal(t *testing.T) {
-	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, LabelShape: []int{6}}
+	data := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, LabelShape: []int{6}}
 	answers := func(ids []float32) []float32 {
-		build, err := Parse("transformer", e, 1)
+		build, err := Parse("transformer", data, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,12 +299,12 @@ func TestTransformer_IsCausal(t *testing.T) {
 
 // checkGradient takes a small step against the gradient and compares the decrease of the
 // loss with the prediction from the gradient.
-func checkGradient(t *testing.T, net *perexample.Network, e DataSpec) {
+func checkGradient(t *testing.T, net *perexample.Network, data DataSpec) {
 	grads, err := G.Grad(net.Loss, net.Params...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bindRandomInputs(t, net, e, rand.New(rand.NewPCG(1, 1)))
+	bindRandomInputs(t, net, data, rand.New(rand.NewPCG(1, 1)))
 	values := make([]G.Value, len(grads))
 	for i, g := range grads {
 		G.Read(g, &values[i])
@@ -317,7 +317,7 @@ func checkGradient(t *testing.T, net *perexample.Network, e DataSpec) {
 		t.Fatal(err)
 	}
 	before := float64(loss.Data().(float32))
-	if chance := 2 * math.Log(float64(e.Classes)); before < chance/2 || before > 2*chance {
+	if chance := 2 * math.Log(float64(data.Classes)); before < chance/2 || before > 2*chance {
 		t.Errorf("loss of two examples before training is %v, want about %v", before, chance)
 	}
 	var square float64
@@ -442,14 +442,14 @@ func TestSupported_DescribesEveryModel(t *testing.T) {
 // directions, and has the same number of parameters (Abadi et al. 2016, section 5.2: 60
 // inputs).
 func TestParseProjected_MatchesProductsAsInputs(t *testing.T) {
-	e := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
+	data := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	r := rand.New(rand.NewPCG(9, 9))
 	directions := make([]float32, 60*784)
 	for i := range directions {
 		directions[i] = float32(r.NormFloat64()) / 28
 	}
 	for spec, want := range map[string]int{"abadi-mlp": 71010, "logistic": 610, "mlp:20,10,act=tanh": 61*20 + 210 + 110} {
-		build, err := ParseProjected(spec, e, 1, directions)
+		build, err := ParseProjected(spec, data, 1, directions)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -463,19 +463,19 @@ func TestParseProjected_MatchesProductsAsInputs(t *testing.T) {
 		if got := parameters(net); got != want {
 			t.Errorf("%s: %d parameters, want %d", spec, got, want)
 		}
-		checkGradient(t, net, e)
+		checkGradient(t, net, data)
 	}
-	for spec, e := range map[string]DataSpec{
-		"digits-cnn": e, "wrn16-4": e,
+	for spec, data := range map[string]DataSpec{
+		"digits-cnn": data, "wrn16-4": data,
 		"embbag": {Shape: []int{60}, Vocabulary: 9, Classes: 2},
 		"lstm":   {Shape: []int{60}, Vocabulary: 9, Classes: 2},
 		"mlp":    {Shape: []int{59}, Classes: 2},
 	} {
-		if _, err := ParseProjected(spec, e, 1, directions); err == nil || strings.ContainsRune(err.Error(), '\n') {
+		if _, err := ParseProjected(spec, data, 1, directions); err == nil || strings.ContainsRune(err.Error(), '\n') {
 			t.Errorf("%s with directions: %v", spec, err)
 		}
 	}
-	if _, err := ParseProjected("mlp", e, 1, []float32{}); err == nil {
+	if _, err := ParseProjected("mlp", data, 1, []float32{}); err == nil {
 		t.Error("ParseProjected ignored the directions")
 	}
 }

@@ -22,7 +22,7 @@ type DataSpec struct {
 }
 
 // outputs is the number of outputs for an example or for one of its steps.
-func (e DataSpec) outputs() int { return e.Classes + e.Targets }
+func (data DataSpec) outputs() int { return data.Classes + data.Targets }
 
 // ProjectionName is the name of the directions in a network from [ParseProjected].
 const ProjectionName = "projection.weight"
@@ -31,14 +31,14 @@ const ProjectionName = "projection.weight"
 // data, with initial weights from the given public seed. The network's inputs are the
 // features and the label, in this order, and its loss is the cross-entropy. If targets are
 // predicted, the second input is the targets, and the loss is the squared error.
-func Parse(spec string, e DataSpec, seed uint64) (perexample.Build, error) {
-	return ParseProjected(spec, e, seed, nil)
+func Parse(spec string, data DataSpec, seed uint64) (perexample.Build, error) {
+	return ParseProjected(spec, data, seed, nil)
 }
 
 // ParseProjected is Parse for a network that reads only the products of an example with
 // public directions. Directions contains the concatenated directions, each as long as an
 // example's features. They are not trained. If directions is nil, ParseProjected is Parse.
-func ParseProjected(spec string, e DataSpec, seed uint64, directions []float32) (perexample.Build, error) {
+func ParseProjected(spec string, data DataSpec, seed uint64, directions []float32) (perexample.Build, error) {
 	name, text, _ := strings.Cut(spec, ":")
 	f, ok := find(name)
 	if !ok {
@@ -48,7 +48,7 @@ func ParseProjected(spec string, e DataSpec, seed uint64, directions []float32) 
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", spec, err)
 	}
-	if err := f.check(e); err != nil {
+	if err := f.check(data); err != nil {
 		return nil, fmt.Errorf("model %s: %w", spec, err)
 	}
 	if directions != nil && f.reads != numbers {
@@ -56,15 +56,15 @@ func ParseProjected(spec string, e DataSpec, seed uint64, directions []float32) 
 	}
 	build := func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, seed)
-		x := b.Input("features", e.Shape...)
+		x := b.Input("features", data.Shape...)
 		if directions != nil {
 			x = layer.FixedProjection(b, layer.Flatten(b, x), ProjectionName, directions)
 		}
-		output := f.body(b, x, e, a)
-		if e.Targets > 0 {
-			b.SetLoss(layer.SquaredError(b, output, b.Input("target", e.Targets)), output)
+		output := f.body(b, x, data, a)
+		if data.Targets > 0 {
+			b.SetLoss(layer.SquaredError(b, output, b.Input("target", data.Targets)), output)
 		} else {
-			b.SetLoss(layer.CrossEntropy(b, output, b.Input("label", e.LabelShape...)), output)
+			b.SetLoss(layer.CrossEntropy(b, output, b.Input("label", data.LabelShape...)), output)
 		}
 		return b.Network()
 	}
@@ -95,7 +95,7 @@ type family struct {
 	Description
 	reads featureKind
 	parse func(text string) (args, error)
-	body  func(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node
+	body  func(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node
 }
 
 // featureKind is the kind of features that a model reads.
@@ -113,30 +113,30 @@ func (k featureKind) String() string {
 }
 
 // check returns an error if the model cannot read the data.
-func (f family) check(e DataSpec) error {
+func (f family) check(data DataSpec) error {
 	switch {
-	case e.Targets < 0 || e.Targets > 0 && (e.Classes != 0 || len(e.LabelShape) > 0):
-		return fmt.Errorf("%d targets and %d classes: a network predicts either targets or a class", e.Targets, e.Classes)
-	case e.Targets == 0 && e.Classes < 2:
-		return fmt.Errorf("%d classes: a classifier needs at least 2", e.Classes)
+	case data.Targets < 0 || data.Targets > 0 && (data.Classes != 0 || len(data.LabelShape) > 0):
+		return fmt.Errorf("%d targets and %d classes: a network predicts either targets or a class", data.Targets, data.Classes)
+	case data.Targets == 0 && data.Classes < 2:
+		return fmt.Errorf("%d classes: a classifier needs at least 2", data.Classes)
 	}
-	if len(e.Shape) == 0 {
+	if len(data.Shape) == 0 {
 		return fmt.Errorf("the examples have no features; at least one is needed")
 	}
-	for _, n := range e.Shape {
+	for _, n := range data.Shape {
 		if n < 1 {
-			return fmt.Errorf("features of shape %v: every axis needs a length of at least 1", e.Shape)
+			return fmt.Errorf("features of shape %v: every axis needs a length of at least 1", data.Shape)
 		}
 	}
 	switch {
-	case len(e.LabelShape) > 0 && (f.reads != sequences || !slices.Equal(e.LabelShape, e.Shape)):
-		return fmt.Errorf("labels of shape %v for features of shape %v: only sequence models predict a label for each step", e.LabelShape, e.Shape)
-	case f.reads >= indices && (e.Vocabulary < 1 || len(e.Shape) != 1):
-		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", e.Shape, e.Vocabulary)
-	case f.reads < indices && e.Vocabulary > 0:
-		return fmt.Errorf("the model reads numbers, and the features are indices into a vocabulary of %d; use embbag", e.Vocabulary)
-	case f.reads == pictures && len(e.Shape) != 3:
-		return fmt.Errorf("the model reads pictures [channels, height, width], and the features have shape %v; use mlp", e.Shape)
+	case len(data.LabelShape) > 0 && (f.reads != sequences || !slices.Equal(data.LabelShape, data.Shape)):
+		return fmt.Errorf("labels of shape %v for features of shape %v: only sequence models predict a label for each step", data.LabelShape, data.Shape)
+	case f.reads >= indices && (data.Vocabulary < 1 || len(data.Shape) != 1):
+		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", data.Shape, data.Vocabulary)
+	case f.reads < indices && data.Vocabulary > 0:
+		return fmt.Errorf("the model reads numbers, and the features are indices into a vocabulary of %d; use embbag", data.Vocabulary)
+	case f.reads == pictures && len(data.Shape) != 3:
+		return fmt.Errorf("the model reads pictures [channels, height, width], and the features have shape %v; use mlp", data.Shape)
 	}
 	return nil
 }

@@ -18,42 +18,42 @@ var halve = layer.Window{Size: 2, Stride: 2}
 // digitsCNN takes 0.1 million multiplications and has 6,346 parameters for 28×28
 // pictures. Bounded activations keep gradients small, so clipping changes them little
 // (Papernot et al. 2021).
-func digitsCNN(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
+func digitsCNN(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 	x = layer.Conv2D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
 	x = layer.MaxPool(b, x, halve)
 	x = layer.Conv2D(b, x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
 	x = layer.MaxPool(b, x, halve)
-	return head(b, x, 32, layer.Tanh, e.outputs())
+	return head(b, x, 32, layer.Tanh, data.outputs())
 }
 
 // mnistCNN pads its first convolution like TensorFlow's "same" for 28×28 pictures, and
 // initializes its weights like Keras.
-func mnistCNN(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
+func mnistCNN(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	b.UseKerasInitialization()
 	overlap := layer.Window{Size: 2}
 	x = layer.Conv2D(b, x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act)
 	x = layer.MaxPool(b, x, overlap)
 	x = layer.Conv2D(b, x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
 	x = layer.MaxPool(b, x, overlap)
-	return head(b, x, 32, a.act, e.outputs())
+	return head(b, x, 32, a.act, data.outputs())
 }
 
-func cifarAbadi(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
+func cifarAbadi(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 	for _, name := range []string{"conv1", "conv2"} {
 		x = layer.Conv2D(b, x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
 		x = layer.MaxPool(b, x, halve)
 	}
-	return head(b, x, 384, layer.ReLU, e.outputs())
+	return head(b, x, 384, layer.ReLU, data.outputs())
 }
 
-func cifarTanh(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
+func cifarTanh(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 	for i, channels := range []int{32, 32, 64, 64, 128, 128} {
 		x = layer.Conv2D(b, x, fmt.Sprintf("conv%d", i+1), channels, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
 		if i%2 == 1 {
 			x = layer.MaxPool(b, x, halve)
 		}
 	}
-	return head(b, x, 128, layer.Tanh, e.outputs())
+	return head(b, x, 128, layer.Tanh, data.outputs())
 }
 
 // groups is the number of groups of channels in the normalization of De et al. (2022).
@@ -62,7 +62,7 @@ const groups = 16
 // wideResNet has three stages of two blocks, with 64, 128 and 256 channels. The second and
 // the third stage halve the picture. De et al. (2022) also standardize the weights of the
 // convolutions.
-func wideResNet(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
+func wideResNet(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	if a.standardized {
 		b.StandardizeConvWeights()
 	}
@@ -77,7 +77,7 @@ func wideResNet(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 		}
 	}
 	x = layer.Activate(b, layer.GroupNorm(b, x, "norm", groups), layer.ReLU)
-	return layer.Dense(b, layer.GlobalAvgPool(b, x), "fc", e.outputs(), layer.Identity)
+	return layer.Dense(b, layer.GlobalAvgPool(b, x), "fc", data.outputs(), layer.Identity)
 }
 
 // residualBlock applies normalization and activation before each of its convolutions. If

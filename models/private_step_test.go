@@ -22,22 +22,22 @@ type networkCase struct {
 	build perexample.Build
 }
 
-func modelCase(t *testing.T, spec string, e DataSpec) networkCase {
+func modelCase(t *testing.T, spec string, data DataSpec) networkCase {
 	t.Helper()
-	build, err := Parse(spec, e, 3)
+	build, err := Parse(spec, data, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return networkCase{spec, e, build}
+	return networkCase{spec, data, build}
 }
 
 // customCase is a network that is not in models.
-func customCase(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) *G.Node) networkCase {
-	return networkCase{name, e, func(batch int) (*perexample.Network, error) {
+func customCase(name string, data DataSpec, body func(b *layer.Builder, x *G.Node) *G.Node) networkCase {
+	return networkCase{name, data, func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 3)
-		x := b.Input("features", e.Shape...)
+		x := b.Input("features", data.Shape...)
 		logits := body(b, x)
-		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", e.LabelShape...)), logits)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", data.LabelShape...)), logits)
 		return b.Network()
 	}}
 }

@@ -84,8 +84,8 @@ func TestSequenceModels_IndependentOfPadding(t *testing.T) {
 func TestSequenceModels_PaddedWithoutPaddingIsIdentical(t *testing.T) {
 	for _, spec := range sequenceModels {
 		sums := func(padded bool) (all [][]float32) {
-			e := DataSpec{Shape: []int{13}, Vocabulary: 20, Padded: padded, Classes: 3}
-			p, err := perexample.Compile(modelCase(t, spec, e).build, 3, 1)
+			data := DataSpec{Shape: []int{13}, Vocabulary: 20, Padded: padded, Classes: 3}
+			p, err := perexample.Compile(modelCase(t, spec, data).build, 3, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

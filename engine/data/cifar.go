@@ -80,7 +80,7 @@ func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([
 			return pixels, labels, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ends in picture %d; a picture has %d bytes: %w", len(labels)-first, cifarPictureBytes, unexpectedEOF(err))
+			return nil, nil, fmt.Errorf("the file ends in picture %d; a picture has %d bytes: %w", len(labels)-first, cifarPictureBytes, unexpectedEOF(err))
 		}
 		if int(picture[0]) >= len(cifarClasses) {
 			return nil, nil, fmt.Errorf("picture %d: the label is not between 0 and %d", len(labels)-first, len(cifarClasses)-1)

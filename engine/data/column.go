@@ -12,6 +12,7 @@ import (
 // Kind is the role of a column's numbers in a network.
 type Kind uint8
 
+// The kinds of columns.
 const (
 	// Feature is a real number that the network reads.
 	Feature Kind = iota
@@ -87,12 +88,12 @@ func (c Column) equal(d Column) bool {
 }
 
 func (c Column) validate() error {
-	room := math.MaxInt32
+	limit := math.MaxInt32
 	for _, n := range c.Shape {
 		if n < 1 {
 			return fmt.Errorf("column %q has shape %v; every axis needs a length of at least 1", c.Name, c.Shape)
 		}
-		if room /= n; room == 0 {
+		if limit /= n; limit == 0 {
 			return fmt.Errorf("column %q has shape %v; an example may have at most 2^31-1 numbers in a column", c.Name, c.Shape)
 		}
 	}
@@ -187,6 +188,7 @@ func ParseBounds(text string) (map[string]Bounds, error) {
 // the same picture saved as floating-point numbers.
 type ElementType string
 
+// The element types.
 const (
 	Bytes   ElementType = "bytes"   // scaled to [0, 1], and standardized if requested
 	Numbers ElementType = "numbers" // not scaled

@@ -22,7 +22,7 @@ func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	in.TrimLeadingSpace = true
 	header, err := in.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("is empty; the first line must name the columns")
+		return nil, nil, errors.New("the file is empty; the first line must name the columns")
 	}
 	if err != nil {
 		return nil, nil, err
@@ -62,9 +62,9 @@ func checkHeaderFormat(header []string) error {
 	for _, name := range header {
 		switch {
 		case strings.ContainsRune(name, '\r'):
-			return errors.New("has lines that end in a carriage return only; end them with a line feed")
+			return errors.New("the lines end in a carriage return only; end them with a line feed")
 		case strings.ContainsRune(name, 0):
-			return errors.New("has zero bytes in its first line, as in UTF-16; save the file as UTF-8")
+			return errors.New("the first line has zero bytes, as in UTF-16; save the file as UTF-8")
 		}
 	}
 	if len(header) > 1 {

@@ -48,13 +48,13 @@ func (p *chunkedValues) joined() []float32 {
 // set returns the set of all examples.
 func (r *exampleReader) set(s Schema) (Set, error) {
 	if r.count == 0 {
-		return nil, errors.New("has no rows")
+		return nil, errors.New("the file has no rows")
 	}
 	if s.featuresOnly {
 		return r.featureSet()
 	}
 	if r.tokens != nil {
-		return newTexts(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
+		return newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
 	}
 	columns := []Column{
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
@@ -66,7 +66,7 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 // featureSet returns the set of all examples without labels.
 func (r *exampleReader) featureSet() (Set, error) {
 	if r.tokens != nil {
-		return newTexts(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
+		return newTokenSequences(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
 	}
 	return NewTable([]Column{{Name: "features", Kind: Feature, Shape: []int{r.width}}}, [][]float32{r.features.joined()}, nil)
 }

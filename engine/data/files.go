@@ -115,15 +115,15 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 // a 16th of the content is held in memory twice. An allocation larger than the available
 // memory is an error.
 func grow[T any](values []T, n int) ([]T, error) {
-	const least = 1 << 12
-	room := n
-	for room/16 > max(len(values), least) {
-		room = room/16 + 1
+	const minCapacity = 1 << 12
+	capacity := n
+	for capacity/16 > max(len(values), minCapacity) {
+		capacity = capacity/16 + 1
 	}
-	if left := memory.Available(); !left.Fits(int64(room) * int64(unsafe.Sizeof(values[0]))) {
-		return nil, fmt.Errorf("needs more memory than %s has; use a part of the file", left.LimitedBy)
+	if available := memory.Available(); !available.Fits(int64(capacity) * int64(unsafe.Sizeof(values[0]))) {
+		return nil, fmt.Errorf("needs more memory than %s has; use a part of the file", available.LimitedBy)
 	}
-	return append(make([]T, 0, room), values...), nil
+	return append(make([]T, 0, capacity), values...), nil
 }
 
 // checkEnd returns an error if the file continues, or if a checksum at its end is

@@ -64,7 +64,7 @@ func eachLine(r io.Reader, f func(number int, line []byte) error) error {
 		line := in.Bytes()
 		if number == 1 {
 			if bom := string(line[:min(2, len(line))]); bom == "\xff\xfe" || bom == "\xfe\xff" {
-				return errors.New("is UTF-16; save the file as UTF-8")
+				return errors.New("the file is UTF-16; save the file as UTF-8")
 			}
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
@@ -107,7 +107,7 @@ func readText(r io.Reader, s Schema) (Set, []string, error) {
 		return nil, nil, err
 	}
 	if rows.count == 0 {
-		return nil, nil, errors.New("has no line with text")
+		return nil, nil, errors.New("the file has no line with text")
 	}
 	set, err := rows.set(s)
 	return set, nil, err

@@ -98,7 +98,7 @@ func findIDX(tree fs.FS, where string, folders []string, stem string, axes int) 
 	defer f.Close()
 	shape, bytes, err := readIDX(f, axes)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %s: %w", where, name, err)
+		return nil, nil, fmt.Errorf("%s: %s %w", where, name, err)
 	}
 	return shape, bytes, nil
 }
@@ -127,7 +127,7 @@ func readIDX(r io.Reader, axes int) (shape []int, bytes []byte, err error) {
 		}
 		shape[i] = int(binary.BigEndian.Uint32(length[:]))
 		if shape[i] < 1 || total > maxBytes/shape[i] {
-			return nil, nil, fmt.Errorf("axis %d has an impossible length of %d", i, shape[i])
+			return nil, nil, fmt.Errorf("has an axis %d with an impossible length of %d", i, shape[i])
 		}
 		total *= shape[i]
 	}

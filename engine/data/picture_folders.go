@@ -154,7 +154,7 @@ func readPicture(tree fs.FS, name string) ([]byte, error) {
 	defer f.Close()
 	encoded, err := io.ReadAll(io.LimitReader(f, maxEncoded+1))
 	if err == nil && len(encoded) > maxEncoded {
-		err = fmt.Errorf("is longer than %d bytes", maxEncoded)
+		err = fmt.Errorf("the file is longer than %d bytes", maxEncoded)
 	}
 	return encoded, withoutPath(err)
 }
@@ -176,10 +176,10 @@ func shapeOf(encoded []byte) (pictureShape, error) {
 		return pictureShape{}, err
 	}
 	if format != "png" && format != "jpeg" { // the program may have registered other formats
-		return pictureShape{}, fmt.Errorf("is a %s file with a wrong extension; only .png and .jpg are supported", format)
+		return pictureShape{}, fmt.Errorf("the picture is a %s file with a wrong extension; only .png and .jpg are supported", format)
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > maxSide || c.Height > maxSide {
-		return pictureShape{}, fmt.Errorf("has an unsupported size; a side must have from 1 to %d pixels", maxSide)
+		return pictureShape{}, fmt.Errorf("the picture has an unsupported size; a side must have from 1 to %d pixels", maxSide)
 	}
 	shape := pictureShape{3, c.Height, c.Width}
 	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
@@ -256,10 +256,10 @@ func (d *pictureDecoder) decode(encoded, pixels []byte) error {
 		return err
 	}
 	if shape.height != d.shape.height || shape.width != d.shape.width {
-		return fmt.Errorf("has a different size from the first picture's %d×%d pixels; all pictures must have the same size", d.shape.width, d.shape.height)
+		return fmt.Errorf("the picture has a different size from the first picture's %d×%d pixels; all pictures must have the same size", d.shape.width, d.shape.height)
 	}
 	if shape.channels > d.shape.channels {
-		return errors.New("is a color picture and the first picture is grayscale; make all pictures grayscale or all color")
+		return errors.New("the picture has color and the first picture is grayscale; make all pictures grayscale or all color")
 	}
 	picture, _, err := image.Decode(bytes.NewReader(encoded))
 	if err != nil {

@@ -169,10 +169,10 @@ func TestOpenFolders_Invalid(t *testing.T) {
 		{"a/notes.txt is neither", map[string][]byte{"a/notes.txt": good, "b/x.png": good}},
 		{"a/x.png", map[string][]byte{"a/x.png": []byte("no picture"), "b/x.png": good}},
 		{"b/x.png", map[string][]byte{"a/x.png": good, "b/x.png": good[:len(good)-20]}},
-		{"b/x.png: has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(3, 2))}},
-		{"b/x.png: has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(2, 3))}},
+		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(3, 2))}},
+		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(2, 3))}},
 		{"has an unsupported size", map[string][]byte{"a/x.png": wide(t, 1<<14+1), "b/x.png": good}},
-		{"b/x.png: is a color picture", map[string][]byte{"a/x.png": pngOf(t, grey(2, 2)), "b/x.png": good}},
+		{"b/x.png: the picture has color", map[string][]byte{"a/x.png": pngOf(t, grey(2, 2)), "b/x.png": good}},
 		{`class folder "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},
 	} {
@@ -240,8 +240,8 @@ func TestOpenCIFAR_Standardized(t *testing.T) {
 
 func TestOpenCIFAR_InvalidFiles(t *testing.T) {
 	for want, batch := range map[string][]byte{
-		"data_batch_3.bin: ends in picture 1":                           cifarBatch(1, 2)[:4000],
-		"data_batch_3.bin: ends in picture 0":                           {},
+		"data_batch_3.bin: the file ends in picture 1":                  cifarBatch(1, 2)[:4000],
+		"data_batch_3.bin: the file ends in picture 0":                  {},
 		"data_batch_3.bin: picture 1: the label is not between 0 and 9": cifarBatch(1, 10),
 	} {
 		files := tinyCIFAR("")
@@ -310,7 +310,7 @@ func TestOpenFolders_WrongExtension(t *testing.T) {
 	}
 	picture := pngOf(t, coloured(2, 2))
 	dir := writeFiles(t, map[string][]byte{"a/1.png": picture, "b/1.png": b.Bytes()})
-	wantError(t, dir, Options{}, "b/1.png: is a gif file")
+	wantError(t, dir, Options{}, "b/1.png: the picture is a gif file")
 }
 
 // Pictures that do not fit in memory are an error before any allocation.

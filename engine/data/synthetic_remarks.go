@@ -79,9 +79,9 @@ func Remarks(s Schema) (*Task, error) {
 			ends = append(ends, len(indices))
 		}
 		if s.PredictNext {
-			return newTexts(t.columns(Column{}), indices, ends, nil, nil)
+			return newTokenSequences(t.columns(Column{}), indices, ends, nil, nil)
 		}
-		return newTexts(t.columns(Column{Name: "label", Kind: Label, Classes: 2}), indices, ends, labels[from:to], nil)
+		return newTokenSequences(t.columns(Column{Name: "label", Kind: Label, Classes: 2}), indices, ends, labels[from:to], nil)
 	}
 	if task.Train, err = part(0, remarksTrain); err != nil {
 		return nil, err

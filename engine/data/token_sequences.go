@@ -11,7 +11,7 @@ type tokenSequences struct {
 	users   []int32
 }
 
-func newTexts(columns []Column, indices []float32, ends []int, labels []float32, users []int32) (*tokenSequences, error) {
+func newTokenSequences(columns []Column, indices []float32, ends []int, labels []float32, users []int32) (*tokenSequences, error) {
 	for _, c := range columns {
 		if err := c.validate(); err != nil {
 			return nil, err

@@ -133,7 +133,7 @@ func folderExamples(name string, s Schema, shape []int, standardization []Standa
 	if file, found := findFile(tree, []string{"."}, []string{"x.npy", arrayTestX, arrayTrainX}); found {
 		q.Set, err = arrayExamples(tree, file, s, standardization)
 	} else if strings.HasSuffix(name, ".npz") {
-		err = errors.New("has no array x, x_test or x_train")
+		err = errors.New("the archive has no array x, x_test or x_train")
 	} else {
 		var files []pictureFile
 		if files, err = allPictures(tree); err == nil {
@@ -184,7 +184,7 @@ func allPictures(tree fs.FS) ([]pictureFile, error) {
 		return nil
 	})
 	if err == nil && len(files) == 0 {
-		err = errors.New("has no pictures")
+		err = errors.New("the folder has no pictures")
 	}
 	return files, err
 }
@@ -200,9 +200,9 @@ func pictureExamples(tree fs.FS, files []pictureFile, s Schema, shape []int, sta
 	switch {
 	case err != nil:
 	case got.width != want.width || got.height != want.height:
-		err = fmt.Errorf("has a different size from the %d×%d pixels of the training pictures", want.width, want.height)
+		err = fmt.Errorf("the picture has a different size from the %d×%d pixels of the training pictures", want.width, want.height)
 	case got.channels > want.channels:
-		err = errors.New("is a color picture, and the training pictures were grayscale")
+		err = errors.New("the picture has color, and the training pictures were grayscale")
 	}
 	if err != nil {
 		return q, fmt.Errorf("%s: %w", files[0].name, err)

@@ -142,7 +142,7 @@ func TestOpenUnlabeled_WrongKind(t *testing.T) {
 		{"a.png", numbers, []int{1}, "is a picture"},
 		{"a.png", Schema{}, []int{2, 1, 2}, "is a picture"},
 		{"a.png", Schema{}, []int{1, 2, 2}, "a different size from the 2×2 pixels"},
-		{"coloured.png", Schema{}, picture, "is a color picture"},
+		{"coloured.png", Schema{}, picture, "the picture has color"},
 		{"damaged.png", Schema{}, picture, "damaged.png"},
 		{"a.npy", numbers, []int{1}, "is an array"},
 		{"a.npy", Schema{Text: "a", Tokens: "bytes", Length: 2}, []int{2}, "is an array"},

@@ -11,6 +11,7 @@ import (
 // Kind is the name of an optimizer.
 type Kind string
 
+// The optimizers.
 const (
 	KindSGD      Kind = Kind(plan.SGD)
 	KindMomentum Kind = Kind(plan.Momentum)

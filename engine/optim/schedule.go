@@ -8,6 +8,7 @@ import (
 // ScheduleShape is the course of a learning rate over time.
 type ScheduleShape string
 
+// The shapes of schedules.
 const (
 	ShapeConstant ScheduleShape = "constant"
 	ShapeLinear   ScheduleShape = "linear" // to FinalRate over the first FinalEpoch epochs, then constant (Abadi et al. 2016, section 5.2)

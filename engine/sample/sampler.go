@@ -10,6 +10,7 @@ import (
 // Policy is the method that chooses the records of a lot.
 type Policy string
 
+// The policies.
 const (
 	PolicyPoisson Policy = "poisson" // each record independently: see Poisson
 	PolicyFixed   Policy = "fixed"   // a set of fixed size: see Fixed
