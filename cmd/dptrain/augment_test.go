@@ -7,15 +7,15 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// Views are a setting like others: noted, kept for a resumed run, and of no weight in what
-// is protected and what it cost.
-func TestViewsOfPictures(t *testing.T) {
+// The views of an example are recorded and kept for a resumed run. They do not change the unit of
+// privacy or the cost.
+func TestAugment_Views(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line = drawn + " --steps 3 --noise 2 --seed 5"
 	plain := answer(t, line+" --out plain")
 	got := answer(t, line+" --augment flip,shift:3 --views 2 --out run")
 	if got["augment"] != "flip,shift:3" || got["views"] != 2.0 {
-		t.Errorf("run.json says %v views, changed by %v", got["views"], got["augment"])
+		t.Errorf("run.json has %v views, changed by %v", got["views"], got["augment"])
 	}
 	for _, key := range []string{"records", "epsilon", "rate", "expected_lot"} {
 		if got[key] != plain[key] {
@@ -23,7 +23,7 @@ func TestViewsOfPictures(t *testing.T) {
 		}
 	}
 	if got["test_loss"] == plain["test_loss"] {
-		t.Error("the same was learnt from pictures that were changed")
+		t.Error("training on changed pictures gave the same model")
 	}
 	if card := string(contents(t, "run/MODEL_CARD.md")); !strings.Contains(card, "| views of a picture | 2, changed by flip,shift:3 |") {
 		t.Error("the model card does not list the views")

@@ -20,7 +20,7 @@ import (
 	"github.com/dptrain/dptrain/internal/report"
 )
 
-func TestBudgetEchoesItsInputs(t *testing.T) {
+func TestBudget_EchoesInputs(t *testing.T) {
 	const rest = " --records 60000 --accountant rdp"
 	for line, computed := range map[string]string{
 		"budget epsilon --lot 600 --noise 4 --steps 1000":                    "epsilon",
@@ -49,23 +49,23 @@ func TestBudgetEchoesItsInputs(t *testing.T) {
 		t.Errorf("60 epochs of 100 lots are %v steps", got)
 	}
 	if got := answer(t, "budget epsilon --lot 7000 --epochs 2.15 --noise 9"+rest)["steps"]; got != 18.0 {
-		t.Errorf("18.4 lots are %v, where train has 18", got)
+		t.Errorf("18.4 lots are %v, but 18 for train", got)
 	}
 	if got := answer(t, "budget epsilon --delta 1e-5 --records 105 --lot 4 --epochs 2 --noise 9")["steps"]; got != 53.0 {
-		t.Errorf("52.5 lots are %v, where train has 53", got)
+		t.Errorf("52.5 lots are %v, but 53 for train", got)
 	}
 	if got := answer(t, "budget epsilon --lot 7000 --epochs 2 --noise 9 --sampling shuffle"+rest)["steps"]; got != 18.0 {
 		t.Errorf("2 passes of 9 lots, the last one short, are %v steps", got)
 	}
-	// Two equal groups of multiplier z are one of z/√2.
+	// Two equal groups of multiplier z are one group of multiplier z/√2.
 	if got := answer(t, "budget epsilon --lot 600 --steps 10 --groups 3:12,1:4"+rest)["noise_multiplier"].(float64); got < 2.8284271 || got > 2.8284272 {
-		t.Errorf("groups of noise multiplier 4 and 4 amount to %v", got)
+		t.Errorf("groups of noise multiplier 4 and 4 have the joint multiplier %v", got)
 	}
 }
 
-// A calibrated answer, as JSON or as printed, never exceeds the target when it is
-// put back, and comes within 0.1% of it (steps and whole lots as near as they can).
-func TestCalibrationsCanBePutBack(t *testing.T) {
+// budget epsilon with a calibrated value, as JSON or as printed, never exceeds the target and is
+// within 0.1% of it (for steps and whole lots: as near as possible).
+func TestBudget_CalibrationsMeetTarget(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pld", "rdp"} {
 		for _, test := range []struct{ unknown, given, key string }{
@@ -98,16 +98,15 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 	}
 }
 
-// A δ never lets a run exceed the ε that it was asked for, as JSON or as printed, which
-// is as --quiet does.
-func TestDeltaCanBePutBack(t *testing.T) {
+// budget epsilon with a computed δ, as JSON or as printed, never exceeds the given ε.
+func TestBudget_DeltaMeetsTarget(t *testing.T) {
 	t.Parallel()
 	const poisson = "--rate 0.01 --noise 1.1 --steps 3000"
 	quiet, _, _ := dptrain("budget delta --quiet --epsilon 3 " + poisson)
 	if exact := answer(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != number.RoundUp(exact) {
 		t.Errorf("δ is %v, and printed as %s", exact, quiet)
 	}
-	// Nor where it is next to nothing, and too little for a number.
+	// This also holds for a δ that is too small for a float64.
 	if far := answer(t, "budget delta --epsilon 100 --rate 0.1 --noise 1 --steps 10"); !(far["delta"].(float64) <= 1.001e-300) || !(far["epsilon_spent"].(float64) <= 100) {
 		t.Errorf("δ at ε = 100 is %v, and spends %v", far["delta"], far["epsilon_spent"])
 	}
@@ -115,7 +114,7 @@ func TestDeltaCanBePutBack(t *testing.T) {
 		for _, given := range []string{poisson, "--sampling none --noise 9 --steps 20", "--sampling fixed --records 9999 --lot 100 --noise 2 --steps 999"} {
 			for target, epsilon := range map[string]float64{"0.9": 0.9, "3": 3} {
 				if name == "strong" && strings.Contains(given, "fixed") && target == "3" {
-					continue // which takes seconds
+					continue // takes seconds
 				}
 				rest := fmt.Sprintf(" %s --accountant %s", given, name)
 				line := "budget delta --epsilon " + target + rest
@@ -134,20 +133,19 @@ func TestDeltaCanBePutBack(t *testing.T) {
 	}
 }
 
-// Where lots have a fixed size, what was reached of a target is shown as published and
-// as proven.
-func TestPublishedIsToldFromProven(t *testing.T) {
+// For lots of a fixed size, the spent ε is shown both as published and as proven.
+func TestBudget_ShowsPublishedAndProven(t *testing.T) {
 	t.Parallel()
 	const lots = " --sampling fixed --records 50000 --lot 1024 --noise 4"
 	for _, line := range []string{"noise --steps 10000 --delta 1e-5 --epsilon 5" + strings.TrimSuffix(lots, " --noise 4"), "steps --delta 1e-5 --epsilon 5" + lots, "delta --steps 10000 --epsilon 5" + lots} {
 		v := answer(t, "budget "+line)
 		spent, proven := v["epsilon_spent"].(float64), v["epsilon_proven"].(float64)
 		if v["epsilon"] != 5.0 || !(spent < 4.5) || !(proven > 4.99 && proven <= 5) {
-			t.Errorf("%s: of %v %v is spent, and %v proven", line, v["epsilon"], spent, proven)
+			t.Errorf("%s: target %v, published %v, proven %v", line, v["epsilon"], spent, proven)
 		}
-		says := fmt.Sprintf("%s (published), %s (proven for any data)\n", number.RoundUp(spent), number.RoundUp(proven))
-		if stdout, _, _ := dptrain("budget " + line); !strings.Contains(stdout, "epsilon spent  "+says) {
-			t.Errorf("%s does not say %q:\n%s", line, says, stdout)
+		want := fmt.Sprintf("%s (published), %s (proven for any data)\n", number.RoundUp(spent), number.RoundUp(proven))
+		if stdout, _, _ := dptrain("budget " + line); !strings.Contains(stdout, "epsilon spent  "+want) {
+			t.Errorf("%s does not print %q:\n%s", line, want, stdout)
 		}
 		if note := " is epsilon " + number.RoundUp(proven) + " (Zhu"; !strings.HasPrefix(line, "delta") && !strings.Contains(v["note"].(string), note) {
 			t.Errorf("%s does not note %q: %s", line, note, v["note"])
@@ -155,16 +153,16 @@ func TestPublishedIsToldFromProven(t *testing.T) {
 	}
 	v := answer(t, "budget epsilon --steps 10000 --delta 1e-5"+lots)
 	if shown := said(t, "budget epsilon --steps 10000 --delta 1e-5"+lots); !strings.Contains(shown, " (published), ") {
-		t.Errorf("what is proven is not shown:\n%s", shown)
+		t.Errorf("the proven ε is not shown:\n%s", shown)
 	}
 	if e := v["epsilon"].(float64); !(math.Abs(e-4.89011) <= 5e-3) || !(bound(v) > 5.8) || v["epsilon_proven"] != nil {
 		t.Errorf("%v", v)
 	}
 }
 
-// Figure 2 of Abadi et al. 2016, and what its text reads off it after 100 epochs (1.26
-// by moments, 9.34 by strong composition) and after 400 (2.55 and 24.22).
-func TestFigure2(t *testing.T) {
+// The curves are those of figure 2 of Abadi et al. 2016, whose text gives ε after 100 epochs (1.26
+// by moments, 9.34 by strong composition) and after 400 epochs (2.55 and 24.22).
+func TestBudgetCurve_Figure2(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line = "budget curve --rate 0.01 --noise 4 --epochs 400 --delta 1e-5 --accountants strong,moments --points 20 --out "
 	v := answer(t, line+"figure2.csv")
@@ -197,20 +195,20 @@ func TestFigure2(t *testing.T) {
 	picture := contents(t, "figure2.svg")
 	for _, text := range []string{"epochs", "noise 4", "rate 0.01", report.AccountantName("moments"), report.AccountantName("strong")} {
 		if !bytes.Contains(picture, []byte(text)) {
-			t.Errorf("the picture does not say %q", text)
+			t.Errorf("the picture lacks %q", text)
 		}
 	}
 }
 
-// The asymptotic bound of the moments accountant is somewhat above what it bounds, says
-// that it is an approximation, and belongs to no other accountant.
-func TestAsymptotic(t *testing.T) {
+// The asymptotic bound is somewhat above the moments accountant's ε. Its note states that it is an
+// approximation. Other accountants do not have it.
+func TestBudgetEpsilon_Asymptotic(t *testing.T) {
 	t.Parallel()
 	const line = "budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5"
 	exact := answer(t, line+" --accountant moments")["epsilon"].(float64)
 	v := answer(t, line+" --accountant moments --asymptotic")
 	if got := v["epsilon"].(float64); got < exact || got > 1.5*exact || v["accountant"] != "moments" || !strings.Contains(v["note"].(string), "less than was spent") {
-		t.Errorf("moments says %v, its asymptotic bound %v", exact, v)
+		t.Errorf("the moments accountant gives %v, its asymptotic bound %v", exact, v)
 	}
 	for _, wrong := range []string{" --asymptotic", " --accountant moments --asymptotic --sampling none --rate 1"} {
 		if _, stderr, code := dptrain(line + wrong); code != exitcode.Usage || strings.Count(stderr, "\n") != 1 {
@@ -219,7 +217,7 @@ func TestAsymptotic(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestBudgetCompare(t *testing.T) {
 	t.Parallel()
 	const run = " --rate 0.01 --noise 4 --steps 1000 --delta 1e-5"
 	rows := answer(t, "budget compare"+run)["rows"].([]any)
@@ -235,7 +233,7 @@ func TestCompare(t *testing.T) {
 			Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01}, Steps: 1000, Noise: 4, Adjacency: ledger.AddRemove,
 		}.History(), 1e-5, name)
 		if err != nil || row["epsilon"] != alone.Epsilon {
-			t.Errorf("row %v, alone it says %v, %v", row, alone, err)
+			t.Errorf("row %v, the accountant alone gives %v, %v", row, alone, err)
 		}
 	}
 	if stdout, _, code := dptrain("budget compare" + run); code != exitcode.Done || strings.Count(stdout, "\n") < len(rows)+1 {
@@ -243,7 +241,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestCurve(t *testing.T) {
+func TestBudgetCurve(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const run = "budget curve --rate 0.01 --noise 4 --delta 1e-5 --accountants pld,rdp --points 20"
 	for _, name := range []string{"c.svg", "c.png", "c.csv"} {
@@ -269,7 +267,7 @@ func TestCurve(t *testing.T) {
 	}
 	for _, text := range []string{"epochs", "Rényi", "δ = 1e-5"} {
 		if !bytes.Contains(svg, []byte(text)) {
-			t.Errorf("c.svg does not say %q", text)
+			t.Errorf("c.svg lacks %q", text)
 		}
 	}
 	table := contents(t, "c.csv")
@@ -290,7 +288,7 @@ func TestCurve(t *testing.T) {
 		t.Errorf("the last row is %v, want step 500, epoch 5", last)
 	}
 
-	// Where costs differ by far the axis is logarithmic, and every line is drawn.
+	// If the costs differ greatly, the axis is logarithmic and every curve is drawn.
 	if _, stderr, code := dptrain("budget curve --rate 0.01 --noise 4 --delta 1e-5 --points 20 --steps 1000 --out all.svg"); code != exitcode.Done {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
@@ -303,7 +301,7 @@ func TestCurve(t *testing.T) {
 
 	shown := said(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg")
 	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || !strings.Contains(shown, "Shuffled batches are not amplified") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(contents(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
-		t.Errorf("the picture does not say how lots are drawn, or this is all that is shown:\n%s", shown)
+		t.Errorf("the picture does not name the sampling, or the output is incomplete:\n%s", shown)
 	}
 	v := answer(t, run+" --steps 7 --out c.csv")
 	if at := v["at"].([]any); len(at) != 7 || at[0] != 1.0 || at[6] != 7.0 {

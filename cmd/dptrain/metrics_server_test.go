@@ -13,9 +13,9 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// free is an address of this machine that nobody listens on, and that no system gives to
-// who names no port.
-func free(t *testing.T) string {
+// freeAddress returns a local address on which no program listens. Its port is outside the range of
+// automatic ports.
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	var err error
 	for range 100 {
@@ -39,8 +39,8 @@ func scrape(address string) (status int, text string, err error) {
 	return got.StatusCode, string(b), err
 }
 
-func TestScrape(t *testing.T) {
-	address := free(t)
+func TestMetricsServer(t *testing.T) {
+	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	e, err := serveMetrics(":" + port)
 	if err != nil {
@@ -61,18 +61,18 @@ func TestScrape(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "accuracy") || strings.Contains(text, "delta") {
-		t.Errorf("what is not known is shown:\n%s", text)
+		t.Errorf("unknown values are shown:\n%s", text)
 	}
 	if _, err := serveMetrics(address); err == nil {
-		t.Error("two listen on one address")
+		t.Error("two servers listen on one address")
 	}
 	e.close()
 	if _, _, err := scrape(address); err == nil {
-		t.Error("a closed exporter answers")
+		t.Error("a closed server responds")
 	}
 }
 
-// scraper scrapes whenever something is said.
+// scraper scrapes at every write.
 type scraper struct{ address, seen string }
 
 func (s *scraper) Write(b []byte) (int, error) {
@@ -82,10 +82,10 @@ func (s *scraper) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A run answers scrapes with what it has shown, and stops when it ends.
-func TestTrainIsScraped(t *testing.T) {
+// A run serves its metrics until it ends.
+func TestTrain_ServesMetrics(t *testing.T) {
 	t.Chdir(t.TempDir())
-	s := &scraper{address: free(t)}
+	s := &scraper{address: freeAddress(t)}
 	line := drawn + " --steps 1000 --noise 4 --delta 1e-5 --out run --metrics-addr " + s.address
 	if code := run(strings.Fields(line), io.Discard, s); code != exitcode.Done {
 		t.Errorf("exit %d", code)
@@ -96,6 +96,6 @@ func TestTrainIsScraped(t *testing.T) {
 		}
 	}
 	if _, _, err := scrape(s.address); err == nil {
-		t.Error("it answers after the end")
+		t.Error("the server responds after the end of the run")
 	}
 }

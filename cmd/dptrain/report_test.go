@@ -18,14 +18,14 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// readFiles reads the files that people read of a run.
+// readFiles reads the report and the model card of a run.
 func readFiles(t *testing.T, dir string) [2][]byte {
 	t.Helper()
 	return [2][]byte{contents(t, filepath.Join(dir, "report.html")), contents(t, filepath.Join(dir, "MODEL_CARD.md"))}
 }
 
-// A run leaves a page, a card and curves; report makes the first two again, byte for
-// byte, and none of them gives away the seed of a seeded run.
+// A run writes a report, a model card and TensorBoard events. dptrain report writes the first two
+// again with the same bytes. None of them contains the seed of a seeded run.
 func TestReport(t *testing.T) {
 	inWorkshop(t)
 	const seed = "987654321987"
@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 			}
 		}
 		if bytes.Contains(text, []byte(seed)) {
-			t.Errorf("the seed stands in\n%.200s", text)
+			t.Errorf("the seed is in\n%.200s", text)
 		}
 	}
 	if !bytes.Contains(first[0], []byte(`<table class="confusion">`)) {
@@ -49,7 +49,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("%d event files", len(events))
 	}
 	curves := contents(t, events[0])
-	// The test set of 400 is measured after every second lot of 200, and at the end.
+	// The test set of 400 examples is evaluated after every second lot of 200, and at the end.
 	for tag, want := range map[string]int{"test/accuracy": 4, "test/loss": 4, "privacy/epsilon": 7, "learning_rate": 7} {
 		if n := bytes.Count(curves, []byte(tag)); n != want {
 			t.Errorf("%s has %d points, want %d", tag, n, want)
@@ -58,13 +58,13 @@ func TestReport(t *testing.T) {
 
 	os.Remove("run/report.html")
 	if v := answer(t, "report run"); len(v["files"].([]any)) != 2 {
-		t.Errorf("report says %v", v)
+		t.Errorf("report prints %v", v)
 	}
 	if again := readFiles(t, "run"); !bytes.Equal(again[0], first[0]) || !bytes.Equal(again[1], first[1]) {
-		t.Error("report wrote something else than train")
+		t.Error("report and train write different files")
 	}
 
-	// One that goes on, or was killed as it did, has its own ledger all the same.
+	// A run that was resumed and did not end has a valid ledger with more lines.
 	before := contents(t, "run/run.json")
 	answer(t, "train --resume run --steps 8")
 	after := contents(t, "run/run.json")
@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 	for _, test := range []struct {
 		line, ledger string
 		code         int
-		says         string
+		want         string
 	}{
 		{"report", string(ledger), exitcode.Usage, "one run directory"},
 		{"report nowhere", string(ledger), exitcode.Usage, "nowhere contains no run.json"},
@@ -92,13 +92,13 @@ func TestReport(t *testing.T) {
 		if err := os.WriteFile("run/ledger.jsonl", []byte(test.ledger), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := dptrain(test.line); code != test.code || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.says) {
+		if _, stderr, code := dptrain(test.line); code != test.code || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
 			t.Errorf("%s: exit %d, %s", test.line, code, stderr)
 		}
 	}
 }
 
-// ledgerOf is a sound ledger of another run.
+// ledgerOf returns a valid ledger of another run.
 func ledgerOf(t *testing.T, lots int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -119,8 +119,8 @@ func ledgerOf(t *testing.T, lots int) string {
 	return string(text)
 }
 
-// The ε beside a lot in metrics.jsonl is never less than what that many lots cost.
-func TestMetricsNeverSayLess(t *testing.T) {
+// The ε of a lot in metrics.jsonl is never less than the cost of the lots so far.
+func TestMetrics_EpsilonIsNotLess(t *testing.T) {
 	inWorkshop(t)
 	answer(t, brief+" --steps 60 --noise 2 --delta 1e-5 --out run")
 	text := contents(t, "run/metrics.jsonl")
@@ -143,7 +143,7 @@ func TestMetricsNeverSayLess(t *testing.T) {
 			t.Errorf("lot %d: learning rate %v", p.Lot, p.Rate)
 		}
 		if p.Epsilon < cost.Epsilon*(1-1e-12) {
-			t.Errorf("lot %d: %v stands there, %v was spent", p.Lot, p.Epsilon, cost.Epsilon)
+			t.Errorf("lot %d: ε is %v, but %v was spent", p.Lot, p.Epsilon, cost.Epsilon)
 		}
 		lines++
 	}

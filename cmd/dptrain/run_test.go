@@ -23,16 +23,16 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the program prints")
 
-func init() { terminal.NoteDelay = time.Hour } // so that a slow machine says no more than a fast one
+func init() { terminal.NoteDelay = time.Hour } // a slow machine prints no more notes than a fast one
 
-// dptrain runs a command line, given without the program's name.
+// dptrain runs a command line without the program's name.
 func dptrain(line string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
 	code = run(strings.Fields(line), &out, &err)
 	return out.String(), err.String(), code
 }
 
-// answer runs a command under --json and returns its object.
+// answer runs a command with --json and returns its JSON object.
 func answer(t *testing.T, line string) map[string]any {
 	t.Helper()
 	stdout, stderr, code := dptrain(line + " --json")
@@ -41,12 +41,12 @@ func answer(t *testing.T, line string) map[string]any {
 	}
 	var v map[string]any
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
-		t.Fatalf("%s prints no JSON object: %v\n%s", line, err, stdout)
+		t.Fatalf("%s does not print a JSON object: %v\n%s", line, err, stdout)
 	}
 	return v
 }
 
-// bound is the ε that a budget is held to, of a command's object.
+// bound returns the upper bound of ε in a command's JSON object.
 func bound(v map[string]any) float64 {
 	proven, there := v["proven"].(float64)
 	if !there {
@@ -55,7 +55,7 @@ func bound(v map[string]any) float64 {
 	return max(v["epsilon"].(float64), proven)
 }
 
-// contents is what a file holds.
+// contents reads a file.
 func contents(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -65,7 +65,7 @@ func contents(t testing.TB, path string) []byte {
 	return b
 }
 
-// inFixtures moves to a folder with ledgers of every condition.
+// inFixtures changes to a directory with complete, unfinished, seeded and damaged ledgers.
 func inFixtures(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -89,7 +89,7 @@ func inFixtures(t *testing.T) {
 		must(os.MkdirAll(filepath.Dir(path), 0o755))
 		l, err := ledger.Create(path, ledger.Header{Unit: "example", Records: 60000, Adjacency: ledger.AddRemove, Secure: secure})
 		must(err)
-		l.LimitReservations(1) // one lot a line, whatever the clock says
+		l.LimitReservations(1) // one lot a line, independent of the clock
 		for _, noise := range []float64{2, 2, 2, 4, 4} {
 			must(l.Spend(lot(noise)))
 		}
@@ -113,8 +113,8 @@ func inFixtures(t *testing.T) {
 	save("empty.jsonl")
 }
 
-// TestTranscripts runs the commands in testdata/*.txt and compares what they
-// print. Numbers may differ by 0.2%, which the accountants' own tests narrow.
+// TestTranscripts runs the commands in testdata/*.txt and compares their output. Numbers may differ
+// by 0.2%: the accountants have stricter tests.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -181,15 +181,15 @@ func sameLine(got, want string) bool {
 	return true
 }
 
-// A fault is one line on standard error that names what is wrong, nothing on
-// standard output, and the exit code that scripts rely on.
-func TestFaults(t *testing.T) {
+// An error is one line on standard error, nothing on standard output, and the exit code that
+// scripts rely on.
+func TestErrors(t *testing.T) {
 	inFixtures(t)
 	const run = " --rate 0.01 --noise 4 --steps 100 --delta 1e-5"
 	for _, test := range []struct {
 		line string
 		code int
-		says string
+		want string
 	}{
 		{"bugdet", 2, "did you mean budget?"},
 		{"budget epsilom", 2, "did you mean epsilon?"},
@@ -303,20 +303,20 @@ func TestFaults(t *testing.T) {
 		{"version now", 2, "unexpected argument"},
 	} {
 		stdout, stderr, code := dptrain(test.line)
-		if code != test.code || stdout != "" || !strings.HasPrefix(stderr, "dptrain: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.says) {
-			t.Errorf("dptrain %s\nwant exit %d and a line with %q, got exit %d\n%s%s", test.line, test.code, test.says, code, stdout, stderr)
+		if code != test.code || stdout != "" || !strings.HasPrefix(stderr, "dptrain: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
+			t.Errorf("dptrain %s\nwant exit %d and a line with %q, got exit %d\n%s%s", test.line, test.code, test.want, code, stdout, stderr)
 		}
 	}
 }
 
-func TestNoArgumentsIsHelp(t *testing.T) {
-	for line, says := range map[string]string{"--json": "budget, completion", "budget --json": "compare, curve", "ledger --json": "epsilon, show"} {
-		if stdout, stderr, code := dptrain(line); code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, "--json needs a command: choose from "+says) {
+func TestGroup_PrintsHelp(t *testing.T) {
+	for line, want := range map[string]string{"--json": "budget, completion", "budget --json": "compare, curve", "ledger --json": "epsilon, show"} {
+		if stdout, stderr, code := dptrain(line); code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, "--json needs a command: choose from "+want) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
 		}
 	}
 	if help := said(t, "budget rate --help"); strings.Contains(help, "--epochs") || strings.Contains(help, "--rate ") || !strings.Contains(help, "--steps") {
-		t.Errorf("flags that have no place are offered:\n%s", help)
+		t.Errorf("the help lists flags that do not apply:\n%s", help)
 	}
 	for _, line := range []string{"", "budget", "ledger", "help", "help budget noise", "--help", "budget epsilon --help"} {
 		stdout, stderr, code := dptrain(line)
@@ -326,8 +326,8 @@ func TestNoArgumentsIsHelp(t *testing.T) {
 	}
 }
 
-// Every example in the help of these commands is a command line that works.
-func TestExamplesWork(t *testing.T) {
+// Every example in the help of these commands works.
+func TestExamples(t *testing.T) {
 	inFixtures(t)
 	root := newRoot(&terminal.Terminal{})
 	ran := 0
@@ -379,19 +379,19 @@ func TestCompletion(t *testing.T) {
 	}
 	script, _, _ := dptrain("completion bash")
 	if help, _, _ := dptrain("completion --help"); strings.Contains(script, "_get_comp_words_by_ref") != strings.Contains(help, "package bash-completion") {
-		t.Errorf("what the script for bash needs is not what the help says:\n%s", help)
+		t.Errorf("the help does not name the package that the bash script requires:\n%s", help)
 	}
 	for line, value := range map[string]string{"budget epsilon --sampling": "shuffle", "budget epsilon --adjacency": "replace-one", "budget epsilon --accountant": "rdp", "budget curve --accountants": "rdp",
 		"export --format": "onnx", "predict --format": "jsonl", "train --sampling": "shuffle", "train --clipping": "adaptive", "train --optimizer": "adamw", "train --decay-of": "matrices",
 		"train --allocation": "dimension", "train --preset": "tfp-mnist", "train --model": "mlp", "train --device": "gorgonia", "train --precision": "bf16", "tune --runs": "poisson"} {
 		if offered := said(t, "__complete "+line+"="); !strings.Contains("\n"+offered, "\n"+value) {
-			t.Errorf("%s: %s is not offered:\n%s", line, value, offered)
+			t.Errorf("%s: the completions lack %s:\n%s", line, value, offered)
 		}
 	}
 }
 
-// What can be named elsewhere is listed for people, for scripts and, by names, for shells.
-func TestListsOfNames(t *testing.T) {
+// Names that other commands accept are listed as text, as JSON and, with --quiet, as bare names.
+func TestCatalogs(t *testing.T) {
 	for command, want := range map[string]string{"data": "digits", "models": "mlp", "presets": "tfp-mnist", "devices": "cpu"} {
 		names := said(t, command+" --quiet")
 		rows := answer(t, command)[command].([]any)
@@ -424,13 +424,13 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestCollectorComesOftenUnlessToldOtherwise(t *testing.T) {
+func TestCollectOften_RespectsGOGC(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	for told, want := range map[string]int{"": 25, "100": 100} {
-		t.Setenv("GOGC", told)
+	for gogc, want := range map[string]int{"": 25, "100": 100} {
+		t.Setenv("GOGC", gogc)
 		collectOften()
 		if got := debug.SetGCPercent(100); got != want {
-			t.Errorf("GOGC=%q: the collector comes at %d%%; want %d%%", told, got, want)
+			t.Errorf("GOGC=%q: the collector runs at %d%%, want %d%%", gogc, got, want)
 		}
 	}
 }
