@@ -35,7 +35,7 @@ func TestBudget_EchoesInputs(t *testing.T) {
 		"budget epsilon --noise 40 --epochs 3 --sampling none":               "epsilon",
 		"budget statement --lot 600 --noise 4 --steps 1000":                  "statement",
 	} {
-		v := answer(t, line+rest)
+		v := runJSON(t, line+rest)
 		for _, key := range []string{computed, "epsilon", "delta", "accountant", "adjacency", "order", "sampling", "rate", "records", "steps", "epochs", "noise_multiplier"} {
 			if v[key] == nil {
 				t.Errorf("%s: %s is missing in %v", line, key, v)
@@ -45,20 +45,20 @@ func TestBudget_EchoesInputs(t *testing.T) {
 			t.Errorf("%s: δ is %v by default, want 1e-5", line, v["delta"])
 		}
 	}
-	if got := answer(t, "budget epsilon --lot 600 --epochs 60 --noise 2"+rest)["steps"]; got != 6000.0 {
+	if got := runJSON(t, "budget epsilon --lot 600 --epochs 60 --noise 2"+rest)["steps"]; got != 6000.0 {
 		t.Errorf("60 epochs of 100 lots are %v steps", got)
 	}
-	if got := answer(t, "budget epsilon --lot 7000 --epochs 2.15 --noise 9"+rest)["steps"]; got != 18.0 {
+	if got := runJSON(t, "budget epsilon --lot 7000 --epochs 2.15 --noise 9"+rest)["steps"]; got != 18.0 {
 		t.Errorf("18.4 lots are %v, but 18 for train", got)
 	}
-	if got := answer(t, "budget epsilon --delta 1e-5 --records 105 --lot 4 --epochs 2 --noise 9")["steps"]; got != 53.0 {
+	if got := runJSON(t, "budget epsilon --delta 1e-5 --records 105 --lot 4 --epochs 2 --noise 9")["steps"]; got != 53.0 {
 		t.Errorf("52.5 lots are %v, but 53 for train", got)
 	}
-	if got := answer(t, "budget epsilon --lot 7000 --epochs 2 --noise 9 --sampling shuffle"+rest)["steps"]; got != 18.0 {
+	if got := runJSON(t, "budget epsilon --lot 7000 --epochs 2 --noise 9 --sampling shuffle"+rest)["steps"]; got != 18.0 {
 		t.Errorf("2 passes of 9 lots, the last one short, are %v steps", got)
 	}
 	// Two equal groups of multiplier z are one group of multiplier z/√2.
-	if got := answer(t, "budget epsilon --lot 600 --steps 10 --groups 3:12,1:4"+rest)["noise_multiplier"].(float64); got < 2.8284271 || got > 2.8284272 {
+	if got := runJSON(t, "budget epsilon --lot 600 --steps 10 --groups 3:12,1:4"+rest)["noise_multiplier"].(float64); got < 2.8284271 || got > 2.8284272 {
 		t.Errorf("groups of noise multiplier 4 and 4 have the joint multiplier %v", got)
 	}
 }
@@ -82,13 +82,13 @@ func TestBudget_CalibrationsMeetTarget(t *testing.T) {
 				if code != exitcode.Done {
 					t.Fatalf("%s: exit %d", line, code)
 				}
-				exact := strconv.FormatFloat(answer(t, line)[test.key].(float64), 'g', -1, 64)
+				exact := strconv.FormatFloat(runJSON(t, line)[test.key].(float64), 'g', -1, 64)
 				if test.unknown == "steps" {
 					exact = strings.TrimSpace(quiet)
 				}
 				want, _ := strconv.ParseFloat(target, 64)
 				for _, value := range []string{strings.TrimSpace(quiet), exact} {
-					back := bound(answer(t, fmt.Sprintf("budget epsilon --%s %s", test.unknown, value)+rest))
+					back := upperBound(runJSON(t, fmt.Sprintf("budget epsilon --%s %s", test.unknown, value)+rest))
 					if back > want || test.unknown != "steps" && back < want*0.999 {
 						t.Errorf("%s gives %s, which spends %v", line, value, back)
 					}
@@ -103,11 +103,11 @@ func TestBudget_DeltaMeetsTarget(t *testing.T) {
 	t.Parallel()
 	const poisson = "--rate 0.01 --noise 1.1 --steps 3000"
 	quiet, _, _ := dptrain("budget delta --quiet --epsilon 3 " + poisson)
-	if exact := answer(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != number.RoundUp(exact) {
+	if exact := runJSON(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != number.RoundUp(exact) {
 		t.Errorf("δ is %v, and printed as %s", exact, quiet)
 	}
 	// This also holds for a δ that is too small for a float64.
-	if far := answer(t, "budget delta --epsilon 100 --rate 0.1 --noise 1 --steps 10"); !(far["delta"].(float64) <= 1.001e-300) || !(far["epsilon_spent"].(float64) <= 100) {
+	if far := runJSON(t, "budget delta --epsilon 100 --rate 0.1 --noise 1 --steps 10"); !(far["delta"].(float64) <= 1.001e-300) || !(far["epsilon_spent"].(float64) <= 100) {
 		t.Errorf("δ at ε = 100 is %v, and spends %v", far["delta"], far["epsilon_spent"])
 	}
 	for _, name := range accountant.Names() {
@@ -118,12 +118,12 @@ func TestBudget_DeltaMeetsTarget(t *testing.T) {
 				}
 				rest := fmt.Sprintf(" %s --accountant %s", given, name)
 				line := "budget delta --epsilon " + target + rest
-				delta := answer(t, line)["delta"].(float64)
+				delta := runJSON(t, line)["delta"].(float64)
 				if delta == 1 {
 					continue
 				}
 				for _, value := range []string{number.RoundUp(delta), strconv.FormatFloat(delta, 'g', -1, 64)} {
-					back := bound(answer(t, "budget epsilon --delta "+value+rest))
+					back := upperBound(runJSON(t, "budget epsilon --delta "+value+rest))
 					if back > epsilon || back < epsilon*0.999 {
 						t.Errorf("%s gives %s, which spends %v", line, value, back)
 					}
@@ -138,7 +138,7 @@ func TestBudget_ShowsPublishedAndProven(t *testing.T) {
 	t.Parallel()
 	const lots = " --sampling fixed --records 50000 --lot 1024 --noise 4"
 	for _, line := range []string{"noise --steps 10000 --delta 1e-5 --epsilon 5" + strings.TrimSuffix(lots, " --noise 4"), "steps --delta 1e-5 --epsilon 5" + lots, "delta --steps 10000 --epsilon 5" + lots} {
-		v := answer(t, "budget "+line)
+		v := runJSON(t, "budget "+line)
 		spent, proven := v["epsilon_spent"].(float64), v["epsilon_proven"].(float64)
 		if v["epsilon"] != 5.0 || !(spent < 4.5) || !(proven > 4.99 && proven <= 5) {
 			t.Errorf("%s: target %v, published %v, proven %v", line, v["epsilon"], spent, proven)
@@ -151,11 +151,11 @@ func TestBudget_ShowsPublishedAndProven(t *testing.T) {
 			t.Errorf("%s does not note %q: %s", line, note, v["note"])
 		}
 	}
-	v := answer(t, "budget epsilon --steps 10000 --delta 1e-5"+lots)
-	if shown := said(t, "budget epsilon --steps 10000 --delta 1e-5"+lots); !strings.Contains(shown, " (published), ") {
+	v := runJSON(t, "budget epsilon --steps 10000 --delta 1e-5"+lots)
+	if shown := runText(t, "budget epsilon --steps 10000 --delta 1e-5"+lots); !strings.Contains(shown, " (published), ") {
 		t.Errorf("the proven ε is not shown:\n%s", shown)
 	}
-	if e := v["epsilon"].(float64); !(math.Abs(e-4.89011) <= 5e-3) || !(bound(v) > 5.8) || v["epsilon_proven"] != nil {
+	if e := v["epsilon"].(float64); !(math.Abs(e-4.89011) <= 5e-3) || !(upperBound(v) > 5.8) || v["epsilon_proven"] != nil {
 		t.Errorf("%v", v)
 	}
 }
@@ -165,7 +165,7 @@ func TestBudget_ShowsPublishedAndProven(t *testing.T) {
 func TestBudgetCurve_Figure2(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line = "budget curve --rate 0.01 --noise 4 --epochs 400 --delta 1e-5 --accountants strong,moments --points 20 --out "
-	v := answer(t, line+"figure2.csv")
+	v := runJSON(t, line+"figure2.csv")
 	read := map[string]map[float64]float64{}
 	for _, c := range v["curves"].([]any) {
 		c := c.(map[string]any)
@@ -192,7 +192,7 @@ func TestBudgetCurve_Figure2(t *testing.T) {
 	if _, stderr, code := dptrain(line + "figure2.svg"); code != exitcode.Done {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
-	picture := contents(t, "figure2.svg")
+	picture := readFile(t, "figure2.svg")
 	for _, text := range []string{"epochs", "noise 4", "rate 0.01", report.AccountantName("moments"), report.AccountantName("strong")} {
 		if !bytes.Contains(picture, []byte(text)) {
 			t.Errorf("the picture lacks %q", text)
@@ -205,8 +205,8 @@ func TestBudgetCurve_Figure2(t *testing.T) {
 func TestBudgetEpsilon_Asymptotic(t *testing.T) {
 	t.Parallel()
 	const line = "budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5"
-	exact := answer(t, line+" --accountant moments")["epsilon"].(float64)
-	v := answer(t, line+" --accountant moments --asymptotic")
+	exact := runJSON(t, line+" --accountant moments")["epsilon"].(float64)
+	v := runJSON(t, line+" --accountant moments --asymptotic")
 	if got := v["epsilon"].(float64); got < exact || got > 1.5*exact || v["accountant"] != "moments" || !strings.Contains(v["note"].(string), "less than was spent") {
 		t.Errorf("the moments accountant gives %v, its asymptotic bound %v", exact, v)
 	}
@@ -220,7 +220,7 @@ func TestBudgetEpsilon_Asymptotic(t *testing.T) {
 func TestBudgetCompare(t *testing.T) {
 	t.Parallel()
 	const run = " --rate 0.01 --noise 4 --steps 1000 --delta 1e-5"
-	rows := answer(t, "budget compare"+run)["rows"].([]any)
+	rows := runJSON(t, "budget compare"+run)["rows"].([]any)
 	if len(rows) != len(accountant.Names()) {
 		t.Fatalf("%d rows for %d accountants", len(rows), len(accountant.Names()))
 	}
@@ -257,7 +257,7 @@ func TestBudgetCurve(t *testing.T) {
 	if picture, err := png.Decode(file); err != nil || picture.Bounds().Dx() < 1000 {
 		t.Errorf("c.png: %v", err)
 	}
-	svg := contents(t, "c.svg")
+	svg := readFile(t, "c.svg")
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); err == io.EOF {
 			break
@@ -270,7 +270,7 @@ func TestBudgetCurve(t *testing.T) {
 			t.Errorf("c.svg lacks %q", text)
 		}
 	}
-	table := contents(t, "c.csv")
+	table := readFile(t, "c.csv")
 	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
 	if err != nil || strings.Join(rows[0], " ") != "steps epochs pld rdp" || len(rows) != 21 {
 		t.Fatalf("%d rows, first %v, %v", len(rows), rows[0], err)
@@ -292,18 +292,18 @@ func TestBudgetCurve(t *testing.T) {
 	if _, stderr, code := dptrain("budget curve --rate 0.01 --noise 4 --delta 1e-5 --points 20 --steps 1000 --out all.svg"); code != exitcode.Done {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
-	all := contents(t, "all.svg")
+	all := readFile(t, "all.svg")
 	for _, name := range accountant.Names() {
 		if !bytes.Contains(all, []byte(report.AccountantName(name))) {
 			t.Errorf("all.svg does not show %s", name)
 		}
 	}
 
-	shown := said(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg")
-	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || !strings.Contains(shown, "Shuffled batches are not amplified") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(contents(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
+	shown := runText(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg")
+	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || !strings.Contains(shown, "Shuffled batches are not amplified") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(readFile(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
 		t.Errorf("the picture does not name the sampling, or the output is incomplete:\n%s", shown)
 	}
-	v := answer(t, run+" --steps 7 --out c.csv")
+	v := runJSON(t, run+" --steps 7 --out c.csv")
 	if at := v["at"].([]any); len(at) != 7 || at[0] != 1.0 || at[6] != 7.0 {
 		t.Errorf("7 steps are drawn at %v", at)
 	}

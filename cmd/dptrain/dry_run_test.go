@@ -31,7 +31,7 @@ func TestDryRun_PredictsCostAndLeavesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line = "train --model mlp:16 --steps 30 --lot 100 --noise 1 --delta 1e-5 --accountant rdp --clipping per-layer"
 	began := time.Now()
-	seen := answer(t, line+" --dry-run --out run")
+	seen := runJSON(t, line+" --dry-run --out run")
 	timed := time.Since(began).Seconds()
 	if left, _ := os.ReadDir("."); len(left) > 0 {
 		t.Errorf("%v was left behind", left)
@@ -49,7 +49,7 @@ func TestDryRun_PredictsCostAndLeavesNothing(t *testing.T) {
 	if z := 1 / math.Sqrt(spent); !(math.Abs(z-1) <= 1e-6) {
 		t.Errorf("the groups compose to a multiplier of %v, want 1", z)
 	}
-	ran := answer(t, line+" --out run")
+	ran := runJSON(t, line+" --out run")
 	if seen["epsilon"] != ran["epsilon"] || seen["microbatch"] != ran["microbatch"] {
 		t.Errorf("foreseen ε %v in microbatches of %v, was %v of %v", seen["epsilon"], seen["microbatch"], ran["epsilon"], ran["microbatch"])
 	}
@@ -58,7 +58,7 @@ func TestDryRun_PredictsCostAndLeavesNothing(t *testing.T) {
 	}
 	// Where there is time for one lot alone, that is what is timed.
 	began = time.Now()
-	last := answer(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --augment flip --dry-run")
+	last := runJSON(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --augment flip --dry-run")
 	one := last["seconds"].(float64)
 	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == timingDuration.Seconds() {
 		t.Errorf("one lot is to take %v s, and its dry run took %v", one, took)

@@ -54,11 +54,11 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 	const train = "train --classes 2 --model logistic --delta 1e-3 --noise 1 --steps 2 --lot 20 --lr 0.1 --data "
 	losses := map[string]any{}
 	for _, is := range []string{"bytes", "numbers", "unit"} {
-		losses[is] = answer(t, train+is+" --out of-"+is)["test_loss"]
-		if again := answer(t, "eval of-"+is); again["loss"] != losses[is] {
+		losses[is] = runJSON(t, train+is+" --out of-"+is)["test_loss"]
+		if again := runJSON(t, "eval of-"+is); again["loss"] != losses[is] {
 			t.Errorf("%s: eval says %v, train said %v", is, again["loss"], losses[is])
 		}
-		said(t, "predict of-"+is+" --data "+is)
+		runText(t, "predict of-"+is+" --data "+is)
 	}
 	for line, says := range map[string]string{
 		"eval of-bytes --data numbers":                                 "numbers: the examples are numbers, which are not scaled, and the model was trained on bytes, which are scaled to [0, 1]; save x as uint8",
@@ -74,20 +74,20 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
-	if more := answer(t, "train --resume of-bytes --steps 3"); more["steps"] != 3.0 {
+	if more := runJSON(t, "train --resume of-bytes --steps 3"); more["steps"] != 3.0 {
 		t.Errorf("resumed: %v lots", more["steps"])
 	}
-	answer(t, "export of-bytes --out alone.safetensors")
-	answer(t, train+"unit --init alone.safetensors --out started")
+	runJSON(t, "export of-bytes --out alone.safetensors")
+	runJSON(t, train+"unit --init alone.safetensors --out started")
 
 	// The folder of an older release does not tell, and is asked as it was then.
-	text := strings.Replace(string(contents(t, "of-numbers/model.json")), `"elements": "numbers",`, "", 1)
+	text := strings.Replace(string(readFile(t, "of-numbers/model.json")), `"elements": "numbers",`, "", 1)
 	if err := os.WriteFile("of-numbers/model.json", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	answer(t, "eval of-numbers --data bytes")
+	runJSON(t, "eval of-numbers --data bytes")
 
-	answer(t, "train --classes 2 --model logistic --non-private --steps 2 --lot 20 --lr 100 --data unit --out steep")
+	runJSON(t, "train --classes 2 --model logistic --non-private --steps 2 --lot 20 --lr 100 --data unit --out steep")
 	array(t, "beyond.npy", "<f4", "(1, 2)", math.MaxFloat32, math.MaxFloat32)
 	if _, stderr, code := dptrain("predict steep --data beyond.npy --out a.csv"); code != exitcode.Usage || !strings.HasPrefix(stderr, "dptrain: predict: example 0, ") || !strings.Contains(stderr, "not finite") {
 		t.Errorf("numbers far too large: exit %d, %s", code, stderr)

@@ -25,15 +25,15 @@ func TestEval_OnGPU(t *testing.T) {
 	}
 	amongHours(t)
 	for metric, line := range map[string]string{"accuracy": "train --data digits --model logistic", "rmse": "train --model mlp:16" + predicted} {
-		got := answer(t, line+" --steps 3 --lot 64 --noise 1 --delta 1e-5 --device cuda:0 --quiet --out "+metric)
+		got := runJSON(t, line+" --steps 3 --lot 64 --noise 1 --delta 1e-5 --device cuda:0 --quiet --out "+metric)
 		for _, where := range []string{" --device cuda:0", " --device cpu"} {
-			again := answer(t, "eval "+metric+where)
+			again := runJSON(t, "eval "+metric+where)
 			if !(math.Abs(again["loss"].(float64)-got["test_loss"].(float64)) <= 1e-5) || !(math.Abs(again[metric].(float64)-got["test_"+metric].(float64)) <= 1e-3) {
 				t.Errorf("eval%s gives %v, train %v, %v", where, again, got["test_"+metric], got["test_loss"])
 			}
 		}
 	}
-	there, here := cellsOf(t, said(t, "predict accuracy --data digits --device cuda:0")), cellsOf(t, said(t, "predict accuracy --data digits --device cpu"))
+	there, here := cellsOf(t, runText(t, "predict accuracy --data digits --device cuda:0")), cellsOf(t, runText(t, "predict accuracy --data digits --device cpu"))
 	for i, p := range there["probability"] {
 		a, _ := strconv.ParseFloat(p, 64)
 		b, _ := strconv.ParseFloat(here["probability"][i], 64)
@@ -50,11 +50,11 @@ func TestEval_OnGPU(t *testing.T) {
 // without one it requires a file.
 func TestEval_RequiresTestData(t *testing.T) {
 	inWorkshop(t)
-	got := answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out tested")
-	if again := answer(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 || again["model"] != "logistic" || again["data"] != "people.csv" {
+	got := runJSON(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out tested")
+	if again := runJSON(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 || again["model"] != "logistic" || again["data"] != "people.csv" {
 		t.Errorf("eval gives %v, train %v", again, got["test_accuracy"])
 	}
-	if shown := strings.Join(strings.Fields(said(t, "eval tested")), " "); shown != fmt.Sprintf("accuracy %.2f%% loss %.4f examples 400", 100*got["test_accuracy"].(float64), got["test_loss"]) {
+	if shown := strings.Join(strings.Fields(runText(t, "eval tested")), " "); shown != fmt.Sprintf("accuracy %.2f%% loss %.4f examples 400", 100*got["test_accuracy"].(float64), got["test_loss"]) {
 		t.Errorf("eval shows %q, train gave %v and %v", shown, got["test_accuracy"], got["test_loss"])
 	}
 	alone := strings.Replace(brief, "--test test.csv", "", 1) + " --steps 2 --noise 2 --delta 1e-5 --out untested"
@@ -110,14 +110,14 @@ func TestEval_StandardizesLikeTrain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := answer(t, "train --data mnist --data-dir . --standardize --model logistic --non-private --steps 3 --lot 20 --out run")
+	got := runJSON(t, "train --data mnist --data-dir . --standardize --model logistic --non-private --steps 3 --lot 20 --out run")
 	for _, flag := range []string{"", " --standardize"} {
-		if again := answer(t, "eval run --data-dir ."+flag); again["loss"] != got["test_loss"] {
+		if again := runJSON(t, "eval run --data-dir ."+flag); again["loss"] != got["test_loss"] {
 			t.Errorf("eval%s: loss %v, train %v", flag, again["loss"], got["test_loss"])
 		}
 	}
 
-	scores, loss := cellsOf(t, said(t, "predict run --data mnist --data-dir . --scores")), 0.0
+	scores, loss := cellsOf(t, runText(t, "predict run --data mnist --data-dir . --scores")), 0.0
 	for i := range scores["class"] {
 		p, _ := strconv.ParseFloat(scores["probability:"+strconv.Itoa(i%10)][i], 64)
 		loss -= math.Log(p) / float64(len(scores["class"]))
@@ -136,7 +136,7 @@ func TestEval_StandardizesLikeTrain(t *testing.T) {
 
 	// Pictures with the same number of pixels in another shape are refused.
 	for _, part := range []string{"train", "t10k"} {
-		pixels := contents(t, part+"-images-idx3-ubyte")
+		pixels := readFile(t, part+"-images-idx3-ubyte")
 		pixels[11], pixels[15] = pixels[15], pixels[11]
 		if err := os.WriteFile(part+"-images-idx3-ubyte", pixels, 0o644); err != nil {
 			t.Fatal(err)
@@ -153,8 +153,8 @@ func TestEval_FindsColumnsByName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "people.csv", 400)
 	table(t, "test.csv", 40)
-	answer(t, "train --ignore owner --model mlp:8 --steps 20 --lot 100 --noise 0.5 --seed 1 --out run"+columns)
-	rows := contents(t, "test.csv")
+	runJSON(t, "train --ignore owner --model mlp:8 --steps 20 --lot 100 --noise 0.5 --seed 1 --out run"+columns)
+	rows := readFile(t, "test.csv")
 	var turned, objects strings.Builder
 	for i, line := range strings.Fields(string(rows)) {
 		c := strings.Split(line, ",")
@@ -168,9 +168,9 @@ func TestEval_FindsColumnsByName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := answer(t, "eval run --data test.csv")
+	want := runJSON(t, "eval run --data test.csv")
 	for _, name := range []string{"turned.csv", "objects.jsonl"} {
-		if got := answer(t, "eval run --data "+name); got["loss"] != want["loss"] {
+		if got := runJSON(t, "eval run --data "+name); got["loss"] != want["loss"] {
 			t.Errorf("%s: loss %v, want %v", name, got["loss"], want["loss"])
 		}
 	}

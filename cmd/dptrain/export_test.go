@@ -16,9 +16,9 @@ import (
 // score, and a run can start from it.
 func TestExport(t *testing.T) {
 	inWorkshop(t)
-	answer(t, brief+" --steps 3 --out run")
-	scored := answer(t, "eval run --data test.csv")
-	got := answer(t, "export run --out model.pt.safetensors")
+	runJSON(t, brief+" --steps 3 --out run")
+	scored := runJSON(t, "eval run --data test.csv")
+	got := runJSON(t, "export run --out model.pt.safetensors")
 	if got["format"] != "safetensors" || got["out"] != "model.pt.safetensors" {
 		t.Errorf("export prints %v", got)
 	}
@@ -34,17 +34,17 @@ func TestExport(t *testing.T) {
 	if code != exitcode.Done || !strings.Contains(stderr, "match") || !strings.Contains(stderr, "PyTorch's layout") {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
-	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "the data that the starting weights, from model.pt.safetensors, were trained on") || !strings.Contains(stderr, "this run's ε does not cover") {
+	if card := string(readReports(t, "next")[1]); !strings.Contains(card, "the data that the starting weights, from model.pt.safetensors, were trained on") || !strings.Contains(stderr, "this run's ε does not cover") {
 		t.Errorf("the cost of the starting weights is not mentioned:\n%s%s", stderr, card)
 	}
 	if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
 		t.Fatal(err)
 	}
-	if again := answer(t, "eval run --data test.csv"); again["loss"] != scored["loss"] || again["accuracy"] != scored["accuracy"] {
+	if again := runJSON(t, "eval run --data test.csv"); again["loss"] != scored["loss"] || again["accuracy"] != scored["accuracy"] {
 		t.Errorf("exported weights score %v, the run's own %v", again, scored)
 	}
-	shown := said(t, "export run --format onnx --out run/model.onnx")
-	got = answer(t, "export run --format onnx --out model.onnx")
+	shown := runText(t, "export run --format onnx --out run/model.onnx")
+	got = runJSON(t, "export run --format onnx --out model.onnx")
 	if want := fmt.Sprintf("model logistic format onnx file run/model.onnx (%v bytes)", got["bytes"]); strings.Join(strings.Fields(shown), " ") != want {
 		t.Errorf("export shows\n%s, want %s", shown, want)
 	}

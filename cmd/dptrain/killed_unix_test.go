@@ -111,8 +111,8 @@ func TestTrainIsKilled(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(text, &r)); err != nil || r.Steps != 300 || r.LedgerHead != report.Head {
 			t.Errorf("%+v, head %s, %v", r, report.Head, err)
 		}
-		answer(t, "report "+dir)
-		answer(t, "eval "+dir+" --data test.csv")
+		runJSON(t, "report "+dir)
+		runJSON(t, "eval "+dir+" --data test.csv")
 	}
 	t.Logf("%d runs, killed %d times", done, kills)
 }
@@ -160,7 +160,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0 && saved.PlannedEpsilon > saved.Epsilon) || saved.Out != "run" || saved.LedgerHead != report.Head {
 			t.Errorf("%v: it prints, of %+v,\n%s\n%v", signal, report, object, err)
 		}
-		if kept := contents(t, "run/run.json"); !bytes.Equal(kept, object) {
+		if kept := readFile(t, "run/run.json"); !bytes.Equal(kept, object) {
 			t.Errorf("%v: run.json holds\n%s", signal, kept)
 		}
 		if i+1 < len(signals) {
@@ -168,7 +168,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 		}
 	}
 	steps := strconv.Itoa(told(t, "run") + 3)
-	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps || got["interrupted"] != nil || got["epsilon_planned"] != nil {
+	if got := runJSON(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps || got["interrupted"] != nil || got["epsilon_planned"] != nil {
 		t.Errorf("resumed: %v lots of %s, interrupted: %v", got["steps"], steps, got["interrupted"])
 	}
 }
@@ -234,7 +234,7 @@ func TestChoiceIsStopped(t *testing.T) {
 			t.Errorf("%s: left are %s", name, got)
 		}
 		again("already contains a selection")
-		answer(t, "ledger epsilon "+name)
+		runJSON(t, "ledger epsilon "+name)
 	}
 }
 
@@ -253,7 +253,7 @@ func (w *interruptedBy) Write(p []byte) (int, error) {
 // Answers that are interrupted say that they are not all.
 func TestPredictInterrupted(t *testing.T) {
 	inWorkshop(t)
-	answer(t, baseline+" --steps 1 --out run")
+	runJSON(t, baseline+" --steps 1 --out run")
 	var stdout interruptedBy
 	var stderr bytes.Buffer
 	code := run(strings.Fields("predict run --data people.csv --scores"), &stdout, &stderr)

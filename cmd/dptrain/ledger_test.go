@@ -11,8 +11,8 @@ import (
 )
 
 func TestLedgerEpsilon_MatchesPlan(t *testing.T) {
-	inFixtures(t)
-	v := answer(t, "ledger epsilon runs/mnist --delta 1e-5 --accountant rdp")
+	changeToLedgers(t)
+	v := runJSON(t, "ledger epsilon runs/mnist --delta 1e-5 --accountant rdp")
 	if v["steps"] != 5.0 || v["secure"] != true || v["unit"] != "example" || len(v["groups"].([]any)) != 2 {
 		t.Errorf("%v", v)
 	}
@@ -21,12 +21,12 @@ func TestLedgerEpsilon_MatchesPlan(t *testing.T) {
 		t.Errorf("%v", group)
 	}
 	// The first three lots are a plan of three steps, and ε is between those of three and five.
-	low := answer(t, "budget epsilon --rate 0.01 --groups 1:2,0.5:2 --steps 3 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
-	high := answer(t, "budget epsilon --rate 0.01 --groups 1:2,0.5:2 --steps 5 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
+	low := runJSON(t, "budget epsilon --rate 0.01 --groups 1:2,0.5:2 --steps 3 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
+	high := runJSON(t, "budget epsilon --rate 0.01 --groups 1:2,0.5:2 --steps 5 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
 	if got := v["epsilon"].(float64); got < low || got > high {
 		t.Errorf("ε is %v, outside [%v, %v]", got, low, high)
 	}
-	if v := answer(t, "ledger epsilon runs/mnist"); v["delta"] != 1e-5 {
+	if v := runJSON(t, "ledger epsilon runs/mnist"); v["delta"] != 1e-5 {
 		t.Errorf("δ is %v by default, want 1e-5 for 60000 records", v["delta"])
 	}
 	_, stderr, code := dptrain("ledger epsilon seeded.jsonl")
@@ -41,7 +41,7 @@ func TestLedgerEpsilon_ShowsRunAccountant(t *testing.T) {
 	if _, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --accountant gdp --out run" + columns); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
-	if v := answer(t, "ledger epsilon run"); v["accountant"] != "pld" || v["run_accountant"] != "gdp" {
+	if v := runJSON(t, "ledger epsilon run"); v["accountant"] != "pld" || v["run_accountant"] != "gdp" {
 		t.Errorf("the accountant is %v, that of the run %v", v["accountant"], v["run_accountant"])
 	}
 	if stdout, _, _ := dptrain("ledger epsilon run/ledger.jsonl"); !strings.Contains(stdout, "accountant       pld\n") || !strings.Contains(stdout, "the run used     gdp (its own ε: --accountant gdp)\n") {
@@ -51,25 +51,25 @@ func TestLedgerEpsilon_ShowsRunAccountant(t *testing.T) {
 		t.Error(stdout)
 	}
 	// The summary of another run, or of an earlier state of the ledger, is ignored.
-	other := bytes.Replace(contents(t, "run/run.json"), []byte(`"ledger_head": "`), []byte(`"ledger_head": "0`), 1)
+	other := bytes.Replace(readFile(t, "run/run.json"), []byte(`"ledger_head": "`), []byte(`"ledger_head": "0`), 1)
 	if err := os.WriteFile("run/run.json", other, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if v := answer(t, "ledger epsilon run"); v["run_accountant"] != nil {
+	if v := runJSON(t, "ledger epsilon run"); v["run_accountant"] != nil {
 		t.Errorf("%v", v["run_accountant"])
 	}
 }
 
 func TestLedgerVerify_JSON(t *testing.T) {
-	inFixtures(t)
-	v := answer(t, "ledger verify runs/mnist")
+	changeToLedgers(t)
+	v := runJSON(t, "ledger verify runs/mnist")
 	if v["ok"] != true || v["entries"] != 7.0 || v["steps"] != 5.0 || v["ended"] != true {
 		t.Errorf("%v", v)
 	}
-	if w := answer(t, "ledger verify runs/mnist --head "+v["head"].(string)); w["ok"] != true {
+	if w := runJSON(t, "ledger verify runs/mnist --head "+v["head"].(string)); w["ok"] != true {
 		t.Errorf("with its own head: %v", w)
 	}
-	if v := answer(t, "ledger verify killed.jsonl"); v["ok"] != true || v["ended"] != false {
+	if v := runJSON(t, "ledger verify killed.jsonl"); v["ok"] != true || v["ended"] != false {
 		t.Errorf("a killed run: %v", v)
 	}
 	stdout, stderr, code := dptrain("ledger verify edited.jsonl --json")
@@ -93,9 +93,9 @@ func TestLedgerVerify_FindsMissingRun(t *testing.T) {
 		}
 	}
 	run("--model logistic --lot 200 --ignore owner --steps 2 --noise 2 --out run" + columns)
-	ledger, summary := contents(t, "run/ledger.jsonl"), contents(t, "run/run.json")
+	ledger, summary := readFile(t, "run/ledger.jsonl"), readFile(t, "run/run.json")
 	run("--resume run --steps 4")
-	whole, last := contents(t, "run/ledger.jsonl"), contents(t, "run/run.json")
+	whole, last := readFile(t, "run/ledger.jsonl"), readFile(t, "run/run.json")
 	for _, c := range []struct {
 		ledger, summary []byte
 		code            int
@@ -116,8 +116,8 @@ func TestLedgerVerify_FindsMissingRun(t *testing.T) {
 
 // A truncated ledger shows the most that it may have stated.
 func TestLedgerShow_Truncated(t *testing.T) {
-	inFixtures(t)
-	v := answer(t, "ledger show cut.jsonl")
+	changeToLedgers(t)
+	v := runJSON(t, "ledger show cut.jsonl")
 	if v["cut_short"] != true || v["steps"].(float64) < 5 {
 		t.Errorf("%v", v)
 	}
@@ -125,7 +125,7 @@ func TestLedgerShow_Truncated(t *testing.T) {
 
 // The ε of a ledger that has not ended comes with a note.
 func TestLedgerEpsilon_NotEnded(t *testing.T) {
-	inFixtures(t)
+	changeToLedgers(t)
 	for file, want := range map[string]string{"cut.jsonl": "cut short", "runs/mnist": ""} {
 		stdout, stderr, code := dptrain("ledger epsilon " + file + " --json")
 		var v map[string]any

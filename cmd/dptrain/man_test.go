@@ -16,7 +16,7 @@ import (
 // without a warning.
 func TestMan(t *testing.T) {
 	t.Chdir(t.TempDir())
-	files := answer(t, "man --out man1")["files"].([]any)
+	files := runJSON(t, "man --out man1")["files"].([]any)
 	commands := documentedCommands(newRoot(&terminal.Terminal{}))
 	written, err := os.ReadDir("man1")
 	if err != nil || len(files) != len(commands) || len(written) != len(commands) || len(commands) < 15 {

@@ -176,7 +176,7 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 			table(t, "people.csv", 400)
 			table(t, "test.csv", 40)
 			if side == 1 {
-				text := contents(t, "people.csv")
+				text := readFile(t, "people.csv")
 				lines := strings.Split(string(text), "\n")
 				lines[1+record] = "99,red,a,yes" // of the colour that says no elsewhere
 				if err := os.WriteFile("people.csv", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
@@ -196,7 +196,7 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 
 		// Were nothing different, the test would show nothing.
 		file := func(dir, name string) []byte {
-			b := contents(t, filepath.Join(dir, "run", name))
+			b := readFile(t, filepath.Join(dir, "run", name))
 			return b
 		}
 		if bytes.Equal(file(dirs[0], "model.safetensors"), file(dirs[1], "model.safetensors")) {
@@ -212,7 +212,7 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 			}
 		}
 		t.Chdir(dirs[1])
-		answer(t, "report run")
+		runJSON(t, "report run")
 		if !bytes.Equal(file(dirs[1], "report.html"), page) || !bytes.Equal(file(dirs[1], "MODEL_CARD.md"), card) {
 			t.Errorf("record %d: page or card hold more than the files that they are made of", record)
 		}

@@ -33,7 +33,7 @@ func TestNotesStandBesideEpsilon(t *testing.T) {
 			}
 		}
 		for _, file := range []string{"run.json", "report.html", "MODEL_CARD.md"} {
-			text := html.UnescapeString(strings.ReplaceAll(string(contents(t, out+"/"+file)), `\`, ""))
+			text := html.UnescapeString(strings.ReplaceAll(string(readFile(t, out+"/"+file)), `\`, ""))
 			if !slices.Contains(test.other, file) && !strings.Contains(text, test.says) {
 				t.Errorf("%s: %s does not say %q", test.flags, file, test.says)
 			}
@@ -53,7 +53,7 @@ func TestNotesStandBesideEpsilon(t *testing.T) {
 	}
 	// Where lots have a size, what is proven is a number too.
 	fixed := "train --model logistic --lot 200 --ignore owner --steps 3 --sampling fixed --noise 2 --delta 1e-5" + columns
-	for _, v := range []map[string]any{answer(t, fixed+" --dry-run"), answer(t, fixed+" --out fixed")} {
+	for _, v := range []map[string]any{runJSON(t, fixed+" --dry-run"), runJSON(t, fixed+" --out fixed")} {
 		if proven, there := v["epsilon_proven"].(float64); !there || proven <= v["epsilon"].(float64) {
 			t.Errorf("ε is %v, and %v is proven", v["epsilon"], v["epsilon_proven"])
 		}

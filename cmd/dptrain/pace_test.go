@@ -28,7 +28,7 @@ func TestLayersAtTheirOwnPace(t *testing.T) {
 		return all
 	}
 	run := func(dir, flags string) map[string][]float32 {
-		answer(t, line+flags+" --out "+dir)
+		runJSON(t, line+flags+" --out "+dir)
 		return values(dir)
 	}
 	plain, start := run("plain", "sgd --lr 0.5"), run("start", "sgd --lr 1e-30")
@@ -60,7 +60,7 @@ func TestLayersAtTheirOwnPace(t *testing.T) {
 // What was asked of layers is told with the learning rate, and kept for --resume.
 func TestPacesAreTold(t *testing.T) {
 	inWorkshop(t)
-	told := answer(t, brief+" --model mlp:6 --noise 1 --steps 2 --optimizer adamw:weight-decay=0.1 --lr 0.02 --lr-of fc2=3 --decay-of matrices --out run")
+	told := runJSON(t, brief+" --model mlp:6 --noise 1 --steps 2 --optimizer adamw:weight-decay=0.1 --lr 0.02 --lr-of fc2=3 --decay-of matrices --out run")
 	if told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["learning_rate"] != 0.02 {
 		t.Errorf("run.json says %v of %v, decay of %v", told["lr_of"], told["learning_rate"], told["decay_of"])
 	}
@@ -72,10 +72,10 @@ func TestPacesAreTold(t *testing.T) {
 	if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "learning rate of fc2.weight is times 4 (it was times 3)") {
 		t.Errorf("resumed at another pace: exit %d: %s", code, stderr)
 	}
-	if told := answer(t, "train --resume run --steps 3"); told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["steps"] != 3.0 {
+	if told := runJSON(t, "train --resume run --steps 3"); told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["steps"] != 3.0 {
 		t.Errorf("the resumed run says %v", told)
 	}
-	told = answer(t, brief+" --model mlp:6 --noise 1 --steps 1 --out plain")
+	told = runJSON(t, brief+" --model mlp:6 --noise 1 --steps 1 --out plain")
 	_, rates := told["lr_of"]
 	_, decays := told["decay_of"]
 	if rates || decays {

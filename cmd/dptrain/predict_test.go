@@ -34,8 +34,8 @@ func cellsOf(t *testing.T, text string) map[string][]string {
 	return columns
 }
 
-// said runs a command that prints text and returns the text.
-func said(t *testing.T, line string) string {
+// runText runs a command that prints text and returns the text.
+func runText(t *testing.T, line string) string {
 	t.Helper()
 	stdout, stderr, code := dptrain(line)
 	if code != exitcode.Done {
@@ -48,16 +48,16 @@ func said(t *testing.T, line string) string {
 // other columns or on the file format.
 func TestPredict_Tables(t *testing.T) {
 	inWorkshop(t)
-	answer(t, baseline+" --steps 20 --seed 1 --out run")
-	want := said(t, "predict run --data test.csv")
-	labels := cellsOf(t, string(contents(t, "test.csv")))["label"]
+	runJSON(t, baseline+" --steps 20 --seed 1 --out run")
+	want := runText(t, "predict run --data test.csv")
+	labels := cellsOf(t, string(readFile(t, "test.csv")))["label"]
 	got, right := cellsOf(t, want), 0
 	for i, class := range got["class"] {
 		if class == labels[i] {
 			right++
 		}
 	}
-	measured := answer(t, "eval run")
+	measured := runJSON(t, "eval run")
 	if len(got["class"]) != 400 || right == 0 || float64(right)/400 != measured["accuracy"] {
 		t.Fatalf("%d of %d are right; eval reports %v", right, len(got["class"]), measured)
 	}
@@ -65,7 +65,7 @@ func TestPredict_Tables(t *testing.T) {
 	var bare, more, objects strings.Builder
 	bare.WriteString("colour,age\n")
 	more.WriteString("id,colour,,id,age\n")
-	for i, line := range strings.Fields(string(contents(t, "test.csv")))[1:] {
+	for i, line := range strings.Fields(string(readFile(t, "test.csv")))[1:] {
 		c := strings.Split(line, ",")
 		fmt.Fprintf(&bare, "%s,%s\n", c[1], c[0])
 		fmt.Fprintf(&more, "%d,%s,,x,%s\n", i, c[1], c[0])
@@ -75,20 +75,20 @@ func TestPredict_Tables(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if again := said(t, "predict run --threads 1 --quiet --data "+name); again != want {
+		if again := runText(t, "predict run --threads 1 --quiet --data "+name); again != want {
 			t.Errorf("%s gives other predictions:\n%s", name, again)
 		}
 	}
 
-	object := answer(t, "predict run --data bare.csv --scores --out answers.csv")
+	object := runJSON(t, "predict run --data bare.csv --scores --out answers.csv")
 	if object["examples"] != 400.0 || object["out"] != "answers.csv" || object["format"] != "csv" {
 		t.Errorf("--json prints %v", object)
 	}
-	scores := cellsOf(t, string(contents(t, "answers.csv")))
-	if stdout := said(t, "predict run --data bare.csv --scores --out answers.jsonl --quiet"); stdout != "answers.jsonl\n" {
+	scores := cellsOf(t, string(readFile(t, "answers.csv")))
+	if stdout := runText(t, "predict run --data bare.csv --scores --out answers.jsonl --quiet"); stdout != "answers.jsonl\n" {
 		t.Errorf("--quiet prints %q", stdout)
 	}
-	lines := strings.Split(strings.TrimSpace(string(contents(t, "answers.jsonl"))), "\n")
+	lines := strings.Split(strings.TrimSpace(string(readFile(t, "answers.jsonl"))), "\n")
 	for i := range 400 {
 		no, _ := strconv.ParseFloat(scores["probability:no"][i], 64)
 		yes, _ := strconv.ParseFloat(scores["probability:yes"][i], 64)
@@ -152,7 +152,7 @@ func TestPredict_Tables(t *testing.T) {
 // Without a terminal, a long prediction prints its progress as notes.
 func TestPredict_PrintsProgress(t *testing.T) {
 	inWorkshop(t)
-	answer(t, baseline+" --steps 1 --out run")
+	runJSON(t, baseline+" --steps 1 --out run")
 	defer func(was time.Duration) { terminal.NoteDelay = was }(terminal.NoteDelay)
 	terminal.NoteDelay = 0
 	for flags, want := range map[string]string{"": "example 2400/4000, ", " --quiet": ""} {
@@ -166,10 +166,10 @@ func TestPredict_Texts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	letters(t, "letters.jsonl", 400)
 	letters(t, "more.jsonl", 40)
-	answer(t, "train --accountant rdp --model embbag:8 --ignore who --noise 0.3 --steps 20 --lot 100 --lr 1 --seed 3 --out run"+written)
-	want := said(t, "predict run --data more.jsonl")
+	runJSON(t, "train --accountant rdp --model embbag:8 --ignore who --noise 0.3 --steps 20 --lot 100 --lr 1 --seed 3 --out run"+written)
+	want := runText(t, "predict run --data more.jsonl")
 	var plain strings.Builder
-	for line := range strings.Lines(string(contents(t, "more.jsonl"))) {
+	for line := range strings.Lines(string(readFile(t, "more.jsonl"))) {
 		var o struct{ Text string }
 		if err := json.Unmarshal([]byte(line), &o); err != nil {
 			t.Fatal(err)
@@ -179,10 +179,10 @@ func TestPredict_Texts(t *testing.T) {
 	if err := os.WriteFile("plain.txt", []byte(plain.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if again := said(t, "predict run --data plain.txt"); again != want || len(cellsOf(t, want)["class"]) != 40 {
+	if again := runText(t, "predict run --data plain.txt"); again != want || len(cellsOf(t, want)["class"]) != 40 {
 		t.Errorf("plain text gives other predictions:\n%s\n%s", again, want)
 	}
-	answer(t, "train --accountant rdp --delta 1e-5 --model gru:2 --data plain.txt --tokens bytes --length 4 --noise 1 --steps 1 --lot 8 --out language")
+	runJSON(t, "train --accountant rdp --delta 1e-5 --model gru:2 --data plain.txt --tokens bytes --length 4 --noise 1 --steps 1 --lot 8 --out language")
 	if _, stderr, code := dptrain("predict language --data plain.txt"); code != exitcode.Usage || !strings.Contains(stderr, "every step") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a language model: exit %d, %s", code, stderr)
 	}
@@ -218,12 +218,12 @@ func TestPredict_Pictures(t *testing.T) {
 	draw("new/b.png", 3, 250)
 	draw("new/c/a.png", 3, 5)
 	draw("other/a.png", 4, 5)
-	answer(t, "train --data train --model logistic --non-private --steps 60 --lot 40 --lr 1 --seed 1 --out run")
-	got := cellsOf(t, said(t, "predict run --data new"))
+	runJSON(t, "train --data train --model logistic --non-private --steps 60 --lot 40 --lr 1 --seed 1 --out run")
+	got := cellsOf(t, runText(t, "predict run --data new"))
 	if fmt.Sprint(got["file"], got["class"]) != "[b.png c/a.png] [light dark]" {
 		t.Errorf("answers %v", got)
 	}
-	if one := cellsOf(t, said(t, "predict run --data new/b.png")); one["probability"][0] != got["probability"][0] {
+	if one := cellsOf(t, runText(t, "predict run --data new/b.png")); one["probability"][0] != got["probability"][0] {
 		t.Errorf("alone: %v", one)
 	}
 	if _, stderr, code := dptrain("predict run --data other"); code != exitcode.Usage || !strings.Contains(stderr, "a different size from the 3×3 pixels") || strings.Count(stderr, "\n") != 1 {
@@ -235,8 +235,8 @@ func TestPredict_Pictures(t *testing.T) {
 // the predictions is that of eval.
 func TestPredict_Numbers(t *testing.T) {
 	amongHours(t)
-	answer(t, "train --model logistic --lot 200 --epochs 1 --non-private --out run"+predicted)
-	rows := cellsOf(t, string(contents(t, "more.csv")))
+	runJSON(t, "train --model logistic --lot 200 --epochs 1 --non-private --out run"+predicted)
+	rows := cellsOf(t, string(readFile(t, "more.csv")))
 	var bare strings.Builder
 	bare.WriteString("colour,age\n")
 	for i, age := range rows["age"] {
@@ -246,7 +246,7 @@ func TestPredict_Numbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	squares := 0.0
-	for i, text := range cellsOf(t, said(t, "predict run --data bare.csv"))["hours"] {
+	for i, text := range cellsOf(t, runText(t, "predict run --data bare.csv"))["hours"] {
 		got, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestPredict_Numbers(t *testing.T) {
 		want, _ := strconv.ParseFloat(rows["hours"][i], 64)
 		squares += (got - want) * (got - want)
 	}
-	if rmse, measured := math.Sqrt(squares/500), answer(t, "eval run")["rmse"].(float64); !(math.Abs(rmse-measured) <= 1e-4*measured) {
+	if rmse, measured := math.Sqrt(squares/500), runJSON(t, "eval run")["rmse"].(float64); !(math.Abs(rmse-measured) <= 1e-4*measured) {
 		t.Errorf("the RMSE of the predictions is %v, that of eval %v", rmse, measured)
 	}
 	if _, stderr, code := dptrain("predict run --data bare.csv --scores"); code != exitcode.Usage || !strings.Contains(stderr, "leave out --scores") {

@@ -29,9 +29,9 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		{"fixed", "--accountant rdp --validation-split 0.1 --sampling fixed"},
 	} {
 		line := "train --model logistic --ignore owner --lot 200 --epsilon 2 --project 2 --steps 20 --out " + c.name + " " + c.flags + columns
-		seen := answer(t, line+" --dry-run")
-		got := answer(t, line)
-		if e := bound(got); e > 2 || e < 1.99 || got["steps"] != 20.0 {
+		seen := runJSON(t, line+" --dry-run")
+		got := runJSON(t, line)
+		if e := upperBound(got); e > 2 || e < 1.99 || got["steps"] != 20.0 {
 			t.Errorf("%s: ε = %v of 2 in %v lots", c.name, e, got["steps"])
 		}
 		sigma := got["projection_noise"].(float64)
@@ -60,7 +60,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	if show, _, _ := dptrain("ledger show shuffle"); !strings.Contains(show, "every record") || !strings.Contains(show, "shuffle, 200 of 4000") {
 		t.Errorf("the ledger is shown as\n%s", show)
 	}
-	page, card := readFiles(t, "stated")[0], readFiles(t, "stated")[1]
+	page, card := readReports(t, "stated")[0], readReports(t, "stated")[1]
 	for _, text := range [][]byte{page, card} {
 		if !strings.Contains(string(text), "1 release of second moments over 4000 records, with noise of 20 times its sensitivity") {
 			t.Errorf("the page or the card does not list the release:\n%s", text)
@@ -73,7 +73,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	if !strings.Contains(stdout, "onto 1 principal direction, released with a noise multiplier of") || !strings.Contains(stderr, "the run releases 1 principal direction of the features once") {
 		t.Error(stdout, stderr)
 	}
-	budget := answer(t, brief+" --steps 100000 --noise 4 --stop-at-epsilon 1 --project 2 --out stopped")
+	budget := runJSON(t, brief+" --steps 100000 --noise 4 --stop-at-epsilon 1 --project 2 --out stopped")
 	if e := budget["epsilon"].(float64); e > 1 || e < 0.98 || budget["steps"].(float64) >= 100000 {
 		t.Errorf("stopped at ε = %v after %v lots", e, budget["steps"])
 	}
@@ -103,7 +103,7 @@ func TestProjectionThatNeverWas(t *testing.T) {
 	if err != nil || r.Projection != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for _, text := range readFiles(t, "run") {
+	for _, text := range readReports(t, "run") {
 		if !bytes.Contains(text, []byte("Nothing that depends on the training data was released")) || bytes.Contains(text, []byte("principal direction")) {
 			t.Errorf("released is\n%s", text)
 		}
@@ -114,16 +114,16 @@ func TestProjectionThatNeverWas(t *testing.T) {
 func TestProjectedModel(t *testing.T) {
 	inWorkshop(t)
 	for _, line := range []string{brief + " --noise 2", baseline} {
-		trained := answer(t, line+" --steps 10 --project 2 --out run")
+		trained := runJSON(t, line+" --steps 10 --project 2 --out run")
 		same := func(what string) {
 			t.Helper()
-			got := answer(t, "eval run --data test.csv")
+			got := runJSON(t, "eval run --data test.csv")
 			if got["accuracy"] != trained["test_accuracy"] || got["loss"] != trained["test_loss"] {
 				t.Errorf("%s: %v, in training %v and %v", what, got, trained["test_accuracy"], trained["test_loss"])
 			}
 		}
 		same("eval")
-		answer(t, "export run --out model.pt.safetensors")
+		runJSON(t, "export run --out model.pt.safetensors")
 		own, err := rundir.ReadWeights("run/model.safetensors")
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestProjectedModel(t *testing.T) {
 
 		// Weights start with the directions that they go with, which cost nothing more.
 		for _, file := range []string{"run/model.safetensors", "model.pt.safetensors"} {
-			next := answer(t, brief+" --noise 2 --steps 1 --out next --init "+file)
+			next := runJSON(t, brief+" --noise 2 --steps 1 --out next --init "+file)
 			if next["projection"] != nil {
 				t.Error("known directions are called released")
 			}
@@ -157,7 +157,7 @@ func TestProjectedModel(t *testing.T) {
 			if err != nil || len(h.Lots) != 1 {
 				t.Errorf("the ledger holds %+v, %v", h.Lots, err)
 			}
-			answer(t, "train --resume next --steps 3")
+			runJSON(t, "train --resume next --steps 3")
 			if err := os.RemoveAll("next"); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +174,7 @@ func TestProjectedModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		same("what was exported")
-		answer(t, "export run --format onnx --out model.onnx")
+		runJSON(t, "export run --format onnx --out model.onnx")
 		if model, err := os.ReadFile("model.onnx"); err != nil || !strings.Contains(string(model), models.ProjectionName) {
 			t.Errorf("the ONNX model lacks the directions, %v", err)
 		}
@@ -194,15 +194,15 @@ func dot(a, b []float32) (sum float64) {
 // A run that goes on keeps its directions, and pays for no others.
 func TestProjectionOfResumedRuns(t *testing.T) {
 	inWorkshop(t)
-	first := answer(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
+	first := runJSON(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
 	before, err := rundir.ReadWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := answer(t, "train --resume run"); again["epsilon"] != first["epsilon"] || again["projection_noise"] != first["projection_noise"] || again["test_loss"] != first["test_loss"] {
+	if again := runJSON(t, "train --resume run"); again["epsilon"] != first["epsilon"] || again["projection_noise"] != first["projection_noise"] || again["test_loss"] != first["test_loss"] {
 		t.Errorf("resumed with nothing to do: %v, was %v", again, first)
 	}
-	more := answer(t, "train --resume run --epsilon 3")
+	more := runJSON(t, "train --resume run --epsilon 3")
 	if e := more["epsilon"].(float64); e > 3 || e < 2.9 || more["projection"] != 2.0 {
 		t.Errorf("extended to ε = 3: ε %v, %v directions", e, more["projection"])
 	}

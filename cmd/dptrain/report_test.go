@@ -18,10 +18,10 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// readFiles reads the report and the model card of a run.
-func readFiles(t *testing.T, dir string) [2][]byte {
+// readReports reads the report and the model card of a run.
+func readReports(t *testing.T, dir string) [2][]byte {
 	t.Helper()
-	return [2][]byte{contents(t, filepath.Join(dir, "report.html")), contents(t, filepath.Join(dir, "MODEL_CARD.md"))}
+	return [2][]byte{readFile(t, filepath.Join(dir, "report.html")), readFile(t, filepath.Join(dir, "MODEL_CARD.md"))}
 }
 
 // A run writes a report, a model card and TensorBoard events. dptrain report writes the first two
@@ -29,8 +29,8 @@ func readFiles(t *testing.T, dir string) [2][]byte {
 func TestReport(t *testing.T) {
 	inWorkshop(t)
 	const seed = "987654321987"
-	answer(t, brief+" --steps 7 --noise 2 --delta 1e-5 --optimizer adam --lr 0.125 --seed "+seed+" --out run")
-	first := readFiles(t, "run")
+	runJSON(t, brief+" --steps 7 --noise 2 --delta 1e-5 --optimizer adam --lr 0.125 --seed "+seed+" --out run")
+	first := readReports(t, "run")
 	for _, text := range first {
 		for _, piece := range []string{"logistic", "people.csv", "adam", "0.125", "INSECURE", "one training example", "10⁻⁵", "cpu", "200", "accuracy"} {
 			if !bytes.Contains(text, []byte(piece)) {
@@ -48,7 +48,7 @@ func TestReport(t *testing.T) {
 	if len(events) != 1 {
 		t.Fatalf("%d event files", len(events))
 	}
-	curves := contents(t, events[0])
+	curves := readFile(t, events[0])
 	// The test set of 400 examples is evaluated after every second lot of 200, and at the end.
 	for tag, want := range map[string]int{"test/accuracy": 4, "test/loss": 4, "privacy/epsilon": 7, "learning_rate": 7} {
 		if n := bytes.Count(curves, []byte(tag)); n != want {
@@ -57,17 +57,17 @@ func TestReport(t *testing.T) {
 	}
 
 	os.Remove("run/report.html")
-	if v := answer(t, "report run"); len(v["files"].([]any)) != 2 {
+	if v := runJSON(t, "report run"); len(v["files"].([]any)) != 2 {
 		t.Errorf("report prints %v", v)
 	}
-	if again := readFiles(t, "run"); !bytes.Equal(again[0], first[0]) || !bytes.Equal(again[1], first[1]) {
+	if again := readReports(t, "run"); !bytes.Equal(again[0], first[0]) || !bytes.Equal(again[1], first[1]) {
 		t.Error("report and train write different files")
 	}
 
 	// A run that was resumed and did not end has a valid ledger with more lines.
-	before := contents(t, "run/run.json")
-	answer(t, "train --resume run --steps 8")
-	after := contents(t, "run/run.json")
+	before := readFile(t, "run/run.json")
+	runJSON(t, "train --resume run --steps 8")
+	after := readFile(t, "run/run.json")
 	if err := os.WriteFile("run/run.json", before, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ledger := contents(t, "run/ledger.jsonl")
+	ledger := readFile(t, "run/ledger.jsonl")
 	for _, test := range []struct {
 		line, ledger string
 		code         int
@@ -87,7 +87,7 @@ func TestReport(t *testing.T) {
 		{"report", string(ledger), exitcode.Usage, "one run directory"},
 		{"report nowhere", string(ledger), exitcode.Usage, "nowhere contains no run.json"},
 		{"report run", strings.Replace(string(ledger), `"noise":2`, `"noise":9`, 1), exitcode.Damaged, "line 2"},
-		{"report run", ledgerOf(t, 7), exitcode.Damaged, "summary names"},
+		{"report run", writeLedger(t, 7), exitcode.Damaged, "summary names"},
 	} {
 		if err := os.WriteFile("run/ledger.jsonl", []byte(test.ledger), 0o644); err != nil {
 			t.Fatal(err)
@@ -98,8 +98,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// ledgerOf returns a valid ledger of another run.
-func ledgerOf(t *testing.T, lots int) string {
+// writeLedger returns a valid ledger of another run.
+func writeLedger(t *testing.T, lots int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, err := ledger.Create(path, ledger.Header{Unit: "example", Records: 40000, Adjacency: ledger.AddRemove, Secure: true})
@@ -115,15 +115,15 @@ func ledgerOf(t *testing.T, lots int) string {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	text := contents(t, path)
+	text := readFile(t, path)
 	return string(text)
 }
 
 // The ε of a lot in metrics.jsonl is never less than the cost of the lots so far.
 func TestMetrics_EpsilonIsNotLess(t *testing.T) {
 	inWorkshop(t)
-	answer(t, brief+" --steps 60 --noise 2 --delta 1e-5 --out run")
-	text := contents(t, "run/metrics.jsonl")
+	runJSON(t, brief+" --steps 60 --noise 2 --delta 1e-5 --out run")
+	text := readFile(t, "run/metrics.jsonl")
 	lines := 0
 	for line := range bytes.Lines(text) {
 		var p struct {

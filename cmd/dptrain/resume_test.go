@@ -11,7 +11,7 @@ import (
 // become other numbers.
 func TestResume_RequiresSameDataFlags(t *testing.T) {
 	inWorkshop(t)
-	answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out run")
+	runJSON(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out run")
 	for flag, want := range map[string]string{
 		"--classes yes,no":  `data: classes is ["yes","no"] (it was ["no","yes"])`,
 		"--bounds age=0:50": `data: bounds is {"age":[0,50]} (it was {"age":[0,100]})`,
@@ -22,12 +22,12 @@ func TestResume_RequiresSameDataFlags(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", flag, code, stderr)
 		}
 	}
-	if more := answer(t, "train --resume run --steps 4"+columns); more["steps"] != 4.0 {
+	if more := runJSON(t, "train --resume run --steps 4"+columns); more["steps"] != 4.0 {
 		t.Errorf("with the same flags: %v lots", more["steps"])
 	}
 
 	t.Chdir(t.TempDir())
-	answer(t, drawn+" --steps 1 --noise 2 --delta 1e-5 --augment flip,shift:1 --out run")
+	runJSON(t, drawn+" --steps 1 --noise 2 --delta 1e-5 --augment flip,shift:1 --out run")
 	if _, stderr, code := dptrain("train --resume run --steps 2 --augment shift:1"); code != exitcode.Usage || !strings.Contains(stderr, "augment is shift:1 (it was flip,shift:1)") {
 		t.Errorf("another augmentation: exit %d, %s", code, stderr)
 	}

@@ -40,18 +40,18 @@ func TestOneProcessWritesARun(t *testing.T) {
 	}
 	refused(line, "--out")
 	refused(choice+" --out run", "--out")
-	answer(t, line)
+	runJSON(t, line)
 	if got := files(t, "run"); strings.Contains(got, rundir.LockFile) || strings.Contains(got, ".new-") {
 		t.Errorf("left are %s", got)
 	}
 	refused("train --resume run --steps 6", "--resume")
-	answer(t, "train --resume run --steps 6")
+	runJSON(t, "train --resume run --steps 6")
 
 	// A process that was killed leaves the file, and no lock.
 	if err := os.WriteFile("run/"+rundir.LockFile, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	answer(t, "train --resume run --steps 8")
+	runJSON(t, "train --resume run --steps 8")
 	if got := files(t, "run"); strings.Contains(got, rundir.LockFile) {
 		t.Errorf("left are %s", got)
 	}
@@ -83,6 +83,6 @@ func TestRunsThatBeginAtOnce(t *testing.T) {
 		if done != 1 || err != nil || report.Lots != 4 {
 			t.Fatalf("%d runs, a ledger of %+v, %v", done, report, err)
 		}
-		answer(t, "train --resume "+dir+" --steps 5")
+		runJSON(t, "train --resume "+dir+" --steps 5")
 	}
 }

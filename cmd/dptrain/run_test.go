@@ -32,8 +32,8 @@ func dptrain(line string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
-// answer runs a command with --json and returns its JSON object.
-func answer(t *testing.T, line string) map[string]any {
+// runJSON runs a command with --json and returns its JSON object.
+func runJSON(t *testing.T, line string) map[string]any {
 	t.Helper()
 	stdout, stderr, code := dptrain(line + " --json")
 	if code != exitcode.Done {
@@ -46,8 +46,8 @@ func answer(t *testing.T, line string) map[string]any {
 	return v
 }
 
-// bound returns the upper bound of ε in a command's JSON object.
-func bound(v map[string]any) float64 {
+// upperBound returns the upper bound of ε in a command's JSON object.
+func upperBound(v map[string]any) float64 {
 	proven, there := v["proven"].(float64)
 	if !there {
 		proven, _ = v["epsilon_proven"].(float64)
@@ -55,8 +55,8 @@ func bound(v map[string]any) float64 {
 	return max(v["epsilon"].(float64), proven)
 }
 
-// contents reads a file.
-func contents(t testing.TB, path string) []byte {
+// readFile reads a file.
+func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -65,8 +65,8 @@ func contents(t testing.TB, path string) []byte {
 	return b
 }
 
-// inFixtures changes to a directory with complete, unfinished, seeded and damaged ledgers.
-func inFixtures(t *testing.T) {
+// changeToLedgers changes to a directory with complete, unfinished, seeded and damaged ledgers.
+func changeToLedgers(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	lot := func(noise float64) ledger.Lot {
@@ -98,7 +98,7 @@ func inFixtures(t *testing.T) {
 		} else {
 			t.Cleanup(func() { l.Close() })
 		}
-		return contents(t, path)
+		return readFile(t, path)
 	}
 	save := func(path string, file ...[]byte) { must(os.WriteFile(path, bytes.Join(file, nil), 0o644)) }
 
@@ -126,8 +126,8 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := contents(t, path)
-			inFixtures(t)
+			want := readFile(t, path)
+			changeToLedgers(t)
 			var got strings.Builder
 			for _, line := range strings.Split(string(want), "\n") {
 				if args, ok := strings.CutPrefix(line, "$ dptrain"); ok {
@@ -184,7 +184,7 @@ func sameLine(got, want string) bool {
 // An error is one line on standard error, nothing on standard output, and the exit code that
 // scripts rely on.
 func TestErrors(t *testing.T) {
-	inFixtures(t)
+	changeToLedgers(t)
 	const run = " --rate 0.01 --noise 4 --steps 100 --delta 1e-5"
 	for _, test := range []struct {
 		line string
@@ -315,7 +315,7 @@ func TestGroup_PrintsHelp(t *testing.T) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
 		}
 	}
-	if help := said(t, "budget rate --help"); strings.Contains(help, "--epochs") || strings.Contains(help, "--rate ") || !strings.Contains(help, "--steps") {
+	if help := runText(t, "budget rate --help"); strings.Contains(help, "--epochs") || strings.Contains(help, "--rate ") || !strings.Contains(help, "--steps") {
 		t.Errorf("the help lists flags that do not apply:\n%s", help)
 	}
 	for _, line := range []string{"", "budget", "ledger", "help", "help budget noise", "--help", "budget epsilon --help"} {
@@ -328,7 +328,7 @@ func TestGroup_PrintsHelp(t *testing.T) {
 
 // Every example in the help of these commands works.
 func TestExamples(t *testing.T) {
-	inFixtures(t)
+	changeToLedgers(t)
 	root := newRoot(&terminal.Terminal{})
 	ran := 0
 	for _, group := range root.Commands() {
@@ -373,7 +373,7 @@ func TestCompletion(t *testing.T) {
 		if code != exitcode.Done || !strings.Contains(stdout, "dptrain") || len(stdout) < 1000 {
 			t.Errorf("%s: exit %d, %d bytes, %s", shell, code, len(stdout), stderr)
 		}
-		if v := answer(t, "completion "+shell); v["script"] == "" {
+		if v := runJSON(t, "completion "+shell); v["script"] == "" {
 			t.Errorf("%s: the script is missing under --json", shell)
 		}
 	}
@@ -384,7 +384,7 @@ func TestCompletion(t *testing.T) {
 	for line, value := range map[string]string{"budget epsilon --sampling": "shuffle", "budget epsilon --adjacency": "replace-one", "budget epsilon --accountant": "rdp", "budget curve --accountants": "rdp",
 		"export --format": "onnx", "predict --format": "jsonl", "train --sampling": "shuffle", "train --clipping": "adaptive", "train --optimizer": "adamw", "train --decay-of": "matrices",
 		"train --allocation": "dimension", "train --preset": "tfp-mnist", "train --model": "mlp", "train --device": "gorgonia", "train --precision": "bf16", "tune --runs": "poisson"} {
-		if offered := said(t, "__complete "+line+"="); !strings.Contains("\n"+offered, "\n"+value) {
+		if offered := runText(t, "__complete "+line+"="); !strings.Contains("\n"+offered, "\n"+value) {
 			t.Errorf("%s: the completions lack %s:\n%s", line, value, offered)
 		}
 	}
@@ -393,13 +393,13 @@ func TestCompletion(t *testing.T) {
 // Names that other commands accept are listed as text, as JSON and, with --quiet, as bare names.
 func TestCatalogs(t *testing.T) {
 	for command, want := range map[string]string{"data": "digits", "models": "mlp", "presets": "tfp-mnist", "devices": "cpu"} {
-		names := said(t, command+" --quiet")
-		rows := answer(t, command)[command].([]any)
+		names := runText(t, command+" --quiet")
+		rows := runJSON(t, command)[command].([]any)
 		listed := ""
 		for _, row := range rows {
 			name := row.(map[string]any)["name"].(string)
 			listed += name + "\n"
-			if shown := said(t, command); !strings.Contains("\n"+shown, "\n"+name) {
+			if shown := runText(t, command); !strings.Contains("\n"+shown, "\n"+name) {
 				t.Errorf("%s does not show %s:\n%s", command, name, shown)
 			}
 		}
@@ -407,13 +407,13 @@ func TestCatalogs(t *testing.T) {
 			t.Errorf("%s lists %q, and under --json %q", command, names, listed)
 		}
 	}
-	if v := answer(t, "doctor"); len(v["findings"].([]any)) < 4 || !strings.Contains(said(t, "doctor"), "processor") {
+	if v := runJSON(t, "doctor"); len(v["findings"].([]any)) < 4 || !strings.Contains(runText(t, "doctor"), "processor") {
 		t.Errorf("doctor finds %v", v)
 	}
 }
 
 func TestVersion(t *testing.T) {
-	v := answer(t, "version")
+	v := runJSON(t, "version")
 	for _, key := range []string{"version", "go", "platform"} {
 		if v[key] == nil || v[key] == "" {
 			t.Errorf("%s is missing in %v", key, v)

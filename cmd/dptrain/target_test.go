@@ -57,14 +57,14 @@ func amongHours(t *testing.T) {
 // not much more; all that is told of it is in the target's own units.
 func TestRegression(t *testing.T) {
 	amongHours(t)
-	open := answer(t, "train --model logistic --lot 200 --epochs 10 --non-private --seed 1 --out open"+predicted)
+	open := runJSON(t, "train --model logistic --lot 200 --epochs 10 --non-private --seed 1 --out open"+predicted)
 	if e := open["test_rmse"].(float64); e < 0.9*deviation || e > 1.1*deviation {
 		t.Errorf("without privacy the error is %v, where chance has %v", e, deviation)
 	}
 	if r := open["test_r2"].(float64); r < 0.9 || r > 1 {
 		t.Errorf("R² is %v", r)
 	}
-	got := answer(t, regression+" --noise 2 --epochs 5 --seed 1 --out run")
+	got := runJSON(t, regression+" --noise 2 --epochs 5 --seed 1 --out run")
 	e, mae := got["test_rmse"].(float64), got["test_mae"].(float64)
 	if e < 0.9*deviation || e > 1.3*deviation || mae > e || mae < e/2 || got["epsilon"].(float64) > 2 {
 		t.Errorf("with ε = %v the errors are %v and %v", got["epsilon"], e, mae)
@@ -74,11 +74,11 @@ func TestRegression(t *testing.T) {
 	}
 	events, _ := filepath.Glob("run/tensorboard/*tfevents*")
 	for _, tag := range []string{"test/rmse", "test/mae", "test/r2", "test/loss"} {
-		if len(events) != 1 || !bytes.Contains(contents(t, events[0]), []byte(tag)) {
+		if len(events) != 1 || !bytes.Contains(readFile(t, events[0]), []byte(tag)) {
 			t.Errorf("no curve of %s is in %v", tag, events)
 		}
 	}
-	if again := answer(t, "eval run"); again["rmse"] != e || again["mae"] != mae || again["r2"] != got["test_r2"] || again["accuracy"] != nil {
+	if again := runJSON(t, "eval run"); again["rmse"] != e || again["mae"] != mae || again["r2"] != got["test_r2"] || again["accuracy"] != nil {
 		t.Errorf("eval says %v, train said %v", again, got)
 	}
 	// By other limits answers would be taken for others.
@@ -87,7 +87,7 @@ func TestRegression(t *testing.T) {
 			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
 		}
 	}
-	if shown := strings.Join(strings.Fields(said(t, "eval run")), " "); !strings.HasPrefix(shown, "RMSE "+number.Short(e)+" (hours) MAE "+number.Short(mae)+" R² ") || !strings.HasSuffix(shown, " examples 500") {
+	if shown := strings.Join(strings.Fields(runText(t, "eval run")), " "); !strings.HasPrefix(shown, "RMSE "+number.Short(e)+" (hours) MAE "+number.Short(mae)+" R² ") || !strings.HasSuffix(shown, " examples 500") {
 		t.Errorf("eval shows %s", shown)
 	}
 	if stdout, _, _ := dptrain("eval run --quiet"); stdout != fmt.Sprintf("%.4g\n", e) {
@@ -104,7 +104,7 @@ func TestRegression(t *testing.T) {
 	if word, _, _ := strings.Cut(more, " "); code != exitcode.Done || word == "NaN" || word == "" {
 		t.Errorf("resumed: exit %d, %s%s", code, more, stderr)
 	}
-	lines := bytes.Split(bytes.TrimSpace(contents(t, "run/metrics.jsonl")), []byte("\n"))
+	lines := bytes.Split(bytes.TrimSpace(readFile(t, "run/metrics.jsonl")), []byte("\n"))
 	var told struct {
 		RMSE     float64  `json:"test_rmse"`
 		Accuracy *float64 `json:"test_accuracy"`
@@ -112,7 +112,7 @@ func TestRegression(t *testing.T) {
 	if err := json.Unmarshal(lines[len(lines)-1], &told); err != nil || told.RMSE != e || told.Accuracy != nil {
 		t.Errorf("the last point: %+v, %v", told, err)
 	}
-	files := readFiles(t, "run")
+	files := readReports(t, "run")
 	for _, words := range []string{"test RMSE", "root mean squared error", "units of hours. Values are clipped to its bounds, 0 and 90.", "Test RMSE over ε"} {
 		if !bytes.Contains(files[0], []byte(words)) {
 			t.Errorf("the page does not say %q", words)
@@ -131,7 +131,7 @@ func TestRegression(t *testing.T) {
 	if stdout, _, _ := dptrain("train --model logistic --non-private --steps 2 --out untested --quiet" + strings.Replace(predicted, " --test more.csv", "", 1)); !strings.HasPrefix(stdout, "NaN ") {
 		t.Errorf("without test data --quiet prints %q", stdout)
 	}
-	if text := readFiles(t, "untested"); !bytes.Contains(text[0], []byte("The error on the private data is itself private")) || bytes.Contains(text[1], []byte("labels")) {
+	if text := readReports(t, "untested"); !bytes.Contains(text[0], []byte("The error on the private data is itself private")) || bytes.Contains(text[1], []byte("labels")) {
 		t.Error("without test data the page does not say what is missing")
 	}
 }
@@ -140,11 +140,11 @@ func TestRegression(t *testing.T) {
 // report, which says so.
 func TestRegressionThatWentAstray(t *testing.T) {
 	amongHours(t)
-	got := answer(t, "train --model logistic --lot 100 --non-private --lr 4 --steps 30 --seed 1 --out run"+predicted)
+	got := runJSON(t, "train --model logistic --lot 100 --non-private --lr 4 --steps 30 --seed 1 --out run"+predicted)
 	if got["test_loss"] != nil || got["test_rmse"].(float64) < 1e15 {
 		t.Errorf("the loss is %v, the error %v", got["test_loss"], got["test_rmse"])
 	}
-	if page := readFiles(t, "run")[0]; !bytes.Contains(page, []byte("not a finite number")) {
+	if page := readReports(t, "run")[0]; !bytes.Contains(page, []byte("not a finite number")) {
 		t.Error("the page does not say what became of the loss")
 	}
 }
@@ -163,7 +163,7 @@ func TestErrorIsScraped(t *testing.T) {
 func TestRegressionIsExported(t *testing.T) {
 	amongHours(t)
 	const open = "train --model logistic --non-private --lot 200" + predicted
-	answer(t, open+" --steps 20 --out run")
+	runJSON(t, open+" --steps 20 --out run")
 	b, err := rundir.ReadModel("run")
 	if err != nil {
 		t.Fatal(err)
@@ -195,11 +195,11 @@ func TestRegressionIsExported(t *testing.T) {
 		}
 	}
 	for _, format := range export.Formats {
-		if got := answer(t, "export run --format "+format+" --out model."+format); got["bytes"].(float64) < 100 {
+		if got := runJSON(t, "export run --format "+format+" --out model."+format); got["bytes"].(float64) < 100 {
 			t.Errorf("%s: %v", format, got)
 		}
 	}
-	if !bytes.Contains(contents(t, "model.onnx"), []byte("Mul")) {
+	if !bytes.Contains(readFile(t, "model.onnx"), []byte("Mul")) {
 		t.Error("the ONNX model does not scale its answers back")
 	}
 	if _, stderr, code := dptrain(open + " --steps 1 --out next --init model.safetensors"); code != exitcode.Done || !strings.Contains(stderr, "match") {
@@ -223,11 +223,11 @@ func TestRateOfARegression(t *testing.T) {
 		" --data hours.csv --schema hours.yaml": 0.05,
 		columns:                                 0.5,
 	} {
-		if got := answer(t, "train --print-config"+flags); got["lr"] != want {
+		if got := runJSON(t, "train --print-config"+flags); got["lr"] != want {
 			t.Errorf("%s: learning rate %v, want %v", flags, got["lr"], want)
 		}
 	}
-	if got := answer(t, "train --schema hours.yaml --data hours.csv --model logistic --steps 3 --noise 2 --delta 1e-5 --out run"); got["target"] != "hours" || got["learning_rate"] != 0.05 {
+	if got := runJSON(t, "train --schema hours.yaml --data hours.csv --model logistic --steps 3 --noise 2 --delta 1e-5 --out run"); got["target"] != "hours" || got["learning_rate"] != 0.05 {
 		t.Errorf("by a file: %v at the rate %v", got["target"], got["learning_rate"])
 	}
 }
@@ -242,11 +242,11 @@ func TestRegressionOfText(t *testing.T) {
 	if err := os.WriteFile("notes.jsonl", []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := answer(t, "train --data notes.jsonl --target mood --bounds mood=0:10 --text note --tokens bytes --length 4 --non-private --lot 50 --steps 150 --seed 1 --out run")
+	got := runJSON(t, "train --data notes.jsonl --target mood --bounds mood=0:10 --text note --tokens bytes --length 4 --non-private --lot 50 --steps 150 --seed 1 --out run")
 	if got["model"] != "embbag" || got["task"] != "other" {
 		t.Errorf("%v, %v", got["model"], got["task"])
 	}
-	if e := answer(t, "eval run --data notes.jsonl")["rmse"].(float64); e > 2 {
+	if e := runJSON(t, "eval run --data notes.jsonl")["rmse"].(float64); e > 2 {
 		t.Errorf("the error is %v of 10", e)
 	}
 }
@@ -258,7 +258,7 @@ func TestTuneARegression(t *testing.T) {
 	flags := strings.TrimPrefix(regression, "train") + " --steps 10 --trials 3 --lot 100 --epsilon 4"
 	flags = strings.Replace(flags, " --lot 200", "", 1)
 	last := 0.0
-	for _, r := range answer(t, "tune --public"+flags)["rows"].([]any) {
+	for _, r := range runJSON(t, "tune --public"+flags)["rows"].([]any) {
 		row := r.(map[string]any)
 		e, ok := row["test_rmse"].(float64)
 		if _, both := row["test_accuracy"]; !ok || both || e < last || row["learning_rate"].(float64) > 0.31 {
@@ -266,15 +266,15 @@ func TestTuneARegression(t *testing.T) {
 		}
 		last = e
 	}
-	got := answer(t, "tune --out choice"+flags)
+	got := runJSON(t, "tune --out choice"+flags)
 	best := got["best"].(map[string]any)
 	if _, both := best["accuracy"]; both || got["score"] != "RMSE on public test data" {
 		t.Errorf("chosen: %v", got)
 	}
-	if again := answer(t, "eval choice"); again["rmse"] != best["test_rmse"] {
+	if again := runJSON(t, "eval choice"); again["rmse"] != best["test_rmse"] {
 		t.Errorf("eval says %v, the choice said %v", again, best)
 	}
-	got = answer(t, "tune --out held --validation-split 0.25 --validation-noise 3"+strings.Replace(flags, " --test more.csv", "", 1))
+	got = runJSON(t, "tune --out held --validation-split 0.25 --validation-noise 3"+strings.Replace(flags, " --test more.csv", "", 1))
 	best = got["best"].(map[string]any)
 	if _, both := best["accuracy"]; both || best["test_rmse"] != nil || got["score"] != "mean absolute error on private records held out, released with noise" {
 		t.Errorf("chosen: %v", got)
@@ -282,10 +282,10 @@ func TestTuneARegression(t *testing.T) {
 	// 1000 records are held out, and noise of 3 on them is 0.27 hours. Answers that are not
 	// held to the limits miss as much on others, or by more: the means of two parts of the
 	// table differ by less than 8.
-	if mae := best["validation_mae"].(float64); mae < 0 || mae > answer(t, "eval held --data more.csv")["mae"].(float64)+6*0.27+8 || best["deviation"] != 0.27 {
+	if mae := best["validation_mae"].(float64); mae < 0 || mae > runJSON(t, "eval held --data more.csv")["mae"].(float64)+6*0.27+8 || best["deviation"] != 0.27 {
 		t.Errorf("chosen for %v", best)
 	}
-	if cost := answer(t, "ledger epsilon held")["epsilon"].(float64); cost > 4 || cost < 3.9 {
+	if cost := runJSON(t, "ledger epsilon held")["epsilon"].(float64); cost > 4 || cost < 3.9 {
 		t.Errorf("ε = %v of 4", cost)
 	}
 	for e, want := range map[*engine.Evaluation]float64{
@@ -308,7 +308,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	if stdout, _, _ := dptrain(line + " --dry-run"); !strings.Contains(stdout, "400 more records are held out; noise with standard deviation 20 is added to their sum of errors in widths of the target's bounds") {
 		t.Errorf("foreseen: %s", stdout)
 	}
-	got := answer(t, line)
+	got := runJSON(t, line)
 	if e := got["epsilon"].(float64); e > 2 || e < 1.99 || got["validation_noise"] != 20.0 || got["validation_records"] != 400.0 {
 		t.Errorf("a budget of 2: %v", got)
 	}
@@ -321,7 +321,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	if off := mae - got["test_mae"].(float64); math.Abs(off) > 6*4.5+0.5 || mae < 0 || mae > 90 {
 		t.Errorf("MAE %v held out, %v on test data", mae, got["test_mae"])
 	}
-	files := readFiles(t, "run")
+	files := readReports(t, "run")
 	for i, words := range []string{"mean absolute error", "± 4.5 of noise (ε includes its cost), in the units of hours, with predictions clipped to its bounds"} {
 		for _, text := range files {
 			if !bytes.Contains(text, []byte(words)) {
@@ -339,7 +339,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, with predictions clipped to its bounds, on 400 private records held out; ε includes its cost", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
 	}
-	for what, summary := range map[string]string{"lost": "", "of another kind": strings.Replace(string(contents(t, "run/run.json")), "validation_mae", "validation_accuracy", 1)} {
+	for what, summary := range map[string]string{"lost": "", "of another kind": strings.Replace(string(readFile(t, "run/run.json")), "validation_mae", "validation_accuracy", 1)} {
 		if err := os.WriteFile("run/run.json", []byte(summary), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -350,11 +350,11 @@ func TestRegressionIsValidated(t *testing.T) {
 	}
 
 	// Users, without test data and without privacy: the error itself.
-	got = answer(t, "train --model logistic --lot 1 --steps 2 --non-private --validation-split 0.5 --record user:colour --out open"+" --data hours.csv --target hours --bounds age=0:100,hours=0:90")
+	got = runJSON(t, "train --model logistic --lot 1 --steps 2 --non-private --validation-split 0.5 --record user:colour --out open"+" --data hours.csv --target hours --bounds age=0:100,hours=0:90")
 	if mae := got["validation_mae"].(float64); got["validation_deviation"] != 0.0 || got["validation_records"] != 1.0 || mae < 1 || mae > 90 {
 		t.Errorf("without privacy: %v", got)
 	}
-	for _, text := range readFiles(t, "open") {
+	for _, text := range readReports(t, "open") {
 		if !bytes.Contains(text, []byte("There were no public test data. Released instead: mean absolute error on 1 record held out for validation: ")) || bytes.Contains(text, []byte("not evaluated")) {
 			t.Error("the page or the card lacks the validation error")
 		}

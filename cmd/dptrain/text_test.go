@@ -43,7 +43,7 @@ func TestTextTrains(t *testing.T) {
 	} {
 		model, flags := c[0], c[1]
 		dir, _, _ := strings.Cut(model, ":")
-		got := answer(t, "train --accountant rdp --model "+model+" --out "+dir+written+flags)
+		got := runJSON(t, "train --accountant rdp --model "+model+" --out "+dir+written+flags)
 		if dir == "embbag" && got["test_accuracy"].(float64) < 0.9 {
 			t.Errorf("%s: accuracy %v of what one word decides", model, got["test_accuracy"])
 		}
@@ -51,14 +51,14 @@ func TestTextTrains(t *testing.T) {
 			t.Errorf("%s: task %v", model, got["task"])
 		}
 		os.Remove("words.txt") // a run's folder knows its vocabulary
-		if again := answer(t, "eval "+dir+" --data more.jsonl"); again["accuracy"] != got["test_accuracy"] {
+		if again := runJSON(t, "eval "+dir+" --data more.jsonl"); again["accuracy"] != got["test_accuracy"] {
 			t.Errorf("%s: eval says %v, train said %v", model, again["accuracy"], got["test_accuracy"])
 		}
 		for _, format := range export.Formats {
-			answer(t, "export "+dir+" --format "+format+" --out exported")
+			runJSON(t, "export "+dir+" --format "+format+" --out exported")
 		}
 	}
-	if more := answer(t, "train --resume lstm --steps 5"); more["steps"] != 5.0 {
+	if more := runJSON(t, "train --resume lstm --steps 5"); more["steps"] != 5.0 {
 		t.Errorf("resumed: %v lots", more["steps"])
 	}
 	if _, stderr, code := dptrain("train --resume lstm --steps 6 --length 13"); code != exitcode.Usage || !strings.Contains(stderr, "features") {
@@ -72,8 +72,8 @@ func TestOlderModelsAverageTheirPadding(t *testing.T) {
 	t.Chdir(t.TempDir())
 	letters(t, "letters.jsonl", 80)
 	letters(t, "more.jsonl", 40)
-	got := answer(t, "train --accountant rdp --model gru:3 --out run --ignore who --noise 1 --steps 1"+written+" --length 90")
-	if now := answer(t, "eval run"); now["loss"] != got["test_loss"] {
+	got := runJSON(t, "train --accountant rdp --model gru:3 --out run --ignore who --noise 1 --steps 1"+written+" --length 90")
+	if now := runJSON(t, "eval run"); now["loss"] != got["test_loss"] {
 		t.Errorf("eval says %v, train said %v", now["loss"], got["test_loss"])
 	}
 	text, err := os.ReadFile("run/model.json")
@@ -84,7 +84,7 @@ func TestOlderModelsAverageTheirPadding(t *testing.T) {
 	if err := os.WriteFile("run/model.json", []byte(older), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if then := answer(t, "eval run"); then["loss"] == got["test_loss"] {
+	if then := runJSON(t, "eval run"); then["loss"] == got["test_loss"] {
 		t.Errorf("an older model is measured as a new one: loss %v", then["loss"])
 	}
 }
@@ -103,7 +103,7 @@ func TestLanguageModels(t *testing.T) {
 		"transformer:tied": " --data remarks --next --tokens bytes --length 6 --noise 1 --steps 1 --lot 8",
 	} {
 		dir, _, _ := strings.Cut(model, ":")
-		got := answer(t, "train --accountant rdp --delta 1e-5 --model "+model+" --out "+dir+flags)
+		got := runJSON(t, "train --accountant rdp --delta 1e-5 --model "+model+" --out "+dir+flags)
 		if got["task"] != "text-generation" || !(got["test_loss"].(float64) > 0) || got["confusion"] != nil {
 			t.Errorf("%s: task %v, loss %v, confusion %v", model, got["task"], got["test_loss"], got["confusion"])
 		}
@@ -111,10 +111,10 @@ func TestLanguageModels(t *testing.T) {
 		if dir == "gru" && got["test_accuracy"].(float64) < 0.3 {
 			t.Errorf("%s: accuracy %v", model, got["test_accuracy"])
 		}
-		if again := answer(t, "eval "+dir); again["accuracy"] != got["test_accuracy"] || again["loss"] != got["test_loss"] {
+		if again := runJSON(t, "eval "+dir); again["accuracy"] != got["test_accuracy"] || again["loss"] != got["test_loss"] {
 			t.Errorf("%s: eval says %v, train said %v, %v", model, again, got["test_accuracy"], got["test_loss"])
 		}
-		answer(t, "export "+dir+" --format onnx --out exported")
+		runJSON(t, "export "+dir+" --format onnx --out exported")
 	}
 	for flags, says := range map[string]string{
 		"--data plain.txt":                                          "--tokens",

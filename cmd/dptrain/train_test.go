@@ -46,7 +46,7 @@ func inWorkshop(t *testing.T) {
 
 func TestTrainLeavesWhatItPromises(t *testing.T) {
 	t.Chdir(t.TempDir())
-	got := answer(t, drawn+" --steps 20 --epsilon 2 --out run")
+	got := runJSON(t, drawn+" --steps 20 --epsilon 2 --out run")
 	for _, key := range strings.Fields(`epsilon delta accountant adjacency noise_multiplier sampling rate records
 		expected_lot microbatch steps clipping groups device threads seconds examples_per_second test_accuracy
 		secure ledger_head version`) {
@@ -63,7 +63,7 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	if a := got["test_accuracy"].(float64); a < 0.3 {
 		t.Errorf("accuracy %v: nothing was learnt", a)
 	}
-	file := contents(t, "run/run.json")
+	file := readFile(t, "run/run.json")
 	var saved map[string]any
 	if err := json.Unmarshal(file, &saved); err != nil || saved["ledger_head"] != got["ledger_head"] {
 		t.Errorf("run.json says %v, the command said %v (%v)", saved["ledger_head"], got["ledger_head"], err)
@@ -72,7 +72,7 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	if err != nil || report.Lots != 20 || report.Head != got["ledger_head"] {
 		t.Errorf("the ledger: %+v, %v", report, err)
 	}
-	evaluated := answer(t, "eval run")
+	evaluated := runJSON(t, "eval run")
 	if evaluated["accuracy"] != got["test_accuracy"] {
 		t.Errorf("eval says %v, train said %v", evaluated["accuracy"], got["test_accuracy"])
 	}
@@ -86,7 +86,7 @@ func TestRunIsTheOneAskedFor(t *testing.T) {
 	inWorkshop(t)
 	line := strings.Replace(brief, "logistic", "mlp:6", 1) + ` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --microbatch 50
 		--optimizer adamw:weight-decay=0.01 --decay-of matrices --lr 0.125 --lr-of fc2=2 --schedule warmup:2 --ema 0.5 --threads 1 --device cpu --out run`
-	seen, got := answer(t, line+" --dry-run"), answer(t, line)
+	seen, got := runJSON(t, line+" --dry-run"), runJSON(t, line)
 	for _, key := range []string{"data", "model", "parameters", "records", "unit", "steps", "expected_lot", "microbatch", "delta", "accountant", "adjacency", "secure", "noise_multiplier", "validation_records", "validation_noise", "device"} {
 		if seen[key] != got[key] {
 			t.Errorf("%s is foreseen as %v, and was %v", key, seen[key], got[key])
@@ -101,7 +101,7 @@ func TestRunIsTheOneAskedFor(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
 	}
-	plan := answer(t, "ledger epsilon run --accountant rdp --delta 1e-5")
+	plan := runJSON(t, "ledger epsilon run --accountant rdp --delta 1e-5")
 	if got["epsilon"] != plan["epsilon"] || got["order"] != plan["order"] || !(got["order"].(float64) > 1) {
 		t.Errorf("ε = %v by order %v, and the ledger's is %v by %v", got["epsilon"], got["order"], plan["epsilon"], plan["order"])
 	}
@@ -123,15 +123,15 @@ func TestTrainGoesOn(t *testing.T) {
 	if _, stderr, code := dptrain("train --resume nowhere"); code != exitcode.Usage || !strings.Contains(stderr, "nowhere") {
 		t.Errorf("no run to resume: exit %d, %s", code, stderr)
 	}
-	first := answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
-	second := answer(t, "train --resume run --steps 25")
+	first := runJSON(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
+	second := runJSON(t, "train --resume run --steps 25")
 	if second["steps"] != 25.0 || second["noise_multiplier"] != 2.0 {
 		t.Errorf("after 10 lots, resumed to 25: %v lots of noise %v", second["steps"], second["noise_multiplier"])
 	}
 	if second["epsilon"].(float64) <= first["epsilon"].(float64) {
 		t.Errorf("15 more lots cost nothing: ε %v, then %v", first["epsilon"], second["epsilon"])
 	}
-	whole := answer(t, "budget epsilon --rate 0.05 --steps 25 --noise 2 --delta 1e-5 --accountant rdp")
+	whole := runJSON(t, "budget epsilon --rate 0.05 --steps 25 --noise 2 --delta 1e-5 --accountant rdp")
 	if got, want := second["epsilon"].(float64), whole["epsilon"].(float64); got != want {
 		t.Errorf("ε of both parts %v, of one history %v", got, want)
 	}
@@ -146,17 +146,17 @@ func TestTrainGoesOn(t *testing.T) {
 		t.Errorf("another clip: exit %d, %s", code, stderr)
 	}
 	// Its speed is that of the lots that it ran, not of all that the run has.
-	if idle := answer(t, "train --resume run"); idle["examples_per_second"] != 0.0 {
+	if idle := runJSON(t, "train --resume run"); idle["examples_per_second"] != 0.0 {
 		t.Errorf("no lot was left to do, and %v examples were done in a second", idle["examples_per_second"])
 	}
 	if stdout, _, _ := dptrain("train --resume run"); strings.Contains(stdout, "examples/s") {
 		t.Errorf("a speed of no lots is shown:\n%s", stdout)
 	}
 	// Nor is its time that of lots before.
-	if card := string(contents(t, "run/MODEL_CARD.md")); first["resumed_at"] != nil || second["resumed_at"] != 10.0 || !strings.Contains(card, " s after lot 25, where") || strings.Contains(card, "| speed |") {
+	if card := string(readFile(t, "run/MODEL_CARD.md")); first["resumed_at"] != nil || second["resumed_at"] != 10.0 || !strings.Contains(card, " s after lot 25, where") || strings.Contains(card, "| speed |") {
 		t.Errorf("resumed at %v, then at %v, and the card is\n%s", first["resumed_at"], second["resumed_at"], card)
 	}
-	extended := answer(t, "train --resume run --epsilon 1.5")
+	extended := runJSON(t, "train --resume run --epsilon 1.5")
 	if e := extended["epsilon"].(float64); e > 1.5 || e < 1.48 || extended["steps"].(float64) <= 25 {
 		t.Errorf("extended to ε = 1.5: %v lots, ε %v", extended["steps"], e)
 	}
@@ -167,12 +167,12 @@ func TestTrainGoesOn(t *testing.T) {
 func TestEpochsAreWholePasses(t *testing.T) {
 	inWorkshop(t)
 	for epochs, shown := range map[string]string{"3": "3", "1.4": "1.375"} {
-		run := answer(t, strings.Replace(brief, "--lot 200", "--lot 1500", 1)+" --sampling shuffle --noise 2 --epochs "+epochs+" --out run"+epochs)
-		plan := answer(t, "budget epsilon --records 4000 --lot 1500 --sampling shuffle --noise 2 --epochs "+epochs+" --accountant rdp")
+		run := runJSON(t, strings.Replace(brief, "--lot 200", "--lot 1500", 1)+" --sampling shuffle --noise 2 --epochs "+epochs+" --out run"+epochs)
+		plan := runJSON(t, "budget epsilon --records 4000 --lot 1500 --sampling shuffle --noise 2 --epochs "+epochs+" --accountant rdp")
 		if want := map[string]float64{"3": 9, "1.4": 4}[epochs]; run["steps"] != want || epochs == "3" && (plan["steps"] != want || plan["epsilon"] != run["epsilon"]) {
 			t.Errorf("%s epochs are %v lots at ε = %v, and budget says %v at %v", epochs, run["steps"], run["epsilon"], plan["steps"], plan["epsilon"])
 		}
-		if card := string(contents(t, "run"+epochs+"/MODEL_CARD.md")); !strings.Contains(card, "| epochs | "+shown+" |") {
+		if card := string(readFile(t, "run"+epochs+"/MODEL_CARD.md")); !strings.Contains(card, "| epochs | "+shown+" |") {
 			t.Errorf("%v lots are not said to be %s epochs:\n%s", run["steps"], shown, card)
 		}
 	}
@@ -189,37 +189,37 @@ func TestBudgetsOfFixedLots(t *testing.T) {
 			t.Errorf("of %v, ε = %v, and %v is proven", budget, v["epsilon"], proven)
 		}
 	}
-	within(answer(t, line+" --steps 20 --epsilon 2 --dry-run"), 2)
+	within(runJSON(t, line+" --steps 20 --epsilon 2 --dry-run"), 2)
 	stdout, stderr, _ := dptrain(line + " --steps 20 --epsilon 2 --out run")
 	var v map[string]any
-	if err := json.Unmarshal(contents(t, "run/run.json"), &v); err != nil {
+	if err := json.Unmarshal(readFile(t, "run/run.json"), &v); err != nil {
 		t.Fatal(err)
 	}
 	within(v, 2)
 	says := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", number.RoundUp(v["epsilon"].(float64)), number.RoundUp(v["epsilon_proven"].(float64)))
-	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*bound(v))/1000)); !strings.Contains(stdout, says) || !strings.Contains(stderr, last) {
+	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*upperBound(v))/1000)); !strings.Contains(stdout, says) || !strings.Contains(stderr, last) {
 		t.Errorf("neither %q nor %q may be missing:\n%s%s", says, last, stdout, stderr)
 	}
-	lines := bytes.Split(bytes.TrimSpace(contents(t, "run/metrics.jsonl")), []byte("\n"))
+	lines := bytes.Split(bytes.TrimSpace(readFile(t, "run/metrics.jsonl")), []byte("\n"))
 	var point map[string]any
 	if err := json.Unmarshal(lines[len(lines)-1], &point); err != nil || point["epsilon"] != v["epsilon"] || point["epsilon_proven"] != v["epsilon_proven"] {
 		t.Errorf("metrics.jsonl ends with %v, %v", point, err)
 	}
-	more := answer(t, "train --resume run --epsilon 3")
+	more := runJSON(t, "train --resume run --epsilon 3")
 	within(more, 3)
-	stopped := answer(t, line+" --steps 100000 --noise 4 --stop-at-epsilon 1.5 --out stopped")
+	stopped := runJSON(t, line+" --steps 100000 --noise 4 --stop-at-epsilon 1.5 --out stopped")
 	within(stopped, 1.5)
 	if more["steps"].(float64) <= 20 || stopped["steps"].(float64) >= 100000 {
 		t.Errorf("%v and %v lots", more["steps"], stopped["steps"])
 	}
 	// What is released beside the lots may cost a share of that, too.
-	lots := bound(answer(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp"))
-	alone := answer(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", runspec.ValidationShare*lots))
-	if hidden := answer(t, line+" --steps 20 --noise 2 --validation-split 0.1 --dry-run"); hidden["validation_noise"] != alone["noise_multiplier"] {
+	lots := upperBound(runJSON(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp"))
+	alone := runJSON(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", runspec.ValidationShare*lots))
+	if hidden := runJSON(t, line+" --steps 20 --noise 2 --validation-split 0.1 --dry-run"); hidden["validation_noise"] != alone["noise_multiplier"] {
 		t.Errorf("noise %v on the validation accuracy, want %v", hidden["validation_noise"], alone["noise_multiplier"])
 	}
 	// Of these lots less than the budget is published, and more proven.
-	seen := answer(t, line+" --steps 20 --noise "+fmt.Sprint(v["noise_multiplier"])+" --dry-run --stop-at-epsilon "+fmt.Sprint((v["epsilon"].(float64)+bound(v))/2))
+	seen := runJSON(t, line+" --steps 20 --noise "+fmt.Sprint(v["noise_multiplier"])+" --dry-run --stop-at-epsilon "+fmt.Sprint((v["epsilon"].(float64)+upperBound(v))/2))
 	if words, _ := seen["warning"].(string); !strings.Contains(words, "ends before the first") {
 		t.Errorf("foreseen with the warning %q", words)
 	}
@@ -261,7 +261,7 @@ func TestDeltaIsWrittenInOneWay(t *testing.T) {
 		said += "\n$ " + strings.ReplaceAll(line, "--delta 0.00001", "") + "\n" + stdout + stderr
 	}
 	for _, file := range []string{"run/report.html", "run/MODEL_CARD.md", "c.svg"} {
-		said += string(contents(t, file))
+		said += string(readFile(t, file))
 	}
 	long := regexp.MustCompile(`.*\de-0\d.*|.*0\.00001\D.*`)
 	if found := long.FindAllString(said, -1); found != nil || strings.Count(said, "1e-5") < 8 {
@@ -273,7 +273,7 @@ func TestDeltaIsWrittenInOneWay(t *testing.T) {
 func TestDryRunKnowsOfTheBudget(t *testing.T) {
 	inWorkshop(t)
 	for stop, warns := range map[string]bool{"2": true, "50": false} {
-		seen := answer(t, brief+" --steps 40 --noise 1 --delta 1e-5 --dry-run --stop-at-epsilon "+stop)
+		seen := runJSON(t, brief+" --steps 40 --noise 1 --delta 1e-5 --dry-run --stop-at-epsilon "+stop)
 		if words, _ := seen["warning"].(string); strings.Contains(words, "ends before the first") != warns {
 			t.Errorf("a budget of %s, and all lots cost %v: foreseen with the warning %q", stop, seen["epsilon"], words)
 		}
@@ -288,7 +288,7 @@ func TestDivergedRuns(t *testing.T) {
 	if code != exitcode.Failed || stdout != "" || !strings.Contains(stderr, "not finite") || !strings.Contains(stderr, "--lr") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
-	got := answer(t, drawn+" --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e38 --out far")
+	got := runJSON(t, drawn+" --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e38 --out far")
 	if loss, there := got["test_loss"]; !there || loss != nil {
 		t.Errorf("the test loss is %v", loss)
 	}
@@ -320,7 +320,7 @@ func TestTheEndIsMeasuredOnce(t *testing.T) {
 		"idle":      "--resume idle",
 	} {
 		if name == "idle" {
-			answer(t, "train --noise 1 --steps 10 --out idle"+line)
+			runJSON(t, "train --noise 1 --steps 10 --out idle"+line)
 		}
 		j := specOf(t, flags)
 		test := &counted{Set: j.Task.Test}
@@ -340,7 +340,7 @@ func TestTheEndIsMeasuredOnce(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(text, &r)); err != nil || r.Examples != test.Len() {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-		if again := answer(t, "eval "+name); again["accuracy"] != r.Accuracy {
+		if again := runJSON(t, "eval "+name); again["accuracy"] != r.Accuracy {
 			t.Errorf("%s: run.json says %v, eval %v", name, r.Accuracy, again["accuracy"])
 		}
 		metrics, _ := os.ReadFile(name + "/metrics.jsonl")
@@ -353,7 +353,7 @@ func TestTheEndIsMeasuredOnce(t *testing.T) {
 // Lots whose work was lost are told of: ε is not that of the lots that made the model.
 func TestLostLotsAreTold(t *testing.T) {
 	inWorkshop(t)
-	if got := answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run"); got["lost_lots"] != nil {
+	if got := runJSON(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run"); got["lost_lots"] != nil {
 		t.Errorf("a run without a crash lost %v lots", got["lost_lots"])
 	}
 	kept, err := filepath.Glob("run/checkpoint/*.checkpoint")
@@ -373,7 +373,7 @@ func TestLostLotsAreTold(t *testing.T) {
 	if want := fmt.Sprintf("ε includes %s whose work a crash lost", number.Plural(lost, "lot")); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("exit %d, want %q: %s%s", code, want, stdout, stderr)
 	}
-	if got := answer(t, "train --resume run"); got["lost_lots"] != float64(lost) || got["steps"] != 10.0 {
+	if got := runJSON(t, "train --resume run"); got["lost_lots"] != float64(lost) || got["steps"] != 10.0 {
 		t.Errorf("%v lots lost of a run of %v, want %d", got["lost_lots"], got["steps"], lost)
 	}
 }
@@ -381,8 +381,8 @@ func TestLostLotsAreTold(t *testing.T) {
 // A ledger that was changed is told from a wrong setting by its exit code.
 func TestResumeOnDamagedLedger(t *testing.T) {
 	inWorkshop(t)
-	answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
-	file := contents(t, "run/ledger.jsonl")
+	runJSON(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
+	file := readFile(t, "run/ledger.jsonl")
 	changed := strings.Replace(string(file), `"noise":2`, `"noise":9`, 1)
 	if changed == string(file) {
 		t.Fatal("nothing was changed")
@@ -403,7 +403,7 @@ func TestLargeDeltaIsSaid(t *testing.T) {
 		if code != exitcode.Done || strings.Contains(stderr, "give a smaller --delta") != warns {
 			t.Errorf("δ = %s of 4000 records: exit %d, %s", delta, code, stderr)
 		}
-		if seen := answer(t, brief+" --steps 2 --noise 2 --dry-run --delta "+delta); (seen["warning"] != nil) != warns {
+		if seen := runJSON(t, brief+" --steps 2 --noise 2 --dry-run --delta "+delta); (seen["warning"] != nil) != warns {
 			t.Errorf("δ = %s of 4000 records: foreseen with the warning %v", delta, seen["warning"])
 		}
 	}
@@ -419,14 +419,14 @@ func TestSettingsRoundTrip(t *testing.T) {
 	if err := os.WriteFile("run.yaml", []byte(stdout), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if v := answer(t, line+" --print-config"); v["clip"] != 0.5 || v["steps"] != 7.0 {
+	if v := runJSON(t, line+" --print-config"); v["clip"] != 0.5 || v["steps"] != 7.0 {
 		t.Errorf("under --json: %v", v)
 	}
 	again, stderr, code := dptrain("train --config run.yaml --print-config")
 	if code != exitcode.Done || again != stdout {
 		t.Errorf("printed again (exit %d, %s):\n%s\nfirst:\n%s", code, stderr, again, stdout)
 	}
-	a, b := answer(t, line+" --out a"), answer(t, "train --config run.yaml --out b")
+	a, b := runJSON(t, line+" --out a"), runJSON(t, "train --config run.yaml --out b")
 	for _, key := range []string{"test_accuracy", "test_loss", "epsilon", "microbatch", "clipping"} {
 		if a[key] != b[key] {
 			t.Errorf("%s: %v by flags, %v by the file", key, a[key], b[key])
@@ -442,7 +442,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	if kept, err := os.ReadFile("a/" + rundir.ConfigFile); err != nil || !strings.HasPrefix(string(kept), "# INSECURE") {
 		t.Errorf("the seed that is kept is not marked: %s (%v)", kept, err)
 	}
-	if more := answer(t, "train --resume a --steps 9"); more["steps"] != 9.0 || more["secure"] != false {
+	if more := runJSON(t, "train --resume a --steps 9"); more["steps"] != 9.0 || more["secure"] != false {
 		t.Errorf("a seeded run resumed: %v lots, secure %v", more["steps"], more["secure"])
 	}
 	if _, stderr, _ := dptrain(line + " --out c"); !strings.Contains(stderr, "INSECURE") {
@@ -453,13 +453,13 @@ func TestSettingsRoundTrip(t *testing.T) {
 func TestEveryClippingTrains(t *testing.T) {
 	inWorkshop(t)
 	for _, c := range runspec.Choices()["clipping"] {
-		got := answer(t, brief+" --steps 4 --noise 1 --delta 1e-5 --out "+c+" --clipping "+c)
+		got := runJSON(t, brief+" --steps 4 --noise 1 --delta 1e-5 --out "+c+" --clipping "+c)
 		groups := got["groups"].([]any)
 		want := map[string]int{"flat": 1, "normalized": 1, "joint": 1, "adaptive": 2, "per-layer": 2}[c]
 		if len(groups) != want {
 			t.Errorf("%s: %d groups in the ledger, want %d", c, len(groups), want)
 		}
-		cost := answer(t, "budget epsilon --rate 0.05 --steps 4 --noise 1 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
+		cost := runJSON(t, "budget epsilon --rate 0.05 --steps 4 --noise 1 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
 		if e := got["epsilon"].(float64); e < cost*(1-1e-6) || e > cost*(1+1e-6) {
 			t.Errorf("%s: ε %v where a multiplier of 1 costs %v", c, e, cost)
 		}
@@ -494,7 +494,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 		if marked != 10*i {
 			t.Errorf("%d lines are marked private with%q", marked, flag)
 		}
-		text := contents(t, dir+"/metrics.jsonl")
+		text := readFile(t, dir+"/metrics.jsonl")
 		points[i] = regexp.MustCompile(`"(seconds|epsilon)":[^,}]+`).ReplaceAllString(string(text), "#")
 	}
 	if len(notes[0]) != len(notes[1]) || points[0] != points[1] || files(t, "run0") != files(t, "run1") {
@@ -522,7 +522,7 @@ func TestBaselineSaysSo(t *testing.T) {
 		}
 	}
 	for _, says := range []string{`"groups": []`, `"accountant": "none"`, `"adjacency": "none"`, `"clipping": "none"`, `"secure": false`} {
-		if summary := string(contents(t, "run/run.json")); !strings.Contains(summary, says) {
+		if summary := string(readFile(t, "run/run.json")); !strings.Contains(summary, says) {
 			t.Errorf("%s is not in\n%s", says, summary)
 		}
 	}
@@ -556,12 +556,12 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 		}
 	}
 	for i, line := range []string{baseline + " --config private.yaml", strings.ReplaceAll(baseline, "--non-private", "--config public.yaml")} {
-		got := answer(t, line+" --steps 4 --out run"+strconv.Itoa(i))
+		got := runJSON(t, line+" --steps 4 --out run"+strconv.Itoa(i))
 		if got["private"] != false || got["validation_noise"] != 0.0 || got["projection_noise"] != 0.0 {
 			t.Errorf("%s: private %v, noise %v and %v", line, got["private"], got["validation_noise"], got["projection_noise"])
 		}
 	}
-	if again := answer(t, strings.ReplaceAll(baseline, "--non-private", "--config public.yaml --non-private=false")+" --steps 4 --out run"); again["private"] != true {
+	if again := runJSON(t, strings.ReplaceAll(baseline, "--non-private", "--config public.yaml --non-private=false")+" --steps 4 --out run"); again["private"] != true {
 		t.Error("--non-private=false does not overrule a file")
 	}
 	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitcode.Usage || !strings.Contains(stderr, "--epsilon") {
@@ -595,11 +595,11 @@ func TestTableWithUsers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "people.csv", 400)
 	table(t, "test.csv", 40)
-	got := answer(t, "train --ignore owner --model mlp:8 --steps 60 --lot 100 --noise 0.5 --seed 1 --out rows"+columns)
+	got := runJSON(t, "train --ignore owner --model mlp:8 --steps 60 --lot 100 --noise 0.5 --seed 1 --out rows"+columns)
 	if got["test_accuracy"].(float64) < 0.9 || got["unit"] != "example" {
 		t.Errorf("accuracy %v, unit %v", got["test_accuracy"], got["unit"])
 	}
-	got = answer(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --out users"+columns)
+	got = runJSON(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --out users"+columns)
 	if got["unit"] != "user" || got["records"] != 20.0 {
 		t.Errorf("user-level: unit %v, %v records", got["unit"], got["records"])
 	}
@@ -775,7 +775,7 @@ func TestNumbersAreDecimal(t *testing.T) {
 	if err := os.WriteFile("run.yaml", []byte("steps: 010\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	v := answer(t, "train --config run.yaml --lot 0100 --seed 011 --print-config")
+	v := runJSON(t, "train --config run.yaml --lot 0100 --seed 011 --print-config")
 	if v["steps"] != 10.0 || v["lot"] != 100.0 || v["seed"] != 11.0 {
 		t.Errorf("steps 010, lot 0100 and seed 011 are %v, %v and %v", v["steps"], v["lot"], v["seed"])
 	}

@@ -61,7 +61,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if got := files(t, name); got != "model.json model.safetensors selection.json" {
 			t.Errorf("%s: left are %s", name, got)
 		}
-		cost := answer(t, "ledger epsilon "+name)
+		cost := runJSON(t, "ledger epsilon "+name)
 		if e := cost["epsilon"].(float64); e > 4 || e < 3.9 || !strings.Contains(stdout, `"epsilon": `+jsonNumber(e)) {
 			t.Errorf("%s: the ledger says ε = %v of 4, the answer\n%s", name, e, stdout)
 		}
@@ -94,11 +94,11 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}
-		if sum := sha256.Sum256(contents(t, filepath.Join(name, rundir.SelectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) ||
+		if sum := sha256.Sum256(readFile(t, filepath.Join(name, rundir.SelectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) ||
 			got.Data != "people.csv" || got.Model != "logistic" || got.Unit != "example" || got.Records != p.Records || p.Records != map[bool]int{true: 3200, false: 4000}[strings.Contains(flags, "split")] || got.Flags == "" || got.Runs != p.Runs {
 			t.Errorf("%s: head %s, folder %s, accounted as %v", name, got.LedgerHead, got.Out, cost)
 		}
-		v := answer(t, "eval "+name+" --data test.csv")
+		v := runJSON(t, "eval "+name+" --data test.csv")
 		if onTest := !strings.Contains(flags, "split"); onTest && v["accuracy"] != *got.Best.Accuracy || onTest == (got.Best.Deviation > 0) {
 			t.Errorf("%s: chosen for %+v, the model scores %v", name, got.Best, v["accuracy"])
 		}

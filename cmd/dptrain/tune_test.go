@@ -11,7 +11,7 @@ import (
 
 func TestTune(t *testing.T) {
 	t.Chdir(t.TempDir())
-	got := answer(t, "tune --model logistic --epsilon 2 --accountant rdp --steps 10 --trials 4 --clip 0.5")
+	got := runJSON(t, "tune --model logistic --epsilon 2 --accountant rdp --steps 10 --trials 4 --clip 0.5")
 	rows := got["rows"].([]any)
 	if len(rows) != 4 || got["data"] != "digits" || got["model"] != "logistic" {
 		t.Fatalf("%d rows of 4 trials of %v on %v", len(rows), got["model"], got["data"])
@@ -65,10 +65,10 @@ func TestTune(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
-	if shown := said(t, public); !strings.HasPrefix(shown, "accuracy  clip") || strings.Count(shown, "\n") != 5 || !strings.Contains(shown, "\nbest ") {
+	if shown := runText(t, public); !strings.HasPrefix(shown, "accuracy  clip") || strings.Count(shown, "\n") != 5 || !strings.Contains(shown, "\nbest ") {
 		t.Errorf("tune shows\n%s", shown)
 	}
-	rows = answer(t, public+" --project 2")["rows"].([]any)
+	rows = runJSON(t, public+" --project 2")["rows"].([]any)
 	for _, key := range []string{"clip", "learning_rate", "lot"} {
 		if one, other := rows[0].(map[string]any)[key], rows[1].(map[string]any)[key]; one == other {
 			t.Errorf("two trials of the same %s, %v", key, one)

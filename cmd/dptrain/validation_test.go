@@ -20,9 +20,9 @@ func TestValidationIsInTheBudget(t *testing.T) {
 		{"stated", "--accountant rdp --validation-noise 20"},
 	} {
 		line := "train --model logistic --ignore owner --lot 200 --epsilon 2 --validation-split 0.1 --steps 20 --out " + c.name + " " + c.flags + columns
-		seen := answer(t, line+" --dry-run")
-		got := answer(t, line)
-		if e := bound(got); e > 2 || e < 1.99 || got["steps"] != 20.0 {
+		seen := runJSON(t, line+" --dry-run")
+		got := runJSON(t, line)
+		if e := upperBound(got); e > 2 || e < 1.99 || got["steps"] != 20.0 {
 			t.Errorf("%s: ε = %v of 2 in %v lots", c.name, e, got["steps"])
 		}
 		if got["records"] != 3600.0 || got["validation_records"] != 400.0 || seen["validation_records"] != 400.0 {
@@ -52,7 +52,7 @@ func TestValidationIsInTheBudget(t *testing.T) {
 			t.Errorf("%s: groups %v", c.name, groups)
 		}
 	}
-	card := contents(t, "stated/MODEL_CARD.md")
+	card := readFile(t, "stated/MODEL_CARD.md")
 	for _, piece := range []string{"Each of the 20 steps drew each of the", "1 release of validation accuracy over 400 records, with noise of 20 times", "| validation accuracy |", "% ± 5.00% of noise (ε includes its cost)"} {
 		if !strings.Contains(string(card), piece) {
 			t.Errorf("the card lacks %q:\n%s", piece, card)
@@ -63,8 +63,8 @@ func TestValidationIsInTheBudget(t *testing.T) {
 // What was released stays; a run that goes on releases anew, in the budget.
 func TestValidationOfResumedRuns(t *testing.T) {
 	inWorkshop(t)
-	first := answer(t, brief+" --steps 20 --epsilon 2 --validation-split 0.1 --out run")
-	again := answer(t, "train --resume run")
+	first := runJSON(t, brief+" --steps 20 --epsilon 2 --validation-split 0.1 --out run")
+	again := runJSON(t, "train --resume run")
 	if again["validation_accuracy"] != first["validation_accuracy"] || again["ledger_head"] == "" || again["epsilon"] != first["epsilon"] {
 		t.Errorf("resumed with nothing to do: accuracy %v, was %v; ε %v, was %v", again["validation_accuracy"], first["validation_accuracy"], again["epsilon"], first["epsilon"])
 	}
@@ -92,11 +92,11 @@ func TestValidationOfResumedRuns(t *testing.T) {
 func TestValidationOfUsersAndBaselines(t *testing.T) {
 	inWorkshop(t)
 	table(t, "people.csv", 400)
-	got := answer(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --accountant rdp --validation-split 0.25 --validation-noise 3 --out users"+columns)
+	got := runJSON(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --accountant rdp --validation-split 0.25 --validation-noise 3 --out users"+columns)
 	if got["records"] != 15.0 || got["validation_records"] != 5.0 || got["validation_deviation"] != 0.6 {
 		t.Errorf("%v users, %v held out, deviation %v", got["records"], got["validation_records"], got["validation_deviation"])
 	}
-	got = answer(t, baseline+" --steps 4 --validation-split 0.5 --out baseline")
+	got = runJSON(t, baseline+" --steps 4 --validation-split 0.5 --out baseline")
 	if got["validation_deviation"] != 0.0 || got["validation_records"] != 200.0 {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
 	}

@@ -15,7 +15,7 @@ import (
 // leaves hold both, so that eval needs no other, and the run may be gone on with.
 func TestFrozenBody(t *testing.T) {
 	inWorkshop(t)
-	answer(t, baseline+" --model mlp:6 --steps 3 --out public")
+	runJSON(t, baseline+" --model mlp:6 --steps 3 --out public")
 	tuned := brief + " --model mlp:6 --init public/model.safetensors --noise 1 --freeze fc1 --fresh fc2"
 	_, stderr, code := dptrain(tuned + " --steps 3 --out tuned")
 	if code != exitcode.Done || !strings.Contains(stderr, "frozen: fc1;") || !strings.Contains(stderr, "2 of the network's 4 parameters, in dptrain's layout; random: fc2;") {
@@ -45,12 +45,12 @@ func TestFrozenBody(t *testing.T) {
 		}
 	}
 	compare()
-	told := answer(t, "train --resume tuned --steps 5")
+	told := runJSON(t, "train --resume tuned --steps 5")
 	if told["freeze"] != "fc1" || told["steps"] != 5.0 {
 		t.Errorf("the resumed run says %v", told)
 	}
 	compare()
-	if again := answer(t, "eval tuned --data test.csv"); again["loss"] != told["test_loss"] {
+	if again := runJSON(t, "eval tuned --data test.csv"); again["loss"] != told["test_loss"] {
 		t.Errorf("eval says %v, and the run said %v", again, told["test_loss"])
 	}
 	// The body is read again where a run goes on: it may have moved, but is no other.
@@ -64,9 +64,9 @@ func TestFrozenBody(t *testing.T) {
 		}
 	}
 	says("", ": the run started from that file; restore it, or give its new path with --init")
-	answer(t, baseline+" --model mlp:6 --steps 4 --out other-public")
+	runJSON(t, baseline+" --model mlp:6 --steps 4 --out other-public")
 	says("--init other-public/model.safetensors", "frozen weights and other constants of the network is ")
-	answer(t, "train --resume tuned --steps 6 --init moved")
+	runJSON(t, "train --resume tuned --steps 6 --init moved")
 	if err := os.Rename("moved", "public/model.safetensors"); err != nil {
 		t.Fatal(err)
 	}
