@@ -1,37 +1,37 @@
-// Attention of a sequence to itself, without its [T, T] weights in memory.
+// Self-attention of a sequence, without its [T, T] weights in memory.
 //
-// Reads queries, keys and values side by side [B, T, 3D] and, where given, the numbers
-// that mark padding [B, T]; writes the result [B, T, D], backwards the gradient of
-// queries, keys and values [B, T, 3D]. The plan is that of Dao et al. 2022
-// ("FlashAttention"): tiles of 64 × 64 scores, of which each is made from rows in
-// shared memory, turned into weights by the maximum and sum known so far (online
-// softmax), and used at once.
+// Reads queries, keys and values next to each other [B, T, 3D] and, optionally, the
+// numbers that mark padding [B, T]. Writes the result [B, T, D]; backward, the gradient
+// of queries, keys and values [B, T, 3D]. The method is that of Dao et al. 2022
+// ("FlashAttention"): tiles of 64 × 64 scores, each computed from rows in shared memory,
+// turned into weights by the running maximum and sum (online softmax), and used at once.
 //
-//  - attention: a block owns 64 queries of a head and goes over the keys.
-//  - attention_queries owns 64 queries too: it goes over the keys once for maximum,
-//    sum and mean slope of each row of weights, which it leaves in memory for the
+//  - attention: a block computes 64 queries of a head and loops over the keys.
+//  - attention_queries: a block computes 64 queries. It loops over the keys once for the
+//    maximum, the sum and the mean slope of each row of weights, which it stores for the
 //    next kernel, and once more for the gradient of the queries.
-//  - attention_keys owns 64 keys and goes over the queries.
-// So every sum has one owner and one order: no atomics, the same bits for an example
-// wherever it stands.
+//  - attention_keys: a block computes 64 keys and loops over the queries.
+// So every sum has one owner and one order: no atomics, and an example has the same bits
+// in every position.
 //
-// A tile is made by 256 threads, 4 × 4 scores each, in chunks of 32 columns of the
-// head: 8 reads of four floats from shared memory for 64 multiplications, so that these
-// and not shared memory are the limit. Rows of a chunk are 36 floats apart, those of
-// weights 68, so that threads meet no bank twice. A block owns up to 128 columns of the
-// result; heads wider than that are shared out over blocks that make the weights anew.
+// 256 threads compute a tile, 4 × 4 scores each, in chunks of 32 columns of the head: 8
+// reads of four floats from shared memory for 64 multiplications, so that
+// multiplications and not shared memory are the limit. Rows of a chunk are 36 floats
+// apart, those of weights 68, so that threads have no bank conflicts. A block computes
+// up to 128 columns of the result; a wider head is divided among blocks that each
+// compute the weights.
 //
-// On tensor cores (--precision) a warp makes 16 × 32 scores, or 16 × 16 of a chunk of
-// the result, from the same rows in shared memory, rounded as they are read; rows 36 and
-// 68 floats apart meet few banks twice there either. What it makes goes through shared
-// memory to the threads that have it otherwise, and the rest is the same, in float32.
-// The 1024 cycles of multiplications for a chunk of scores become 384 of reading, 12
-// words a thread for four instructions of TF32.
+// On tensor cores (--precision) a warp computes 16 × 32 scores, or 16 × 16 of a chunk of
+// the result, from the same rows in shared memory, rounded when they are read; rows 36
+// and 68 floats apart have few bank conflicts there too. The results go through shared
+// memory to the threads that own them in the other layout, and the rest is the same, in
+// float32. The 1024 cycles of multiplications for a chunk of scores become 384 cycles of
+// reads, 12 words per thread for four TF32 instructions.
 //
-// transformer-32 (128 heads of examples, T = 64, 32 columns): forwards 67 MFLOP, 1 µs,
-// and 4.2 MB, 1.3 µs; a block does 2 × 1024 cycles of multiplications and waits three
-// times for memory, ≈3.5 k cycles: ≈3 µs with the launch. Backwards 3 and 4 products
-// of 34 MFLOP: ≈5 k and ≈6 k cycles, ≈4 and ≈5 µs.
+// Predicted for transformer-32 (128 heads of examples, T = 64, 32 columns): forward 67
+// MFLOP, 1 µs, and 4.2 MB, 1.3 µs; a block does 2 × 1024 cycles of multiplications and
+// waits three times for memory, ≈3.5 k cycles: ≈3 µs with the launch. Backward 3 and 4
+// products of 34 MFLOP: ≈5 k and ≈6 k cycles, ≈4 and ≈5 µs.
 #include "device.h"
 #include "reduce.h"
 #include "tensor.h"
@@ -43,8 +43,8 @@ struct Heads {
 
 static const int tile = 64, columns = 32, apart = columns + 4, across = tile + 4;
 
-// Block is where a block stands: its example and head, the first of its steps and of
-// its columns of the head.
+// Block is a block's position: its example and head, the first of its steps and of its
+// columns of the head.
 struct Block {
 	int example, head, first, column;
 
@@ -53,9 +53,8 @@ struct Block {
 	}
 };
 
-// fill reads a chunk: rows first to first+64 of a matrix whose rows lie width apart,
-// of which count there are, and 32 of its columns, of which left there are; the rest
-// is zero.
+// fill loads a chunk: rows first to first+64 of a matrix with `count` rows, width apart,
+// and 32 of its columns, of which `left` remain; the rest is zero.
 template <class S>
 __device__ __forceinline__ void fill(S &to, const float *from, int width, int first, int count, int left) {
 	const int column = threadIdx.x % columns;
@@ -66,13 +65,13 @@ __device__ __forceinline__ void fill(S &to, const float *from, int width, int fi
 	}
 }
 
-// Thread (x, y) of 16 × 16 has rows 4y+i and columns x+16j of a tile, and columns
-// 2x+e of a chunk.
+// Thread (x, y) of 16 × 16 owns rows 4y+i and columns x+16j of a tile, and columns 2x+e
+// of a chunk.
 __device__ __forceinline__ int across_of() { return threadIdx.x % 16; }
 __device__ __forceinline__ int down_of() { return threadIdx.x / 16; }
 
-// scores makes the products of rows first of a with rows second of b, of all of size
-// columns.
+// scores computes the products of rows from first of a with rows from second of b over
+// all size columns.
 template <class W, class S>
 __device__ __forceinline__ void scores(Exact, float (&score)[4][4], W &, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
 #pragma unroll
@@ -106,7 +105,7 @@ __device__ __forceinline__ void scores(Exact, float (&score)[4][4], W &, S &left
 	}
 }
 
-// add adds weights times a chunk of rows, of which there are end, to sum.
+// add adds weights times a chunk of rows to sum; there are end rows.
 template <class W, class S> __device__ __forceinline__ void add(Exact, float (&sum)[4][2], W &weights, S &rows, int end) {
 #pragma unroll 2
 	for (int u = 0; u < end; u += 4) {
@@ -130,8 +129,8 @@ template <class W, class S> __device__ __forceinline__ void add(Exact, float (&s
 
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 
-// word_of is word w of an instruction's eight, of a row whose elements for it start at
-// place and lie stride apart: one of TF32, two of bfloat16.
+// word_of returns word w of an instruction's eight words, for a row whose elements start
+// at place and are stride apart: one TF32 number or two bfloat16 numbers.
 template <class S> __device__ __forceinline__ float word_of(TF32, S &s, int place, int stride, int w) {
 	float v = s[place + w * stride];
 	return to_tf32(v);
@@ -141,19 +140,19 @@ template <class S> __device__ __forceinline__ float word_of(BF16, S &s, int plac
 	return pair(low, high);
 }
 
-// step_of is how many elements eight words hold.
+// step_of is the number of elements in eight words.
 __device__ __forceinline__ constexpr int step_of(TF32) { return 8; }
 __device__ __forceinline__ constexpr int step_of(BF16) { return 16; }
 
-// fragment is 16 rows, apart from each other, from an element on.
+// fragment loads 16 rows, apart from each other, from an element on.
 template <class Math, class S> __device__ __forceinline__ Fragment fragment(Math m, S &s, int row, int apart, int k) {
 	const int lane = threadIdx.x % 32, top = (row + lane / 4) * apart + k, bottom = top + 8 * apart, w = lane % 4;
 	return {word_of(m, s, top, 1, w), word_of(m, s, bottom, 1, w), word_of(m, s, top, 1, w + 4), word_of(m, s, bottom, 1, w + 4)};
 }
 
-// Tensor cores: a warp has rows 16·(warp/2) on of a tile, and half of the columns. The
-// result goes to its threads through weights, which nobody reads any more: the barrier
-// before the first fill has passed.
+// Tensor cores: a warp computes rows from 16·(warp/2) of a tile, and half of the
+// columns. The result goes to its threads through the shared memory of weights, which no
+// thread reads any more: the barrier before the first fill has passed.
 template <class Math, class W, class S>
 __device__ __forceinline__ void scores(Math m, float (&score)[4][4], W &weights, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp / 2 * 16, half = warp % 2 * 32;
@@ -215,7 +214,8 @@ template <class Math, class W, class S> __device__ __forceinline__ void add(Math
 
 #endif
 
-// spend adds weights times rows first of b to sum: columns from b on, left of them.
+// spend adds weights times rows from first of b to sum: columns from b on, of which left
+// remain.
 template <int chunks, class Math, class W, class S>
 __device__ __forceinline__ void spend(Math m, float (&sum)[chunks][4][2], const float (&weight)[4][4], W &weights, S &rows, const float *b, int width, int first, int left, const Heads &h) {
 	__syncthreads();
@@ -239,7 +239,7 @@ template <int chunks> __device__ __forceinline__ void clear(float (&sum)[chunks]
 		for (int i = 0; i < 4; i++) sum[c][i][0] = sum[c][i][1] = 0;
 }
 
-// put writes rows first of a result, each times factor.
+// put writes rows from first of a result, each multiplied by factor.
 template <int chunks>
 __device__ __forceinline__ void put(float *to, int width, int first, int left, const float (&sum)[chunks][4][2], const float (&factor)[4], const Heads &h) {
 #pragma unroll
@@ -253,14 +253,14 @@ __device__ __forceinline__ void put(float *to, int width, int first, int left, c
 			}
 }
 
-// sees tells whether a query may look at a key.
+// sees reports whether a query attends to a key.
 __device__ __forceinline__ bool sees(const Heads &h, int example, int query, int key, const float *padding) {
 	return key < h.steps && !(h.causal && key > query) && !(padding && padding[example * h.steps + key] < 0);
 }
 
-// Row is what is known of a row of weights: the largest score (0 where nothing is
-// seen yet), this thread's share of the sum of weights relative to it, and its share
-// of their sum times slope.
+// Row is the running state of a row of weights: the largest score (0 before the first
+// visible key), this thread's part of the sum of weights relative to it, and its part of
+// the sum of weights times slope.
 struct Row {
 	float top, sum, slope;
 };
@@ -268,7 +268,7 @@ struct Row {
 __device__ __forceinline__ float origin(float top) { return top == -INFINITY ? 0.0f : top; }
 
 // weigh turns the scores of a tile into weights relative to the rows' largest scores;
-// factor is what that makes of earlier weights.
+// factor rescales earlier weights.
 __device__ __forceinline__ void weigh(float (&score)[4][4], Row (&row)[4], float (&factor)[4], const Heads &h, const Block &at, int keys, const float *padding) {
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
@@ -291,7 +291,7 @@ __device__ __forceinline__ void weigh(float (&score)[4][4], Row (&row)[4], float
 	}
 }
 
-// keys_of is how many keys the queries of a block see at most.
+// keys_of is an upper bound on the number of keys that the queries of a block attend to.
 __device__ __forceinline__ int keys_of(const Heads &h, const Block &at) { return h.causal ? min(h.steps, at.first + tile) : h.steps; }
 
 template <int chunks, class Math, class W, class S>
@@ -321,15 +321,15 @@ __device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, f
 	put(out + at.example * h.steps * width + at.head * h.size + at.column, width, at.first, h.size - at.column, sum, factor, h);
 }
 
-// With weights P and the gradient dO of the result, dV = PᵀdO, dP = dO·Vᵀ,
-// dS = P⊙(dP − rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, both scaled. A weight of 0
-// has no gradient, whatever dP holds.
+// With weights P and the gradient dO of the result: dV = PᵀdO, dP = dO·Vᵀ, dS = P⊙(dP −
+// rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, the last two scaled. A weight of 0 has no
+// gradient, for every value of dP.
 __device__ __forceinline__ float slope(float weight, float gradient, float mean, float scale) {
 	return weight == 0 ? 0.0f : weight * (gradient - mean) * scale;
 }
 
-// known [3, B·heads, T] holds of every row of weights the origin of its scores, one
-// over the sum of its weights, and rowsum(P⊙dP).
+// known [3, B·heads, T] contains, for every row of weights, the origin of its scores,
+// the reciprocal of the sum of its weights, and rowsum(P⊙dP).
 
 template <int chunks, class Math, class W, class S>
 __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, float *out, float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
@@ -369,7 +369,7 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 	float sum[chunks][4][2];
 	clear(sum);
 	for (int keys = 0; keys < many; keys += tile) {
-		if (many > tile) { // else the only tile is still there
+		if (many > tile) { // otherwise the only tile is still in shared memory
 			scores(m, dp, weights, left, right, back, width, at.first, value, packed, keys, h);
 			scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
 		}
@@ -424,14 +424,14 @@ __device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, floa
 	put(out + from + 2 * width + at.column, packed, at.first, h.size - at.column, dv, one, h);
 }
 
-// Device is how a device computes: tensor cores of sm_75 know neither precision.
+// Device is how a device computes: sm_75's tensor cores have neither precision.
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 template <class Math> using Device = Math;
 #else
 template <class Math> using Device = Exact;
 #endif
 
-// The kernels for up to so many chunks of columns a block, and the bounds of the first.
+// The kernels for each number of column chunks per block; these are the launch bounds.
 #define ATTENTION(suffix, chunks, Math, ...)                                                                                             \
 	KERNEL LAUNCH_BOUNDS(__VA_ARGS__) attention_##suffix(float *out, const float *x, const float *padding, Heads h) {                    \
 		SHARED(float, weights, tile * across);                                                                                           \

@@ -1,20 +1,20 @@
-// A tensor with channels is [rows, channels, inner] in memory. Each channel has a
-// scale and a shift of its own, and sums over rows and inner elements: for every
-// record (its gradient of a scale or a shift, and the gradient's squared norm), or
-// over all of them, each record times its factor.
+// A tensor with channels is [rows, channels, inner] in memory. Each channel has a scale
+// and a shift. These kernels apply them, and compute sums over rows and inner elements:
+// for every record (its gradient of a scale or a shift, and the gradient's squared
+// norm), or over all records, each multiplied by its clip factor.
 //
-// Memory is the limit. A scale and a shift move 8 bytes an element. Sums read 4
-// bytes an element, 8 where two tensors are multiplied, and write next to nothing:
-// 20 µs for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s. Terms
-// are added up in double: a conversion and 3 operations an element, half of the
-// cycles in which an H100's memory gives them (16 and 64 a cycle).
+// Memory is the limit. A scale and a shift move 8 bytes per element. Sums read 4 bytes
+// per element, 8 where two tensors are multiplied, and write very little: 20 µs for 16.8
+// M elements (256 sequences of 128 rows of 512) at 3.35 TB/s. Terms are added in double:
+// a conversion and 3 operations per element, half of the cycles in which an H100's
+// memory delivers them (16 and 64 a cycle).
 //
-// A block takes neighbouring channels of a group of rows, the group being a record,
-// or, where all records are added up, a part of the rows: some hundred parts fill the
-// card, each leaves its sums in double, and a second kernel adds the parts in order.
-// Where inner is 1, neighbouring threads read neighbouring channels; where it is
-// larger, lanes of up to a warp share a channel's run of inner elements. The threads
-// left take every so many rows, and their sums are added in a tree.
+// A block processes neighbouring channels of a group of rows. The group is a record or,
+// for sums over all records, a part of the rows: some hundred parts fill the GPU, each
+// writes its sums in double, and a second kernel adds the parts in order. If inner is 1,
+// neighbouring threads read neighbouring channels; if it is larger, up to 32 lanes share
+// a channel's run of inner elements. The remaining threads stride over rows, and their
+// sums are added in a tree.
 #include "device.h"
 #include "divide.h"
 #include "each.h"
@@ -36,13 +36,13 @@ struct Channels {
 	int group;     // rows of a group
 	int across;    // channels of a block
 	int lanes;     // threads that share a run, a power of two
-	int tiles;     // of across channels, in all
+	int tiles;     // number of tiles of `across` channels
 };
 
-// Seat is where a thread works in its block, which has a tile of the channels of a
-// group: on which channel, and on which of the group's rows, every so many.
+// Seat is a thread's position in its block, which processes a tile of the channels of a
+// group: its channel, and its first row and stride.
 struct Seat {
-	int channel, width;  // counted from the tile's first, and how many there are
+	int channel, width;  // index in the tile, and the tile's number of channels
 	int lane, row, rows;
 	int first, group;
 	bool idle;
@@ -56,11 +56,11 @@ struct Seat {
 		rows = blockDim.x / c.lanes / width;
 		idle = row >= rows;
 	}
-	// owner tells whether the thread ends with its channel's sum.
+	// owner reports whether the thread ends with its channel's sum.
 	__device__ bool owner() const { return lane == 0 && row == 0; }
 };
 
-// gathered adds up over the threads of a channel; its owner has the sum.
+// gathered adds up over the threads of a channel; the owner gets the sum.
 template <class S> __device__ __forceinline__ double gathered(S &sums, const Seat &s, int lanes, double x) {
 	for (int step = lanes / 2; step > 0; step /= 2)
 		x += __shfl_xor_sync(0xffffffff, x, step);
@@ -85,7 +85,7 @@ template <class S> __device__ __forceinline__ double gathered(S &sums, const Sea
 	return x;
 }
 
-// Sum is Σ x, and Σ |x| where roundings are to be bounded.
+// Sum is Σ x, and Σ |x| where rounding errors must be bounded.
 struct Sum {
 	double value = 0, size = 0;
 
@@ -96,7 +96,7 @@ struct Sum {
 	}
 };
 
-// added goes over what one thread has of a channel. Rows of factor 0 are not read.
+// added adds up one thread's elements of a channel. Rows of factor 0 are not read.
 template <bool bounded>
 __device__ __forceinline__ Sum added(const Channels &c, const Seat &s, const float *a, const float *delta, const float *factors) {
 	Sum sum;
@@ -128,8 +128,8 @@ __device__ __forceinline__ Sum added(const Channels &c, const Seat &s, const flo
 
 __device__ __forceinline__ void put(float *out, double sum, bool accumulate) { *out = (float)(accumulate ? *out + sum : sum); }
 
-// channel_sums gives every group its sums, [groups, channels], in out, or in partial
-// where that is not null.
+// channel_sums computes the sums of every group, [groups, channels], and writes them to
+// out, or to partial if it is not null.
 KERNEL LAUNCH_BOUNDS(256)
 channel_sums(float *out, double *partial, const float *a, const float *delta, const float *factors, Channels c, float scale, int accumulate) {
 	SHARED(double, sums, 256);
@@ -144,7 +144,7 @@ channel_sums(float *out, double *partial, const float *a, const float *delta, co
 		put(out + at, sum * scale, accumulate);
 }
 
-// channel_parts adds the sums of all parts up: each is a row.
+// channel_parts adds up the sums of all parts; each part is a row.
 KERNEL LAUNCH_BOUNDS(256) channel_parts(float *out, const double *partial, Channels c, float scale, int accumulate) {
 	SHARED(double, sums, 256);
 	Seat s(c, 0, blockIdx.x);
@@ -159,16 +159,16 @@ KERNEL LAUNCH_BOUNDS(256) channel_parts(float *out, const double *partial, Chann
 		put(out + s.first + s.channel, sum * scale, accumulate);
 }
 
-// promised is a squared norm that is not below the true one: roundings of a sum of
-// terms change it by at most so much of the sum of their sizes.
+// promised is a squared norm that is not below the true one: the roundings of a sum of
+// terms change it by at most this fraction of the sum of the terms' magnitudes.
 __device__ __forceinline__ float promised(double squares, double sizes, double roundings) {
 	double norm = sqrt(squares) + roundings * sqrt(sizes);
 	return (float)(norm * norm);
 }
 
-// channel_norms gives the squared norm of each group's sums, where one block has all
-// its tiles; else what each run of tiles has to say of it, [groups, runs] times squares
-// and sizes, goes to partial.
+// channel_norms computes the squared norm of each group's sums if one block processes
+// all its tiles; otherwise it writes each run's squares and magnitudes to partial,
+// [groups, runs] each.
 KERNEL LAUNCH_BOUNDS(256)
 channel_norms(float *out, double2 *partial, const float *a, const float *delta, Channels c, int run, double roundings) {
 	SHARED(double, sums, 256);
@@ -194,7 +194,7 @@ channel_norms(float *out, double2 *partial, const float *a, const float *delta, 
 		out[group] = promised(squares, sizes, roundings);
 }
 
-// channel_norms_runs adds up what the runs have to say of a group, a warp each.
+// channel_norms_runs adds up the runs of a group, one warp per group.
 KERNEL LAUNCH_BOUNDS(128) channel_norms_runs(float *out, const double2 *partial, int groups, int runs, double roundings) {
 	int group = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	if (group >= groups)

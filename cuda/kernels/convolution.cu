@@ -1,21 +1,21 @@
-// Convolutions of pictures and their gradient in the pictures. Both are a product of
-// a weight, a row an output channel, with patches, a column a place of the result: of
-// the pictures, or of the signals that come back. The patches are read where they lie,
-// so nothing is written out, and a picture is read from memory once and from the
-// caches kernel_h·kernel_w times.
+// Convolutions of images and their gradient with respect to the images. Both are a
+// product of a weight, one row per output channel, with patches, one column per position
+// of the result: patches of the images, or of the gradient of the result. The patches
+// are read in place, so none is written out; an image is read from memory once and from
+// the caches kernel_h·kernel_w times.
 //
-// Where a stride is more than one, a cell meets only those elements of the kernel
-// that lie a multiple of the stride away: cells that meet the same ones are a phase,
-// a product with fewer steps. No step is spent on zeros between the signals.
+// If a stride is more than one, a cell uses only those elements of the kernel that are a
+// multiple of the stride away. Cells that use the same elements form a phase, a product
+// with fewer steps. No step is spent on zeros between the elements of the gradient.
 //
-// The sum over k is cut into slices by its length alone, as tile.h says, so that a
-// picture's bits depend neither on its place nor on how many there are; slices go to
-// blocks of their own where tiles leave the card idle.
+// The sum over k is split into slices by its length alone, as tile.h describes, so that
+// an image's bits depend neither on its position nor on the number of images. Slices are
+// computed by separate blocks where the tiles would leave the GPU idle.
 //
 // Predicted in FP32 on an H100, with 81% of the instructions of a step multiplying in
-// tiles of 128×128, 76% in 64×128, 72% in 64×64, 57 to 69% in those for few channels,
-// of which a sixth is lost to waiting, and more where a multiprocessor has fewer than
-// eight warps; M×N×K:
+// tiles of 128×128, 76% in 64×128, 72% in 64×64, 57 to 69% in those for few channels, of
+// which a sixth is lost to waiting, and more where a multiprocessor has fewer than eight
+// warps; M×N×K:
 //   mnist-cnn-256   conv1  16×50176×64    4 µs   conv2  32×6400×256    7 µs
 //   cifar-abadi-64  conv1  64×36864×75   10 µs   conv2  64×9216×1600  67 µs
 //   cifar-tanh-64   conv1  32×65536×27    3 µs   conv2  32×65536×288  32 µs
@@ -23,8 +23,8 @@
 //                   conv5 128×4096×576   20 µs   conv6 128×4096×1152  38 µs
 //   wrn16-4-16      3×3, 64 to 64 at 32×32 31 µs, 128 at 16×16 38 µs, 256 at 8×8 46 µs;
 //                   13 of them and the shortcuts, 0.4 ms forward
-// and as much for the gradients, of which the first layer needs none. The bytes are
-// few: cifar-tanh-64's second layer reads and writes 8 MB each, 5 µs. On tensor cores
+// and as much for the gradients, which the first layer does not need. The bytes are few:
+// cifar-tanh-64's second layer reads and writes 8 MB each, 5 µs. On tensor cores
 // gathering is the limit: 120 TFLOP/s in tiles of 64×128, 170 in 128×128.
 #include "device.h"
 #include "activation.h"
@@ -34,25 +34,26 @@
 
 namespace {
 
-// Phase is the places of the result that meet the same elements of the kernel: depth
-// of them, whose taps and weights begin at `first`, and whose corners at `corners`.
-// The result of the first place lies at out in a plane, those of the next row and
-// column down and across from there. The tables of taps and weights begin with 32
-// that see zeros, and every phase goes on with such up to a multiple of 32.
+// Phase is the set of positions of the result that use the same elements of the kernel:
+// depth of them, whose taps and weights begin at `first`, and whose corners begin at
+// `corners`. The result of the first position is at `out` in a plane; those of the next
+// row and column are `down` and `across` further. The tables of taps and weights begin
+// with 32 entries that read zeros, and every phase is padded with such entries to a
+// multiple of 32.
 struct Phase {
 	int first, depth, corners;
-	Divider area, row; // from a place to its picture, from a place of a picture to its row
+	Divider area, row; // from a position to its image, from a position of an image to its row
 	int out, down, across;
 };
 
 struct Convolution {
 	Planes planes;
 	const Reach *taps, *corners;
-	const int *weights; // which element of a kernel meets a tap, in bytes
+	const int *weights; // offset in a kernel of each tap's weight, in bytes
 	const float *kernels;
 	const float *bias; // or null
 	float *out;
-	int kernel, group; // elements from a row's kernel to the next's, and from a group's
+	int kernel, group; // elements from a row's kernel to the next, and from a group's to the next
 	int rows;          // of a group
 	int pictures, groups;
 	int plane; // elements of a channel of the result
@@ -61,15 +62,15 @@ struct Convolution {
 	Phase phase[16];
 };
 
-// Kernels are the rows on the left. A row outside gives what the last gives, and is
-// not used.
+// Kernels are the rows on the left. A row outside returns the last row's elements, and
+// its results are not used.
 struct Kernels {
 	static constexpr Reading reading = Reading::single;
 	const float *data;
 	const int *weights;
 	int rows, stride;
 
-	using Row = int; // where it begins
+	using Row = int; // offset of its first element
 	using Column = const float *;
 	__device__ __forceinline__ Row row(int i) const { return min(i, rows - 1) * stride; }
 	__device__ __forceinline__ Column column(int k) const {
@@ -102,21 +103,21 @@ struct Patches {
 	}
 };
 
-// Spread puts results where they belong in the planes.
+// Spread writes results to their positions in the planes.
 struct Spread {
 	const Phase &phase;
 	float *data;
 	const float *bias;
 	int rows, columns, picture, plane, act;
 
-	// spot is where the result of place n lies in the first plane.
+	// spot is the offset of the result of position n in the first plane.
 	__device__ __forceinline__ int spot(int n) const {
 		int rest, column;
 		int picture_n = divide(phase.area, n, rest);
 		int row = divide(phase.row, rest, column);
 		return picture_n * picture + phase.out + row * phase.down + column * phase.across;
 	}
-	// whole: four places from a multiple of four on lie together.
+	// whole: four positions from a multiple of four on are contiguous.
 	__device__ __forceinline__ bool whole() const {
 		return phase.across == 1 && phase.down == (int)phase.row.by && phase.area.by % 4 == 0;
 	}
@@ -150,8 +151,8 @@ struct Spread {
 			*one = activate(act, *one);
 		}
 	}
-	// here keeps the compiler from working out all places of results before the
-	// first step, in registers that the steps need.
+	// here keeps the compiler from computing all positions of results before the first
+	// step, in registers that the steps need.
 	__device__ __forceinline__ static int here(int n) {
 #ifndef EMULATED
 		asm volatile("" : "+r"(n));
@@ -160,8 +161,8 @@ struct Spread {
 	}
 };
 
-// convolve computes one tile of one phase and group: all of k, or, where there is a
-// third dimension of blocks, one slice of it, to be ended by convolution_end.
+// convolve computes one tile of one phase and group: all of k, or, with gridDim.z > 1,
+// one slice of it, which convolution_end finishes.
 template <class T, class Math = Exact> __device__ __forceinline__ void convolve(const Convolution &c) {
 	const Phase phase = c.phase[blockIdx.y % c.phases];
 	int group = blockIdx.y / c.phases;
@@ -179,7 +180,7 @@ template <class T, class Math = Exact> __device__ __forceinline__ void convolve(
 		from = blockIdx.z * c.slice;
 		to = min(to, from + c.slice);
 	}
-	if (from >= to) // nothing is added, and zeros are written
+	if (from >= to) // an empty sum: zeros are written
 		table = from = 0, to = 1;
 	Kernels left = {c.kernels + group * c.group, c.weights + table, c.rows, c.kernel};
 	Patches right = {phase, c.taps + table, c.corners + phase.corners, c.planes.data + group * c.planes.group, columns, c.planes.picture};
@@ -189,7 +190,7 @@ template <class T, class Math = Exact> __device__ __forceinline__ void convolve(
 using Low = Tile<16, 128, 4, 8, 16>;
 using Flat = Tile<32, 128, 8, 8, 8>;
 using Wide = Tile<64, 128, 8, 8, 8>;
-// For tensor cores, a warp has 32 columns.
+// For tensor cores: a warp has 32 columns.
 using Broad = Tile<32, 128, 8, 4, 16>;
 using Tall = Tile<64, 128, 8, 4, 16>;
 

@@ -1,32 +1,31 @@
-// Records' gradients of a convolution's weight in double, for squared norms: what is
-// clipped is the exact gradient, and where its terms cancel, float would find far
-// less than its norm.
+// Records' gradients of a convolution's weight in double, for squared norms. The norm
+// must be that of the exact gradient; where its terms cancel, float would find far less.
 //
-// convolution_gram finds the norm without building the gradient, as gram.cu does; the
-// rows of A are the patches of a record's pictures. Predicted for wrn16-4-16's last
-// stage (64 rows of 2304 + 256, 16 records): 84 M multiplications in double, 2.5 µs at
-// the 33 T/s of an H100's tensor cores, but 48 blocks, each on a multiprocessor of its
-// own with 27 thousand cycles of work, take 16 µs.
+// convolution_gram computes the norm without building the gradient, as gram.cu does; the
+// rows of A are the patches of a record's images. Predicted for wrn16-4-16's last stage
+// (64 rows of 2304 + 256, 16 records): 84 M multiplications in double, 2.5 µs at the 33
+// T/s of an H100's tensor cores; but 48 blocks, each alone on a multiprocessor with 27
+// thousand cycles of work, take 16 µs.
 //
-// convolution_exact builds the gradient, 32 by 32 elements a block. Plans ask for it
+// convolution_exact builds the gradient, 32 by 32 elements per block. Programs use it
 // where a weight has several uses.
 #include "gram_float.h"
 #include "patch.h"
 
 namespace {
 
-// Pictures are those of some records with their signals.
+// Pictures are the images of some records, and the gradient of their results.
 struct Pictures {
 	Planes planes;
 	const Reach *taps, *corners;
 	const float *delta;
-	Divider area; // from a row of A or Δ to its picture
+	Divider area; // from a row of A or Δ to its image
 	int rows;     // of a record
 	int groups;
 	int width;    // elements of a patch of a group
 	int outputs;  // of a group
 
-	// place_of gives the picture and the place of a row of a record.
+	// place_of returns the image and the position of a row of a record.
 	__device__ __forceinline__ int place_of(int record, int row, int &picture) const {
 		int place;
 		picture = divide(area, record * rows + row, place);

@@ -1,44 +1,46 @@
-// The gradient of a convolution's weight: a product of signals, a row an output
-// channel, with patches, a column an element of the kernel, summed over places. Once
-// over all records, where each may have a factor that its signals are multiplied by
-// as they are read; or once for every record. A record of factor 0 is not read.
+// The gradient of a convolution's weight: a product of the gradient of the result
+// (called signals), one row per output channel, with patches, one column per element of
+// the kernel, summed over positions. The sum is over all records, each optionally
+// multiplied by a clip factor when its signals are read; or it is computed for every
+// record. A record of factor 0 is not read.
 //
-// The sum is long and the result small, so the places are cut into slices for blocks
-// of their own, and add_parts adds those up in their order. Over all records these are
-// as many as fill the card. Within a record they are as many as its shape asks for,
-// and one block does them all where there are many records: a record's bits do not
-// depend on the others.
+// The sum is long and the result small, so the positions are split into slices for
+// separate blocks, and add_parts adds the slices in their order. For sums over all
+// records there are enough slices to fill the GPU. For sums over one record their number
+// depends only on the record's shape, and one block computes them all if there are many
+// records: a record's bits do not depend on the others.
 //
 // Always FP32. Predicted on an H100 as convolution.cu counts, for the records'
 // gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs, cifar-tanh-64 11,
 // 50, 22, 38, 16 and 30 µs for its six layers, of which writing takes up to 11 µs (38 MB
 // for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for 128 to 128. Sums
-// over the records take as much or a fifth less, wrn16-4-16's last stage 33 µs a layer.
+// over the records take the same time or a fifth less, wrn16-4-16's last stage 33 µs per
+// layer.
 #include "device.h"
 #include "matrix.h"
 #include "patch.h"
 
 namespace {
 
-// The places of a picture are counted up to a multiple of four, so that four lie in
-// one picture; the table of corners goes on as far, with corners that see zeros.
+// The positions of an image are padded to a multiple of four, so that four neighbours
+// lie in one image; the table of corners is padded with corners that read zeros.
 struct WeightGradient {
 	Planes planes;
 	const Reach *taps, *corners;
 	const float *delta;
-	const float *factors; // of records, where clipped
+	const float *factors; // of records, for clipped sums
 	float *out;           // of every sum and slice, one after the other
-	Divider places;       // of a picture, counted so
-	Divider per_record;   // pictures
-	int area;             // places that there are
+	Divider places;       // padded positions of an image
+	Divider per_record;   // images per record
+	int area;             // positions without padding
 	int outputs, width;   // of a group: its channels, the elements of a kernel
 	int groups;
 	int pictures; // of a sum
-	int slices;   // of a sum that have blocks of their own, or 1
-	int slice;    // places of one
+	int slices;   // of a sum that are computed by separate blocks, or 1
+	int slice;    // positions of a slice
 };
 
-// Place is one of a picture, or the first of four; factor is 0 where they are not to be
+// Place is a position of an image, or the first of four; factor is 0 if they are not
 // read.
 struct Place {
 	int picture, place;
@@ -54,18 +56,18 @@ template <bool clipped> __device__ __forceinline__ Place place_at(const WeightGr
 	return f;
 }
 
-// Signals are the rows on the left, from one picture on. A row outside gives what the
-// last gives, and is not used.
+// Signals are the rows on the left, from one image on. A row outside returns the last
+// row's elements, and its results are not used.
 template <bool clipped> struct Signals {
 	static constexpr Reading reading = Reading::single;
 	const WeightGradient &g;
 	const float *data;
 	int first;
 
-	using Row = int; // where it begins in a picture
+	using Row = int; // offset of its first element in an image
 	struct Column {
-		int from; // the place of the first row
-		float factor; // 0 where nothing is to be read
+		int from; // the position of the first row
+		float factor; // 0 where nothing is read
 	};
 	__device__ __forceinline__ Row row(int i) const { return min(i, g.outputs - 1) * g.area; }
 	__device__ __forceinline__ Column column(int k) const {
@@ -77,7 +79,7 @@ template <bool clipped> struct Signals {
 	}
 };
 
-// Cells are the columns on the right: one tap of every patch, from one picture on.
+// Cells are the columns on the right: one tap of every patch, from one image on.
 template <bool clipped> struct Cells {
 	static constexpr Reading reading = Reading::along;
 	const WeightGradient &g;
@@ -144,8 +146,9 @@ KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(WeightGradient g) { sum<Medi
 KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(WeightGradient g) { sum<Flat, true>(g); }
 KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(WeightGradient g) { sum<Small, true>(g); }
 
-// add_parts adds up the parts of every run of size sums: a block has 32 neighbours,
-// its warps take turns at the parts, and the warps' sums are added in their order.
+// add_parts adds up the parts of every run of size sums: a block processes 32
+// neighbours, its warps stride over the parts, and the warps' sums are added in their
+// order.
 KERNEL LAUNCH_BOUNDS(1024) add_parts(float *out, const float *parts, int size, int count, int add) {
 	SHARED(float, sums, 1024);
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

@@ -1,10 +1,10 @@
-// Dropout by a public generator: out is x where its word of Philox-4x32-10 is at least
-// the threshold, times the scale, and 0 elsewhere. internal/op writes down what is
-// computed and why a mask may depend on nothing but an example's ticket; the words are
+// Dropout with a public generator: out is x times the scale where its word of
+// Philox-4x32-10 is at least the threshold, and 0 elsewhere. internal/op documents the
+// computation, and why a mask may depend only on an example's mask seed; the words are
 // the same to the bit.
 //
-// A thread takes one counter, whose four words serve four neighbouring elements: 8
-// bytes and some 30 instructions an element, 2.4 µs a million by memory at 3.35 TB/s
+// A thread computes one counter, whose four words serve four neighbouring elements: 8
+// bytes and some 30 instructions per element, 2.4 µs per million by memory at 3.35 TB/s,
 // and about as long by integer multiplications (64 a clock and multiprocessor).
 #include "device.h"
 #include "each.h"
@@ -29,14 +29,15 @@ __device__ __forceinline__ Words philox(unsigned c0, unsigned c1, unsigned c2, u
 	return Words{{c0, c1, c2, c3}};
 }
 
-// ticket_half gives a half of what was drawn or of a step, or notes that it is none.
+// ticket_half returns one half of a drawn number or of a step, and marks it if it is not
+// one.
 __device__ __forceinline__ unsigned long long ticket_half(float v, bool &ok) {
 	ok = ok && v >= 0 && v < 16777216.0f;
 	return ok ? (unsigned long long)v : 0;
 }
 
-// dropout has a thread for each of count counters, so many as blocks says for each
-// example of n elements.
+// dropout has one thread for each of count counters; an example of n elements has as
+// many counters as `blocks` divides by.
 KERNEL dropout(float *out, const float *x, const float *tickets, int count, Divider blocks, int n, unsigned k0, unsigned k1, unsigned least, float scale) {
 	EACH(i, count) {
 		int block, example = divide(blocks, (int)i, block);

@@ -1,7 +1,7 @@
-// What is done to every element by itself. Each kernel reads its operands once and
-// writes its result once, neighbouring threads at neighbouring elements, so that
-// memory is the only limit: 12 bytes an element for two operands, 3.6 µs a million
-// elements at 3.35 TB/s. A scalar operand has stride 0 and stays in the cache.
+// Elementwise operations. Each kernel reads its operands once and writes its result
+// once, neighbouring threads at neighbouring elements, so that memory is the only limit:
+// 12 bytes per element for two operands, 3.6 µs per million elements at 3.35 TB/s. A
+// scalar operand has stride 0 and stays in the cache.
 #include "device.h"
 #include "activation.h"
 #include "each.h"
@@ -45,7 +45,7 @@ __device__ __forceinline__ float apply(int code, float x) {
 	return activate(8, x);
 }
 
-// The code is the same for all threads, so the switches cost no divergence.
+// The code is the same for all threads, so the switches cause no divergence.
 
 KERNEL binary(float *out, const float *x, const float *y, int n, int stride_x, int stride_y, int code) {
 	EACH(i, n) out[i] = operate(code, x[i * stride_x], y[i * stride_y]);

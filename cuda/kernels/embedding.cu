@@ -1,36 +1,36 @@
-// Tables of rows that are looked up by number, and what is added to their rows.
+// Table lookups, and sums added to the rows of a table.
 //
-// embed reads indices and the rows they name and writes these: a thread an element.
-// lstm-64: 1.6 MB written, 1 µs; a launch is 2 µs. embed_bag writes only the sum of the
-// rows of a bag: a block a bag, whose threads share out columns and steps; embbag-256:
-// 2.1 MB from L2, two reads that wait for each other, 16 rows a thread: ≈2 µs.
+// embed reads indices and the rows that they name, and writes these: one thread per
+// element. lstm-64: 1.6 MB written, 1 µs; a launch is 2 µs. embed_bag writes the sum of
+// the rows of a bag: one block per bag, whose threads divide columns and steps.
+// embbag-256: 2.1 MB from L2, two dependent reads, 16 rows per thread: ≈2 µs.
 //
-// The others add rows of Δ that share an index: index t goes with row t/bag of Δ. What
-// shares an index is found by sorting keys (index, t); the sorted list is then cut
-// evenly among the threads of a block, in groups that share out the columns, each adds
-// its piece up run by run, and the pieces of a run that was cut are joined by the group
-// where it begins. So no float is added atomically, the order of a sum is the order of
-// t, and an index that everyone has is added by the whole block.
+// The other kernels add rows of Δ that share an index: index t belongs to row t/bag of
+// Δ. Equal indices are found by sorting keys (index, t). The sorted list is divided
+// evenly among the threads of a block, in groups whose threads divide the columns. Each
+// group adds its piece run by run, and the group where a run begins joins the pieces of
+// a run that was cut. So no float is added atomically, the order of a sum is the order
+// of t, and the whole block adds an index that all rows share.
 //
 // gather_sum (clipped sums, and the ordinary gradient): a block owns the rows of the
-// table whose number leaves its own remainder, so that frequent rows, which
-// vocabularies list first, are spread. It goes through all indices, lists those that
-// are its own, and when the list is full sorts it and adds it to its rows, which no
-// other block touches. Rows of records with factor 0 are not listed, whatever they
-// hold. Two blocks a multiprocessor read all indices: for embbag-256 (32768 indices)
-// 264 × 128 KiB from L2, 6 µs at 5.5 TB/s; sorting ≈124 of a block's own is 28 passes
-// of ≈80 cycles, 1.3 µs; adding two entries a group, three reads that wait for each
-// other, 1 µs; the table's rows, read and written, are 2.6 MB, 0.8 µs. Together ≈9 µs;
-// lstm-64 (4096 indices, 100 wide) ≈5 µs. The worst case is one index everywhere: its
-// block then does all sums, 4096 at a time in ≈10 µs, 80 µs for embbag-256.
+// table whose number modulo the number of blocks is its own, so that frequent rows,
+// which vocabularies list first, are spread. It scans all indices, lists its own, and
+// when the list is full sorts it and adds it to its rows, which no other block accesses.
+// Rows of records with factor 0 are not listed, and their values are not read. Two
+// blocks per multiprocessor read all indices: for embbag-256 (32768 indices) 264 × 128
+// KiB from L2, 6 µs at 5.5 TB/s; sorting a block's own ≈124 is 28 passes of ≈80 cycles,
+// 1.3 µs; adding two entries per group, three dependent reads, 1 µs; the table's rows,
+// read and written, are 2.6 MB, 0.8 µs. Together ≈9 µs; lstm-64 (4096 indices, 100 wide)
+// ≈5 µs. The worst case is one index everywhere: its block then computes all sums, 4096
+// at a time in ≈10 µs, 80 µs for embbag-256.
 //
-// gather_norms and gather_records give a block to each record and sort its indices.
-// Norms are added up in double and carry a bound on what gather_sum, which adds the n rows
-// in float, rounds away, (n+1)·2⁻²⁴·‖Σ|δ|‖: they keep the promise of clip.Single where
-// rows cancel.
-// embbag-256: 128 keys, 28 passes, 1.3 µs; four entries a group, 1 µs; two blocks a
-// multiprocessor side by side: ≈4 µs, lstm-64 ≈4 µs. Up to 4096 steps a record is
-// sorted in shared memory, above in scratch memory, through L2, ≈50 µs at 8192.
+// gather_norms and gather_records assign a block to each record and sort its indices.
+// Norms are added in double and include a bound on the rounding error of gather_sum,
+// which adds the n rows in float, (n+1)·2⁻²⁴·‖Σ|δ|‖: they satisfy the bound of
+// clip.Single where rows cancel. embbag-256: 128 keys, 28 passes, 1.3 µs; four entries
+// per group, 1 µs; two blocks per multiprocessor at the same time: ≈4 µs, lstm-64 ≈4 µs.
+// Up to 4096 steps, a record is sorted in shared memory, above in scratch memory,
+// through L2, ≈50 µs at 8192.
 #include "device.h"
 #include "each.h"
 #include "reduce.h"
@@ -41,7 +41,7 @@ static const int room = 4096; // keys of a list in shared memory
 static const int wide = 2;    // columns of a thread
 static const int warps_of_sum = 16, warps_of_record = 8;
 
-// entry reads a number as one of n entries; −1 where it is none.
+// entry converts a number to one of n entries; −1 if it is not one.
 __device__ __forceinline__ int entry(float v, int n) {
 	if (!(v >= 0 && v < (float)n)) return -1;
 	int i = (int)v;
@@ -55,8 +55,8 @@ KERNEL embed(float *out, const float *table, const float *index, int n, int voca
 	}
 }
 
-// Neighbouring threads take neighbouring columns, a power of two of them; the others
-// share out the steps, and their sums are added in pairs.
+// Neighbouring threads process neighbouring columns, a power of two of them; the other
+// threads divide the steps, and their sums are added in pairs.
 KERNEL LAUNCH_BOUNDS(256) embed_bag(float *out, const float *table, const float *index, int bag, int vocabulary, int dim, int columns, float scale) {
 	SHARED(float, part, 256);
 	const int slices = blockDim.x / columns, slice = threadIdx.x / columns;
@@ -82,8 +82,8 @@ __device__ __forceinline__ Key key(int row, int t) { return (Key)row << 32 | (un
 __device__ __forceinline__ int row_of(Key k) { return (int)(k >> 32); }
 __device__ __forceinline__ int step_of(Key k) { return (int)(unsigned)k; }
 
-// sort puts the first count of keys in order (Batcher 1968: bitonic). What follows, up
-// to a power of two, is overwritten.
+// sort sorts the first count keys (Batcher 1968: bitonic). It overwrites the keys after
+// them, up to a power of two.
 template <class Keys> __device__ __forceinline__ void sort(Keys &keys, int count) {
 	int n = 1;
 	while (n < count) n *= 2;
@@ -103,8 +103,8 @@ template <class Keys> __device__ __forceinline__ void sort(Keys &keys, int count
 	__syncthreads();
 }
 
-// add_runs adds up the rows of each index in a sorted list, and gives every column of
-// every sum to into.take, once. Heads has room for wide numbers of each thread.
+// add_runs adds up the rows of each index in a sorted list, and passes every column of
+// every sum to into.take, once. heads has room for `wide` numbers of each thread.
 template <class Into, class Keys, class Heads>
 __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, int count, const float *delta, int dim, int bag) {
 	typedef typename Into::Number Number;
@@ -157,7 +157,8 @@ __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, i
 					sum[w] += (Number)factor[i] * (Number)v[i][w];
 			}
 		}
-		// The last run may go on in the next groups; if it began earlier, it is another's.
+		// The last run may continue in the next groups; if it began earlier, it belongs
+		// to another group.
 		bool open = from < to && !cut;
 		if (cut) end();
 		__syncthreads();
@@ -177,14 +178,14 @@ struct Table {
 	typedef float Number;
 	float *out;
 	int dim;
-	const float *factors; // of records, each of them so many steps; null: 1
+	const float *factors; // of records, one for each this many steps; null: 1
 	int each;
 
 	__device__ __forceinline__ float factor(int t) const { return factors ? factors[t / each] : 1.0f; }
 	__device__ __forceinline__ void take(int row, int d, float sum) { out[row * dim + d] += sum; }
 };
 
-// Sized is a sum, and that of its terms' sizes.
+// Sized is a sum, and the sum of its terms' magnitudes.
 struct Sized {
 	double value, size;
 
@@ -198,7 +199,7 @@ struct Sized {
 };
 __device__ __forceinline__ Sized operator*(const Sized &a, const Sized &b) { return Sized(a.value * b.value); }
 
-// Norm adds up the squares of sums and of their sizes.
+// Norm adds up the squares of sums and of their magnitudes.
 struct Norm {
 	typedef Sized Number;
 	double total, sizes;
@@ -210,9 +211,9 @@ struct Norm {
 	}
 };
 
-// list adds the keys of the rows that threads offer, count each and −1 for none, to a
-// list, in an order that is the same every time, and returns how long it is then. Row
-// i of a thread belongs to step t + i·blockDim.
+// list adds the keys of the rows that threads offer (count rows each, −1 for none) to a
+// list, in an order that is always the same, and returns the list's new length. Row i of
+// a thread belongs to step t + i·blockDim.
 template <int count, class Keys, class Counts>
 __device__ __forceinline__ int list(Keys &keys, Counts &counts, int have, const int (&rows)[count], int t) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -282,7 +283,7 @@ __device__ __forceinline__ int sorted(Keys &keys, Counts &counts, const float *i
 	return have;
 }
 
-// record adds up what a record does to each row.
+// record adds up a record's contributions to each row.
 template <class Into, class Keys, class Heads, class Counts>
 __device__ __forceinline__ void record(Into &into, Keys &keys, Heads &heads, Counts &counts, const float *index, const float *delta, int rows, int vocabulary, int dim, int bag) {
 	const int r = blockIdx.x;
@@ -290,8 +291,8 @@ __device__ __forceinline__ void record(Into &into, Keys &keys, Heads &heads, Cou
 	add_runs(into, keys, heads, have, delta + r * (rows / bag) * dim, dim, bag);
 }
 
-// Records of more steps than a list in shared memory has room for have slots of
-// scratch memory each.
+// Records with more steps than a list in shared memory has room for have slots in
+// scratch memory.
 
 KERNEL LAUNCH_BOUNDS(256, 1) gather_records(float *out, const float *index, const float *delta, Key *scratch, int rows, int slots, int vocabulary, int dim, int bag) {
 	SHARED(Key, keys, room);

@@ -1,21 +1,22 @@
 // Records' gradients of a parameter with several uses, built in double and squared.
 // Where uses cancel, float would find far less than the norm. The uses of one record are
-// added up before they are squared, so that no cross term is forgotten; a bound on the
-// roundings, those of the sum in float among them, is added.
+// added before they are squared, so that all cross terms are included; a bound on the
+// rounding errors is added, including those of the float sums of gradients.
 //
 // Some records at a time have [records, size] in scratch memory. A use is built in the
-// layout of its own view and added to the parameter's through a map. Every element has
-// one thread, which adds in an order that the record's shape decides.
+// layout of its own view and added to the parameter's layout through a map. Every
+// element has one thread, which adds in an order that depends only on the record's
+// shape.
 //
-// It is rare (plans ask for it where a parameter is used in two ways) and bound by
-// memory: a parameter of 640000 elements is written and read some six times, 30 MB or
-// 10 µs a record at 3.35 TB/s.
+// These kernels are rare (programs use them where a parameter has uses of two kinds) and
+// bound by memory: a parameter of 640000 elements is written and read some six times, 30
+// MB or 10 µs per record at 3.35 TB/s.
 #include "double.h"
 #include "each.h"
 #include "squares.h"
 
-// exact_product: Σ_t a_t ⊗ δ_t over the rows of a record, 64 by 64 elements a block and
-// a quarter of them a warp.
+// exact_product: Σ_t a_t ⊗ δ_t over the rows of a record, 64 by 64 elements per block, a
+// quarter of them per warp.
 KERNEL LAUNCH_BOUNDS(128) exact_product(double *out, const float *a, const float *delta, int rows, int high, int wide) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, across = (wide + 63) / 64;
 	const int y = blockIdx.x / across * 64 + warp / 2 * 32, x = blockIdx.x % across * 64 + warp % 2 * 32;
@@ -49,7 +50,8 @@ KERNEL LAUNCH_BOUNDS(128) exact_product(double *out, const float *a, const float
 			}
 }
 
-// exact_channels: Σ_t δ_t, or Σ_t a_t ⊙ δ_t where a is given, a warp a record and channel.
+// exact_channels: Σ_t δ_t, or Σ_t a_t ⊙ δ_t if a is not null, one warp per record and
+// channel.
 KERNEL LAUNCH_BOUNDS(128) exact_channels(double *out, const float *a, const float *delta, int records, int rows, int channels, int inner) {
 	const int lane = threadIdx.x % 32;
 	const long long sums = (long long)records * channels;
@@ -66,9 +68,9 @@ KERNEL LAUNCH_BOUNDS(128) exact_channels(double *out, const float *a, const floa
 	}
 }
 
-// exact_lookups adds the rows of Δ to those of a table of zeros that indices name, in
-// their order, bag neighbouring indices the same row: a thread has a column, a block
-// 128 of them of one record.
+// exact_lookups adds the rows of Δ to the rows of a zeroed table that the indices name,
+// in their order; bag neighbouring indices use the same row. A thread processes one
+// column, a block 128 columns of one record.
 KERNEL LAUNCH_BOUNDS(128) exact_lookups(double *out, const float *index, const float *delta, int rows, int vocabulary, int width, int bag) {
 	const int column = blockIdx.x * 128 + threadIdx.x;
 	if (column >= width) return;
@@ -82,9 +84,9 @@ KERNEL LAUNCH_BOUNDS(128) exact_lookups(double *out, const float *index, const f
 	}
 }
 
-// exact_add adds a view's elements to those of the parameter that they belong to, or
-// writes them: element i gets those that from[first[i]…first[i+1]) lists, and element i of
-// the view where first is null.
+// exact_add adds a view's elements to the parameter's elements to which they belong, or
+// writes them: element i gets those listed at from[first[i]…first[i+1]), and element i
+// of the view if first is null.
 KERNEL exact_add(double *sum, const double *view, const int *first, const int *from, int records, int size, int elements, int add) {
 	EACH(i, (long long)records * elements) {
 		const long long record = i / elements;
@@ -108,8 +110,8 @@ KERNEL LAUNCH_BOUNDS(256) exact_squares(double *chunks, const double *gradient, 
 	if (threadIdx.x == 0) chunks[(long long)blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
-// exact_bound adds to what roundings may change of a record's gradient: relative times
-// ‖A‖‖Δ‖, or ‖Δ‖ where there is no A; and to the squared norms of its operands.
+// exact_bound adds to the bound on a record's rounding error: relative times ‖A‖‖Δ‖, or
+// ‖Δ‖ without A; and to the squared norms of its operands.
 KERNEL LAUNCH_BOUNDS(256) exact_bound(double *bound, double *operands, const float *a, const float *delta, int na, int nd, double relative, int add) {
 	SHARED(double, partial, 32);
 	const int r = blockIdx.x;

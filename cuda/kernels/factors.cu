@@ -1,17 +1,17 @@
-// Squared norms become factors where they are, so that a microbatch needs no answer
-// of the host. It computes package clip's Formula in double precision, each
-// operation rounded by itself, and the promise is that package's: whatever the
-// norms are, no record moves a group's sum by more than its bound.
+// Clip factors from squared norms, on the device, so that a microbatch does not wait for
+// the host. The kernel computes package clip's Formula in double precision, each
+// operation rounded separately, and has that package's guarantee: for all norms, no
+// record changes a group's sum by more than its bound.
 //
-// One thread a record reads V squares and writes V factors: 2 KiB a vector for 256
-// records, so the time is that of a launch, some 2 µs. Counts are integers, whose
-// sum does not depend on the order of atomics.
+// One thread per record reads V squared norms and writes V factors: 2 KiB per parameter
+// for 256 records, so the time is that of a launch, some 2 µs. Counts are integers,
+// whose sums do not depend on the order of atomics.
 #include "device.h"
 #include "each.h"
 #include "reduce.h"
 
 struct Group {
-	int first, count; // its members
+	int first, count; // members of the group
 	double absolute;
 	double gamma; // negative: the threshold rule
 };
@@ -37,8 +37,8 @@ __device__ float factor(const Formula &f, const Group &g, double upper, double b
 	return c > 3.4028234663852886e38 ? 3.40282347e38f : (float)c;
 }
 
-// counts are those of refused records, of whole ones, and for each group of those
-// within its bound.
+// counts are the numbers of records with non-finite norms, of unclipped records, and,
+// for each group, of records within its bound.
 KERNEL LAUNCH_BOUNDS(128) factors(Formula f, const int *records, const double *bounds, int capacity, int *counts) {
 	int r = blockIdx.x * blockDim.x + threadIdx.x;
 	bool counted = r < *records && r < capacity, bad = false, whole = counted;
@@ -78,8 +78,8 @@ KERNEL LAUNCH_BOUNDS(128) factors(Formula f, const int *records, const double *b
 		atomicAdd(&counts[1], kept);
 }
 
-// mean_losses adds the mean loss of each of the records, slots examples of width
-// losses each, to the total. One block: a microbatch has few losses.
+// mean_losses adds each record's mean loss to the total; a record is slots examples of
+// width losses each. One block: a microbatch has few losses.
 KERNEL LAUNCH_BOUNDS(256) mean_losses(double *total, const float *losses, const float *weights, const int *records, int slots, int width) {
 	SHARED(double, partial, 32);
 	double sum = 0;
@@ -94,8 +94,8 @@ KERNEL LAUNCH_BOUNDS(256) mean_losses(double *total, const float *losses, const 
 		*total += sum;
 }
 
-// take lays rows of a data set that is on the device where the network reads its
-// microbatch; what follows the records' examples is zeros.
+// take copies rows of a data set on the device to the network's input buffer; it writes
+// zeros after the records' examples.
 KERNEL take(float *out, const float *set, const int *rows, const int *records, int slots, int n, int width) {
 	int examples = *records * slots;
 	EACH(i, n) {

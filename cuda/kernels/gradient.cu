@@ -1,22 +1,23 @@
 // Weight gradients of records that are products, Σ_t a_t ⊗ δ_t over the rows t of a
-// record: their sum with a factor for each record, and each of them kept. Always in
-// float32; see tile.h for how a product is computed.
+// record: their sum with a clip factor for each record, and each of them separately.
+// Always in float32; see tile.h for how a product is computed.
 //
-// clipped_product is Aᵀ·diag(c)·Δ. The factor is applied to a row of Δ as it is read;
-// the rows of a record of factor 0 are not read at all, so what they hold, NaN or Inf,
-// cannot reach the sum. The sum is long and the result may be small, so rows are cut
-// into slices for blocks of their own, and add_slices adds those up in their order.
-// It costs what the ordinary gradient costs: 784×1000 from 1024 rows is 1.6 GFLOP, 30 µs
-// at 80% of 67 TFLOP/s.
+// clipped_product is Aᵀ·diag(c)·Δ. A row of Δ is multiplied by the factor when it is
+// read. The rows of a record of factor 0 are not read, so a NaN or Inf in them cannot
+// reach the sum. The sum is long and the result may be small, so rows are split into
+// slices for separate blocks, and add_slices adds the slices in their order. It costs
+// the same as the ordinary gradient: 784×1000 from 1024 rows is 1.6 GFLOP, 30 µs at 80%
+// of 67 TFLOP/s.
 //
-// record_product writes every record's gradient: what a plan asks for where that is no
-// more than the rows it comes from. It is bound by writing: 32 records of 128×128 are
-// 2 MB, 0.6 µs at 3.35 TB/s, beside 67 MFLOP, 1.5 µs.
+// record_product writes every record's gradient: programs use it where the gradient is
+// not larger than the rows it comes from. It is bound by writing: 32 records of 128×128
+// are 2 MB, 0.6 µs at 3.35 TB/s, in addition to 67 MFLOP, 1.5 µs.
 #include "divide.h"
 #include "matrix.h"
 
-// Kept is a matrix whose rows in memory, one for each k, belong to records: those of a
-// record of factor 0 read as zeros. Where scaled, the others are multiplied.
+// Kept is a matrix whose rows in memory, one for each k, belong to records. The rows of
+// a record of factor 0 read as zeros; if scaled, the others are multiplied by their
+// factor.
 template <bool scaled> struct Kept {
 	static constexpr Reading reading = Reading::across;
 	const float *data, *factors;
@@ -65,7 +66,7 @@ KERNEL LAUNCH_BOUNDS(64) clipped_product_16(ClippedProduct p) { clipped<Slim>(p)
 struct RecordProduct {
 	const float *a, *delta;
 	float *out;
-	int rows, columns, depth, whole;  // of one record; depth is how many rows it has
+	int rows, columns, depth, whole;  // of one record; depth is its number of rows
 };
 
 template <class T> __device__ __forceinline__ void kept(const RecordProduct &p) {

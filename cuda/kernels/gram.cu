@@ -2,28 +2,31 @@
 // ⟨AAᵀ, ΔΔᵀ⟩ (Goodfellow 2015, "Efficient per-example gradient computations"): the
 // gradient is never built.
 //
-// It is computed in double: the terms of the inner product cancel, and float would
-// leave an error of the order of (Σ_t‖a_t‖‖δ_t‖)²·2⁻²⁴, far more than the norm of some
-// records. What double leaves is bounded and added, so that no norm is found too small,
-// and so is what the sum of gradients, in float itself, may leave of rows that cancel.
+// The kernels compute it in double: the terms of the inner product cancel, and float
+// would leave an error of the order of (Σ_t‖a_t‖‖δ_t‖)²·2⁻²⁴, far more than the norm of
+// some records. A bound on the error in double is added, so that norms are never
+// underestimated, and so is a bound on the error of the sum of gradients, which is in
+// float, for rows that cancel.
 //
-// A block has 32 by 32 pairs of a record's rows, on and below the diagonal. Its four
-// warps have every fourth 16 columns of A, then of Δ, which they read straight from
-// memory, four columns of a row a lane, the next ones while they multiply; then the
-// warps' sums are added up in shared memory and the two Gram matrices multiplied. The
-// matrices are not written, but for ΔΔᵀ where another weight of the same Δ asks for it.
-// Only rows decide the order of any sum: a record's bits do not depend on the others.
+// A block processes 32 by 32 pairs of a record's rows, on and below the diagonal. Its
+// four warps process every fourth 16 columns of A, then of Δ. They read them from memory
+// without shared memory, four columns of a row per lane, the next ones while they
+// multiply. Then the warps' sums are added in shared memory and the two Gram matrices
+// are multiplied. The matrices are not written, except ΔΔᵀ where another weight with the
+// same Δ needs it. The order of every sum depends only on the record's rows: a record's
+// bits do not depend on the others.
 //
-// Predicted: T²/2·(p+d) multiplications in double a record at 60% of 33 T/s on an H100;
-// 32 records of 64 rows, 128 and 512 wide, take 2.5 µs, the 5000 outputs of a head
+// Predicted: T²/2·(p+d) multiplications in double per record at 60% of 33 T/s on an
+// H100; 32 records of 64 rows, 128 and 512 wide, take 2.5 µs, the 5000 outputs of a head
 // 17 µs.
 //
-// A card with one double for 32 or 64 floats would take thirty times as long. There the
-// matrices are made in float by the tiles of tile.h, what roundings may have changed of
-// the very record's norm is bounded and added, and a record of which that is more than
-// 1/256 is doubted: its blocks compute it again in double, all others' return at once.
-// Predicted for an L4 (15 T multiplications a second in float, .23 in double): the 64 rows
-// above 9 µs at 60%, whole squares being multiplied; 0.2 ms in double.
+// A GPU with one double operation per 32 or 64 float operations would take thirty times
+// as long. There the tiles of tile.h compute the matrices in float. A bound on the
+// rounding error of the record's norm is added, and a record for which the bound is more
+// than 1/256 of the norm is marked as doubted: its blocks compute it again in double,
+// and the blocks of all others return at once. Predicted for an L4 (15 T multiplications
+// a second in float, .23 in double): the 64 rows above take 9 µs at 60%, with whole
+// squares multiplied; 0.2 ms in double.
 #include "gram_float.h"
 #include "matrix.h"
 
@@ -50,9 +53,9 @@ template <class T> __device__ __forceinline__ void product_gram_float(const Gram
 KERNEL LAUNCH_BOUNDS(64) product_gram_float_32(Gram<float> g, Rows r) { product_gram_float<Small>(g, r); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_gram_float_64(Gram<float> g, Rows r) { product_gram_float<Medium>(g, r); }
 
-// Tied is a table that is multiplied with and also looked up in, as an embedding tied
-// to the last layer is. A lookup of entry i is a product with a row that is 1 at i and
-// else 0, so the two uses are one product with the rows of both.
+// Tied is a table that is both multiplied and looked up, as an embedding tied to the
+// last layer. A lookup of entry i is a product with a row that is 1 at i and 0
+// elsewhere, so the two uses are one product with the rows of both.
 struct Tied {
 	const float *a, *delta, *index, *lookups;
 	int rows, looked;  // of a record: of the product, and of the lookup
@@ -60,7 +63,7 @@ struct Tied {
 	int aligned_a, aligned_delta;  // a and lookups, delta
 };
 
-// Stacked are the rows that A has: those of the product, then the lookup's signals.
+// Stacked are the rows of A: those of the product, then the lookup's signals.
 struct Stacked {
 	static constexpr Reading reading = Reading::along;
 	const Tied &t;
@@ -75,7 +78,7 @@ struct Stacked {
 	__device__ __forceinline__ float4 four(Row r, int k) const { return quad(r, k, t.width, t.aligned_a != 0); }
 };
 
-// Marked are the rows that Δ has: those of the product, then a one for every lookup.
+// Marked are the rows of Δ: those of the product, then a one for every lookup.
 struct Marked {
 	static constexpr Reading reading = Reading::along;
 	const Tied &t;
@@ -83,7 +86,7 @@ struct Marked {
 
 	struct Row {
 		const float *at;
-		int one;  // where at is null: the place of the one, or -1
+		int one;  // where at is null: the position of the one, or -1
 	};
 	__device__ __forceinline__ Row row(int i) const {
 		if (i < t.rows) return {t.delta + ((long long)record * t.rows + i) * t.vocabulary, -1};
@@ -106,8 +109,8 @@ KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Gram<float> g, Tied t) {
 	inner_float<Medium>(g, Stacked{t, record}, Marked{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
 }
 
-// record_sum is the sum over a record's blocks of number i of the n that each leaves, by
-// the warp that has the record.
+// record_sum is the sum over a record's blocks of result i of n. A warp computes it for
+// its record.
 __device__ __forceinline__ double record_sum(const double *partial, int record, int pairs, int n, int i) {
 	double sum = 0;
 	for (int p = threadIdx.x % 32; p < pairs; p += 32)
@@ -115,8 +118,8 @@ __device__ __forceinline__ double record_sum(const double *partial, int record, 
 	return warp_sum(sum);
 }
 
-// Added is what a norm has beside the gradient's own: what a sum in float leaves of its
-// rows, of their length, and a share of the squared norms of its operands.
+// Added is what is added to a norm: the error of a float sum of the gradient's rows,
+// relative to their lengths, and a share of the squared norms of the operands.
 struct Added {
 	double summed, share;
 
@@ -126,10 +129,10 @@ struct Added {
 	}
 };
 
-// gram_norms ends the norms of the records that are asked for, a warp a record. A product
-// of two rows of n elements is off by at most n·2⁻⁵³ of their lengths' product, adding up
-// rows² of them costs as much for each of 2·rows, and all lengths' products together are
-// length²; error is all that.
+// gram_norms computes the norms of the requested records, one warp per record. A product
+// of two rows of n elements has an error of at most n·2⁻⁵³ of the product of their
+// lengths. Adding rows² of them has the same error for each of 2·rows, and the sum of
+// all products of lengths is length²; error covers all of it.
 KERNEL LAUNCH_BOUNDS(128)
 gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error, Added added) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
@@ -143,20 +146,21 @@ gram_norms(float *out, const double *partial, const int *doubted, int records, i
 	out[record] = added.to((total < 0 ? 0 : total) + error * length * length, length, sum[2]);
 }
 
-// Roundings are those of a Gram matrix in float: what they change of it is, in the
-// Frobenius norm, at most gamma times its trace, and lost where products underflow.
+// Roundings describe a Gram matrix in float: its error is, in the Frobenius norm, at
+// most gamma times its trace, plus lost where products underflow.
 struct Roundings {
 	double gamma, lost;
 
 	__device__ __forceinline__ double of(double trace) const { return gamma * (trace + lost) + lost; }
 };
 
-// gram_norms_float ends the norms that were found in float and doubts those that it must.
-// With A′ and D′ what was computed of the two matrices A and D,
+// gram_norms_float computes norms from Gram matrices in float, and marks the records
+// that need double. With the computed matrices A′ and D′ for A and D,
 //
 //	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
 //
-// and adding up ⟨A′, D′⟩ costs at most inner·‖A′‖‖D′‖, and tiny where products underflow.
+// and adding up ⟨A′, D′⟩ has an error of at most inner·‖A′‖‖D′‖, plus tiny where
+// products underflow.
 KERNEL LAUNCH_BOUNDS(128)
 gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double inner, double tiny, Added added) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
@@ -168,9 +172,9 @@ gram_norms_float(float *out, int *doubted, const double *partial, int records, i
 	if (threadIdx.x % 32 != 0) return;
 	const double total = sum[0], norm_a = sqrt(sum[1] + tiny), norm_d = sqrt(sum[2] + tiny);
 	const double off_a = a.of(sum[3]), off_d = d.of(sum[4]);
-	const double margin = 1.001;  // the sums that bound have roundings, too
+	const double margin = 1.001;  // the sums in the bounds have rounding errors, too
 	const double off = margin * (off_a * norm_d + (norm_a + off_a) * off_d + inner * norm_a * norm_d) + tiny;
 	doubted[record] = !((off <= total / 256 && off < INFINITY) || off <= 1e-30);
-	const double length = margin * sqrt((sum[3] + off_a) * (sum[4] + off_d));  // by Cauchy and Schwarz
+	const double length = margin * sqrt((sum[3] + off_a) * (sum[4] + off_d));  // by the Cauchy–Schwarz inequality
 	out[record] = added.to((total < 0 ? 0 : total) + off, length, sum[3] + sum[4]);
 }

@@ -1,15 +1,15 @@
-// What is read off matrices of records' gradients that were kept, [records, size], and
-// off the rows of records: squared norms, weighted sums, inner products. All of it
-// reads its operands once and is bound by memory: 4 bytes an element at 3.35 TB/s, 20 µs
-// for 256 records of 65536. Squares are added up in double, where none overflows or
-// is lost: a conversion and a multiplication an element, less than its reading costs
-// wherever a card does one double for 64 floats.
+// Reductions of stored gradients of records, [records, size], and of the rows of
+// records: squared norms, weighted sums, inner products. All of them read their operands
+// once and are bound by memory: 4 bytes per element at 3.35 TB/s, 20 µs for 256 records
+// of 65536. Squares are added in double, where none overflows or underflows: a
+// conversion and a multiplication per element, which cost less than reading it on every
+// GPU with at least one double operation per 64 float operations.
 #include "device.h"
 #include "squares.h"
 #include "each.h"
 
-// row_squares squares rows of n elements: a block does one chunk of a row, and where
-// a row has several, sum_chunks adds them up.
+// row_squares computes the squared norms of rows of n elements. A block processes one
+// chunk of a row; sum_chunks adds up the chunks of rows that have several.
 KERNEL LAUNCH_BOUNDS(256) row_squares(float *out, double *chunks, const float *x, int n, int chunk) {
 	SHARED(double, partial, 32);
 	int from = blockIdx.y * chunk;
@@ -31,7 +31,7 @@ KERNEL sum_chunks(float *out, const double *chunks, int rows, int count) {
 	}
 }
 
-// rank_one: of a record with one row, ‖a⊗δ‖² = ‖a‖²‖δ‖².
+// rank_one: for a record with one row, ‖a⊗δ‖² = ‖a‖²‖δ‖².
 KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delta, int rows, int columns, double share) {
 	SHARED(double, partial, 32);
 	double left = squares(partial, a + (long long)blockIdx.x * rows, rows);
@@ -40,9 +40,9 @@ KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delt
 		out[blockIdx.x] = (float)(left * right + share * (left + right));
 }
 
-// weighted_rows is Σ_r c_r·row_r: a block has 32 columns and a slice of the rows, and
-// each of its eight warps every eighth row of it. The slices' sums are added up by
-// add_slices. A row of factor 0 is not read.
+// weighted_rows is Σ_r c_r·row_r: a block processes 32 columns and a slice of the rows,
+// and each of its eight warps every eighth row of it. add_slices adds the slices' sums.
+// A row of factor 0 is not read.
 KERNEL LAUNCH_BOUNDS(256) weighted_rows(float *out, const float *x, const float *factors, int rows, int columns, int slice, int add) {
 	SHARED(float, sums, 8 * 32);
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -50,7 +50,7 @@ KERNEL LAUNCH_BOUNDS(256) weighted_rows(float *out, const float *x, const float 
 	const int from = blockIdx.y * slice, to = min(rows, from + slice);
 	float sum = 0;
 	for (int first = from + warp; first < to; first += 64) {
-		float factor[8], v[8];  // on their way together
+		float factor[8], v[8];  // loads in flight
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 			factor[j] = first + 8 * j < to ? factors[first + 8 * j] : 0;
@@ -71,7 +71,7 @@ KERNEL LAUNCH_BOUNDS(256) weighted_rows(float *out, const float *x, const float 
 	*at = add ? *at + sum : sum;
 }
 
-// dot_parts and dot are an inner product in double, a block for every part.
+// dot_parts and dot compute an inner product in double, one block per part.
 KERNEL LAUNCH_BOUNDS(256) dot_parts(double *parts, const float *x, const float *y, int n) {
 	SHARED(double, partial, 32);
 	double sum = 0;

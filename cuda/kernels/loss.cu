@@ -1,8 +1,8 @@
-// Losses of rows and their gradients. A team adds one row up, reading logits or
-// predictions once (twice for the gradient of the cross-entropy, from the cache the
-// second time): 4 bytes an element forward and 8 back for the cross-entropy, 8 and 12
-// where every element has a target. 2048 rows of a vocabulary of 32768, 67 M logits:
-// 80 µs and 160 µs at 3.35 TB/s. Small losses take a launch and nothing more.
+// Losses of rows and their gradients. A team processes one row and reads logits or
+// predictions once (twice for the gradient of the cross-entropy, the second time from
+// the cache): 4 bytes per element forward and 8 backward for the cross-entropy, 8 and 12
+// where every element has a target. 2048 rows of a vocabulary of 32768, 67 M logits: 80
+// µs and 160 µs at 3.35 TB/s. Small losses take no more than a launch.
 #include "device.h"
 #include "activation.h"
 #include "divide.h"
@@ -10,8 +10,8 @@
 #include "softmax.h"
 #include "team.h"
 
-// class_of is the class that a label names, none if the row is ignored, unknown if
-// the label is no class.
+// class_of is the class that a label names, none if the row is ignored, unknown if the
+// label is not a class.
 enum : int { none = -1, unknown = -2 };
 
 __device__ __forceinline__ int class_of(float label, int classes) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void cross_entropy(const Team &team, float *out, cons
 		out[team.row] = loss;
 }
 
-// The label's own p − 1 is found without cancelling.
+// The label's own p − 1 is computed without cancellation.
 template <class Team>
 __device__ __forceinline__ void cross_entropy_back(const Team &team, float *out, const float *x, const float *labels, const float *gradient, int rows, int classes, float smoothing) {
 	if (team.row >= rows)
@@ -86,11 +86,11 @@ KERNEL LAUNCH_BOUNDS(1024) cross_entropy_gradient_block(float *out, const float 
 	cross_entropy_back(Block<decltype(partial)>(partial), out, x, labels, gradient, rows, classes, smoothing);
 }
 
-// The losses of single elements, numbered as in internal/op (ElementLoss) and after
-// those as in loss.go.
+// The losses of single elements, numbered as in internal/op (ElementLoss), and then as
+// in cuda/loss.go.
 enum Loss { absolute, huber, poisson, hinge, binary_entropy, squared };
 
-// loss_of is a prediction's loss. A NaN stays one.
+// loss_of is the loss of a prediction. A NaN stays NaN.
 __device__ __forceinline__ float loss_of(int loss, float x, float target, float width) {
 	float d = x - target;
 	switch (loss) {
@@ -98,14 +98,14 @@ __device__ __forceinline__ float loss_of(int loss, float x, float target, float 
 	case huber: return fabsf(d) <= width ? d * d / 2 : width * (fabsf(d) - width / 2);
 	case poisson: return expf(x) - target * x;
 	case hinge: return 1 - target * x <= 0 ? 0.0f : 1 - target * x;
-	// log(1+eˣ) − x·target; the larger of 0 and x joins the product, so that
-	// a sure prediction's loss is not lost.
+	// log(1+eˣ) − x·target; max(0, x) is added to the product first, so that the loss of
+	// a confident prediction is not lost.
 	case binary_entropy: return log1pf(expf(-fabsf(x))) + (x > 0 ? x * (1 - target) : -x * target);
 	}
 	return d * d;
 }
 
-// slope_of is its slope in the prediction.
+// slope_of is the derivative with respect to the prediction.
 __device__ __forceinline__ float slope_of(int loss, float x, float target, float width) {
 	float d = x - target;
 	switch (loss) {

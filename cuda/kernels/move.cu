@@ -1,12 +1,12 @@
-// What moves elements without changing them, and sums over axes. A move reads and
-// writes each element once: 8 bytes, 2.4 µs a million elements at 3.35 TB/s where
-// runs of neighbours stay together; a permutation of the last axis reads single
-// elements of 32-byte sectors and takes up to eight times as long.
+// Kernels that move elements without changing them, and sums over axes. A move reads and
+// writes each element once: 8 bytes, 2.4 µs per million elements at 3.35 TB/s where runs
+// of neighbours stay contiguous. A permutation of the last axis reads single elements of
+// 32-byte sectors and takes up to eight times as long.
 #include "device.h"
 #include "each.h"
 
-// Axes are sizes with the strides of what is read, the last axis first, so that an
-// index is taken apart by dividing.
+// Axes are sizes and strides in the source, the last axis first, so that division splits
+// an index into coordinates.
 struct Axes {
 	int count;
 	int size[8];
@@ -28,7 +28,7 @@ KERNEL permute(float *out, const float *x, int n, Axes axes) {
 	EACH(i, n) out[i] = x[place(axes, (int)i)];
 }
 
-// repeat gives run o of the result the run o/times of x.
+// repeat writes run o/times of x to run o of the result.
 KERNEL repeat(float *out, const float *x, int n, int inner, int times) {
 	EACH(i, n) {
 		int run = (int)i / inner;
@@ -56,7 +56,7 @@ KERNEL slice_gradient(float *out, const float *gradient, int n, int inner, int w
 	}
 }
 
-// lay puts block o of x, size elements, at offset in block o of the result, total
+// lay writes block o of x, size elements, at offset in block o of the result, total
 // elements.
 KERNEL lay(float *out, const float *x, int n, int size, int offset, int total) {
 	EACH(i, n) {
@@ -65,8 +65,8 @@ KERNEL lay(float *out, const float *x, int n, int size, int offset, int total) {
 	}
 }
 
-// sum_last sums over axes of which the last is one: a warp an element of the
-// result, its lanes at neighbouring terms.
+// sum_last sums over axes that include the last one: one warp per element of the result,
+// its lanes at neighbouring terms.
 KERNEL LAUNCH_BOUNDS(256) sum_last(float *out, const float *x, int n, int terms, Axes kept, Axes summed) {
 	int lane = threadIdx.x % 32;
 	for (int i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += gridDim.x * 8) {
@@ -78,8 +78,8 @@ KERNEL LAUNCH_BOUNDS(256) sum_last(float *out, const float *x, int n, int terms,
 	}
 }
 
-// sum_first sums over axes of which none is the last: a block takes 32 neighbours
-// of the result, its eight warps share the terms.
+// sum_first sums over axes that do not include the last one: a block processes 32
+// neighbours of the result, and its eight warps divide the terms.
 KERNEL LAUNCH_BOUNDS(256) sum_first(float *out, const float *x, int n, int terms, Axes kept, Axes summed) {
 	SHARED(double, part, 256);
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

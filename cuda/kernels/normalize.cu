@@ -1,13 +1,12 @@
-// Chunks of neighbouring elements are scaled to variance one, and back again. A
-// chunk belongs to one team of threads, which goes over it once for the mean, once
-// for the squares about the mean and once to write. All but the first time it comes
-// from the cache, so memory moves 8 bytes an element forward and 12 back: 40 µs and
-// 60 µs for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s.
+// Normalizes chunks of neighbouring elements to mean 0 (optionally) and variance 1, and
+// computes the gradient. One team of threads processes a chunk: once for the mean, once
+// for the squares about the mean, and once to write. All passes but the first read from
+// the cache, so memory moves 8 bytes per element forward and 12 backward: 40 µs and 60
+// µs for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s.
 //
-// Means and squares are added up in double: an element then costs at most 4
-// conversions and 6 operations of it in 12 bytes, 0.35 of the cycles in which memory
-// gives them on an H100 (16 and 64 a cycle); on cards with few such units it costs
-// about as much as memory does.
+// Means and squares are added in double: at most 4 conversions and 6 operations per
+// element, for 12 bytes; 0.35 of the cycles in which memory delivers them on an H100 (16
+// and 64 a cycle). On GPUs with few double units it costs about as much as memory.
 #include "device.h"
 #include "team.h"
 
@@ -17,7 +16,7 @@ struct Chunks {
 	double epsilon;
 };
 
-// Mean is a mean in two floats, the second what the first leaves out.
+// Mean is a mean in two floats; the second is the rounding error of the first.
 struct Mean {
 	float value, rest;
 

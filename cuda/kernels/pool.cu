@@ -1,22 +1,22 @@
-// Pooling: a window moves over every plane of the pictures. Each kernel gives one
-// thread (or, for windows of many cells, one warp) an element of its result, so
-// that nothing is added by two threads and sums have a fixed order; the gradients
-// therefore gather, from the few places whose window covers a cell.
+// Pooling: a window moves over every plane of the images. In each kernel, one thread (or
+// one warp, for windows of many cells) computes an element of its result, so no two
+// threads add to one element and sums have a fixed order; the gradients therefore gather
+// from the few positions whose window covers a cell.
 //
-// max_pool reads x and writes the result with the cells that it came from; its
-// gradient reads those, not x. Memory is the limit. For 2x2 windows with stride 2:
-// 4 elements in and 1+1 out for every place, and back 1+1 in and 4 out. Predicted on
-// an H100 (3.35 TB/s): cifar-tanh-64's first pool, 2.1 M cells, 3.8 µs forward and
-// as much back; the first of mnist-cnn-256, 0.8 M cells at stride 1, 2.8 µs (its
-// neighbours share cells in the cache); wrn16-4-16's last, 0.26 M cells, 0.3 µs:
-// less than a launch.
+// max_pool reads x, and writes the result and the cells that it came from; its gradient
+// reads those cells, not x. Memory is the limit. For 2x2 windows with stride 2: 4
+// elements in and 1+1 out for every position, and backward 1+1 in and 4 out. Predicted
+// on an H100 (3.35 TB/s): cifar-tanh-64's first pool, 2.1 M cells, 3.8 µs forward and as
+// much backward; the first of mnist-cnn-256, 0.8 M cells at stride 1, 2.8 µs (its
+// neighbours share cells in the cache); wrn16-4-16's last, 0.26 M cells, 0.3 µs: less
+// than a launch.
 #include "device.h"
 #include "each.h"
 #include "reduce.h"
 #include "window.h"
 
-// max_pool finds the first of the largest cells; a NaN is larger than any number.
-// Where out is null only the winners are wanted.
+// max_pool finds the first of the largest cells; a NaN is larger than every number. If
+// out is null, only the cells are written.
 KERNEL max_pool(float *out, int *winner, const float *x, int n, Window w) {
 	EACH(i, n) {
 		Corner c = corner(w, (int)i);
@@ -44,7 +44,7 @@ KERNEL max_pool(float *out, int *winner, const float *x, int n, Window w) {
 	}
 }
 
-// max_pool_gradient: a cell takes the gradient of each place that it won.
+// max_pool_gradient: a cell receives the gradient of each position whose maximum it is.
 KERNEL max_pool_gradient(float *out, const float *gradient, const int *winner, int n, Window w) {
 	int size = w.height * w.width;
 	EACH(i, n) {
@@ -62,7 +62,7 @@ KERNEL max_pool_gradient(float *out, const float *gradient, const int *winner, i
 	}
 }
 
-// average adds up each window, padding as zeros, with lanes that share it.
+// average adds up each window, padding as zeros, with the lanes that share it.
 template <int lanes> __device__ __forceinline__ void average(float *out, const float *x, int n, const Window &w) {
 	int cells = w.kernel_h * w.kernel_w, lane = threadIdx.x % lanes;
 	long long first = (blockIdx.x * (long long)blockDim.x + threadIdx.x) / lanes;
@@ -84,11 +84,12 @@ template <int lanes> __device__ __forceinline__ void average(float *out, const f
 
 KERNEL average_pool(float *out, const float *x, int n, Window w) { average<1>(out, x, n, w); }
 
-// average_pool_wide is for windows of many cells: a warp shares one, neighbouring
+// average_pool_wide is for windows of many cells: a warp processes one, neighbouring
 // lanes at neighbouring cells.
 KERNEL average_pool_wide(float *out, const float *x, int n, Window w) { average<32>(out, x, n, w); }
 
-// average_pool_gradient: a cell takes its share of each place whose window covers it.
+// average_pool_gradient: a cell receives its share of each position whose window covers
+// it.
 KERNEL average_pool_gradient(float *out, const float *gradient, int n, Window w) {
 	float cells = w.kernel_h * w.kernel_w;
 	EACH(i, n) {

@@ -1,7 +1,7 @@
-// Rotary positions: reads x [B, T, D] and the cosines and sines [T, half] of its
-// angles, writes x with pairs of columns turned. A thread writes one element and reads
-// two, of which the second is its neighbour's and in the cache: 8 bytes an element of
-// memory, 2.4 µs a million at 3.35 TB/s. (No workload of the table uses it.)
+// Rotary position embedding: reads x [B, T, D] and the cosines and sines [T, half] of
+// its angles, and writes x with pairs of columns rotated. A thread writes one element
+// and reads two, of which the second is its neighbour's and in the cache: 8 bytes of
+// memory per element, 2.4 µs per million at 3.35 TB/s. (No benchmark workload uses it.)
 #include "device.h"
 #include "each.h"
 

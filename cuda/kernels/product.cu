@@ -1,11 +1,11 @@
-// Products of matrices in memory: out = act(A·B + bias), either operand stored
+// Products of matrices in memory: out = act(A·B + bias); either operand may be
 // transposed. See tile.h for how a product is computed.
 //
-// It reads each operand once for every tile beside it, mostly from the second cache,
-// and writes the result once. Predicted: 2·M·N·K FLOP at 80% of 67 TFLOP/s where tiles
-// of 128×128 fill the card, 60% for tiles of 64×64, 35% for 32×32, or the bytes of
-// operands and result at 3.35 TB/s where K is small. A dense layer 784→1000 at batch
-// 1024 takes 1.6 GFLOP: 30 µs.
+// Each operand is read once for every tile of the other dimension, mostly from the L2
+// cache, and the result is written once. Predicted: 2·M·N·K FLOP at 80% of 67 TFLOP/s
+// where tiles of 128×128 fill the GPU, 60% for tiles of 64×64, 35% for 32×32, or the
+// bytes of operands and result at 3.35 TB/s where K is small. A dense layer 784→1000 at
+// batch 1024 takes 1.6 GFLOP: 30 µs.
 #include "matrix.h"
 #include "tensor.h"
 #include "each.h"
@@ -31,8 +31,8 @@ template <> struct Stored<false> {
 	}
 };
 
-// multiply computes one block's tile: all of k, or where the grid has depth one slice
-// of it, which goes to a matrix of its own.
+// multiply computes one block's tile: all of k, or, with gridDim.z > 1, one slice of it,
+// which is written to a matrix of its own.
 template <class T, bool along_a, bool along_b, class Math = Exact> __device__ __forceinline__ void multiply(const Product &p) {
 	int m, n, from = 0, to = p.depth;
 	place<T>(blockIdx.x, p.rows, p.columns, m, n);
@@ -45,7 +45,7 @@ template <class T, bool along_a, bool along_b, class Math = Exact> __device__ __
 		Stored<along_b>::of(p.b, p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
 }
 
-// The names: n for an operand as it is, t for a transposed one.
+// Names: n for an operand as it is, t for a transposed one.
 KERNEL LAUNCH_BOUNDS(256, 2) product_nn_128(Product p) { multiply<Large, true, false>(p); }
 KERNEL LAUNCH_BOUNDS(256, 2) product_nt_128(Product p) { multiply<Large, true, true>(p); }
 KERNEL LAUNCH_BOUNDS(256, 2) product_tn_128(Product p) { multiply<Large, false, false>(p); }
@@ -71,8 +71,8 @@ KERNEL LAUNCH_BOUNDS(128, 2) product_nn_64_bf16(Product p) { multiply<Medium, tr
 KERNEL LAUNCH_BOUNDS(128, 2) product_nt_64_bf16(Product p) { multiply<Medium, true, true, BF16>(p); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_tn_64_bf16(Product p) { multiply<Medium, false, false, BF16>(p); }
 
-// add_slices ends a product whose slices were computed apart, with the same roundings
-// in the same order as one block would.
+// add_slices ends a product whose slices were computed separately, with the same
+// roundings in the same order as one block would.
 KERNEL add_slices(float *out, const float *partial, const float *bias, int size, int columns, int slices, int act, int add) {
 	EACH(i, size) {
 		float sum = add ? out[i] : 0;

@@ -1,44 +1,44 @@
-// Recurrent layers: every step multiplies the hidden states of the step before with
-// a weight, then each hidden unit answers by itself.
+// Recurrent layers: every step multiplies the hidden states of the previous step by a
+// weight; then each hidden unit is computed separately.
 //
-// Reads the input's share of the gates [B, T, G·H], the weight [H, G·H], and backwards
-// the weight transposed [G·H, H], the trace and the gradient; writes the trace of all
-// steps, backwards the signals at the gates. A record is one block's from its first
-// step to its last, so its bits do not depend on where it stands, nor on R, the number
-// of records that a block walks with.
+// Reads the input's part of the gates [B, T, G·H] and the weight [H, G·H]; backward the
+// transposed weight [G·H, H], the trace and the gradient. Writes the trace of all steps;
+// backward the signals, the gradients at the gates. A block computes a record from its
+// first step to its last, so a record's bits do not depend on its position, nor on R,
+// the number of records of a block.
 //
-// Shape, for LSTM 128 over 64 steps of 64 records (lstm-64), where the weight is
-// 256 KiB and a step 8.4 MFLOP:
-//  - a launch a step, even inside a graph, is ≈2.5 µs: 160 µs a direction;
-//  - a block that walks alone and streams the weight from L2 each step needs
-//    256 KiB / 64 B a cycle = 4096 cycles = 2.3 µs: 150 µs, however many records
-//    share it up to 8, where the multiplications take as long;
-//  - so a block keeps what it can: a thread owns two columns of the weight and holds
-//    their first 80 rows in registers for the whole walk (160 KiB a block), and the
-//    other 96 KiB stay in the L1 cache, 128 B a cycle: 768 cycles. With 256 cycles of
-//    reading hidden states and ≈500 for two barriers and the gates, ≈1500 cycles,
-//    0.85 µs a step: 55 µs a direction. The 512 cycles of multiplications hide behind.
-// This is chosen up to 128 hidden units. Above, the weight does not fit (1 MiB at 256)
-// and one block would be busy while the card is idle: the same kernel then runs one
-// step a launch, the units shared out over blocks of 64: ≈4 µs a step at 256 units,
-// ≈8 µs at 512. R is the smallest of 1, 2, 4, 8 for which every block finds a
-// multiprocessor free.
-// Memory moves 17 MiB forwards and 20 MiB backwards: 5 and 6 µs, hidden behind the walk.
+// Shape, for LSTM 128 over 64 steps of 64 records (lstm-64), where the weight is 256 KiB
+// and a step 8.4 MFLOP:
+//  - one launch per step, even inside a graph, takes ≈2.5 µs: 160 µs per direction;
+//  - a block that computes all steps and streams the weight from L2 in each step needs
+//    256 KiB / 64 B a cycle = 4096 cycles = 2.3 µs: 150 µs, for up to 8 records, where
+//    the multiplications take as long;
+//  - so a block keeps as much of the weight as it can: a thread owns two columns of the
+//    weight and keeps their first 80 rows in registers for all steps (160 KiB per block),
+//    and the other 96 KiB stay in the L1 cache, 128 B a cycle: 768 cycles. With 256 cycles
+//    of reading hidden states and ≈500 for two barriers and the gates: ≈1500 cycles,
+//    0.85 µs per step, 55 µs per direction. The 512 cycles of multiplications overlap.
+// This is used up to 128 hidden units. Above, the weight does not fit (1 MiB at 256) and
+// one block would leave the GPU idle. There the same kernel computes one step per
+// launch, with the units divided among blocks of 64: ≈4 µs per step at 256 units, ≈8 µs
+// at 512. R is the smallest of 1, 2, 4, 8 for which every block finds a free
+// multiprocessor. Memory moves 17 MiB forward and 20 MiB backward: 5 and 6 µs, which
+// overlap.
 #include "device.h"
 #include "activation.h"
 #include "each.h"
 
-// Walk says which of a sequence's steps to take, from, …, to−1 in reading order.
+// Walk is the range of a sequence's steps to compute, from, …, to−1 in reading order.
 struct Walk {
 	int records, steps, hidden, reverse, from, to;
 };
 
 __device__ __forceinline__ int step_at(Walk q, int i) { return q.reverse ? q.steps - 1 - i : i; }
 
-// Each cell says what one unit does at one step. Forwards: from what the four gates
-// are given it makes the trace y and, from memory, the hidden state. Backwards: from
-// the trace, the memory before the step and the gradient v of the hidden state it
-// makes the signals d at x and s at the product, and moves the gradient of the memory.
+// A Cell computes one unit at one step. Forward: from the inputs of the gates it
+// computes the trace y and, from memory, the hidden state. Backward: from the trace, the
+// memory before the step and the gradient v of the hidden state it computes the signals
+// d at x and s at the product, and updates the gradient of the memory.
 struct Lstm {
 	static const int gates = 4, trace = 5;
 
@@ -58,15 +58,15 @@ struct Lstm {
 		cell = dc * y[1];
 	}
 
-	// carried is the part of the gradient of the hidden state that comes by memory.
+	// carried is the part of the hidden state's gradient that comes through memory.
 	static __device__ __forceinline__ float carried(float) { return 0; }
 
-	// signal makes s of gate from d and the reset gate.
+	// signal computes s of a gate from d and the reset gate.
 	static __device__ __forceinline__ float signal(int, float d, const float *) { return d; }
 };
 
-// The third gate of a GRU is given the product alone; the input's share of the
-// candidate is the fourth number.
+// The third gate of a GRU receives only the product; the input's part of the candidate
+// is the fourth number.
 struct Gru {
 	static const int gates = 3, trace = 4;
 
@@ -89,9 +89,9 @@ struct Gru {
 	static __device__ __forceinline__ float signal(int gate, float d, const float *reset) { return gate == 2 ? d * *reset : d; }
 };
 
-// A block holds chunk numbers of a record's state at a time. A thread has two columns
-// of the weight, of one gate and of units half a block apart, so that every number of
-// a state that it reads serves twice. It keeps their first rows in registers and reads
+// A block stores chunk numbers of a record's state at a time. A thread owns two columns
+// of the weight, of one gate and of units half a block apart, so that every number of a
+// state that it reads is used twice. It keeps their first rows in registers and loads
 // the others ahead of their use, as many as R records leave room for.
 static const int chunk = 128;
 
@@ -123,8 +123,8 @@ __device__ __forceinline__ void add(float2 &sum, float h, float2 w) {
 	sum.y = fmaf(h, w.y, sum.y);
 }
 
-// multiply adds the products of R states with rows base to base+chunk. State r lies
-// from place+r·apart on, zero beyond the weight's rows.
+// multiply adds the products of R states with rows base to base+chunk. State r begins at
+// place+r·apart and is zero beyond the weight's rows.
 template <int R, int held, class State>
 __device__ __forceinline__ void multiply(float2 (&sum)[R], State &state, int place, int apart, const Columns<held> &w, int base) {
 	const int ahead = Rows<R>::ahead;
@@ -162,9 +162,9 @@ __device__ __forceinline__ void multiply(float2 (&sum)[R], State &state, int pla
 	}
 }
 
-// Place is where a thread of a walk stands. Thread (gate, own) multiplies for all R
-// records with the columns of that gate and of units own and own+half, then answers
-// for every gates-th of the block's R·2 pairs of a record and such a unit.
+// Place is a thread's position. Thread (gate, own) multiplies for all R records with the
+// columns of that gate and of units own and own+half, then computes every gates-th of
+// the block's R·2 pairs of a record and such a unit.
 template <class Cell, int R> struct Place {
 	static constexpr int answers = (2 * R + Cell::gates - 1) / Cell::gates;
 
@@ -174,11 +174,11 @@ template <class Cell, int R> struct Place {
 		: half(blockDim.x / Cell::gates), gate(threadIdx.x / half), own(threadIdx.x % half),
 		  record(blockIdx.x * R), unit(blockIdx.y * 2 * half) {}
 
-	// near and far are the thread's units, or the last where there is none.
+	// near and far are the thread's units, or the last unit if there is none.
 	__device__ __forceinline__ int near(int hidden) const { return min(unit + own, hidden - 1); }
 	__device__ __forceinline__ int far(int hidden) const { return min(unit + half + own, hidden - 1); }
 
-	// answer j is for record r of the block and unit u of the block; there may be none.
+	// answer j is for record r of the block and unit u of the block; it may not exist.
 	__device__ __forceinline__ bool answer(int j, const Walk &q, int &r, int &u) const {
 		int i = gate + j * Cell::gates;
 		r = i / 2, u = own + i % 2 * half;
@@ -187,7 +187,7 @@ template <class Cell, int R> struct Place {
 };
 
 // hidden [2, B, H] passes the hidden states from one launch to the next, memory [B, H]
-// what a unit remembers; they are used where the walk takes several launches.
+// the units' memory; they are used where a sequence takes several launches.
 
 template <class Cell, int R, class State, class Sums>
 __device__ __forceinline__ void forwards(State &state, Sums &sums, float *trace, const float *x, const float *weight, const float *bias, float *hidden, float *memory, Walk q) {
@@ -262,8 +262,8 @@ __device__ __forceinline__ void forwards(State &state, Sums &sums, float *trace,
 		if (at.answer(j, q, r, u)) memory[(at.record + r) * H + at.unit + u] = remembered[j];
 }
 
-// backwards goes from step to−1 down to from. Row t of states, apart from the next,
-// holds what the units remember after step t.
+// backwards goes from step to−1 down to from. Row t of states, `apart` numbers from the
+// next, contains the units' memory after step t.
 template <class Cell, int R, class State, class Sums>
 __device__ __forceinline__ void backwards(State &state, Sums &sums, float *out, const float *turned, const float *trace, const float *states, int apart, const float *gradient, float *memory, Walk q) {
 	const Place<Cell, R> at;
@@ -338,7 +338,7 @@ __device__ __forceinline__ void backwards(State &state, Sums &sums, float *out, 
 		if (at.answer(j, q, r, u)) memory[(at.record + r) * H + at.unit + u] = remembered[j];
 }
 
-// The walks with R records a block.
+// The kernels for R records per block.
 #define WALKS(R)                                                                                                                    \
 	KERNEL LAUNCH_BOUNDS(256) lstm_trace_##R(float *trace, const float *x, const float *w, float *hidden, float *memory, Walk q) {  \
 		SHARED(float, state, R * chunk);                                                                                            \
@@ -369,7 +369,7 @@ WALKS(2)
 WALKS(4)
 WALKS(8)
 
-// lstm_states reads the hidden states off the trace.
+// lstm_states copies the hidden states from the trace.
 KERNEL lstm_states(float *out, const float *trace, int n, int hidden) {
 	EACH(i, n) {
 		int row = (int)i / hidden;
@@ -378,7 +378,7 @@ KERNEL lstm_states(float *out, const float *trace, int n, int hidden) {
 	}
 }
 
-// gru_states does for a GRU: n units of all records, one thread each.
+// gru_states does so for a GRU: n units of all records, one thread each.
 KERNEL gru_states(float *out, const float *trace, int n, int hidden, int steps, int reverse) {
 	EACH(i, n) {
 		int record = (int)i / hidden, unit = (int)i - record * hidden;
@@ -393,7 +393,8 @@ KERNEL gru_states(float *out, const float *trace, int n, int hidden, int steps, 
 	}
 }
 
-// gru_hidden gives the signals at the product: the candidate's pass the reset gate.
+// gru_hidden computes the signals at the product: the candidate's are multiplied by the
+// reset gate.
 KERNEL gru_hidden(float *out, const float *trace, const float *signals, int n, int hidden) {
 	EACH(i, n) {
 		int row = (int)i / (3 * hidden), column = (int)i - row * 3 * hidden;
@@ -402,7 +403,7 @@ KERNEL gru_hidden(float *out, const float *trace, const float *signals, int n, i
 	}
 }
 
-// delay gives each step the one before: width numbers a step.
+// delay gives each step the previous one; a step has width numbers.
 KERNEL delay(float *out, const float *x, int n, int width, int steps, int reverse) {
 	EACH(i, n) {
 		int t = (int)i / width % steps;

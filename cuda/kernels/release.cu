@@ -1,58 +1,58 @@
-// The release: noise is drawn, added to the sums, scaled and taken by the optimiser,
-// in one pass over all vectors. A weight costs: its sum read and cleared, itself,
-// its average and each of the optimiser's numbers read and written, and no other
-// memory: 16 bytes for SGD, 24 with momentum, 32 for Adam, 8 more for an average.
+// The release: draws noise, adds it to the sums, scales the result and applies the
+// optimizer, in one pass over all parameters. Memory traffic per weight: its sum read
+// and cleared; the weight, its average and each of the optimizer's numbers read and
+// written: 16 bytes for SGD, 24 with momentum, 32 for Adam, 8 more for an average.
 //
-// A thread makes three blocks of ChaCha20 in registers, whose 48 words are 16 pairs
-// of normals, none wasted. The normals cross to the threads that own their elements
-// through shared memory, a warp's 1024 by the warp alone, so that global memory is
-// read and written in whole lines. The key and what changes with the lot are the
-// launch's arguments: the key lies in no memory that dptrain takes on the device, and
-// in no graph.
+// A thread computes three blocks of ChaCha20 in registers, whose 48 words are 16 pairs
+// of normals, none wasted. The normals go to the threads that own their elements through
+// shared memory, each warp's 1024 within the warp, so that global memory is read and
+// written in whole lines. The key and the values that change with the lot are launch
+// arguments: the key is in no memory that dptrain allocates on the device, and in no
+// graph.
 //
-// Element i takes normal i of the vector's stream, the same bits as package noise
-// gives, and every operation is rounded as package optim rounds it.
+// Element i gets normal i of the parameter's stream, with the same bits as package
+// noise, and every operation is rounded as package optim rounds it.
 //
-// Predicted for an H100 (132 multiprocessors at 1.755 GHz, 3.35 TB/s) from what
-// NVRTC makes for sm_90. A double round of three blocks is 96 logic operations, 96
-// rotations and 96 additions, 14 of which go to the multipliers; with ten of them a
-// normal's share is 86 integer operations. Box–Muller adds 49 of all sorts a normal, 13
-// of them on the integer lanes, and the update about 30 and 5. That is 104 on 64
-// integer lanes, 1.6 cycles, the tightest limit: 140 thousand million elements a second.
-// Memory gives 209 with SGD, 140 with momentum, 105 with Adam. So SGD takes 67% of the
-// bandwidth, bound by integers (additions moved to the multipliers would be the next
-// step), momentum is at both limits, Adam is bound by memory. A hundred million
-// weights: 0.71 ms, 0.72 ms, 0.96 ms. A small network's release takes about 10,000
-// cycles, 6 µs: what one warp needs for its 1024 elements.
+// Predicted for an H100 (132 multiprocessors at 1.755 GHz, 3.35 TB/s) from NVRTC's
+// output for sm_90. A double round of three blocks is 96 logic operations, 96 rotations
+// and 96 additions, 14 of which run on the multipliers; with ten of them a normal's
+// share is 86 integer operations. Box–Muller adds 49 operations per normal, 13 of them
+// on the integer lanes, and the update about 30 and 5. That is 104 on 64 integer lanes,
+// 1.6 cycles, the tightest limit: 140 thousand million elements a second. Memory gives
+// 209 with SGD, 140 with momentum, 105 with Adam. So SGD reaches 67% of the bandwidth,
+// bound by integers (moving more additions to the multipliers would be the next step),
+// momentum is at both limits, Adam is bound by memory. A hundred million weights: 0.71
+// ms, 0.72 ms, 0.96 ms. A small network's release takes about 10,000 cycles, 6 µs: the
+// time of one warp for its 1024 elements.
 #include "device.h"
 #include "noise.h"
 
 struct Vector {
 	float *weights, *sum;
-	float *average;         // null: none is kept
-	float *first, *second;  // the optimiser's mean gradient and mean square; null: none
+	float *average;         // null: no average is kept
+	float *first, *second;  // the optimizer's mean gradient and mean square; null: none
 	int size;
 	int block;  // its first block
 };
 
 struct Release {
 	const Vector *vectors;
-	const int *owner;    // of each block: the vector that it works on
-	const float *sigma;  // of each vector; 0: no noise is drawn
+	const int *owner;    // of each block: the parameter that it processes
+	const float *sigma;  // of each parameter; 0: no noise is drawn
 	Key key;
-	unsigned lot[2];  // the nonce but for its first word, the vector
+	unsigned lot[2];  // the nonce without its first word, the parameter
 	int rule;
 	float scale, rate, shrink, decay;
 	float keep1, take1, keep2, take2, root2, epsilon;
-	float average;  // how far the average moves towards the weight; 0: it stays
+	float average;  // how far the average moves towards the weight; 0: it does not
 };
 
-// The optimisers by what moves the weight, numbered as in release.go.
+// The optimizers by update rule, numbered as in cuda/release.go.
 enum Rule { plain, momentum, nesterov, adam, scaled };
 
-// draw puts a warp's normals, two grains from normal first on, where shared memory
-// holds them: the second grain 16 places further, so that the halves of the warp
-// write to different banks.
+// draw stores a warp's normals, two grains from normal `first` on, in shared memory. The
+// second grain is 16 places further, so that the halves of the warp write to different
+// banks.
 template <class S> __device__ __forceinline__ void draw(S &normals, int at, const Key &key, const Nonce &nonce, int first) {
 	int lane = threadIdx.x % 32;
 	int half = lane / grain_threads, l = lane % grain_threads;
@@ -70,8 +70,8 @@ template <class S> __device__ __forceinline__ void draw(S &normals, int at, cons
 // decayed is keep·x + step.
 __device__ __forceinline__ float decayed(float keep, float x, float step) { return __fadd_rn(__fmul_rn(keep, x), step); }
 
-// update moves count weights, the first of them number at, 32 apart. All are read
-// before any is written, so that their loads wait together. Sigma 0: no normals.
+// update updates count weights, 32 apart, from number `at` on. All are read before any
+// is written, so that their loads overlap. Sigma 0: no noise.
 template <int count, class S>
 __device__ __forceinline__ void update(const Release &now, const Vector &v, int at, float sigma, S &normals, int drawn) {
 	bool average = v.average && now.average > 0;
@@ -152,7 +152,7 @@ __device__ __forceinline__ void update(const Release &now, const Vector &v, int 
 }
 
 constexpr int warps = 4, share = 2 * grain;  // of a block; elements of a warp
-constexpr int together = 4;                  // elements that a thread moves together
+constexpr int together = 4;                  // elements that a thread updates together
 
 KERNEL LAUNCH_BOUNDS(32 * warps) release(Release now) {
 	SHARED(float, normals, warps * (share + 32));

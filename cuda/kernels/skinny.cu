@@ -1,21 +1,21 @@
 // A product with few columns, such as the logits of a classifier: out = act(A·B + bias)
-// for B of at most 32 columns. Tiles would leave most of the card idle and most of
-// each tile empty, so a warp takes a row or some, its lanes stride through k, and every
-// lane has sums for all columns; what the lanes have is added up at the end. B goes
+// for B with at most 32 columns. Tiles would leave most of the GPU idle and most of each
+// tile empty, so a warp computes one row or several: its lanes stride through k, and
+// every lane has sums for all columns; at the end the lanes' sums are added. B goes
 // through shared memory in chunks.
 //
-// A record's bits do not depend on how many rows there are: lane i has the elements
-// k = i, i+32, … in their order, and lanes are added up in a tree.
+// A record's bits do not depend on the number of rows: lane i adds the elements k = i,
+// i+32, … in their order, and lanes are added in a tree.
 //
-// It reads A once and B once a block of up to 16 rows, the latter from the second
-// cache: 2048×784 times 784×10 reads 6.4 MB, 2 µs at 3.35 TB/s, and 4 MB more from the
-// cache. At 256 rows it is bound by the launch.
+// It reads A once, and B once for a block of up to 16 rows, from the L2 cache: 2048×784
+// times 784×10 reads 6.4 MB, 2 µs at 3.35 TB/s, and 4 MB more from the cache. At 256
+// rows it is bound by the launch.
 #include "activation.h"
 #include "device.h"
 
-// fold adds up over the lanes of a warp a sum for each of `wide` columns, a power of
-// two: lane i gets column i / (32/wide). A lane passes half of its columns on at every
-// step, so that this takes 31 shuffles and not 160.
+// fold adds up one sum per column over the lanes of a warp, for `wide` columns, a power
+// of two: lane i gets column i / (32/wide). A lane passes on half of its columns in
+// every step, so this takes 31 shuffles and not 160.
 template <int wide> __device__ __forceinline__ float fold(float (&v)[wide]) {
 	const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -40,7 +40,7 @@ struct SkinnyProduct {
 	int rows, columns, depth, transposed, act;
 };
 
-// A warp has `high` rows.
+// A warp computes `high` rows.
 template <int wide, int high> __device__ __forceinline__ void multiply(const SkinnyProduct &p) {
 	constexpr int chunk = 128, stride = wide == 4 ? 4 : wide + 4;
 	SHARED(float, panel, chunk * stride);
@@ -88,7 +88,7 @@ template <int wide, int high> __device__ __forceinline__ void multiply(const Ski
 	}
 }
 
-// The names: columns at most, rows of a warp.
+// Names: the largest number of columns, the rows of a warp.
 KERNEL LAUNCH_BOUNDS(128) skinny_4_1(SkinnyProduct p) { multiply<4, 1>(p); }
 KERNEL LAUNCH_BOUNDS(128) skinny_4_4(SkinnyProduct p) { multiply<4, 4>(p); }
 KERNEL LAUNCH_BOUNDS(128) skinny_16_1(SkinnyProduct p) { multiply<16, 1>(p); }

@@ -1,9 +1,9 @@
-// Softmax along an axis, and back. A team goes over a line twice: once to find its
-// largest element and the sum of exponentials below it together, once to write; the
-// second time it comes from the cache. Memory moves 8 bytes an element forward, 12
-// back: 20 µs and 30 µs for 8.4 M elements at 3.35 TB/s. Along an axis that is not the
-// last neighbouring threads go along neighbouring lines: one thread a line where lines
-// are short, eight where they are long, so that fewer lines fill the card.
+// Softmax along an axis, and its gradient. A team processes a line twice: first it finds
+// the largest element and the sum of exponentials together, then it writes; the second
+// pass reads from the cache. Memory moves 8 bytes per element forward, 12 backward: 20
+// µs and 30 µs for 8.4 M elements at 3.35 TB/s. Along an axis that is not the last,
+// neighbouring threads process neighbouring lines: one thread per line if lines are
+// short, eight if they are long, so that fewer lines fill the GPU.
 #include "device.h"
 #include "softmax.h"
 #include "team.h"
@@ -14,10 +14,10 @@ struct Lines {
 	int log;
 };
 
-// begin is the place of a line's first element.
+// begin is the offset of a line's first element.
 __device__ __forceinline__ int begin(const Lines &l, int line) { return line / l.step * l.size * l.step + line % l.step; }
 
-// A team beyond the last line has a line of nothing: its threads meet the others'
+// A team beyond the last line has an empty line: its threads take part in the others'
 // barriers.
 template <class Team> __device__ __forceinline__ void softmax(const Team &team, float *out, const float *x, const Lines &l) {
 	int size = team.row < l.count ? l.size : 0, first = begin(l, team.row);

@@ -1,17 +1,17 @@
-// The windows of pictures written out as rows, and their adjoint. Only a user's own
-// graph asks for these: Conv2D reads its windows where they are.
+// The windows of images written as rows (im2col), and the adjoint. Only a user's own
+// graph uses these: Conv2D reads windows in place.
 //
-// windows writes the rows element after element and reads each where its cell lies:
-// the picture stays in the cache. fold_windows gives a thread a cell of the picture;
-// it gathers, in the order of the places, from the rows whose window covers it, and
-// neighbouring threads read other elements of the same sectors. Memory is the limit,
-// 4 bytes an element of the rows: for 64 pictures of 64x32x32 under 3x3, 38 M
-// elements, predicted 50 µs each on an H100 (3.35 TB/s).
+// windows writes the rows element after element and reads each from its cell: the image
+// stays in the cache. In fold_windows a thread computes a cell of the image: it gathers,
+// in the order of the positions, from the rows whose window covers it, and neighbouring
+// threads read other elements of the same sectors. Memory is the limit, 4 bytes per
+// element of the rows: for 64 images of 64x32x32 under 3x3, 38 M elements, predicted 50
+// µs each on an H100 (3.35 TB/s).
 #include "device.h"
 #include "each.h"
 #include "window.h"
 
-// Width divides by the elements of a row, kernel by the cells under the window.
+// width divides by the elements of a row, kernel by the cells of the window.
 KERNEL windows(float *out, const float *x, int n, Divider width, Divider kernel, int channels, Window w) {
 	EACH(i, n) {
 		int k, kx, inside;
@@ -25,7 +25,7 @@ KERNEL windows(float *out, const float *x, int n, Divider width, Divider kernel,
 	}
 }
 
-// Channel divides planes into pictures.
+// channel divides planes into images.
 KERNEL fold_windows(float *out, const float *rows, int n, Divider channel, Window w) {
 	int kernel = w.kernel_h * w.kernel_w, width = channel.by * kernel;
 	EACH(i, n) {
