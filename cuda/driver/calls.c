@@ -2,11 +2,11 @@
 
 #include "calls.h"
 
-static _Thread_local CUstream replaced, recording;
+static _Thread_local CUstream replaced, capturing;
 
-static int records(CUstream stream) { return recording && stream == replaced; }
+static int captures(CUstream stream) { return capturing && stream == replaced; }
 
-CUstream driver_stream_or_capture(CUstream stream) { return records(stream) ? recording : stream; }
+CUstream driver_stream_or_capture(CUstream stream) { return captures(stream) ? capturing : stream; }
 
 #define ENTER(context) \
 	do { \
@@ -25,14 +25,14 @@ CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
 
 CUresult driver_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes, int pinned) {
 	ENTER(context);
-	if (records(stream) && !pinned)
+	if (captures(stream) && !pinned)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuMemcpyHtoDAsync(to, from, bytes, driver_stream_or_capture(stream));
 }
 
 CUresult driver_copy_out(CUcontext context, CUstream stream, unsigned char *to, CUdeviceptr from, size_t bytes, int pinned) {
 	ENTER(context);
-	if (records(stream) && !pinned)
+	if (captures(stream) && !pinned)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuMemcpyDtoHAsync(to, from, bytes, driver_stream_or_capture(stream));
 }
@@ -51,7 +51,7 @@ CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t 
 
 CUresult driver_synchronize(CUcontext context, CUstream stream) {
 	ENTER(context);
-	if (records(stream))
+	if (captures(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuStreamSynchronize(stream);
 }
@@ -61,31 +61,31 @@ CUresult driver_begin_capture(CUcontext context, CUstream stream, CUstream throu
 	CUresult begun = cuStreamBeginCapture(through, CU_STREAM_CAPTURE_MODE_RELAXED);
 	if (begun == CUDA_SUCCESS) {
 		replaced = stream;
-		recording = through;
+		capturing = through;
 	}
 	return begun;
 }
 
 CUresult driver_end_capture(CUstream through, CUgraph *graph) {
-	replaced = recording = NULL;
+	replaced = capturing = NULL;
 	return cuStreamEndCapture(through, graph);
 }
 
-/* Each release of CUDA gives these names to other functions; those of 11.3 are in all
-   drivers since. */
+/* Releases of CUDA map these names to different functions. Those of 11.3 are in all later
+   drivers. */
 CUresult capture_info(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *) __asm__("cuStreamGetCaptureInfo_v2");
 CUresult update_dependencies(CUstream, CUgraphNode *, size_t, unsigned) __asm__("cuStreamUpdateCaptureDependencies");
 
 CUresult driver_capture_point(CUstream through, const CUgraphNode **nodes, size_t *count) {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	CUresult asked = recording == through ? capture_info(through, &status, NULL, NULL, nodes, count) : CUDA_ERROR_ILLEGAL_STATE;
+	CUresult asked = capturing == through ? capture_info(through, &status, NULL, NULL, nodes, count) : CUDA_ERROR_ILLEGAL_STATE;
 	if (asked == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	return asked;
 }
 
 CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, size_t count) {
-	if (recording != through)
+	if (capturing != through)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	return update_dependencies(through, nodes, count, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
 }
@@ -107,19 +107,19 @@ CUresult driver_destroy_graph(CUcontext context, CUgraphExec exec) {
 	return cuGraphExecDestroy(exec);
 }
 
-CUresult driver_create_stream(CUcontext context, CUstream *lane) {
+CUresult driver_create_stream(CUcontext context, CUstream *created) {
 	ENTER(context);
-	return cuStreamCreate(lane, CU_STREAM_NON_BLOCKING);
+	return cuStreamCreate(created, CU_STREAM_NON_BLOCKING);
 }
 
-CUresult driver_stream_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes) {
+CUresult driver_stream_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes) {
 	ENTER(context);
-	return cuMemcpyHtoDAsync(to, from, bytes, lane);
+	return cuMemcpyHtoDAsync(to, from, bytes, stream);
 }
 
-CUresult driver_destroy_stream(CUcontext context, CUstream lane) {
+CUresult driver_destroy_stream(CUcontext context, CUstream stream) {
 	ENTER(context);
-	return cuStreamDestroy(lane);
+	return cuStreamDestroy(stream);
 }
 
 CUresult driver_create_event(CUcontext context, CUevent *event) {
@@ -129,14 +129,14 @@ CUresult driver_create_event(CUcontext context, CUevent *event) {
 
 CUresult driver_record_event(CUcontext context, CUevent event, CUstream stream) {
 	ENTER(context);
-	if (records(stream))
+	if (captures(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuEventRecord(event, stream);
 }
 
 CUresult driver_wait_event(CUcontext context, CUevent event, CUstream stream) {
 	ENTER(context);
-	if (records(stream))
+	if (captures(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuStreamWaitEvent(stream, event, 0);
 }

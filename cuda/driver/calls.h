@@ -4,10 +4,10 @@
 #include <cuda.h>
 #include <stddef.h>
 
-/* The calls of a step. Each makes its context current first, since Go moves
-   goroutines between threads, and sends its work to the stream; on a thread that
-   records, to the stream that is being captured in its place. A graph outlives
-   the call that records it, so what it copies must be page-locked memory. */
+/* The calls of a training step. Each makes its context current first, because Go moves
+   goroutines between threads, and sends its work to the stream; on a thread that captures,
+   to the capturing stream instead. A graph outlives the call that captures it, so captured
+   copies must use page-locked memory. */
 
 CUstream driver_stream_or_capture(CUstream stream);
 CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
@@ -19,13 +19,13 @@ CUresult driver_copy(CUcontext context, CUstream stream, CUdeviceptr to, CUdevic
 CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t bytes);
 CUresult driver_synchronize(CUcontext context, CUstream stream);
 
-/* From driver_begin_capture to driver_end_capture, what this thread sends to stream is
-   captured through the stream through instead of running. */
+/* Between driver_begin_capture and driver_end_capture, work that this thread sends to
+   `stream` is captured through the stream `through` and does not run. */
 CUresult driver_begin_capture(CUcontext context, CUstream stream, CUstream through);
 CUresult driver_end_capture(CUstream through, CUgraph *graph);
 
-/* What is recorded next runs after these nodes of the recording, and no others. The
-   driver's list of them is good until its next call. */
+/* The nodes on which work captured next depends. The driver's list of them is valid until
+   its next call. */
 CUresult driver_capture_point(CUstream through, const CUgraphNode **nodes, size_t *count);
 CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, size_t count);
 
@@ -33,11 +33,11 @@ CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec)
 CUresult driver_launch_graph(CUcontext context, CUstream stream, CUgraphExec exec);
 CUresult driver_destroy_graph(CUcontext context, CUgraphExec exec);
 
-/* A lane is a stream beside; what is sent to it is never recorded, and events mark
-   and wait for what runs, not for what is recorded. */
-CUresult driver_create_stream(CUcontext context, CUstream *lane);
-CUresult driver_stream_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes);
-CUresult driver_destroy_stream(CUcontext context, CUstream lane);
+/* A second stream. Its work is never captured, and events are recorded and waited for only
+   outside captures. */
+CUresult driver_create_stream(CUcontext context, CUstream *created);
+CUresult driver_stream_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes);
+CUresult driver_destroy_stream(CUcontext context, CUstream stream);
 CUresult driver_create_event(CUcontext context, CUevent *event);
 CUresult driver_record_event(CUcontext context, CUevent event, CUstream stream);
 CUresult driver_wait_event(CUcontext context, CUevent event, CUstream stream);

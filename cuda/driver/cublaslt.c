@@ -1,9 +1,8 @@
 //go:build gpu
 
-// cuBLASLt, opened at run time. Its functions and the values of its enumerations are
-// written here after NVIDIA's documentation of them (cuBLAS 12 and 13, "Using the
-// cuBLASLt API") and compared with the headers of 12.9.3 and 13.10, so that none is
-// needed to build.
+// cuBLASLt, opened at run time. Its functions and enumeration values are declared here
+// from NVIDIA's documentation (cuBLAS 12 and 13, "Using the cuBLASLt API"), and were
+// compared with the headers of 12.9.3 and 13.10, so that the build needs no header.
 
 #include <stdlib.h>
 
@@ -57,7 +56,7 @@ struct driver_blas {
 
 struct driver_product {
 	const driver_blas *blas;
-	void *operation, *a, *b, *c; // descriptions
+	void *operation, *a, *b, *c; // descriptors
 	driver_product_shape shape;
 	algorithm algo;
 	size_t workspace;
@@ -111,8 +110,8 @@ static int describe(driver_product *p) {
 		layout(blas, &p->c, s->m, s->n);
 }
 
-// More than 16 bytes are not asked for, so that the choice hangs on the shape alone
-// where operands are aligned to that.
+// At most 16 bytes are requested, so that the choice depends only on the shape if operands
+// are aligned to 16 bytes.
 static uint32_t alignment(CUdeviceptr address) {
 	uint32_t most = 16;
 	while (address % most)
@@ -120,7 +119,7 @@ static uint32_t alignment(CUdeviceptr address) {
 	return most;
 }
 
-// A dot product is summed in one sequence: no scheme that splits it is allowed.
+// A dot product is one sequence of additions: no scheme that splits it is allowed.
 static int prefer(const driver_product *p, void *preference) {
 	const driver_blas *blas = p->blas;
 	const uint32_t unsplit = 0; // CUBLASLT_REDUCTION_SCHEME_NONE

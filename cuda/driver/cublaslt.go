@@ -14,7 +14,7 @@ type CuBLASLt struct {
 	c *C.driver_blas
 }
 
-// Precision is how the products of two float32 are made; they are summed in float32.
+// Precision is how products of two float32 numbers are computed; the sums are float32.
 type Precision uint8
 
 const (
@@ -23,17 +23,17 @@ const (
 	BF16                  // of operands rounded to bfloat16
 )
 
-// Product is A·B: A is M×K, B is K×N, or N×K and transposed, and the result is M×N. Rows lie
-// one after the other.
+// Product is A·B with an M×N result: A is M×K; B is K×N, or, if TransB is set, N×K. All
+// matrices are row-major.
 type Product struct {
 	TransB    bool
 	M, N, K   int
 	Precision Precision
 }
 
-// OpenCuBLASLt opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest that is
-// installed and that the driver serves. A name that is no file's, such as none, does
-// without.
+// OpenCuBLASLt opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest installed
+// version that the driver supports. If the name is not a file, for example none, no
+// cuBLASLt is used.
 func OpenCuBLASLt(d *Device) (*CuBLASLt, error) {
 	b := &CuBLASLt{library: library{device: d, name: "cuBLASLt", variable: "DPTRAIN_CUBLASLT", file: "libcublasLt.so.",
 		wheels: []string{"nvidia/cublas/lib", "nvidia/cu13/lib"}}}
@@ -61,19 +61,19 @@ func (b *CuBLASLt) start() error {
 		if newestCUDA() == 12 {
 			wanted = "12"
 		}
-		return fmt.Errorf("%v cannot be used: with this driver its version must be %s", b, wanted)
+		return fmt.Errorf("%v cannot be used: this driver supports version %s", b, wanted)
 	}
-	most := 4 << 20 // what NVIDIA recommends
+	most := 4 << 20 // as NVIDIA recommends
 	if b.device.Arch() >= 90 {
 		most = 32 << 20
 	}
-	return b.check("cuBLASLt does not start", C.driver_blas_start(b.device.current, b.c, C.uint64_t(most)))
+	return b.check("cuBLASLt cannot be initialized", C.driver_blas_start(b.device.current, b.c, C.uint64_t(most)))
 }
 
 // version is 120901 for 12.9.1.
 func (b *CuBLASLt) version() int {
 	v := int(C.driver_blas_version(b.c))
-	if v < 100000 { // as versions up to 11 count
+	if v < 100000 { // the encoding of versions up to 11
 		v = v/1000*10000 + v%1000
 	}
 	return v
@@ -84,15 +84,15 @@ func (b *CuBLASLt) String() string {
 	return fmt.Sprintf("cuBLASLt %d.%d.%d (%s)", v/10000, v/100%100, v%100, b.path)
 }
 
-// Prepare chooses how to compute a product of operands at these addresses: always
-// the same way for the same shape, card, library and alignment up to 16 bytes, and each
-// number as one sum.
+// Prepare chooses an algorithm for a product of operands at these addresses. The choice
+// depends only on the shape, the GPU, the library and the alignment up to 16 bytes. Each
+// element is one sum.
 func (b *CuBLASLt) Prepare(p Product, at, bt, ct Pointer) (*PreparedCall, error) {
 	if err := p.valid(); err != nil {
 		return nil, err
 	}
-	// Rows that lie one after the other are the columns of the transposed matrix, and
-	// the transposed product is that of the transposed operands in the other order.
+	// cuBLASLt is column-major: the rows of a matrix are the columns of its transpose, and
+	// (A·B)ᵀ = Bᵀ·Aᵀ.
 	shape := C.driver_product_shape{
 		m: C.uint64_t(p.N), n: C.uint64_t(p.M), k: C.uint64_t(p.K), transpose: cBool(p.TransB),
 		compute: [...]C.int{FP32: 68, TF32: 77, BF16: 75}[p.Precision], // CUBLAS_COMPUTE_32F, _FAST_TF32, _FAST_16BF
@@ -100,7 +100,7 @@ func (b *CuBLASLt) Prepare(p Product, at, bt, ct Pointer) (*PreparedCall, error)
 	}
 	var made *C.driver_product
 	status := C.driver_blas_prepare(b.device.current, b.c, &shape, &made)
-	if err := b.check(fmt.Sprintf("cuBLASLt has no way to compute %+v", p), status); err != nil {
+	if err := b.check(fmt.Sprintf("cuBLASLt has no suitable algorithm for %+v", p), status); err != nil {
 		return nil, err
 	}
 	return &PreparedCall{
@@ -112,18 +112,19 @@ func (b *CuBLASLt) Prepare(p Product, at, bt, ct Pointer) (*PreparedCall, error)
 	}, nil
 }
 
-// valid tells which number of a product is impossible.
+// valid reports a product that is impossible.
 func (p Product) valid() error {
 	switch {
 	case min(p.M, p.N, p.K) < 1:
 		return fmt.Errorf("product %+v: sizes must be at least 1", p)
 	case p.Precision > BF16:
-		return fmt.Errorf("product %+v: there is no such precision", p)
+		return fmt.Errorf("product %+v: Precision must be FP32, TF32 or BF16", p)
 	}
 	return nil
 }
 
-// Close gives back what the library took of the device, after all that was prepared.
+// Close releases the library's resources on the device. The caller closes all prepared
+// calls first.
 func (b *CuBLASLt) Close() { C.driver_blas_close(b.device.current, b.c) }
 
 func cBool(set bool) C.int {

@@ -8,7 +8,7 @@
 typedef struct driver_blas driver_blas;
 typedef struct driver_product driver_product;
 
-/* What a product is, in cuBLASLt's words: columns lie one after the other. */
+/* A product in cuBLASLt's column-major terms. */
 typedef struct {
 	uint64_t m, n, k;
 	int transpose; /* a */
@@ -16,15 +16,14 @@ typedef struct {
 	CUdeviceptr a, b, c;
 } driver_product_shape;
 
-/* As driver_load_functions. */
+/* Arguments as in driver_load_functions. */
 driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes);
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most);
 size_t driver_blas_version(const driver_blas *blas);
 const char *driver_blas_status(const driver_blas *blas, int status);
 void driver_blas_close(CUcontext context, driver_blas *blas);
 
-/* driver_blas_prepare chooses how the product is computed, and with it how many bytes
-   of workspace it takes. */
+/* driver_blas_prepare chooses the algorithm, which determines the size of the workspace. */
 int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_product_shape *shape, driver_product **product);
 uint64_t driver_blas_workspace(const driver_product *product);
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *product, CUdeviceptr workspace);

@@ -134,9 +134,9 @@ func TestOpenCuBLASLt_Refuses(t *testing.T) {
 	t.Setenv("DPTRAIN_CUBLASLT", twin(t, "libcublasLt"))
 	t.Setenv("DPTRAIN_TWIN", "old")
 	expect("cuBLASLt 11.8.3 (", false)
-	expect("cannot be used: with this driver its version must be 12", false)
+	expect("cannot be used: this driver supports version 12", false)
 	t.Setenv("DPTRAIN_TWIN", "no start")
-	expect("cuBLASLt does not start", false)
+	expect("cuBLASLt cannot be initialized", false)
 	t.Setenv("DPTRAIN_CUBLASLT", "")
 	expect("the emulated device has none", true)
 }
@@ -146,7 +146,7 @@ func TestProduct_RefusesInvalid(t *testing.T) {
 	must(t, good.valid())
 	for name, change := range map[string]func(*Product){
 		"sizes":     func(p *Product) { p.K = 0 },
-		"precision": func(p *Product) { p.Precision = 3 },
+		"Precision": func(p *Product) { p.Precision = 3 },
 	} {
 		p := good
 		change(&p)

@@ -1,8 +1,8 @@
 //go:build gpu
 
 // cuDNN, opened at run time: the functions that versions 8.9 and 9 both have. They and
-// the values of the enumerations are written here after NVIDIA's documentation and
-// compared with the headers of 8.9.7 and 9.28.0, so that no header is needed to build.
+// the enumeration values are declared here from NVIDIA's documentation, and were compared
+// with the headers of 8.9.7 and 9.28.0, so that the build needs no header.
 
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ enum {
 	FORWARD_IMPLICIT_PRECOMP_GEMM = 1,
 	FORWARD_GEMM = 2,
 	BACKWARD_DATA_1 = 1,
-	NO_WAY = 1 << 30, // none of cuDNN's
+	NO_ALGORITHM = 1 << 30, // not a status of cuDNN
 };
 
 typedef struct {
@@ -64,7 +64,7 @@ struct driver_dnn {
 
 struct driver_convolution {
 	const driver_dnn *dnn;
-	void *pictures, *kernels, *result, *window; // descriptions
+	void *pictures, *kernels, *result, *window; // descriptors
 	driver_convolution_shape shape;
 	int algo;
 	size_t workspace;
@@ -100,7 +100,7 @@ size_t driver_dnn_version(const driver_dnn *dnn) { return dnn->GetVersion(); }
 size_t driver_dnn_cuda(const driver_dnn *dnn) { return dnn->GetCudartVersion(); }
 
 const char *driver_dnn_status(const driver_dnn *dnn, int status) {
-	return status == NO_WAY ? "no deterministic way" : dnn->GetErrorString(status);
+	return status == NO_ALGORITHM ? "no deterministic algorithm" : dnn->GetErrorString(status);
 }
 
 void driver_dnn_close(CUcontext context, driver_dnn *dnn) {
@@ -125,8 +125,8 @@ static int describe(driver_convolution *v) {
 		dnn->SetConvolutionMathType(v->window, s->tensor_cores ? TENSOR_OP_MATH : FMA_MATH);
 }
 
-// Only what cuDNN calls deterministic, and of that only what sums products as they are:
-// transforms (FFT, Winograd) round otherwise.
+// Only algorithms that cuDNN documents as deterministic, and of these only those that sum
+// the products: transforms (FFT, Winograd) round differently.
 static int allowed(const driver_convolution *v, const choice *c) {
 	if (c->status || c->determinism != DETERMINISTIC || c->math == ALLOW_CONVERSION)
 		return 0;
@@ -142,10 +142,10 @@ static int workspace(driver_convolution *v, int algo, size_t *bytes) {
 	return dnn->GetConvolutionForwardWorkspaceSize(dnn->handle, v->pictures, v->kernels, v->window, v->result, algo, bytes);
 }
 
-// The quickest that is allowed, as cuDNN expects without trying.
+// The fastest allowed algorithm by cuDNN's prediction; it runs none of them.
 static int choose(driver_convolution *v) {
 	const driver_dnn *dnn = v->dnn;
-	enum { MOST = 8 }; // there are no more ways
+	enum { MOST = 8 }; // cuDNN has no more algorithms
 	choice choices[MOST];
 	int found = 0, failed;
 	if (v->shape.backward)
@@ -157,7 +157,7 @@ static int choose(driver_convolution *v) {
 	for (int i = 0; i < found; i++) {
 		if (!allowed(v, &choices[i]))
 			continue;
-		// The estimate is for this kind of math. Without tensor cores nothing else is let in.
+		// The prediction is for this math type. Without tensor cores no other is allowed.
 		if (v->shape.tensor_cores && dnn->SetConvolutionMathType(v->window, choices[i].math))
 			continue;
 		size_t bytes;
@@ -167,15 +167,15 @@ static int choose(driver_convolution *v) {
 		v->workspace = bytes;
 		return 0;
 	}
-	return NO_WAY;
+	return NO_ALGORITHM;
 }
 
-int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_convolution_shape *pictures, driver_convolution **convolution) {
+int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_convolution_shape *shape, driver_convolution **convolution) {
 	driver_convolution *v = calloc(1, sizeof *v);
 	if (!v)
 		return -(int)CUDA_ERROR_OUT_OF_MEMORY;
 	v->dnn = dnn;
-	v->shape = *pictures;
+	v->shape = *shape;
 	int failed = driver_set_context(context) ?: describe(v) ?: choose(v);
 	if (failed)
 		driver_dnn_destroy(v);

@@ -15,12 +15,12 @@ import (
 type CuDNN struct {
 	library
 	c     *C.driver_dnn
-	using sync.Mutex // its stream is set before each call
+	using sync.Mutex // each call sets the stream first
 }
 
-// Convolution meets N pictures of C×H×W with O kernels and gives N×O×High×Wide; or,
-// Backward, it makes of the gradient of that the gradient in the pictures. A pair is
-// down and across.
+// Convolution applies O kernels to N images of C×H×W and gives N×O×High×Wide; or, if
+// Backward is set, computes the gradient with respect to the images from the gradient of
+// that result. A pair is vertical, horizontal.
 type Convolution struct {
 	Backward                      bool
 	N, C, H, W                    int
@@ -29,8 +29,8 @@ type Convolution struct {
 	Precision                     Precision
 }
 
-// OpenCuDNN opens the cuDNN that DPTRAIN_CUDNN names, or the newest that is installed. A
-// name that is no file's, such as none, does without.
+// OpenCuDNN opens the cuDNN that DPTRAIN_CUDNN names, or the newest installed version. If
+// the name is not a file, for example none, no cuDNN is used.
 func OpenCuDNN(d *Device) (*CuDNN, error) {
 	n := &CuDNN{library: library{device: d, name: "cuDNN", variable: "DPTRAIN_CUDNN", file: "libcudnn.so.",
 		versions: []int{9, 8}, wheels: []string{"nvidia/cudnn/lib"}}}
@@ -51,18 +51,18 @@ func OpenCuDNN(d *Device) (*CuDNN, error) {
 
 func (n *CuDNN) start() error {
 	if v := n.version(); v < 80900 || v >= 100000 {
-		return fmt.Errorf("%v cannot be used: its version must be 8.9 or 9", n)
+		return fmt.Errorf("%v cannot be used: dptrain needs version 8.9 or 9", n)
 	}
 	if cuda := int(C.driver_dnn_cuda(n.c)) / 1000; cuda > newestCUDA() {
-		return fmt.Errorf("%v cannot be used: it is made for CUDA %d, and the driver serves %d", n, cuda, newestCUDA())
+		return fmt.Errorf("%v cannot be used: it needs CUDA %d, and the driver supports CUDA %d", n, cuda, newestCUDA())
 	}
-	return n.check("cuDNN does not start", C.driver_dnn_start(n.device.current, n.c))
+	return n.check("cuDNN cannot be initialized", C.driver_dnn_start(n.device.current, n.c))
 }
 
 // version is 91002 for 9.10.2.
 func (n *CuDNN) version() int {
 	v := int(C.driver_dnn_version(n.c))
-	if v < 10000 { // as versions up to 8 count
+	if v < 10000 { // the encoding of versions up to 8
 		v = v/1000*10000 + v%1000
 	}
 	return v
@@ -73,11 +73,11 @@ func (n *CuDNN) String() string {
 	return fmt.Sprintf("cuDNN %d.%d.%d (%s)", v/10000, v/100%100, v%100, n.path)
 }
 
-// Prepare chooses how to compute a convolution of operands at these addresses: always
-// the same way for the same shape, card and library, each number a sum of products, and
-// one that cuDNN calls deterministic. Its workspace is no larger than the operands and
-// 32 MiB. TF32 rounds operands on tensor cores; there is no BF16, for which cuDNN wants
-// operands of bfloat16.
+// Prepare chooses an algorithm for a convolution of operands at these addresses. The
+// choice depends only on the shape, the GPU and the library. Each element is a sum of
+// products, and cuDNN documents the algorithm as deterministic. Its workspace is at most
+// the size of the operands plus 32 MiB. TF32 rounds operands on tensor cores. BF16 is not
+// supported, because cuDNN needs bfloat16 operands for it.
 func (n *CuDNN) Prepare(v Convolution, in, kernels, out Pointer) (*PreparedCall, error) {
 	if err := v.valid(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (n *CuDNN) Prepare(v Convolution, in, kernels, out Pointer) (*PreparedCall,
 	}
 	var made *C.driver_convolution
 	status := C.driver_dnn_prepare(n.device.current, n.c, &pictures, &made)
-	if err := n.check(fmt.Sprintf("cuDNN has no way to compute %+v", v), status); err != nil {
+	if err := n.check(fmt.Sprintf("cuDNN has no suitable algorithm for %+v", v), status); err != nil {
 		return nil, err
 	}
 	return &PreparedCall{
@@ -107,10 +107,11 @@ func (n *CuDNN) Prepare(v Convolution, in, kernels, out Pointer) (*PreparedCall,
 	}, nil
 }
 
-// Close gives back what the library took of the device, after all that was prepared.
+// Close releases the library's resources on the device. The caller closes all prepared
+// calls first.
 func (n *CuDNN) Close() { C.driver_dnn_close(n.device.current, n.c) }
 
-// valid tells which number of a convolution is impossible.
+// valid reports a convolution that is impossible.
 func (v Convolution) valid() error {
 	refused := func(why string) error { return fmt.Errorf("convolution %+v: %s", v, why) }
 	outputSize := func(i, over int) int { return (over+2*v.Pad[i]-v.Dilation[i]*(v.Kernel[i]-1)-1)/v.Stride[i] + 1 }

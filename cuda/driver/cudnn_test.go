@@ -140,9 +140,9 @@ func TestOpenCuDNN_Refuses(t *testing.T) {
 	expect("lacks cudnnCreate", false)
 	t.Setenv("DPTRAIN_CUDNN", twin(t, "libcudnn"))
 	for fault, says := range map[string]string{
-		"old":      "cannot be used: its version must be 8.9 or 9",
-		"new":      "it is made for CUDA 14, and the driver serves 12",
-		"no start": "cuDNN does not start: CUDNN_STATUS_NOT_INITIALIZED",
+		"old":      "cannot be used: dptrain needs version 8.9 or 9",
+		"new":      "it needs CUDA 14, and the driver supports CUDA 12",
+		"no start": "cuDNN cannot be initialized: CUDNN_STATUS_NOT_INITIALIZED",
 	} {
 		t.Setenv("DPTRAIN_TWIN", fault)
 		expect(says, false)
@@ -176,7 +176,7 @@ func TestCuDNN_RefusesForbiddenAlgorithms(t *testing.T) {
 	for _, v.Backward = range []bool{false, true} {
 		for _, fault := range []string{"random", "greedy", "halves"} {
 			t.Setenv("DPTRAIN_TWIN", fault)
-			if _, err := n.Prepare(v, p, p+1024, p+2048); err == nil || !strings.Contains(err.Error(), "no deterministic way") {
+			if _, err := n.Prepare(v, p, p+1024, p+2048); err == nil || !strings.Contains(err.Error(), "no deterministic algorithm") {
 				t.Errorf("%s: %v", fault, err)
 			}
 		}

@@ -1,7 +1,7 @@
 //go:build gpu
 
-// Opens libcuda on first use and fills the slots of the trampolines. Where there
-// is no driver every function reports "no device", and the count of devices is 0.
+// Opens libcuda on first use and fills the slots of the trampolines. Without a driver
+// every function returns "no device", and the number of devices is 0.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ enum { COUNT = sizeof names / sizeof names[0] };
 
 extern void *driver_slots[COUNT] __attribute__((visibility("hidden")));
 
-// Without one of these nothing works; the rest is there for gorgonia.org/cu.
+// The functions that dptrain needs; gorgonia.org/cu links to the others.
 static const char *const needed[] = {
 	"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
 	"cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemGetInfo_v2",
@@ -45,8 +45,8 @@ static CUresult no_devices(int *count) {
 	return CUDA_SUCCESS;
 }
 
-// The package cu calls cuInit when the process starts, and ends the process when
-// it fails. The driver is started on first use instead, so that a command that
+// Package cu calls cuInit when the process starts, and ends the process if it fails. This
+// definition does nothing; the driver is initialized on first use, so that a command that
 // needs no GPU does not wait for one.
 __attribute__((visibility("hidden"))) CUresult CUDAAPI cuInit(unsigned int flags) {
 	(void)flags;

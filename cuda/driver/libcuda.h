@@ -3,15 +3,15 @@
 
 #include <cuda.h>
 
-/* What came of opening libcuda. */
+/* The result of opening libcuda. */
 typedef struct {
 	int found;          /* the library was opened */
-	CUresult started;   /* what its cuInit said */
+	CUresult started;   /* the result of its cuInit */
 	char failure[512];  /* why it was not opened */
-	char missing[64];   /* a function that we need and it lacks */
+	char missing[64];   /* a required function that it lacks */
 } driver_library;
 
-/* driver_open opens libcuda once, starts it, and returns what came of it. */
+/* driver_open opens and initializes libcuda once, and returns the result. */
 const driver_library *driver_open(void) __attribute__((visibility("hidden")));
 
 #endif

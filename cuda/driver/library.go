@@ -17,22 +17,22 @@ import (
 	"gorgonia.org/cu"
 )
 
-// ErrNotFound is why there is no library: no file of it is found.
+// ErrNotFound means that no file of a library was found.
 var ErrNotFound = errors.New("was not found")
 
-// library is one of NVIDIA's that is opened where it is installed.
+// library is one of NVIDIA's libraries, opened at run time from where it is installed.
 type library struct {
 	device   *Device
 	name     string
-	variable string   // of the environment: another file, or a name that is no file's
-	file     string   // before its version
-	versions []int    // the best first
-	wheels   []string // where Python's packages have it
+	variable string   // environment variable that names another file
+	file     string   // name without the version
+	versions []int    // in order of preference
+	wheels   []string // folders in Python packages
 	path     string
 	status   func(C.int) string
 }
 
-// newest is the newest CUDA whose libraries the driver serves, of those known.
+// newestCUDA is the newest known CUDA major version whose libraries the driver supports.
 func newestCUDA() int {
 	if cu.Version() < 13000 {
 		return 12
@@ -40,7 +40,7 @@ func newestCUDA() int {
 	return 13
 }
 
-// find opens the file that the variable names, or the first that there is.
+// find opens the file that the variable names, or the first file that exists.
 func (l *library) find(open func(path *C.char, found *C.int, failure *C.char, bytes C.size_t) bool) error {
 	if l.device.Emulated() && os.Getenv(l.variable) == "" {
 		return fmt.Errorf("%s %w (the emulated device has none)", l.name, ErrNotFound)
@@ -67,8 +67,8 @@ func (l *library) find(open func(path *C.char, found *C.int, failure *C.char, by
 	return none
 }
 
-// paths lists where the library may be: where the linker looks, in NVIDIA's folders, in
-// those of Python's packages.
+// paths lists where the library may be: the linker's default, NVIDIA's folders, and the
+// folders of Python packages.
 func (l *library) paths() []string {
 	if path := os.Getenv(l.variable); path != "" {
 		return []string{path}
@@ -100,7 +100,8 @@ func (l *library) paths() []string {
 	return paths
 }
 
-// check turns a library's status into an error; less than 0 it is minus the driver's.
+// check converts a library's status to an error. A negative status is minus the driver's
+// result.
 func (l *library) check(failure string, status C.int) error {
 	switch {
 	case status == 0:
@@ -111,7 +112,7 @@ func (l *library) check(failure string, status C.int) error {
 	return fmt.Errorf("%v: %s: %s (%s)", l.device, failure, l.status(status), l.path)
 }
 
-// PreparedCall is what a library is to compute of certain operands.
+// PreparedCall is a library call on fixed operands.
 type PreparedCall struct {
 	library   *library
 	what      any
@@ -120,11 +121,10 @@ type PreparedCall struct {
 	drop      func()
 }
 
-// Workspace is how many bytes Run needs.
+// Workspace is the number of bytes of scratch memory that Run needs.
 func (m *PreparedCall) Workspace() int { return m.workspace }
 
-// Run computes it, asynchronously. It takes no memory but the workspace, and may be
-// recorded.
+// Run runs the call, asynchronously. It allocates nothing, and may be captured.
 func (m *PreparedCall) Run(workspace Pointer) error {
 	if status := m.run(C.CUdeviceptr(workspace)); status != 0 {
 		return m.library.check(fmt.Sprintf("%s cannot compute %+v", m.library.name, m.what), status)
@@ -132,7 +132,7 @@ func (m *PreparedCall) Run(workspace Pointer) error {
 	return nil
 }
 
-// Close gives back what was prepared. Recordings of it stay good.
+// Close releases the call. Graphs that captured it stay valid.
 func (m *PreparedCall) Close() {
 	if m != nil && m.drop != nil {
 		m.drop()

@@ -5,21 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A function of a library and where its address goes. */
+/* A function of a library and the location for its address. */
 typedef struct {
 	const char *name;
 	void *slot;
 } driver_function;
 
-/* driver_load_functions opens a library and finds its functions, or puts into failure why it
-   cannot; found is set where there is a library of that name. A library stays open: it
-   leaves threads and exit functions behind. */
+/* driver_load_functions opens a library and loads its functions, or writes the reason to
+   failure; it sets found if a library of that name exists. The library is never closed: it
+   starts threads and registers exit functions. */
 int driver_load_functions(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes);
 
-/* What calls a library gives a status: 0, the library's own, or less than 0: minus the
-   driver's. The first of a ?: b ?: c that fails is the last that is called. */
+/* A function that calls a library returns 0, the library's status, or, if negative, minus
+   the driver's result. In a ?: b ?: c, the first call that fails ends the chain. */
 
-/* driver_set_context makes the context current, since Go moves goroutines between threads. */
+/* driver_set_context makes the context current, because Go moves goroutines between
+   threads. */
 static inline int driver_set_context(CUcontext context) { return -(int)cuCtxSetCurrent(context); }
 
 #endif

@@ -1,6 +1,5 @@
-/* The functions of libcuda that gorgonia.org/cu and this package link to. Those
-   of CUDA 12's and of CUDA 13's headers are both here. cuInit is not: libcuda.c
-   defines it. */
+/* The functions of libcuda that gorgonia.org/cu and this package link to, with the names
+   of CUDA 12's and of CUDA 13's headers. libcuda.c defines cuInit. */
 FORWARD(cuArray3DCreate_v2)
 FORWARD(cuArray3DGetDescriptor_v2)
 FORWARD(cuArrayCreate_v2)

@@ -1,7 +1,7 @@
 //go:build gpu
 
-// Every function of libcuda is a jump through its slot. A slot first leads to
-// the opening of the library, which fills all of them.
+// Every function of libcuda is a jump through its slot. A slot first points to code that
+// opens the library, which fills all slots.
 
 #define FORWARD(name) forward name
 
