@@ -73,7 +73,7 @@ func TestAffordableSteps_Refuses(t *testing.T) {
 	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 	trainRun(t, newRun(t, c), nil)
-	for says, change := range map[string]func(*Config){
+	for want, change := range map[string]func(*Config){
 		"ε = 0":   func(c *Config) { c.Budget.StopAtEpsilon = 0 },
 		"private": func(c *Config) { c.Budget.StopAtEpsilon, c.Mechanism.NonPrivate = 3, true },
 		"NoiseMultiplierAt": func(c *Config) {
@@ -82,8 +82,8 @@ func TestAffordableSteps_Refuses(t *testing.T) {
 	} {
 		d := c
 		change(&d)
-		if _, err := AffordableSteps(d); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v, want %q", err, says)
+		if _, err := AffordableSteps(d); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	c.Budget.StopAtEpsilon = 1e-3

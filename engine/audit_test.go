@@ -14,8 +14,8 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// auditCase is a pair of runs that differ in one record, whose gradient is the worst there
-// is: as long as the bound, and orthogonal to all others'.
+// auditCase is a pair of data sets that differ in one record, whose gradient is the worst case:
+// as long as the bound and orthogonal to all others.
 type auditCase struct {
 	change func(*Config)
 	with   data.Set
@@ -23,19 +23,19 @@ type auditCase struct {
 	// with the record, up to what both have.
 	without data.Set
 	score   func(lot observedLot) float64
-	loose   bool // the record cannot be told apart as well as is claimed
+	isLoose bool // the attack is weaker than the stated bound
 	lots    int  // 0: 4,000
 }
 
-// observedLot is what an observer is given of a lot.
+// observedLot is what an observer gets of a lot.
 type observedLot struct {
 	sum       []float64 // of all clipped gradients, noised
 	statistic float64   // the noised sum
 	count     float64   // behind an adaptive bound, noised
 }
 
-// plantedRecords is n records of gradients along the second axis, and then so many along the
-// first.
+// plantedRecords returns n records with gradients along the second axis, followed by more
+// records along the first.
 func plantedRecords(n, more int, along float32) *data.Table {
 	return newColumnTable(n+more, func(i, k, j int) float32 {
 		switch {
@@ -48,7 +48,7 @@ func plantedRecords(n, more int, along float32) *data.Table {
 	}, 2)
 }
 
-// withOwners gives rows owners.
+// withOwners returns a set with owners of its rows.
 func withOwners(s *data.Table, users ...int32) data.Set {
 	x := [][]float32{make([]float32, 2*s.Len())}
 	rows := make([]int, s.Len())
@@ -63,8 +63,8 @@ func withOwners(s *data.Table, users ...int32) data.Set {
 	return o
 }
 
-// mixtureScore is the score of a number of deviation sigma that a record of probability q
-// moves by one.
+// mixtureScore returns the log-likelihood ratio of y, of deviation sigma, which a record changes
+// by one with probability q.
 func mixtureScore(q, y, sigma float64) float64 {
 	return math.Log(1 - q + q*math.Exp((y-0.5)/(sigma*sigma)))
 }
@@ -85,7 +85,7 @@ var auditCases = map[string]auditCase{
 			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 3, sample.PolicyFixed, 2
 		},
 		with: plantedRecords(5, 1, 40), without: plantedRecords(5, 1, -40),
-		score: func(l observedLot) float64 { return l.sum[0] }, loose: true,
+		score: func(l observedLot) float64 { return l.sum[0] }, isLoose: true,
 	},
 	"fixed, all": {
 		change: func(c *Config) {
@@ -132,7 +132,7 @@ var auditCases = map[string]auditCase{
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 1e-4, Noise: 0.5}, nil)
 		},
 		with: plantedRecords(6, 1, 40), without: plantedRecords(6, 0, 0),
-		// The count, which tells nearly all that 0.9 allows; the others' is ½ each.
+		// The count reveals nearly all that 0.9 allows; the others count ½ each.
 		score: func(l observedLot) float64 { return mixtureScore(1, 2*(3-l.count), 1) },
 		lots:  240, // each is a line of the ledger
 	},
@@ -149,7 +149,7 @@ func TestRun_PassesMembershipAudit(t *testing.T) {
 			t.Parallel()
 			lots := cmp.Or(a.lots, 4000)
 			room := math.Sqrt(math.Log(1e8) / float64(lots))
-			var told [2]float64
+			var positives [2]float64
 			var h ledger.History
 			for k, set := range []data.Set{a.with, a.without} {
 				c := testConfig(t)
@@ -158,7 +158,7 @@ func TestRun_PassesMembershipAudit(t *testing.T) {
 				a.change(&c)
 				for _, s := range observeLots(t, c) {
 					if a.score(s) > 0 {
-						told[k] += 1 / float64(lots)
+						positives[k] += 1 / float64(lots)
 					}
 				}
 				h = readLedger(t, c.Files.Ledger)
@@ -170,14 +170,14 @@ func TestRun_PassesMembershipAudit(t *testing.T) {
 				t.Fatal(err)
 			}
 			most := max(claim.Delta, claim.ProvenBound)
-			if d := told[0] - told[1]; !(d <= most+room) || !a.loose && !(d >= most-room) {
-				t.Errorf("told with probabilities %.3f and %.3f, apart by %.3f where %.3f is claimed", told[0], told[1], d, most)
+			if d := positives[0] - positives[1]; !(d <= most+room) || !a.isLoose && !(d >= most-room) {
+				t.Errorf("positive with probabilities %.3f and %.3f, difference %.3f, stated bound %.3f", positives[0], positives[1], d, most)
 			}
 		})
 	}
 }
 
-// observeLots is what an observer sees of a run.
+// observeLots trains a run and returns what an observer gets.
 func observeLots(t *testing.T, c Config) (all []observedLot) {
 	r := newRun(t, c)
 	r.account.meter.counted = math.MaxInt // ε is not asked for

@@ -15,7 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// loggedTransform is a change that turns and stretches what it is given, and keeps what it made.
+// loggedTransform permutes and scales a view, and stores the result.
 type loggedTransform struct{ views [][]float32 }
 
 func (s *loggedTransform) transform(view [][]float32, r *rand.Rand) {

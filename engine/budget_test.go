@@ -49,7 +49,7 @@ func TestBudget_EndsRun(t *testing.T) {
 				most = max(most, p.Epsilon)
 				if p.Lot < 4 || p.Lot%50 == 0 { // were the process killed now
 					if a, err := r.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon {
-						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.UpperBound(), err)
+						t.Errorf("lot %d: the ledger gives ε = %v (%v)", p.Lot, a.UpperBound(), err)
 					}
 				}
 				return nil
@@ -100,14 +100,14 @@ func TestProgress_EpsilonMatchesLedger(t *testing.T) {
 		if p.Epsilon < shown {
 			t.Errorf("ε fell from %v to %v", shown, p.Epsilon)
 		}
-		r.account.meter.counted = 0 // computed anew
+		r.account.meter.counted = 0 // computed again
 		shown = r.account.meter.current(0)
 		return nil
 	})
 	r.Close()
 	a, err := r.Spent(c.Budget.Accountant)
 	if err != nil || !(math.Abs(a.Epsilon-shown) <= 1e-12) {
-		t.Errorf("shown %v, the ledger says %v (%v)", shown, a.Epsilon, err)
+		t.Errorf("shown %v, the ledger gives %v (%v)", shown, a.Epsilon, err)
 	}
 }
 

@@ -29,7 +29,7 @@ func newTestCheckpoint(average bool, slots int) *checkpoint {
 	return c
 }
 
-// newState is a state such as a machine has, of what a checkpoint describes.
+// newState allocates the state that a checkpoint describes.
 func newState(c *checkpoint) (s plan.State) {
 	for _, n := range c.Sizes {
 		s.Weights = append(s.Weights, make([]float32, n))
@@ -45,7 +45,7 @@ func newState(c *checkpoint) (s plan.State) {
 	return s
 }
 
-// readWholeCheckpoint reads all that a file holds.
+// readWholeCheckpoint reads a file with its state.
 func readWholeCheckpoint(file []byte) (*checkpoint, error) {
 	c, err := readCheckpoint(bytes.NewReader(file), int64(len(file)))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// childProcess is a test that runs in a process of its own.
+// childProcess is a test that runs in its own process.
 type childProcess struct {
 	command   *exec.Cmd
 	stdout    io.Reader
@@ -23,7 +23,7 @@ func startChild(t *testing.T, test string, env ...string) *childProcess {
 	command := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
 	command.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a child that is killed cleans nothing up
 	command.Env = append(command.Env, env...)
-	said, err := command.StdoutPipe()
+	stdout, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,19 +31,20 @@ func startChild(t *testing.T, test string, env ...string) *childProcess {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { command.Process.Kill(); command.Wait() }) // where the test failed
-	return &childProcess{command: command, stdout: said}
+	return &childProcess{command: command, stdout: stdout}
 }
 
 func (c *childProcess) killAfter(wait time.Duration) {
 	c.killTimer = time.AfterFunc(wait, func() { c.command.Process.Kill() })
 }
 
-// readLines takes the words of every line that the child says, until it ends or is killed.
+// readLines passes the words of each line of the child's output to a function, until the child
+// ends or is killed.
 func (c *childProcess) readLines(t *testing.T, line func(word []string)) {
 	t.Helper()
 	for lines := bufio.NewReader(c.stdout); ; {
 		text, err := lines.ReadString('\n')
-		if err != nil { // a line cut short was not said
+		if err != nil { // an incomplete line does not count
 			break
 		}
 		word := strings.Fields(text)

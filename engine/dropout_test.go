@@ -101,7 +101,7 @@ func TestDropout_DrawsMasksForEachExample(t *testing.T) {
 	}
 }
 
-// requireDevice skips a test where the host has no such device.
+// requireDevice skips a test where the host lacks a device.
 func requireDevice(t *testing.T, device string) {
 	t.Helper()
 	list, _ := Devices()
@@ -110,7 +110,7 @@ func requireDevice(t *testing.T, device string) {
 	}
 }
 
-// zeroFirstParameter sets the first vector to zero, so that what is added to it is exact.
+// zeroFirstParameter sets the first parameter to zero, so that the next step is exact.
 func zeroFirstParameter(t *testing.T, r *Run) {
 	t.Helper()
 	clear(r.compiled.executable.State().Weights[0])
@@ -119,7 +119,8 @@ func zeroFirstParameter(t *testing.T, r *Run) {
 	}
 }
 
-// keepsElement looks up, by op's words alone, what revealing's mask makes of one element in a slot of the lot.
+// keepsElement computes, by package op only, whether the mask of maskRevealingNetwork keeps an
+// element in a slot of the lot.
 func keepsElement(t *testing.T, r *Run, rate float64, slot, step, element int) bool {
 	t.Helper()
 	var drawn [1]uint64
@@ -228,7 +229,7 @@ func TestResume_ContinuesDropoutSteps(t *testing.T) {
 	}
 }
 
-// deviceNames are those that this build and host can train on.
+// deviceNames returns the devices of this build and host.
 func deviceNames() []string {
 	names := []string{"cpu", "gorgonia"}
 	if list, _ := Devices(); slices.ContainsFunc(list, func(d Device) bool { return d.Name == "cuda:0" }) {
@@ -262,7 +263,7 @@ func TestDropout_Trains(t *testing.T) {
 		t.Errorf("without dropout the weights differ by %g alone: the test shows nothing", d)
 	}
 
-	// A rule that a line tells: class 1 where the first number is above zero.
+	// A linear rule: class 1 where the first number is above zero.
 	x, labels := make([]float32, 600*features), make([]float32, 600)
 	for i := range x {
 		x[i] = float32(math.Sin(float64(i * i)))
@@ -290,7 +291,7 @@ func TestDropout_Trains(t *testing.T) {
 	}
 	s := score(mlpWithDropout(0.2))
 	if s.Accuracy < 0.8 {
-		t.Errorf("accuracy %v on a rule that a line tells", s.Accuracy)
+		t.Errorf("accuracy %v on a linear rule", s.Accuracy)
 	}
 	if plain := score(mlp); plain.Loss != s.Loss || plain.Accuracy != s.Accuracy {
 		t.Errorf("evaluated with dropout layers the loss is %v, without them %v", s.Loss, plain.Loss)

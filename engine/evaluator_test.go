@@ -208,7 +208,7 @@ func TestEvaluator_Sequences(t *testing.T) {
 func TestEvaluator_Refuses(t *testing.T) {
 	e := newTestEvaluator(t, mlp)
 	good := e.Weights()
-	for says, score := range map[string]func() (Evaluation, error){
+	for want, score := range map[string]func() (Evaluation, error){
 		"got 3 parameters, and the network has 4": func() (Evaluation, error) { return e.Score(good[:3], mlpExamples(3, 1)) },
 		"parameter 1 has 6 elements, and the network needs 7": func() (Evaluation, error) {
 			return e.Score([][]float32{good[0], good[1][:6], good[2], good[3]}, mlpExamples(3, 1))
@@ -221,23 +221,23 @@ func TestEvaluator_Refuses(t *testing.T) {
 		},
 		"not between 0 and 2": func() (Evaluation, error) { return e.Score(good, newUncheckedSet().with(1, 3, 3)) },
 	} {
-		if _, err := score(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v, want %q", err, says)
+		if _, err := score(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	for says, build := range map[string]perexample.Build{
+	for want, build := range map[string]perexample.Build{
 		"no network":           nil,
 		"built for 3 examples": func(int) (*perexample.Network, error) { return mlp(3) },
 		"index out of range":   func(batch int) (*perexample.Network, error) { return mlp(G.Nodes{}[batch].Dims()) },
 		"mixes examples":       batchMixingNetwork,
 	} {
-		if _, err := NewEvaluator(build, DeviceOptions{Threads: 1}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v, want %q", err, says)
+		if _, err := NewEvaluator(build, DeviceOptions{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }
 
-// batchMixingNetwork answers to each example with a sum over all of them.
+// batchMixingNetwork has outputs that depend on all examples of the batch.
 func batchMixingNetwork(batch int) (*perexample.Network, error) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("x"))

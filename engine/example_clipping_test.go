@@ -13,15 +13,15 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 )
 
-// smooth is a rule of one's own: it shortens a gradient a little before the bound
-// is reached. Whatever a rule proposes is cut to what the bound allows, so that it
-// can be wrong and not unsafe.
+// smooth is a custom clipping rule: it shortens gradients slightly below the bound, too. The
+// engine reduces every factor that a rule returns to what the bound allows, so a wrong rule
+// cannot break the guarantee.
 type smooth struct{}
 
 func (smooth) Factor(norm, bound float64) float64 { return bound / math.Sqrt(norm*norm+bound*bound) }
 
-// A clipping strategy of one's own: a rule, a bound that falls over time, and the
-// weights of the last layer in a group by themselves.
+// A custom clipping strategy: a rule, a bound that decreases over time, and a separate group for
+// the weights of the last layer.
 func Example_clipping() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// visits are readings of sensors, each of which belongs to a patient. A set need
-// not lie in memory: Read could as well read a file.
+// visits are readings of sensors, each of which belongs to a patient. A set need not be in
+// memory: Read could read a file.
 type visits struct{ patients []int32 }
 
 func (v visits) Len() int { return len(v.patients) }
 
-// Columns are the inputs of the network, in order.
+// Columns returns the inputs of the network, in order.
 func (v visits) Columns() []data.Column {
 	return []data.Column{
 		{Name: "reading", Shape: []int{8}},
@@ -29,7 +29,7 @@ func (v visits) Columns() []data.Column {
 	}
 }
 
-// Read puts the rows where the network reads them.
+// Read copies rows to the network's inputs.
 func (v visits) Read(dst [][]float32, rows []int) error {
 	for i, row := range rows {
 		ill := v.patients[row] % 2
@@ -41,10 +41,10 @@ func (v visits) Read(dst [][]float32, rows []int) error {
 	return nil
 }
 
-// Users makes it a data.Grouped: it says whose each row is.
+// Users implements data.Grouped: it returns the owner of each row.
 func (v visits) Users() []int32 { return v.patients }
 
-// A data set of one's own, in which all rows of a patient are protected together.
+// A custom data set in which all rows of a patient are protected together.
 func Example_dataSet() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {

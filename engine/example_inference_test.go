@@ -14,7 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/weights"
 )
 
-// Weights that one program trained and wrote down, by which another one answers.
+// One program trains and writes weights, and another one computes predictions with them.
 func Example_inference() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// ringNetwork is a network of plain Gorgonia: a hidden layer, and the logistic
-// loss log(1 + exp(−y·f(x))) of an answer f(x) to a target y of ±1.
+// ringNetwork is written in plain Gorgonia: a hidden layer, and the logistic loss log(1 +
+// exp(−y·f(x))) of an output f(x) for a target y of ±1.
 func ringNetwork(batch int) (*perexample.Network, error) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("x"))
 	y := G.NewVector(g, tensor.Float32, G.WithShape(batch), G.WithName("y"))
-	w1 := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 16), G.WithName("w1"), newRun(2*16))
-	b1 := G.NewVector(g, tensor.Float32, G.WithShape(16), G.WithName("b1"), newRun(16))
-	w2 := G.NewMatrix(g, tensor.Float32, G.WithShape(16, 1), G.WithName("w2"), newRun(16))
+	w1 := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 16), G.WithName("w1"), initialValues(2*16))
+	b1 := G.NewVector(g, tensor.Float32, G.WithShape(16), G.WithName("b1"), initialValues(16))
+	w2 := G.NewMatrix(g, tensor.Float32, G.WithShape(16, 1), G.WithName("w2"), initialValues(16))
 
 	h := G.Must(G.Tanh(G.Must(G.BroadcastAdd(G.Must(G.Mul(x, w1)), b1, nil, []byte{0}))))
 	answer := G.Must(G.Mul(h, w2))
@@ -36,8 +36,8 @@ func ringNetwork(batch int) (*perexample.Network, error) {
 	}, nil
 }
 
-// newRun gives a parameter n public starting values.
-func newRun(n int) G.NodeConsOpt {
+// initialValues returns n public initial values of a parameter.
+func initialValues(n int) G.NodeConsOpt {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	values := make([]float32, n)
 	for i := range values {
@@ -48,8 +48,7 @@ func newRun(n int) G.NodeConsOpt {
 	}
 }
 
-// ring is a set of points, of which those in a ring around zero have target 1 and
-// the others −1.
+// ring returns points, of which those in a ring around zero have target 1 and the others −1.
 func ring(count int, seed uint64) data.Set {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var x, y []float32

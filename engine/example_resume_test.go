@@ -12,8 +12,8 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 )
 
-// A run that is watched, stopped once it is good enough on public data, and gone on with
-// later, as another process would. The end of the context stops it in the same way.
+// A run that is observed, stopped once its public test accuracy suffices, and resumed later, as
+// another process would do. The end of the context would stop it in the same way.
 func Example_resume() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {

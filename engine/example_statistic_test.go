@@ -12,8 +12,8 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 )
 
-// A private statistic that is no gradient: how many records have target 1 and how
-// many −1, released with every lot, and paid for.
+// A private statistic other than the gradient: the numbers of records with target 1 and −1,
+// released and paid for with every lot.
 func Example_statistic() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	classes  = 3
 )
 
-// mlp is a network of four vectors.
+// mlp is a network of four parameters.
 func mlp(batch int) (*perexample.Network, error) {
 	n := layer.NewBuilder(batch, 1)
 	x := n.Input("x", features)
@@ -35,8 +35,8 @@ func mlp(batch int) (*perexample.Network, error) {
 	return n.Network()
 }
 
-// linearNetwork has a weight vector w0, w1, … from 0 for each size: an example's loss is
-// Σ x_k·w_k, so that the gradient in w_k is its column x_k.
+// linearNetwork has a parameter w0, w1, … for each size, initially 0. The loss of an example is
+// Σ x_k·w_k, so that the gradient of w_k is its column x_k.
 func linearNetwork(sizes ...int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -56,7 +56,7 @@ func linearNetwork(sizes ...int) perexample.Build {
 	}
 }
 
-// mlpExamples makes a table for mlp.
+// mlpExamples returns a table for mlp.
 func mlpExamples(count int, seed uint64) *data.Table {
 	r := rand.New(rand.NewPCG(seed, 1))
 	x, labels := make([]float32, count*features), make([]float32, count)
@@ -80,7 +80,8 @@ func newTable(x, labels []float32, users []int32) *data.Table {
 	return t
 }
 
-// newColumnTable makes a table for linear: column k of example i is made by value.
+// newColumnTable returns a table for linearNetwork; value gives number j of column k of example
+// i.
 func newColumnTable(count int, value func(i, k, j int) float32, sizes ...int) *data.Table {
 	var cs []data.Column
 	var values [][]float32
@@ -103,7 +104,7 @@ func newColumnTable(count int, value func(i, k, j int) float32, sizes ...int) *d
 
 func zeros(i, k, j int) float32 { return 0 }
 
-// testConfig is a small private run that every test varies.
+// testConfig is a small private run that tests vary.
 func testConfig(t testing.TB) Config {
 	seed := uint64(7)
 	return Config{
@@ -159,7 +160,7 @@ func readLedger(t testing.TB, path string) ledger.History {
 	return h
 }
 
-// readFile is what a file holds.
+// readFile returns the content of a file.
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -169,7 +170,7 @@ func readFile(t testing.TB, path string) []byte {
 	return b
 }
 
-// relativeDistance is the largest difference of two vectors over their largest entry.
+// relativeDistance returns the largest difference of two vectors divided by their largest entry.
 func relativeDistance(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
@@ -185,7 +186,7 @@ func relativeDistance(a, b []float32) float64 {
 	return most / scale
 }
 
-// releaseSpy stands between a run and its machine.
+// releaseSpy calls a function before each release of an executable.
 type releaseSpy struct {
 	plan.Executable
 	release func(*plan.Release) error
@@ -198,7 +199,7 @@ func (s *releaseSpy) Release(r *plan.Release) error {
 	return s.Executable.Release(r)
 }
 
-// accumulatedSums are the accumulators of a run's machine.
+// accumulatedSums returns the accumulators of a run's executable.
 func accumulatedSums(r *Run) [][]float32 {
 	m := r.compiled.executable.(interface{ Sum(v int) []float32 })
 	var all [][]float32

@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// firstNumbers reads the first number of each example.
+// firstNumbers returns the first number of each example.
 func firstNumbers(t *testing.T, s data.Set) []float32 {
 	t.Helper()
 	out := make([]float32, 0, s.Len())

@@ -23,7 +23,7 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// useUnitSteps makes the weights after a lot minus the released sum over q·N.
+// useUnitSteps makes a lot subtract the released sum over q·N from the weights.
 func useUnitSteps(c *Config) {
 	c.Optimization.Optimizer, c.Optimization.Schedule = optim.Optimizer{Kind: optim.KindSGD}, optim.Schedule{Base: 1}
 }
@@ -320,7 +320,7 @@ func TestPanic_EndsRun(t *testing.T) {
 	}
 }
 
-// panickingSet is a set that panics from one of its readings on.
+// panickingSet is a set that panics from one of its reads on.
 type panickingSet struct {
 	data.Set
 	left int
@@ -333,7 +333,7 @@ func (b *panickingSet) Read(dst [][]float32, rows []int) error {
 	return b.Set.Read(dst, rows)
 }
 
-// panicValue is what f panics with.
+// panicValue returns the value with which f panics.
 func panicValue(f func()) (p any) {
 	defer func() { p = recover() }()
 	f()
@@ -619,7 +619,7 @@ func TestLedger_StatesSamplingThatRan(t *testing.T) {
 		r.Close()
 		h := readLedger(t, c.Files.Ledger)
 		if len(h.Lots) != 1 || h.Lots[0].Count != c.Steps {
-			t.Fatalf("%s: the ledger says %+v", policy, h.Lots)
+			t.Fatalf("%s: the ledger contains %+v", policy, h.Lots)
 		}
 		want := ledger.Sampling{Policy: ledger.Policy(policy), Rate: e.Rate, LotSize: e.LotSize, Records: 60}
 		if got := h.Lots[0].Lot.Sampling; got != want {

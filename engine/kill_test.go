@@ -101,7 +101,7 @@ func TestKilledRun_Resumes(t *testing.T) {
 	}
 }
 
-// killObserver is what the children said.
+// killObserver collects the output of the killed processes.
 type killObserver struct {
 	folder   string
 	policy   sample.Policy
@@ -110,11 +110,10 @@ type killObserver struct {
 	ever     map[string]bool
 	released int
 	last     int
-	at       int // the lot that the last process said it stood at
+	at       int // the lot of the last process
 }
 
-// runAndKill runs one process, kills it after a while, and reports whether it came to
-// its end before.
+// runAndKill runs one process, kills it after a while, and reports whether it ended before.
 func (h *killObserver) runAndKill(t *testing.T, wait time.Duration) bool {
 	t.Helper()
 	p := startChild(t, "TestKilledRun_Child", "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
@@ -128,9 +127,9 @@ func (h *killObserver) runAndKill(t *testing.T, wait time.Duration) bool {
 		switch word[0] {
 		case "from":
 			if step > 0 && !slices.Contains(h.after[step], word[2]) {
-				// The process before may have saved one lot more than it said.
+				// The previous process may have saved one lot more than it printed.
 				if step != h.at+1 {
-					t.Errorf("it goes on from lot %d as nobody left it; the last process stood at lot %d", step, h.at)
+					t.Errorf("it continues from lot %d, a state that no process had; the last process was at lot %d", step, h.at)
 				}
 				if h.ever[word[2]] {
 					t.Errorf("lot %d came out as an earlier one", step)
@@ -150,14 +149,14 @@ func (h *killObserver) runAndKill(t *testing.T, wait time.Duration) bool {
 		case "end":
 			ended = true
 			if step > 0 && !slices.Contains(h.after[step], word[2]) {
-				t.Errorf("it ended at lot %d as nobody left it", step)
+				t.Errorf("it ended at lot %d, a state that no process had", step)
 			}
 		}
 	})
 	return ended
 }
 
-// check compares the ledger with what was released.
+// check compares the ledger with the released lots.
 func (h *killObserver) check(t *testing.T, c Config) {
 	t.Helper()
 	if _, err := os.Stat(c.Files.Ledger); errors.Is(err, os.ErrNotExist) && h.released == 0 {
@@ -175,8 +174,8 @@ func (h *killObserver) check(t *testing.T, c Config) {
 	}
 }
 
-// truncateFile does what a power cut may: a line of the ledger, or the newest
-// checkpoint, is there in part.
+// truncateFile does what a power failure may do: it truncates the last line of the ledger, or
+// the newest checkpoint.
 func truncateFile(t *testing.T, c Config, random *rand.Rand) {
 	t.Helper()
 	names, err := listCheckpoints(c.Files.CheckpointFolder)

@@ -14,8 +14,7 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// wideNetwork is a network with a square weight for so many units, and counts the numbers
-// that are drawn for it.
+// wideNetwork has a square weight for a number of units, and counts the numbers drawn for it.
 func wideNetwork(units int, drawn *int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -106,7 +105,7 @@ func TestParameters_AreCopied(t *testing.T) {
 // A network that does not fit is refused before a weight is drawn.
 func TestLargeNetwork_RefusedBeforeWeights(t *testing.T) {
 	const units = 46000
-	// It takes five times the weights; memory comes and goes beside this test.
+	// It needs five times the weights; other allocations vary during this test.
 	if memory.Available().Fits(3 * 4 * units * units) {
 		t.Skip("this host may have memory for it")
 	}

@@ -77,7 +77,7 @@ func perParameterClipping(b clip.Bound) []clip.Group {
 	return clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, b, nil)
 }
 
-// generatedSet makes its examples as they are read, and looks at the heap now and then.
+// generatedSet generates its examples when they are read, and measures the heap now and then.
 type generatedSet struct {
 	count int
 	reads int
@@ -157,9 +157,9 @@ func TestDescribe_IncludesWorkspace(t *testing.T) {
 		c := testConfig(t)
 		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // rows enough to be summed in slices
 		r := newRun(t, c)
-		beside := r.compiled.executable.WorkspaceBytes()
-		if told := r.Describe().Bytes - r.compiled.program.Bytes(); told != beside || beside == 0 && r.config.Device.onGPU() {
-			t.Errorf("%s: %d bytes beside the buffers are told of, and %d are taken", device, told, beside)
+		workspace := r.compiled.executable.WorkspaceBytes()
+		if described := r.Describe().Bytes - r.compiled.program.Bytes(); described != workspace || workspace == 0 && r.config.Device.onGPU() {
+			t.Errorf("%s: %d bytes of workspace described, and %d used", device, described, workspace)
 		}
 	}
 }

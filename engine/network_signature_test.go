@@ -86,7 +86,7 @@ func TestNetworkSignature_SeveralHeads(t *testing.T) {
 			if got.Labels != want.labels || want.labels > 0 && got.Accuracy != float64(right)/float64(want.labels) {
 				t.Errorf("%v, %s: %d labels, accuracy %v; want %d, %d of them right", classes, answers, got.Labels, got.Accuracy, want.labels, right)
 			}
-			if told := got.Targets > 0; told != (answers == "y") {
+			if hasTargets := got.Targets > 0; hasTargets != (answers == "y") {
 				t.Errorf("%v, %s: %d targets", classes, answers, got.Targets)
 			}
 			if want.labels == 0 {

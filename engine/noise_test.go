@@ -15,7 +15,7 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// clippingGroups are the ways to clip two vectors.
+// clippingGroups are the ways to clip two parameters.
 var clippingGroups = map[string][]clip.Group{
 	"flat":     clip.Flat(clip.Constant(0.5), nil),
 	"separate": {{Name: "a", Parameters: []string{"w0"}, Bound: clip.Constant(0.25)}, {Name: "b", Parameters: []string{"w1"}, Bound: clip.Constant(2)}},
@@ -70,8 +70,8 @@ func TestNoise_MatchesLedgerAndAllocation(t *testing.T) {
 	}
 }
 
-// expectedSigmas works out each vector's deviation from the ledger's entry, and checks
-// that the entry costs what was asked for.
+// expectedSigmas computes each parameter's deviation from the ledger's entry, and checks that
+// the entry costs what the configuration requires.
 func expectedSigmas(t *testing.T, queries []ledger.Query, r *Run, a Allocation) [2]float64 {
 	t.Helper()
 	var left float64
@@ -122,7 +122,7 @@ func TestNoise_IsAtLeastLedgerNoise(t *testing.T) {
 					q := r.mechanism.entry.Queries[r.mechanism.queries[r.mechanism.groups[v]]]
 					want := q.Noise * r.mechanism.scales[v]
 					if float64(float32(sigma)) != sigma || sigma < want || sigma > want*(1+1e-6) {
-						t.Errorf("%s, lot %d: vector %d has noise %v where the ledger says %v", name, lot, v, sigma, want)
+						t.Errorf("%s, lot %d: vector %d has noise %v, and the ledger has %v", name, lot, v, sigma, want)
 					}
 				}
 				if err := r.runLot(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 )
 
-// multiplierOf gives one parameter a factor, and 1 to the others.
+// multiplierOf returns a factor for one parameter, and 1 for the others.
 func multiplierOf(parameter string, factor float64) func(string) float64 {
 	return func(name string) float64 {
 		if name == parameter {
@@ -19,7 +19,7 @@ func multiplierOf(parameter string, factor float64) func(string) float64 {
 	}
 }
 
-// referenceOptimizer is a weight that is moved in float64 by the formulas of package optim's Optimizer.
+// referenceOptimizer updates a weight in float64 by the formulas of optim.Optimizer.
 type referenceOptimizer struct{ weight, m, v float64 }
 
 func (d *referenceOptimizer) update(o optim.Optimizer, step int, rate, decay, gradient float64) {

@@ -11,8 +11,8 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// asyncPipeline is a pipeline on the CPU. It computes a microbatch when the next one is there and
-// spoils the memory that it gave for it, as a device may.
+// asyncPipeline is a pipeline on the CPU. It computes a microbatch when the next one arrives,
+// and overwrites its buffers in between, as a device may.
 type asyncPipeline struct {
 	plan.Executable
 	isResident         bool // the data set
@@ -26,7 +26,7 @@ type asyncPipeline struct {
 	configuredExamples int
 }
 
-// pushedMicrobatch is what the host gives of a microbatch.
+// pushedMicrobatch is what the host passes for a microbatch.
 type pushedMicrobatch struct {
 	rows              []int32
 	inputs            [][]float32
@@ -116,7 +116,7 @@ func (a *asyncPipeline) compute() error {
 	return a.AddClippedSums()
 }
 
-// computeFactors follows the formula for one record.
+// computeFactors applies the formula to one record.
 func (a *asyncPipeline) computeFactors(r int, w pushedMicrobatch) {
 	taken := r < w.records
 	for v := range a.vectors {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// scarceMemory makes this program train on an emulated device with memory for the network
-// and not for the data.
+// scarceMemory gives an emulated device memory for the network and not for the data.
 const scarceMemory = "DPTRAIN_EMU_MEMORY=8M"
 
 // A run whose data are copied during computation gives the same bits as one whose data stay on
@@ -54,8 +53,8 @@ func TestPipeline_DataLargerThanDevice(t *testing.T) {
 			}
 			self := exec.Command(os.Args[0], "-test.run=^TestDataThatDoNotFit$/^"+what+"$")
 			self.Env = append(os.Environ(), scarceMemory)
-			if said, err := self.CombinedOutput(); err != nil || !strings.Contains(string(said), line) {
-				t.Errorf("%v\n%swant %s", err, said, line)
+			if output, err := self.CombinedOutput(); err != nil || !strings.Contains(string(output), line) {
+				t.Errorf("%v\n%swant %s", err, output, line)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// configsWithAllReleases are runs that release all that there is to release, in all ways.
+// configsWithAllReleases are runs with every kind of release.
 func configsWithAllReleases(t *testing.T) map[string]Config {
 	all := map[string]Config{}
 	for name, change := range map[string]func(c *Config){
@@ -100,7 +100,7 @@ func TestCalibrateNoise_SpendsBudget(t *testing.T) {
 	if _, err := CalibrateNoise(c, 1); !errors.Is(err, ErrBudget) {
 		t.Errorf("a statistic that costs the budget alone: %v", err)
 	}
-	for says, change := range map[string]func(c *Config){
+	for want, change := range map[string]func(c *Config){
 		"NonPrivate":       func(c *Config) { c.Mechanism.NonPrivate = true },
 		"no training data": func(c *Config) { c.Train = nil },
 		"owners":           func(c *Config) { c.Records = Records{Users: true, Examples: 2} },
@@ -108,8 +108,8 @@ func TestCalibrateNoise_SpendsBudget(t *testing.T) {
 	} {
 		c := testConfig(t)
 		change(&c)
-		if _, err := CalibrateNoise(c, 1); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v does not say %q", err, says)
+		if _, err := CalibrateNoise(c, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// killedProjectionConfig is the run that TestKilledWhileProjecting kills: its moments take a while,
-// and so do the lots.
+// killedProjectionConfig is the run that TestKilledProjection_Resumes kills. Its moments and its
+// lots are slow.
 func killedProjectionConfig(t testing.TB, folder string) Config {
 	c := projectionConfig(t)
 	c.Seed, c.Steps, c.Files.CheckpointInterval = nil, 60, time.Millisecond
@@ -96,7 +96,8 @@ func TestKilledProjection_Resumes(t *testing.T) {
 	t.Logf("%d runs, %d releases of moments, %d of them lost", kills, paid, lost)
 }
 
-// runAndKillProjection runs one process, kills it a while after it was ready, and gives what it said.
+// runAndKillProjection runs one process, kills it a while after it is ready, and returns its
+// output.
 func runAndKillProjection(t *testing.T, folder string, wait time.Duration) (made []string, ended bool) {
 	t.Helper()
 	p := startChild(t, "TestKilledProjection_Child", "DPTRAIN_DOOMED="+folder)

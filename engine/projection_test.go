@@ -20,7 +20,7 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// denseOnProjection is a network of one dense layer behind directions.
+// denseOnProjection is a network of one dense layer on a projection.
 func denseOnProjection(directions []float32) (perexample.Build, error) {
 	return denseOnProjectionOf(features, directions), nil
 }
@@ -36,14 +36,14 @@ func denseOnProjectionOf(width int, directions []float32) perexample.Build {
 	}
 }
 
-// projectionConfig is a run on three of five directions.
+// projectionConfig is a run with three of five directions.
 func projectionConfig(t testing.TB) Config {
 	c := checkpointedConfig(t)
 	c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: denseOnProjection}
 	return c
 }
 
-// referenceMoments is secondMoments by its definition, the whole matrix.
+// referenceMoments computes secondMoments by its definition, as a whole matrix.
 func referenceMoments(t *testing.T, s data.Set, r Records, unit bool) []float64 {
 	t.Helper()
 	d, err := newRecordIndex(s, r)
@@ -83,8 +83,8 @@ func referenceMoments(t *testing.T, s data.Set, r Records, unit bool) []float64 
 	return sum
 }
 
-// frobeniusDistance is the Frobenius norm of the difference of two symmetric matrices, given by
-// their upper triangles.
+// frobeniusDistance returns the Frobenius norm of the difference of two symmetric matrices,
+// given by their upper triangles.
 func frobeniusDistance(a, b []float64, width int) float64 {
 	squared := 0.0
 	for i := range width {
@@ -191,7 +191,7 @@ func TestSecondMoments_Sensitivity(t *testing.T) {
 	}
 }
 
-// uncheckedUsers is a set that nobody checked, with owners.
+// uncheckedUsers is an unchecked set with owners.
 type uncheckedUsers struct {
 	uncheckedSet
 	users []int32
@@ -287,7 +287,7 @@ func TestAddSymmetricNoise_Deviation(t *testing.T) {
 		t.Errorf("variance on the diagonal off by %v", d)
 	}
 	if d := rest/(m*sigma*sigma/2) - 1; !(math.Abs(d) <= 6*math.Sqrt(2/m)) {
-		t.Errorf("variance beside the diagonal off by %v", d)
+		t.Errorf("variance off the diagonal differs by %v", d)
 	}
 	if z := cross / (sigma * sigma / math.Sqrt2 * math.Sqrt(m)); !(math.Abs(z) <= 7) {
 		t.Errorf("the diagonal and the rest go together: %v deviations", z)
@@ -445,7 +445,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 	} else {
 		c.Network, c.Projection = mlp, Projection{}
 		if without, err := AffordableSteps(c); err != nil || with >= without {
-			t.Errorf("%d lots beside a projection, %d without one, %v", with, without, err)
+			t.Errorf("%d lots with a projection, %d without one, %v", with, without, err)
 		}
 	}
 }
@@ -516,7 +516,7 @@ func TestProjection_Resume(t *testing.T) {
 
 		for _, change := range []struct {
 			make func(*Config)
-			says string
+			want string
 		}{
 			{func(c *Config) { c.Projection.Noise = 5 }, "projection is 3 directions, noise 5"},
 			{func(c *Config) { c.Projection.Directions = 2 }, "projection is 2 directions"},
@@ -524,8 +524,8 @@ func TestProjection_Resume(t *testing.T) {
 		} {
 			other := c
 			change.make(&other)
-			if _, err := Resume(other); err == nil || !strings.Contains(err.Error(), change.says) {
-				t.Errorf("resumed otherwise: %v, want %s", err, change.says)
+			if _, err := Resume(other); err == nil || !strings.Contains(err.Error(), change.want) {
+				t.Errorf("error %v, want %s", err, change.want)
 			}
 		}
 
@@ -553,7 +553,7 @@ func TestProjection_Resume(t *testing.T) {
 
 func TestProjection_Refuses(t *testing.T) {
 	wide := make([]float32, 3*(MaxProjectedFeatures+1))
-	for says, change := range map[string]func(*Config){
+	for want, change := range map[string]func(*Config){
 		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
 		"-1 directions":                 func(c *Config) { c.Projection.Directions = -1 },
 		"projection noise 0":            func(c *Config) { c.Projection.Noise = 0 },
@@ -573,14 +573,14 @@ func TestProjection_Refuses(t *testing.T) {
 		c := projectionConfig(t)
 		change(&c)
 		_, err := New(c)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.ContainsRune(err.Error(), '\n') {
-			t.Errorf("%v, want %q in one line", err, says)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.ContainsRune(err.Error(), '\n') {
+			t.Errorf("%v, want %q in one line", err, want)
 		}
 		requireNoFiles(t, c)
 	}
 }
 
-// endingContext is a context that ends when somebody waits for its end.
+// endingContext is a context that ends when a caller waits for its end.
 type endingContext struct {
 	context.Context
 	end func()
@@ -627,7 +627,7 @@ func TestProjection_Interrupted(t *testing.T) {
 		t.Error("the search was waited for")
 	}
 	if spent := r.account.ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
-		t.Fatalf("interrupted, and the ledger says %v", spent)
+		t.Fatalf("interrupted, and the ledger gives %v", spent)
 	}
 	if err := r.Train(context.Background(), nil); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// requireNoFiles checks that nothing lies where the run would have written.
+// requireNoFiles checks that the run wrote no files.
 func requireNoFiles(t *testing.T, c Config) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(c.Files.Ledger))
@@ -33,7 +33,7 @@ func requireNoFiles(t *testing.T, c Config) {
 	}
 }
 
-// uncheckedSet is a set that was not checked by anyone.
+// uncheckedSet is a set without any checks.
 type uncheckedSet struct {
 	columns []data.Column
 	values  [][]float32
@@ -60,7 +60,7 @@ func newUncheckedSet() uncheckedSet {
 	return s
 }
 
-// networkEndingIn is a network with something wrong at its end.
+// networkEndingIn is a network with an error at its end.
 func networkEndingIn(end func(n *layer.Builder, x, label *G.Node)) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -75,7 +75,7 @@ func TestNew_Refuses(t *testing.T) {
 	dense := func(n *layer.Builder, x *G.Node) *G.Node { return layer.Dense(n, x, "fc", classes, layer.Identity) }
 	for _, test := range []struct {
 		change func(*Config)
-		says   string
+		want   string
 	}{
 		{func(c *Config) { c.Network = nil }, "no network"},
 		{func(c *Config) { c.Augmentation.Views = -1 }, "Views is -1"},
@@ -279,11 +279,11 @@ func TestNew_Refuses(t *testing.T) {
 		r, err := New(c)
 		if err == nil {
 			r.Close()
-			t.Errorf("nothing refused, want %q", test.says)
+			t.Errorf("nothing refused, want %q", test.want)
 			continue
 		}
-		if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %q, want %q in one line", err, test.says)
+		if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q, want %q in one line", err, test.want)
 		}
 		if c.Files.Ledger != "" && !strings.Contains(c.Files.Ledger, "such") {
 			requireNoFiles(t, c)
@@ -374,7 +374,7 @@ func TestNew_RefusesTooLargeForHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for microbatch, says := range map[int]string{0: "a microbatch of one record", 2: "a microbatch of 2 records"} {
+	for microbatch, want := range map[int]string{0: "a microbatch of one record", 2: "a microbatch of 2 records"} {
 		c := testConfig(t)
 		c.Train, c.Sampling.Lot, c.Microbatch = set, 2, microbatch
 		c.Network = func(batch int) (*perexample.Network, error) {
@@ -386,14 +386,14 @@ func TestNew_RefusesTooLargeForHost(t *testing.T) {
 			return n.Network()
 		}
 		_, err := New(c)
-		if err == nil || !strings.Contains(err.Error(), says+": out of memory: ") {
+		if err == nil || !strings.Contains(err.Error(), want+": out of memory: ") {
 			t.Errorf("a microbatch of %d: %v", microbatch, err)
 		}
 		requireNoFiles(t, c)
 	}
 }
 
-// failingSet is a set that cannot be read any more.
+// failingSet is a set whose reads begin to fail.
 type failingSet struct {
 	data.Set
 	gone bool

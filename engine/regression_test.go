@@ -15,7 +15,7 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// newRegressionNetwork is a dense layer that ends in a loss of its targets.
+// newRegressionNetwork is a dense layer with a loss of its targets.
 func newRegressionNetwork(in, out int, loss func(n *layer.Builder, prediction, target *G.Node) *G.Node) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -26,7 +26,7 @@ func newRegressionNetwork(in, out int, loss func(n *layer.Builder, prediction, t
 	}
 }
 
-// newTargetTable are examples of normal features, and targets that lie about base.
+// newTargetTable returns examples with normal features, and targets around base.
 func newTargetTable(t *testing.T, count, in, out int, base float64) data.Set {
 	t.Helper()
 	r := rand.New(rand.NewPCG(4, 1))
@@ -174,7 +174,7 @@ func TestEvaluator_RegressionErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told := got.Targets == 4; told == (name == "Poisson") || !told && got.RegressionErrors != (RegressionErrors{}) {
+		if hasTargets := got.Targets == 4; hasTargets == (name == "Poisson") || !hasTargets && got.RegressionErrors != (RegressionErrors{}) {
 			t.Errorf("%s: %d targets, %+v", name, got.Targets, got.RegressionErrors)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// checkpointedConfig is a run with all that a checkpoint can hold.
+// checkpointedConfig is a run with everything that a checkpoint can contain.
 func checkpointedConfig(t testing.TB) Config {
 	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
@@ -42,7 +42,7 @@ func resumeRun(t testing.TB, c Config) *Run {
 	return r
 }
 
-// runState is all that a run has made.
+// runState returns the whole state of a run.
 func runState(r *Run) string {
 	text := fmt.Sprint(r.compiled.executable.State())
 	if r.mechanism.clipper != nil {
@@ -194,7 +194,7 @@ func TestResume_SeedMarksLedger(t *testing.T) {
 	c.Seed, c.Steps = seed, 6
 	trainRun(t, resumeRun(t, c), nil)
 	if readLedger(t, c.Files.Ledger).Header.Secure {
-		t.Error("the ledger still says that it is secure")
+		t.Error("the ledger is still marked secure")
 	}
 }
 
@@ -243,7 +243,7 @@ func TestResume_Refuses(t *testing.T) {
 	ledger := readFile(t, c.Files.Ledger)
 	for _, test := range []struct {
 		change func(*Config)
-		says   string
+		want   string
 	}{
 		{func(c *Config) { c.Train = mlpExamples(61, 3) }, "records is 61 (it was 60)"},
 		{func(c *Config) {
@@ -296,16 +296,16 @@ func TestResume_Refuses(t *testing.T) {
 		test.change(&d)
 		if r, err := Resume(d); err == nil {
 			r.Close()
-			t.Errorf("resumed; want %q", test.says)
-		} else if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %q, want %q", err, test.says)
+			t.Errorf("resumed; want %q", test.want)
+		} else if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q, want %q", err, test.want)
 		}
 		now := readFile(t, c.Files.Ledger)
-		if test.says == "contains lots that were spent" {
+		if test.want == "contains lots that were spent" {
 			ledger = now // it was opened and closed
 		}
 		if string(now) != string(ledger) {
-			t.Fatalf("%q: the ledger was written to", test.says)
+			t.Fatalf("%q: the ledger was written to", test.want)
 		}
 	}
 	// What may differ does.

@@ -16,14 +16,14 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// disableNoise makes a run draw no noise, which no configuration can.
+// disableNoise removes the noise of a run, which no configuration can do.
 func disableNoise(r *Run) {
 	for v := range r.mechanism.release.Sigma {
 		r.mechanism.release.Sigma[v] = 0
 	}
 }
 
-// removeBound takes the bound away, which no configuration of a private run can.
+// removeBound removes the clipping bound, which no configuration of a private run can do.
 func removeBound(t *testing.T, r *Run) {
 	var names []string
 	for _, v := range r.compiled.program.Parameters {
@@ -170,7 +170,7 @@ func TestMicrobatch_DoesNotChangeResult(t *testing.T) {
 	}
 }
 
-// examplesOfUsers is a table of 59 examples of 15 users, who own between 1 and 8.
+// examplesOfUsers returns 59 examples of 15 users, who own between 1 and 8.
 func examplesOfUsers() *data.Table {
 	of := mlpExamples(59, 3)
 	x, labels := make([]float32, 59*features), make([]float32, 59)
@@ -384,6 +384,6 @@ func TestRun_Learns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if score.Accuracy < 0.8 {
-		t.Errorf("accuracy %v on a rule that a line tells", score.Accuracy)
+		t.Errorf("accuracy %v on a linear rule", score.Accuracy)
 	}
 }

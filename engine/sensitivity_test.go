@@ -15,7 +15,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// fixedSampler gives the records that it is told to.
+// fixedSampler returns given records.
 type fixedSampler struct {
 	sample.Sampler
 	records  []int
@@ -30,8 +30,8 @@ func (d *fixedSampler) Next(dst []int) (int, error) {
 	return n, nil
 }
 
-// lotSum is a lot's sum of the given records, all vectors after each other, in a run of its
-// own.
+// lotSum returns a lot's sum of the given records, all parameters one after the other, in its
+// own run.
 func lotSum(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	t.Helper()
 	c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -77,7 +77,7 @@ func onEveryDevice(t *testing.T, test func(t *testing.T, c Config)) {
 	}
 }
 
-// euclideanDistance is that of a − b.
+// euclideanDistance returns the norm of a − b.
 func euclideanDistance(a, b []float64) float64 {
 	var squares float64
 	for i, v := range a {
@@ -86,7 +86,7 @@ func euclideanDistance(a, b []float64) float64 {
 	return math.Sqrt(squares)
 }
 
-// squaredErrorNetwork is Σ‖W·x − y‖² over rows of features, with a weight from 0 made by weight.
+// squaredErrorNetwork has the loss Σ‖W·x − y‖² over rows of features; weight builds W.
 func squaredErrorNetwork(rows, in, out int, weight func(n *layer.Builder) *G.Node) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -100,7 +100,7 @@ func squaredErrorNetwork(rows, in, out int, weight func(n *layer.Builder) *G.Nod
 	}
 }
 
-// newRegressionTable makes a table for regression, from numbers in order.
+// newRegressionTable returns a table for squaredErrorNetwork.
 func newRegressionTable(t *testing.T, count, rows, in, out int, x, y []float32) data.Set {
 	t.Helper()
 	set, err := data.NewTable([]data.Column{
@@ -267,7 +267,7 @@ func TestSensitivity_CancellingLookups(t *testing.T) {
 	turned := func(n *layer.Builder, x, table *G.Node) *G.Node {
 		return n.Try(func() (*G.Node, error) { return G.Mul(x, G.Must(G.Transpose(table, 1, 0))) })
 	}
-	thrice := func(n *layer.Builder, x, table *G.Node) *G.Node {
+	threeUses := func(n *layer.Builder, x, table *G.Node) *G.Node {
 		return n.Try(func() (*G.Node, error) {
 			row := G.Must(G.Reshape(table, tensor.Shape{1, 2}))
 			nothing := G.Must(G.BroadcastHadamardProd(G.Must(G.Sub(x, x)), row, []byte{1}, []byte{0}))
@@ -285,7 +285,7 @@ func TestSensitivity_CancellingLookups(t *testing.T) {
 			use   func(n *layer.Builder, x, table *G.Node) *G.Node
 		}{
 			{1.0 / 4096, 1, straight}, {1.0 / 1024, 1, straight}, {1.0 / 1024, 2, straight}, {1.0 / 1024, 2, turned},
-			{1.0 / 4096, 1, thrice},
+			{1.0 / 4096, 1, threeUses},
 		} {
 			width, labels := of.width, 2+lookups*of.width
 			x, ids, y := make([]float32, records*width), make([]float32, records*lookups), make([]float32, records*labels)

@@ -50,7 +50,7 @@ func TestStatistics_MatchReference(t *testing.T) {
 	}
 }
 
-// drawLot is the records of a lot, drawn a second time.
+// drawLot draws the records of a lot again.
 func drawLot(t *testing.T, r *Run, lot int) []int {
 	t.Helper()
 	if err := r.sampler.StartLot(uint64(lot)); err != nil {
@@ -64,15 +64,15 @@ func drawLot(t *testing.T, r *Run, lot int) []int {
 	return all[:n]
 }
 
-// rowsOf is the rows of a record, and the share that each has in it.
+// rowsOf returns the rows of a record and their weights.
 func rowsOf(r *Run, record int) (rows []int, share []float32) {
 	rows, share = make([]int, r.index.perRecord), make([]float32, r.index.perRecord)
 	r.index.writeRows(record, rows, share)
 	return rows, share
 }
 
-// referenceStatistics is the clipped sums of the four statistics over records, by evaluation
-// one example at a time.
+// referenceStatistics computes the clipped sums of the four statistics over records, by
+// evaluating one example at a time.
 func referenceStatistics(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [4][]float64 {
 	t.Helper()
 	weights := e.Weights()

@@ -14,10 +14,10 @@ import (
 	"github.com/dptrain/dptrain/models/layer"
 )
 
-// targetBounds are the bounds of targets that are mostly within them.
+// targetBounds contain most of the targets.
 var targetBounds = data.Bounds{10, 90}
 
-// targetsOfUsers are features and targets in their own units, of three examples an owner.
+// targetsOfUsers returns features and targets in their own units, of three examples per owner.
 func targetsOfUsers(count, in, out int, seed uint64) (x, y []float32, users []int32) {
 	r := rand.New(rand.NewPCG(seed, 6))
 	x, y, users = make([]float32, count*in), make([]float32, count*out), make([]int32, count)
@@ -33,7 +33,7 @@ func targetsOfUsers(count, in, out int, seed uint64) (x, y []float32, users []in
 	return x, y, users
 }
 
-// newScaledTargets is a set of them.
+// newScaledTargets returns a set of features and scaled targets.
 func newScaledTargets(t *testing.T, in, out int, x, y []float32, users []int32) data.Set {
 	t.Helper()
 	numbers := make([]float32, len(y))
@@ -216,7 +216,7 @@ func TestValidate_SensitivityOfError(t *testing.T) {
 	if most < 0.99 {
 		t.Errorf("no record moved the sum by more than %v: this shows little", most)
 	}
-	for range 1000 { // targets too, whatever a set of one's own gives
+	for range 1000 { // targets, too, for any values of a custom set
 		if n := targetScore([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {
 			t.Fatalf("an example counts %v", n)
 		}
@@ -251,7 +251,7 @@ func TestValidate_ErrorIsInBudget(t *testing.T) {
 		t.Errorf("beyond the budget: %+v, %v", got, err)
 	}
 
-	// Runs whose errors the noise takes to a limit are told apart still. A score between 0
+	// Runs whose errors the noise moves to a limit remain distinguishable. A score between 0
 	// and 1 has a chance of 2e-5 (and the seed is fixed).
 	r = trainedRun(t, targetValidationConfig(t, 1e6))
 	if got, err := r.Validate(); err != nil || got.Score >= 0 && got.Score <= 1 || got.MAE != 0 && got.MAE != targetBounds[1]-targetBounds[0] {
@@ -267,7 +267,7 @@ func TestValidate_ErrorIsInBudget(t *testing.T) {
 
 func TestValidate_ErrorRefuses(t *testing.T) {
 	const in, out = 3, 2
-	for says, change := range map[string]func(c *Config){
+	for want, change := range map[string]func(c *Config){
 		"have no bounds": func(c *Config) {
 			c.Train, c.Validation.Set = newTargetTable(t, 60, in, out, 0), newTargetTable(t, 10, in, out, 0)
 		},
@@ -286,8 +286,8 @@ func TestValidate_ErrorRefuses(t *testing.T) {
 		if err == nil {
 			r.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v does not say %q in one line", err, says)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want %q in one line", err, want)
 		}
 	}
 }

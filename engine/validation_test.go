@@ -14,7 +14,7 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// validationConfig is an ordinary run with a validation.
+// validationConfig is a testConfig with a validation.
 func validationConfig(t *testing.T, sigma float64) Config {
 	t.Helper()
 	c := testConfig(t)
@@ -60,7 +60,7 @@ func TestValidate_Noise(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exact.Accuracy != want.Accuracy || exact.Deviation != 0 || exact.Records != 400 {
-		t.Errorf("without privacy: %+v, the evaluator says %v", exact, want.Accuracy)
+		t.Errorf("without privacy: %+v, the evaluator gives %v", exact, want.Accuracy)
 	}
 	r.Close()
 
@@ -216,7 +216,7 @@ func TestValidate_RecordsCountAsMean(t *testing.T) {
 }
 
 func TestValidate_Refuses(t *testing.T) {
-	for says, change := range map[string]func(*Config){
+	for want, change := range map[string]func(*Config){
 		"validation noise 0":               func(c *Config) { c.Validation.Noise = 0 },
 		"validation noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
 		"validation noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
@@ -241,8 +241,8 @@ func TestValidate_Refuses(t *testing.T) {
 		if err == nil {
 			r.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want %q in one line", err, says)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q in one line", err, want)
 		}
 	}
 	c := validationConfig(t, 0)
