@@ -41,7 +41,7 @@ func (v visits) Read(dst [][]float32, rows []int) error {
 	return nil
 }
 
-// Users implements data.Grouped: it returns the owner of each row.
+// Users implements data.UserSet: it returns the owner of each row.
 func (v visits) Users() []int32 { return v.patients }
 
 // A custom data set in which all rows of a patient are protected together.

@@ -128,9 +128,9 @@ func TestNew_Refuses(t *testing.T) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return float64(3 - lot) }
 		}, "lot 3: noise multiplier 0 "},
 		{func(c *Config) { c.Mechanism.Allocation = "equal" }, "proportional"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "bound 0"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "bound -1"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "bound NaN"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "the bound is 0"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "the bound is -1"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "the bound is NaN"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "--non-private"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
@@ -143,10 +143,10 @@ func TestNew_Refuses(t *testing.T) {
 		}, "fc2.weight"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = []clip.Group{{Name: "a", Parameters: []string{"fc3.weight", "*"}, Bound: clip.Constant(1)}}
-		}, "nearest"},
+		}, "most similar"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 0.1}, nil)
-		}, "leaves nothing"},
+		}, "leaves no budget"},
 		{func(c *Config) {
 			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []Example) {}}}
 		}, "two released sums"},
