@@ -12,7 +12,7 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// array writes numbers as numpy.save does, bytes or, of kind "<f4", float32.
+// array writes numbers as numpy.save does: bytes or, with kind "<f4", float32.
 func array(t *testing.T, name, kind, shape string, numbers ...float64) {
 	t.Helper()
 	header := fmt.Sprintf("%-117s\n", fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", kind, shape))
@@ -30,7 +30,7 @@ func array(t *testing.T, name, kind, shape string, numbers ...float64) {
 	}
 }
 
-// shades writes arrays of two grey pixels, of which the first is dark or light.
+// shades writes arrays of two grey pixels; the first one is dark or light.
 func shades(t *testing.T, dir, kind string, scale float64) {
 	t.Helper()
 	for part, n := range map[string]int{"train": 40, "test": 10} {
@@ -43,10 +43,9 @@ func shades(t *testing.T, dir, kind string, scale float64) {
 	}
 }
 
-// A model of bytes, which are scaled, is asked about bytes, and one of numbers, which are
-// not, about numbers: by the others it would be measured, answer and go on in silence on
-// another scale.
-func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
+// Bytes are scaled and numbers are not. A model that was trained on one of them refuses the
+// other in eval, predict, --init and --resume: the scale would silently be wrong.
+func TestElements_MustMatchTheModel(t *testing.T) {
 	t.Chdir(t.TempDir())
 	shades(t, "bytes", "|u1", 1)
 	shades(t, "numbers", "<f4", 1)
@@ -56,11 +55,11 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 	for _, is := range []string{"bytes", "numbers", "unit"} {
 		losses[is] = runJSON(t, train+is+" --out of-"+is)["test_loss"]
 		if again := runJSON(t, "eval of-"+is); again["loss"] != losses[is] {
-			t.Errorf("%s: eval says %v, train said %v", is, again["loss"], losses[is])
+			t.Errorf("%s: eval has %v, train %v", is, again["loss"], losses[is])
 		}
 		runText(t, "predict of-"+is+" --data "+is)
 	}
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		"eval of-bytes --data numbers":                                 "numbers: the examples are numbers, which are not scaled, and the model was trained on bytes, which are scaled to [0, 1]; save x as uint8",
 		"eval of-bytes --data unit":                                    "save x as uint8",
 		"eval of-numbers --data bytes":                                 "bytes: the examples are bytes, which are scaled to [0, 1], and the model was trained on numbers, which are not scaled; save x as float32",
@@ -70,7 +69,7 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 		"train --resume of-bytes --steps 4 --data numbers":             "data: elements is numbers (it was bytes)",
 		"train --resume of-numbers --steps 4 --data bytes":             "data: elements is bytes (it was numbers)",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
@@ -80,7 +79,7 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 	runJSON(t, "export of-bytes --out alone.safetensors")
 	runJSON(t, train+"unit --init alone.safetensors --out started")
 
-	// The folder of an older release does not tell, and is asked as it was then.
+	// A manifest of an older release does not contain the elements, and accepts both.
 	text := strings.Replace(string(readFile(t, "of-numbers/model.json")), `"elements": "numbers",`, "", 1)
 	if err := os.WriteFile("of-numbers/model.json", []byte(text), 0o644); err != nil {
 		t.Fatal(err)

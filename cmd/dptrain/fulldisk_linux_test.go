@@ -15,7 +15,7 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// TestFullDisk runs TestOnSmallDisk where it may mount a small disk.
+// TestFullDisk runs TestOnSmallDisk if it has permission to mount a small disk.
 func TestFullDisk(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^TestOnSmallDisk$", "-test.v")
 	child.Env = append(os.Environ(), "DPTRAIN_SMALL_DISK="+t.TempDir())
@@ -36,10 +36,10 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestOnSmallDisk trains on a disk that is full, after more and more pages. Each
-// time the run ends with one line that says so, or well; the ledger holds all lots
-// that anything else on the disk tells of; and when there is room again, the run
-// goes on to its end.
+// TestOnSmallDisk trains on a disk that becomes full after more and more pages. Each time
+// the run succeeds, or ends with one line that reports the full disk. The ledger contains all
+// lots that any other file on the disk shows. When there is space again, the run can be
+// resumed to its end.
 func TestOnSmallDisk(t *testing.T) {
 	dir := os.Getenv("DPTRAIN_SMALL_DISK")
 	if dir == "" {
@@ -74,10 +74,10 @@ func TestOnSmallDisk(t *testing.T) {
 			t.Fatalf("with %d pages free: exit %d, %s", free, code, stderr)
 		}
 		complaints[stderr] = true
-		if least := told(t, "disk/run"); least > 0 {
+		if least := visibleLots(t, "disk/run"); least > 0 {
 			h, err := ledger.Read("disk/run/ledger.jsonl")
 			if err != nil || h.LotCount() < least {
-				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are told of (%v)", free, h.LotCount(), least, err)
+				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are visible (%v)", free, h.LotCount(), least, err)
 			}
 		}
 		if err := os.Remove("disk/ballast"); err != nil {
@@ -85,7 +85,7 @@ func TestOnSmallDisk(t *testing.T) {
 		}
 		again := "train --resume disk/run --quiet"
 		if _, err := os.Stat("disk/run/" + rundir.ConfigFile); errors.Is(err, fs.ErrNotExist) {
-			again = line + " --quiet" // it never began
+			again = line + " --quiet" // the run did not start
 			if _, err := os.Stat("disk/run"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("with %d pages free: a run that never began left its folder: %v", free, err)
 			}
@@ -94,8 +94,8 @@ func TestOnSmallDisk(t *testing.T) {
 			t.Fatalf("with %d pages free, and then room, %s: exit %d, %s", free, again, code, stderr)
 		}
 		report, err := ledger.Verify("disk/run/ledger.jsonl")
-		if err != nil || !report.Ended || report.Lots < 12 || told(t, "disk/run") != 12 {
-			t.Fatalf("with %d pages free, and then room: %+v, %d lots told of, %v", free, report, told(t, "disk/run"), err)
+		if err != nil || !report.Ended || report.Lots < 12 || visibleLots(t, "disk/run") != 12 {
+			t.Fatalf("with %d pages free, and then room: %+v, %d lots visible, %v", free, report, visibleLots(t, "disk/run"), err)
 		}
 	}
 	if ended == 0 || len(complaints) < 5 {
@@ -105,13 +105,13 @@ func TestOnSmallDisk(t *testing.T) {
 		t.Log(c)
 	}
 
-	// A disk that takes not even a folder: no command calls that a wrong argument.
+	// On a disk without space for a directory, no command reports a usage error.
 	if err := os.Mkdir("none", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, none := range []struct {
 		flags         uintptr
-		options, says string
+		options, want string
 	}{{0, "nr_inodes=1", "no space left on device"}, {syscall.MS_RDONLY, "", "read-only file system"}} {
 		if err := syscall.Mount("none", "none", "tmpfs", none.flags, none.options); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestOnSmallDisk(t *testing.T) {
 			"budget curve --rate 0.1 --noise 1 --steps 3 --delta 1e-5 --out none/curve.svg",
 			"man --out none/man",
 		} {
-			if _, stderr, code := dptrain(command + " --quiet"); code != exitcode.Failed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, none.says) {
+			if _, stderr, code := dptrain(command + " --quiet"); code != exitcode.Failed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, none.want) {
 				t.Errorf("%s: exit %d, %s", command, code, stderr)
 			}
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// TestMain is the program itself where a test asks for it as a process.
+// TestMain runs dptrain itself if a test starts this binary as a process.
 func TestMain(m *testing.M) {
 	if line, asked := os.LookupEnv("DPTRAIN_LINE"); asked {
 		os.Exit(run(strings.Fields(line), os.Stdout, os.Stderr))
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process starts a command line as a process of its own.
+// process starts a command line in its own process.
 func process(t *testing.T, line string) (child *exec.Cmd, stderr *bytes.Buffer) {
 	t.Helper()
 	child, stderr = exec.Command(os.Args[0]), &bytes.Buffer{}
@@ -42,15 +42,15 @@ func process(t *testing.T, line string) (child *exec.Cmd, stderr *bytes.Buffer) 
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { child.Process.Kill(); child.Wait() }) // where the test failed
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() }) // if the test failed
 	return child, stderr
 }
 
-// TestTrainIsKilled kills dptrain train at random moments, from before its folder is
-// made to after its report is written, and goes on with it each time. It comes to its
-// end with every file, and the ledger holds all lots that the others tell of.
-// DPTRAIN_KILLS says how often.
-func TestTrainIsKilled(t *testing.T) {
+// TestTrain_Killed kills dptrain train at random times, from before it makes its directory
+// until after it writes its report, and resumes it each time. In the end all files are
+// complete, and the ledger contains all lots that the other files show. DPTRAIN_KILLS is the
+// number of kills.
+func TestTrain_Killed(t *testing.T) {
 	kills := 8
 	if testing.Short() {
 		kills = 2
@@ -83,22 +83,22 @@ func TestTrainIsKilled(t *testing.T) {
 			timer := time.AfterFunc(wait, func() { child.Process.Kill() })
 			err := child.Wait()
 			timer.Stop()
-			if least := told(t, dir); least > 0 {
+			if least := visibleLots(t, dir); least > 0 {
 				if h, err := ledger.Read(filepath.Join(dir, "ledger.jsonl")); err != nil || h.LotCount() < least {
-					t.Fatalf("the ledger holds %d lots, and %d are told of (%v)", h.LotCount(), least, err)
+					t.Fatalf("the ledger holds %d lots, and %d are visible (%v)", h.LotCount(), least, err)
 				}
 			}
 			if err == nil {
 				break
 			}
 			if killed++; stderr.Len() > 0 {
-				t.Fatalf("killed, and it says %s", stderr)
+				t.Fatalf("killed, with output %s", stderr)
 			}
 		}
 		done++
 		report, err := ledger.Verify(filepath.Join(dir, "ledger.jsonl"))
-		if err != nil || !report.Ended || report.Lots < 300 || told(t, dir) != 300 {
-			t.Fatalf("%+v, %d lots told of, %v", report, told(t, dir), err)
+		if err != nil || !report.Ended || report.Lots < 300 || visibleLots(t, dir) != 300 {
+			t.Fatalf("%+v, %d lots visible, %v", report, visibleLots(t, dir), err)
 		}
 		if got, want := files(t, dir), files(t, "whole"); got != want {
 			t.Errorf("left are %s, want %s", got, want)
@@ -117,9 +117,9 @@ func TestTrainIsKilled(t *testing.T) {
 	t.Logf("%d runs, killed %d times", done, kills)
 }
 
-// A run that is asked to stop finishes its lot, saves, says what it saved and how to go
-// on; so it does, to the end.
-func TestTrainIsInterrupted(t *testing.T) {
+// An interrupted run finishes its lot, saves, and prints how to continue. The continued run
+// reaches its end.
+func TestTrain_Interrupted(t *testing.T) {
 	inWorkshop(t)
 	const line = "train --ignore owner --model logistic --lot 200 --steps 10000000 --noise 200 --delta 1e-5 --accountant rdp --json --out run" + columns
 	child, stderr := process(t, line)
@@ -129,7 +129,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 	}
 	for i, signal := range signals {
 		for deadline := time.Now().Add(5 * time.Minute); ; {
-			if h, err := ledger.Read("run/ledger.jsonl"); err == nil && h.LotCount() > told(t, "run") && h.LotCount() > 5 {
+			if h, err := ledger.Read("run/ledger.jsonl"); err == nil && h.LotCount() > visibleLots(t, "run") && h.LotCount() > 5 {
 				break
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && time.Now().After(deadline) {
 				t.Fatal(err)
@@ -152,8 +152,8 @@ func TestTrainIsInterrupted(t *testing.T) {
 			t.Fatalf("%v: %v\n%s", signal, err, stderr)
 		}
 		report, err := ledger.Verify("run/ledger.jsonl")
-		if err != nil || !report.Ended || report.Lots != told(t, "run") {
-			t.Fatalf("%+v, %d lots told of, %v", report, told(t, "run"), err)
+		if err != nil || !report.Ended || report.Lots != visibleLots(t, "run") {
+			t.Fatalf("%+v, %d lots visible, %v", report, visibleLots(t, "run"), err)
 		}
 		var saved rundir.Summary
 		object := child.Stdout.(*bytes.Buffer).Bytes()
@@ -167,14 +167,14 @@ func TestTrainIsInterrupted(t *testing.T) {
 			child, stderr = process(t, "train --json --resume run")
 		}
 	}
-	steps := strconv.Itoa(told(t, "run") + 3)
+	steps := strconv.Itoa(visibleLots(t, "run") + 3)
 	if got := runJSON(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps || got["interrupted"] != nil || got["epsilon_planned"] != nil {
 		t.Errorf("resumed: %v lots of %s, interrupted: %v", got["steps"], steps, got["interrupted"])
 	}
 }
 
-// A search that is asked to stop shows what it has, and does not pass for one that ended.
-func TestTuneIsInterrupted(t *testing.T) {
+// An interrupted search prints its results so far and has the exit code of an interruption.
+func TestTune_Interrupted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	child, stderr := exec.Command(os.Args[0]), &bytes.Buffer{}
 	child.Env = append(os.Environ(), "DPTRAIN_LINE=tune --model logistic --steps 2 --lot 100 --accountant rdp --trials 100000 --json")
@@ -200,9 +200,9 @@ func TestTuneIsInterrupted(t *testing.T) {
 	}
 }
 
-// A choice on private data leaves nothing of its runs: not where it is asked to stop,
-// and where it was killed not beyond the next look at its folder, which tells of it.
-func TestChoiceIsStopped(t *testing.T) {
+// An interrupted selection on private data removes the files of its runs. After a kill, the
+// next command that uses the directory removes them and reports it.
+func TestTunePrivate_Interrupted(t *testing.T) {
 	inWorkshop(t)
 	line := strings.Replace(choice, "--steps 15", "--steps 10000000", 1)
 	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
@@ -215,10 +215,10 @@ func TestChoiceIsStopped(t *testing.T) {
 				t.Fatal("no run began: ", stderr)
 			}
 		}
-		again := func(says string) {
+		again := func(want string) {
 			t.Helper()
 			_, stderr, code := dptrain(choice + " --out " + name)
-			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
+			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
 				t.Errorf("%s, and again: exit %d, %s", name, code, stderr)
 			}
 		}
@@ -238,20 +238,20 @@ func TestChoiceIsStopped(t *testing.T) {
 	}
 }
 
-// interruptedBy is a writer that interrupts whoever writes.
+// interruptedBy is a writer that interrupts the process.
 type interruptedBy struct {
 	bytes.Buffer
 	once sync.Once
 }
 
 func (w *interruptedBy) Write(p []byte) (int, error) {
-	w.once.Do(func() { syscall.Kill(os.Getpid(), syscall.SIGINT) }) // twice would end the process
-	time.Sleep(50 * time.Millisecond)                               // until it has been told
+	w.once.Do(func() { syscall.Kill(os.Getpid(), syscall.SIGINT) }) // a second signal would end the process
+	time.Sleep(50 * time.Millisecond)                               // until the signal has arrived
 	return w.Buffer.Write(p)
 }
 
-// Answers that are interrupted say that they are not all.
-func TestPredictInterrupted(t *testing.T) {
+// An interrupted predict reports that its predictions are incomplete.
+func TestPredict_Interrupted(t *testing.T) {
 	inWorkshop(t)
 	runJSON(t, baseline+" --steps 1 --out run")
 	var stdout interruptedBy

@@ -18,9 +18,8 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// What of a run's traces may differ between neighbouring data sets: what was
-// released through the mechanism, with what follows from it, and what the clock
-// says.
+// The outputs of runs on neighbouring data sets may differ only in released values, in what
+// follows from these, and in times.
 var (
 	releasedKeys = []string{"test_accuracy", "test_loss", "test_rmse", "test_mae", "test_r2", "confusion", "validation_accuracy", "validation_mae", "ledger_head"}
 	clockKeys    = []string{"seconds", "examples_per_second", "finished"}
@@ -29,7 +28,7 @@ var (
 	clockWords    = regexp.MustCompile(`[\d.]+(ms|s|m\d+s) left|[\d.e-]+ examples/s|time +[\d.]+ s|ε [\d.e+]+ \(INSECURE\),`)
 )
 
-// trace is everything that a run printed and wrote, with those masked.
+// trace is everything that a run printed and wrote, with these masked.
 func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string {
 	t.Helper()
 	t.Chdir(dir)
@@ -66,7 +65,7 @@ func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string
 			n := binary.LittleEndian.Uint64(file)
 			all[path] = fmt.Sprintf("%d bytes, %s", len(file), file[:8+n])
 		case strings.HasSuffix(base, ".checkpoint") && !strings.Contains(base, "008"):
-			// Whether there is one before the last is the clock's to say.
+			// Whether there is one before the last depends on time.
 		case strings.HasSuffix(base, ".checkpoint"):
 			_, rest, _ := bytes.Cut(file, []byte("\n"))
 			n := binary.LittleEndian.Uint64(rest)
@@ -74,7 +73,7 @@ func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string
 		case strings.Contains(base, "tfevents"):
 			all["tensorboard"] += maskEvents(file)
 		case base == "report.html" || base == "MODEL_CARD.md":
-			// Made of the other files alone, as is shown below.
+			// Computed from the other files only, as the end of the test shows.
 		default:
 			all[path] = string(file)
 		}
@@ -104,8 +103,8 @@ func maskJSON(t *testing.T, text []byte) string {
 	return string(b)
 }
 
-// maskPoint masks ε too, which counts as many lots ahead as the clock allowed, but
-// not unless it is that of some number of lots.
+// maskPoint also masks ε, which includes reserved lots, whose number depends on time. It
+// masks only an ε that belongs to some number of lots.
 func maskPoint(t *testing.T, line []byte, epsilons []float64) string {
 	t.Helper()
 	var p struct{ Epsilon float64 }
@@ -137,10 +136,9 @@ func maskEvents(file []byte) string {
 	return out.String()
 }
 
-// What a run prints and writes on two data sets that differ in one record, with
-// the same lots and the same noise, hardly any of it, differs only in what was
-// released.
-func TestNeighboursLeaveTheSameTraces(t *testing.T) {
+// On two data sets that differ in one record, with the same lots and the same small noise,
+// the outputs of a run differ only in released values.
+func TestTrain_OutputsOfNeighbouringData(t *testing.T) {
 	const held = " --validation-split 0.25 --validation-noise 0.01"
 	for _, projection := range []string{"", " --project 2 --project-noise 0.5"} {
 		neighbours(t, " --label label --classes no,yes"+held, 300, projection)
@@ -178,7 +176,7 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 			if side == 1 {
 				text := readFile(t, "people.csv")
 				lines := strings.Split(string(text), "\n")
-				lines[1+record] = "99,red,a,yes" // of the colour that says no elsewhere
+				lines[1+record] = "99,red,a,yes" // elsewhere this colour has the label no
 				if err := os.WriteFile("people.csv", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -194,7 +192,7 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 			t.Errorf("record %d: %d and %d traces", record, len(traces[0]), len(traces[1]))
 		}
 
-		// Were nothing different, the test would show nothing.
+		// The data must have an effect, otherwise the test would prove nothing.
 		file := func(dir, name string) []byte {
 			b := readFile(t, filepath.Join(dir, "run", name))
 			return b
@@ -203,8 +201,8 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 			t.Errorf("record %d: the weights are the same", record)
 		}
 
-		// Page and card are functions of what was compared: those of one run, made
-		// anew in the other's folder from its summary, points and ledger.
+		// The report and the model card depend only on the files compared above: the test
+		// writes them again in the other directory from its summary, metrics and ledger.
 		page, card := file(dirs[0], "report.html"), file(dirs[0], "MODEL_CARD.md")
 		for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl"} {
 			if err := os.WriteFile(filepath.Join(dirs[1], "run", name), file(dirs[0], name), 0o644); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-func TestProjectionIsInTheBudget(t *testing.T) {
+func TestProjection_CostIsInBudget(t *testing.T) {
 	inWorkshop(t)
 	for _, c := range []struct{ name, flags string }{
 		{"pld", "--accountant pld"},
@@ -46,7 +46,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		if first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: h.Header.Records}) || first.Count != 1 || first.Lot.Queries[0] != (ledger.Query{Group: "second moments", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: sigma}) {
 			t.Errorf("%s: the ledger begins with %+v", c.name, first)
 		}
-		// Composed by hand: the one query, the lots, and what else there is.
+		// The expected history: one query for the directions, the lots, and the validation.
 		spent, err := accountant.Epsilon(h, got["delta"].(float64), got["accountant"].(string))
 		if err != nil || spent.Epsilon != got["epsilon"].(float64) {
 			t.Errorf("%s: the ledger's ε is %v, %v", c.name, spent.Epsilon, err)
@@ -79,8 +79,8 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	}
 }
 
-// A run that was stopped before its directions were released says nothing of them.
-func TestProjectionThatNeverWas(t *testing.T) {
+// A run that stopped before its directions were released does not mention them.
+func TestProjection_NotReleased(t *testing.T) {
 	inWorkshop(t)
 	j := specOf(t, "--lot 20 --steps 3 --noise 1 --ignore owner --model logistic --project 2 --out run"+columns)
 	release, err := rundir.Create("run")
@@ -110,8 +110,8 @@ func TestProjectionThatNeverWas(t *testing.T) {
 	}
 }
 
-// The released directions go with the model wherever it goes.
-func TestProjectedModel(t *testing.T) {
+// Every format of the model contains the released directions.
+func TestProjection_IsPartOfTheModel(t *testing.T) {
 	inWorkshop(t)
 	for _, line := range []string{brief + " --noise 2", baseline} {
 		trained := runJSON(t, line+" --steps 10 --project 2 --out run")
@@ -140,7 +140,7 @@ func TestProjectedModel(t *testing.T) {
 			t.Errorf("directions %v are not orthonormal", directions)
 		}
 
-		// Weights start with the directions that they go with, which cost nothing more.
+		// Starting weights include their directions, which cost nothing more.
 		for _, file := range []string{"run/model.safetensors", "model.pt.safetensors"} {
 			next := runJSON(t, brief+" --noise 2 --steps 1 --out next --init "+file)
 			if next["projection"] != nil {
@@ -191,8 +191,8 @@ func dot(a, b []float32) (sum float64) {
 	return sum
 }
 
-// A run that goes on keeps its directions, and pays for no others.
-func TestProjectionOfResumedRuns(t *testing.T) {
+// A resumed run keeps its directions and does not pay for others.
+func TestProjection_Resume(t *testing.T) {
 	inWorkshop(t)
 	first := runJSON(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
 	before, err := rundir.ReadWeights("run/model.safetensors")

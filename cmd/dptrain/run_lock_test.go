@@ -11,15 +11,15 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// While a process writes a run, no other begins one there or goes on with it, and
-// what it writes is left alone.
-func TestOneProcessWritesARun(t *testing.T) {
+// While a process writes a run, another process can neither start a run in its directory nor
+// resume it, and does not change its files.
+func TestRunLock_ExcludesOtherProcesses(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --steps 4 --noise 1 --delta 1e-5 --out run"
 	if err := os.Mkdir("run", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	refused := func(line, says string) {
+	refused := func(line, flag string) {
 		t.Helper()
 		unlock, err := rundir.Lock("run")
 		if err != nil {
@@ -31,11 +31,11 @@ func TestOneProcessWritesARun(t *testing.T) {
 		}
 		before := files(t, "run")
 		_, stderr, code := dptrain(line)
-		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says+" run: another dptrain process is writing there") {
+		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, flag+" run: another dptrain process is writing there") {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 		if got := files(t, "run"); got != before {
-			t.Errorf("%s: the folder held %s, and now %s", line, before, got)
+			t.Errorf("%s: the directory contained %s, and now %s", line, before, got)
 		}
 	}
 	refused(line, "--out")
@@ -47,7 +47,7 @@ func TestOneProcessWritesARun(t *testing.T) {
 	refused("train --resume run --steps 6", "--resume")
 	runJSON(t, "train --resume run --steps 6")
 
-	// A process that was killed leaves the file, and no lock.
+	// A killed process leaves the file, but not the lock.
 	if err := os.WriteFile("run/"+rundir.LockFile, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,8 @@ func TestOneProcessWritesARun(t *testing.T) {
 	}
 }
 
-// Of runs that begin in one folder at once, one is made, whole.
-func TestRunsThatBeginAtOnce(t *testing.T) {
+// If several runs start in one directory at once, one of them runs and is complete.
+func TestRunLock_ConcurrentStarts(t *testing.T) {
 	inWorkshop(t)
 	for round := range 5 {
 		dir := "run" + string(rune('0'+round))

@@ -20,17 +20,17 @@ import (
 	"github.com/dptrain/dptrain/internal/runspec"
 )
 
-// predicted are columns of hours, and regression a run on them that takes a moment.
+// predicted describes the files of amongHours, and regression is a short run on them.
 const (
 	predicted  = " --data hours.csv --test more.csv --target hours --bounds age=0:100,hours=0:90 --vocabulary colour=red|blue"
 	regression = "train --model logistic --lot 200 --accountant rdp --delta 1e-5" + predicted
 )
 
-// deviation is that of what hours leaves to chance.
+// deviation is the standard deviation of the random part of hours.
 const deviation = 3.0
 
-// hours writes rows whose hours follow from their other columns but for chance, which is
-// even: none lies beyond the limits.
+// hours writes rows whose hours are a function of the other columns plus uniform noise. They
+// lie within the limits.
 func hours(t *testing.T, name string, rows int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(rows), 3))
@@ -53,9 +53,9 @@ func amongHours(t *testing.T) {
 	hours(t, "more.csv", 500)
 }
 
-// Without privacy a linear regression misses no more than chance has it, and with privacy
-// not much more; all that is told of it is in the target's own units.
-func TestRegression(t *testing.T) {
+// Without privacy the error of a linear regression is that of the random part; with privacy
+// it is slightly larger. All results are in units of the target.
+func TestRegression_Train(t *testing.T) {
 	amongHours(t)
 	open := runJSON(t, "train --model logistic --lot 200 --epochs 10 --non-private --seed 1 --out open"+predicted)
 	if e := open["test_rmse"].(float64); e < 0.9*deviation || e > 1.1*deviation {
@@ -70,7 +70,7 @@ func TestRegression(t *testing.T) {
 		t.Errorf("with ε = %v the errors are %v and %v", got["epsilon"], e, mae)
 	}
 	if got["target"] != "hours" || got["task"] != "tabular-regression" || got["test_accuracy"] != nil || got["learning_rate"] != 0.05 || got["confusion"] != nil {
-		t.Errorf("run.json says %v", got)
+		t.Errorf("run.json has %v", got)
 	}
 	events, _ := filepath.Glob("run/tensorboard/*tfevents*")
 	for _, tag := range []string{"test/rmse", "test/mae", "test/r2", "test/loss"} {
@@ -79,9 +79,9 @@ func TestRegression(t *testing.T) {
 		}
 	}
 	if again := runJSON(t, "eval run"); again["rmse"] != e || again["mae"] != mae || again["r2"] != got["test_r2"] || again["accuracy"] != nil {
-		t.Errorf("eval says %v, train said %v", again, got)
+		t.Errorf("eval has %v, train %v", again, got)
 	}
-	// By other limits answers would be taken for others.
+	// With other limits the predictions would have another scale.
 	for _, flags := range []string{" --bounds hours=0:50", " --target age"} {
 		if _, stderr, code := dptrain("eval run" + flags); code != exitcode.Usage || !strings.Contains(stderr, "predict hours between 0 and 90") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
@@ -105,12 +105,12 @@ func TestRegression(t *testing.T) {
 		t.Errorf("resumed: exit %d, %s%s", code, more, stderr)
 	}
 	lines := bytes.Split(bytes.TrimSpace(readFile(t, "run/metrics.jsonl")), []byte("\n"))
-	var told struct {
+	var last struct {
 		RMSE     float64  `json:"test_rmse"`
 		Accuracy *float64 `json:"test_accuracy"`
 	}
-	if err := json.Unmarshal(lines[len(lines)-1], &told); err != nil || told.RMSE != e || told.Accuracy != nil {
-		t.Errorf("the last point: %+v, %v", told, err)
+	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.RMSE != e || last.Accuracy != nil {
+		t.Errorf("the last point: %+v, %v", last, err)
 	}
 	files := readReports(t, "run")
 	for _, words := range []string{"test RMSE", "root mean squared error", "units of hours. Values are clipped to its bounds, 0 and 90.", "Test RMSE over ε"} {
@@ -136,9 +136,8 @@ func TestRegression(t *testing.T) {
 	}
 }
 
-// A model whose weights are numbers still and whose answers are beyond all bounds has a
-// report, which says so.
-func TestRegressionThatWentAstray(t *testing.T) {
+// If the weights are finite and the loss is not, the report states that.
+func TestRegression_NonFiniteLoss(t *testing.T) {
 	amongHours(t)
 	got := runJSON(t, "train --model logistic --lot 100 --non-private --lr 4 --steps 30 --seed 1 --out run"+predicted)
 	if got["test_loss"] != nil || got["test_rmse"].(float64) < 1e15 {
@@ -149,8 +148,8 @@ func TestRegressionThatWentAstray(t *testing.T) {
 	}
 }
 
-// A scrape tells the error where there is one.
-func TestErrorIsScraped(t *testing.T) {
+// The metrics contain the RMSE of a regression.
+func TestMetrics_Regression(t *testing.T) {
 	var b bytes.Buffer
 	metrics{testAccuracy: math.NaN(), regression: &rundir.RegressionMetrics{RMSE: 2.5}}.write(&b)
 	if !strings.Contains(b.String(), "\ndptrain_test_rmse 2.5\n") || strings.Contains(b.String(), "accuracy") {
@@ -158,9 +157,9 @@ func TestErrorIsScraped(t *testing.T) {
 	}
 }
 
-// What is exported as ONNX answers in the target's own units, and the weights start another
-// run of as many targets.
-func TestRegressionIsExported(t *testing.T) {
+// The ONNX model predicts in units of the target, and the weights can start another run with
+// the same number of targets.
+func TestRegression_Export(t *testing.T) {
 	amongHours(t)
 	const open = "train --model logistic --non-private --lot 200" + predicted
 	runJSON(t, open+" --steps 20 --out run")
@@ -207,9 +206,9 @@ func TestRegressionIsExported(t *testing.T) {
 	}
 }
 
-// A target asks for a smaller learning rate than a class, wherever it was named, and a rate
-// that was given stays.
-func TestRateOfARegression(t *testing.T) {
+// A target, from any source, has a smaller default learning rate than a class. A given rate
+// is kept.
+func TestRegression_DefaultLearningRate(t *testing.T) {
 	amongHours(t)
 	for name, text := range map[string]string{"hours.yaml": "target: hours\nbounds: {age: [0, 100], hours: [0, 90]}\nvocabulary: {colour: [red, blue]}\n", "label.yaml": "label: label\nclasses: [no, yes]\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -232,8 +231,8 @@ func TestRateOfARegression(t *testing.T) {
 	}
 }
 
-// Text predicts a number, too.
-func TestRegressionOfText(t *testing.T) {
+// A network on text can predict a number too.
+func TestRegression_Text(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var b strings.Builder
 	for i := range 200 {
@@ -251,9 +250,9 @@ func TestRegressionOfText(t *testing.T) {
 	}
 }
 
-// Settings are compared by their errors, the smallest first, and on private data the choice
-// is told without those of the others.
-func TestTuneARegression(t *testing.T) {
+// tune compares settings by their errors, smallest first. On private data it shows only the
+// best.
+func TestTune_Regression(t *testing.T) {
 	amongHours(t)
 	flags := strings.TrimPrefix(regression, "train") + " --steps 10 --trials 3 --lot 100 --epsilon 4"
 	flags = strings.Replace(flags, " --lot 200", "", 1)
@@ -272,16 +271,16 @@ func TestTuneARegression(t *testing.T) {
 		t.Errorf("chosen: %v", got)
 	}
 	if again := runJSON(t, "eval choice"); again["rmse"] != best["test_rmse"] {
-		t.Errorf("eval says %v, the choice said %v", again, best)
+		t.Errorf("eval has %v, the selection %v", again, best)
 	}
 	got = runJSON(t, "tune --out held --validation-split 0.25 --validation-noise 3"+strings.Replace(flags, " --test more.csv", "", 1))
 	best = got["best"].(map[string]any)
 	if _, both := best["accuracy"]; both || best["test_rmse"] != nil || got["score"] != "mean absolute error on private records held out, released with noise" {
 		t.Errorf("chosen: %v", got)
 	}
-	// 1000 records are held out, and noise of 3 on them is 0.27 hours. Answers that are not
-	// held to the limits miss as much on others, or by more: the means of two parts of the
-	// table differ by less than 8.
+	// 1000 records are held out, and noise of 3 on them is 0.27 hours. Without clipping to the
+	// limits, the error on other data is equal or larger: the means of two parts of the table
+	// differ by less than 8.
 	if mae := best["validation_mae"].(float64); mae < 0 || mae > runJSON(t, "eval held --data more.csv")["mae"].(float64)+6*0.27+8 || best["deviation"] != 0.27 {
 		t.Errorf("chosen for %v", best)
 	}
@@ -300,9 +299,9 @@ func TestTuneARegression(t *testing.T) {
 	}
 }
 
-// The error on private records held out is released with noise, paid for and said in the
-// target's own units, everywhere.
-func TestRegressionIsValidated(t *testing.T) {
+// The error on private records held out is released with noise, is part of ε, and is in
+// units of the target in every output.
+func TestRegression_Validation(t *testing.T) {
 	amongHours(t)
 	const line = regression + " --epochs 5 --epsilon 2 --validation-split 0.1 --validation-noise 20 --out run"
 	if stdout, _, _ := dptrain(line + " --dry-run"); !strings.Contains(stdout, "400 more records are held out; noise with standard deviation 20 is added to their sum of errors in widths of the target's bounds") {
@@ -313,16 +312,16 @@ func TestRegressionIsValidated(t *testing.T) {
 		t.Errorf("a budget of 2: %v", got)
 	}
 	if _, both := got["validation_accuracy"]; both || got["validation_deviation"] != 20./400*90 {
-		t.Errorf("run.json says %v", got)
+		t.Errorf("run.json has %v", got)
 	}
-	// Both errors estimate the same: they differ by the noise and by what two parts of the
-	// table do.
+	// Both errors estimate the same value: they differ by the noise and by the difference of
+	// two parts of the table.
 	mae := got["validation_mae"].(float64)
 	if off := mae - got["test_mae"].(float64); math.Abs(off) > 6*4.5+0.5 || mae < 0 || mae > 90 {
 		t.Errorf("MAE %v held out, %v on test data", mae, got["test_mae"])
 	}
 	files := readReports(t, "run")
-	for i, words := range []string{"mean absolute error", "± 4.5 of noise (ε includes its cost), in the units of hours, with predictions clipped to its bounds"} {
+	for i, words := range []string{"validation mean absolute error", "± 4.5 of noise (ε includes its cost), in the units of hours, with predictions clipped to its bounds"} {
 		for _, text := range files {
 			if !bytes.Contains(text, []byte(words)) {
 				t.Errorf("%d: page or card do not say %q", i, words)
@@ -333,8 +332,8 @@ func TestRegressionIsValidated(t *testing.T) {
 		t.Error("the card does not say what was released")
 	}
 
-	// A run that ended keeps its answer, and one that was killed before the answer was
-	// written down cannot pay for another.
+	// A finished run keeps its validation. A run whose validation is not in run.json cannot
+	// pay for another one.
 	stdout, _, code := dptrain("train --resume run")
 	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, with predictions clipped to its bounds, on 400 private records held out; ε includes its cost", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
@@ -349,7 +348,7 @@ func TestRegressionIsValidated(t *testing.T) {
 		}
 	}
 
-	// Users, without test data and without privacy: the error itself.
+	// Users, without test data and without privacy: the exact error.
 	got = runJSON(t, "train --model logistic --lot 1 --steps 2 --non-private --validation-split 0.5 --record user:colour --out open"+" --data hours.csv --target hours --bounds age=0:100,hours=0:90")
 	if mae := got["validation_mae"].(float64); got["validation_deviation"] != 0.0 || got["validation_records"] != 1.0 || mae < 1 || mae > 90 {
 		t.Errorf("without privacy: %v", got)
@@ -361,10 +360,10 @@ func TestRegressionIsValidated(t *testing.T) {
 	}
 }
 
-func TestRegressionsThatCannotBe(t *testing.T) {
+func TestRegression_RefusesInvalidFlags(t *testing.T) {
 	amongHours(t)
 	table(t, "people.csv", 40)
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		regression + " --label colour":                                "a number or a class; leave one out",
 		regression + " --classes 2":                                   "a number or a class; leave one out",
 		regression + " --next":                                        "with next the network predicts",
@@ -376,8 +375,8 @@ func TestRegressionsThatCannotBe(t *testing.T) {
 		"train --target y":                                            "digits has no named columns",
 		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "--validation-split 0.1; their error",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
 		}
 	}
 	if left, _ := os.ReadDir("runs"); len(left) > 0 {

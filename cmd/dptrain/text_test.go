@@ -10,8 +10,8 @@ import (
 	"github.com/dptrain/dptrain/internal/export"
 )
 
-// letters writes JSON lines of short texts by several people, whose mood is in one
-// of their words.
+// letters writes JSON lines with short texts by several people. One word of each text
+// determines its mood.
 func letters(t *testing.T, name string, n int) {
 	t.Helper()
 	var b strings.Builder
@@ -26,9 +26,9 @@ func letters(t *testing.T, name string, n int) {
 
 const written = " --data letters.jsonl --test more.jsonl --label mood --classes low,high --text text --tokens bytes --length 12 --ignore day"
 
-// Every network that reads indices trains on text by the command line, goes on,
-// and is evaluated on other files by what its folder says of reading them.
-func TestTextTrains(t *testing.T) {
+// Every network that reads indices trains on text and resumes. eval reads other files with
+// the settings in the run's directory.
+func TestTrain_Text(t *testing.T) {
 	t.Chdir(t.TempDir())
 	letters(t, "letters.jsonl", 400)
 	letters(t, "more.jsonl", 40)
@@ -50,9 +50,9 @@ func TestTextTrains(t *testing.T) {
 		if got["task"] != "text-classification" {
 			t.Errorf("%s: task %v", model, got["task"])
 		}
-		os.Remove("words.txt") // a run's folder knows its vocabulary
+		os.Remove("words.txt") // the run's directory contains its vocabulary
 		if again := runJSON(t, "eval "+dir+" --data more.jsonl"); again["accuracy"] != got["test_accuracy"] {
-			t.Errorf("%s: eval says %v, train said %v", model, again["accuracy"], got["test_accuracy"])
+			t.Errorf("%s: eval has %v, train %v", model, again["accuracy"], got["test_accuracy"])
 		}
 		for _, format := range export.Formats {
 			runJSON(t, "export "+dir+" --format "+format+" --out exported")
@@ -66,15 +66,15 @@ func TestTextTrains(t *testing.T) {
 	}
 }
 
-// A model of a release that averaged padding too is asked as it was trained: its folder does
-// not say that padding is none of an example's steps.
-func TestOlderModelsAverageTheirPadding(t *testing.T) {
+// A model of an older release averages padding too. Its manifest lacks the key padded, and
+// it is evaluated as it was trained.
+func TestEval_ModelThatAveragesPadding(t *testing.T) {
 	t.Chdir(t.TempDir())
 	letters(t, "letters.jsonl", 80)
 	letters(t, "more.jsonl", 40)
 	got := runJSON(t, "train --accountant rdp --model gru:3 --out run --ignore who --noise 1 --steps 1"+written+" --length 90")
 	if now := runJSON(t, "eval run"); now["loss"] != got["test_loss"] {
-		t.Errorf("eval says %v, train said %v", now["loss"], got["test_loss"])
+		t.Errorf("eval has %v, train %v", now["loss"], got["test_loss"])
 	}
 	text, err := os.ReadFile("run/model.json")
 	if err != nil {
@@ -89,8 +89,8 @@ func TestOlderModelsAverageTheirPadding(t *testing.T) {
 	}
 }
 
-// Language models: a label for each step, of lines of text and of remarks.
-func TestLanguageModels(t *testing.T) {
+// Language models have a label for each step, on lines of text and on remarks.
+func TestTrain_LanguageModels(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, times := range map[string]int{"plain.txt": 100, "held.txt": 20} {
 		if err := os.WriteFile(name, []byte(strings.Repeat("to be or\nnot to be\n", times)), 0o644); err != nil {
@@ -107,16 +107,16 @@ func TestLanguageModels(t *testing.T) {
 		if got["task"] != "text-generation" || !(got["test_loss"].(float64) > 0) || got["confusion"] != nil {
 			t.Errorf("%s: task %v, loss %v, confusion %v", model, got["task"], got["test_loss"], got["confusion"])
 		}
-		// The most frequent of the 18 bytes, "o", is right of four.
+		// Always predicting the most frequent of the 18 bytes, "o", is correct for 4 of them.
 		if dir == "gru" && got["test_accuracy"].(float64) < 0.3 {
 			t.Errorf("%s: accuracy %v", model, got["test_accuracy"])
 		}
 		if again := runJSON(t, "eval "+dir); again["accuracy"] != got["test_accuracy"] || again["loss"] != got["test_loss"] {
-			t.Errorf("%s: eval says %v, train said %v, %v", model, again, got["test_accuracy"], got["test_loss"])
+			t.Errorf("%s: eval has %v, train %v, %v", model, again, got["test_accuracy"], got["test_loss"])
 		}
 		runJSON(t, "export "+dir+" --format onnx --out exported")
 	}
-	for flags, says := range map[string]string{
+	for flags, want := range map[string]string{
 		"--data plain.txt":                                          "--tokens",
 		"--data plain.txt --tokens bytes":                           "--length",
 		"--data plain.txt --tokens words --length 3":                "words:FILE",
@@ -127,7 +127,7 @@ func TestLanguageModels(t *testing.T) {
 		"--data digits --tokens bytes":                              "no named columns",
 	} {
 		_, stderr, code := dptrain("train --out refused " + flags)
-		if code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
 	}

@@ -190,7 +190,7 @@ func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, serv
 	return printSummary(term, summary, spec.Flags.DataDir)
 }
 
-// ledgerHint tells where a run that failed recorded its cost.
+// ledgerHint names the file in which a run that failed recorded its cost.
 func ledgerHint(c *engine.Config) string {
 	if c.Mechanism.NonPrivate {
 		return ""

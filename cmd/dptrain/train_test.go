@@ -26,9 +26,8 @@ import (
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
-// columns are those of table, in the files that inWorkshop makes; brief is a run on
-// them that takes a moment, baseline one without privacy, and drawn one on the
-// program's own digits.
+// columns describes the files of inWorkshop. brief is a short run on them, baseline a run
+// without privacy, and drawn a run on the digits that dptrain draws.
 const (
 	columns  = " --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue"
 	brief    = "train --model logistic --lot 200 --accountant rdp --ignore owner" + columns
@@ -36,7 +35,7 @@ const (
 	drawn    = "train --model logistic --lot 200 --accountant rdp"
 )
 
-// inWorkshop moves to a folder with a table to train on, and one to test with.
+// inWorkshop changes to a directory with training data and test data.
 func inWorkshop(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -44,7 +43,7 @@ func inWorkshop(t *testing.T) {
 	table(t, "test.csv", 400)
 }
 
-func TestTrainLeavesWhatItPromises(t *testing.T) {
+func TestTrain_WritesItsFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := runJSON(t, drawn+" --steps 20 --epsilon 2 --out run")
 	for _, key := range strings.Fields(`epsilon delta accountant adjacency noise_multiplier sampling rate records
@@ -66,7 +65,7 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	file := readFile(t, "run/run.json")
 	var saved map[string]any
 	if err := json.Unmarshal(file, &saved); err != nil || saved["ledger_head"] != got["ledger_head"] {
-		t.Errorf("run.json says %v, the command said %v (%v)", saved["ledger_head"], got["ledger_head"], err)
+		t.Errorf("run.json has %v, the command printed %v (%v)", saved["ledger_head"], got["ledger_head"], err)
 	}
 	report, err := ledger.Verify("run/ledger.jsonl")
 	if err != nil || report.Lots != 20 || report.Head != got["ledger_head"] {
@@ -74,15 +73,15 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	}
 	evaluated := runJSON(t, "eval run")
 	if evaluated["accuracy"] != got["test_accuracy"] {
-		t.Errorf("eval says %v, train said %v", evaluated["accuracy"], got["test_accuracy"])
+		t.Errorf("eval has %v, train %v", evaluated["accuracy"], got["test_accuracy"])
 	}
 	if _, stderr, code := dptrain(drawn + " --steps 5 --out run"); code != exitcode.Usage || !strings.Contains(stderr, "already contains a run") {
 		t.Errorf("a second run into the folder: exit %d, %s", code, stderr)
 	}
 }
 
-// What run.json says of a run, and a dry run before it, is what was asked for.
-func TestRunIsTheOneAskedFor(t *testing.T) {
+// run.json and the dry run describe the settings of the command line.
+func TestTrain_UsesSettings(t *testing.T) {
 	inWorkshop(t)
 	line := strings.Replace(brief, "logistic", "mlp:6", 1) + ` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --microbatch 50
 		--optimizer adamw:weight-decay=0.01 --decay-of matrices --lr 0.125 --lr-of fc2=2 --schedule warmup:2 --ema 0.5 --threads 1 --device cpu --out run`
@@ -107,9 +106,8 @@ func TestRunIsTheOneAskedFor(t *testing.T) {
 	}
 }
 
-// Lots may be given by their rate, records be several examples, and the seed is that of the
-// starting weights, too.
-func TestLotsOfARate(t *testing.T) {
+// --rate replaces --lot, and a record can consist of several examples.
+func TestTrain_RateAndMicrobatchRecords(t *testing.T) {
 	inWorkshop(t)
 	j := specOf(t, "--rate 0.05 --epochs 2 --record microbatch:4 --clipping adaptive --noise 9 --seed 7 --microbatch 5000 --ignore owner"+columns)
 	c := j.Config
@@ -118,7 +116,7 @@ func TestLotsOfARate(t *testing.T) {
 	}
 }
 
-func TestTrainGoesOn(t *testing.T) {
+func TestTrain_Resume(t *testing.T) {
 	inWorkshop(t)
 	if _, stderr, code := dptrain("train --resume nowhere"); code != exitcode.Usage || !strings.Contains(stderr, "nowhere") {
 		t.Errorf("no run to resume: exit %d, %s", code, stderr)
@@ -135,24 +133,24 @@ func TestTrainGoesOn(t *testing.T) {
 	if got, want := second["epsilon"].(float64), whole["epsilon"].(float64); got != want {
 		t.Errorf("ε of both parts %v, of one history %v", got, want)
 	}
-	for flags, says := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty",
+	for flags, want := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty",
 		"--resume run --config run/config.yaml": "--resume and --config exclude each other", "--resume run --out other": "--resume and --out exclude each other", "--resume run --preset tfp-mnist": "--resume and --preset exclude each other",
 		"--resume run --noise 3": "--resume and --noise exclude each other", "--resume run --epsilon 0": "--epsilon 0: give a finite budget", "--resume run --epsilon Inf": "--epsilon +Inf: give a finite budget"} {
-		if _, stderr, code := dptrain("train " + flags); code != exitcode.Usage || !strings.Contains(stderr, says) {
+		if _, stderr, code := dptrain("train " + flags); code != exitcode.Usage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
 	}
 	if _, stderr, code := dptrain("train --resume run --clip 3"); code != exitcode.Usage || !strings.Contains(stderr, "clip") {
 		t.Errorf("another clip: exit %d, %s", code, stderr)
 	}
-	// Its speed is that of the lots that it ran, not of all that the run has.
+	// The speed counts only the lots of this command.
 	if idle := runJSON(t, "train --resume run"); idle["examples_per_second"] != 0.0 {
 		t.Errorf("no lot was left to do, and %v examples were done in a second", idle["examples_per_second"])
 	}
 	if stdout, _, _ := dptrain("train --resume run"); strings.Contains(stdout, "examples/s") {
 		t.Errorf("a speed of no lots is shown:\n%s", stdout)
 	}
-	// Nor is its time that of lots before.
+	// The time excludes earlier lots too.
 	if card := string(readFile(t, "run/MODEL_CARD.md")); first["resumed_at"] != nil || second["resumed_at"] != 10.0 || !strings.Contains(card, " s after lot 25, where") || strings.Contains(card, "| speed |") {
 		t.Errorf("resumed at %v, then at %v, and the card is\n%s", first["resumed_at"], second["resumed_at"], card)
 	}
@@ -162,25 +160,25 @@ func TestTrainGoesOn(t *testing.T) {
 	}
 }
 
-// An epoch of shuffled lots is a pass, which is paid for whole: the lots of a run are those
-// that budget says, and its page says how many passes they are.
-func TestEpochsAreWholePasses(t *testing.T) {
+// An epoch of shuffled lots is a pass, which is paid for as a whole. train and budget count
+// the same lots, and the report gives the number of passes.
+func TestTrain_ShuffledEpochs(t *testing.T) {
 	inWorkshop(t)
 	for epochs, shown := range map[string]string{"3": "3", "1.4": "1.375"} {
 		run := runJSON(t, strings.Replace(brief, "--lot 200", "--lot 1500", 1)+" --sampling shuffle --noise 2 --epochs "+epochs+" --out run"+epochs)
 		plan := runJSON(t, "budget epsilon --records 4000 --lot 1500 --sampling shuffle --noise 2 --epochs "+epochs+" --accountant rdp")
 		if want := map[string]float64{"3": 9, "1.4": 4}[epochs]; run["steps"] != want || epochs == "3" && (plan["steps"] != want || plan["epsilon"] != run["epsilon"]) {
-			t.Errorf("%s epochs are %v lots at ε = %v, and budget says %v at %v", epochs, run["steps"], run["epsilon"], plan["steps"], plan["epsilon"])
+			t.Errorf("%s epochs are %v lots at ε = %v, and budget has %v at %v", epochs, run["steps"], run["epsilon"], plan["steps"], plan["epsilon"])
 		}
 		if card := string(readFile(t, "run"+epochs+"/MODEL_CARD.md")); !strings.Contains(card, "| epochs | "+shown+" |") {
-			t.Errorf("%v lots are not said to be %s epochs:\n%s", run["steps"], shown, card)
+			t.Errorf("%v lots are not reported as %s epochs:\n%s", run["steps"], shown, card)
 		}
 	}
 }
 
-// Where lots have a fixed size, budgets are held to what is proven for any data, and both
-// ε are shown.
-func TestBudgetsOfFixedLots(t *testing.T) {
+// With lots of a fixed size, the budget limits the ε that is proven for any data, and both ε
+// are shown.
+func TestTrain_BudgetOfFixedLots(t *testing.T) {
 	inWorkshop(t)
 	const line = brief + " --sampling fixed --delta 1e-5"
 	within := func(v map[string]any, budget float64) {
@@ -196,9 +194,9 @@ func TestBudgetsOfFixedLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(v, 2)
-	says := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", number.RoundUp(v["epsilon"].(float64)), number.RoundUp(v["epsilon_proven"].(float64)))
-	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*upperBound(v))/1000)); !strings.Contains(stdout, says) || !strings.Contains(stderr, last) {
-		t.Errorf("neither %q nor %q may be missing:\n%s%s", says, last, stdout, stderr)
+	want := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", number.RoundUp(v["epsilon"].(float64)), number.RoundUp(v["epsilon_proven"].(float64)))
+	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*upperBound(v))/1000)); !strings.Contains(stdout, want) || !strings.Contains(stderr, last) {
+		t.Errorf("%q or %q is missing:\n%s%s", want, last, stdout, stderr)
 	}
 	lines := bytes.Split(bytes.TrimSpace(readFile(t, "run/metrics.jsonl")), []byte("\n"))
 	var point map[string]any
@@ -212,23 +210,24 @@ func TestBudgetsOfFixedLots(t *testing.T) {
 	if more["steps"].(float64) <= 20 || stopped["steps"].(float64) >= 100000 {
 		t.Errorf("%v and %v lots", more["steps"], stopped["steps"])
 	}
-	// What is released beside the lots may cost a share of that, too.
+	// The extra releases get their share of that budget too.
 	lots := upperBound(runJSON(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp"))
 	alone := runJSON(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", runspec.ValidationShare*lots))
 	if hidden := runJSON(t, line+" --steps 20 --noise 2 --validation-split 0.1 --dry-run"); hidden["validation_noise"] != alone["noise_multiplier"] {
 		t.Errorf("noise %v on the validation accuracy, want %v", hidden["validation_noise"], alone["noise_multiplier"])
 	}
-	// Of these lots less than the budget is published, and more proven.
+	// For these lots, the published ε is below the budget and the proven ε above it.
 	seen := runJSON(t, line+" --steps 20 --noise "+fmt.Sprint(v["noise_multiplier"])+" --dry-run --stop-at-epsilon "+fmt.Sprint((v["epsilon"].(float64)+upperBound(v))/2))
 	if words, _ := seen["warning"].(string); !strings.Contains(words, "ends before the first") {
 		t.Errorf("foreseen with the warning %q", words)
 	}
 }
 
-// What the bar shows of ε is marked where it is no bound, or none against who knows the seed.
-func TestEpsilonIsMarkedAsItGoes(t *testing.T) {
+// The progress marks an ε that is an approximation, or that does not hold against an
+// adversary who knows the seed.
+func TestTrainProgress_MarksEpsilon(t *testing.T) {
 	inWorkshop(t)
-	for flags, says := range map[string]string{
+	for flags, want := range map[string]string{
 		"--accountant gdp":          "lot 2/2, ε ≈ 0.",
 		"--seed 1":                  " (INSECURE), ",
 		"--stop-at-epsilon 5":       " of 5, ",
@@ -236,8 +235,8 @@ func TestEpsilonIsMarkedAsItGoes(t *testing.T) {
 		"--seed 1 --accountant gdp": "ε ≈ 0.",
 	} {
 		_, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --delta 1e-5 --out out" + strings.Join(strings.Fields(flags), "") + columns + " " + flags)
-		if code != exitcode.Done || !strings.Contains(stderr, says) {
-			t.Errorf("%s: exit %d, and %q is missing:\n%s", flags, code, says, stderr)
+		if code != exitcode.Done || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, and %q is missing:\n%s", flags, code, want, stderr)
 		}
 		if strings.Contains(stderr, "≈") != strings.Contains(flags, "gdp") || strings.Contains(stderr, "(INSECURE)") != strings.Contains(flags, "seed") {
 			t.Errorf("%s: a mark too many or too few:\n%s", flags, stderr)
@@ -245,12 +244,12 @@ func TestEpsilonIsMarkedAsItGoes(t *testing.T) {
 	}
 }
 
-// People read δ in one form, wherever they meet it.
-func TestDeltaIsWrittenInOneWay(t *testing.T) {
+// All outputs write δ in the same form.
+func TestOutputs_FormatOfDelta(t *testing.T) {
 	inWorkshop(t)
 	const plan = " --rate 0.01 --noise 4 --steps 1000 --delta 0.00001"
 	fixed := brief + " --steps 2 --noise 2 --delta 0.00001"
-	said := ""
+	output := ""
 	for _, line := range []string{
 		"budget epsilon" + plan, "budget compare" + plan, "budget statement --records 1000000" + plan, "budget curve --out c.svg" + plan,
 		"budget delta --rate 0.01 --noise 4 --steps 1000 --epsilon 0.9", "budget delta --quiet --rate 0.01 --noise 4 --steps 1000 --epsilon 0.9",
@@ -258,19 +257,19 @@ func TestDeltaIsWrittenInOneWay(t *testing.T) {
 		fixed + " --out run", fixed + " --dry-run", "ledger epsilon run", "ledger epsilon run --delta 0.00001",
 	} {
 		stdout, stderr, _ := dptrain(line)
-		said += "\n$ " + strings.ReplaceAll(line, "--delta 0.00001", "") + "\n" + stdout + stderr
+		output += "\n$ " + strings.ReplaceAll(line, "--delta 0.00001", "") + "\n" + stdout + stderr
 	}
 	for _, file := range []string{"run/report.html", "run/MODEL_CARD.md", "c.svg"} {
-		said += string(readFile(t, file))
+		output += string(readFile(t, file))
 	}
 	long := regexp.MustCompile(`.*\de-0\d.*|.*0\.00001\D.*`)
-	if found := long.FindAllString(said, -1); found != nil || strings.Count(said, "1e-5") < 8 {
+	if found := long.FindAllString(output, -1); found != nil || strings.Count(output, "1e-5") < 8 {
 		t.Errorf("another way to write δ is in\n%s", strings.Join(found, "\n"))
 	}
 }
 
-// A dry run tells that a budget will end the run before its last lot.
-func TestDryRunKnowsOfTheBudget(t *testing.T) {
+// A dry run warns that the budget ends the run before its last lot.
+func TestDryRun_WarnsOfBudget(t *testing.T) {
 	inWorkshop(t)
 	for stop, warns := range map[string]bool{"2": true, "50": false} {
 		seen := runJSON(t, brief+" --steps 40 --noise 1 --delta 1e-5 --dry-run --stop-at-epsilon "+stop)
@@ -280,9 +279,9 @@ func TestDryRunKnowsOfTheBudget(t *testing.T) {
 	}
 }
 
-// A run whose weights left the numbers ends, and says why; one whose test loss did goes
-// on, and writes no number that JSON does not have.
-func TestDivergedRuns(t *testing.T) {
+// A run ends with an explanation if its weights are not finite. It continues if only its
+// test loss is not finite, and writes valid JSON.
+func TestTrain_NonFiniteWeightsAndLoss(t *testing.T) {
 	t.Chdir(t.TempDir())
 	stdout, stderr, code := dptrain(drawn + " --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e300 --out run")
 	if code != exitcode.Failed || stdout != "" || !strings.Contains(stderr, "not finite") || !strings.Contains(stderr, "--lr") {
@@ -297,7 +296,7 @@ func TestDivergedRuns(t *testing.T) {
 	}
 }
 
-// counted counts the rows that are read of a set.
+// counted counts the rows that are read from a set.
 type counted struct {
 	data.Set
 	rows int
@@ -308,9 +307,9 @@ func (c *counted) Read(dst [][]float32, rows []int) error {
 	return c.Set.Read(dst, rows)
 }
 
-// What the weights that a run ends with score on the test set is measured once,
-// however the run ends, and the last line of metrics.jsonl has it where there is one.
-func TestTheEndIsMeasuredOnce(t *testing.T) {
+// The final weights are evaluated once, however the run ends. The last line of metrics.jsonl
+// contains the result if the run reported its last lot.
+func TestTrain_EvaluatesFinalWeightsOnce(t *testing.T) {
 	inWorkshop(t)
 	const line = " --lot 20 --ignore owner --model logistic --accountant rdp --delta 1e-5" + columns
 	for name, flags := range map[string]string{
@@ -341,17 +340,17 @@ func TestTheEndIsMeasuredOnce(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		if again := runJSON(t, "eval "+name); again["accuracy"] != r.Accuracy {
-			t.Errorf("%s: run.json says %v, eval %v", name, r.Accuracy, again["accuracy"])
+			t.Errorf("%s: run.json has %v, eval %v", name, r.Accuracy, again["accuracy"])
 		}
 		metrics, _ := os.ReadFile(name + "/metrics.jsonl")
-		if told := strings.Contains(string(metrics), fmt.Sprintf(`"test_accuracy":%v`, r.Accuracy)); told == (name == "stopped") {
+		if reported := strings.Contains(string(metrics), fmt.Sprintf(`"test_accuracy":%v`, r.Accuracy)); reported == (name == "stopped") {
 			t.Errorf("%s: accuracy %v, and points\n%s", name, r.Accuracy, metrics)
 		}
 	}
 }
 
-// Lots whose work was lost are told of: ε is not that of the lots that made the model.
-func TestLostLotsAreTold(t *testing.T) {
+// The summary reports lots whose work was lost: ε includes them, but the model does not.
+func TestTrain_ReportsLostLots(t *testing.T) {
 	inWorkshop(t)
 	if got := runJSON(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run"); got["lost_lots"] != nil {
 		t.Errorf("a run without a crash lost %v lots", got["lost_lots"])
@@ -363,7 +362,7 @@ func TestLostLotsAreTold(t *testing.T) {
 	if err := os.Remove(kept[len(kept)-1]); err != nil {
 		t.Fatal(err)
 	}
-	// Which lot the one before is of depends on how quick the disk was.
+	// The lot of the previous checkpoint depends on the speed of the disk.
 	var before int
 	if _, err := fmt.Sscanf(filepath.Base(kept[len(kept)-2]), "lot-%d.checkpoint", &before); err != nil {
 		t.Fatal(err)
@@ -378,8 +377,8 @@ func TestLostLotsAreTold(t *testing.T) {
 	}
 }
 
-// A ledger that was changed is told from a wrong setting by its exit code.
-func TestResumeOnDamagedLedger(t *testing.T) {
+// A damaged ledger and a wrong setting have different exit codes.
+func TestTrain_ResumeWithDamagedLedger(t *testing.T) {
 	inWorkshop(t)
 	runJSON(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
 	file := readFile(t, "run/ledger.jsonl")
@@ -395,8 +394,9 @@ func TestResumeOnDamagedLedger(t *testing.T) {
 	}
 }
 
-// δ of one over the records or more lets a record be published: that is said.
-func TestLargeDeltaIsSaid(t *testing.T) {
+// With δ of at least one over the number of records, a mechanism may publish a record. Every
+// output warns of that.
+func TestTrain_WarnsOfLargeDelta(t *testing.T) {
 	inWorkshop(t)
 	for delta, warns := range map[string]bool{"0.001": true, "0.00025": true, "0.0001": false} {
 		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out run" + delta + " --delta " + delta)
@@ -409,7 +409,7 @@ func TestLargeDeltaIsSaid(t *testing.T) {
 	}
 }
 
-func TestSettingsRoundTrip(t *testing.T) {
+func TestTrain_PrintConfigRoundTrip(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --steps 7 --noise 1.5 --clip 0.5 --clipping normalized --lr 0.25 --seed 3 --microbatch 50"
 	stdout, stderr, code := dptrain(line + " --print-config")
@@ -450,7 +450,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestEveryClippingTrains(t *testing.T) {
+func TestTrain_Clippings(t *testing.T) {
 	inWorkshop(t)
 	for _, c := range runspec.Choices()["clipping"] {
 		got := runJSON(t, brief+" --steps 4 --noise 1 --delta 1e-5 --out "+c+" --clipping "+c)
@@ -466,9 +466,9 @@ func TestEveryClippingTrains(t *testing.T) {
 	}
 }
 
-// What is private is shown where it was asked for, each line marked, and nowhere
-// else: the files are those of a run that shows nothing.
-func TestPrivateValuesAreMarked(t *testing.T) {
+// --show-private prints private values on marked lines and nowhere else: the files are the
+// same as without the flag.
+func TestTrain_ShowPrivate(t *testing.T) {
 	inWorkshop(t)
 	var notes [2][]string
 	var points [2]string
@@ -500,7 +500,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 	if len(notes[0]) != len(notes[1]) || points[0] != points[1] || files(t, "run0") != files(t, "run1") {
 		t.Errorf("%d and %d lines, points\n%s\n%s", len(notes[0]), len(notes[1]), points[0], points[1])
 	}
-	// Whoever goes on with the run has to ask anew.
+	// A resumed run prints private values only if its own command asks for them.
 	for _, flags := range []string{"--steps 11", "--steps 12 --show-private"} {
 		_, stderr, code := dptrain("train --resume run1 " + flags)
 		if code != exitcode.Done || strings.Contains(stderr, "PRIVATE, do not publish: ") != strings.Contains(flags, "private") {
@@ -509,21 +509,21 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 	}
 }
 
-func TestBaselineSaysSo(t *testing.T) {
+func TestTrain_NonPrivate(t *testing.T) {
 	inWorkshop(t)
 	stdout, stderr, code := dptrain(baseline + " --steps 4 --project 2 --validation-split 0.1 --out run")
 	if code != exitcode.Done || !strings.Contains(stderr, "NOT PRIVATE") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	shown := strings.Join(strings.Fields(stdout), " ")
-	for _, says := range []string{"% on 400 records held out projection onto 2 principal directions privacy NONE: ", " files run report run/report.html next dptrain train (the same, with privacy)"} {
-		if !strings.Contains(shown, says) {
-			t.Errorf("%q is not in\n%s", says, stdout)
+	for _, want := range []string{"% on 400 records held out projection onto 2 principal directions privacy NONE: ", " files run report run/report.html next dptrain train (the same, with privacy)"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is not in\n%s", want, stdout)
 		}
 	}
-	for _, says := range []string{`"groups": []`, `"accountant": "none"`, `"adjacency": "none"`, `"clipping": "none"`, `"secure": false`} {
-		if summary := string(readFile(t, "run/run.json")); !strings.Contains(summary, says) {
-			t.Errorf("%s is not in\n%s", says, summary)
+	for _, want := range []string{`"groups": []`, `"accountant": "none"`, `"adjacency": "none"`, `"clipping": "none"`, `"secure": false`} {
+		if summary := string(readFile(t, "run/run.json")); !strings.Contains(summary, want) {
+			t.Errorf("%s is not in\n%s", want, summary)
 		}
 	}
 	if _, err := os.Stat("run/ledger.jsonl"); err == nil {
@@ -531,9 +531,9 @@ func TestBaselineSaysSo(t *testing.T) {
 	}
 }
 
-// What is typed beside --non-private would be ignored, and is refused. What a preset or
-// a file says beside it is the run that the baseline is of.
-func TestBaselineIgnoresNothingTyped(t *testing.T) {
+// Privacy flags on the command line of a non-private run would have no effect and are
+// refused. A preset or a file can contain them: it describes the private run.
+func TestTrain_NonPrivateRefusesPrivacyFlags(t *testing.T) {
 	inWorkshop(t)
 	file := "clip: 2\nnoise: 1\ndelta: 1e-5\naccountant: rdp\nproject: 2\nproject-noise: 3\nvalidation-split: 0.1\nvalidation-noise: 3\n"
 	for name, text := range map[string]string{"private.yaml": file, "public.yaml": file + "non-private: true\n"} {
@@ -545,13 +545,13 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 		"--stop-at-epsilon 2", "--accountant rdp", "--validation-split 0.1 --validation-noise 3", "--project 2 --project-noise 3"} {
 		typed := flags[strings.LastIndex(flags, "--"):]
 		typed, _, _ = strings.Cut(typed, " ")
-		for line, says := range map[string]string{
+		for line, want := range map[string]string{
 			baseline: "--non-private",
 			strings.ReplaceAll(baseline, "--non-private", "--config public.yaml"): "contradicts non-private in public.yaml",
 		} {
 			_, stderr, code := dptrain(line + " --steps 4 --out run " + flags)
-			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) || !strings.Contains(stderr, typed+" ") {
-				t.Errorf("%s beside %s: exit %d, %s", flags, says, code, stderr)
+			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, typed+" ") {
+				t.Errorf("%s with %s: exit %d, %s", flags, want, code, stderr)
 			}
 		}
 	}
@@ -572,8 +572,8 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 	}
 }
 
-// table is a CSV of a column that decides the label, but for one row in twenty, and
-// of owners who have several rows each.
+// table writes a CSV file in which the colour determines the label of 19 rows in 20, and
+// each owner has several rows.
 func table(t *testing.T, name string, rows int) {
 	t.Helper()
 	var b strings.Builder
@@ -591,7 +591,7 @@ func table(t *testing.T, name string, rows int) {
 	}
 }
 
-func TestTableWithUsers(t *testing.T) {
+func TestTrain_UsersOfATable(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "people.csv", 400)
 	table(t, "test.csv", 40)
@@ -605,12 +605,12 @@ func TestTableWithUsers(t *testing.T) {
 	}
 }
 
-func TestTrainRefuses(t *testing.T) {
+func TestTrain_RefusesInvalidFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "t.csv", 20)
 	array(t, "wide/x_train.npy", "|u1", "(2, 2049)", make([]float64, 2*2049)...)
 	array(t, "wide/y_train.npy", "|u1", "(2,)", 0, 1)
-	for _, c := range []struct{ flags, says string }{
+	for _, c := range []struct{ flags, want string }{
 		{"--data mnits", "mnist"},
 		{"--data mnist", "--data-dir"},
 		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --ignore owner", "colour"},
@@ -705,7 +705,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--project 5 --model lstm --data remarks", "indices"},
 	} {
 		stdout, stderr, code := dptrain("train --out run " + c.flags)
-		if code != exitcode.Usage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "dptrain: ") || !strings.Contains(stderr, c.says) {
+		if code != exitcode.Usage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "dptrain: ") || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", c.flags, code, stdout, stderr)
 		}
 		if left, _ := filepath.Glob("run*"); len(left) > 0 {
@@ -714,8 +714,9 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// told is how many lots a run's files but the ledger tell of.
-func told(t *testing.T, dir string) int {
+// visibleLots returns the largest number of lots that a file of a run, except the ledger,
+// contains.
+func visibleLots(t *testing.T, dir string) int {
 	t.Helper()
 	least := 0
 	for _, name := range []string{"run.json", "metrics.jsonl"} {
@@ -731,7 +732,7 @@ func told(t *testing.T, dir string) int {
 	for _, name := range names {
 		file, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a run that goes on has replaced it
+			continue // the resumed run has replaced it
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -746,9 +747,9 @@ func told(t *testing.T, dir string) int {
 	return least
 }
 
-// A file that cannot be written once the run has begun is a failure and no wrong argument,
-// though the system's words be those of one.
-func TestNoPlaceForARunsFiles(t *testing.T) {
+// A file that cannot be written after the start is a failure and not a usage error, even if
+// the system's error suggests one.
+func TestTrain_FileCannotBeWritten(t *testing.T) {
 	for _, name := range []string{"model.json", "checkpoint"} {
 		inWorkshop(t)
 		file := filepath.Join("run", name)
@@ -769,8 +770,8 @@ func TestNoPlaceForARunsFiles(t *testing.T) {
 	}
 }
 
-// Whole numbers are read as people write them, in a file, too.
-func TestNumbersAreDecimal(t *testing.T) {
+// Whole numbers are decimal, in a configuration file too.
+func TestTrain_DecimalNumbers(t *testing.T) {
 	inWorkshop(t)
 	if err := os.WriteFile("run.yaml", []byte("steps: 010\n"), 0o644); err != nil {
 		t.Fatal(err)

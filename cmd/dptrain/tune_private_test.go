@@ -21,10 +21,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is a choice on private data that takes a moment.
+// choice is a short selection on private data.
 const choice = "tune --ignore owner --model logistic --steps 15 --trials 3 --epsilon 4" + columns
 
-// files lists a folder.
+// files lists a directory.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -38,9 +38,9 @@ func files(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// A choice costs what its ledger says, whoever reads it; that is the budget and no
-// more; and nothing tells how many runs there were or how the others did.
-func TestChoiceOnPrivateData(t *testing.T) {
+// Every reader of selection.json computes the same cost, which is within the budget. Nothing
+// reveals the number of runs or the results of the other runs.
+func TestTunePrivate(t *testing.T) {
 	inWorkshop(t)
 	for name, flags := range map[string]string{
 		"geometric":   " --validation-split 0.2",
@@ -55,7 +55,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		}
 		for _, word := range []string{"trial", "run 1", "seconds"} {
 			if strings.Contains(stdout+stderr, word) {
-				t.Errorf("%s: %q stands in\n%s%s", name, word, stdout, stderr)
+				t.Errorf("%s: %q is in\n%s%s", name, word, stdout, stderr)
 			}
 		}
 		if got := files(t, name); got != "model.json model.safetensors selection.json" {
@@ -63,7 +63,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		}
 		cost := runJSON(t, "ledger epsilon "+name)
 		if e := cost["epsilon"].(float64); e > 4 || e < 3.9 || !strings.Contains(stdout, `"epsilon": `+jsonNumber(e)) {
-			t.Errorf("%s: the ledger says ε = %v of 4, the answer\n%s", name, e, stdout)
+			t.Errorf("%s: the ledger has ε = %v of 4, the output\n%s", name, e, stdout)
 		}
 		p, err := selection.ReadLedger(filepath.Join(name, rundir.SelectionFile))
 		if err != nil {
@@ -72,7 +72,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if words := p.Runs.String(); !strings.Contains(words, map[string]string{"half": "truncated negative binomial with shape 0.5 ", "poisson": "Poisson ", "logarithmic": "logarithmic "}[name]) {
 			t.Errorf("%s: %s", name, words)
 		}
-		// Each candidate costs the same, and less than the choice.
+		// All candidates cost the same, and less than the selection.
 		least, most := math.Inf(1), 0.0
 		for _, h := range p.Histories() {
 			a, err := accountant.Epsilon(h, p.Delta, "rdp")
@@ -80,7 +80,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 				t.Fatal(err)
 			}
 			least, most = min(least, a.Epsilon), max(most, a.Epsilon)
-			if name == "geometric" { // its score, which comes last
+			if name == "geometric" { // the validation is the last release
 				h.Lots = h.Lots[len(h.Lots)-1:]
 				if score, err := accountant.Epsilon(h, p.Delta, "rdp"); err != nil || !(math.Abs(score.Epsilon/a.Epsilon-selection.ValidationShare) <= 0.01) {
 					t.Errorf("of a run's ε = %v its score costs %v alone, %v", a.Epsilon, score.Epsilon, err)
@@ -110,7 +110,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitcode.Usage || !strings.Contains(stderr, "already contains") {
 		t.Errorf("into a folder that is used: exit %d, %s", code, stderr)
 	}
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		"ledger show poisson":                  "ledger epsilon accounts for it",
 		"ledger verify poisson/selection.json": "ledger epsilon accounts for it",
 		choice + " --seed 1":                   "--seed",
@@ -123,14 +123,14 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                  "--validation-split",
 	} {
 		_, stderr, code := dptrain(line + map[bool]string{true: " --out refused"}[strings.HasPrefix(line, "tune")])
-		if code != exitcode.Usage && code != exitcode.OverBudget || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if code != exitcode.Usage && code != exitcode.OverBudget || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 		if _, err := os.Stat("refused"); err == nil {
 			t.Fatalf("%s: left a folder behind", line)
 		}
 	}
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		`{"runs": {"distribution": "dice", "mean": 4}}`: "dice",
 		`{"runns": 1}`: "unknown field",
 		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "no candidates",
@@ -138,15 +138,15 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err := os.WriteFile("poisson/selection.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := dptrain("ledger epsilon poisson"); code == exitcode.Done || !strings.Contains(stderr, says) {
+		if _, stderr, code := dptrain("ledger epsilon poisson"); code == exitcode.Done || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s", text, code, stderr)
 		}
 	}
 }
 
-// Whatever runs were compared by, that of the best is no estimate of what the model does:
-// the luck of its noise was chosen with it.
-func TestTheBestFlatters(t *testing.T) {
+// The score of the best run is not an unbiased estimate of the model's score: selection
+// favours runs with lucky noise.
+func TestPrivateTuning_WarnsOfSelectionBias(t *testing.T) {
 	half := 0.5
 	for what, best := range map[string]bestTrial{
 		"accuracy": {Accuracy: &half}, "RMSE": {RegressionMetrics: &rundir.RegressionMetrics{RMSE: 3}},
@@ -155,7 +155,7 @@ func TestTheBestFlatters(t *testing.T) {
 		var b bytes.Buffer
 		privateTuning{Best: best}.print(&b)
 		if !strings.Contains(b.String(), "; too optimistic, as the best of several\n") {
-			t.Errorf("%s: it is not said in\n%s", what, b.String())
+			t.Errorf("%s: the warning is missing in\n%s", what, b.String())
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/selection"
 )
 
-func TestTune(t *testing.T) {
+func TestTune_PublicData(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := runJSON(t, "tune --model logistic --epsilon 2 --accountant rdp --steps 10 --trials 4 --clip 0.5")
 	rows := got["rows"].([]any)
@@ -31,12 +31,12 @@ func TestTune(t *testing.T) {
 		lots[row["lot"]] = true
 	}
 	if help, _, _ := dptrain("tune --help"); selection.ValidationShare != 1/4. || !strings.Contains(help, "alone it costs a quarter of the budget of one run") {
-		t.Errorf("a score costs %v of one run, and the help says\n%s", selection.ValidationShare, help)
+		t.Errorf("a score costs %v of one run, and the help is\n%s", selection.ValidationShare, help)
 	}
 	if len(lots) != 4 {
 		t.Errorf("lots %v", lots)
 	}
-	// The flags are train's.
+	// train accepts the flags.
 	if got["flags"] != rows[0].(map[string]any)["flags"] {
 		t.Errorf("of the best the flags are %v, and %v are shown", rows[0], got["flags"])
 	}
@@ -50,7 +50,7 @@ func TestTune(t *testing.T) {
 	table(t, "people.csv", 200)
 	table(t, "test.csv", 40)
 	const public = "tune --public --ignore owner --model mlp:4 --steps 2 --trials 2 --accountant rdp" + columns
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		"tune --noise 3":                                  "--noise",
 		"tune --trials 0":                                 "--trials",
 		"tune --epsilon 0":                                "--epsilon",
@@ -61,7 +61,7 @@ func TestTune(t *testing.T) {
 		"tune --data people.csv --public":                 "label",
 		strings.Replace(public, "--test test.csv", "", 1): "no test part",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-func TestValidationIsInTheBudget(t *testing.T) {
+func TestValidation_CostIsInBudget(t *testing.T) {
 	inWorkshop(t)
 	for _, c := range []struct{ name, flags string }{
 		{"pld", "--accountant pld"},
@@ -35,8 +35,8 @@ func TestValidationIsInTheBudget(t *testing.T) {
 		if d := got["validation_deviation"].(float64); !(math.Abs(d-sigma/400) <= 1e-15) {
 			t.Errorf("%s: deviation %v, want %v", c.name, d, sigma/400)
 		}
-		// Both accuracies estimate the same: they differ by the noise and by at most
-		// what two parts of the table do.
+		// Both accuracies estimate the same value: they differ by the noise and by the
+		// difference of two parts of the table.
 		if a, b := got["validation_accuracy"].(float64), got["test_accuracy"].(float64); !(math.Abs(a-b) <= 6*(sigma/400+0.01)) {
 			t.Errorf("%s: accuracy %v on what was held out, %v on test data", c.name, a, b)
 		}
@@ -60,8 +60,9 @@ func TestValidationIsInTheBudget(t *testing.T) {
 	}
 }
 
-// What was released stays; a run that goes on releases anew, in the budget.
-func TestValidationOfResumedRuns(t *testing.T) {
+// An idle resumed run keeps its validation. A resumed run with new lots releases another one
+// within the budget.
+func TestValidation_Resume(t *testing.T) {
 	inWorkshop(t)
 	first := runJSON(t, brief+" --steps 20 --epsilon 2 --validation-split 0.1 --out run")
 	again := runJSON(t, "train --resume run")
@@ -89,7 +90,7 @@ func TestValidationOfResumedRuns(t *testing.T) {
 	}
 }
 
-func TestValidationOfUsersAndBaselines(t *testing.T) {
+func TestValidation_UsersAndNonPrivate(t *testing.T) {
 	inWorkshop(t)
 	table(t, "people.csv", 400)
 	got := runJSON(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --accountant rdp --validation-split 0.25 --validation-noise 3 --out users"+columns)

@@ -11,9 +11,9 @@ import (
 	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
-// A body that was trained on public data, frozen, under a fresh head: the files that a run
-// leaves hold both, so that eval needs no other, and the run may be gone on with.
-func TestFrozenBody(t *testing.T) {
+// A frozen body trained on public data under a random head: the run's files contain both, so
+// that eval needs no other file and the run can be resumed.
+func TestTrain_FrozenBody(t *testing.T) {
 	inWorkshop(t)
 	runJSON(t, baseline+" --model mlp:6 --steps 3 --out public")
 	tuned := brief + " --model mlp:6 --init public/model.safetensors --noise 1 --freeze fc1 --fresh fc2"
@@ -37,7 +37,7 @@ func TestFrozenBody(t *testing.T) {
 		public, own := values("public"), values("tuned")
 		for name, v := range public {
 			if frozen := strings.HasPrefix(name, "fc1."); slices.Equal(own[name], v) != frozen {
-				t.Errorf("%s: that it stayed as it was is %v", name, !frozen)
+				t.Errorf("%s: unchanged is %v", name, !frozen)
 			}
 		}
 		if len(own) != len(public) {
@@ -45,42 +45,42 @@ func TestFrozenBody(t *testing.T) {
 		}
 	}
 	compare()
-	told := runJSON(t, "train --resume tuned --steps 5")
-	if told["freeze"] != "fc1" || told["steps"] != 5.0 {
-		t.Errorf("the resumed run says %v", told)
+	got := runJSON(t, "train --resume tuned --steps 5")
+	if got["freeze"] != "fc1" || got["steps"] != 5.0 {
+		t.Errorf("the resumed run has %v", got)
 	}
 	compare()
-	if again := runJSON(t, "eval tuned --data test.csv"); again["loss"] != told["test_loss"] {
-		t.Errorf("eval says %v, and the run said %v", again, told["test_loss"])
+	if again := runJSON(t, "eval tuned --data test.csv"); again["loss"] != got["test_loss"] {
+		t.Errorf("eval has %v, and the run %v", again, got["test_loss"])
 	}
-	// The body is read again where a run goes on: it may have moved, but is no other.
+	// A resumed run reads the body again: the file may have moved, but must have the same weights.
 	if err := os.Rename("public/model.safetensors", "moved"); err != nil {
 		t.Fatal(err)
 	}
-	says := func(flags, what string) {
+	refuses := func(flags, what string) {
 		t.Helper()
 		if _, stderr, code := dptrain("train --resume tuned --steps 6 " + flags); code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, what) {
 			t.Errorf("resumed with %q: exit %d: %s", flags, code, stderr)
 		}
 	}
-	says("", ": the run started from that file; restore it, or give its new path with --init")
+	refuses("", ": the run started from that file; restore it, or give its new path with --init")
 	runJSON(t, baseline+" --model mlp:6 --steps 4 --out other-public")
-	says("--init other-public/model.safetensors", "frozen weights and other constants of the network is ")
+	refuses("--init other-public/model.safetensors", "frozen weights and other constants of the network is ")
 	runJSON(t, "train --resume tuned --steps 6 --init moved")
 	if err := os.Rename("moved", "public/model.safetensors"); err != nil {
 		t.Fatal(err)
 	}
 	compare()
-	// One that began from no file is not said to have begun from one.
+	// A run without --init cannot be resumed with one.
 	if _, stderr, code := dptrain("train --resume public --steps 6 --init tuned/model.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "the run did not start from a file") {
 		t.Errorf("--init of a run that had none: exit %d: %s", code, stderr)
 	}
 
-	// A head for other classes: what the file holds of the old one is not read.
+	// A head for other classes: the old head in the file is not read.
 	if _, stderr, code := dptrain(strings.Replace(tuned, "mlp:6", "mlp:6,7", 1) + ",fc3 --steps 1 --out other"); code != exitcode.Done {
 		t.Errorf("another head: exit %d: %s", code, stderr)
 	}
-	for flags, says := range map[string]string{
+	for flags, want := range map[string]string{
 		"--freeze fc1": "--init",
 		"--fresh fc2":  "--init",
 		"--init public/model.safetensors --freeze fc9":             "fc1, fc2",
@@ -89,7 +89,7 @@ func TestFrozenBody(t *testing.T) {
 		"--init public/model.safetensors --freeze fc1 --fresh fc1": "would keep random weights",
 	} {
 		stdout, stderr, code := dptrain(brief + " --model mlp:6 --steps 1 --out no " + flags)
-		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
+		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s%s", flags, code, stdout, stderr)
 		}
 	}

@@ -75,7 +75,7 @@ func TestConfigFile_ReadsAndPrintsValues(t *testing.T) {
 	if s, err := parseFile([]byte("ignore: a,b\n")); err != nil || fmt.Sprintf("%q", s.Ignore) != `["a" "b"]` {
 		t.Errorf("without brackets: ignore %q, %v", s.Ignore, err)
 	}
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"label: {a: 1}":       "give a value or a list",
 		"label: [a, b]":       "give one value, not 2",
 		"label: []":           "give one value, not 0",
@@ -93,8 +93,8 @@ func TestConfigFile_ReadsAndPrintsValues(t *testing.T) {
 		"ignore: &a [*a]":     "give a list of values",
 		"\t":                  "",
 	} {
-		if _, err := parseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v does not contain %q", text, err, says)
+		if _, err := parseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v does not contain %q", text, err, want)
 		}
 	}
 }

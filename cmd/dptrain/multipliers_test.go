@@ -11,9 +11,9 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// Layers and matrices learn at their own pace: in one step of SGD, of equal lots and noise,
-// a layer moves by its factor, and what does not decay moves as where nothing does.
-func TestLayersAtTheirOwnPace(t *testing.T) {
+// In one step of SGD with equal lots and noise, --lr-of scales the change of a layer, and
+// --decay-of changes only parameters that decay.
+func TestMultipliers_ScaleSteps(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --model mlp:6 --noise 1 --seed 3 --steps 1 --optimizer "
 	values := func(dir string) map[string][]float32 {
@@ -36,7 +36,7 @@ func TestLayersAtTheirOwnPace(t *testing.T) {
 	factors := map[string]float64{"fc1.weight": 1, "fc1.bias": 0.5, "fc2.weight": 3, "fc2.bias": 3}
 	for name, factor := range factors {
 		if factor == 1 && !slices.Equal(fast[name], plain[name]) {
-			t.Errorf("%s moved otherwise", name)
+			t.Errorf("%s moved differently", name)
 		}
 		for i, w := range start[name] {
 			want := float64(w) + factor*(float64(plain[name][i])-float64(w))
@@ -52,33 +52,33 @@ func TestLayersAtTheirOwnPace(t *testing.T) {
 			want = plain[name]
 		}
 		if !slices.Equal(matrices[name], want) || slices.Equal(all[name], plain[name]) {
-			t.Errorf("%s: decays where it should not, or the other way round", name)
+			t.Errorf("%s: wrong decay", name)
 		}
 	}
 }
 
-// What was asked of layers is told with the learning rate, and kept for --resume.
-func TestPacesAreTold(t *testing.T) {
+// run.json and the model card contain the multipliers, and a resumed run keeps them.
+func TestMultipliers_AreReported(t *testing.T) {
 	inWorkshop(t)
-	told := runJSON(t, brief+" --model mlp:6 --noise 1 --steps 2 --optimizer adamw:weight-decay=0.1 --lr 0.02 --lr-of fc2=3 --decay-of matrices --out run")
-	if told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["learning_rate"] != 0.02 {
-		t.Errorf("run.json says %v of %v, decay of %v", told["lr_of"], told["learning_rate"], told["decay_of"])
+	got := runJSON(t, brief+" --model mlp:6 --noise 1 --steps 2 --optimizer adamw:weight-decay=0.1 --lr 0.02 --lr-of fc2=3 --decay-of matrices --out run")
+	if got["lr_of"] != "fc2=3" || got["decay_of"] != "matrices" || got["learning_rate"] != 0.02 {
+		t.Errorf("run.json has %v of %v, decay of %v", got["lr_of"], got["learning_rate"], got["decay_of"])
 	}
 	card, err := os.ReadFile("run/MODEL_CARD.md")
 	if err != nil || !strings.Contains(string(card), "| learning-rate factors | fc2=3 |") || !strings.Contains(string(card), "| layers with weight decay | matrices |") {
-		t.Errorf("the card (%v) says\n%s", err, card)
+		t.Errorf("the card (%v) is\n%s", err, card)
 	}
 	_, stderr, code := dptrain("train --resume run --steps 3 --lr-of fc2=4")
 	if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "learning rate of fc2.weight is times 4 (it was times 3)") {
-		t.Errorf("resumed at another pace: exit %d: %s", code, stderr)
+		t.Errorf("resumed with another factor: exit %d: %s", code, stderr)
 	}
-	if told := runJSON(t, "train --resume run --steps 3"); told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["steps"] != 3.0 {
-		t.Errorf("the resumed run says %v", told)
+	if got := runJSON(t, "train --resume run --steps 3"); got["lr_of"] != "fc2=3" || got["decay_of"] != "matrices" || got["steps"] != 3.0 {
+		t.Errorf("the resumed run has %v", got)
 	}
-	told = runJSON(t, brief+" --model mlp:6 --noise 1 --steps 1 --out plain")
-	_, rates := told["lr_of"]
-	_, decays := told["decay_of"]
+	got = runJSON(t, brief+" --model mlp:6 --noise 1 --steps 1 --out plain")
+	_, rates := got["lr_of"]
+	_, decays := got["decay_of"]
 	if rates || decays {
-		t.Error("an ordinary run tells of paces")
+		t.Error("a run without multipliers reports them")
 	}
 }
