@@ -14,7 +14,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-func parameters(net *perexample.Network) int {
+func countParameters(net *perexample.Network) int {
 	n := 0
 	for _, p := range net.Params {
 		n += p.Shape().TotalSize()
@@ -106,7 +106,7 @@ func TestParse_ModelsMatchPublications(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := parameters(net); got != c.parameters {
+			if got := countParameters(net); got != c.parameters {
 				t.Errorf("%d parameters, want %d", got, c.parameters)
 			}
 			if !net.Output.Shape().Eq(tensor.Shape{2, c.e.Classes}) || !net.Losses.Shape().Eq(tensor.Shape{2}) {
@@ -460,7 +460,7 @@ func TestParseProjected_MatchesProductsAsInputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := parameters(net); got != want {
+		if got := countParameters(net); got != want {
 			t.Errorf("%s: %d parameters, want %d", spec, got, want)
 		}
 		checkGradient(t, net, data)

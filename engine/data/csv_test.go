@@ -33,7 +33,7 @@ func TestReadCSV_BySchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dst := buffers(task.Train, 3)
+		dst := newBuffers(task.Train, 3)
 		if err := task.Train.Read(dst, []int{0, 1, 2}); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestReadCSV_ErrorsShowNoValues(t *testing.T) {
 		{`line 3, column "who": the user is empty`, "who,age,job,income\nsecret,1,a,low\n,2,a,low\n", with(func(s *Schema) { s.User = "who" })},
 	} {
 		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.csv": []byte(c.text)}), "rows.csv")
-		wantError(t, file, Options{Schema: c.schema}, c.want, "rows.csv")
+		checkOpenError(t, file, Options{Schema: c.schema}, c.want, "rows.csv")
 		if _, err := Open(file, Options{Schema: c.schema}); err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error shows a value: %v", err)
 		}
@@ -110,21 +110,21 @@ func TestReadCSV_ErrorsShowNoValues(t *testing.T) {
 		"b.csv": []byte("age,income\n1,low\n"),
 	})
 	a, b := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv")
-	wantError(t, a, Options{Schema: schema, Test: b}, "b.csv", `no column "job"`)
-	wantMissing(t, a, Options{Schema: schema, Test: filepath.Join(dir, "c.csv")}, "c.csv")
+	checkOpenError(t, a, Options{Schema: schema, Test: b}, "b.csv", `no column "job"`)
+	checkOpenMissing(t, a, Options{Schema: schema, Test: filepath.Join(dir, "c.csv")}, "c.csv")
 }
 
 // A column without a name, such as the index that pandas writes, must be ignored explicitly.
 func TestReadCSV_ColumnWithoutName(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte(",text\n0,ab\n")}), "a.csv")
 	s := Schema{PredictNext: true, Text: "text", Tokens: "bytes", Length: 2}
-	wantError(t, file, Options{Schema: s}, "column 1 has no name", "--ignore")
+	checkOpenError(t, file, Options{Schema: s}, "column 1 has no name", "--ignore")
 	s.Ignore = []string{""}
 	task, err := Open(file, Options{Schema: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(task.Train, 1)
+	dst := newBuffers(task.Train, 1)
 	if err := task.Train.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{10, 'a'}) || !slices.Equal(dst[1], []float32{'a', 'b'}) {
 		t.Errorf("%v, %v", dst, err)
 	}
@@ -165,7 +165,7 @@ func TestReadCSV_ColumnsAreFoundByName(t *testing.T) {
 		}
 	}
 	strange := Schema{Label: "income", Classes: Classes{"low", "high"}, Inputs: []string{"age", "weight"}, Bounds: map[string]Bounds{"weight": {0, 1}, "height": {0, 1}}}
-	wantError(t, at("d.csv"), Options{Schema: strange}, "lists the inputs age, weight")
+	checkOpenError(t, at("d.csv"), Options{Schema: strange}, "lists the inputs age, weight")
 }
 
 func TestParseSchema_Files(t *testing.T) {

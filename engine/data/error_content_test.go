@@ -19,10 +19,10 @@ func TestOpen_ErrorsShowNoFileContent(t *testing.T) {
 		Vocabulary: map[string][]string{"job": {"baker", "tailor"}}, User: "who"}
 	text := Schema{Label: "secretly", Classes: Classes{"no", "yes"}, Text: "text", Tokens: "9", Length: 3}
 	rows, lines := "10,baker,a,yes\n20,\"tailor\",b,no\n", "{\"text\": [1, 2], \"secretly\": \"yes\"}\n{\"text\": \"3 4\", \"secretly\": \"no\"}\n"
-	picture := func(width int) []byte { return pngOf(t, grey(width, 2)) }
-	x, y := npy("<f4", "False", "(2, 1)", float32(1), float32(2)), npy("<i4", "False", "(2,)", int32(0), int32(1))
+	picture := func(width int) []byte { return encodePNG(t, grayPicture(width, 2)) }
+	x, y := encodeNPY("<f4", "False", "(2, 1)", float32(1), float32(2)), encodeNPY("<i4", "False", "(2,)", int32(0), int32(1))
 	stored := func(files map[string][]byte) []byte {
-		content, err := os.ReadFile(zipBy(t, 0, files))
+		content, err := os.ReadFile(writeZipWithMethod(t, 0, files))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,13 +49,13 @@ func TestOpen_ErrorsShowNoFileContent(t *testing.T) {
 		"an array":                   {"x_train.npy", 0, arrays, ".", Options{Schema: classes}},
 		"labels":                     {"y_train.npy", 0, arrays, ".", Options{Schema: classes}},
 		"an array to test":           {"x_test.npy", 0, map[string][]byte{"x_train.npy": x, "y_train.npy": y, "x_test.npy": x, "y_test.npy": y}, ".", Options{Schema: classes}},
-		"an array of a strange type": {"x_train.npy", 120, map[string][]byte{"x_train.npy": npy(word, "False", "(2, 1)", make([]byte, 50)), "y_train.npy": y}, ".", Options{Schema: classes}},
+		"an array of a strange type": {"x_train.npy", 120, map[string][]byte{"x_train.npy": encodeNPY(word, "False", "(2, 1)", make([]byte, 50)), "y_train.npy": y}, ".", Options{Schema: classes}},
 		"an archive":                 {"a.npz", 0, map[string][]byte{"a.npz": stored(arrays)}, "a.npz", Options{Schema: classes}},
 		"pictures":                   {"b/1.png", 0, map[string][]byte{"a/1.png": picture(3), "b/1.png": picture(3)}, ".", Options{}},
 		"pictures of sizes":          {"b/1.png", 0, map[string][]byte{"a/1.png": picture(3), "b/1.png": picture(2718)}, ".", Options{}},
 		"pictures to test":           {"test/b/1.png", 0, map[string][]byte{"train/a/1.png": picture(3), "train/b/1.png": picture(3), "test/b/1.png": picture(3)}, ".", Options{}},
-		"digits": {"train-images-idx3-ubyte", 0, map[string][]byte{"train-images-idx3-ubyte": idx([]byte{1, 2}, 2, 1, 1), "train-labels-idx1-ubyte": idx([]byte{1, 2}, 2),
-			"t10k-images-idx3-ubyte": idx([]byte{1, 2}, 2, 1, 1), "t10k-labels-idx1-ubyte": idx([]byte{1, 2}, 2)}, "mnist", Options{Dir: "."}},
+		"digits": {"train-images-idx3-ubyte", 0, map[string][]byte{"train-images-idx3-ubyte": encodeIDX([]byte{1, 2}, 2, 1, 1), "train-labels-idx1-ubyte": encodeIDX([]byte{1, 2}, 2),
+			"t10k-images-idx3-ubyte": encodeIDX([]byte{1, 2}, 2, 1, 1), "t10k-labels-idx1-ubyte": encodeIDX([]byte{1, 2}, 2)}, "mnist", Options{Dir: "."}},
 		"photographs": {"data_batch_1.bin", 0, map[string][]byte{"data_batch_1.bin": {1, 2, 3}}, "cifar10", Options{Dir: "."}},
 	} {
 		t.Chdir(dir)

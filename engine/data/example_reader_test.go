@@ -70,7 +70,7 @@ func TestExampleReader_CopiesTextsOnce(t *testing.T) {
 	if allocated, needed := after.TotalAlloc-before.TotalAlloc, uint64(4*count*len(text)); allocated > 4*needed && !raceDetector {
 		t.Errorf("%d bytes were allocated for %d bytes", allocated, needed)
 	}
-	dst := buffers(set, 1)
+	dst := newBuffers(set, 1)
 	for r := range count {
 		if err := set.Read(dst, []int{r}); err != nil {
 			t.Fatal(err)

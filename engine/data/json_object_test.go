@@ -21,7 +21,7 @@ func FuzzObject(f *testing.F) {
 		for _, allowUnknown := range []bool{false, true} {
 			values := make([]string, len(known))
 			err := readObject(values, line, known, allowUnknown)
-			want, ok := byTokens(line, known, allowUnknown)
+			want, ok := readObjectByTokens(line, known, allowUnknown)
 			if ok != (err == nil) {
 				t.Fatalf("%q: %v; accepted by encoding/json: %v", line, err, ok)
 			}
@@ -32,7 +32,7 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-func byTokens(line []byte, known map[string]int, allowUnknown bool) (values []string, ok bool) {
+func readObjectByTokens(line []byte, known map[string]int, allowUnknown bool) (values []string, ok bool) {
 	in := json.NewDecoder(bytes.NewReader(line))
 	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
 		return nil, false

@@ -16,8 +16,8 @@ import (
 	"github.com/dptrain/dptrain/internal/memory"
 )
 
-// idx encodes bytes of the given shape.
-func idx(content []byte, shape ...int) []byte {
+// encodeIDX encodes bytes of the given shape.
+func encodeIDX(content []byte, shape ...int) []byte {
 	file := []byte{0, 0, 8, byte(len(shape))}
 	for _, n := range shape {
 		file = binary.BigEndian.AppendUint32(file, uint32(n))
@@ -53,8 +53,8 @@ func writeFiles(t *testing.T, files map[string][]byte) string {
 	return dir
 }
 
-// wantError opens a data set and checks that the error is one line with the given texts.
-func wantError(t *testing.T, name string, o Options, want ...string) {
+// checkOpenError opens a data set and checks that the error is one line with the given texts.
+func checkOpenError(t *testing.T, name string, o Options, want ...string) {
 	t.Helper()
 	_, err := Open(name, o)
 	for _, words := range want {
@@ -64,11 +64,11 @@ func wantError(t *testing.T, name string, o Options, want ...string) {
 	}
 }
 
-// wantMissing checks that the error is one line and reports that the file does not exist. The
+// checkOpenMissing checks that the error is one line and reports that the file does not exist. The
 // message is that of the operating system.
-func wantMissing(t *testing.T, name string, o Options, file string) {
+func checkOpenMissing(t *testing.T, name string, o Options, file string) {
 	t.Helper()
-	wantError(t, name, o, file)
+	checkOpenError(t, name, o, file)
 	if _, err := Open(name, o); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v does not report that %s is missing", err, file)
 	}
@@ -76,10 +76,10 @@ func wantMissing(t *testing.T, name string, o Options, file string) {
 
 func tinyMNIST() map[string][]byte {
 	return map[string][]byte{
-		"train-images-idx3-ubyte": idx([]byte{0, 51, 102, 153, 204, 255, 0, 255}, 2, 2, 2),
-		"train-labels-idx1-ubyte": idx([]byte{9, 0}, 2),
-		"t10k-images-idx3-ubyte":  idx([]byte{255, 255, 255, 255}, 1, 2, 2),
-		"t10k-labels-idx1-ubyte":  idx([]byte{4}, 1),
+		"train-images-idx3-ubyte": encodeIDX([]byte{0, 51, 102, 153, 204, 255, 0, 255}, 2, 2, 2),
+		"train-labels-idx1-ubyte": encodeIDX([]byte{9, 0}, 2),
+		"t10k-images-idx3-ubyte":  encodeIDX([]byte{255, 255, 255, 255}, 1, 2, 2),
+		"t10k-labels-idx1-ubyte":  encodeIDX([]byte{4}, 1),
 	}
 }
 
@@ -102,7 +102,7 @@ func TestOpenMNIST_AllFileNames(t *testing.T) {
 					t.Error(err)
 					continue
 				}
-				dst := buffers(task.Train, 2)
+				dst := newBuffers(task.Train, 2)
 				if err := task.Train.Read(dst, []int{1, 0}); err != nil {
 					t.Error(err)
 				}
@@ -124,7 +124,7 @@ func TestOpenMNIST_Standardized(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range []Set{task.Train, task.Test} {
-			dst := buffers(s, 1)
+			dst := newBuffers(s, 1)
 			if err := s.Read(dst, []int{s.Len() - 1}); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestOpenMNIST_Standardized(t *testing.T) {
 
 func TestOpenMNIST_InvalidFiles(t *testing.T) {
 	const images, labels = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-	truncated := gzipped(t, idx([]byte{1, 2}, 2)) // without its checksum
+	truncated := gzipped(t, encodeIDX([]byte{1, 2}, 2)) // without its checksum
 	for _, c := range []struct {
 		want    string
 		file    string
@@ -147,17 +147,17 @@ func TestOpenMNIST_InvalidFiles(t *testing.T) {
 		{"too short", labels, []byte{0}},
 		{"two zero bytes", labels, []byte("PK\x03\x04 and so on")},
 		{"type 0xd", labels, []byte{0, 0, 13, 1, 0, 0, 0, 1, 0}},
-		{"with 3 axes; unsigned bytes", labels, idx([]byte{1}, 1, 1, 1)},
+		{"with 3 axes; unsigned bytes", labels, encodeIDX([]byte{1}, 1, 1, 1)},
 		{"in its header", images, []byte{0, 0, 8, 3, 0, 0, 0, 1}},
-		{"impossible length", images, idx(nil, 0, 28, 28)},
-		{"impossible length", images, idx(nil, 1<<30, 1<<30, 1<<30)},
-		{"ends after 7 of the 8", images, idx(make([]byte, 7), 2, 2, 2)},
-		{"ends after 0 of the 4294967296", images, idx(nil, 1<<16, 1<<8, 1<<8)},
-		{"is longer than its header", images, idx(make([]byte, 9), 2, 2, 2)},
-		{"2 pictures but 3 labels", labels, idx([]byte{1, 2, 3}, 3)},
-		{"picture 1: the label is not between 0 and 9", labels, idx([]byte{1, 10}, 2)},
-		{"different sizes", "t10k-images-idx3-ubyte", idx([]byte{1}, 1, 1, 1)},
-		{"unexpected EOF", labels, gzipped(t, idx([]byte{1, 2}, 2))[:20]},
+		{"impossible length", images, encodeIDX(nil, 0, 28, 28)},
+		{"impossible length", images, encodeIDX(nil, 1<<30, 1<<30, 1<<30)},
+		{"ends after 7 of the 8", images, encodeIDX(make([]byte, 7), 2, 2, 2)},
+		{"ends after 0 of the 4294967296", images, encodeIDX(nil, 1<<16, 1<<8, 1<<8)},
+		{"is longer than its header", images, encodeIDX(make([]byte, 9), 2, 2, 2)},
+		{"2 pictures but 3 labels", labels, encodeIDX([]byte{1, 2, 3}, 3)},
+		{"picture 1: the label is not between 0 and 9", labels, encodeIDX([]byte{1, 10}, 2)},
+		{"different sizes", "t10k-images-idx3-ubyte", encodeIDX([]byte{1}, 1, 1, 1)},
+		{"unexpected EOF", labels, gzipped(t, encodeIDX([]byte{1, 2}, 2))[:20]},
 		{"damaged: gzip: invalid checksum", labels, slices.Concat(truncated[:len(truncated)-8], make([]byte, 4), truncated[len(truncated)-4:])},
 	} {
 		files := tinyMNIST()
@@ -165,10 +165,10 @@ func TestOpenMNIST_InvalidFiles(t *testing.T) {
 		if c.content == nil {
 			delete(files, c.file)
 		}
-		wantError(t, "mnist", Options{Dir: writeFiles(t, files)}, c.want)
+		checkOpenError(t, "mnist", Options{Dir: writeFiles(t, files)}, c.want)
 	}
-	wantMissing(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere")
-	wantError(t, "mnist", Options{}, "--data-dir")
+	checkOpenMissing(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere")
+	checkOpenError(t, "mnist", Options{}, "--data-dir")
 }
 
 // The capacity grows slowly towards the announced size. The final capacity is exactly that
@@ -205,9 +205,9 @@ func TestGrow_LimitsCapacity(t *testing.T) {
 }
 
 func FuzzIDX(f *testing.F) {
-	f.Add(idx([]byte{1, 2, 3, 4}, 1, 2, 2), 3)
-	f.Add(idx([]byte{1, 2}, 2), 1)
-	f.Add(idx(nil, 1<<16, 1<<8, 1<<8), 3)
+	f.Add(encodeIDX([]byte{1, 2, 3, 4}, 1, 2, 2), 3)
+	f.Add(encodeIDX([]byte{1, 2}, 2), 1)
+	f.Add(encodeIDX(nil, 1<<16, 1<<8, 1<<8), 3)
 	f.Fuzz(func(t *testing.T, file []byte, axes int) {
 		if axes < 1 || axes > 4 {
 			return
@@ -216,7 +216,7 @@ func FuzzIDX(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := idx(content, shape...); !bytes.Equal(again, file) {
+		if again := encodeIDX(content, shape...); !bytes.Equal(again, file) {
 			t.Errorf("%x was read, and its encoding is %x", file, again)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// npy encodes little-endian numbers as numpy.save does.
-func npy(kind, order, shape string, numbers ...any) []byte {
+// encodeNPY encodes little-endian numbers as numpy.save does.
+func encodeNPY(kind, order, shape string, numbers ...any) []byte {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': %s, }\n", kind, order, shape)
 	file := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
 	file = append(file, header...)
@@ -26,12 +26,12 @@ func npy(kind, order, shape string, numbers ...any) []byte {
 	return file
 }
 
-func zipOf(t *testing.T, files map[string][]byte) string {
+func writeZip(t *testing.T, files map[string][]byte) string {
 	t.Helper()
-	return zipBy(t, zip.Deflate, files)
+	return writeZipWithMethod(t, zip.Deflate, files)
 }
 
-func zipBy(t *testing.T, method uint16, files map[string][]byte) string {
+func writeZipWithMethod(t *testing.T, method uint16, files map[string][]byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "archive.zip")
 	f, err := os.Create(name)
@@ -64,7 +64,7 @@ func TestOpenArrays_WrittenByNumPy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(task.Train, 2)
+	dst := newBuffers(task.Train, 2)
 	if err := task.Train.Read(dst, []int{3, 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestReadArray_AllElementTypes(t *testing.T) {
 		"<u8": {uint64(70000), uint64(1)},
 		"<i8": {int64(-70000), int64(1)},
 	} {
-		r := bytes.NewReader(npy(kind, "False", "(2,)", numbers...))
+		r := bytes.NewReader(encodeNPY(kind, "False", "(2,)", numbers...))
 		a, err := readHeader(r)
 		if err != nil {
 			t.Error(kind, err)
@@ -124,7 +124,7 @@ func TestReadArray_AllElementTypes(t *testing.T) {
 
 // Versions 2 and 3 allow longer headers.
 func TestReadHeader_Versions(t *testing.T) {
-	old := npy("|u1", "False", "(2,)", uint8(7), uint8(9))
+	old := encodeNPY("|u1", "False", "(2,)", uint8(7), uint8(9))
 	for version := range byte(4) {
 		file := slices.Concat([]byte("\x93NUMPY"), []byte{version, 0, old[8], old[9], 0, 0}, old[10:])
 		if version == 1 {
@@ -154,8 +154,8 @@ func TestOpenArrays_BytesStayBytes(t *testing.T) {
 		greys[b], numbers[b] = byte(b), float32(b)/255
 	}
 	var sets [2]Set
-	for i, x := range [][]byte{npy("|u1", "False", "(2, 8, 16)", greys), npy("<f4", "False", "(2, 8, 16)", numbers)} {
-		dir := writeFiles(t, map[string][]byte{"x_train.npy": x, "y_train.npy": npy("|u1", "False", "(2,)", uint8(0), uint8(1))})
+	for i, x := range [][]byte{encodeNPY("|u1", "False", "(2, 8, 16)", greys), encodeNPY("<f4", "False", "(2, 8, 16)", numbers)} {
+		dir := writeFiles(t, map[string][]byte{"x_train.npy": x, "y_train.npy": encodeNPY("|u1", "False", "(2,)", uint8(0), uint8(1))})
 		task, err := Open(dir, Options{Schema: Schema{Classes: Classes{"0", "1"}}})
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestOpenArrays_BytesStayBytes(t *testing.T) {
 	if p, ok := sets[0].(*Pictures); !ok || !slices.Equal(p.pixels, greys) {
 		t.Errorf("bytes became a %T", sets[0])
 	}
-	got, want := buffers(sets[0], 2), buffers(sets[1], 2)
+	got, want := newBuffers(sets[0], 2), newBuffers(sets[1], 2)
 	for i, dst := range [][][]float32{got, want} {
 		if err := sets[i].Read(dst, []int{1, 0}); err != nil {
 			t.Fatal(err)
@@ -187,21 +187,21 @@ func TestOpenArrays_BytesStayBytes(t *testing.T) {
 // An array that does not match its checksum in the archive is damaged.
 func TestOpenArrays_DamagedArchive(t *testing.T) {
 	for _, kind := range []string{"|u1", "|i1"} {
-		x := npy(kind, "False", "(2, 1)", []byte{1, 2})
-		damaged, err := os.ReadFile(zipBy(t, zip.Store, map[string][]byte{"x_train.npy": x, "y_train.npy": npy("|u1", "False", "(2,)", []byte{0, 1})}))
+		x := encodeNPY(kind, "False", "(2, 1)", []byte{1, 2})
+		damaged, err := os.ReadFile(writeZipWithMethod(t, zip.Store, map[string][]byte{"x_train.npy": x, "y_train.npy": encodeNPY("|u1", "False", "(2,)", []byte{0, 1})}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		damaged[bytes.Index(damaged, x)+len(x)-1] ^= 1
 		dir := writeFiles(t, map[string][]byte{"a.npz": damaged})
-		wantError(t, filepath.Join(dir, "a.npz"), Options{Schema: Schema{Classes: Classes{"0", "1"}}}, "x_train.npy is damaged")
+		checkOpenError(t, filepath.Join(dir, "a.npz"), Options{Schema: Schema{Classes: Classes{"0", "1"}}}, "x_train.npy is damaged")
 	}
 }
 
 func TestOpenArrays_Invalid(t *testing.T) {
 	two := Schema{Classes: Classes{"0", "1"}}
-	good := npy("<f4", "False", "(2, 1)", float32(1), float32(2))
-	labels := npy("<i4", "False", "(2,)", int32(0), int32(1))
+	good := encodeNPY("<f4", "False", "(2, 1)", float32(1), float32(2))
+	labels := encodeNPY("<i4", "False", "(2,)", int32(0), int32(1))
 	for _, c := range []struct {
 		want string
 		x, y []byte
@@ -210,49 +210,49 @@ func TestOpenArrays_Invalid(t *testing.T) {
 		{"x_train.npy has .npy version 9", []byte("\x93NUMPY\x09\x00\x00\x00"), labels},
 		{"in its header", good[:20], labels},
 		{"a header of 4294967295", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), labels},
-		{"without descr", npy("<f4", "Maybe", "(2, 1)"), labels},
-		{"unsupported element type", npy(">f4", "False", "(2, 1)"), labels},
-		{"unsupported element type", npy("|O", "False", "(2, 1)"), labels},
-		{"impossible length", npy("<f4", "False", "(2, 0)"), labels},
-		{"impossible length", npy("<f4", "False", "(2, 99999999999999999999)"), labels},
-		{"impossible length", npy("<f4", "False", "(99999999, 99999999, 99999999)"), labels},
-		{"single number", npy("<f4", "False", "()", float32(1)), labels},
-		{"ascontiguousarray", npy("<f4", "True", "(2, 1)", float32(1), float32(2)), labels},
+		{"without descr", encodeNPY("<f4", "Maybe", "(2, 1)"), labels},
+		{"unsupported element type", encodeNPY(">f4", "False", "(2, 1)"), labels},
+		{"unsupported element type", encodeNPY("|O", "False", "(2, 1)"), labels},
+		{"impossible length", encodeNPY("<f4", "False", "(2, 0)"), labels},
+		{"impossible length", encodeNPY("<f4", "False", "(2, 99999999999999999999)"), labels},
+		{"impossible length", encodeNPY("<f4", "False", "(99999999, 99999999, 99999999)"), labels},
+		{"single number", encodeNPY("<f4", "False", "()", float32(1)), labels},
+		{"ascontiguousarray", encodeNPY("<f4", "True", "(2, 1)", float32(1), float32(2)), labels},
 		{"ends before the 2 numbers", good[:len(good)-1], labels},
 		{"is longer than its header", append(slices.Clone(good), 0), labels},
-		{`example 1, column "x": the value is not a finite number`, npy("<f4", "False", "(2, 1)", float32(1), float32(math.NaN())), labels},
-		{"does not contain whole numbers", good, npy("<f4", "False", "(2,)", float32(0), float32(1))},
-		{"has shape [3]; 2 examples", good, npy("|u1", "False", "(3,)", []byte{0, 1, 0})},
-		{"has shape [2 2]", good, npy("|u1", "False", "(2, 2)", []byte{0, 1, 0, 0})},
-		{`example 1, column "y": the label is not a whole number from 0 to 1`, good, npy("|u1", "False", "(2,)", []byte{0, 2})},
-		{`example 1, column "y": the label is not a whole number from 0 to 1`, npy("|u1", "False", "(2, 1)", []byte{0, 2}), npy("<i8", "False", "(2,)", []int64{0, 1 << 32})},
-		{"ends after 1 of the 2 bytes", npy("|u1", "False", "(2, 1)", []byte{0}), labels},
+		{`example 1, column "x": the value is not a finite number`, encodeNPY("<f4", "False", "(2, 1)", float32(1), float32(math.NaN())), labels},
+		{"does not contain whole numbers", good, encodeNPY("<f4", "False", "(2,)", float32(0), float32(1))},
+		{"has shape [3]; 2 examples", good, encodeNPY("|u1", "False", "(3,)", []byte{0, 1, 0})},
+		{"has shape [2 2]", good, encodeNPY("|u1", "False", "(2, 2)", []byte{0, 1, 0, 0})},
+		{`example 1, column "y": the label is not a whole number from 0 to 1`, good, encodeNPY("|u1", "False", "(2,)", []byte{0, 2})},
+		{`example 1, column "y": the label is not a whole number from 0 to 1`, encodeNPY("|u1", "False", "(2, 1)", []byte{0, 2}), encodeNPY("<i8", "False", "(2,)", []int64{0, 1 << 32})},
+		{"ends after 1 of the 2 bytes", encodeNPY("|u1", "False", "(2, 1)", []byte{0}), labels},
 		{"y_train.npy: the file does not exist", good, nil},
 	} {
 		files := map[string][]byte{"x_train.npy": c.x}
 		if c.y != nil {
 			files["y_train.npy"] = c.y
 		}
-		wantError(t, zipOf(t, files), Options{Schema: two}, c.want)
+		checkOpenError(t, writeZip(t, files), Options{Schema: two}, c.want)
 	}
-	wantError(t, zipOf(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: the file does not exist")
+	checkOpenError(t, writeZip(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: the file does not exist")
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
-	wantError(t, zipOf(t, all), Options{}, "--classes")
-	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")
-	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0", "0"}}}, "twice")
-	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
-	wantError(t, zipOf(t, all), Options{Schema: two, Test: "x"}, "their own test examples")
-	all["x_test.npy"], all["y_test.npy"] = npy("<f4", "False", "(2, 2)", make([]float32, 4)), labels
-	wantError(t, zipOf(t, all), Options{Schema: two}, "different shapes")
-	all["x_test.npy"] = npy("|u1", "False", "(2, 1)", []byte{0, 1})
-	wantError(t, zipOf(t, all), Options{Schema: two}, "x_test.npy contains bytes and x_train.npy contains numbers")
+	checkOpenError(t, writeZip(t, all), Options{}, "--classes")
+	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")
+	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: Classes{"0", "0"}}}, "twice")
+	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
+	checkOpenError(t, writeZip(t, all), Options{Schema: two, Test: "x"}, "their own test examples")
+	all["x_test.npy"], all["y_test.npy"] = encodeNPY("<f4", "False", "(2, 2)", make([]float32, 4)), labels
+	checkOpenError(t, writeZip(t, all), Options{Schema: two}, "different shapes")
+	all["x_test.npy"] = encodeNPY("|u1", "False", "(2, 1)", []byte{0, 1})
+	checkOpenError(t, writeZip(t, all), Options{Schema: two}, "x_test.npy contains bytes and x_train.npy contains numbers")
 }
 
 func FuzzNPY(f *testing.F) {
-	f.Add(npy("<f4", "False", "(2, 1)", float32(1), float32(2)))
-	f.Add(npy("|u1", "False", "(3,)", []byte{1, 2, 3}))
+	f.Add(encodeNPY("<f4", "False", "(2, 1)", float32(1), float32(2)))
+	f.Add(encodeNPY("|u1", "False", "(3,)", []byte{1, 2, 3}))
 	f.Add([]byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"))
-	f.Add(npy("<i8", "False", "(1000000, 1000)"))
+	f.Add(encodeNPY("<i8", "False", "(1000000, 1000)"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		r := bytes.NewReader(file)
 		a, err := readHeader(r)

@@ -25,12 +25,12 @@ func TestOpen_Targets(t *testing.T) {
 		"t.jsonl":  []byte(`{"hours":30,"age":25,"job":"baker","person":"a","note":"x"}` + "\n" + `{"hours":"-7","age":50,"job":"spy","person":"b","note":"yz"}` + "\n" + `{"hours":1e400,"age":100,"job":"spy","person":"a","note":""}`),
 		"test.csv": []byte("hours,age,job,person,note\n40,0,spy,a,x\n"),
 		// A target in arrays has bounds, like a target in a table.
-		"arrays/x_train.npy": npy("<f4", "False", "(3, 2)", float32(1), float32(2), float32(3), float32(4), float32(5), float32(6)),
-		"arrays/y_train.npy": npy("<f8", "False", "(3, 1)", 30.0, -7.0, 1e30),
-		"greys/x_train.npy":  npy("|u1", "False", "(3, 1, 1, 2)", []byte{0, 51, 102, 153, 204, 255}),
-		"greys/y_train.npy":  npy("<i4", "False", "(3,)", int32(30), int32(-7), int32(99)),
-		"lists/x_train.npy":  npy("<i4", "False", "(3, 2)", int32(0), int32(1), int32(2), int32(-1), int32(1), int32(1)),
-		"lists/y_train.npy":  npy("<f4", "False", "(3,)", float32(30), float32(-7), float32(99)),
+		"arrays/x_train.npy": encodeNPY("<f4", "False", "(3, 2)", float32(1), float32(2), float32(3), float32(4), float32(5), float32(6)),
+		"arrays/y_train.npy": encodeNPY("<f8", "False", "(3, 1)", 30.0, -7.0, 1e30),
+		"greys/x_train.npy":  encodeNPY("|u1", "False", "(3, 1, 1, 2)", []byte{0, 51, 102, 153, 204, 255}),
+		"greys/y_train.npy":  encodeNPY("<i4", "False", "(3,)", int32(30), int32(-7), int32(99)),
+		"lists/x_train.npy":  encodeNPY("<i4", "False", "(3, 2)", int32(0), int32(1), int32(2), int32(-1), int32(1), int32(1)),
+		"lists/y_train.npy":  encodeNPY("<f4", "False", "(3,)", float32(30), float32(-7), float32(99)),
 	})
 	ignoring := hours
 	ignoring.Ignore = []string{"note"}
@@ -54,7 +54,7 @@ func TestOpen_Targets(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		columns, dst := task.Train.Columns(), buffers(task.Train, 3)
+		columns, dst := task.Train.Columns(), newBuffers(task.Train, 3)
 		if err := task.Train.Read(dst, []int{0, 1, 2}); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestOpen_Targets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(task.Test, 1)
+	dst := newBuffers(task.Test, 1)
 	if err := task.Test.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{-1, 0, 1}) || dst[1][0] != .5 {
 		t.Errorf("the test row is %v (%v)", dst, err)
 	}
@@ -117,22 +117,22 @@ func TestOpen_InvalidTargets(t *testing.T) {
 			t.Errorf("%v does not contain %q in one line", err, want)
 		}
 	}
-	x := npy("<f4", "False", "(2, 1)", float32(1), float32(2))
+	x := encodeNPY("<f4", "False", "(2, 1)", float32(1), float32(2))
 	y := Schema{Target: "y", Bounds: map[string]Bounds{"y": {0, 1}}}
 	for want, c := range map[string]struct {
 		y      []byte
 		schema Schema
 	}{
-		"write --bounds y=LOW:HIGH":    {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y"}},
-		"the same number of targets":   {npy("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
-		"shape [2 2]":                  {npy("<f4", "False", "(2, 2)", float32(1), float32(2), float32(3), float32(4)), y},
-		"the value is not a finite":    {npy("<f4", "False", "(2,)", float32(1), float32(math.NaN())), y},
-		"the target y with its bounds": {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "z", Bounds: map[string]Bounds{"z": {0, 1}}}},
-		"which have no named columns":  {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y", Bounds: map[string]Bounds{"y": {0, 1}, "x": {0, 1}}}},
-		"a number or a class":          {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y", Bounds: y.Bounds, Classes: Classes{"0", "1"}}},
+		"write --bounds y=LOW:HIGH":    {encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y"}},
+		"the same number of targets":   {encodeNPY("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
+		"shape [2 2]":                  {encodeNPY("<f4", "False", "(2, 2)", float32(1), float32(2), float32(3), float32(4)), y},
+		"the value is not a finite":    {encodeNPY("<f4", "False", "(2,)", float32(1), float32(math.NaN())), y},
+		"the target y with its bounds": {encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "z", Bounds: map[string]Bounds{"z": {0, 1}}}},
+		"which have no named columns":  {encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y", Bounds: map[string]Bounds{"y": {0, 1}, "x": {0, 1}}}},
+		"a number or a class":          {encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y", Bounds: y.Bounds, Classes: Classes{"0", "1"}}},
 	} {
 		dir := writeFiles(t, map[string][]byte{"x_train.npy": x, "y_train.npy": c.y})
-		wantError(t, dir, Options{Schema: c.schema}, want)
+		checkOpenError(t, dir, Options{Schema: c.schema}, want)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 func TestOpen_UnknownName(t *testing.T) {
-	wantError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, remarks, mnist, fashion-mnist, cifar10")
-	wantError(t, "digit", Options{}, `did you mean "digits"`)
-	wantError(t, "quite/another/thing.csv", Options{}, "neither a named data set")
-	wantError(t, "", Options{}, "--data")
+	checkOpenError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, remarks, mnist, fashion-mnist, cifar10")
+	checkOpenError(t, "digit", Options{}, `did you mean "digits"`)
+	checkOpenError(t, "quite/another/thing.csv", Options{}, "neither a named data set")
+	checkOpenError(t, "", Options{}, "--data")
 	if _, err := Open("quite another thing", Options{}); err == nil || strings.Contains(err.Error(), "did you mean") {
 		t.Errorf("got %v; want an error without a suggestion", err)
 	}
@@ -25,19 +25,19 @@ func TestOpen_UnknownName(t *testing.T) {
 func TestOpen_UnusedOptions(t *testing.T) {
 	files := writeFiles(t, map[string][]byte{"a.csv": []byte(people), "b.bin": nil})
 	csv := filepath.Join(files, "a.csv")
-	wantError(t, "digits", Options{Dir: "x"}, "--data-dir")
-	wantError(t, "digits", Options{Test: "x"}, "--test")
-	wantError(t, "digits", Options{Standardize: true}, "published")
+	checkOpenError(t, "digits", Options{Dir: "x"}, "--data-dir")
+	checkOpenError(t, "digits", Options{Test: "x"}, "--test")
+	checkOpenError(t, "digits", Options{Standardize: true}, "published")
 	for _, s := range []Schema{
 		{Label: "x"}, {Classes: Classes{"a", "b"}}, {Bounds: map[string]Bounds{"x": {0, 1}}}, {Vocabulary: map[string][]string{"x": {"a"}}},
 		{Text: "x"}, {Tokens: byBytes}, {Words: []string{"a"}}, {Length: 1}, {PredictNext: true}, {Ignore: []string{"x"}}, {User: "x"},
 	} {
-		wantError(t, "digits", Options{Schema: s}, "for CSV and JSONL files")
+		checkOpenError(t, "digits", Options{Schema: s}, "for CSV and JSONL files")
 	}
-	wantError(t, "mnist", Options{Dir: files, Test: "x"}, "--test")
-	wantError(t, csv, Options{Dir: files}, "--data-dir")
-	wantError(t, csv, Options{Standardize: true}, "published")
-	wantError(t, filepath.Join(files, "b.bin"), Options{}, ".bin")
+	checkOpenError(t, "mnist", Options{Dir: files, Test: "x"}, "--test")
+	checkOpenError(t, csv, Options{Dir: files}, "--data-dir")
+	checkOpenError(t, csv, Options{Standardize: true}, "published")
+	checkOpenError(t, filepath.Join(files, "b.bin"), Options{}, ".bin")
 }
 
 func TestSupported_DescribesEveryName(t *testing.T) {
@@ -55,8 +55,8 @@ func TestSupported_DescribesEveryName(t *testing.T) {
 	}
 }
 
-// realData returns a path in the folder of data sets that DPTRAIN_DATA names.
-func realData(t *testing.T, elements ...string) string {
+// publishedData returns a path in the folder of data sets that DPTRAIN_DATA names.
+func publishedData(t *testing.T, elements ...string) string {
 	root := os.Getenv("DPTRAIN_DATA")
 	if root == "" {
 		t.Skip("set DPTRAIN_DATA to a folder of real data sets to run this test")
@@ -69,7 +69,7 @@ func realData(t *testing.T, elements ...string) string {
 }
 
 func TestOpen_PublishedMNIST(t *testing.T) {
-	task, err := Open("mnist", Options{Dir: realData(t, "mnist"), Standardize: true})
+	task, err := Open("mnist", Options{Dir: publishedData(t, "mnist"), Standardize: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestOpen_PublishedMNIST(t *testing.T) {
 	if train.Len() != 60000 || test.Len() != 10000 {
 		t.Fatalf("%d + %d pictures; want 60000 + 10000", train.Len(), test.Len())
 	}
-	hash := sha256.Sum256(idx(train.pixels, 60000, 28, 28))
+	hash := sha256.Sum256(encodeIDX(train.pixels, 60000, 28, 28))
 	if got := hex.EncodeToString(hash[:]); got != "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db" {
 		t.Errorf("the training pictures hash to %s", got)
 	}
@@ -88,14 +88,14 @@ func TestOpen_PublishedMNIST(t *testing.T) {
 	if want := []int{5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949}; !slices.Equal(count, want) {
 		t.Errorf("classes of %v; want %v", count, want)
 	}
-	mean, deviation := moments(t, train, 0, 784)
+	mean, deviation := meanAndDeviation(t, train, 0, 784)
 	if !(math.Abs(mean) <= 1e-3) || !(math.Abs(deviation-1) <= 1e-3) {
 		t.Errorf("standardized pixels have mean %.4f and deviation %.4f; want 0 and 1", mean, deviation)
 	}
 }
 
 func TestOpen_PublishedCIFAR(t *testing.T) {
-	task, err := Open("cifar10", Options{Dir: realData(t, "cifar10", "cifar10-images.zip"), Standardize: true})
+	task, err := Open("cifar10", Options{Dir: publishedData(t, "cifar10", "cifar10-images.zip"), Standardize: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,16 +104,16 @@ func TestOpen_PublishedCIFAR(t *testing.T) {
 		t.Fatalf("%d + %d pictures of %v", train.Len(), task.Test.Len(), task.ClassNames)
 	}
 	for c := range 3 { // the pictures may have been converted to JPEG
-		mean, deviation := moments(t, train, c*1024, 1024)
+		mean, deviation := meanAndDeviation(t, train, c*1024, 1024)
 		if !(math.Abs(mean) <= .02) || !(math.Abs(deviation-1) <= .02) {
 			t.Errorf("channel %d: mean %.4f, deviation %.4f; want 0 and 1", c, mean, deviation)
 		}
 	}
 }
 
-// moments returns the mean and standard deviation of a part of a set's pixels.
-func moments(t *testing.T, s Set, first, n int) (mean, deviation float64) {
-	dst := buffers(s, 1)
+// meanAndDeviation returns the mean and standard deviation of a part of a set's pixels.
+func meanAndDeviation(t *testing.T, s Set, first, n int) (mean, deviation float64) {
+	dst := newBuffers(s, 1)
 	sum, squares := 0., 0.
 	for row := range s.Len() {
 		if err := s.Read(dst, []int{row}); err != nil {
@@ -130,7 +130,7 @@ func moments(t *testing.T, s Set, first, n int) (mean, deviation float64) {
 }
 
 func TestOpen_PublishedAdult(t *testing.T) {
-	file := realData(t, "tabular", "adult.csv")
+	file := publishedData(t, "tabular", "adult.csv")
 	task, err := Open(file, Options{Schema: Schema{
 		Label:   "income-per-year",
 		Classes: Classes{"<=50K", ">50K"},
@@ -147,5 +147,5 @@ func TestOpen_PublishedAdult(t *testing.T) {
 	if width := task.Train.Columns()[0].Size(); task.Train.Len() != 32561 || width != 5+3+5 {
 		t.Errorf("%d rows of %d features; want 32561 of 13", task.Train.Len(), width)
 	}
-	wantError(t, file, Options{Schema: Schema{Label: "income-per-year", Classes: Classes{"<=50K", ">50K"}}}, "does not describe age, workclass, fnlwgt")
+	checkOpenError(t, file, Options{Schema: Schema{Label: "income-per-year", Classes: Classes{"<=50K", ">50K"}}}, "does not describe age, workclass, fnlwgt")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/dptrain/dptrain/internal/memory"
 )
 
-func pngOf(t *testing.T, picture image.Image) []byte {
+func encodePNG(t *testing.T, picture image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture); err != nil {
@@ -28,8 +28,8 @@ func pngOf(t *testing.T, picture image.Image) []byte {
 	return b.Bytes()
 }
 
-// coloured returns a picture whose pixel i has red 10+i, green 20+i, blue 30+i.
-func coloured(width, height int) image.Image {
+// colorPicture returns a picture whose pixel i has red 10+i, green 20+i, blue 30+i.
+func colorPicture(width, height int) image.Image {
 	p := image.NewRGBA(image.Rect(0, 0, width, height))
 	for i := range width * height {
 		p.Set(i%width, i/width, color.RGBA{byte(10 + i), byte(20 + i), byte(30 + i), 255})
@@ -37,7 +37,7 @@ func coloured(width, height int) image.Image {
 	return p
 }
 
-func grey(width, height int) image.Image {
+func grayPicture(width, height int) image.Image {
 	p := image.NewGray(image.Rect(0, 0, width, height))
 	for i := range p.Pix {
 		p.Pix[i] = byte(100 + i)
@@ -47,18 +47,18 @@ func grey(width, height int) image.Image {
 
 func TestOpenFolders_FoldersAndArchives(t *testing.T) {
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, coloured(3, 2), nil); err != nil {
+	if err := jpeg.Encode(&b, colorPicture(3, 2), nil); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string][]byte{
 		"train/dog/1.jpg":     b.Bytes(),
-		"train/cat/1.PNG":     pngOf(t, coloured(3, 2)),
-		"train/cat/2.png":     pngOf(t, grey(3, 2)),
+		"train/cat/1.PNG":     encodePNG(t, colorPicture(3, 2)),
+		"train/cat/2.png":     encodePNG(t, grayPicture(3, 2)),
 		"train/cat/.hidden":   nil,
 		"train/dog/.DS_Store": nil,
-		"test/dog/1.png":      pngOf(t, coloured(3, 2)),
+		"test/dog/1.png":      encodePNG(t, colorPicture(3, 2)),
 	}
-	for _, path := range []string{writeFiles(t, files), zipOf(t, files)} {
+	for _, path := range []string{writeFiles(t, files), writeZip(t, files)} {
 		task, err := Open(path, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOpenFolders_FoldersAndArchives(t *testing.T) {
 }
 
 func TestOpenFolders_GrayscaleHasOneChannel(t *testing.T) {
-	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": pngOf(t, grey(2, 2)), "b/1.png": pngOf(t, grey(2, 2)), "__MACOSX/x": nil}), Options{})
+	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": encodePNG(t, grayPicture(2, 2)), "b/1.png": encodePNG(t, grayPicture(2, 2)), "__MACOSX/x": nil}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestOpenFolders_SixteenBitGrayscale(t *testing.T) {
 	fine := image.NewGray16(image.Rect(0, 0, 2, 1))
 	fine.SetGray16(0, 0, color.Gray16{Y: 0x1234})
 	fine.SetGray16(1, 0, color.Gray16{Y: 0xff00})
-	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": pngOf(t, fine), "b/1.png": pngOf(t, grey(2, 1))}), Options{})
+	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": encodePNG(t, fine), "b/1.png": encodePNG(t, grayPicture(2, 1))}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,9 @@ func TestOpenFolders_SixteenBitGrayscale(t *testing.T) {
 // A transparent picture does not show the picture decoded before it.
 func TestOpenFolders_TransparentPictures(t *testing.T) {
 	clear := image.NewNRGBA(image.Rect(0, 0, 2, 2))
-	files := map[string][]byte{"a/2.png": pngOf(t, clear), "b/1.png": pngOf(t, clear)}
+	files := map[string][]byte{"a/2.png": encodePNG(t, clear), "b/1.png": encodePNG(t, clear)}
 	for _, name := range []string{"a/1.png", "a/3.png", "b/0.png", "b/2.png"} {
-		files[name] = pngOf(t, coloured(2, 2))
+		files[name] = encodePNG(t, colorPicture(2, 2))
 	}
 	task, err := Open(writeFiles(t, files), Options{})
 	if err != nil {
@@ -130,14 +130,14 @@ func TestOpenFolders_TransparentPictures(t *testing.T) {
 
 // Test pictures are standardized like training pictures.
 func TestOpenFolders_Standardized(t *testing.T) {
-	picture := pngOf(t, coloured(2, 2))
+	picture := encodePNG(t, colorPicture(2, 2))
 	dir := writeFiles(t, map[string][]byte{"train/a/1.png": picture, "train/b/1.png": picture, "test/b/1.png": picture})
 	task, err := openFolders(os.DirFS(dir), ".", dir, cifarStandardization)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []Set{task.Train, task.Test} {
-		dst := buffers(s, 1)
+		dst := newBuffers(s, 1)
 		if err := s.Read(dst, []int{s.Len() - 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -149,9 +149,9 @@ func TestOpenFolders_Standardized(t *testing.T) {
 	}
 }
 
-// wide returns a picture whose header has a different width.
-func wide(t *testing.T, width uint32) []byte {
-	file := pngOf(t, grey(1, 1))
+// withFalseWidth returns a picture whose header has a different width.
+func withFalseWidth(t *testing.T, width uint32) []byte {
+	file := encodePNG(t, grayPicture(1, 1))
 	header := file[12:29] // IHDR and its 13 bytes
 	binary.BigEndian.PutUint32(header[4:], width)
 	binary.BigEndian.PutUint32(file[29:], crc32.ChecksumIEEE(header))
@@ -159,7 +159,7 @@ func wide(t *testing.T, width uint32) []byte {
 }
 
 func TestOpenFolders_Invalid(t *testing.T) {
-	good := pngOf(t, coloured(2, 2))
+	good := encodePNG(t, colorPicture(2, 2))
 	for _, c := range []struct {
 		want  string
 		files map[string][]byte
@@ -169,16 +169,16 @@ func TestOpenFolders_Invalid(t *testing.T) {
 		{"a/notes.txt is neither", map[string][]byte{"a/notes.txt": good, "b/x.png": good}},
 		{"a/x.png", map[string][]byte{"a/x.png": []byte("no picture"), "b/x.png": good}},
 		{"b/x.png", map[string][]byte{"a/x.png": good, "b/x.png": good[:len(good)-20]}},
-		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(3, 2))}},
-		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(2, 3))}},
-		{"has an unsupported size", map[string][]byte{"a/x.png": wide(t, 1<<14+1), "b/x.png": good}},
-		{"b/x.png: the picture has color", map[string][]byte{"a/x.png": pngOf(t, grey(2, 2)), "b/x.png": good}},
+		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": encodePNG(t, colorPicture(3, 2))}},
+		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": encodePNG(t, colorPicture(2, 3))}},
+		{"has an unsupported size", map[string][]byte{"a/x.png": withFalseWidth(t, 1<<14+1), "b/x.png": good}},
+		{"b/x.png: the picture has color", map[string][]byte{"a/x.png": encodePNG(t, grayPicture(2, 2)), "b/x.png": good}},
 		{`class folder "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},
 	} {
-		wantError(t, writeFiles(t, c.files), Options{}, c.want)
+		checkOpenError(t, writeFiles(t, c.files), Options{}, c.want)
 	}
-	wantError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV and JSONL files")
+	checkOpenError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV and JSONL files")
 }
 
 func cifarBatch(labels ...byte) []byte {
@@ -210,7 +210,7 @@ func TestOpenCIFAR_Binary(t *testing.T) {
 		if !slices.Equal(train.labels, []int32{0, 1, 1, 2, 2, 3, 3, 4, 4, 5}) || task.Test.Len() != 1 || task.ClassNames[9] != "truck" || !task.Private {
 			t.Errorf("labels %v, %d test pictures, class 9 %q, private %v", train.labels, task.Test.Len(), task.ClassNames[9], task.Private)
 		}
-		dst := buffers(train, 1)
+		dst := newBuffers(train, 1)
 		if err := train.Read(dst, []int{1}); err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestOpenCIFAR_Standardized(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []Set{task.Train, task.Test} {
-		dst := buffers(s, 1)
+		dst := newBuffers(s, 1)
 		if err := s.Read(dst, []int{0}); err != nil {
 			t.Fatal(err)
 		}
@@ -246,14 +246,14 @@ func TestOpenCIFAR_InvalidFiles(t *testing.T) {
 	} {
 		files := tinyCIFAR("")
 		files["data_batch_3.bin"] = batch
-		wantError(t, "cifar10", Options{Dir: writeFiles(t, files)}, want)
+		checkOpenError(t, "cifar10", Options{Dir: writeFiles(t, files)}, want)
 	}
 	files := tinyCIFAR("")
 	delete(files, "data_batch_3.bin")
-	wantMissing(t, "cifar10", Options{Dir: writeFiles(t, files)}, "data_batch_3.bin")
-	wantError(t, "cifar10", Options{Dir: t.TempDir()}, "neither data_batch_1.bin", "--data-dir")
-	good := pngOf(t, coloured(2, 2))
-	wantError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
+	checkOpenMissing(t, "cifar10", Options{Dir: writeFiles(t, files)}, "data_batch_3.bin")
+	checkOpenError(t, "cifar10", Options{Dir: t.TempDir()}, "neither data_batch_1.bin", "--data-dir")
+	good := encodePNG(t, colorPicture(2, 2))
+	checkOpenError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
 }
 
 // A set of the expected size allocates exactly the bytes that it needs.
@@ -286,7 +286,7 @@ func FuzzCIFAR(f *testing.F) {
 
 // A class may be a symbolic link to a folder. A broken link is an error and not ignored.
 func TestOpenFolders_SymbolicLinks(t *testing.T) {
-	picture := pngOf(t, grey(2, 2))
+	picture := encodePNG(t, grayPicture(2, 2))
 	dir := writeFiles(t, map[string][]byte{"of/a/1.png": picture, "of/b/1.png": picture, "elsewhere/1.png": picture})
 	if err := os.Symlink(filepath.Join("..", "elsewhere"), filepath.Join(dir, "of", "c")); err != nil {
 		t.Skip(err)
@@ -298,19 +298,19 @@ func TestOpenFolders_SymbolicLinks(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, filepath.Join(dir, "of"), Options{}, "c: ")
+	checkOpenError(t, filepath.Join(dir, "of"), Options{}, "c: ")
 }
 
 // A file in a different format with the extension of a picture is not read, even if the
 // program can decode the format.
 func TestOpenFolders_WrongExtension(t *testing.T) {
 	var b bytes.Buffer
-	if err := gif.Encode(&b, grey(2, 2), nil); err != nil {
+	if err := gif.Encode(&b, grayPicture(2, 2), nil); err != nil {
 		t.Fatal(err)
 	}
-	picture := pngOf(t, coloured(2, 2))
+	picture := encodePNG(t, colorPicture(2, 2))
 	dir := writeFiles(t, map[string][]byte{"a/1.png": picture, "b/1.png": b.Bytes()})
-	wantError(t, dir, Options{}, "b/1.png: the picture is a gif file")
+	checkOpenError(t, dir, Options{}, "b/1.png: the picture is a gif file")
 }
 
 // Pictures that do not fit in memory are an error before any allocation.

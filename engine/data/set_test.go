@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// numbered returns a table of n examples. The j-th number of column k in example i is
+// numberedTable returns a table of n examples. The j-th number of column k in example i is
 // 1000k + 10i + j, and the label is i mod 7.
-func numbered(t testing.TB, n, offset int, users []int32) *Table {
+func numberedTable(t testing.TB, n, offset int, users []int32) *Table {
 	columns := []Column{
 		{Name: "a", Shape: []int{2, 3}},
 		{Name: "b", Kind: Target},
@@ -32,7 +32,7 @@ func numbered(t testing.TB, n, offset int, users []int32) *Table {
 	return table
 }
 
-func buffers(s Set, n int) [][]float32 {
+func newBuffers(s Set, n int) [][]float32 {
 	dst := make([][]float32, len(s.Columns()))
 	for k, c := range s.Columns() {
 		dst[k] = make([]float32, n*c.Size())
@@ -40,10 +40,10 @@ func buffers(s Set, n int) [][]float32 {
 	return dst
 }
 
-// wantNumbered checks that the rows of s are the examples want of numbered.
-func wantNumbered(t *testing.T, s Set, rows, want []int) {
+// checkNumbered checks that the rows of s are the examples want of numbered.
+func checkNumbered(t *testing.T, s Set, rows, want []int) {
 	t.Helper()
-	dst := buffers(s, len(rows))
+	dst := newBuffers(s, len(rows))
 	if err := s.Read(dst, rows); err != nil {
 		t.Error(err)
 		return
@@ -61,7 +61,7 @@ func wantNumbered(t *testing.T, s Set, rows, want []int) {
 }
 
 func TestSubsetConcat_ReadExamples(t *testing.T) {
-	a, b := numbered(t, 50, 0, nil), numbered(t, 30, 50, nil)
+	a, b := numberedTable(t, 50, 0, nil), numberedTable(t, 30, 50, nil)
 	empty, err := Subset(a, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +96,8 @@ func TestSubsetConcat_ReadExamples(t *testing.T) {
 					rows[i] = rng.IntN(80)
 					direct[i], permuted[i] = rows[i], order[rows[i]]
 				}
-				wantNumbered(t, all, rows, direct)
-				wantNumbered(t, again, rows, permuted)
+				checkNumbered(t, all, rows, direct)
+				checkNumbered(t, again, rows, permuted)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestSubsetConcat_ReadExamples(t *testing.T) {
 }
 
 func TestRead_AllocatesNothing(t *testing.T) {
-	table := numbered(t, 100, 0, nil)
+	table := numberedTable(t, 100, 0, nil)
 	part, err := Subset(table, []int{5, 4, 3, 2, 1, 0})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestRead_AllocatesNothing(t *testing.T) {
 	}
 	for name, s := range map[string]Set{"table": table, "subset": part, "concat": both, "pictures": drawDigits(0, 10)} {
 		rows := []int{0, 5, 2, 2, 1}
-		dst := buffers(s, len(rows))
+		dst := newBuffers(s, len(rows))
 		if n := testing.AllocsPerRun(200, func() {
 			if err := s.Read(dst, rows); err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func TestRead_AllocatesNothing(t *testing.T) {
 }
 
 func TestRead_InvalidArguments(t *testing.T) {
-	table := numbered(t, 10, 0, nil)
+	table := numberedTable(t, 10, 0, nil)
 	part, err := Subset(table, []int{1, 2})
 	if err != nil {
 		t.Fatal(err)
@@ -139,27 +139,27 @@ func TestRead_InvalidArguments(t *testing.T) {
 	}
 	for name, s := range map[string]Set{"table": table, "subset": part, "concat": both, "pictures": drawDigits(0, 3)} {
 		for _, row := range []int{-1, s.Len(), math.MaxInt} {
-			if err := s.Read(buffers(s, 1), []int{row}); err == nil {
+			if err := s.Read(newBuffers(s, 1), []int{row}); err == nil {
 				t.Errorf("%s: example %d of %d was read", name, row, s.Len())
 			}
 		}
-		if err := s.Read(buffers(s, 2), []int{0}); err == nil {
+		if err := s.Read(newBuffers(s, 2), []int{0}); err == nil {
 			t.Errorf("%s: buffers for two examples were accepted for one", name)
 		}
-		if err := s.Read(buffers(s, 1)[:1], []int{0}); err == nil {
+		if err := s.Read(newBuffers(s, 1)[:1], []int{0}); err == nil {
 			t.Errorf("%s: a missing buffer was accepted", name)
 		}
-		if err := s.Read(append(buffers(s, 1), nil), []int{0}); err == nil {
+		if err := s.Read(append(newBuffers(s, 1), nil), []int{0}); err == nil {
 			t.Errorf("%s: an extra buffer was accepted", name)
 		}
-		if err := s.Read(buffers(s, 0), nil); err != nil {
+		if err := s.Read(newBuffers(s, 0), nil); err != nil {
 			t.Errorf("%s: no examples: %v", name, err)
 		}
 	}
 }
 
 func TestSubsetConcat_Users(t *testing.T) {
-	owned := numbered(t, 4, 0, []int32{3, 0, 3, 1})
+	owned := numberedTable(t, 4, 0, []int32{3, 0, 3, 1})
 	part, err := Subset(owned, []int{2, 1})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestSubsetConcat_Users(t *testing.T) {
 	if got := Users(part); !slices.Equal(got, []int32{3, 0}) {
 		t.Errorf("subset has users %v; want [3 0]", got)
 	}
-	alone := numbered(t, 2, 0, nil)
+	alone := numberedTable(t, 2, 0, nil)
 	both, err := Concat(alone, owned, part)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestNewTable_Invalid(t *testing.T) {
 }
 
 func TestSubsetConcat_Invalid(t *testing.T) {
-	table := numbered(t, 3, 0, nil)
+	table := numberedTable(t, 3, 0, nil)
 	if _, err := Subset(table, []int{0, 3}); err == nil {
 		t.Error("Subset accepted an example after the end")
 	}
@@ -234,7 +234,7 @@ func TestSubsetConcat_Invalid(t *testing.T) {
 	if _, err := Concat(); err == nil {
 		t.Error("Concat accepted no sets")
 	}
-	if _, err := Concat(numbered(t, 1, 0, []int32{math.MaxInt32}), table); err == nil {
+	if _, err := Concat(numberedTable(t, 1, 0, []int32{math.MaxInt32}), table); err == nil {
 		t.Error("Concat accepted user numbers above int32")
 	}
 	if _, err := Concat(table, drawDigits(0, 1)); err == nil {
@@ -263,7 +263,7 @@ func TestSubsetConcat_Invalid(t *testing.T) {
 
 // Subset and Concat copy the slices of their arguments.
 func TestSubsetConcat_CopyArguments(t *testing.T) {
-	a, b := numbered(t, 4, 0, nil), numbered(t, 4, 4, nil)
+	a, b := numberedTable(t, 4, 0, nil), numberedTable(t, 4, 4, nil)
 	rows, parts := []int{3, 1}, []Set{a, b}
 	sub, err := Subset(a, rows)
 	if err != nil {
@@ -274,8 +274,8 @@ func TestSubsetConcat_CopyArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows[0], parts[1] = 0, a
-	wantNumbered(t, sub, []int{0, 1}, []int{3, 1})
-	wantNumbered(t, both, []int{1, 6}, []int{1, 6})
+	checkNumbered(t, sub, []int{0, 1}, []int{3, 1})
+	checkNumbered(t, both, []int{1, 6}, []int{1, 6})
 }
 
 func TestNewPictures_Invalid(t *testing.T) {
@@ -325,7 +325,7 @@ func TestPictures_ReadEveryByte(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 4 {
 			wait.Go(func() {
-				dst := buffers(p, 1)
+				dst := newBuffers(p, 1)
 				if err := p.Read(dst, []int{0}); err != nil {
 					t.Error(err)
 				}
@@ -349,7 +349,7 @@ func TestPictures_StandardizedByChannel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(p, 1)
+	dst := newBuffers(p, 1)
 	if err := p.Read(dst, []int{0}); err != nil {
 		t.Fatal(err)
 	}
@@ -360,10 +360,10 @@ func TestPictures_StandardizedByChannel(t *testing.T) {
 	}
 }
 
-// broken is a custom set that violates the contract of Set.
-type broken struct{ *Table }
+// brokenSet is a custom set that violates the contract of Set.
+type brokenSet struct{ *Table }
 
-func (b broken) Read(dst [][]float32, rows []int) error {
+func (b brokenSet) Read(dst [][]float32, rows []int) error {
 	err := b.Table.Read(dst, rows)
 	for i, r := range rows {
 		if r == 70 {
@@ -374,11 +374,11 @@ func (b broken) Read(dst [][]float32, rows []int) error {
 }
 
 func TestCheck_NotFiniteValues(t *testing.T) {
-	table := numbered(t, 100, 0, nil)
+	table := numberedTable(t, 100, 0, nil)
 	if err := Check(table); err != nil {
 		t.Error(err)
 	}
-	part, err := Subset(broken{table}, []int{3, 70})
+	part, err := Subset(brokenSet{table}, []int{3, 70})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,42 +386,42 @@ func TestCheck_NotFiniteValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for where, s := range map[string]Set{"example 70": broken{table}, "example 1,": part, "example 101": joined} {
+	for where, s := range map[string]Set{"example 70": brokenSet{table}, "example 1,": part, "example 101": joined} {
 		if err := Check(s); err == nil || !strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), `column "b"`) {
 			t.Errorf("got %v; want the NaN of %s in column b", err, where)
 		}
 	}
 }
 
-// owned is a custom set without columns or with invalid users.
-type owned struct {
+// customUserSet is a custom set without columns or with invalid users.
+type customUserSet struct {
 	*Table
 	columns []Column
 	users   []int32
 }
 
-func (o owned) Columns() []Column { return o.columns }
-func (o owned) Users() []int32    { return o.users }
+func (o customUserSet) Columns() []Column { return o.columns }
+func (o customUserSet) Users() []int32    { return o.users }
 
 func TestCheck_InvalidSets(t *testing.T) {
-	table := numbered(t, 3, 0, nil)
+	table := numberedTable(t, 3, 0, nil)
 	for want, s := range map[string]Set{
-		"no column":     owned{table, nil, nil},
-		"2 users":       owned{table, table.columns, []int32{0, 1}},
-		"negative user": owned{table, table.columns, []int32{0, 1, -1}},
-		"classes":       owned{table, []Column{{Name: "y", Kind: Label}}, nil},
+		"no column":     customUserSet{table, nil, nil},
+		"2 users":       customUserSet{table, table.columns, []int32{0, 1}},
+		"negative user": customUserSet{table, table.columns, []int32{0, 1, -1}},
+		"classes":       customUserSet{table, []Column{{Name: "y", Kind: Label}}, nil},
 	} {
 		if err := Check(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; want %q", err, want)
 		}
 	}
-	if err := Check(owned{table, table.columns, []int32{0, 1, 1}}); err != nil {
+	if err := Check(customUserSet{table, table.columns, []int32{0, 1, 1}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Subset(owned{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 users") {
+	if _, err := Subset(customUserSet{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("a subset of three examples with two users: %v", err)
 	}
-	if _, err := Concat(table, owned{table, table.columns, []int32{0, 1}}); err == nil || !strings.Contains(err.Error(), "part 1: ") || !strings.Contains(err.Error(), "2 users") {
+	if _, err := Concat(table, customUserSet{table, table.columns, []int32{0, 1}}); err == nil || !strings.Contains(err.Error(), "part 1: ") || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("Concat of three examples with two users: %v", err)
 	}
 }
@@ -436,7 +436,7 @@ func BenchmarkRead(b *testing.B) {
 	rows := rand.New(rand.NewPCG(1, 1)).Perm(4096)[:256]
 	for name, s := range map[string]Set{"table": table, "pictures": pictures} {
 		b.Run(name, func(b *testing.B) {
-			dst := buffers(s, len(rows))
+			dst := newBuffers(s, len(rows))
 			b.SetBytes(int64(4 * len(dst[0])))
 			for b.Loop() {
 				if err := s.Read(dst, rows); err != nil {

@@ -71,21 +71,21 @@ func TestDigits_NetworkBeatsLinearModel(t *testing.T) {
 		t.Skip("long sums of one goroutine")
 	}
 	train, test := drawDigits(0, 10000), drawDigits(digitsTrain, 2000)
-	linear := accuracy(t, train, test, 0, 4, .02)
+	linear := trainAndTest(t, train, test, 0, 4, .02)
 	if linear < .84 || linear > .92 {
 		t.Errorf("the accuracy of a linear model is %.1f%%; want 84 to 92", 100*linear)
 	}
 	t.Logf("linear %.2f%%", 100*linear)
-	network := accuracy(t, train, test, 32, 6, .03)
+	network := trainAndTest(t, train, test, 32, 6, .03)
 	if network < .945 || network < linear+.04 {
 		t.Errorf("the accuracy of a small network is %.1f%%, that of a linear model %.1f%%; want at least 94.5 and 4 more", 100*network, 100*linear)
 	}
 	t.Logf("network %.2f%%", 100*network)
 }
 
-// accuracy trains a network with one hidden ReLU layer (none if hidden is 0) by stochastic
+// trainAndTest trains a network with one hidden ReLU layer (none if hidden is 0) by stochastic
 // gradient descent on single pictures, and returns its test accuracy.
-func accuracy(t *testing.T, train, test *Pictures, hidden, epochs int, rate float32) float64 {
+func trainAndTest(t *testing.T, train, test *Pictures, hidden, epochs int, rate float32) float64 {
 	const inputs, classes = side * side, 10
 	rng := rand.New(rand.NewPCG(7, 7))
 	top := inputs
@@ -135,11 +135,11 @@ func accuracy(t *testing.T, train, test *Pictures, hidden, epochs int, rate floa
 						back[h] += d * w[h]
 					}
 				}
-				descend(w, x, step*d)
+				gradientStep(w, x, step*d)
 			}
 			for h, d := range back {
 				if d != 0 {
-					descend(first[h*(inputs+1):][:inputs+1], picture, step*d)
+					gradientStep(first[h*(inputs+1):][:inputs+1], picture, step*d)
 				}
 			}
 		}
@@ -169,7 +169,7 @@ func affine(w, x []float32) float32 {
 	return sum
 }
 
-func descend(w, x []float32, step float32) {
+func gradientStep(w, x []float32, step float32) {
 	w[len(x)] -= step
 	for i, v := range x {
 		w[i] -= step * v

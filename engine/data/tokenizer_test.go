@@ -66,7 +66,7 @@ func TestTokenizer_Examples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dst := buffers(set, 1)
+		dst := newBuffers(set, 1)
 		if err := set.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], c.features) || !slices.Equal(dst[1], c.labels) || tok.count != c.classes {
 			t.Errorf("%+v: %q gives %v of %d (%v); want %v, %v of %d", c.schema, c.text, dst, tok.count, err, c.features, c.labels, c.classes)
 		}
@@ -132,7 +132,7 @@ func TestReadJSONL_BySchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []Set{task.Train, task.Test} {
-		dst := buffers(s, 3)
+		dst := newBuffers(s, 3)
 		if err := s.Read(dst, []int{0, 1, 2}); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestReadJSONL_BySchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(task.Train, 1)
+	dst := newBuffers(task.Train, 1)
 	if err := task.Train.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{3, 0, -1}) || dst[1][0] != 1 {
 		t.Errorf("%v, %v", dst, err)
 	}
@@ -159,7 +159,7 @@ func TestReadJSONL_BySchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst = buffers(task.Train, 1)
+	dst = newBuffers(task.Train, 1)
 	if err := task.Train.Read(dst, []int{0}); err != nil || dst[0][0] != 0 {
 		t.Errorf("%v, %v", dst, err)
 	}
@@ -205,7 +205,7 @@ func TestReadJSONL_ErrorsShowNoValues(t *testing.T) {
 		{"words are given", row, with(func(s *Schema) { s.Words = []string{"a"} })},
 	} {
 		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.jsonl": []byte(c.text)}), "rows.jsonl")
-		wantError(t, file, Options{Schema: c.schema}, c.want)
+		checkOpenError(t, file, Options{Schema: c.schema}, c.want)
 		if _, err := Open(file, Options{Schema: c.schema}); err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error shows a value: %v", err)
 		}
@@ -219,8 +219,8 @@ func TestEachLine_TruncatedFiles(t *testing.T) {
 		"a.jsonl.gz": gzipped(t, []byte(reviews))[:len(gzipped(t, []byte(reviews)))-cut],
 		"a.csv.gz":   gzipped(t, []byte(people))[:len(gzipped(t, []byte(people)))-cut],
 	})
-	wantError(t, filepath.Join(dir, "a.jsonl.gz"), Options{Schema: reviewSchema}, "unexpected EOF")
-	wantError(t, filepath.Join(dir, "a.csv.gz"), Options{Schema: peopleSchema}, "unexpected EOF")
+	checkOpenError(t, filepath.Join(dir, "a.jsonl.gz"), Options{Schema: reviewSchema}, "unexpected EOF")
+	checkOpenError(t, filepath.Join(dir, "a.csv.gz"), Options{Schema: peopleSchema}, "unexpected EOF")
 	if testing.Short() {
 		return
 	}
@@ -239,7 +239,7 @@ func TestReadCSV_TextAndIndices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(task.Train, 2)
+	dst := newBuffers(task.Train, 2)
 	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{'s', 'o', ',', -1, -1, -1}) || !slices.Equal(dst[1], []float32{0, 1}) {
 		t.Errorf("%v, %v", dst, err)
 	}
@@ -247,12 +247,12 @@ func TestReadCSV_TextAndIndices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst = buffers(task.Train, 2)
+	dst = newBuffers(task.Train, 2)
 	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{1, 2, -1, -1}) || !slices.Equal(dst[1], []float32{2, 3, -1, -1}) || task.Classes != 5 {
 		t.Errorf("%v, %d classes, %v", dst, task.Classes, err)
 	}
-	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean the name of column 1?`)
-	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "--text")
+	checkOpenError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean the name of column 1?`)
+	checkOpenError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "--text")
 }
 
 func TestReadText_Examples(t *testing.T) {
@@ -262,29 +262,29 @@ func TestReadText_Examples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := buffers(task.Test, 2)
+	dst := newBuffers(task.Test, 2)
 	if err := task.Test.Read(dst, []int{0, 1}); err != nil || task.Train.Len() != 2 ||
 		!slices.Equal(dst[0], []float32{10, 'a', 'b', 10, 'c', -1}) || !slices.Equal(dst[1], []float32{'a', 'b', 10, 'c', 10, -1}) {
 		t.Errorf("%d examples, %v, %v", task.Train.Len(), dst, err)
 	}
-	wantError(t, file, Options{}, "--tokens")
-	wantError(t, file, Options{Schema: Schema{Tokens: "bytes"}}, "--length")
-	wantError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Label: "y"}}, "no columns")
-	wantError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Classes: Classes{"a", "b"}}}, "no columns")
-	wantError(t, filepath.Join(dir, "none.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "no line with text")
-	wantError(t, filepath.Join(dir, "wide.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "UTF-16")
+	checkOpenError(t, file, Options{}, "--tokens")
+	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes"}}, "--length")
+	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Label: "y"}}, "no columns")
+	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Classes: Classes{"a", "b"}}}, "no columns")
+	checkOpenError(t, filepath.Join(dir, "none.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "no line with text")
+	checkOpenError(t, filepath.Join(dir, "wide.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "UTF-16")
 }
 
 func TestOpenArrays_Indices(t *testing.T) {
-	x := npy("<i4", "False", "(2, 3)", []int32{1, 2, -1, 4, 0, 3})
-	y := npy("<i8", "False", "(2,)", []int64{0, 1})
-	each := npy("<i8", "False", "(2, 3)", []int64{0, 1, -1, 1, 1, 1})
+	x := encodeNPY("<i4", "False", "(2, 3)", []int32{1, 2, -1, 4, 0, 3})
+	y := encodeNPY("<i8", "False", "(2,)", []int64{0, 1})
+	each := encodeNPY("<i8", "False", "(2, 3)", []int64{0, 1, -1, 1, 1, 1})
 	open := func(files map[string][]byte, s Schema) ([][]float32, *Task, error) {
-		task, err := Open(zipOf(t, files), Options{Schema: s})
+		task, err := Open(writeZip(t, files), Options{Schema: s})
 		if err != nil {
 			return nil, nil, err
 		}
-		dst := buffers(task.Train, 2)
+		dst := newBuffers(task.Train, 2)
 		return dst, task, task.Train.Read(dst, []int{0, 1})
 	}
 	two := Classes{"a", "b"}
@@ -311,11 +311,11 @@ func TestOpenArrays_Indices(t *testing.T) {
 		{"--tokens", map[string][]byte{arrayTrainX: x}, Schema{PredictNext: true}},
 		{"2 examples need the same number of labels", map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: y, arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
-		{"[examples, length]", map[string][]byte{arrayTrainX: npy("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
-		{"at least two", map[string][]byte{arrayTrainX: npy("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", PredictNext: true}},
+		{"[examples, length]", map[string][]byte{arrayTrainX: encodeNPY("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
+		{"at least two", map[string][]byte{arrayTrainX: encodeNPY("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", PredictNext: true}},
 		{"no named columns", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Text: "x"}},
 		// A label of the whole example must not be padding.
-		{"not a whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: npy("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
+		{"not a whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: encodeNPY("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
 	} {
 		if _, _, err := open(c.files, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %q", err, c.want)
@@ -340,7 +340,7 @@ func TestRemarks_VocabularyAndLabels(t *testing.T) {
 	}
 	for at, s := range map[int]Set{0: task.Train, remarksTrain: task.Test} {
 		last := s.Len() - 1
-		dst := buffers(s, 1)
+		dst := newBuffers(s, 1)
 		if err := s.Read(dst, []int{last}); err != nil {
 			t.Fatal(err)
 		}
@@ -399,7 +399,7 @@ func TestRemarks_VocabularyAndLabels(t *testing.T) {
 		"only tokens":  {Schema: Schema{Label: "y"}},
 		"published":    {Standardize: true},
 	} {
-		wantError(t, "remarks", o, want)
+		checkOpenError(t, "remarks", o, want)
 	}
 }
 
@@ -441,7 +441,7 @@ func FuzzText(f *testing.F) {
 		for i := range rows {
 			rows[i] = i
 		}
-		dst := buffers(table, len(rows))
+		dst := newBuffers(table, len(rows))
 		if err := table.Read(dst, rows); err != nil {
 			t.Fatal(err)
 		}

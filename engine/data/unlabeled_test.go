@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// everyFeature returns the features of all examples.
-func everyFeature(t *testing.T, s Set) []float32 {
+// readFeatures returns the features of all examples.
+func readFeatures(t *testing.T, s Set) []float32 {
 	t.Helper()
 	rows := make([]int, s.Len())
 	for i := range rows {
 		rows[i] = i
 	}
-	b := buffers(s, s.Len())
+	b := newBuffers(s, s.Len())
 	if err := s.Read(b, rows); err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +30,9 @@ func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 	text := Schema{Label: "sick", Classes: Classes{"no", "yes"}, Text: "note", Tokens: "bytes", Length: 4}
 	classes := Schema{Classes: Classes{"0", "1"}}
 	steps := Schema{Classes: Classes{"0", "1"}, Tokens: "9"}
-	greys := npy("|u1", "False", "(2, 1, 1, 2)", byte(1), byte(2), byte(3), byte(255))
-	ids := npy("<i4", "False", "(2, 2)", int32(1), int32(8), int32(3), int32(-1))
-	y := npy("<i4", "False", "(2,)", int32(0), int32(1))
+	greys := encodeNPY("|u1", "False", "(2, 1, 1, 2)", byte(1), byte(2), byte(3), byte(255))
+	ids := encodeNPY("<i4", "False", "(2, 2)", int32(1), int32(8), int32(3), int32(-1))
+	y := encodeNPY("<i4", "False", "(2,)", int32(0), int32(1))
 	dir := writeFiles(t, map[string][]byte{
 		"kind.csv":            []byte("job,id,who,age,sick\nbaker,1,a,10,no\ntailor,2,b,200,yes\n"),
 		"asked.csv":           []byte("age,more,job\n10,x,baker\n200,y,tailor\n"),
@@ -48,10 +48,10 @@ func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 		"steps/y_train.npy":   y,
 		"ids.npy":             ids,
 		"ids.txt":             []byte("1 8\n3\n"),
-		"trained/a/1.png":     pngOf(t, coloured(2, 1)),
-		"trained/b/1.png":     pngOf(t, grey(2, 1)),
-		"pictures/1.png":      pngOf(t, coloured(2, 1)),
-		"pictures/2.PNG":      pngOf(t, grey(2, 1)),
+		"trained/a/1.png":     encodePNG(t, colorPicture(2, 1)),
+		"trained/b/1.png":     encodePNG(t, grayPicture(2, 1)),
+		"pictures/1.png":      encodePNG(t, colorPicture(2, 1)),
+		"pictures/2.PNG":      encodePNG(t, grayPicture(2, 1)),
 		"pictures/.hidden":    nil,
 		"pictures/.git/x.png": nil,
 	})
@@ -68,7 +68,7 @@ func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Schema = task.Schema
-		want := everyFeature(t, task.Train)
+		want := readFeatures(t, task.Train)
 		for _, name := range asked {
 			q, err := OpenUnlabeled(filepath.Join(dir, name), o, TrainedInput{Name: kind, Shape: task.Train.Columns()[0].Shape})
 			if err != nil {
@@ -78,7 +78,7 @@ func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 			if c := q.Columns(); len(c) != 1 || c[0].Kind != task.Train.Columns()[0].Kind || c[0].Classes != task.Train.Columns()[0].Classes {
 				t.Errorf("%s like %s: columns %v", name, kind, c)
 			}
-			got := everyFeature(t, q.Set)
+			got := readFeatures(t, q.Set)
 			if q.Len() != 2 || !slices.Equal(got, want) {
 				t.Errorf("%s like %s: %v, want %v", name, kind, got, want)
 			}
@@ -92,7 +92,7 @@ func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 
 // Pixels are standardized like those of the training data.
 func TestOpenUnlabeled_Standardized(t *testing.T) {
-	dir := writeFiles(t, map[string][]byte{"a.png": pngOf(t, grey(2, 1))})
+	dir := writeFiles(t, map[string][]byte{"a.png": encodePNG(t, grayPicture(2, 1))})
 	kind := TrainedInput{Name: "mnist", Shape: []int{1, 1, 2}}
 	plain, err := OpenUnlabeled(dir, Options{}, kind)
 	if err != nil {
@@ -102,17 +102,17 @@ func TestOpenUnlabeled_Standardized(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers := everyFeature(t, plain.Set)
+	numbers := readFeatures(t, plain.Set)
 	task, err := Open("mnist", Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	known, err := OpenUnlabeled("mnist", Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true}, TrainedInput{Name: "mnist", Shape: task.Test.Columns()[0].Shape})
-	if err != nil || !slices.Equal(everyFeature(t, known.Set), everyFeature(t, task.Test)) {
+	if err != nil || !slices.Equal(readFeatures(t, known.Set), readFeatures(t, task.Test)) {
 		t.Errorf("the data set itself: %v", err)
 	}
 	for i, v := range numbers {
-		if got, want := everyFeature(t, q.Set)[i], (v-0.1307)/0.3081; got < want-1e-6 || got > want+1e-6 {
+		if got, want := readFeatures(t, q.Set)[i], (v-0.1307)/0.3081; got < want-1e-6 || got > want+1e-6 {
 			t.Errorf("pixel %d: %v, want %v", i, got, want)
 		}
 	}
@@ -120,11 +120,11 @@ func TestOpenUnlabeled_Standardized(t *testing.T) {
 
 func TestOpenUnlabeled_WrongKind(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
-		"a.csv": []byte("age\n1\n"), "a.txt": []byte("a\n"), "a.png": pngOf(t, grey(2, 1)), "coloured.png": pngOf(t, coloured(2, 1)), "a.npy": npy("<f4", "False", "(1, 2)", float32(1), float32(2)),
+		"a.csv": []byte("age\n1\n"), "a.txt": []byte("a\n"), "a.png": encodePNG(t, grayPicture(2, 1)), "coloured.png": encodePNG(t, colorPicture(2, 1)), "a.npy": encodeNPY("<f4", "False", "(1, 2)", float32(1), float32(2)),
 		"empty/.keep": nil, "pages/a.pdf": nil, "damaged.png": []byte("\x89PNG"),
 	})
 	archive := filepath.Join(dir, "a.npz")
-	if err := os.Rename(zipOf(t, map[string][]byte{"y.npy": npy("<i4", "False", "(1,)", int32(1))}), archive); err != nil {
+	if err := os.Rename(writeZip(t, map[string][]byte{"y.npy": encodeNPY("<i4", "False", "(1,)", int32(1))}), archive); err != nil {
 		t.Fatal(err)
 	}
 	numbers := Schema{Bounds: map[string]Bounds{"age": {0, 1}}}
@@ -169,8 +169,8 @@ func TestOpenUnlabeled_WithoutTarget(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"kind.csv":           []byte("hours,age\n1,10\n2,20\n"),
 		"asked.csv":          []byte("age\n10\n20\n"),
-		"arrays/x_train.npy": npy("<f4", "False", "(2, 1)", float32(-0.5), float32(1)),
-		"arrays/y_train.npy": npy("<f4", "False", "(2,)", float32(1), float32(2)),
+		"arrays/x_train.npy": encodeNPY("<f4", "False", "(2, 1)", float32(-0.5), float32(1)),
+		"arrays/y_train.npy": encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)),
 	})
 	table := Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 9}, "age": {0, 40}}}
 	for name, s := range map[string]Schema{"kind.csv": table, "asked.csv": table, "arrays": {Target: "y", Bounds: map[string]Bounds{"y": {0, 9}}}} {
@@ -179,7 +179,7 @@ func TestOpenUnlabeled_WithoutTarget(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := everyFeature(t, q.Set); len(q.Columns()) != 1 || len(got) != 2 || got[0] != -0.5 {
+		if got := readFeatures(t, q.Set); len(q.Columns()) != 1 || len(got) != 2 || got[0] != -0.5 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

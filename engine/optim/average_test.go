@@ -19,7 +19,7 @@ func TestAverage_IsWeightedMean(t *testing.T) {
 		for step := 1; step <= 200; step++ {
 			total = decay*total + 1
 			for i := range weights {
-				weights[i] = float32(gradient(step, i) + 3)
+				weights[i] = float32(gradientAt(step, i) + 3)
 				sum[i] = decay*sum[i] + float64(weights[i])
 			}
 			if err := a.Apply(step, average, weights); err != nil {
@@ -36,11 +36,11 @@ func TestAverage_IsWeightedMean(t *testing.T) {
 
 func TestAverage_Invalid(t *testing.T) {
 	for _, decay := range []float64{-0.1, 1, 2, math.NaN()} {
-		oneLine(t, "decay", Average{Decay: decay}.Check(), "use a number")
+		checkError(t, "decay", Average{Decay: decay}.Check(), "use a number")
 	}
 	row := make([]float32, 3)
-	oneLine(t, "step 0", Average{0.9}.Apply(0, row, row), "numbered from 1")
-	oneLine(t, "short", Average{0.9}.Apply(1, row, row[:2]), "2 weights")
+	checkError(t, "step 0", Average{0.9}.Apply(0, row, row), "numbered from 1")
+	checkError(t, "short", Average{0.9}.Apply(1, row, row[:2]), "2 weights")
 	if n := testing.AllocsPerRun(10, func() { _ = Average{0.9}.Apply(2, row, row) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -35,11 +35,11 @@ var pytorch = []struct {
 
 var start = []float32{0.5, -1.25, 2}
 
-func gradient(step, i int) float64 {
+func gradientAt(step, i int) float64 {
 	return math.Sin(1.7*float64(step)+float64(i)) * float64(1+i)
 }
 
-func slots(o Optimizer, weights int) [][]float32 {
+func newSlots(o Optimizer, weights int) [][]float32 {
 	state := make([][]float32, o.Slots())
 	for s := range state {
 		state[s] = make([]float32, weights)
@@ -47,7 +47,7 @@ func slots(o Optimizer, weights int) [][]float32 {
 	return state
 }
 
-func parse(t *testing.T, spec string) Optimizer {
+func mustParse(t *testing.T, spec string) Optimizer {
 	t.Helper()
 	o, err := Parse(spec)
 	if err != nil {
@@ -59,13 +59,13 @@ func parse(t *testing.T, spec string) Optimizer {
 func TestOptimizer_MatchesPyTorch(t *testing.T) {
 	tested := map[Kind]bool{}
 	for _, c := range pytorch {
-		o := parse(t, c.spec)
+		o := mustParse(t, c.spec)
 		tested[o.Kind] = true
 		weights, g := append([]float32(nil), start...), make([]float32, 3)
-		state := slots(o, 3)
+		state := newSlots(o, 3)
 		for step := 1; step <= 10; step++ {
 			for i := range g {
-				g[i] = float32(gradient(step, i))
+				g[i] = float32(gradientAt(step, i))
 			}
 			if err := o.Apply(step, 0.05, weights, g, state); err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestOptimizer_FirstTwoSteps(t *testing.T) {
 		{Optimizer{Kind: KindRMSProp, Beta2: 0.75, Epsilon: 1}, [2]float64{1 - 0.1*2/2, 0.9 + 0.1/2}}, // v = 1, then 1
 		{Optimizer{Kind: KindAdagrad, Epsilon: 1}, [2]float64{1 - 0.1*2/3, 1 - 0.1*2/3 + 0.1/(math.Sqrt(5)+1)}},
 	} {
-		weights, state := []float32{1}, slots(c.o, 1)
+		weights, state := []float32{1}, newSlots(c.o, 1)
 		for i, g := range []float32{2, -1} {
 			if err := c.o.Apply(i+1, 0.1, weights, []float32{g}, state); err != nil {
 				t.Fatal(err)
@@ -123,12 +123,12 @@ func TestOptimizer_FirstTwoSteps(t *testing.T) {
 func TestOptimizerApply_IndependentOfBlocks(t *testing.T) {
 	const n = 37
 	for _, kind := range Kinds() {
-		o := parse(t, kind)
+		o := mustParse(t, kind)
 		whole, split, g := make([]float32, n), make([]float32, n), make([]float32, n)
-		state, parts := slots(o, n), slots(o, n)
+		state, parts := newSlots(o, n), newSlots(o, n)
 		for step := 1; step <= 4; step++ {
 			for i := range g {
-				g[i] = float32(gradient(step, i))
+				g[i] = float32(gradientAt(step, i))
 			}
 			if err := o.Apply(step, 0.1, whole, g, state); err != nil {
 				t.Fatal(err)
@@ -155,8 +155,8 @@ func TestOptimizerApply_IndependentOfBlocks(t *testing.T) {
 func TestOptimizerApply_AllocatesNothing(t *testing.T) {
 	weights, g := make([]float32, 100), make([]float32, 100)
 	for _, kind := range Kinds() {
-		o := parse(t, kind)
-		state := slots(o, 100)
+		o := mustParse(t, kind)
+		state := newSlots(o, 100)
 		if n := testing.AllocsPerRun(10, func() {
 			if err := o.Apply(3, 0.1, weights, g, state); err != nil {
 				t.Fatal(err)
@@ -169,7 +169,7 @@ func TestOptimizerApply_AllocatesNothing(t *testing.T) {
 
 func TestOptimizerApply_InvalidShapes(t *testing.T) {
 	row := make([]float32, 3)
-	adam := parse(t, "adam")
+	adam := mustParse(t, "adam")
 	for i, err := range []error{
 		adam.Apply(0, 1, row, row, [][]float32{row, row}),
 		adam.Apply(1, 1, row, row[:2], [][]float32{row, row}),
@@ -194,20 +194,20 @@ func TestOptimizerCheck_UnusedHyperparameter(t *testing.T) {
 		"momentum does not use beta1":             {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
 		"adagrad does not use beta2":              {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
 	} {
-		oneLine(t, "an optimizer", o.Check(), want)
+		checkError(t, "an optimizer", o.Check(), want)
 	}
 }
 
 func TestParse_Optimizers(t *testing.T) {
-	if o := parse(t, "adamw:beta2=0.98,weight-decay=0"); o != (Optimizer{Kind: KindAdamW, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-8}) {
+	if o := mustParse(t, "adamw:beta2=0.98,weight-decay=0"); o != (Optimizer{Kind: KindAdamW, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-8}) {
 		t.Errorf("parsed %+v", o)
 	}
 	for spec, epsilon := range map[string]float64{"adam": 1e-8, "adamw": 1e-8, "rmsprop": 1e-8, "adagrad": 1e-10} { // torch.optim's
-		if o := parse(t, spec); o.Epsilon != epsilon {
+		if o := mustParse(t, spec); o.Epsilon != epsilon {
 			t.Errorf("%s: eps is %v, want %v", spec, o.Epsilon, epsilon)
 		}
 	}
-	if o := parse(t, "adam:eps=1,weight-decay=2"); o.Epsilon != 1 || o.WeightDecay != 2 {
+	if o := mustParse(t, "adam:eps=1,weight-decay=2"); o.Epsilon != 1 || o.WeightDecay != 2 {
 		t.Errorf("parsed %+v", o)
 	}
 	for spec, want := range map[string]string{
@@ -234,14 +234,14 @@ func TestParse_Optimizers(t *testing.T) {
 		"momentum:momentum=0.9 ,x=": "is not a number",
 	} {
 		_, err := Parse(spec)
-		oneLine(t, spec, err, want)
+		checkError(t, spec, err, want)
 	}
 	if err := (Optimizer{Kind: "adma"}).Check(); err == nil {
 		t.Error("an unknown kind was accepted")
 	}
 }
 
-func oneLine(t *testing.T, what string, err error, want string) {
+func checkError(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "optim: ") {
 		t.Errorf("%q: error %v, want one line with %q", what, err, want)
@@ -256,7 +256,7 @@ func BenchmarkApply(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		state := slots(o, n)
+		state := newSlots(o, n)
 		b.Run(fmt.Sprint(kind), func(b *testing.B) {
 			for b.Loop() {
 				if err := o.Apply(2, 0.1, weights, g, state); err != nil {

@@ -132,19 +132,19 @@ func TestParseSchedule_Syntax(t *testing.T) {
 		"warmup:5+cosine+linear": "unknown schedule",
 	} {
 		_, err := ParseSchedule(spec, 0.1)
-		oneLine(t, spec, err, want)
+		checkError(t, spec, err, want)
 	}
 	for _, base := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		_, err := ParseSchedule("warmup:5", base)
-		oneLine(t, "warmup:5", err, "learning rate")
+		checkError(t, "warmup:5", err, "learning rate")
 	}
 	for _, s := range []Schedule{
 		{Base: 1, Shape: ShapeConstant, FinalRate: 0.1}, {Base: 1, Shape: ShapeCosine, FinalEpoch: 3}, {Base: 1, Shape: ShapeStep, Factor: 0.1, Milestones: []float64{1}, FinalEpoch: 3},
 		{Base: 1, Shape: ShapeConstant, Factor: 0.1}, {Base: 1, Shape: ShapeLinear, FinalEpoch: 3, Milestones: []float64{1}},
 	} {
-		oneLine(t, "a schedule", s.Check(), "does not use all numbers")
+		checkError(t, "a schedule", s.Check(), "does not use all numbers")
 	}
 	for _, s := range []Schedule{{Base: 1}, {Base: 1, Shape: ShapeStep, Factor: 1}, {Base: 1, Shape: ShapeConstant, WarmupSteps: -1}} {
-		oneLine(t, "a schedule", s.Check(), "optim")
+		checkError(t, "a schedule", s.Check(), "optim")
 	}
 }

@@ -61,7 +61,7 @@ func TestFixed_InclusionsAreUniform(t *testing.T) {
 	f := must(NewFixed(size, records, noise.NewSeeded(11)))
 	counts := make([]float64, records)
 	for lot := range uint64(lots) {
-		got := draw(t, f, lot, 50)
+		got := drawLot(t, f, lot, 50)
 		if len(got) != size {
 			t.Fatalf("lot of %d, want %d", len(got), size)
 		}

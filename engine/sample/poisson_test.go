@@ -60,7 +60,7 @@ func TestPoisson_OneComparisonPerRecord(t *testing.T) {
 					want = append(want, i)
 				}
 			}
-			if got := draw(t, p, lot, 100); !slices.Equal(got, want) {
+			if got := drawLot(t, p, lot, 100); !slices.Equal(got, want) {
 				t.Fatalf("rate %v, lot %d: %d records, want %d", q, lot, len(got), len(want))
 			}
 		}

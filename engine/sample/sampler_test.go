@@ -25,7 +25,7 @@ func chiSquare(t *testing.T, what string, sum float64, freedom int) {
 	}
 }
 
-func draw(t *testing.T, s Sampler, lot uint64, block int) []int {
+func drawLot(t *testing.T, s Sampler, lot uint64, block int) []int {
 	t.Helper()
 	if err := s.StartLot(lot); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func must[S Sampler](s S, err error) S {
 	return s
 }
 
-func samplers(lot, records int, source *noise.Source) []Sampler {
+func newSamplers(lot, records int, source *noise.Source) []Sampler {
 	return []Sampler{
 		must(NewPoisson(float64(lot)/float64(records), records, source)),
 		must(NewFixed(lot, records, source)),
@@ -61,11 +61,11 @@ func samplers(lot, records int, source *noise.Source) []Sampler {
 
 func TestSampler_LotDependsOnlyOnNumber(t *testing.T) {
 	source := noise.NewSeeded(1)
-	for i, s := range samplers(70, 999, source) {
-		again := samplers(70, 999, source)[i]
+	for i, s := range newSamplers(70, 999, source) {
+		again := newSamplers(70, 999, source)[i]
 		seen := map[string]bool{}
 		for _, lot := range []uint64{0, 1, 14, 15, 16, 1 << 40, noise.MaxLots - 1} {
-			want := draw(t, s, lot, 1000)
+			want := drawLot(t, s, lot, 1000)
 			for _, block := range []int{1, 7, 64, 70} {
 				if err := again.StartLot(3); err != nil { // leave the rest of a lot unread
 					t.Fatal(err)
@@ -73,7 +73,7 @@ func TestSampler_LotDependsOnlyOnNumber(t *testing.T) {
 				if _, err := again.Next(make([]int, 9)); err != nil {
 					t.Fatal(err)
 				}
-				if got := draw(t, again, lot, block); !slices.Equal(got, want) {
+				if got := drawLot(t, again, lot, block); !slices.Equal(got, want) {
 					t.Fatalf("%s: lot %d read in blocks of %d is %v, want %v", s.Event().Policy, lot, block, got, want)
 				}
 			}
@@ -87,7 +87,7 @@ func TestSampler_LotDependsOnlyOnNumber(t *testing.T) {
 				seen[key] = true
 			}
 		}
-		if other := draw(t, samplers(70, 999, noise.NewSeeded(2))[i], 1, 1000); slices.Equal(other, draw(t, s, 1, 1000)) {
+		if other := drawLot(t, newSamplers(70, 999, noise.NewSeeded(2))[i], 1, 1000); slices.Equal(other, drawLot(t, s, 1, 1000)) {
 			t.Errorf("%s: another key draws the same lot", s.Event().Policy)
 		}
 	}
@@ -100,8 +100,8 @@ func TestSampler_ExtremeRatesAndSizes(t *testing.T) {
 		for i := range all {
 			all[i] = i
 		}
-		for _, s := range samplers(n, n, source) { // rate 1, lot = records
-			if got := slices.Sorted(slices.Values(draw(t, s, 5, 11))); !slices.Equal(got, all) {
+		for _, s := range newSamplers(n, n, source) { // rate 1, lot = records
+			if got := slices.Sorted(slices.Values(drawLot(t, s, 5, 11))); !slices.Equal(got, all) {
 				t.Errorf("%+v: all of %d records are %v", s.Event(), n, got)
 			}
 			if s.Event().ExpectedLot() != float64(n) {
@@ -110,7 +110,7 @@ func TestSampler_ExtremeRatesAndSizes(t *testing.T) {
 		}
 	}
 	never := must(NewPoisson(math.SmallestNonzeroFloat64, 100000, source))
-	if got := draw(t, never, 0, 8); len(got) != 0 {
+	if got := drawLot(t, never, 0, 8); len(got) != 0 {
 		t.Errorf("rate 2⁻⁶⁴ included %v", got)
 	}
 	if never.Event().Rate != 0x1p-64 {
@@ -149,7 +149,7 @@ func TestSampler_StreamError(t *testing.T) {
 		t.Error("records were shuffled by an invalid stream")
 	}
 	p := must(NewPoisson(0.3, 5000, source))
-	want := draw(t, p, 2, 100)
+	want := drawLot(t, p, 2, 100)
 	for _, stream := range []*wordReader{&p.bytes, &p.ties} {
 		if err := p.StartLot(2); err != nil {
 			t.Fatal(err)
@@ -158,14 +158,14 @@ func TestSampler_StreamError(t *testing.T) {
 		if n, err := p.Next(make([]int, 5000)); n != 0 || err == nil {
 			t.Errorf("%d records were drawn, %v", n, err)
 		}
-		if got := draw(t, p, 2, 100); !slices.Equal(got, want) {
+		if got := drawLot(t, p, 2, 100); !slices.Equal(got, want) {
 			t.Errorf("the next lot is %v, want %v", got, want)
 		}
 	}
 }
 
 func TestSampler_AllocatesNothing(t *testing.T) {
-	for _, s := range samplers(300, 10000, noise.NewSeeded(4)) {
+	for _, s := range newSamplers(300, 10000, noise.NewSeeded(4)) {
 		dst := make([]int, 64)
 		lot := uint64(0)
 		allocs := testing.AllocsPerRun(50, func() {
@@ -209,7 +209,7 @@ func TestSampler_InvalidArguments(t *testing.T) {
 		_, err = NewShuffle(c[0], c[1], source)
 		checkError(fmt.Sprint("shuffle ", c), err)
 	}
-	for _, s := range samplers(3, 10, source) {
+	for _, s := range newSamplers(3, 10, source) {
 		if n, err := s.Next(make([]int, 5)); n != 0 || err != nil {
 			t.Errorf("%s: before StartLot: %d records, %v", s.Event().Policy, n, err)
 		}
@@ -225,7 +225,7 @@ func TestSampler_InvalidArguments(t *testing.T) {
 
 func BenchmarkLot(b *testing.B) {
 	for _, c := range []struct{ lot, records int }{{256, 60_000}, {30_000, 60_000}, {4096, 100_000_000}} {
-		for _, s := range samplers(c.lot, c.records, noise.NewSeeded(6))[:2] {
+		for _, s := range newSamplers(c.lot, c.records, noise.NewSeeded(6))[:2] {
 			b.Run(fmt.Sprintf("%s/%d of %d", s.Event().Policy, c.lot, c.records), func(b *testing.B) {
 				dst := make([]int, 256)
 				lot := uint64(0)

@@ -47,7 +47,7 @@ func TestShuffle_EachRecordOncePerPass(t *testing.T) {
 		for pass := range 3 {
 			var all []int
 			for k := range c.lots {
-				lot := draw(t, s, uint64(pass*c.lots+k), 7)
+				lot := drawLot(t, s, uint64(pass*c.lots+k), 7)
 				want := c.lot
 				if k == c.lots-1 {
 					want = c.last

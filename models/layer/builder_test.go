@@ -12,8 +12,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// run returns the values of nodes after it binds the given numbers to the inputs.
-func run(t *testing.T, inputs G.Nodes, values [][]float32, nodes ...*G.Node) [][]float32 {
+// evaluate returns the values of nodes after it binds the given numbers to the inputs.
+func evaluate(t *testing.T, inputs G.Nodes, values [][]float32, nodes ...*G.Node) [][]float32 {
 	t.Helper()
 	for i, in := range inputs {
 		if err := G.Let(in, tensor.New(tensor.WithShape(in.Shape()...), tensor.WithBacking(values[i]))); err != nil {
@@ -41,7 +41,7 @@ func run(t *testing.T, inputs G.Nodes, values [][]float32, nodes ...*G.Node) [][
 	return out
 }
 
-func names(nodes G.Nodes) string {
+func describeNodes(nodes G.Nodes) string {
 	var s []string
 	for _, n := range nodes {
 		s = append(s, fmt.Sprintf("%s%v", n.Name(), []int(n.Shape())))
@@ -59,10 +59,10 @@ func TestDense_MatchesReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(net.Params), "fc1.weight[2 3] fc1.bias[3] fc2.weight[3 1] fc2.bias[1]"; got != want {
+	if got, want := describeNodes(net.Params), "fc1.weight[2 3] fc1.bias[3] fc2.weight[3 1] fc2.bias[1]"; got != want {
 		t.Errorf("parameters %s, want %s", got, want)
 	}
-	if got, want := names(net.Inputs), "x[2 2] target[2 1]"; got != want {
+	if got, want := describeNodes(net.Inputs), "x[2 2] target[2 1]"; got != want {
 		t.Errorf("inputs %s, want %s", got, want)
 	}
 	w := make([][]float32, len(net.Params))
@@ -70,7 +70,7 @@ func TestDense_MatchesReference(t *testing.T) {
 		w[i] = p.Value().Data().([]float32)
 	}
 	xs, targets := []float32{1, -2, 0.5, 3}, []float32{0.5, -1}
-	got := run(t, net.Inputs, [][]float32{xs, targets}, net.Losses, net.Loss, net.Output)
+	got := evaluate(t, net.Inputs, [][]float32{xs, targets}, net.Losses, net.Loss, net.Output)
 	var total float64
 	for b := range 2 {
 		answer := float64(w[3][0])
@@ -105,7 +105,7 @@ func TestCrossEntropy_SequenceIsMeanOverSteps(t *testing.T) {
 		t.Fatalf("logits %v, losses %v", logits.Shape(), net.Losses.Shape())
 	}
 	labels := []float32{0, 1, -1, 1, 1, 0}
-	got := run(t, net.Inputs, [][]float32{{0, 1, 2, 3, 4, 0}, labels}, net.Loss, net.Output, net.Losses)
+	got := evaluate(t, net.Inputs, [][]float32{{0, 1, 2, 3, 4, 0}, labels}, net.Loss, net.Output, net.Losses)
 	var each [2]float64
 	for i, label := range labels {
 		if label >= 0 {
@@ -137,7 +137,7 @@ func TestEmbeddingBag_IsMean(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := net.Params[0].Value().Data().([]float32)
-		got := run(t, net.Inputs, [][]float32{{0, 2, 2, 1, 1, 1, -1, -1, -1, -1, 1, -1}, make([]float32, 8)}, y)[0]
+		got := evaluate(t, net.Inputs, [][]float32{{0, 2, 2, 1, 1, 1, -1, -1, -1, -1, 1, -1}, make([]float32, 8)}, y)[0]
 		want := []float32{(e[0] + 2*e[4]) / 3, (e[1] + 2*e[5]) / 3, e[2], e[3], 0, 0, e[2] / c.count, e[3] / c.count}
 		for i := range want {
 			if !(math.Abs(float64(got[i]-want[i])) <= 1e-6) {
@@ -160,7 +160,7 @@ func TestGroupNorm_AndPooling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(net.Params), "conv.weight[4 1 3 3] conv.bias[4] norm.weight[4] norm.bias[4]"; got != want {
+	if got, want := describeNodes(net.Params), "conv.weight[4 1 3 3] conv.bias[4] norm.weight[4] norm.bias[4]"; got != want {
 		t.Errorf("parameters %s, want %s", got, want)
 	}
 	if !pooled.Shape().Eq(tensor.Shape{2, 4, 1, 2}) || !y.Shape().Eq(tensor.Shape{2, 4}) {
@@ -170,7 +170,7 @@ func TestGroupNorm_AndPooling(t *testing.T) {
 	for i := range xs {
 		xs[i] = float32(i*i%17) - 5
 	}
-	values := run(t, net.Inputs, [][]float32{xs, make([]float32, 8)}, h)[0]
+	values := evaluate(t, net.Inputs, [][]float32{xs, make([]float32, 8)}, h)[0]
 	for g := range 4 {
 		var sum, square float64
 		for _, v := range values[g*48 : (g+1)*48] {
@@ -259,7 +259,7 @@ func TestTry_GorgoniaFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := [][]float32{{1, 2, 3, 4, -1, -2, 0, 1, 2, 2, 2, 2}, {0, 1, 1}}
-	got := run(t, net.Inputs, values, grads[0], net.Loss)
+	got := evaluate(t, net.Inputs, values, grads[0], net.Loss)
 
 	// To first order, a step along the gradient decreases the loss by the squared norm.
 	var square float64
@@ -269,7 +269,7 @@ func TestTry_GorgoniaFunctions(t *testing.T) {
 		square += float64(g) * float64(g)
 		w[i] -= step * g
 	}
-	after := run(t, net.Inputs, values, net.Loss)[0][0]
+	after := evaluate(t, net.Inputs, values, net.Loss)[0][0]
 	if fall := float64(got[1][0] - after); square == 0 || !(math.Abs(fall/(step*square)-1) <= 0.05) {
 		t.Errorf("the loss decreased by %g, want about %g", fall, step*square)
 	}
@@ -381,7 +381,7 @@ func TestUseBias_False(t *testing.T) {
 		return net, net.Output
 	}
 	bare, answer := build(false)
-	if got, want := names(bare.Params), "conv.weight[4 2 3 3] wider.weight[4 2 2 2] line.weight[3 10 2] each.weight[4 3] fc.weight[9 2] fc.bias[2]"; got != want {
+	if got, want := describeNodes(bare.Params), "conv.weight[4 2 3 3] wider.weight[4 2 2 2] line.weight[3 10 2] each.weight[4 3] fc.weight[9 2] fc.bias[2]"; got != want {
 		t.Errorf("parameters %s, want %s", got, want)
 	}
 	picture := make([]float32, 2*2*4*4)
@@ -389,9 +389,9 @@ func TestUseBias_False(t *testing.T) {
 		picture[i] = float32(math.Sin(float64(i * i)))
 	}
 	values := [][]float32{picture, make([]float32, 4)}
-	got := run(t, bare.Inputs, values, answer)[0]
+	got := evaluate(t, bare.Inputs, values, answer)[0]
 	whole, answer := build(true)
-	if want := run(t, whole.Inputs, values, answer)[0]; !slices.Equal(got, want) {
+	if want := evaluate(t, whole.Inputs, values, answer)[0]; !slices.Equal(got, want) {
 		t.Errorf("outputs %v, with zero biases %v", got, want)
 	}
 
@@ -416,19 +416,19 @@ func TestLoRA_MatchesProduct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(net.Params), "lora.fc.A.weight[3 2] lora.fc.B.weight[2 4]"; got != want {
+	if got, want := describeNodes(net.Params), "lora.fc.A.weight[3 2] lora.fc.B.weight[2 4]"; got != want {
 		t.Errorf("parameters %s, want %s", got, want)
 	}
 	a, b := net.Params[0].Value().Data().([]float32), net.Params[1].Value().Data().([]float32)
 	xs := []float32{1, -2, 0.5, 3, 0, -1}
 	values := [][]float32{xs, make([]float32, 8)}
-	if got := run(t, net.Inputs, values, y)[0]; !slices.Equal(got, make([]float32, 8)) {
+	if got := evaluate(t, net.Inputs, values, y)[0]; !slices.Equal(got, make([]float32, 8)) {
 		t.Errorf("initially it adds %v", got)
 	}
 	for i := range b {
 		b[i] = float32(i) - 3
 	}
-	got := run(t, net.Inputs, values, y)[0]
+	got := evaluate(t, net.Inputs, values, y)[0]
 	for i := range got {
 		step, o, want := i/4, i%4, 0.0
 		for r := range 2 {

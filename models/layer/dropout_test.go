@@ -35,7 +35,7 @@ func TestDropout_MasksOfTwoLayersDiffer(t *testing.T) {
 	maskSeed := make([]float32, 2*op.MaskSeedWidth)
 	op.WriteMaskSeed(maskSeed, 5, 1)
 	op.WriteMaskSeed(maskSeed[op.MaskSeedWidth:], 6, 1)
-	got := run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, maskSeed}, a, b)
+	got := evaluate(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, maskSeed}, a, b)
 	for _, y := range got {
 		dropped := 0
 		for i, v := range y {
@@ -77,7 +77,7 @@ func TestDropout_MasksDependOnSeed(t *testing.T) {
 		}
 		maskSeed := make([]float32, op.MaskSeedWidth)
 		op.WriteMaskSeed(maskSeed, 5, 1)
-		return run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, maskSeed}, y)[0]
+		return evaluate(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, maskSeed}, y)[0]
 	}
 	if slices.Equal(masked(1), masked(2)) {
 		t.Error("two seeds draw the same mask")

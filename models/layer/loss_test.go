@@ -27,7 +27,7 @@ func TestLosses_MatchDefinitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := run(t, net.Inputs, [][]float32{{0.5, -2, 0, 3}, c.target}, net.Losses)[0]
+		got := evaluate(t, net.Inputs, [][]float32{{0.5, -2, 0, 3}, c.target}, net.Losses)[0]
 		for i, want := range c.want {
 			if !(math.Abs(float64(got[i])-want) <= 1e-6) {
 				t.Errorf("%s: loss %v of example %d, want %v", c.name, got[i], i, want)
@@ -47,7 +47,7 @@ func TestSetLoss_WeightedSumOfLosses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return run(t, net.Inputs, [][]float32{xs, labels}, net.Losses)[0]
+		return evaluate(t, net.Inputs, [][]float32{xs, labels}, net.Losses)[0]
 	}
 	class, steps, real := []float32{5, 2}, []float32{1, -1, 0, 0, 0, 1}, []float32{1, 1, -1, 1, 0.5, 1, 0, 0, 1, 2, 3, -1}
 	parts := [][]float32{
@@ -76,7 +76,7 @@ func TestSetLoss_WeightedSumOfLosses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := run(t, net.Inputs, [][]float32{xs, real, class, steps, weights}, net.Losses, net.Loss)
+	got := evaluate(t, net.Inputs, [][]float32{xs, real, class, steps, weights}, net.Losses, net.Loss)
 	total := 0.0
 	for i, w := range weights {
 		want := 0.0

@@ -41,7 +41,7 @@ func TestNorms_MatchDefinitions(t *testing.T) {
 		for i := range x {
 			x[i] = float32(i*i%17) / 2000
 		}
-		got := run(t, net.Inputs, [][]float32{x, make([]float32, len(x))}, y)[0]
+		got := evaluate(t, net.Inputs, [][]float32{x, make([]float32, len(x))}, y)[0]
 		for from := 0; from < len(x); from += c.chunk {
 			var mean, variance float64
 			for _, v := range x[from : from+c.chunk] {

@@ -28,7 +28,7 @@ func TestRecurrentLayers_ParameterNames(t *testing.T) {
 		" lstm.1.input.weight[8 16] lstm.1.input.bias[16] lstm.1.hidden.weight[4 16]" +
 		" lstm.1.reverse.input.weight[8 16] lstm.1.reverse.input.bias[16] lstm.1.reverse.hidden.weight[4 16]" +
 		" gru.0.input.weight[8 6] gru.0.input.bias[6] gru.0.hidden.weight[2 6] gru.0.hidden.bias[2]"
-	if got := names(net.Params); got != want {
+	if got := describeNodes(net.Params); got != want {
 		t.Errorf("parameters %s,\nwant %s", got, want)
 	}
 }
@@ -45,8 +45,8 @@ func TestLSTM_BidirectionalReadsBothEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := make([]float32, 6)
-	a := run(t, net.Inputs, [][]float32{{1, 2, 3}, target}, y)[0]
-	b := run(t, net.Inputs, [][]float32{{1, 2, 4}, target}, y)[0]
+	a := evaluate(t, net.Inputs, [][]float32{{1, 2, 3}, target}, y)[0]
+	b := evaluate(t, net.Inputs, [][]float32{{1, 2, 4}, target}, y)[0]
 	if a[0] != b[0] || a[1] == b[1] {
 		t.Errorf("the output of the first step is %v and, with a different last step, %v", a[:2], b[:2])
 	}
@@ -66,7 +66,7 @@ func TestSelfAttention_CausalParametersAndLoss(t *testing.T) {
 	}
 	want := "table[7 6] position.weight[4 6] norm.weight[6] attention.qkv.weight[6 18] attention.qkv.bias[18]" +
 		" attention.out.weight[6 6] attention.out.bias[6]"
-	if got := names(net.Params); got != want {
+	if got := describeNodes(net.Params); got != want {
 		t.Errorf("parameters %s,\nwant %s", got, want)
 	}
 	if !logits.Shape().Eq(tensor.Shape{2, 4, 7}) {
@@ -75,7 +75,7 @@ func TestSelfAttention_CausalParametersAndLoss(t *testing.T) {
 
 	// No step sees the steps after it, and label 0 does not contribute to the loss.
 	labels := []float32{1, 2, 3, 4, 5, 0, 0, 0}
-	got := run(t, net.Inputs, [][]float32{{1, 2, 3, 4, 1, 2, 5, 6}, labels}, logits, net.Loss)
+	got := evaluate(t, net.Inputs, [][]float32{{1, 2, 3, 4, 1, 2, 5, 6}, labels}, logits, net.Loss)
 	for i := range 14 {
 		if got[0][i] != got[0][28+i] {
 			t.Fatalf("logit %d of the first two steps is %v and, with different later steps, %v", i, got[0][i], got[0][28+i])
@@ -110,7 +110,7 @@ func TestSelfAttention_RotaryAndPadding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return run(t, net.Inputs, [][]float32{x, padding, make([]float32, 12)}, y)[0]
+		return evaluate(t, net.Inputs, [][]float32{x, padding, make([]float32, 12)}, y)[0]
 	}
 	all := []float32{0, 0, 0}
 	same := []float32{1, -2, 3, 0.5, 1, -2, 3, 0.5, 1, -2, 3, 0.5}
@@ -167,7 +167,7 @@ func TestMeanWithoutPadding_MatchesMeanOfSteps(t *testing.T) {
 			values[i*width] = float32(math.NaN())
 		}
 	}
-	got := run(t, net.Inputs, [][]float32{values, padding, make([]float32, batch*width)}, y, all)
+	got := evaluate(t, net.Inputs, [][]float32{values, padding, make([]float32, batch*width)}, y, all)
 	for b := range batch {
 		for j := range width {
 			var sum, count float64

@@ -20,14 +20,14 @@ func TestStandardizeWeight_MatchesDefinition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := names(net.Params); got != "w[4 2 3 3] conv.weight[3 2 3 3] conv.bias[3]" {
+	if got := describeNodes(net.Params); got != "w[4 2 3 3] conv.weight[3 2 3 3] conv.bias[3]" {
 		t.Errorf("parameters %s", got)
 	}
 	picture := make([]float32, 50)
 	for i := range picture {
 		picture[i] = float32(math.Sin(float64(i * i)))
 	}
-	got := run(t, net.Inputs, [][]float32{picture, make([]float32, 27)}, v, y)
+	got := evaluate(t, net.Inputs, [][]float32{picture, make([]float32, 27)}, v, y)
 	for o := range 4 {
 		var sum, square float64
 		for _, a := range got[0][o*18 : (o+1)*18] {
