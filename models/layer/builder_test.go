@@ -312,7 +312,7 @@ func TestBuilder_ReturnsFirstError(t *testing.T) {
 		}, "gru.0.input.weight of shape [2 0]"},
 		{"negative layers", func(b *Builder) { GRU(b, b.Input("x", 2, 2), "gru", 1, RecurrentOptions{Layers: -1}) }, "gru: -1 layers"},
 		{"heads", func(b *Builder) { SelfAttention(b, b.Input("x", 2, 4), "a", AttentionOptions{Heads: 3}) }, "a: 3 heads"},
-		{"odd heads", func(b *Builder) { SelfAttention(b, b.Input("x", 2, 3), "a", AttentionOptions{Heads: 1, Rotary: true}) }, "even width"},
+		{"odd heads", func(b *Builder) { SelfAttention(b, b.Input("x", 2, 3), "a", AttentionOptions{Heads: 1, Rotary: true}) }, "even head width"},
 		{"no line", func(b *Builder) { Conv1D(b, b.Input("x", 2), "conv", 2, Window{Size: 3}, ReLU) }, "conv: input of shape (2, 2)"},
 		{"groups of a line", func(b *Builder) { Conv1D(b, b.Input("x", 3, 4), "conv", 2, Window{Size: 3, Groups: 2}, ReLU) }, "2 groups"},
 		{"padding beyond", func(b *Builder) { ConvTranspose2D(b, b.Input("x", 3, 1, 1), "conv", 2, Window{Size: 3, Pad: 2}, ReLU) }, "does not fit pictures"},
