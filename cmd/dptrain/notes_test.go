@@ -9,13 +9,13 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// What an ε is worth stands wherever it is shown: before the run and after, in its files,
-// and in what accounts for it again.
-func TestNotesStandBesideEpsilon(t *testing.T) {
+// Every output that shows ε also shows its note: the dry run, the run, its files, and the ledger
+// commands.
+func TestNotes_ShownWithEpsilon(t *testing.T) {
 	inWorkshop(t)
 	for _, test := range []struct {
-		flags, says string
-		other       []string // files that say it in other words
+		flags, note string
+		except      []string // files with another wording
 	}{
 		{"--sampling fixed --noise 2 --delta 1e-5", "proven bound for any data is epsilon", nil},
 		{"--sampling shuffle --noise 2 --delta 1e-5", "Shuffled batches are not amplified by sampling", nil},
@@ -28,14 +28,14 @@ func TestNotesStandBesideEpsilon(t *testing.T) {
 		line := "train --model logistic --lot 200 --ignore owner --steps 3" + columns + " " + test.flags
 		out := "out" + strings.Join(strings.Fields(test.flags), "")
 		for _, end := range []string{" --dry-run", " --out " + out} {
-			if stdout, stderr, code := dptrain(line + end); code != exitcode.Done || !strings.Contains(stdout, test.says) {
-				t.Errorf("%s%s, which does not say %q: exit %d, %s%s", test.flags, end, test.says, code, stdout, stderr)
+			if stdout, stderr, code := dptrain(line + end); code != exitcode.Done || !strings.Contains(stdout, test.note) {
+				t.Errorf("%s%s lacks %q: exit %d, %s%s", test.flags, end, test.note, code, stdout, stderr)
 			}
 		}
 		for _, file := range []string{"run.json", "report.html", "MODEL_CARD.md"} {
 			text := html.UnescapeString(strings.ReplaceAll(string(readFile(t, out+"/"+file)), `\`, ""))
-			if !slices.Contains(test.other, file) && !strings.Contains(text, test.says) {
-				t.Errorf("%s: %s does not say %q", test.flags, file, test.says)
+			if !slices.Contains(test.except, file) && !strings.Contains(text, test.note) {
+				t.Errorf("%s: %s lacks %q", test.flags, file, test.note)
 			}
 		}
 		if test.flags != "--non-private" {
@@ -46,22 +46,22 @@ func TestNotesStandBesideEpsilon(t *testing.T) {
 				}
 			}
 			stdout, stderr, _ := dptrain(again)
-			if !strings.Contains(strings.ToUpper(stdout+stderr), strings.ToUpper(test.says)) {
-				t.Errorf("%s does not say %q: %s%s", again, test.says, stdout, stderr)
+			if !strings.Contains(strings.ToUpper(stdout+stderr), strings.ToUpper(test.note)) {
+				t.Errorf("%s lacks %q: %s%s", again, test.note, stdout, stderr)
 			}
 		}
 	}
-	// Where lots have a size, what is proven is a number too.
+	// For lots of a fixed size, the proven ε is a JSON key too.
 	fixed := "train --model logistic --lot 200 --ignore owner --steps 3 --sampling fixed --noise 2 --delta 1e-5" + columns
 	for _, v := range []map[string]any{runJSON(t, fixed+" --dry-run"), runJSON(t, fixed+" --out fixed")} {
 		if proven, there := v["epsilon_proven"].(float64); !there || proven <= v["epsilon"].(float64) {
-			t.Errorf("ε is %v, and %v is proven", v["epsilon"], v["epsilon_proven"])
+			t.Errorf("ε is %v, the proven bound %v", v["epsilon"], v["epsilon_proven"])
 		}
 	}
 }
 
-// A dry run refuses what the run will.
-func TestDryRunRefusesWhatTheRunWill(t *testing.T) {
+// A dry run is refused if the run is.
+func TestDryRun_RefusedLikeRun(t *testing.T) {
 	inWorkshop(t)
 	for flags, want := range map[string]int{
 		"--accountant gdp --epsilon 1":                     exitcode.Usage,
@@ -69,9 +69,9 @@ func TestDryRunRefusesWhatTheRunWill(t *testing.T) {
 		"--noise 2 --delta 1e-5 --threads -1":              exitcode.Usage,
 	} {
 		line := "train --model logistic --lot 200 --ignore owner --steps 3" + columns + " " + flags
-		_, foreseen, code := dptrain(line + " --dry-run")
-		if _, stderr, ran := dptrain(line + " --out run"); code != want || ran != want || foreseen != stderr {
-			t.Errorf("%s: exit %d and %s, and of the run %d and %s", flags, code, foreseen, ran, stderr)
+		_, dryRun, code := dptrain(line + " --dry-run")
+		if _, stderr, ran := dptrain(line + " --out run"); code != want || ran != want || dryRun != stderr {
+			t.Errorf("%s: the dry run gives exit %d and %s, the run %d and %s", flags, code, dryRun, ran, stderr)
 		}
 	}
 }

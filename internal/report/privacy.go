@@ -67,7 +67,7 @@ func (r *Run) privacySection() *privacySection {
 	}
 	if len(h.Lots) > 0 && !math.IsInf(bound, 1) && !p.Approximate {
 		p.Guess = newGuessBound(guessProbability(bound, a.Delta))
-		p.Guess.Adversary = "An adversary"
+		p.Guess.Adversary = "Suppose that an adversary"
 		if !h.Header.Secure {
 			p.Guess.Adversary += " who does not know the seed"
 		}

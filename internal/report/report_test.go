@@ -67,7 +67,7 @@ func TestPage_Insecure(t *testing.T) {
 	s := newFixture()
 	s.header.Secure = false
 	page, card := s.render(t)
-	requireContains(t, "the page", page, `class="warning caution" role="alert"`, "Insecure", "INSECURE: from a seed", "insecure: seeded", "An adversary who does not know the seed", insecureSentence)
+	requireContains(t, "the page", page, `class="warning caution" role="alert"`, "Insecure", "INSECURE: from a seed", "insecure: seeded", "Suppose that an adversary who does not know the seed has", insecureSentence)
 	requireContains(t, "the card", card, "> **INSECURE.**", "INSECURE: from a seed", insecureSentence)
 	requireLacks(t, "the card", card, "differential-privacy", "dp-sgd")
 }
@@ -190,7 +190,7 @@ func TestPage_OneLotOrNone(t *testing.T) {
 	page, card := s.render(t)
 	requireContains(t, "the page", page, "1 lot of about 600", `class="key"`, `class="dot"`)
 	requireLacks(t, "the page", page, "cost-about", "NaN", "Inf")
-	requireContains(t, "the card", card, "Each of the 1 steps")
+	requireContains(t, "the card", card, "The only step drew each of")
 
 	s = newFixture()
 	s.lots, s.summary["steps"], s.metrics = nil, 0, ""
@@ -217,7 +217,7 @@ func TestPage_LaplaceHasNoShare(t *testing.T) {
 	s.lots = []ledger.RepeatedLot{{Lot: l, Count: 3}}
 	s.summary["steps"], s.summary["accountant"] = 3, "rdp"
 	page, _ := s.render(t)
-	requireContains(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise", "rdp (Rényi, order ")
+	requireContains(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant supports Gaussian noise only", "rdp (Rényi, order ")
 	requireLacks(t, "the page", page, `class="bar"`, "NaN")
 }
 

@@ -151,7 +151,11 @@ func Statement(h ledger.History, a accountant.Guarantee) string {
 			guarantee, number.RoundUp(a.Epsilon), number.RoundUp(a.Delta), describeDifference(a.Adjacency, DescribeUnit(h.Header.Unit))),
 	}
 	if len(training.Lots) > 0 {
-		sentences = append(sentences, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.LotCount(), describeSampling(training), describeNoise(training)))
+		steps := "The only step"
+		if n := training.LotCount(); n > 1 {
+			steps = fmt.Sprintf("Each of the %d steps", n)
+		}
+		sentences = append(sentences, fmt.Sprintf("%s %s, clipped the gradient of each and released their sum with %s.", steps, describeSampling(training), describeNoise(training)))
 	}
 	sentences = append(sentences,
 		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", describeAccountant(a.Accountant)))
