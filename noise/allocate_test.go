@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAllocationsComposeToTheMultiplier(t *testing.T) {
+func TestAllocation_ComposesToMultiplier(t *testing.T) {
 	for _, groups := range [][]Group{
 		{{1, 1}},
 		{{1, 10}, {1, 10}},
@@ -31,8 +31,8 @@ func TestAllocationsComposeToTheMultiplier(t *testing.T) {
 	}
 }
 
-// Figures worked out by hand from the two formulas.
-func TestAllocationFigures(t *testing.T) {
+// The values are computed by hand from the two formulas.
+func TestAllocation_KnownValues(t *testing.T) {
 	groups := []Group{{2, 1}, {3, 3}}
 	check := func(name string, got []float64, err error, want ...float64) {
 		if err != nil {
@@ -50,7 +50,7 @@ func TestAllocationFigures(t *testing.T) {
 	check("dimension-adjusted", d, err, 2, math.Sqrt(3))
 }
 
-func TestAllocationRefuses(t *testing.T) {
+func TestAllocation_RejectsInvalidInput(t *testing.T) {
 	good := []Group{{1, 1}, {1, 1}}
 	nan, inf := math.NaN(), math.Inf(1)
 	for name, err := range map[string]error{

@@ -2,25 +2,25 @@ package noise
 
 import "math"
 
-// BoxMuller turns three independent uniform words into two independent standard
+// BoxMuller transforms three independent uniform words into two independent standard
 // normals (Box and Muller, "A Note on the Generation of Random Normal Deviates",
 // 1958). The radius is √(-2 ln u) with u = (2^32·hi + lo + 1/2) / 2^64, so it
 // reaches 9.49 standard deviations. Bits 31 and 30 of angle are the signs of x
-// and y, bit 29 swaps them, and the others are t in φ = (π/4)·(2t+1)/2^30, the
+// and y, bit 29 exchanges x and y, and the other bits are t in φ = (π/4)·(2t+1)/2^30, the
 // angle within the octant; the 2^32 angles are evenly spaced on the circle.
 //
-// Every operation is a float32 one rounded by itself, without fused
-// multiply-add, so that whatever follows the same steps gives the same bits.
+// Every operation is a separately rounded float32 operation, without fused multiply-add, so
+// every implementation that follows the same steps gives the same bits.
 //
 // # Distance from the Gaussian
 //
-// Couple the words with reals that are uniform in the cells which the words
-// name: u in [U, U+1]/2^64 with U = 2^32·hi + lo, and φ in (π/4)·[2t, 2t+2]/2^30.
+// Couple the words with real numbers that are uniform in the cells that the words
+// represent: u in [U, U+1]/2^64 with U = 2^32·hi + lo, and φ in (π/4)·[2t, 2t+2]/2^30.
 // The real Box–Muller transform of those is exactly Gaussian. From its x (and y
 // alike) the value returned here differs by
 //
-//   - arithmetic: at most 10·2^-24·|x|, adding up every rounding (2^-24 each) and
-//     every polynomial; the tests, over 3·10^8 pairs, saw 5.3·2^-24·|x|, that is
+//   - arithmetic: at most 10·2^-24·|x|, the sum of all roundings (2^-24 each) and
+//     polynomial errors; over 3·10^8 pairs the tests measured 5.3·2^-24·|x|, that is
 //     1e-6 up to six standard deviations and 1.6e-6 at nine. For u within 2^-24
 //     of 1, cutting u at 2^-49 adds at most min(2^-24, 2^-48/r);
 //   - the cell of the angle: at most r·(π/4)·2^-30 < 7.4e-10·r;
@@ -35,18 +35,18 @@ import "math"
 //
 //	Φ(a-η(a)) - 2^-40 <= P(X <= a) <= Φ(a+η(a)) + 2^-40,
 //
-// a Kolmogorov distance below 2e-7. Nothing is drawn beyond 9.49, which a real
-// pair's radius exceeds with probability 2^-65.
+// a Kolmogorov distance below 2e-7. No value exceeds 9.49. A real pair's radius exceeds this
+// with probability 2^-65.
 //
-// It is not a bound on the total variation, which between float32 values and
-// a continuous law is 1: an adversary who sees the last bits of a float32 sum is
-// outside every floating-point sampler's promise (Mironov, "On Significance of
+// This does not bound the total variation distance, which is 1 between float32 values and a
+// continuous distribution: no floating-point sampler protects against an adversary who sees
+// the last bits of a float32 sum (Mironov, "On Significance of
 // the Least Significant Bits for Differential Privacy", CCS 2012). On values
 // rounded to a grid of width h <= 1 it is about 2η/h a coordinate. Where
-// that is not enough use DiscreteGaussians on a lattice.
+// this is not sufficient, use DiscreteGaussians on a lattice.
 func BoxMuller(hi, lo, angle uint32) (x, y float32) {
 	// The 64 bits of u in three exact floats: 24 bits, 24 bits, 16 bits and a half.
-	// Products with powers of two are exact, so fusing those changes nothing.
+	// Products with powers of two are exact, so fusing these does not change the result.
 	top := float32(int32(hi>>8)) * 0x1p-24
 	mid := float32(int32(hi<<16&0xffffff|lo>>16)) * 0x1p-48
 	low := (float32(int32(lo&0xffff)) + 0.5) * 0x1p-64
@@ -102,8 +102,8 @@ const (
 	sqrtHalfBits = 0x3f3504f3
 )
 
-// Minimax polynomials of our own (Remez, then rounded to float32), with their
-// greatest relative error; the test measures them.
+// Minimax polynomials, computed with the Remez algorithm and rounded to float32, with their
+// greatest relative errors, which the tests measure.
 const (
 	minus2Ln2 = -0x1.62e430p+0 // 0.05·2^-24
 

@@ -29,10 +29,10 @@ func preciseBoxMuller(hi, lo, angle uint32) (x, y float64) {
 	return x, y
 }
 
-// relativeBound is what is asked of the arithmetic, more than BoxMuller states.
+// relativeBound is the error bound tested; it is stricter than the one that BoxMuller states.
 const relativeBound = 6 * 0x1p-24
 
-func TestBoxMullerAgainstFloat64(t *testing.T) {
+func TestBoxMuller_AgainstFloat64(t *testing.T) {
 	edges := []uint32{0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x101, 0xffff, 0x10000, 0x7fffffff, 0x80000000,
 		0xb504f333, 0xb504f300, 0x5a827999, 0xfffffeff, 0xffffff00, 0xfffffffe, 0xffffffff,
 		1 << 29, 1<<29 - 1, 1 << 30, 1<<30 - 1, 3 << 30, 0xe0000000}
@@ -81,7 +81,7 @@ func TestBoxMullerAgainstFloat64(t *testing.T) {
 	}
 }
 
-func TestBoxMullerEnds(t *testing.T) {
+func TestBoxMuller_ExtremeWords(t *testing.T) {
 	if x, y := BoxMuller(0, 0, 0); x < 9.49 || x > 9.5 || !(y > 0) {
 		t.Errorf("the smallest u gives %v, %v; want x = √(130 ln 2) = 9.4928, y > 0", x, y)
 	}

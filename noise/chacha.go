@@ -15,16 +15,16 @@ func newState(key Key, nonce [3]uint32) chachaState {
 	return s
 }
 
-// lanes blocks are computed side by side and their words stored lane-major:
-// word j of the group's block l is at 16j+l. A group is what SIMD registers
-// hold, so no sampler has to transpose anything.
+// A group is a number of consecutive key-stream blocks equal to lanes. Its words are stored
+// lane-major: word j of block l of the group is at 16j+l. This is the layout in SIMD
+// registers, so no sampler transposes.
 const (
 	lanes      = 16
 	groupWords = 16 * lanes
 )
 
-// groupsGeneric writes the next len(dst)/groupWords groups, starting at the
-// block that the state's counter names.
+// groupsGeneric writes the next len(dst)/groupWords groups of the key stream, from the block
+// at the state's counter.
 func groupsGeneric(dst []uint32, s *chachaState) {
 	in := *s
 	for ; len(dst) >= groupWords; dst = dst[groupWords:] {
@@ -38,7 +38,7 @@ func groupsGeneric(dst []uint32, s *chachaState) {
 	}
 }
 
-// chachaBlock is the ChaCha20 block function, its result as words.
+// chachaBlock is the ChaCha20 block function. It returns words.
 func chachaBlock(s *chachaState) chachaState {
 	x := *s
 	for range 10 {

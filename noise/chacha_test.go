@@ -7,7 +7,7 @@ import (
 )
 
 // The block function against RFC 8439, section 2.3.2 and appendix A.1.
-func TestBlockVectors(t *testing.T) {
+func TestChaCha_RFC8439Vectors(t *testing.T) {
 	ones := func(at int, v byte) (k [32]byte) { k[at] = v; return k }
 	var counting [32]byte
 	for i := range counting {

@@ -8,19 +8,18 @@ import (
 )
 
 // DiscreteGaussians fills dst with the values first, first+1, … of the stream
-// from the discrete Gaussian: integers x with probability proportional to
-// exp(-x²/(2·variance)). However a range is split into calls, its values are the
-// same.
+// of the discrete Gaussian distribution: integers x with probability proportional to
+// exp(-x²/(2·variance)). The values do not depend on how a range is split into calls.
 //
-// The law is exact: only integers are computed with, after Canonne, Kamath and
+// The distribution is exact, because the computation uses only integers, after Canonne, Kamath and
 // Steinke, "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020),
-// algorithms 1 to 3, except that values whose geometric part has 8,000 steps,
-// probability e^-8000, are drawn again. Added to an integer sum of sensitivity S
-// it is (S²/(2·variance))-concentrated differentially private (theorem 4 there).
-// The time it takes depends on the values drawn.
+// algorithms 1 to 3, except that a value whose geometric part reaches 8,000 steps,
+// which has probability e^-8000, is drawn again. Added to an integer sum of sensitivity S
+// the noise is (S²/(2·variance))-concentrated differentially private (theorem 4 there).
+// The running time depends on the values drawn.
 //
-// Value i has a generator of its own, whose key is the first eight words of the
-// stream's block i and whose nonce is zero.
+// Value i uses a separate ChaCha20 generator. Its key is the first eight words of the
+// stream's block i and its nonce is zero.
 //
 // The variance is positive and at most 2^100.
 func (s *Source) DiscreteGaussians(dst []int64, st Stream, first uint64, variance *big.Rat) error {
@@ -29,10 +28,10 @@ func (s *Source) DiscreteGaussians(dst []int64, st Stream, first uint64, varianc
 		return err
 	}
 	if variance == nil || variance.Sign() <= 0 {
-		return errors.New("noise: the discrete Gaussian's variance must be above 0")
+		return errors.New("noise: the variance of a discrete Gaussian must be above 0")
 	}
 	if variance.Cmp(maxVariance) > 0 {
-		return fmt.Errorf("noise: the discrete Gaussian's variance is above 2^100: use a coarser lattice")
+		return fmt.Errorf("noise: the variance of a discrete Gaussian must be at most 2^100: use a coarser lattice")
 	}
 	g := newDiscreteGaussian(variance)
 	for i := range dst {
@@ -46,8 +45,8 @@ func (s *Source) DiscreteGaussians(dst []int64, st Stream, first uint64, varianc
 
 var maxVariance = new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 100))
 
-// discreteGaussian draws for the variance n/d. Its proposals are discrete Laplace
-// values of scale t = ⌊σ⌋+1.
+// discreteGaussian samples with the variance n/d by rejection. Its proposals are discrete
+// Laplace values of scale t = ⌊σ⌋+1.
 type discreteGaussian struct {
 	bits    uniformBits
 	t       uint64
@@ -67,7 +66,7 @@ func newDiscreteGaussian(variance *big.Rat) *discreteGaussian {
 	return &discreteGaussian{t: t.Uint64(), n: n, td: td, twoNDT2: den}
 }
 
-// next is algorithm 3: a proposal y is kept with probability
+// next is algorithm 3: a proposal y is accepted with probability
 // exp(-(|y| - σ²/t)²/(2σ²)), where the exponent is (|y|·t·d - n)²/(2·n·d·t²).
 func (g *discreteGaussian) next() int64 {
 	for {
@@ -86,19 +85,19 @@ func (g *discreteGaussian) next() int64 {
 // laplace is algorithm 2 with s = 1: y with probability proportional to
 // exp(-|y|/t).
 func (g *discreteGaussian) laplace() int64 {
-	const mostSteps = 8000
+	const maxSteps = 8000
 	for {
 		u := g.bits.below(g.t)
 		if !g.bits.bernoulliExp(func() bool { return g.bits.bernoulli(u, g.t) }) {
 			continue
 		}
 		v := uint64(0)
-		for v < mostSteps && g.bits.bernoulliExpMinus1() {
+		for v < maxSteps && g.bits.bernoulliExpMinus1() {
 			v++
 		}
 		negative := g.bits.next()>>63 == 1
 		x := int64(u + g.t*v)
-		if v == mostSteps || negative && x == 0 {
+		if v == maxSteps || negative && x == 0 {
 			continue
 		}
 		if negative {
@@ -135,7 +134,7 @@ func (g *discreteGaussian) bernoulliBig(num *big.Int) bool {
 	return false
 }
 
-// uniformBits gives the uniform 64-bit values of one key.
+// uniformBits returns the uniform 64-bit values of one key.
 type uniformBits struct {
 	in, out chachaState
 	used    int
@@ -156,8 +155,8 @@ func (b *uniformBits) next() uint64 {
 	return uint64(b.out[b.used-2]) | uint64(b.out[b.used-1])<<32
 }
 
-// below is uniform on 0 … n-1: the high word of a draw times n, redrawn where
-// the low word falls in the part that would make some values likelier.
+// below is uniform on 0 … n-1: the high word of a draw times n, redrawn if
+// the low word is in the part that would make some values more likely.
 func (b *uniformBits) below(n uint64) uint64 {
 	for {
 		if hi, lo := bits.Mul64(b.next(), n); lo >= -n%n {

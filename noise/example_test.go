@@ -7,7 +7,7 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// Any part of a vector of noise can be drawn anywhere, in any order.
+// Any part of a vector of noise can be sample anywhere, in any order.
 func ExampleSource_Normals() {
 	source := noise.NewSeeded(1) // noise.New() where privacy is meant
 	stream := noise.Stream{Purpose: noise.Release, Lot: 12, Vector: 3}

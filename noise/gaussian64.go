@@ -3,8 +3,8 @@ package noise
 import "math"
 
 // Normals64 fills dst with the standard normals first, first+1, … of the stream
-// as float64 values, for short vectors whose scale makes float32 too coarse.
-// However a range is split into calls, its values are the same.
+// as float64 values, for short vectors for which float32 is too coarse. The values do not
+// depend on how a range is split into calls.
 //
 // Normals 2p and 2p+1 are the Box–Muller transform of the stream's 64-bit values
 // 2p (radius) and 2p+1 (angle), laid out as in [BoxMuller] with 61 bits for the
@@ -51,8 +51,8 @@ func boxMuller64(radius, angle uint64) (x, y float64) {
 	return x, y
 }
 
-// negativeLog is -ln((u + 1/2) / 2^64), by the steps of BoxMuller. It is our own
-// because math.Log may differ in the last bit between machines.
+// negativeLog is -ln((u + 1/2) / 2^64), by the steps of BoxMuller. It does not use
+// math.Log, whose last bit may differ between machines.
 func negativeLog(u uint64) float64 {
 	top := float64(u>>32) * 0x1p-32
 	low := (float64(uint32(u)) + 0.5) * 0x1p-64
@@ -71,7 +71,7 @@ func negativeLog(u uint64) float64 {
 	return float64(float64(-e)*math.Ln2) - log
 }
 
-// horner evaluates a polynomial, highest coefficient first, rounding each step.
+// horner evaluates a polynomial, highest coefficient first, and rounds each step.
 func horner(z float64, coefficients []float64) float64 {
 	p := 0.0
 	for _, c := range coefficients {
@@ -80,7 +80,7 @@ func horner(z float64, coefficients []float64) float64 {
 	return p
 }
 
-// Taylor series in z, cut below 2^-54 of the sum: 2 artanh(√z)/√z for z < 0.0295,
+// Taylor series in z, truncated below 2^-54 of the sum: 2 artanh(√z)/√z for z < 0.0295,
 // sin(√z)/√z and cos √z for z < (π/4)².
 var (
 	artanhSeries = [...]float64{2. / 21, 2. / 19, 2. / 17, 2. / 15, 2. / 13, 2. / 11, 2. / 9, 2. / 7, 2. / 5, 2. / 3, 2}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNormals64AgainstMath(t *testing.T) {
+func TestNormals64_AgainstMath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	worst := 0.0
 	for range 300_000 {
@@ -31,12 +31,12 @@ func TestNormals64AgainstMath(t *testing.T) {
 	}
 }
 
-// minusLog at the ends and across its branch points, against 200-bit arithmetic.
-func TestMinusLog(t *testing.T) {
+// negativeLog at the ends and across its branch points, against 200-bit arithmetic.
+func TestNegativeLog_Against200Bits(t *testing.T) {
 	for _, u := range []uint64{0, 1, 2, 1<<32 - 1, 1 << 32, 1<<62 + 12345, 0xb504f333f9de6484, 0xb504f333f9de6000,
 		1 << 63, 1<<63 - 1, math.MaxUint64 - 1<<40, math.MaxUint64 - 1<<52} {
 		got := negativeLog(u)
-		want, _ := bigMinusLog(u).Float64()
+		want, _ := bigNegativeLog(u).Float64()
 		if e := math.Abs(got-want) / want; !(e < 4*0x1p-53) {
 			t.Errorf("minusLog(%#x) = %v, want %v, relative error %.2f·2^-53", u, got, want, e*(1<<53))
 		}
@@ -46,9 +46,9 @@ func TestMinusLog(t *testing.T) {
 	}
 }
 
-// bigMinusLog sums 2 artanh((1-x)/(1+x)) = -ln x after halving x's distance to 1
+// bigNegativeLog sums 2 artanh((1-x)/(1+x)) = -ln x after halving x's distance to 1
 // by square roots.
-func bigMinusLog(u uint64) *big.Float {
+func bigNegativeLog(u uint64) *big.Float {
 	const precision = 256
 	num := func(v float64) *big.Float { return new(big.Float).SetPrec(precision).SetFloat64(v) }
 	x := new(big.Float).SetPrec(precision).SetUint64(u)

@@ -14,7 +14,7 @@ const (
 	avx512
 )
 
-// widestSet is the widest instruction set of this processor. All give the same bits.
+// widestSet is the widest instruction set of this processor. All sets give the same bits.
 var widestSet = func() instructionSet {
 	switch {
 	case cpu.X86.HasAVX512F:
@@ -25,7 +25,7 @@ var widestSet = func() instructionSet {
 	return pureGo
 }()
 
-// groups is groupsGeneric. len(dst) is a positive multiple of groupWords.
+// groups computes what groupsGeneric does. len(dst) is a positive multiple of groupWords.
 func groups(dst []uint32, s *chachaState) {
 	switch widestSet {
 	case avx512:
@@ -37,7 +37,7 @@ func groups(dst []uint32, s *chachaState) {
 	}
 }
 
-// boxMullers is boxMullersGeneric.
+// boxMullers computes what boxMullersGeneric does.
 func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) {
 	switch widestSet {
 	case avx512:

@@ -2,12 +2,12 @@
 
 package noise
 
-// Every processor of 64 bits has NEON, which gives the bits of pure Go.
+// Every 64-bit processor has NEON. The kernels give the same bits as pure Go.
 
-// groups is groupsGeneric. len(dst) is a positive multiple of groupWords.
+// groups computes what groupsGeneric does. len(dst) is a positive multiple of groupWords.
 func groups(dst []uint32, s *chachaState) {
 	groupsNEON(&dst[0], (*[16]uint32)(s), len(dst)/groupWords)
 }
 
-// boxMullers is boxMullersGeneric.
+// boxMullers computes what boxMullersGeneric does.
 func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) { boxMullersNEON(dst, words) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
+func FuzzKernels_MatchPureGo(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, uint32(seed))
 	}

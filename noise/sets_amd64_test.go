@@ -4,7 +4,7 @@ package noise
 
 import "testing"
 
-// eachSet runs the test once for every instruction set that this processor has.
+// eachSet runs the test for each instruction set of this processor.
 func eachSet(t testing.TB, run func(t testing.TB, set string)) {
 	widest := widestSet
 	defer func() { widestSet = widest }()

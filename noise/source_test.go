@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-func TestNewIsSecureAndFresh(t *testing.T) {
+func TestNew_SecureAndFresh(t *testing.T) {
 	a, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestNewIsSecureAndFresh(t *testing.T) {
 	}
 }
 
-func TestEntropyFailureIsAnError(t *testing.T) {
+func TestNew_EntropyFailure(t *testing.T) {
 	broken := errors.New("no entropy")
 	if s, err := newFrom(iotest.ErrReader(broken)); s != nil || !errors.Is(err, broken) {
 		t.Errorf("got %v, %v", s, err)
@@ -39,7 +39,7 @@ func TestEntropyFailureIsAnError(t *testing.T) {
 	}
 }
 
-func TestKeyIsNotPrinted(t *testing.T) {
+func TestKey_NotPrinted(t *testing.T) {
 	s := NewSeeded(0x1234567)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%d", "%s"} {
 		for _, v := range []any{s, s.Key(), struct{ S *Source }{s}, struct{ K Key }{s.Key()}} {
@@ -51,7 +51,7 @@ func TestKeyIsNotPrinted(t *testing.T) {
 	}
 }
 
-func TestNoncesDiffer(t *testing.T) {
+func TestStream_NoncesDiffer(t *testing.T) {
 	seen := map[[3]uint32]string{}
 	for _, p := range []Purpose{Release, Sampling, ExampleRandomness} {
 		for _, lot := range []uint64{0, 1, 1 << 16, 1 << 31, 1 << 32, MaxLots - 1} {
@@ -72,7 +72,7 @@ func TestNoncesDiffer(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestSource_Limits(t *testing.T) {
 	s := NewSeeded(1)
 	ok := Stream{Purpose: Release}
 	draw := func(st Stream, first uint64) error { return s.Normals(make([]float32, 2), st, first) }
@@ -98,10 +98,10 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The last values of a stream come from the last blocks, not from wrapped ones.
-func TestCounterDoesNotWrap(t *testing.T) {
+// The last values of a stream come from the last blocks; the block counter does not wrap.
+func TestSource_CounterDoesNotWrap(t *testing.T) {
 	if last := uint64(MaxValues)/NormalBatch*batchBlocks - 1; last > math.MaxUint32 {
-		t.Errorf("the last grain ends at block %d", last)
+		t.Errorf("the last batch ends at block %d", last)
 	}
 	if last := uint64(MaxValues)/groupUint64s*lanes - 1; last > math.MaxUint32 {
 		t.Errorf("the last group ends at block %d", last)

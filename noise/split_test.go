@@ -8,17 +8,17 @@ import (
 
 var testStream = Stream{Purpose: Release, Lot: 5, Vector: 7}
 
-// Normals straight from their definition: one block, one pair at a time.
+// definedNormal follows the definition of Normals, one block and one pair at a time.
 func definedNormal(s *Source, st Stream, i uint64) float32 {
 	nonce, err := st.NormalsNonce()
 	if err != nil {
 		panic(err)
 	}
-	grain, k := i/512, i%512
+	batch, k := i/512, i%512
 	j, l, second := k/32, k%16, k%32 >= 16
 	word := func(part uint64) uint32 {
 		in := newState(s.key, nonce)
-		in[counterWord] = uint32(48*grain + 16*part + l)
+		in[counterWord] = uint32(48*batch + 16*part + l)
 		return chachaBlock(&in)[j]
 	}
 	x, y := BoxMuller(word(0), word(1), word(2))
@@ -28,7 +28,7 @@ func definedNormal(s *Source, st Stream, i uint64) float32 {
 	return x
 }
 
-func TestNormalsAreAsDefined(t *testing.T) {
+func TestNormals_MatchDefinition(t *testing.T) {
 	s := NewSeeded(3)
 	for _, first := range []uint64{0, 1000, 1 << 33, MaxValues - 1200} {
 		got := make([]float32, 1200)
@@ -43,9 +43,8 @@ func TestNormalsAreAsDefined(t *testing.T) {
 	}
 }
 
-// Whatever range is asked for, and however it is cut in two, every sampler gives
-// the same values.
-func FuzzAnySplitGivesTheSame(f *testing.F) {
+// Each sampler gives the same values for any range and any split of it.
+func FuzzSource_SplitRanges(f *testing.F) {
 	f.Add(uint64(0), uint16(1024), uint16(512))
 	f.Add(uint64(511), uint16(514), uint16(1))
 	f.Add(uint64(MaxDiscrete-2000), uint16(1999), uint16(3))
@@ -82,7 +81,7 @@ func split[T comparable](t *testing.T, name string, n, cut int, first uint64, dr
 	}
 }
 
-func TestDrawingAllocatesNothing(t *testing.T) {
+func TestSource_DoesNotAllocate(t *testing.T) {
 	s := NewSeeded(1)
 	normals, normals64, words := make([]float32, 1000), make([]float64, 1000), make([]uint64, 1000)
 	if n := testing.AllocsPerRun(20, func() {

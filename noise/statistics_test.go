@@ -7,13 +7,12 @@ import (
 	"testing"
 )
 
-// The tests here compare samples with the law they claim. Each statistic is
-// accepted within bounds that a true sampler leaves with probability at most
-// 1e-6, rounded down for tests of many statistics; the seeds are fixed, so
-// a sampler that passes once passes always.
+// These tests compare samples with their distribution. A correct sampler fails each test with
+// probability at most 1e-6; the bounds for tests of many statistics are wider. The seeds are
+// fixed, so the results do not vary.
 
-// normalBound is for statistics that are nearly standard normal: beyond it lies
-// 1e-8, so that a hundred of them together raise a false alarm in a million.
+// normalBound is for statistics that are nearly standard normal. The probability beyond it is
+// 1e-8, so a hundred of them together fail with probability 1e-6.
 const normalBound = 5.74
 
 func sampleSize(t *testing.T, n int) int {
@@ -23,7 +22,7 @@ func sampleSize(t *testing.T, n int) int {
 	return n
 }
 
-func drawn[T any](t *testing.T, n int, draw func([]T, Stream, uint64) error, st Stream) []T {
+func sample[T any](t *testing.T, n int, draw func([]T, Stream, uint64) error, st Stream) []T {
 	t.Helper()
 	out := make([]T, n)
 	if err := draw(out, st, 0); err != nil {
@@ -32,7 +31,7 @@ func drawn[T any](t *testing.T, n int, draw func([]T, Stream, uint64) error, st 
 	return out
 }
 
-// cdfs of the laws.
+// Distribution functions.
 func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 
 func laplaceCDF(x float64) float64 {
@@ -42,9 +41,9 @@ func laplaceCDF(x float64) float64 {
 	return 1 - math.Exp(-x)/2
 }
 
-// checkLaw holds the sorted probabilities F(x) of a sample against the uniform
-// law by Kolmogorov–Smirnov and Anderson–Darling.
-func checkLaw(t *testing.T, name string, p []float64) {
+// checkDistribution compares the sorted probabilities F(x) of a sample with the uniform
+// distribution by Kolmogorov–Smirnov and Anderson–Darling.
+func checkDistribution(t *testing.T, name string, p []float64) {
 	t.Helper()
 	slices.Sort(p)
 	n := float64(len(p))
@@ -87,29 +86,29 @@ func check(t *testing.T, name string, z float64) {
 	}
 }
 
-func TestNormalsLaw(t *testing.T) {
+func TestNormals_Distribution(t *testing.T) {
 	n := sampleSize(t, 1<<20)
 	p := make([]float64, n)
-	for i, x := range drawn(t, n, NewSeeded(11).Normals, testStream) {
+	for i, x := range sample(t, n, NewSeeded(11).Normals, testStream) {
 		p[i] = normalCDF(float64(x))
 	}
-	checkLaw(t, "Normals", p)
-	for i, x := range drawn(t, n, NewSeeded(12).Normals64, testStream) {
+	checkDistribution(t, "Normals", p)
+	for i, x := range sample(t, n, NewSeeded(12).Normals64, testStream) {
 		p[i] = normalCDF(x)
 	}
-	checkLaw(t, "Normals64", p)
-	for i, x := range drawn(t, n, NewSeeded(13).Laplaces, testStream) {
+	checkDistribution(t, "Normals64", p)
+	for i, x := range sample(t, n, NewSeeded(13).Laplaces, testStream) {
 		p[i] = laplaceCDF(x)
 	}
-	checkLaw(t, "Laplaces", p)
+	checkDistribution(t, "Laplaces", p)
 }
 
-// Given u < 2^-k, -ln u - k·ln 2 is exponential: the law beyond 5.2, 7.4 and 8.7
-// standard deviations, which no sample reaches by itself.
-func TestNormalsTailLaw(t *testing.T) {
+// Given u < 2^-k, -ln u - k·ln 2 is exponential: this tests the distribution beyond 5.2, 7.4
+// and 8.7 standard deviations, which a sample of this size does not reach.
+func TestNormals_TailDistribution(t *testing.T) {
 	for _, k := range []int{20, 40, 55} {
 		n := sampleSize(t, 1<<18)
-		words := drawn(t, 2*n, NewSeeded(uint64(k)).Uint64s, testStream)
+		words := sample(t, 2*n, NewSeeded(uint64(k)).Uint64s, testStream)
 		p, p64 := make([]float64, n), make([]float64, n)
 		for i := range n {
 			u := words[2*i] >> k
@@ -130,14 +129,14 @@ func TestNormalsTailLaw(t *testing.T) {
 		for i := range n { // float32 leaves a few above 1
 			p[i], p64[i] = min(p[i], 1-0x1p-30), min(p64[i], 1-0x1p-30)
 		}
-		checkLaw(t, "float32 tail", p)
-		checkLaw(t, "float64 tail", p64)
+		checkDistribution(t, "float32 tail", p)
+		checkDistribution(t, "float64 tail", p64)
 	}
 }
 
-func TestNormalsMoments(t *testing.T) {
+func TestNormals_Moments(t *testing.T) {
 	n := sampleSize(t, 1<<22)
-	x := drawn(t, n, NewSeeded(21).Normals, testStream)
+	x := sample(t, n, NewSeeded(21).Normals, testStream)
 	var sums [6]float64
 	for _, v := range x {
 		power := 1.0
@@ -153,9 +152,9 @@ func TestNormalsMoments(t *testing.T) {
 	}
 }
 
-func TestNormalsTailCounts(t *testing.T) {
+func TestNormals_TailCounts(t *testing.T) {
 	n := sampleSize(t, 1<<24)
-	x := drawn(t, n, NewSeeded(31).Normals, testStream)
+	x := sample(t, n, NewSeeded(31).Normals, testStream)
 	for _, a := range []float64{2, 3, 4, 5, 5.5} {
 		above, below := 0, 0
 		for _, v := range x {
@@ -184,12 +183,12 @@ func poissonBeyond(count int, mean float64) float64 {
 	return math.Exp(c - mean - c*math.Log(c/mean))
 }
 
-// Values, squares and signs are uncorrelated at every distance that the layout
-// might couple: neighbours, the partner of the pair (16), the next word (32), the
-// next grain (512).
-func TestNormalsAreIndependent(t *testing.T) {
+// Values, squares and signs are uncorrelated at every distance that an error in the layout
+// could correlate: neighbours, the partner of the pair (16), the next word (32), the
+// next batch (512).
+func TestNormals_Uncorrelated(t *testing.T) {
 	n := sampleSize(t, 1<<20)
-	x := drawn(t, n+2048, NewSeeded(41).Normals, testStream)
+	x := sample(t, n+2048, NewSeeded(41).Normals, testStream)
 	lags := []int{1, 2, 3, 4, 8, 15, 16, 17, 31, 32, 48, 64, 256, 496, 511, 512, 513, 528, 1024, 1536}
 	for _, lag := range lags {
 		checkUncorrelated(t, "lag", x[:n], x[lag:lag+n])
@@ -221,24 +220,23 @@ func checkUncorrelated(t *testing.T, name string, a, b []float32) {
 	check(t, name+" signs", signs/root)
 }
 
-func TestStreamsAreIndependent(t *testing.T) {
+func TestStreams_Uncorrelated(t *testing.T) {
 	n := sampleSize(t, 1<<19)
-	base := drawn(t, n, NewSeeded(51).Normals, testStream)
+	base := sample(t, n, NewSeeded(51).Normals, testStream)
 	for name, other := range map[string][]float32{
-		"seed":    drawn(t, n, NewSeeded(52).Normals, testStream),
-		"purpose": drawn(t, n, NewSeeded(51).Normals, Stream{Sampling, testStream.Lot, testStream.Vector}),
-		"lot":     drawn(t, n, NewSeeded(51).Normals, Stream{Release, testStream.Lot + 1, testStream.Vector}),
-		"vector":  drawn(t, n, NewSeeded(51).Normals, Stream{Release, testStream.Lot, testStream.Vector + 1}),
+		"seed":    sample(t, n, NewSeeded(52).Normals, testStream),
+		"purpose": sample(t, n, NewSeeded(51).Normals, Stream{Sampling, testStream.Lot, testStream.Vector}),
+		"lot":     sample(t, n, NewSeeded(51).Normals, Stream{Release, testStream.Lot + 1, testStream.Vector}),
+		"vector":  sample(t, n, NewSeeded(51).Normals, Stream{Release, testStream.Lot, testStream.Vector + 1}),
 	} {
 		checkUncorrelated(t, name, base, other)
 	}
 }
 
-// The angle and the radius of a pair fill the plane evenly: 64 sectors by 16 rings
-// of equal probability.
-func TestPairsFillThePlane(t *testing.T) {
+// Angle and radius of the pairs are uniform over 64 sectors by 16 rings of equal probability.
+func TestBoxMuller_PairsUniformInPlane(t *testing.T) {
 	n := sampleSize(t, 1<<21)
-	x := drawn(t, n, NewSeeded(61).Normals, testStream)
+	x := sample(t, n, NewSeeded(61).Normals, testStream)
 	counts, want := make([]float64, 64*16), make([]float64, 64*16)
 	pairs := 0
 	for i := range n {
@@ -257,9 +255,9 @@ func TestPairsFillThePlane(t *testing.T) {
 	checkCounts(t, "sectors and rings", counts, want)
 }
 
-func TestUint64sAreUniform(t *testing.T) {
+func TestUint64s_Uniform(t *testing.T) {
 	n := sampleSize(t, 1<<20)
-	words := drawn(t, n, NewSeeded(71).Uint64s, testStream)
+	words := sample(t, n, NewSeeded(71).Uint64s, testStream)
 	var ones [64]float64
 	counts, want := make([]float64, 256), make([]float64, 256)
 	for i, w := range words {
@@ -277,7 +275,7 @@ func TestUint64sAreUniform(t *testing.T) {
 	checkCounts(t, "bytes", counts, want)
 }
 
-func TestDiscreteGaussiansLaw(t *testing.T) {
+func TestDiscreteGaussians_Distribution(t *testing.T) {
 	for _, c := range []struct{ num, den int64 }{{1, 4}, {1, 1}, {7, 3}, {100, 1}, {12345, 7}} {
 		n := sampleSize(t, 160_000)
 		variance := big.NewRat(c.num, c.den)
@@ -314,8 +312,8 @@ func TestDiscreteGaussiansLaw(t *testing.T) {
 	}
 }
 
-// With σ = 2^40 the lattice is so fine that the values are Gaussian.
-func TestWideDiscreteGaussianIsGaussian(t *testing.T) {
+// With σ = 2^40 the lattice is so fine that the values are close to Gaussian.
+func TestDiscreteGaussians_WideIsGaussian(t *testing.T) {
 	n := sampleSize(t, 100_000)
 	x := make([]int64, n)
 	variance := new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 80))
@@ -326,10 +324,10 @@ func TestWideDiscreteGaussianIsGaussian(t *testing.T) {
 	for i, k := range x {
 		p[i] = normalCDF(float64(k) * 0x1p-40)
 	}
-	checkLaw(t, "σ = 2^40", p)
+	checkDistribution(t, "σ = 2^40", p)
 }
 
-func TestDiscreteGaussiansRefuse(t *testing.T) {
+func TestDiscreteGaussians_RejectInvalidVariance(t *testing.T) {
 	s, dst := NewSeeded(1), make([]int64, 2)
 	for name, variance := range map[string]*big.Rat{
 		"none": nil, "0": new(big.Rat), "negative": big.NewRat(-1, 2),
@@ -347,9 +345,9 @@ func TestDiscreteGaussiansRefuse(t *testing.T) {
 	}
 }
 
-// At n = 3·2⁶² a quarter of the words are drawn again; without that a third of the
+// At n = 3·2⁶² a quarter of the words are sample again; without that a third of the
 // numbers would come twice as often. Bounds are 5.2 standard deviations: 2e-7.
-func TestBelowIsUniform(t *testing.T) {
+func TestUniformBits_Below(t *testing.T) {
 	const n, draws = 3 << 62, 30000
 	var bits uniformBits
 	bits.restart(NewSeeded(21).Key())

@@ -2,21 +2,21 @@ package noise
 
 import "fmt"
 
-// Purpose says what a stream is for, so that noise and choices never meet.
+// Purpose is the use of a stream. Streams of different purposes are independent.
 type Purpose uint8
 
 const (
 	// Release is the noise added to a released vector.
 	Release Purpose = 1 + iota
-	// Sampling decides which records make a lot.
+	// Sampling selects the records of a lot.
 	Sampling
-	// ExampleRandomness decides how an example is seen: what is dropped of it, how it is changed.
+	// ExampleRandomness determines dropout masks and the augmentation of examples.
 	ExampleRandomness
 )
 
-// A Stream names one sequence of values of a Source. Streams that differ in any
-// field share no block of the generator, and neither do two samplers (Normals,
-// Laplaces, …) of one stream, because all of it is the nonce:
+// A Stream identifies one sequence of values of a Source. Streams that differ in any field
+// share no block of the generator. Neither do two samplers (Normals, Laplaces, …) of one
+// stream, because all fields and the sampler are the nonce:
 //
 //	nonce word 0   Vector
 //	nonce word 1   Lot, low 32 bits
@@ -27,15 +27,14 @@ type Stream struct {
 	Vector  uint32 // number of the vector within the lot
 }
 
-// The limits of one key. Asking for more is an error; nothing wraps around.
+// The limits of one key. Exceeding them is an error; no counter wraps around.
 const (
 	// MaxLots is the number of lots: 2^48.
 	MaxLots = 1 << 48
-	// MaxValues is the number of values that Uint64s, Normals, Normals64 or
-	// Laplaces gives in one stream: 2^35.
+	// MaxValues is the number of values of one stream for Uint64s, Normals, Normals64 and
+	// Laplaces: 2^35.
 	MaxValues = 1 << 35
-	// MaxDiscrete is the number of values that DiscreteGaussians gives in one
-	// stream: 2^32.
+	// MaxDiscrete is the number of values of one stream for DiscreteGaussians: 2^32.
 	MaxDiscrete = 1 << 32
 )
 
@@ -50,16 +49,16 @@ const (
 	discreteSampler
 )
 
-// NormalsNonce returns the nonce words from which Normals computes this stream,
-// for a device that computes the same values.
+// NormalsNonce returns the nonce with which Normals computes this stream, for a device that
+// computes the same values.
 func (s Stream) NormalsNonce() ([3]uint32, error) { return s.nonce(normalSampler) }
 
 func (s Stream) nonce(by sampler) ([3]uint32, error) {
 	if s.Purpose < Release || s.Purpose > ExampleRandomness {
-		return [3]uint32{}, fmt.Errorf("noise: stream of purpose %d: must be Release, Sampling or Variation", s.Purpose)
+		return [3]uint32{}, fmt.Errorf("noise: the purpose of a stream is %d: use Release, Sampling or ExampleRandomness", s.Purpose)
 	}
 	if s.Lot >= MaxLots {
-		return [3]uint32{}, fmt.Errorf("noise: lot %d: one key serves lots below 2^48; start a fresh Source", s.Lot)
+		return [3]uint32{}, fmt.Errorf("noise: lot %d: one key is limited to lots below 2^48: use a new Source", s.Lot)
 	}
 	return [3]uint32{
 		s.Vector,
@@ -68,15 +67,15 @@ func (s Stream) nonce(by sampler) ([3]uint32, error) {
 	}, nil
 }
 
-// open returns the generator's state at block 0 of the stream, after checking
-// that values first … first+n-1 are within the limit.
+// open checks that the values first … first+n-1 are within the limit and returns the
+// generator's state at block 0 of the stream.
 func (s *Source) open(st Stream, by sampler, first uint64, n int, limit uint64) (chachaState, error) {
 	nonce, err := st.nonce(by)
 	if err != nil {
 		return chachaState{}, err
 	}
 	if first > limit || uint64(n) > limit-first {
-		return chachaState{}, fmt.Errorf("noise: values %d to %d of a stream that has %d: split the vector", first, first+uint64(n), limit)
+		return chachaState{}, fmt.Errorf("noise: values %d to %d exceed the %d values of a stream: split the vector", first, first+uint64(n), limit)
 	}
 	return newState(s.key, nonce), nil
 }

@@ -4,9 +4,9 @@ package noise
 const groupUint64s = groupWords / 2
 
 // Uint64s fills dst with the uniform 64-bit values first, first+1, … of the
-// stream. However a range is split into calls, its values are the same.
+// stream. The values do not depend on how a range is split into calls.
 //
-// Value i is made of words 2i (low) and 2i+1 (high) of the stream's word
+// Value i consists of the words 2i (low) and 2i+1 (high) of the stream's word
 // sequence, in which word 256g+16j+l is word j of block 16g+l.
 func (s *Source) Uint64s(dst []uint64, st Stream, first uint64) error {
 	return s.uint64s(dst, st, uniformSampler, first)

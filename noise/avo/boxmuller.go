@@ -9,8 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// constants are those of BoxMuller in Go, where they are explained. Each fills
-// a row of eight lanes, for AVX2; AVX-512 broadcasts the first.
+// constants are those of BoxMuller in Go, which explains them. Each fills a row of eight
+// lanes, for AVX2; AVX-512 broadcasts the first.
 type constants struct {
 	c     *build.Context
 	table operand.Mem
@@ -91,7 +91,7 @@ func (c code) load(from operand.Mem) reg.VecVirtual {
 	return to
 }
 
-// either makes an instruction of constants: AVX-512's broadcasts them.
+// either returns an instruction with a constant operand, which AVX-512 broadcasts.
 func (c code) either(narrow, wide func(...operand.Op), operands ...operand.Op) {
 	if c.wide {
 		wide(operands...)

@@ -14,8 +14,8 @@ const (
 	groupBytes   = 16 * lanes * 4
 )
 
-// Words of the state that meet in the four quarter rounds of a column round and
-// of a diagonal round.
+// Words of the state that the four quarter rounds of a column round and of a diagonal round
+// combine.
 var (
 	columns   = [4][4]int{{0, 4, 8, 12}, {1, 5, 9, 13}, {2, 6, 10, 14}, {3, 7, 11, 15}}
 	diagonals = [4][4]int{{0, 5, 10, 15}, {1, 6, 11, 12}, {2, 7, 8, 13}, {3, 4, 9, 14}}
@@ -42,8 +42,8 @@ func table(c *build.Context, name string, words ...uint32) operand.Mem {
 	return m
 }
 
-// quarters makes quarter rounds of the words given in some states, side by side. rotate
-// is also told the number of the quarter round.
+// quarters emits interleaved quarter rounds of the given words of several states. rotate
+// receives the number of the quarter round.
 func quarters(c *build.Context, words [][4]int, states [][16]reg.VecPhysical, xor func(from, to reg.VecPhysical), rotate func(i int, x reg.VecPhysical, by uint8)) {
 	var rounds [][4]reg.VecPhysical
 	for _, x := range states {
@@ -68,8 +68,8 @@ func quarters(c *build.Context, words [][4]int, states [][16]reg.VecPhysical, xo
 	half(2, 3, 1, 7)
 }
 
-// A word of the state in each of 16 registers, a block in each of their lanes. Two
-// groups at a time fill the 32 registers: the steps of one alone wait for each other.
+// Each of 16 registers contains one word of the state, each of its lanes one block. Two groups
+// at a time use all 32 registers, because the steps of one group depend on each other.
 func chachaAVX512(c *build.Context, signature string, laneNumbers operand.Mem) {
 	leaf(c, "groupsAVX512", signature, "groupsAVX512 is groupsGeneric for AVX-512F.")
 	dst := operand.Mem{Base: c.Load(c.Param("dst"), c.GP64())}
@@ -136,10 +136,9 @@ var zmm = [32]reg.VecPhysical{
 	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
 }
 
-// As above with eight lanes, two passes a group. Sixteen registers do not hold
-// the state and what rotating needs, so the quarter rounds go two by two and two
-// words of the third row, those that the next pair of quarter rounds needs, wait
-// on the stack.
+// As above with eight lanes and two passes for each group. Sixteen registers are too few for
+// the state and the temporaries of rotations. The quarter rounds therefore run in pairs, and
+// two words of the third row, which the next pair needs, are on the stack.
 func chachaAVX2(c *build.Context, signature string, laneNumbers operand.Mem) {
 	rotate16 := byteShuffle(c, "rotate16", 2, 3, 0, 1)
 	rotate8 := byteShuffle(c, "rotate8", 3, 0, 1, 2)
@@ -157,7 +156,7 @@ func chachaAVX2(c *build.Context, signature string, laneNumbers operand.Mem) {
 	var x [16]reg.VecPhysical
 	copy(x[:8], y[:8])
 	copy(x[12:], y[8:12])
-	x[8], x[9], x[10], x[11] = y[12], y[13], y[12], y[13] // taking turns
+	x[8], x[9], x[10], x[11] = y[12], y[13], y[12], y[13] // alternately
 	spare := [2]reg.VecPhysical{y[14], y[15]}
 
 	waiting := c.AllocLocal(4 * 32)
@@ -213,7 +212,7 @@ func chachaAVX2(c *build.Context, signature string, laneNumbers operand.Mem) {
 		for j := range x {
 			at := x[j]
 			switch j {
-			case 10, 11: // words 8 and 9 are stored by now
+			case 10, 11: // words 8 and 9 are already stored
 				c.VMOVDQU(slot(j), at)
 			}
 			if j == counterWord {

@@ -1,5 +1,5 @@
 // Command avo writes the amd64 assembly of package noise, zz_*_amd64.s and its
-// Go declarations, into the folder above. From the root:
+// Go declarations, into the parent folder. Run it from the root:
 //
 //	go generate ./noise
 package main
@@ -54,7 +54,7 @@ func generate(path string, write func(*build.Context)) error {
 	return nil
 }
 
-// leaf begins a function that calls nothing and keeps none of its pointers.
+// leaf begins a function that calls no function and keeps no pointer.
 func leaf(c *build.Context, name, signature, doc string) {
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
@@ -63,7 +63,7 @@ func leaf(c *build.Context, name, signature, doc string) {
 	c.Doc(doc)
 }
 
-// repeat runs body n times, n at least one, and counts n down to 0.
+// repeat emits a loop that runs body n times, n at least one, and counts n down to 0.
 func repeat(c *build.Context, name string, n reg.Register, body func()) {
 	c.Label(name)
 	body()
