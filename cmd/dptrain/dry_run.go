@@ -134,7 +134,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		Data: spec.Task.Name, Model: spec.Network.Model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
 		ExpectedLot: d.ExpectedLot, Parameters: weightCount(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning,
 		Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.Mechanism.NonPrivate,
-		StartNote: spec.Network.StartNote(), Augmentation: augmentationSummary(spec.Flags),
+		StartNote: spec.Network.StartNote(), Augmentation: spec.AugmentationSummary(),
 	}
 	for _, v := range d.Parameters {
 		p.Layers = append(p.Layers, previewParameter{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
@@ -170,14 +170,6 @@ func weightCount(d engine.Description) (n int) {
 		n += tensor.ProdInts(v.Shape)
 	}
 	return n
-}
-
-// augmentationSummary returns nil if images are not changed.
-func augmentationSummary(flags *runspec.Flags) *rundir.Augmentation {
-	if !flags.Given("augment") {
-		return nil
-	}
-	return &rundir.Augmentation{Transform: flags.Augment, Views: flags.Views}
 }
 
 // estimateDuration runs at least one lot, and returns the estimated seconds of all steps.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -37,39 +36,6 @@ func scrape(address string) (status int, text string, err error) {
 	defer got.Body.Close()
 	b, err := io.ReadAll(got.Body)
 	return got.StatusCode, string(b), err
-}
-
-func TestMetricsServer(t *testing.T) {
-	address := freeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
-	e, err := serveMetrics(":" + port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if status, text, err := scrape(address); err != nil || status != http.StatusOK || text != "" {
-		t.Errorf("before the first lot: %v, %v\n%s", status, err, text)
-	}
-	e.set(metrics{lots: 3, plannedLots: 10, epsilon: math.Inf(1), examplesPerSecond: 1500, learningRate: 0.25, testAccuracy: math.NaN()})
-	status, text, err := scrape(address)
-	if err != nil || status != http.StatusOK {
-		t.Fatal(status, err)
-	}
-	for _, line := range []string{"dptrain_lots 3", "dptrain_lots_planned 10", "dptrain_epsilon +Inf", "dptrain_examples_per_second 1500",
-		"dptrain_learning_rate 0.25", "# TYPE dptrain_epsilon gauge"} {
-		if !strings.Contains("\n"+text, "\n"+line+"\n") {
-			t.Errorf("%q is missing in\n%s", line, text)
-		}
-	}
-	if strings.Contains(text, "accuracy") || strings.Contains(text, "delta") {
-		t.Errorf("unknown values are shown:\n%s", text)
-	}
-	if _, err := serveMetrics(address); err == nil {
-		t.Error("two servers listen on one address")
-	}
-	e.close()
-	if _, _, err := scrape(address); err == nil {
-		t.Error("a closed server responds")
-	}
 }
 
 // scraper scrapes at every write.

@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/internal/training"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -88,18 +89,18 @@ func TestProjection_NotReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	run, err := newRun(j)
+	run, err := training.Start(j)
 	if err != nil {
 		t.Fatal(err)
 	}
 	term := &terminal.Terminal{Out: io.Discard, Err: io.Discard}
-	p, err := newTrainProgress(term, j, run, nil)
+	p, err := training.NewProgress(term, j, run, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.close()
-	p.end()
-	r, err := finishRun(p, nil, false, time.Now())
+	defer p.Close()
+	p.End()
+	r, err := finish(p, nil, false, time.Now())
 	if err != nil || r.Projection != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/training"
 )
 
 // readReports reads the report and the model card of a run.
@@ -159,7 +160,7 @@ func TestReport_ReadsWrittenKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, writes := range map[string]any{"summary": rundir.Summary{}, "metricPoint": metricsEntry{}} {
+	for name, writes := range map[string]any{"summary": rundir.Summary{}, "metricPoint": training.MetricsEntry{}} {
 		written := map[string]bool{}
 		addKeys(written, reflect.TypeOf(writes))
 		read := 0

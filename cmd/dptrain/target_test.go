@@ -148,15 +148,6 @@ func TestRegression_NonFiniteLoss(t *testing.T) {
 	}
 }
 
-// The metrics contain the RMSE of a regression.
-func TestMetrics_Regression(t *testing.T) {
-	var b bytes.Buffer
-	metrics{testAccuracy: math.NaN(), regression: &rundir.RegressionMetrics{RMSE: 2.5}}.write(&b)
-	if !strings.Contains(b.String(), "\ndptrain_test_rmse 2.5\n") || strings.Contains(b.String(), "accuracy") {
-		t.Errorf("scraped: %s", b.String())
-	}
-}
-
 // The ONNX model predicts in units of the target, and the weights can start another run with
 // the same number of targets.
 func TestRegression_Export(t *testing.T) {

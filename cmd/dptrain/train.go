@@ -13,9 +13,11 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/internal/training"
 	"github.com/spf13/cobra"
 )
 
@@ -104,11 +106,11 @@ func train(term *terminal.Terminal, flags *runspec.Flags) error {
 }
 
 func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) error {
-	server, err := serveMetrics(spec.Flags.MetricsAddr)
+	server, err := training.ServeMetrics(spec.Flags.MetricsAddr)
 	if err != nil {
 		return err
 	}
-	defer server.close()
+	defer server.Close()
 	open := rundir.Create
 	if spec.Flags.Resume != "" {
 		open = rundir.Reopen
@@ -118,7 +120,7 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 		return exitcode.AsUsage(err)
 	}
 	defer release()
-	run, err := newRun(spec)
+	run, err := training.Start(spec)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
@@ -126,51 +128,49 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 	return exitcode.AsFailure(trainRun(term, spec, run, server, started))
 }
 
-// newRun creates the run, or restores the run to resume.
-func newRun(spec *runspec.Spec) (*engine.Run, error) {
-	flags := spec.Flags
-	if flags.Resume != "" {
-		run, err := engine.Resume(spec.Config)
-		if err != nil {
-			return nil, err
-		}
-		rundir.RemoveUnfinished(flags.Out)
-		return run, flags.WriteConfig(&spec.Config)
+// announce describes the run before it starts.
+func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
+	d, c := run.Describe(), &spec.Config
+	term.Note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", spec.Network.Model, weightCount(d), spec.Task.Name, d.Records, number.Plural(c.Steps, "lot"), d.ExpectedLot)
+	if n := c.Projection.Directions; n > 0 && run.Directions() == nil {
+		term.Note("Before the first lot, the run releases %s of the features once.", number.Plural(n, "principal direction"))
 	}
-	rundir.RemoveUnfinished(flags.Out)
-	// The settings come first: without them a run could not be resumed.
-	err := flags.WriteConfig(&spec.Config)
-	var run *engine.Run
-	if err == nil {
-		run, err = engine.New(spec.Config)
+	if note := spec.Network.StartNote(); note != "" {
+		term.Note("Starting from %s.", note)
 	}
-	if err != nil {
-		os.Remove(filepath.Join(flags.Out, rundir.ConfigFile))
+	switch {
+	case c.Mechanism.NonPrivate:
+		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights can reveal any record.")
+	case !d.Secure:
+		term.Note("%s.", insecureWarning)
 	}
-	return run, err
+	if d.Warning != "" {
+		term.Note("Warning: %s.", d.Warning)
+	}
+	warnAboutDelta(term, c.Budget.Delta, spec.Records)
 }
 
 // trainRun trains a run and writes its files.
-func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *metricsServer, started time.Time) error {
+func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *training.MetricsServer, started time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	progress, err := newTrainProgress(term, spec, run, server)
+	progress, err := training.NewProgress(term, spec, run, server)
 	if err != nil {
 		run.Close()
 		return err
 	}
-	defer progress.close()
-	trainErr := run.Train(ctx, progress.observe)
+	defer progress.Close()
+	trainErr := run.Train(ctx, progress.Observe)
 	interrupted := errors.Is(trainErr, context.Canceled)
-	progress.end()
+	progress.End()
 	var validation *rundir.Validation
 	if trainErr == nil {
-		if validation, err = validate(term, spec, run, run.StepsDone()-progress.firstLot); err != nil {
+		if validation, err = training.Validate(term, spec, run, progress.NewLots()); err != nil {
 			run.Close()
 			return err
 		}
 	}
-	summary, err := finishRun(progress, validation, interrupted, started)
+	summary, err := finish(progress, validation, interrupted, started)
 	planned := spec.Config.Steps
 	switch {
 	case trainErr != nil && !interrupted:
@@ -188,6 +188,19 @@ func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, serv
 		term.Note("The budget ended the run after %d of %d lots.", summary.Steps, planned)
 	}
 	return printSummary(term, summary, spec.Flags.DataDir)
+}
+
+// finish writes the files of a run, its report included.
+func finish(p *training.Progress, validation *rundir.Validation, interrupted bool, started time.Time) (*rundir.Summary, error) {
+	build := currentBuild()
+	summary, err := training.Finish(p, validation, interrupted, started, training.Build{Version: build.Version, Platform: build.Platform})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := writeReport(summary.Out); err != nil {
+		return nil, fmt.Errorf("the run is saved in %s, but its report is not: %w", summary.Out, err)
+	}
+	return summary, nil
 }
 
 // ledgerHint names the file in which a run that failed recorded its cost.

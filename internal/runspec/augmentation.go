@@ -4,6 +4,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // resolveAugmentation sets how images are changed, and the number of views.
@@ -24,4 +25,12 @@ func (s *Spec) resolveAugmentation() error {
 	}
 	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Transform: transform}
 	return nil
+}
+
+// AugmentationSummary describes the views for run.json; nil if images are not changed.
+func (s *Spec) AugmentationSummary() *rundir.Augmentation {
+	if !s.Flags.given["augment"] {
+		return nil
+	}
+	return &rundir.Augmentation{Transform: s.Flags.Augment, Views: s.Flags.Views}
 }

@@ -1,4 +1,4 @@
-package main
+package training
 
 import (
 	"encoding/json"
@@ -17,40 +17,18 @@ import (
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
-// announce describes the run before it starts.
-func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
-	d, c := run.Describe(), &spec.Config
-	term.Note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", spec.Network.Model, weightCount(d), spec.Task.Name, d.Records, number.Plural(c.Steps, "lot"), d.ExpectedLot)
-	if n := c.Projection.Directions; n > 0 && run.Directions() == nil {
-		term.Note("Before the first lot, the run releases %s of the features once.", number.Plural(n, "principal direction"))
-	}
-	if note := spec.Network.StartNote(); note != "" {
-		term.Note("Starting from %s.", note)
-	}
-	switch {
-	case c.Mechanism.NonPrivate:
-		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights can reveal any record.")
-	case !d.Secure:
-		term.Note("%s.", insecureWarning)
-	}
-	if d.Warning != "" {
-		term.Note("Warning: %s.", d.Warning)
-	}
-	warnAboutDelta(term, c.Budget.Delta, spec.Records)
-}
-
-// trainProgress reports a run: as a progress bar on a terminal, as a note at each tenth
+// Progress reports a run: as a progress bar on a terminal, as a note at each tenth
 // elsewhere, and at each tenth in metrics.jsonl and for TensorBoard. Everything that it
 // reports is public: hyperparameters, the ledger, and results on the public test data.
 //
 // It evaluates the test data at the last lot, and at a tenth if the run has probably
 // trained on as many examples since the last evaluation as the test data have. So
 // evaluation takes a small part of the time.
-type trainProgress struct {
+type Progress struct {
 	term      *terminal.Terminal
 	spec      *runspec.Spec
 	run       *engine.Run
-	server    *metricsServer        // nil without --metrics-addr
+	server    *MetricsServer        // nil without --metrics-addr
 	bar       *terminal.ProgressBar // nil without a terminal
 	metrics   *os.File
 	events    *tensorboard.Writer
@@ -60,15 +38,17 @@ type trainProgress struct {
 	evaluatedLot int                // the lot of that evaluation, or firstLot
 
 	started        time.Time
-	trainingTime   time.Duration // set by end
+	trainingTime   time.Duration // set by End
 	examplesPerLot float64       // expected
 	interval       int           // lots between reports
 	firstLot       int           // lots before this command
 }
 
-func newTrainProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *metricsServer) (*trainProgress, error) {
+// NewProgress starts to report a run. The caller calls Observe after each lot, then End and
+// Close.
+func NewProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *MetricsServer) (*Progress, error) {
 	d, done := run.Describe(), run.StepsDone()
-	p := &trainProgress{
+	p := &Progress{
 		term: term, spec: spec, run: run, server: server, evaluatedLot: done, started: time.Now(),
 		examplesPerLot: d.ExpectedLot * float64(d.PerRecord), interval: max(1, spec.Config.Steps/10), firstLot: done,
 	}
@@ -89,7 +69,7 @@ func newTrainProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.R
 }
 
 // openEvaluator opens the evaluator of the test data, if there are any.
-func (p *trainProgress) openEvaluator() (err error) {
+func (p *Progress) openEvaluator() (err error) {
 	if p.spec.Task.Test == nil || p.evaluator != nil {
 		return nil
 	}
@@ -104,7 +84,7 @@ func (p *trainProgress) openEvaluator() (err error) {
 }
 
 // evaluate evaluates the weights after the lots so far.
-func (p *trainProgress) evaluate(parameters []engine.Parameter) error {
+func (p *Progress) evaluate(parameters []engine.Parameter) error {
 	evaluation, err := p.evaluator.Score(engine.Values(parameters), p.spec.Task.Test)
 	if err == nil {
 		p.evaluation, p.evaluatedLot = &evaluation, p.run.StepsDone()
@@ -113,7 +93,7 @@ func (p *trainProgress) evaluate(parameters []engine.Parameter) error {
 }
 
 // evaluateFinal evaluates the final weights, unless the report of the last lot did.
-func (p *trainProgress) evaluateFinal(parameters []engine.Parameter) error {
+func (p *Progress) evaluateFinal(parameters []engine.Parameter) error {
 	if p.evaluation != nil && p.evaluatedLot == p.run.StepsDone() {
 		return nil
 	}
@@ -125,7 +105,7 @@ func (p *trainProgress) evaluateFinal(parameters []engine.Parameter) error {
 }
 
 // testAccuracy returns the accuracy of the last evaluation; NaN if there is none.
-func (p *trainProgress) testAccuracy() float64 {
+func (p *Progress) testAccuracy() float64 {
 	if p.evaluation == nil || p.evaluation.Labels == 0 {
 		return math.NaN()
 	}
@@ -133,7 +113,7 @@ func (p *trainProgress) testAccuracy() float64 {
 }
 
 // testResult formats the last evaluation; "" if there is none.
-func (p *trainProgress) testResult() string {
+func (p *Progress) testResult() string {
 	if m := rundir.NewRegressionMetrics(p.evaluation); m != nil {
 		return "test RMSE " + number.Short(float64(m.RMSE))
 	}
@@ -143,8 +123,8 @@ func (p *trainProgress) testResult() string {
 	return ""
 }
 
-// metricsEntry is a line of metrics.jsonl.
-type metricsEntry struct {
+// MetricsEntry is a line of metrics.jsonl.
+type MetricsEntry struct {
 	Lot           int           `json:"lot"`
 	Epsilon       number.Float  `json:"epsilon,omitempty"`
 	ProvenEpsilon number.Float  `json:"epsilon_proven,omitempty"` // as in run.json
@@ -155,8 +135,8 @@ type metricsEntry struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// observe reports a lot. [engine.Run.Train] calls it after each lot.
-func (p *trainProgress) observe(lot *engine.Progress) error {
+// Observe reports a lot. [engine.Run.Train] calls it after each lot.
+func (p *Progress) Observe(lot *engine.Progress) error {
 	if err := p.bar.Update(lot.Lot, func() []string { return p.details(lot) }); err != nil {
 		return err
 	}
@@ -164,7 +144,7 @@ func (p *trainProgress) observe(lot *engine.Progress) error {
 	if lot.Lot%p.interval != 0 && lot.Lot != lot.Lots {
 		return nil
 	}
-	entry := metricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: time.Since(p.started).Seconds()}
+	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: time.Since(p.started).Seconds()}
 	// The ledger includes reserved lots, so its ε is never less than what was spent.
 	if !p.spec.Config.Mechanism.NonPrivate {
 		spent, err := p.run.Spent(p.spec.Config.Budget.Accountant)
@@ -226,7 +206,7 @@ func nonFinite(parameters []engine.Parameter) string {
 }
 
 // scalars returns the entry for TensorBoard.
-func (e *metricsEntry) scalars() []tensorboard.Scalar {
+func (e *MetricsEntry) scalars() []tensorboard.Scalar {
 	scalars := []tensorboard.Scalar{{Tag: "learning_rate", Value: e.LearningRate}}
 	if e.Epsilon > 0 {
 		scalars = append(scalars, tensorboard.Scalar{Tag: "privacy/epsilon", Value: float64(e.Epsilon)})
@@ -251,7 +231,7 @@ func (e *metricsEntry) scalars() []tensorboard.Scalar {
 
 // details returns ε, the time left, the last test result and the speed. A note shows the
 // test result only if it is of the same lot.
-func (p *trainProgress) details(lot *engine.Progress) []string {
+func (p *Progress) details(lot *engine.Progress) []string {
 	elapsed := time.Since(p.started)
 	details := []string{p.epsilon(lot), terminal.TimeLeft(elapsed, lot.Lot-p.firstLot, lot.Lots-lot.Lot)}
 	if result := p.testResult(); result != "" && (p.bar != nil || p.evaluatedLot == lot.Lot) {
@@ -262,7 +242,7 @@ func (p *trainProgress) details(lot *engine.Progress) []string {
 
 // epsilon formats the upper bound of ε so far. It marks an approximation and an insecure
 // run.
-func (p *trainProgress) epsilon(lot *engine.Progress) string {
+func (p *Progress) epsilon(lot *engine.Progress) string {
 	c := &p.spec.Config
 	if c.Mechanism.NonPrivate {
 		return "ε = ∞"
@@ -283,7 +263,7 @@ func (p *trainProgress) epsilon(lot *engine.Progress) string {
 
 // examplesPerSecond returns the speed up to a lot, in examples of the expected lots. It is
 // 0 if no time has passed on a coarse clock.
-func (p *trainProgress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
+func (p *Progress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
 	if elapsed <= 0 {
 		return 0
 	}
@@ -291,7 +271,7 @@ func (p *trainProgress) examplesPerSecond(lot int, elapsed time.Duration) float6
 }
 
 // serve updates the metrics that Prometheus reads.
-func (p *trainProgress) serve(lot *engine.Progress) {
+func (p *Progress) serve(lot *engine.Progress) {
 	m := metrics{
 		lots: lot.Lot, plannedLots: lot.Lots, epsilon: lot.Epsilon, delta: p.spec.Config.Budget.Delta,
 		examplesPerSecond: p.examplesPerSecond(lot.Lot, time.Since(p.started)), learningRate: lot.LearningRate,
@@ -303,16 +283,20 @@ func (p *trainProgress) serve(lot *engine.Progress) {
 	p.server.set(m)
 }
 
-// end ends the reports of lots.
-func (p *trainProgress) end() {
+// End ends the reports of lots.
+func (p *Progress) End() {
 	p.trainingTime = time.Since(p.started)
 	p.bar.Hide()
 	p.metrics.Close()
 	p.events.Close()
 }
 
-func (p *trainProgress) close() {
+// Close releases the evaluator.
+func (p *Progress) Close() {
 	if p.evaluator != nil {
 		p.evaluator.Close()
 	}
 }
+
+// NewLots returns the number of lots that this command has trained.
+func (p *Progress) NewLots() int { return p.run.StepsDone() - p.firstLot }

@@ -1,4 +1,4 @@
-package main
+package training
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// metricsServer serves GET /metrics in the Prometheus text format (version 0.0.4) while a
-// run lasts. All metrics are public, as everything that trainProgress reports. Methods of a
-// nil metricsServer do nothing.
-type metricsServer struct {
+// MetricsServer serves GET /metrics in the Prometheus text format (version 0.0.4) while a
+// run lasts. All metrics are public, as everything that Progress reports. Methods of a
+// nil MetricsServer do nothing.
+type MetricsServer struct {
 	server *http.Server
 	mu     sync.Mutex
 	latest *metrics // nil before the first lot: what a resumed run has spent is unknown until then
@@ -33,9 +33,9 @@ type metrics struct {
 	regression        *rundir.RegressionMetrics // nil if unknown
 }
 
-// serveMetrics listens on an address, or on the loopback interface if the address names no
+// ServeMetrics listens on an address, or on the loopback interface if the address names no
 // host. It returns nil for an empty address.
-func serveMetrics(address string) (*metricsServer, error) {
+func ServeMetrics(address string) (*MetricsServer, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func serveMetrics(address string) (*metricsServer, error) {
 	if err != nil {
 		return nil, exitcode.Usagef("--metrics-addr %s: %w; choose another address", address, err)
 	}
-	s := &metricsServer{}
+	s := &MetricsServer{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
@@ -70,7 +70,7 @@ func serveMetrics(address string) (*metricsServer, error) {
 }
 
 // set replaces the metrics.
-func (s *metricsServer) set(m metrics) {
+func (s *MetricsServer) set(m metrics) {
 	if s == nil {
 		return
 	}
@@ -79,8 +79,8 @@ func (s *metricsServer) set(m metrics) {
 	s.mu.Unlock()
 }
 
-// close completes the requests in progress and stops the server.
-func (s *metricsServer) close() {
+// Close completes the requests in progress and stops the server.
+func (s *MetricsServer) Close() {
 	if s == nil {
 		return
 	}

@@ -1,0 +1,174 @@
+package training
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/terminal"
+)
+
+// Validate releases the accuracy, or the error, of a run that ended on the held-out records;
+// nil if there are none. A resumed run that had no lots left keeps the validation of the
+// same weights.
+func Validate(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, newLots int) (*rundir.Validation, error) {
+	if spec.Config.Validation.Set == nil {
+		return nil, nil
+	}
+	regression := spec.Network.Example.Targets > 0
+	if newLots == 0 {
+		if v := rundir.ReadValidation(spec.Flags.Out, run.StepsDone()); v != nil && (v.MAE != nil) == regression {
+			return v, nil
+		}
+	}
+	released, err := run.Validate()
+	if errors.Is(err, engine.ErrBudget) {
+		term.Note("No validation %s: %v.", spec.ValidationMetric(), err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &rundir.Validation{Deviation: released.Deviation, Noise: spec.Config.Validation.Noise, Records: released.Records}
+	if regression {
+		v.MAE = &released.MAE
+	} else {
+		v.Accuracy = &released.Accuracy
+	}
+	return v, nil
+}
+
+// Build identifies the program that trained.
+type Build struct{ Version, Platform string }
+
+// Finish closes a run and writes its model and its summary. started is when the command
+// started.
+func Finish(p *Progress, validation *rundir.Validation, interrupted bool, started time.Time, build Build) (*rundir.Summary, error) {
+	elapsed := time.Since(started)
+	spec, run := p.spec, p.run
+	parameters, err := run.BorrowParameters()
+	if err != nil {
+		run.Close()
+		return nil, err
+	}
+	spec.AdoptProjection(run)
+	d := run.Describe()
+	if err := run.Close(); err != nil {
+		return nil, err
+	}
+	s := newSummary(spec, run, d)
+	s.Version, s.Platform = build.Version, build.Platform
+	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, elapsed.Seconds(), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
+	s.Validation, s.Interrupted = validation, interrupted
+	for _, p := range parameters {
+		s.Parameters += len(p.Values)
+	}
+	if spec.Config.Mechanism.NonPrivate {
+		s.Clipping, s.Accountant, s.Adjacency = "none", "none", "none"
+	} else if err := accountFor(s, spec, run); err != nil {
+		return nil, err
+	}
+	if err := spec.Save(parameters); err != nil {
+		return nil, err
+	}
+	if err := p.evaluateFinal(parameters); err != nil {
+		return nil, err
+	}
+	if p.evaluation != nil {
+		s.SetTestResult(p.evaluation, spec.Task)
+	}
+	return s, s.Write(s.Out)
+}
+
+// newSummary describes a run before its ledger, its parameters and its test results are
+// read.
+func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rundir.Summary {
+	f, c := spec.Flags, &spec.Config
+	s := &rundir.Summary{
+		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()),
+		Unit: c.Records.Unit(), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
+		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
+		Clipping: f.Clipping, Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
+		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
+		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
+		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
+		Preset: f.Preset, Finished: time.Now().UTC().Truncate(time.Second),
+	}
+	if schema := spec.Task.Schema; schema.Target != "" {
+		bounds := schema.Bounds[schema.Target]
+		s.Target, s.TargetBounds = schema.Target, &bounds
+	}
+	if c.Optimization.WeightDecayMultiplier != nil {
+		s.WeightDecayOf = f.WeightDecayOf
+	}
+	if f.Init != "" {
+		s.StartingWeights, s.FrozenLayers = filepath.Base(f.Init), f.Freeze
+	}
+	if p := c.Projection; p.Directions > 0 && run.Directions() != nil { // a run that stopped early may not have released them
+		s.Projection = &rundir.Projection{Directions: p.Directions, Noise: p.Noise}
+	}
+	return s
+}
+
+// taskName returns the Hugging Face Hub's name of what the network does.
+func taskName(spec *runspec.Spec) string {
+	e := spec.Network.Example
+	switch {
+	case e.Targets > 0 && e.Vocabulary == 0 && len(e.Shape) == 1:
+		return "tabular-regression"
+	case e.Targets > 0:
+		return "other" // the Hub has no name for it
+	case spec.Task.Schema.PredictNext:
+		return "text-generation"
+	case len(e.LabelShape) > 0:
+		return "token-classification"
+	case e.Vocabulary > 0:
+		return "text-classification"
+	case len(e.Shape) == 3:
+		return "image-classification"
+	}
+	return "tabular-classification"
+}
+
+// accountFor reads the cost of a run from its closed ledger.
+func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run) error {
+	c := &spec.Config
+	h, err := ledger.Read(c.Files.Ledger)
+	if err != nil {
+		return err
+	}
+	a, err := accountant.Epsilon(h, c.Budget.Delta, c.Budget.Accountant)
+	if err != nil {
+		return err
+	}
+	verified, err := ledger.Verify(c.Files.Ledger)
+	if err != nil {
+		return err
+	}
+	s.Epsilon, s.Delta, s.Accountant, s.Order, s.Adjacency, s.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
+	s.ProvenEpsilon = number.Float(a.ProvenBound)
+	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.NoiseMultiplier, verified.Head
+	s.Clip, s.Allocation = spec.Flags.Clip, spec.Flags.Allocation
+	for _, lot := range h.Lots {
+		if lot.Lot.Sampling.Policy == ledger.Policy(run.Event().Policy) {
+			s.Groups = lot.Lot.Queries
+			s.LostLots += lot.Count
+		}
+	}
+	s.LostLots -= s.Steps
+	if s.Interrupted && h.LotCount() > 0 { // without lots, nothing was shown that the choice to stop could depend on
+		planned, err := run.PlannedEpsilon()
+		if err != nil {
+			return err
+		}
+		s.PlannedEpsilon = number.Float(planned)
+	}
+	return nil
+}
