@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// bandLimiter finds how far up the frequencies of a spectrum must be known.
+// bandLimiter finds the frequency up to which a characteristic function must be evaluated.
 type bandLimiter struct {
 	*characteristicFunction
-	modulusBounds [][3]modulusBound // of every event around its quartiles
+	modulusBounds [][3]modulusBound // of each event, around its quartiles
 }
 
 func newBandLimiter(s *characteristicFunction) bandLimiter {
@@ -19,15 +19,15 @@ func newBandLimiter(s *characteristicFunction) bandLimiter {
 	return r
 }
 
-// frequencyRatio is the ratio of the ends of an interval of frequencies over which a
-// characteristic function is bounded at once.
+// frequencyRatio is the ratio of the ends of the frequency intervals over which a
+// characteristic function is bounded.
 const frequencyRatio = 1.2
 
-// bandLimit is a frequency above which the multiples of step add no more than enough to a sum, and
-// a bound on what they add. It begins where the blur alone makes that sure, and goes down
-// as far as the spectrum does.
+// bandLimit returns a frequency above which the multiples of step add at most enough to a
+// sum, and a bound of what they add. It starts at a frequency where the blur alone ensures
+// this, and decreases it as far as the characteristic function allows.
 func (r bandLimiter) bandLimit(step, blur, enough float64) (frequency, rest float64) {
-	quiet := 2.0             // e^-quiet is left of the blur at the top
+	quiet := 2.0             // the blur has the factor e^-quiet at the top
 	left := func() float64 { // Σ above the top of e^(-blur·ω²/2)/ω²
 		return math.Exp(-quiet) / (math.Pi * 2 * quiet * math.Sqrt(2*quiet/blur))
 	}
@@ -55,13 +55,13 @@ func (r bandLimiter) bandLimit(step, blur, enough float64) (frequency, rest floa
 	return frequency, rest
 }
 
-// modulusBound bounds the characteristic function φ of an event from the points around one of
-// them alone: |φ(ω)|² is the mean of cos(ω(x - x')) over pairs of points, which is at
-// most 1 - c·(ω(x - x'))² for those that are not far apart, and at most 1 for others.
+// modulusBound bounds the characteristic function φ of an event from the points near one
+// point: |φ(ω)|² is the mean of cos(ω(x - x')) over pairs of points, which is at
+// most 1 - c·(ω(x - x'))² for near pairs and at most 1 for others.
 type modulusBound struct {
 	repeatedEstimate
 	middle       int
-	below, above []moments // of so many points next to the middle, on either side
+	below, above []moments // of the first points on each side of the middle
 }
 
 // moments are Σ mass, Σ mass·x and Σ mass·x², where x is from the middle.
@@ -87,14 +87,14 @@ func newModulusBound(e repeatedEstimate, quantile float64) modulusBound {
 	return b
 }
 
-// logBound is at least count·log|φ| at all frequencies from one to the other.
+// logBound is an upper bound of count·log|φ| at all frequencies in the interval.
 func (b *modulusBound) logBound(from, to float64) float64 {
 	most := 0.0
 	centre := b.loss[b.middle]
 	for _, angle := range [3]float64{math.Pi / 4, math.Pi / 2, math.Pi} {
 		first, _ := slices.BinarySearch(b.loss, centre-angle/to/2)
 		end, _ := slices.BinarySearch(b.loss, centre+angle/to/2)
-		// Points that rounding put in a wrong order must not lead out of the list.
+		// Rounding may change the order of points; the indices must stay in range.
 		left, right := b.below[max(0, b.middle-first)], b.above[max(0, end-b.middle)]
 		mass, one, two := left[0]+right[0], left[1]+right[1], left[2]+right[2]
 		c := (1 - math.Cos(angle)) / (angle * angle)

@@ -5,28 +5,29 @@ import (
 	"slices"
 )
 
-// A composition multiplies characteristic functions. They are taken of the tilted
-// losses at multiples of one frequency, straight from the points of every event, so
-// that the cost does not depend on how often an event happened.
+// A composition multiplies characteristic functions. They are evaluated for the tilted losses
+// at multiples of one frequency, directly from the points of each event, so the cost does not
+// depend on the number of repetitions of an event.
 //
-// The characteristic function of points need not vanish at high frequencies. So the
-// composition is composed once more, with a Gaussian mechanism whose loss has a small
-// variance v: that is a composition of private mechanisms, so D_v, its hockey-stick
-// divergence, is an upper bound of D, and it is cut off at a few multiples of 1/√v.
+// The characteristic function of points need not vanish at high frequencies. The sequence is
+// therefore also composed with a Gaussian mechanism whose loss has a small variance v, the
+// blur. The result is a composition of private mechanisms, so its hockey-stick divergence D_v
+// is an upper bound of D. It is negligible above a few multiples of 1/√v.
 // By Itô's formula dD_v/dv at ε is half the density of loss + Gaussian at ε, and
-// from 0 to v it grows at most by contrast(v) times what it grows from v to 4v, for
+// its growth from 0 to v is at most blurGrowthRatio(v) times its growth from v to 4v, because
 // the density p_w(u) of the Gaussian's loss is e^(-u²/2w)·e^(-w/8)/√w up to a factor
-// that does not depend on w. So D is at least D_v - contrast(v)·(D_4v - D_v).
+// that does not depend on w. So D is at least
+// D_v - blurGrowthRatio(v)·(D_4v - D_v).
 
-// frequencyBand says at which frequencies: 0, step, …, count·step.
+// frequencyBand is the frequencies 0, step, …, count·step.
 type frequencyBand struct {
 	step         float64
 	count        int
 	blurVariance float64 // v
 }
 
-// period is what sums over the band wrap around: they give Σ over whole k of what is
-// asked for at ε + k·period, and none of these is negative.
+// period is the period of sums over the band. They give the sum, over all integers k, of the
+// required function at ε + k·period. No term is negative.
 func (b frequencyBand) period() float64 { return 2 * math.Pi / b.step }
 
 // blurGrowthRatio is ∫ from 0 to v over ∫ from v to 4v of e^(-w/8)/√w dw.
@@ -39,33 +40,33 @@ func blurGrowthRatio(v float64) float64 {
 type characteristicFunction struct {
 	tilt             float64
 	events           []repeatedEstimate
-	gaussianVariance float64       // variance of the loss of the Gaussian mechanisms composed with
-	logScale         float64       // mass·e^(log - tilt·loss) is the untilted chance
+	gaussianVariance float64       // variance of the loss of the unsampled Gaussian mechanisms
+	logScale         float64       // mass·e^(logScale - tilt·loss) is the untilted probability
 	centre           float64       // of the loss
-	missingMass      float64       // mass that is left out, at most
-	logRelativeError float64       // logarithm of by how much chances may be wrong, as all are positive
-	truncated        probabilities // left out, untilted
+	missingMass      float64       // upper bound of the omitted mass
+	logRelativeError float64       // bound of the error of the logarithm of probabilities
+	truncated        probabilities // omitted, untilted
 	retained         logRetained
 	logMoments       [4]float64
 
 	frequencyBand
-	tailBound     float64   // bounds what the frequencies above the band would add
-	logModulus    []float64 // logarithm of the modulus at every frequency of the band
-	phase         []float64 // the phase, beyond that of centre
-	roundingError []float64 // bounds what rounding did to the two
+	tailBound     float64   // bound of what the frequencies above the band would add
+	logModulus    []float64 // logarithm of the modulus at each frequency of the band
+	phase         []float64 // phase relative to that of centre
+	roundingError []float64 // bound of the rounding error of both
 }
 
-// repeatedEstimate is an event that is composed count times.
+// repeatedEstimate is an estimate that is composed count times.
 type repeatedEstimate struct {
 	lossEstimate
 	count, centre float64
 }
 
-// The moments E e^(s·(loss - centre)) of a spectrum, whose logarithms are its rises,
-// at s = tilt·rise: Chernoff's bound on high losses takes the best.
+// logMoments are the logarithms of the moments E e^(s·(loss - centre)) at s = tilt·factor, for
+// these factors. Chernoff's bound on high losses uses the best of them.
 var chernoffFactors = [4]float64{0.25, 0.5, 1, 2}
 
-// addGaussian composes with a Gaussian mechanism of the sum of squares of shifts given.
+// addGaussian composes with Gaussian mechanisms of the given sum of squared shifts.
 func (s *characteristicFunction) addGaussian(squares float64) {
 	s.gaussianVariance += squares
 	s.logScale += s.tilt * (s.tilt + 1) * squares / 2
@@ -102,7 +103,7 @@ func kernelTransform(t, frequency float64) (size, phase float64) {
 	return 1 / math.Hypot(x, y), -math.Atan2(y, x)
 }
 
-// evaluate fills the band.
+// evaluate evaluates the function at the frequencies of the band.
 func (s *characteristicFunction) evaluate(b frequencyBand, rest float64) {
 	s.frequencyBand, s.tailBound = b, rest
 	n := b.count + 1
@@ -117,12 +118,12 @@ func (s *characteristicFunction) evaluate(b frequencyBand, rest float64) {
 	}
 }
 
-// rotatingPoint is a point: mass·(e^(iωx) - 1) = re + i·im at one frequency ω, and at the
-// next what a rotation by 1 + a + ib makes of it.
+// rotatingPoint is the term mass·(e^(iωx) - 1) = re + i·im of a point at one frequency ω. The
+// term at the next frequency results from a rotation by 1 + a + ib.
 type rotatingPoint struct{ a, b, massA, massB, re, im float64 }
 
 func (s *characteristicFunction) multiply(e repeatedEstimate) {
-	const block = 32 // so many points are added up at once, and so often turned before they are set right
+	const block = 32 // points added at once, and rotations between exact evaluations
 	points := make([]rotatingPoint, len(e.mass))
 	spread := 0.0 // E |x|
 	for k, m := range e.mass {
@@ -154,7 +155,7 @@ func (s *characteristicFunction) multiply(e repeatedEstimate) {
 	}
 }
 
-// rotate turns points to the next frequency and adds them up.
+// rotate rotates points to the next frequency and adds them.
 func rotate(points []rotatingPoint) (re, im float64) {
 	for k := range points {
 		p := &points[k]
@@ -180,20 +181,21 @@ func expMinusOne(angle float64) (re, im float64) {
 	return -2 * sin * sin, 2 * sin * cos
 }
 
-// roundingUnit is above the relative rounding of one operation.
+// roundingUnit is an upper bound of the relative rounding error of one operation.
 const roundingUnit = 1.2e-16
 
-// blurredDivergence is the hockey-stick divergence of a spectrum composed with a Gaussian.
+// blurredDivergence is the hockey-stick divergence of a characteristic function composed with
+// the Gaussian blur.
 type blurredDivergence struct {
 	*characteristicFunction
 	variance                    float64
 	logScale, centre            float64
-	re, im                      []float64 // what is summed, but for the phase of ε
-	constantError, epsilonError float64   // how far a sum may be off: off + drift·|ε|
+	re, im                      []float64 // the terms of the sum, without the phase of ε
+	constantError, epsilonError float64   // bound of the error of a sum: constantError + epsilonError·|ε|
 	missingMass                 float64
 }
 
-// blurred composes with a Gaussian wide times as wide as the band says.
+// blurred composes with a Gaussian whose standard deviation is wide times that of the band.
 func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 	t := s.tilt
 	variance := s.blurVariance * wide * wide
@@ -211,17 +213,16 @@ func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 		b.epsilonError += roundingUnit * height * 4 * frequency
 	}
 	b.re[0] /= 2
-	// A wrong mass at loss x moves δ(ε) by at most the greatest value of
-	// e^(-tu)(1 - e^(-u)), in units of e^(log - tilt·ε).
+	// An error of a mass changes δ(ε) by at most the maximum of e^(-tu)(1 - e^(-u)), in units
+	// of e^(logScale - tilt·ε).
 	b.missingMass = s.missingMass * kernelPeak(t)
 	return b
 }
 
-// kernelPeak is the greatest value of e^(-tu)(1 - e^(-u)).
+// kernelPeak is the maximum of e^(-tu)(1 - e^(-u)).
 func kernelPeak(t float64) float64 { return math.Exp(t*(math.Log(t)-math.Log1p(t))) / (1 + t) }
 
-// delta is the divergence at epsilon, with all that wraps around, and how far it may
-// be off.
+// delta is the divergence at epsilon including wrap-around, and a bound of its error.
 func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
 	sin, cos := math.Sincos(b.step * (b.centre - epsilon))
 	c, s := 1.0, 0.0
@@ -235,7 +236,7 @@ func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
 	return scale * b.step / math.Pi * sum, off
 }
 
-// wrapAround bounds what delta has from ε ± period, ε ± 2·period, …
+// wrapAround bounds the contribution of ε ± period, ε ± 2·period, … to delta.
 func (b *blurredDivergence) wrapAround(epsilon float64) float64 {
 	period := b.period()
 	above := math.Inf(1)

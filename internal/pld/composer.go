@@ -8,13 +8,13 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// composer holds what is composed, and from which directions it is looked at.
+// composer composes events, in one or both directions of adjacency.
 type composer struct {
-	roundedUp, roundedDown []dpevent.RepeatedEvent // the same, unless a schedule was coalesced
+	roundedUp, roundedDown []dpevent.RepeatedEvent // equal unless rounded
 	rounded                bool
 	lots                   float64
 	directions             []lossDirection
-	symmetric              bool // lots of a fixed size by the symmetric curve
+	symmetric              bool // lots of a fixed size use the symmetric curve
 	jointPairs             map[string]lossPair
 }
 
@@ -23,13 +23,13 @@ func newComposer(lots []dpevent.RepeatedEvent, symmetric bool) (*composer, error
 	for _, e := range lots {
 		for _, d := range e.DiscreteGaussians {
 			if points += 30*d.Sigma + d.Shift; points > maxDiscretePoints {
-				return nil, dpevent.InvalidArgument("discrete Gaussians of so many kinds and such wide noise: pld sums at most about %v integers in all; use rdp", float64(maxDiscretePoints))
+				return nil, dpevent.InvalidArgument("too many different discrete Gaussians with wide noise: pld sums at most about %v integers in total; use rdp", float64(maxDiscretePoints))
 			}
 			if d.Shift != math.Round(d.Shift) {
-				return nil, dpevent.InvalidArgument("discrete Gaussian of sensitivity %v: pld needs a whole number of lattice steps; use rdp", d.Shift)
+				return nil, dpevent.InvalidArgument("discrete Gaussian of sensitivity %v: pld needs an integer sensitivity; use rdp", d.Shift)
 			}
 			if d.Sigma > maxDiscreteSigma || d.Shift > maxDiscreteShift {
-				return nil, dpevent.InvalidArgument("discrete Gaussian of sensitivity %v and noise %v: pld sums at most %v and %v; use rdp", d.Shift, d.Sigma, float64(maxDiscreteShift), float64(maxDiscreteSigma))
+				return nil, dpevent.InvalidArgument("discrete Gaussian of sensitivity %v and noise %v: pld supports at most %v and %v; use rdp", d.Shift, d.Sigma, float64(maxDiscreteShift), float64(maxDiscreteSigma))
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func newComposer(lots []dpevent.RepeatedEvent, symmetric bool) (*composer, error
 	}
 	c.roundedUp = dpevent.RoundEvents(events, maxEventsUp, true)
 	if !slices.ContainsFunc(events, func(e dpevent.RepeatedEvent) bool { return e.Subsampled() && !c.isSymmetric(e.Event) }) {
-		c.directions = c.directions[:1] // every pair is its own mirror image
+		c.directions = c.directions[:1] // every pair is symmetric
 	}
 	c.roundedDown = c.roundedUp
 	if c.rounded = len(events) > maxEventsUp; c.rounded {
@@ -52,9 +52,9 @@ func newComposer(lots []dpevent.RepeatedEvent, symmetric bool) (*composer, error
 	return c, nil
 }
 
-// separateUnsampled takes unsampled lots of several kinds of noise apart into their groups,
-// which compose as if released one after the other, and joins all unsampled
-// Gaussians into one.
+// separateUnsampled splits unsampled lots with several kinds of noise into their groups, which
+// compose as if they were released one after the other. It merges all unsampled Gaussians
+// into one.
 func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
 	out := make([]dpevent.RepeatedEvent, 0, len(events))
 	index := map[string]int{}
@@ -88,8 +88,9 @@ func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
 	return out
 }
 
-// dominatingPair is the pair of an event that is one group, or several sampled together,
-// but for losses above cut and for others of chance share at most.
+// dominatingPair is the dominating pair of an event with one group, or with several groups
+// sampled together. Losses above cut are cut off. Of the other losses, a probability of at
+// most share is truncated.
 func (c *composer) dominatingPair(e dpevent.Event, d lossDirection, cut, share float64) lossPair {
 	if e.IsPoissonReplaceOne() {
 		p := poissonReplaceOnePair(e.Rate, e.GaussianShift/2)
@@ -120,13 +121,13 @@ func (c *composer) dominatingPair(e dpevent.Event, d lossDirection, cut, share f
 	return p
 }
 
-// isSymmetric tells that the pair of an event is its own mirror image though sampled.
+// isSymmetric reports whether the pair of a sampled event is symmetric.
 func (c *composer) isSymmetric(e dpevent.Event) bool {
 	return e.Subsampled() && e.ReplaceOne && (c.symmetric || !e.FixedSize)
 }
 
-// maxAddingLoss is the largest loss seen from data without the record: that of an event is
-// at most -log(1-q), if no record is replaced.
+// maxAddingLoss is the largest loss in the direction addRecord: each event has at most
+// -log(1-q) if no record is replaced.
 func (c *composer) maxAddingLoss() float64 {
 	most := 0.0
 	for _, e := range c.roundedUp {
@@ -138,16 +139,17 @@ func (c *composer) maxAddingLoss() float64 {
 	return most
 }
 
-// cutLoss is the loss of one event above which that of the whole is more than epsilon, whatever
-// the losses of the others.
+// cutLoss is the loss of one event above which the loss of the composition exceeds epsilon for
+// all losses of the other events.
 func (c *composer) cutLoss(epsilon float64) float64 { return epsilon + c.maxAddingLoss() }
 
-// truncatedShare is the chance that may be left out of an event where δ is e^logDelta.
+// truncatedShare is the probability that may be truncated from an event if δ is e^logDelta.
 func (c *composer) truncatedShare(logDelta float64) float64 {
 	return math.Exp(max(-680, logDelta+logSumTolerance-math.Log(c.lots)))
 }
 
-// cumulants is what a target is chosen from: of a long schedule a few events.
+// cumulants returns the cumulants from which a computation is planned. It rounds a long
+// schedule to a few events.
 func (c *composer) cumulants(d lossDirection, cut, share float64) *compositionCumulants {
 	w := &compositionCumulants{}
 	for _, e := range dpevent.RoundEvents(c.roundedUp, 12, true) {
@@ -160,7 +162,7 @@ func (c *composer) cumulants(d lossDirection, cut, share float64) *compositionCu
 	return w
 }
 
-// bounds composes all events seen from one direction.
+// bounds composes all events in one direction.
 func (c *composer) bounds(d lossDirection, t computation) *divergenceBounds {
 	upper, lower := c.discretize(c.roundedUp, d, t)
 	if c.rounded {
@@ -171,8 +173,8 @@ func (c *composer) bounds(d lossDirection, t computation) *divergenceBounds {
 	return newDivergenceBounds(upper, lower, t.maxEpsilon)
 }
 
-// discretize lays every event on points. For a number of points the error is least where
-// an event's cells may be wrong by its count times its variance to the power 1/3.
+// discretize discretises every event. For a given number of points the total error is least
+// if the error of an event's cells is proportional to (count·variance)^(1/3).
 func (c *composer) discretize(events []dpevent.RepeatedEvent, d lossDirection, t computation) (upper, lower *characteristicFunction) {
 	upper, lower = &characteristicFunction{tilt: t.tilt}, &characteristicFunction{tilt: t.tilt}
 	surveys := make([]tiltedPair, 0, len(events))

@@ -3,63 +3,63 @@ package pld
 import "math"
 
 const (
-	// targetWidth is the width of the bracket that is looked for, relative to the answer, and
-	// wanted that of one that will do.
+	// targetWidth is the relative width of the interval that a computation is planned for;
+	// acceptedWidth is the relative width that is accepted.
 	targetWidth   = 1.5e-4
 	acceptedWidth = 3e-4
-	// More than a few different events are wanted less narrowly, and a long schedule,
-	// which is rounded up and down, has no narrow bracket.
+	// For more than smallEventCount different events a wider interval is accepted. A long
+	// schedule, which is rounded up and down, has no narrow interval.
 	smallEventCount      = 30
 	acceptedWidthMany    = 3e-3
 	acceptedWidthRounded = 0.05
-	// maxPasses is how often a bracket is looked for: of a schedule only until there is one, as
-	// rounding makes it wide.
+	// maxPasses bounds the number of refinements. For a rounded schedule there are fewer,
+	// because rounding makes its interval wide.
 	maxPasses        = 5
 	maxPassesRounded = 2
-	// minEpsilonTilt: ε is not told apart from 0 below this part of 1 over the tilt.
+	// minEpsilonTilt: ε below minEpsilonTilt divided by the tilt is not resolved from 0.
 	minEpsilonTilt = 0.05
-	// logSumTolerance is the logarithm of what an error of a sum may be, relative to the sum.
+	// logSumTolerance is the logarithm of the relative error allowed in a Fourier sum.
 	logSumTolerance = -12
-	// maxCellVariance is the most that the mean square of a cell may be, relative to the
-	// variance of an event.
+	// maxCellVariance bounds the mean square of the cell width, relative to the variance of an
+	// event.
 	maxCellVariance = 0.08
-	// cheapFrequencies is how many frequencies cost next to nothing.
+	// cheapFrequencies is a number of frequencies whose cost is negligible.
 	cheapFrequencies = 1000
-	// maxWork bounds the product of frequencies and points, for a few different events
-	// and in proportion for more.
+	// maxWork bounds the product of frequencies and points for up to smallEventCount different
+	// events, and in proportion for more.
 	maxWork = 1e7
 )
 
-// computation is how a composition is looked at. It decides accuracy and cost, not
-// soundness.
+// computation contains the parameters of one numerical composition. They determine accuracy
+// and cost. The bounds are valid for any values.
 type computation struct {
 	tilt            float64
 	period          float64 // of the Fourier sums
-	blurVariance    float64 // its variance
-	cellVariance    float64 // sum over all lots of the mean squares of their cells
-	maxCellWidth    float64 // cell
-	truncatedTilted float64 // tilted mass that may be left out of the whole
-	truncatedShare  float64 // chance that may be left out of an event
-	maxEpsilon      float64 // the greatest ε that is looked at
-	sumTolerance    float64 // an error of a sum that is not noticed
+	blurVariance    float64 // variance of the Gaussian blur
+	cellVariance    float64 // sum over all lots of the mean squares of their cell widths
+	maxCellWidth    float64
+	truncatedTilted float64 // tilted mass that may be truncated from the composition
+	truncatedShare  float64 // probability that may be truncated from an event
+	maxEpsilon      float64 // the largest ε at which the bounds are evaluated
+	sumTolerance    float64 // allowed error of a Fourier sum
 }
 
-// computation is for a look around (epsilon, e^logDelta), by which δ is known to within
-// steepness times what the answer is to be known to.
+// computation plans a composition around (epsilon, e^logDelta). The relative error of δ may
+// be steepness times the relative error of the result.
 func (c *composer) computation(w *compositionCumulants, tilt, epsilon, logDelta, steepness float64) computation {
 	logSum, _, variance := w.at(tilt)
 	variance = max(variance, 1e-6/(tilt*tilt))
-	sum := logDelta + tilt*epsilon - logSum // what is summed is about e^sum
+	sum := logDelta + tilt*epsilon - logSum // the Fourier sum is about e^sum
 	logPeak := math.Log(kernelPeak(tilt))
 	faint := logSumTolerance + min(0, math.Log(steepness))
 	t := computation{tilt: tilt, truncatedShare: c.truncatedShare(logDelta), sumTolerance: math.Exp(max(-690, sum+faint))}
 	t.truncatedTilted = math.Exp(max(-460, min(-23, sum+faint-4-logPeak)))
 
 	// A variance v moves log δ by v·slope·(slope + 1)/2, and the slope is about 2·tilt.
-	// The upper bound is off by v and the lower by twice that where v is the blur's, and
-	// by a sixth and a twelfth of v where v is the mean square of a cell.
+	// For the blur of variance v the upper bound is off by v and the lower bound by 2v. For
+	// cells whose mean square is v they are off by v/6 and v/12.
 	room := targetWidth * steepness / (2 * tilt * (2*tilt + 1))
-	// Above a variance of 1 the blur's lower bound is loose.
+	// Above a variance of 1 the lower bound for the blur is loose.
 	t.blurVariance = min(0.25*room*2/3, variance, 1)
 	t.cellVariance = min(0.75*room*8, maxCellVariance*variance)
 
@@ -75,21 +75,21 @@ func (c *composer) computation(w *compositionCumulants, tilt, epsilon, logDelta,
 	return t
 }
 
-// query is what a composer is asked.
+// query is a computation of ε or δ.
 type query struct {
-	upperBound        float64                    // the answer is not above this
-	absoluteTolerance float64                    // a bracket may be as wide
-	epsilon           func(high float64) float64 // that is looked at where the answer is at most high
+	upperBound        float64                    // a known upper bound of the result
+	absoluteTolerance float64                    // an interval this wide is accepted
+	epsilon           func(high float64) float64 // the ε of interest if the result is at most high
 	plan              func(d lossDirection, high float64) computation
 	interval          func(*divergenceBounds) interval
-	isAtMost          func(c *divergenceBounds, value float64) bool // the answer is surely not above value
+	isAtMost          func(c *divergenceBounds, value float64) bool // reports whether the result is certainly at most value
 }
 
-// interval is two bounds, and which part of the distance between them the blur causes.
+// interval contains two bounds and the share of their distance that the blur causes.
 type interval struct{ high, low, blurShare float64 }
 
-// worstDirection is the worst of all directions. The second nearly always costs less than the
-// first: a coarse look settles that.
+// worstDirection returns the bounds of the worst direction. The second direction is nearly
+// always smaller than the first, which a coarse computation usually shows.
 func (c *composer) worstDirection(q query) interval {
 	worst := c.refine(q, c.directions[0])
 	for _, d := range c.directions[1:] {
@@ -110,7 +110,7 @@ func (c *composer) worstDirection(q query) interval {
 	return worst
 }
 
-// refine looks closer and closer until the bracket is narrow.
+// refine repeats the computation with smaller errors until the interval is narrow.
 func (c *composer) refine(q query, d lossDirection) interval {
 	best := interval{high: q.upperBound}
 	enough, most := acceptedWidth, maxPasses
@@ -147,17 +147,17 @@ func (c *composer) refine(q query, d lossDirection) interval {
 	}
 }
 
-// workFactor is how many times the work of evaluating s may grow.
+// workFactor is the factor by which the work of evaluating s may grow.
 func (s *characteristicFunction) workFactor() float64 {
-	each := 32 // a frequency costs as much beside its points
+	each := 32 // fixed cost of a frequency, in points
 	for _, e := range s.events {
 		each += len(e.mass)
 	}
 	return maxWork * max(1, float64(len(s.events))/smallEventCount) / (float64(each) * float64(s.frequencyBand.count))
 }
 
-// evaluate fills a band of s: with less blur than asked for where that costs next to
-// nothing, with more where it would cost too much.
+// evaluate evaluates s over a band of frequencies. It uses less blur than planned if the cost
+// is negligible, and more if the cost would be too high.
 func (t computation) evaluate(s *characteristicFunction) {
 	r := newBandLimiter(s)
 	b := frequencyBand{step: 2 * math.Pi / t.period}
@@ -165,7 +165,7 @@ func (t computation) evaluate(s *characteristicFunction) {
 		b.blurVariance = times * t.blurVariance
 		top, rest := r.bandLimit(b.step, b.blurVariance, t.sumTolerance)
 		count := math.Ceil(top / b.step)
-		if !(count >= 1 && count < math.Inf(1)) { // for a target that makes no sense
+		if !(count >= 1 && count < math.Inf(1)) { // for parameters that are not meaningful
 			count, rest = 1, math.Inf(1)
 		}
 		s.frequencyBand.count = int(min(count, 1e9))

@@ -8,13 +8,13 @@ import (
 	"github.com/dptrain/dptrain/internal/quadrature"
 )
 
-// discretizedLoss is the tilted privacy loss of one event laid on points, twice: up dominates
-// the true one (its hockey-stick divergence is nowhere less) and low is dominated by
-// it.
+// discretizedLoss contains two discretisations of the tilted privacy loss of one event. The
+// pessimistic estimate dominates the true loss: its hockey-stick divergence is nowhere
+// smaller. The true loss dominates the optimistic estimate.
 type discretizedLoss struct {
-	estimates [2]lossEstimate  // up, low
-	cutOff    [2]probabilities // left out of either
-	truncated probabilities    // left out of both, at most: those of the loss, and the others
+	estimates [2]lossEstimate  // pessimistic, optimistic
+	cutOff    [2]probabilities // cut off from each estimate
+	truncated probabilities    // upper bound of what both estimates omit
 }
 
 const (
@@ -24,20 +24,20 @@ const (
 
 type lossEstimate struct {
 	loss, mass    []float64 // the masses are tilted and sum to one
-	logScale      float64   // mass·e^(log - tilt·loss) is the untilted chance
-	missingMass   float64   // mass that is left out, at most
-	relativeError float64   // by how much a mass may be wrong, relative to it
+	logScale      float64   // mass·e^(logScale - tilt·loss) is the untilted probability
+	missingMass   float64   // upper bound of the omitted mass
+	relativeError float64   // bound of the relative error of a mass
 }
 
-// tiltedPair is a pair looked over before it is laid on points: tilted chances below about
-// a threshold are left out.
+// tiltedPair is a pair that is sampled and tilted in preparation for discretisation. Tilted
+// probabilities below about a threshold are omitted.
 type tiltedPair struct {
 	tiltedCumulants
 	pair              lossPair
 	tilt              float64
 	samples           []lossSample
-	truncatedTilted   float64 // tilted chance left out
-	truncatedUntilted float64 // the same as it is untilted, with the record and without it together
+	truncatedTilted   float64 // omitted tilted probability
+	truncatedUntilted float64 // the same untilted, the sum of those with and without the record
 }
 
 func tiltPair(p lossPair, tilt, threshold float64) tiltedPair {
@@ -48,17 +48,17 @@ func tiltPair(p lossPair, tilt, threshold float64) tiltedPair {
 	return s
 }
 
-// maxCellWidth is as wide as a cell may be for its exponentials to be numbers.
+// maxCellWidth bounds the width of a cell, so that its exponentials do not overflow.
 const maxCellWidth = 32
 
-// discretize lays a pair on points. Cells are at most widest, and narrow enough for the
-// mean square of their width to be about square.
+// discretize discretises a pair. Cells are at most widest wide, and narrow enough that the
+// mean square of their width is about square.
 //
-// The upper twin splits every chance between the two ends of its cell so that both
-// its P and its Q are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and
+// The pessimistic estimate splits each probability between the two ends of its cell such that
+// P and Q are both preserved ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and
 // Manurangsi 2022, section 3): a mean-preserving spread of the likelihood ratio. The
-// lower twin gathers a cell onto one point: a post-processing. Both errors are of
-// second order in the cell.
+// optimistic estimate merges a cell to one point, which is a post-processing. Both errors are
+// of second order in the cell width.
 func (s *tiltedPair) discretize(square, widest float64) discretizedLoss {
 	d := discretizer{pair: &s.pair, tilt: s.tilt, logSum: s.logSum, relativeError: s.pair.atomError, edges: s.edges(square, widest)}
 	d.endMasses = make([]float64, len(d.edges))
@@ -74,8 +74,8 @@ func (s *tiltedPair) discretize(square, widest float64) discretizedLoss {
 	return l
 }
 
-// trimSamples cuts off the ends of the list that are below the cut, but for a point each, and
-// notes how much that is.
+// trimSamples removes samples below the cut from both ends, except for one at each end, and
+// records the removed probability.
 func (s *tiltedPair) trimSamples() {
 	above := func(at lossSample) bool { return at.logP+s.tilt*at.loss >= s.cut }
 	first := max(0, slices.IndexFunc(s.samples, above)-1)
@@ -93,12 +93,12 @@ func (s *tiltedPair) trimSamples() {
 	s.samples = s.samples[first:end]
 }
 
-// edge ends a cell; x is where the continuous part has this loss.
+// edge is the end of a cell; x is where the continuous part has this loss.
 type edge struct{ x, loss float64 }
 
-// edges cuts the losses of the list into cells, rising. For a number of cells the
-// mean square of their width is least where it goes with the density to the power
-// -1/3, so each has an equal share of the integral of the density's cube root.
+// edges divides the losses of the samples into cells, in increasing order. For a given number
+// of cells the mean square of their width is least if the width is proportional to the
+// density to the power -1/3, so each cell has an equal share of the integral of the density's cube root.
 func (s *tiltedPair) edges(square, widest float64) []edge {
 	p, list := &s.pair, s.samples
 	gap := func(i int) float64 { return list[i].loss - list[i-1].loss }
@@ -141,10 +141,10 @@ func (s *tiltedPair) edges(square, widest float64) []edge {
 	return edges
 }
 
-// maxCells bounds the cells of one event.
+// maxCells bounds the number of cells of one event.
 const maxCells = 5000
 
-// lossAt is the loss of the continuous part at x: for a replacing pair, of its
+// lossAt is the loss of the continuous part at x. For a symmetric pair it is the loss of the
 // mirrored half if mirrored.
 func (p *lossPair) lossAt(x float64, mirrored bool) float64 {
 	_, l := p.likelihoodRatio(p.slope*x + p.offset)
@@ -160,12 +160,12 @@ type discretizer struct {
 	logSum        float64 // masses are divided by e^logSum
 	edges         []edge
 	endMasses     []float64    // at the edges
-	cells         []mergedCell // of the cells from each edge to the next
-	relativeError float64      // by how much a mass may be wrong, relative to it
+	cells         []mergedCell // from each edge to the next
+	relativeError float64      // bound of the relative error of a mass
 }
 
 // mergedCell is the mass of a cell.
-type mergedCell struct{ mass, moment float64 } // moment is Σ mass·(e^(middle - loss) - 1)
+type mergedCell struct{ mass, moment float64 } // moment is Σ mass·(e^(reference - loss) - 1)
 
 func (d *discretizer) run() {
 	p := d.pair
@@ -190,8 +190,8 @@ func (d *discretizer) run() {
 	}
 }
 
-// addRoundingError counts what float64 may make of a mass: its logarithm is a sum of numbers as
-// large as these, and it is split by its place in a cell.
+// addRoundingError accounts for the float64 rounding of a mass. Its logarithm is a sum of
+// numbers of the given sizes, and it is split according to its place in a cell.
 func (d *discretizer) addRoundingError(logQ, loss, width float64) {
 	large := math.Abs(logQ) + (1+d.tilt)*math.Abs(loss) + math.Abs(d.logSum) + math.Abs(loss)/width
 	d.relativeError = max(d.relativeError, d.pair.atomError+roundingUnit*(64+8*large))
@@ -205,7 +205,7 @@ func (d *discretizer) pessimisticEstimate(slack float64) lossEstimate {
 			t.mass = append(t.mass, m)
 		}
 	}
-	if d.tilt < 0 { // then splitting takes away from the sum
+	if d.tilt < 0 { // then splitting decreases the sum
 		return t.normalised(0)
 	}
 	return t.normalised(minPessimisticMass)
@@ -215,7 +215,7 @@ func (d *discretizer) optimisticEstimate(slack float64) lossEstimate {
 	t := lossEstimate{logScale: d.logSum, missingMass: slack, relativeError: d.relativeError}
 	for i, h := range d.cells {
 		shift := math.Log1p(h.moment / h.mass)
-		if h.mass > 0 && math.Abs(shift) < math.MaxFloat64 { // else it is left out
+		if h.mass > 0 && math.Abs(shift) < math.MaxFloat64 { // otherwise it is omitted
 			loss := d.reference(i) - shift
 			t.loss = append(t.loss, loss-4*roundingUnit*(math.Abs(loss)+math.Abs(shift)))
 			t.mass = append(t.mass, h.mass*math.Exp(-d.tilt*shift))
@@ -224,12 +224,12 @@ func (d *discretizer) optimisticEstimate(slack float64) lossEstimate {
 	return t.normalised(0)
 }
 
-// minPessimisticMass is below what the masses of an upper twin add up to: splitting chances
-// adds to their tilted sum, which is 1 but for the error of the survey.
+// minPessimisticMass is a lower bound of the total mass of a pessimistic estimate: splitting
+// increases the tilted sum, which is 1 up to the error of the samples.
 const minPessimisticMass = 0.9
 
-// normalised makes masses sum to one. Where they do not add up to more than least, or to
-// no number, as for a target that makes no sense, nothing is known of them.
+// normalised scales the masses to sum 1. If their sum is not a number above least, as for
+// parameters that are not meaningful, the result is an estimate without information.
 func (t lossEstimate) normalised(least float64) lossEstimate {
 	sum := 0.0
 	for _, m := range t.mass {
@@ -247,7 +247,7 @@ func (t lossEstimate) normalised(least float64) lossEstimate {
 	return t
 }
 
-// reference is what the losses of a cell are compared with.
+// reference is the loss to which the losses of a cell are compared.
 func (d *discretizer) reference(i int) float64 {
 	if i+1 == len(d.edges) {
 		return d.edges[i].loss
@@ -255,14 +255,14 @@ func (d *discretizer) reference(i int) float64 {
 	return (d.edges[i].loss + d.edges[i+1].loss) / 2
 }
 
-// addContinuous adds the continuous chances of the cell between edges i and i+1.
+// addContinuous adds the continuous probability of the cell between edges i and i+1.
 func (d *discretizer) addContinuous(i int) {
 	u, v := d.edges[i].loss, d.edges[i+1].loss
 	p := d.pair
 	mirrored := p.direction == addRecord || p.direction == bothDirections && v <= 0
 	xa, xb := min(d.edges[i].x, d.edges[i+1].x), max(d.edges[i].x, d.edges[i+1].x)
 	reference := d.reference(i)
-	grow := math.Expm1(reference) // of the reference, for r to be compared with
+	grow := math.Expm1(reference) // r - 1 at the reference
 	if mirrored {
 		grow = math.Expm1(-reference)
 	}
@@ -309,8 +309,8 @@ func (d *discretizer) addContinuous(i int) {
 	d.addRoundingError(min(p.logDensity(xa), p.logDensity(xb)), reference, v-u)
 }
 
-// quadraturePanels is how many Gauss-Legendre rules of five points a stretch from x = a to b
-// needs for an error below 1e-13 of its chance: as many as its exponent is steep.
+// quadraturePanels is the number of five-point Gauss–Legendre rules that the interval from a
+// to b needs for a relative error below 1e-13. It grows with the slope of the exponent.
 func (p *lossPair) quadraturePanels(a, b, tilt float64) int {
 	steep := 1.0
 	if p.gaussian {
@@ -325,8 +325,7 @@ func (p *lossPair) quadraturePanels(a, b, tilt float64) int {
 	return max(1, int(math.Ceil((b-a)*steep/0.8)))
 }
 
-// likelihoodRatioFast is ratio where the logarithm can be told from the excess: it is then
-// NaN.
+// likelihoodRatioFast is likelihoodRatio, but logRatio is NaN where it follows from excess.
 func (p *lossPair) likelihoodRatioFast(y float64) (excess, logRatio float64) {
 	switch {
 	case p.rate == 1:
@@ -351,7 +350,7 @@ func (d *discretizer) addAtom(a atom, put func(loss, logMass float64)) {
 	}
 }
 
-// cellIndex is the last edge at or below loss: -1 below all.
+// cellIndex is the index of the last edge at or below loss, or -1.
 func (d *discretizer) cellIndex(loss float64) int {
 	i, found := slices.BinarySearchFunc(d.edges, loss, func(e edge, loss float64) int { return cmp.Compare(e.loss, loss) })
 	if found {
@@ -360,8 +359,9 @@ func (d *discretizer) cellIndex(loss float64) int {
 	return i - 1
 }
 
-// splitMass splits a mass, given by its logarithm, between the ends of its cell, keeping its
-// P and its Q. Beyond the last edge it is below the threshold, which is in the slack.
+// splitMass splits a mass, given by its logarithm, between the ends of its cell such that P
+// and Q are preserved. A mass beyond the last edge is below the threshold, which missingMass
+// covers.
 func (d *discretizer) splitMass(loss, logMass float64) {
 	i := d.cellIndex(loss)
 	switch {
@@ -377,7 +377,7 @@ func (d *discretizer) splitMass(loss, logMass float64) {
 	}
 }
 
-// mergeMass adds a mass to its cell. What lies below all cells is left out.
+// mergeMass adds a mass to its cell. It omits mass below all cells.
 func (d *discretizer) mergeMass(loss, logMass float64) {
 	i := d.cellIndex(loss)
 	if i < 0 {

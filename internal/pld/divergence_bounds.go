@@ -6,10 +6,10 @@ import (
 	"github.com/dptrain/dptrain/internal/solve"
 )
 
-// divergenceBounds bounds the hockey-stick divergence of a composition from both sides, from
-// above up to limit.
+// divergenceBounds bounds the hockey-stick divergence of a composition from both sides. The
+// upper bound is valid up to maxEpsilon.
 type divergenceBounds struct {
-	pessimistic, optimistic, optimisticWide *blurredDivergence // the upper twin's, and the lower twin's blurred once and twice as wide
+	pessimistic, optimistic, optimisticWide *blurredDivergence // of the pessimistic estimate, and of the optimistic one with one and two blur widths
 	maxEpsilon                              float64
 }
 
@@ -26,7 +26,7 @@ func (c *divergenceBounds) upperDelta(epsilon float64) float64 {
 	if delta := (value+off+beyond)*math.Exp(c.pessimistic.logRelativeError) + c.pessimistic.truncated.with; delta < 1 {
 		return max(0, delta)
 	}
-	return 1 // and where it is no number
+	return 1 // also for NaN
 }
 
 func (c *divergenceBounds) lowerDelta(epsilon float64) float64 {
@@ -38,22 +38,22 @@ func (c *divergenceBounds) lowerDelta(epsilon float64) float64 {
 	if delta > 0 {
 		return min(1, delta*math.Exp(-c.optimistic.logRelativeError))
 	}
-	return 0 // and where it is no number
+	return 0 // also for NaN
 }
 
-// epsilonInterval brackets the ε at which the divergence is delta.
+// epsilonInterval bounds the ε at which the divergence is delta.
 func (c *divergenceBounds) epsilonInterval(delta, guess float64) interval {
 	high := c.upperEpsilon(delta, guess)
 	known := min(high, c.maxEpsilon)
 	return interval{high, c.lowerEpsilon(delta, known), c.blurShare(known)}
 }
 
-// deltaInterval brackets the divergence at epsilon.
+// deltaInterval bounds the divergence at epsilon.
 func (c *divergenceBounds) deltaInterval(epsilon float64) interval {
 	return interval{c.upperDelta(epsilon), c.lowerDelta(epsilon), c.blurShare(epsilon)}
 }
 
-// blurShare is about the part of the distance between the bounds at epsilon that the blur
+// blurShare estimates the share of the distance between the bounds at epsilon that the blur
 // causes.
 func (c *divergenceBounds) blurShare(epsilon float64) float64 {
 	near, _ := c.optimistic.delta(epsilon)

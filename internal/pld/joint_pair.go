@@ -6,11 +6,11 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// jointPair is the pair of several groups of different noise in one sampled lot.
-// Their joint loss, before sampling, is laid on points; sampling then acts on
-// points, as it acts on any pair that dominates (Zhu, Dong and Wang 2022,
+// jointPair is the dominating pair of several groups with different noise in one sampled lot.
+// It discretises their joint loss before sampling, and then applies sampling to the points,
+// as to any dominating pair (Zhu, Dong and Wang 2022,
 // "Optimal Accounting of Differential Privacy via Characteristic Function",
-// theorem 11). Of the losses chance share at most is lost.
+// theorem 11). At most `share` of the probability mass is truncated.
 func jointPair(e dpevent.Event, share float64) lossPair {
 	var parts []lossPair
 	if e.GaussianShift > 0 {
@@ -33,14 +33,14 @@ func jointPair(e dpevent.Event, share float64) lossPair {
 	return joint
 }
 
-// Losses of groups are laid on points tilted by evenly, where P and Q count alike, in
-// cells of finest of their standard deviation.
+// Losses of groups are discretised with the tilt balancedTilt, at which P and Q have equal
+// weight, in cells of jointCellWidth standard deviations.
 const (
 	balancedTilt   = -0.5
 	jointCellWidth = 0.01
 )
 
-// convolvePairs is the pair of two independent releases, on points.
+// convolvePairs is the discretised pair of two independent releases.
 func convolvePairs(a, b *lossPair) lossPair {
 	var x, y tiltedCumulants
 	x.evaluate(a.samples(), balancedTilt, 1e-18)
@@ -51,7 +51,7 @@ func convolvePairs(a, b *lossPair) lossPair {
 		l := s.discretize(2*jointCellWidth*jointCellWidth*s.variance, 2*step)
 		missing := 2 * s.truncatedUntilted
 		if !(l.estimates[pessimistic].missingMass < math.Inf(1)) {
-			missing = 1 // nothing is known of it
+			missing = 1 // the estimate has no information
 		}
 		l.truncated.add(probabilities{missing, missing})
 		return l
@@ -66,11 +66,12 @@ func convolvePairs(a, b *lossPair) lossPair {
 	return out
 }
 
-// minProduct is far above where products of chances lose their precision.
+// minProduct is far above the range in which products of probabilities lose precision.
 const minProduct = 1e-295
 
-// convolve is what two losses add up to, as points rising: split between the ends of cells,
-// or gathered, as in discretize. What is too small for a number is left out, and said.
+// convolve is the distribution of the sum of two losses, as points in increasing order, split
+// between the ends of cells or merged as in discretize. Products that would underflow are
+// omitted; their total is faded.
 func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded probabilities) {
 	start := a.loss[0] + b.loss[0]
 	n := int((a.loss[len(a.loss)-1]+b.loss[len(b.loss)-1]-start)/step) + 3

@@ -7,26 +7,27 @@ import (
 	"github.com/dptrain/dptrain/internal/gaussian"
 )
 
-// lossDirection says which of two neighbouring data sets the loss is seen from.
+// lossDirection is the data set under which the loss is distributed.
 type lossDirection int
 
 const (
-	removeRecord   lossDirection = iota // the record is in the data that ran
-	addRecord                           // the record is not
-	bothDirections                      // both at once: see pair
+	removeRecord   lossDirection = iota // the data with the record, against the data without it
+	addRecord                           // the data without the record, against the data with it
+	bothDirections                      // both at once: see lossPair
 )
 
-// lossPair is the two distributions that one lot may release from, seen along the
-// line in which they differ: with base distributions Q, without the record, and
-// Q·e^y with it, the lot releases from Q·r where r = 1 + rate·(e^y - 1).
+// lossPair is a dominating pair of the release of one lot, along the line in which its two
+// distributions differ. With the base distributions Q, without the record, and Q·e^y, with
+// it, the lot releases from Q·r with r = 1 + rate·(e^y - 1).
 //
-// Removing: the loss is log r and the chances are those of Q·r. Adding: the loss
-// is -log r and the chances are those of Q. Replacing: the hockey-stick curve of
-// the sampled pair at every ε ≥ 0, on both sides (see rdpReplacedGaussian): the
-// chances of Q·r where r > 1, their mirror image, and the rest at loss 0.
+// In the direction removeRecord the loss is log r with the probabilities of Q·r. In the
+// direction addRecord it is -log r with the probabilities of Q. A pair of bothDirections is
+// symmetric: it has the hockey-stick curve of the sampled pair at every ε ≥ 0 on both sides
+// (see replacedGaussianDivergence in package rdp). It consists of the probabilities of Q·r
+// where r > 1, their mirror image, and the remaining probability at loss 0.
 //
-// An opposed pair (see opposed.go) is removing, and both of its distributions are
-// mixtures.
+// A poissonReplaceOne pair has the direction removeRecord, and both of its distributions are
+// mixtures (see dpevent.PoissonReplaceOne).
 type lossPair struct {
 	direction         lossDirection
 	rate              float64
@@ -35,27 +36,27 @@ type lossPair struct {
 	// The continuous part: Q has density density(x) and y = slope·x + offset, on
 	// (from, to).
 	continuous    bool
-	gaussian      bool // density e^(-x²/2)/√2π on the whole line; else e^(-x)/2
+	gaussian      bool // the density is e^(-x²/2)/√2π on the whole line; otherwise e^(-x)/2
 	slope, offset float64
 	from, to      float64
 
-	// Points of positive chance, rising in y.
+	// Points of positive probability, in increasing order of y.
 	atoms           []atom
-	optimisticAtoms []atom // for the optimistic twin, where it has others
+	optimisticAtoms []atom // those of the optimistic estimate, if different
 
-	cutOff    [2]probabilities // of the losses that were cut off, for either twin
-	truncated probabilities    // of anything else that is left out, at most
-	atomError float64          // by how much the chances of atoms may be wrong, relative to them
+	cutOff    [2]probabilities // of the losses that were cut off, for each estimate
+	truncated probabilities    // upper bound of the other omitted probability
+	atomError float64          // bound of the relative error of the probabilities of atoms
 }
 
-// probabilities is a part of all chances, with the record and without it.
+// probabilities is the probability of an event with and without the record.
 type probabilities struct{ with, without float64 }
 
 func (c *probabilities) add(more probabilities) {
 	c.with, c.without = c.with+more.with, c.without+more.without
 }
 
-// logRetained are logarithms of the chances that no event's loss was cut off.
+// logRetained is the logarithm of the probability that no event's loss was cut off.
 type logRetained probabilities
 
 func (s *logRetained) addEvent(beyond probabilities, count float64) {
@@ -63,15 +64,15 @@ func (s *logRetained) addEvent(beyond probabilities, count float64) {
 	s.without += count * math.Log1p(-beyond.without)
 }
 
-// cutOffDivergence bounds what the compositions add in which some event's loss was cut off: the
-// sum of their P - e^ε·Q, all of which are positive up to a limit of ε. Of their Q,
-// lost may be missing.
+// cutOffDivergence bounds the divergence of the outcomes in which some event's loss was cut
+// off: the sum of their P - e^ε·Q, all of which are positive up to a limit of ε. A probability
+// of at most lost may be missing from their Q.
 func (s logRetained) cutOffDivergence(epsilon, lost float64) (low, high float64) {
 	if s.with == 0 {
 		return 0, 0
 	}
 	with, without := -math.Expm1(s.with), -math.Expm1(s.without)
-	if epsilon > 600 { // where their e^ε·Q may be no number
+	if epsilon > 600 { // e^ε·Q may overflow
 		return 0, with * (1 + 256*roundingUnit)
 	}
 	grown := math.Exp(epsilon)
@@ -80,10 +81,10 @@ func (s logRetained) cutOffDivergence(epsilon, lost float64) (low, high float64)
 	return max(0, with-without-off), min(with-without+lost*grown, with) + off
 }
 
-// atom is a point of chance e^logQ without the record, e^(logQ+y) with it.
+// atom is a point of probability e^logQ without the record and e^(logQ+y) with it.
 type atom struct{ y, logQ float64 }
 
-// poissonReplaceOnePair is the pair of a record replaced in a Poisson lot. It is its own mirror image.
+// poissonReplaceOnePair is dpevent.PoissonReplaceOne. It is symmetric.
 func poissonReplaceOnePair(rate, shift float64) lossPair {
 	p := gaussianPair(shift)
 	p.rate, p.poissonReplaceOne = rate, true
@@ -94,7 +95,7 @@ func gaussianPair(shift float64) lossPair {
 	return lossPair{rate: 1, continuous: true, gaussian: true, slope: shift, offset: -shift * shift / 2, from: math.Inf(-1), to: math.Inf(1)}
 }
 
-// laplacePair is Laplace noise of scale 1 moved by shift.
+// laplacePair is the pair of Laplace noise of scale 1, moved by shift.
 func laplacePair(shift float64) lossPair {
 	return lossPair{
 		rate: 1, continuous: true, slope: 2, offset: -shift, from: 0, to: shift,
@@ -102,8 +103,9 @@ func laplacePair(shift float64) lossPair {
 	}
 }
 
-// discreteGaussianPair is integer noise of chance proportional to e^(-k²/2σ²), moved by a
-// whole shift, but for chances far below share at either end (Canonne, Kamath and
+// discreteGaussianPair is the pair of integer noise with probability proportional to
+// e^(-k²/2σ²), moved by an integer shift. It omits probabilities far below share at both ends
+// (Canonne, Kamath and
 // Steinke 2020, proposition 25: its tails are below e^(-k²/2σ²)).
 func discreteGaussianPair(d dpevent.DiscreteGaussian, share float64) lossPair {
 	share *= 1e-20
@@ -122,21 +124,21 @@ func discreteGaussianPair(d dpevent.DiscreteGaussian, share float64) lossPair {
 	return p
 }
 
-// mostLattice and mostMoved are the largest σ and shift of a discrete Gaussian that
-// is summed point by point, mostPoints about how many points all of them may have: each
-// takes some sixty bytes.
+// maxDiscreteSigma and maxDiscreteShift bound σ and shift of a discrete Gaussian, which is
+// summed point by point. maxDiscretePoints bounds approximately the total number of points,
+// each of which takes about sixty bytes.
 const (
 	maxDiscreteSigma  = 2e4
 	maxDiscreteShift  = 1e6
 	maxDiscretePoints = 2e7
 )
 
-// quantileBound is at least where the unit Gaussian has chance share above it.
+// quantileBound is an upper bound of the (1-share)-quantile of the unit Gaussian.
 func quantileBound(share float64) float64 { return math.Sqrt(max(0, -2*math.Log(2*share))) }
 
-// truncate takes away the losses above cut, of a pair that is removing, and leaves out the
-// largest of the others, of chance share at most: they may be so large that, tilted,
-// they would be all that is seen.
+// truncate cuts off the losses above cut in the direction removeRecord. Of the other losses
+// it omits the largest, with a probability of at most share: tilted, very large losses would
+// dominate everything else.
 func (p *lossPair) truncate(cut, share float64) {
 	if p.direction != removeRecord {
 		cut = math.Inf(1)
@@ -191,7 +193,7 @@ func (p *lossPair) truncateAtoms(list []atom, cut, share float64, beyond *probab
 	return list, lost
 }
 
-// baseLoss is the base loss whose loss is l.
+// baseLoss is the base loss y at which the loss is l.
 func (p *lossPair) baseLoss(l float64) float64 {
 	if l > 600 {
 		return l - math.Log(p.rate)
@@ -229,8 +231,8 @@ func (p *lossPair) logDensity(x float64) float64 {
 	return density
 }
 
-// zeroLossProbability is the chance that the two mirrored halves of a replacing pair, with the
-// atoms given, leave at loss 0.
+// zeroLossProbability is the probability that the two mirrored halves of a symmetric pair,
+// with the given atoms, leave at loss 0.
 func (p *lossPair) zeroLossProbability(atoms []atom) float64 {
 	halves := 0.0
 	if p.continuous {
@@ -247,7 +249,7 @@ func (p *lossPair) zeroLossProbability(atoms []atom) float64 {
 	return max(0, 1-halves)
 }
 
-// tailProbabilities is what P and Q have of the continuous part beyond x.
+// tailProbabilities is the probability of the continuous part beyond x under P and Q.
 func (p *lossPair) tailProbabilities(x float64) probabilities {
 	without, with := p.unsampledTail(x)
 	all := probabilities{p.rate*with + (1-p.rate)*without, without}
@@ -257,8 +259,8 @@ func (p *lossPair) tailProbabilities(x float64) probabilities {
 	return all
 }
 
-// unsampledTail is the chance of the continuous part beyond x, without the record and
-// with it.
+// unsampledTail is the probability of the continuous part beyond x, without and with the
+// record, before sampling.
 func (p *lossPair) unsampledTail(x float64) (without, with float64) {
 	if p.gaussian {
 		return gaussian.TailProbability(x), gaussian.TailProbability(x - p.slope)

@@ -7,28 +7,28 @@ import (
 	"github.com/dptrain/dptrain/internal/quadrature"
 )
 
-// A loss distribution is kept tilted: each chance is multiplied by e^(tilt·loss)
-// and all are divided by their sum. Composition commutes with this, and with a tilt
-// near the saddle point of the answer the middle of the tilted distribution is
-// where the answer is decided. So windows are narrow, and rounding and truncation,
-// which are relative to the middle, stay far below δ however small δ is.
+// Loss distributions are exponentially tilted: each probability is multiplied by
+// e^(tilt·loss), and all are divided by their sum. Composition commutes with tilting. With a
+// tilt near the saddle point, the centre of the tilted distribution is at the losses that
+// determine the result. Windows are therefore narrow, and the errors of rounding and
+// truncation, which are relative to the centre, stay far below δ even if δ is very small.
 
-// tiltedCumulants are those of a tilted loss: log Σ P·e^(tilt·loss) and its first two
-// derivatives by the tilt. The tilted chances of some points are below e^cut.
+// tiltedCumulants are log Σ P·e^(tilt·loss) and its first two derivatives with respect to the
+// tilt. Terms below e^cut are omitted.
 type tiltedCumulants struct {
 	logSum, mean, variance float64
 	cut                    float64
 }
 
-// probability is the tilted chance of a point.
+// probability is the tilted probability of a sample.
 func (c *tiltedCumulants) probability(at lossSample, tilt float64) float64 {
 	return math.Exp(at.logP + tilt*at.loss - c.logSum)
 }
 
-// lossSample is a place of the continuous part, or an atom, as cumulants sees it.
+// lossSample is a quadrature node of the continuous part or an atom.
 type lossSample struct{ x, loss, logP float64 }
 
-// coordinate is the x of base loss y, which atoms alone do not have.
+// coordinate is the x of base loss y. It is NaN without a continuous part.
 func (p *lossPair) coordinate(y float64) float64 {
 	if !p.continuous {
 		return math.NaN()
@@ -36,7 +36,7 @@ func (p *lossPair) coordinate(y float64) float64 {
 	return (y - p.offset) / p.slope
 }
 
-// samples samples p finely enough for its cumulants at any tilt.
+// samples samples p with a resolution sufficient for its cumulants at any tilt.
 func (p *lossPair) samples() []lossSample {
 	var list []lossSample
 	add := func(x, y, logQ float64) {
@@ -60,7 +60,7 @@ func (p *lossPair) samples() []lossSample {
 			add(x, p.slope*x+p.offset, p.logDensity(x)+math.Log(half*quadrature.Weights[k]))
 		}
 	}
-	for _, end := range [2]float64{p.from, p.to} { // without a chance of its own, it ends a cell
+	for _, end := range [2]float64{p.from, p.to} { // has no probability; it is the end of a cell
 		if p.continuous && !math.IsInf(end, 0) {
 			add(end, p.slope*end+p.offset, math.Inf(-1))
 		}
@@ -74,13 +74,13 @@ func (p *lossPair) samples() []lossSample {
 	return list
 }
 
-// panels divides the continuous part: what was not trimmed, and at the other end, of
-// the least losses, what has a chance above e^-80.
+// panels divides the continuous part that was not truncated. At the end of the smallest losses
+// it omits probabilities below e^-80.
 func (p *lossPair) panels() []float64 {
 	switch {
 	case !p.continuous:
 		return nil
-	case !p.gaussian: // finer towards both ends, where a tilt gathers it
+	case !p.gaussian: // finer towards both ends, where a tilt concentrates the mass
 		panels := []float64{(p.from + p.to) / 2}
 		for width := (p.to - p.from) / 4; width > (p.to-p.from)*1e-9; width /= 2 {
 			panels = append(panels, p.from+width, p.to-width)
@@ -108,8 +108,8 @@ func (p *lossPair) panels() []float64 {
 	return panels
 }
 
-// evaluate is the cumulants of the points but for those whose chance is below threshold of
-// the greatest.
+// evaluate computes the cumulants of the samples. It omits terms below threshold times the
+// largest term.
 func (c *tiltedCumulants) evaluate(list []lossSample, tilt, threshold float64) {
 	most := math.Inf(-1)
 	for i := range list {
@@ -139,7 +139,7 @@ func (c *tiltedCumulants) evaluate(list []lossSample, tilt, threshold float64) {
 	c.variance = max(0, second/sum-mean*mean)
 }
 
-// compositionCumulants is the cumulants of a composition.
+// compositionCumulants computes the cumulants of a composition.
 type compositionCumulants struct {
 	pairs    []lossPair
 	counts   []float64
@@ -164,9 +164,9 @@ const (
 )
 
 // tiltForDelta is half of the tilt at which the saddle-point estimate of δ at the
-// tilted mean loss is delta; it decides accuracy, not soundness. The full tilt would
-// make one-in-a-million losses of a sampled step count as much as its bulk does;
-// with half of it errors are still far below δ.
+// tilted mean loss is delta. It affects accuracy, not validity. The full tilt would give
+// losses of probability 1e-6 of a sampled step as much weight as all others; with half of
+// it errors are still far below δ.
 func (w *compositionCumulants) tiltForDelta(logDelta float64) float64 {
 	return 0.5 * w.searchTilt(func(tilt, logSum, mean, variance float64) bool {
 		return tilt*mean-logSum+math.Log(saddlePointDivisor(tilt, variance)) < -logDelta
@@ -178,8 +178,8 @@ func (w *compositionCumulants) tiltForEpsilon(epsilon float64) float64 {
 	return 0.5 * w.searchTilt(func(_, _, mean, _ float64) bool { return mean < epsilon })
 }
 
-// logDelta is the saddle-point estimate of log δ at epsilon, for half of the tilt, and
-// what was cut off.
+// logDelta is the saddle-point estimate of log δ at epsilon, for half of the tilt, including
+// the losses that were cut off.
 func (w *compositionCumulants) logDelta(half, epsilon float64) float64 {
 	tilt := 2 * half
 	logSum, mean, variance := w.at(tilt)
@@ -188,21 +188,21 @@ func (w *compositionCumulants) logDelta(half, epsilon float64) float64 {
 	return math.Log(math.Exp(estimate) + max(beyond, 1e-300))
 }
 
-// saddlePointDivisor is what the saddle-point estimate divides by.
+// saddlePointDivisor is the divisor of the saddle-point estimate.
 func saddlePointDivisor(tilt, variance float64) float64 {
 	return max(1, tilt*(1+tilt)*math.Sqrt(2*math.Pi*variance))
 }
 
-// searchTilt is where more turns false, to a few per cent: not where a tilt moves next to
-// nothing, as Fourier sums would wrap around far away, and no further than where it has
-// gathered a bounded loss at its maximum.
+// searchTilt finds where the predicate more becomes false, to a few per cent. It avoids tilts
+// that hardly change the distribution, because Fourier sums would then need a long period,
+// and tilts beyond the one that concentrates a bounded loss at its maximum.
 func (w *compositionCumulants) searchTilt(more func(tilt, logSum, mean, variance float64) bool) float64 {
 	start, mean, variance := w.at(0)
 	deviation := max(math.Sqrt(variance), 1e-6*math.Abs(mean), 1e-100)
 	below := func(tilt float64) bool {
 		logSum, mean, variance := w.at(tilt)
 		reach, first := tilt*math.Sqrt(variance), tilt*deviation
-		moved := tilt*mean - logSum + start // divergence from what is not tilted
+		moved := tilt*mean - logSum + start // divergence from the untilted distribution
 		switch {
 		case reach < 1 && first < 1 && moved < 0.5:
 			return true
