@@ -11,11 +11,11 @@ import (
 )
 
 // A record whose gradient cancels adds no more to the sum than its factor allows: its
-// norm has in it what roundings leave of rows that are summed in float32. The gradients
-// are those that the record itself names.
-func TestWhatCancelsIsBounded(t *testing.T) {
+// norm includes the rounding errors of rows that are summed in float32. The gradients are
+// written in the records.
+func TestClippedSum_BoundedUnderCancellation(t *testing.T) {
 	const width, records = 9, 3
-	const rows, long = 200, 512 // of a weight whose norms come from Gram matrices
+	const rows, long = 200, 512 // for a weight whose norms come from Gram matrices
 	for _, c := range []struct {
 		name    string
 		devices []device
@@ -33,7 +33,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 				in[1][i], in[3][i] = in[2][i], -in[0][i]
 			}
 		}},
-		{"one entry of a table, thrice", devices, func(m *maker) *G.Node {
+		{"one entry of a table, three times", devices, func(m *maker) *G.Node {
 			rows := apply(op.Embed{}, m.param("E", 5, width), m.input("tokens", 3))
 			return must(G.Sum(must(G.HadamardProd(rows, m.input("y", 3, width)))))
 		}, func(r *rand.Rand, size float64, in [][]float32) {
@@ -42,7 +42,8 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 				in[1][i], in[1][width+i], in[1][2*width+i] = float32(size)*x, float32(size)*y, -float32(size)*(x+y)
 			}
 		}},
-		// Each row goes the same way, so that roundings do, too; the last two go back.
+		// Each row has the same sign, so that roundings have it too. The last two cancel
+		// the others.
 		{"rows that a sum takes one by one", []device{onCPU}, func(m *maker) *G.Node {
 			x := m.reshape(m.input("x", rows, long), m.batch*rows, long)
 			y := m.reshape(m.input("y", rows, long), m.batch*rows, long)
@@ -87,7 +88,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 					}
 					sq := float64(m.SquaredNorms(0)[1])
 					square := adds(t, m, 1, float32(0.7/math.Sqrt(sq)))
-					if math.Sqrt(square) > 0.7*(1+1e-6) { // the factor is rounded, too
+					if math.Sqrt(square) > 0.7*(1+1e-6) { // the factor is rounded as well
 						t.Errorf("a record of squared norm %g, clipped to 0.7, adds %g", sq, math.Sqrt(square))
 					}
 					most = max(most, square)

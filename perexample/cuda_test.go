@@ -8,8 +8,8 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// The networks are tried on a GPU where one, real or emulated, is at hand; go test tries
-// them elsewhere without the tag.
+// The networks also run on a GPU if there is one, real or emulated. Without the build
+// tag, go test runs them on the other devices only.
 func init() {
 	switch list, err := cuda.Devices(); {
 	case err != nil:

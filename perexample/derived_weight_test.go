@@ -11,15 +11,16 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// standardised is a product with a weight whose columns are standardised: what a
-// record's gradient has in common over a column's inputs is taken away.
+// standardised is a product with a weight whose columns are standardized. The part of a
+// record's gradient that a column's inputs have in common is removed.
 var standardised = design{name: "standardised", make: func(m *maker) *G.Node {
 	x := m.input("x", 16)
 	v := apply(op.Normalize{Chunk: 16, Eps: 1e-6, Center: true}, m.param("W", 5, 16))
 	return squares(apply(op.MatMul{TransB: true}, x, v))
 }}
 
-// exactly is the squared norm of a record's gradient for standardised, in float64.
+// exactly is the squared norm of a record's gradient for standardised, computed in
+// float64.
 func exactly(w, x []float32) (square float64) {
 	wide := func(x []float32) []float64 {
 		y := make([]float64, len(x))
@@ -47,11 +48,12 @@ func exactly(w, x []float32) (square float64) {
 	return square
 }
 
-// What a record adds to the sum is no longer than its squared norm promises
-// (clip.Single), for records of which the function takes nearly all away, tiny and
-// huge ones: the sum is of the very rows that were measured. Jᵀ of a clipped sum
-// would break the promise: what is exact is often longer than the rows.
-func TestPulledSumsKeepThePromise(t *testing.T) {
+// What a record adds to the sum is no longer than its squared norm guarantees
+// (clip.Single), also for tiny and huge records and for records whose gradient the
+// function removes almost entirely. The sum adds the same rows whose norms were taken. Jᵀ
+// of a clipped sum would break the guarantee: its exact result is often longer than the
+// rows.
+func TestDerivedWeight_SumWithinBound(t *testing.T) {
 	const records = 7
 	for _, dev := range devices {
 		p, err := perexample.Compile(standardised.build(1), records, 1)
@@ -71,7 +73,8 @@ func TestPulledSumsKeepThePromise(t *testing.T) {
 			e := draw(t, standardised, uint64(round), records)
 			x := m.Input(0)
 			for i, v := range e.columns[0] {
-				// Alike but for a little, and of sizes from 1e-12 to 1e12.
+				// The inputs are equal up to a small difference, and their sizes are from
+				// 1e-12 to 1e12.
 				size := math.Pow(10, float64((7*round+i/16*5)%25-12))
 				x[i] = float32(size * (3 + 1e-6*float64(v)*float64(round%4)))
 			}
@@ -98,9 +101,9 @@ func TestPulledSumsKeepThePromise(t *testing.T) {
 	}
 }
 
-// Gradients larger than the rows that they come from are neither built for all
-// records at once nor kept for the sum.
-func TestPulledGradientsTakeNoMoreThanTheirRows(t *testing.T) {
+// Gradients that are larger than the rows they are computed from are neither built for
+// all records at once nor kept for the sum.
+func TestDerivedWeight_GradientMemory(t *testing.T) {
 	const records, size = 64, 8 * 8 * 9
 	d := design{make: func(m *maker) *G.Node {
 		x := m.input("x", 8, 2, 2)
@@ -116,7 +119,7 @@ func TestPulledGradientsTakeNoMoreThanTheirRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const rows = records * 2 * 8 * 4 // the convolution's inputs and signals
+	const rows = records * 2 * 8 * 4 // the convolution's inputs and backpropagated signals
 	front := map[int]bool{}
 	for _, i := range program.Front {
 		front[i.Out] = true
@@ -152,8 +155,8 @@ func TestPulledGradientsTakeNoMoreThanTheirRows(t *testing.T) {
 	}
 }
 
-// A function that has no rule is named with its parameter.
-func TestFunctionsWithoutARuleAreNamed(t *testing.T) {
+// The error names a function that has no rule, and its parameter.
+func TestDerivedWeight_NamesFunctionWithoutRule(t *testing.T) {
 	p, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
 		for _, d := range designs {
 			if d.name == "the largest of a weight" {
@@ -167,7 +170,7 @@ func TestFunctionsWithoutARuleAreNamed(t *testing.T) {
 	}
 	for _, say := range []string{"parameter W", "no per-example rule", "one record at a time"} {
 		if !strings.Contains(p.Warning, say) {
-			t.Errorf("warning %q does not say %q", p.Warning, say)
+			t.Errorf("warning %q does not contain %q", p.Warning, say)
 		}
 	}
 }

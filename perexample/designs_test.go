@@ -6,8 +6,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// designs are the networks that are held against the oracle, together all kinds
-// of use and all ways in which a parameter can be seen.
+// designs are the networks that are compared with the oracle. Together they have every
+// kind of use and every way to view a parameter.
 var designs = []design{
 	{name: "logistic", make: func(m *maker) *G.Node {
 		x, y := m.input("x", 5), m.input("y", 3)
@@ -321,8 +321,8 @@ var designs = []design{
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return squares(must(G.Mul(apply(double{}, h), m.param("V", 4, 2))))
 	}},
-	// One record at a time is right for what lets examples meet in a way that is not
-	// known to.
+	// An operation that is not known to keep examples apart is computed one record at a
+	// time, which is correct.
 	{name: "an own layer over siblings joined along the batch", loop: true, make: func(m *maker) *G.Node {
 		both := must(G.Concat(0, m.input("x", 3), m.input("y", 3)))
 		return squares(apply(op.Linear{Act: op.Tanh}, both, m.param("W", 3, 4), m.param("b", 4)))
@@ -363,7 +363,7 @@ var designs = []design{
 		x := must(G.Mul(m.input("x", 3), m.param("W", 3, 126)))
 		return squares(must(G.Sum(m.reshape(x, 63, 2, m.batch), 1)))
 	}},
-	// Axes between which examples end: what is done to them is done to several examples.
+	// These operations act on axes that contain several examples.
 	{name: "parts of several examples repeated", loop: true, make: func(m *maker) *G.Node {
 		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))), 3, 1, 2*m.batch)
 		h, _, err := G.Broadcast(h, m.filled("places", 1, 3, 2, 2*m.batch), G.NewBroadcastPattern([]byte{1}, nil))
@@ -431,7 +431,7 @@ var designs = []design{
 		return squares(x)
 	}},
 	{name: "weight normalised, with a gain of its own", make: func(m *maker) *G.Node {
-		// Salimans & Kingma 2016: W = g·V/‖V‖, of which both are trained.
+		// Salimans & Kingma 2016: W = g·V/‖V‖, both trained.
 		x, v, g := m.input("x", 4), m.param("V", 4, 3), m.param("g", 1, 3)
 		length := m.reshape(must(G.Sqrt(must(G.Sum(must(G.Square(v)), 0)))), 1, 3)
 		w := must(G.BroadcastHadamardProd(v, must(G.HadamardDiv(g, length)), nil, []byte{0}))
@@ -457,7 +457,7 @@ var designs = []design{
 		return squares(must(G.Add(must(G.Mul(x, w)), must(G.HadamardProd(a, b)))))
 	}},
 	{name: "the same sum through two functions", make: func(m *maker) *G.Node {
-		// Both gradients are the same node of Gorgonia's, and both count.
+		// Both gradients are the same node in Gorgonia, and both count.
 		h, b := m.input("x", 3), m.param("b", 1, 3)
 		return squares(must(G.Sigmoid(bias(bias(h, b), must(G.Add(b, must(G.Exp(b))))))))
 	}},
@@ -608,7 +608,7 @@ var designs = []design{
 	}},
 }
 
-// double is an operation that perexample knows nothing about.
+// double is an operation that perexample does not know.
 type double struct{}
 
 func (double) String() string                                { return "double" }

@@ -13,7 +13,7 @@ import (
 // built. The network is then not the one that was written, and the lost node cannot be
 // recovered. The graph only shows how often each node was made and used.
 
-// gorgoniaBug says why a node may also stand for another node. It is empty if the node
+// gorgoniaBug explains why a node may also stand for another node. It is empty if the node
 // cannot.
 func gorgoniaBug(n *G.Node, graph edgeCounts) string {
 	switch {

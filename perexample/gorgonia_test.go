@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// wrong are operations whose gradient is wrong in Gorgonia v0.9.18, each on one
-// variable; the reason why they are refused.
+// wrong are operations whose gradient is wrong in Gorgonia v0.9.18, each on one variable.
+// This is why they are refused.
 var wrong = map[string]struct {
 	shape tensor.Shape
 	loss  func(x *G.Node) (*G.Node, error)
@@ -26,11 +26,11 @@ var wrong = map[string]struct {
 	}},
 	"GlobalAveragePool2D": {tensor.Shape{2, 2, 3, 3}, G.GlobalAveragePool2D},
 	"Max":                 {tensor.Shape{1, 5, 3, 4}, func(x *G.Node) (*G.Node, error) { return G.Max(x, 2) }},
-	// One that is right, so that the test can tell.
+	// This one is right, to show that the test can tell.
 	"Sqrt": {tensor.Shape{5}, G.Sqrt},
 }
 
-// truth is what some of them should be.
+// truth is the correct function of some of them.
 var truth = map[string]func(x []float64) float64{
 	"LogSumExp": func(x []float64) float64 {
 		var s float64
@@ -63,7 +63,8 @@ var truth = map[string]func(x []float64) float64{
 	},
 }
 
-// outcome runs Σ f(x) and its gradient in float64; failed where Gorgonia cannot.
+// outcome runs Σ f(x) and its gradient in float64. Failed is set if Gorgonia cannot run
+// it.
 func outcome(name string, x []float64, gradient bool) (loss float64, g []float64, failed bool) {
 	defer func() { failed = failed || recover() != nil }()
 	w := wrong[name]
@@ -90,7 +91,7 @@ func outcome(name string, x []float64, gradient bool) (loss float64, g []float64
 	return loss, g, false
 }
 
-func TestRefusedOperationsAreWrongInGorgonia(t *testing.T) {
+func TestGorgonia_RefusedOperationsAreWrong(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 7))
 	for name, w := range wrong {
 		x := make([]float64, w.shape.TotalSize())
@@ -119,10 +120,10 @@ func TestRefusedOperationsAreWrongInGorgonia(t *testing.T) {
 	}
 }
 
-// Gorgonia's softmax takes each row's maximum to be at least the first number of
-// the tensor: one example's large number wipes another's answer out. It is never
-// run over several examples.
-func TestGorgoniasSoftmaxMixesRows(t *testing.T) {
+// Gorgonia's softmax takes each row's maximum to be at least the first number of the
+// tensor, so a large number of one example destroys another example's result. It never
+// runs over several examples.
+func TestGorgonia_SoftmaxMixesRows(t *testing.T) {
 	graph := G.NewGraph()
 	value := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{1000, 0, 1, 0}))
 	x := G.NewMatrix(graph, tensor.Float32, G.WithShape(2, 2), G.WithName("x"), G.WithValue(value))
@@ -134,13 +135,13 @@ func TestGorgoniasSoftmaxMixesRows(t *testing.T) {
 	}
 	got := y.Value().Data().([]float32)[2]
 	if want := 1 / (1 + math.Exp(-1)); math.Abs(float64(got)-want) < 1e-3 {
-		t.Errorf("softmax of {1, 0} is %g beside {1000, 0}: Gorgonia has been mended", got)
+		t.Errorf("softmax of {1, 0} is %g next to {1000, 0}: Gorgonia is fixed", got)
 	}
 }
 
-// Gorgonia tells slices apart by the last byte of their bounds: the two parts of
-// a join that lie 256 apart get one gradient.
-func TestGorgoniaConfusesSlices(t *testing.T) {
+// Gorgonia distinguishes slices by the last byte of their bounds: the two parts of a
+// concatenation that are 256 apart get one gradient.
+func TestGorgonia_MergesSlices(t *testing.T) {
 	graph := G.NewGraph()
 	part := func(name string) *G.Node {
 		return G.NewMatrix(graph, tensor.Float32, G.WithShape(1, 256), G.WithName(name))
@@ -152,9 +153,9 @@ func TestGorgoniaConfusesSlices(t *testing.T) {
 	}
 }
 
-// Gorgonia tells constants apart by how they are printed, and a softmax from its logarithm
-// not at all.
-func TestGorgoniaConfusesConstantsAndSoftmaxes(t *testing.T) {
+// Gorgonia distinguishes constants by how they are printed, and does not distinguish a
+// softmax from its logarithm.
+func TestGorgonia_MergesConstantsAndSoftmaxes(t *testing.T) {
 	graph := G.NewGraph()
 	x := G.NewMatrix(graph, tensor.Float32, G.WithShape(1, 11), G.WithName("x"))
 	if must(G.HadamardProd(x, one(4, 1, 11))) != must(G.HadamardProd(x, one(5, 1, 11))) {

@@ -8,9 +8,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A start is drawn into the memory that is given, again and again the same; and once
-// its data were asked for they are the value, whatever was made of them.
-func TestStartIsDrawnWhenItIsNeeded(t *testing.T) {
+// An initial value is drawn into the given memory, the same numbers each time. After a
+// call of Data, the returned slice is the value, including later changes to it.
+func TestInitialValue_IsDrawnWhenNeeded(t *testing.T) {
 	draws := 0
 	s := NewInitialValue(func(into []float32) {
 		draws++

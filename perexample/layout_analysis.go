@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// layoutKind says what a node of the forward pass contains.
+// layoutKind is what a node of the forward pass contains.
 type layoutKind uint8
 
 const (
@@ -50,7 +50,7 @@ func (l layout) batchAxis(shape tensor.Shape, batch int) (axis, before, within i
 }
 
 // layoutAnalysis is a network's forward pass with the layout of each node. The microbatch
-// has at least two examples: with one, an axis of length one cannot be told from the axis
+// has at least two examples: with one, an axis of length one cannot be distinguished from the axis
 // of examples.
 type layoutAnalysis struct {
 	*buildPair

@@ -5,13 +5,13 @@ import (
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
-	_ "go4.org/unsafe/assume-no-moving-gc" // Gorgonia panics at start without it on a new Go
+	_ "go4.org/unsafe/assume-no-moving-gc" // with a new Go version, Gorgonia panics at start without it
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
-// maker writes a network down in few words. Its values come from a seed and the
-// order in which they are asked for, so that every build has the same.
+// maker builds networks in few lines. Its values depend on a seed and on the order of the
+// calls, so that every build has the same.
 type maker struct {
 	batch  int
 	graph  *G.ExprGraph
@@ -19,13 +19,13 @@ type maker struct {
 	net    perexample.Network
 }
 
-// design is a network and what fills its inputs.
+// design is a network and the distribution of its inputs.
 type design struct {
 	name string
-	make func(m *maker) *G.Node // gives the loss
-	// whole says that input k holds whole numbers below whole[k].
+	make func(m *maker) *G.Node // returns the loss
+	// whole[k] is set if input k contains whole numbers below whole[k].
 	whole map[int]int
-	// loop says that the network is computed one record at a time.
+	// loop is set if the network is computed one record at a time.
 	loop bool
 }
 
@@ -62,7 +62,7 @@ func (m *maker) value(scale float32, dims ...int) []float32 {
 	return x
 }
 
-// frozen is a variable with a value that is not trained.
+// frozen is a variable with a value, not trained.
 func (m *maker) frozen(name string, dims ...int) *G.Node {
 	if len(dims) == 0 {
 		return G.NewScalar(m.graph, tensor.Float32, G.WithName(name), G.WithValue(m.value(0.5, 1)[0]))
@@ -77,7 +77,7 @@ func (m *maker) param(name string, dims ...int) *G.Node {
 	return n
 }
 
-// filled is a constant of one number throughout.
+// filled is a constant with the same number everywhere.
 func (m *maker) filled(name string, v float32, dims ...int) *G.Node {
 	x := make([]float32, tensor.Shape(dims).TotalSize())
 	for i := range x {
@@ -87,14 +87,14 @@ func (m *maker) filled(name string, v float32, dims ...int) *G.Node {
 	return G.NewTensor(m.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name), G.WithValue(t))
 }
 
-// one is a constant that is 1 in one place and else 0.
+// one is a constant that is 1 at one index and 0 elsewhere.
 func one(at int, dims ...int) *G.Node {
 	x := make([]float32, tensor.Shape(dims).TotalSize())
 	x[at] = 1
 	return G.NewConstant(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(x)))
 }
 
-// drop is dropout of the network's ticket.
+// drop is dropout with the network's mask seeds.
 func (m *maker) drop(x *G.Node, rate float64, layer uint32) *G.Node {
 	if m.net.MaskSeed == nil {
 		m.net.MaskSeed = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, op.MaskSeedWidth), G.WithName("ticket"))
@@ -106,10 +106,10 @@ func apply(s op.Spec, in ...*G.Node) *G.Node { return must(op.Apply(s, in...)) }
 
 func number(x float32) *G.Node { return G.NewConstant(x) }
 
-// bias adds one number a column to a matrix.
+// bias adds one number per column to a matrix.
 func bias(x, b *G.Node) *G.Node { return must(G.BroadcastAdd(x, b, nil, []byte{0})) }
 
-// squares sums the squares of all elements: a loss that depends on everything.
+// squares sums the squares of all elements: a loss that depends on every element.
 func squares(x *G.Node) *G.Node {
 	return must(G.Sum(must(G.Square(x))))
 }
@@ -118,7 +118,7 @@ func (m *maker) reshape(x *G.Node, dims ...int) *G.Node {
 	return must(G.Reshape(x, tensor.Shape(dims)))
 }
 
-// scalar makes a number of a tensor of one element.
+// scalar reshapes a tensor of one element to a scalar.
 func (m *maker) scalar(x *G.Node) *G.Node {
 	if x.IsScalar() {
 		return x
@@ -126,7 +126,7 @@ func (m *maker) scalar(x *G.Node) *G.Node {
 	return must(G.Sum(x))
 }
 
-// crossEntropy is −Σ target·log softmax(x), by Gorgonia's own operations.
+// crossEntropy is −Σ target·log softmax(x), of Gorgonia's own operations.
 func crossEntropy(x, target *G.Node) *G.Node {
 	p := must(G.SoftMax(x, 1))
 	return must(G.Neg(must(G.Sum(must(G.HadamardProd(target, must(G.Log(p))))))))

@@ -13,7 +13,7 @@ import (
 // Network is a loss graph for microbatches of a fixed number of examples.
 //
 // It is an ordinary Gorgonia graph. Axis 0 of every input is the batch. The graph ends in
-// a scalar loss, which is the SUM of the examples' losses. Whatever one loss compares is
+// a scalar loss, which is the SUM of the examples' losses. All that one loss compares is
 // one example: the three pictures of a triplet loss are an input [Batch, 3, …]. A node
 // that has a value and is neither an input nor a parameter is a constant. A frozen
 // parameter is therefore a constant, and costs nothing.

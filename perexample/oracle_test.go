@@ -18,21 +18,21 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// batchMajor are the rows of every input column of a data set.
-type batchMajor struct {
+// dataset contains the rows of every input column.
+type dataset struct {
 	count   int
 	columns [][]float32
-	sizes   []int // of an example in each column
+	sizes   []int // numbers per example in each column
 }
 
-func draw(t *testing.T, d design, seed uint64, count int) batchMajor {
+func draw(t *testing.T, d design, seed uint64, count int) dataset {
 	t.Helper()
 	net, err := d.build(seed)(count)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(seed, 2))
-	e := batchMajor{count: count}
+	e := dataset{count: count}
 	for k, in := range net.Inputs {
 		x := make([]float32, in.Shape().TotalSize())
 		for i := range x {
@@ -48,27 +48,27 @@ func draw(t *testing.T, d design, seed uint64, count int) batchMajor {
 	return e
 }
 
-func (e batchMajor) row(column, example int) []float32 {
+func (e dataset) row(column, example int) []float32 {
 	n := e.sizes[column]
 	return e.columns[column][example*n : (example+1)*n]
 }
 
-// ticket is that of an example.
-func ticket(example int) []float32 {
+// maskSeed is the mask seed of an example.
+func maskSeed(example int) []float32 {
 	t := make([]float32, op.MaskSeedWidth)
 	op.WriteMaskSeed(t, uint64(1<<25+example), 7)
 	return t
 }
 
-// oracle runs a network of one example on Gorgonia's tape machine, with the
-// ordinary gradient that Gorgonia makes of it.
+// oracle runs a network of one example on Gorgonia's tape machine, with the gradient that
+// Gorgonia derives.
 type oracle struct {
 	build perexample.Build
 }
 
-// run gives the loss of one example and, where asked for, the gradient of each
-// parameter. Every run has a graph and a machine of its own: nothing is left over.
-func (o oracle) run(e batchMajor, example int, nudge [][]float64, gradients bool) (float64, [][]float64) {
+// run returns the loss of one example and, if asked for, the gradient of each parameter.
+// Every run has its own graph and machine, so that no state is left from another.
+func (o oracle) run(e dataset, example int, nudge [][]float64, gradients bool) (float64, [][]float64) {
 	net, err := o.build(1)
 	if err != nil {
 		panic(err)
@@ -77,7 +77,7 @@ func (o oracle) run(e batchMajor, example int, nudge [][]float64, gradients bool
 		bind(in, e.row(k, example))
 	}
 	if net.MaskSeed != nil {
-		bind(net.MaskSeed, ticket(example))
+		bind(net.MaskSeed, maskSeed(example))
 	}
 	for i, p := range net.Params {
 		w := floats(p.Value())
@@ -127,9 +127,9 @@ func floats(v G.Value) []float32 {
 	return append([]float32(nil), v.Data().([]float32)...)
 }
 
-// slopes holds the oracle's own gradient against a difference of losses along a
-// random direction.
-func (o oracle) slopes(t *testing.T, e batchMajor, seed uint64) {
+// slopes compares the oracle's gradient with a difference of losses along a random
+// direction.
+func (o oracle) slopes(t *testing.T, e dataset, seed uint64) {
 	t.Helper()
 	_, g := o.run(e, 0, nil, true)
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -154,13 +154,13 @@ func (o oracle) slopes(t *testing.T, e batchMajor, seed uint64) {
 	}
 }
 
-// device is what a private network is tested on.
+// device is a device that private networks are tested on.
 type device struct {
 	name string
 	open func(p *perexample.PrivateNetwork) (accumulator, error)
 }
 
-// accumulator is a machine whose clipped sums can be read.
+// accumulator is an executable whose clipped sums can be read.
 type accumulator interface {
 	plan.Executable
 	Sum(v int) []float32
@@ -180,8 +180,8 @@ var onTape = device{"gorgonia", func(p *perexample.PrivateNetwork) (accumulator,
 
 var devices = []device{onCPU, onTape}
 
-// adds is the squared length of what one record, times its factor, adds to the sum of the
-// only vector, which is then empty.
+// adds is the squared length of the contribution of one record, times its factor, to the
+// sum of the only parameter. It clears the sum.
 func adds(t *testing.T, m accumulator, record int, factor float32) (square float64) {
 	t.Helper()
 	clear(m.ClipFactors(0))
@@ -196,7 +196,7 @@ func adds(t *testing.T, m accumulator, record int, factor float32) (square float
 	return square
 }
 
-// empty clears the sums by a release that moves nothing.
+// empty clears the sums by a release that does not change the weights.
 func empty(t *testing.T, m plan.Executable, vectors int) {
 	t.Helper()
 	still := plan.Release{
@@ -207,17 +207,16 @@ func empty(t *testing.T, m plan.Executable, vectors int) {
 	}
 }
 
-// lot is what a device makes of a data set: squared norms of every record, and
-// the sums over the records.
+// lot is the result of a data set: squared norms of every record, and the sums over the
+// records.
 type lot struct {
-	squared [][]float64 // [vector][record]
+	squared [][]float64 // [parameter][record]
 	sums    [][]float64
 }
 
-// step runs a data set through a device in microbatches, the last padded with
-// rows full of rubbish. Records are perRecord neighbouring examples with the
-// given weights.
-func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e batchMajor, perRecord int, weights, factors []float32, rubbish float32) lot {
+// step runs a data set through a device in microbatches. The last is padded with invalid
+// rows. Records are perRecord consecutive examples with the given weights.
+func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e dataset, perRecord int, weights, factors []float32, rubbish float32) lot {
 	t.Helper()
 	count := e.count / perRecord
 	out := lot{squared: make([][]float64, len(p.Parameters))}
@@ -236,7 +235,7 @@ func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e batchMajo
 			}
 		}
 		for i := range len(m.MaskSeed()) / op.MaskSeedWidth {
-			copy(m.MaskSeed()[i*op.MaskSeedWidth:], ticket(from*perRecord+i))
+			copy(m.MaskSeed()[i*op.MaskSeedWidth:], maskSeed(from*perRecord+i))
 		}
 		if perRecord > 1 {
 			clear(m.ExampleWeights())
@@ -267,8 +266,8 @@ func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e batchMajo
 	return out
 }
 
-// reference is the same by the oracle, one example at a time.
-func (o oracle) reference(e batchMajor, perRecord int, weights, factors []float32) lot {
+// reference computes the same with the oracle, one example at a time.
+func (o oracle) reference(e dataset, perRecord int, weights, factors []float32) lot {
 	var out lot
 	for r := range e.count / perRecord {
 		var record [][]float64
@@ -308,8 +307,8 @@ const tolerance = 1e-5
 
 func compare(t *testing.T, p *perexample.PrivateNetwork, got, want lot, factors []float32, tolerance float64) {
 	t.Helper()
-	// A gradient that all but vanishes, such as that of a shift before a
-	// normalisation, is rounding, which is measured by the whole of what is summed.
+	// A gradient that almost vanishes, such as that of a shift before a normalization, is
+	// a rounding error. It is compared relative to everything that is summed.
 	var all float64
 	for _, squared := range want.squared {
 		for r, w := range squared {
@@ -322,10 +321,10 @@ func compare(t *testing.T, p *perexample.PrivateNetwork, got, want lot, factors 
 		for r, w := range want.squared[v] {
 			most := w*(1+2*tolerance) + 1e-12
 			if vector.Method == "gram" || vector.Kind == "mixed" {
-				most *= 1 + 1.0/(1<<8) // what roundings may have changed is added
+				most *= 1 + 1.0/(1<<8) // the bound of the rounding error is added
 			}
 			if g := got.squared[v][r]; !(w*(1-2*tolerance)-1e-12 <= g && g <= most) {
-				t.Errorf("%s: record %d has squared norm %g, the oracle says %g", name, r, g, w)
+				t.Errorf("%s: record %d has squared norm %g, the oracle has %g", name, r, g, w)
 			}
 			scale += float64(factors[r]) * math.Sqrt(w)
 		}
@@ -353,8 +352,8 @@ func factorsFor(seed uint64, count int) []float32 {
 	return f
 }
 
-// How norms are found decides what they cost: the cheapest way is taken.
-func TestMethods(t *testing.T) {
+// The cheapest method for norms is chosen.
+func TestCompile_ChoosesMethod(t *testing.T) {
 	const pulled = "in parts, pulled back"
 	for _, c := range []struct {
 		design    string
@@ -403,7 +402,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-func TestNormsAndSumsAreThoseOfSingleRecords(t *testing.T) {
+func TestCompile_AgreesWithOracle(t *testing.T) {
 	const count = 9
 	for _, d := range designs {
 		t.Run(d.name, func(t *testing.T) {

@@ -11,18 +11,18 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// draft writes a random network: a chain of random operations on a batch of
-// matrices [rows, width], with parameters that are shared and seen in many ways.
+// draft builds a random network: a chain of random operations on a batch of matrices
+// [rows, width], with parameters that are shared and viewed in many ways.
 type draft struct {
 	*maker
 	choice *rand.Rand // separate from the values, and the same for every batch
 	shared map[string]*G.Node
-	x      *G.Node // [batch·rows, width], rows of an example together
+	x      *G.Node // [batch·rows, width], the rows of an example together
 	rows   int
 	width  int
 }
 
-// weight gives a matrix [p, d]: a parameter, or a random function of some.
+// weight returns a matrix [p, d]: a parameter, or a random function of parameters.
 func (r *draft) weight(p, d int) *G.Node {
 	w := r.matrix(p, d)
 	switch r.choice.IntN(16) {
@@ -46,8 +46,8 @@ func (r *draft) weight(p, d int) *G.Node {
 	return w
 }
 
-// matrix gives a parameter [p, d], at times one that was used before, at times a
-// view of one of another shape.
+// matrix returns a parameter [p, d], sometimes one that is used already, sometimes a view
+// of a parameter of another shape.
 func (r *draft) matrix(p, d int) *G.Node {
 	fresh := func(dims ...int) *G.Node { return r.param(fmt.Sprintf("W%d", len(r.net.Params)), dims...) }
 	switch r.choice.IntN(6) {
@@ -122,9 +122,9 @@ func random(seed uint64) design {
 	}}
 }
 
-// Networks that nobody wrote by hand agree with the oracle too. Of what they are
-// made of, nothing needs the loop.
-func TestRandomNetworks(t *testing.T) {
+// Random networks agree with the oracle, too. None of their operations needs to be
+// computed one record at a time.
+func TestCompile_RandomNetworks(t *testing.T) {
 	const count = 5
 	networks := uint64(150)
 	if testing.Short() {
@@ -149,9 +149,10 @@ func TestRandomNetworks(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Run(dev.name, func(t *testing.T) {
-					// Some of these networks saturate, where rounding is larger than usual.
+					// Some of these networks saturate, so that rounding errors are larger
+					// than usual.
 					within := 10 * tolerance
-					if dev.name == "cuda" { // whose functions round in other places
+					if dev.name == "cuda" { // whose functions round differently
 						within *= 2
 					}
 					compare(t, p, step(t, m, p, e, 1, nil, factors, float32(math.NaN())), want, factors, within)

@@ -9,9 +9,9 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// A record of several examples has the weighted sum of their gradients, and an
-// example of weight zero is no part of it.
-func TestRecordsOfSeveralExamples(t *testing.T) {
+// A record of several examples has the weighted sum of their gradients. An example of
+// weight zero does not contribute.
+func TestCompile_RecordsOfSeveralExamples(t *testing.T) {
 	const perRecord, count = 3, 5
 	for _, d := range designs {
 		if d.loop {
@@ -49,9 +49,9 @@ func TestRecordsOfSeveralExamples(t *testing.T) {
 	}
 }
 
-// A record's squared norms have the same bits whatever shares its microbatch and
-// wherever it stands in it; one full of NaN, of factor zero, changes no sum.
-func TestRecordsAreIndependent(t *testing.T) {
+// A record's squared norms have the same bits in any microbatch and at any position. A
+// record full of NaNs with factor zero does not change a sum.
+func TestCompile_RecordsAreIndependent(t *testing.T) {
 	const records, seed = 5, 11
 	for _, d := range designs {
 		if d.loop {
@@ -82,9 +82,9 @@ func TestRecordsAreIndependent(t *testing.T) {
 						}
 						if p.MaskSeed != nil {
 							for r := range records {
-								copy(m.MaskSeed()[r*op.MaskSeedWidth:], ticket(r))
+								copy(m.MaskSeed()[r*op.MaskSeedWidth:], maskSeed(r))
 							}
-							copy(m.MaskSeed()[at*op.MaskSeedWidth:], ticket(99))
+							copy(m.MaskSeed()[at*op.MaskSeedWidth:], maskSeed(99))
 						}
 						mine := own(d, k, e.sizes[k])
 						copy(m.Input(k)[at*len(mine):], mine)
@@ -114,11 +114,11 @@ func TestRecordsAreIndependent(t *testing.T) {
 						bits, again := norm(func(int, int, int) float32 { return company }, at)
 						for v := range bits {
 							if bits[v] != first[v] {
-								t.Errorf("%s at place %d beside %g: squared norm %x, elsewhere %x", p.Parameters[v].Node.Name(), at, company, bits[v], first[v])
+								t.Errorf("%s at position %d next to %g: squared norm %x, elsewhere %x", p.Parameters[v].Node.Name(), at, company, bits[v], first[v])
 							}
 							for i, x := range again[v] {
 								if !(math.Abs(float64(x-sums[v][i])) <= 1e-6*math.Sqrt(float64(math.Float32frombits(first[v])))) {
-									t.Fatalf("%s at place %d beside %g: the sum is %g, elsewhere %g", p.Parameters[v].Node.Name(), at, company, x, sums[v][i])
+									t.Fatalf("%s at position %d next to %g: the sum is %g, elsewhere %g", p.Parameters[v].Node.Name(), at, company, x, sums[v][i])
 								}
 							}
 						}
@@ -129,7 +129,7 @@ func TestRecordsAreIndependent(t *testing.T) {
 	}
 }
 
-// own is the example that is watched, in column k.
+// own is the example under test, in column k.
 func own(d design, k, size int) []float32 {
 	r := rand.New(rand.NewPCG(uint64(k), 6))
 	x := make([]float32, size)

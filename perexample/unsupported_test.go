@@ -12,12 +12,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// refusals are networks that cannot be trained privately, with what the message
-// must say: the node or the operation, and what to do.
+// refusals are networks that cannot be trained privately, with what the message must
+// contain: the node or the operation, and what to do.
 var refusals = []struct {
-	name string
-	make func(m *maker) *G.Node
-	says []string
+	name     string
+	make     func(m *maker) *G.Node
+	contains []string
 }{
 	{"loss is no scalar", func(m *maker) *G.Node {
 		return must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
@@ -72,11 +72,11 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.HadamardProd(h, G.GaussianRandomNode(m.graph, tensor.Float32, 0, 1, m.batch, 2))))
 	}, []string{"depend on how many records came before", "layer.Dropout"}},
-	{"ticket of another shape", func(m *maker) *G.Node {
+	{"mask seed of another shape", func(m *maker) *G.Node {
 		m.net.MaskSeed = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 3), G.WithName("t"))
 		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
 	}, []string{"mask seed t", "(", "must be (", "4)"}},
-	{"ticket among the inputs", func(m *maker) *G.Node {
+	{"mask seed among the inputs", func(m *maker) *G.Node {
 		m.net.MaskSeed = m.input("x", 4)
 		return squares(must(G.Mul(m.net.MaskSeed, m.param("W", 4, 2))))
 	}, []string{"listed as MaskSeed and in Inputs"}},
@@ -127,7 +127,7 @@ var refusals = []struct {
 	{"one over the loss", func(m *maker) *G.Node {
 		return must(G.HadamardDiv(number(1), squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))))
 	}, []string{"mixes examples", "not a fixed multiple"}},
-	{"the loss beside single examples", func(m *maker) *G.Node {
+	{"the loss next to single examples", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("w", 3)))
 		return must(G.Sum(must(G.HadamardProd(h, must(G.Sum(h))))))
 	}, []string{"mixes examples", "combines a sum"}},
@@ -291,7 +291,7 @@ var refusals = []struct {
 		}
 		return must(G.Sum(l))
 	}, []string{"different networks", "losses is set for one"}},
-	{"a ticket for some batches only", func(m *maker) *G.Node {
+	{"a mask seed for some batches only", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		if m.drop(h, 0.5, 1); m.batch%2 == 0 {
 			m.net.MaskSeed = nil
@@ -383,7 +383,7 @@ var refusals = []struct {
 		places := G.NewConstant(tensor.New(tensor.WithShape(2), tensor.WithBacking([]int{0, 1})), G.WithName("places"))
 		return squares(must(G.ByIndices(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), places, 1)))
 	}, []string{"constant places has type int", "float32"}},
-	{"constant drawn anew", func(m *maker) *G.Node {
+	{"constant drawn again", func(m *maker) *G.Node {
 		a := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(3, 3), G.WithName("A"), G.WithInit(func(tensor.Dtype, ...int) any {
 			x := make([]float32, 9)
 			for i := range x {
@@ -413,7 +413,7 @@ var refusals = []struct {
 	}, []string{"Output", "axis 0"}},
 }
 
-func TestRefusals(t *testing.T) {
+func TestCompile_Refuses(t *testing.T) {
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			for _, records := range []int{1, 7} {
@@ -422,9 +422,9 @@ func TestRefusals(t *testing.T) {
 					t.Fatalf("microbatch of %d: compiled, warning %q", records, p.Warning)
 				}
 				message := err.Error()
-				for _, s := range c.says {
+				for _, s := range c.contains {
 					if !strings.Contains(message, s) {
-						t.Errorf("microbatch of %d: %q does not say %q", records, message, s)
+						t.Errorf("microbatch of %d: %q does not contain %q", records, message, s)
 					}
 				}
 				if strings.Contains(message, "\n") || len(message) > 400 {
@@ -435,7 +435,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestNoRecords(t *testing.T) {
+func TestCompile_NoRecords(t *testing.T) {
 	build := designs[0].build(1)
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {-1, 1}} {
 		if _, err := perexample.Compile(build, c[0], c[1]); err == nil || !strings.Contains(err.Error(), "at least 1") {
@@ -444,9 +444,9 @@ func TestNoRecords(t *testing.T) {
 	}
 }
 
-// What has no rule is said once, with the node and the operation; records of
-// several examples need a rule.
-func TestTheLoopIsSaid(t *testing.T) {
+// The warning names a node without a rule, and its operation, once. Records of several
+// examples need a rule.
+func TestCompile_WarnsOfMissingRule(t *testing.T) {
 	for _, d := range designs {
 		if !d.loop {
 			continue
@@ -464,8 +464,8 @@ func TestTheLoopIsSaid(t *testing.T) {
 	}
 }
 
-// A builder may start from other values at each call: those of the first count.
-func TestStartingValuesAreThoseOfTheFirstBuild(t *testing.T) {
+// A builder may use other initial values in each call. Those of the first call count.
+func TestCompile_InitialValuesOfFirstBuild(t *testing.T) {
 	for _, loop := range []bool{false, true} {
 		for _, records := range []int{1, 7} {
 			calls := 0
@@ -489,8 +489,9 @@ func TestStartingValuesAreThoseOfTheFirstBuild(t *testing.T) {
 	}
 }
 
-// One over the batch is seen where another constant happens to be the same.
-func TestConstantsThatMeet(t *testing.T) {
+// A constant of one over the batch size is detected even if another constant happens to
+// be equal.
+func TestCompile_EqualConstants(t *testing.T) {
 	build := design{make: func(m *maker) *G.Node {
 		h := must(G.HadamardProd(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), number(1./7)))
 		return must(G.HadamardProd(squares(h), number(1/float32(m.batch))))
@@ -500,9 +501,9 @@ func TestConstantsThatMeet(t *testing.T) {
 	}
 }
 
-// A builder that makes another network of one example alone is found out where that
-// one is needed.
-func TestNetworksOfOneExampleAreTheSame(t *testing.T) {
+// A builder that makes another network for one example only is detected if that network
+// is needed.
+func TestCompile_SameNetworkForOneExample(t *testing.T) {
 	for what, odd := range map[string]func(m *maker, h *G.Node) *G.Node{
 		"one more parameter": func(m *maker, h *G.Node) *G.Node { return bias(h, m.param("b", 1, 4)) },
 		"one parameter less": func(m *maker, h *G.Node) *G.Node { m.net.Params = m.net.Params[:1]; return h },
@@ -526,9 +527,9 @@ func TestNetworksOfOneExampleAreTheSame(t *testing.T) {
 	}
 }
 
-// A transpose keeps examples in columns, a reshape in rows: side by side they mix.
-// (Gorgonia itself multiplies the two wrongly, and cannot be asked for what is right.)
-func TestATransposeBesideAReshape(t *testing.T) {
+// A transpose keeps examples in columns, a reshape in rows: combined, they mix examples.
+// (Gorgonia itself multiplies the two wrongly, so it cannot serve as the reference.)
+func TestCompile_TransposeAndReshape(t *testing.T) {
 	for _, product := range []func(m *maker, columns, rows *G.Node) *G.Node{
 		func(m *maker, columns, rows *G.Node) *G.Node {
 			return squares(must(G.HadamardProd(columns, m.reshape(rows, 2, m.batch))))
@@ -553,9 +554,9 @@ func repeated(m *maker, row *G.Node) *G.Node {
 	return must(all, err)
 }
 
-// Each of these is right for some sizes of the microbatch, or for one example alone, and
-// would be taken for another network by a reading that is a little less strict.
-func TestWhatOnlySeemsApart(t *testing.T) {
+// Each of these is valid for some microbatch sizes, or for one example, and a less strict
+// analysis would take it for another network.
+func TestCompile_ExamplesOnlySeemApart(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(m *maker) *G.Node

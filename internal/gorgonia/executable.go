@@ -12,19 +12,19 @@ import (
 
 // Executable implements plan.Executable.
 type Executable struct {
-	inputs  []*variable
-	weights *variable // of the examples in their records; nil if records are examples
-	ticket  *variable // nil if the network reads no mask seeds
-	params  []*variable
-	factors []*variable
-	squared [][]float32
-	output  []float32
-	losses  []float32
-	sums    [][]float32
-	normals []float32
-	state   plan.State
-	front   *nodeList
-	back    *nodeList
+	inputs   []*variable
+	weights  *variable // of the examples in their records; nil if records are examples
+	maskSeed *variable // nil if the network reads no mask seeds
+	params   []*variable
+	factors  []*variable
+	squared  [][]float32
+	output   []float32
+	losses   []float32
+	sums     [][]float32
+	normals  []float32
+	state    plan.State
+	front    *nodeList
+	back     *nodeList
 }
 
 var _ plan.Executable = (*Executable)(nil)
@@ -39,7 +39,7 @@ func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average boo
 		m.weights = newVariable(p.ExampleWeights)
 	}
 	if p.MaskSeed != nil {
-		m.ticket = newVariable(p.MaskSeed)
+		m.maskSeed = newVariable(p.MaskSeed)
 	}
 	values := map[*G.Node]G.Value{}
 	m.front, m.back = &nodeList{values: values}, &nodeList{values: values}
@@ -98,10 +98,10 @@ func (m *Executable) ExampleWeights() []float32 {
 
 // MaskSeed is the memory for the examples' mask seeds.
 func (m *Executable) MaskSeed() []float32 {
-	if m.ticket == nil {
+	if m.maskSeed == nil {
 		return nil
 	}
-	return m.ticket.host
+	return m.maskSeed.host
 }
 
 // SquaredNorms are the squared gradient norms of parameter i.
@@ -122,7 +122,7 @@ func (m *Executable) Sum(v int) []float32 { return m.sums[v] }
 // Forward runs the forward and backward pass up to the squared norms.
 func (m *Executable) Forward() error {
 	clear(m.front.values)
-	for _, leaves := range [][]*variable{m.inputs, m.params, {m.weights, m.ticket}} {
+	for _, leaves := range [][]*variable{m.inputs, m.params, {m.weights, m.maskSeed}} {
 		for _, l := range leaves {
 			l.bind(m.front.values)
 		}

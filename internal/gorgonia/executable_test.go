@@ -64,7 +64,7 @@ func close(t *testing.T, what string, a, b []float32) {
 }
 
 // Ten private steps agree with those of the CPU, including the noise.
-func TestStepsAreTheCPUs(t *testing.T) {
+func TestExecutable_AgreesWithCPU(t *testing.T) {
 	const records = 6
 	o := plan.Optimizer{Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	compile := func() *perexample.PrivateNetwork {
@@ -148,7 +148,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 }
 
 // Without norms the network is trained with the factors that the caller sets.
-func TestWithoutNorms(t *testing.T) {
+func TestNew_WithoutNorms(t *testing.T) {
 	p, err := perexample.Compile(small, 2, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestWithoutNorms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.SquaredNorms(0) != nil || m.ExampleWeights() != nil || m.State().Average != nil {
-		t.Error("norms, weights or averages that nobody asked for")
+		t.Error("norms, weights or averages that were not asked for")
 	}
 	m.Input(0)[0] = 1
 	m.ClipFactors(0)[0] = 1
@@ -179,7 +179,7 @@ type explosive struct{ op.Activate }
 func (explosive) String() string                            { return "explosive" }
 func (explosive) Do([]float64, [][]float64, []tensor.Shape) { panic("boom") }
 
-func TestAPanicIsAnError(t *testing.T) {
+func TestForward_PanicIsAnError(t *testing.T) {
 	p, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
 		net, err := small(batch)
 		if err != nil {
@@ -215,7 +215,7 @@ func pictures(batch int) (*perexample.Network, error) {
 
 // Gorgonia's own tape machine reuses a tensor's memory while a reshaped view of it is
 // still to be read. Its norms are wrong; this device's norms are right.
-func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
+func TestGorgonia_TapeMachineReusesMemory(t *testing.T) {
 	p, err := perexample.Compile(pictures, 7, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -264,6 +264,6 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 		wrong = wrong || !(math.Abs(float64(s-m.SquaredNorms(last)[i])) <= 0.01*float64(s))
 	}
 	if !wrong {
-		t.Error("Gorgonia's tape machine gives the right norms: it has been mended")
+		t.Error("Gorgonia's tape machine gives the right norms: Gorgonia is fixed")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// standard are networks of Gorgonia's own operations; each gives a scalar loss.
+// standard are networks of Gorgonia's own operations. Each returns a scalar loss.
 var standard = map[string]func(r *rand.Rand, in func(o operand) *G.Node) (*G.Node, error){
 	"dense": func(r *rand.Rand, in func(operand) *G.Node) (*G.Node, error) {
 		b, p, d := between(r, 2, 4), between(r, 2, 5), between(r, 2, 5)
@@ -150,9 +150,9 @@ var standard = map[string]func(r *rand.Rand, in func(o operand) *G.Node) (*G.Nod
 	},
 }
 
-// What Canonical says of each of Gorgonia's operations, forward and backward, is
-// what Gorgonia computes.
-func TestCanonicalAgreesWithGorgonia(t *testing.T) {
+// The Spec that Canonical returns for each of Gorgonia's operations, forward and
+// backward, computes what Gorgonia computes.
+func TestCanonical_AgreesWithGorgonia(t *testing.T) {
 	seen := map[string]int{}
 	for name, build := range standard {
 		for seed := range uint64(6) {

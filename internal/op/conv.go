@@ -221,7 +221,7 @@ func (g ConvGradInput) Wrt(int) []bool  { return allTrue(2) }
 
 func (g ConvGradInput) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	// Gorgonia merges constants that it prints alike, and it prints only the ends of long
-	// ones. The name tells this constant from others.
+	// ones. The name makes this constant distinct.
 	none := G.NewVector(grad.Graph(), grad.Dtype(), G.WithShape(g.O), G.WithName(fmt.Sprintf("dptrain: no bias of %d", g.O)),
 		G.WithValue(tensor.New(tensor.Of(grad.Dtype()), tensor.WithShape(g.O))))
 	dx, err := Apply(Conv2D{Window: g.Window, Groups: g.Groups}, grad, in[1], none)

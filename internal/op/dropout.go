@@ -39,16 +39,16 @@ const maskSeedHalf = 1 << 24
 
 // WriteMaskSeed writes the mask seed of an example, from the number drawn for it and the
 // step. Both must be below 2^48.
-func WriteMaskSeed(ticket []float32, drawn uint64, step int) {
-	ticket[0], ticket[1] = float32(drawn%maskSeedHalf), float32(drawn/maskSeedHalf)
-	ticket[2], ticket[3] = float32(step%maskSeedHalf), float32(step/maskSeedHalf)
+func WriteMaskSeed(seed []float32, drawn uint64, step int) {
+	seed[0], seed[1] = float32(drawn%maskSeedHalf), float32(drawn/maskSeedHalf)
+	seed[2], seed[3] = float32(step%maskSeedHalf), float32(step/maskSeedHalf)
 }
 
 // MaskCounter is the generator's counter for an example's mask: element i takes word i%4
 // of counter (i/4, c1, c2, c3). It is not ok for numbers that WriteMaskSeed never writes.
-func MaskCounter(ticket []float32) (c1, c2, c3 uint32, ok bool) {
+func MaskCounter(seed []float32) (c1, c2, c3 uint32, ok bool) {
 	var halves [MaskSeedWidth]uint64
-	for i, v := range ticket {
+	for i, v := range seed {
 		if !(v >= 0 && v < maskSeedHalf) {
 			return 0, 0, 0, false
 		}
@@ -87,11 +87,11 @@ func (d Dropout) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	n := len(out) / shapes[0][0]
 	k0, k1 := d.Key()
 	for e := range shapes[0][0] {
-		var ticket [MaskSeedWidth]float32
-		for i := range ticket {
-			ticket[i] = float32(in[1][e*MaskSeedWidth+i])
+		var seed [MaskSeedWidth]float32
+		for i := range seed {
+			seed[i] = float32(in[1][e*MaskSeedWidth+i])
 		}
-		c1, c2, c3, ok := MaskCounter(ticket[:])
+		c1, c2, c3, ok := MaskCounter(seed[:])
 		var words [4]uint32
 		for i := range n {
 			if i%4 == 0 {

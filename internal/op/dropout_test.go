@@ -8,9 +8,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// The known answers of Salmon et al.'s own Random123 distribution (kat_vectors,
-// philox4x32 10).
-func TestPhiloxKnownAnswers(t *testing.T) {
+// These are the known answers of the Random123 distribution of Salmon et al.
+// (kat_vectors, philox4x32 10).
+func TestPhilox_KnownAnswers(t *testing.T) {
 	for _, c := range []struct{ in, out []uint32 }{
 		{[]uint32{0, 0, 0, 0, 0, 0}, []uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
 		{[]uint32{math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32},
@@ -27,8 +27,8 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 	}
 }
 
-// tickets are those of rows at a step.
-func tickets(step int, rows ...uint64) operand {
+// maskSeeds are the mask seeds of rows at a step.
+func maskSeeds(step int, rows ...uint64) operand {
 	x := operand{tensor.Shape{len(rows), MaskSeedWidth}, nil}
 	for _, row := range rows {
 		var t [MaskSeedWidth]float32
@@ -40,7 +40,7 @@ func tickets(step int, rows ...uint64) operand {
 	return x
 }
 
-// ones is a tensor whose dropout shows the mask.
+// ones is a tensor whose dropout is the mask.
 func ones(shape ...int) operand {
 	x := operand{shape, make([]float64, tensor.Shape(shape).TotalSize())}
 	for i := range x.values {
@@ -51,19 +51,19 @@ func ones(shape ...int) operand {
 
 func mask(t *testing.T, d Dropout, size, step int, rows ...uint64) []float64 {
 	t.Helper()
-	return trial{d, []operand{ones(len(rows), size), tickets(step, rows...)}}.do(t).values
+	return trial{d, []operand{ones(len(rows), size), maskSeeds(step, rows...)}}.do(t).values
 }
 
-// Tickets hold numbers up to 2^48 exactly, and different ones begin elsewhere in
-// the generator.
-func TestTicketsAreExact(t *testing.T) {
+// Mask seeds represent numbers up to 2^48 exactly. Different seeds start at different
+// places of the generator.
+func TestMaskSeed_IsExact(t *testing.T) {
 	seen := map[[3]uint32][2]int{}
 	numbers := []int{0, 1, maskSeedHalf - 1, maskSeedHalf, maskSeedHalf + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1<<48 - 1}
 	for _, row := range numbers {
 		for _, step := range numbers {
-			var ticket [MaskSeedWidth]float32
-			WriteMaskSeed(ticket[:], uint64(row), step)
-			c1, c2, c3, ok := MaskCounter(ticket[:])
+			var seed [MaskSeedWidth]float32
+			WriteMaskSeed(seed[:], uint64(row), step)
+			c1, c2, c3, ok := MaskCounter(seed[:])
 			if !ok || int(c1)|int(c3&0xffff)<<32 != row || int(c2)|int(c3>>16)<<32 != step {
 				t.Errorf("row %d, step %d: counter %x %x %x, %v", row, step, c1, c2, c3, ok)
 			}
@@ -74,24 +74,24 @@ func TestTicketsAreExact(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{-1, maskSeedHalf, math.NaN(), math.Inf(1)} {
-		x := tickets(0, 0)
+		x := maskSeeds(0, 0)
 		x.values[2] = bad
 		if y := (trial{Dropout{Rate: 0.5}, []operand{ones(1, 3), x}}).do(t).values; !math.IsNaN(y[0]) || !math.IsNaN(y[2]) {
-			t.Errorf("a ticket of %v gives %v", bad, y)
+			t.Errorf("a mask seed of %v gives %v", bad, y)
 		}
 	}
 }
 
-// A row's mask is the same whatever rows stand beside it and wherever it stands;
-// another row, step, layer or seed has another.
-func TestMaskIsTheRowsOwn(t *testing.T) {
+// A row's mask does not depend on the other rows or on its position. Another row, step,
+// layer or seed has another mask.
+func TestDropout_MaskDependsOnRowOnly(t *testing.T) {
 	const size = 67
 	d := Dropout{Rate: 0.5, Seed: 9<<32 + 4, Layer: 2}
 	own := mask(t, d, size, 3, 1234)
 	for at := range 5 {
 		rows := []uint64{7, 8, 9, 10, 11}
 		rows[at] = 1234
-		same(t, "mask beside others", cut(mask(t, d, size, 3, rows...), 5, at), own, 0)
+		same(t, "mask among others", cut(mask(t, d, size, 3, rows...), 5, at), own, 0)
 	}
 	for what, other := range map[string][]float64{
 		"row":                   mask(t, d, size, 3, 1235),
@@ -115,12 +115,12 @@ func TestMaskIsTheRowsOwn(t *testing.T) {
 	}
 }
 
-// As many elements fall as the rate says, and whether one falls tells nothing of
-// its neighbour, of the same element of the next row, step or layer, or of another
-// element of the row. The masks are fixed; were they drawn anew, a count, whose mean
-// is at least 125, would miss it by more than 7 deviations with probability below
+// The share of dropped elements is the rate. Whether an element is dropped is independent
+// of its neighbour, of the same element of the next row, step or layer, and of another
+// element of the row. The masks are fixed. If they were drawn again, a count, whose mean
+// is at least 125, would miss the mean by more than 7 deviations with probability below
 // 4e-9 (Chernoff), for each of 44 counts: a false alarm in 5 million.
-func TestMaskStatistics(t *testing.T) {
+func TestDropout_MaskStatistics(t *testing.T) {
 	const rows, size = 200, 500
 	numbers := make([]uint64, rows)
 	for i := range numbers {
@@ -149,7 +149,7 @@ func TestMaskStatistics(t *testing.T) {
 				t.Errorf("rate %v: %s fall %d times of %d, %.1f deviations off", rate, what, k, n, off)
 			}
 		}
-		// Pairs are counted apart, so that counts are of independent things.
+		// Disjoint pairs are counted, so that the counted events are independent.
 		both := func(what string, x, y []bool, n int, at func(i int) (a, b int)) {
 			count(what, rate*rate, n, func(i int) bool { a, b := at(i); return x[a] && y[b] })
 		}
@@ -171,12 +171,13 @@ func TestMaskStatistics(t *testing.T) {
 	}
 }
 
-// Applied to a gradient the same ticket gives the same mask: dropout is symmetric.
-func TestDropoutIsItsOwnDerivative(t *testing.T) {
+// The same mask seed gives the same mask when applied to a gradient: dropout is
+// symmetric.
+func TestDropout_IsItsOwnDerivative(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 21))
-	x, y, ticket := normal(r, 3, 50), normal(r, 3, 50), tickets(5, 3, 1, 2)
+	x, y, seed := normal(r, 3, 50), normal(r, 3, 50), maskSeeds(5, 3, 1, 2)
 	d := Dropout{Rate: 0.3, Seed: 11}
-	a, b := trial{d, []operand{x, ticket}}.do(t).values, trial{d, []operand{y, ticket}}.do(t).values
+	a, b := trial{d, []operand{x, seed}}.do(t).values, trial{d, []operand{y, seed}}.do(t).values
 	var forth, back float64
 	for i := range a {
 		forth += a[i] * y.values[i]

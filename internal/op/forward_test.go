@@ -9,9 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Conv2D of one group is Gorgonia's Conv2d; of several, that of each group's
-// channels by itself.
-func TestConv2DAgreesWithGorgonia(t *testing.T) {
+// Conv2D with one group is Gorgonia's Conv2d. With several groups it is the convolution
+// of each group's channels.
+func TestConv2D_AgreesWithGorgonia(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		w, h, wd := someWindow(r)
@@ -48,8 +48,8 @@ func TestConv2DAgreesWithGorgonia(t *testing.T) {
 	}
 }
 
-// A convolution of one picture with one kernel, by hand.
-func TestConv2DByHand(t *testing.T) {
+// A convolution of one picture with one kernel, computed by hand.
+func TestConv2D_ByHand(t *testing.T) {
 	y := trial{Conv2D{Window{2, 2, 1, 1, 0, 0, 1, 1}, 1, Identity}, []operand{
 		{tensor.Shape{1, 1, 2, 3}, []float64{1, 2, 3, 4, 5, 6}},
 		{tensor.Shape{1, 1, 2, 2}, []float64{1, 10, 100, 1000}},
@@ -58,11 +58,11 @@ func TestConv2DByHand(t *testing.T) {
 	same(t, "convolution", y.values, []float64{5421.5, 6532.5}, 0)
 }
 
-func TestMaxPool2DAgreesWithGorgonia(t *testing.T) {
+func TestMaxPool2D_AgreesWithGorgonia(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		w, h, wd := someWindow(r)
-		w.DilationH, w.DilationW = 1, 1 // Gorgonia has none
+		w.DilationH, w.DilationW = 1, 1 // Gorgonia has no dilation
 		w.PadH, w.PadW = r.IntN(w.KernelH/2+1), r.IntN(w.KernelW/2+1)
 		x := normal(r, between(r, 1, 3), between(r, 1, 3), h, wd)
 		g := G.NewGraph()
@@ -74,9 +74,9 @@ func TestMaxPool2DAgreesWithGorgonia(t *testing.T) {
 	}
 }
 
-// Padding is no maximum even of negative numbers; the first of equals wins; NaN
-// is seen.
-func TestMaxPool2DAtTheEdge(t *testing.T) {
+// Padding is not the maximum, even of negative numbers. The first of equal numbers wins.
+// A NaN propagates.
+func TestMaxPool2D_AtTheEdge(t *testing.T) {
 	w := Window{2, 2, 1, 1, 1, 1, 1, 1}
 	x := operand{tensor.Shape{1, 1, 2, 2}, []float64{-4, -3, -2, -2}}
 	y := trial{MaxPool2D{w}, []operand{x}}.do(t)
@@ -92,7 +92,7 @@ func TestMaxPool2DAtTheEdge(t *testing.T) {
 	}
 }
 
-func TestAvgPool2DCountsPadding(t *testing.T) {
+func TestAvgPool2D_CountsPadding(t *testing.T) {
 	x := operand{tensor.Shape{1, 1, 2, 2}, []float64{4, 8, 12, 16}}
 	y := trial{AvgPool2D{Window{2, 2, 1, 1, 1, 1, 1, 1}}, []operand{x}}.do(t)
 	same(t, "means", y.values, []float64{1, 3, 2, 4, 10, 6, 3, 7, 4}, 0)
@@ -100,7 +100,7 @@ func TestAvgPool2DCountsPadding(t *testing.T) {
 	same(t, "global mean", y.values, []float64{10}, 0)
 }
 
-func TestNormalizeGivesMeanZeroAndVarianceOne(t *testing.T) {
+func TestNormalize_MeanZeroVarianceOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	x := normal(r, 3, 4, 6)
 	for i := range x.values {
@@ -125,7 +125,7 @@ func TestNormalizeGivesMeanZeroAndVarianceOne(t *testing.T) {
 	same(t, "constant", y.values, []float64{0, 0}, 0)
 }
 
-func TestActivationsAtKnownPoints(t *testing.T) {
+func TestActivation_KnownPoints(t *testing.T) {
 	for _, c := range []struct {
 		act     Activation
 		x, want float64
@@ -143,7 +143,7 @@ func TestActivationsAtKnownPoints(t *testing.T) {
 			t.Errorf("%v hides a NaN", c.act)
 		}
 	}
-	// At the kink the slope is that of PyTorch, the left one.
+	// At the kink the slope is the left one, as in PyTorch.
 	for act, want := range map[Activation]float64{ReLU: 0, LeakyReLU: 0.01, ELU: 1} {
 		if got := act.slope(0); got != want {
 			t.Errorf("%v has slope %v at 0, want %v", act, got, want)
@@ -159,8 +159,8 @@ func TestCrossEntropy(t *testing.T) {
 		math.Log(2), math.Log(3), math.Log(5), // softmax 0.2, 0.3, 0.5
 		1000, 0, -1000,
 		1, 2, 3, // ignored
-		1, 2, 3, // no such class
-		1, 2, 3, // no whole number
+		1, 2, 3, // not a class
+		1, 2, 3, // not a whole number
 		1, 2, 3, // neither
 	}}
 	labels := operand{tensor.Shape{6}, []float64{1, 2, -1, 3, 0.5, -2}}
@@ -177,8 +177,8 @@ func TestCrossEntropy(t *testing.T) {
 	}
 }
 
-// Smoothing is a mixture of the label and all classes alike.
-func TestSmoothedCrossEntropy(t *testing.T) {
+// Smoothing mixes the label with the uniform distribution over all classes.
+func TestCrossEntropy_Smoothing(t *testing.T) {
 	x := operand{tensor.Shape{2, 3}, []float64{math.Log(2), math.Log(3), math.Log(5), 1, 2, 3}}
 	labels := operand{tensor.Shape{2}, []float64{1, -1}}
 	loss := trial{CrossEntropy{Smoothing: 0.3}, []operand{x, labels}}.do(t).values
@@ -186,7 +186,7 @@ func TestSmoothedCrossEntropy(t *testing.T) {
 	same(t, "losses", loss, []float64{want, 0}, 1e-15)
 }
 
-func TestElementLossesAtKnownPoints(t *testing.T) {
+func TestElementLoss_KnownPoints(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
 		kind            ElementLoss
@@ -210,7 +210,7 @@ func TestElementLossesAtKnownPoints(t *testing.T) {
 			t.Errorf("%v(%v, %v) = %v, want %v", spec, c.x, c.target, got, c.want)
 		}
 	}
-	for _, kind := range []ElementLoss{AbsoluteError, HuberError, HingeLoss} { // at the kink, or where nothing is lost
+	for _, kind := range []ElementLoss{AbsoluteError, HuberError, HingeLoss} { // at the kink, or where the loss is 0
 		if loss, slope := kind.At(1, 1, 2); loss != 0 || slope != 0 {
 			t.Errorf("%v(1, 1) = %v with slope %v, want 0 with 0", kind, loss, slope)
 		}
@@ -222,7 +222,7 @@ func TestReplace(t *testing.T) {
 	same(t, "labels", trial{Replace{Old: 0, New: -1}, []operand{x}}.do(t).values, []float64{-1, 3, 1, -1}, 0)
 }
 
-func TestLossesPerRow(t *testing.T) {
+func TestElementLosses_PerRow(t *testing.T) {
 	x := operand{tensor.Shape{2, 2}, []float64{0, math.Log(3), 800, -800}}
 	target := operand{tensor.Shape{2, 2}, []float64{1, 0.25, 0, 1}}
 	sigmoid := trial{SigmoidCrossEntropy{}, []operand{x, target}}.do(t).values
@@ -233,7 +233,7 @@ func TestLossesPerRow(t *testing.T) {
 	same(t, "squared error", squared, []float64{1.75 * 1.75, 18}, 1e-15)
 }
 
-func TestEmbedOutsideTheTableGivesZeros(t *testing.T) {
+func TestEmbed_ZerosOutsideTable(t *testing.T) {
 	table := operand{tensor.Shape{2, 2}, []float64{1, 2, 3, 4}}
 	index := operand{tensor.Shape{6}, []float64{1, 0, -1, 2, 0.5, math.NaN()}}
 	y := trial{Embed{}, []operand{table, index}}.do(t)

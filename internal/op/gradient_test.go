@@ -8,9 +8,9 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Every derivative, built symbolically and run by Gorgonia's tape machine, is
-// that of the reference by central differences.
-func TestDerivativesAgreeWithFiniteDifferences(t *testing.T) {
+// Every derivative, built symbolically and run by Gorgonia's tape machine, agrees with
+// central differences of the reference.
+func TestDiff_AgreesWithFiniteDifferences(t *testing.T) {
 	each(t, func(t *testing.T, r *rand.Rand, tr trial) {
 		in, out := tr.graph(t)
 		loss, w := weigh(t, r, out)
@@ -55,9 +55,9 @@ func TestDerivativesAgreeWithFiniteDifferences(t *testing.T) {
 	})
 }
 
-// What a record's blocks give by Form.Add is the ordinary gradient of a batch of
-// that record alone, to the last rounding.
-func TestFormsAgreeWithABatchOfOne(t *testing.T) {
+// The gradient that Form.AddGradient computes from a record's blocks is the ordinary
+// gradient of a batch of that record alone, up to the last rounding.
+func TestForm_AgreesWithBatchOfOne(t *testing.T) {
 	each(t, func(t *testing.T, r *rand.Rand, tr trial) {
 		spec, ok := tr.spec.(Parametric)
 		if !ok {
@@ -91,14 +91,14 @@ func TestFormsAgreeWithABatchOfOne(t *testing.T) {
 	})
 }
 
-// valued is a Use with its tensors and the ordinary gradient of the parameter.
+// valued is a Use with its tensors, and the ordinary gradient of the parameter.
 type valued struct {
 	form               Form
 	a, delta, gradient []float64
 }
 
-// parameterUses runs forward and backward, with w as the gradient of the result,
-// and gives the uses of the inputs that are not rows.
+// parameterUses runs forward and backward, with w as the gradient of the result. It
+// returns the uses of the inputs that are not rows.
 func parameterUses(t *testing.T, tr trial, w operand) map[int]valued {
 	t.Helper()
 	in, out := tr.graph(t)
@@ -149,7 +149,7 @@ func parameterUses(t *testing.T, tr trial, w operand) map[int]valued {
 	return uses
 }
 
-// cut gives one of n equal blocks.
+// cut returns one of n equal blocks.
 func cut(x []float64, n, i int) []float64 {
 	size := len(x) / n
 	return x[i*size : (i+1)*size]
@@ -162,9 +162,8 @@ func row(x operand, i int) operand {
 	return operand{s, cut(x.values, x.shape[0], i)}
 }
 
-// A row of the result of a Rowwise operation has the same bits whatever rows are
-// beside it.
-func TestRowsAreIndependent(t *testing.T) {
+// A row of the result of a Rowwise operation has the same bits next to any other rows.
+func TestRowwise_RowsAreIndependent(t *testing.T) {
 	seen := 0
 	each(t, func(t *testing.T, r *rand.Rand, tr trial) {
 		spec, ok := tr.spec.(Rowwise)

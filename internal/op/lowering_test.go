@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-func TestIm2ColAgreesWithGorgonia(t *testing.T) {
+func TestIm2Col_AgreesWithGorgonia(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		w, h, wd := someWindow(r)
@@ -35,8 +35,8 @@ func TestIm2ColAgreesWithGorgonia(t *testing.T) {
 	}
 }
 
-// Softmax agrees with its definition and with Gorgonia's; its gradient with
-// finite differences.
+// Softmax agrees with its definition and with Gorgonia's softmax. Its gradient agrees
+// with finite differences.
 func TestSoftmax(t *testing.T) {
 	for seed := range uint64(6) {
 		for _, s := range []Softmax{{0, false}, {1, false}, {2, false}, {0, true}, {1, true}, {2, true}} {

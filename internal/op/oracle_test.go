@@ -37,7 +37,7 @@ func (tr trial) values() [][]float64 {
 	return v
 }
 
-// do runs the reference, over an output full of rubbish.
+// do runs the reference. The output contains other numbers before.
 func (tr trial) do(t *testing.T) operand {
 	t.Helper()
 	shape, err := tr.spec.Shape(tr.shapes())
@@ -61,8 +61,8 @@ func normal(r *rand.Rand, shape ...int) operand {
 	return x
 }
 
-// apart is a tensor whose elements lie at least 0.1 from zero and from each
-// other, so that a small step crosses no kink.
+// apart is a tensor whose elements are at least 0.1 away from zero and from each other,
+// so that a small step does not cross a kink.
 func apart(r *rand.Rand, shape ...int) operand {
 	x := operand{shape, make([]float64, tensor.Shape(shape).TotalSize())}
 	for i, p := range r.Perm(len(x.values)) {
@@ -71,7 +71,7 @@ func apart(r *rand.Rand, shape ...int) operand {
 	return x
 }
 
-// whole is a tensor of whole numbers from lo up to, not including, hi.
+// whole is a tensor of whole numbers from lo to hi−1.
 func whole(r *rand.Rand, lo, hi int, shape ...int) operand {
 	x := operand{shape, make([]float64, tensor.Shape(shape).TotalSize())}
 	for i := range x.values {
@@ -80,7 +80,7 @@ func whole(r *rand.Rand, lo, hi int, shape ...int) operand {
 	return x
 }
 
-// node puts an operand into a graph.
+// node adds an operand to a graph.
 func (x operand) node(t *testing.T, g *G.ExprGraph, name string) *G.Node {
 	t.Helper()
 	v, err := newValue(append([]float64(nil), x.values...), x.shape, tensor.Float64)
@@ -90,7 +90,7 @@ func (x operand) node(t *testing.T, g *G.ExprGraph, name string) *G.Node {
 	return G.NodeFromAny(g, v, G.WithName(name))
 }
 
-// graph puts a trial into a graph of its own.
+// graph adds a trial to a graph of its own.
 func (tr trial) graph(t *testing.T) (in G.Nodes, out *G.Node) {
 	t.Helper()
 	g := G.NewGraph()
@@ -104,7 +104,7 @@ func (tr trial) graph(t *testing.T) (in G.Nodes, out *G.Node) {
 	return in, out
 }
 
-// weigh ends a graph in Σ w·out for fixed random w, a scalar loss.
+// weigh ends a graph in the scalar loss Σ w·out for fixed random w.
 func weigh(t *testing.T, r *rand.Rand, out *G.Node) (loss *G.Node, w []float64) {
 	t.Helper()
 	x := normal(r, out.Shape()...)
@@ -140,7 +140,7 @@ func run(t *testing.T, nodes ...*G.Node) [][]float64 {
 	return out
 }
 
-// same compares two tensors, to a tolerance relative to the largest element.
+// same compares two tensors up to a tolerance relative to the largest element.
 func same(t *testing.T, what string, got, want []float64, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -157,11 +157,11 @@ func same(t *testing.T, what string, got, want []float64, tolerance float64) {
 	}
 }
 
-// between draws a whole number from lo to hi, both included.
+// between draws a whole number from lo to hi.
 func between(r *rand.Rand, lo, hi int) int { return lo + r.IntN(hi-lo+1) }
 
-// someWindow draws a window and pictures that it fits, padding small enough that no
-// place sees padding alone.
+// someWindow draws a window and pictures that it fits. The padding is small enough that
+// every position covers the picture.
 func someWindow(r *rand.Rand) (w Window, height, width int) {
 	axis := func() (size, k, s, p, d int) {
 		k, s, d = between(r, 1, 4), between(r, 1, 3), between(r, 1, 2)
@@ -223,7 +223,7 @@ func smoothTrials(r *rand.Rand) []trial {
 	return append(list, sequenceTrials(r)...)
 }
 
-// each runs a check on every trial of several seeds.
+// each runs a check on every trial for several seeds.
 func each(t *testing.T, check func(t *testing.T, r *rand.Rand, tr trial)) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -18,7 +18,7 @@ type used struct {
 	in      []operand
 }
 
-// uses draws every form, for records of several rows.
+// uses draws every form, for records with several rows.
 func uses(r *rand.Rand) []used {
 	n, t := between(r, 1, 4), between(r, 1, 3)
 	p, d := between(r, 1, 4), between(r, 1, 4)
@@ -35,8 +35,9 @@ func uses(r *rand.Rand) []used {
 	}
 }
 
-// The ways to a record's squared norm agree, and so do the ways to a clipped sum.
-func TestNormsAndSumsAgree(t *testing.T) {
+// All methods for a record's squared norm agree, and so do the ways to compute a clipped
+// sum.
+func TestSquaredNorms_AndSumsAgree(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 19))
 		for _, u := range uses(r) {
@@ -50,8 +51,8 @@ func TestNormsAndSumsAgree(t *testing.T) {
 			mixed := trial{MultiUseNorms{&one, u.form.Size(), u.records}, u.in}.do(t).values
 			same(t, what+": mixed norms", mixed, norms, 1e-12)
 
-			// The same use twice doubles every gradient: norms are added before they
-			// are squared.
+			// The same use twice doubles every gradient: uses are added before they are
+			// squared.
 			two := []MappedForm{{Form: u.form}, {Form: u.form}}
 			twice := append(append([]operand(nil), u.in...), u.in...)
 			double := trial{MultiUseNorms{&two, u.form.Size(), u.records}, twice}.do(t).values
@@ -64,7 +65,7 @@ func TestNormsAndSumsAgree(t *testing.T) {
 			sum := trial{ClippedSum{u.form, u.records}, append(append([]operand(nil), u.in...), factors)}.do(t).values
 			same(t, what+": sums", sum, trial{WeightedRows{}, []operand{kept, factors}}.do(t).values, 1e-12)
 
-			// The factor may as well scale the rows of Delta beforehand.
+			// Scaling the rows of Delta by the factors first gives the same sum.
 			last := len(u.in) - 1
 			scaled := append([]operand(nil), u.in...)
 			scaled[last] = trial{ScaleRows{}, []operand{u.in[last], factors}}.do(t)
@@ -74,13 +75,13 @@ func TestNormsAndSumsAgree(t *testing.T) {
 	}
 }
 
-// A record of factor zero adds nothing, whatever its rows hold.
-func TestFactorZeroSilencesARecord(t *testing.T) {
+// A record with factor zero adds nothing, even if its rows contain NaNs.
+func TestClippedSum_ZeroFactor(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 23))
 	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
 	for _, u := range uses(r) {
 		if u.records < 2 {
-			t.Fatal("one record alone says nothing: take another seed")
+			t.Fatal("a single record tests nothing: take another seed")
 		}
 		factors := normal(r, u.records)
 		factors.values[0] = 0
@@ -106,9 +107,9 @@ func TestFactorZeroSilencesARecord(t *testing.T) {
 	}
 }
 
-// Two uses that meet the same elements of a parameter through different maps are
-// added where they meet before they are squared.
-func TestMixedFollowsMaps(t *testing.T) {
+// Two uses that cover the same elements of a parameter through different maps are added
+// before they are squared.
+func TestMultiUseNorms_FollowsMaps(t *testing.T) {
 	parts := []MappedForm{
 		{Form: Shift{3, 1}, Map: NewMap([]int32{2, 0, -1})},
 		{Form: Shift{2, 1}, Map: NewMap([]int32{0, 0})},
@@ -134,7 +135,7 @@ func TestMixedFollowsMaps(t *testing.T) {
 	}
 }
 
-// Stacking keeps each example's rows together.
+// Stacking keeps the rows of each example together.
 func TestStackRows(t *testing.T) {
 	out := trial{StackRows{2}, []operand{
 		{tensor.Shape{2, 2}, []float64{1, 2, 3, 4}},
@@ -142,7 +143,7 @@ func TestStackRows(t *testing.T) {
 	}}.do(t)
 	same(t, "rows", out.values, []float64{1, 2, 5, 6, 7, 8, 3, 4, 9, 10, 11, 12}, 0)
 
-	// As one use with more rows, a product's gradient is the sum over its uses.
+	// In one use with more rows, a product's gradient is the sum over its uses.
 	r := rand.New(rand.NewPCG(1, 29))
 	a := []operand{normal(r, 6, 2), normal(r, 3, 2)}
 	d := []operand{normal(r, 6, 4), normal(r, 3, 4)}
@@ -155,14 +156,14 @@ func TestStackRows(t *testing.T) {
 	same(t, "norms", stacked, mixed, 1e-12)
 }
 
-func TestBadRecordsAreRefused(t *testing.T) {
+func TestRecordOperations_RefuseBadShapes(t *testing.T) {
 	s := func(dims ...int) tensor.Shape { return dims }
 	form := Product{2, 3}
 	parts := []MappedForm{{Form: form}, {Form: Shift{3, 1}}}
 	for _, c := range []struct {
-		spec Spec
-		in   []tensor.Shape
-		says string
+		spec     Spec
+		in       []tensor.Shape
+		contains string
 	}{
 		{RecordGradients{form, 3}, []tensor.Shape{s(6, 2)}, "1 inputs given, 2 needed"},
 		{RecordGradients{form, 0}, []tensor.Shape{s(6, 2), s(6, 3)}, "0 records"},
@@ -179,14 +180,14 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		{StackRows{2}, nil, "0 elements"},
 	} {
 		_, err := c.spec.Shape(c.in)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v%v: %v does not say %q", c.spec, c.in, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.contains) {
+			t.Errorf("%v%v: %v does not contain %q", c.spec, c.in, err, c.contains)
 		}
 	}
 }
 
-// Sources reads the map of a view the other way round.
-func TestSources(t *testing.T) {
+// Sources inverts the map of a view.
+func TestScatter_Sources(t *testing.T) {
 	s := Scatter{NewMap([]int32{4, 0, -1, 4, 2, 0, 4}), 6}
 	first, from := s.Sources()
 	for i, want := range [][]int32{{1, 5}, nil, {4}, nil, {0, 3, 6}, nil} {
@@ -196,9 +197,9 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// A table is tied where one use looks its rows up and the other multiplies by it, as it is
-// or turned.
-func TestTied(t *testing.T) {
+// A table is tied if one use looks up its rows and the other multiplies by it, transposed
+// or not.
+func TestMultiUseNorms_TiedTable(t *testing.T) {
 	turned := NewMap([]int32{0, 2, 4, 1, 3, 5}) // [2, 3] as [3, 2]
 	table := Gather{3, 2, 1}
 	lookup, product, straight := MappedForm{Form: table}, MappedForm{Form: Product{2, 3}, Map: turned}, MappedForm{Form: Product{3, 2}}

@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// result is an operand computed by an operation.
+// result is the operand that an operation computes.
 func result(s Spec, in ...operand) operand {
 	tr := trial{s, in}
 	shape, err := s.Shape(tr.shapes())
@@ -21,7 +21,7 @@ func result(s Spec, in ...operand) operand {
 	return out
 }
 
-// sequenceTrials draws one trial of every smooth operation on sequences.
+// sequenceTrials draws one trial of every differentiable operation on sequences.
 func sequenceTrials(r *rand.Rand) []trial {
 	b, T, h := between(r, 1, 4), between(r, 1, 5), between(r, 1, 4)
 	var list []trial
@@ -49,8 +49,8 @@ func sequenceTrials(r *rand.Rand) []trial {
 	return list
 }
 
-// One unit over two steps, written out.
-func TestLSTMByHand(t *testing.T) {
+// One unit over two steps, computed by hand.
+func TestLSTM_ByHand(t *testing.T) {
 	x := operand{tensor.Shape{1, 2, 4}, []float64{0.1, 0.2, 0.3, 0.4, -0.5, 0.6, -0.7, 0.8}}
 	w := operand{tensor.Shape{1, 4}, []float64{1, -2, 3, -4}}
 	σ := Sigmoid.apply
@@ -70,7 +70,7 @@ func TestLSTMByHand(t *testing.T) {
 	same(t, "states before", result(Delay{}, got).values, []float64{0, h2}, 1e-15)
 }
 
-func TestGRUByHand(t *testing.T) {
+func TestGRU_ByHand(t *testing.T) {
 	x := operand{tensor.Shape{1, 2, 3}, []float64{0.1, 0.2, 0.3, -0.5, 0.6, -0.7}}
 	w := operand{tensor.Shape{1, 3}, []float64{1, -2, 3}}
 	b := operand{tensor.Shape{1}, []float64{0.5}}
@@ -88,8 +88,8 @@ func TestGRUByHand(t *testing.T) {
 	same(t, "hidden states in reverse", got.values, []float64{h2, h1}, 1e-15)
 }
 
-// Two heads of one column over three steps, written out.
-func TestAttentionByHand(t *testing.T) {
+// Two heads of one column over three steps, computed by hand.
+func TestAttention_ByHand(t *testing.T) {
 	q := [][]float64{{0.5, -1}, {2, 1}, {-1, 3}}
 	k := [][]float64{{1, 2}, {-2, 0.5}, {0.25, -1}}
 	v := [][]float64{{10, 20}, {-30, 40}, {50, -60}}
@@ -120,14 +120,15 @@ func TestAttentionByHand(t *testing.T) {
 		want(func(s, u int) bool { return u <= s && u > 0 }), 1e-15)
 }
 
-// What a step does not see does not matter to it, not even where it is no number.
-func TestAttentionToNaNs(t *testing.T) {
+// A step does not depend on the steps that it does not attend to, even if they contain
+// NaNs.
+func TestAttention_IgnoresHiddenNaNs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 31))
 	x, dy := normal(r, 1, 3, 6), normal(r, 1, 3, 2)
 	padding := operand{tensor.Shape{1, 3}, []float64{0, 0, -1}}
 	spec := Attention{Heads: 2}
 	want := result(spec, x, padding).values[:4]
-	for i := range 2 { // nothing comes back to the step itself
+	for i := range 2 { // no gradient returns to the step itself
 		dy.values[4+i] = 0
 	}
 	slopes := trial{AttentionGrad(spec), []operand{x, dy, padding}}.do(t).values
@@ -138,9 +139,9 @@ func TestAttentionToNaNs(t *testing.T) {
 	same(t, "their gradients", trial{AttentionGrad(spec), []operand{x, dy, padding}}.do(t).values, slopes, 0)
 }
 
-// What attention makes of turned queries and keys depends on how far apart they
-// stand, not on where.
-func TestRotaryTellsDistances(t *testing.T) {
+// Attention between rotated queries and keys depends on their distance, not on their
+// positions.
+func TestRotary_DependsOnDistance(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 31))
 	q, k := normal(r, 8).values, normal(r, 8).values
 	x := operand{tensor.Shape{1, 12, 16}, nil}
@@ -171,12 +172,12 @@ func TestRotaryTellsDistances(t *testing.T) {
 	}, 1e-15)
 }
 
-func TestBadSequencesAreRefused(t *testing.T) {
+func TestSequences_RefuseBadShapes(t *testing.T) {
 	s := func(dims ...int) tensor.Shape { return dims }
 	for _, c := range []struct {
-		spec Spec
-		in   []tensor.Shape
-		says string
+		spec     Spec
+		in       []tensor.Shape
+		contains string
 	}{
 		{LSTM{}, []tensor.Shape{s(2, 3, 8), s(2, 8)}, "2 inputs given, 3 needed"},
 		{LSTM{}, []tensor.Shape{s(2, 3, 8), s(2, 6), s(2, 3, 10)}, "[hidden, 4·hidden]"},
@@ -207,8 +208,8 @@ func TestBadSequencesAreRefused(t *testing.T) {
 		{Join{}, []tensor.Shape{s(2, 3), s(3, 3)}, "cannot be concatenated"},
 	} {
 		_, err := c.spec.Shape(c.in)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v%v: %v does not say %q", c.spec, c.in, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.contains) {
+			t.Errorf("%v%v: %v does not contain %q", c.spec, c.in, err, c.contains)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Shapes and attributes that do not fit are refused in one line that says why.
-func TestBadShapesAreRefused(t *testing.T) {
+// Shapes and attributes that do not fit are refused with a reason in one line.
+func TestShape_RefusesBadShapes(t *testing.T) {
 	s := func(dims ...int) tensor.Shape { return dims }
 	k3 := Window{3, 3, 1, 1, 1, 1, 1, 1}
 	conv := Conv2D{Window: k3, Groups: 1}
@@ -22,9 +22,9 @@ func TestBadShapesAreRefused(t *testing.T) {
 		return w
 	}
 	for _, c := range []struct {
-		spec Spec
-		in   []tensor.Shape
-		says string
+		spec     Spec
+		in       []tensor.Shape
+		contains string
 	}{
 		{Linear{ReLU}, []tensor.Shape{s(2, 3), s(4, 5), s(5)}, "do not fit"},
 		{Linear{ReLU}, []tensor.Shape{s(2, 3), s(3, 5), s(4)}, "bias"},
@@ -123,15 +123,15 @@ func TestBadShapesAreRefused(t *testing.T) {
 		shape, err := c.spec.Shape(c.in)
 		if err == nil {
 			t.Errorf("%v%v gives %v and no error", c.spec, c.in, shape)
-		} else if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v%v: %q does not say %q in one line", c.spec, c.in, err, c.says)
+		} else if !strings.Contains(err.Error(), c.contains) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v%v: %q does not contain %q in one line", c.spec, c.in, err, c.contains)
 		}
 	}
 }
 
-// Gorgonia makes one node of two operations of one String and the same inputs: it
-// must tell every attribute.
-func TestStringsTellEveryAttribute(t *testing.T) {
+// Gorgonia makes one node of two operations with the same String and inputs, so String
+// must contain every attribute.
+func TestString_ContainsEveryAttribute(t *testing.T) {
 	form, parts := Product{2, 3}, []MappedForm{{Form: Product{2, 3}}}
 	for _, s := range []fmt.Stringer{
 		Activate{}, ActivationGrad{}, Attention{}, AttentionGrad{}, ScaleShift{}, ChannelScale{}, ChannelShift{}, ChannelSum{}, ChannelDot{},
@@ -158,7 +158,7 @@ func TestStringsTellEveryAttribute(t *testing.T) {
 			case *[]MappedForm:
 				x.Set(reflect.ValueOf(&[]MappedForm{{Form: form, Map: NewMap([]int32{1})}}))
 			case Form:
-				if x.Kind() == reflect.Struct { // the whole of a Spec that is a form
+				if x.Kind() == reflect.Struct { // all of a Spec that is a form
 					for i := range x.NumField() {
 						vary(x.Field(i), path+"."+x.Type().Field(i).Name)
 					}
@@ -187,7 +187,7 @@ func TestStringsTellEveryAttribute(t *testing.T) {
 				}
 			}
 			if say() == before {
-				t.Errorf("%T%s: %s whatever it is", s, path, before)
+				t.Errorf("%T%s: %s for every value", s, path, before)
 			}
 			x.Set(was)
 		}
@@ -195,7 +195,7 @@ func TestStringsTellEveryAttribute(t *testing.T) {
 	}
 }
 
-func TestApplyNamesTheMissingInput(t *testing.T) {
+func TestApply_NamesMissingInput(t *testing.T) {
 	if _, err := Apply(Add{}, nil, nil); err == nil || !strings.Contains(err.Error(), "input 0 is missing") {
 		t.Errorf("got %v", err)
 	}

@@ -270,7 +270,7 @@ func (l *lowering) lowerNode(n *G.Node) (int, error) {
 		return id, nil
 	}
 	if n.Op() == nil {
-		return 0, fmt.Errorf("node %s has no float32 value and is no input", n.Name())
+		return 0, fmt.Errorf("node %s has no float32 value and is not an input", n.Name())
 	}
 	if op.OpKind(n) == "sizeOp" {
 		return l.lowerSize(n)
@@ -302,7 +302,7 @@ func (l *lowering) lowerNode(n *G.Node) (int, error) {
 func (l *lowering) lowerSize(n *G.Node) (int, error) {
 	size, known := op.AxisLength(n)
 	if !known {
-		return 0, fmt.Errorf("node %s (%v): a size that is not known when the graph is built", n.Name(), n.Op())
+		return 0, fmt.Errorf("node %s (%v): the size is not known when the graph is built", n.Name(), n.Op())
 	}
 	id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Value: []float32{float32(size)}})
 	l.buffers[n] = id

@@ -11,7 +11,7 @@ import (
 
 // Lowering allocates in proportion to the number of layers, not to its square: a network
 // of a thousand layers would take minutes.
-func TestDeepNetworks(t *testing.T) {
+func TestLowerTraining_DeepNetworks(t *testing.T) {
 	allocations := func(layers int) float64 {
 		network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)

@@ -15,7 +15,7 @@ import (
 // Outputs and losses keep their values until the end of the run, also if they are a
 // reshaped view of another node, one and the same node, or an input. The same holds for
 // borrowed weights and next to constants.
-func TestAnswersKeepTheirMemory(t *testing.T) {
+func TestLower_ResultsKeepTheirValues(t *testing.T) {
 	const batch = 3
 	weights := [][]float32{{1}, {2}, {1}, {-1}, {1}}
 	must := func(n *G.Node, err error) *G.Node {

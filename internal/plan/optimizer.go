@@ -121,7 +121,7 @@ func (o Optimizer) checkBlock(step int, weights, gradient []float32, state [][]f
 		return fmt.Errorf("optim: %d gradients for %d weights", len(gradient), len(weights))
 	}
 	if len(state) != o.Slots() {
-		return fmt.Errorf("optim: %s keeps %d values a weight, got %d", o.Kind, o.Slots(), len(state))
+		return fmt.Errorf("optim: %s needs %d state values per weight, got %d", o.Kind, o.Slots(), len(state))
 	}
 	for _, slot := range state {
 		if len(slot) != len(weights) {

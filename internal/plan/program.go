@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Role says what a buffer is for.
+// Role is the purpose of a buffer.
 type Role uint8
 
 const (

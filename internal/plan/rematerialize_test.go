@@ -79,7 +79,7 @@ func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
 
 // Results that are computed again keep their bits in every round, and the program takes
 // less memory in the end.
-func TestAgain(t *testing.T) {
+func TestRematerialize_KeepsBits(t *testing.T) {
 	picture := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 4}
 	text := models.DataSpec{Shape: []int{9}, Vocabulary: 20, Classes: 20, LabelShape: []int{9}}
 	for _, c := range []struct {
@@ -125,7 +125,7 @@ func TestAgain(t *testing.T) {
 
 // A program changes if its arena becomes smaller by an eighth. It stays as it is if it is
 // small or saves less.
-func TestThrift(t *testing.T) {
+func TestRematerialize_SavesAnEighth(t *testing.T) {
 	for _, c := range []struct {
 		model   string
 		shape   []int
