@@ -100,7 +100,7 @@ func lowerConv2D(l *lowering, s op.Conv2D, k call) func() {
 		}
 		return lowerWinograd(l, g, out, in, weight)
 	}
-	if g := newPatched(v, k.last[0], k.outLast); g != nil {
+	if g := newPatched(v, k.inChannelsLast[0], k.outChannelsLast); g != nil {
 		return lowerPatchedConv(l, g, s, out, in, weight, bias)
 	}
 	products := make([]simd.Gemm, v.Groups)
@@ -132,7 +132,7 @@ func lowerConvGradInput(l *lowering, s op.ConvGradInput, k call) func() {
 	if g := newWinograd(l, v, k.shape[0], true); g != nil {
 		return lowerWinograd(l, g, out, delta, weight)
 	}
-	if g := newPatched(v, k.outLast, k.last[0]); g != nil {
+	if g := newPatched(v, k.outChannelsLast, k.inChannelsLast[0]); g != nil {
 		return lowerPatchedGradInput(l, g, out, delta, weight)
 	}
 	product := simd.Gemm{TransA: true, M: v.taps, N: v.area, K: v.og, LDA: v.taps, LDB: v.area, LDC: v.area}
@@ -174,7 +174,7 @@ func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func(
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area)
 	if factors != nil && buildsGradients(v, pictures/len(factors)) { // lowerSquaredNorms makes the same choice
-		if g := newPatched(v, k.last[0], k.last[1]); g != nil {
+		if g := newPatched(v, k.inChannelsLast[0], k.inChannelsLast[1]); g != nil {
 			return lowerPatchedSum(l, g, k, factors)
 		}
 	}

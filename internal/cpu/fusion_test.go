@@ -115,8 +115,8 @@ func (m *Executable) checkFused(t *testing.T, pairs bool) {
 	}
 	l := newLowering(m.program, m.memory, m.pool)
 	l.lowerAll(m.program.Back)
-	if before == 0 || after == 0 || pairs != (len(l.early) > 0) {
-		t.Fatalf("%d products before an LSTM, %d instructions after one, %d paired sums", before, after, len(l.early))
+	if before == 0 || after == 0 || pairs != (len(l.computedEarly) > 0) {
+		t.Fatalf("%d products before an LSTM, %d instructions after one, %d paired sums", before, after, len(l.computedEarly))
 	}
 }
 
@@ -133,7 +133,7 @@ func (m *Executable) lowerEachAlone(t *testing.T) {
 		return steps
 	}
 	m.front, m.back = alone(m.program.Front), alone(m.program.Back)
-	if len(l.early) > 0 {
+	if len(l.computedEarly) > 0 {
 		t.Fatal("a step computes the result of another instruction")
 	}
 }

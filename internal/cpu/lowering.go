@@ -23,7 +23,7 @@ type lowering struct {
 	gramUses     map[rowsKey]int // how many Gram norms read these rows as Δ
 	saved        savedResults
 
-	early map[int]bool // buffers whose result an earlier step has computed
+	computedEarly map[int]bool // buffers whose result an earlier step has computed
 
 	winogradMemory *[]float32 // transformed filters or sums of one layer; the layers share it
 }
@@ -54,7 +54,7 @@ func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
 			cellTanh: map[int][]float32{}, attention: map[attentionKey][]float32{},
 			gradients: map[gradientKey][]float32{},
 		},
-		early:          map[int]bool{},
+		computedEarly:  map[int]bool{},
 		winogradMemory: new([]float32),
 	}
 	l.channelsLast = planChannelsLast(l)
@@ -74,18 +74,18 @@ func saveFor[K comparable, V any](results map[K][]V, key K, n int) (memory []V, 
 
 // call is one instruction with the memory of its operands.
 type call struct {
-	bases      []int // of the inputs: the buffers that own their memory
-	in         [][]float32
-	shapes     []tensor.Shape
-	last       []bool // whether an input has its channels last
-	base       int    // of the result
-	out        []float32
-	shape      tensor.Shape
-	outLast    bool
-	accumulate bool               // the step adds its result to out
-	next       []plan.Instruction // the instructions that follow
-	before     *call              // the fused instruction that computes operand 0, or nil
-	after      *call              // the fused instruction that reads the result, or nil
+	bases           []int // of the inputs: the buffers that own their memory
+	in              [][]float32
+	shapes          []tensor.Shape
+	inChannelsLast  []bool // whether an input has its channels last
+	base            int    // of the result
+	out             []float32
+	shape           tensor.Shape
+	outChannelsLast bool
+	accumulate      bool               // the step adds its result to out
+	next            []plan.Instruction // the instructions that follow
+	before          *call              // the fused instruction that computes operand 0, or nil
+	after           *call              // the fused instruction that reads the result, or nil
 }
 
 // trains reports whether a program computes gradients.
@@ -119,12 +119,12 @@ func (l *lowering) lower(i plan.Instruction, k call) func() {
 // call binds an instruction to the memory of its operands.
 func (l *lowering) call(i plan.Instruction) call {
 	out := l.program.Buffers[i.Out]
-	k := call{base: out.Base, out: l.memory[i.Out], shape: out.Shape, outLast: l.channelsLast[i.Out], accumulate: i.Accumulate}
+	k := call{base: out.Base, out: l.memory[i.Out], shape: out.Shape, outChannelsLast: l.channelsLast[i.Out], accumulate: i.Accumulate}
 	for _, id := range i.In {
 		k.in = append(k.in, l.memory[id])
 		k.shapes = append(k.shapes, l.program.Buffers[id].Shape)
 		k.bases = append(k.bases, l.program.Buffers[id].Base)
-		k.last = append(k.last, l.channelsLast[id])
+		k.inChannelsLast = append(k.inChannelsLast, l.channelsLast[id])
 	}
 	if i.Before != nil {
 		before := l.call(*i.Before)

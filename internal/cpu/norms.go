@@ -86,7 +86,7 @@ func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
 		if s.Method == op.Gram {
 			v := newConvolution(f)
 			if buildsGradients(v, k.shapes[0][0]/s.Records) {
-				if g := newPatched(v, k.last[0], k.last[1]); g != nil {
+				if g := newPatched(v, k.inChannelsLast[0], k.inChannelsLast[1]); g != nil {
 					return lowerPatchedNorms(l, g, s.Records, k)
 				}
 			}

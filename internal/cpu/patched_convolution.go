@@ -16,10 +16,10 @@ const (
 // memory: kernel rows, kernel columns, channels.
 type patched struct {
 	*convolution
-	patches       *simd.Patches
-	rows, padded  int  // floats
-	kernel, pitch int  // elements of a kernel plane; floats from one row of the weight to the next
-	last          bool // results and their gradients have their channels last
+	patches            *simd.Patches
+	rows, padded       int  // floats
+	kernel, pitch      int  // elements of a kernel plane; floats from one row of the weight to the next
+	resultChannelsLast bool // results and their gradients have their channels last
 }
 
 // newPatched returns nil where patches do not pay. picture and result state whether
@@ -28,7 +28,7 @@ func newPatched(v *convolution, picture, result bool) *patched {
 	if v.direct() || v.Groups != 1 || v.O < patchOutputs {
 		return nil
 	}
-	g := &patched{convolution: v, patches: v.window.Patches(picture), kernel: v.KernelH * v.KernelW, last: result}
+	g := &patched{convolution: v, patches: v.window.Patches(picture), kernel: v.KernelH * v.KernelW, resultChannelsLast: result}
 	if g.patches == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func lowerPatchedConv(l *lowering, g *patched, s op.Conv2D, y, x, weight, bias [
 		for n := from; n < to; n++ {
 			g.patches.Rows(rows, g.picture(x, n), padded)
 			y := g.result(y, n)
-			if g.last {
+			if g.resultChannelsLast {
 				product.Run(y, rows, transposed, w.gemm, 0, 1)
 			} else {
 				product.Run(result, rows, transposed, w.gemm, 0, 1)
@@ -96,7 +96,7 @@ func lowerPatchedGradInput(l *lowering, g *patched, x, delta, weight []float32) 
 		}
 	})
 	product := simd.Gemm{TransA: true, M: g.area, N: g.taps, K: g.O, LDA: g.area, LDB: g.pitch, LDC: g.taps}
-	if g.last {
+	if g.resultChannelsLast {
 		product.TransA, product.LDA = false, g.O
 	}
 	return sequence(transpose, l.pool.forRanges(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
@@ -114,7 +114,7 @@ func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int,
 	rows, padded, _ := g.splitScratch(w)
 	product := simd.Gemm{M: o1 - o0, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
 	from := o0 * g.area
-	if g.last {
+	if g.resultChannelsLast {
 		product.TransA, product.LDA, from = true, g.O, o0
 	}
 	for n := first; n < first+pictures; n++ {

@@ -64,7 +64,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 				{op.ClippedSum{Form: f, Records: records}, [][]float32{x, delta, factors}, []tensor.Shape{xs, ys, {records}}, tensor.Shape{f.Size()}},
 			} {
 				sum := s.shape[0] == f.Size()
-				k := call{in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in)), last: make([]bool, len(s.in))}
+				k := call{in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in)), inChannelsLast: make([]bool, len(s.in))}
 				want := k
 				want.out = append([]float32(nil), k.out...)
 				l.lowerNative(s.spec, k)()
@@ -97,7 +97,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 				out := make([]float32, f.Size())
 				// Other buffer numbers, for which no norms have saved gradients.
 				l.lowerNative(op.ClippedSum{Form: f, Records: records}, call{
-					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, last: make([]bool, 3), bases: []int{1, 1, 1}, out: out,
+					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, inChannelsLast: make([]bool, 3), bases: []int{1, 1, 1}, out: out,
 				})()
 				if fast := newWinogradSum(l, v, x, delta, alone); fast != nil {
 					other := make([]float32, f.Size())

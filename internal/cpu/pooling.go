@@ -37,7 +37,7 @@ func lowerMaxPoolChannelsLast(l *lowering, s op.MaxPool2D, k call) func() {
 	return l.pool.forRanges(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			y, at, x := out[r*n:(r+1)*n], at[r*n:(r+1)*n], x[r*size:(r+1)*size]
-			if k.outLast {
+			if k.outChannelsLast {
 				p.Max(y, at, x)
 				continue
 			}
@@ -64,11 +64,11 @@ func lowerMaxPoolGradChannelsLast(l *lowering, s op.MaxPoolGrad, k call) func() 
 			if !saved {
 				p.Max(last, at, x[r*size:(r+1)*size])
 			}
-			if !k.last[1] {
+			if !k.inChannelsLast[1] {
 				simd.Transpose(last, channels, d, n/channels, channels, n/channels)
 				d = last
 			}
-			if k.outLast {
+			if k.outChannelsLast {
 				p.Grad(y, d, at)
 				continue
 			}
@@ -79,7 +79,7 @@ func lowerMaxPoolGradChannelsLast(l *lowering, s op.MaxPoolGrad, k call) func() 
 }
 
 func lowerMaxPool(l *lowering, s op.MaxPool2D, k call) func() {
-	if k.last[0] {
+	if k.inChannelsLast[0] {
 		return lowerMaxPoolChannelsLast(l, s, k)
 	}
 	p, plane, area := planeWindow(s.Window, k.shapes[0][2], k.shapes[0][3])
@@ -93,7 +93,7 @@ func lowerMaxPool(l *lowering, s op.MaxPool2D, k call) func() {
 }
 
 func lowerMaxPoolGrad(l *lowering, s op.MaxPoolGrad, k call) func() {
-	if k.last[0] {
+	if k.inChannelsLast[0] {
 		return lowerMaxPoolGradChannelsLast(l, s, k)
 	}
 	p, plane, area := planeWindow(s.Window, k.shapes[0][2], k.shapes[0][3])

@@ -65,7 +65,7 @@ func lowerClippedSum(l *lowering, s op.ClippedSum, k call) func() {
 // of the row's record. Two sums with the same Δ run as one step while their factors are
 // equal, which packs Δ once.
 func lowerProductSum(l *lowering, f op.Product, k call, factors []float32) func() {
-	if l.early[k.base] {
+	if l.computedEarly[k.base] {
 		return func() {}
 	}
 	rows := len(k.in[1]) / f.Out
@@ -114,7 +114,7 @@ func findPairedSum(l *lowering, of op.Product, k call) (f op.Product, pair call,
 			continue
 		}
 		pair = l.call(i)
-		l.early[pair.base] = true
+		l.computedEarly[pair.base] = true
 		return f, pair, true
 	}
 	return f, pair, false

@@ -69,7 +69,7 @@ func newGradientBuilder(l *lowering, form op.Form, records int, in [][]float32, 
 }
 
 func lowerRecordGradients(l *lowering, s op.RecordGradients, k call) func() {
-	b := newGradientBuilder(l, s.Form, s.Records, k.in, k.last)
+	b := newGradientBuilder(l, s.Form, s.Records, k.in, k.inChannelsLast)
 	out, n := k.out, s.Form.Size()
 	return l.pool.forRanges(s.Records, b.cost, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {

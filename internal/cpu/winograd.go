@@ -15,17 +15,17 @@ const (
 // per plane. The bits of a tile do not depend on its batch.
 type winograd struct {
 	simd.Winograd
-	in, out       int // channels
-	h, w, oh, ow  int
-	padH, padW    int
-	tall, wide    int // tiles of a picture, down and across
-	strip, group  int // of a batch: rows of tiles per picture, pictures
-	columns, line int // tiles of a batch; floats of a padded line
-	transposed    bool
-	filters       *[]float32 // transformed filters, in memory that all layers share
-	bias          []float32
-	relu          bool
-	activate      func(out, in []float32) // applied after bias and ReLU; may be nil
+	in, out                  int // channels
+	h, w, oh, ow             int
+	padH, padW               int
+	tileRows, tileCols       int // tiles of a picture
+	stripRows, batchPictures int // of a batch: rows of tiles per picture, pictures
+	batchTiles, lineFloats   int // tiles of a batch; floats of a padded line
+	transposed               bool
+	filters                  *[]float32 // transformed filters, in memory that all layers share
+	bias                     []float32
+	relu                     bool
+	activate                 func(out, in []float32) // applied after bias and ReLU; may be nil
 }
 
 // newWinograd returns nil where the transforms do not apply or do not pay. flipped
@@ -47,19 +47,19 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 		g.in, g.out, g.h, g.w, g.oh, g.ow = f.O, f.C, oh, ow, f.H, f.W
 		g.padH, g.padW = side-1-f.PadH, side-1-f.PadW
 	}
-	g.tall, g.wide = (g.oh+1)/2, (g.ow+1)/2
-	g.strip = min(g.tall, max(1, winogradTiles/g.wide))
-	g.line = 2*(g.wide+simd.WinogradLanes) + side - 1
-	g.group = 1
-	if tiles := g.tall * g.wide; g.strip == g.tall {
+	g.tileRows, g.tileCols = (g.oh+1)/2, (g.ow+1)/2
+	g.stripRows = min(g.tileRows, max(1, winogradTiles/g.tileCols))
+	g.lineFloats = 2*(g.tileCols+simd.WinogradLanes) + side - 1
+	g.batchPictures = 1
+	if tiles := g.tileRows * g.tileCols; g.stripRows == g.tileRows {
 		each := (pictures + len(l.pool.workers) - 1) / len(l.pool.workers)
-		g.group = max(1, winogradTiles/tiles)
-		if n := g.group * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would be unused
-			g.group *= 2
+		g.batchPictures = max(1, winogradTiles/tiles)
+		if n := g.batchPictures * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would be unused
+			g.batchPictures *= 2
 		}
-		g.group = max(1, min(g.group, each))
+		g.batchPictures = max(1, min(g.batchPictures, each))
 	}
-	g.columns = g.group * g.strip * g.wide
+	g.batchTiles = g.batchPictures * g.stripRows * g.tileCols
 	return g
 }
 
@@ -73,12 +73,12 @@ func newGradientWinograd(l *lowering, v *convolution) *winograd {
 
 // plane and filterPlane return the floats of a plane of transformed channels and of
 // transformed filters.
-func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
+func (g *winograd) plane(channels int) int { return channels*g.batchTiles + winogradPad }
 func (g *winograd) filterPlane() int       { return g.in*g.out + winogradPad }
 
 // scratch returns how many floats of scratch memory batch needs.
 func (g *winograd) scratch() int {
-	return g.Planes()*(g.plane(g.in)+g.plane(g.out)) + (2*g.strip+g.Taps-1)*g.line
+	return g.Planes()*(g.plane(g.in)+g.plane(g.out)) + (2*g.stripRows+g.Taps-1)*g.lineFloats
 }
 
 // lowerWinograd computes results y from pictures x.
@@ -88,8 +88,8 @@ func lowerWinograd(l *lowering, g *winograd, y, x, weight []float32) func() {
 		*g.filters = make([]float32, n)
 	}
 	pictures := len(x) / (g.in * g.h * g.w)
-	strips := (g.tall + g.strip - 1) / g.strip
-	batches := (pictures + g.group - 1) / g.group * strips
+	strips := (g.tileRows + g.stripRows - 1) / g.stripRows
+	batches := (pictures + g.batchPictures - 1) / g.batchPictures * strips
 	size, taps := g.in*g.out, g.Taps*g.Taps
 	vectors := size / simd.WinogradLanes
 	if g.transposed {
@@ -112,11 +112,11 @@ func lowerWinograd(l *lowering, g *winograd, y, x, weight []float32) func() {
 		}
 		g.Filters((*g.filters)[from:], g.filterPlane(), filters)
 	})
-	return sequence(transform, l.pool.forRanges(batches, g.columns*g.Planes()*size/8, func(from, to int, w *worker) {
+	return sequence(transform, l.pool.forRanges(batches, g.batchTiles*g.Planes()*size/8, func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
-			first := b / strips * g.group
-			top := b % strips * g.strip
-			g.batch(y, x, first, min(g.group, pictures-first), top, min(g.strip, g.tall-top), w)
+			first := b / strips * g.batchPictures
+			top := b % strips * g.stripRows
+			g.batch(y, x, first, min(g.batchPictures, pictures-first), top, min(g.stripRows, g.tileRows-top), w)
 		}
 	}))
 }
@@ -130,8 +130,8 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 	clear(padded)
 	g.images(v, padded, x, first, pictures, top, rows, 0, g.in)
 	product := simd.Gemm{
-		TransA: g.transposed, M: g.out, N: pictures * rows * g.wide, K: g.in,
-		LDA: g.in, LDB: g.columns, LDC: g.columns,
+		TransA: g.transposed, M: g.out, N: pictures * rows * g.tileCols, K: g.in,
+		LDA: g.in, LDB: g.batchTiles, LDC: g.batchTiles,
 	}
 	if g.transposed {
 		product.LDA = g.out
@@ -151,7 +151,7 @@ func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, fr
 		for p := range pictures {
 			picture := x[((first+p)*g.in+ch)*g.h*g.w:][:g.h*g.w]
 			for r := range 2*rows + g.Taps - 1 {
-				line := padded[r*g.line:][g.padW : g.padW+g.w]
+				line := padded[r*g.lineFloats:][g.padW : g.padW+g.w]
 				if from := 2*top + r - g.padH; from >= 0 && from < g.h {
 					copy(line, picture[from*g.w:][:g.w])
 				} else {
@@ -159,8 +159,8 @@ func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, fr
 				}
 			}
 			for r := range rows {
-				to := ch*g.columns + (p*rows+r)*g.wide
-				g.Image(v[to:], plane, padded[2*r*g.line:], g.line, g.wide)
+				to := ch*g.batchTiles + (p*rows+r)*g.tileCols
+				g.Image(v[to:], plane, padded[2*r*g.lineFloats:], g.lineFloats, g.tileCols)
 			}
 		}
 	}
@@ -177,8 +177,8 @@ func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows in
 		for p := range pictures {
 			result := y[((first+p)*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
 			for r := range rows {
-				above, below := padded, padded[g.line:]
-				g.Result(above, below, m[ch*g.columns+(p*rows+r)*g.wide:], plane, g.wide, bias, g.relu)
+				above, below := padded, padded[g.lineFloats:]
+				g.Result(above, below, m[ch*g.batchTiles+(p*rows+r)*g.tileCols:], plane, g.tileCols, bias, g.relu)
 				at := 2 * (top + r)
 				copy(result[at*g.ow:][:g.ow], above)
 				if at+1 < g.oh {
@@ -202,15 +202,15 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 	v, d := memory[:g.Planes()*planeIn], memory[g.Planes()*planeIn:][:g.Planes()*planeOut]
 	sums := memory[g.scratch():]
 	padded := memory[g.Planes()*(planeIn+planeOut) : g.scratch()]
-	product := simd.Gemm{TransB: true, M: g.out, N: g.in, LDA: g.columns, LDB: g.columns, LDC: g.in}
+	product := simd.Gemm{TransB: true, M: g.out, N: g.in, LDA: g.batchTiles, LDB: g.batchTiles, LDC: g.in}
 	for n := first; n < first+pictures; n++ {
-		for top := 0; top < g.tall; top += g.strip {
-			rows := min(g.strip, g.tall-top)
+		for top := 0; top < g.tileRows; top += g.stripRows {
+			rows := min(g.stripRows, g.tileRows-top)
 			clear(padded)
 			g.images(v, padded, x, n, 1, top, rows, 0, g.in)
 			clear(padded)
 			g.signals(d, padded, delta, 1, n, top, rows, 0, g.out)
-			product.K = rows * g.wide
+			product.K = rows * g.tileCols
 			for i := range g.Planes() {
 				product.Run(sums[i*plane:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
 			}
@@ -227,7 +227,7 @@ func (g *winograd) signals(d, padded, delta []float32, factor float32, n, top, r
 	for ch := from; ch < to; ch++ {
 		signal := delta[(n*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
 		for r := range 2 * rows {
-			line := padded[r*g.line:][:g.ow]
+			line := padded[r*g.lineFloats:][:g.ow]
 			if at := 2*top + r; at < g.oh {
 				simd.Scale(line, signal[at*g.ow:][:g.ow], factor)
 			} else {
@@ -235,7 +235,7 @@ func (g *winograd) signals(d, padded, delta []float32, factor float32, n, top, r
 			}
 		}
 		for r := range rows {
-			g.Signal(d[ch*g.columns+r*g.wide:], plane, padded[2*r*g.line:], g.line, g.wide)
+			g.Signal(d[ch*g.batchTiles+r*g.tileCols:], plane, padded[2*r*g.lineFloats:], g.lineFloats, g.tileCols)
 		}
 	}
 }

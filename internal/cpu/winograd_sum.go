@@ -7,12 +7,12 @@ import "github.com/dptrain/dptrain/internal/simd"
 // the tiles of several pictures.
 type winogradSum struct {
 	*winograd
-	x, delta []float32
-	factors  []float32 // nil if all are 1
-	tiles    int       // of a picture
-	all      int       // pictures
-	each     int       // pictures of a record
-	pictures []int     // the pictures whose factor is not 0
+	x, delta       []float32
+	factors        []float32 // nil if all are 1
+	tiles          int       // of a picture
+	allPictures    int       // of the microbatch
+	recordPictures int       // pictures of a record
+	pictures       []int     // the pictures whose factor is not 0
 
 	first, count int // the pictures that are being summed
 }
@@ -68,14 +68,14 @@ func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *w
 		return nil
 	}
 	pictures := len(delta) / (v.O * v.area)
-	s := &winogradSum{winograd: g, x: x, delta: delta, tiles: g.tall * g.wide, factors: factors, all: pictures, each: pictures, pictures: make([]int, 0, pictures)}
+	s := &winogradSum{winograd: g, x: x, delta: delta, tiles: g.tileRows * g.tileCols, factors: factors, allPictures: pictures, recordPictures: pictures, pictures: make([]int, 0, pictures)}
 	if factors != nil {
-		s.each /= len(factors)
+		s.recordPictures /= len(factors)
 	}
-	g.strip = g.tall
-	g.group = max(1, min(pictures, winogradSums/s.tiles))
-	g.columns = g.group*s.tiles + winogradPad // a row of tiles writes past its end, which must not reach the next channel
-	l.pool.reserve((2*g.tall+g.Taps-1)*g.line, 0)
+	g.stripRows = g.tileRows
+	g.batchPictures = max(1, min(pictures, winogradSums/s.tiles))
+	g.batchTiles = g.batchPictures*s.tiles + winogradPad // a row of tiles writes past its end, which must not reach the next channel
+	l.pool.reserve((2*g.tileRows+g.Taps-1)*g.lineFloats, 0)
 	v0, d0, sums := s.parts()
 	if n := v0 + d0 + sums; len(*g.filters) < n {
 		*g.filters = make([]float32, n)
@@ -91,13 +91,13 @@ func (s *winogradSum) parts() (v, d, sums int) {
 // lowerWinogradSum writes the sum to out, or adds it.
 func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate bool) func() {
 	nv, nd, _ := s.parts()
-	cost := s.group * s.tiles * s.Planes()
+	cost := s.batchPictures * s.tiles * s.Planes()
 	transform := l.pool.forRanges(s.in+s.out, cost, func(from, to int, w *worker) {
-		padded := w.floats((2*s.tall + s.Taps - 1) * s.line)
+		padded := w.floats((2*s.tileRows + s.Taps - 1) * s.lineFloats)
 		if from < s.in {
 			clear(padded)
 			for i, n := range s.pictures[s.first:][:s.count] {
-				s.images((*s.filters)[i*s.tiles:nv], padded, s.x, n, 1, 0, s.tall, from, min(to, s.in))
+				s.images((*s.filters)[i*s.tiles:nv], padded, s.x, n, 1, 0, s.tileRows, from, min(to, s.in))
 			}
 		}
 		if to > s.in {
@@ -105,16 +105,16 @@ func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate boo
 			for i, n := range s.pictures[s.first:][:s.count] {
 				factor := float32(1)
 				if s.factors != nil {
-					factor = s.factors[n/s.each]
+					factor = s.factors[n/s.recordPictures]
 				}
-				s.signals((*s.filters)[nv+i*s.tiles:nv+nd], padded, s.delta, factor, n, 0, s.tall, max(from, s.in)-s.in, to-s.in)
+				s.signals((*s.filters)[nv+i*s.tiles:nv+nd], padded, s.delta, factor, n, 0, s.tileRows, max(from, s.in)-s.in, to-s.in)
 			}
 		}
 	})
-	multiply := l.pool.forRanges(s.Planes(), s.in*s.out*s.group*s.tiles/8, func(from, to int, w *worker) {
+	multiply := l.pool.forRanges(s.Planes(), s.in*s.out*s.batchPictures*s.tiles/8, func(from, to int, w *worker) {
 		product := simd.Gemm{
 			TransB: true, M: s.out, N: s.in, K: s.count * s.tiles,
-			LDA: s.columns, LDB: s.columns, LDC: s.in, Accumulate: s.first > 0,
+			LDA: s.batchTiles, LDB: s.batchTiles, LDC: s.in, Accumulate: s.first > 0,
 		}
 		for i := from; i < to; i++ {
 			product.Run((*s.filters)[nv+nd+i*s.filterPlane():], (*s.filters)[nv+i*s.plane(s.out):], (*s.filters)[i*s.plane(s.in):], w.gemm, 0, 1)
@@ -138,13 +138,13 @@ func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate boo
 	})
 	return func() {
 		s.pictures = s.pictures[:0]
-		for n := range s.all {
-			if s.factors == nil || s.factors[n/s.each] != 0 {
+		for n := range s.allPictures {
+			if s.factors == nil || s.factors[n/s.recordPictures] != 0 {
 				s.pictures = append(s.pictures, n)
 			}
 		}
-		for s.first = 0; s.first < len(s.pictures); s.first += s.group {
-			s.count = min(s.group, len(s.pictures)-s.first)
+		for s.first = 0; s.first < len(s.pictures); s.first += s.batchPictures {
+			s.count = min(s.batchPictures, len(s.pictures)-s.first)
 			transform()
 			multiply()
 		}
