@@ -111,15 +111,15 @@ func TestTunePrivate(t *testing.T) {
 		t.Errorf("into a folder that is used: exit %d, %s", code, stderr)
 	}
 	for line, want := range map[string]string{
-		"ledger show poisson":                  "ledger epsilon accounts for it",
-		"ledger verify poisson/selection.json": "ledger epsilon accounts for it",
+		"ledger show poisson":                  "use dptrain ledger epsilon to account for it",
+		"ledger verify poisson/selection.json": "use dptrain ledger epsilon to account for it",
 		choice + " --seed 1":                   "--seed",
 		choice + " --accountant pld":           "rdp",
 		choice + " --runs geometrik":           "geometric",
 		choice + " --runs -1":                  "shape -1",
 		choice + " --trials 1":                 "1 runs on average",
 		strings.Replace(choice, "--steps 15 --trials 3 --epsilon 4", "--steps 1 --trials 2 --epsilon 1e-4 --lot 4000", 1): "raise the budget or δ",
-		choice + " --validation-split 0.2 --validation-noise 0.5":                                                         "larger --validation-noise",
+		choice + " --validation-split 0.2 --validation-noise 0.5":                                                         "raise --validation-noise",
 		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                  "--validation-split",
 	} {
 		_, stderr, code := dptrain(line + map[bool]string{true: " --out refused"}[strings.HasPrefix(line, "tune")])
@@ -133,7 +133,7 @@ func TestTunePrivate(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"runs": {"distribution": "dice", "mean": 4}}`: "dice",
 		`{"runns": 1}`: "unknown field",
-		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "no candidates",
+		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "at least one candidate",
 	} {
 		if err := os.WriteFile("poisson/selection.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
