@@ -13,8 +13,8 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-// factored is what the device makes of records' squared norms, more of which follow: the
-// factors of each vector, and the counts.
+// factored returns what the device computes from records' squared norms, which may be
+// followed by others: the factors of each parameter, and the counts.
 func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.LotCounts) {
 	t.Helper()
 	program, _ := n.compiled(t)
@@ -57,9 +57,9 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 	return factors, counts
 }
 
-// Factors that the device computes have the bits of clip's, and its counts are right, for
-// any squared norms: of usual records, of some that hold no numbers, at the ends of float32
-// and on a bound. What follows the records gets 0, whatever was there.
+// Factors computed on the device have the bits of package clip's, and the counts are
+// right, for all squared norms: usual ones, non-finite ones, ones at the ends of float32
+// and on a bound. Positions after the records get 0, for every previous value.
 func TestClipFactors_MatchClipper(t *testing.T) {
 	device(t)
 	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 300}
@@ -151,7 +151,7 @@ func TestClipFactors_MatchClipper(t *testing.T) {
 	}
 }
 
-// Where nothing is clipped, records take part as they are and padding does not.
+// Without clipping, records have factor 1 and padding has factor 0.
 func TestClipFactors_WithoutGroups(t *testing.T) {
 	device(t)
 	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 5}

@@ -13,7 +13,7 @@ func backend(p *plan.Program, o plan.Optimizer, average bool, _ int) (plan.Execu
 	return New(p, o, average, Options{})
 }
 
-// device skips the test where no GPU, real or emulated, is at hand.
+// device skips the test if there is no GPU, real or emulated.
 func device(t testing.TB) {
 	t.Helper()
 	list, err := Devices()

@@ -15,8 +15,8 @@ func square(kernel, stride, pad int) op.Window {
 	return op.Window{KernelH: kernel, KernelW: kernel, StrideH: stride, StrideW: stride, PadH: pad, PadW: pad, DilationH: 1, DilationW: 1}
 }
 
-// long are convolutions, and their gradients in the pictures, whose sums over k take
-// more than one slice; the second has as many phases as take two launches.
+// long are convolutions, and their gradients with respect to the images, whose sums over k
+// have more than one slice; the second has enough phases for two launches.
 func long(r *rand.Rand) []operation {
 	f := op.ConvWeight{Window: square(5, 1, 2), Groups: 1, C: 42, H: 5, W: 6, O: 42}
 	apart := op.ConvWeight{Window: square(5, 5, 0), Groups: 2, C: 84, H: 10, W: 10, O: 6}
@@ -41,9 +41,9 @@ func TestConvolutionTiles_Agree(t *testing.T) {
 	}
 }
 
-// A record's gradient has the same bits whatever the tile, its slices apart or not, and
-// the sum over records is right, for pictures whose rows come in fours, whose places do,
-// and neither.
+// A record's gradient has the same bits for every tile, with slices in separate blocks or
+// not, and the sum over records is right: for images whose row length is a multiple of
+// four, whose area is, and for neither.
 func TestWeightGradientTiles_Agree(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(2, 6))
@@ -73,8 +73,8 @@ func TestWeightGradientTiles_Agree(t *testing.T) {
 	}
 }
 
-// As many groups as fill a grid's height with some of the phases take several launches;
-// more groups than that, the host's reference.
+// Groups times phases above the grid's height take several launches; with more groups than
+// that, the host computes the reference.
 func TestConvolution_WithManyGroups(t *testing.T) {
 	device(t)
 	for groups, want := range map[int]int{5000: 2, 1 << 16: 0} {
@@ -86,9 +86,9 @@ func TestConvolution_WithManyGroups(t *testing.T) {
 	}
 }
 
-// Where a sum has more slices than a grid is deep, a convolution's takes several launches,
-// a matrix product's has them in one block, and a record that has more by itself is
-// computed by the host.
+// If a sum has more slices than a grid is deep, a convolution takes several launches, and
+// a matrix product computes them in one block; the host computes a sum in which a single
+// record has more.
 func TestSums_DeeperThanGrid(t *testing.T) {
 	device(t)
 	defer func(n int) { maxGridDepth = n }(maxGridDepth)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// onCard runs tests in a process whose emulated device is another one.
+// onCard runs tests in a process whose emulated device has other properties.
 func onCard(t *testing.T, tests string, device ...string) {
 	t.Helper()
 	list, err := Devices()
@@ -20,14 +20,15 @@ func onCard(t *testing.T, tests string, device ...string) {
 	}
 	c := exec.Command(os.Args[0], "-test.run="+tests, "-test.short")
 	c.Env = append(append(os.Environ(), "DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none"), device...)
-	if said, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	if output, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 }
 
-// On a GPU temporaries share an arena; on the emulated device each has memory of its
-// own, whose ends are guarded. So networks are trained on an emulated device that
-// calls itself a GPU, too, and has as many multiprocessors as an H200: plans differ.
+// On a GPU, temporary buffers share an arena; on the emulated device each has an
+// allocation whose ends are checked. So networks are also trained on an emulated device
+// that is named like a GPU and has as many multiprocessors as an H200, which changes the
+// launches.
 func TestArena_TrainsNetworks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -35,7 +36,7 @@ func TestArena_TrainsNetworks(t *testing.T) {
 	onCard(t, "^TestNetworks_MatchCPU$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestPipeline_CopiesDuringWork$", "DPTRAIN_EMU_NAME=a GPU", "DPTRAIN_EMU_MULTIPROCESSORS=132")
 }
 
-// A card that has no tensor cores for TF32 and bfloat16 computes in float32.
+// A GPU without tensor cores for TF32 and bfloat16 computes in float32.
 func TestOldGPU_ComputesInFloat32(t *testing.T) {
 	onCard(t, "^TestTensorCores_RoundOnlyOperands$|^TestNetworks_InPrecision$/mlp", "DPTRAIN_EMU_ARCH=75")
 }

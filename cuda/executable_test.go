@@ -12,8 +12,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A data set for which there is less room than the driver said does without: its examples
-// are copied as they are needed, and what was taken is given back.
+// A data set for which there is less memory than the driver reported stays on the host:
+// its examples are copied for each microbatch, and the allocated memory is freed.
 func TestLoadDataSet_WithoutRoom(t *testing.T) {
 	defer func(share float64) { maxDataSetShare = share }(maxDataSetShare)
 	maxDataSetShare = math.Inf(1)
@@ -32,8 +32,8 @@ func TestLoadDataSet_WithoutRoom(t *testing.T) {
 	}
 }
 
-// What is too large for kernels to count is a lack of memory: who chose the microbatch
-// halves it, and nothing of the size is taken before.
+// A buffer that is too large for kernels' indices is a lack of memory, so the caller
+// halves the microbatch; New allocates none of it.
 func TestNew_RefusesHugeBuffer(t *testing.T) {
 	device(t)
 	p := &plan.Program{Buffers: []plan.Buffer{{Name: "huge", Shape: tensor.Shape{1 << 15, 1 << 16}, Role: plan.RoleTemporary}}}

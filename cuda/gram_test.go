@@ -13,12 +13,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// believed is the part of a squared norm that roundings in float may be, 1/256, and what
-// else is added to it.
+// believed is the allowed relative excess of a squared norm: the bound on float roundings
+// may be 1/256 of it, plus the other additions.
 const believed = 1.0 / 250
 
-// promised holds squared norms against what they are: not less, and above by no more than
-// such a part.
+// promised checks that squared norms are not below the reference, and exceed it by at most
+// the given fraction.
 func (o operation) promised(t *testing.T, got []float32, above float64) {
 	t.Helper()
 	want, _ := o.reference()
@@ -29,18 +29,18 @@ func (o operation) promised(t *testing.T, got []float32, above float64) {
 	}
 }
 
-// A card with few doubles finds norms in float, and in double where it must.
+// A GPU with slow doubles computes norms in float, and in double where necessary.
 func TestSlowDoubles_UseFloat(t *testing.T) {
 	onCard(t, "^Test(Conformance_Norms|Gram_.*|MultiUse_Methods)$|^TestNetworks_MatchCPU$/^(lstm|transformer|wrn16-4:standardized)", "DPTRAIN_EMU_ARCH=86")
 }
 
-// gramOf draws a norm of products of so many rows a record.
+// gramOf draws a norm of products with this many rows per record.
 func gramOf(r *rand.Rand, records, rows, in, out int) operation {
 	return given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
 		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
 }
 
-// Gram matrices of a tile and of several, of records and of groups.
+// Gram matrices of one tile and of several, of records and of groups.
 func TestGram_Sizes(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(10, 6))
@@ -61,8 +61,8 @@ func TestGram_Sizes(t *testing.T) {
 	}
 }
 
-// A record whose rows take each other back, but for a little, has a norm that float
-// cannot see. It is found, and the bits of the records beside it stay.
+// The norm of a record whose rows cancel almost completely is lost in float. The device
+// finds it, and the bits of the neighbouring records stay the same.
 func TestGram_CancellingRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(11, 6))
@@ -77,14 +77,15 @@ func TestGram_CancellingRows(t *testing.T) {
 	got := o.run(t, Options{})
 	o.promised(t, got, 1./64) // what the sum's roundings may leave of the rows is a part of so small a norm
 	if got[0] != before[0] || got[2] != before[2] {
-		t.Errorf("norms beside it were %v and %v, and are %v and %v", before[0], before[2], got[0], got[2])
+		t.Errorf("neighbouring norms were %v and %v, and are %v and %v", before[0], before[2], got[0], got[2])
 	}
 }
 
-// To a norm there is added what its proof demands, no less: of rows of ones, whose products
-// and sums are exact, and of the same rows with alternating signs, of which nothing is left,
-// so that all of the norm is what was added. In float that is what gram_norms_float says,
-// unless it doubts, and in double what gram_norms says.
+// The error bound that is added to a norm is exactly the one that the proof requires. The
+// rows are ones, whose products and sums are exact, and the same rows with alternating
+// signs, whose sum is zero, so that the whole result is the bound. In float it is the
+// bound of gram_norms_float, unless the record is recomputed, and in double that of
+// gram_norms.
 func TestGram_AddsErrorBound(t *testing.T) {
 	device(t)
 	for _, rows := range []int{2, 40} {
@@ -126,8 +127,8 @@ func TestGram_AddsErrorBound(t *testing.T) {
 	}
 }
 
-// So it is of a table whose lookups take back what it is multiplied with; what others' rows
-// round meanwhile is added, too.
+// The same holds for a table whose lookups cancel its product; the roundings by other
+// records' rows are included.
 func TestGram_TiedTableAddsErrorBound(t *testing.T) {
 	device(t)
 	const n, words, dim = 4, 50, 16
@@ -151,7 +152,7 @@ func TestGram_TiedTableAddsErrorBound(t *testing.T) {
 	}
 }
 
-// Gram matrices that float does not hold are made in double.
+// Gram matrices beyond the range of float are computed in double.
 func TestGram_BeyondFloatRange(t *testing.T) {
 	device(t)
 	o := gramOf(rand.New(rand.NewPCG(2, 1)), 2, 12, 30, 20)
@@ -163,8 +164,8 @@ func TestGram_BeyondFloatRange(t *testing.T) {
 	o.promised(t, o.run(t, Options{}), believed)
 }
 
-// Records of more rows than a block has, alone and where two weights have the same Δ,
-// whose Gram matrix the second then reads.
+// Records with more rows than a block has, separately and where two weights have the same
+// Δ, whose Gram matrix the second one reads.
 func TestGram_ManyRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(8, 6))
@@ -182,7 +183,7 @@ func TestGram_ManyRows(t *testing.T) {
 	}
 }
 
-// The same signals in rows of two widths have two Gram matrices.
+// The same Δ in rows of two widths has two Gram matrices.
 func TestGram_TwoWidths(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(12, 6))
@@ -200,8 +201,8 @@ func TestGram_TwoWidths(t *testing.T) {
 	}
 }
 
-// twoNorms is a machine that has combined the norms that two operations find of the first
-// and of the last two buffers.
+// twoNorms is an executable that has combined the norms that two operations compute from
+// the first and from the last two buffers.
 func twoNorms(t *testing.T, kind string, first, second operation, buffers ...plan.Buffer) *Executable {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Arena: 32}

@@ -12,8 +12,8 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// Of any two steps that conflict the later waits for the earlier, by way of others or not,
-// and no step waits for one that another of those that it waits for waits for.
+// Of any two steps that conflict, the later depends on the earlier, directly or
+// indirectly, and no dependency is implied by another.
 func TestDependencies_CoverConflicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	some := func() (spans []span) {
@@ -67,9 +67,9 @@ func TestDependencies_CoverConflicts(t *testing.T) {
 	}
 }
 
-// The steps of a network give the same bits in whatever order their memory lets them
-// run, which the emulated device varies, also where temporaries share memory as they do
-// on a card, and all scratch memory is the same.
+// The steps of a network give the same bits in every order that their dependencies allow.
+// The emulated device varies the order; the test also does so with temporaries in a shared
+// arena, as on a GPU, and with all scratch memory shared.
 func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 	device(t)
 	d, err := open(0)
@@ -116,7 +116,8 @@ func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 	}
 }
 
-// longest is how many steps of a network wait for each other, and how many there are.
+// longest returns the length of the longest chain of dependent steps, and the number of
+// steps.
 func longest(parts ...[]step) (chain, all int) {
 	for _, steps := range parts {
 		ends := make([]int, len(steps))

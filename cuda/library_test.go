@@ -17,10 +17,10 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// twin is the plain twin of a library, which the emulated device has in its place.
+// twin is a simple substitute for a library on the emulated device.
 type twin struct {
 	source, name, variable, work string
-	said                         func(int) (string, error)
+	output                       func(int) (string, error)
 }
 
 var (
@@ -28,8 +28,8 @@ var (
 	dnnTwin  = twin{"libcudnn", "cuDNN", "DPTRAIN_CUDNN", "convolutions", ConvolutionLibrary}
 )
 
-// use has the emulated device use the twin for the test, with a planted fault where
-// one is named. A GPU uses its own library.
+// use makes the emulated device use the twin for the test, with an optional planted fault.
+// A GPU uses its own library.
 func (w twin) use(t *testing.T, fault string) {
 	t.Helper()
 	device(t)
@@ -38,7 +38,7 @@ func (w twin) use(t *testing.T, fault string) {
 		t.Fatal(err)
 	}
 	if !list[0].Emulated {
-		if _, err := w.said(0); err != nil {
+		if _, err := w.output(0); err != nil {
 			t.Skip(err)
 		}
 		if fault != "" {
@@ -51,14 +51,14 @@ func (w twin) use(t *testing.T, fault string) {
 	}
 	file := filepath.Join(t.TempDir(), w.source+".so")
 	source := filepath.Join("driver", "testdata", w.source+".c")
-	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	t.Setenv("DPTRAIN_TWIN", fault)
 	w.set(t, file)
 }
 
-// set has the library be opened from another file.
+// set makes the process open the library from another file.
 func (w twin) set(t *testing.T, file string) {
 	t.Setenv(w.variable, file)
 	opened.libraries = nil
@@ -77,8 +77,8 @@ func (w twin) computes(m plan.Executable) (n int) {
 	return n
 }
 
-// wanted sees that the library computes something, which a GPU's own need not: it may
-// have no way that keeps records apart.
+// wanted checks that the library computes something. On a GPU it need not: the real
+// library may have no algorithm that isolates records.
 func (w twin) wanted(t *testing.T, m plan.Executable) {
 	t.Helper()
 	complain := t.Errorf
@@ -90,7 +90,7 @@ func (w twin) wanted(t *testing.T, m plan.Executable) {
 	}
 }
 
-// check runs an operation that goes to the library, or does not.
+// check runs an operation that the library computes, or does not compute.
 func (w twin) check(t *testing.T, o operation, precision Precision, goes bool) {
 	t.Helper()
 	m := o.machine(t, Options{Precision: precision})
@@ -106,7 +106,7 @@ func (w twin) check(t *testing.T, o operation, precision Precision, goes bool) {
 	o.compare(t, m.Output(), roundings[precision])
 }
 
-// eager has everything that may go to a library go there.
+// eager makes the library compute every operation that it may compute.
 func eager(t *testing.T) {
 	t.Helper()
 	own, blas, dnn := minLibrarySaving, cublasltTiles, cudnnTiles
@@ -123,8 +123,8 @@ func eager(t *testing.T) {
 	cublasltTiles, cudnnTiles = quick(blas), quick(dnn)
 }
 
-// The forward product and the gradient in the inputs go to the library, sums over
-// records do not, and all are right.
+// The library computes the forward product and the gradient with respect to the inputs,
+// but not sums over records; all results are right.
 func TestProductLibrary_Computes(t *testing.T) {
 	blasTwin.use(t, "")
 	eager(t)
@@ -136,8 +136,8 @@ func TestProductLibrary_Computes(t *testing.T) {
 	}
 }
 
-// windowed is a convolution of five pictures with all that may come after it, and the
-// gradient in the pictures, with cells that no window meets.
+// windowed is a convolution of five images with bias and activation, and the gradient with
+// respect to the images, with cells that no window covers.
 func windowed(r *rand.Rand) []operation {
 	f := op.ConvWeight{Window: square(2, 3, 0), Groups: 2, C: 4, H: 9, W: 8, O: 6}
 	return []operation{
@@ -146,8 +146,8 @@ func windowed(r *rand.Rand) []operation {
 	}
 }
 
-// Convolutions and gradients in the pictures go to the library except in bfloat16, sums
-// over records do not, and all are right.
+// The library computes convolutions and gradients with respect to the images, except in
+// bfloat16, but not sums over records; all results are right.
 func TestConvolutionLibrary_Computes(t *testing.T) {
 	dnnTwin.use(t, "")
 	eager(t)
@@ -161,8 +161,8 @@ func TestConvolutionLibrary_Computes(t *testing.T) {
 	}
 }
 
-// Networks come to the CPU's weights when all that may go to a library does, in both
-// ways to run a microbatch.
+// Networks reach the CPU's weights when libraries compute everything that they may, with
+// and without a pipeline.
 func TestNetworks_WithLibrary(t *testing.T) {
 	chosen := map[string]twin{"mlp:50,dropout=0.5": blasTwin, "transformer": blasTwin, "mnist-cnn": dnnTwin, "wrn16-4:standardized": dnnTwin}
 	tried := 0
@@ -206,9 +206,9 @@ func TestNetworks_WithLibrary(t *testing.T) {
 	}
 }
 
-// Own kernels compute what is small, and everything where the library is not there, is
-// of another version, cannot compute it or not deterministically, or lets one record
-// touch another.
+// dptrain's own kernels compute small operations, and everything if the library is
+// missing, has another version, cannot compute the operation or not deterministically, or
+// lets one record affect another.
 func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 6))
 	product := given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})
@@ -230,8 +230,8 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 		t.Run(each.name+" small", func(t *testing.T) {
 			each.use(t, "")
 			own(t)
-			if said, err := each.said(0); err != nil || !strings.HasPrefix(said, each.name+" ") {
-				t.Errorf("%q, %v", said, err)
+			if output, err := each.output(0); err != nil || !strings.HasPrefix(output, each.name+" ") {
+				t.Errorf("%q, %v", output, err)
 			}
 		})
 		t.Run(each.name+" missing", func(t *testing.T) {
@@ -239,8 +239,8 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 			eager(t)
 			each.set(t, "none")
 			own(t)
-			says := fmt.Sprintf("own kernels compute all %s: %s was not found (none: ", each.work, each.name)
-			if _, err := each.said(0); !errors.Is(err, ErrNoLibrary) || !strings.HasPrefix(err.Error(), says) {
+			message := fmt.Sprintf("own kernels compute all %s: %s was not found (none: ", each.work, each.name)
+			if _, err := each.output(0); !errors.Is(err, ErrNoLibrary) || !strings.HasPrefix(err.Error(), message) {
 				t.Error(err)
 			}
 		})
@@ -248,7 +248,7 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 			each.use(t, "old")
 			eager(t)
 			own(t)
-			if _, err := each.said(0); err == nil || errors.Is(err, ErrNoLibrary) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), each.old) {
+			if _, err := each.output(0); err == nil || errors.Is(err, ErrNoLibrary) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), each.old) {
 				t.Error(err)
 			}
 		})
@@ -262,7 +262,7 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 	}
 }
 
-// Tiles are compared with each other, not with a library that is there and quicker than
+// Tiles are compared with each other, not with a library that is installed and faster than
 // the slow ones.
 func TestTilesWithLibrary_Agree(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 6))

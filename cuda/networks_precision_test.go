@@ -12,10 +12,10 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-// TestNetworks_InPrecision trains networks with products rounded to TF32 and to
-// bfloat16. Where the weights come to differs from the CPU's by at most 20 units of
-// rounding, of the way that they went, and by more than float32's does: the rounding is
-// there. A card without such tensor cores trains as in float32.
+// TestNetworks_InPrecision trains networks with products rounded to TF32 and to bfloat16.
+// The weights differ from the CPU's by at most 20 units of rounding, relative to their
+// change, and by more than float32's do, which shows that the operands are rounded. A GPU
+// without such tensor cores trains in float32.
 func TestNetworks_InPrecision(t *testing.T) {
 	device(t)
 	list, err := Devices()
@@ -37,13 +37,13 @@ func TestNetworks_InPrecision(t *testing.T) {
 		}
 		start := still.train(t, on(FP32))
 		want := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
-		exact := beside(n.train(t, on(FP32)), want, start)
+		exact := relativeDistance(n.train(t, on(FP32)), want, start)
 		for _, c := range []struct {
 			precision Precision
 			within    float64
 		}{{TF32, 20. / (1 << 11)}, {BF16, 20. / (1 << 8)}} {
 			t.Run(fmt.Sprint(n.model, " ", c.precision), func(t *testing.T) {
-				got := beside(n.train(t, on(c.precision)), want, start)
+				got := relativeDistance(n.train(t, on(c.precision)), want, start)
 				rounds := got > 5*exact
 				if !(got <= c.within) || rounds != (list[0].Arch >= 80) {
 					t.Errorf("%.2g of the way from the CPU's weights, float32's are %.2g", got, exact)
@@ -53,8 +53,9 @@ func TestNetworks_InPrecision(t *testing.T) {
 	}
 }
 
-// beside is how far weights are from others, as a part of the way that these went.
-func beside(got, want, start [][]float32) float64 {
+// relativeDistance is the distance of weights from others, relative to the change of these
+// in training.
+func relativeDistance(got, want, start [][]float32) float64 {
 	var off, way float64
 	for v := range want {
 		for i, w := range want[v] {

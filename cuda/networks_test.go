@@ -17,7 +17,7 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// network is a model and what it is shown.
+// network is a model and its input.
 type network struct {
 	model   string
 	example models.DataSpec
@@ -54,8 +54,8 @@ func networks() []network {
 	}
 }
 
-// TestNetworks_MatchCPU trains every model for some steps here and on the CPU, with the
-// same batch and the same noise, and compares the weights.
+// TestNetworks_MatchCPU trains every model for some steps on the GPU and on the CPU, with
+// the same batch and the same noise, and compares the weights.
 func TestNetworks_MatchCPU(t *testing.T) {
 	device(t)
 	tried := map[string]bool{}
@@ -119,7 +119,7 @@ func apart(x, y []float32) float64 {
 	return most / math.Max(scale, 1e-3)
 }
 
-// compiled is a private step of the network, and what bounds its gradients.
+// compiled returns a private step of the network, and its clipper.
 func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	t.Helper()
 	build, err := models.Parse(n.model, n.example, 1)
@@ -145,7 +145,7 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	return program, clipper
 }
 
-// train gives the weights after some private steps on one batch.
+// train returns the weights after some private steps on one batch.
 func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (plan.Executable, error)) [][]float32 {
 	t.Helper()
 	program, clipper := n.compiled(t)
@@ -193,7 +193,7 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 	return weights
 }
 
-// fill puts normals or indices, and labels, into the machine.
+// fill writes normals or indices, and labels, to an executable's inputs.
 func (n network) fill(m plan.Executable) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range len(m.MaskSeed()) / op.MaskSeedWidth {

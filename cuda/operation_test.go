@@ -20,7 +20,7 @@ type operation struct {
 	in     [][]float32
 }
 
-// given draws operands of the given shapes.
+// given draws operands of these shapes.
 func given(r *rand.Rand, s op.Spec, shapes ...tensor.Shape) operation {
 	o := operation{spec: s, shapes: shapes}
 	for _, shape := range shapes {
@@ -33,7 +33,7 @@ func given(r *rand.Rand, s op.Spec, shapes ...tensor.Shape) operation {
 	return o
 }
 
-// machine is ready to compute the operation.
+// machine compiles the operation.
 func (o operation) machine(t *testing.T, options Options) plan.Executable {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
@@ -63,7 +63,7 @@ func (o operation) machine(t *testing.T, options Options) plan.Executable {
 	return m
 }
 
-// run gives the result on the device.
+// run returns the result on the device.
 func (o operation) run(t *testing.T, options Options) []float32 {
 	t.Helper()
 	m := o.machine(t, options)
@@ -73,7 +73,7 @@ func (o operation) run(t *testing.T, options Options) []float32 {
 	return append([]float32(nil), m.Output()...)
 }
 
-// reference is the result in float64, and the largest sum of absolute terms.
+// reference returns the result in float64, and the largest sum of absolute terms.
 func (o operation) reference() (want []float64, scale float64) {
 	for _, absolute := range []bool{true, false} {
 		wide := make([][]float64, len(o.in))
@@ -106,12 +106,11 @@ func (o operation) compare(t *testing.T, got []float32, tolerance float64) {
 	}
 }
 
-// roundings is how far a product may be from float64, of the largest sum of absolute
+// roundings is the allowed error of a product, relative to the largest sum of absolute
 // terms.
 var roundings = map[Precision]float64{FP32: 2e-6, TF32: 2e-3, BF16: 1.5e-2}
 
-// tilesAgree: neither the tile nor whether slices have blocks of their own changes a
-// bit.
+// tilesAgree checks that neither the tile nor separate blocks for slices change a bit.
 func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precision Precision) {
 	t.Helper()
 	var first []float32
@@ -128,7 +127,7 @@ func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precisio
 	}
 }
 
-// forced runs f with one tile alone to choose from, and no library.
+// forced runs f with a single tile to choose from, and without libraries.
 func forced[K comparable](from map[K][]tile, key K, one tile, f func() []float32) []float32 {
 	all, own := from[key], minLibrarySaving
 	from[key], minLibrarySaving = []tile{one}, math.Inf(1)

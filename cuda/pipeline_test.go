@@ -16,8 +16,8 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// lots are some lots of a network's microbatches, the last of each not full, and the
-// data set that their rows are of.
+// lots are some lots of a network's microbatches, the last microbatch of each not full,
+// and their data set.
 type lots struct {
 	network
 	program *plan.Program
@@ -59,7 +59,7 @@ func newLots(t testing.TB, n network) lots {
 	return l
 }
 
-// read copies rows of the set, as an engine's data set does.
+// read copies rows of the set, as the engine's data set does.
 func (l lots) read(to [][]float32, rows []int) error {
 	for k, column := range l.set {
 		width := len(column) / 40
@@ -70,8 +70,8 @@ func (l lots) read(to [][]float32, rows []int) error {
 	return nil
 }
 
-// put fills a machine's memory with a microbatch: its tickets, and its examples with
-// zeros behind them, or, where the device has the set, its rows.
+// put fills an executable's inputs with a microbatch: its mask seeds, and its examples
+// followed by zeros, or, if the data set is on the device, its rows.
 func (l lots) put(t testing.TB, m plan.Executable, rows []int, resident []int32, step int) {
 	t.Helper()
 	clear(m.MaskSeed())
@@ -96,7 +96,7 @@ func (l lots) put(t testing.TB, m plan.Executable, rows []int, resident []int32,
 	}
 }
 
-// run trains with the given way to work on a microbatch, and gives the weights.
+// run trains, with work as the way to run a microbatch, and returns the weights.
 func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []int)) [][]float32 {
 	t.Helper()
 	release := plan.Release{Source: noise.NewSeeded(1), Scale: 1 / float64(4*l.batch), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: 0.5}
@@ -127,7 +127,7 @@ func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []in
 	return m.State().Weights
 }
 
-// onCPU computes factors on the host.
+// onCPU trains on the CPU with clip factors computed by the host.
 func (l lots) onCPU(t *testing.T) [][]float32 {
 	m, err := cpu.New(l.program, plan.Optimizer{Kind: plan.SGD}, false, 0)
 	if err != nil {
@@ -155,11 +155,11 @@ func (l lots) onCPU(t *testing.T) [][]float32 {
 	})
 }
 
-// push is a way to queue what is in a machine's slot.
+// push is a way to queue the microbatch in the current slot.
 type push func(m *Executable, records int, bounds []float64) error
 
-// onDevice has the set on the device, or copies each microbatch beside the work on
-// the one before.
+// onDevice trains with the data set on the device, or with copies of each microbatch
+// during the work on the previous one.
 func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 	t.Helper()
 	defer func(share float64) { maxDataSetShare = share }(maxDataSetShare)
@@ -204,8 +204,8 @@ func streamed() []network {
 	}
 }
 
-// A data set that does not stay on the device gives the same bits as one that does,
-// and the CPU's weights.
+// A data set that does not stay on the device gives the same bits as one that does, and
+// the CPU's weights.
 func TestPipeline_CopiesDuringWork(t *testing.T) {
 	device(t)
 	for _, n := range streamed() {
@@ -224,8 +224,8 @@ func TestPipeline_CopiesDuringWork(t *testing.T) {
 	}
 }
 
-// Faults of the order between copies, work and the host are seen: the emulated device
-// does everything as late as it may.
+// Missing waits between copies, work and the host are detected: the emulated device runs
+// everything as late as possible.
 func TestPipeline_DetectsMissingWaits(t *testing.T) {
 	device(t)
 	list, err := Devices()

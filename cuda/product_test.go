@@ -13,8 +13,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// matrices are products whose sums over k take more than one slice, with rows that
-// start at multiples of 16 bytes and with rows that do not.
+// matrices are products whose sums over k have more than one slice, with rows that start
+// at multiples of 16 bytes and rows that do not.
 func matrices(r *rand.Rand, m, n, d int) []operation {
 	return []operation{
 		given(r, op.Linear{Act: op.Tanh}, tensor.Shape{m, d}, tensor.Shape{d, n}, tensor.Shape{n}),
@@ -44,7 +44,7 @@ func TestProductTiles_Agree(t *testing.T) {
 	}
 }
 
-// On tensor cores operands are rounded, to the nearest, and nothing else is.
+// Tensor cores round operands, to nearest, and nothing else.
 func TestTensorCores_RoundOnlyOperands(t *testing.T) {
 	device(t)
 	list, err := Devices()
@@ -69,7 +69,7 @@ func TestTensorCores_RoundOnlyOperands(t *testing.T) {
 	}
 }
 
-// A row has the same bits among few rows, where a warp takes one, and among many.
+// A row has the same bits among few rows, where a warp computes one, and among many.
 func TestProduct_FewColumnsManyRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(5, 6))
@@ -93,8 +93,8 @@ func TestProduct_FewColumnsManyRows(t *testing.T) {
 	}
 }
 
-// What a tile or slices change of a clipped sum is roundings, and of a record's
-// gradient nothing.
+// Tiles and slices change only the roundings of a clipped sum, and nothing of a record's
+// gradient.
 func TestGradientTiles_Agree(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(6, 6))
@@ -121,7 +121,7 @@ func TestGradientTiles_Agree(t *testing.T) {
 	}
 }
 
-// Sums cut into parts: long rows, many rows, long vectors.
+// Sums in several parts: long rows, many rows, large parameters.
 func TestSums_InParts(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(7, 6))
@@ -134,7 +134,7 @@ func TestSums_InParts(t *testing.T) {
 	}
 }
 
-// Squares that no float holds, of a row whose signals are small.
+// Squares beyond the range of float, of a row whose Δ is small.
 func TestRankOne_HugeValues(t *testing.T) {
 	device(t)
 	o := operation{
@@ -144,8 +144,8 @@ func TestRankOne_HugeValues(t *testing.T) {
 	o.compare(t, o.run(t, Options{}), 1e-6)
 }
 
-// A table looked up in and multiplied with: with Gram matrices where records have few
-// rows, built where they have many, some records at a time.
+// A table that is looked up and multiplied: by Gram matrices if records have few rows, and
+// built, some records at a time, if they have many.
 func TestMultiUse_Methods(t *testing.T) {
 	device(t)
 	defer func(n int) { maxGradientBytes = n }(maxGradientBytes)
@@ -168,8 +168,8 @@ func TestMultiUse_Methods(t *testing.T) {
 	}
 }
 
-// Where double loses what is left of terms that cancel, the norm found is no less than
-// the true one.
+// If terms cancel so far that double loses the rest, the computed norm is not below the
+// true one.
 func TestMultiUseNorms_AreNotTooSmall(t *testing.T) {
 	device(t)
 	ones, delta := []float32{1, 1, 1}, []float32{1e17, 1, -1e17} // 1e17 + 1 is 1e17 in double
@@ -189,12 +189,12 @@ func TestMultiUseNorms_AreNotTooSmall(t *testing.T) {
 	}
 }
 
-// Where uses, or places of one, cancel and leave nothing, all of the norm is what is added for
-// the roundings of their sum in float: no less than its proof demands. Operands are ones.
+// If uses, or positions of one use, cancel completely, the norm is exactly the bound on
+// the roundings of their float sum that the proof requires. The operands are ones.
 func TestMultiUse_AddsErrorBound(t *testing.T) {
 	device(t)
 	window := op.Window{KernelH: 2, KernelW: 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
-	const own = 1 + 256 // of a product's sum beside its rows: inSlices
+	const own = 1 + 256 // roundings of a product's sum in addition to its rows: sliceRoundings
 	ones := func(shape tensor.Shape) []float32 { return slices.Repeat([]float32{1}, shape.TotalSize()) }
 	for _, c := range []struct {
 		part      op.MappedForm
@@ -247,8 +247,8 @@ func TestMultiUse_AddsErrorBound(t *testing.T) {
 	}
 }
 
-// Of a weight with two uses the operands of both have their share in the norm, also where
-// the others are zeros and so is the gradient.
+// The norm of a weight with two uses includes a share of the operands of both, also if the
+// other operands and the gradient are zero.
 func TestMultiUse_CountsOperandsOfEveryUse(t *testing.T) {
 	device(t)
 	p := op.MappedForm{Form: op.Product{In: 1, Out: 1}}
@@ -266,8 +266,8 @@ func TestMultiUse_CountsOperandsOfEveryUse(t *testing.T) {
 	}
 }
 
-// However many rows a sum is over, the slices that it is cut into take no more memory than
-// the rows; where they take little, they have blocks of their own.
+// For every number of rows, the slices of a sum need no more memory than the rows; slices
+// that need little memory get blocks of their own.
 func TestSlices_FitInMemoryOfRows(t *testing.T) {
 	device(t)
 	d, err := open(0)

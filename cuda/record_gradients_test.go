@@ -27,7 +27,7 @@ func normals(r *rand.Rand, shape ...int) operand {
 	return x
 }
 
-// computed is what the device makes of an operation.
+// computed returns the device's result of an operation.
 func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
@@ -57,8 +57,7 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	return append([]float32(nil), m.Output()...)
 }
 
-// agree holds the device's result against the reference, to 1e-5 of the largest
-// element.
+// agree compares the device's result with the reference, to 1e-5 of the largest element.
 func agree(t *testing.T, s op.Spec, in []operand) []float32 {
 	t.Helper()
 	got := computed(t, s, in)
@@ -89,6 +88,8 @@ func agree(t *testing.T, s op.Spec, in []operand) []float32 {
 // threads than some have elements.
 var lengths = []int{1024, 1025, 3000, 16385, 50257}
 
+// The conformance suite's rows fit a warp. These use blocks of every size, the last with
+// more threads than some rows have elements.
 func TestChannels_LongRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -139,7 +140,7 @@ func TestChannels_LongRows(t *testing.T) {
 	agree(t, op.SoftmaxGrad{Axis: 0}, []operand{normals(r, 2000, 3), normals(r, 2000, 3)})
 }
 
-// A class that is masked by −Inf has probability 0; NaN and +Inf make no number.
+// A class that is masked by −Inf has probability 0; NaN and +Inf give NaN.
 func TestCrossEntropy_NonFiniteLogits(t *testing.T) {
 	device(t)
 	inf := float32(math.Inf(1))
@@ -174,8 +175,8 @@ func TestCrossEntropy_NonFiniteLogits(t *testing.T) {
 	}
 }
 
-// Sums over so many rows that they are added up in parts, and over so many channels
-// that a block has a run of tiles.
+// Sums over enough rows to be added in parts, and over enough channels for a block to
+// process a run of tiles.
 func TestChannelSums_ManyRowsAndChannels(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(3, 3))
@@ -207,7 +208,7 @@ func TestChannelSums_ManyRowsAndChannels(t *testing.T) {
 	agree(t, op.SquaredNorms{Form: op.Scale{Channels: 3500, Inner: 20}, Records: 3}, []operand{wide, wide})
 }
 
-// Far from zero a mean is no float32: what it leaves out must not be lost.
+// A mean far from zero is not a float32 number: its rounding error must be included.
 func TestNormalize_FarFromZero(t *testing.T) {
 	device(t)
 	for _, n := range []int{50, 3000} {
@@ -219,8 +220,8 @@ func TestNormalize_FarFromZero(t *testing.T) {
 	}
 }
 
-// Where large terms cancel, double precision loses the small one, in some orders. A
-// norm says no less all the same, as clip.Single needs.
+// If large terms cancel, double precision loses the small one, in some orders. The norm is
+// still not below the true one, as clip.Single requires.
 func TestNorms_CancellingTerms(t *testing.T) {
 	device(t)
 	const large, small = 1e30, 1e10
@@ -238,7 +239,8 @@ func TestNorms_CancellingTerms(t *testing.T) {
 	}
 }
 
-// Of sums that cancel there is left what n additions in double may have lost, of ones.
+// If a sum cancels, the result is the bound on the error of n additions in double; the
+// operands are ones.
 func TestChannels_CancellingTerms(t *testing.T) {
 	device(t)
 	for _, inner := range []int{1, 4} {
@@ -255,8 +257,7 @@ func TestChannels_CancellingTerms(t *testing.T) {
 	}
 }
 
-// To the norm of what one word's rows add up to there is added what a sum in float may
-// lose of them.
+// The norm of the sum of one word's rows includes the bound on the error of a float sum.
 func TestLookups_CancellingTerms(t *testing.T) {
 	device(t)
 	const large = 1 << 30

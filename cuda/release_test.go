@@ -12,7 +12,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// bare is a program of vectors that nothing is added to, their weights 0.
+// bare is a program of parameters without gradients, with weights 0.
 func bare(sizes []int) *plan.Program {
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
 	for v, n := range sizes {
@@ -41,8 +41,8 @@ func machineOf(t testing.TB, p *plan.Program, o plan.Optimizer) plan.Executable 
 	return m
 }
 
-// Weights of 0 that SGD moves at rate −1 by sums of 0 and noise of deviation 1 are
-// the noise: it is compared with package noise, value by value, to the bit.
+// Weights of 0, updated by SGD at rate −1 with sums of 0 and noise of deviation 1, are the
+// noise. The test compares it with package noise, value by value, to the bit.
 func TestRelease_DrawsNormalsOfPackageNoise(t *testing.T) {
 	device(t)
 	sizes := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 5000, 12345, 40000}

@@ -29,8 +29,8 @@ func (o operation) few(records int, shared ...int) operation {
 	return few
 }
 
-// A record walks to the same bits with any number of others: alone in its block, with
-// some, and where hidden units are shared out and every step is a launch of its own.
+// A record has the same bits with every number of other records: alone in its block, with
+// some, and if hidden units are divided among blocks and every step is a launch.
 func TestRecurrent_StepRanges(t *testing.T) {
 	device(t)
 	d, err := open(0)
@@ -73,7 +73,7 @@ func TestRecurrent_StepRanges(t *testing.T) {
 	}
 }
 
-// Sequences of several tiles and heads of several chunks and parts of columns.
+// Sequences of several tiles, and heads of several chunks and parts of columns.
 func TestAttention_LongSequences(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(2, 6))
@@ -106,8 +106,8 @@ func TestAttention_LongSequences(t *testing.T) {
 	}
 }
 
-// Tables whose rows come up more often than a block lists at a time, and records too
-// long to be sorted in shared memory.
+// Tables whose rows occur more often than a block's list has room for, and records that
+// are too long to sort in shared memory.
 func TestEmbedding_LongTables(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(3, 6))

@@ -12,8 +12,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Along an axis that is not the last: lines of one thread and of eight, in numbers that
-// do not fill a block, and the same bits for a record alone.
+// Along an axis that is not the last: lines of one thread and of eight, in numbers that do
+// not fill a block, and the same bits for a record alone.
 func TestSoftmax_AlongAnotherAxis(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(12, 6))

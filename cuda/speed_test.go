@@ -10,8 +10,8 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// numbered is how many numbers benchmarks go over: beyond any card's cache, and few where
-// they are emulated.
+// numbered is the number of elements in benchmarks: larger than any GPU's cache, and few
+// if the device is emulated.
 func numbered(b *testing.B) int {
 	device(b)
 	d, err := open(0)
@@ -24,10 +24,10 @@ func numbered(b *testing.B) int {
 	return 1 << 26
 }
 
-// together is how many pieces of work are sent before their end is waited for.
+// together is the number of calls before a benchmark waits for them.
 const together = 10
 
-// BenchmarkCopy is the memory's speed, that a release is held against.
+// BenchmarkCopy measures the memory bandwidth, with which a release is compared.
 func BenchmarkCopy(b *testing.B) {
 	n := numbered(b)
 	m := machineOf(b, bare([]int{n}), plan.Optimizer{Kind: plan.SGD}).(*Executable)
@@ -44,7 +44,8 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// BenchmarkRelease is noise and update: every number that a weight has is read and written.
+// BenchmarkRelease measures noise and update: every number of a weight is read and
+// written.
 func BenchmarkRelease(b *testing.B) {
 	n := numbered(b)
 	for _, o := range []plan.Optimizer{{Kind: plan.SGD}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
@@ -67,8 +68,8 @@ func BenchmarkRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkPush is a microbatch of a data set on the card, by itself; of that host-ns/op is
-// what the host does before it waits.
+// BenchmarkPush measures a microbatch of a data set on the GPU; host-ns/op is the host's
+// time before it waits.
 func BenchmarkPush(b *testing.B) {
 	device(b)
 	l := newLots(b, streamed()[0])

@@ -1,5 +1,5 @@
-// Package check tests the script that proves and times a card, on a host that has bash
-// and coreutils alone.
+// Package check tests the script that checks and times a GPU, on a host with only bash and
+// coreutils.
 package check
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// bare is a folder of the few programs that such a host has.
+// bare is a folder with the few programs of such a host.
 func bare(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -26,8 +26,8 @@ func bare(t *testing.T) string {
 	return folder
 }
 
-// bundle is the script beside programs of its own: each says what it was asked for, and
-// one of them fails.
+// bundle is a folder with the script and with programs that print their arguments; one of
+// them fails.
 func bundle(t *testing.T, devices string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -59,7 +59,7 @@ func bundle(t *testing.T, devices string) string {
 	return folder
 }
 
-func run(t *testing.T, folder string) (said string, err error) {
+func run(t *testing.T, folder string) (output string, err error) {
 	t.Helper()
 	c := exec.Command("bash", filepath.Join(folder, "run"))
 	c.Dir, c.Env = folder, []string{"PATH=" + bare(t) + ":" + filepath.Join(folder, "tools"), "LD_LIBRARY_PATH=/before", "ONLY=none"}
@@ -69,9 +69,9 @@ func run(t *testing.T, folder string) (said string, err error) {
 
 func TestRun_OnBareHost(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
-	said, err := run(t, folder)
-	if err == nil || strings.Contains(said, "not found") {
-		t.Errorf("a check fails, and the script says %v\n%s", err, said)
+	output, err := run(t, folder)
+	if err == nil || strings.Contains(output, "not found") {
+		t.Errorf("a check fails, and the script returns %v\n%s", err, output)
 	}
 	asked, err := os.ReadFile(filepath.Join(folder, "asked"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestRun_OnBareHost(t *testing.T) {
 	}
 }
 
-// What compute-sanitizer finds is said, and calls that are to fail are nothing found.
+// What compute-sanitizer finds is output, and calls that are to fail are nothing found.
 func TestRun_ReportsSanitizerFindings(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
 	if err := os.Mkdir(filepath.Join(folder, "tools"), 0o755); err != nil {
@@ -108,19 +108,19 @@ exit 9
 	if err := os.WriteFile(filepath.Join(folder, "tools", "compute-sanitizer"), []byte(tool), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	said, _ := run(t, folder)
+	output, _ := run(t, folder)
 	for _, part := range []string{"sanitizer-memcheck: passed in ", "sanitizer-racecheck: FAILED with status 9: ========= Error: Race reported\n"} {
-		if !strings.Contains(said, part) {
-			t.Errorf("no %q in\n%s", part, said)
+		if !strings.Contains(output, part) {
+			t.Errorf("no %q in\n%s", part, output)
 		}
 	}
 }
 
 func TestRun_WithoutGPU(t *testing.T) {
 	folder := bundle(t, "no GPU  no driver was found")
-	said, err := run(t, folder)
-	if err == nil || !strings.Contains(said, "no driver was found") {
-		t.Errorf("without a card the script says %v\n%s", err, said)
+	output, err := run(t, folder)
+	if err == nil || !strings.Contains(output, "no driver was found") {
+		t.Errorf("without a GPU the script returns %v\n%s", err, output)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "asked")); err == nil {
 		t.Error("it goes on without a card")

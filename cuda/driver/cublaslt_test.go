@@ -33,21 +33,21 @@ func TestCuBLASLt_Products(t *testing.T) {
 // of 4 bytes and no more, for which cuBLASLt itself need not have a way.
 func checkProduct(t *testing.T, d *Device, b *CuBLASLt, p Product, r *rand.Rand) (computed bool) {
 	t.Helper()
-	const beside = 3 // numbers before the matrices and behind them
+	const margin = 3 // elements before and after each matrix
 	var at [3]Pointer
-	var held [3][]float32
+	var memory [3][]float32
 	for i, size := range []int{p.M * p.K, p.K * p.N, p.M * p.N} {
-		held[i] = make([]float32, beside+size+beside)
-		for j := range held[i] {
-			held[i][j] = float32(r.NormFloat64())
+		memory[i] = make([]float32, margin+size+margin)
+		for j := range memory[i] {
+			memory[i][j] = float32(r.NormFloat64())
 		}
 		var err error
-		at[i], err = d.Alloc(4 * len(held[i]))
+		at[i], err = d.Alloc(4 * len(memory[i]))
 		must(t, err)
 		defer d.Free(at[i])
-		must(t, d.CopyIn(at[i], floats(held[i]...)))
+		must(t, d.CopyIn(at[i], floats(memory[i]...)))
 	}
-	m, err := b.Prepare(p, at[0]+4*beside, at[1]+4*beside, at[2]+4*beside)
+	m, err := b.Prepare(p, at[0]+4*margin, at[1]+4*margin, at[2]+4*margin)
 	if err != nil && !d.Emulated() {
 		t.Log(err)
 		return false
@@ -71,8 +71,8 @@ func checkProduct(t *testing.T, d *Device, b *CuBLASLt, p Product, r *rand.Rand)
 	m.Close()
 	m.Close()
 
-	bytes := read(t, d, at[2], 4*len(held[2]))
-	want := reference(p, held, beside)
+	bytes := read(t, d, at[2], 4*len(memory[2]))
+	want := reference(p, memory, margin)
 	unit := [...]float64{FP32: 0x1p-24, TF32: 0x1p-11, BF16: 0x1p-8}[p.Precision]
 	for i, w := range want {
 		got := float64(math.Float32frombits(binary.LittleEndian.Uint32(bytes[4*i:])))
@@ -93,12 +93,12 @@ type wanted struct {
 	untouched bool
 }
 
-func reference(p Product, held [3][]float32, beside int) []wanted {
-	want := make([]wanted, len(held[2]))
-	for i, v := range held[2] {
+func reference(p Product, memory [3][]float32, margin int) []wanted {
+	want := make([]wanted, len(memory[2]))
+	for i, v := range memory[2] {
 		want[i] = wanted{float64(v), true}
 	}
-	a, b := held[0][beside:], held[1][beside:]
+	a, b := memory[0][margin:], memory[1][margin:]
 	for i := range p.M {
 		for j := range p.N {
 			sum := 0.0
@@ -109,7 +109,7 @@ func reference(p Product, held [3][]float32, beside int) []wanted {
 				}
 				sum += float64(a[i*p.K+k]) * float64(b[at])
 			}
-			want[beside+i*p.N+j] = wanted{sum, false}
+			want[margin+i*p.N+j] = wanted{sum, false}
 		}
 	}
 	return want
@@ -117,10 +117,10 @@ func reference(p Product, held [3][]float32, beside int) []wanted {
 
 func TestOpenCuBLASLt_Refuses(t *testing.T) {
 	d := device(t)
-	expect := func(says string, none bool) {
+	expect := func(message string, none bool) {
 		t.Helper()
 		_, err := OpenCuBLASLt(d)
-		cannotServe(t, err, says, none)
+		cannotServe(t, err, message, none)
 	}
 	for _, name := range []string{"/nonexistent/libcublasLt.so.12", "none"} {
 		t.Setenv("DPTRAIN_CUBLASLT", name)

@@ -126,10 +126,10 @@ func checkConvolution(t *testing.T, d *Device, n *CuDNN, v Convolution, r *rand.
 
 func TestOpenCuDNN_Refuses(t *testing.T) {
 	d := device(t)
-	expect := func(says string, none bool) {
+	expect := func(message string, none bool) {
 		t.Helper()
 		_, err := OpenCuDNN(d)
-		cannotServe(t, err, says, none)
+		cannotServe(t, err, message, none)
 	}
 	t.Setenv("DPTRAIN_CUDNN", "none")
 	expect("cuDNN was not found (none: ", true)
@@ -139,13 +139,13 @@ func TestOpenCuDNN_Refuses(t *testing.T) {
 	t.Setenv("DPTRAIN_CUDNN", os.Getenv("DPTRAIN_LIBCUDA"))
 	expect("lacks cudnnCreate", false)
 	t.Setenv("DPTRAIN_CUDNN", twin(t, "libcudnn"))
-	for fault, says := range map[string]string{
+	for fault, message := range map[string]string{
 		"old":      "cannot be used: dptrain needs version 8.9 or 9",
 		"new":      "it needs CUDA 14, and the driver supports CUDA 12",
 		"no start": "cuDNN cannot be initialized: CUDNN_STATUS_NOT_INITIALIZED",
 	} {
 		t.Setenv("DPTRAIN_TWIN", fault)
-		expect(says, false)
+		expect(message, false)
 	}
 	t.Setenv("DPTRAIN_TWIN", "eight")
 	n, err := OpenCuDNN(d)
@@ -180,11 +180,11 @@ func TestCuDNN_RefusesForbiddenAlgorithms(t *testing.T) {
 				t.Errorf("%s: %v", fault, err)
 			}
 		}
-		for fault, says := range map[string]string{"fails": "CUDNN_STATUS_OTHER", "too little": "CUDNN_STATUS_BAD_PARAM"} {
+		for fault, message := range map[string]string{"fails": "CUDNN_STATUS_OTHER", "too little": "CUDNN_STATUS_BAD_PARAM"} {
 			t.Setenv("DPTRAIN_TWIN", fault)
 			m, err := n.Prepare(v, p, p+1024, p+2048)
 			must(t, err)
-			if err := m.Run(p + 3072); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			if err := m.Run(p + 3072); err == nil || !strings.Contains(err.Error(), message) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v", fault, err)
 			}
 			m.Close()

@@ -297,8 +297,8 @@ func TestCapture_Replays(t *testing.T) {
 	must(t, empty.Close())
 }
 
-// A recording runs in the order that it is told: here what was recorded last may come
-// before what reads the first result, and the emulated device sees to it that it does.
+// A graph runs in the order of its dependencies. Here the work captured last may run
+// before the work that reads the first result, and the emulated device runs it first.
 func TestCapture_Dependencies(t *testing.T) {
 	d := device(t)
 	k, p, err := square(d)

@@ -65,13 +65,13 @@ func on(t *testing.T, what string, environment ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, self)
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGQUIT) } // it tells where it stands
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGQUIT) } // it prints its goroutines
 	c.Env = append(append(os.Environ(), task+"="+what), environment...)
-	said, err := c.CombinedOutput()
+	output, err := c.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s on %v: %v\n%s", what, environment, err, said)
+		t.Fatalf("%s on %v: %v\n%s", what, environment, err, output)
 	}
-	return strings.TrimSpace(string(said))
+	return strings.TrimSpace(string(output))
 }
 
 func expect(t *testing.T, got string, parts ...string) {
@@ -81,7 +81,7 @@ func expect(t *testing.T, got string, parts ...string) {
 	}
 	for _, part := range parts {
 		if !strings.Contains(got, part) {
-			t.Errorf("%q does not say %q", got, part)
+			t.Errorf("%q does not contain %q", got, part)
 		}
 	}
 }
@@ -113,8 +113,8 @@ func driver(t *testing.T, flags ...string) string {
 	}
 	file := filepath.Join(t.TempDir(), "libcuda.so.1")
 	args := append(flags, "-shared", "-fPIC", "-o", file, source)
-	if said, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	if output, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	return "DPTRAIN_LIBCUDA=" + file
 }
@@ -122,29 +122,29 @@ func driver(t *testing.T, flags ...string) string {
 // A command that needs no GPU does not wait for one.
 func TestDriver_OpensOnFirstUse(t *testing.T) {
 	host := driver(t, "-DSTARTED=0", "-DVERSION=12090")
-	if said := on(t, "nothing", host); said != "" {
-		t.Errorf("the driver is opened when the process starts: %q", said)
+	if output := on(t, "nothing", host); output != "" {
+		t.Errorf("the driver is opened when the process starts: %q", output)
 	}
-	if said := on(t, "count", host); said != "opened\n1 <nil>" {
-		t.Errorf("count says %q", said)
+	if output := on(t, "count", host); output != "opened\n1 <nil>" {
+		t.Errorf("count prints %q", output)
 	}
 }
 
 func TestOpen_OldOrBrokenDriver(t *testing.T) {
 	for _, c := range []struct {
-		flags []string
-		says  []string
+		flags    []string
+		messages []string
 	}{
 		{[]string{"-DSTARTED=0", "-DVERSION=11080"}, []string{"too old (", "CUDA 11.8)", "needs CUDA 12.0", "525"}},
 		{[]string{"-DSTARTED=0", "-DVERSION=12010", "-DLACKING"}, []string{"too old (", "CUDA 12.1, without cuGraphLaunch)"}},
 		{[]string{"-DSTARTED=803", "-DVERSION=12090"}, []string{"the NVIDIA driver cannot be initialized: CUDA_ERROR_STARTED: it did not start"}},
 		{[]string{"-DSTARTED=100", "-DVERSION=12090"}, []string{"no such device: the NVIDIA driver shows no GPU"}},
 	} {
-		said, ok := strings.CutPrefix(on(t, "open", driver(t, c.flags...)), "opened\n")
+		output, ok := strings.CutPrefix(on(t, "open", driver(t, c.flags...)), "opened\n")
 		if !ok {
 			t.Errorf("%v: the driver was not opened", c.flags)
 		}
-		expect(t, said, append(c.says, "cuda:0: ")...)
+		expect(t, output, append(c.messages, "cuda:0: ")...)
 	}
 }
 

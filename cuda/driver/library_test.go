@@ -36,17 +36,17 @@ func twin(t *testing.T, library string) string {
 		t.Skip("the twin of a library is built with cc")
 	}
 	file := filepath.Join(t.TempDir(), library+".so")
-	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, filepath.Join("testdata", library+".c"), "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, filepath.Join("testdata", library+".c"), "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	return file
 }
 
 // cannotServe sees that a library was not opened, for the reason given; none: because
 // there is none.
-func cannotServe(t *testing.T, err error, says string, none bool) {
+func cannotServe(t *testing.T, err error, message string, none bool) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotFound) != none {
-		t.Errorf("%v, want %q, and that nothing is there: %v", err, says, none)
+	if err == nil || !strings.Contains(err.Error(), message) || errors.Is(err, ErrNotFound) != none {
+		t.Errorf("%v, want %q, and ErrNotFound: %v", err, message, none)
 	}
 }

@@ -79,7 +79,7 @@ static __thread struct {
 } seen __attribute__((tls_model("initial-exec")));
 
 // " (file:line)" of an instruction of a kernel, and of the calls it is inlined into, if
-// addr2line is there to tell.
+// addr2line is installed.
 static std::string source_of(const void *code) {
 	Dl_info in;
 	if (dladdr(code, &in) == 0) return "";

@@ -19,7 +19,7 @@ constexpr size_t guard_bytes = 64 << 10;  // a multiple of every page size in us
 // there is no memory.
 Fibre *new_fibre(int number, void (*entry)());
 
-// Puts a fibre back to its beginning, whatever it was doing.
+// Resets a fibre to its beginning, in every state.
 void rewind(Fibre *f, void (*entry)());
 
 // Leaves the running stack, noting in *from where it stands, for the one that stands at to.

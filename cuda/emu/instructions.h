@@ -342,7 +342,7 @@ template <class R> void shfl_sync_down_b32(R &to, bool &inside, b32 a, u32 by, u
 	shuffle(to, inside, a, emu::lane() + int(by & 31), group, lanes, SITE);
 }
 
-// mma adds the product of a matrix A, of which a lane holds what of_a tells, and a matrix
+// mma adds the product of a matrix A, of which a lane has the elements of of_a, and a matrix
 // B to sums of which it holds rows lane/4 and on, columns 2·(lane%4) and one more. The
 // threads of a block are on one thread of the host, where they find each other's operands.
 template <class T, int N> T (*operands())[N] {

@@ -1,6 +1,6 @@
 // Device memory and page-locked host memory. Each allocation is a mapping of its own
-// that ends at pages nobody may touch, so that an access beyond it faults; fresh memory
-// holds a poison, and so do the few bytes that alignment leaves over.
+// that ends at inaccessible pages, so that an access beyond it faults; fresh memory
+// contains poison, and so do the few bytes that alignment leaves over.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -30,13 +30,13 @@ struct View {
 };
 extern __thread View view __attribute__((tls_model("initial-exec")));
 
-// Waits for every thread of the block; returns how many of them said yes.
+// Waits for every thread of the block; returns the number of them whose value is true.
 int barrier(const char *what, bool yes, Site at);
 
 // Waits for the lanes in mask; returns value as the source lane gave it.
 uint64_t exchange(const char *what, unsigned mask, uint64_t value, int source, Site at);
 
-// Waits for the lanes in mask; returns which of them said yes.
+// Waits for the lanes in mask; returns the mask of those whose value is true.
 unsigned vote(const char *what, unsigned mask, bool yes, Site at);
 
 // Orders the memory of the lanes in mask.

@@ -15,7 +15,7 @@ namespace emu {
 
 bool traffic;
 
-// A thread's part of a request. Requests of a warp are told apart by the line and by how
+// A thread's part of a request. Requests of a warp are distinguished by the line and by how
 // often a lane has come there before.
 struct Part {
 	uint64_t address;

@@ -4,8 +4,8 @@
 // how few would do for the same bytes: what is beyond is waste.
 //
 // DPTRAIN_EMU_TRAFFIC names the file that the counts are written to; a library made of PTX
-// then runs three blocks of every launch, which stand for all of them, so what is computed
-// is of no use.
+// then runs three blocks of every launch, which stand for all of them, so the results
+// are useless.
 #pragma once
 #include <stdint.h>
 #include "registry.h"
@@ -25,7 +25,7 @@ bool sampled(long long block, long long blocks);
 // Notes what the running thread does in a line of the module.
 void note_traffic(Request access, int line, uint64_t address, size_t bytes);
 
-// Counts what a block has done, as much as so many blocks do.
+// Counts the requests of a block, times the number of blocks that it stands for.
 void count_traffic(const Kernel &kernel, double blocks);
 
 void write_traffic();

@@ -249,13 +249,13 @@ uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t va
 		state_[t] = State::ready;
 		if (l != lane) ready_[place_[t] / 64] |= 1ull << (place_[t] % 64);
 	}
-	// Votes and shuffles order no memory: the CUDA programming guide says so of both.
+	// Votes and shuffles order no memory: the CUDA programming guide documents it for both.
 	bool whole = mask == 0xffffffff || (warp == count_ / 32 && mask == (1u << count_ % 32) - 1);
 	if (kind == Meeting::sync && whole) view.now = access(view.epoch, ++warp_epoch_[warp], view.id);
 	return me.value;
 }
 
-// Every thread of the block waits or has returned: says who does what.
+// Every thread of the block waits or has returned: reports where each one is.
 void Worker::stuck() {
 	struct Group {
 		State state;
@@ -294,7 +294,7 @@ void Worker::stuck() {
 			text += std::string(" wait at ") + g.what + " (" + base_name(g.at.file) + ":" + std::to_string(g.at.line) + ")";
 		}
 	}
-	fail(CUDA_ERROR_LAUNCH_FAILED, "nobody can go on: %s", text.c_str());
+	fail(CUDA_ERROR_LAUNCH_FAILED, "every thread waits or has returned: %s", text.c_str());
 }
 
 int barrier(const char *what, bool yes, Site at) { return worker->barrier(what, yes, at); }

@@ -49,8 +49,8 @@ struct Worker {
 	// Leaves the block for good, from any of its stacks.
 	[[noreturn]] void abandon();
 
-	// The stack on which a fault of the processor is looked into, whatever became of the
-	// one on which it happened.
+	// The stack for handling a fault of the processor; the stack on which it happened may be
+	// unusable.
 	void *landing_stack() const { return main_; }
 
 	// Whether an address lies in the guard page of the fibre that runs.

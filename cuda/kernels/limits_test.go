@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// needs is what a launch of a kernel takes, as its cubin says.
+// needs are the resources of a kernel launch, from its cubin.
 type needs struct{ registers, threads, shared, arguments int }
 
-// needed reads a cubin. It has a section of attributes for each kernel, and one for all
-// that tells their registers.
+// needed reads a cubin, which has a section of attributes for each kernel, and a common
+// section with their register counts.
 func needed(image []byte) (map[string]needs, error) {
 	image = bytes.Clone(image)
 	binary.LittleEndian.PutUint32(image[20:], uint32(elf.EV_CURRENT)) // cubins up to 9.0 count otherwise
@@ -77,7 +77,7 @@ func needed(image []byte) (map[string]needs, error) {
 func resources(t *testing.T) map[string]map[string]int {
 	text, err := os.ReadFile("RESOURCES.md")
 	if err != nil {
-		t.Skip("the table is not here")
+		t.Skip("RESOURCES.md is missing")
 	}
 	table := map[string]map[string]int{}
 	var columns []string
@@ -102,9 +102,9 @@ func resources(t *testing.T) map[string]map[string]int {
 }
 
 // Every kernel can be launched with as many threads as it is compiled for: a
-// multiprocessor has 65536 registers, given out by eights to a thread, and a block has
-// 48 KiB of static shared memory, a kernel 4096 bytes of arguments. All images have the
-// same kernels, which take the same arguments, and the table tells the truth of them.
+// multiprocessor has 65536 registers, allocated in units of eight per thread; a block has
+// at most 48 KiB of static shared memory, and a kernel 4096 bytes of arguments. All images
+// have the same kernels with the same arguments, and RESOURCES.md matches them.
 func TestKernels_AreLaunchable(t *testing.T) {
 	table := resources(t)
 	var first map[string]needs
@@ -137,7 +137,7 @@ func TestKernels_AreLaunchable(t *testing.T) {
 		}
 		for kernel, n := range all {
 			if row := table[kernel]; row[fmt.Sprint("sm_", arch)] != n.registers {
-				t.Errorf("sm_%d: %s takes %+v, and RESOURCES.md says %v", arch, kernel, n, row)
+				t.Errorf("sm_%d: %s takes %+v, and RESOURCES.md has %v", arch, kernel, n, row)
 			}
 			threads := n.threads
 			if threads == 0 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// What must have the same bits here and on a GPU is rounded after each operation: in the
-// PTX of these kernels there is no fused one, and none that ptxas may fuse, which is one
-// without a word for its rounding. The emulated device cannot show it: it fuses nothing.
+// Kernels that must have the same bits on the CPU and on a GPU round after each operation.
+// Their PTX has no fused operation, and none that ptxas may fuse, which is one without a
+// rounding modifier. The emulated device cannot show this: it fuses nothing.
 func TestKernels_FuseNothing(t *testing.T) {
 	code, err := ReadImage(archive, "compute_90.ptx")
 	if err != nil {

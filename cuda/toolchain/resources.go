@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// spilling names the kernels that may keep registers in memory, and why.
+// spilling lists the kernels that may spill registers to memory, with the reason.
 var spilling = map[string]string{}
 
-// usage is what a kernel takes on one architecture.
+// usage is a kernel's resource usage on one architecture.
 type usage struct{ registers, shared, stack, stores, loads int }
 
 var (
@@ -23,8 +23,8 @@ var (
 	shared    = regexp.MustCompile(`(\d+) bytes smem`)
 )
 
-// usages reads what ptxas said of each kernel. What a function called by a kernel
-// takes counts as the kernel's.
+// usages reads the usage of each kernel from a ptxas log. It adds the usage of the
+// functions that a kernel calls.
 func usages(log string) (map[string]usage, error) {
 	all := map[string]usage{}
 	var name string
@@ -38,7 +38,7 @@ func usages(log string) (map[string]usage, error) {
 			u.loads += number(m[3])
 		} else if m := registers.FindStringSubmatch(line); m != nil {
 			if name == "" {
-				return nil, fmt.Errorf("ptxas tells of no kernel before %q", strings.TrimSpace(line))
+				return nil, fmt.Errorf("the ptxas log names no kernel before %q", strings.TrimSpace(line))
 			}
 			u.registers = number(m[1])
 			if m := shared.FindStringSubmatch(line); m != nil {
@@ -49,7 +49,7 @@ func usages(log string) (map[string]usage, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("ptxas tells of no kernel")
+		return nil, fmt.Errorf("the ptxas log names no kernel")
 	}
 	return all, nil
 }
@@ -59,13 +59,13 @@ func number(digits string) int {
 	return n
 }
 
-// resources writes the table of what the kernels take, and lists those that spill
-// and may not.
+// resources writes the table of the kernels' usage, and lists those that spill but are not
+// in spilling.
 func resources(images []image) (table []byte, spills []string, err error) {
 	var b bytes.Buffer
-	b.WriteString("# What each kernel takes\n\n" +
-		"Written by `make cubins` from what ptxas says: registers a thread on each architecture, static shared memory a\n" +
-		"block, and local memory a thread where there is any (stack frame, spill stores, spill loads; bytes).\n\n| kernel |")
+	b.WriteString("# Resources of each kernel\n\n" +
+		"Written by `make cubins` from the ptxas log: registers per thread on each architecture, static shared memory per\n" +
+		"block, and local memory per thread if there is any (stack frame, spill stores, spill loads; bytes).\n\n| kernel |")
 	rule := "|---|"
 	var columns []map[string]usage
 	for _, image := range images {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-const said = `ptxas info    : 24 bytes gmem
+const output = `ptxas info    : 24 bytes gmem
 ptxas info    : Compiling entry function 'sums' for 'sm_90'
 ptxas info    : Function properties for sums
 ptxas         .     16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
@@ -18,7 +18,7 @@ ptxas info    : Used 8 registers, used 0 barriers
 `
 
 func TestResources_Table(t *testing.T) {
-	table, spills, err := resources([]image{{target: targets[0], log: said}, {target: targets[len(targets)-1]}})
+	table, spills, err := resources([]image{{target: targets[0], log: output}, {target: targets[len(targets)-1]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,8 @@ func TestResources_Table(t *testing.T) {
 	if _, _, err := resources([]image{{target: targets[0]}}); err == nil {
 		t.Error("an empty log is accepted")
 	}
-	lacking := strings.ReplaceAll(said, "'copy'", "'other'")
-	if _, _, err := resources([]image{{target: targets[0], log: said}, {target: targets[1], log: lacking}}); err == nil {
+	lacking := strings.ReplaceAll(output, "'copy'", "'other'")
+	if _, _, err := resources([]image{{target: targets[0], log: output}, {target: targets[1], log: lacking}}); err == nil {
 		t.Error("a kernel that one architecture lacks is accepted")
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// readUnit writes one translation unit that holds every kernel: it includes every
-// header, then every .cu file in a namespace of its own, so that two files may use
-// one name for two things.
+// readUnit returns one translation unit with every kernel: it includes every header, then
+// every .cu file in a namespace of its own, so that files may use the same names.
 func readUnit(folder string) (string, error) {
 	var unit strings.Builder
 	for _, pattern := range []string{"*.h", "*.cu"} {
@@ -17,7 +16,7 @@ func readUnit(folder string) (string, error) {
 			return "", err
 		}
 		if len(files) == 0 {
-			return "", fmt.Errorf("%s holds no %s", folder, pattern)
+			return "", fmt.Errorf("%s contains no %s", folder, pattern)
 		}
 		for _, file := range files {
 			name := filepath.Base(file)

@@ -1,4 +1,4 @@
-/* A driver that says it is opened, and otherwise does nothing: STARTED is what its
+/* A driver that prints that it is opened, and otherwise does nothing: STARTED is what its
    cuInit returns, VERSION its version, and with LACKING it lacks cuGraphLaunch. */
 #include <stdio.h>
 

@@ -48,7 +48,7 @@ func (c *compiler) kernels(file, folder string, flags []string) (object string, 
 // what cuda/emu/vectors.h makes of them; so kernels that a macro makes are found too.
 var kernelWords = regexp.MustCompile(`\bemu_kernel\s+(?:\[\[emu::launch_bounds\((.*?)\)\]\]\s*)?(\w+)\s*\(`)
 
-// namesDiffer says that no two kernels, of whatever file, have one name.
+// namesDiffer checks that no two kernels of any files have the same name.
 func namesDiffer(objects []string) error {
 	registration := regexp.MustCompile(`Registration<&(\w+)>`)
 	in := map[string]string{}
@@ -94,14 +94,14 @@ func (c *compiler) compile(source, folder string, flags []string, prepare func()
 	if err := os.Rename(written, dependencies); err != nil {
 		return "", err
 	}
-	// Whoever changes a source while it is compiled must find the object too old.
+	// If a source changes while it is compiled, the object must count as outdated.
 	if err := os.Chtimes(object, begun, begun); err != nil {
 		return "", err
 	}
 	return object, os.WriteFile(object+".command", command, 0o644)
 }
 
-// newer says whether a file is newer than all that its list of dependencies names.
+// newer reports whether a file is newer than all its dependencies.
 func newer(file, dependencies string) bool {
 	made, err := os.Stat(file)
 	if err != nil {

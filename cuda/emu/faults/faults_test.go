@@ -280,7 +280,7 @@ func TestEmulator_FindsFaultsInPTX(t *testing.T) {
 // What is not understood is refused, and the line is named.
 func TestEmulator_RefusesUnknownPTX(t *testing.T) {
 	library(t)
-	for text, says := range map[string]string{
+	for text, message := range map[string]string{
 		".extern .func (.param .b32 r) vprintf;":                                                  "line 1",
 		".visible .entry k(\n)\n{\n\tcall.uni printf, (1);\n}":                                    "line 4",
 		".visible .entry k(\n)\n{\n\t.reg .b32 \t%r<2>;\n\tdp4a.u32.u32 \t%r1, %r1, %r1, %r1;\n}": "unknown.ptx:5",
@@ -290,7 +290,7 @@ func TestEmulator_RefusesUnknownPTX(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := build("-o", folder, "-ptx", file); err == nil || !strings.Contains(out, says) {
+		if out, err := build("-o", folder, "-ptx", file); err == nil || !strings.Contains(out, message) {
 			t.Errorf("%q: %v\n%s", text, err, out)
 		}
 	}

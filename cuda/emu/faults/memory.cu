@@ -72,7 +72,7 @@ template <bool mended> __device__ void index_shared(float *y, const float *x, in
 KERNEL LAUNCH_BOUNDS(256) shared_past_end(float *y, const float *x, int n) { index_shared<false>(y, x, n); }
 KERNEL LAUNCH_BOUNDS(256) shared_past_end_mended(float *y, const float *x, int n) { index_shared<true>(y, x, n); }
 
-// Shared memory holds nothing at first, whatever the block before left there.
+// Shared memory is undefined at first: it does not keep the values of an earlier block.
 template <bool mended> __device__ void count_up(float *y, const float *x, int n) {
 	SHARED(float, sum, 256);
 	int i = blockIdx.x * 256 + threadIdx.x;

@@ -22,9 +22,9 @@
 #define CODE ((char *)0x7a0000000000)
 #define HEAP ((char *)0x100000000000)
 
-/* A block of the heap has a power of two as its size, and a class of its own of
-   16 GiB of addresses that tells the size. A block that was freed holds the address
-   of the one that was freed before it. */
+/* A block of the heap has a power of two as its size, and a range of its own of
+   16 GiB of addresses, which identifies the size. A freed block contains the address of
+   the block that was freed before it. */
 enum { CLASSES = 34, SMALLEST = 4, REACH = 34 };
 
 static char *fresh[CLASSES];
@@ -133,7 +133,7 @@ static void *open_library(const char *folder, const char *name) {
 	return library;
 }
 
-/* Opening libraries took blocks that depend on their path: the heap begins anew
+/* Opening libraries took blocks that depend on their path: the heap starts again
    behind all of them. */
 static void renew_heap(void) {
 	for (int class = SMALLEST; class < CLASSES; class++) {

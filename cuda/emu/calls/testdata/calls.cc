@@ -1,4 +1,4 @@
-// Calls the driver of the emulated device as a program would and says what is not as
+// Calls the driver of the emulated device as a program would and prints what is not as
 // CUDA's manual has it. The arguments are the library and the name of a test.
 #include <dlfcn.h>
 #include <stdint.h>
@@ -330,7 +330,7 @@ static void test_graphs() {
 	SAME(first(x), 3);
 	SAME(first(y), 103);
 
-	// What is captured waits for what it is told to wait for, and for nothing else: here
+	// What is captured waits only for its dependencies: here
 	// what reads x does not keep the next addition waiting.
 	OK(cu("cuMemsetD32Async", x, 0u, size_t(256), s));
 	OK(cu("cuStreamSynchronize", s));
