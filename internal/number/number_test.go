@@ -47,3 +47,17 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+func TestMultiples(t *testing.T) {
+	for _, high := range []float64{0.0013, 0.7, 1, 2.4, 9.99, 10, 123, 40000, 1e7} {
+		for _, low := range []float64{0, high / 3} {
+			values := Multiples(low, high, 6)
+			if len(values) < 2 || len(values) > 6 || values[0] < low*(1-1e-9) || values[len(values)-1] > high*(1+1e-9) {
+				t.Errorf("%v to %v: %v", low, high, values)
+			}
+		}
+	}
+	if Multiples(1, 1, 6) != nil || Multiples(0, math.NaN(), 6) != nil {
+		t.Error("an empty range has multiples")
+	}
+}
