@@ -86,7 +86,7 @@ type ExampleProgress struct {
 	noted    time.Time
 }
 
-// NewExampleProgress starts to report on total examples. resultsInFile says that the
+// NewExampleProgress starts to report on total examples. resultsInFile states that the
 // results are not printed on the terminal.
 func (t *Terminal) NewExampleProgress(total int, resultsInFile bool) *ExampleProgress {
 	p := &ExampleProgress{terminal: t, total: total, started: time.Now(), noted: time.Now()}
