@@ -130,7 +130,7 @@ func (f family) check(data DataSpec) error {
 	}
 	switch {
 	case len(data.LabelShape) > 0 && (f.reads != sequences || !slices.Equal(data.LabelShape, data.Shape)):
-		return fmt.Errorf("labels of shape %v for features of shape %v: only sequence models predict a label for each step", data.LabelShape, data.Shape)
+		return fmt.Errorf("labels of shape %v for features of shape %v: use a sequence model, with one label for each step", data.LabelShape, data.Shape)
 	case f.reads >= indices && (data.Vocabulary < 1 || len(data.Shape) != 1):
 		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", data.Shape, data.Vocabulary)
 	case f.reads < indices && data.Vocabulary > 0:

@@ -49,7 +49,7 @@ var presets = []Preset{
 	tutorial("tfp-mnist-low", "0.25", "1.3", "1.5", "15", "95.0% at ε = 1.19, δ = 1e-5"),
 	tutorial("tfp-mnist", "0.15", "1.1", "1.0", "60", "96.6% at ε = 3.01, δ = 1e-5; today's Rényi accountants give 2.6"),
 	tutorial("tfp-mnist-high", "0.25", "0.7", "1.5", "45", "97.0% at ε = 7.10, δ = 1e-5"),
-	bounded("tramer-mnist", "the small convolutional network on MNIST, bounded by tanh", "98.1% at ε = 3, δ = 1e-5; today's Rényi accountants give 2.6",
+	bounded("tramer-mnist", "the small convolutional network on MNIST, with tanh activations", "98.1% at ε = 3, δ = 1e-5; today's Rényi accountants give 2.6",
 		[]Flag{{"data", "mnist"}, {"model", "mnist-cnn:act=tanh"}, {"lot", "512"}, {"epochs", "40"}, {"noise", "1.23"}, {"lr", "0.5"}}),
 	bounded("tramer-cifar10", "six tanh convolutions on CIFAR-10", "59.2% at ε = 3, δ = 1e-5; today's Rényi accountants give 2.6",
 		[]Flag{{"data", "cifar10"}, {"standardize", "true"}, {"model", "cifar-tanh"}, {"lot", "1024"}, {"epochs", "30"}, {"noise", "1.54"}, {"lr", "1"}}),
@@ -72,7 +72,7 @@ func bounded(name, about, result string, flags []Flag) Preset {
 
 // moments stops when its budget is spent, a little before its number of epochs.
 func moments(name, noise, projection, epsilon, epochs, result string) Preset {
-	return Preset{name, "1000 hidden units behind 60 principal directions of MNIST, trained until ε is spent", abadi, []Flag{
+	return Preset{name, "1000 hidden units on 60 principal directions of MNIST, trained until the privacy budget is spent", abadi, []Flag{
 		{"data", "mnist"}, {"model", "abadi-mlp"}, {"project", "60"}, {"project-noise", projection},
 		{"lot", "600"}, {"epochs", epochs}, {"stop-at-epsilon", epsilon},
 		{"clip", "4"}, {"noise", noise}, {"delta", "1e-5"}, {"accountant", "moments"},
