@@ -9,8 +9,8 @@ import (
 )
 
 // Over real moments λ the bound is least at λ = √(ln(1/δ)/a) for a = T·q²/((1-q)σ²),
-// where it is a + 2√(a·ln(1/δ)): whole moments come close to that from above.
-func TestAsymptoticMoments(t *testing.T) {
+// where it is a + 2√(a·ln(1/δ)): integer moments approach it from above.
+func TestAsymptoticMoments_AgreesWithLimit(t *testing.T) {
 	plan := func(rate, noise float64, steps int) Plan {
 		return Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Noise: noise, Steps: steps}
 	}

@@ -21,7 +21,7 @@ func BenchmarkEpsilonPLD1e4(b *testing.B) { benchmarkEpsilon(b, poisson(.01, 1.1
 func BenchmarkEpsilonPLD1e7(b *testing.B) { benchmarkEpsilon(b, poisson(.01, 1.1, 1e7), "pld") }
 func BenchmarkEpsilonRDP(b *testing.B)    { benchmarkEpsilon(b, poisson(.01, 1.1, 1e4), "rdp") }
 
-func BenchmarkNoisePLD(b *testing.B) {
+func BenchmarkCalibrateNoise_PLD(b *testing.B) {
 	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .04}, Steps: 2000}
 	for b.Loop() {
 		if _, err := CalibrateNoise(plan, 8, 1e-5, "pld"); err != nil {
@@ -30,8 +30,8 @@ func BenchmarkNoisePLD(b *testing.B) {
 	}
 }
 
-// BenchmarkSchedule accounts for 100,000 lots, no two alike.
-func BenchmarkSchedule(b *testing.B) {
+// BenchmarkEpsilon_Schedule computes the ε of 100,000 different lots.
+func BenchmarkEpsilon_Schedule(b *testing.B) {
 	const lots = 100000
 	var h ledger.History
 	for i := range lots {
@@ -44,9 +44,9 @@ func BenchmarkSchedule(b *testing.B) {
 	}
 }
 
-// BenchmarkWorstOf10000Steps tells the slowest of 100 random runs of 10,000 steps: q from
+// BenchmarkEpsilon_Slowest10000Steps reports the slowest of 100 random runs of 10,000 steps: q from
 // 0.001 to 0.1, σ from 0.7 to 4, δ from 1e-8 to 1e-5.
-func BenchmarkWorstOf10000Steps(b *testing.B) {
+func BenchmarkEpsilon_Slowest10000Steps(b *testing.B) {
 	for _, accountant := range []string{"pld", "rdp"} {
 		b.Run(accountant, func(b *testing.B) {
 			worst := time.Duration(0)

@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// A prepared history gives the very numbers of one that is asked about once.
-func TestPrepared(t *testing.T) {
+// A Composition returns the same numbers as Epsilon.
+func TestComposition_AgreesWithEpsilon(t *testing.T) {
 	both := fixedLots(4, 10)
 	both.Lots = append(both.Lots, poisson(.01, 2, 5).Lots...)
 	passes := Plan{Sampling: ledger.Sampling{Policy: ledger.Shuffle, LotSize: 100, Records: 1000}, Steps: 25, Noise: 3}.History()
@@ -41,14 +41,14 @@ func TestPrepared(t *testing.T) {
 			t.Errorf("δ = %v: %v", delta, err)
 		}
 	}
-	if _, err := p.PublishedEpsilon(1e-5, "tea leaves"); !errors.Is(err, ErrArgument) {
-		t.Errorf("an accountant that nobody knows: %v", err)
+	if _, err := p.PublishedEpsilon(1e-5, "unknown"); !errors.Is(err, ErrArgument) {
+		t.Errorf("unknown accountant: %v", err)
 	}
 }
 
-// Of lots of a fixed size three accountants ask pld, which computes once, and what is
-// proven of them only where a bound is asked for.
-func TestPreparedIsAskedOnce(t *testing.T) {
+// For lots of a fixed size three accountants use pld, which computes each result once, and the
+// proven bound only for EpsilonUpperBound.
+func TestComposition_CachesPLD(t *testing.T) {
 	p := Compose(fixedLots(4, 10))
 	if _, err := p.PublishedEpsilon(1e-5, "pld"); err != nil {
 		t.Fatal(err)

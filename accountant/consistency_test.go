@@ -9,8 +9,8 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// randomHistory draws a history of any kind: one or two phases, any sampling and
-// adjacency, one or two groups of any noise.
+// randomHistory draws a history with one or two phases, any sampling and adjacency, and one or
+// two groups with any noise.
 func randomHistory(r *rand.Rand) ledger.History {
 	query := func() ledger.Query {
 		noise := between(r.Float64(), .2, 50)
@@ -43,10 +43,9 @@ func randomHistory(r *rand.Rand) ledger.History {
 	return h
 }
 
-// TestBracketsAgree asks for ε at δ and back for δ at both ends of the bracket: looks
-// from different places, whose brackets must overlap. No rdp bound of what pld composes
-// is below what pld says was spent.
-func TestBracketsAgree(t *testing.T) {
+// The test computes ε at δ, and δ at both bounds of ε. The intervals must overlap. No rdp bound
+// of the same history is below the lower bound of pld.
+func TestPLD_EpsilonAndDeltaAgree(t *testing.T) {
 	t.Parallel()
 	cases := 80
 	if testing.Short() {
@@ -78,8 +77,8 @@ func TestBracketsAgree(t *testing.T) {
 	}
 }
 
-// TestDeltaIsTheOtherWayRound: at the ε that an accountant says, δ is what it was asked for.
-func TestDeltaIsTheOtherWayRound(t *testing.T) {
+// At the ε that an accountant returns for δ, Delta returns δ.
+func TestDelta_InvertsEpsilon(t *testing.T) {
 	replaced := poisson(.02, 1.5, 300)
 	replaced.Header.Adjacency = ledger.ReplaceOne
 	for what, h := range map[string]ledger.History{"sampled": poisson(.01, 1, 1000), "of all": poisson(1, 9, 20), "replaced": replaced,
@@ -89,7 +88,7 @@ func TestDeltaIsTheOtherWayRound(t *testing.T) {
 			a, err := Epsilon(h, delta, name)
 			laplace := strings.HasPrefix(what, "Laplace")
 			if name == "naive" && laplace {
-				continue // which has no δ
+				continue // it has no δ
 			}
 			if name == "gdp" && laplace {
 				if _, other := Delta(h, 1, name); err == nil || other == nil {
@@ -114,9 +113,8 @@ func TestDeltaIsTheOtherWayRound(t *testing.T) {
 	}
 }
 
-// TestFarApart is of noise so little that losses lie hundreds apart, and their
-// exponentials are no numbers.
-func TestFarApart(t *testing.T) {
+// With very little noise, losses differ by hundreds and their exponentials overflow.
+func TestPLD_LossesFarApart(t *testing.T) {
 	few := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .0024}, Queries: []ledger.Query{{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: 3, Noise: .2}}}
 	two := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 331, Records: 100000}, Queries: []ledger.Query{{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: 2, Noise: .127}, {Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: .316}}}
 	for _, h := range []ledger.History{

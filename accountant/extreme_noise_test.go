@@ -8,8 +8,8 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// A budget that protects nobody is answered, or refused, before go test loses patience.
-func TestAbsurdTargets(t *testing.T) {
+// A budget without any protection gives a result or an error within the time limit of go test.
+func TestCalibrateNoise_HugeEpsilon(t *testing.T) {
 	t.Parallel()
 	for _, accountant := range []string{"rdp", "pld"} {
 		for _, s := range []ledger.Sampling{{Policy: ledger.Poisson, Rate: 0.01}, {Policy: ledger.FixedSize, Records: 60000, LotSize: 600}} {
@@ -29,8 +29,8 @@ func TestAbsurdTargets(t *testing.T) {
 	}
 }
 
-// Counts that are added up do not wrap around: equal groups of a lot count together.
-func TestCountsDoNotWrap(t *testing.T) {
+// Sums of counts do not overflow; equal groups of a lot are counted together.
+func TestEpsilon_CountsDoNotOverflow(t *testing.T) {
 	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}}
 	for range 1100 {
 		lot.Queries = append(lot.Queries, ledger.Query{Group: "g", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1e9})
@@ -45,8 +45,8 @@ func TestCountsDoNotWrap(t *testing.T) {
 		epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: lot.Queries[:1]}, Count: ledger.MaxLots}}}, 1e-5, "pld").Epsilon, 1e-9)
 }
 
-// Discrete Gaussians that would fill the memory are refused.
-func TestManyWideLattices(t *testing.T) {
+// Discrete Gaussians that would exhaust the memory give an error.
+func TestPLD_ManyWideDiscreteGaussians(t *testing.T) {
 	t.Parallel()
 	var h ledger.History
 	for i := range 1000 {
@@ -58,8 +58,8 @@ func TestManyWideLattices(t *testing.T) {
 	epsilonOf(t, h, 1e-5, "rdp")
 }
 
-// Where the curve of so little noise is not laid on points, pld is not above zcdp.
-func TestLittleNoiseIsNotAboveZCDP(t *testing.T) {
+// Where noise is too small for discretisation, pld is not above zcdp.
+func TestPLD_LittleNoiseIsNotAboveZCDP(t *testing.T) {
 	for _, adjacency := range []ledger.Adjacency{ledger.AddRemove, ledger.ReplaceOne} {
 		h := ledger.History{Header: ledger.Header{Adjacency: adjacency}, Lots: []ledger.RepeatedLot{
 			lots(.5, 1, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 3.3, Noise: 1}), lots(.035, 5, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: .0137})}}
@@ -70,10 +70,10 @@ func TestLittleNoiseIsNotAboveZCDP(t *testing.T) {
 	}
 }
 
-// Where a bound moves and its noise with it, what was planned as one event, and held to a
-// budget, is one: apart, the events would be accounted at other points, and cost more or less
-// by chance.
-func TestMovingBoundsAreOneEvent(t *testing.T) {
+// If a clipping bound changes and its noise in proportion, the lots are one event, as planned.
+// As different events they would be discretised differently, and a calibrated budget could be
+// exceeded by rounding.
+func TestEpsilon_ChangingBoundsAreOneEvent(t *testing.T) {
 	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.0009639908697761039}, Steps: 1987, Adjacency: ledger.AddRemove}
 	const target = 1.4553956864131814
 	noise, err := CalibrateNoise(plan, target, 1e-5, "pld")
@@ -93,8 +93,8 @@ func TestMovingBoundsAreOneEvent(t *testing.T) {
 	}
 }
 
-// Next to no noise on a group beside others is answered, and does not panic.
-func TestNextToNoNoiseBesideOthers(t *testing.T) {
+// A group with almost no noise, together with other groups, gives a result and no panic.
+func TestPLD_GroupWithTinyNoise(t *testing.T) {
 	for _, mechanism := range []ledger.Mechanism{ledger.Gaussian, ledger.DiscreteGaussian} {
 		for _, noise := range []float64{1e-2, 1e-9, 1e-100, 1e-200} {
 			h := ledger.History{Lots: []ledger.RepeatedLot{lots(.5, 3, ledger.Query{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: .5}, ledger.Query{Group: "b", Mechanism: mechanism, Sensitivity: 2, Noise: noise})}}
@@ -106,9 +106,9 @@ func TestNextToNoNoiseBesideOthers(t *testing.T) {
 	}
 }
 
-// What several groups sampled together spend is no less than what one of them does alone,
-// down to next to no noise.
-func TestNoGroupIsForgotten(t *testing.T) {
+// Several groups sampled together cost at least as much as each of them alone, down to almost
+// no noise.
+func TestPLD_JointLotCostsAtLeastEachGroup(t *testing.T) {
 	for _, queries := range [][]ledger.Query{
 		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .005}},
 		{{Group: "a", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .01}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .001}},
@@ -130,9 +130,9 @@ func TestNoGroupIsForgotten(t *testing.T) {
 	}
 }
 
-// However little noise groups have that are sampled together, nothing is told of a record
-// that a lot lacks.
-func TestWhatIsNotDrawnIsNotTold(t *testing.T) {
+// Even if groups sampled together have almost no noise, a lot reveals nothing about a record
+// that it does not contain, so δ is at most the sampling rate.
+func TestPLD_DeltaIsAtMostSamplingRate(t *testing.T) {
 	for _, queries := range [][]ledger.Query{
 		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1. / 18}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 15}},
 		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 0.1}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 0.1}},
@@ -146,9 +146,9 @@ func TestWhatIsNotDrawnIsNotTold(t *testing.T) {
 	}
 }
 
-// Laplace noise that is next to none, beside a Gaussian or with one, is answered before go
-// test loses patience.
-func TestNextToNoLaplace(t *testing.T) {
+// Almost no Laplace noise, in other lots or in the same lot as Gaussian noise, gives a result
+// within the time limit of go test.
+func TestPLD_TinyLaplaceNoise(t *testing.T) {
 	for _, adjacency := range []ledger.Adjacency{ledger.AddRemove, ledger.ReplaceOne} {
 		for _, scale := range []float64{1e-6, 1e-100, 1e-300} {
 			loud := ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: scale}
@@ -167,8 +167,8 @@ func TestNextToNoLaplace(t *testing.T) {
 	}
 }
 
-// The square of what Gaussian noise hides may be no number.
-func TestSquaresBeyondNumbers(t *testing.T) {
+// The square of a Gaussian shift may overflow.
+func TestEpsilon_SquaredShiftOverflows(t *testing.T) {
 	for _, rate := range []float64{.1, 1} {
 		for _, other := range []ledger.Mechanism{ledger.Gaussian, ledger.Laplace, ledger.DiscreteGaussian} {
 			h := ledger.History{Lots: []ledger.RepeatedLot{lots(.3, 15, ledger.Query{Group: "g", Mechanism: other, Sensitivity: 1, Noise: 2}), lots(rate, 2, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1e308, Noise: 5})}}
@@ -184,9 +184,8 @@ func TestSquaresBeyondNumbers(t *testing.T) {
 	}
 }
 
-// More kinds of lots than can be summed in a moment are refused, where the noise is such
-// that they are not rounded to fewer.
-func TestManyKindsAreRefused(t *testing.T) {
+// Too many different lots give an error if their noise cannot be rounded to fewer kinds.
+func TestEpsilon_TooManyIntegratedEvents(t *testing.T) {
 	var h ledger.History
 	for i := range 20_000 {
 		h.Lots = append(h.Lots, lots(.001, 1, ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 10 + .001*float64(i)}))

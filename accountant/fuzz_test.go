@@ -19,7 +19,7 @@ func between(u, from, to float64) float64 {
 	return math.Exp(math.Log(from) + u*math.Log(to/from))
 }
 
-// logAbove is the logarithm of the chance of the unit Gaussian above x.
+// logAbove is the logarithm of the probability that a unit Gaussian exceeds x.
 func logAbove(x float64) float64 {
 	if x < 5 {
 		return math.Log(math.Erfc(x*math.Sqrt2/2) / 2)
@@ -27,8 +27,8 @@ func logAbove(x float64) float64 {
 	return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(gaussian.MillsRatio(x))
 }
 
-// oneLot is δ(ε) of one sampled Gaussian with the record, by its closed form in
-// logarithms: a run spends no less.
+// oneLot is δ(ε) of one sampled Gaussian in the direction with the record, by its closed form in
+// logarithms. A run has at least this δ.
 func oneLot(rate, shift, epsilon float64) float64 {
 	y, logLevel := epsilon-math.Log(rate), epsilon // of e^ε - (1 - rate)
 	if epsilon < 600 {
@@ -39,17 +39,17 @@ func oneLot(rate, shift, epsilon float64) float64 {
 	return -math.Expm1(without-with) * math.Exp(with)
 }
 
-// checkExtreme asks every accountant about one run anywhere in the ranges
+// checkExtreme computes the ε of one run by every accountant, for parameters in the ranges
 // σ ∈ [0.05, 1000], q ∈ [1e-8, 1], T ∈ [1, 1e7], δ ∈ [1e-15, 0.5].
 func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 	q, sigma := between(rate, 1e-8, 1), between(noise, .05, 1000)
 	h := poisson(q, sigma, int(between(steps, 1, 1e7)))
 	d := between(delta, 1e-15, .5)
-	least := 0.0 // that pld says was spent; it is asked first
+	least := 0.0 // the lower bound of pld, which is computed first
 	for _, name := range Names() {
 		start := time.Now()
 		answer, err := Epsilon(h, d, name)
-		if time.Since(start) > time.Minute { // another program may have had the processor
+		if time.Since(start) > time.Minute { // another process may have used the processor
 			start = time.Now()
 			answer, err = Epsilon(h, d, name)
 		}
@@ -89,7 +89,7 @@ func FuzzEpsilon(f *testing.F) {
 	f.Fuzz(checkExtreme)
 }
 
-func TestExtremes(t *testing.T) {
+func TestEpsilon_ExtremeParameters(t *testing.T) {
 	t.Parallel()
 	cases := 60
 	if testing.Short() {

@@ -8,13 +8,13 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// spentAtLeast is an ε that a run of sampled Gaussians spends at delta: that of whoever
-// only looks whether some lot is above a threshold, log((P - δ)/Q), for the best threshold.
+// spentAtLeast is a lower bound of the ε of a run of sampled Gaussians at delta: log((P - δ)/Q)
+// for an adversary who tests whether some lot is above a threshold, at the best threshold.
 func spentAtLeast(rate, shift float64, steps int, delta float64) float64 {
 	least := 0.0
 	for part := .02; part < 4; part += .02 {
 		at := shift * part
-		logOne := logAbove(at) // that one lot without the record is above
+		logOne := logAbove(at) // probability that a lot without the record is above
 		one := math.Exp(logOne)
 		logQ := logOne + math.Log(float64(steps))
 		if one > 1e-30 {
@@ -28,9 +28,9 @@ func spentAtLeast(rate, shift float64, steps int, delta float64) float64 {
 	return least
 }
 
-// TestLittleNoise: no accountant that proves says less than was spent, down to next to no
-// noise, and pld is tight where there is some.
-func TestLittleNoise(t *testing.T) {
+// No accountant with a proven bound returns less than a lower bound of ε, down to almost no
+// noise. With more noise pld is tight.
+func TestEpsilon_LittleNoise(t *testing.T) {
 	t.Parallel()
 	cases := 60
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestLittleNoise(t *testing.T) {
 		h := poisson(rate, noise, steps)
 		shift := 1 / noise
 		if r.IntN(3) == 0 {
-			h.Header.Adjacency = ledger.ReplaceOne // which shows no less: what is above is rarer without the record
+			h.Header.Adjacency = ledger.ReplaceOne // the lower bound also holds here
 		}
 		least := spentAtLeast(rate, shift, steps, delta)
 		for _, name := range []string{"pld", "rdp", "naive"} {
@@ -67,6 +67,6 @@ func TestLittleNoise(t *testing.T) {
 		}
 	}
 	if near < cases/10 {
-		t.Errorf("only %d of %d bounds are near: the test proves little", near, cases)
+		t.Errorf("only %d of %d bounds are near: the test is not conclusive", near, cases)
 	}
 }

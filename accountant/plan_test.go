@@ -13,7 +13,7 @@ import (
 	"github.com/dptrain/dptrain/internal/pld"
 )
 
-func TestCalibrateNoisePublished(t *testing.T) {
+func TestCalibrateNoise_PublishedValues(t *testing.T) {
 	for _, c := range []struct {
 		rate           float64
 		steps          int
@@ -38,9 +38,8 @@ func TestCalibrateNoisePublished(t *testing.T) {
 	}
 }
 
-// TestCalibrationsAreConservative puts answers back: never above the target, and
-// within 0.1% of it.
-func TestCalibrationsAreConservative(t *testing.T) {
+// A calibrated value, used again, never exceeds the target and is within 0.1% of it.
+func TestCalibrate_NeverExceedsTarget(t *testing.T) {
 	t.Parallel()
 	cases := 30
 	if testing.Short() {
@@ -91,9 +90,8 @@ func TestCalibrationsAreConservative(t *testing.T) {
 	}
 }
 
-// TestLeastDelta: where what an accountant says of δ is far above what it says of ε, δ is
-// found from ε.
-func TestLeastDelta(t *testing.T) {
+// Where an accountant's δ at ε is much larger than needed, CalibrateDelta searches with ε at δ.
+func TestCalibrateDelta_IsLeast(t *testing.T) {
 	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 1e-3}, Steps: 10, Noise: .02}
 	const epsilon = .5
 	delta, err := CalibrateDelta(plan, epsilon, "pld")
@@ -109,9 +107,9 @@ func TestLeastDelta(t *testing.T) {
 	}
 }
 
-// Lots of a fixed size are held to what is proven for any data: put back, that is never
-// above the target, and the larger of it and the answer within 0.1%.
-func TestFixedBudgetsHoldForAnyData(t *testing.T) {
+// Calibration for lots of a fixed size uses the proven bound for any data: it never exceeds the
+// target, and the larger of it and the published ε is within 0.1% of the target.
+func TestCalibrate_FixedSizeUsesProvenBound(t *testing.T) {
 	t.Parallel()
 	cases := 5
 	if testing.Short() {
@@ -171,7 +169,7 @@ func TestFixedBudgetsHoldForAnyData(t *testing.T) {
 	}
 }
 
-func TestCalibrateGroups(t *testing.T) {
+func TestCalibrateNoise_Groups(t *testing.T) {
 	plan := Plan{
 		Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .01}, Steps: 500,
 		Groups: []ledger.Query{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 3}, {Group: "b", Mechanism: ledger.Gaussian, Sensitivity: 2, Noise: 2}},
@@ -187,7 +185,7 @@ func TestCalibrateGroups(t *testing.T) {
 	near(t, "factor", factor, alone*math.Sqrt(1./9+1), 1e-9)
 }
 
-func TestBadInput(t *testing.T) {
+func TestAccountant_RejectsInvalidInput(t *testing.T) {
 	good := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .01}, Steps: 100, Noise: 1}
 	with := func(change func(*Plan)) Plan {
 		p := good
@@ -255,9 +253,9 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestRange: what counts of a lot is S/σ, also where the square of either is out of
-// range; where that of S/σ is, nothing is protected.
-func TestRange(t *testing.T) {
+// The cost depends on S/σ, also where S² or σ² is out of range. Where (S/σ)² is out of range,
+// there is no protection.
+func TestCalibrateNoise_WideRange(t *testing.T) {
 	epsilon := func(m ledger.Mechanism, sensitivity, noise float64, accountant string) float64 {
 		return epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{{Group: "a", Mechanism: m, Sensitivity: sensitivity, Noise: noise}}}, Count: 3}}}, 1e-5, accountant).Epsilon
 	}
@@ -275,14 +273,14 @@ func TestRange(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestFilter(t *testing.T) {
+func TestFilter_KeepsBudget(t *testing.T) {
 	lot := poisson(.01, 1, 1).Lots[0].Lot
 	answer := epsilonOf(t, poisson(.01, 1, 1000), 1e-5, "rdp")
 	f, err := NewFilter(answer.Epsilon*(1+1e-12), 1e-5, answer.Order, ledger.AddRemove)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lots := range []int{400, 600} { // what the filter admits is what rdp says of the same run
+	for _, lots := range []int{400, 600} { // the filter admits the lots that rdp allows for the same run
 		if ok, err := f.Admit(lot, lots); !ok || err != nil {
 			t.Fatalf("%d lots refused: %v", lots, err)
 		}
@@ -297,10 +295,9 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestFilterKeepsToOneAdjacency: what lots of a fixed size cost is said under replace-one,
-// and shuffled ones under zero-out; neither adds up with what others cost under add or
-// remove one.
-func TestFilterKeepsToOneAdjacency(t *testing.T) {
+// Lots of a fixed size are accounted under replace-one and shuffled lots under zero-out. These
+// costs cannot be added to costs under add-or-remove-one.
+func TestFilter_OneAdjacency(t *testing.T) {
 	query := []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}
 	for policy, good := range map[ledger.Policy]ledger.Adjacency{ledger.FixedSize: ledger.ReplaceOne, ledger.Shuffle: ledger.ZeroOut} {
 		for _, adjacency := range []ledger.Adjacency{"", ledger.AddRemove, ledger.ReplaceOne, ledger.ZeroOut} {
@@ -319,7 +316,7 @@ func TestFilterKeepsToOneAdjacency(t *testing.T) {
 	}
 }
 
-func TestMeter(t *testing.T) {
+func TestMeter_AgreesWithEpsilon(t *testing.T) {
 	past := poisson(.02, 1.5, 300)
 	lot := poisson(.01, 1, 1).Lots[0].Lot
 	m, err := NewMeter(past, lot, 1e-5, "pld")

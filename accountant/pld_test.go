@@ -30,7 +30,7 @@ func deltaOf(t *testing.T, h ledger.History, epsilon float64, accountant string)
 	return answer
 }
 
-func TestPLDPublished(t *testing.T) {
+func TestPLD_PublishedEpsilon(t *testing.T) {
 	for _, c := range []struct {
 		rate, noise float64
 		steps       int
@@ -57,7 +57,7 @@ func TestPLDPublished(t *testing.T) {
 	}
 }
 
-func TestPLDDeltaPublished(t *testing.T) {
+func TestPLD_PublishedDelta(t *testing.T) {
 	near(t, "three Gaussians", deltaOf(t, poisson(1, math.Sqrt(3), 3), 1, "pld").Delta, .126936, 1e-5)
 	near(t, "three sampled Gaussians", deltaOf(t, poisson(.2, .5, 3), 1, "pld").Delta, .155933, 1e-3)
 	near(t, "one Gaussian", deltaOf(t, poisson(1, 10, 1), .1, "pld").Delta, .008751768145810, 1e-12)
@@ -69,7 +69,7 @@ func laplaceLots(rate, scale float64, steps int) ledger.RepeatedLot {
 	return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: scale}}}, Count: steps}
 }
 
-func TestPLDLaplacePublished(t *testing.T) {
+func TestPLD_PublishedLaplace(t *testing.T) {
 	h := ledger.History{Lots: []ledger.RepeatedLot{laplaceLots(1, 1, 3), laplaceLots(1, 2, 2)}}
 	near(t, "five Laplaces", epsilonOf(t, h, 1e-14, "pld").Epsilon, 4, 1e-9)
 	h = ledger.History{Lots: []ledger.RepeatedLot{laplaceLots(.2, .5, 3)}}
@@ -92,7 +92,7 @@ func fixedLots(noise float64, steps int) ledger.History {
 	return h
 }
 
-func TestFixedPublished(t *testing.T) {
+func TestFixedSize_PublishedAndProven(t *testing.T) {
 	h := fixedLots(4, 10000)
 	pld, rdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "rdp")
 	near(t, "pld", pld.Epsilon, 4.89011, 1e-3)
@@ -125,11 +125,11 @@ func TestFixedPublished(t *testing.T) {
 	}
 }
 
-// What is published for lots of a fixed size is no bound for any data, what is proven
-// is: 95 of 100 records, two lots of noise as large as the bound. All others add 0 to
-// the sum, the two candidates +S and -S, so a lot releases from N(0, 1) or N(±1, 1). δ
-// is summed over a grid of both lots' releases.
-func TestFixedLotsOfOpposedCandidates(t *testing.T) {
+// The published ε for lots of a fixed size is not a bound for any data; the proven ε is. The
+// example has lots of 95 of 100 records, two lots, and noise as large as the bound. All other
+// records add 0 to the sum, the two candidates +S and -S, so a lot releases from N(0, 1) or
+// N(±1, 1). δ is summed over a grid of the releases of both lots.
+func TestFixedSize_OppositeCandidatesExceedPublished(t *testing.T) {
 	const rate, epsilon, step = .95, .1, .01
 	var with, against []float64
 	for x := -9.0; x < 10; x += step {
@@ -147,7 +147,7 @@ func TestFixedLotsOfOpposedCandidates(t *testing.T) {
 	h := poisson(1, 1, 2)
 	h.Lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 95, Records: 100}
 	if published := deltaOf(t, h, epsilon, "pld").Delta; published > delta*.995 {
-		t.Errorf("published δ %v is not below %v: say so in fixed.go", published, delta)
+		t.Errorf("published δ %v is not below %v: update fixed_size.go", published, delta)
 	}
 	s, err := dpevent.FromHistory(h)
 	if err != nil {
@@ -158,7 +158,7 @@ func TestFixedLotsOfOpposedCandidates(t *testing.T) {
 	}
 }
 
-func TestHistoricalAccountants(t *testing.T) {
+func TestHistoricalAccountants_PublishedValues(t *testing.T) {
 	h := poisson(.01, 4, 10000)
 	near(t, "moments", epsilonOf(t, h, 1e-5, "moments").Epsilon, 1.26, 2e-3)
 	near(t, "strong", epsilonOf(t, h, 1e-5, "strong").Epsilon, 9.34, 2e-3)
@@ -178,10 +178,9 @@ func TestHistoricalAccountants(t *testing.T) {
 	}
 }
 
-// TestMonteCarlo draws privacy losses and counts: the estimate of δ must be within
-// 5 standard errors of the bracket (a false alarm once in 1.7e6 runs; the seed is
-// fixed).
-func TestMonteCarlo(t *testing.T) {
+// The test samples privacy losses. The estimate of δ must be within 5 standard errors of the
+// interval (probability of failure 1/1.7e6; the seed is fixed).
+func TestPLD_MonteCarlo(t *testing.T) {
 	t.Parallel()
 	const draws, steps, rate, noise, epsilon = 200000, 20, .1, .9, 1.0
 	r := rand.New(rand.NewPCG(5, 6))
@@ -207,7 +206,7 @@ func TestMonteCarlo(t *testing.T) {
 	}
 }
 
-func TestMonotone(t *testing.T) {
+func TestEpsilon_Monotone(t *testing.T) {
 	t.Parallel()
 	cases := 60
 	if testing.Short() {
@@ -239,7 +238,7 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-func TestGroups(t *testing.T) {
+func TestEpsilon_Groups(t *testing.T) {
 	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .02}, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 2, Noise: 6}, {Group: "b", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}}
 	z := 1 / math.Sqrt(4./36+1./16)
 	got := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: lot, Count: 500}}}, 1e-5, "pld").Epsilon
@@ -255,19 +254,19 @@ func TestGroups(t *testing.T) {
 		t.Errorf("mixed %+v, Gaussian alone %v, rdp %v", mixed, gauss.Epsilon, rdp.Epsilon)
 	}
 
-	// A discrete Gaussian of much noise is a Gaussian.
+	// A discrete Gaussian with much noise is close to a Gaussian.
 	discrete := ledger.Lot{Sampling: lot.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.DiscreteGaussian, Sensitivity: 4, Noise: 40}}}
 	got = epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: discrete, Count: 500}}}, 1e-5, "pld").Epsilon
 	near(t, "discrete Gaussian", got, epsilonOf(t, poisson(.02, 10, 500), 1e-5, "pld").Epsilon, 3e-3)
 }
 
-func TestHeterogeneous(t *testing.T) {
-	// Splitting a run into entries changes nothing but rounding.
+func TestEpsilon_HeterogeneousLots(t *testing.T) {
+	// Splitting a run into entries changes the result by rounding only.
 	whole := epsilonOf(t, poisson(.01, 1.2, 3000), 1e-6, "pld")
 	parts := poisson(.01, 1.2, 1000)
 	parts.Lots = append(parts.Lots, ledger.RepeatedLot{Lot: parts.Lots[0].Lot, Count: 2000})
 	near(t, "two entries", epsilonOf(t, parts, 1e-6, "pld").Epsilon, whole.Epsilon, 1e-12)
-	// Two phases lie between the run that is all one and all the other.
+	// The cost of two phases is between the costs of runs with one of the phases only.
 	parts.Lots[1] = poisson(.01, 1.6, 2000).Lots[0]
 	both := epsilonOf(t, parts, 1e-6, "pld")
 	least := epsilonOf(t, poisson(.01, 1.6, 3000), 1e-6, "pld")
@@ -276,7 +275,7 @@ func TestHeterogeneous(t *testing.T) {
 	}
 }
 
-func TestSchedule(t *testing.T) {
+func TestPLD_Schedule(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		lots       int
@@ -304,7 +303,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-func TestShuffle(t *testing.T) {
+func TestShuffle_PassIsOneRelease(t *testing.T) {
 	h := poisson(1, 2, 25)
 	h.Lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.Shuffle, LotSize: 100, Records: 1000}
 	got := epsilonOf(t, h, 1e-5, "pld") // two passes and a half: three
@@ -320,8 +319,7 @@ func TestShuffle(t *testing.T) {
 	if d := deltaOf(t, replaced, 1, "pld"); !strings.Contains(d.Note, "under replace-one") {
 		t.Errorf("where a record is replaced: %+v", d)
 	}
-	// A pass whose noise changes halfway counts with the least of its noise, whichever
-	// comes first.
+	// A pass whose noise changes halfway counts with the smaller noise, in either order.
 	two := epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon
 	h.Lots[0].Count = 15
 	other := h.Lots[0]
@@ -331,8 +329,7 @@ func TestShuffle(t *testing.T) {
 	near(t, "two passes, noise rising", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
 	h.Lots = []ledger.RepeatedLot{other, h.Lots[0]}
 	near(t, "two passes, noise falling", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
-	// Lots of another size begin another pass: of three and six lots, of ten and of five a
-	// pass, the last is the third.
+	// Lots of another size begin another pass.
 	larger := h.Lots[1]
 	larger.Lot.Sampling.LotSize, larger.Count = 200, 6
 	h.Lots[1].Count = 3
@@ -340,7 +337,7 @@ func TestShuffle(t *testing.T) {
 	near(t, "passes of two sizes", epsilonOf(t, h, 1e-5, "pld").Epsilon, epsilonOf(t, poisson(1, 2, 3), 1e-5, "pld").Epsilon, 1e-12)
 }
 
-func TestNothingSpent(t *testing.T) {
+func TestEpsilon_EmptyHistory(t *testing.T) {
 	for _, name := range []string{"pld", "rdp", "gdp"} {
 		if epsilon, delta := epsilonOf(t, ledger.History{}, 1e-5, name).Epsilon, deltaOf(t, ledger.History{}, 1, name).Delta; epsilon != 0 || delta != 0 {
 			t.Errorf("%s: ε = %v, δ = %v", name, epsilon, delta)
@@ -348,9 +345,8 @@ func TestNothingSpent(t *testing.T) {
 	}
 }
 
-// TestPassOfOtherNoise: a pass tells at least as much as each of its lots, whatever noise
-// they have.
-func TestPassOfOtherNoise(t *testing.T) {
+// A pass costs at least as much as each of its lots, for any noise.
+func TestShuffle_PassOfDifferentNoise(t *testing.T) {
 	of := func(s ledger.Sampling, queries []ledger.Query) ledger.RepeatedLot {
 		return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: s, Queries: queries}, Count: 1}
 	}
@@ -376,9 +372,9 @@ func TestPassOfOtherNoise(t *testing.T) {
 	}
 }
 
-// TestPassWithOthersBetween: a lot of another kind between those of a pass does not end
-// it. If it did, the strong halves of two passes would count as one.
-func TestPassWithOthersBetween(t *testing.T) {
+// Another lot between the lots of a pass does not end the pass. Otherwise the halves with little
+// noise of two passes would count as one pass.
+func TestShuffle_PassWithOtherLotsBetween(t *testing.T) {
 	half := func(noise float64) ledger.RepeatedLot {
 		return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Shuffle, LotSize: 100, Records: 1000}, Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: noise}}}, Count: 5}
 	}
@@ -395,9 +391,9 @@ func TestPassWithOthersBetween(t *testing.T) {
 	}
 }
 
-// TestDeltaIsNoZero asks where δ is below every number: an answer of 0 would be pure
-// privacy, which Gaussian noise does not give.
-func TestDeltaIsNoZero(t *testing.T) {
+// If δ underflows, the result must not be 0: that would mean pure ε-privacy, which Gaussian noise
+// does not give.
+func TestDelta_IsNotZero(t *testing.T) {
 	for _, name := range []string{"pld", "rdp", "moments", "gdp"} {
 		for _, h := range []ledger.History{poisson(1, .1, 3), poisson(.5, .5, 1000)} {
 			if a := deltaOf(t, h, 1e9, name); !(a.Delta > 0 && a.Delta < 1e-200) {
@@ -410,7 +406,7 @@ func TestDeltaIsNoZero(t *testing.T) {
 	}
 }
 
-func TestReplacedNote(t *testing.T) {
+func TestGuarantee_ReplaceOneNote(t *testing.T) {
 	for _, c := range []struct {
 		adjacency ledger.Adjacency
 		rate      float64

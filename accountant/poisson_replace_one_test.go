@@ -8,8 +8,8 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// replacedDelta is δ(ε) of the pair that opposed.go describes, in closed form, by the
-// place where the loss, which rises, is ε.
+// replacedDelta is δ(ε) of dpevent.PoissonReplaceOne in closed form. It finds where the loss,
+// which is increasing, is ε.
 func replacedDelta(rate, shift, epsilon float64) float64 {
 	above := func(x, mean float64) float64 { return math.Erfc((x-mean)/math.Sqrt2) / 2 }
 	low, high := -50.0, 50.0
@@ -33,7 +33,7 @@ func replacedLots(rate, noise float64, steps int) ledger.History {
 	return h
 }
 
-func TestOneLotReplaced(t *testing.T) {
+func TestPoissonReplaceOne_SingleLot(t *testing.T) {
 	for _, c := range []struct{ rate, noise, epsilon float64 }{
 		{.1, 1, 1}, {.5, 2, .3}, {.001, .5, 2}, {.9, .7, 4}, {.3, 5, 0}, {.01, .2, 12}, {.999, 1, 2},
 	} {
@@ -45,14 +45,14 @@ func TestOneLotReplaced(t *testing.T) {
 	}
 }
 
-// No two records, whatever their contributions, are told apart better than the pair
-// says, at any ε: the theorem, tried with vectors in a plane.
-func TestNoRecordsAreWorse(t *testing.T) {
+// No two records of any contributions are easier to distinguish than the dominating pair, at any
+// ε. The test of the theorem uses vectors in a plane.
+func TestPoissonReplaceOne_Dominates(t *testing.T) {
 	r := rand.New(rand.NewPCG(61, 62))
 	near := 0
 	for range 60 {
 		rate, shift, epsilon := .02+.96*r.Float64(), .3+2*r.Float64(), 3*r.Float64()-1
-		// g and h are in the disc of radius shift, often near the worst places.
+		// g and h are in the disc of radius shift, often near the worst case.
 		g, h := [2]float64{shift, 0}, [2]float64{-shift, 0}
 		if r.IntN(4) > 0 {
 			turn := math.Pi * (1 + .3*r.NormFloat64())
@@ -78,13 +78,13 @@ func TestNoRecordsAreWorse(t *testing.T) {
 		}
 	}
 	if near < 5 {
-		t.Errorf("only %d are near: the test proves little", near)
+		t.Errorf("only %d are near: the test is not conclusive", near)
 	}
 }
 
 // dp-accounting 0.6.0's PLD accountant, REPLACE_ONE, PoissonSampledDpEvent of a
 // GaussianDpEvent, at δ = 1e-5.
-func TestReplacedAsPublished(t *testing.T) {
+func TestPoissonReplaceOne_PublishedValues(t *testing.T) {
 	for _, c := range []struct {
 		rate, noise float64
 		steps       int
@@ -103,8 +103,8 @@ func TestReplacedAsPublished(t *testing.T) {
 	}
 }
 
-// What many lots of little loss tend to.
-func TestReplacedLimit(t *testing.T) {
+// The limit of many lots with small losses.
+func TestPoissonReplaceOne_CentralLimit(t *testing.T) {
 	for _, c := range []struct {
 		rate, noise float64
 		steps       int

@@ -19,7 +19,7 @@ func near(t *testing.T, what string, got, want, relative float64) {
 	}
 }
 
-func TestRDPPublished(t *testing.T) {
+func TestRDP_PublishedValues(t *testing.T) {
 	for _, c := range []struct {
 		rate, noise float64
 		steps       int
@@ -48,8 +48,8 @@ func TestRDPPublished(t *testing.T) {
 	}
 }
 
-// What closed forms say of lots of other noise, and of their sums.
-func TestClosedForms(t *testing.T) {
+// Closed forms for lots with other noise and for their sums.
+func TestEpsilon_ClosedForms(t *testing.T) {
 	const delta, scale, steps = 1e-5, 20., 100
 	of := func(m ledger.Mechanism, accountant string) float64 {
 		return epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{lots(1, steps, ledger.Query{Group: "g", Mechanism: m, Sensitivity: 1, Noise: scale})}}, delta, accountant).Epsilon
@@ -66,7 +66,7 @@ func TestClosedForms(t *testing.T) {
 	near(t, "Laplace, strong", of(ledger.Laplace, "strong"), math.Sqrt(-2*math.Log(delta)*steps)/scale+steps/scale*math.Expm1(1/scale), 1e-6)
 }
 
-func TestCalibrateRDPNoise(t *testing.T) {
+func TestCalibrateNoise_RDP(t *testing.T) {
 	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .04}, Steps: 2000}
 	noise, err := CalibrateNoise(plan, 8, 1e-5, "rdp")
 	if err != nil {

@@ -117,7 +117,7 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		return Guarantee{}, err
 	}
 	if len(s.Candidates) == 0 {
-		return Guarantee{}, dpevent.InvalidArgument("a selection needs at least one candidate")
+		return Guarantee{}, dpevent.InvalidArgument("a selection has no candidates: give at least one")
 	}
 	var all []dpevent.Sequence
 	for _, h := range s.Candidates {

@@ -23,7 +23,7 @@ func selectionOf(runs RunDistribution, rate, noise float64, steps int) Selection
 
 // ε of dp-accounting 0.6 (RepeatAndSelectDpEvent under its RdpAccountant, orders 1.05,
 // 1.1, … 10.95, 11, 12, … 512, δ = 1e-5).
-func TestSelectionOfAnotherAccountant(t *testing.T) {
+func TestSelection_PublishedValues(t *testing.T) {
 	for _, c := range []struct {
 		rate, noise float64
 		steps       int
@@ -60,7 +60,7 @@ func divergence(p, q []float64, order float64) float64 {
 	return math.Log(sum) / (order - 1)
 }
 
-// runChances are P[K = k] by their definition, up to where no mass is left.
+// runChances are the probabilities P[K = k] by definition, up to a negligible tail.
 func runChances(r RunDistribution) []float64 {
 	p := []float64{0}
 	if r.poisson() {
@@ -86,11 +86,11 @@ func runChances(r RunDistribution) []float64 {
 
 var someRuns = []RunDistribution{{1, 2}, {1, 10}, {0, 3}, {0, 20}, {0.5, 8}, {-0.5, 4}, {3, 6}, {byPoisson, 1.5}, {byPoisson, 10}}
 
-func TestRunsAreDrawnAsTheySay(t *testing.T) {
+func TestRunDistribution_Quantile(t *testing.T) {
 	for _, r := range someRuns {
 		total, mean := 0.0, 0.0
 		for k, p := range runChances(r) {
-			if p > 1e-9 { // the number drawn changes from k-1 to k where P[K < k] lies
+			if p > 1e-9 { // the quantile changes from k-1 to k at P[K < k]
 				if got, err := r.Quantile(total + p/2); err != nil || got != k {
 					t.Errorf("%+v: quantile %v is %d runs, want %d (%v)", r, total+p/2, got, k, err)
 				}
@@ -107,9 +107,9 @@ func TestRunsAreDrawnAsTheySay(t *testing.T) {
 	}
 }
 
-// The theorems hold for mechanisms of a few outcomes, of which everything can be
-// computed: the best of K runs is at most y with chance E[F(y)^K].
-func TestSelectionBoundsExactDivergences(t *testing.T) {
+// The theorems are tested with mechanisms of a few outcomes, for which the exact divergence is
+// computable: the best of K runs is at most y with probability E[F(y)^K].
+func TestSelection_BoundsExactDivergence(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	tightest := math.Inf(1)
 	for _, r := range someRuns {
@@ -117,7 +117,7 @@ func TestSelectionBoundsExactDivergences(t *testing.T) {
 		selected := func(one []float64) []float64 {
 			out := make([]float64, 0, len(one)+1)
 			if r.poisson() {
-				out = append(out, number[0]) // no run at all
+				out = append(out, number[0]) // zero runs
 			}
 			below, before := 0.0, 0.0
 			for _, p := range one {
@@ -161,9 +161,8 @@ func TestSelectionBoundsExactDivergences(t *testing.T) {
 	}
 }
 
-// A selection costs more than its worst candidate, and one more never makes it
-// cheaper.
-func TestSelectionTakesTheWorst(t *testing.T) {
+// A selection costs more than its worst candidate, and another candidate never lowers the cost.
+func TestSelection_WorstCandidate(t *testing.T) {
 	for _, r := range []RunDistribution{{1, 5}, {0, 5}, {byPoisson, 5}} {
 		small, large := selectionOf(r, 0.01, 2, 500), selectionOf(r, 0.02, 1, 300)
 		both := Selection{r, append(small.Candidates, large.Candidates...)}
@@ -180,27 +179,27 @@ func TestSelectionTakesTheWorst(t *testing.T) {
 	}
 }
 
-func TestSelectionsThatCannotBe(t *testing.T) {
+func TestSelection_RejectsInvalidInput(t *testing.T) {
 	good := selectionOf(RunDistribution{1, 5}, 0.01, 1, 10)
 	mixed := Selection{RunDistribution{1, 5}, append(selectionOf(RunDistribution{}, 0.01, 1, 1).Candidates,
 		Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 5, Records: 50}, Steps: 1, Noise: 1}.History())}
-	var kinds ledger.History // each of which takes integrals, for every order that is tried
+	var kinds ledger.History // each needs integrals for every order
 	for i := range 500 {
 		kinds.Lots = append(kinds.Lots, ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01}, Queries: []ledger.Query{{Group: "g", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1 + 1e-3*float64(i)}}}, Count: 1})
 	}
-	for says, s := range map[string]Selection{
-		"no candidates":     {Runs: RunDistribution{1, 5}},
-		"so many kinds":     {RunDistribution{1, 5}, []ledger.History{kinds}},
-		"shape -1":          selectionOf(RunDistribution{-1, 5}, 0.01, 1, 1),
-		"shape NaN":         selectionOf(RunDistribution{math.NaN(), 5}, 0.01, 1, 1),
-		"0 runs on average": selectionOf(RunDistribution{1, 0}, 0.01, 1, 1),
-		"1 runs on average": selectionOf(RunDistribution{1, 1}, 0.01, 1, 1),
-		"501 runs":          selectionOf(RunDistribution{byPoisson, 501}, 0.01, 1, 1),
-		"sampling rate":     selectionOf(RunDistribution{1, 5}, 2, 1, 1),
-		"they must agree":   mixed,
+	for message, s := range map[string]Selection{
+		"no candidates":           {Runs: RunDistribution{1, 5}},
+		"too many different lots": {RunDistribution{1, 5}, []ledger.History{kinds}},
+		"shape -1":                selectionOf(RunDistribution{-1, 5}, 0.01, 1, 1),
+		"shape NaN":               selectionOf(RunDistribution{math.NaN(), 5}, 0.01, 1, 1),
+		"0 runs on average":       selectionOf(RunDistribution{1, 0}, 0.01, 1, 1),
+		"1 runs on average":       selectionOf(RunDistribution{1, 1}, 0.01, 1, 1),
+		"501 runs":                selectionOf(RunDistribution{byPoisson, 501}, 0.01, 1, 1),
+		"sampling rate":           selectionOf(RunDistribution{1, 5}, 2, 1, 1),
+		"different adjacencies":   mixed,
 	} {
-		if _, err := s.Epsilon(1e-5); err == nil || !strings.Contains(err.Error(), says) || !errors.Is(err, ErrArgument) {
-			t.Errorf("%v, want %q", err, says)
+		if _, err := s.Epsilon(1e-5); err == nil || !strings.Contains(err.Error(), message) || !errors.Is(err, ErrArgument) {
+			t.Errorf("%v, want %q", err, message)
 		}
 	}
 	for _, delta := range []float64{0, 1, math.NaN()} {

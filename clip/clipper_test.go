@@ -6,11 +6,10 @@ import (
 	"testing"
 )
 
-// exact is what a program with nearly no rounding may promise: norms summed in
-// float64 and rounded to float32.
+// exact is the accuracy of norms summed in float64 and rounded to float32.
 var exact = Accuracy{Relative: 0x1p-23, Absolute: 0x1p-126}
 
-// strategy is a way to clip vectors named as in names.
+// strategy is a way to clip the parameters in names.
 type strategy struct {
 	title  string
 	groups []Group
@@ -54,7 +53,7 @@ func squares(record [][]float32) []float32 {
 	return sq
 }
 
-// moved is the scaled norm of what a record adds to a group, in float64.
+// moved is the scaled norm of the contribution of a record to a group, in float64.
 func moved(c float32, record [][]float32, members []Member) float64 {
 	sum := 0.0
 	for _, m := range members {
@@ -83,7 +82,7 @@ func matrix(rows, columns int) [][]float32 {
 	return m
 }
 
-// adversarial are records that try to move a sum by more than they may.
+// adversarial are records intended to move a sum by more than the sensitivity.
 func adversarial(bound float64) [][][]float32 {
 	b := float32(bound)
 	up := math.Nextafter32(b, math.MaxFloat32)
@@ -108,7 +107,7 @@ func adversarial(bound float64) [][][]float32 {
 	}
 }
 
-func TestNoRecordMovesAGroupByMoreThanItsSensitivity(t *testing.T) {
+func TestClipper_RecordWithinSensitivity(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, bound := range []float64{1e-6, 0.1, 1, 1.0000001, 3.7, 1e5} {
 		records := adversarial(bound)
@@ -181,9 +180,9 @@ func check(t *testing.T, title string, c *Clipper, records [][][]float32) {
 	}
 }
 
-// A program that errs as much as Accuracy allows, always downwards, still cannot
-// make the bound break, and the margin has room for the rounding of c·u.
-func TestAccuracyIsTakenIntoAccount(t *testing.T) {
+// Squared norms that are too small by as much as Accuracy allows do not violate the bound, and
+// the margin covers the rounding of c·u.
+func TestClipper_AccountsForAccuracy(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	truths := []float64{1e-8, 1e-3, 0.5, 0.999, 1, 1.000001, 1.5, 4, 1e6}
 	for range 20000 {
@@ -209,7 +208,7 @@ func TestAccuracyIsTakenIntoAccount(t *testing.T) {
 				}
 				square *= scale * scale
 				lowest := float32(max(0, square*(1-accuracy.Relative)-accuracy.Absolute))
-				square = (float64(lowest) + accuracy.Absolute) / (1 - accuracy.Relative) // as large as the promise allows
+				square = (float64(lowest) + accuracy.Absolute) / (1 - accuracy.Relative) // as large as Accuracy allows
 				sq[v][0] = lowest
 				all += square / (scale * scale)
 			}
@@ -223,9 +222,8 @@ func TestAccuracyIsTakenIntoAccount(t *testing.T) {
 	}
 }
 
-// Whatever a rule proposes, the factor is a float32 that can be trusted: no NaN,
-// nothing negative, no number too small to be rounded well.
-func TestFactorIsSound(t *testing.T) {
+// For any proposal of a rule the factor is not NaN, not negative and not subnormal.
+func TestClipFactor_WithinBound(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct{ proposed, upper, bound, want float64 }{
 		{nan, 1, 1, 0}, {-1, 1, 1, 0}, {-inf, 1, 1, 0}, {0, 1, 1, 0}, {0.5, 1, 1, 0.5},
@@ -238,9 +236,9 @@ func TestFactorIsSound(t *testing.T) {
 	}
 }
 
-// Of four records the second takes no part, and two rows of padding follow: both get 0,
-// whatever was in their places before.
-func TestFactorsAreTheFormulas(t *testing.T) {
+// The second of four records is excluded and two rows of padding follow. They get the factor 0,
+// also if the slice contained other values.
+func TestComputeFactors_MatchesFormula(t *testing.T) {
 	const bad = -4 // even where the sum is positive
 	sq := [][]float32{{9, bad, 0.09, 0}, {16, 20, 0.16, 0}}
 	for _, c := range []struct {
@@ -280,8 +278,8 @@ func TestFactorsAreTheFormulas(t *testing.T) {
 	}
 }
 
-// A record's factor has the same bits whatever shares its microbatch.
-func TestFactorsDoNotDependOnNeighbours(t *testing.T) {
+// A record's factor has the same bits for any other records in the microbatch.
+func TestComputeFactors_IndependentOfMicrobatch(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	const n = 300
 	sq := matrix(len(names), n)
@@ -316,7 +314,7 @@ func TestFactorsDoNotDependOnNeighbours(t *testing.T) {
 	}
 }
 
-func TestFactorsAllocateNothing(t *testing.T) {
+func TestComputeFactors_DoesNotAllocate(t *testing.T) {
 	sq := matrix(len(names), 300)
 	for _, s := range strategies(1) {
 		c := bind(t, s.groups, Float32Accuracy)
@@ -336,7 +334,7 @@ func TestFactorsAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestScheduleIsCheckedWhenItsLotBegins(t *testing.T) {
+func TestBeginLot_ChecksSchedule(t *testing.T) {
 	c := bind(t, Flat(Schedule(func(lot int) float64 { return 1 - float64(lot)/2 }), nil), Float32Accuracy)
 	for lot, want := range []float64{1, 0.5} {
 		if err := c.BeginLot(lot); err != nil || c.Sensitivities()[0] != want {
@@ -351,7 +349,7 @@ func TestScheduleIsCheckedWhenItsLotBegins(t *testing.T) {
 	}
 }
 
-func BenchmarkFactors(b *testing.B) {
+func BenchmarkComputeFactors(b *testing.B) {
 	c, err := NewClipper(names, Flat(Constant(1), nil), Float32Accuracy)
 	if err != nil {
 		b.Fatal(err)

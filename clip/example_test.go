@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/clip"
 )
 
-// soft is a rule of one's own: it shortens all records smoothly, long ones to the
-// bound. A mistake in it could waste signal, never privacy.
+// soft is a custom rule: it scales all records smoothly, long ones to the bound. A mistake in a
+// rule can cost accuracy but not privacy.
 type soft struct{}
 
 func (soft) Factor(norm, bound float64) float64 { return bound / math.Hypot(norm, bound) }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// What a device computes that follows the formula, as its comment says it, has the bits of
-// Factors, and so has what it counts.
-func TestFormulaIsWhatFactorsComputes(t *testing.T) {
+// A device that computes the formula as documented gets the same bits and counts as
+// ComputeFactors.
+func TestFormula_MatchesComputeFactors(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	const n = 500
 	sq := matrix(len(names), n)

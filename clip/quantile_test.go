@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestQuantileFollowsTheQuantile(t *testing.T) {
+func TestQuantile_ConvergesToQuantile(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	const expected = 1000
 	for _, target := range []float64{0.2, 0.5, 0.9} {
@@ -23,7 +23,7 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 			if err := c.BeginLot(lot); err != nil {
 				t.Fatal(err)
 			}
-			n := 900 + random.IntN(201) // the size of the lot varies about what is expected
+			n := 900 + random.IntN(201) // the lot size varies around its expectation
 			for r := range n {
 				norm := 10 * random.ExpFloat64()
 				sq[0][r] = float32(norm * norm)
@@ -47,7 +47,7 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 	}
 }
 
-func TestQuantileUpdateIsTheFormula(t *testing.T) {
+func TestQuantile_UpdateFormula(t *testing.T) {
 	c, err := NewClipper([]string{"w"}, Flat(Quantile{Initial: 2, Target: 0.5, Rate: 0.2, Noise: 3}, nil), Accuracy{})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestQuantileUpdateIsTheFormula(t *testing.T) {
 	if err := c.BeginLot(0); err != nil {
 		t.Fatal(err)
 	}
-	// Norms 1, 2 and 3: two at most 2. A record without a norm counts as above.
+	// Of the norms 1, 2 and 3 two are at most 2. A record without a finite norm counts as above.
 	nan := float32(math.NaN())
 	if err := c.ComputeFactors(matrix(1, 5), [][]float32{{1, 4, 9, nan, 0}}, 4); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestQuantileUpdateIsTheFormula(t *testing.T) {
 }
 
 // No record moves the count by more than CountSensitivity.
-func TestCountSensitivity(t *testing.T) {
+func TestQuantileCount_Sensitivity(t *testing.T) {
 	c := bind(t, Flat(Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}, nil), exact)
 	factors := matrix(1, 1)
 	one := matrix(len(names), 1)
@@ -104,7 +104,7 @@ func TestCountSensitivity(t *testing.T) {
 	}
 }
 
-func TestNoiseMultiplierComposesToTheTotal(t *testing.T) {
+func TestNoiseMultiplier_ComposesToTotal(t *testing.T) {
 	q := Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}
 	groups := []Group{
 		{Name: "a", Parameters: []string{"conv*"}, Bound: q},
@@ -129,7 +129,7 @@ func TestNoiseMultiplierComposesToTheTotal(t *testing.T) {
 	}
 }
 
-func TestStateIsRestored(t *testing.T) {
+func TestRestore_SetsState(t *testing.T) {
 	groups := []Group{
 		{Name: "a", Parameters: []string{"conv*"}, Bound: Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 		{Name: "b", Parameters: []string{"fc*"}, Bound: Constant(3)},
@@ -156,7 +156,7 @@ func TestStateIsRestored(t *testing.T) {
 	}
 }
 
-func TestUpdateRefusesNonsense(t *testing.T) {
+func TestUpdateBound_RejectsInvalidInput(t *testing.T) {
 	groups := []Group{
 		{Name: "a", Parameters: []string{"conv*"}, Bound: Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 		{Name: "b", Parameters: []string{"fc*"}, Bound: Constant(3)},

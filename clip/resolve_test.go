@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestVectorsAreDealt(t *testing.T) {
+func TestNewClipper_ResolvesGroups(t *testing.T) {
 	c := bind(t, []Group{
 		{Name: "rest", Parameters: []string{"fc.weight"}, Bound: Constant(1)},
 		{Name: "convolutions", Parameters: []string{"conv*bias", "conv*.w*ght"}, Scales: []float64{2, 3}, Bound: Constant(1)},
@@ -18,7 +18,7 @@ func TestVectorsAreDealt(t *testing.T) {
 	}
 }
 
-func TestBindRefuses(t *testing.T) {
+func TestNewClipper_RejectsInvalidGroups(t *testing.T) {
 	one := Constant(1)
 	good := Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}
 	quantile := func(change func(*Quantile)) []Group {
@@ -76,7 +76,7 @@ func TestBindRefuses(t *testing.T) {
 	}
 }
 
-func TestBeginRefusesBounds(t *testing.T) {
+func TestBeginLot_RejectsInvalidBounds(t *testing.T) {
 	for _, bound := range []float64{0, -1, math.NaN(), math.Inf(-1), 1e-30, 1e30} {
 		if err := bind(t, Flat(Constant(bound), nil), Float32Accuracy).BeginLot(0); err == nil {
 			t.Errorf("bound %v was accepted", bound)
@@ -87,7 +87,7 @@ func TestBeginRefusesBounds(t *testing.T) {
 	}
 }
 
-func TestFactorsRefusesShapes(t *testing.T) {
+func TestComputeFactors_RejectsInvalidShapes(t *testing.T) {
 	c := bind(t, Flat(Constant(1), nil), Float32Accuracy)
 	if err := c.BeginLot(0); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestFactorsRefusesShapes(t *testing.T) {
 	}
 }
 
-func TestMatches(t *testing.T) {
+func TestMatches_Patterns(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string
 		want          bool

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestCoalesceDominates compares, at many rates and shifts, how many events tell at
-// least as much: as many as before or more when rounded up, no more when down.
-func TestCoalesceDominates(t *testing.T) {
+// For many rates and shifts the test counts the events that are at least as large: rounding up
+// never lowers the count, rounding down never raises it.
+func TestRoundEvents_Dominates(t *testing.T) {
 	const events = 3000
 	r := rand.New(rand.NewPCG(21, 22))
 	for _, c := range [][2]int{{1, 60}, {5, 60}, {40, 60}, {events, 60}, {14, 12}} {
@@ -19,7 +19,7 @@ func TestCoalesceDominates(t *testing.T) {
 			rate := .001 * (1 + float64(i%rates)/float64(rates))
 			before = append(before, RepeatedEvent{Event{Rate: rate, GaussianShift: math.Exp(r.NormFloat64())}, 1 + r.IntN(3)})
 		}
-		others := []RepeatedEvent{{Event{Rate: .5, LaplaceShifts: []float64{1}}, 7}, {Event{Rate: .5, LaplaceShifts: []float64{2}}, 5}} // which are left as they are
+		others := []RepeatedEvent{{Event{Rate: .5, LaplaceShifts: []float64{1}}, 7}, {Event{Rate: .5, LaplaceShifts: []float64{2}}, 5}} // they are not rounded
 		for _, up := range []bool{true, false} {
 			list := RoundEvents(append(slices.Clone(others), before...), limit+2, up)
 			for _, other := range others {
@@ -54,8 +54,8 @@ func TestCoalesceDominates(t *testing.T) {
 	}
 }
 
-// TestEqualButForRounding: shifts that differ by rounding are one event, that of the largest.
-func TestEqualButForRounding(t *testing.T) {
+// Events whose shifts differ by rounding are one event with the largest shift.
+func TestEventCounter_MergesRoundedShifts(t *testing.T) {
 	shifts := []float64{.7, math.Nextafter(.7, 1)}
 	for range 2 {
 		all := eventCounter{positions: map[roundedEventKey]int{}}

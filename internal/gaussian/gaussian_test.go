@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestGaussianClosedForm compares the closed form with math.Erfc where that does
-// not cancel, and with composition on the grid.
-func TestGaussianClosedForm(t *testing.T) {
+// The closed form agrees with math.Erfc where the latter does not cancel.
+func TestDelta_ClosedForm(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
 		shift, epsilon := math.Pow(10, -3+5*r.Float64()), 10*r.Float64()

@@ -9,14 +9,14 @@ import (
 	"github.com/dptrain/dptrain/internal/gaussian"
 )
 
-// Unsampled lots that all differ are told apart in a time that grows with their number.
-func TestManyKindsAreSeparatedInTime(t *testing.T) {
+// The time to separate different unsampled lots is proportional to their number.
+func TestSeparateUnsampled_ManyKindsInTime(t *testing.T) {
 	events := make([]dpevent.RepeatedEvent, 100_000)
 	for i := range events {
 		events[i] = dpevent.RepeatedEvent{Event: dpevent.Event{Rate: 1, LaplaceShifts: []float64{1 / float64(i+1)}}, Count: 1}
 	}
 	least := time.Duration(math.MaxInt64)
-	for try := 0; try < 3 && least > 20*time.Second; try++ { // another program may have the processor meanwhile
+	for try := 0; try < 3 && least > 20*time.Second; try++ { // another process may use the processor
 		began := time.Now()
 		if n := len(separateUnsampled(append(events, events...))); n != len(events) {
 			t.Errorf("%d kinds", n)
@@ -28,9 +28,8 @@ func TestManyKindsAreSeparatedInTime(t *testing.T) {
 	}
 }
 
-// TestCompositionOfGaussians lays n Gaussians on points, though their composition is
-// known, and compares it with what is known.
-func TestCompositionOfGaussians(t *testing.T) {
+// The test discretises and composes n Gaussians and compares the bounds with the closed form.
+func TestDivergenceBounds_ComposedGaussians(t *testing.T) {
 	const total, tilt = 1.7, 1.3
 	for _, steps := range []float64{1, 7, 64, 1000, 123457, 1e7} {
 		p := gaussianPair(total / math.Sqrt(steps))

@@ -8,10 +8,10 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// A target decides how closely a composition is looked at, not whether the bounds hold:
-// what a rough look leaves out, blurs or wraps around is charged. Each part is made so
-// rough here that leaving its charge out would show.
-func TestRoughLooksAreStillBounds(t *testing.T) {
+// The parameters of a computation affect its accuracy, not the validity of its bounds: the
+// errors of truncation, blur and wrap-around are charged. The test makes each parameter so
+// coarse that an uncharged error would be visible.
+func TestComputation_CoarseParametersGiveBounds(t *testing.T) {
 	const epsilon = 1
 	with := func(h ledger.History, m ledger.Mechanism) ledger.History {
 		h.Lots[0].Lot.Queries[0].Mechanism = m

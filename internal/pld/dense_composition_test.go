@@ -10,14 +10,13 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// A second way to compose, as simple as can be and good for moderate δ: losses of one
-// lot by the midpoint rule, split between the points of a dense grid, and one power of
-// their Fourier transform. The error is of second order in the step of the grid, and is
-// extrapolated away.
+// An independent and simple composition for moderate δ: the losses of one lot by the midpoint
+// rule, split between the points of a dense grid, and a power of their Fourier transform. The
+// error is of second order in the grid step and is removed by extrapolation.
 
 const denseSize = 1 << 16
 
-// base are base losses and their chances without the record.
+// base are base losses and their probabilities without the record.
 type base struct{ loss, chance []float64 }
 
 func (b *base) add(loss, chance float64) {
@@ -32,8 +31,8 @@ func gaussianBase(shift float64) (b base) {
 	return b
 }
 
-// opposedBase are the losses of a lot in which one record is replaced by its opposite,
-// and their chances with the other: a phase of rate 1.
+// opposedBase are the losses of a lot in which one record is replaced by its opposite, and
+// their probabilities with the other record: a phase of rate 1.
 func opposedBase(rate, shift float64) (b base) {
 	const step = 1.0 / 64
 	for x := -9.0 - shift; x < 9+shift; x += step {
@@ -78,14 +77,14 @@ func product(a, b base) (both base) {
 	return both
 }
 
-// phase is lots that are all alike.
+// phase is a number of equal lots.
 type phase struct {
 	base
 	rate  float64
 	steps int
 }
 
-// dense are the chances of the losses of one lot, seen from a direction, on the grid.
+// dense are the probabilities on the grid of the losses of one lot in one direction.
 func (p phase) dense(d lossDirection, step float64) []float64 {
 	x := make([]float64, denseSize)
 	rest := 1.0
@@ -113,7 +112,7 @@ func (p phase) dense(d lossDirection, step float64) []float64 {
 	return x
 }
 
-// denseDelta is δ(ε) of the phases together on a grid of the step given.
+// denseDelta is δ(ε) of all phases together on a grid with the given step.
 func denseDelta(d lossDirection, step, epsilon float64, phases []phase) float64 {
 	transform := fourier.NewFFT(denseSize)
 	all := make([]complex128, denseSize/2+1)
@@ -138,7 +137,7 @@ func denseDelta(d lossDirection, step, epsilon float64, phases []phase) float64 
 	return delta
 }
 
-func TestCompositionAnotherWay(t *testing.T) {
+func TestEpsilon_AgreesWithDenseComposition(t *testing.T) {
 	t.Parallel()
 	gaussian := func(sigma float64) ledger.Query {
 		return ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: sigma}

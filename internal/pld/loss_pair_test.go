@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// The base loss of a loss is that which has it, up to where its exponential is no number.
-func TestBaseLoss(t *testing.T) {
+// baseLoss inverts likelihoodRatio, also where the exponential overflows.
+func TestLossPair_BaseLoss(t *testing.T) {
 	p := gaussianPair(1)
 	for _, p.rate = range []float64{1e-9, .3, 1} {
 		for _, y := range []float64{.01, 1, 30, 598, 602, 700, 5000} {
@@ -18,8 +18,8 @@ func TestBaseLoss(t *testing.T) {
 	}
 }
 
-// What P and Q have beyond a place, against the midpoint rule.
-func TestPortionAbove(t *testing.T) {
+// The tail probabilities of P and Q agree with the midpoint rule.
+func TestLossPair_TailProbabilities(t *testing.T) {
 	laplace := laplacePair(2)
 	laplace.rate = .3
 	gaussian := gaussianPair(1.2)
@@ -38,9 +38,9 @@ func TestPortionAbove(t *testing.T) {
 	}
 }
 
-// The curve of a record replaced is on both sides of ε = 0, or else it would not compose
-// for any data: of a lot of a fixed size, where it is proven.
-func TestReplacedFromBothSides(t *testing.T) {
+// The pair of a replaced record is symmetric around ε = 0, which its composition for any data
+// requires. For lots of a fixed size this applies to the proven curve.
+func TestComposer_ReplaceOneDirections(t *testing.T) {
 	for _, c := range []struct {
 		event  dpevent.Event
 		proven bool

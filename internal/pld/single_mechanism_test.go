@@ -22,7 +22,7 @@ func times(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision
 func over(a, b *big.Float) *big.Float  { return new(big.Float).SetPrec(precision).Quo(a, b) }
 func float(x *big.Float) float64       { f, _ := x.Float64(); return f }
 
-// negligible tells that a term no longer counts beside a sum.
+// negligible reports whether a term is too small to change a sum.
 func negligible(term, sum *big.Float) bool {
 	return term.Sign() == 0 || sum.Sign() != 0 && term.MantExp(nil) < sum.MantExp(nil)-precision
 }
@@ -56,7 +56,7 @@ func bigLog(x *big.Float) *big.Float {
 
 var bigPi, _, _ = big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651328230664709384", 10, precision, big.ToNearestEven)
 
-// bigAbove is the chance of the unit Gaussian above x: one half less φ(x)·Σ x^(2n+1)/(2n+1)!!
+// bigAbove is the probability that a unit Gaussian exceeds x: one half minus φ(x)·Σ x^(2n+1)/(2n+1)!!
 // (Abramowitz and Stegun, 26.2.11). It cancels for large x, where it has some
 // 400 - x² digits.
 func bigAbove(x *big.Float) *big.Float {
@@ -70,7 +70,7 @@ func bigAbove(x *big.Float) *big.Float {
 	return minus(number(0.5), times(density, sum))
 }
 
-// single is one sampled mechanism seen from one direction.
+// single is one sampled mechanism in one direction.
 type single struct {
 	direction   lossDirection
 	rate, shift float64
@@ -133,7 +133,7 @@ func (s single) laplaceDelta(epsilon float64) *big.Float {
 	return s.surplus(grown, with, without)
 }
 
-// latticeDelta is for integers of chance proportional to e^(-k²/2σ²), shift whole.
+// latticeDelta is for integers with probability proportional to e^(-k²/2σ²) and an integer shift.
 func (s single) latticeDelta(epsilon float64) *big.Float {
 	grown := bigExp(number(epsilon))
 	reach := int(math.Ceil(16*s.sigma + s.shift))
@@ -157,7 +157,7 @@ func (s single) latticeDelta(epsilon float64) *big.Float {
 	return over(delta, total)
 }
 
-// integral is gaussianDelta by quadrature from where P and e^ε·Q cross, at x = crossing ±
+// integral computes gaussianDelta by quadrature from where P and e^ε·Q cross, at x = crossing ±
 // e^(t - e^-t) for equidistant t (Takahasi and Mori 1974).
 func (s single) integral(epsilon float64) *big.Float {
 	grown, y, ok := s.bounds(epsilon)
@@ -195,9 +195,9 @@ func randomSingle(r *rand.Rand, discrete bool) single {
 	return s
 }
 
-// TestOracle holds the closed forms against the integral, and series against values
-// of Abramowitz and Stegun's tables 4.2, 4.4 and 26.1.
-func TestOracle(t *testing.T) {
+// The test compares the closed forms with the integral, and the series with values of
+// Abramowitz and Stegun's tables 4.2, 4.4 and 26.1.
+func TestOracle_AgreesWithQuadrature(t *testing.T) {
 	checkNear(t, "e^10", float(bigExp(number(10))), 22026.465794806718, 1e-15)
 	checkNear(t, "log 10", float(bigLog(number(10))), 2.302585092994046, 1e-15)
 	checkNear(t, "Q(2)", float(bigAbove(number(2))), 2.275013194817921e-2, 1e-14)
@@ -213,7 +213,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// delta is the divergence at epsilon of one event on the points of t.
+// delta is the divergence at epsilon of one discretised event.
 func (t lossEstimate) delta(tilt, epsilon float64) float64 {
 	sum := 0.0
 	for i, loss := range t.loss {
@@ -224,9 +224,9 @@ func (t lossEstimate) delta(tilt, epsilon float64) float64 {
 	return sum * math.Exp(t.logScale-tilt*epsilon)
 }
 
-// TestSingleMechanisms lays sampled mechanisms on points and compares the two twins
-// with the oracle: they bound it, and are near it.
-func TestSingleMechanisms(t *testing.T) {
+// The pessimistic and optimistic estimates of sampled mechanisms bound the exact value and are
+// close to it.
+func TestDiscretize_SingleMechanisms(t *testing.T) {
 	t.Parallel()
 	cases := 3000
 	if testing.Short() {
@@ -266,13 +266,13 @@ func TestSingleMechanisms(t *testing.T) {
 			wide++
 		}
 	}
-	if wide > cases/20 { // where tilt and ε do not belong together
+	if wide > cases/20 { // where the tilt does not suit ε
 		t.Errorf("%d of %d brackets are wide", wide, cases)
 	}
 }
 
-// TestOneRelease asks pld for δ where the oracle knows it.
-func TestOneRelease(t *testing.T) {
+// Delta agrees with the exact value for one release.
+func TestDelta_OneRelease(t *testing.T) {
 	t.Parallel()
 	cases := 300
 	if testing.Short() {
@@ -295,7 +295,7 @@ func TestOneRelease(t *testing.T) {
 			want = max(want, float(oracle(s, epsilon)))
 		}
 		h := ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: s.rate}, Queries: []ledger.Query{query}}, Count: 1}}}
-		if want < 1e-60 { // too little for the oracle
+		if want < 1e-60 { // too small for the oracle
 			continue
 		}
 		got := deltaBounds(t, h, epsilon)

@@ -8,9 +8,9 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// What an event leaves out is next to nothing as a rule. Were it much, the upper bound
-// would still be one, and as much higher.
-func TestWhatIsLeftOutIsCharged(t *testing.T) {
+// The probability that an event truncates is usually negligible. If it is large, the upper
+// bound is still valid, and higher by that amount.
+func TestBounds_TruncationIsCharged(t *testing.T) {
 	for _, e := range []dpevent.Event{
 		{Rate: .6, GaussianShift: 1}, {Rate: .6, GaussianShift: 2}, {Rate: .3, GaussianShift: 1, ReplaceOne: true},
 		{Rate: .6, DiscreteGaussians: []dpevent.DiscreteGaussian{{Shift: 1, Sigma: 1}}}, {Rate: .7, DiscreteGaussians: []dpevent.DiscreteGaussian{{Shift: 2, Sigma: 2}}}, {Rate: .6, DiscreteGaussians: []dpevent.DiscreteGaussian{{Shift: 2, Sigma: 2}}, ReplaceOne: true},
@@ -35,22 +35,21 @@ func TestWhatIsLeftOutIsCharged(t *testing.T) {
 					t.Errorf("%d of %+v from direction %d: δ = %v, want at least %v and not far above", count, e, d, got, least)
 				}
 				if got := careless.upperDelta(epsilon) - careless.pessimistic.truncated.with; !(got < least) {
-					t.Errorf("%d of %+v from direction %d: what is left out is not seen: the test proves little", count, e, d)
+					t.Errorf("%d of %+v from direction %d: what is left out is not seen: the test is not conclusive", count, e, d)
 				}
 				if got := rash.upperDelta(epsilon); !(got >= least && rash.lowerDelta(epsilon) <= careful.upperDelta(epsilon)) {
 					t.Errorf("%d of %+v from direction %d without faint points: δ is in [%v, %v], careful in [%v, %v]", count, e, d, rash.lowerDelta(epsilon), got, least, careful.upperDelta(epsilon))
 				}
 				if got, _ := rash.pessimistic.delta(epsilon); !(got < least) {
-					t.Errorf("%d of %+v from direction %d: faint points are not missed: the test proves little", count, e, d)
+					t.Errorf("%d of %+v from direction %d: faint points are not missed: the test is not conclusive", count, e, d)
 				}
 			}
 		}
 	}
 }
 
-// TestDoubtsWidenTheBracket: whatever a sum may be wrong by, both bounds give way to. Were
-// it much, they would by as much.
-func TestDoubtsWidenTheBracket(t *testing.T) {
+// Each possible error of a sum widens both bounds by at least its size.
+func TestBounds_ErrorsWidenInterval(t *testing.T) {
 	const epsilon = .5
 	c, err := newComposer([]dpevent.RepeatedEvent{{Event: dpevent.Event{Rate: .6, GaussianShift: 1}, Count: 3}}, false)
 	if err != nil {
@@ -111,9 +110,8 @@ func TestDoubtsWidenTheBracket(t *testing.T) {
 	}
 }
 
-// TestHighFrequencies: what is said of frequencies that are not looked at is no less than
-// what they would add.
-func TestHighFrequencies(t *testing.T) {
+// The bound for omitted frequencies is at least their true contribution.
+func TestBandLimiter_BoundsHighFrequencies(t *testing.T) {
 	const epsilon = .5
 	c, err := newComposer([]dpevent.RepeatedEvent{{Event: dpevent.Event{Rate: .6, GaussianShift: 1}, Count: 3}, {Event: dpevent.Event{Rate: .2, LaplaceShifts: []float64{1}}, Count: 2}, {Event: dpevent.Event{Rate: 1, GaussianShift: .2}, Count: 1}}, false)
 	if err != nil {
@@ -144,7 +142,7 @@ func TestHighFrequencies(t *testing.T) {
 		}
 	}
 	if !(least < -.2) {
-		t.Errorf("no bound is below %v: the test proves little", least)
+		t.Errorf("no bound is below %v: the test is not conclusive", least)
 	}
 	for _, period := range []float64{3, 30} {
 		for _, blur := range []float64{1e-3, 3e-2, 1} {

@@ -14,8 +14,8 @@ func almostEqual(t *testing.T, what string, got, want, relative float64) {
 	}
 }
 
-// What is left out of the integrals where noise is next to nothing is nothing.
-func TestIntegralsOfLittleNoise(t *testing.T) {
+// The interval that the integrals omit for very little noise is negligible.
+func TestSampledGaussianDivergence_LittleNoise(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{1e-8, 0.01, 0.9} {
 		for _, shift := range []float64{60, 95, 240} {
@@ -40,9 +40,9 @@ func TestIntegralsOfLittleNoise(t *testing.T) {
 	}
 }
 
-// The divergence against the midpoint rule, and between those of adding or removing the
-// record and of what is proven of any two.
-func TestReplacedDivergence(t *testing.T) {
+// The divergence agrees with the midpoint rule. It is between that of adding or removing the
+// record and the proven bound for any two records.
+func TestPoissonReplaceOneDivergence_AgainstMidpointRule(t *testing.T) {
 	for _, c := range []struct{ rate, shift, order float64 }{
 		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40}, {.1, 6, 2}, {1e-4, .1, 290}, {1e-4, .2, 290},
 	} {
@@ -81,7 +81,7 @@ func TestReplacedDivergence(t *testing.T) {
 	}
 }
 
-func TestRDPOfOneStep(t *testing.T) {
+func TestDivergence_PublishedValues(t *testing.T) {
 	sampled := func(rate, noise float64) dpevent.Event { return dpevent.Event{Rate: rate, GaussianShift: 1 / noise} }
 	for _, c := range []struct {
 		rate, noise, steps, order, want, tolerance float64
@@ -96,9 +96,9 @@ func TestRDPOfOneStep(t *testing.T) {
 	}
 }
 
-// Sampled Laplace noise, against the midpoint rule: at whole orders what rdp says is exact,
-// and between them a bound.
-func TestRDPOfSampledLaplace(t *testing.T) {
+// For sampled Laplace noise the divergence is exact at integer orders and a bound between them.
+// The reference is the midpoint rule.
+func TestDivergence_SampledLaplace(t *testing.T) {
 	const rate, shift, step = .2, 1.3, 1. / 1024
 	e := dpevent.Event{Rate: rate, LaplaceShifts: []float64{shift}}
 	for _, order := range []float64{2, 2.3, 3, 5, 8.7, 20} {
@@ -123,10 +123,10 @@ func TestRDPOfSampledLaplace(t *testing.T) {
 	}
 }
 
-// Of a record that is hardly ever drawn, all divergences are order/2·E (r - 1)² to within the
-// rate: of Gaussians E (r - 1)² is rate²·(e^shift² - 1), of opposed ones
-// 4·rate²·sinh(shift²), and of any two records that beyond the middle counts twice.
-func TestRareRecords(t *testing.T) {
+// For a tiny sampling rate all divergences are order/2·E (r - 1)² to within the rate. For a
+// sampled Gaussian E (r - 1)² is rate²·(e^shift² - 1), for Poisson replace-one it is
+// 4·rate²·sinh(shift²), and for any two records the part beyond the middle counts twice.
+func TestDivergence_TinyRate(t *testing.T) {
 	for _, rate := range []float64{1e-12, 1e-8} {
 		for _, shift := range []float64{.02, .3, 1} {
 			for _, order := range []float64{1.1, 2, 7.5, 40} {
@@ -144,12 +144,12 @@ func TestRareRecords(t *testing.T) {
 	}
 }
 
-// The middle of what tells two records apart in that case lies far out on both sides.
-func TestRareRecordsFarOut(t *testing.T) {
+// For a large shift the main contribution is far out on both sides.
+func TestDivergence_TinyRateLargeShift(t *testing.T) {
 	const rate, shift = 1e-28, 5
 	almostEqual(t, "sampled", sampledGaussianDivergence(rate, shift, 2), rate*rate*math.Expm1(shift*shift), 1e-5)
 	almostEqual(t, "opposed", poissonReplaceOneDivergence(rate, shift, 2), 4*rate*rate*math.Sinh(shift*shift), 1e-5)
-	// Of a high order there is a second place, further out, but nothing in it.
+	// At a high order there is a second region further out with a negligible contribution.
 	almostEqual(t, "sampled, a high order", sampledGaussianDivergence(1e-12, .2, 290), 145e-24*math.Expm1(.04), 1e-5)
 }
 
