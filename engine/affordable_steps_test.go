@@ -20,7 +20,7 @@ func TestAffordableSteps_WithinBudget(t *testing.T) {
 		"validation": func(c *Config) { c.Validation = Validation{Set: mlpExamples(40, 9), Noise: 4} },
 	} {
 		if testing.Short() && name == "fixed" {
-			continue // to account these lots takes seconds
+			continue // accounting for these lots takes seconds
 		}
 		for lost, more := range map[int]int{0: 5, 13: 0} {
 			c := testConfig(t)

@@ -19,19 +19,19 @@ import (
 type auditCase struct {
 	change func(*Config)
 	with   data.Set
-	// without is the neighbour, and score the logarithm of by how much likelier a lot is
-	// with the record, up to what both have.
+	// without is the neighbour. score is the log-likelihood ratio of a lot with and without the
+	// record, up to terms that are common to both.
 	without data.Set
 	score   func(lot observedLot) float64
 	isLoose bool // the attack is weaker than the stated bound
-	lots    int  // 0: 4,000
+	lots    int  // 0 means 4,000
 }
 
 // observedLot is what an observer gets of a lot.
 type observedLot struct {
-	sum       []float64 // of all clipped gradients, noised
-	statistic float64   // the noised sum
-	count     float64   // behind an adaptive bound, noised
+	sum       []float64 // noised sum of all clipped gradients
+	statistic float64   // noised sum
+	count     float64   // noised count behind an adaptive bound
 }
 
 // plantedRecords returns n records with gradients along the second axis, followed by more
@@ -134,7 +134,7 @@ var auditCases = map[string]auditCase{
 		with: plantedRecords(6, 1, 40), without: plantedRecords(6, 0, 0),
 		// The count reveals nearly all that 0.9 allows; the others count ½ each.
 		score: func(l observedLot) float64 { return mixtureScore(1, 2*(3-l.count), 1) },
-		lots:  240, // each is a line of the ledger
+		lots:  240, // each writes a line of the ledger
 	},
 }
 
@@ -180,7 +180,7 @@ func TestRun_PassesMembershipAudit(t *testing.T) {
 // observeLots trains a run and returns what an observer gets.
 func observeLots(t *testing.T, c Config) (all []observedLot) {
 	r := newRun(t, c)
-	r.account.meter.counted = math.MaxInt // ε is not asked for
+	r.account.meter.counted = math.MaxInt // skip the computation of ε
 	before := flatWeights(t, r)
 	bounds := r.mechanism.clipper.State(nil)
 	trainRun(t, r, func(p *Progress) error {

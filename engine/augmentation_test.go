@@ -147,7 +147,7 @@ func TestAugmentation_TransformsSingleView(t *testing.T) {
 	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
-	if changed < drawn || drawn == 0 { // padding may be changed, too
+	if changed < drawn || drawn == 0 { // padding may be transformed, too
 		t.Errorf("%d examples were changed, of %d drawn", changed, drawn)
 	}
 }
@@ -157,7 +157,7 @@ func TestAugmentation_TransformsSingleView(t *testing.T) {
 func TestAugmentation_DrawsEachViewIndependently(t *testing.T) {
 	const size, views = 3, 2
 	one := func(i, k, j int) float32 { return 1 }
-	run := func(microbatch int, seed uint64) map[string]float32 { // by row, step and view
+	run := func(microbatch int, seed uint64) map[string]float32 { // keys: row, step and view
 		made, step := map[string]float32{}, 0
 		var drawn []int
 		c := testConfig(t)
@@ -171,7 +171,7 @@ func TestAugmentation_DrawsEachViewIndependently(t *testing.T) {
 			}
 			made[name] = view[0][0]
 		}}
-		drawn = make([]int, 100) // where the function is tried
+		drawn = make([]int, 100) // for the call with zeros
 		r := newRun(t, c)
 		clear(made)
 		for step = range c.Steps {

@@ -47,7 +47,7 @@ func TestBudget_EndsRun(t *testing.T) {
 			most := 0.0
 			trainRun(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
-				if p.Lot < 4 || p.Lot%50 == 0 { // were the process killed now
+				if p.Lot < 4 || p.Lot%50 == 0 { // as if the process were killed now
 					if a, err := r.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon {
 						t.Errorf("lot %d: the ledger gives ε = %v (%v)", p.Lot, a.UpperBound(), err)
 					}

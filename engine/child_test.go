@@ -21,7 +21,7 @@ type childProcess struct {
 func startChild(t *testing.T, test string, env ...string) *childProcess {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	command.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a child that is killed cleans nothing up
+	command.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a killed child does not clean up
 	command.Env = append(command.Env, env...)
 	stdout, err := command.StdoutPipe()
 	if err != nil {
@@ -30,7 +30,7 @@ func startChild(t *testing.T, test string, env ...string) *childProcess {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { command.Process.Kill(); command.Wait() }) // where the test failed
+	t.Cleanup(func() { command.Process.Kill(); command.Wait() }) // if the test failed
 	return &childProcess{command: command, stdout: stdout}
 }
 

@@ -51,7 +51,7 @@ func TestDropout_DrawsMasksForEachExample(t *testing.T) {
 		device     string
 		microbatch int
 		records    Records
-		statistics []Statistic // computed on the host, which a GPU then waits for
+		statistics []Statistic // computed on the host while a GPU waits
 	}{
 		{"cpu", 1, Records{}, nil}, {"cpu", 3, Records{}, nil}, {"cpu", 20, Records{}, nil}, {"gorgonia", 7, Records{}, nil},
 		{"cpu", 2, Records{Examples: 3}, nil},
@@ -175,7 +175,7 @@ func TestDropout_NeighboursDifferByOneGradient(t *testing.T) {
 		}
 		switch norm := math.Sqrt(square); {
 		case norm < 1e-4:
-		case math.Abs(norm-1) < 1e-4: // the bound: its gradient is far longer
+		case math.Abs(norm-1) < 1e-4: // its gradient is much longer than the bound
 			moved++
 		default:
 			t.Errorf("lot %d: sums differ by %v, want 0 or the bound 1", lot, norm)

@@ -185,7 +185,7 @@ func TestEvaluator_Sequences(t *testing.T) {
 		t.Errorf("%+v, %v; want 3 of 4 right", got, err)
 	}
 
-	// Where no label is, nothing is asked for.
+	// Padding is not a label.
 	set, err = data.NewTable(set.Columns(), [][]float32{{1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 0}, {0, -1, -1, 2, -1, -1}}, nil)
 	if err != nil {
 		t.Fatal(err)

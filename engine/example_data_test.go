@@ -64,7 +64,7 @@ func Example_dataSet() {
 			return n.Network()
 		},
 		Train:        set,
-		Records:      engine.Records{Users: true, Examples: 5}, // no more than five rows of a patient
+		Records:      engine.Records{Users: true, Examples: 5}, // at most five rows of a patient
 		Sampling:     engine.Sampling{Rate: 0.1},
 		Steps:        100,
 		Mechanism:    engine.Mechanism{NoiseMultiplier: 1.5},

@@ -46,12 +46,12 @@ func Example_inference() {
 		log.Fatal(err)
 	}
 
-	// The other program.
+	// The other program loads the weights.
 	network, _, err := weights.Load(ringNetwork, bytes.NewReader(file.Bytes()))
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Nobody knows the targets yet.
+	// The set has no targets.
 	points, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{2}}}, [][]float32{{0, 0, 0.9, 0.9}}, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -61,12 +61,12 @@ func Example_inference() {
 		log.Fatal(err)
 	}
 	defer evaluator.Close()
-	answers, err := evaluator.Predictions(evaluator.Weights(), points)
+	outputs, err := evaluator.Predictions(evaluator.Weights(), points)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, answer := range answers {
-		fmt.Println("in the ring:", answer[0] > 0)
+	for _, output := range outputs {
+		fmt.Println("in the ring:", output[0] > 0)
 	}
 	// Output:
 	// in the ring: true

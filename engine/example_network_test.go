@@ -105,18 +105,18 @@ func Example_network() {
 		log.Fatal(err)
 	}
 
-	judge, err := engine.NewEvaluator(ringNetwork, engine.DeviceOptions{})
+	evaluator, err := engine.NewEvaluator(ringNetwork, engine.DeviceOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer judge.Close()
-	score, err := judge.Score(engine.Values(trained), ring(500, 2))
+	defer evaluator.Close()
+	score, err := evaluator.Score(engine.Values(trained), ring(500, 2))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("spent ε = %.1f at δ = %g\n", spent.Epsilon, spent.Delta)
-	fmt.Println("learnt the ring:", score.Loss < 0.4) // guessing has log 2
+	fmt.Println("learned the ring:", score.Loss < 0.4) // guessing has a loss of log 2
 	// Output:
 	// spent ε = 4.8 at δ = 1e-05
-	// learnt the ring: true
+	// learned the ring: true
 }

@@ -34,30 +34,30 @@ func Example_resume() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	judge, err := engine.NewEvaluator(ringNetwork, engine.DeviceOptions{})
+	evaluator, err := engine.NewEvaluator(ringNetwork, engine.DeviceOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer judge.Close()
-	public := ring(500, 2)
-	enough := errors.New("good enough")
+	defer evaluator.Close()
+	test := ring(500, 2)
+	goodEnough := errors.New("good enough")
 	err = run.Train(context.Background(), func(p *engine.Progress) error {
 		if p.Lot%20 != 0 {
 			return nil
 		}
-		now, err := run.BorrowParameters()
+		parameters, err := run.BorrowParameters()
 		if err != nil {
 			return err
 		}
-		score, err := judge.Score(engine.Values(now), public)
+		score, err := evaluator.Score(engine.Values(parameters), test)
 		if err == nil && score.Loss < 0.6 {
-			err = enough
+			err = goodEnough
 		}
 		return err
 	})
 	fmt.Println("stopped:", err)
-	// That it was stopped for what it had shown is an answer, too: were it left at that, it
-	// would have cost all of its plan.
+	// The stop depends on released values, and its time is itself a released value: a run that
+	// ended here would have the cost of its whole plan.
 	planned, err := run.PlannedEpsilon()
 	if err != nil {
 		log.Fatal(err)
@@ -71,7 +71,7 @@ func Example_resume() {
 		log.Fatal(err)
 	}
 	defer run.Close()
-	fmt.Println("nothing is lost:", run.StepsDone()%20 == 0 && run.StepsDone() > 0)
+	fmt.Println("no lot is lost:", run.StepsDone()%20 == 0 && run.StepsDone() > 0)
 	if err := run.Train(context.Background(), nil); err != nil {
 		log.Fatal(err)
 	}
@@ -83,6 +83,6 @@ func Example_resume() {
 	// Output:
 	// stopped: good enough
 	// the plan is within the budget: true
-	// nothing is lost: true
+	// no lot is lost: true
 	// within the budget: true true
 }

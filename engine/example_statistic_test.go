@@ -22,7 +22,7 @@ func Example_statistic() {
 	defer os.RemoveAll(dir)
 	shares := engine.Statistic{
 		Name: "targets", Size: 2,
-		Sensitivity: 1, // a record's vector is cut to this length
+		Sensitivity: 1, // the norm to which a record's vector is clipped
 		Noise:       4,
 		Of: func(dst []float64, record []engine.Example) {
 			if record[0].Columns[1][0] > 0 {

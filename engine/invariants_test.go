@@ -124,7 +124,7 @@ func TestLot_CountsEachRecordOnce(t *testing.T) {
 			disableNoise(r)
 			seen := 0
 			for lot := range c.Steps {
-				// From weight 0, so that the difference is exact.
+				// Starting from weight 0 makes the difference exact.
 				r.compiled.executable.State().Weights[0][0] = 0
 				members := map[int]bool{}
 				if err := r.sampler.StartLot(uint64(lot)); err != nil {
@@ -162,7 +162,7 @@ func TestLot_CountsEachRecordOnce(t *testing.T) {
 // A record whose gradient is not finite does not change the sum of the others, and is counted in
 // PrivateStats only.
 func TestNonFiniteGradient_ContributesNothing(t *testing.T) {
-	// The gradient of √x·w in w is √x: not a number for x < 0.
+	// The gradient of √x·w in w is √x, which is NaN for x < 0.
 	root := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x := n.Input("x0", 2)
@@ -187,7 +187,7 @@ func TestNonFiniteGradient_ContributesNothing(t *testing.T) {
 		trainRun(t, r, nil)
 		return flatWeights(t, r), r.PrivateStats().NonFinite
 	}
-	// The record alone, clipped to length 1, is what a sound one adds.
+	// A valid record adds its gradient clipped to norm 1.
 	sound, none := run(6)
 	bad, one := run(-1)
 	if none != 0 || one != 1 {
@@ -204,7 +204,7 @@ func TestNonFiniteGradient_ContributesNothing(t *testing.T) {
 // PrivateStats describe the last lot, as computed by hand.
 func TestPrivateStats_OfLastLot(t *testing.T) {
 	c := testConfig(t)
-	// Gradients 1 to 10 from weight 0: losses of 0 at first, and then x·w.
+	// The gradients are 1 to 10. Losses are 0 for weight 0, and then x·w.
 	c.Network, c.Train = linearNetwork(1), newColumnTable(10, func(i, k, j int) float32 { return float32(i + 1) }, 1)
 	c.Mechanism.Clipping, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = clip.Flat(clip.Constant(4.5), nil), 0, 1, 2, 3
 	r := newRun(t, c)
@@ -555,7 +555,7 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 		trainRun(t, r, func(p *Progress) error {
 			public := *p
 			public.Released, public.Epsilon = nil, 0
-			if p.Lot%6 == 0 { // how often ε is computed is a matter of time
+			if p.Lot%6 == 0 { // the computation of ε depends on time
 				r.account.meter.counted = 0
 				public.Epsilon = r.account.meter.current(0)
 			}
@@ -572,7 +572,7 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		saved.file.Close()
-		saved.Head = "" // of a file whose lines depend on how long a sync takes
+		saved.Head = "" // the ledger's lines depend on the duration of a sync
 		show(saved)
 		r.Close()
 		show(readLedger(t, c.Files.Ledger))
@@ -600,7 +600,7 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 				}
 			}
 		}
-		// Were nothing different the test would show nothing.
+		// Without a difference the test would have no power.
 		if slices.Equal(a.Weights, b.Weights) || fmt.Sprint(a.Released) == fmt.Sprint(b.Released) {
 			t.Errorf("%s: the record that differs changed nothing", policy)
 		}

@@ -71,7 +71,7 @@ func TestKilledRun_Resumes(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			h := &killObserver{folder: t.TempDir(), policy: policy, steps: 100 * kills, after: map[int][]string{}, ever: map[string]bool{}}
 			c := killedRunConfig(t, h.folder, policy, h.steps)
-			random := rand.New(rand.NewPCG(1, uint64(kills))) // other moments for another number of kills
+			random := rand.New(rand.NewPCG(1, uint64(kills))) // other random moments for each number of kills
 			for round := 0; ; round++ {
 				wait := time.Duration(random.IntN(120)) * time.Millisecond
 				if round >= kills {
@@ -106,7 +106,7 @@ type killObserver struct {
 	folder   string
 	policy   sample.Policy
 	steps    int
-	after    map[int][]string // what was made after each lot, by every process that ran it
+	after    map[int][]string // the state after each lot, of every process that ran it
 	ever     map[string]bool
 	released int
 	last     int

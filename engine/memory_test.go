@@ -116,11 +116,11 @@ func TestMemory_IndependentOfLot(t *testing.T) {
 			set := &generatedSet{count: 60000}
 			c := testConfig(t)
 			c.Train, c.Sampling.Lot, c.Steps, c.Microbatch, c.Sampling.Policy = set, lot, 1, 256, policy
-			r, err := New(c) // not by start, which would keep it alive
+			r, err := New(c) // newRun would keep it alive
 			if err != nil {
 				t.Fatal(err)
 			}
-			set.most, set.reads = 0, 14 // nothing of New, and a look at the second microbatch
+			set.most, set.reads = 0, 14 // ignore New, and measure at the second microbatch
 			trainRun(t, r, nil)
 			r.Close()
 			most[k] = set.most
@@ -155,7 +155,7 @@ func TestMicrobatch_ReducedForLargeRecords(t *testing.T) {
 func TestDescribe_IncludesWorkspace(t *testing.T) {
 	for _, device := range deviceNames() {
 		c := testConfig(t)
-		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // rows enough to be summed in slices
+		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // enough rows to be summed in slices
 		r := newRun(t, c)
 		workspace := r.compiled.executable.WorkspaceBytes()
 		if described := r.Describe().Bytes - r.compiled.program.Bytes(); described != workspace || workspace == 0 && r.config.Device.onGPU() {

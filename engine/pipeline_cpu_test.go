@@ -15,9 +15,9 @@ import (
 // and overwrites its buffers in between, as a device may.
 type asyncPipeline struct {
 	plan.Executable
-	isResident         bool // the data set
+	isResident         bool // the data set is on the device
 	read               func(dst [][]float32, rows []int) error
-	sizes              []int // numbers in each of the inputs
+	sizes              []int // numbers of each input
 	vectors            int
 	formula            clip.Formula
 	next               pushedMicrobatch
@@ -187,7 +187,7 @@ func TestPipeline_MatchesHost(t *testing.T) {
 			for i := range x {
 				x[i] = float32(i%11) / 10
 			}
-			x[0] = math.MaxFloat32 // the norm is not a number
+			x[0] = math.MaxFloat32 // the norm overflows
 			c.Train, c.Sampling.Lot = newTable(x, labels, nil), 45
 		},
 		"adaptive": func(c *Config) {

@@ -31,7 +31,7 @@ import (
 type Projection struct {
 	Directions int     // number of directions; 0: no projection
 	Noise      float64 // σ, the standard deviation of the noise on the diagonal of the sum; off the diagonal it is σ/√2
-	// Network returns the network whose input are an example's products with the directions,
+	// Network returns the network whose inputs are an example's products with the directions,
 	// which are rows of the length of the features, one after the other. It replaces
 	// Config.Network. The engine calls it with directions of zeros first; the networks may
 	// differ only in the directions.

@@ -231,7 +231,7 @@ func TestPrincipalEigenvectors_Recovered(t *testing.T) {
 	}
 	upper := make([]float64, width*width)
 	for i, v := range basis {
-		value := 10 - float64(i) // some of them below zero, as noise makes them
+		value := 10 - float64(i) // some are negative, as noise makes them
 		for a := range width {
 			for b := a; b < width; b++ {
 				upper[a*width+b] += value * v[a] * v[b]
@@ -608,8 +608,8 @@ func TestProjection_Interrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With one processor the search has hardly begun when its end is heeded, however slow that
-	// is, unless the system lets it go on just then: not each time.
+	// With one processor the end of ctx is usually seen before the computation of directions has
+	// done much; the scheduler may rarely decide otherwise.
 	threads := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(threads)
 	seen := false

@@ -16,8 +16,8 @@ import (
 // the data, take part; the rest do not. Gradients are averaged over the examples that take
 // part.
 type Records struct {
-	Examples int
-	Users    bool
+	Examples int  // examples in a record, or the most examples of a user that take part
+	Users    bool // all examples of one owner are a record
 }
 
 // Unit returns the record's name in the ledger.

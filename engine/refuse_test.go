@@ -195,7 +195,7 @@ func TestNew_Refuses(t *testing.T) {
 			})
 		}, "3 classes"},
 		{func(c *Config) {
-			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) { // whose loss does not say what its answers are
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) { // the loss does not determine the outputs
 				scores := layer.Dense(n, x, "fc", classes-1, layer.Identity)
 				wrong := n.Try(func() (*G.Node, error) { return G.Sub(G.Must(G.Sum(scores, 1)), label) })
 				n.SetLoss(n.Try(func() (*G.Node, error) { return G.Square(wrong) }), scores)

@@ -123,7 +123,7 @@ func TestResume_DrawsFreshNoise(t *testing.T) {
 			}
 			keys[r.source.Key()] = true
 			for range 3 {
-				if err := r.runLot(); err != nil { // not by Train, which would save at its end
+				if err := r.runLot(); err != nil { // Train would save at its end
 					t.Fatal(err)
 				}
 				total++
@@ -302,13 +302,13 @@ func TestResume_Refuses(t *testing.T) {
 		}
 		now := readFile(t, c.Files.Ledger)
 		if test.want == "contains lots that were spent" {
-			ledger = now // it was opened and closed
+			ledger = now // the ledger was opened and closed
 		}
 		if string(now) != string(ledger) {
 			t.Fatalf("%q: the ledger was written to", test.want)
 		}
 	}
-	// What may differ does.
+	// All settings that may differ do.
 	d := c
 	d.Steps, d.Device.Threads, d.Microbatch, d.Budget.Accountant, d.Budget.Delta, d.Budget.StopAtEpsilon = 7, 2, 3, "rdp", 1e-6, 100
 	trainRun(t, resumeRun(t, d), nil)
@@ -410,13 +410,13 @@ func withoutCheckpoint(c Config) Config {
 func TestCheckpointWriter_FullDisk(t *testing.T) {
 	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
-	c.Steps = 1_000_000 // more than there is time for while a write fails
+	c.Steps = 1_000_000 // more than the run can do before the write fails
 	r := newRun(t, c)
 	lot := 0
 	err := r.Train(t.Context(), func(p *Progress) error {
 		if lot = p.Lot; lot == 3 {
 			r.checkpoints.wait()
-			// No file can be made where a folder has its name.
+			// A folder of the same name prevents the file.
 			return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint, "full"), 0o755)
 		}
 		return nil
@@ -470,8 +470,8 @@ func TestCheckpoint_ContainsNoKey(t *testing.T) {
 			little := []byte{byte(w), byte(w >> 8), byte(w >> 16), byte(w >> 24)}
 			big := slices.Clone(little)
 			slices.Reverse(big)
-			// A false alarm: 16 words in 10,000 places, 2⁻³² each, below 1e-4; two at
-			// once are what a key would be.
+			// A single match is a false alarm with probability below 1e-4: 16 words at 10,000
+			// positions, 2⁻³² each. A key would give at least two matches.
 			if strings.Contains(string(file), string(little)) && strings.Contains(string(file), string(big)) || strings.Contains(string(file), fmt.Sprint(w)) && w > 1<<30 {
 				t.Errorf("%s holds a word of the key", name)
 			}

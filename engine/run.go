@@ -50,8 +50,8 @@ type Run struct {
 	closed    bool
 }
 
-// New checks a configuration, compiles the network and creates the ledger. It reads a data set
-// that package data did not make once, to check it. When it returns, nothing private has been
+// New checks a configuration, compiles the network and creates the ledger. To check it, New
+// reads once a data set that package data did not create. When it returns, nothing private has been
 // released; where it fails, it leaves no file behind.
 //
 // A panic in the user's code that reads data or clips passes through New and Train with the

@@ -261,8 +261,8 @@ func TestSensitivity_CancellingLookups(t *testing.T) {
 			return n.Network()
 		}
 	}
-	// Norms of a table that is multiplied with, turned over or not, are found without building
-	// its gradient, but where a third use is made of it.
+	// The norms of a table that is a factor of a product, transposed or not, are computed without
+	// its gradient, unless it has a third use.
 	straight := layer.TiedLogits
 	turned := func(n *layer.Builder, x, table *G.Node) *G.Node {
 		return n.Try(func() (*G.Node, error) { return G.Mul(x, G.Must(G.Transpose(table, 1, 0))) })

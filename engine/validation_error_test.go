@@ -87,7 +87,7 @@ func TestValidate_MeanAbsoluteError(t *testing.T) {
 					w[k], k = p.Values[i], k+1
 				}
 			}
-			step, most := max(1, records.Examples), count // examples of a record, and how many take part
+			step, most := max(1, records.Examples), count // examples of a record, and examples that take part
 			if records.Users {
 				step, most = 3, records.Examples
 			}
@@ -259,7 +259,7 @@ func TestValidate_ErrorIsInBudget(t *testing.T) {
 	}
 
 	r = trainedRun(t, targetValidationConfig(t, 2))
-	r.account.ledger.Close() // nothing can be written any more
+	r.account.ledger.Close() // later writes fail
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}

@@ -130,7 +130,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 
 	c := validationConfig(t, 4)
 	r := trainedRun(t, c)
-	r.account.ledger.Close() // nothing can be written any more
+	r.account.ledger.Close() // later writes fail
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
