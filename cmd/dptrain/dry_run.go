@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -13,13 +12,13 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/internal/training"
 	"gorgonia.org/tensor"
 )
 
@@ -65,35 +64,6 @@ type previewParameter struct {
 	StdDev float64 `json:"noise,omitempty"` // of each element of the sum
 }
 
-// blankSet is a data set of the same shape whose numbers and labels are all zero, so that
-// its timing does not depend on the data.
-type blankSet struct{ data.Set }
-
-func (b blankSet) Read(dst [][]float32, _ []int) error {
-	for _, d := range dst {
-		clear(d)
-	}
-	return nil
-}
-
-// blankUserSet is a blankSet that keeps the users, which define the records.
-type blankUserSet struct {
-	blankSet
-	users []int32
-}
-
-func (b blankUserSet) Users() []int32 { return b.users }
-
-func newBlankSet(s data.Set) data.Set {
-	if users := data.Users(s); users != nil {
-		return blankUserSet{blankSet{s}, users}
-	}
-	return blankSet{s}
-}
-
-// timingDuration is how long dryRun times lots.
-const timingDuration = 2 * time.Second
-
 // dryRun describes a run and times it on blank examples. It spends nothing: its ledger is
 // in a temporary directory.
 func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
@@ -107,7 +77,7 @@ func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
 	}
 	defer os.RemoveAll(dir)
 	c := spec.Config
-	c.Train = newBlankSet(c.Train)
+	c.Train = training.NewBlankSet(c.Train)
 	c.Files.CheckpointFolder = ""
 	c.Projection = engine.Projection{} // the network behind zero directions takes the same time
 	if !c.Mechanism.NonPrivate {
@@ -122,7 +92,7 @@ func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", func() (float64, error) { return estimateDuration(run, c.Steps) }); err != nil {
+	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", func() (float64, error) { return training.EstimateDuration(run, c.Steps) }); err != nil {
 		return err
 	}
 	return term.Print(p, fmt.Sprintf("%s %.0f", number.RoundUp(float64(p.Epsilon)), p.Seconds), p.print)
@@ -170,32 +140,6 @@ func weightCount(d engine.Description) (n int) {
 		n += tensor.ProdInts(v.Shape)
 	}
 	return n
-}
-
-// estimateDuration runs at least one lot, and returns the estimated seconds of all steps.
-// The first lot takes longer than the others: it counts only if no other lot ran.
-func estimateDuration(run *engine.Run, steps int) (float64, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	started, lots := time.Now(), 0
-	var first, last time.Time
-	err := run.Train(ctx, func(*engine.Progress) error {
-		last = time.Now()
-		if lots++; lots == 1 {
-			first = last
-		}
-		if last.Sub(started) > timingDuration {
-			cancel()
-		}
-		return nil
-	})
-	if err != nil && ctx.Err() == nil {
-		return 0, err
-	}
-	if lots == 1 {
-		first, lots = started, 2
-	}
-	return last.Sub(first).Seconds() / float64(lots-1) * float64(steps), nil
 }
 
 func (p *preview) print(w io.Writer) {
