@@ -111,11 +111,11 @@ func (g *Gemm) shareOf(k *kernels, share, shares int) rect {
 		return rect{0, g.M, 0, g.N}
 	}
 	// A skinny product is computed transposed: its vectors run along M.
-	high, wide := k.mr, k.nr
+	tileRows, tileCols := k.mr, k.nr
 	if g.isSkinny() {
-		high, wide = k.nr, skinny
+		tileRows, tileCols = k.nr, skinny
 	}
-	rows, cols := ceilDiv(g.M, high), ceilDiv(g.N, wide)
+	rows, cols := ceilDiv(g.M, tileRows), ceilDiv(g.N, tileCols)
 	best, down := -1, 1
 	for d := 1; d <= shares; d++ {
 		if shares%d != 0 {
@@ -128,8 +128,8 @@ func (g *Gemm) shareOf(k *kernels, share, shares int) rect {
 	across := shares / down
 	i, j := share/across, share%across
 	return rect{
-		min(i*rows/down*high, g.M), min((i+1)*rows/down*high, g.M),
-		min(j*cols/across*wide, g.N), min((j+1)*cols/across*wide, g.N),
+		min(i*rows/down*tileRows, g.M), min((i+1)*rows/down*tileRows, g.M),
+		min(j*cols/across*tileCols, g.N), min((j+1)*cols/across*tileCols, g.N),
 	}
 }
 

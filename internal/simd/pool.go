@@ -113,9 +113,9 @@ type ChannelPool struct {
 
 // poolRun is a run of positions whose windows see the image through the same taps.
 type poolRun struct {
-	place, places int     // the first position; their number
-	from, step    int     // offset in the image of the first window; distance to the next
-	taps          []int32 // offsets from there
+	position, positions int     // the first position; the number of positions
+	from, step          int     // offset in the image of the first window; distance to the next
+	taps                []int32 // offsets from there
 }
 
 // noTap is the tap of a window on padding alone.
@@ -135,12 +135,12 @@ func (w Window) ChannelPool() *ChannelPool {
 		for j := 0; j < ow; {
 			x := j*w.StrideW - w.PadW
 			left, right := clipRange(x, w.DilW, w.W, w.KW)
-			r := poolRun{place: o*ow + j, places: 1, from: (y*w.W + x) * w.C, step: w.StrideW * w.C}
+			r := poolRun{position: o*ow + j, positions: 1, from: (y*w.W + x) * w.C, step: w.StrideW * w.C}
 			for j++; j < ow; j++ {
 				if l, e := clipRange(j*w.StrideW-w.PadW, w.DilW, w.W, w.KW); l != left || e != right {
 					break
 				}
-				r.places++
+				r.positions++
 			}
 			for kh := top; kh < bottom; kh++ {
 				for kw := left; kw < right; kw++ {
@@ -172,14 +172,14 @@ func (p *ChannelPool) Max(dst []float32, arg []uint8, img []float32) {
 	p.check(len(img), len(dst), len(arg))
 	for i := range p.runs {
 		r := &p.runs[i]
-		at := r.place * p.channels
+		at := r.position * p.channels
 		if len(r.taps) == 0 {
-			for c := at; c < at+r.places*p.channels; c++ {
+			for c := at; c < at+r.positions*p.channels; c++ {
 				dst[c], arg[c] = float32(math.Inf(-1)), noTap
 			}
 			continue
 		}
-		active.maxTaps(&dst[at], &arg[at], &img[r.from], p.channels, r.places, r.step, &r.taps[0], len(r.taps))
+		active.maxTaps(&dst[at], &arg[at], &img[r.from], p.channels, r.positions, r.step, &r.taps[0], len(r.taps))
 	}
 }
 
@@ -189,8 +189,8 @@ func (p *ChannelPool) Grad(dimg, dy []float32, arg []uint8) {
 	clear(dimg)
 	for i := range p.runs {
 		if r := &p.runs[i]; len(r.taps) > 0 {
-			at := r.place * p.channels
-			active.addToMaxTaps(&dimg[r.from], &dy[at], &arg[at], p.channels, r.places, r.step, &r.taps[0], len(r.taps))
+			at := r.position * p.channels
+			active.addToMaxTaps(&dimg[r.from], &dy[at], &arg[at], p.channels, r.positions, r.step, &r.taps[0], len(r.taps))
 		}
 	}
 }

@@ -6,10 +6,10 @@ import "fmt"
 // with stride 2, a window moves by one element in the image of every other row and column.
 // The rows of a tap are then contiguous.
 type Unfolding struct {
-	window     Window
-	area       int
-	high, wide int     // size of a phase
-	starts     []int32 // of the taps in the phases
+	window                  Window
+	area                    int
+	phaseHeight, phaseWidth int     // of a phase
+	starts                  []int32 // of the taps in the phases
 }
 
 // unfoldSlack is how many floats the kernel writes past the columns and reads past the
@@ -20,8 +20,8 @@ const unfoldSlack = 7
 func (w Window) Unfolding() *Unfolding {
 	oh, ow := w.OutputSize()
 	u := &Unfolding{window: w, area: oh * ow}
-	u.high = oh + (w.KH-1)*w.DilH/w.StrideH
-	u.wide = ow + (w.KW-1)*w.DilW/w.StrideW
+	u.phaseHeight = oh + (w.KH-1)*w.DilH/w.StrideH
+	u.phaseWidth = ow + (w.KW-1)*w.DilW/w.StrideW
 	if !u.hasKernels() {
 		return u
 	}
@@ -31,7 +31,7 @@ func (w Window) Unfolding() *Unfolding {
 			for kw := range w.KW {
 				y, x := kh*w.DilH, kw*w.DilW
 				phase := (c*w.StrideH+y%w.StrideH)*w.StrideW + x%w.StrideW
-				u.starts = append(u.starts, int32((phase*u.high+y/w.StrideH)*u.wide+x/w.StrideW))
+				u.starts = append(u.starts, int32((phase*u.phaseHeight+y/w.StrideH)*u.phaseWidth+x/w.StrideW))
 			}
 		}
 	}
@@ -40,12 +40,12 @@ func (w Window) Unfolding() *Unfolding {
 
 // hasKernels reports whether there are kernels for the window.
 func (u *Unfolding) hasKernels() bool {
-	return active.unfold != nil && u.window.StrideH <= 2 && active.copyTap(u.window.StrideW, u.wide) != nil
+	return active.unfold != nil && u.window.StrideH <= 2 && active.copyTap(u.window.StrideW, u.phaseWidth) != nil
 }
 
 // phases returns the floats of all phases.
 func (u *Unfolding) phases() int {
-	return u.window.C * u.window.StrideH * u.window.StrideW * u.high * u.wide
+	return u.window.C * u.window.StrideH * u.window.StrideW * u.phaseHeight * u.phaseWidth
 }
 
 // BufferSizes returns how many floats Columns needs in dst, all of which it overwrites, and
@@ -69,24 +69,24 @@ func (u *Unfolding) Columns(dst, img, scratch []float32) {
 	}
 	u.pad(scratch, img, w)
 	oh, ow := w.OutputSize()
-	active.unfold(&dst[0], ow, oh, &scratch[0], u.wide, &u.starts[0], w.C*w.KH*w.KW)
+	active.unfold(&dst[0], ow, oh, &scratch[0], u.phaseWidth, &u.starts[0], w.C*w.KH*w.KW)
 }
 
 // pad copies the image to the phases.
 func (u *Unfolding) pad(dst, img []float32, w Window) {
-	copyTap := active.copyTap(w.StrideW, u.wide)
-	size := u.high * u.wide
+	copyTap := active.copyTap(w.StrideW, u.phaseWidth)
+	size := u.phaseHeight * u.phaseWidth
 	for c := range w.C {
 		for ph := range w.StrideH {
 			y := ph - w.PadH
-			top, bottom := clipRange(y, w.StrideH, w.H, u.high)
+			top, bottom := clipRange(y, w.StrideH, w.H, u.phaseHeight)
 			for pw := range w.StrideW {
 				phase := dst[:size]
 				dst = dst[size:]
-				clear(phase[:top*u.wide])
-				clear(phase[bottom*u.wide:])
+				clear(phase[:top*u.phaseWidth])
+				clear(phase[bottom*u.phaseWidth:])
 				if top < bottom {
-					copyTap(&phase[top*u.wide], u.wide, &img[0], (c*w.H+y+top*w.StrideH)*w.W, w.StrideH*w.W, bottom-top, pw-w.PadW, w.W)
+					copyTap(&phase[top*u.phaseWidth], u.phaseWidth, &img[0], (c*w.H+y+top*w.StrideH)*w.W, w.StrideH*w.W, bottom-top, pw-w.PadW, w.W)
 				}
 			}
 		}
