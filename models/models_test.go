@@ -389,7 +389,7 @@ func TestParse_Invalid(t *testing.T) {
 		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 5}, "label for each step"},
 		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{3}}, "vocabulary of 5"},
 		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{2}}, "labels of shape [2]"},
-		{"embbag", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{3}}, "sequence models"},
+		{"embbag", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{3}}, "sequence model,"},
 		{"mnist-cnn", DataSpec{Shape: []int{784}, Classes: 10}, "reads pictures"},
 		{"mnist-cnn", DataSpec{Shape: []int{1, 8, 8}, Classes: 10}, "conv2"},
 	} {
