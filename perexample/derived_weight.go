@@ -84,11 +84,11 @@ const minRecordsPerPart = 4
 // If the gradients are larger than the rows that they are computed from, they are not
 // kept but built again for the sum. Only as many records are taken together as those rows
 // have room for, and at least minRecordsPerPart.
-func (p *PrivateNetwork) addDerived(r *layoutAnalysis, v *Parameter, ms []derivedWeight) error {
+func (p *PrivateNetwork) addDerived(r *layoutAnalysis, v *Parameter, weights []derivedWeight) error {
 	largest, rows := v.Node.Shape().TotalSize(), 0
-	var ways []*vjp
-	for i := range ms {
-		m := &ms[i]
+	var vjps []*vjp
+	for i := range weights {
+		m := &weights[i]
 		size := m.node.Shape().TotalSize()
 		largest = max(largest, size)
 		var err error
@@ -101,30 +101,30 @@ func (p *PrivateNetwork) addDerived(r *layoutAnalysis, v *Parameter, ms []derive
 			}
 			v.addKind(kindName(u.Form))
 		}
-		way, err := r.newVJP(v.Node, m.node)
+		pullback, err := r.newVJP(v.Node, m.node)
 		if err != nil {
 			return err
 		}
-		ways = append(ways, way)
+		vjps = append(vjps, pullback)
 	}
 	if largest <= rows {
 		v.Method = "kept, pulled back"
-		gradients, err := p.derivedGradients(ms, ways, recordRange{count: p.Records})
+		gradients, err := p.derivedGradients(weights, vjps, recordRange{count: p.Records})
 		if err != nil {
 			return err
 		}
 		return v.useRecordGradients(gradients)
 	}
 	v.Method = "in parts, pulled back"
-	return p.addDerivedInParts(v, ms, ways, max(minRecordsPerPart, p.Records*rows/largest))
+	return p.addDerivedInParts(v, weights, vjps, max(minRecordsPerPart, p.Records*rows/largest))
 }
 
 // addDerivedInParts builds and sums the gradients of step records at a time.
-func (p *PrivateNetwork) addDerivedInParts(v *Parameter, ms []derivedWeight, ways []*vjp, step int) (err error) {
+func (p *PrivateNetwork) addDerivedInParts(v *Parameter, weights []derivedWeight, vjps []*vjp, step int) (err error) {
 	var squared G.Nodes
 	for from := 0; from < p.Records; from += step {
 		s := recordRange{from: from, count: min(step, p.Records-from)}
-		gradients, err := p.derivedGradients(ms, ways, s)
+		gradients, err := p.derivedGradients(weights, vjps, s)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (p *PrivateNetwork) addDerivedInParts(v *Parameter, ms []derivedWeight, way
 		}
 		squared = append(squared, square)
 		s.rebuild = true
-		if gradients, err = p.derivedGradients(ms, ways, s); err != nil {
+		if gradients, err = p.derivedGradients(weights, vjps, s); err != nil {
 			return err
 		}
 		factors, err := p.sliceRecords(v.ClipFactors, s)
@@ -162,16 +162,16 @@ type recordRange struct {
 
 // derivedGradients are the parameter's gradients of the records in a range, [count,
 // size].
-func (p *PrivateNetwork) derivedGradients(ms []derivedWeight, ways []*vjp, s recordRange) (sum *G.Node, err error) {
-	for i, m := range ms {
-		met, err := p.valueGradients(m, s)
+func (p *PrivateNetwork) derivedGradients(weights []derivedWeight, vjps []*vjp, s recordRange) (sum *G.Node, err error) {
+	for i, m := range weights {
+		gradients, err := p.valueGradients(m, s)
 		if err != nil {
 			return nil, err
 		}
-		if met, err = ways[i].applyToRows(met, s); err != nil {
+		if gradients, err = vjps[i].applyToRows(gradients, s); err != nil {
 			return nil, err
 		}
-		if sum, err = addTo(sum, met); err != nil {
+		if sum, err = addTo(sum, gradients); err != nil {
 			return nil, err
 		}
 	}

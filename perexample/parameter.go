@@ -24,17 +24,17 @@ func (p *PrivateNetwork) addParameter(r *layoutAnalysis, param *G.Node, signal *
 	if err != nil {
 		return v, err
 	}
-	var ms []derivedWeight
+	var weights []derivedWeight
 	if !plain {
-		if ms, err = r.derivedWeights(param, signal); err != nil {
+		if weights, err = r.derivedWeights(param, signal); err != nil {
 			return v, err
 		}
 	}
 	switch {
-	case len(us)+len(ms) == 0:
+	case len(us)+len(weights) == 0:
 		return v, fmt.Errorf("no example's loss depends on it; remove it from Params")
 	case !plain:
-		return v, p.addDerived(r, &v, ms)
+		return v, p.addDerived(r, &v, weights)
 	}
 	size := param.Shape().TotalSize()
 	if us, err = p.stackUses(us, size); err != nil {

@@ -65,38 +65,38 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 // those near the loss come first. A layer's backpropagated signal is then used while it
 // is in the caches, and its lifetime is short. Parameters whose records' gradients are
 // kept come last if the gradients are larger than their operands.
-func orderBySumCost(vectors []perexample.Parameter) []int {
-	order, needs, swells := make([]int, len(vectors)), make([]int, len(vectors)), make([]bool, len(vectors))
-	type place struct {
-		reads []*place
-		swell bool
-		last  int // the last parameter that visited it, counted from 1
+func orderBySumCost(parameters []perexample.Parameter) []int {
+	order, costs, grows := make([]int, len(parameters)), make([]int, len(parameters)), make([]bool, len(parameters))
+	type dependency struct {
+		reads []*dependency
+		grows bool // keeps records' gradients that are larger than their operands
+		last  int  // the last parameter that visited it, counted from 1
 	}
-	places := map[*G.Node]*place{} // built once: parameters share most of the nodes they depend on
-	var find func(n *G.Node) *place
-	find = func(n *G.Node) *place {
-		if p := places[n]; p != nil {
+	dependencies := map[*G.Node]*dependency{} // built once: parameters share most of the nodes they depend on
+	var find func(n *G.Node) *dependency
+	find = func(n *G.Node) *dependency {
+		if p := dependencies[n]; p != nil {
 			return p
 		}
-		p, of := &place{}, 0
-		places[n] = p
+		p, operands := &dependency{}, 0
+		dependencies[n] = p
 		for _, x := range op.CanonicalOperands(n) {
-			of += x.Shape().TotalSize()
+			operands += x.Shape().TotalSize()
 			p.reads = append(p.reads, find(x))
 		}
 		_, kept := op.SpecOf(n).(op.RecordGradients)
-		p.swell = kept && n.Shape().TotalSize() > of
+		p.grows = kept && n.Shape().TotalSize() > operands
 		return p
 	}
-	for i, v := range vectors {
-		var visit func(p *place)
-		visit = func(p *place) {
+	for i, v := range parameters {
+		var visit func(p *dependency)
+		visit = func(p *dependency) {
 			if p.last == i+1 {
 				return
 			}
 			p.last = i + 1
-			needs[i]++
-			swells[i] = swells[i] || p.swell
+			costs[i]++
+			grows[i] = grows[i] || p.grows
 			for _, x := range p.reads {
 				visit(x)
 			}
@@ -105,13 +105,13 @@ func orderBySumCost(vectors []perexample.Parameter) []int {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		if swells[a] != swells[b] {
-			if swells[a] {
+		if grows[a] != grows[b] {
+			if grows[a] {
 				return 1
 			}
 			return -1
 		}
-		return needs[a] - needs[b]
+		return costs[a] - costs[b]
 	})
 	return order
 }
