@@ -69,7 +69,7 @@ func TestPLD_EpsilonAndDeltaAgree(t *testing.T) {
 			t.Errorf("%+v: ε(%v) is at least %v, where δ is at most %v", h, delta, a.LowerBound, at.Delta)
 		}
 		if rdp := epsilonOf(t, h, delta, "rdp").Epsilon; rdp < a.LowerBound*(1-1e-9) {
-			t.Errorf("%+v at %v: rdp says %v, and %v was spent", h, delta, rdp, a.LowerBound)
+			t.Errorf("%+v at %v: rdp returns %v, but at least %v was spent", h, delta, rdp, a.LowerBound)
 		}
 	}
 	if wide > cases/12 {

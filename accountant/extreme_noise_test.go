@@ -174,10 +174,10 @@ func TestEpsilon_SquaredShiftOverflows(t *testing.T) {
 			h := ledger.History{Lots: []ledger.RepeatedLot{lots(.3, 15, ledger.Query{Group: "g", Mechanism: other, Sensitivity: 1, Noise: 2}), lots(rate, 2, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1e308, Noise: 5})}}
 			for _, accountant := range []string{"pld", "rdp", "zcdp", "strong", "naive"} {
 				if a, err := Epsilon(h, 1e-5, accountant); err == nil && !(a.Epsilon > 1e100) {
-					t.Errorf("%s, rate %v, beside %s: %+v", accountant, rate, other, a)
+					t.Errorf("%s, rate %v, with %s: %+v", accountant, rate, other, a)
 				}
 				if a, err := Delta(h, 1, accountant); err == nil && !(a.Delta > .01) {
-					t.Errorf("%s, rate %v, beside %s: δ %+v", accountant, rate, other, a)
+					t.Errorf("%s, rate %v, with %s: δ %+v", accountant, rate, other, a)
 				}
 			}
 		}

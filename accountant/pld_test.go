@@ -106,11 +106,11 @@ func TestFixedSize_PublishedAndProven(t *testing.T) {
 			t.Errorf("the note of %s does not give the proven figure: %s", a.Accountant, a.Note)
 		}
 		if d := deltaOf(t, h, 4, a.Accountant); !(d.ProvenBound > d.Delta) || !strings.Contains(d.Note, "proven bound for any data is delta") {
-			t.Errorf("of δ %s says %+v", a.Accountant, d)
+			t.Errorf("the δ of %s is %+v", a.Accountant, d)
 		}
 	}
 	if whole := epsilonOf(t, h, 1e-5, "zcdp"); whole.ProvenBound != 0 || strings.Contains(whole.Note, "any data") {
-		t.Errorf("zcdp, which holds for any data, says %+v", whole)
+		t.Errorf("zcdp, which holds for any data, returns %+v", whole)
 	}
 	// The same pair.
 	near(t, "Poisson at half the noise", epsilonOf(t, poisson(1024./50000, 2, 10000), 1e-5, "pld").Epsilon, pld.Epsilon, 1e-12)
@@ -166,14 +166,14 @@ func TestHistoricalAccountants_PublishedValues(t *testing.T) {
 	pld := epsilonOf(t, h, 1e-5, "pld").LowerBound
 	for _, name := range []string{"rdp", "moments", "zcdp", "strong", "naive"} {
 		if got := epsilonOf(t, h, 1e-5, name).Epsilon; got < pld {
-			t.Errorf("%s says %v, and at least %v was spent", name, got, pld)
+			t.Errorf("%s returns %v, but at least %v was spent", name, got, pld)
 		}
 	}
 	unsampled := poisson(1, 20, 10)
 	exact := epsilonOf(t, unsampled, 1e-6, "pld").Epsilon
 	for _, name := range Names() {
 		if got := epsilonOf(t, unsampled, 1e-6, name).Epsilon; got < exact*(1-1e-12) {
-			t.Errorf("%s says %v, and %v was spent", name, got, exact)
+			t.Errorf("%s returns %v, but %v was spent", name, got, exact)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestEpsilon_Monotone(t *testing.T) {
 		for _, name := range []string{"pld", "rdp"} {
 			base := epsilonOf(t, poisson(rate, noise, steps), delta, name)
 			if base.LowerBound > base.Epsilon {
-				t.Errorf("the lower twin is above: %+v", base)
+				t.Errorf("the lower bound is above: %+v", base)
 			}
 			for what, more := range map[string]float64{
 				"less noise":  epsilonOf(t, poisson(rate, noise*.97, steps), delta, name).Epsilon,

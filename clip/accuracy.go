@@ -42,7 +42,7 @@ const (
 
 // roundingMargin covers every rounding between the true quotient S/‖u‖ and c·u:
 //
-//   - upper, in Formula, is at least ‖u‖·(1 − (V+4)·2⁻⁵³) for V vectors: V products
+//   - upper, in Formula, is at least ‖u‖·(1 − (V+4)·2⁻⁵³) for V parameters: V products
 //     and V sums of positive terms, a division, a square root, each within 2⁻⁵³;
 //   - the quotient, its product with the margin and a rule's minimum are within
 //     3·2⁻⁵³;

@@ -27,9 +27,9 @@ func TestNewClipper_RejectsInvalidGroups(t *testing.T) {
 		return Flat(q, nil)
 	}
 	for _, c := range []struct {
-		title  string
-		groups []Group
-		says   string
+		title   string
+		groups  []Group
+		message string
 	}{
 		{"no group", nil, `"conv1.weight" is in no group`},
 		{"a vector in none", []Group{{Name: "c", Parameters: []string{"conv*"}, Bound: one}}, `"fc.weight" is in no group`},
@@ -62,8 +62,8 @@ func TestNewClipper_RejectsInvalidGroups(t *testing.T) {
 		{"noise 0", quantile(func(q *Quantile) { q.Noise = 0 }), "noise of the count is 0"},
 	} {
 		_, err := NewClipper(names, c.groups, Float32Accuracy)
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want one line with %q", c.title, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.message) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want one line with %q", c.title, err, c.message)
 		}
 	}
 	if _, err := NewClipper(nil, nil, Float32Accuracy); err == nil {

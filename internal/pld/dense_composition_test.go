@@ -17,10 +17,10 @@ import (
 const denseSize = 1 << 16
 
 // base are base losses and their probabilities without the record.
-type base struct{ loss, chance []float64 }
+type base struct{ loss, probability []float64 }
 
-func (b *base) add(loss, chance float64) {
-	b.loss, b.chance = append(b.loss, loss), append(b.chance, chance)
+func (b *base) add(loss, probability float64) {
+	b.loss, b.probability = append(b.loss, loss), append(b.probability, probability)
 }
 
 func gaussianBase(shift float64) (b base) {
@@ -56,12 +56,12 @@ func laplaceBase(shift float64) (b base) {
 func latticeBase(shift, sigma float64) (b base) {
 	total := 0.0
 	for k := -60.0; k <= 60; k++ {
-		chance := math.Exp(-k * k / (2 * sigma * sigma))
-		total += chance
-		b.add((2*k-shift)*shift/(2*sigma*sigma), chance)
+		probability := math.Exp(-k * k / (2 * sigma * sigma))
+		total += probability
+		b.add((2*k-shift)*shift/(2*sigma*sigma), probability)
 	}
-	for i := range b.chance {
-		b.chance[i] /= total
+	for i := range b.probability {
+		b.probability[i] /= total
 	}
 	return b
 }
@@ -69,8 +69,8 @@ func latticeBase(shift, sigma float64) (b base) {
 func product(a, b base) (both base) {
 	for i, x := range a.loss {
 		for k, y := range b.loss {
-			if chance := a.chance[i] * b.chance[k]; chance*math.Exp(max(0, x+y)) > 1e-18 {
-				both.add(x+y, chance)
+			if probability := a.probability[i] * b.probability[k]; probability*math.Exp(max(0, x+y)) > 1e-18 {
+				both.add(x+y, probability)
 			}
 		}
 	}
@@ -88,24 +88,24 @@ type phase struct {
 func (p phase) dense(d lossDirection, step float64) []float64 {
 	x := make([]float64, denseSize)
 	rest := 1.0
-	put := func(loss, chance float64) {
+	put := func(loss, probability float64) {
 		cell := math.Floor(loss / step)
 		part := math.Expm1((cell+1)*step-loss) / math.Expm1(step)
 		i := int(cell) & (denseSize - 1)
-		x[i] += chance * part
-		x[(i+1)&(denseSize-1)] += chance * (1 - part)
-		rest -= chance
+		x[i] += probability * part
+		x[(i+1)&(denseSize-1)] += probability * (1 - part)
+		rest -= probability
 	}
 	for i, y := range p.loss {
 		ratio := 1 + p.rate*math.Expm1(y)
 		switch {
 		case d == removeRecord:
-			put(math.Log(ratio), p.chance[i]*ratio)
+			put(math.Log(ratio), p.probability[i]*ratio)
 		case d == addRecord:
-			put(-math.Log(ratio), p.chance[i])
+			put(-math.Log(ratio), p.probability[i])
 		case y > 0:
-			put(math.Log(ratio), p.chance[i]*ratio)
-			put(-math.Log(ratio), p.chance[i])
+			put(math.Log(ratio), p.probability[i]*ratio)
+			put(-math.Log(ratio), p.probability[i])
 		}
 	}
 	x[0] += rest
@@ -125,13 +125,13 @@ func denseDelta(d lossDirection, step, epsilon float64, phases []phase) float64 
 		}
 	}
 	delta := 0.0
-	for i, chance := range transform.Sequence(nil, all) {
+	for i, probability := range transform.Sequence(nil, all) {
 		loss := float64(i) * step
 		if i > denseSize*3/4 {
 			loss -= denseSize * step
 		}
 		if loss > epsilon {
-			delta -= chance / denseSize * math.Expm1(epsilon-loss)
+			delta -= probability / denseSize * math.Expm1(epsilon-loss)
 		}
 	}
 	return delta

@@ -278,28 +278,28 @@ func (d *discretizer) addContinuous(i int) {
 		for k, node := range quadrature.Nodes {
 			x := start + width*(1+node)/2
 			excess, l := p.likelihoodRatioFast(p.slope*x + p.offset)
-			chance := width / 2 * quadrature.Weights[k]
+			probability := width / 2 * quadrature.Weights[k]
 			logQ := p.logDensity(x) + d.tilt*reference - d.logSum
 			var apart float64 // e^(reference - loss) - 1
 			switch {
 			case !mirrored && !math.IsNaN(l):
-				chance *= math.Exp(logQ + l)
+				probability *= math.Exp(logQ + l)
 				apart = math.Expm1(reference - l)
 			case !mirrored:
-				chance *= math.Exp(logQ) * (1 + excess)
+				probability *= math.Exp(logQ) * (1 + excess)
 				apart = (grow - excess) / (1 + excess)
 			case !math.IsNaN(l):
-				chance *= math.Exp(logQ)
+				probability *= math.Exp(logQ)
 				apart = math.Expm1(reference + l)
 			default:
-				chance *= math.Exp(logQ)
+				probability *= math.Exp(logQ)
 				apart = (excess - grow) / (1 + grow)
 			}
-			mass += chance
-			moment += chance * apart
+			mass += probability
+			moment += probability * apart
 			part := min(1, max(0, (apart*rightGrow+rightShift)/whole))
-			left += chance * part
-			right += chance * (1 - part)
+			left += probability * part
+			right += probability * (1 - part)
 		}
 	}
 	d.endMasses[i] += left * math.Exp(d.tilt*toLeft)

@@ -87,14 +87,14 @@ func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded 
 			}
 			cell := int((loss - start) / step)
 			beyond := loss - (start + float64(cell)*step)
-			chance := a.mass[i] * b.mass[k] * math.Exp(-balancedTilt*beyond) // as if at the left end
+			probability := a.mass[i] * b.mass[k] * math.Exp(-balancedTilt*beyond) // as if at the left end
 			if split {
 				part := math.Expm1(step-beyond) / whole
-				mass[cell] += chance * part
-				mass[cell+1] += chance * (1 - part) * grow
+				mass[cell] += probability * part
+				mass[cell+1] += probability * (1 - part) * grow
 			} else {
-				mass[cell] += chance
-				moment[cell] += chance * math.Expm1(-beyond)
+				mass[cell] += probability
+				moment[cell] += probability * math.Expm1(-beyond)
 			}
 		}
 	}

@@ -137,17 +137,17 @@ func (s single) laplaceDelta(epsilon float64) *big.Float {
 func (s single) latticeDelta(epsilon float64) *big.Float {
 	grown := bigExp(number(epsilon))
 	reach := int(math.Ceil(16*s.sigma + s.shift))
-	chances := make([]*big.Float, reach+int(s.shift)+1)
+	weights := make([]*big.Float, reach+int(s.shift)+1)
 	unit := over(number(-0.5), times(number(s.sigma), number(s.sigma)))
-	fall, faster := bigExp(unit), bigExp(times(number(2), unit)) // of one chance to the next
-	chances[0] = number(1)
+	fall, faster := bigExp(unit), bigExp(times(number(2), unit)) // ratio of one weight to the next
+	weights[0] = number(1)
 	total := number(1)
-	for k := 1; k < len(chances); k++ {
-		chances[k] = times(chances[k-1], fall)
+	for k := 1; k < len(weights); k++ {
+		weights[k] = times(weights[k-1], fall)
 		fall = times(fall, faster)
-		total = plus(total, times(number(2), chances[k]))
+		total = plus(total, times(number(2), weights[k]))
 	}
-	at := func(k int) *big.Float { return chances[max(k, -k)] }
+	at := func(k int) *big.Float { return weights[max(k, -k)] }
 	delta := number(0)
 	for k := -reach; k <= reach; k++ {
 		if v := s.surplus(grown, at(k-int(s.shift)), at(k)); v.Sign() > 0 {

@@ -95,7 +95,7 @@ func TestBounds_ErrorsWidenInterval(t *testing.T) {
 		drift += roundingUnit * height * 4 * plain.pessimistic.step * float64(j)
 	}
 	if !(plain.pessimistic.constantError > off && plain.pessimistic.epsilonError >= drift*(1-1e-9)) {
-		t.Errorf("a sum is said to be off by %v and %v·ε, and rounds by %v and %v·ε", plain.pessimistic.constantError, plain.pessimistic.epsilonError, off, drift)
+		t.Errorf("the error bound of a sum is %v + %v·ε, but rounding alone gives %v + %v·ε", plain.pessimistic.constantError, plain.pessimistic.epsilonError, off, drift)
 	}
 	if !(slices.Max(plain.pessimistic.roundingError) > 0 && plain.pessimistic.logRelativeError > 0) {
 		t.Error("rounding is not counted")
@@ -106,7 +106,7 @@ func TestBounds_ErrorsWidenInterval(t *testing.T) {
 		t.Errorf("of three events: %+v", all)
 	}
 	if got := plain.upperDelta(at.maxEpsilon * 1.01); got != 1 {
-		t.Errorf("above what was looked at δ is at most %v", got)
+		t.Errorf("above maxEpsilon the upper bound of δ is %v", got)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestBandLimiter_BoundsHighFrequencies(t *testing.T) {
 						re, im = re+m*math.Cos(frequency*e.loss[i]), im+m*math.Sin(frequency*e.loss[i])
 					}
 					if size := e.count * math.Log(math.Hypot(re, im)); !(size <= bound+1e-9) {
-						t.Fatalf("event %d, from %v, at %v: %v, said to be at most %v", i, from, frequency, size, bound)
+						t.Fatalf("event %d, from %v, at %v: %v, bounded by %v", i, from, frequency, size, bound)
 					}
 				}
 			}
@@ -158,7 +158,7 @@ func TestBandLimiter_BoundsHighFrequencies(t *testing.T) {
 					}
 				}
 				if !(sum <= rest && rest <= enough) {
-					t.Errorf("period %v, blur %v: above %v frequencies add %v, said to be %v, of %v", period, blur, top, sum, rest, enough)
+					t.Errorf("period %v, blur %v: above %v frequencies add %v, bounded by %v, allowed %v", period, blur, top, sum, rest, enough)
 				}
 			}
 		}
