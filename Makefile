@@ -1,27 +1,26 @@
-# dptrain for the CPU needs no make: go build ./cmd/dptrain. This builds it for
-# NVIDIA GPUs too, and what that takes: headers and compilers come from PyPI into
-# .cache where they are not installed.
+# dptrain for the CPU needs no make: go build ./cmd/dptrain. This file builds it with
+# support for NVIDIA GPUs. Missing headers and compilers are downloaded from PyPI to .cache.
 
 CACHE := $(CURDIR)/.cache/cuda
 PIP := python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade --target
 
-# CUDA's headers, 12 or 13: $CUDA_HOME, the usual places, else PyPI.
+# CUDA's headers, 12 or 13: from $CUDA_HOME, the usual folders, or PyPI.
 HEADER := $(firstword $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/include/cuda.h) \
 	/usr/local/cuda/include/cuda.h /opt/cuda/include/cuda.h))
 ifeq ($(HEADER),)
 HEADER := $(CACHE)/headers/nvidia/cuda_runtime/include/cuda.h
 endif
 
-# The kernels are compiled by this NVRTC and no other, so that the same sources give
-# the same bytes.
+# Only this version of NVRTC compiles the kernels, so that the same sources give the same
+# bytes.
 NVRTC := $(CACHE)/nvrtc/nvidia/cuda_nvrtc/lib
 
 export CGO_ENABLED := 1
 export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
 export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
 
-# The emulated device: EMU=checked looks at every access to shared memory, EMU=fast
-# does not, and EMU=ptx runs what the GPU's compiler made of the kernels.
+# The emulated device: EMU=checked checks every access to shared memory, EMU=fast does
+# not, and EMU=ptx runs the PTX to which NVRTC compiled the kernels.
 EMU := checked
 PKG := ./cuda/...
 RUN := .
@@ -41,7 +40,7 @@ emu:
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -timeout 1h -run '$(RUN)' $(PKG)
 
-# Counts what the kernels of two steps ask of memory: make traffic STEP=mnist-cnn
+# Counts the memory traffic of the kernels of two steps: make traffic STEP=mnist-cnn
 STEP := mnist-cnn
 traffic: EMU := ptx
 traffic: $(HEADER) emu
@@ -50,13 +49,13 @@ traffic: $(HEADER) emu
 		go test -tags gpu ./bench -run '^$$' -bench 'Step/$(STEP).*/private' -benchtime 2x -device cuda:0 -precision $(PRECISION)
 	@head -40 $(CACHE)/traffic.tsv
 
-# Times whole steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
+# Measures training steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
 DEVICE := cuda:0
 PRECISION := fp32
 bench-gpu: $(HEADER)
 	go test -tags gpu ./bench -run '^$$' -bench Step -device $(DEVICE) -precision $(PRECISION)
 
-# Compiles the kernels, for those who change them.
+# Compiles the kernels after a change: writes cuda/kernels/kernels.zip and RESOURCES.md.
 cubins: $(NVRTC)/libnvrtc.so.12
 	go run ./cuda/toolchain -nvrtc $(NVRTC)
 
@@ -74,8 +73,8 @@ $(NVRTC)/libnvrtc.so.12:
 	$(PIP) $(CACHE)/nvrtc nvidia-cuda-nvrtc-cu12==12.9.86
 	touch $@
 
-# Everything that a GPU host needs to prove and time dptrain, in one file. Its seven
-# programs hold the same kernels, which xz with a wide window packs once.
+# Everything that a GPU host needs to check and time dptrain, in one file. Its seven
+# programs contain the same kernels, which xz with a wide window compresses once.
 BUNDLE := $(CACHE)/dptrain-gpu
 .PHONY: gpu-bundle
 gpu-bundle: $(HEADER)

@@ -1,7 +1,6 @@
-// What the files that make up the driver share: result codes, contexts, and the frame
-// of every call.
+// Shared by the driver's files: result codes, contexts, and the frame of every call.
 //
-// One lock guards all of the driver's state and is held while a call waits for the
+// One lock guards all of the driver's state. A call keeps it while it waits for the
 // device thread, so the work itself runs without further locks.
 #pragma once
 #include <stddef.h>
@@ -64,7 +63,7 @@ extern std::mutex driver;
 extern bool initialised;
 extern int arch;           // the compute capability, 90 for 9.0
 extern int multiprocessors;
-extern int launches_left;  // until the device falls away; -1: it never does
+extern int launches_left;  // until the device is lost; -1: never
 
 // The context that is current on this thread; null if none.
 Context *current();

@@ -1,5 +1,5 @@
-// What goes wrong in a kernel: one line on stderr that names the kernel, the block and
-// the thread, and an error code for the launch. The first fault of a launch counts.
+// Faults of kernels: one line on stderr with the kernel, the block and the thread, and an
+// error code for the launch. Only the first fault of a launch is reported.
 #pragma once
 #include <stdint.h>
 #include <string>

@@ -1,7 +1,7 @@
-// Streams do their work as late as a GPU may: when somebody waits for it. So a host that
-// reads a result too early, changes a page-locked buffer too early, or forgets that one
-// stream depends on another gets wrong numbers here every time, not once a month.
-// CUDA_LAUNCH_BLOCKING=1 does each piece of work at once, to see which call is at fault.
+// Streams run their work as late as a GPU may: when the host waits for it. So a host that
+// reads a result too early, changes a page-locked buffer too early, or omits a dependency
+// between streams gets wrong numbers here every time, not once a month. With
+// CUDA_LAUNCH_BLOCKING=1 each call runs its work at once, which shows the faulty call.
 #pragma once
 #include <deque>
 #include <functional>

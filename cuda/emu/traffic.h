@@ -1,7 +1,7 @@
-// What the instructions of kernels ask of memory, counted: a profile without a GPU. Of
-// global memory, the sectors of 32 bytes that a warp's request touches; of a block's, the
-// passes that it takes, for in one pass each of 32 banks gives one word. With each stands
-// how few would do for the same bytes: what is beyond is waste.
+// Counts the memory traffic of kernels' instructions: a profile without a GPU. For global
+// memory, the 32-byte sectors that a warp's request touches; for shared memory, the passes
+// that it needs, because in one pass each of 32 banks delivers one word. Each count comes
+// with the smallest possible one for the same bytes; the difference is waste.
 //
 // DPTRAIN_EMU_TRAFFIC names the file that the counts are written to; a library made of PTX
 // then runs three blocks of every launch, which stand for all of them, so the results

@@ -4,13 +4,12 @@
 //	go run ./cuda/emu/build [-k] [-only checked|fast] [-o folder] [kernel.cu ...]
 //	go run ./cuda/emu/build -ptx module.ptx|kernels.zip [-o folder]
 //
-// It writes checked/libcuda.so.1, which looks at every access to shared memory, and
-// fast/libcuda.so.1, which does not, or only one of the two; the bits that kernels
-// compute are the same. Files named on the command line take the place of all those in
-// cuda/kernels. With -k a file that does not compile is left out of the library, as make
-// -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 instead, of
-// what the GPU's compiler made of kernels. The compiler is $CXX, else g++; one for another
-// processor may be given.
+// It writes checked/libcuda.so.1, which checks every access to shared memory, and
+// fast/libcuda.so.1, which does not, or only one of them; kernels compute the same bits in
+// both. Files named on the command line replace all those in cuda/kernels. With -k, the
+// library omits a file that does not compile, as make -k would, and the command still
+// fails. With -ptx it writes ptx/libcuda.so.1 from PTX instead. The compiler is $CXX, by
+// default g++; it may be a cross-compiler.
 package main
 
 import (
@@ -27,8 +26,8 @@ import (
 	"sync"
 )
 
-// Kernels say by fmaf where they mean a contraction, read the same memory as several
-// types, and were compiled for GPUs where char is signed.
+// Kernels use fmaf where they mean a contraction, read the same memory as several types,
+// and are written for GPUs, where char is signed.
 var flags = []string{
 	"-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread", "-g1",
 	"-ffp-contract=off", "-fstack-clash-protection", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fsigned-char",
@@ -40,7 +39,7 @@ type variant struct {
 	flags []string
 }
 
-// variants are the builds of the kernels; the device around them is the same.
+// variants are the builds of the kernels; the device is the same in all.
 var variants = []variant{
 	{"checked", []string{"-O1", "-DCHECKED", "-ftrivial-auto-var-init=pattern",
 		"-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero,shift"}},
@@ -50,8 +49,8 @@ var variants = []variant{
 func main() {
 	out := flag.String("o", "", "folder for the libraries (default .cache/cuda/emu in the repository)")
 	keep := flag.Bool("k", false, "leave out kernels that do not compile")
-	only := flag.String("only", "", "the one library to write: checked or fast (default both)")
-	ptx := flag.String("ptx", "", "a module in PTX to run in place of the kernels' sources")
+	only := flag.String("only", "", "library to write: checked or fast (default both)")
+	ptx := flag.String("ptx", "", "PTX module, or archive of kernels, to run instead of the kernels' sources")
 	flag.Parse()
 	if err := run(*out, *keep, *only, *ptx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
@@ -123,7 +122,7 @@ func (c *compiler) link(folder string, device, kernels []string) error {
 	return c.make(filepath.Join(folder, "libcuda.so.1"), slices.Concat(device, kernels, []string{"-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete"}))
 }
 
-// ptx makes the library of a module in PTX.
+// ptx builds the library of a PTX module.
 func (c *compiler) ptx(module, folder string, device *library) error {
 	t, err := readPTX(module)
 	if err != nil {
@@ -159,8 +158,8 @@ func repository() (string, error) {
 	return "", err
 }
 
-// newCompiler tries the compiler, and has it use what this processor can when it is for
-// this kind of processor.
+// newCompiler checks the compiler, and lets it use this processor's instructions if it
+// compiles for this kind of processor.
 func newCompiler(root string) (*compiler, error) {
 	c := &compiler{cxx: cmp.Or(os.Getenv("CXX"), "g++")}
 	machine, err := exec.Command(c.cxx, "-dumpmachine").Output()

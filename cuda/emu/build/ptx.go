@@ -14,12 +14,12 @@ import (
 	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
-// What the GPU's compiler made of the kernels, as C++: a function for each entry, a line
-// for each line, in which an instruction is a call of cuda/emu/instructions.h. So the
-// tests run what cards run, down to the instruction: contracted products, the compiler's
-// own expf, fragments of tensor cores.
+// The kernels' PTX as C++: one function per entry, one line per line, in which each
+// instruction is a call to a function of cuda/emu/instructions.h. So the tests run the code
+// of GPUs down to the instruction: contracted products, the compiler's own expf, fragments
+// of tensor cores.
 
-// An entry is a kernel in PTX.
+// entry is a kernel in PTX.
 type entry struct {
 	name    string
 	line    int // its first one's number in the file
@@ -28,7 +28,7 @@ type entry struct {
 	threads int
 }
 
-// module is one in PTX.
+// module is a PTX module.
 type module struct {
 	file    string          // its name, for messages
 	globals map[string]bool // the module's variables, which all parts define for themselves
