@@ -77,7 +77,7 @@ func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !d.Emulated() {
-		t.Skip("a card has one order of its own")
+		t.Skip("only the emulated device varies the order")
 	}
 	for _, n := range networks() {
 		if n.steps == 1 || strings.HasPrefix(n.model, "cifar") { // long, and of no other layers

@@ -111,8 +111,8 @@ func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []in
 			work(step, rows)
 		}
 		if p, ok := m.(*Executable); ok {
-			tally := plan.LotCounts{Within: make([]int, p.pipeline.groups)}
-			if err := p.FinishLot(&tally); err != nil {
+			counts := plan.LotCounts{Within: make([]int, p.pipeline.groups)}
+			if err := p.FinishLot(&counts); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -172,7 +172,7 @@ func TestAlloc_OutOfMemory(t *testing.T) {
 	must(t, err)
 	_, err = d.Alloc(int(2 * total))
 	if !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), formatBytes(2*total)+" requested, ") || !strings.Contains(err.Error(), " of "+formatBytes(total)+" free") {
-		t.Errorf("an allocation of twice the card: %v", err)
+		t.Errorf("an allocation of twice the memory: %v", err)
 	}
 	before := d.Allocated()
 	p, err := d.Alloc(1000)
@@ -186,7 +186,7 @@ func TestAlloc_OutOfMemory(t *testing.T) {
 	}
 }
 
-// After an error that the card keeps to one process nothing works in it any more.
+// After an error that is contained to one process, every call of that process fails.
 func TestDevice_ContainedErrorIsLoss(t *testing.T) {
 	if err := new(Device).failed("it fails", 226); !errors.Is(err, ErrDeviceLost) || !strings.HasPrefix(err.Error(), "cuda:0: ") {
 		t.Error(err)
