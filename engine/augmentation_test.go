@@ -124,7 +124,7 @@ func TestAugmentation_AveragesViewsBeforeClipping(t *testing.T) {
 				}
 			}
 			if shortened == 0 {
-				t.Error("no record was clipped: the test shows nothing")
+				t.Error("no record was clipped: the test has no power")
 			}
 			if !test.records.Users && test.records.Examples == 0 {
 				r.Close()
@@ -246,7 +246,7 @@ func TestResume_RefusesOtherAugmentation(t *testing.T) {
 	d := c
 	d.Steps, d.Fingerprint = 7, map[string]string{"change": "another"}
 	if _, err := Resume(d); err == nil || !strings.Contains(err.Error(), "change is new (another)") {
-		t.Errorf("a run of another change was gone on with: %v", err)
+		t.Errorf("a run of another change was resumed: %v", err)
 	}
 	c.Steps = 7
 	trainRun(t, resumeRun(t, c), nil)

@@ -128,7 +128,7 @@ func TestTrain_StopsAtContextEnd(t *testing.T) {
 	}
 	r.Close()
 	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 37 {
-		t.Errorf("the ledger holds %d lots", n)
+		t.Errorf("the ledger contains %d lots", n)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestCheckpoint_RefusesImpossibleContent(t *testing.T) {
 	} {
 		c := newTestCheckpoint(true, 1)
 		if change(c); !errors.Is(c.checkSizes(newTestCheckpoint(true, 1)), ErrDamaged) {
-			t.Errorf("change %d is not seen", i)
+			t.Errorf("change %d was not detected", i)
 		}
 	}
 }

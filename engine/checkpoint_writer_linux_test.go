@@ -59,7 +59,7 @@ func TestCheckpointWriter_SavesStateBetweenLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	if reflect.DeepEqual(r.compiled.executable.State().Weights, want) {
-		t.Error("the lot moved nothing")
+		t.Error("the lot changed no weight")
 	}
 	r.checkpoints.wait() // its error is expected: a pipe cannot be synced
 }

@@ -97,7 +97,7 @@ func TestDropout_DrawsMasksForEachExample(t *testing.T) {
 		})
 	}
 	if seen[true] == 0 || seen[false] == 0 {
-		t.Fatalf("%v elements stayed or fell: the test shows nothing", seen)
+		t.Fatalf("%v elements stayed or fell: the test has no power", seen)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestDropout_NeighboursDifferByOneGradient(t *testing.T) {
 		}
 	}
 	if moved == 0 || moved == len(with) {
-		t.Fatalf("the record was in %d of %d lots: the test shows nothing", moved, len(with))
+		t.Fatalf("the record was in %d of %d lots: the test has no power", moved, len(with))
 	}
 }
 
@@ -260,7 +260,7 @@ func TestDropout_Trains(t *testing.T) {
 	r := newRun(t, c)
 	trainRun(t, r, nil)
 	if d := relativeDistance(made[0], flatWeights(t, r)); d < 1e-3 {
-		t.Errorf("without dropout the weights differ by %g alone: the test shows nothing", d)
+		t.Errorf("without dropout the weights differ by %g alone: the test has no power", d)
 	}
 
 	// A linear rule: class 1 where the first number is above zero.

@@ -78,7 +78,7 @@ func TestNormalizer_IsPublic(t *testing.T) {
 	}
 	slices.Sort(sizes)
 	if sizes[0] == sizes[len(sizes)-1] || with == 0 || with == len(sizes) {
-		t.Fatalf("lots of %v records, %d with the one that differs: the test shows nothing", sizes, with)
+		t.Fatalf("lots of %v records, %d with the one that differs: the test has no power", sizes, with)
 	}
 }
 
@@ -100,12 +100,12 @@ func TestEmptyLot_IsReleasedAndSpent(t *testing.T) {
 				return nil
 			}
 		}
-		t.Error("an empty lot moved no weight")
+		t.Error("an empty lot changed no weight")
 		return nil
 	})
 	r.Close()
 	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 3 {
-		t.Errorf("the ledger holds %d lots, want 3", n)
+		t.Errorf("the ledger contains %d lots, want 3", n)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestLedger_PrecedesRelease(t *testing.T) {
 		r.compiled.executable = &releaseSpy{r.compiled.executable, func(*plan.Release) error {
 			asked++
 			if n := readLedger(t, c.Files.Ledger).LotCount(); n < asked || n > c.Steps {
-				t.Errorf("release %d while the ledger holds %d lots", asked, n)
+				t.Errorf("release %d while the ledger contains %d lots", asked, n)
 			}
 			return nil
 		}}
@@ -260,7 +260,7 @@ func TestLedger_FailurePreventsRelease(t *testing.T) {
 		}
 	}
 	if relativeDistance(before, flatWeights(t, r)) != 0 || r.StepsDone() != 0 || r.statistics.accumulators[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
-		t.Error("something moved")
+		t.Error("the state changed")
 	}
 }
 
@@ -281,7 +281,7 @@ func TestFailedRelease_EndsRun(t *testing.T) {
 	}
 	r.Close()
 	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 1 {
-		t.Errorf("the ledger holds %d lots, want the one that may have been released", n)
+		t.Errorf("the ledger contains %d lots, want the one that may have been released", n)
 	}
 }
 
@@ -382,7 +382,7 @@ func TestPanic_InDataReachesCaller(t *testing.T) {
 		}
 		report, err := ledger.Verify(c.Files.Ledger)
 		if err != nil || !report.Ended || report.Lots != of.lots {
-			t.Errorf("%s: the ledger holds %+v: %v", name, report, err)
+			t.Errorf("%s: the ledger contains %+v: %v", name, report, err)
 		}
 		c.Train = whole
 		if r, err = Resume(c); err != nil {
@@ -410,7 +410,7 @@ func TestPanic_InDataReachesCaller(t *testing.T) {
 		t.Errorf("Validate panicked with %v", p)
 	}
 	if lots := readLedger(t, c.Files.Ledger).LotCount(); lots != c.Steps {
-		t.Errorf("the ledger holds %d lots", lots)
+		t.Errorf("the ledger contains %d lots", lots)
 	}
 	set.left = math.MaxInt
 	if _, err := r.Validate(); err != nil { // nothing was released before
@@ -629,7 +629,7 @@ func TestLedger_StatesSamplingThatRan(t *testing.T) {
 			t.Errorf("header %+v", h.Header)
 		}
 		if policy == sample.PolicyPoisson && e.Rate < float64(c.Sampling.Lot)/60 {
-			t.Errorf("rate %v is below what was asked for", e.Rate)
+			t.Errorf("rate %v is below the requested rate", e.Rate)
 		}
 	}
 }

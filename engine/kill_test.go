@@ -81,7 +81,7 @@ func TestKilledRun_Resumes(t *testing.T) {
 					break
 				}
 				if round > 40*kills {
-					t.Fatal("it never comes to an end")
+					t.Fatal("the run never ended")
 				}
 				h.check(t, c)
 				if round < kills {
@@ -170,7 +170,7 @@ func (h *killObserver) check(t *testing.T, c Config) {
 		t.Fatal(err)
 	}
 	if n := history.LotCount(); n < h.released {
-		t.Errorf("the ledger holds %d lots, %d were released", n, h.released)
+		t.Errorf("the ledger contains %d lots, %d were released", n, h.released)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestParameters_AreCopied(t *testing.T) {
 	was := kept[0].Values[0]
 	trainRun(t, r, nil)
 	if kept[0].Values[0] != was || standing[0].Values[0] == was {
-		t.Errorf("after training a weight of %v is %v in the copy and %v as it stands", was, kept[0].Values[0], standing[0].Values[0])
+		t.Errorf("after training a weight of %v is %v in the copy and %v in the borrowed parameters", was, kept[0].Values[0], standing[0].Values[0])
 	}
 }
 

@@ -146,7 +146,7 @@ func TestMicrobatch_ReducedForLargeRecords(t *testing.T) {
 			return n.Network()
 		}
 		if p := newRun(t, c).compiled.program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
-			t.Errorf("%d records in %d bytes where %d were asked for", p.Records, p.Bytes(), asked)
+			t.Errorf("%d records in %d bytes, %d requested", p.Records, p.Bytes(), asked)
 		}
 	}
 }

@@ -143,6 +143,6 @@ func TestParamGroups_CalledOnce(t *testing.T) {
 	}
 	trainRun(t, newRun(t, c), nil)
 	if !slices.Equal(asked, []string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}) {
-		t.Errorf("asked for %v", asked)
+		t.Errorf("called for %v", asked)
 	}
 }

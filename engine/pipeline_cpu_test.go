@@ -232,7 +232,7 @@ func TestPipeline_MatchesHost(t *testing.T) {
 						got.Loss = want.Loss
 					}
 					if got != want {
-						t.Errorf("of a lot %+v was read, want %+v", got, want)
+						t.Errorf("PrivateStats %+v, want %+v", got, want)
 					}
 					seen = seen[1:]
 					return nil

@@ -79,7 +79,7 @@ func TestKilledProjection_Resumes(t *testing.T) {
 			}
 			if len(made) > 0 {
 				if moments, lots := countProjections(readLedger(t, c.Files.Ledger)); moments < 1 || lots < len(made) {
-					t.Fatalf("the ledger holds %d releases of moments and %d lots after %d lots", moments, lots, len(made))
+					t.Fatalf("the ledger contains %d releases of moments and %d lots after %d lots", moments, lots, len(made))
 				}
 			}
 		}

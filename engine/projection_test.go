@@ -181,11 +181,11 @@ func TestSecondMoments_Sensitivity(t *testing.T) {
 		moved := frobeniusDistance(sum, nothing, features)
 		adds := name != "zeros" && name != "inf" && name != "nan" && name != "minus" && name != "one bad"
 		if !(moved <= 1) || adds != (moved > 0.999999) || !adds && moved != 0 {
-			t.Errorf("%s: adding it moves the sum by %v", name, moved)
+			t.Errorf("%s: adding it changes the sum by %v", name, moved)
 		}
 		for other, y := range records {
 			if moved := frobeniusDistance(sum, with(y), features); !(moved <= math.Sqrt2) {
-				t.Errorf("%s in place of %s moves the sum by %v", name, other, moved)
+				t.Errorf("%s in place of %s changes the sum by %v", name, other, moved)
 			}
 		}
 	}
@@ -503,7 +503,7 @@ func TestProjection_Resume(t *testing.T) {
 		c.Steps = 7
 		r = resumeRun(t, c)
 		if !slices.Equal(r.Directions(), first) || runState(r) != stood {
-			t.Error("it does not stand where it stood")
+			t.Error("the resumed run has another state")
 		}
 		trainRun(t, r, nil)
 		if !slices.Equal(r.Directions(), first) {

@@ -422,7 +422,7 @@ func TestTrain_DataReadFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if lots := readLedger(t, c.Files.Ledger).LotCount(); lots > 0 {
-			t.Errorf("%s: the ledger holds %d lots", name, lots)
+			t.Errorf("%s: the ledger contains %d lots", name, lots)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestResume_Continues(t *testing.T) {
 		c.Steps = 9
 		second := resumeRun(t, c)
 		if got := runState(second); got != before {
-			t.Fatalf("it stands at\n%s\nand stood at\n%s", got, before)
+			t.Fatalf("the state is\n%s\nwant\n%s", got, before)
 		}
 		if second.StepsDone() != 5 {
 			t.Fatalf("%d steps done", second.StepsDone())
@@ -83,7 +83,7 @@ func TestResume_Continues(t *testing.T) {
 		second.Close()
 		if private {
 			if h := readLedger(t, c.Files.Ledger); h.LotCount() != 9 {
-				t.Errorf("the ledger holds %d lots", h.LotCount())
+				t.Errorf("the ledger contains %d lots", h.LotCount())
 			}
 			if report, err := ledger.Verify(c.Files.Ledger); err != nil || report.Runs != 2 || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
@@ -134,7 +134,7 @@ func TestResume_DrawsFreshNoise(t *testing.T) {
 			made[runState(r)] = true
 			r.Close()
 			if n := readLedger(t, c.Files.Ledger).LotCount(); n != total {
-				t.Errorf("the ledger holds %d lots, %d were released", n, total)
+				t.Errorf("the ledger contains %d lots, %d were released", n, total)
 			}
 		}
 		if h := readLedger(t, c.Files.Ledger); h.Header.Secure == seeded {
@@ -219,14 +219,14 @@ func TestResume_CompletesInterruptedPass(t *testing.T) {
 			}
 		}
 		if len(seen) != 60 {
-			t.Errorf("after %d lots, the next five held %d records; a pass holds all 60", done, len(seen))
+			t.Errorf("after %d lots, the next five contained %d records; a pass contains all 60", done, len(seen))
 		}
 		shown := r.account.meter
 		shown.counted = 0
 		e := shown.current(0)
 		r.Close()
 		if n, want := readLedger(t, c.Files.Ledger).LotCount(), (done+4)/5*5+5; n != want {
-			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
+			t.Errorf("after %d lots and five more the ledger contains %d, want %d", done, n, want)
 		}
 		if a, err := r.Spent(c.Budget.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {
 			t.Errorf("shown %v, spent %v (%v)", e, a.Epsilon, err)
@@ -473,7 +473,7 @@ func TestCheckpoint_ContainsNoKey(t *testing.T) {
 			// A single match is a false alarm with probability below 1e-4: 16 words at 10,000
 			// positions, 2⁻³² each. A key would give at least two matches.
 			if strings.Contains(string(file), string(little)) && strings.Contains(string(file), string(big)) || strings.Contains(string(file), fmt.Sprint(w)) && w > 1<<30 {
-				t.Errorf("%s holds a word of the key", name)
+				t.Errorf("%s contains a word of the key", name)
 			}
 		}
 	}

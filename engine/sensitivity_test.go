@@ -214,7 +214,7 @@ func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 		c.Network = squaredErrorNetwork(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
 		c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = newRegressionTable(t, records, rows, width, width, x, y), 0, 1, records
 		if m := newRun(t, c).compiled.program.Parameters[0].Method; m != "gram" {
-			t.Fatalf("norms by %s: the test shows nothing", m)
+			t.Fatalf("norms by %s: the test has no power", m)
 		}
 		without := lotSum(t, c, 0, others...)
 		for _, at := range []int{0, 84, 85, 86, 170, 199} {

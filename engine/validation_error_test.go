@@ -207,14 +207,14 @@ func TestValidate_SensitivityOfError(t *testing.T) {
 			whole, less, other := sum(x, y, users), sum(x[:rest*in], y[:rest*out], users[:rest]), sum(otherX, otherY, users)
 			for what, moved := range map[string]float64{"less": whole - less, "another": math.Abs(whole - other)} {
 				if !(moved >= -1e-9 && moved <= 1+1e-9) {
-					t.Errorf("%+v: one record %s moves the sum by %v", records, what, moved)
+					t.Errorf("%+v: one record %s changes the sum by %v", records, what, moved)
 				}
 				most = max(most, moved)
 			}
 		}
 	}
 	if most < 0.99 {
-		t.Errorf("no record moved the sum by more than %v: this shows little", most)
+		t.Errorf("no record changed the sum by more than %v: the test has little power", most)
 	}
 	for range 1000 { // targets, too, for any values of a custom set
 		if n := targetScore([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {

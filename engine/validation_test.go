@@ -124,7 +124,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 		last := h.Lots[len(h.Lots)-1]
 		want := ledger.Query{Group: "validation accuracy", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}
 		if h.LotCount() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != ledger.FullBatch || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
-			t.Errorf("%s: the ledger holds %d lots, the last is %+v", policy, h.LotCount(), last)
+			t.Errorf("%s: the ledger contains %d lots, the last is %+v", policy, h.LotCount(), last)
 		}
 	}
 
