@@ -133,7 +133,7 @@ func TestTunePrivate(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"runs": {"distribution": "dice", "mean": 4}}`: "dice",
 		`{"runns": 1}`: "unknown field",
-		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "at least one candidate",
+		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "no candidates",
 	} {
 		if err := os.WriteFile("poisson/selection.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
