@@ -32,7 +32,7 @@ type PrivateNetwork struct {
 // adds the squared norms and the clipped sum of every parameter.
 //
 // If a parameter is used in a way that has no rule, the network is built for one record
-// at a time. That is correct and slow, and Warning says so.
+// at a time. That is correct and slow, and Warning explains why.
 func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	if records < 1 || perRecord < 1 {
 		return nil, fmt.Errorf("a microbatch of %d records of %d examples: both must be at least 1", records, perRecord)

@@ -106,9 +106,9 @@ func (tr trial) program(t *testing.T) *plan.Program {
 }
 
 // machine compiles the program and fills its inputs.
-func (tr trial) machine(t *testing.T, new Compile, p *plan.Program, threads int) plan.Executable {
+func (tr trial) machine(t *testing.T, compile Compile, p *plan.Program, threads int) plan.Executable {
 	t.Helper()
-	m, err := new(p, plan.Optimizer{Kind: plan.SGD}, false, threads)
+	m, err := compile(p, plan.Optimizer{Kind: plan.SGD}, false, threads)
 	if err != nil {
 		t.Fatalf("%v: %v", tr, err)
 	}
@@ -124,9 +124,9 @@ func (tr trial) machine(t *testing.T, new Compile, p *plan.Program, threads int)
 }
 
 // run returns the result of the device.
-func (tr trial) run(t *testing.T, new Compile, threads int) []float32 {
+func (tr trial) run(t *testing.T, compile Compile, threads int) []float32 {
 	t.Helper()
-	m := tr.machine(t, new, tr.program(t), threads)
+	m := tr.machine(t, compile, tr.program(t), threads)
 	if err := m.Forward(); err != nil {
 		t.Fatalf("%v: %v", tr, err)
 	}

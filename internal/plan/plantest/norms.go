@@ -16,7 +16,7 @@ import (
 // for records that cancel, are tiny or huge, or differ by many orders of magnitude. A
 // record with a NaN, or whose norm overflows, must have a norm that is not finite, so
 // that clipping leaves it out.
-func Norms(t *testing.T, new Compile) {
+func Norms(t *testing.T, compile Compile) {
 	for seed := range 2 * seeds() {
 		r := rand.New(rand.NewPCG(seed, 23))
 		ts := &trials{r: r, b: between(r, 2, 9)}
@@ -24,7 +24,7 @@ func Norms(t *testing.T, new Compile) {
 		for _, tr := range ts.list {
 			switch tr.spec(tr.records).(type) {
 			case op.SquaredNorms, op.RowSquares, op.MultiUseNorms:
-				t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.hostile(r).promise(t, new) })
+				t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.hostile(r).promise(t, compile) })
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func indices(x operand) bool {
 	return true
 }
 
-func (tr trial) promise(t *testing.T, new Compile) {
-	got := tr.run(t, new, 2)
+func (tr trial) promise(t *testing.T, compile Compile) {
+	got := tr.run(t, compile, 2)
 	for record, want := range tr.reference(tr.shape(t)) {
 		sq := float64(got[record])
 		switch {

@@ -24,31 +24,31 @@ func seeds() uint64 {
 // its position nor on the other records. If a program may overwrite an operand, doing so
 // does not change the result. A device that does not run on the host's threads is given
 // 1.
-func Operations(t *testing.T, new Compile, threads int) {
+func Operations(t *testing.T, compile Compile, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 17))
 		for _, tr := range draw(r) {
-			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.check(t, new, r, threads) })
+			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.check(t, compile, r, threads) })
 		}
 	}
 }
 
-func (tr trial) check(t *testing.T, new Compile, r *rand.Rand, threads int) {
-	got := tr.run(t, new, 1)
+func (tr trial) check(t *testing.T, compile Compile, r *rand.Rand, threads int) {
+	got := tr.run(t, compile, 1)
 	tr.compare(t, got)
 	for n := 2; n <= threads; n++ {
-		sameBits(t, tr, "with other threads", tr.run(t, new, n), got)
+		sameBits(t, tr, "with other threads", tr.run(t, compile, n), got)
 	}
-	tr.again(t, new, got)
-	tr.over(t, new, got)
+	tr.again(t, compile, got)
+	tr.over(t, compile, got)
 	if tr.apart {
-		tr.alone(t, new, r, got)
+		tr.alone(t, compile, r, got)
 	}
 }
 
 // over checks that a result is the same when it overwrites an operand of its size, if
 // CanOverwrite allows that.
-func (tr trial) over(t *testing.T, new Compile, got []float32) {
+func (tr trial) over(t *testing.T, compile Compile, got []float32) {
 	t.Helper()
 	for i, x := range tr.in {
 		if x.shape.TotalSize() != len(got) || !plan.CanOverwrite(tr.spec(tr.records), i) {
@@ -75,7 +75,7 @@ func (tr trial) over(t *testing.T, new Compile, got []float32) {
 		code.Out = temporary(output)
 		p.Buffers[code.Out].Offset = p.Buffers[code.In[i]].Offset
 		p.Front = append(made, *code, move(code.Out, output))
-		m := tr.machine(t, new, p, 2)
+		m := tr.machine(t, compile, p, 2)
 		if err := m.Forward(); err != nil {
 			t.Fatalf("%v: %v", tr, err)
 		}
@@ -135,7 +135,7 @@ func (tr trial) compare(t *testing.T, got []float32) {
 // alone checks that records do not affect each other: shuffled, repeated, among records
 // of NaNs, and each by itself. The norms of mixed uses contain the rounding errors of a
 // sum over the microbatch, so they are compared one by one among records of NaNs as well.
-func (tr trial) alone(t *testing.T, new Compile, r *rand.Rand, got []float32) {
+func (tr trial) alone(t *testing.T, compile Compile, r *rand.Rand, got []float32) {
 	t.Helper()
 	order := r.Perm(tr.records)
 	for range 2 {
@@ -152,7 +152,7 @@ func (tr trial) alone(t *testing.T, new Compile, r *rand.Rand, got []float32) {
 		}
 	}
 	moved := tr.pick(order...)
-	out, want := moved.run(t, new, 2), moved.reference(moved.shape(t))
+	out, want := moved.run(t, compile, 2), moved.reference(moved.shape(t))
 	n := len(got) / tr.records
 	for i, from := range order {
 		if from >= 0 {
@@ -161,7 +161,7 @@ func (tr trial) alone(t *testing.T, new Compile, r *rand.Rand, got []float32) {
 			t.Fatalf("%v: a record without numbers got some", tr)
 		}
 	}
-	sameBits(t, tr, "by itself", tr.pick(single...).run(t, new, 2)[:n], got[from*n:(from+1)*n])
+	sameBits(t, tr, "by itself", tr.pick(single...).run(t, compile, 2)[:n], got[from*n:(from+1)*n])
 }
 
 // numbers reports whether all values are finite.
@@ -187,9 +187,9 @@ func sameBits(t *testing.T, tr trial, what string, got, want []float32) {
 }
 
 // again checks that a second run allocates nothing and gives the same bits.
-func (tr trial) again(t *testing.T, new Compile, got []float32) {
+func (tr trial) again(t *testing.T, compile Compile, got []float32) {
 	t.Helper()
-	m := tr.machine(t, new, tr.program(t), 2)
+	m := tr.machine(t, compile, tr.program(t), 2)
 	allocates(t, tr.String(), func() {
 		if err := m.Forward(); err != nil {
 			t.Error(err)

@@ -26,12 +26,12 @@ var optimizers = []plan.Optimizer{
 // plan.Optimizer: weights, averages and optimiser state. Parameters are shorter and
 // longer than any block, with noise and without, with one parameter group and with
 // several.
-func Release(t *testing.T, new Compile, threads int) {
+func Release(t *testing.T, compile Compile, threads int) {
 	for _, o := range optimizers {
 		for _, decay := range []float64{0, 0.9} {
 			t.Run(string(o.Kind), func(t *testing.T) {
 				for n := 1; n <= threads; n++ {
-					release(t, new, noise.NewSeeded(7), o, plan.Average{Decay: decay}, n)
+					release(t, compile, noise.NewSeeded(7), o, plan.Average{Decay: decay}, n)
 				}
 			})
 		}
@@ -44,7 +44,7 @@ type expected struct {
 	slots            [][]float32
 }
 
-func release(t *testing.T, new Compile, source *noise.Source, o plan.Optimizer, average plan.Average, threads int) {
+func release(t *testing.T, compile Compile, source *noise.Source, o plan.Optimizer, average plan.Average, threads int) {
 	sizes, sigma := []int{1, 7, 4099, 70001}, []float64{1.5, 0, 0.25, 2}
 	if testing.Short() {
 		sizes[3] = 20011
@@ -73,7 +73,7 @@ func release(t *testing.T, new Compile, source *noise.Source, o plan.Optimizer, 
 		}
 		want = append(want, e)
 	}
-	m, err := new(p, o, average.Decay > 0, threads)
+	m, err := compile(p, o, average.Decay > 0, threads)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Sums checks that clipped sums are added to their accumulator: several microbatches add
 // up to the sum of their results, and after a release the next lot starts at zero. The
 // accumulator is observed through the step of a release.
-func Sums(t *testing.T, new Compile, threads int) {
+func Sums(t *testing.T, compile Compile, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 19))
 		ts := &trials{r: r, b: between(r, 1, 9)}
@@ -22,7 +22,7 @@ func Sums(t *testing.T, new Compile, threads int) {
 		factors := ts.factors()
 		ts.joint(1e-5, op.WeightedRows{}, poisoned(normal(r, ts.b, size(r)), factors), factors)
 		for _, tr := range ts.list {
-			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.accumulate(t, new, threads) })
+			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.accumulate(t, compile, threads) })
 		}
 	}
 }
@@ -52,10 +52,10 @@ func step(n int) *plan.Release {
 	return &plan.Release{Sigma: []float64{0}, Scale: 1, Optimizer: plan.Optimizer{Kind: plan.SGD}, Step: n, Rate: 1}
 }
 
-func (tr trial) accumulate(t *testing.T, new Compile, threads int) {
+func (tr trial) accumulate(t *testing.T, compile Compile, threads int) {
 	var first []float32
 	for n := 1; n <= threads; n++ {
-		m := tr.machine(t, new, tr.accumulating(t), n)
+		m := tr.machine(t, compile, tr.accumulating(t), n)
 		try := func(err error) {
 			t.Helper()
 			if err == nil {
