@@ -182,7 +182,7 @@ func replacedGaussianDivergence(rate, shift, order float64) float64 {
 // the unsampled one at whole orders, by the binomial theorem; between whole orders
 // (order-1)·divergence is convex (Wang, Balle and Kasiviswanathan 2019, corollary
 // 10). A replaced record at most doubles the moment less one: see
-// rdpReplacedGaussian, where e^(-order·ε) ≤ e^((order-1)·ε).
+// replacedGaussianDivergence, where e^(-order·ε) ≤ e^((order-1)·ε).
 func sampledDivergence(e dpevent.Event, order float64) float64 {
 	if order > 512 {
 		return math.Inf(1)
