@@ -87,11 +87,10 @@ func TestStep_AllWorkloads(t *testing.T) {
 	}
 }
 
-// TestMemory: what a layer sends back is used at once, scores die when the loss is
-// known, results are written over operands, and a large batch is cut. Of the Wide-ResNet
-// 150 MB were taken when norms waited for the whole way back, of the transformer 150 in
-// one piece.
-func TestMemory(t *testing.T) {
+// The memory of a step stays below its limit: backward signals are used at once, scores end when the
+// loss is known, results overwrite operands, and a large batch is split. The Wide-ResNet took 150 MB
+// when norms were computed after the whole backward pass; the transformer took 150 MB in one piece.
+func TestStep_MemoryPerWorkload(t *testing.T) {
 	most := map[string]int{"wrn16-4-16": 118e6, "transformer-32": 77e6}
 	for _, w := range Workloads() {
 		p, err := w.microbatchProgram(true, cpu.NewDevice(0))
@@ -99,7 +98,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if limit, large := most[w.Name]; large && p.Bytes() > limit || !large && p.Bytes() > 56e6 {
-			t.Errorf("%s: %d records take %d bytes", w.Name, p.Records, p.Bytes())
+			t.Errorf("%s: a microbatch of %d records takes %d bytes", w.Name, p.Records, p.Bytes())
 		}
 	}
 }
@@ -111,9 +110,9 @@ func name(w Workload, private bool) string {
 	return w.Name + "/plain"
 }
 
-// Multiply-adds of an example, forward, counted by hand from the networks'
+// The multiply-adds of one example in the forward pass, counted by hand from the networks'
 // descriptions: those that read the data, and the others.
-func TestOperations(t *testing.T) {
+func TestWorkload_FloatingPointOperations(t *testing.T) {
 	const (
 		wide  = 1024*64*576 + 256*128*1152 + 64*256*2304
 		block = 64 * (128*384 + 128*128 + 2*128*512 + 128*65) // half of what is looked at is masked
@@ -151,17 +150,17 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestStepsOnAGPU: ten private steps of every workload on the first GPU come to the CPU's
-// weights, and two that are not private: without noise, ten of the Wide-ResNet carry what
-// two devices round differently to 1.5% of the way, two to 0.04%. The emulated device has
-// time for a small one alone.
-func TestStepsOnAGPU(t *testing.T) {
+// Ten private steps of every workload on the first GPU give the CPU's weights, and so do two plain
+// steps. Without noise, ten steps of the Wide-ResNet amplify the rounding differences of two devices
+// to 1.5% of the change of the weights, two steps to 0.04%. The emulated device runs only a small
+// workload.
+func TestStep_OnGPU(t *testing.T) {
 	gpus, err := cuda.Devices()
 	if err != nil && cuda.Built {
 		t.Fatal(err)
 	}
 	if len(gpus) == 0 {
-		t.Skip("no GPU here: make test-emu PKG=./bench RUN=GPU runs this on the emulated device")
+		t.Skip("no GPU was found; make test-emu PKG=./bench RUN=OnGPU runs this test on the emulated device")
 	}
 	list := []Workload{{"tiny", "mlp:16", models.DataSpec{Shape: []int{20}, Classes: 10}, 24}}
 	if !gpus[0].Emulated {
