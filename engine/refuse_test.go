@@ -153,6 +153,7 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1), MeanLoss(1, 1)} }, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "the noise is 0"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(inf, 1)} }, "the sensitivity is +Inf"},
+		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1e101, 1e101)} }, "too large"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, inf)} }, "the noise is +Inf"},
 		{func(c *Config) { c.Statistics = []Statistic{{}} }, "needs a name"},
 		{func(c *Config) { c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1}} }, "and a function"},

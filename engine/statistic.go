@@ -10,9 +10,9 @@ import (
 
 // Statistic is a sum over the records of a lot other than the gradient: correct predictions,
 // losses, class counts, feature means. It is a vector group of its own (McMahan et al. 2019,
-// section 3): each record's vector is clipped to Sensitivity, a vector that is not finite adds
-// nothing, the sum is noised and released with the lot, and the ledger contains it next to the
-// gradient.
+// section 3): each record's vector is clipped to Sensitivity, however long it is, a vector with a
+// number that is not finite adds nothing, the sum is noised and released with the lot, and the
+// ledger contains it next to the gradient.
 type Statistic struct {
 	Name        string
 	Size        int
@@ -53,6 +53,10 @@ func checkStatistics(all []Statistic) error {
 // maxStatisticSize bounds the size of a statistic.
 const maxStatisticSize = 1 << 26
 
+// maxSensitivity keeps the sum over a lot finite: noise does not protect an infinite sum. It is
+// also below the norm of every vector whose squares overflow.
+const maxSensitivity = 1e100
+
 // minSensitivity keeps the squares of a clipped vector far from underflow: a vector whose squares
 // underflow has norm 0 and would not be clipped.
 const minSensitivity = 1e-100
@@ -67,6 +71,8 @@ func (s Statistic) check() error {
 		return fmt.Errorf("statistic %s: the sensitivity is %v; give a positive number", s.Name, s.Sensitivity)
 	case s.Sensitivity < minSensitivity:
 		return fmt.Errorf("statistic %s: a sensitivity of %v is too small; give at least %v, and count in a smaller unit", s.Name, s.Sensitivity, minSensitivity)
+	case s.Sensitivity > maxSensitivity:
+		return fmt.Errorf("statistic %s: a sensitivity of %v is too large; give at most %v, and count in a larger unit", s.Name, s.Sensitivity, maxSensitivity)
 	case !(s.Noise > 0) || math.IsInf(s.Noise, 0):
 		return fmt.Errorf("statistic %s: the noise is %v; give a positive number, because without noise the statistic would be private data", s.Name, s.Noise)
 	}

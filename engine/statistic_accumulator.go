@@ -53,23 +53,42 @@ func (a *statisticAccumulator) add(record []Example) (err error) {
 	}()
 	clear(a.vector)
 	a.Of(a.vector, record)
-	var squares float64
-	for _, v := range a.vector {
-		squares += v * v
-	}
-	norm := math.Sqrt(squares)
+	unit, norm := scaledNorm(a.vector)
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return nil
 	}
 	bound := a.Sensitivity * (1 - 1e-12*float64(1+a.Size))
 	scale := 1.0
-	if norm > bound {
+	if norm > bound/unit { // always, unless unit is 1: see maxSensitivity
 		scale = bound / norm
 	}
 	for i, v := range a.vector {
-		a.sum[i] += scale * v
+		a.sum[i] += scale * (v / unit)
 	}
 	return nil
+}
+
+// scaledNorm returns the norm of a vector in a unit, so that norm·unit is the norm. The unit is 1
+// unless the squares overflow. Then it is the largest absolute value, and the norm lies between 1
+// and the root of the size: this bounds every vector of finite numbers. The norm of a vector with
+// a number that is not finite is not finite.
+func scaledNorm(vector []float64) (unit, norm float64) {
+	sumOfSquares := func(unit float64) (sum float64) {
+		for _, v := range vector {
+			v /= unit
+			sum += v * v
+		}
+		return sum
+	}
+	unit = 1
+	squares := sumOfSquares(unit)
+	if math.IsInf(squares, 1) {
+		for _, v := range vector {
+			unit = max(unit, math.Abs(v))
+		}
+		squares = sumOfSquares(unit) // NaN if a number is infinite
+	}
+	return unit, math.Sqrt(squares)
 }
 
 // release adds noise to the sum and resets it.

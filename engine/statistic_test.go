@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +139,18 @@ func TestStatistic_IsClipped(t *testing.T) {
 		norm := math.Hypot(math.Hypot(tally.sum[0], tally.sum[1]), tally.sum[2])
 		if !(norm <= 0.7) {
 			t.Errorf("%v moves the sum by %v", v, norm)
+		}
+		// Hypot does not overflow unless the norm itself does.
+		finite := !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+		if large := math.Hypot(math.Hypot(v[0], v[1]), v[2]); finite && large > 0.7 {
+			for i, x := range v {
+				if want := 0.7 * (x / math.Abs(v[0]) / math.Hypot(math.Hypot(1, v[1]/v[0]), v[2]/v[0])); !(math.Abs(tally.sum[i]-want) <= 1e-9) {
+					t.Errorf("%v became %v: number %d should be %v", v, tally.sum, i, want)
+				}
+			}
+		}
+		if !finite && norm != 0 {
+			t.Errorf("%v moves the sum by %v: it is not finite", v, norm)
 		}
 		if small := math.Hypot(math.Hypot(v[0], v[1]), v[2]); small < 0.69 && norm != small {
 			t.Errorf("%v became %v", v, tally.sum)
