@@ -107,6 +107,10 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)
 	}
 	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize}
+	if options.Image, err = set.ImageShape(); err != nil {
+		return nil, nil, err
+	}
+	options.TrainedImage = data.ImageShapeOf(model.Shape)
 	target := model.Schema.Target
 	bounds := model.Schema.Bounds[target]
 	if options.Schema, err = set.ReadSchema(model.Schema); err != nil {

@@ -189,7 +189,7 @@ func TestPredict_Texts(t *testing.T) {
 }
 
 // Pictures need no class folders, and their names are in the output. Pictures of another size
-// are refused.
+// are converted.
 func TestPredict_Pictures(t *testing.T) {
 	t.Chdir(t.TempDir())
 	draw := func(name string, side int, shade uint8) {
@@ -218,7 +218,7 @@ func TestPredict_Pictures(t *testing.T) {
 	draw("new/b.png", 3, 250)
 	draw("new/c/a.png", 3, 5)
 	draw("other/a.png", 4, 5)
-	runJSON(t, "train --data train --model logistic --non-private --steps 60 --lot 40 --lr 1 --seed 1 --out run")
+	runJSON(t, "train --data train --image 1x3x3 --model logistic --non-private --steps 60 --lot 40 --lr 1 --seed 1 --out run")
 	got := cellsOf(t, runText(t, "predict run --data new"))
 	if fmt.Sprint(got["file"], got["class"]) != "[b.png c/a.png] [light dark]" {
 		t.Errorf("answers %v", got)
@@ -226,8 +226,14 @@ func TestPredict_Pictures(t *testing.T) {
 	if one := cellsOf(t, runText(t, "predict run --data new/b.png")); one["probability"][0] != got["probability"][0] {
 		t.Errorf("alone: %v", one)
 	}
-	if _, stderr, code := dptrain("predict run --data other"); code != exitcode.Usage || !strings.Contains(stderr, "a different size from the 3×3 pixels") || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("another size: exit %d, %s", code, stderr)
+	if other := cellsOf(t, runText(t, "predict run --data other")); other["probability"][0] != got["probability"][1] {
+		t.Errorf("another size: %v, want the prediction for the same shade, %v", other, got)
+	}
+	if score := runJSON(t, "eval run --data train"); score["examples"] != 80. {
+		t.Errorf("eval does not take the shape from the model: %v", score)
+	}
+	if _, stderr, code := dptrain("train --data train --out more"); code != exitcode.Usage || !strings.Contains(stderr, "write --image CxHxW") {
+		t.Errorf("no shape: exit %d, %s", code, stderr)
 	}
 }
 

@@ -31,7 +31,7 @@ func openCIFAR(tree fs.FS, o Options) (*Task, error) {
 			return readCIFAR(tree, folder, o.Dir, standardization)
 		}
 		if info, err := fs.Stat(tree, path.Join(folder, "train")); err == nil && info.IsDir() {
-			task, err := openFolders(tree, folder, o.Dir, standardization)
+			task, err := openFolders(tree, folder, o.Dir, ImageShape{3, cifarSide, cifarSide}, o.OnBadRow, standardization)
 			if err == nil && task.Classes != len(cifarClasses) {
 				err = fmt.Errorf("%s has %d class folders; CIFAR-10 has %d classes", o.Dir, task.Classes, len(cifarClasses))
 			}

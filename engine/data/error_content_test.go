@@ -51,13 +51,14 @@ func TestOpen_ErrorsShowNoFileContent(t *testing.T) {
 		"an array to test":           {"x_test.npy", 0, map[string][]byte{"x_train.npy": x, "y_train.npy": y, "x_test.npy": x, "y_test.npy": y}, ".", Options{Schema: classes}},
 		"an array of a strange type": {"x_train.npy", 120, map[string][]byte{"x_train.npy": encodeNPY(word, "False", "(2, 1)", make([]byte, 50)), "y_train.npy": y}, ".", Options{Schema: classes}},
 		"an archive":                 {"a.npz", 0, map[string][]byte{"a.npz": stored(arrays)}, "a.npz", Options{Schema: classes}},
-		"pictures":                   {"b/1.png", 0, map[string][]byte{"a/1.png": picture(3), "b/1.png": picture(3)}, ".", Options{}},
-		"pictures of sizes":          {"b/1.png", 0, map[string][]byte{"a/1.png": picture(3), "b/1.png": picture(2718)}, ".", Options{}},
+		"pictures":                   {"b/1.png", 0, map[string][]byte{"a/1.png": picture(3), "b/1.png": picture(3)}, ".", Options{Image: ImageShape{1, 2, 3}}},
+		"pictures of sizes":          {"b/1.png", 0, map[string][]byte{"a/1.png": picture(3), "b/1.png": picture(2718)}, ".", Options{Image: ImageShape{1, 2, 3}}},
 		"pictures to test":           {"test/b/1.png", 0, map[string][]byte{"train/a/1.png": picture(3), "train/b/1.png": picture(3), "test/b/1.png": picture(3)}, ".", Options{}},
 		"digits": {"train-images-idx3-ubyte", 0, map[string][]byte{"train-images-idx3-ubyte": encodeIDX([]byte{1, 2}, 2, 1, 1), "train-labels-idx1-ubyte": encodeIDX([]byte{1, 2}, 2),
 			"t10k-images-idx3-ubyte": encodeIDX([]byte{1, 2}, 2, 1, 1), "t10k-labels-idx1-ubyte": encodeIDX([]byte{1, 2}, 2)}, "mnist", Options{Dir: "."}},
 		"photographs": {"data_batch_1.bin", 0, map[string][]byte{"data_batch_1.bin": {1, 2, 3}}, "cifar10", Options{Dir: "."}},
 	} {
+		of.o.OnBadRow = FailOnBadRow
 		t.Chdir(dir)
 		folder := strings.ReplaceAll(kind, " ", "-")
 		for name, content := range of.files {

@@ -56,6 +56,7 @@ func writeFiles(t *testing.T, files map[string][]byte) string {
 // checkOpenError opens a data set and checks that the error is one line with the given texts.
 func checkOpenError(t *testing.T, name string, o Options, want ...string) {
 	t.Helper()
+	o.OnBadRow = FailOnBadRow
 	_, err := Open(name, o)
 	for _, words := range want {
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {

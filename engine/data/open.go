@@ -1,11 +1,13 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +21,14 @@ type Options struct {
 	// Standardize shifts and scales pixels by the published mean and deviation of
 	// the data set. Otherwise pixels are scaled to [0, 1].
 	Standardize bool
+	// Image is the shape of the pictures of a folder. It is needed without test pictures.
+	Image ImageShape
+	// TrainedImage is the shape of the pictures that a network was trained on. It replaces
+	// Image where that is not given. Data sets without pictures ignore it.
+	TrainedImage ImageShape
+	// OnBadRow is the treatment of private examples that cannot be read. An error about a
+	// test example names the example in any case, because test data are public.
+	OnBadRow BadRowPolicy
 	// Schema describes a table's columns. For arrays and plain text only the fields
 	// that do not name columns are allowed.
 	Schema Schema
@@ -43,12 +53,15 @@ func Supported() []Description {
 		{"FILE.jsonl", "a table with one JSON object in each line", "that file, also with .gz; needs the same options as CSV; the keys are the columns"},
 		{"FILE.txt", "plain text for a language model; each line is an example", "that file, also with .gz; needs --tokens and --length"},
 		{"FILE.npz or FOLDER", "NumPy arrays", "x_train.npy, y_train.npy and, for testing, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures have shape [examples, channels, height, width]; x of type uint8 is scaled to [0, 1], other types are not scaled, and predict needs the type of the training data; use one scale for all files, because files do not record it; with --tokens COUNT, x contains indices, padded at the end with -1, and y has a label for each example or each step; with --next, y is not needed"},
-		{"FOLDER or FILE.zip", "pictures, .png or .jpg, all of the same size", "folders train/CLASS and test/CLASS, or only folders CLASS"},
+		{"FOLDER or FILE.zip", "pictures, .png or .jpg", "folders train/CLASS and test/CLASS, or only folders CLASS; needs --image CxHxW unless there are test pictures, of one size; pictures of other shapes are converted"},
 	}
 }
 
 // Open reads a data set, given by its name or by the path of a file or folder.
 func Open(name string, o Options) (*Task, error) {
+	if _, err := o.OnBadRow.rowPolicy(); err != nil {
+		return nil, err
+	}
 	task, err := open(name, o)
 	if err != nil {
 		return nil, err
@@ -60,6 +73,9 @@ func Open(name string, o Options) (*Task, error) {
 var namedSets = []string{"digits", "remarks", "mnist", "fashion-mnist", "cifar10"}
 
 func open(name string, o Options) (*Task, error) {
+	if slices.Contains(namedSets, name) && o.Image != (ImageShape{}) {
+		return nil, refuseImage(name)
+	}
 	switch name {
 	case "":
 		return nil, errors.New("no data set is given; write --data with one of " + strings.Join(namedSets, ", ") + ", or a path")
@@ -91,6 +107,9 @@ func open(name string, o Options) (*Task, error) {
 	}
 	if folder {
 		return openPath(name, o)
+	}
+	if o.Image != (ImageShape{}) {
+		return nil, refuseImage(name)
 	}
 	switch read := lineReaders[extension(name)]; {
 	case extension(name) == ".txt":
@@ -152,6 +171,9 @@ func openPath(name string, o Options) (*Task, error) {
 		if s.Target == arrayTarget {
 			s = s.withoutTarget()
 		}
+		if o.Image != (ImageShape{}) {
+			return nil, refuseImage(name)
+		}
 		if s.named() || o.Test != "" {
 			return nil, fmt.Errorf("%s contains arrays, which have no named columns and have their own test examples; only classes, tokens, next and the target y with its bounds can be set", name)
 		}
@@ -160,7 +182,11 @@ func openPath(name string, o Options) (*Task, error) {
 	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err
 	}
-	return openFolders(tree, ".", name, nil)
+	return openFolders(tree, ".", name, cmp.Or(o.Image, o.TrainedImage), o.OnBadRow, nil)
+}
+
+func refuseImage(name string) error {
+	return fmt.Errorf("%s is not a folder or .zip file of pictures; leave out --image", name)
 }
 
 // refuseTableOptions returns an error if an option is set that only a table uses.

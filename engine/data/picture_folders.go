@@ -1,14 +1,8 @@
 package data
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	_ "image/jpeg" // the formats that folders of pictures are read in
-	_ "image/png"
 	"io"
 	"io/fs"
 	"path"
@@ -20,9 +14,6 @@ import (
 	"github.com/dptrain/dptrain/internal/memory"
 )
 
-// maxSide limits a picture's height and width.
-const maxSide = 1 << 14
-
 // pictureFile is one picture of a tree and its class.
 type pictureFile struct {
 	name  string
@@ -32,10 +23,24 @@ type pictureFile struct {
 // openFolders reads pictures from folders train/CLASS and test/CLASS, or only from folders
 // CLASS, which are then all for training. The names of the folders count as public. They
 // are the names of the classes, in alphabetical order.
-func openFolders(tree fs.FS, root, where string, standardization []Standardization) (*Task, error) {
-	top, err := subfolders(tree, root)
+//
+// The shape of the pictures is public: it is given, or that of the test pictures.
+func openFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowPolicy, standardization []Standardization) (*Task, error) {
+	task, err := readFolders(tree, root, where, shape, onBad, standardization)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return task, nil
+}
+
+func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowPolicy, standardization []Standardization) (*Task, error) {
+	private, err := onBad.rowPolicy()
+	if err != nil {
+		return nil, err
+	}
+	top, err := subfolders(tree, root)
+	if err != nil {
+		return nil, err
 	}
 	trainRoot, testRoot := root, ""
 	if slices.Contains(top, "train") {
@@ -46,33 +51,39 @@ func openFolders(tree fs.FS, root, where string, standardization []Standardizati
 	}
 	classes, err := subfolders(tree, trainRoot)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+		return nil, err
 	}
 	if len(classes) < 2 {
 		return nil, fmt.Errorf("%s has %d folders; there must be one folder of pictures for each class, and at least two classes", path.Join(where, trainRoot), len(classes))
 	}
+	var trainFiles, testFiles []pictureFile
+	if trainFiles, err = listPictures(tree, trainRoot, classes, private); err != nil {
+		return nil, err
+	}
+	if testRoot != "" {
+		if testFiles, err = listPictures(tree, testRoot, classes, rowPolicy{}); err != nil {
+			return nil, err
+		}
+	}
+	equalTests := false
+	switch {
+	case shape != ImageShape{}:
+	case testRoot == "":
+		return nil, errors.New("the shape of the pictures is not given; write --image CxHxW, such as --image 3x32x32, or add test pictures in test/CLASS; the shape determines the network, so it is not taken from private pictures")
+	default:
+		if shape, err = readImageShape(tree, testFiles[0].name); err != nil {
+			return nil, fmt.Errorf("%s: %w", testFiles[0].name, err)
+		}
+		equalTests = true
+	}
 	task := &Task{Classes: len(classes), ClassNames: classes, Private: true}
-	files, err := listPictures(tree, trainRoot, classes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+	if task.Train, err = decodePictures(tree, trainFiles, newPictureDecoder(shape), private, len(classes), standardization); err != nil || testRoot == "" {
+		return task, err
 	}
-	shape, err := readPictureShape(tree, files[0].name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", where, files[0].name, err)
-	}
-	if task.Train, err = decodePictures(tree, files, shape, len(classes), standardization); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
-	}
-	if testRoot == "" {
-		return task, nil
-	}
-	if files, err = listPictures(tree, testRoot, classes); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
-	}
-	if task.Test, err = decodePictures(tree, files, shape, len(classes), standardization); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
-	}
-	return task, nil
+	decoder := newPictureDecoder(shape)
+	decoder.exact = equalTests
+	task.Test, err = decodePictures(tree, testFiles, decoder, rowPolicy{}, len(classes), standardization)
+	return task, err
 }
 
 // subfolders lists the folders in a folder. It follows symbolic links.
@@ -100,9 +111,9 @@ func subfolders(tree fs.FS, name string) ([]string, error) {
 // isHidden also reports the files that macOS adds to archives.
 func isHidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
-// listPictures lists the pictures in the class folders of root. It returns an error if
-// there are none.
-func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, error) {
+// listPictures lists the files in the class folders of root. It returns an error if there are
+// none. A file that is not a picture is a bad row.
+func listPictures(tree fs.FS, root string, classes []string, policy rowPolicy) ([]pictureFile, error) {
 	folders, err := subfolders(tree, root)
 	if err != nil {
 		return nil, err
@@ -123,7 +134,9 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 			}
 			full := path.Join(root, folder, e.Name())
 			if !isPictureName(e.Name()) {
-				return nil, fmt.Errorf("%s is neither a .png nor a .jpg file; other files are not supported", full)
+				if err := policy.resolve(fmt.Errorf("%s is neither a .png nor a .jpg file; other files are not supported", full)); err != nil {
+					return nil, err
+				}
 			}
 			files = append(files, pictureFile{full, int32(class)})
 		}
@@ -138,9 +151,6 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 func isPictureName(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(name)))
 }
-
-// pictureShape is the common shape of all pictures of a set.
-type pictureShape struct{ channels, height, width int }
 
 // maxEncoded limits the size of a picture's file, because an archive may announce any
 // size.
@@ -159,40 +169,9 @@ func readPicture(tree fs.FS, name string) ([]byte, error) {
 	return encoded, withoutPath(err)
 }
 
-// readPictureShape returns the shape of the picture in a file.
-func readPictureShape(tree fs.FS, name string) (pictureShape, error) {
-	encoded, err := readPicture(tree, name)
-	if err != nil {
-		return pictureShape{}, err
-	}
-	return shapeOf(encoded)
-}
-
-// shapeOf returns the shape of an encoded picture. It has one channel if it is grayscale,
-// and three otherwise.
-func shapeOf(encoded []byte) (pictureShape, error) {
-	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil {
-		return pictureShape{}, err
-	}
-	if format != "png" && format != "jpeg" { // the program may have registered other formats
-		return pictureShape{}, fmt.Errorf("the picture is a %s file with a wrong extension; only .png and .jpg are supported", format)
-	}
-	if c.Width < 1 || c.Height < 1 || c.Width > maxSide || c.Height > maxSide {
-		return pictureShape{}, fmt.Errorf("the picture has an unsupported size; a side must have from 1 to %d pixels", maxSide)
-	}
-	shape := pictureShape{3, c.Height, c.Width}
-	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
-		shape.channels = 1
-	}
-	return shape, nil
-}
-
-// decodePictures reads the files on all processors. In a set of color pictures, grayscale
-// pictures become color pictures. A color picture in a set of grayscale pictures or a
-// picture of a different size is an error.
-func decodePictures(tree fs.FS, files []pictureFile, shape pictureShape, classes int, standardization []Standardization) (*Pictures, error) {
-	pixels, err := decodePixels(tree, files, shape)
+// decodePictures reads the files on all processors.
+func decodePictures(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy, classes int, standardization []Standardization) (Set, error) {
+	pixels, blank, err := decodePixels(tree, files, decoder, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -200,80 +179,46 @@ func decodePictures(tree fs.FS, files []pictureFile, shape pictureShape, classes
 	for i, f := range files {
 		labels[i] = f.class
 	}
-	return NewPictures(shape.channels, shape.height, shape.width, pixels, labels, classes, standardization)
+	shape := decoder.shape
+	p, err := NewPictures(shape.Channels, shape.Height, shape.Width, pixels, labels, classes, standardization)
+	if err != nil {
+		return nil, err
+	}
+	return withBlank(p, blank), nil
 }
 
-func decodePixels(tree fs.FS, files []pictureFile, shape pictureShape) ([]byte, error) {
-	size := shape.channels * shape.height * shape.width
+// decodePixels returns the concatenated pictures, and which of them are blank.
+func decodePixels(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy) (pixels []byte, blank []bool, err error) {
+	shape := decoder.shape
+	size := shape.size()
 	if room := memory.Available(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
-		return nil, fmt.Errorf("%d pictures of %d×%d pixels do not fit in memory; make them smaller", len(files), shape.width, shape.height)
+		return nil, nil, fmt.Errorf("%d pictures of %d×%d pixels do not fit in memory; make them smaller", len(files), shape.Width, shape.Height)
 	}
-	pixels := make([]byte, len(files)*size)
+	pixels, blank = make([]byte, len(files)*size), make([]bool, len(files))
 	workers := min(runtime.GOMAXPROCS(0), len(files))
 	failed := make([]error, workers)
 	var wait sync.WaitGroup
 	for w := range workers {
 		wait.Go(func() {
-			decoder := newPictureDecoder(shape)
+			own := newPictureDecoder(shape)
+			own.exact = decoder.exact
 			for i := w * len(files) / workers; i < (w+1)*len(files)/workers; i++ {
-				encoded, err := readPicture(tree, files[i].name)
+				err := own.decodeFile(tree, files[i].name, pixels[i*size:(i+1)*size])
 				if err == nil {
-					err = decoder.decode(encoded, pixels[i*size:(i+1)*size])
+					continue
 				}
-				if err != nil {
-					failed[w] = fmt.Errorf("%s: %w", files[i].name, err)
+				if failed[w] = policy.resolve(fmt.Errorf("%s: %w", files[i].name, err)); failed[w] != nil {
 					return
 				}
+				blank[i] = true
 			}
 		})
 	}
 	wait.Wait()
 	for _, err := range failed {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return pixels, nil
-}
-
-// pictureDecoder converts encoded pictures to consecutive planes of bytes.
-type pictureDecoder struct {
-	shape  pictureShape
-	canvas draw.Image
-}
-
-func newPictureDecoder(shape pictureShape) *pictureDecoder {
-	area := image.Rect(0, 0, shape.width, shape.height)
-	if shape.channels == 1 {
-		return &pictureDecoder{shape, image.NewGray(area)}
-	}
-	return &pictureDecoder{shape, image.NewRGBA(area)}
-}
-
-func (d *pictureDecoder) decode(encoded, pixels []byte) error {
-	shape, err := shapeOf(encoded)
-	if err != nil {
-		return err
-	}
-	if shape.height != d.shape.height || shape.width != d.shape.width {
-		return fmt.Errorf("the picture has a different size from the first picture's %d×%d pixels; all pictures must have the same size", d.shape.width, d.shape.height)
-	}
-	if shape.channels > d.shape.channels {
-		return errors.New("the picture has color and the first picture is grayscale; make all pictures grayscale or all color")
-	}
-	picture, _, err := image.Decode(bytes.NewReader(encoded))
-	if err != nil {
-		return err
-	}
-	draw.Draw(d.canvas, d.canvas.Bounds(), picture, picture.Bounds().Min, draw.Src)
-	switch canvas := d.canvas.(type) {
-	case *image.Gray:
-		copy(pixels, canvas.Pix)
-	case *image.RGBA:
-		plane := shape.height * shape.width
-		for i := range plane {
-			pixels[i], pixels[plane+i], pixels[2*plane+i] = canvas.Pix[4*i], canvas.Pix[4*i+1], canvas.Pix[4*i+2]
-		}
-	}
-	return nil
+	return pixels, blank, nil
 }

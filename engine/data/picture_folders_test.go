@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"image"
@@ -86,7 +87,7 @@ func TestOpenFolders_FoldersAndArchives(t *testing.T) {
 }
 
 func TestOpenFolders_GrayscaleHasOneChannel(t *testing.T) {
-	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": encodePNG(t, grayPicture(2, 2)), "b/1.png": encodePNG(t, grayPicture(2, 2)), "__MACOSX/x": nil}), Options{})
+	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": encodePNG(t, grayPicture(2, 2)), "b/1.png": encodePNG(t, grayPicture(2, 2)), "__MACOSX/x": nil}), Options{Image: ImageShape{1, 2, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestOpenFolders_SixteenBitGrayscale(t *testing.T) {
 	fine := image.NewGray16(image.Rect(0, 0, 2, 1))
 	fine.SetGray16(0, 0, color.Gray16{Y: 0x1234})
 	fine.SetGray16(1, 0, color.Gray16{Y: 0xff00})
-	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": encodePNG(t, fine), "b/1.png": encodePNG(t, grayPicture(2, 1))}), Options{})
+	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": encodePNG(t, fine), "b/1.png": encodePNG(t, grayPicture(2, 1))}), Options{Image: ImageShape{1, 1, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestOpenFolders_TransparentPictures(t *testing.T) {
 	for _, name := range []string{"a/1.png", "a/3.png", "b/0.png", "b/2.png"} {
 		files[name] = encodePNG(t, colorPicture(2, 2))
 	}
-	task, err := Open(writeFiles(t, files), Options{})
+	task, err := Open(writeFiles(t, files), Options{Image: ImageShape{3, 2, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestOpenFolders_TransparentPictures(t *testing.T) {
 func TestOpenFolders_Standardized(t *testing.T) {
 	picture := encodePNG(t, colorPicture(2, 2))
 	dir := writeFiles(t, map[string][]byte{"train/a/1.png": picture, "train/b/1.png": picture, "test/b/1.png": picture})
-	task, err := openFolders(os.DirFS(dir), ".", dir, cifarStandardization)
+	task, err := openFolders(os.DirFS(dir), ".", dir, ImageShape{}, BlankBadRows, cifarStandardization)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +146,80 @@ func TestOpenFolders_Standardized(t *testing.T) {
 			if want := (float64(10*(c+1))/255 - constants.Mean) / constants.Deviation; !(math.Abs(float64(dst[0][4*c])-want) <= 1e-6) {
 				t.Errorf("channel %d begins with %v; want %v", c, dst[0][4*c], want)
 			}
+		}
+	}
+}
+
+// The shape of the network, the number of examples and the absence of an error do not depend on a
+// private picture: neighbouring folders differ in one file, which is the first, and of any size,
+// color, format or name.
+func TestOpenFolders_ShapeIsPublic(t *testing.T) {
+	gray, inColor := encodePNG(t, grayPicture(4, 3)), encodePNG(t, colorPicture(4, 3))
+	for _, public := range []Options{{Image: ImageShape{1, 3, 4}}, {Image: ImageShape{3, 2, 2}}, {}} {
+		for name, file := range map[string][]byte{
+			"a.png": gray, "b.png": inColor, "c.png": encodePNG(t, colorPicture(1, 9)), "d.png": encodePNG(t, grayPicture(50, 3)),
+			"e.png": []byte("secret"), "f.png": nil, "g.png": inColor[:len(inColor)-20], "h.png": withFalseWidth(t, 1<<14+1), "secret.txt": gray, "secret": gray,
+		} {
+			files := map[string][]byte{"train/a/" + name: file, "train/a/z.png": gray, "train/b/z.png": inColor}
+			if public.Image == (ImageShape{}) {
+				files["test/a/1.png"] = gray
+			}
+			task, err := Open(writeFiles(t, files), public)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			want := cmp.Or(public.Image, ImageShape{1, 3, 4})
+			if got := ImageShapeOf(task.Train.Columns()[0].Shape); got != want || task.Train.Len() != 3 {
+				t.Errorf("%s: %d pictures of shape %v; want 3 of %v", name, task.Train.Len(), got, want)
+			}
+			isBad := name >= "e.png"
+			if blank := Blank(task.Train); isBad && !slices.Equal(blank, []bool{true, false, false}) || !isBad && blank != nil {
+				t.Errorf("%s: blank pictures %v", name, blank)
+			}
+			dst := newBuffers(task.Train, 1)
+			if err := task.Train.Read(dst, []int{0}); err != nil {
+				t.Fatal(err)
+			}
+			if isZero := slices.Max(dst[0]) == 0; isZero != isBad {
+				t.Errorf("%s: the picture is %v", name, dst[0])
+			}
+		}
+	}
+}
+
+// Pictures of other shapes are cropped in the middle and averaged.
+func TestPictureDecoder_Converts(t *testing.T) {
+	gray := func(width int, pixels ...byte) image.Image {
+		return &image.Gray{Pix: pixels, Stride: width, Rect: image.Rect(0, 0, width, len(pixels)/width)}
+	}
+	for _, c := range []struct {
+		picture image.Image
+		shape   ImageShape
+		want    []byte
+	}{
+		{gray(2, 10, 20, 30, 40), ImageShape{1, 1, 1}, []byte{25}},
+		{gray(4, 10, 20, 30, 40), ImageShape{1, 1, 2}, []byte{20, 30}}, // the columns 1 and 2
+		{gray(1, 10, 20, 30), ImageShape{1, 1, 1}, []byte{20}},
+		{gray(2, 10, 20), ImageShape{1, 2, 4}, []byte{10, 10, 20, 20, 10, 10, 20, 20}},
+		{gray(3, 0, 90, 180, 0, 90, 180), ImageShape{1, 2, 2}, []byte{45, 135, 45, 135}}, // the columns from 0.5 to 2.5
+		{gray(3, 0, 90, 180, 0, 90, 180, 0, 90, 180), ImageShape{1, 2, 2}, []byte{30, 150, 30, 150}},
+		{gray(1, 7), ImageShape{3, 1, 2}, []byte{7, 7, 7, 7, 7, 7}},
+		{&image.NRGBA{Pix: []byte{255, 0, 0, 255, 0, 255, 0, 255}, Stride: 8, Rect: image.Rect(0, 0, 2, 1)}, ImageShape{1, 1, 2}, []byte{76, 150}},
+	} {
+		pixels := make([]byte, c.shape.size())
+		if err := newPictureDecoder(c.shape).decode(encodePNG(t, c.picture), pixels); err != nil || !bytes.Equal(pixels, c.want) {
+			t.Errorf("%v to %v: %v, %v; want %v", c.picture.Bounds(), c.shape, pixels, err, c.want)
+		}
+	}
+}
+
+func TestParseImageShape_Invalid(t *testing.T) {
+	if shape, err := ParseImageShape("3x32x24"); err != nil || shape != (ImageShape{3, 32, 24}) || shape.String() != "3x32x24" {
+		t.Errorf("%v, %v", shape, err)
+	}
+	for _, text := range []string{"", "3", "3x32", "2x3x4", "3x0x1", "3x32x32x1", "3x-1x2", "axbxc", "1x20000x1"} {
+		if shape, err := ParseImageShape(text); err == nil || shape != (ImageShape{}) {
+			t.Errorf("%q: %v, %v", text, shape, err)
 		}
 	}
 }
@@ -169,15 +244,19 @@ func TestOpenFolders_Invalid(t *testing.T) {
 		{"a/notes.txt is neither", map[string][]byte{"a/notes.txt": good, "b/x.png": good}},
 		{"a/x.png", map[string][]byte{"a/x.png": []byte("no picture"), "b/x.png": good}},
 		{"b/x.png", map[string][]byte{"a/x.png": good, "b/x.png": good[:len(good)-20]}},
-		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": encodePNG(t, colorPicture(3, 2))}},
-		{"b/x.png: the picture has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": encodePNG(t, colorPicture(2, 3))}},
+		{"test/a/y.png: the picture has a different size from the first test picture's 2×2 pixels", map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/a/x.png": good, "test/a/y.png": encodePNG(t, colorPicture(3, 2))}},
+		{"test/b/x.png: the picture has color and the first test picture is grayscale; write --image 3x2x2 or --image 1x2x2", map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/a/x.png": encodePNG(t, grayPicture(2, 2)), "test/b/x.png": good}},
 		{"has an unsupported size", map[string][]byte{"a/x.png": withFalseWidth(t, 1<<14+1), "b/x.png": good}},
-		{"b/x.png: the picture has color", map[string][]byte{"a/x.png": encodePNG(t, grayPicture(2, 2)), "b/x.png": good}},
 		{`class folder "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},
 	} {
-		checkOpenError(t, writeFiles(t, c.files), Options{}, c.want)
+		o := Options{}
+		if c.files["test/a/x.png"] == nil {
+			o.Image = ImageShape{3, 2, 2}
+		}
+		checkOpenError(t, writeFiles(t, c.files), o, c.want)
 	}
+	checkOpenError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{}, "write --image CxHxW")
 	checkOpenError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV and JSONL files")
 }
 
@@ -291,14 +370,14 @@ func TestOpenFolders_SymbolicLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..", "elsewhere"), filepath.Join(dir, "of", "c")); err != nil {
 		t.Skip(err)
 	}
-	task, err := Open(filepath.Join(dir, "of"), Options{})
+	task, err := Open(filepath.Join(dir, "of"), Options{Image: ImageShape{3, 2, 2}})
 	if err != nil || !slices.Equal(task.ClassNames, []string{"a", "b", "c"}) || task.Train.Len() != 3 {
 		t.Fatalf("%+v, %v", task, err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	checkOpenError(t, filepath.Join(dir, "of"), Options{}, "c: ")
+	checkOpenError(t, filepath.Join(dir, "of"), Options{Image: ImageShape{3, 2, 2}}, "c: ")
 }
 
 // A file in a different format with the extension of a picture is not read, even if the
@@ -310,7 +389,7 @@ func TestOpenFolders_WrongExtension(t *testing.T) {
 	}
 	picture := encodePNG(t, colorPicture(2, 2))
 	dir := writeFiles(t, map[string][]byte{"a/1.png": picture, "b/1.png": b.Bytes()})
-	checkOpenError(t, dir, Options{}, "b/1.png: the picture is a gif file")
+	checkOpenError(t, dir, Options{Image: ImageShape{3, 2, 2}}, "b/1.png: the picture is a gif file")
 }
 
 // Pictures that do not fit in memory are an error before any allocation.
@@ -320,7 +399,7 @@ func TestDecodePictures_OutOfMemory(t *testing.T) {
 		t.Skip("the available memory is unknown")
 	}
 	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)
-	if _, err := decodePictures(os.DirFS(t.TempDir()), files, pictureShape{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "do not fit in memory") {
+	if _, err := decodePictures(os.DirFS(t.TempDir()), files, newPictureDecoder(ImageShape{3, maxSide, maxSide}), rowPolicy{}, 2, nil); err == nil || !strings.Contains(err.Error(), "do not fit in memory") {
 		t.Error(err)
 	}
 }

@@ -189,25 +189,14 @@ func allPictures(tree fs.FS) ([]pictureFile, error) {
 	return files, err
 }
 
-// pictureExamples reads pictures and checks that they have the shape of the training
-// pictures.
+// pictureExamples reads pictures and converts them to the shape of the training pictures, as
+// those were converted.
 func pictureExamples(tree fs.FS, files []pictureFile, s Schema, shape []int, standardization []Standardization) (q Unlabeled, err error) {
-	if s.named() || s.Tokens != "" || len(shape) != 3 || shape[0] != 1 && shape[0] != 3 {
+	image := ImageShapeOf(shape)
+	if s.named() || s.Tokens != "" || image == (ImageShape{}) {
 		return q, fmt.Errorf("%s is a picture, and the model was not trained on pictures", files[0].name)
 	}
-	want := pictureShape{shape[0], shape[1], shape[2]}
-	got, err := readPictureShape(tree, files[0].name)
-	switch {
-	case err != nil:
-	case got.width != want.width || got.height != want.height:
-		err = fmt.Errorf("the picture has a different size from the %d×%d pixels of the training pictures", want.width, want.height)
-	case got.channels > want.channels:
-		err = errors.New("the picture has color, and the training pictures were grayscale")
-	}
-	if err != nil {
-		return q, fmt.Errorf("%s: %w", files[0].name, err)
-	}
-	pixels, err := decodePixels(tree, files, want)
+	pixels, _, err := decodePixels(tree, files, newPictureDecoder(image), rowPolicy{})
 	if err != nil {
 		return q, err
 	}

@@ -23,6 +23,7 @@ type DataFlags struct {
 	NextToken           bool
 	Schema              string // a file
 	Standardize         bool
+	Image               string // CxHxW
 }
 
 // Define adds the flags to a flag set, except --data, whose meaning depends on the command.
@@ -40,6 +41,7 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.BoolVar(&d.NextToken, "next", false, "train a language model: the label of each step is the next index")
 	f.StringSliceVar(&d.Ignore, "ignore", nil, "CSV, JSONL: columns that are not read")
 	f.StringVar(&d.Schema, "schema", "", "YAML file with these settings, as in "+data.SchemaExample)
+	f.StringVar(&d.Image, "image", "", "CxHxW, as in 3x32x32: folders of pictures: channels (1 or 3), height and width of the network's input, which is public; dptrain converts every picture to it (default: that of the test pictures)")
 	f.BoolVar(&d.Standardize, "standardize", false, "images: shift and scale pixels by the published mean and deviation")
 }
 
@@ -112,6 +114,17 @@ func (d *DataFlags) ReadSchema(schema data.Schema) (data.Schema, error) {
 	return schema, nil
 }
 
+// ImageShape parses --image; the zero value stands for no flag.
+func (d *DataFlags) ImageShape() (shape data.ImageShape, err error) {
+	if d.Image == "" {
+		return shape, nil
+	}
+	if shape, err = data.ParseImageShape(d.Image); err != nil {
+		return shape, exitcode.Usagef("--image: %w", err)
+	}
+	return shape, nil
+}
+
 // DataOptions returns how to read the training data.
 func (s *Flags) DataOptions() (data.Options, error) {
 	schema, err := s.ReadSchema(data.Schema{})
@@ -124,7 +137,8 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if SameFile(s.Data, s.Test) {
 		return data.Options{}, exitcode.Usagef("--test %s is the training data: results on test data are printed as public and would reveal training records; give another file", s.Test)
 	}
-	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema}, nil
+	image, err := s.ImageShape()
+	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image}, err
 }
 
 // SameFile reports whether two paths name the same existing file.

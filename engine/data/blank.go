@@ -1,0 +1,132 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+)
+
+// BadRowPolicy is the treatment of a private example that cannot be read, such as a row with an
+// unknown class or a damaged picture.
+type BadRowPolicy string
+
+const (
+	// BlankBadRows makes the example blank: it keeps its place among the examples and
+	// contributes nothing. Neither an error nor the number of examples depends on its
+	// content, so a bad example is as private as a good one. It is the default.
+	BlankBadRows BadRowPolicy = "blank"
+	// FailOnBadRow ends with an error that names the example. Whether the error occurs and
+	// its text depend on private data, and the error states this.
+	FailOnBadRow BadRowPolicy = "fail"
+)
+
+// BadRowPolicies returns the names of the policies.
+func BadRowPolicies() []string { return []string{string(BlankBadRows), string(FailOnBadRow)} }
+
+// BlankSet is a Set that knows which of its examples are blank. A blank example contributes
+// nothing to training: no gradient, no statistic and no count. It exists so that replacing an
+// example by an unreadable one is the zero-out relation between data sets (Kairouz et al. 2021,
+// "Practical and Private (Deep) Learning without Sampling or Shuffling").
+type BlankSet interface {
+	Set
+	// Blank reports for each example whether it is blank. It returns nil if no example is.
+	// The result is private. The caller must not change it.
+	Blank() []bool
+}
+
+// Blank reports for each example of a set whether it is blank. It returns nil if no example is.
+// The result is private.
+func Blank(s Set) []bool {
+	if b, ok := s.(BlankSet); ok {
+		return b.Blank()
+	}
+	return nil
+}
+
+// ValidatedBlank returns Blank(s). It returns an error if there is not exactly one entry for
+// each example.
+func ValidatedBlank(s Set) ([]bool, error) {
+	blank := Blank(s)
+	if blank != nil && len(blank) != s.Len() {
+		return nil, fmt.Errorf("%d examples have %d entries that report whether they are blank; give each example one", s.Len(), len(blank))
+	}
+	return blank, nil
+}
+
+// partlyBlank is a set in which some examples are blank.
+type partlyBlank struct {
+	Set
+	blank []bool
+}
+
+func (p *partlyBlank) Blank() []bool  { return p.blank }
+func (p *partlyBlank) Users() []int32 { return Users(p.Set) }
+
+// withBlank returns a set with blank examples.
+func withBlank(s Set, blank []bool) Set {
+	if !slices.Contains(blank, true) {
+		return s
+	}
+	return &partlyBlank{s, blank}
+}
+
+// rowPolicy is a BadRowPolicy for one part of a data set. The zero value is for public parts: an
+// error names the example.
+type rowPolicy struct{ private, blank bool }
+
+// rowPolicy returns the policy for the private part.
+func (p BadRowPolicy) rowPolicy() (rowPolicy, error) {
+	switch p {
+	case "", BlankBadRows:
+		return rowPolicy{private: true, blank: true}, nil
+	case FailOnBadRow:
+		return rowPolicy{private: true}, nil
+	}
+	return rowPolicy{}, fmt.Errorf("bad rows are treated by %q; give %s or %s", p, BlankBadRows, FailOnBadRow)
+}
+
+// resolve returns nil if the example that caused err becomes blank. Otherwise it returns the error
+// to report.
+func (p rowPolicy) resolve(err error) error {
+	switch {
+	case err == nil || p.blank:
+		return nil
+	case p.private:
+		return fmt.Errorf("%w (PRIVATE, do not publish: this message depends on private data)", err)
+	}
+	return err
+}
+
+// blankExamples makes the examples blank that have an invalid value in a column, and sets the
+// values of blank examples: Pad for indices and the labels of steps, 0 for others.
+func (p rowPolicy) blankExamples(c Column, values []float32, blank []bool) error {
+	size := c.Size()
+	for i := range blank {
+		example := values[i*size : (i+1)*size]
+		if !blank[i] && !c.valid(example) {
+			if err := p.resolve(checkValues(c, example, i)); err != nil {
+				return err
+			}
+			blank[i] = true
+		}
+		if blank[i] {
+			fillBlank(c, example)
+		}
+	}
+	return nil
+}
+
+// valid reports whether all values are valid.
+func (c Column) valid(values []float32) bool {
+	return !slices.ContainsFunc(values, func(v float32) bool { return c.problem(v) != "" })
+}
+
+// fillBlank sets the values of a blank example in a column.
+func fillBlank(c Column, values []float32) {
+	fill := float32(0)
+	if c.padded() {
+		fill = Pad
+	}
+	for i := range values {
+		values[i] = fill
+	}
+}

@@ -1,0 +1,252 @@
+package data
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	_ "image/jpeg" // the formats that folders of pictures are read in
+	_ "image/png"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ImageShape is the shape that all pictures of a set are converted to. It determines the network,
+// so it must be public: the shape of a private picture would reveal that picture.
+type ImageShape struct{ Channels, Height, Width int }
+
+// ParseImageShape parses the value of the flag --image: CxHxW, such as 3x32x32.
+func ParseImageShape(text string) (ImageShape, error) {
+	var sides [3]int
+	parts := strings.Split(text, "x")
+	for i := 0; i < len(parts) && i < len(sides); i++ {
+		sides[i], _ = strconv.Atoi(strings.TrimSpace(parts[i])) // 0 is not valid
+	}
+	shape := ImageShape{sides[0], sides[1], sides[2]}
+	if len(parts) != len(sides) || !shape.valid() {
+		return ImageShape{}, fmt.Errorf("image shape %q: write CxHxW with 1 channel (gray) or 3 (color) and a height and a width from 1 to %d, such as 3x32x32", text, maxSide)
+	}
+	return shape, nil
+}
+
+// ImageShapeOf converts the shape of examples. It returns the zero value if these are not pictures.
+func ImageShapeOf(example []int) ImageShape {
+	if len(example) == 3 {
+		if shape := (ImageShape{example[0], example[1], example[2]}); shape.valid() {
+			return shape
+		}
+	}
+	return ImageShape{}
+}
+
+func (s ImageShape) valid() bool {
+	isSide := func(n int) bool { return n >= 1 && n <= maxSide }
+	return (s.Channels == 1 || s.Channels == 3) && isSide(s.Height) && isSide(s.Width)
+}
+
+func (s ImageShape) String() string { return fmt.Sprintf("%dx%dx%d", s.Channels, s.Height, s.Width) }
+
+// size is the number of bytes of a picture.
+func (s ImageShape) size() int { return s.Channels * s.Height * s.Width }
+
+const (
+	// maxSide limits a picture's height and width.
+	maxSide = 1 << 14
+	// maxPixels limits the memory that decoding one picture needs, which depends on the
+	// picture.
+	maxPixels = 1 << 26
+)
+
+// readImageShape returns the shape of the picture in a file.
+func readImageShape(tree fs.FS, name string) (ImageShape, error) {
+	encoded, err := readPicture(tree, name)
+	if err != nil {
+		return ImageShape{}, err
+	}
+	return shapeOf(encoded)
+}
+
+// shapeOf returns the shape of an encoded picture. It has one channel if it is grayscale,
+// and three otherwise.
+func shapeOf(encoded []byte) (ImageShape, error) {
+	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
+		return ImageShape{}, err
+	}
+	if format != "png" && format != "jpeg" { // the program may have registered other formats
+		return ImageShape{}, fmt.Errorf("the picture is a %s file with a wrong extension; only .png and .jpg are supported", format)
+	}
+	shape := ImageShape{3, c.Height, c.Width}
+	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
+		shape.Channels = 1
+	}
+	if !shape.valid() || c.Width > maxPixels/c.Height {
+		return ImageShape{}, fmt.Errorf("the picture has an unsupported size; a side must have from 1 to %d pixels, and the picture at most %d", maxSide, maxPixels)
+	}
+	return shape, nil
+}
+
+// pictureDecoder converts encoded pictures to consecutive planes of bytes of one shape. The rule
+// is public and reads no other picture:
+//
+//   - A color picture becomes gray by its luma, 0.299·red + 0.587·green + 0.114·blue (ITU-R
+//     BT.601), and a gray picture becomes color by repeating its channel. Transparent parts
+//     become black.
+//   - A picture of another size is cropped to the largest centered rectangle with the
+//     proportions of the shape. Each pixel of the result is the mean of the area that it covers.
+type pictureDecoder struct {
+	shape ImageShape
+	exact bool        // a picture of another size, or with color where the shape is gray, is an error
+	gray  *image.Gray // one row of a picture
+	color *image.RGBA // one row of a picture
+	row   []float64   // one row of a picture, averaged to the width of the shape, channel by channel
+	sums  []float64   // the picture so far
+}
+
+func newPictureDecoder(shape ImageShape) *pictureDecoder { return &pictureDecoder{shape: shape} }
+
+// decodeFile decodes the picture in a file. After an error the pixels are unchanged.
+func (d *pictureDecoder) decodeFile(tree fs.FS, name string, pixels []byte) error {
+	if !isPictureName(name) {
+		return errors.New("the file is neither a .png nor a .jpg file")
+	}
+	encoded, err := readPicture(tree, name)
+	if err != nil {
+		return err
+	}
+	return d.decode(encoded, pixels)
+}
+
+func (d *pictureDecoder) decode(encoded, pixels []byte) error {
+	shape, err := shapeOf(encoded)
+	switch {
+	case err != nil:
+		return err
+	case d.exact && (shape.Height != d.shape.Height || shape.Width != d.shape.Width):
+		return fmt.Errorf("the picture has a different size from the first test picture's %d×%d pixels; make all test pictures of one size, or write --image CxHxW", d.shape.Width, d.shape.Height)
+	case d.exact && shape.Channels > d.shape.Channels:
+		return fmt.Errorf("the picture has color and the first test picture is grayscale; write --image 3x%[1]dx%[2]d or --image 1x%[1]dx%[2]d", d.shape.Height, d.shape.Width)
+	}
+	picture, _, err := image.Decode(bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	area := picture.Bounds()
+	if area.Empty() {
+		return errors.New("the picture has no pixels")
+	}
+	width, height := float64(area.Dx()), float64(area.Dy())
+	cropWidth := min(width, height*float64(d.shape.Width)/float64(d.shape.Height))
+	cropHeight := min(height, width*float64(d.shape.Height)/float64(d.shape.Width))
+	d.start(area.Dx())
+	columns := centeredAreas(width, cropWidth, d.shape.Width)
+	for i, rows := range centeredAreas(height, cropHeight, d.shape.Height) {
+		d.addRows(picture, i, rows, columns)
+	}
+	for i, sum := range d.sums {
+		pixels[i] = byte(math.Round(sum))
+	}
+	return nil
+}
+
+// start prepares for a picture of a width.
+func (d *pictureDecoder) start(width int) {
+	row := image.Rect(0, 0, width, 1)
+	switch {
+	case d.shape.Channels == 1 && (d.gray == nil || d.gray.Rect != row):
+		d.gray = image.NewGray(row)
+	case d.shape.Channels == 3 && (d.color == nil || d.color.Rect != row):
+		d.color = image.NewRGBA(row)
+	}
+	if d.sums == nil {
+		d.row, d.sums = make([]float64, d.shape.Channels*d.shape.Width), make([]float64, d.shape.size())
+	}
+	clear(d.sums)
+}
+
+// coverage is the part of a line of pixels that one pixel of the result covers: from first to
+// last, of which the first and the last count with a share.
+type coverage struct {
+	first, last           int
+	firstShare, lastShare float64
+}
+
+// share is the weight of a pixel in the mean.
+func (c coverage) share(i int) float64 {
+	switch i {
+	case c.first:
+		return c.firstShare
+	case c.last:
+		return c.lastShare
+	}
+	return 1
+}
+
+// total is the number of covered pixels.
+func (c coverage) total() float64 {
+	if c.first == c.last {
+		return c.firstShare
+	}
+	return c.firstShare + c.lastShare + float64(c.last-c.first-1)
+}
+
+// centeredAreas divides the crop in the middle of length pixels into equal parts.
+func centeredAreas(length, crop float64, parts int) []coverage {
+	all := make([]coverage, parts)
+	start := (length - crop) / 2
+	for i := range all {
+		from, to := start+crop*float64(i)/float64(parts), start+crop*float64(i+1)/float64(parts)
+		c := &all[i]
+		c.first = min(int(from), int(length)-1)
+		c.last = max(c.first, min(int(math.Ceil(to))-1, int(length)-1))
+		if c.firstShare = float64(c.first+1) - from; c.first == c.last {
+			c.firstShare = to - from
+		}
+		c.lastShare = to - float64(c.last)
+	}
+	return all
+}
+
+// addRows computes a row of the result from the rows of the picture that it covers.
+func (d *pictureDecoder) addRows(picture image.Image, row int, rows coverage, columns []coverage) {
+	width, plane := d.shape.Width, d.shape.Height*d.shape.Width
+	for y := rows.first; y <= rows.last; y++ {
+		d.averageRow(picture, y, columns)
+		share := rows.share(y) / rows.total()
+		for c := range d.shape.Channels {
+			to := d.sums[c*plane+row*width:][:width]
+			for x, v := range d.row[c*width:][:width] {
+				to[x] += share * v
+			}
+		}
+	}
+}
+
+// averageRow averages a row of the picture to the width of the shape.
+func (d *pictureDecoder) averageRow(picture image.Image, y int, columns []coverage) {
+	at := picture.Bounds().Min.Add(image.Pt(0, y))
+	if d.shape.Channels == 1 {
+		draw.Draw(d.gray, d.gray.Rect, picture, at, draw.Src)
+		averagePixels(d.row, d.gray.Pix, 1, columns)
+		return
+	}
+	draw.Draw(d.color, d.color.Rect, picture, at, draw.Src)
+	for c := range 3 {
+		averagePixels(d.row[c*d.shape.Width:], d.color.Pix[c:], 4, columns)
+	}
+}
+
+// averagePixels averages every stride-th byte.
+func averagePixels(to []float64, pixels []byte, stride int, columns []coverage) {
+	for i, c := range columns {
+		sum := 0.0
+		for x := c.first; x <= c.last; x++ {
+			sum += c.share(x) * float64(pixels[x*stride])
+		}
+		to[i] = sum / c.total()
+	}
+}
