@@ -491,6 +491,13 @@ var designs = []design{
 		l := must(G.LogSoftMax(must(G.Mul(x, m.param("V", 3, 4)))))
 		return must(G.Sum(must(G.Sub(must(G.HadamardProd(p, must(G.Log(p)))), must(G.HadamardProd(must(G.Exp(l)), l))))))
 	}},
+	{name: "norms", make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
+		sum := must(G.Sum(must(G.Norm(h, 1, 2))))
+		sum = must(G.Add(sum, must(G.Sum(must(G.Norm(h, 1, 4))))))
+		sum = must(G.Add(sum, must(G.Sum(must(G.Norm(must(G.Abs(h)), 1, 1))))))
+		return must(G.Add(sum, must(G.Sum(must(G.Norm(must(G.Abs(h)), 1, 3))))))
+	}},
 	{name: "maxima along axes at the ends", loop: true, make: func(m *maker) *G.Node {
 		h := must(G.HadamardProd(m.input("x", 2, 3, 2), m.param("s")))
 		return squares(must(G.Add(must(G.Max(h, 3, 1)), must(G.Max(must(G.Sum(h, 1)), 2)))))

@@ -123,12 +123,27 @@ func checkNetwork(net *Network, batch int) error {
 	if n := net.Target; n != nil && !slices.Contains(net.Inputs, n) {
 		return fmt.Errorf("%s is set as Target and is not in Inputs: set Target to an input, or leave it nil", n.Name())
 	}
+	if err := checkNotEmpty(net); err != nil {
+		return err
+	}
 	for _, p := range net.Params {
 		if slices.Contains(net.Inputs, p) {
 			return fmt.Errorf("%s is listed in Inputs and in Params: an input is not trained", p.Name())
 		}
 		if p.Value() == nil {
 			return fmt.Errorf("parameter %s has no initial value: give it one with gorgonia.WithInit or gorgonia.WithValue", p.Name())
+		}
+	}
+	return nil
+}
+
+// checkNotEmpty refuses nodes without elements. The rules divide by the lengths of axes.
+func checkNotEmpty(net *Network) error {
+	ends := slices.Concat(net.Inputs, net.Params, G.Nodes{net.Loss, net.Output, net.Losses})
+	ends = slices.DeleteFunc(ends, func(n *G.Node) bool { return n == nil })
+	for _, n := range op.Ancestors(ends...) {
+		if slices.Contains(n.Shape(), 0) {
+			return fmt.Errorf("%s has shape %v and no elements: every axis must have a length of at least 1", describe(n), n.Shape())
 		}
 	}
 	return nil

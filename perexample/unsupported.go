@@ -2,6 +2,7 @@ package perexample
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,10 @@ func checkOperation(n *G.Node, graph edgeCounts) error {
 		why = "Gorgonia v0.9.18 computes OuterProd wrongly; use Mul of a column and a row"
 	case kind == "maxOp" && isMiscomputedMax(n):
 		why = "Gorgonia v0.9.18 computes Max wrongly along an axis between others; move the axis to the end with Transpose"
+	case isSignedNorm(n):
+		why = "Gorgonia v0.9.18 computes Norm without absolute values: p = 1 gives a signed sum, another odd p NaN where the sum is negative, and p = 0 no root; use p = 2, or pass it gorgonia.Abs of its operand and p ≠ 0"
+	case kind == "sliceOp" && isMiscountedSlice(n):
+		why = "Gorgonia v0.9.18 miscounts a slice whose step does not divide its length; end the slice earlier, or slice the remaining element on its own and join both with gorgonia.Concat"
 	case isLogSumExp(n):
 		why = "Gorgonia v0.9.18 computes LogSumExp wrongly; use layer.CrossEntropy"
 	}
@@ -136,4 +141,42 @@ func isLogSumExp(n *G.Node) bool {
 		}
 	}
 	return false
+}
+
+// isSignedNorm recognizes the nodes of gorgonia.Norm for p ≠ 2, (Σx^p)^(1/p), where p is odd
+// or 0 and x may be negative. An even p needs no absolute value.
+func isSignedNorm(n *G.Node) bool {
+	base, inverse, ok := powerOf(n)
+	if !ok || op.OpKind(base) != "sumOp" {
+		return false
+	}
+	x, p, ok := powerOf(op.Operands(base)[0])
+	if !ok || inverse != 1/p || p != 0 && math.Abs(math.Mod(float64(p), 2)) != 1 {
+		return false
+	}
+	isNonNegative := op.OpKind(x) == "elemUnaryOp" && slices.Contains([]string{"abs", "square", "exp", "sigmoid"}, x.Op().String())
+	return p == 0 || !isNonNegative
+}
+
+// powerOf reads base and exponent from a node of gorgonia.Pow with a constant float32
+// exponent.
+func powerOf(n *G.Node) (base *G.Node, exponent float32, ok bool) {
+	if op.OpKind(n) != "elemBinOp" || !strings.HasPrefix(n.Op().String(), "^") {
+		return nil, 0, false
+	}
+	in := op.Operands(n)
+	if !isConstant(in[1]) || !in[1].IsScalar() {
+		return nil, 0, false
+	}
+	exponent, ok = in[1].Value().Data().(float32)
+	return in[0], exponent, ok
+}
+
+// isMiscountedSlice reports whether the step of a slice does not divide its length. Gorgonia
+// then gives the node fewer elements than the slice has when it is computed.
+func isMiscountedSlice(n *G.Node) bool {
+	name := n.Op().String()
+	var from, to, step int
+	count, _ := fmt.Sscanf(name[strings.LastIndexAny(name, "[ ")+1:], "%d:%d:%d", &from, &to, &step)
+	return count == 3 && step > 1 && (to-from)%step != 0
 }

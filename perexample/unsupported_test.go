@@ -174,6 +174,51 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("w", 3)))
 		return must(G.LogSumExp(h, 0))
 	}, []string{"LogSumExp", "layer.CrossEntropy"}},
+	{"Norm with p = 1", func(m *maker) *G.Node {
+		return must(G.Sum(must(G.Norm(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), 1, 1))))
+	}, []string{"computes Norm without absolute values", "gorgonia.Abs"}},
+	{"Norm with p = 3", func(m *maker) *G.Node {
+		return must(G.Sum(must(G.Norm(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), 1, 3))))
+	}, []string{"computes Norm without absolute values", "gorgonia.Abs"}},
+	{"Norm with p = -1", func(m *maker) *G.Node {
+		return must(G.Sum(must(G.Norm(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), 1, -1))))
+	}, []string{"Norm"}},
+	{"Norm with p = 0", func(m *maker) *G.Node {
+		return must(G.Sum(must(G.Norm(must(G.Abs(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))))), 1, 0))))
+	}, []string{"Norm"}},
+	{"Norm of a weight", func(m *maker) *G.Node {
+		w := m.param("W", 3, 4)
+		return squares(must(G.BroadcastHadamardProd(must(G.Mul(m.input("x", 3), w)), m.reshape(must(G.Norm(w, 0, 3)), 1, 4), nil, []byte{0})))
+	}, []string{"Norm", "gorgonia.Abs"}},
+	{"a slice whose step does not divide its length", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 7)))
+		return squares(must(G.Slice(h, nil, G.S(0, 7, 2))))
+	}, []string{"T[:, 0:7:2...]", "step does not divide its length", "gorgonia.Concat"}},
+	{"a slice of the batch axis whose step does not divide its length", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 7)))
+		return squares(must(G.Slice(m.reshape(h, m.batch*7), G.S(0, m.batch*7-(m.batch*7+1)%2, 2))))
+	}, []string{"step does not divide its length"}},
+	{"a constant without elements", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 6)))
+		return squares(must(G.Mul(h, G.NewConstant(tensor.New(tensor.WithShape(6, 0), tensor.Of(tensor.Float32))))))
+	}, []string{"constant of shape (6, 0)", "no elements", "at least 1"}},
+	{"an input without elements", func(m *maker) *G.Node {
+		m.net.Inputs = append(m.net.Inputs, G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 0), G.WithName("empty")))
+		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))))
+	}, []string{"node empty", "no elements"}},
+	{"a parameter without elements", func(m *maker) *G.Node {
+		w := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(3, 0), G.WithName("W"), G.WithValue(tensor.New(tensor.WithShape(3, 0), tensor.Of(tensor.Float32))))
+		m.net.Params = append(m.net.Params, w)
+		return squares(must(G.Mul(m.input("x", 3), w)))
+	}, []string{"node W", "no elements"}},
+	{"a variable without elements", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 6)))
+		return squares(must(G.Mul(h, G.NewMatrix(m.graph, tensor.Float32, G.WithShape(6, 0), G.WithName("A")))))
+	}, []string{"no elements"}},
+	{"an output without elements", func(m *maker) *G.Node {
+		m.net.Output = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 0), G.WithName("out"))
+		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))))
+	}, []string{"node out", "no elements"}},
 	{"a maximum along an axis between others", func(m *maker) *G.Node {
 		return squares(must(G.Max(must(G.HadamardProd(m.input("x", 2, 3, 2), m.param("s"))), 2)))
 	}, []string{"computes Max wrongly", "Transpose"}},
