@@ -116,17 +116,17 @@ func AsymptoticMoments(p Plan, delta float64) (Guarantee, error) {
 		return Guarantee{}, dpevent.InvalidArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
 	}
 	epsilon, order := rdp.AsymptoticMomentsEpsilon(s.Events, delta)
-	return Guarantee{Epsilon: epsilon, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.Adjacency, Note: asymptoticNote}, nil
+	return Guarantee{Epsilon: epsilon, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.Adjacency, Approximate: true, Note: asymptoticNote}, nil
 }
 
 func gdpEpsilon(s composed, delta float64) (Guarantee, error) {
 	epsilon, err := composition.GDPEpsilon(s.Events, delta)
-	return Guarantee{Epsilon: epsilon, Note: gdpNote}, err
+	return Guarantee{Epsilon: epsilon, Approximate: true, Note: gdpNote}, err
 }
 
 func gdpDelta(s composed, epsilon float64) (Guarantee, error) {
 	delta, err := composition.GDPDelta(s.Events, epsilon)
-	return Guarantee{Delta: delta, Note: gdpNote}, err
+	return Guarantee{Delta: delta, Approximate: true, Note: gdpNote}, err
 }
 
 func zcdpEpsilon(s composed, delta float64) (Guarantee, error) {
@@ -143,7 +143,7 @@ func naiveEpsilon(s composed, delta float64) (Guarantee, error) {
 
 func strongEpsilon(s composed, delta float64) (Guarantee, error) {
 	epsilon := composition.AdvancedEpsilon(s.Events, delta)
-	floor, err := rdpEpsilon(s, delta)
+	floor, err := rdpEpsilon(s.asSymmetric(), delta) // proven, also for lots of a fixed size
 	g := Guarantee{Epsilon: max(epsilon, floor.Epsilon)}
 	if dpevent.AnySubsampled(s.Events) {
 		g.Note = strongNote

@@ -10,7 +10,7 @@ import (
 
 // epsilon is the value that a calibration compares with its target.
 func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
-	return Compose(p.History()).EpsilonUpperBound(delta, accountant)
+	return Compose(p.History()).ProvenEpsilon(delta, accountant)
 }
 
 // precision is the relative distance from its target that a calibration accepts: small
@@ -68,8 +68,7 @@ const (
 )
 
 // CalibrateNoise finds the least noise with which p spends at most epsilon at delta, to
-// within 0.1% of epsilon. With this noise the UpperBound of the plan's Epsilon never exceeds
-// the target. It ignores p.Noise.
+// within 0.1% of epsilon. With this noise the ε of the plan never exceeds the target. It ignores p.Noise.
 func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
@@ -207,12 +206,12 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 }
 
 // CalibrateDelta finds the least δ at which p spends at most epsilon, to within 0.1% of
-// epsilon where the accountant is that precise. At this δ the UpperBound of the plan's
-// Epsilon never exceeds the target. The result is 1 if no δ below 1 suffices, and 0 if no
+// epsilon where the accountant is that precise. At this δ the ε of the plan never exceeds
+// the target. The result is 1 if no δ below 1 suffices, and 0 if no
 // δ is needed.
 func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error) {
 	answer, err := Delta(p.History(), epsilon, accountant)
-	start := max(answer.Delta, answer.ProvenBound)
+	start := answer.Delta
 	if err != nil || start == 0 || start >= 1 {
 		return start, err
 	}

@@ -26,23 +26,17 @@ func (p *Composition) Epsilon(delta float64, accountant string) (Guarantee, erro
 	answer, err := p.guarantee(delta, accountant)
 	if err == nil && p.composed.Shuffled {
 		var poisson float64
-		poisson, err = Compose(asPoisson(p.history)).PublishedEpsilon(delta, accountant)
+		poisson, err = Compose(asPoisson(p.history)).ProvenEpsilon(delta, accountant)
 		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote(answer.Adjacency), poisson))
 	}
 	return answer, err
 }
 
-// PublishedEpsilon returns only the Epsilon of that guarantee. It does not compute the
-// proven bound for lots of a fixed size or the comparison for shuffled lots.
-func (p *Composition) PublishedEpsilon(delta float64, accountant string) (float64, error) {
-	answer, _, err := p.published(delta, accountant)
-	return answer.Epsilon, err
-}
-
-// EpsilonUpperBound returns only the UpperBound of that guarantee.
-func (p *Composition) EpsilonUpperBound(delta float64, accountant string) (float64, error) {
+// ProvenEpsilon returns only the Epsilon of that guarantee. It does not compute the
+// comparison for shuffled lots. The ε of an approximate accountant is not proven.
+func (p *Composition) ProvenEpsilon(delta float64, accountant string) (float64, error) {
 	answer, err := p.guarantee(delta, accountant)
-	return answer.UpperBound(), err
+	return answer.Epsilon, err
 }
 
 // method returns the accountant of that name, or the error about the history.
@@ -54,28 +48,22 @@ func (p *Composition) method(accountant string) (method, error) {
 	return m, err
 }
 
-// published computes a guarantee without its ProvenBound.
-func (p *Composition) published(delta float64, accountant string) (Guarantee, method, error) {
+// guarantee computes what Epsilon does, without the comparison in the note on shuffled lots.
+func (p *Composition) guarantee(delta float64, accountant string) (Guarantee, error) {
 	m, err := p.method(accountant)
 	if err == nil {
 		err = checkDelta(delta)
 	}
 	if err != nil {
-		return Guarantee{}, m, err
+		return Guarantee{}, err
 	}
 	answer, err := m.epsilon(p.composed, delta)
 	answer.Delta = delta
 	answer.complete(m, p.composed)
-	return answer, m, err
-}
-
-// guarantee computes what Epsilon does, without the comparison in the note on shuffled lots.
-func (p *Composition) guarantee(delta float64, accountant string) (Guarantee, error) {
-	answer, m, err := p.published(delta, accountant)
 	if err == nil && p.composed.isPublished(m) {
 		var proven Guarantee
 		proven, err = pldEpsilon(p.composed.asSymmetric(), delta)
-		answer.addProven("epsilon", answer.Epsilon, proven.Epsilon)
+		answer.prove("epsilon", &answer.Epsilon, proven.Epsilon)
 	}
 	return answer, err
 }

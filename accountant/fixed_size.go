@@ -19,10 +19,11 @@ import (
 // It holds for data whose other records all contribute the same as one of the two
 // candidates. It is not a bound for any data: two candidates on opposite sides of all
 // other records can lose slightly more if a lot contains nearly all records (a test has
-// such data). A Guarantee therefore also states the proven bound.
+// such data). A Guarantee therefore states the proven bound, and the published figure only
+// as Published.
 
 const (
-	provenNote             = "What is published holds for data whose other records all contribute as one of the two candidates does; the proven bound for any data is %s %s (Zhu, Dong and Wang 2022)."
+	provenNote             = "The %[1]s %[2]s is proven for any data (Zhu, Dong and Wang 2022); the published %[1]s %[3]s holds only for data whose other records all contribute as one of the two candidates does."
 	withoutReplacementNote = "The bound of Wang, Balle and Kasiviswanathan (2019) is taken at the sensitivity of one record, as it is published, and never below the pld answer."
 )
 
@@ -37,12 +38,12 @@ func (s composed) asSymmetric() composed {
 	return s
 }
 
-// addProven adds the proven bound if it is above the published value of the quantity, which
-// is "epsilon" or "delta".
-func (a *Guarantee) addProven(quantity string, published, proven float64) {
-	if proven > published {
-		a.ProvenBound = proven
-		a.addNote(fmt.Sprintf(provenNote, quantity, formatUp(proven)))
+// prove replaces the published value of a quantity, which is "epsilon" or "delta", by the
+// proven bound if that is larger. It keeps the published value as Published.
+func (a *Guarantee) prove(quantity string, value *float64, proven float64) {
+	if published := *value; proven > published {
+		a.Published, *value = published, proven
+		a.addNote(fmt.Sprintf(provenNote, quantity, formatUp(proven), formatUp(published)))
 	}
 }
 

@@ -11,23 +11,19 @@ import (
 )
 
 // Guarantee is the privacy cost of a history: the history satisfies (Epsilon, Delta)-
-// differential privacy under Adjacency. There are two exceptions, which Note states: an
-// accountant that is an approximation, and lots of a fixed size, for which Epsilon and
-// Delta are the published figures (see fixed_size.go).
+// differential privacy under Adjacency, for any data. The one exception is an accountant
+// that is an approximation: then Approximate is set, and Note states it.
 type Guarantee struct {
-	Epsilon     float64          `json:"epsilon"`
+	Epsilon     float64          `json:"epsilon"` // compare it with a budget
 	Delta       float64          `json:"delta"`
 	Accountant  string           `json:"accountant"`
 	Adjacency   ledger.Adjacency `json:"adjacency"`
-	Order       float64          `json:"order,omitempty"`  // rdp and moments: the Rényi order that gives the result
-	LowerBound  float64          `json:"lower,omitempty"`  // pld: a lower bound of the computed quantity, unless Note calls the result a bound
-	ProvenBound float64          `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the proven bound for any data, where it is larger
-	Note        string           `json:"note,omitempty"`   // restrictions of the guarantee, in sentences
+	Order       float64          `json:"order,omitempty"`       // rdp and moments: the Rényi order that gives the result
+	LowerBound  float64          `json:"lower,omitempty"`       // pld: a lower bound of the computed quantity, unless Note calls the result a bound
+	Published   float64          `json:"published,omitempty"`   // pld and rdp, lots of a fixed size: the published figure of the computed quantity, where it is smaller than the proven one (see fixed_size.go)
+	Approximate bool             `json:"approximate,omitempty"` // the computed quantity is not a bound: more may have been spent
+	Note        string           `json:"note,omitempty"`        // restrictions of the guarantee, in sentences
 }
-
-// UpperBound is the ε to compare with a budget: the proven bound for any data where it is
-// larger than the published figure.
-func (a Guarantee) UpperBound() float64 { return max(a.Epsilon, a.ProvenBound) }
 
 // method computes ε at δ and δ at ε by one accountant.
 type method struct {
@@ -115,7 +111,7 @@ func Delta(h ledger.History, epsilon float64, accountant string) (Guarantee, err
 	case s.isPublished(m):
 		var proven Guarantee
 		proven, err = pldDelta(s.asSymmetric(), epsilon)
-		answer.addProven("delta", answer.Delta, proven.Delta)
+		answer.prove("delta", &answer.Delta, proven.Delta)
 	}
 	return answer, err
 }

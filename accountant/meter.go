@@ -26,14 +26,14 @@ func NewMeter(past ledger.History, lot ledger.Lot, delta float64, accountant str
 	return m, err
 }
 
-// Epsilon returns the UpperBound after n lots.
+// Epsilon returns the ε after n lots.
 func (m *Meter) Epsilon(n int) (float64, error) {
 	if n == m.lots {
 		return m.epsilon, nil
 	}
 	h := m.past
 	h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: m.lot, Count: n})
-	bound, err := Compose(h).EpsilonUpperBound(m.delta, m.accountant)
+	bound, err := Compose(h).ProvenEpsilon(m.delta, m.accountant)
 	if err != nil {
 		return 0, err
 	}

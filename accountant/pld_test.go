@@ -95,25 +95,32 @@ func fixedLots(noise float64, steps int) ledger.History {
 func TestFixedSize_PublishedAndProven(t *testing.T) {
 	h := fixedLots(4, 10000)
 	pld, rdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "rdp")
-	near(t, "pld", pld.Epsilon, 4.89011, 1e-3)
-	near(t, "rdp", rdp.Epsilon, 4.984953, 1e-6)
+	near(t, "pld", pld.Published, 4.89011, 1e-3)
+	near(t, "rdp", rdp.Published, 4.984953, 1e-6)
 	if rdp.Order != 5 || pld.Adjacency != ledger.ReplaceOne || rdp.Adjacency != ledger.ReplaceOne {
 		t.Errorf("got %+v and %+v", pld, rdp)
 	}
 	for _, a := range []Guarantee{pld, rdp} {
-		near(t, a.Accountant+", proven", a.ProvenBound, 5.818, 1e-3)
-		if !strings.Contains(a.Note, "proven bound for any data is epsilon 5.81") {
-			t.Errorf("the note of %s does not give the proven figure: %s", a.Accountant, a.Note)
+		near(t, a.Accountant+", proven", a.Epsilon, 5.818, 1e-3)
+		if !strings.Contains(a.Note, "The epsilon 5.81") || !strings.Contains(a.Note, "the published epsilon 4.") || a.Approximate {
+			t.Errorf("the note of %s does not give both figures: %s", a.Accountant, a.Note)
 		}
-		if d := deltaOf(t, h, 4, a.Accountant); !(d.ProvenBound > d.Delta) || !strings.Contains(d.Note, "proven bound for any data is delta") {
+		if d := deltaOf(t, h, 4, a.Accountant); !(d.Delta > d.Published && d.Published > 0) || !strings.Contains(d.Note, "is proven for any data") {
 			t.Errorf("the δ of %s is %+v", a.Accountant, d)
 		}
 	}
-	if whole := epsilonOf(t, h, 1e-5, "zcdp"); whole.ProvenBound != 0 || strings.Contains(whole.Note, "any data") {
+	if whole := epsilonOf(t, h, 1e-5, "zcdp"); whole.Published != 0 || strings.Contains(whole.Note, "any data") {
 		t.Errorf("zcdp, which holds for any data, returns %+v", whole)
 	}
 	// The same pair.
-	near(t, "Poisson at half the noise", epsilonOf(t, poisson(1024./50000, 2, 10000), 1e-5, "pld").Epsilon, pld.Epsilon, 1e-12)
+	near(t, "Poisson at half the noise", epsilonOf(t, poisson(1024./50000, 2, 10000), 1e-5, "pld").Epsilon, pld.Published, 1e-12)
+	// Only the ε of an approximation is marked as one, and no accountant that is not marked
+	// returns less than what is proven.
+	for _, name := range Names() {
+		if a := epsilonOf(t, fixedLots(2, 3), 1e-5, name); a.Approximate != (name == "gdp") || deltaOf(t, fixedLots(2, 3), 1, name).Approximate != a.Approximate {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
 
 	// Little noise, where the published Rényi bound is below the loss itself.
 	h = fixedLots(.8, 100)
@@ -146,8 +153,12 @@ func TestFixedSize_OppositeCandidatesExceedPublished(t *testing.T) {
 	}
 	h := poisson(1, 1, 2)
 	h.Lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 95, Records: 100}
-	if published := deltaOf(t, h, epsilon, "pld").Delta; published > delta*.995 {
-		t.Errorf("published δ %v is not below %v: update fixed_size.go", published, delta)
+	claim := deltaOf(t, h, epsilon, "pld")
+	if claim.Published > delta*.995 {
+		t.Errorf("published δ %v is not below %v: update fixed_size.go", claim.Published, delta)
+	}
+	if claim.Delta < delta {
+		t.Errorf("the claimed δ %v is below %v", claim.Delta, delta)
 	}
 	s, err := dpevent.FromHistory(h)
 	if err != nil {

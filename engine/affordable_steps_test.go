@@ -62,8 +62,8 @@ func TestAffordableSteps_WithinBudget(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if a, err := r.Spent("rdp"); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon || a.UpperBound() < 0.8*c.Budget.StopAtEpsilon {
-				t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.UpperBound(), c.Budget.StopAtEpsilon, err)
+			if a, err := r.Spent("rdp"); err != nil || a.Epsilon > c.Budget.StopAtEpsilon || a.Epsilon < 0.8*c.Budget.StopAtEpsilon {
+				t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.Epsilon, c.Budget.StopAtEpsilon, err)
 			}
 		}
 	}

@@ -48,8 +48,8 @@ func TestBudget_EndsRun(t *testing.T) {
 			trainRun(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
 				if p.Lot < 4 || p.Lot%50 == 0 { // as if the process were killed now
-					if a, err := r.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon {
-						t.Errorf("lot %d: the ledger gives ε = %v (%v)", p.Lot, a.UpperBound(), err)
+					if a, err := r.Spent(c.Budget.Accountant); err != nil || a.Epsilon > c.Budget.StopAtEpsilon {
+						t.Errorf("lot %d: the ledger gives ε = %v (%v)", p.Lot, a.Epsilon, err)
 					}
 				}
 				return nil
@@ -63,8 +63,8 @@ func TestBudget_EndsRun(t *testing.T) {
 			if n := h.LotCount(); n != r.StepsDone() || n < 3 || n == c.Steps {
 				t.Fatalf("%d lots in the ledger after %d steps", n, r.StepsDone())
 			}
-			if a.UpperBound() > c.Budget.StopAtEpsilon || most > c.Budget.StopAtEpsilon {
-				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.UpperBound(), most, c.Budget.StopAtEpsilon)
+			if a.Epsilon > c.Budget.StopAtEpsilon || most > c.Budget.StopAtEpsilon {
+				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.Epsilon, most, c.Budget.StopAtEpsilon)
 			}
 			last := h.Lots[len(h.Lots)-1].Lot
 			if c.Mechanism.NoiseMultiplierAt != nil {
@@ -72,8 +72,8 @@ func TestBudget_EndsRun(t *testing.T) {
 			}
 			h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: last, Count: 1})
 			one, err := accountant.Epsilon(h, c.Budget.Delta, c.Budget.Accountant)
-			if err != nil || one.UpperBound() <= c.Budget.StopAtEpsilon {
-				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.UpperBound(), err)
+			if err != nil || one.Epsilon <= c.Budget.StopAtEpsilon {
+				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.Epsilon, err)
 			}
 		})
 	}
@@ -168,8 +168,8 @@ func TestResume_UsedUpBudget(t *testing.T) {
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := again.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon || readLedger(t, c.Files.Ledger).LotCount() != 1+left {
-			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), readLedger(t, c.Files.Ledger).LotCount(), 1+left, err)
+		if a, err := again.Spent(c.Budget.Accountant); err != nil || a.Epsilon > c.Budget.StopAtEpsilon || readLedger(t, c.Files.Ledger).LotCount() != 1+left {
+			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.Epsilon, readLedger(t, c.Files.Ledger).LotCount(), 1+left, err)
 		}
 		if c.Mechanism.NoiseMultiplierAt == nil {
 			if _, err := AffordableSteps(c); !errors.Is(err, ErrBudget) {
@@ -233,8 +233,8 @@ func TestPlannedEpsilon_MatchesCompleteRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := again.Spent(c.Budget.Accountant)
-		if off := max(math.Abs(planned-a.UpperBound()), math.Abs(first-a.UpperBound())); err != nil || off > 1e-9*planned {
-			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.UpperBound(), err)
+		if off := max(math.Abs(planned-a.Epsilon), math.Abs(first-a.Epsilon)); err != nil || off > 1e-9*planned {
+			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.Epsilon, err)
 		}
 	}
 	c := testConfig(t)

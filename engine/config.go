@@ -66,7 +66,7 @@ type Mechanism struct {
 type Budget struct {
 	Delta         float64 // δ; default: [DefaultDelta] of the number of records
 	Accountant    string  // one of accountant.Names; default: the accountant's default
-	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε (accountant.Guarantee.UpperBound), and after Steps at the latest; 0: no limit
+	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε, and after Steps at the latest; 0: no limit
 }
 
 // Optimization describes how released sums change the weights. It comes after the noise and

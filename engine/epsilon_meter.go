@@ -75,7 +75,7 @@ func (e *epsilonMeter) budgetError() error {
 // trains no further, and its weights are paid for. A crash may have taken its last lots.
 func (e *epsilonMeter) isExactlySpent(past ledger.History) bool {
 	a, err := accountant.Epsilon(past, e.budget.Delta, e.budget.Accountant)
-	return err == nil && a.UpperBound() <= e.budget.StopAtEpsilon
+	return err == nil && a.Epsilon <= e.budget.StopAtEpsilon
 }
 
 // meterDifferentLots sets cost and allowed where each lot has noise of its own.
@@ -92,7 +92,7 @@ func (e *epsilonMeter) meterDifferentLots(past ledger.History, left int, lotAt f
 			}
 		}
 		a, err := accountant.Epsilon(h, e.budget.Delta, e.budget.Accountant)
-		return a.UpperBound(), err
+		return a.Epsilon, err
 	}
 	if e.budget.StopAtEpsilon == 0 {
 		_, err := e.cost(1)

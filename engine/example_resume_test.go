@@ -79,7 +79,7 @@ func Example_resume() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("within the budget:", spent.UpperBound() <= 4, run.StepsDone() < c.Steps)
+	fmt.Println("within the budget:", spent.Epsilon <= 4, run.StepsDone() < c.Steps)
 	// Output:
 	// stopped: good enough
 	// the plan is within the budget: true

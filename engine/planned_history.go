@@ -93,7 +93,7 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	exceeds := func(z float64) (bool, error) {
 		lots.Lots[0].Lot.Queries[0].Noise = z
 		a, err := accountant.Epsilon(lots, c.Budget.Delta, c.Budget.Accountant)
-		return a.UpperBound() > epsilon, err
+		return a.Epsilon > epsilon, err
 	}
 	if above, err := exceeds(maxNoiseMultiplier); err != nil || above {
 		return 0, cmp.Or(err, fmt.Errorf("%w: the releases other than the gradients alone cost more than it; raise --validation-noise, --project-noise or the noise of the statistics", ErrBudget))

@@ -422,15 +422,15 @@ func TestProjection_IsInBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.Spent("rdp")
-		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.UpperBound() > 6 {
+		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.Epsilon > 6 {
 			t.Errorf("%s: ε = %v, composed %v, %v", policy, got.Epsilon, want.Epsilon, err)
 		}
 		composed.Lots[1].Count += 1
 		if policy == sample.PolicyShuffle {
 			composed.Lots[1].Count += 4 // a pass
 		}
-		if more, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp"); err != nil || more.UpperBound() <= 6 {
-			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.UpperBound(), err)
+		if more, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp"); err != nil || more.Epsilon <= 6 {
+			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.Epsilon, err)
 		}
 	}
 	c := projectionConfig(t)

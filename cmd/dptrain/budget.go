@@ -24,8 +24,8 @@ func newBudget(term *terminal.Terminal) *cobra.Command {
 		Short: "Plan a private run: its cost, or its settings for a given cost",
 		Long: `Relates the five quantities of a private run: noise, steps, sampling rate, ε and δ.
 Each command computes one of them from the others. Printed values are rounded so that
-"budget epsilon" with these values never exceeds the target. For lots of a fixed size the
-target bounds the ε that is proven for any data, which is larger than the published ε.`,
+"budget epsilon" with these values never exceeds the target. For lots of a fixed size
+ε is the one that is proven for any data; the smaller published ε has its own line.`,
 		Example: `  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5
   dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2
   dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5`,
@@ -116,7 +116,7 @@ func newBudgetCompare(term *terminal.Terminal) *cobra.Command {
 		Use:   "compare",
 		Short: "Compare the ε of a run by every accountant",
 		Long: `Computes the ε of one run by every accountant. The smallest ε holds, except where a
-remark states that it is an approximation or that a larger bound is proven.`,
+remark states that it is an approximation, which "≈" marks, or that a published ε is smaller.`,
 		Example: "  dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5",
 		Args:    noArguments,
 	}
@@ -190,7 +190,7 @@ or as a table (.csv). With --epochs the axis counts epochs.`,
 		return term.Print(curves, out, func(w io.Writer) {
 			fmt.Fprintf(w, "wrote %s: ε at δ = %s after %d steps\n", out, number.RoundUp(curves.Delta), plan.Steps)
 			for _, curve := range curves.Curves {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", curve.Accountant, number.RoundUp(curve.Last()), curve.Note)
+				fmt.Fprintf(w, "%s\t%s\t%s\n", curve.Accountant, budget.FormatBound(number.Float(curve.Last()), curve.Approximate), curve.Note)
 			}
 		})
 	}

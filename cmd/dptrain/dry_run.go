@@ -35,10 +35,11 @@ type preview struct {
 	Microbatch        int                `json:"microbatch"`
 	Bytes             int                `json:"bytes"` // of the device's buffers, which do not depend on the lot
 	Epsilon           number.Float       `json:"epsilon"`
+	PublishedEpsilon  number.Float       `json:"epsilon_published,omitempty"` // as in run.json
+	Approximate       bool               `json:"approximate,omitempty"`       // likewise
 	Delta             number.Float       `json:"delta"`
 	Accountant        string             `json:"accountant"`
 	Adjacency         ledger.Adjacency   `json:"adjacency,omitempty"`
-	ProvenEpsilon     number.Float       `json:"epsilon_proven,omitempty"`
 	Note              string             `json:"note,omitempty"`
 	Secure            bool               `json:"secure"`
 	StartNote         string             `json:"init,omitempty"` // describes the starting weights
@@ -95,7 +96,7 @@ func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
 	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", func() (float64, error) { return training.EstimateDuration(run, c.Steps) }); err != nil {
 		return err
 	}
-	return term.Print(p, fmt.Sprintf("%s %.0f", number.RoundUp(float64(p.Epsilon)), p.Seconds), p.print)
+	return term.Print(p, fmt.Sprintf("%s %.0f", budget.FormatBound(p.Epsilon, p.Approximate), p.Seconds), p.print)
 }
 
 func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
@@ -115,13 +116,13 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 			return nil, err
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.NoiseMultiplier
-		p.Adjacency, p.ProvenEpsilon, p.Note = a.Adjacency, number.Float(a.ProvenBound), a.Note
+		p.Adjacency, p.PublishedEpsilon, p.Approximate, p.Note = a.Adjacency, number.Float(a.Published), a.Approximate, a.Note
 	}
 	warn := func(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
 	if w := budget.DeltaWarning(float64(p.Delta), spec.Records); w != "" {
 		warn(w)
 	}
-	if stop := c.Budget.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.ProvenEpsilon)) > stop {
+	if stop := c.Budget.StopAtEpsilon; stop > 0 && float64(p.Epsilon) > stop {
 		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first lot that would exceed it", stop))
 	}
 	if c.Validation.Set != nil {
@@ -152,7 +153,10 @@ func (p *preview) print(w io.Writer) {
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", budget.FormatEpsilon(p.Epsilon, p.ProvenEpsilon), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier)
+		fmt.Fprintf(w, "privacy\tε %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", relateEpsilon(p.Epsilon, p.Approximate), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier)
+		if p.PublishedEpsilon != 0 {
+			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(p.PublishedEpsilon))
+		}
 		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
 		if !p.Secure {
 			fmt.Fprintf(w, "\t%s\n", insecureWarning)

@@ -193,7 +193,7 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 		term.Note("This ledger is insecure: its noise or sampling was seeded or not cryptographic. The ε holds only against adversaries who cannot guess the random numbers.")
 	}
 	warnAboutDelta(term, delta, h.Records)
-	return term.Print(v, number.RoundUp(guarantee.Epsilon), func(w io.Writer) {
+	return term.Print(v, budget.FormatBound(v.Epsilon, v.Approximate), func(w io.Writer) {
 		v.Print(w, budget.Epsilon)
 		if v.RunAccountant != "" {
 			fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.RunAccountant, v.RunAccountant)

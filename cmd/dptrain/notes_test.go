@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"html"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
 // Every output that shows ε also shows its note: the dry run, the run, its files, and the ledger
@@ -17,7 +19,7 @@ func TestNotes_ShownWithEpsilon(t *testing.T) {
 		flags, note string
 		except      []string // files with another wording
 	}{
-		{"--sampling fixed --noise 2 --delta 1e-5", "proven bound for any data is epsilon", nil},
+		{"--sampling fixed --noise 2 --delta 1e-5", "is proven for any data (Zhu", nil},
 		{"--sampling shuffle --noise 2 --delta 1e-5", "Shuffled batches are not amplified by sampling", nil},
 		{"--accountant zcdp --noise 2 --delta 1e-5", "zCDP knows no amplification", nil},
 		{"--accountant gdp --noise 2 --delta 1e-5", "may say less than was spent", nil},
@@ -51,12 +53,43 @@ func TestNotes_ShownWithEpsilon(t *testing.T) {
 			}
 		}
 	}
-	// For lots of a fixed size, the proven ε is a JSON key too.
+	// For lots of a fixed size, ε is the proven one, and the published one has its own key.
 	fixed := "train --model logistic --lot 200 --ignore owner --steps 3 --sampling fixed --noise 2 --delta 1e-5" + columns
 	for _, v := range []map[string]any{runJSON(t, fixed+" --dry-run"), runJSON(t, fixed+" --out fixed")} {
-		if proven, there := v["epsilon_proven"].(float64); !there || proven <= v["epsilon"].(float64) {
-			t.Errorf("ε is %v, the proven bound %v", v["epsilon"], v["epsilon_proven"])
+		if published, there := v["epsilon_published"].(float64); !there || published >= v["epsilon"].(float64) || v["approximate"] != nil {
+			t.Errorf("ε is %v, the published ε %v", v["epsilon"], v["epsilon_published"])
 		}
+	}
+}
+
+// A script reads the proven ε of lots of a fixed size, and cannot take an approximation for a
+// bound.
+func TestNotes_QuietEpsilon(t *testing.T) {
+	inWorkshop(t)
+	const lots = "train --model logistic --lot 200 --ignore owner --steps 3" + columns + " --noise 2 --delta 1e-5"
+	runText(t, lots+" --sampling fixed --out fixed")
+	runText(t, lots+" --accountant gdp --out gdp")
+	const plan = "budget epsilon --records 50000 --lot 49000 --steps 10 --noise 1 --delta 1e-5"
+	for _, command := range []string{plan + " --sampling fixed", "ledger epsilon fixed --delta 1e-5", lots + " --sampling fixed --dry-run"} {
+		v, quiet := runJSON(t, command), strings.Fields(runText(t, command+" --quiet"))[0]
+		if published, there := v["epsilon_published"].(float64); !there || quiet != number.RoundUp(v["epsilon"].(float64)) || v["epsilon"].(float64) <= published {
+			t.Errorf("%s: --quiet prints %s; --json ε %v, published %v", command, quiet, v["epsilon"], v["epsilon_published"])
+		}
+		if text := runText(t, command); !strings.Contains(text, number.RoundUp(v["epsilon_published"].(float64))+" (holds only for some data: see the note)") {
+			t.Errorf("%s does not show the published ε:\n%s", command, text)
+		}
+	}
+	for _, command := range []string{plan + " --accountant gdp", plan + " --accountant moments --asymptotic", "ledger epsilon gdp --delta 1e-5 --accountant gdp", lots + " --accountant gdp --dry-run"} {
+		if v, text, quiet := runJSON(t, command), runText(t, command), runText(t, command+" --quiet"); v["approximate"] != true || !strings.Contains(text, "≈") || !strings.HasPrefix(quiet, "≈ ") {
+			t.Errorf("%s does not mark an approximation: %v, %s%s", command, v["approximate"], text, quiet)
+		}
+	}
+	var summary map[string]any
+	if err := json.Unmarshal(readFile(t, "gdp/run.json"), &summary); err != nil || summary["approximate"] != true {
+		t.Errorf("run.json does not mark an approximation: %v (%v)", summary["approximate"], err)
+	}
+	if line := string(readFile(t, "gdp/metrics.jsonl")); !strings.Contains(line, `"approximate":true`) {
+		t.Errorf("metrics.jsonl does not mark an approximation: %s", line)
 	}
 }
 

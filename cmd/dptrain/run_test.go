@@ -46,15 +46,6 @@ func runJSON(t *testing.T, line string) map[string]any {
 	return v
 }
 
-// upperBound returns the upper bound of ε in a command's JSON object.
-func upperBound(v map[string]any) float64 {
-	proven, there := v["proven"].(float64)
-	if !there {
-		proven, _ = v["epsilon_proven"].(float64)
-	}
-	return max(v["epsilon"].(float64), proven)
-}
-
 // readFile reads a file.
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()

@@ -29,7 +29,15 @@ func bareSummary(s *rundir.Summary) string {
 	case s.TestLabels == 0 && v != nil:
 		result = fmt.Sprintf("%.4f", *v.Accuracy)
 	}
-	return result + " " + number.RoundUp(float64(s.Epsilon))
+	return result + " " + budget.FormatBound(s.Epsilon, s.Approximate)
+}
+
+// relateEpsilon writes an ε after a sign of equality or of approximation.
+func relateEpsilon(epsilon number.Float, approximate bool) string {
+	if approximate {
+		return budget.FormatBound(epsilon, true)
+	}
+	return "= " + budget.FormatBound(epsilon, false)
 }
 
 func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
@@ -46,7 +54,10 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 		s.Projection.Print(w)
 	}
 	if s.Private {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", budget.FormatEpsilon(s.Epsilon, s.ProvenEpsilon), number.RoundUp(float64(s.Delta)), s.Accountant)
+		fmt.Fprintf(w, "privacy\tε %s at δ = %s, by the %s accountant\n", relateEpsilon(s.Epsilon, s.Approximate), number.RoundUp(float64(s.Delta)), s.Accountant)
+		if s.PublishedEpsilon != 0 {
+			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(s.PublishedEpsilon))
+		}
 		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
 		if s.PlannedEpsilon > 0 {
 			fmt.Fprintf(w, "\tε = %s, the cost of the whole plan, if you stopped the run because of its results\n", number.RoundUp(float64(s.PlannedEpsilon)))

@@ -183,8 +183,8 @@ func TestTrain_BudgetOfFixedLots(t *testing.T) {
 	const line = brief + " --sampling fixed --delta 1e-5"
 	within := func(v map[string]any, budget float64) {
 		t.Helper()
-		if proven := v["epsilon_proven"].(float64); proven > budget || proven < 0.98*budget || v["epsilon"].(float64) >= proven {
-			t.Errorf("of %v, ε = %v, and %v is proven", budget, v["epsilon"], proven)
+		if proven := v["epsilon"].(float64); proven > budget || proven < 0.98*budget || v["epsilon_published"].(float64) >= proven {
+			t.Errorf("of %v, ε = %v, and %v is published", budget, proven, v["epsilon_published"])
 		}
 	}
 	within(runJSON(t, line+" --steps 20 --epsilon 2 --dry-run"), 2)
@@ -194,13 +194,13 @@ func TestTrain_BudgetOfFixedLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(v, 2)
-	want := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", number.RoundUp(v["epsilon"].(float64)), number.RoundUp(v["epsilon_proven"].(float64)))
-	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*upperBound(v))/1000)); !strings.Contains(stdout, want) || !strings.Contains(stderr, last) {
+	want := fmt.Sprintf("ε = %s at δ = 1e-5", number.RoundUp(v["epsilon"].(float64)))
+	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*v["epsilon"].(float64))/1000)); !strings.Contains(stdout, want) || !strings.Contains(stderr, last) {
 		t.Errorf("%q or %q is missing:\n%s%s", want, last, stdout, stderr)
 	}
 	lines := bytes.Split(bytes.TrimSpace(readFile(t, "run/metrics.jsonl")), []byte("\n"))
 	var point map[string]any
-	if err := json.Unmarshal(lines[len(lines)-1], &point); err != nil || point["epsilon"] != v["epsilon"] || point["epsilon_proven"] != v["epsilon_proven"] {
+	if err := json.Unmarshal(lines[len(lines)-1], &point); err != nil || point["epsilon"] != v["epsilon"] || point["epsilon_published"] != v["epsilon_published"] {
 		t.Errorf("metrics.jsonl ends with %v, %v", point, err)
 	}
 	more := runJSON(t, "train --resume run --epsilon 3")
@@ -211,13 +211,13 @@ func TestTrain_BudgetOfFixedLots(t *testing.T) {
 		t.Errorf("%v and %v lots", more["steps"], stopped["steps"])
 	}
 	// The extra releases get their share of that budget too.
-	lots := upperBound(runJSON(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp"))
+	lots := runJSON(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
 	alone := runJSON(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", runspec.ValidationShare*lots))
 	if hidden := runJSON(t, line+" --steps 20 --noise 2 --validation-split 0.1 --dry-run"); hidden["validation_noise"] != alone["noise_multiplier"] {
 		t.Errorf("noise %v on the validation accuracy, want %v", hidden["validation_noise"], alone["noise_multiplier"])
 	}
 	// For these lots, the published ε is below the budget and the proven ε above it.
-	seen := runJSON(t, line+" --steps 20 --noise "+fmt.Sprint(v["noise_multiplier"])+" --dry-run --stop-at-epsilon "+fmt.Sprint((v["epsilon"].(float64)+upperBound(v))/2))
+	seen := runJSON(t, line+" --steps 20 --noise "+fmt.Sprint(v["noise_multiplier"])+" --dry-run --stop-at-epsilon "+fmt.Sprint((v["epsilon_published"].(float64)+v["epsilon"].(float64))/2))
 	if words, _ := seen["warning"].(string); !strings.Contains(words, "ends before the first") {
 		t.Errorf("foreseen with the warning %q", words)
 	}

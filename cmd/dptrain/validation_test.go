@@ -22,7 +22,7 @@ func TestValidation_CostIsInBudget(t *testing.T) {
 		line := "train --model logistic --ignore owner --lot 200 --epsilon 2 --validation-split 0.1 --steps 20 --out " + c.name + " " + c.flags + columns
 		seen := runJSON(t, line+" --dry-run")
 		got := runJSON(t, line)
-		if e := upperBound(got); e > 2 || e < 1.99 || got["steps"] != 20.0 {
+		if e := got["epsilon"].(float64); e > 2 || e < 1.99 || got["steps"] != 20.0 {
 			t.Errorf("%s: ε = %v of 2 in %v lots", c.name, e, got["steps"])
 		}
 		if got["records"] != 3600.0 || got["validation_records"] != 400.0 || seen["validation_records"] != 400.0 {

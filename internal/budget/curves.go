@@ -26,9 +26,10 @@ type Curves struct {
 
 // Curve is ε at each of the numbers of steps, by one accountant.
 type Curve struct {
-	Accountant string         `json:"accountant"`
-	Epsilon    []number.Float `json:"epsilon"`
-	Note       string         `json:"note,omitempty"` // on the last ε
+	Accountant  string         `json:"accountant"`
+	Epsilon     []number.Float `json:"epsilon"`
+	Approximate bool           `json:"approximate,omitempty"` // ε is not a bound
+	Note        string         `json:"note,omitempty"`        // on the last ε
 }
 
 // ComputeCurves computes the curves of some accountants with at most limit points each.
@@ -57,14 +58,14 @@ func ComputeCurves(plan accountant.Plan, delta float64, accountants []string, li
 func computeCurve(prefixes []*accountant.Composition, delta float64, name string) (Curve, error) {
 	curve := Curve{Accountant: name, Epsilon: make([]number.Float, len(prefixes))}
 	for i, p := range prefixes {
-		epsilon, err := p.PublishedEpsilon(delta, name)
+		epsilon, err := p.ProvenEpsilon(delta, name)
 		if err != nil {
 			return curve, err
 		}
 		curve.Epsilon[i] = number.Float(epsilon)
 	}
 	last, err := prefixes[len(prefixes)-1].Epsilon(delta, name)
-	curve.Note = last.Note
+	curve.Approximate, curve.Note = last.Approximate, last.Note
 	return curve, err
 }
 

@@ -19,43 +19,51 @@ import (
 
 // Guarantee is an accountant's answer in the JSON that commands print.
 type Guarantee struct {
-	Epsilon    number.Float     `json:"epsilon"`
-	Delta      number.Float     `json:"delta"`
-	Accountant string           `json:"accountant"`
-	Adjacency  ledger.Adjacency `json:"adjacency,omitempty"`
-	Order      float64          `json:"order,omitempty"`
-	LowerBound number.Float     `json:"lower,omitempty"`
-	Proven     number.Float     `json:"proven,omitempty"` // the bound proven for any data, if it exceeds ε
-	Note       string           `json:"note,omitempty"`
+	Epsilon          number.Float     `json:"epsilon"`
+	PublishedEpsilon number.Float     `json:"epsilon_published,omitempty"` // a smaller published figure, which is not proven for any data
+	Delta            number.Float     `json:"delta"`
+	PublishedDelta   number.Float     `json:"delta_published,omitempty"` // likewise, where δ was computed
+	Approximate      bool             `json:"approximate,omitempty"`     // the computed quantity is not a bound
+	Accountant       string           `json:"accountant"`
+	Adjacency        ledger.Adjacency `json:"adjacency,omitempty"`
+	Order            float64          `json:"order,omitempty"`
+	LowerBound       number.Float     `json:"lower,omitempty"`
+	Note             string           `json:"note,omitempty"`
 }
 
-// NewGuarantee converts an accountant's answer.
+// NewGuarantee converts an accountant's ε.
 func NewGuarantee(a accountant.Guarantee) Guarantee {
-	return Guarantee{number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Adjacency, a.Order, number.Float(a.LowerBound), number.Float(a.ProvenBound), a.Note}
+	return Guarantee{Epsilon: number.Float(a.Epsilon), PublishedEpsilon: number.Float(a.Published), Delta: number.Float(a.Delta), Approximate: a.Approximate,
+		Accountant: a.Accountant, Adjacency: a.Adjacency, Order: a.Order, LowerBound: number.Float(a.LowerBound), Note: a.Note}
 }
 
 // Accounted is the inverse of NewGuarantee.
 func (g Guarantee) Accounted() accountant.Guarantee {
 	return accountant.Guarantee{Epsilon: float64(g.Epsilon), Delta: float64(g.Delta), Accountant: g.Accountant,
-		Adjacency: g.Adjacency, Order: g.Order, LowerBound: float64(g.LowerBound), ProvenBound: float64(g.Proven), Note: g.Note}
+		Adjacency: g.Adjacency, Order: g.Order, LowerBound: float64(g.LowerBound), Published: float64(g.PublishedEpsilon), Approximate: g.Approximate, Note: g.Note}
 }
 
-// FormatEpsilon writes an ε and, if it is larger, the bound that is proven for any data.
-func FormatEpsilon(epsilon, proven number.Float) string {
-	if proven == 0 {
-		return number.RoundUp(float64(epsilon))
+// FormatBound writes an ε or a δ, rounded up, and marks an approximation, which is not a
+// bound.
+func FormatBound(x number.Float, approximate bool) string {
+	if approximate {
+		return "≈ " + number.RoundUp(float64(x))
 	}
-	return fmt.Sprintf("%s (published), %s (proven for any data)", number.RoundUp(float64(epsilon)), number.RoundUp(float64(proven)))
+	return number.RoundUp(float64(x))
 }
 
-// Print writes the rows of a table. It omits δ if δ was computed, and the proven ε if ε was
-// given, because the command prints them separately.
+// DescribePublished describes a published figure that is not proven for any data.
+func DescribePublished(x number.Float) string {
+	return number.RoundUp(float64(x)) + " (holds only for some data: see the note)"
+}
+
+// Print writes the rows of a table. It omits δ if δ was computed, and the published ε if ε
+// was given, because the command prints them separately.
 func (g Guarantee) Print(w io.Writer, computed Quantity) {
-	epsilon := number.RoundUp(float64(g.Epsilon))
-	if computed == Epsilon {
-		epsilon = FormatEpsilon(g.Epsilon, g.Proven)
+	fmt.Fprintf(w, "epsilon\t%s\n", FormatBound(g.Epsilon, g.Approximate && computed == Epsilon))
+	if computed == Epsilon && g.PublishedEpsilon != 0 {
+		fmt.Fprintf(w, "published epsilon\t%s\n", DescribePublished(g.PublishedEpsilon))
 	}
-	fmt.Fprintf(w, "epsilon\t%s\n", epsilon)
 	if computed != Delta {
 		fmt.Fprintf(w, "delta\t%s\n", number.RoundUp(float64(g.Delta)))
 	}

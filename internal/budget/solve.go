@@ -13,8 +13,7 @@ import (
 // Solution has all quantities of a plan, given or computed.
 type Solution struct {
 	Guarantee
-	Spent       *number.Float `json:"epsilon_spent,omitempty"`  // if ε is a target: the ε that the solution spends
-	SpentProven number.Float  `json:"epsilon_proven,omitempty"` // the bound proven for any data, if it exceeds epsilon_spent; it meets the target
+	Spent *number.Float `json:"epsilon_spent,omitempty"` // if ε is a target: the ε that the solution spends, which meets it; PublishedEpsilon is that of this cost
 	Plan
 }
 
@@ -51,7 +50,7 @@ func Solve(unknown Quantity, plan accountant.Plan, epsilon, delta float64, name 
 // setSpent records the ε of the solved plan, which is at most the target.
 func (s *Solution) setSpent(g accountant.Guarantee) {
 	spent := number.Float(g.Epsilon)
-	s.Spent, s.SpentProven = &spent, number.Float(g.ProvenBound)
+	s.Spent, s.PublishedEpsilon = &spent, number.Float(g.Published)
 }
 
 // solveDelta computes δ. It does not compute the spent ε if δ is 0 or 1.
@@ -61,6 +60,7 @@ func solveDelta(plan accountant.Plan, epsilon float64, name string) (Solution, e
 		return Solution{}, err
 	}
 	s := Solution{Guarantee: NewGuarantee(guarantee), Plan: NewPlan(plan)}
+	s.PublishedEpsilon, s.PublishedDelta = 0, s.PublishedEpsilon
 	delta, err := accountant.CalibrateDelta(plan, epsilon, name)
 	if s.Delta = number.Float(delta); err != nil || delta == 0 || delta == 1 {
 		return s, err
@@ -76,7 +76,8 @@ func SolveAsymptotic(plan accountant.Plan, delta float64) (Solution, error) {
 	return Solution{Guarantee: NewGuarantee(guarantee), Plan: NewPlan(plan)}, err
 }
 
-// Value writes one quantity, rounded so that it never exceeds the target.
+// Value writes one quantity, rounded so that it never exceeds the target. It marks an ε or a
+// δ that is an approximation.
 func (s Solution) Value(q Quantity) string {
 	switch q {
 	case Noise:
@@ -86,9 +87,9 @@ func (s Solution) Value(q Quantity) string {
 	case Rate:
 		return number.RoundDown(s.Rate)
 	case Delta:
-		return number.RoundUp(float64(s.Delta))
+		return FormatBound(s.Delta, s.Approximate)
 	}
-	return number.RoundUp(float64(s.Epsilon))
+	return FormatBound(s.Epsilon, s.Approximate)
 }
 
 // Print writes the rows of a table, starting with the computed quantity.
@@ -98,7 +99,13 @@ func (s Solution) Print(w io.Writer, computed Quantity) {
 	}
 	s.Guarantee.Print(w, computed)
 	if s.Spent != nil {
-		fmt.Fprintf(w, "epsilon spent\t%s\n", FormatEpsilon(*s.Spent, s.SpentProven))
+		fmt.Fprintf(w, "epsilon spent\t%s\n", FormatBound(*s.Spent, s.Approximate))
+		if s.PublishedEpsilon != 0 {
+			fmt.Fprintf(w, "published epsilon\t%s\n", DescribePublished(s.PublishedEpsilon))
+		}
+	}
+	if s.PublishedDelta != 0 {
+		fmt.Fprintf(w, "published delta\t%s\n", DescribePublished(s.PublishedDelta))
 	}
 	s.Plan.Print(w, computed)
 }
@@ -130,7 +137,7 @@ func (c Comparison) Bare() string {
 		if i > 0 {
 			text += "\n"
 		}
-		text += g.Accountant + " " + number.RoundUp(float64(g.Epsilon))
+		text += g.Accountant + " " + FormatBound(g.Epsilon, g.Approximate)
 	}
 	return text
 }
@@ -139,7 +146,7 @@ func (c Comparison) Bare() string {
 func (c Comparison) Print(w io.Writer) {
 	fmt.Fprintf(w, "accountant\tepsilon\t\n")
 	for _, g := range c.Rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Accountant, number.RoundUp(float64(g.Epsilon)), g.Remark())
+		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Accountant, FormatBound(g.Epsilon, g.Approximate), g.Remark())
 	}
 	fmt.Fprintf(w, "\ndelta\t%s\n", number.RoundUp(c.Delta))
 	c.Plan.Print(w, "")

@@ -28,8 +28,7 @@ type epsilonCurve struct {
 	accountant string
 	lots       []int
 	epsilon    []float64
-	bound      float64 // after the last lot: the proven ε, if it exceeds the published one
-	failure    string  // why there is no curve; empty if there is one
+	failure    string // why there is no curve; empty if there is one
 }
 
 func (c epsilonCurve) last() float64 { return c.epsilon[len(c.epsilon)-1] }
@@ -136,10 +135,7 @@ func epsilonCurves(h ledger.History, delta float64, accountants []string, limit 
 			if c.failure != "" {
 				continue
 			}
-			epsilon, err := prepared.PublishedEpsilon(delta, c.accountant)
-			if err == nil && n == total {
-				c.bound, err = prepared.EpsilonUpperBound(delta, c.accountant)
-			}
+			epsilon, err := prepared.ProvenEpsilon(delta, c.accountant)
 			if err != nil {
 				c.failure = err.Error()
 				continue
@@ -209,7 +205,7 @@ func Groups(h ledger.History) []Group {
 
 // epsilonAfter is the ε of the first n lots.
 func (a *accounting) epsilonAfter(n int) (float64, error) {
-	return accountant.Compose(firstLots(a.history, n)).PublishedEpsilon(a.answer.Delta, a.answer.Accountant)
+	return accountant.Compose(firstLots(a.history, n)).ProvenEpsilon(a.answer.Delta, a.answer.Accountant)
 }
 
 // guessProbability bounds the probability that an adversary guesses correctly which of two

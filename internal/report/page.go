@@ -136,10 +136,7 @@ func (r *Run) warnings() (all []warning) {
 	if !r.isSecure() {
 		all = append(all, warning{"caution", "Insecure", "The noise or the lots came from a seed and not from the operating system's cryptographic generator. An adversary who knows or guesses the seed can subtract the noise. The ε below holds only against other adversaries. Use this run for experiments only."})
 	}
-	switch {
-	case a.ProvenBound > 0:
-		all = append(all, warning{"caution", "Published, not proven", a.Note})
-	case a.Accountant == "gdp":
+	if a.Approximate {
 		all = append(all, warning{"caution", "Approximate", a.Note})
 	}
 	if w := DeltaWarning(a.Delta, r.accounting.history.Header.Records); w != "" {
@@ -159,10 +156,16 @@ func (r *Run) figures() []figure {
 		switch {
 		case !r.isSecure():
 			note = "insecure: seeded"
-		case a.ProvenBound > 0:
-			note = "published; the bound proven for any data is " + number.Round(a.ProvenBound, 1, 4)
+		case a.Approximate:
+			note = "an approximation, not a bound"
+		case a.Published > 0:
+			note = "proven for any data; published: " + number.Round(a.Published, 1, 4)
 		}
-		all = append(all, figure{number.Round(a.Epsilon, 1, 4), "ε", note}, figure{powerOfTen(a.Delta), "δ", r.deltaNote()})
+		epsilon := number.Round(a.Epsilon, 1, 4)
+		if a.Approximate {
+			epsilon = "≈ " + epsilon
+		}
+		all = append(all, figure{epsilon, "ε", note}, figure{powerOfTen(a.Delta), "δ", r.deltaNote()})
 	}
 	switch {
 	case r.isRegression():

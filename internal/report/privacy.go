@@ -31,19 +31,19 @@ type guessBound struct {
 
 func (r *Run) privacySection() *privacySection {
 	h, a := r.accounting.history, r.accounting.answer
-	bound := a.UpperBound()
+	bound := a.Epsilon
 	p := &privacySection{
 		Statement:  Statement(h, a) + r.earlyStopSentence() + r.startingWeightsSentence(),
 		Difference: describeDifference(a.Adjacency, DescribeUnit(h.Header.Unit)),
 		Epsilon:    number.RoundUp(bound), Delta: powerOfTen(a.Delta), Factor: number.Round(math.Exp(bound), 1, 4),
-		Approximate: a.Accountant == "gdp",
+		Approximate: a.Approximate,
 	}
 	epsilon := "ε ≤ " + number.RoundUp(a.Epsilon)
 	switch {
 	case p.Approximate:
 		epsilon = "ε ≈ " + number.RoundUp(a.Epsilon) + ", an approximation that may be too small"
-	case a.ProvenBound > 0:
-		epsilon = fmt.Sprintf("ε = %s as published, ε ≤ %s as proven for any data", number.RoundUp(a.Epsilon), number.RoundUp(a.ProvenBound))
+	case a.Published > 0:
+		epsilon = fmt.Sprintf("ε ≤ %s, proven for any data; the published ε = %s holds only for some data", number.RoundUp(a.Epsilon), number.RoundUp(a.Published))
 	case a.LowerBound > 0:
 		epsilon = fmt.Sprintf("%s ≤ ε ≤ %s", number.RoundDown(a.LowerBound), number.RoundUp(a.Epsilon))
 	}
@@ -139,12 +139,12 @@ func (a *accounting) costSection() *costSection {
 		if c.failure != "" {
 			r.Epsilon, r.Note = "–", c.failure
 		} else {
-			if c.bound > c.last() {
-				r.Note = "published; the bound proven for any data is " + number.Round(c.bound, 1, 4)
-			}
 			r.Epsilon = number.Round(c.last(), 1, 4)
 			if c.last() >= 1000 {
 				r.Epsilon = "above 1000"
+			}
+			if c.accountant == "gdp" {
+				r.Epsilon = "≈ " + r.Epsilon
 			}
 		}
 		section.Rows = append(section.Rows, r)

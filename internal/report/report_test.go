@@ -72,8 +72,7 @@ func TestPage_Insecure(t *testing.T) {
 	requireLacks(t, "the card", card, "differential-privacy", "dp-sgd")
 }
 
-// If ε is not proven for any data, the page and the card state this and use the proven
-// bound.
+// The page and the card state the proven ε, mark the published one, and mark an approximation.
 func TestPage_EpsilonWithoutProof(t *testing.T) {
 	s := newFixture()
 	s.header.Adjacency = ledger.ReplaceOne
@@ -84,15 +83,15 @@ func TestPage_EpsilonWithoutProof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	published := "ε = " + number.RoundUp(a.Epsilon) + " as published, ε ≤ " + number.RoundUp(a.ProvenBound) + " as proven for any data"
-	requireContains(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+number.RoundUp(a.ProvenBound)+" (", "published; the bound proven for any data is "+number.Round(a.ProvenBound, 1, 4)+"</span></dd>",
-		strconv.FormatFloat(math.Ceil(1000*guessProbability(a.ProvenBound, a.Delta))/10, 'f', 1, 64)+"%</strong>")
-	requireContains(t, "the card", card, "> **PUBLISHED, NOT PROVEN.**", markdown(a.Note), published)
+	both := "ε ≤ " + number.RoundUp(a.Epsilon) + ", proven for any data; the published ε = " + number.RoundUp(a.Published) + " holds only for some data"
+	requireContains(t, "the page", page, a.Note, both, "with ε = "+number.RoundUp(a.Epsilon)+" (", "proven for any data; published: "+number.Round(a.Published, 1, 4)+"</span></dd>",
+		strconv.FormatFloat(math.Ceil(1000*guessProbability(a.Epsilon, a.Delta))/10, 'f', 1, 64)+"%</strong>")
+	requireContains(t, "the card", card, markdown(a.Note), both)
 
 	s = newFixture()
 	s.summary["accountant"], s.lots[0].Count = "gdp", 10
 	page, card = s.render(t)
-	requireContains(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ", ", an approximation that may be too small")
+	requireContains(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ", ", an approximation that may be too small", "an approximation, not a bound</span></dd>", `<td class="number">≈ `)
 	requireLacks(t, "the page", page, "Blind guessing")
 	requireContains(t, "the card", card, "> **APPROXIMATE.**", "which may say less than was spent", "ε ≈ ")
 

@@ -140,10 +140,7 @@ func Statement(h ledger.History, a accountant.Guarantee) string {
 	}
 	training, others := splitTraining(h)
 	guarantee := "and satisfies (ε, δ)-differential privacy with ε ="
-	switch {
-	case a.ProvenBound > 0:
-		guarantee = "for which the published analysis, which is not proven for all data, gives (ε, δ)-differential privacy with ε ="
-	case a.Accountant == "gdp":
+	if a.Approximate {
 		guarantee = "for which an approximation, which is not a proven bound, gives (ε, δ)-differential privacy with ε ≈"
 	}
 	sentences := []string{

@@ -79,11 +79,11 @@ func TestStatement(t *testing.T) {
 		requireLacks(t, "the statement", got, insecureSentence)
 	}
 	published := answer
-	published.ProvenBound = 1.3
+	published.Published, published.Note = 1.1, "The published epsilon holds only for some data."
 	requireContains(t, "the statement", Statement(ledger.History{Header: header, Lots: []ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}}}, published),
-		"for which the published analysis, which is not proven for all data, gives (ε, δ)-differential privacy with ε = 1.23457 and δ = 1e-5")
+		"and satisfies (ε, δ)-differential privacy with ε = 1.23457 and δ = 1e-5", published.Note)
 	approximate := answer
-	approximate.Accountant = "gdp"
+	approximate.Accountant, approximate.Approximate = "gdp", true
 	approximated := Statement(ledger.History{Header: header, Lots: []ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}}}, approximate)
 	requireContains(t, "the statement", approximated, "for which an approximation, which is not a proven bound, gives (ε, δ)-differential privacy with ε ≈ 1.23457 and δ = 1e-5")
 	requireLacks(t, "the statement", approximated, "satisfies", "published analysis")

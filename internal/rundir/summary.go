@@ -18,32 +18,33 @@ import (
 
 // Summary is run.json: everything that is public about a run that ended.
 type Summary struct {
-	Epsilon         number.Float     `json:"epsilon"`
-	Delta           number.Float     `json:"delta"`
-	Accountant      string           `json:"accountant"`
-	Order           float64          `json:"order,omitempty"`
-	Adjacency       ledger.Adjacency `json:"adjacency"`
-	ProvenEpsilon   number.Float     `json:"epsilon_proven,omitempty"` // lots of a fixed size: the bound for any data, if it exceeds Epsilon
-	Unit            string           `json:"unit"`
-	NoiseMultiplier float64          `json:"noise_multiplier"`
-	Sampling        string           `json:"sampling"`
-	Rate            float64          `json:"rate"`
-	Records         int              `json:"records"`
-	ExpectedLot     float64          `json:"expected_lot"`
-	Microbatch      int              `json:"microbatch"`
-	Steps           int              `json:"steps"`
-	LostLots        int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost
-	Clipping        string           `json:"clipping"`
-	Groups          []ledger.Query   `json:"groups"`
-	Device          string           `json:"device"`
-	Threads         int              `json:"threads"`
-	ResumedAt       int              `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
-	Seconds         float64          `json:"seconds"`              // of the whole command
-	ExamplesPerSec  float64          `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
-	TestAccuracy    number.Float     `json:"test_accuracy"`        // null without test data
-	TestLoss        number.Float     `json:"test_loss"`
-	TestExamples    int              `json:"test_examples"`
-	TestLabels      int              `json:"test_labels"` // TestAccuracy is a share of them
+	Epsilon          number.Float     `json:"epsilon"`
+	PublishedEpsilon number.Float     `json:"epsilon_published,omitempty"` // lots of a fixed size: the published figure, which is not proven for any data
+	Approximate      bool             `json:"approximate,omitempty"`       // Epsilon is an approximation, not a bound
+	Delta            number.Float     `json:"delta"`
+	Accountant       string           `json:"accountant"`
+	Order            float64          `json:"order,omitempty"`
+	Adjacency        ledger.Adjacency `json:"adjacency"`
+	Unit             string           `json:"unit"`
+	NoiseMultiplier  float64          `json:"noise_multiplier"`
+	Sampling         string           `json:"sampling"`
+	Rate             float64          `json:"rate"`
+	Records          int              `json:"records"`
+	ExpectedLot      float64          `json:"expected_lot"`
+	Microbatch       int              `json:"microbatch"`
+	Steps            int              `json:"steps"`
+	LostLots         int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost
+	Clipping         string           `json:"clipping"`
+	Groups           []ledger.Query   `json:"groups"`
+	Device           string           `json:"device"`
+	Threads          int              `json:"threads"`
+	ResumedAt        int              `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
+	Seconds          float64          `json:"seconds"`              // of the whole command
+	ExamplesPerSec   float64          `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
+	TestAccuracy     number.Float     `json:"test_accuracy"`        // null without test data
+	TestLoss         number.Float     `json:"test_loss"`
+	TestExamples     int              `json:"test_examples"`
+	TestLabels       int              `json:"test_labels"` // TestAccuracy is a share of them
 	*RegressionMetrics
 	Target       string       `json:"target,omitempty"`
 	TargetBounds *data.Bounds `json:"target_bounds,omitempty"`

@@ -270,7 +270,7 @@ func (s *Spec) noiseAlone(share, epsilon float64, records int) (float64, error) 
 		if err != nil {
 			return 0, err
 		}
-		epsilon = lots.UpperBound()
+		epsilon = lots.Epsilon
 	}
 	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Adjacency: engine.Adjacency(c.Sampling.Policy)}
 	return accountant.CalibrateNoise(release, share*epsilon, c.Budget.Delta, c.Budget.Accountant)

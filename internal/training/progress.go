@@ -125,11 +125,12 @@ func (p *Progress) testResult() string {
 
 // MetricsEntry is a line of metrics.jsonl.
 type MetricsEntry struct {
-	Lot           int           `json:"lot"`
-	Epsilon       number.Float  `json:"epsilon,omitempty"`
-	ProvenEpsilon number.Float  `json:"epsilon_proven,omitempty"` // as in run.json
-	TestAccuracy  *float64      `json:"test_accuracy,omitempty"`
-	TestLoss      *number.Float `json:"test_loss,omitempty"`
+	Lot              int           `json:"lot"`
+	Epsilon          number.Float  `json:"epsilon,omitempty"`
+	PublishedEpsilon number.Float  `json:"epsilon_published,omitempty"` // as in run.json
+	Approximate      bool          `json:"approximate,omitempty"`       // likewise
+	TestAccuracy     *float64      `json:"test_accuracy,omitempty"`
+	TestLoss         *number.Float `json:"test_loss,omitempty"`
 	*rundir.RegressionMetrics
 	LearningRate float64 `json:"learning_rate"`
 	Seconds      float64 `json:"seconds"`
@@ -151,8 +152,8 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		if err != nil {
 			return err
 		}
-		lot.Epsilon = spent.UpperBound()
-		entry.Epsilon, entry.ProvenEpsilon = number.Float(spent.Epsilon), number.Float(spent.ProvenBound)
+		lot.Epsilon = spent.Epsilon
+		entry.Epsilon, entry.PublishedEpsilon, entry.Approximate = number.Float(spent.Epsilon), number.Float(spent.Published), spent.Approximate
 	}
 	parameters, err := p.run.BorrowParameters()
 	if err != nil {
@@ -211,8 +212,8 @@ func (e *MetricsEntry) scalars() []tensorboard.Scalar {
 	if e.Epsilon > 0 {
 		scalars = append(scalars, tensorboard.Scalar{Tag: "privacy/epsilon", Value: float64(e.Epsilon)})
 	}
-	if e.ProvenEpsilon > 0 {
-		scalars = append(scalars, tensorboard.Scalar{Tag: "privacy/epsilon_proven", Value: float64(e.ProvenEpsilon)})
+	if e.PublishedEpsilon > 0 {
+		scalars = append(scalars, tensorboard.Scalar{Tag: "privacy/epsilon_published", Value: float64(e.PublishedEpsilon)})
 	}
 	if e.TestAccuracy != nil {
 		scalars = append(scalars, tensorboard.Scalar{Tag: "test/accuracy", Value: *e.TestAccuracy})

@@ -153,7 +153,7 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run) error {
 		return err
 	}
 	s.Epsilon, s.Delta, s.Accountant, s.Order, s.Adjacency, s.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
-	s.ProvenEpsilon = number.Float(a.ProvenBound)
+	s.PublishedEpsilon, s.Approximate = number.Float(a.Published), a.Approximate
 	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.NoiseMultiplier, verified.Head
 	s.Clip, s.Allocation = spec.Flags.Clip, spec.Flags.Allocation
 	for _, lot := range h.Lots {
