@@ -327,9 +327,10 @@ var designs = []design{
 		both := must(G.Concat(0, m.input("x", 3), m.input("y", 3)))
 		return squares(apply(op.Linear{Act: op.Tanh}, both, m.param("W", 3, 4), m.param("b", 4)))
 	}},
-	{name: "attention from example to example", loop: true, make: func(m *maker) *G.Node {
-		h := must(G.Mul(m.input("x", 4), m.param("W", 4, 6)))
-		return squares(apply(op.Attention{Heads: 1}, m.reshape(h, 1, m.batch, 6)))
+	{name: "layers on each step alone, time first", loop: true, make: func(m *maker) *G.Node {
+		x := apply(op.Normalize{Chunk: 6, Eps: 1e-3, Center: true}, must(G.Transpose(m.input("x", 5, 6), 1, 0, 2)))
+		h := apply(op.Linear{Act: op.Tanh}, m.reshape(x, 5*m.batch, 6), m.param("W", 6, 4), m.param("b", 4))
+		return squares(apply(op.Activate{Act: op.ReLU}, m.reshape(h, 5, m.batch, 4)))
 	}},
 	{name: "all pairs of examples", loop: true, make: func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))

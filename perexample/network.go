@@ -53,7 +53,7 @@ func (b Build) NeedsSingleExamples() (bool, error) {
 }
 
 // analyzeSmallest builds the network for two and for three examples. It returns the
-// first, and its layouts.
+// first, and its layouts. It refuses layers that mix examples because the batch is not on axis 0.
 func (b Build) analyzeSmallest() (*Network, *layoutAnalysis, error) {
 	two, err := b.ForBatch(2)
 	if err != nil {
@@ -64,6 +64,9 @@ func (b Build) analyzeSmallest() (*Network, *layoutAnalysis, error) {
 		return nil, nil, err
 	}
 	r, err := analyzeLayouts(two, three)
+	if err == nil && r.unknown != nil {
+		err = r.checkMixing()
+	}
 	return two, r, err
 }
 

@@ -32,7 +32,8 @@ type PrivateNetwork struct {
 // adds the squared norms and the clipped sum of every parameter.
 //
 // If a parameter is used in a way that has no rule, the network is built for one record
-// at a time. That is correct and slow, and Warning explains why.
+// at a time. That is correct and slow, and Warning explains why. Compile refuses a layer
+// that would mix examples because axis 0 of its operand is not the batch.
 func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	if records < 1 || perRecord < 1 {
 		return nil, fmt.Errorf("a microbatch of %d records of %d examples: both must be at least 1", records, perRecord)
@@ -56,6 +57,9 @@ func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	var missing *noRuleError
 	if !errors.As(err, &missing) {
 		return p, err
+	}
+	if _, _, err := build.analyzeSmallest(); err != nil {
+		return nil, err
 	}
 	if perRecord > 1 {
 		return nil, fmt.Errorf("%w, and records of %d examples need one; use records of one example or an operation of models/layer", err, perRecord)

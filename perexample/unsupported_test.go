@@ -219,6 +219,44 @@ var refusals = []struct {
 		m.net.Output = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 0), G.WithName("out"))
 		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))))
 	}, []string{"node out", "no elements"}},
+	{"an LSTM, time first", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 5, 8), 1, 0, 2))
+		w := m.param("W", 2, 8)
+		return squares(apply(op.LSTM{}, x, w, apply(op.LSTMTrace{}, x, w)))
+	}, []string{"lstm", "mixes examples", "axis 0", "gorgonia.Transpose", "[batch, time, features]"}},
+	{"a GRU after a dense layer, time first", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 5, 3), 1, 0, 2))
+		x = apply(op.Linear{}, m.reshape(x, 5*m.batch, 3), m.param("V", 3, 6), m.param("c", 6))
+		x = m.reshape(x, 5, m.batch, 6)
+		w, b := m.param("W", 2, 6), m.param("b", 2)
+		return squares(apply(op.GRU{}, x, w, b, apply(op.GRUTrace{}, x, w, b)))
+	}, []string{"gru", "mixes examples", "axis 0", "gorgonia.Transpose"}},
+	{"an LSTM after an embedding, time first", func(m *maker) *G.Node {
+		x := apply(op.Embed{}, m.param("E", 9, 8), must(G.Transpose(m.input("ids", 5), 1, 0)))
+		w := m.param("W", 2, 8)
+		return squares(apply(op.LSTM{}, x, w, apply(op.LSTMTrace{}, x, w)))
+	}, []string{"lstm", "mixes examples", "axis 0", "gorgonia.Transpose"}},
+	{"causal attention, time first", func(m *maker) *G.Node {
+		x := apply(op.Normalize{Chunk: 6, Eps: 1e-3, Center: true}, must(G.Transpose(m.input("x", 5, 6), 1, 0, 2)))
+		h := must(G.Tanh(must(G.HadamardProd(x, m.param("s")))))
+		return squares(apply(op.Attention{Heads: 2, Causal: true}, h))
+	}, []string{"attention", "mixes examples", "axis 0", "gorgonia.Transpose"}},
+	{"attention from example to example", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 4), m.param("W", 4, 6)))
+		return squares(apply(op.Attention{Heads: 1}, m.reshape(h, 1, m.batch, 6)))
+	}, []string{"attention", "mixes examples", "axis 0"}},
+	{"a convolution over the batch", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 4, 3), 1, 2, 0, 3))
+		return squares(apply(op.Conv2D{Window: op.Window{KernelH: 3, KernelW: 1, StrideH: 1, StrideW: 1, PadH: 1, DilationH: 1, DilationW: 1}, Groups: 1}, x, m.param("K", 2, 4, 3, 1), m.param("b", 2)))
+	}, []string{"conv", "mixes examples", "axis 0", "[batch, channels, height, width]"}},
+	{"Gorgonia's convolution over the batch", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 4, 3), 1, 2, 0, 3))
+		return squares(must(G.Conv2d(x, m.param("K", 2, 4, 3, 1), tensor.Shape{3, 1}, []int{1, 0}, []int{1, 1}, []int{1, 1})))
+	}, []string{"im2col", "mixes examples", "axis 0"}},
+	{"pooling over the batch", func(m *maker) *G.Node {
+		x := must(G.Transpose(must(G.HadamardProd(m.input("x", 2, 4, 3), m.param("s"))), 1, 2, 0, 3))
+		return squares(must(G.MaxPool2D(x, tensor.Shape{3, 1}, []int{1, 0}, []int{1, 1})))
+	}, []string{"mixes examples", "axis 0"}},
 	{"a maximum along an axis between others", func(m *maker) *G.Node {
 		return squares(must(G.Max(must(G.HadamardProd(m.input("x", 2, 3, 2), m.param("s"))), 2)))
 	}, []string{"computes Max wrongly", "Transpose"}},
