@@ -12,7 +12,9 @@ import (
 //
 // The bound is one-sided: norms are never underestimated by more than this. A program with a
 // larger error for some records, as for a norm computed as a sum with cancelling terms, adds
-// its error bound to sq. Factors are reduced by the error that Accuracy allows.
+// its error bound to sq. Factors are reduced by the error that Accuracy allows. The error bound
+// may depend on the public size of the microbatch, and then the factor does too; every such factor
+// keeps the sensitivity.
 type Accuracy struct {
 	Relative float64 // from the roundings of a sum of squares
 	Absolute float64 // from underflow

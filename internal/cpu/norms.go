@@ -23,6 +23,12 @@ import (
 //   - Where a clipped sum in float32 adds a record's rows that may cancel, a bound on the
 //     rounding errors that remain in the sum is added. Otherwise a clip factor that is
 //     large because the norm is small would magnify them.
+//
+// The bounds on the rounding of a clipped sum grow with the rows that one product adds, and so
+// with the microbatch (countChains). A record's factor therefore depends on the size of the
+// microbatch, not on the other records in it: where rows cancel, it can be much smaller in
+// a large microbatch (27% was measured for rows that cancel almost entirely, 3·10⁻⁴ for
+// a transformer). Both factors are safe: neither norm is too small.
 
 // roundoff and singleRoundoff are the relative errors of one operation in float64 and in
 // float32.

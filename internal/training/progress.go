@@ -42,6 +42,7 @@ type Progress struct {
 	examplesPerLot float64       // expected
 	interval       int           // lots between reports
 	firstLot       int           // lots before this command
+	refusedLots    int           // PRIVATE: latest lots in a row of which every record was refused
 }
 
 // NewProgress starts to report a run. The caller calls Observe after each lot, then End and
@@ -142,6 +143,9 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		return err
 	}
 	defer p.serve(lot)
+	if p.spec.Flags.ShowPrivate {
+		p.notePrivately(p.run.PrivateStats(), lot.Lot%p.interval == 0 || lot.Lot == lot.Lots)
+	}
 	if lot.Lot%p.interval != 0 && lot.Lot != lot.Lots {
 		return nil
 	}
@@ -174,14 +178,10 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 			entry.TestAccuracy = &p.evaluation.Accuracy
 		}
 		entry.RegressionMetrics = rundir.NewRegressionMetrics(p.evaluation)
+		p.noteTestLoss(lot.Lot, p.evaluation.Loss)
 	}
 	if p.bar == nil && !p.term.Quiet {
 		p.term.Note("lot %d/%d, %s", lot.Lot, lot.Lots, strings.Join(p.details(lot), ", "))
-	}
-	if p.spec.Flags.ShowPrivate {
-		stats := p.run.PrivateStats()
-		p.bar.Hide()
-		p.term.Note("PRIVATE, do not publish: the last lot had %d records, %d of them not clipped, %d refused; mean loss %.4f", stats.Records, stats.Unclipped, stats.NonFinite, stats.Loss)
 	}
 	text, err := json.Marshal(entry)
 	if err != nil {
@@ -191,6 +191,37 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		return err
 	}
 	return p.events.Write(lot.Lot, time.Now(), entry.scalars()...)
+}
+
+// manyRefusedLots is the number of lots in a row without a contribution that are worth a note.
+const manyRefusedLots = 10
+
+// notePrivately prints marked lines about a lot, for --show-private: a summary if the lot is
+// due for a report, and a note on refused lots if there are many. How many records are refused depends
+// on the private data, so without the flag nothing is printed about it.
+func (p *Progress) notePrivately(stats engine.PrivateStats, due bool) {
+	switch {
+	case stats.NonFinite < stats.Records:
+		p.refusedLots = 0
+	case stats.Records > 0:
+		p.refusedLots++
+	}
+	if due {
+		p.bar.Hide()
+		p.term.Note("PRIVATE, do not publish: the last lot had %d records, %d of them not clipped, %d refused; mean loss %.4f", stats.Records, stats.Unclipped, stats.NonFinite, stats.Loss)
+	}
+	if p.refusedLots == manyRefusedLots || due && p.refusedLots > manyRefusedLots {
+		p.bar.Hide()
+		p.term.Note("PRIVATE, do not publish: every record of the last %d lots was refused, because its gradient is NaN or infinite; the run trains on noise alone: check the network for logarithms, roots and divisions, and the data for very large numbers", p.refusedLots)
+	}
+}
+
+// noteTestLoss notes a loss on the test data that is not finite. Weights and test data are public.
+func (p *Progress) noteTestLoss(lot int, loss float64) {
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		p.bar.Hide()
+		p.term.Note("lot %d: the loss on the public test data is %v; a training record with such a loss adds nothing, so the run may train on noise alone: check the network for logarithms, roots and divisions, or use a smaller --lr", lot, loss)
+	}
 }
 
 // nonFinite returns the name of a parameter with a number that is not finite; "" if there
