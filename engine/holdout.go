@@ -19,8 +19,8 @@ import (
 // Adding or removing a record adds or removes one key in that order. It changes the training set
 // by at most that one record, and replaces at most one of the held-out records: where its key is
 // among the last n, the first of these changes sides. Replacing a record replaces at most one on
-// each side. Blanking a record is like removing it, except that its place in the training set
-// remains, empty. Both sides may change at once, so their releases must be composed, in one
+// each side. Blanking a record is like removing it, except that it keeps a place in the training
+// set, empty: blank records come first in the order. Both sides may change at once, so their releases must be composed, in one
 // ledger; parallel composition does not apply.
 func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) {
 	d, err := newRecordIndex(s, r)
@@ -41,7 +41,15 @@ func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) 
 		keys[record] = sha256.Sum256(binary.LittleEndian.AppendUint64(content[:], seen[content]))
 		seen[content]++
 	}
-	slices.SortFunc(records, func(a, b int) int { return bytes.Compare(keys[a][:], keys[b][:]) })
+	slices.SortFunc(records, func(a, b int) int {
+		if blank := d.isBlank(a); blank != d.isBlank(b) {
+			if blank {
+				return -1
+			}
+			return 1
+		}
+		return bytes.Compare(keys[a][:], keys[b][:])
+	})
 	if train, err = d.subset(s, records[:d.records-n]); err != nil {
 		return nil, nil, err
 	}

@@ -8,7 +8,7 @@ import (
 // PrivateStats describes the last lot. It is a function of the records that no noise
 // protects: who publishes it gives up the guarantee.
 type PrivateStats struct {
-	Records   int     // in the lot as drawn
+	Records   int     // in the lot as drawn, without blank records
 	NonFinite int     // records without a contribution, because their gradient was NaN or infinite
 	Unclipped int     // records whose gradient was not scaled down
 	Loss      float64 // mean over the lot's records; 0 where the network keeps no losses

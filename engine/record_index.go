@@ -33,17 +33,22 @@ func (r Records) Unit() string {
 
 // recordIndex maps records to the rows of a data set.
 type recordIndex struct {
-	perRecord int   // rows of a record in a microbatch
-	records   int   // number of records
-	rows      int   // examples in the set
-	start     []int // users: where the owner's examples begin in order; records+1 entries
-	order     []int // users: examples, sorted by owner
+	perRecord int    // rows of a record in a microbatch
+	records   int    // number of records
+	rows      int    // examples in the set
+	start     []int  // users: where the owner's examples begin in order; records+1 entries
+	order     []int  // users: examples, sorted by owner
+	blank     []bool // examples that contribute nothing; nil if there are none
 }
 
 func newRecordIndex(s data.Set, r Records) (*recordIndex, error) {
 	d := &recordIndex{perRecord: max(1, min(r.Examples, s.Len())), rows: s.Len()}
 	if r.Examples < 0 {
 		return nil, fmt.Errorf("Records.Examples is %d; give at least 1, or 0 for the default", r.Examples)
+	}
+	var err error
+	if d.blank, err = data.ValidatedBlank(s); err != nil {
+		return nil, err
 	}
 	if !r.Users {
 		d.records = (d.rows + d.perRecord - 1) / d.perRecord
@@ -74,22 +79,64 @@ func newRecordIndex(s data.Set, r Records) (*recordIndex, error) {
 	return d, nil
 }
 
-// writeRows writes the rows of a record, and their weights unless weights is nil. Where the
-// record has fewer examples than rows, the rest repeat its first example with weight 0, so that
-// they contain no value that the record does not contain.
-func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
-	n := 1
-	switch {
-	case d.order != nil:
-		n = min(d.perRecord, d.start[record+1]-d.start[record])
-		copy(rows, d.order[d.start[record]:d.start[record]+n])
-	default:
-		n = min(d.perRecord, d.rows-record*d.perRecord)
-		for i := range n {
-			rows[i] = record*d.perRecord + i
+// bounds returns where the examples of a record begin and end: in order for users, otherwise in
+// the data set.
+func (d *recordIndex) bounds(record int) (from, to int) {
+	if d.order != nil {
+		return d.start[record], d.start[record+1]
+	}
+	return record * d.perRecord, min((record+1)*d.perRecord, d.rows)
+}
+
+// isBlank reports whether all examples of a record are blank. Such a record keeps its place, so
+// that it may be sampled, and contributes nothing: it is the zero-out neighbour of each record.
+func (d *recordIndex) isBlank(record int) bool {
+	if d.blank == nil {
+		return false
+	}
+	for i, to := d.bounds(record); i < to; i++ {
+		row := i
+		if d.order != nil {
+			row = d.order[i]
+		}
+		if !d.blank[row] {
+			return false
 		}
 	}
-	for i := n; i < d.perRecord; i++ {
+	return true
+}
+
+// withoutBlank removes the blank records from a list, in place.
+func (d *recordIndex) withoutBlank(records []int) []int {
+	if d.blank == nil {
+		return records
+	}
+	kept := records[:0]
+	for _, record := range records {
+		if !d.isBlank(record) {
+			kept = append(kept, record)
+		}
+	}
+	return kept
+}
+
+// writeRows writes the rows of a record, and their weights unless weights is nil. Blank examples
+// of the record do not take part. Where fewer examples take part than there are rows, the rest
+// repeat an example of the record with weight 0, so that they contain no value that the record
+// does not contain. Of a blank record all rows have weight 0.
+func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
+	n := 0
+	from, to := d.bounds(record)
+	for i := from; i < to && n < d.perRecord; i++ {
+		row := i
+		if d.order != nil {
+			row = d.order[i]
+		}
+		if rows[n] = row; d.blank == nil || !d.blank[row] {
+			n++
+		}
+	}
+	for i := max(n, 1); i < d.perRecord; i++ {
 		rows[i] = rows[0]
 	}
 	if weights == nil {

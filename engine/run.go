@@ -312,8 +312,8 @@ func (r *Run) sumLot() error {
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			if err := r.addMicrobatch(n); err != nil {
+		if loaded := r.index.withoutBlank(r.loader.records[:n]); len(loaded) > 0 {
+			if err := r.addMicrobatch(len(loaded)); err != nil {
 				return err
 			}
 		}

@@ -205,7 +205,9 @@ func sumOfRecordMeans(scores []float64, s data.Set, r Records) (float64, error) 
 				taken++
 			}
 		}
-		sum += right / taken
+		if taken > 0 { // a blank record has score 0
+			sum += right / taken
+		}
 	}
 	return sum, nil
 }

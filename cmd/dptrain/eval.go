@@ -110,6 +110,9 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	if options.Image, err = set.ImageShape(); err != nil {
 		return nil, nil, err
 	}
+	if named { // the caller's data, as the result is
+		options.OnBadRow = data.FailOnBadRow
+	}
 	options.TrainedImage = data.ImageShapeOf(model.Shape)
 	target := model.Schema.Target
 	bounds := model.Schema.Bounds[target]

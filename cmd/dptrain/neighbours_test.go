@@ -141,12 +141,38 @@ func maskEvents(file []byte) string {
 func TestTrain_OutputsOfNeighbouringData(t *testing.T) {
 	const held = " --validation-split 0.25 --validation-noise 0.01"
 	for _, projection := range []string{"", " --project 2 --project-noise 0.5"} {
-		neighbours(t, " --label label --classes no,yes"+held, 300, projection)
+		neighbours(t, " --label label --classes no,yes"+held, 300, projection, "99,red,a,yes")
 	}
-	neighbours(t, " --target age --vocabulary label=no|yes"+held, 300, "")
+	neighbours(t, " --target age --vocabulary label=no|yes"+held, 300, "", "99,red,a,yes")
 }
 
-func neighbours(t *testing.T, what string, records int, projection string) {
+// The same on a record that cannot be read: neither the exit code nor a message depends on it.
+func TestTrain_OutputsOfBadRow(t *testing.T) {
+	for _, row := range []string{"99,red,a,maybe", "secret,\"red"} {
+		neighbours(t, " --label label --classes no,yes --validation-split 0.25 --validation-noise 0.01", 300, "", row)
+	}
+	neighbours(t, " --label label --classes no,yes --validation-split 0.25 --validation-noise 0.01 --on-bad-row blank", 300, " --project 2 --project-noise 0.5", ",red,a,yes")
+
+	// --show-private and --on-bad-row fail show the row, and mark this.
+	const train = "train --data people.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue --ignore owner --steps 1 --lot 5 --noise 4"
+	if err := os.WriteFile("people.csv", []byte("age,colour,owner,label\n20,red,a,no\n60,red,a,maybe\n"+strings.Repeat("60,blue,a,yes\n", 20)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain(train + " --out quiet"); code != exitcode.Done || strings.Contains(stderr, "blank") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if _, stderr, code := dptrain(train + " --out shown --show-private"); code != exitcode.Done || !strings.Contains(stderr, "PRIVATE, do not publish: 1 of 22 training examples") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if _, stderr, code := dptrain(train + " --out failed --on-bad-row fail"); code != exitcode.Usage || !strings.Contains(stderr, "line 3, column \"label\"") || !strings.Contains(stderr, "this message depends on private data") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if _, stderr, code := dptrain(train + " --out failed --on-bad-row skip"); code != exitcode.Usage || !strings.Contains(stderr, "--on-bad-row") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+func neighbours(t *testing.T, what string, records int, projection, replacement string) {
 	t.Helper()
 	line := "train --data people.csv --test test.csv --bounds age=0:100 --vocabulary colour=red|blue" + what +
 		" --ignore owner --model mlp:8 --steps 8 --lot 50 --noise 0.05 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
@@ -176,7 +202,7 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 			if side == 1 {
 				text := readFile(t, "people.csv")
 				lines := strings.Split(string(text), "\n")
-				lines[1+record] = "99,red,a,yes" // elsewhere this colour has the label no
+				lines[1+record] = replacement // elsewhere the color red has the label no
 				if err := os.WriteFile("people.csv", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
 					t.Fatal(err)
 				}

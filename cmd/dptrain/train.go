@@ -147,6 +147,15 @@ func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 	if d.Warning != "" {
 		term.Note("Warning: %s.", d.Warning)
 	}
+	if blank := data.Blank(spec.Task.Train); spec.Flags.ShowPrivate && blank != nil {
+		count := 0
+		for _, b := range blank {
+			if b {
+				count++
+			}
+		}
+		term.Note("PRIVATE, do not publish: %d of %d training examples cannot be read and are blank; --on-bad-row fail names the first.", count, len(blank))
+	}
 	warnAboutDelta(term, c.Budget.Delta, spec.Records)
 }
 

@@ -24,7 +24,11 @@ const (
 // If Tokens is a number, x [examples, length] contains indices below it, with -1 for
 // padding. Then y may have a label for each step, with -1 for none. With PredictNext there
 // is no y, and the label of each step is the next index.
-func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
+func openArrays(tree fs.FS, where string, s Schema, onBad BadRowPolicy) (*Task, error) {
+	private, err := onBad.rowPolicy()
+	if err != nil {
+		return nil, err
+	}
 	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
@@ -46,18 +50,18 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 		return nil, fmt.Errorf("%s: the number of classes is not given; write --classes with their number or public names", where)
 	}
 	task := &Task{ClassNames: s.Classes, Private: true, Schema: s}
-	read := func(x, y string) (set Set, err error) {
+	read := func(x, y string, policy rowPolicy) (set Set, err error) {
 		if s.PredictNext {
-			set, err = readSteps(tree, x, indices)
+			set, err = readSteps(tree, x, indices, policy)
 		} else {
-			set, err = readArrays(tree, x, y, indices, s)
+			set, err = readArrays(tree, x, y, indices, s, policy)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
 		}
 		return set, nil
 	}
-	train, err := read(arrayTrainX, arrayTrainY)
+	train, err := read(arrayTrainX, arrayTrainY, private)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +69,7 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	if _, err := fs.Stat(tree, arrayTestX); err != nil {
 		return task, nil
 	}
-	test, err := read(arrayTestX, arrayTestY)
+	test, err := read(arrayTestX, arrayTestY, rowPolicy{})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +86,7 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 // arrayTarget is the name of the target column of arrays.
 const arrayTarget = "y"
 
-func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, error) {
+func readArrays(tree fs.FS, xName, yName string, indices int, s Schema, policy rowPolicy) (Set, error) {
 	x, features, err := readExamples(tree, xName, indices)
 	if err != nil {
 		return nil, err
@@ -92,7 +96,7 @@ func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, er
 		return nil, err
 	}
 	if s.Target != "" {
-		return withTarget(features, x, y, yName, s.Bounds[arrayTarget])
+		return withTarget(features, x, y, yName, s.Bounds[arrayTarget], policy)
 	}
 	if !y.isInteger {
 		return nil, fmt.Errorf("%s does not contain whole numbers; labels are whole numbers from 0", yName)
@@ -106,7 +110,11 @@ func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, er
 	}
 	columns := []Column{features, label}
 	if x.bytes == nil {
-		return NewTable(columns, [][]float32{x.values, y.values}, nil)
+		return policy.newTable(columns, [][]float32{x.values, y.values}, x.shape[0])
+	}
+	blank, err := policy.blankInvalid(columns[1:], [][]float32{y.values}, x.shape[0])
+	if err != nil {
+		return nil, err
 	}
 	if err := checkValues(label, y.values, 0); err != nil {
 		return nil, err
@@ -115,7 +123,12 @@ func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, er
 	for i, l := range y.values {
 		labels[i] = int32(l)
 	}
-	return newPictures(columns, x.bytes, labels, nil)
+	clearBlank(x.bytes, blank)
+	pictures, err := newPictures(columns, x.bytes, labels, nil)
+	if err != nil {
+		return nil, err
+	}
+	return withBlank(pictures, blank), nil
 }
 
 // readExamples reads the features x.
@@ -132,11 +145,15 @@ func readExamples(tree fs.FS, name string, indices int) (arrayContent, Column, e
 
 // withTarget returns a set of examples with a numeric target. It stores gray levels as
 // numbers, because Pictures has labels and no targets.
-func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds) (Set, error) {
+func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds, policy rowPolicy) (Set, error) {
 	if y.total() != y.shape[0] || y.shape[0] != x.shape[0] {
 		return nil, fmt.Errorf("%s has shape %v; %d examples need the same number of targets", yName, y.shape, x.shape[0])
 	}
 	target := Column{Name: arrayTarget, Kind: Target}
+	blank, err := policy.blankInvalid([]Column{target}, [][]float32{y.values}, x.shape[0])
+	if err != nil {
+		return nil, err
+	}
 	if err := checkValues(target, y.values, 0); err != nil {
 		return nil, err
 	}
@@ -150,7 +167,21 @@ func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds)
 			x.values[i] = float32(b) / 255
 		}
 	}
-	return NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
+	more, err := policy.blankInvalid([]Column{features}, [][]float32{x.values}, x.shape[0])
+	if err != nil {
+		return nil, err
+	}
+	for i := range blank {
+		if blank[i] = blank[i] || more[i]; blank[i] {
+			fillBlank(features, x.values[i*features.Size():(i+1)*features.Size()])
+			y.values[i] = 0
+		}
+	}
+	table, err := NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return withBlank(table, blank), nil
 }
 
 func (a arrayHeader) elementType() ElementType {
@@ -169,7 +200,7 @@ func (a arrayHeader) checkIndices(name string) error {
 }
 
 // readSteps reads lists of indices for the prediction of the next index.
-func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
+func readSteps(tree fs.FS, name string, indices int, policy rowPolicy) (Set, error) {
 	x, err := readArray(tree, name, false)
 	if err != nil {
 		return nil, err
@@ -188,7 +219,7 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 		labels = append(labels, all[1:length]...)
 	}
 	steps := tokenizer{length: length - 1, count: indices, next: true}
-	return NewTable(steps.columns(Column{}), [][]float32{features, labels}, nil)
+	return policy.newTable(steps.columns(Column{}), [][]float32{features, labels}, x.shape[0])
 }
 
 // arrayContent is an array with its elements. Bytes may be kept as bytes; otherwise the

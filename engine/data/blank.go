@@ -96,23 +96,85 @@ func (p rowPolicy) resolve(err error) error {
 	return err
 }
 
-// blankExamples makes the examples blank that have an invalid value in a column, and sets the
-// values of blank examples: Pad for indices and the labels of steps, 0 for others.
-func (p rowPolicy) blankExamples(c Column, values []float32, blank []bool) error {
-	size := c.Size()
-	for i := range blank {
-		example := values[i*size : (i+1)*size]
-		if !blank[i] && !c.valid(example) {
-			if err := p.resolve(checkValues(c, example, i)); err != nil {
-				return err
+// newTable is NewTable with blank examples in place of those that have an invalid value.
+func (p rowPolicy) newTable(columns []Column, values [][]float32, examples int) (Set, error) {
+	blank, err := p.blankInvalid(columns, values, examples)
+	if err != nil {
+		return nil, err
+	}
+	table, err := NewTable(columns, values, nil)
+	if err != nil {
+		return nil, err
+	}
+	return withBlank(table, blank), nil
+}
+
+// blankInvalid reports the examples that have an invalid value in some column, and sets all their
+// values: Pad for indices and the labels of steps, 0 for others.
+func (p rowPolicy) blankInvalid(columns []Column, values [][]float32, examples int) ([]bool, error) {
+	blank := make([]bool, examples)
+	if !p.private {
+		return blank, nil // the caller checks all values
+	}
+	each := func(f func(c Column, i int, example []float32) error) error {
+		for k, c := range columns {
+			size := c.Size()
+			for i := range examples {
+				if err := f(c, i, values[k][i*size:(i+1)*size]); err != nil {
+					return err
+				}
 			}
-			blank[i] = true
 		}
+		return nil
+	}
+	err := each(func(c Column, i int, example []float32) error {
+		if c.valid(example) {
+			return nil
+		}
+		blank[i] = true
+		return p.resolve(checkValues(c, example, i))
+	})
+	if err != nil {
+		return nil, err
+	}
+	each(func(c Column, i int, example []float32) error {
 		if blank[i] {
 			fillBlank(c, example)
 		}
+		return nil
+	})
+	return blank, nil
+}
+
+// newPictures is NewPictures with blank examples in place of those that have an invalid label.
+func (p rowPolicy) newPictures(shape ImageShape, pixels []byte, labels []int32, classes int, standardization []Standardization) (Set, error) {
+	blank := make([]bool, len(labels))
+	for i, l := range labels {
+		if l >= 0 && int(l) < classes {
+			continue
+		}
+		if err := p.resolve(fmt.Errorf("picture %d: the label is not between 0 and %d", i, classes-1)); err != nil {
+			return nil, err
+		}
+		labels[i], blank[i] = 0, true
 	}
-	return nil
+	if len(pixels) == len(labels)*shape.size() {
+		clearBlank(pixels, blank)
+	}
+	pictures, err := NewPictures(shape.Channels, shape.Height, shape.Width, pixels, labels, classes, standardization)
+	if err != nil {
+		return nil, err
+	}
+	return withBlank(pictures, blank), nil
+}
+
+// clearBlank sets the bytes of blank examples to zero.
+func clearBlank(pixels []byte, blank []bool) {
+	for i, b := range blank {
+		if size := len(pixels) / len(blank); b {
+			clear(pixels[i*size : (i+1)*size])
+		}
+	}
 }
 
 // valid reports whether all values are valid.

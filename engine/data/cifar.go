@@ -28,7 +28,7 @@ func openCIFAR(tree fs.FS, o Options) (*Task, error) {
 	}
 	for _, folder := range []string{".", "cifar-10-batches-bin", "cifar10"} {
 		if _, err := fs.Stat(tree, path.Join(folder, "data_batch_1.bin")); err == nil {
-			return readCIFAR(tree, folder, o.Dir, standardization)
+			return readCIFAR(tree, folder, o, standardization)
 		}
 		if info, err := fs.Stat(tree, path.Join(folder, "train")); err == nil && info.IsDir() {
 			task, err := openFolders(tree, folder, o.Dir, ImageShape{3, cifarSide, cifarSide}, o.OnBadRow, standardization)
@@ -41,8 +41,13 @@ func openCIFAR(tree fs.FS, o Options) (*Task, error) {
 	return nil, fmt.Errorf("%s has neither data_batch_1.bin (searched it, cifar-10-batches-bin and cifar10) nor folders train/CLASS of pictures; unpack the binary version of CIFAR-10 and name its folder with --data-dir", o.Dir)
 }
 
-func readCIFAR(tree fs.FS, folder, where string, standardization []Standardization) (*Task, error) {
-	read := func(names ...string) (*Pictures, error) {
+func readCIFAR(tree fs.FS, folder string, o Options, standardization []Standardization) (*Task, error) {
+	where := o.Dir
+	private, err := o.OnBadRow.rowPolicy()
+	if err != nil {
+		return nil, err
+	}
+	read := func(policy rowPolicy, names ...string) (Set, error) {
 		var pixels []byte
 		var labels []int32
 		for _, name := range names {
@@ -50,19 +55,19 @@ func readCIFAR(tree fs.FS, folder, where string, standardization []Standardizati
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", where, name, err)
 			}
-			pixels, labels, err = readCIFARBatch(f, pixels, labels, len(names)*cifarFile)
+			pixels, labels, err = readCIFARBatch(f, pixels, labels, len(names)*cifarFile, policy)
 			f.Close()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", where, name, err)
 			}
 		}
-		return NewPictures(3, cifarSide, cifarSide, pixels, labels, len(cifarClasses), standardization)
+		return policy.newPictures(ImageShape{3, cifarSide, cifarSide}, pixels, labels, len(cifarClasses), standardization)
 	}
-	train, err := read("data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin")
+	train, err := read(private, "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin")
 	if err != nil {
 		return nil, err
 	}
-	test, err := read("test_batch.bin")
+	test, err := read(rowPolicy{}, "test_batch.bin")
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +76,7 @@ func readCIFAR(tree fs.FS, folder, where string, standardization []Standardizati
 
 // readCIFARBatch appends a file's pictures and labels. Expected is the usual number of
 // pictures in all files of the set; it determines the capacity.
-func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([]byte, []int32, error) {
+func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int, policy rowPolicy) ([]byte, []int32, error) {
 	var picture [cifarPictureBytes]byte
 	const size = cifarPictureBytes - 1
 	for first := len(labels); ; {
@@ -83,7 +88,9 @@ func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([
 			return nil, nil, fmt.Errorf("the file ends in picture %d; a picture has %d bytes: %w", len(labels)-first, cifarPictureBytes, unexpectedEOF(err))
 		}
 		if int(picture[0]) >= len(cifarClasses) {
-			return nil, nil, fmt.Errorf("picture %d: the label is not between 0 and %d", len(labels)-first, len(cifarClasses)-1)
+			if err := policy.resolve(fmt.Errorf("picture %d: the label is not between 0 and %d", len(labels)-first, len(cifarClasses)-1)); err != nil {
+				return nil, nil, err
+			}
 		}
 		if cap(pixels)-len(pixels) < size && len(labels) < expected {
 			if pixels, err = grow(pixels, expected*size); err != nil {

@@ -14,6 +14,7 @@ type concat struct {
 	sizes   []int
 	ends    []int // parts[i] contains the examples before ends[i]
 	users   []int32
+	blank   []bool
 }
 
 // Concat returns the set of all examples of the parts, in sequence. The parts must
@@ -26,7 +27,7 @@ func Concat(parts ...Set) (Set, error) {
 	}
 	c := &concat{parts: slices.Clone(parts), columns: parts[0].Columns()}
 	c.sizes = sizesOf(c.columns)
-	total, hasUsers := 0, false
+	total, hasUsers, hasBlank := 0, false, false
 	for i, p := range parts {
 		if !slices.EqualFunc(p.Columns(), c.columns, Column.equal) {
 			return nil, fmt.Errorf("part %d has different columns from part 0; all sets to join need equal columns", i)
@@ -35,6 +36,11 @@ func Concat(parts ...Set) (Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("part %d: %w", i, err)
 		}
+		blank, err := ValidatedBlank(p)
+		if err != nil {
+			return nil, fmt.Errorf("part %d: %w", i, err)
+		}
+		hasBlank = hasBlank || blank != nil
 		total += p.Len()
 		c.ends = append(c.ends, total)
 		hasUsers = hasUsers || users != nil
@@ -43,6 +49,15 @@ func Concat(parts ...Set) (Set, error) {
 		var err error
 		if c.users, err = joinUsers(parts, total); err != nil {
 			return nil, err
+		}
+	}
+	if hasBlank {
+		for _, p := range parts {
+			blank := Blank(p)
+			if blank == nil {
+				blank = make([]bool, p.Len())
+			}
+			c.blank = append(c.blank, blank...)
 		}
 	}
 	return c, nil
@@ -75,6 +90,7 @@ func joinUsers(parts []Set, total int) ([]int32, error) {
 func (c *concat) Len() int          { return c.ends[len(c.ends)-1] }
 func (c *concat) Columns() []Column { return c.columns }
 func (c *concat) Users() []int32    { return c.users }
+func (c *concat) Blank() []bool     { return c.blank }
 
 func (c *concat) Read(dst [][]float32, rows []int) error {
 	if err := checkRead(c.columns, c.sizes, c.Len(), dst, rows); err != nil {

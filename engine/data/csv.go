@@ -2,25 +2,25 @@ package data
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // readCSV converts rows to examples. It returns them with the names of the columns that
 // their features come from, in the order of the file. Errors name lines and columns,
 // never values.
-func readCSV(r io.Reader, s Schema) (Set, []string, error) {
-	b := bufio.NewReader(r)
+func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
+	b := bufio.NewReaderSize(r, 1<<16)
 	if bom, _ := b.Peek(3); string(bom) == "\ufeff" {
 		b.Discard(3)
 	}
-	in := csv.NewReader(b)
-	in.ReuseRecord = true
-	in.TrimLeadingSpace = true
-	header, err := in.Read()
+	in := newCSVReader(b)
+	header, err := in.read()
 	if errors.Is(err, io.EOF) {
 		return nil, nil, errors.New("the file is empty; the first line must name the columns")
 	}
@@ -34,26 +34,135 @@ func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := exampleReader{rowLayout: l, userNumbers: map[string]int32{}}
+	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
 	for {
-		row, err := in.Read()
+		row, err := in.read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if errors.Is(err, csv.ErrFieldCount) {
-			line, _ := in.FieldPos(0)
-			return nil, nil, fmt.Errorf("line %d: %d fields, but the first line names %d columns", line, len(row), len(l.roles))
+		if problem := (*badCSVRow)(nil); errors.As(err, &problem) {
+			err = rows.addBlank("", problem.error)
+		} else if err == nil {
+			err = rows.addOrBlank(row, func(k int, err error) error {
+				return fmt.Errorf("line %d, column %q: %w", in.fieldLine(k), l.roles[k].name, err)
+			})
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if k, err := rows.add(row); err != nil {
-			line, _ := in.FieldPos(k)
-			return nil, nil, fmt.Errorf("line %d, column %q: %w", line, l.roles[k].name, err)
-		}
 	}
 	set, err := rows.set(s)
 	return set, l.inputs, err
+}
+
+// maxRowLines limits the lines of one row.
+const maxRowLines = 1000
+
+// badCSVRow is a row that is not CSV or has the wrong number of fields.
+type badCSVRow struct{ error }
+
+// csvReader reads rows. Where a row is not valid CSV or has the wrong number of fields, only its
+// first line is lost: a quotation mark that is never closed does not change how the lines after
+// it are read.
+type csvReader struct {
+	file   *bufio.Reader
+	again  []byte // lines to read before the file
+	text   []byte // of the row
+	line   int    // lines of the file before the row
+	source bytes.Reader
+	parser *csv.Reader // of source
+	first  int         // lines before the first one that the parser read
+	fields int         // of the first row
+}
+
+func newCSVReader(file *bufio.Reader) *csvReader {
+	c := &csvReader{file: file}
+	c.reset()
+	return c
+}
+
+// reset makes a parser for the lines from the current row on.
+func (c *csvReader) reset() {
+	c.parser, c.first = csv.NewReader(&c.source), c.line
+	c.parser.ReuseRecord, c.parser.TrimLeadingSpace, c.parser.FieldsPerRecord = true, true, -1
+}
+
+// read returns the next row. The next call overwrites it. The error is io.EOF at the end of the
+// file and a badCSVRow for a row that cannot be parsed.
+func (c *csvReader) read() ([]string, error) {
+	for {
+		c.line += bytes.Count(c.text, []byte{'\n'})
+		c.text = c.text[:0]
+		end, lines := 0, 0 // of the first line
+		for quotes := 0; lines == 0 || quotes%2 != 0 && lines < maxRowLines; lines++ {
+			from := len(c.text)
+			if err := c.appendLine(); err == io.EOF && lines > 0 {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			quotes += bytes.Count(c.text[from:], []byte{'"'})
+			if lines == 0 {
+				end = len(c.text)
+			}
+		}
+		c.source.Reset(c.text)
+		offset := c.parser.InputOffset()
+		row, err := c.parser.Read()
+		if errors.Is(err, io.EOF) {
+			continue // a blank line
+		}
+		if c.fields == 0 && err == nil {
+			c.fields = len(row)
+		}
+		switch {
+		case err != nil:
+		case len(row) != c.fields:
+			line, _ := c.parser.FieldPos(0)
+			err = fmt.Errorf("line %d: %d fields, but the first line names %d columns", c.first+line, len(row), c.fields)
+		case c.parser.InputOffset()-offset != int64(len(c.text)):
+			err = fmt.Errorf("line %d: a quotation mark is not closed", c.line+1)
+		default:
+			return row, nil
+		}
+		c.again = append(slices.Clone(c.text[end:]), c.again...)
+		c.text = c.text[:end]
+		c.line += bytes.Count(c.text, []byte{'\n'})
+		c.text = c.text[:0]
+		c.source.Reset(nil)
+		c.reset()
+		return nil, &badCSVRow{err}
+	}
+}
+
+// appendLine appends the next line to the text of the row.
+func (c *csvReader) appendLine() error {
+	if len(c.again) > 0 {
+		n := bytes.IndexByte(c.again, '\n') + 1
+		if n == 0 {
+			n = len(c.again)
+		}
+		c.text, c.again = append(c.text, c.again[:n]...), c.again[n:]
+		return nil
+	}
+	from := len(c.text)
+	for {
+		part, err := c.file.ReadSlice('\n')
+		c.text = append(c.text, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err == io.EOF && len(c.text) > from:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// fieldLine returns the line of a field of the last row.
+func (c *csvReader) fieldLine(field int) int {
+	line, _ := c.parser.FieldPos(field)
+	return c.first + line
 }
 
 // checkHeaderFormat returns an error if the first line is not UTF-8 with commas between

@@ -262,7 +262,7 @@ func FuzzCSV(f *testing.F) {
 		f.Add(file)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		set, _, err := readCSV(strings.NewReader(text), peopleSchema)
+		set, _, err := readCSV(strings.NewReader(text), peopleSchema, rowPolicy{})
 		if err != nil {
 			return
 		}

@@ -12,6 +12,8 @@ import (
 // exampleReader collects the examples of a file.
 type exampleReader struct {
 	*rowLayout
+	policy           rowPolicy
+	blank            []bool // of the examples
 	features, labels chunkedValues
 	ends             []int // end of each text's indices in features
 	users            []int32
@@ -54,13 +56,21 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 		return r.featureSet()
 	}
 	if r.tokens != nil {
-		return newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
+		set, err := newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
+		if err != nil {
+			return nil, err
+		}
+		return withBlank(set, r.blank), nil
 	}
 	columns := []Column{
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
 		s.outputColumn(),
 	}
-	return NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
+	set, err := NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
+	if err != nil {
+		return nil, err
+	}
+	return withBlank(set, r.blank), nil
 }
 
 // featureSet returns the set of all examples without labels.
@@ -69,6 +79,57 @@ func (r *exampleReader) featureSet() (Set, error) {
 		return newTokenSequences(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
 	}
 	return NewTable([]Column{{Name: "features", Kind: Feature, Shape: []int{r.width}}}, [][]float32{r.features.joined()}, nil)
+}
+
+// addOrBlank appends one row. A row that cannot be read becomes a blank example of its user, or
+// an error that describe makes.
+func (r *exampleReader) addOrBlank(row []string, describe func(column int, err error) error) error {
+	features, labels, ends, users := r.features.last, r.labels.last, len(r.ends), len(r.users)
+	column, err := r.add(row)
+	if err == nil {
+		return nil
+	}
+	r.count--
+	r.features.last, r.labels.last, r.ends, r.users = features, labels, r.ends[:ends], r.users[:users]
+	user := ""
+	if r.user >= 0 {
+		user = strings.TrimSpace(row[r.user])
+	}
+	return r.addBlank(user, describe(column, err))
+}
+
+// addBlank appends a blank example in place of one that cannot be read because of err, or returns
+// the error. All examples without a user belong to one user, "".
+func (r *exampleReader) addBlank(user string, err error) error {
+	if err := r.policy.resolve(err); err != nil {
+		return err
+	}
+	r.count++
+	r.blank = append(r.blank, true)
+	if r.tokens != nil {
+		r.ends = append(r.ends, r.features.before+len(r.features.last))
+	} else {
+		r.features.last = append(r.features.last, make([]float32, r.width)...)
+	}
+	if r.label >= 0 || r.target >= 0 {
+		r.labels.last = append(r.labels.last, 0)
+	}
+	if r.user >= 0 {
+		r.users = append(r.users, r.userNumber(user))
+	}
+	r.features.cut()
+	r.labels.cut()
+	return nil
+}
+
+// userNumber returns the number of a user.
+func (r *exampleReader) userNumber(user string) int32 {
+	number, ok := r.userNumbers[user]
+	if !ok {
+		number = int32(len(r.userNumbers))
+		r.userNumbers[strings.Clone(user)] = number
+	}
+	return number
 }
 
 // add appends one row. An error is about the column that add returns.
@@ -101,12 +162,7 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			if cell == "" {
 				return k, errors.New("the user is empty")
 			}
-			number, ok := r.userNumbers[cell]
-			if !ok {
-				number = int32(len(r.userNumbers))
-				r.userNumbers[strings.Clone(cell)] = number
-			}
-			r.users = append(r.users, number)
+			r.users = append(r.users, r.userNumber(cell))
 		case r.roles[k].ignore:
 		default:
 			if r.features.last, err = r.roles[k].encode(r.features.last, cell); err != nil {
@@ -114,6 +170,7 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			}
 		}
 	}
+	r.blank = append(r.blank, false)
 	r.features.cut()
 	r.labels.cut()
 	return 0, nil

@@ -13,35 +13,35 @@ import (
 // (indices). If the examples have labels, the schema must know every key, if only to
 // ignore it. Errors name lines and the schema's keys. They name a key that the schema does
 // not know only by its position in the line, because it may contain anything.
-func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
+func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	names := s.columns()
 	l, err := newLayout(names, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	index := indexOf(names)
-	rows, row := exampleReader{rowLayout: l, userNumbers: map[string]int32{}}, make([]string, len(names))
-	err = eachLine(r, func(number int, line []byte) error {
+	rows, row := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}, make([]string, len(names))
+	err = eachLine(r, func(number int, line []byte, problem error) error {
+		if problem != nil {
+			return rows.addBlank("", problem)
+		}
 		clear(row)
 		if err := readObject(row, line, index, s.featuresOnly); err != nil {
-			return fmt.Errorf("line %d %w", number, err)
+			return rows.addBlank("", fmt.Errorf("line %d %w", number, err))
 		}
 		for k, name := range names {
 			if l.roles[k].ignore {
 				continue
 			}
 			if row[k] == "" {
-				return fmt.Errorf("line %d has no key %q", number, name)
+				return rows.addBlank("", fmt.Errorf("line %d has no key %q", number, name))
 			}
 			var ok bool
 			if row[k], ok = cellText(row[k]); !ok {
-				return fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, name)
+				return rows.addBlank("", fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, name))
 			}
 		}
-		if k, err := rows.add(row); err != nil {
-			return fmt.Errorf("line %d, key %q: %w", number, names[k], err)
-		}
-		return nil
+		return rows.addOrBlank(row, func(k int, err error) error { return fmt.Errorf("line %d, key %q: %w", number, names[k], err) })
 	})
 	if err != nil {
 		return nil, nil, err

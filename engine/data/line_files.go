@@ -12,7 +12,7 @@ import (
 
 // lineReader reads a file with one example in each line. It returns the examples and the
 // names of the columns that their features come from.
-type lineReader func(r io.Reader, s Schema) (Set, []string, error)
+type lineReader func(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error)
 
 // lineReaders maps the extension of a file's name to its reader.
 var lineReaders = map[string]lineReader{".csv": readCSV, ".jsonl": readJSONL, ".txt": readText}
@@ -24,7 +24,11 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	task := &Task{ClassNames: o.Schema.Classes, Private: true, Schema: o.Schema}
-	train, inputs, err := readLines(file, o.Schema, read)
+	policy, err := o.OnBadRow.rowPolicy()
+	if err != nil {
+		return nil, err
+	}
+	train, inputs, err := readLines(file, o.Schema, policy, read)
 	if err != nil {
 		return nil, err
 	}
@@ -32,17 +36,17 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 	if o.Test == "" {
 		return task, nil
 	}
-	task.Test, _, err = readLines(o.Test, task.Schema, read)
+	task.Test, _, err = readLines(o.Test, task.Schema, rowPolicy{}, read)
 	return task, err
 }
 
-func readLines(file string, s Schema, read lineReader) (Set, []string, error) {
+func readLines(file string, s Schema, policy rowPolicy, read lineReader) (Set, []string, error) {
 	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer f.Close()
-	set, inputs, err := read(f, s)
+	set, inputs, err := read(f, s, policy)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -53,32 +57,47 @@ func readLines(file string, s Schema, read lineReader) (Set, []string, error) {
 // fill the memory.
 const maxLineLength = 64 << 20
 
-// eachLine calls f for each line of a file that is not blank. Lines are numbered from
-// 1.
-func eachLine(r io.Reader, f func(number int, line []byte) error) error {
-	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 1<<16), maxLineLength)
-	number := 0
-	for in.Scan() {
-		number++
-		line := in.Bytes()
-		if number == 1 {
-			if bom := string(line[:min(2, len(line))]); bom == "\xff\xfe" || bom == "\xfe\xff" {
-				return errors.New("the file is UTF-16; save the file as UTF-8")
+// eachLine calls f for each line of a file that is not blank, or with a problem for a line that
+// cannot be read. Lines are numbered from 1.
+func eachLine(r io.Reader, f func(number int, line []byte, problem error) error) error {
+	in := bufio.NewReaderSize(r, 1<<16)
+	var line []byte
+	for number := 1; ; number++ {
+		long := false
+		line = line[:0]
+		var err error
+		for {
+			var part []byte
+			part, err = in.ReadSlice('\n')
+			if long = long || len(line)+len(part) > maxLineLength; !long {
+				line = append(line, part...)
 			}
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
 		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if err := f(number, line); err != nil {
+		if err != nil && err != io.EOF {
 			return err
 		}
+		content := line
+		var problem error
+		if bom := string(line[:min(2, len(line))]); number == 1 && (bom == "\xff\xfe" || bom == "\xfe\xff") {
+			problem = errors.New("the file is UTF-16; save the file as UTF-8")
+		} else if number == 1 {
+			content = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if long {
+			problem = fmt.Errorf("line %d is longer than %d bytes", number, maxLineLength)
+		}
+		if content = bytes.TrimSpace(content); len(content) > 0 || problem != nil {
+			if err := f(number, content, problem); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
 	}
-	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d is longer than %d bytes", number+1, maxLineLength)
-	}
-	return in.Err()
 }
 
 // openText reads plain text, in which each line is an example, and a second file for
@@ -92,17 +111,17 @@ func openText(file string, o Options) (*Task, error) {
 }
 
 // readText makes each line that is not blank an example for a language model.
-func readText(r io.Reader, s Schema) (Set, []string, error) {
+func readText(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	t, err := s.tokenizer()
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := exampleReader{rowLayout: textLayout(t)}
-	if err := eachLine(r, func(number int, line []byte) error {
-		if _, err := rows.add([]string{string(line)}); err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
+	rows := exampleReader{rowLayout: textLayout(t), policy: policy}
+	if err := eachLine(r, func(number int, line []byte, problem error) error {
+		if problem != nil {
+			return rows.addBlank("", problem)
 		}
-		return nil
+		return rows.addOrBlank([]string{string(line)}, func(_ int, err error) error { return fmt.Errorf("line %d: %w", number, err) })
 	}); err != nil {
 		return nil, nil, err
 	}
@@ -115,5 +134,5 @@ func readText(r io.Reader, s Schema) (Set, []string, error) {
 
 // textLayout is the layout of plain text: the whole line is the text.
 func textLayout(t *tokenizer) *rowLayout {
-	return &rowLayout{order: []int{0}, label: -1, user: -1, tokens: t}
+	return &rowLayout{order: []int{0}, label: -1, user: -1, target: -1, tokens: t}
 }

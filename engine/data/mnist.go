@@ -41,7 +41,11 @@ func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 	if o.Standardize {
 		standardization = publishedStandardization(name)
 	}
-	read := func(prefix string) (*Pictures, error) {
+	private, err := o.OnBadRow.rowPolicy()
+	if err != nil {
+		return nil, err
+	}
+	read := func(prefix string, policy rowPolicy) (Set, error) {
 		shape, pixels, err := findIDX(tree, o.Dir, format.folders, prefix+"-images", 3)
 		if err != nil {
 			return nil, err
@@ -57,17 +61,17 @@ func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 		for i, l := range labels {
 			classes[i] = int32(l)
 		}
-		p, err := NewPictures(1, shape[1], shape[2], pixels, classes, len(format.classes), standardization)
+		p, err := policy.newPictures(ImageShape{1, shape[1], shape[2]}, pixels, classes, len(format.classes), standardization)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", o.Dir, prefix, err)
 		}
 		return p, nil
 	}
-	train, err := read("train")
+	train, err := read("train", private)
 	if err != nil {
 		return nil, err
 	}
-	test, err := read("t10k")
+	test, err := read("t10k", rowPolicy{})
 	if err != nil {
 		return nil, err
 	}

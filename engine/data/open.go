@@ -177,7 +177,7 @@ func openPath(name string, o Options) (*Task, error) {
 		if s.named() || o.Test != "" {
 			return nil, fmt.Errorf("%s contains arrays, which have no named columns and have their own test examples; only classes, tokens, next and the target y with its bounds can be set", name)
 		}
-		return openArrays(tree, name, o.Schema)
+		return openArrays(tree, name, o.Schema, o.OnBadRow)
 	}
 	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err

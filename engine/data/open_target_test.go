@@ -112,7 +112,7 @@ func TestOpen_InvalidTargets(t *testing.T) {
 		"there are no features":                        {"hours\n3\n", Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 1}}}},
 	} {
 		dir := writeFiles(t, map[string][]byte{"t.csv": []byte(c.file)})
-		_, err := Open(filepath.Join(dir, "t.csv"), Options{Schema: c.schema})
+		_, err := Open(filepath.Join(dir, "t.csv"), Options{Schema: c.schema, OnBadRow: FailOnBadRow})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v does not contain %q in one line", err, want)
 		}

@@ -342,7 +342,7 @@ func TestReadCIFARBatch_AllocatesOnce(t *testing.T) {
 	var labels []int32
 	var err error
 	for range files {
-		if pixels, labels, err = readCIFARBatch(bytes.NewReader(cifarBatch(make([]byte, each)...)), pixels, labels, files*each); err != nil {
+		if pixels, labels, err = readCIFARBatch(bytes.NewReader(cifarBatch(make([]byte, each)...)), pixels, labels, files*each, rowPolicy{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,7 +356,7 @@ func FuzzCIFAR(f *testing.F) {
 	f.Add(cifarBatch(1, 2, 3, 4, 5)) // more than expected
 	f.Add([]byte{3})
 	f.Fuzz(func(t *testing.T, file []byte) {
-		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil, 2)
+		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil, 2, rowPolicy{})
 		if err == nil && (len(labels)*cifarPictureBytes != len(file) || len(pixels)+len(labels) != len(file)) {
 			t.Errorf("%d bytes contain %d labels and %d pixels", len(file), len(labels), len(pixels))
 		}

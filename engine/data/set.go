@@ -8,9 +8,10 @@
 // the rows, because such a value would carry one person's data into the examples of
 // everybody else without being accounted. A reader takes the facts that it needs
 // from the user or from a published constant. If a fact is missing, the reader
-// returns an error that asks for it. The names of files, folders, columns and keys
-// and the common size of pictures and arrays count as public. Error messages name
-// files, lines and columns, never a value.
+// returns an error that asks for it. The names of folders, columns and keys and the shape
+// of arrays count as public. An example of the training data that cannot be read becomes
+// blank, so that neither an error nor its message depends on it: see BadRowPolicy. Error
+// messages name files, lines and columns, never a value.
 package data
 
 import (
@@ -92,6 +93,8 @@ func validated(s Set) bool {
 	switch s := s.(type) {
 	case *Table, *Pictures, *tokenSequences:
 		return true
+	case *partlyBlank:
+		return validated(s.Set)
 	case *subset:
 		return validated(s.parent)
 	case *concat:
@@ -114,6 +117,9 @@ func checkAll(s Set) error {
 		dst[k] = make([]float32, batch*c.Size())
 	}
 	if _, err := ValidatedUsers(s); err != nil {
+		return err
+	}
+	if _, err := ValidatedBlank(s); err != nil {
 		return err
 	}
 	rows := make([]int, 0, batch)

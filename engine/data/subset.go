@@ -20,6 +20,7 @@ type subset struct {
 	parent Set
 	rows   []int
 	users  []int32
+	blank  []bool
 }
 
 // Subset returns the set of the examples rows of s, in that order. If rows contains an
@@ -42,12 +43,23 @@ func Subset(s Set, rows []int) (Set, error) {
 			sub.users[i] = users[r]
 		}
 	}
+	blank, err := ValidatedBlank(s)
+	if err != nil {
+		return nil, fmt.Errorf("subset: %w", err)
+	}
+	if blank != nil {
+		sub.blank = make([]bool, len(rows))
+		for i, r := range rows {
+			sub.blank[i] = blank[r]
+		}
+	}
 	return sub, nil
 }
 
 func (s *subset) Len() int          { return len(s.rows) }
 func (s *subset) Columns() []Column { return s.parent.Columns() }
 func (s *subset) Users() []int32    { return s.users }
+func (s *subset) Blank() []bool     { return s.blank }
 
 func (s *subset) Read(dst [][]float32, rows []int) error {
 	t := readBuffersPool.Get().(*readBuffers)

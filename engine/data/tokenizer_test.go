@@ -224,7 +224,7 @@ func TestEachLine_TruncatedFiles(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", maxLineLength)), func(int, []byte) error { return nil })
+	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", maxLineLength)), func(_ int, _ []byte, problem error) error { return problem })
 	if err == nil || !strings.Contains(err.Error(), "line 2 is longer") {
 		t.Errorf("a line without a line end: %v", err)
 	}
@@ -280,7 +280,7 @@ func TestOpenArrays_Indices(t *testing.T) {
 	y := encodeNPY("<i8", "False", "(2,)", []int64{0, 1})
 	each := encodeNPY("<i8", "False", "(2, 3)", []int64{0, 1, -1, 1, 1, 1})
 	open := func(files map[string][]byte, s Schema) ([][]float32, *Task, error) {
-		task, err := Open(writeZip(t, files), Options{Schema: s})
+		task, err := Open(writeZip(t, files), Options{Schema: s, OnBadRow: FailOnBadRow})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -408,7 +408,7 @@ func FuzzJSONL(f *testing.F) {
 	f.Add(`{"stars":1,"text":[1,2],"who":0}`)
 	f.Add("{\"text\":\"\\ud800\",\"stars\":\"5\",\"who\":\"x\"}\n{")
 	f.Fuzz(func(t *testing.T, text string) {
-		table, _, err := readJSONL(strings.NewReader(text), reviewSchema)
+		table, _, err := readJSONL(strings.NewReader(text), reviewSchema, rowPolicy{})
 		if err != nil {
 			return
 		}
@@ -429,7 +429,7 @@ func FuzzText(f *testing.F) {
 		if bytes {
 			s.Tokens, s.Words = "bytes", nil
 		}
-		table, _, err := readText(strings.NewReader(text), s)
+		table, _, err := readText(strings.NewReader(text), s, rowPolicy{})
 		if err != nil {
 			return
 		}

@@ -119,7 +119,7 @@ func lineExamples(name string, s Schema, read lineReader) (Set, error) {
 	case !text && !s.named():
 		return nil, fmt.Errorf("%s has columns, and the model was not trained on data with columns", name)
 	}
-	set, _, err := readLines(name, s, read)
+	set, _, err := readLines(name, s, rowPolicy{}, read)
 	return set, err
 }
 

@@ -138,7 +138,7 @@ func (s *Flags) DataOptions() (data.Options, error) {
 		return data.Options{}, exitcode.Usagef("--test %s is the training data: results on test data are printed as public and would reveal training records; give another file", s.Test)
 	}
 	image, err := s.ImageShape()
-	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image}, err
+	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, OnBadRow: data.BadRowPolicy(s.OnBadRow)}, err
 }
 
 // SameFile reports whether two paths name the same existing file.

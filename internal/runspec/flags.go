@@ -15,6 +15,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -36,6 +37,7 @@ type Flags struct {
 	Projection                       int // number of principal directions
 	ProjectionNoise                  float64
 	Augment                          string
+	OnBadRow                         string
 	Views                            int
 
 	Lot, Microbatch, Steps int
@@ -72,6 +74,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&s.Data, "data", "digits", "data set: a name (see dptrain data), a file or a directory")
 	s.DataFlags.Define(f)
+	f.StringVar(&s.OnBadRow, "on-bad-row", string(data.BlankBadRows), "what happens to a private example that cannot be read: blank (it keeps its place and contributes nothing; nothing is printed) or fail (an error names it; the error depends on private data)")
 	f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
 	f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models); default: depends on the data")
 	f.StringVar(&s.Config, "config", "", "YAML file with flags as keys")
@@ -134,7 +137,7 @@ func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
 func Choices() map[string][]string {
 	choices := map[string][]string{
 		"sampling": samplings, "clipping": clippings, "allocation": allocations, "decay-of": weightDecayTargets,
-		"optimizer": optim.Kinds(), "accountant": accountant.Names(),
+		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Kinds(), "accountant": accountant.Names(),
 	}
 	for _, p := range models.Presets() {
 		choices["preset"] = append(choices["preset"], p.Name)
@@ -231,7 +234,7 @@ func (s *Flags) Resolve() error {
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
-	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}} {
+	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}, {"on-bad-row", s.OnBadRow, data.BadRowPolicies()}} {
 		if err := exitcode.CheckChoice(c.flag, c.value, c.choices); err != nil {
 			return err
 		}
