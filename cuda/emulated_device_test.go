@@ -5,6 +5,7 @@ package cuda
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func onCard(t *testing.T, tests string, device ...string) {
 	}
 	c := exec.Command(os.Args[0], "-test.run="+tests, "-test.short")
 	c.Env = append(append(os.Environ(), "DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none"), device...)
-	if output, err := c.CombinedOutput(); err != nil {
+	if output, err := c.CombinedOutput(); err != nil || strings.Contains(string(output), "no tests to run") {
 		t.Fatalf("%v\n%s", err, output)
 	}
 }

@@ -204,7 +204,7 @@ func TestEvaluator_Sequences(t *testing.T) {
 	}
 }
 
-// TestEvaluationRefuses: what does not fit is an error.
+// Data that do not fit the network are an error.
 func TestEvaluator_Refuses(t *testing.T) {
 	e := newTestEvaluator(t, mlp)
 	good := e.Weights()

@@ -51,7 +51,7 @@ func TestPipeline_DataLargerThanDevice(t *testing.T) {
 				fmt.Println(line)
 				return
 			}
-			self := exec.Command(os.Args[0], "-test.run=^TestDataThatDoNotFit$/^"+what+"$")
+			self := exec.Command(os.Args[0], "-test.run=^TestPipeline_DataLargerThanDevice$/^"+what+"$")
 			self.Env = append(os.Environ(), scarceMemory)
 			if output, err := self.CombinedOutput(); err != nil || !strings.Contains(string(output), line) {
 				t.Errorf("%v\n%swant %s", err, output, line)

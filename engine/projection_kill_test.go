@@ -26,7 +26,7 @@ func killedProjectionConfig(t testing.TB, folder string) Config {
 func TestKilledProjection_Child(t *testing.T) {
 	folder := os.Getenv("DPTRAIN_DOOMED")
 	if folder == "" {
-		t.Skip("the child of TestKilledWhileProjecting")
+		t.Skip("the child process of TestKilledProjection_Resumes")
 	}
 	r, err := Resume(killedProjectionConfig(t, folder))
 	if err != nil {
