@@ -157,7 +157,7 @@ func TestTrain_Interrupted(t *testing.T) {
 		}
 		var saved rundir.Summary
 		object := child.Stdout.(*bytes.Buffer).Bytes()
-		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0 && saved.PlannedEpsilon > saved.Epsilon) || saved.Out != "run" || saved.LedgerHead != report.Head {
+		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.SpentEpsilon > 0 && saved.Epsilon == saved.PlannedEpsilon && saved.PlannedEpsilon > saved.SpentEpsilon && saved.PlannedSteps == 10000000) || saved.Out != "run" || saved.LedgerHead != report.Head {
 			t.Errorf("%v: it prints, of %+v,\n%s\n%v", signal, report, object, err)
 		}
 		if kept := readFile(t, "run/run.json"); !bytes.Equal(kept, object) {

@@ -100,7 +100,7 @@ func TestProjection_NotReleased(t *testing.T) {
 	}
 	defer p.Close()
 	p.End()
-	r, err := finish(p, nil, false, time.Now())
+	r, err := finish(p, nil, nil, time.Now())
 	if err != nil || r.Projection != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -169,28 +169,32 @@ func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, serv
 		return err
 	}
 	defer progress.Close()
-	trainErr := run.Train(ctx, progress.Observe)
-	interrupted := errors.Is(trainErr, context.Canceled)
+	ended := run.Train(ctx, progress.Observe)
 	progress.End()
 	var validation *rundir.Validation
-	if trainErr == nil {
-		if validation, err = training.Validate(term, spec, run, progress.NewLots()); err != nil {
-			run.Close()
-			return err
-		}
+	if ended == nil {
+		validation, ended = training.Validate(term, spec, run, progress.NewLots())
 	}
-	summary, err := finish(progress, validation, interrupted, started)
+	summary, err := finish(progress, validation, ended, started)
 	planned := spec.Config.Steps
-	switch {
-	case trainErr != nil && !interrupted:
-		return fmt.Errorf("training stopped: %w%s", trainErr, ledgerHint(&spec.Config))
-	case err != nil:
-		return err
-	case interrupted:
-		err = &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d lots; all of them are saved: continue with dptrain train --resume %s", summary.Steps, planned, rundir.ShellQuote(summary.Out))}
-		if term.JSON {
-			err = errors.Join(err, term.Print(summary, "", nil))
+	if ended != nil {
+		if summary != nil {
+			noteEarlyEnd(term, summary)
 		}
+		switch {
+		case !errors.Is(ended, context.Canceled):
+			ended = fmt.Errorf("training stopped: %w%s", ended, ledgerHint(&spec.Config))
+		case err != nil:
+			return err
+		default:
+			ended = &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d lots; all of them are saved: continue with dptrain train --resume %s", summary.Steps, planned, rundir.ShellQuote(summary.Out))}
+		}
+		if term.JSON && err == nil {
+			ended = errors.Join(ended, term.Print(summary, "", nil))
+		}
+		return ended
+	}
+	if err != nil {
 		return err
 	}
 	if summary.Steps < planned {
@@ -199,10 +203,24 @@ func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, serv
 	return printSummary(term, summary, spec.Flags.DataDir)
 }
 
-// finish writes the files of a run, its report included.
-func finish(p *training.Progress, validation *rundir.Validation, interrupted bool, started time.Time) (*rundir.Summary, error) {
+// noteEarlyEnd states the guarantee of a run that ended before its plan.
+func noteEarlyEnd(term *terminal.Terminal, s *rundir.Summary) {
+	if s.PlannedEpsilon > 0 {
+		term.Note("%s.", describeEarlyEnd(s))
+	}
+}
+
+// describeEarlyEnd explains the ε of a run that ended before its plan.
+func describeEarlyEnd(s *rundir.Summary) string {
+	return fmt.Sprintf("ε = %s, the cost of the whole plan of %s: a run that ends early may end because of what it released; the releases alone cost ε = %s",
+		number.RoundUp(float64(s.PlannedEpsilon)), number.Plural(s.PlannedSteps, "lot"), number.RoundUp(float64(s.SpentEpsilon)))
+}
+
+// finish writes the files of a run, its report included. ended is the error that ended the
+// run before its plan.
+func finish(p *training.Progress, validation *rundir.Validation, ended error, started time.Time) (*rundir.Summary, error) {
 	build := currentBuild()
-	summary, err := training.Finish(p, validation, interrupted, started, training.Build{Version: build.Version, Platform: build.Platform})
+	summary, err := training.Finish(p, validation, ended, started, training.Build{Version: build.Version, Platform: build.Platform})
 	if err != nil {
 		return nil, err
 	}

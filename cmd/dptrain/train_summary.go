@@ -60,7 +60,7 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 		}
 		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
 		if s.PlannedEpsilon > 0 {
-			fmt.Fprintf(w, "\tε = %s, the cost of the whole plan, if you stopped the run because of its results\n", number.RoundUp(float64(s.PlannedEpsilon)))
+			fmt.Fprintf(w, "\t%s\n", describeEarlyEnd(s))
 		}
 		if s.LostLots > 0 {
 			fmt.Fprintf(w, "\tε includes %s whose work a crash lost\n", number.Plural(s.LostLots, "lot"))

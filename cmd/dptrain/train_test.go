@@ -296,6 +296,37 @@ func TestTrain_NonFiniteWeightsAndLoss(t *testing.T) {
 	}
 }
 
+// Weights that stop being finite end a run because of what it released. All documents then
+// claim the ε of the whole plan, and state separately what was spent.
+func TestTrain_FailureStatesPlannedEpsilon(t *testing.T) {
+	t.Chdir(t.TempDir())
+	line := drawn + " --steps 40 --noise 2 --delta 1e-5 --accountant rdp"
+	planned := runJSON(t, line+" --dry-run")["epsilon"].(float64)
+	stdout, stderr, code := dptrain(line + " --lr 1e300 --json --out run")
+	var printed, saved rundir.Summary
+	if err := json.Unmarshal([]byte(stdout), &printed); code != exitcode.Failed || err != nil {
+		t.Fatalf("exit %d, %v, %s", code, err, stderr)
+	}
+	if err := json.Unmarshal(readFile(t, "run/run.json"), &saved); err != nil {
+		t.Fatal(err)
+	}
+	spent := runJSON(t, "ledger epsilon run --accountant rdp --delta 1e-5")["epsilon"].(float64)
+	for where, s := range map[string]rundir.Summary{"--json": printed, "run.json": saved} {
+		if !(math.Abs(float64(s.Epsilon)-planned) <= 1e-9*planned) || float64(s.SpentEpsilon) != spent || !(spent < planned) || s.PlannedSteps != 40 || s.Interrupted {
+			t.Errorf("%s: ε = %v, %v spent, of %v planned", where, s.Epsilon, s.SpentEpsilon, planned)
+		}
+	}
+	claim := "ε = " + number.RoundUp(planned)
+	if !strings.Contains(stderr, claim+", the cost of the whole plan of 40 lots") {
+		t.Errorf("no %s in %s", claim, stderr)
+	}
+	for _, file := range []string{"run/report.html", "run/MODEL_CARD.md"} {
+		if !strings.Contains(string(readFile(t, file)), "differential privacy with "+claim+" and δ") {
+			t.Errorf("no %s in %s", claim, file)
+		}
+	}
+}
+
 // counted counts the rows that are read from a set.
 type counted struct {
 	data.Set

@@ -17,7 +17,8 @@ var ErrOtherLedger = errors.New("the ledger does not belong to this run")
 // accounting is the result of accounting for a run's ledger.
 type accounting struct {
 	history ledger.History
-	answer  accountant.Guarantee
+	answer  accountant.Guarantee // of the whole plan, if the run ended before it
+	spent   accountant.Guarantee // of the ledger
 	seal    ledger.Summary
 	curves  []epsilonCurve
 	groups  []Group
@@ -47,8 +48,9 @@ type Group struct {
 const curvePoints = 40
 
 // accountFor verifies a ledger and accounts for it. head is the hash of the ledger's last
-// line according to the run's summary.
-func accountFor(path, head string, delta float64, name string) (*accounting, error) {
+// line according to the run's summary. planned is the ε of the whole plan of a run that ended
+// before it, or 0. The answer is then that of the plan, and never less than the ledger's.
+func accountFor(path, head string, delta float64, name string, planned float64) (*accounting, error) {
 	h, err := ledger.Read(path)
 	if err != nil {
 		return nil, err
@@ -65,6 +67,14 @@ func accountFor(path, head string, delta float64, name string) (*accounting, err
 	}
 	if a.answer, err = accountant.Epsilon(h, delta, name); err != nil {
 		return nil, err
+	}
+	a.spent = a.answer
+	if planned > 0 {
+		a.answer.Epsilon = max(planned, a.answer.Epsilon)
+		a.answer.Published, a.answer.LowerBound, a.answer.Order = 0, 0, 0
+		if a.spent.Published > 0 {
+			a.answer.Note = "" // it describes the published figure
+		}
 	}
 	a.curves = epsilonCurves(h, delta, accountant.Names(), curvePoints)
 	a.groups = Groups(h)

@@ -18,7 +18,7 @@ var (
 // modelCard has the values that model_card.md shows. They are escaped Markdown.
 type modelCard struct {
 	Title, Summary, Statement, TestNote, Validation, Unit string
-	Regression                                            bool
+	Regression, EndedEarly                                bool
 	Warnings                                              []warning
 	Facts, Score, Settings, Machine                       []row
 	Verify, Account                                       string
@@ -64,7 +64,7 @@ func (r *Run) Card() ([]byte, error) {
 	c := modelCard{
 		Title: markdown(s.Model + " trained on " + s.dataName()), Summary: markdown(r.summaryLine()),
 		Statement:  "**There is no privacy guarantee (ε = ∞).** The model was trained without clipping and without noise.",
-		Regression: s.Target != "", Warnings: r.warnings(), Settings: markdownRows(r.settingRows()), Machine: markdownRows(r.machineRows()),
+		Regression: s.Target != "", EndedEarly: s.Planned > 0, Warnings: r.warnings(), Settings: markdownRows(r.settingRows()), Machine: markdownRows(r.machineRows()),
 	}
 	if r.accounting != nil {
 		p := r.privacySection()

@@ -26,6 +26,7 @@ type page struct {
 	Title, Summary string
 	Warnings       []warning
 	Figures        []figure
+	EndedEarly     bool // before the plan
 	Privacy        *privacySection
 	Cost           *costSection
 	ScoreChart     *chart
@@ -65,6 +66,7 @@ func (r *Run) Page() ([]byte, error) {
 	}
 	p.TestNote, p.Score = r.testScore()
 	if r.accounting != nil {
+		p.EndedEarly = s.Planned > 0
 		p.Privacy, p.Cost, p.Ledger = r.privacySection(), r.accounting.costSection(), r.accounting.ledgerSection()
 		p.Groups, p.HaveShares = r.accounting.groupRows()
 	}
@@ -158,6 +160,8 @@ func (r *Run) figures() []figure {
 			note = "insecure: seeded"
 		case a.Approximate:
 			note = "an approximation, not a bound"
+		case r.summary.Planned > 0:
+			note = "of the whole plan, which the run did not complete"
 		case a.Published > 0:
 			note = "proven for any data; published: " + number.Round(a.Published, 1, 4)
 		}

@@ -47,6 +47,9 @@ func (r *Run) privacySection() *privacySection {
 	case a.LowerBound > 0:
 		epsilon = fmt.Sprintf("%s ≤ ε ≤ %s", number.RoundDown(a.LowerBound), number.RoundUp(a.Epsilon))
 	}
+	if r.summary.Planned > 0 {
+		epsilon += ", the cost of the whole plan, which the run did not complete"
+	}
 	order := ""
 	if a.Order != 0 {
 		order = fmt.Sprintf(", order %g", a.Order)
@@ -101,13 +104,18 @@ func shortUnit(unit string) string {
 	return "an " + kind
 }
 
-// earlyStopSentence states the cost of a run that was stopped because of earlier releases:
-// the cost of its whole plan.
+// earlyStopSentence explains the ε of a run that ended before its plan: the cost of the whole
+// plan, because the end may depend on what was released.
 func (r *Run) earlyStopSentence() string {
 	if r.summary.Planned == 0 {
 		return ""
 	}
-	return " The run was stopped before its last planned lot. If that decision used anything that the run had released, such as its accuracy on public data, the guarantee is that of the whole plan: ε = " + number.RoundUp(float64(r.summary.Planned)) + "."
+	plan := "its last planned lot"
+	if r.summary.PlannedLots > 0 {
+		plan = "its plan of " + plural(r.summary.PlannedLots, "lot")
+	}
+	return fmt.Sprintf(" The run ended before %s, and its end may depend on what it had released, so the guarantee is that of the whole plan: ε = %s. The releases in the ledger alone cost ε = %s, which is the guarantee only if their number did not depend on a released value.",
+		plan, number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
 }
 
 // startingWeightsSentence states that the ledger does not cover the starting weights.

@@ -382,18 +382,28 @@ func TestSummary_Keys(t *testing.T) {
 	}
 }
 
-// For a run that was stopped early, the page and the card state the cost of the whole plan.
-func TestPage_StoppedEarly(t *testing.T) {
-	for planned, want := range map[any]string{3.25: "the guarantee is that of the whole plan: ε = 3.25.", "Infinity": "the guarantee is that of the whole plan: ε = ∞."} {
+// For a run that ended before its plan, the page and the card claim the cost of the whole
+// plan. A summary that states less than the ledger spent does not lower the claim.
+func TestPage_EndedEarly(t *testing.T) {
+	spent := number.RoundUp(accounted(t, newFixture()))
+	for planned, want := range map[any]string{3.25: "3.25", "Infinity": "∞", 0.01: spent} {
 		s := newFixture()
-		s.summary["epsilon_planned"] = planned
+		s.summary["epsilon_planned"], s.summary["steps_planned"] = planned, 2000
 		page, card := s.render(t)
 		for _, text := range []string{page, card} {
-			if !strings.Contains(text, want) {
-				t.Errorf("no %q in %.200s…", want, text)
-			}
+			requireContains(t, "the document", text, "differential privacy with ε = "+want+" and δ", "the guarantee is that of the whole plan: ε = "+want+".", "alone cost ε = "+spent)
 		}
 	}
+}
+
+// accounted returns the ε of the run's ledger.
+func accounted(t *testing.T, s *runFixture) float64 {
+	t.Helper()
+	run, err := Open(s.write(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.accounting.answer.Epsilon
 }
 
 // newRegressionFixture is a run that predicts a number.

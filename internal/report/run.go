@@ -32,7 +32,8 @@ type summary struct {
 	Private     bool        `json:"private"`
 	Accountant  string      `json:"accountant"`
 	Delta       float64     `json:"delta"`
-	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that was stopped early
+	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
+	PlannedLots int         `json:"steps_planned"`   // of a run that ended before its plan; 0 if the summary does not state it
 	LedgerHead  string      `json:"ledger_head"`
 	Unit        string      `json:"unit"`
 	Sampling    string      `json:"sampling"`
@@ -146,7 +147,7 @@ func Open(dir string) (*Run, error) {
 		return r, nil
 	}
 	s := &r.summary
-	r.accounting, err = accountFor(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant)
+	r.accounting, err = accountFor(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant, float64(s.Planned))
 	return r, err
 }
 

@@ -17,6 +17,10 @@ import (
 )
 
 // Summary is run.json: everything that is public about a run that ended.
+//
+// Epsilon is a guarantee for every reader. A run that ended before its plan, for any reason
+// other than its budget, may have ended because of what it had released, so its Epsilon is
+// the cost of the whole plan ([engine.Run.PlannedEpsilon]).
 type Summary struct {
 	Epsilon          number.Float     `json:"epsilon"`
 	PublishedEpsilon number.Float     `json:"epsilon_published,omitempty"` // lots of a fixed size: the published figure, which is not proven for any data
@@ -52,7 +56,9 @@ type Summary struct {
 	*Projection
 	*Augmentation
 	Interrupted     bool         `json:"interrupted,omitempty"`     // the run can be resumed
-	PlannedEpsilon  number.Float `json:"epsilon_planned,omitempty"` // of an interrupted run: the cost of all its lots
+	PlannedEpsilon  number.Float `json:"epsilon_planned,omitempty"` // of a run that ended before its plan: Epsilon, the cost of the whole plan
+	SpentEpsilon    number.Float `json:"epsilon_spent,omitempty"`   // of a run that ended before its plan: the cost of what it released
+	PlannedSteps    int          `json:"steps_planned,omitempty"`   // of a run that ended before its plan
 	Secure          bool         `json:"secure"`
 	Private         bool         `json:"private"`
 	LedgerHead      string       `json:"ledger_head"`

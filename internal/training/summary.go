@@ -1,6 +1,7 @@
 package training
 
 import (
+	"context"
 	"errors"
 	"math"
 	"path/filepath"
@@ -48,9 +49,10 @@ func Validate(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, newL
 // Build identifies the program that trained.
 type Build struct{ Version, Platform string }
 
-// Finish closes a run and writes its model and its summary. started is when the command
-// started.
-func Finish(p *Progress, validation *rundir.Validation, interrupted bool, started time.Time, build Build) (*rundir.Summary, error) {
+// Finish closes a run and writes its model and its summary. ended is the error that ended
+// the run before its plan; nil if the plan is complete or the budget ended the run. started
+// is when the command started.
+func Finish(p *Progress, validation *rundir.Validation, ended error, started time.Time, build Build) (*rundir.Summary, error) {
 	elapsed := time.Since(started)
 	spec, run := p.spec, p.run
 	parameters, err := run.BorrowParameters()
@@ -66,13 +68,13 @@ func Finish(p *Progress, validation *rundir.Validation, interrupted bool, starte
 	s := newSummary(spec, run, d)
 	s.Version, s.Platform = build.Version, build.Platform
 	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, elapsed.Seconds(), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
-	s.Validation, s.Interrupted = validation, interrupted
+	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	for _, p := range parameters {
 		s.Parameters += len(p.Values)
 	}
 	if spec.Config.Mechanism.NonPrivate {
 		s.Clipping, s.Accountant, s.Adjacency = "none", "none", "none"
-	} else if err := accountFor(s, spec, run); err != nil {
+	} else if err := accountFor(s, spec, run, ended != nil); err != nil {
 		return nil, err
 	}
 	if err := spec.Save(parameters); err != nil {
@@ -137,8 +139,11 @@ func taskName(spec *runspec.Spec) string {
 	return "tabular-classification"
 }
 
-// accountFor reads the cost of a run from its closed ledger.
-func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run) error {
+// accountFor reads the cost of a run from its closed ledger. For a run that ended before its
+// plan it states the cost of the plan, and separately what was spent: the end may depend on
+// released values (Rogers et al. 2016, "Privacy odometers and filters"). Only the budget may
+// end a run without this correction, because it depends on the ledger alone.
+func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bool) error {
 	c := &spec.Config
 	h, err := ledger.Read(c.Files.Ledger)
 	if err != nil {
@@ -163,12 +168,15 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run) error {
 		}
 	}
 	s.LostLots -= s.Steps
-	if s.Interrupted && h.LotCount() > 0 { // without lots, nothing was shown that the choice to stop could depend on
-		planned, err := run.PlannedEpsilon()
-		if err != nil {
-			return err
-		}
-		s.PlannedEpsilon = number.Float(planned)
+	if !early || s.Interrupted && h.LotCount() == 0 { // a person who interrupts a run before its first release has seen nothing
+		return nil
 	}
+	planned, err := run.PlannedEpsilon()
+	if err != nil {
+		return err
+	}
+	s.SpentEpsilon = number.Float(a.Epsilon)
+	s.PlannedEpsilon, s.PlannedSteps = max(number.Float(planned), s.SpentEpsilon), c.Steps
+	s.Epsilon, s.PublishedEpsilon = s.PlannedEpsilon, 0
 	return nil
 }
