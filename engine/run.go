@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -366,6 +367,14 @@ func (r *Run) releaseLot() error {
 	}
 	r.statistics.private.NonFinite = m.clipper.ExcludedRecords()
 	return m.releaseCounts(r.streams, r.step, e.ExpectedLot())
+}
+
+// SetReleasedWeights gives the SHA-256 of the file of weights that the caller releases. The
+// ledger's end line states it. Without a ledger it has no effect.
+func (r *Run) SetReleasedWeights(sum [sha256.Size]byte) {
+	if r.account != nil {
+		r.account.ledger.SetWeights(sum)
+	}
 }
 
 // Close ends the run and returns what the ledger reserved and did not use. Parameters can be

@@ -10,9 +10,11 @@ type chain struct {
 	lines    int
 	lots     int
 	runs     int
-	runLots  int  // lots stated and not returned by the current run, which it may return
-	reserved int  // lots of the last line if it is a spend or torn line, otherwise 0
-	ended    bool // the last line is an end line
+	runLots  int    // lots stated and not returned by the current run, which it may return
+	reserved int    // lots of the last line if it is a spend or torn line, otherwise 0
+	ended    bool   // the last line is an end line
+	version  int    // of the lines from here on
+	weights  string // of the last line if it is an end line
 }
 
 // checkNext returns why e cannot be the next line, or "".
@@ -41,12 +43,44 @@ func (c *chain) checkNext(e entry) string {
 		if e.count != c.runs+1 {
 			return fmt.Sprintf("it begins run %d, but the next run is %d", e.count, c.runs+1)
 		}
+		return c.checkIdentifier(e.header)
 	case endLine:
 		if e.count != c.lots {
 			return fmt.Sprintf("it states %d lots in total, but the lines before it state %d", e.count, c.lots)
 		}
+		if e.weights != "" && c.version < firstIdentified {
+			return fmt.Sprintf("key \"weights\" is unknown in format version %d", c.version)
+		}
 	}
 	return ""
+}
+
+// checkIdentifier returns why a resume line cannot have these keys, or "". A ledger of version
+// 1 has resume lines without an identifier until a resume line changes the version.
+func (c *chain) checkIdentifier(h Header) string {
+	version := c.version
+	if h.Version != 0 {
+		if h.Version <= c.version || h.Version > formatVersion {
+			return fmt.Sprintf("it changes the format version from %d to %d, but this program supports versions up to %d: use a newer dptrain", c.version, h.Version, formatVersion)
+		}
+		version = h.Version
+	}
+	switch {
+	case version < firstIdentified && h.Run != "":
+		return fmt.Sprintf("key \"run\" is unknown in format version %d", version)
+	case version >= firstIdentified && h.Run == "":
+		return fmt.Sprintf("format version %d requires the key \"run\"", version)
+	}
+	return ""
+}
+
+// nextRun returns the line that begins the next run, in the current format version.
+func (c *chain) nextRun() entry {
+	e := entry{kind: resumeLine, count: c.runs + 1, header: Header{Run: newRunID()}}
+	if c.version < formatVersion {
+		e.header.Version = formatVersion
+	}
+	return e
 }
 
 // apply adds a line that checkNext accepts.
@@ -54,7 +88,8 @@ func (c *chain) apply(e entry, hash digest) {
 	c.lines++
 	c.head = hash
 	c.reserved = 0
-	c.ended = e.kind == endLine
+	c.ended, c.weights = e.kind == endLine, e.weights
+	c.version = max(c.version, e.header.Version)
 	switch e.kind {
 	case headerLine:
 		c.history.Header = e.header

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +14,8 @@ import (
 func TestChain_RejectsInvalidOrder(t *testing.T) {
 	header := entry{kind: headerLine, header: exampleHeader}
 	spend := func(n int) entry { return entry{kind: spendLine, count: n, lot: exampleLot(1)} }
+	id, sum := strings.Repeat("0a", runIDSize), strings.Repeat("0b", 32)
+	v2 := entry{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: id}}
 	for _, test := range []struct {
 		why   string // "" if the last line is sound
 		lines []entry
@@ -19,6 +23,16 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"", []entry{header, spend(3), {kind: returnLine, count: 3}, {kind: endLine}}},
 		{"", []entry{header, spend(3), spend(4), {kind: returnLine, count: 5}, {kind: endLine, count: 2}}},
 		{"", []entry{header, {kind: endLine}, {kind: resumeLine, count: 2}, {kind: resumeLine, count: 3}}},
+		{"", []entry{v2, {kind: endLine, weights: sum}, {kind: resumeLine, count: 2, header: Header{Run: id}}, {kind: endLine}}},
+		{"", []entry{header, {kind: resumeLine, count: 2}, {kind: resumeLine, count: 3, header: Header{Version: 2, Run: id}}, {kind: resumeLine, count: 4, header: Header{Run: id}}, {kind: endLine, weights: sum}}},
+		{"requires the key \"run\"", []entry{v2, {kind: resumeLine, count: 2}}},
+		{"requires the key \"run\"", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}, {kind: resumeLine, count: 3}}},
+		{"key \"run\" is unknown", []entry{header, {kind: resumeLine, count: 2, header: Header{Run: id}}}},
+		{"key \"weights\" is unknown", []entry{header, {kind: endLine, weights: sum}}},
+		{"format version from 2 to 2", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}}},
+		{"format version from 1 to 3", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}}},
+		{"requires the key \"run\"", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut}}}},
+		{"hexadecimal", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: strings.ToUpper(id)}}}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
 		{"below 1", []entry{header, spend(0)}},
@@ -83,12 +97,22 @@ func TestRead_ExampleInFormatDocument(t *testing.T) {
 	if err := os.WriteFile(path, file, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	sum := sha256.Sum256(nil) // the weights are an empty file
 	report, err := Verify(path)
-	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: string(head), Ended: true}); err != nil || report != want {
+	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: string(head), Run: "5f0c2a8e91d34b7796e1c0d8a37b42f6", Weights: hex.EncodeToString(sum[:]), Ended: true}); err != nil || report != want {
 		t.Errorf("verified as %+v, %v, want %+v", report, err, want)
 	}
 	want := []RepeatedLot{{Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 4}}}, 10}}
-	if got := read(t, path); !reflect.DeepEqual(got, History{exampleHeader, want}) {
+	if got := read(t, path); !reflect.DeepEqual(got, History{Header{2, "example", 60000, AddRemove, true, report.Run}, want}) {
 		t.Errorf("read as %+v", got)
+	}
+	// The example of version 1 of the page.
+	path = filepath.Join("testdata", "version1.jsonl")
+	report, err = Verify(path)
+	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: "3d204fc96190bede5bf3be4003c57e85f2631dfbfd4f91f2682232feb97d4439", Ended: true}); err != nil || report != want {
+		t.Errorf("version 1 is verified as %+v, %v, want %+v", report, err, want)
+	}
+	if got := read(t, path); !reflect.DeepEqual(got, History{exampleHeader, want}) {
+		t.Errorf("version 1 is read as %+v", got)
 	}
 }

@@ -457,7 +457,7 @@ func TestWriter_FileRemovedWhileOpen(t *testing.T) {
 	}
 	// The path stays valid when the working directory changes.
 	t.Chdir(t.TempDir())
-	l, err := Create("ledger.jsonl", exampleHeader)
+	l, err := Create("ledger.jsonl", newHeader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +475,7 @@ func TestWriter_KilledProcess(t *testing.T) {
 		spendUntilKilled(path)
 	}
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
-	l, err := Create(path, exampleHeader)
+	l, err := Create(path, newHeader)
 	if err != nil {
 		t.Fatal(err)
 	}

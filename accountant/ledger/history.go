@@ -72,6 +72,9 @@ type Header struct {
 	Records   int       `json:"records"`
 	Adjacency Adjacency `json:"adjacency"`
 	Secure    bool      `json:"secure"` // noise and sampling used the cryptographic generator, without a seed
+	// Run identifies the run: random, public, different for each ledger that Create begins. It
+	// is empty in version 1.
+	Run string `json:"run,omitempty"`
 }
 
 // History is the content of a ledger: the lots spent, in order.

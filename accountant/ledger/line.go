@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,8 +9,24 @@ import (
 	"strconv"
 )
 
-// formatVersion is the version of the file format in FORMAT.md that this package writes.
-const formatVersion = 1
+// formatVersion is the version of the file format in FORMAT.md that this package writes. It
+// reads earlier versions too, from 1.
+const formatVersion = 2
+
+// firstIdentified is the first version whose header and resume lines have a run identifier.
+const firstIdentified = 2
+
+// runIDSize is the size in bytes of a run identifier. Two of 2^40 identifiers are equal with a
+// probability below 2^-48.
+const runIDSize = 16
+
+// newRunID returns a run identifier. It comes from the operating system also in a seeded run:
+// it is public, and two processes must never draw the same one.
+func newRunID() string {
+	var id [runIDSize]byte
+	rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -35,7 +52,9 @@ type entry struct {
 	kind   lineKind
 	count  int    // number of lots; in a resume line the number of the run
 	lot    Lot    // in spend and torn lines
-	header Header // in the header line
+	header Header // in the header line; a resume line has at most a Version and a Run
+
+	weights string // in an end line: the SHA-256 of the released weights, or ""
 }
 
 // appendLine appends e as a line with its newline, and returns the line's hash.
@@ -53,6 +72,7 @@ func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 		b = appendString(b, string(e.header.Adjacency))
 		b = append(b, `,"secure":`...)
 		b = strconv.AppendBool(b, e.header.Secure)
+		b = appendRun(b, e.header.Run)
 	case insecureLine:
 		b = append(b, `{"insecure":true`...)
 	default:
@@ -60,6 +80,17 @@ func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 		b = append(b, e.kind...)
 		b = append(b, `":`...)
 		b = strconv.AppendInt(b, int64(e.count), 10)
+	}
+	if e.kind == resumeLine {
+		if e.header.Version > 0 {
+			b = append(b, `,"version":`...)
+			b = strconv.AppendInt(b, int64(e.header.Version), 10)
+		}
+		b = appendRun(b, e.header.Run)
+	}
+	if e.weights != "" {
+		b = append(b, `,"weights":`...)
+		b = appendString(b, e.weights)
 	}
 	if e.kind == spendLine || e.kind == tornLine {
 		b = append(b, `,"lot":`...)
@@ -87,6 +118,14 @@ func appendChecksum(b, content []byte) []byte {
 		b = append(b, "0123456789abcdef"[sum>>shift&15])
 	}
 	return append(b, `"}`...)
+}
+
+func appendRun(b []byte, run string) []byte {
+	if run == "" {
+		return b
+	}
+	b = append(b, `,"run":`...)
+	return appendString(b, run)
 }
 
 func appendLot(b []byte, lot Lot) []byte {

@@ -51,7 +51,7 @@ func (p *parser) line(text []byte, prev digest) (entry, string) {
 }
 
 var entryKeys = []string{"ledger", "spend", "torn", "return", "resume", "insecure", "end",
-	"version", "unit", "records", "adjacency", "secure", "lot", "prev", "crc"}
+	"version", "unit", "records", "adjacency", "secure", "lot", "prev", "crc", "run", "weights"}
 
 // The keys of each kind of line, as bits in the order of entryKeys.
 const (
@@ -70,6 +70,8 @@ const (
 	keyLot
 	keyPrev
 	keyCRC
+	keyRun
+	keyWeights
 )
 
 func (p *parser) entry() (e entry) {
@@ -99,6 +101,14 @@ func (p *parser) entry() (e entry) {
 			e.header.Adjacency = Adjacency(p.name())
 		case keySecure:
 			e.header.Secure = p.boolean()
+		case keyRun:
+			if e.header.Run = p.name(); !isHex(e.header.Run, runIDSize) {
+				p.fail("run must be 32 lower-case hexadecimal digits")
+			}
+		case keyWeights:
+			if e.weights = p.name(); !isHex(e.weights, len(digest{})) {
+				p.fail("weights must be 64 lower-case hexadecimal digits")
+			}
 		case keyLot:
 			e.lot = p.lot()
 		case keyPrev:
@@ -111,15 +121,23 @@ func (p *parser) entry() (e entry) {
 		return entry{}
 	}
 	switch given {
-	case keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyCRC:
+	case keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyCRC,
+		keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyRun | keyCRC:
 		p.fault = checkHeader(e.header)
 	case keySpend | keyLot | keyPrev | keyCRC, keyTorn | keyLot | keyPrev | keyCRC:
 		p.fault = checkLot(e.lot)
-	case keyReturn | keyPrev | keyCRC, keyResume | keyPrev | keyCRC, keyEnd | keyPrev | keyCRC, keyInsecure | keyPrev | keyCRC:
+	case keyReturn | keyPrev | keyCRC, keyResume | keyPrev | keyCRC, keyEnd | keyPrev | keyCRC, keyInsecure | keyPrev | keyCRC,
+		keyResume | keyRun | keyPrev | keyCRC, keyResume | keyVersion | keyRun | keyPrev | keyCRC, keyEnd | keyWeights | keyPrev | keyCRC:
 	default:
 		p.fault = "its keys do not form a valid line"
 	}
 	return e
+}
+
+// isHex reports whether s is size bytes in lower-case hexadecimal.
+func isHex(s string, size int) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == size && hex.EncodeToString(b) == s
 }
 
 var (

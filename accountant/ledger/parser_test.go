@@ -108,6 +108,7 @@ func FuzzLedgerLine(f *testing.F) {
 			Ledger                           string
 			Spend, Torn, Return, Resume, End int
 			Insecure                         bool
+			Weights                          string
 			Lot                              Lot
 		}
 		if err := json.Unmarshal(withChecksum(content), &oracle); err != nil {
@@ -116,7 +117,7 @@ func FuzzLedgerLine(f *testing.F) {
 		if count := oracle.Spend + oracle.Torn + oracle.Return + oracle.Resume + oracle.End; count != e.count {
 			t.Fatalf("%s has count %d, encoding/json reads %d", content, e.count, count)
 		}
-		if e.kind == headerLine && oracle.Header != e.header || !reflect.DeepEqual(oracle.Lot, e.lot) {
+		if oracle.Weights != e.weights || oracle.Run != e.header.Run || e.kind == headerLine && oracle.Header != e.header || !reflect.DeepEqual(oracle.Lot, e.lot) {
 			t.Fatalf("%s is read as %+v, encoding/json reads %+v", content, e, oracle)
 		}
 		again, _ := appendLine(nil, e, digest{})

@@ -24,6 +24,8 @@ type Summary struct {
 	Lots    int    // lots spent, including reserved ones
 	Runs    int    // runs that wrote to this ledger
 	Head    string // hash of the last line; compare it to detect lines missing at the end
+	Run     string // identifier of the run in the header, or "" in version 1
+	Weights string // SHA-256 of the released weights if the last line states it, or ""
 	Ended   bool   // the last run returned its unused lots; if false, it was killed, is running, or lines are missing at the end
 }
 
@@ -67,10 +69,12 @@ func Verify(path string) (Summary, error) {
 
 // scanResult is a ledger that was read to its end.
 type scanResult struct {
-	chain    chain
-	tail     tail
-	headless bool // the file ends before its first line does
-	found    bool // a line has the hash that was searched for
+	chain     chain
+	tail      tail
+	headless  bool   // the file ends before its first line does
+	found     bool   // a line has the hash that was searched for
+	lines     []line // if keepLines
+	keepLines bool
 }
 
 // history returns the lots of the ledger, including those of a truncated last line.
@@ -83,7 +87,7 @@ func (s *scanResult) history() History {
 
 func (s scanResult) summary() Summary {
 	c := s.chain
-	r := Summary{Entries: c.lines, Lots: c.lots, Runs: c.runs, Ended: c.ended}
+	r := Summary{Entries: c.lines, Lots: c.lots, Runs: c.runs, Run: c.history.Header.Run, Weights: c.weights, Ended: c.ended}
 	if c.lines > 0 {
 		r.Head = hex.EncodeToString(c.head[:])
 	}
@@ -94,8 +98,9 @@ func (s scanResult) summary() Summary {
 type tail struct {
 	offset int64 // where it starts
 	size   int
-	whole  bool // only the newline is missing
-	counts bool // it counts as entry
+	text   []byte // if keepLines
+	whole  bool   // only the newline is missing
+	counts bool   // it counts as entry
 	entry  entry
 	hash   digest
 }
@@ -106,7 +111,8 @@ func scanFile(path string, sought digest) (scanResult, error) {
 		return scanResult{}, fmt.Errorf("ledger: %w", err)
 	}
 	defer f.Close()
-	s, err := scanFor(f, sought)
+	var s scanResult
+	err = s.scan(f, sought)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
@@ -116,11 +122,13 @@ func scanFile(path string, sought digest) (scanResult, error) {
 // maxLineSize bounds the memory that a file which is not a ledger can take.
 const maxLineSize = 16 << 20
 
-func scan(r io.Reader) (scanResult, error) { return scanFor(r, digest{}) }
+func scan(r io.Reader) (s scanResult, err error) {
+	err = s.scan(r, digest{})
+	return s, err
+}
 
-// scanFor also searches for a line with the hash sought.
-func scanFor(r io.Reader, sought digest) (scanResult, error) {
-	var s scanResult
+// scan reads a ledger and searches for a line with the hash sought.
+func (s *scanResult) scan(r io.Reader, sought digest) error {
 	var p parser
 	var long []byte
 	in := bufio.NewReaderSize(r, 1<<16)
@@ -134,7 +142,7 @@ func scanFor(r io.Reader, sought digest) (scanResult, error) {
 			if errors.Is(err, bufio.ErrBufferFull) {
 				err = &DamageError{s.chain.lines + 1, "it is too long to be a line of a ledger"}
 			}
-			return s, err
+			return err
 		}
 		if len(long) > 0 {
 			text = append(long, text...)
@@ -143,13 +151,16 @@ func scanFor(r io.Reader, sought digest) (scanResult, error) {
 		if err != nil {
 			err := s.readLast(&p, text, offset)
 			s.found = s.found || s.tail.whole && s.tail.hash == sought
-			return s, err
+			return err
 		}
 		e, why := s.chain.read(&p, text[:len(text)-1])
 		if why != "" {
-			return s, s.chain.damage(text, why)
+			return s.chain.damage(text, why)
 		}
 		s.chain.apply(e, hashLine(text[:len(text)-1]))
+		if s.keepLines {
+			s.lines = append(s.lines, line{s.chain.head, e})
+		}
 		s.found = s.found || s.chain.head == sought
 		offset += int64(len(text))
 	}
@@ -172,6 +183,9 @@ func (s *scanResult) readLast(p *parser, text []byte, offset int64) error {
 		return s.chain.damage(text, why)
 	}
 	s.tail = tail{offset: offset, size: len(text)}
+	if s.keepLines {
+		s.tail.text = bytes.Clone(text)
+	}
 	if why == "" {
 		s.tail.whole, s.tail.counts, s.tail.entry, s.tail.hash = true, true, e, hashLine(text)
 		return nil

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -58,17 +59,24 @@ type Writer struct {
 	stated   int // lots of the last reservation
 	ahead    int // limit on the lots of a reservation
 
+	weights string // SHA-256 of the released weights for the end line, or ""
+
 	syncTime time.Duration // smoothed duration of a sync
 	synced   time.Time     // end of the last sync
 	line     []byte
 }
 
-// Create begins a ledger in a new file. It returns an error if the file exists. A Version
-// of 0 means the current one.
+// Create begins a ledger in a new file. It returns an error if the file exists. It
+// writes the current version, which a Version of 0 means too, and draws a run identifier in
+// place of h.Run.
 func Create(path string, h Header) (*Writer, error) {
 	if h.Version == 0 {
 		h.Version = formatVersion
 	}
+	if h.Version != formatVersion {
+		return nil, fmt.Errorf("ledger %s: format version %d cannot be written; leave Header.Version at 0", path, h.Version)
+	}
+	h.Run = newRunID()
 	if why := checkHeader(h); why != "" {
 		return nil, fmt.Errorf("ledger %s: %s", path, why)
 	}
@@ -217,7 +225,7 @@ func resume(file *os.File) (*Writer, error) {
 			entries = append(entries, t.entry)
 		}
 	}
-	return l, l.append(append(entries, entry{kind: resumeLine, count: l.chain.runs + 1})...)
+	return l, l.append(append(entries, l.chain.nextRun())...)
 }
 
 func truncate(file *os.File, offset int64) error {
@@ -284,6 +292,14 @@ func (l *Writer) Head() string {
 	return hex.EncodeToString(l.chain.head[:])
 }
 
+// SetWeights gives the SHA-256 of the file of weights that the run releases. Close states it
+// in the end line, so that a model can be matched with the ledger of its cost.
+func (l *Writer) SetWeights(sum [sha256.Size]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.weights = hex.EncodeToString(sum[:])
+}
+
 // Close returns the reserved lots that did not run, ends the run and unlocks the file. If
 // this cannot be written, the reserved lots stay spent.
 func (l *Writer) Close() error {
@@ -292,7 +308,7 @@ func (l *Writer) Close() error {
 	if l.fault == errClosed {
 		return nil
 	}
-	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved})...)
+	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved, weights: l.weights})...)
 	l.fault = errClosed
 	return errors.Join(err, l.file.Close())
 }

@@ -21,6 +21,9 @@ import (
 
 var exampleHeader = Header{Version: 1, Unit: "example", Records: 60000, Adjacency: AddRemove, Secure: true}
 
+// newHeader is the header that Create gets: it sets the version and the run identifier.
+var newHeader = Header{Unit: "example", Records: 60000, Adjacency: AddRemove, Secure: true}
+
 func exampleLot(noise float64) Lot {
 	return Lot{
 		Sampling: Sampling{Policy: Poisson, Rate: 0.01, Records: 60000},
@@ -34,7 +37,7 @@ func exampleLot(noise float64) Lot {
 func create(t testing.TB) (*Writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
-	l, err := Create(path, exampleHeader)
+	l, err := Create(path, newHeader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func TestRead_ReturnsSpentLots(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := History{exampleHeader, []RepeatedLot{{exampleLot(1), 1000}, {exampleLot(2), 3}, {exampleLot(1), 1}}}
+	want := History{l.History().Header, []RepeatedLot{{exampleLot(1), 1000}, {exampleLot(2), 3}, {exampleLot(1), 1}}}
 	if got := read(t, path); !reflect.DeepEqual(got, want) {
 		t.Errorf("read %v, want %v", got, want)
 	}
@@ -229,7 +232,7 @@ func TestOpen_SecondWriterIsRefused(t *testing.T) {
 	if _, err := Open(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer gets %v", err)
 	}
-	if _, err := Create(path, exampleHeader); !errors.Is(err, fs.ErrExist) {
+	if _, err := Create(path, newHeader); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("creating it again gives %v", err)
 	}
 	l.Close()
@@ -267,9 +270,9 @@ func TestSpend_Concurrent(t *testing.T) {
 }
 
 func TestWriter_RejectsInvalidInput(t *testing.T) {
-	header := func(change func(*Header)) Header { h := exampleHeader; change(&h); return h }
+	header := func(change func(*Header)) Header { h := newHeader; change(&h); return h }
 	for want, h := range map[string]Header{
-		"version":   header(func(h *Header) { h.Version = 2 }),
+		"version":   header(func(h *Header) { h.Version = 3 }),
 		"unit":      header(func(h *Header) { h.Unit = "" }),
 		"records":   header(func(h *Header) { h.Records = 0 }),
 		"adjacency": header(func(h *Header) { h.Adjacency = "neighbours" }),
@@ -384,7 +387,7 @@ func TestOpen_FileRemovedWhileWaiting(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	for _, again := range []bool{false, true} {
-		l, err := Create(path, exampleHeader)
+		l, err := Create(path, newHeader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +400,7 @@ func TestOpen_FileRemovedWhileWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again {
-			if l, err = Create(path, exampleHeader); err != nil {
+			if l, err = Create(path, newHeader); err != nil {
 				t.Fatal(err)
 			}
 			l.Close()
@@ -426,7 +429,7 @@ func TestDiscard_ConcurrentCreate(t *testing.T) {
 					if err := Discard(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, ErrLocked) && !errors.Is(err, ErrNotEmpty) {
 						t.Error(err)
 					}
-					l, err := Create(path, exampleHeader)
+					l, err := Create(path, newHeader)
 					if err != nil {
 						continue
 					}

@@ -28,6 +28,7 @@ a projection and a validation are releases too, and count like lots here. FILE i
 or a run directory. accountant/ledger/FORMAT.md describes the format.`,
 		Example: `  dptrain ledger show runs/mnist
   dptrain ledger epsilon runs/mnist/ledger.jsonl --delta 1e-5
+  dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
   dptrain ledger verify runs/mnist/ledger.jsonl`,
 	}
 	groupSubcommands(cmd)
@@ -47,6 +48,8 @@ type ledgerListing struct {
 	Ended     bool             `json:"ended"`
 	Truncated bool             `json:"cut_short"` // the last line is; it counts as the most that it may have stated
 	Head      string           `json:"head"`
+	Run       string           `json:"run,omitempty"`     // the run's identifier
+	Weights   string           `json:"weights,omitempty"` // SHA-256 of the released weights
 	Lots      []repeatedLot    `json:"spent"`
 }
 
@@ -66,7 +69,7 @@ func newLedgerShow(term *terminal.Terminal) *cobra.Command {
 				return err
 			}
 			h, s := f.history.Header, f.summary
-			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(), s.Runs, s.Entries, s.Ended, f.truncated, s.Head, []repeatedLot{}}
+			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(), s.Runs, s.Entries, s.Ended, f.truncated, s.Head, s.Run, s.Weights, []repeatedLot{}}
 			for _, lot := range f.history.Lots {
 				listing.Lots = append(listing.Lots, repeatedLot{lot.Count, lot.Lot})
 			}
@@ -87,6 +90,12 @@ func (l *ledgerListing) print(w io.Writer) {
 	fmt.Fprintf(w, "releases\t%d in %s\n", l.Steps, number.Plural(l.Runs, "run"))
 	fmt.Fprintf(w, "state\t%s\n", describeState(l.Ended, l.Truncated))
 	fmt.Fprintf(w, "head\t%s\n", l.Head)
+	if l.Run != "" {
+		fmt.Fprintf(w, "run\t%s\n", l.Run)
+	}
+	if l.Weights != "" {
+		fmt.Fprintf(w, "weights (SHA-256)\t%s\n", l.Weights)
+	}
 	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\n")
 	first := 1
 	for _, lot := range l.Lots {
@@ -117,11 +126,17 @@ func newLedgerEpsilon(term *terminal.Terminal) *cobra.Command {
 	var delta float64
 	var name string
 	cmd := &cobra.Command{
-		Use:   "epsilon FILE",
-		Short: "Compute the ε that a ledger spent",
+		Use:   "epsilon FILE...",
+		Short: "Compute the ε that one or more ledgers spent",
 		Long: `Computes the ε of all releases in a ledger together. Without --delta, δ is the largest
-power of ten below one over the number of records.`,
+power of ten below one over the number of records.
+
+With several ledgers about the same people, it computes the ε of all of them together. Copies
+of one ledger count once. If a run directory was copied and both copies were resumed, the
+ledgers are forks: their common releases count once, and those of each fork are added.
+Unrelated ledgers are added. The answer lists the copies and forks that it found.`,
 		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
+  dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
   dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
@@ -131,6 +146,9 @@ power of ten below one over the number of records.`,
 				delta = 0
 			} else if err := budget.CheckDelta(delta); err != nil {
 				return err
+			}
+			if len(args) > 1 {
+				return printJointEpsilon(term, args, delta, name)
 			}
 			if len(args) == 1 {
 				if path, ok := selection.FindLedger(args[0]); ok {
@@ -205,16 +223,25 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 
 func newLedgerVerify(term *terminal.Terminal) *cobra.Command {
 	var head string
+	var against []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check that no line of a ledger was changed, dropped, moved or cut",
 		Long: `Checks every line of a ledger against its checksum and the hash of the line before. If a
 line is wrong, the message names it and the exit code is 4. Missing lines at the end change
 only the head, the hash of the last line: verify looks for the head in the run.json next to
-a run's ledger, or compares the head with --head.`,
+a run's ledger, or compares the head with --head.
+
+A ledger alone cannot show that a copy of its run directory was resumed too. With --against,
+verify compares it with other ledgers. A copy or an unrelated run passes. If the two are
+forks of one run, or the other one has more lines, the exit code is 4.`,
 		Example: `  dptrain ledger verify runs/mnist
-  dptrain ledger verify runs/mnist/ledger.jsonl --head 3d204fc9…`,
+  dptrain ledger verify runs/mnist/ledger.jsonl --head 3d204fc9…
+  dptrain ledger verify runs/mnist --against runs/mnist-copy --against backup/ledger.jsonl`,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(against) > 0 && len(args) > 1 { // --against A B
+				against, args = append(against, args[1:]...), args[:1]
+			}
 			path, err := findLedger(args)
 			if err != nil {
 				return err
@@ -225,6 +252,10 @@ a run's ledger, or compares the head with --head.`,
 			} else if err == nil && head != summary.Head {
 				err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it belongs to another run", path, summary.Head, head)}
 			}
+			var compared []comparedLedgers
+			if err == nil && len(against) > 0 {
+				compared, err = compareWith(path, against)
+			}
 			v := struct {
 				OK      bool   `json:"ok"`
 				Entries int    `json:"entries"`
@@ -234,7 +265,11 @@ a run's ledger, or compares the head with --head.`,
 				Ended   bool   `json:"ended"`
 				Line    int    `json:"line,omitempty"` // the first damaged line
 				Why     string `json:"why,omitempty"`
-			}{err == nil, summary.Entries, summary.Head, summary.Lots, summary.Runs, summary.Ended, 0, ""}
+				Run     string `json:"run,omitempty"`
+				Weights string `json:"weights,omitempty"` // SHA-256 of the released weights
+
+				Against []comparedLedgers `json:"against,omitempty"`
+			}{err == nil, summary.Entries, summary.Head, summary.Lots, summary.Runs, summary.Ended, 0, "", summary.Run, summary.Weights, compared}
 			if err != nil {
 				v.Why = err.Error()
 				if damage := (*ledger.DamageError)(nil); errors.As(err, &damage) {
@@ -249,9 +284,19 @@ a run's ledger, or compares the head with --head.`,
 				fmt.Fprintf(w, "ok\t%s, %s, %s\n", number.Plural(v.Entries, "line"), number.Plural(v.Steps, "release"), number.Plural(v.Runs, "run"))
 				fmt.Fprintf(w, "state\t%s\n", describeState(v.Ended, false))
 				fmt.Fprintf(w, "head\t%s\n", v.Head)
+				if v.Run != "" {
+					fmt.Fprintf(w, "run\t%s\n", v.Run)
+				}
+				if v.Weights != "" {
+					fmt.Fprintf(w, "weights (SHA-256)\t%s\n", v.Weights)
+				}
+				for _, c := range v.Against {
+					fmt.Fprintf(w, "against\t%s\n", c)
+				}
 			})
 		},
 	}
 	cmd.Flags().StringVar(&head, "head", "", "the expected hash of the last line")
+	cmd.Flags().StringArrayVar(&against, "against", nil, "compare with another ledger, to find forks of one run (repeatable)")
 	return cmd
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"strings"
@@ -133,5 +135,97 @@ func TestLedgerEpsilon_NotEnded(t *testing.T) {
 			!strings.Contains(stderr, want) || (stderr == "") != (want == "") {
 			t.Errorf("%s: exit %d, %v, %s", file, code, v["ended"], stderr)
 		}
+	}
+}
+
+// The attack: a run directory is copied in the middle and both copies are resumed with one
+// seed, so both release the same weights and the same summary. Each ledger alone is valid and
+// claims 6 lots. --against finds the fork, and the joint ε is that of the 10 released lots.
+func TestLedgers_ForkedRun(t *testing.T) {
+	inWorkshop(t)
+	run := func(args string) {
+		t.Helper()
+		if _, stderr, code := dptrain("train " + args); code != exitcode.Done {
+			t.Fatal(stderr)
+		}
+	}
+	duplicate := func(from, to string) {
+		t.Helper()
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("--model logistic --lot 200 --ignore owner --steps 2 --noise 2 --seed 1 --out a" + columns)
+	duplicate("a", "before")
+	duplicate("a", "b")
+	run("--resume a --steps 6")
+	run("--resume b --steps 6")
+	duplicate("a", "copy")
+	run("--model logistic --lot 200 --ignore owner --steps 3 --noise 2 --seed 1 --out other" + columns)
+	run("--model logistic --lot 200 --ignore owner --steps 10 --noise 2 --seed 1 --out ten" + columns)
+
+	heads := map[any]bool{}
+	for _, dir := range []string{"a", "b"} {
+		v := runJSON(t, "ledger verify "+dir)
+		if v["ok"] != true || v["steps"] != 6.0 {
+			t.Errorf("%s alone: %v", dir, v)
+		}
+		heads[v["head"]] = true
+		sum := sha256.Sum256(readFile(t, dir+"/model.safetensors"))
+		if v["weights"] != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s: the end line states the weights %v, the model has %x", dir, v["weights"], sum)
+		}
+	}
+	if len(heads) != 2 {
+		t.Error("the forks have the same head")
+	}
+	for _, test := range []struct {
+		args, relation, message string
+		code                    int
+	}{
+		{"a --against b", "fork", "a/ledger.jsonl and b/ledger.jsonl are forks of one run: they have 2 releases in common", exitcode.Damaged},
+		{"a --against other copy b", "unrelated copy fork", "dptrain ledger epsilon a/ledger.jsonl b/ledger.jsonl", exitcode.Damaged},
+		{"a --against before --against copy", "later copy copy", "", exitcode.Done},
+		{"before --against a", "earlier copy", "verify a/ledger.jsonl instead", exitcode.Damaged},
+		{"a --against other", "unrelated", "", exitcode.Done},
+		{"a --against none", "", "none does not exist", exitcode.Usage},
+	} {
+		stdout, stderr, code := dptrain("ledger verify " + test.args + " --json")
+		var v struct {
+			OK      bool
+			Against []struct{ Relation string }
+		}
+		var relations []string
+		if code != exitcode.Usage {
+			if err := json.Unmarshal([]byte(stdout), &v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, a := range v.Against {
+			relations = append(relations, a.Relation)
+		}
+		if code != test.code || v.OK != (code == exitcode.Done) || strings.Join(relations, " ") != test.relation || !strings.Contains(stderr, test.message) {
+			t.Errorf("%s: exit %d, %s\n%s", test.args, code, stdout, stderr)
+		}
+	}
+
+	ten := runJSON(t, "ledger epsilon ten --delta 1e-5")["epsilon"]
+	v := runJSON(t, "ledger epsilon a b copy before --delta 1e-5")
+	if v["epsilon"] != ten || v["steps"] != 10.0 || len(v["files"].([]any)) != 4 || v["secure"] != false {
+		t.Errorf("the joint cost is %v, want %v for ten lots", v, ten)
+	}
+	// a is related to b, copy and before, and so is copy; before is an earlier copy of b, too.
+	if forks, copies := len(v["forks"].([]any)), len(v["copies"].([]any)); forks != 2 || copies != 4 {
+		t.Errorf("%d forks and %d copies: %v", forks, copies, v)
+	}
+	if v := runJSON(t, "ledger epsilon a copy --delta 1e-5"); v["epsilon"] != runJSON(t, "ledger epsilon a --delta 1e-5")["epsilon"] {
+		t.Errorf("a copy costs: %v", v)
+	}
+	if v := runJSON(t, "ledger epsilon a other --delta 1e-5"); v["steps"] != 9.0 || len(v["forks"].([]any))+len(v["copies"].([]any)) != 0 {
+		t.Errorf("two runs: %v", v)
+	}
+	stdout, _, _ := dptrain("ledger epsilon a b --delta 1e-5")
+	if !strings.Contains(stdout, "are forks of one run") || !strings.Contains(stdout, "10 in 2 ledgers") {
+		t.Error(stdout)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,6 +95,10 @@ func changeToLedgers(t *testing.T) {
 	save := func(path string, file ...[]byte) { must(os.WriteFile(path, bytes.Join(file, nil), 0o644)) }
 
 	good := write("runs/mnist/ledger.jsonl", true, true)
+	for _, path := range []string{"runs/mnist-copy/ledger.jsonl", "backup/ledger.jsonl"} {
+		must(os.MkdirAll(filepath.Dir(path), 0o755))
+		save(path, good)
+	}
 	write("killed.jsonl", true, false)
 	write("seeded.jsonl", false, true)
 	lines := bytes.SplitAfter(good, []byte("\n"))
@@ -102,6 +107,19 @@ func changeToLedgers(t *testing.T) {
 	save("dropped.jsonl", append(lines[:2:2], lines[3:]...)...)
 	save("poem.txt", []byte("Roses are red\n"))
 	save("empty.jsonl")
+}
+
+// numberIdentifiers replaces hashes and run identifiers, which are random, by their number in
+// known, to which it adds new ones.
+func numberIdentifiers(known *[]string, text string) string {
+	return regexp.MustCompile(`\b([0-9a-f]{64}|[0-9a-f]{32})\b`).ReplaceAllStringFunc(text, func(id string) string {
+		i := slices.Index(*known, id)
+		if i < 0 {
+			i = len(*known)
+			*known = append(*known, id)
+		}
+		return fmt.Sprintf("<%d digits, number %d>", len(id), i+1)
+	})
 }
 
 // TestTranscripts runs the commands in testdata/*.txt and compares their output. Numbers may differ
@@ -120,10 +138,11 @@ func TestTranscripts(t *testing.T) {
 			want := readFile(t, path)
 			changeToLedgers(t)
 			var got strings.Builder
+			var identifiers []string
 			for _, line := range strings.Split(string(want), "\n") {
 				if args, ok := strings.CutPrefix(line, "$ dptrain"); ok {
 					stdout, stderr, code := dptrain(args)
-					fmt.Fprintf(&got, "%s\n%s", line, stdout)
+					fmt.Fprintf(&got, "%s\n%s", line, numberIdentifiers(&identifiers, stdout))
 					for l := range strings.Lines(stderr) {
 						got.WriteString("! " + l)
 					}

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -89,10 +90,7 @@ func ReadModel(dir string) (*Model, error) {
 // WriteModel writes the weights and the manifest of a run's model. directions is nil
 // without a projection.
 func WriteModel(dir string, m Manifest, parameters []engine.Parameter, directions []float32) error {
-	if directions != nil {
-		parameters = append(slices.Clip(parameters), DirectionsParameter(directions, m.Shape))
-	}
-	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile), func(w io.Writer) error { return weights.Write(w, parameters) })
+	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile), func(w io.Writer) error { return writeWeights(w, m, parameters, directions) })
 	if err != nil {
 		return err
 	}
@@ -101,6 +99,21 @@ func WriteModel(dir string, m Manifest, parameters []engine.Parameter, direction
 		return err
 	}
 	return atomicfile.Write(filepath.Join(dir, ManifestFile), append(text, '\n'))
+}
+
+func writeWeights(w io.Writer, m Manifest, parameters []engine.Parameter, directions []float32) error {
+	if directions != nil {
+		parameters = append(slices.Clip(parameters), DirectionsParameter(directions, m.Shape))
+	}
+	return weights.Write(w, parameters)
+}
+
+// WeightsHash returns the SHA-256 of the file of weights that WriteModel writes.
+func WeightsHash(m Manifest, parameters []engine.Parameter, directions []float32) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	err = writeWeights(h, m, parameters, directions)
+	h.Sum(sum[:0])
+	return sum, err
 }
 
 // ReadWeights reads all tensors of a file of weights.

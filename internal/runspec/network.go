@@ -1,6 +1,7 @@
 package runspec
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -211,15 +212,33 @@ func parseLayers(net *perexample.Network, flag, list string) ([]string, error) {
 // Save writes the weights, and the manifest from which their network is built, to the run's
 // directory.
 func (s *Spec) Save(parameters []engine.Parameter) error {
-	if s.Network.unfrozen != nil {
-		var err error
-		if parameters, err = weights.WithFrozen(s.Network.unfrozen, parameters); err != nil {
-			return err
-		}
+	parameters, err := s.withFrozen(parameters)
+	if err != nil {
+		return err
 	}
+	return rundir.WriteModel(s.Flags.Out, s.manifest(), parameters, s.Directions)
+}
+
+// WeightsHash returns the SHA-256 of the file of weights that Save writes.
+func (s *Spec) WeightsHash(parameters []engine.Parameter) ([sha256.Size]byte, error) {
+	parameters, err := s.withFrozen(parameters)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	return rundir.WeightsHash(s.manifest(), parameters, s.Directions)
+}
+
+func (s *Spec) withFrozen(parameters []engine.Parameter) ([]engine.Parameter, error) {
+	if s.Network.unfrozen == nil {
+		return parameters, nil
+	}
+	return weights.WithFrozen(s.Network.unfrozen, parameters)
+}
+
+func (s *Spec) manifest() rundir.Manifest {
 	e := s.Network.Example
-	return rundir.WriteModel(s.Flags.Out, rundir.Manifest{
+	return rundir.Manifest{
 		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task), Standardize: s.Flags.Standardize, Schema: s.Task.Schema,
-	}, parameters, s.Directions)
+	}
 }

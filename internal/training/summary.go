@@ -62,6 +62,12 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	}
 	spec.AdoptProjection(run)
 	d := run.Describe()
+	sum, err := spec.WeightsHash(parameters)
+	if err != nil {
+		run.Close()
+		return nil, err
+	}
+	run.SetReleasedWeights(sum)
 	if err := run.Close(); err != nil {
 		return nil, err
 	}
