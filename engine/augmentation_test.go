@@ -128,7 +128,7 @@ func TestAugmentation_AveragesViewsBeforeClipping(t *testing.T) {
 			}
 			if !test.records.Users && test.records.Examples == 0 {
 				r.Close()
-				if h := readLedger(t, c.Files.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.AddRemove {
+				if h := readLedger(t, c.Files.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.ZeroOut {
 					t.Errorf("the ledger protects %+v", h.Header)
 				}
 			}

@@ -36,9 +36,9 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	if err != nil {
 		return nil, err
 	}
-	records := min(c.Microbatch, index.records) // no lot has more
+	records := min(c.Microbatch, e.Records) // no lot has more, or its number is private
 	if records == 0 {
-		records = chooseMicrobatch(device, e, index.records)
+		records = chooseMicrobatch(device, e)
 	}
 	for {
 		network, err := perexample.Compile(c.Network, records, rowsPerRecord)
@@ -96,7 +96,7 @@ func openExecutable(device plan.Device, program *plan.Program, o *Optimization) 
 
 // chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
 // enough that the padding of a lot's last microbatch costs little.
-func chooseMicrobatch(device plan.Device, e sample.Event, records int) int {
+func chooseMicrobatch(device plan.Device, e sample.Event) int {
 	lot := e.ExpectedLot()
 	if e.Policy != sample.PolicyPoisson {
 		return min(int(lot), 512)
@@ -105,7 +105,7 @@ func chooseMicrobatch(device plan.Device, e sample.Event, records int) int {
 	most := lot + 2*math.Sqrt(lot)
 	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
 	n := int(math.Ceil(most/parts/8)) * 8
-	return max(1, min(n, records))
+	return max(1, min(n, e.Records))
 }
 
 // check compares the network with its data and statistics.

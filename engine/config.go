@@ -51,6 +51,13 @@ type Sampling struct {
 	Policy sample.Policy // default: Poisson
 	Rate   float64       // probability of each record, or its share of a fixed-size lot
 	Lot    int           // records in a lot; for Poisson the expected number
+
+	// Population declares the number of records as a public constant N, which must not come
+	// from the data; Poisson only. The rate is then Lot/N and the normaliser q·N, everything
+	// that is stated about the run uses N, and the number of records of Train is private:
+	// neighbouring data sets differ by an added or removed record. 0: the number of records
+	// is public.
+	Population int
 }
 
 // Mechanism describes how the influence of a record is bounded and which noise is added.
@@ -120,6 +127,9 @@ func (c *Config) check() error {
 		return err
 	}
 	c.Sampling.Policy = c.Sampling.policy()
+	if err := c.Sampling.checkPopulation(); err != nil {
+		return err
+	}
 	if c.Steps < 1 {
 		return fmt.Errorf("Config.Steps is %d: give at least 1 lot", c.Steps)
 	}
@@ -265,6 +275,20 @@ func (m *Mechanism) noiseMultiplier(lot int) float64 {
 }
 
 func (s *Sampling) policy() sample.Policy { return cmp.Or(s.Policy, sample.PolicyPoisson) }
+
+func (s *Sampling) checkPopulation() error {
+	switch {
+	case s.Population < 0:
+		return fmt.Errorf("a population of %d records: give at least 1, or 0 where the number of records is public", s.Population)
+	case s.Population > 0 && s.Policy != sample.PolicyPoisson:
+		return fmt.Errorf("a population of %d records with %s lots: their size makes the number of records public; use %s sampling, or drop the population", s.Population, s.Policy, sample.PolicyPoisson)
+	}
+	return nil
+}
+
+// publicRecords returns the number of records that a run of c states: Sampling.Population, or
+// the number of records in Train, which is counted.
+func (c *Config) publicRecords(counted int) int { return cmp.Or(c.Sampling.Population, counted) }
 
 // lotAndRate returns the expected lot size and the sampling rate for a number of records, of
 // which one is set.

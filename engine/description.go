@@ -2,7 +2,7 @@ package engine
 
 // Description is what is public about a run before it starts.
 type Description struct {
-	Records     int     // in the data set
+	Records     int     // in the data set, or Sampling.Population
 	ExpectedLot float64 // q·N
 	Microbatch  int     // records computed together
 	PerRecord   int     // examples in a record
@@ -31,7 +31,7 @@ type ParameterDescription struct {
 func (r *Run) Describe() Description {
 	program := r.compiled.program
 	d := Description{
-		Records: r.index.records, ExpectedLot: r.Event().ExpectedLot(),
+		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
 		Microbatch: program.Records, PerRecord: r.index.perRecord, Bytes: program.Bytes() + r.compiled.executable.WorkspaceBytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
 		Delta: r.config.Budget.Delta, Warning: r.compiled.warning(),

@@ -34,7 +34,10 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	}
 	note("private", "%v", !c.Mechanism.NonPrivate)
 	note("unit", "%s of at most %d examples", c.Records.Unit(), r.index.perRecord)
-	note("records", "%d", r.index.records)
+	note("records", "%d", r.Event().Records)
+	if n := c.Sampling.Population; n > 0 {
+		note("population", "%d", n)
+	}
 	for _, column := range c.Train.Columns() {
 		note("column "+column.Name, "%v %v", column.Kind, column.Shape)
 		if column.Kind == data.Label || column.Kind == data.Index {
@@ -64,7 +67,11 @@ func (r *Run) fingerprint() (fingerprint, error) {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
 	}
 	if v := c.Validation; v.Set != nil {
-		note("validation", "%d examples held out, noise %v", v.Set.Len(), v.Noise)
+		if c.Sampling.Population > 0 { // the examples of held-out users are private
+			note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
+		} else {
+			note("validation", "%d examples held out, noise %v", v.Set.Len(), v.Noise)
+		}
 	}
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)

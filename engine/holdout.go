@@ -28,7 +28,7 @@ func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) 
 		return nil, nil, err
 	}
 	if n < 1 || n >= d.records {
-		return nil, nil, fmt.Errorf("cannot hold out %d of %d records: both sides need at least one record", n, d.records)
+		return nil, nil, fmt.Errorf("cannot hold out %d records: both sides need at least one record; hold out fewer", n)
 	}
 	records, keys := make([]int, d.records), make([][sha256.Size]byte, d.records)
 	seen := map[[sha256.Size]byte]uint64{}

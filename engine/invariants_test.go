@@ -627,7 +627,7 @@ func TestLedger_StatesSamplingThatRan(t *testing.T) {
 		if got := h.Lots[0].Lot.Sampling; got != want {
 			t.Errorf("sampling %+v, want %+v", got, want)
 		}
-		if h.Header.Adjacency != Adjacency(policy) || h.Header.Unit != "example" || h.Header.Records != 60 {
+		if h.Header.Adjacency != (Sampling{Policy: policy}).Adjacency() || h.Header.Unit != "example" || h.Header.Records != 60 {
 			t.Errorf("header %+v", h.Header)
 		}
 		if policy == sample.PolicyPoisson && e.Rate < float64(c.Sampling.Lot)/60 {

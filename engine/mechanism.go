@@ -29,14 +29,21 @@ type mechanism struct {
 	release plan.Release  // how the next lot's sums become a step
 }
 
-// Adjacency returns the relation between neighbouring data sets, whose lots are drawn by a
-// policy, that the guarantee covers: add or remove a record; for lots of fixed size, replace a
-// record by another; for shuffled lots, blank a record.
-func Adjacency(p sample.Policy) ledger.Adjacency {
-	switch p {
-	case sample.PolicyFixed:
+// Adjacency returns the relation between neighbouring data sets that the guarantee covers:
+//
+//   - Lots of a fixed size: a record is replaced by another.
+//   - Shuffled lots, and Poisson lots without Population: a record is replaced by a null record,
+//     which contributes nothing. The number of records is public, because the rate or the
+//     normaliser q·N follows from it, so the data sets have equal numbers of records. The
+//     dominating pairs of Poisson lots, and thus ε, are those of adding or removing a record
+//     (arXiv 2605.15648).
+//   - Poisson lots with Population: a record is added or removed. The rate and the normaliser
+//     follow from a constant, which is assumed not to come from the data.
+func (s Sampling) Adjacency() ledger.Adjacency {
+	switch {
+	case s.Policy == sample.PolicyFixed:
 		return ledger.ReplaceOne
-	case sample.PolicyShuffle:
+	case s.Policy == sample.PolicyShuffle || s.Population == 0:
 		return ledger.ZeroOut
 	}
 	return ledger.AddRemove

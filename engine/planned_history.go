@@ -15,15 +15,16 @@ import (
 // Bounds do not change the cost, so a lot's gradient groups and adaptive counts are one query
 // here, which costs as much.
 func PlannedHistory(c Config) ledger.History {
-	n := RecordCount(c.Train, c.Records)
-	policy := c.Sampling.policy()
+	n := PublicRecordCount(c)
+	c.Sampling.Policy = c.Sampling.policy()
+	policy := c.Sampling.Policy
 	sampling := ledger.Sampling{Policy: ledger.Policy(policy), Records: n}
 	if lot, rate := c.Sampling.lotAndRate(n); policy == sample.PolicyPoisson {
 		sampling.Rate = rate
 	} else {
 		sampling.LotSize = lot
 	}
-	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.NoiseMultiplier, Adjacency: Adjacency(policy)}
+	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.NoiseMultiplier, Adjacency: c.Sampling.Adjacency()}
 	h := plan.History()
 	h.Header.Unit = c.Records.Unit()
 	for _, s := range c.Statistics {
@@ -82,7 +83,7 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 		return 0, err
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(index.records)
+		c.Budget.Delta = DefaultDelta(c.publicRecords(index.records))
 	}
 	lots := PlannedHistory(c)
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}

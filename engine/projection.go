@@ -186,7 +186,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	if r.account != nil { // also after an error, which depends on the moments
-		if err := r.account.spendQuery(c.projectionLot(r.index.records)); err != nil {
+		if err := r.account.spendQuery(c.projectionLot(r.Event().Records)); err != nil {
 			return nil, err
 		}
 	}

@@ -415,7 +415,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {
 			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.StepsDone())
 		}
-		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
+		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Sampling{Policy: policy}.Adjacency()}}
 		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.mechanism.costOfLot(0), Count: r.StepsDone()})
 		want, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp")
 		if err != nil {

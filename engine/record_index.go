@@ -8,7 +8,7 @@ import (
 )
 
 // Records defines the unit of privacy: neighbouring data sets differ in one record, as
-// [Adjacency] defines.
+// [Sampling.Adjacency] defines.
 //
 // The zero value protects examples. With Examples K, each run of K consecutive examples is one
 // record, whose gradients are averaged before clipping (McMahan et al. 2019, table 1). With
@@ -148,6 +148,15 @@ func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
 			weights[i] = 1 / float32(n)
 		}
 	}
+}
+
+// PublicRecordCount returns the number of training records that a run of c states:
+// Sampling.Population or, without it, the number of records in Train.
+func PublicRecordCount(c Config) int {
+	if c.Sampling.Population > 0 {
+		return c.Sampling.Population
+	}
+	return RecordCount(c.Train, c.Records)
 }
 
 // RecordCount returns the number of records in a set; 0 where the index cannot be built, for

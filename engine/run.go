@@ -121,22 +121,23 @@ func build(c Config) (*Run, error) {
 }
 
 // newSampler returns the sampler of c for a number of records. It sets the default of
-// Budget.Delta.
+// Budget.Delta. Where the number of records is private, no error and no setting depends on it.
 func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler, err error) {
+	public := c.publicRecords(records)
 	switch q := &c.Sampling; {
 	case q.Rate < 0 || q.Rate > 1 || math.IsNaN(q.Rate):
 		return nil, fmt.Errorf("sampling rate %v: give a probability between 0 and 1", q.Rate)
-	case q.Lot < 0 || q.Lot > records:
-		return nil, fmt.Errorf("a lot of %d records from %d: give between 1 and %d", q.Lot, records, records)
+	case q.Lot < 0 || q.Lot > public:
+		return nil, fmt.Errorf("a lot of %d records from %d: give between 1 and %d", q.Lot, public, public)
 	case q.Lot == 0 && q.Rate == 0:
 		return nil, fmt.Errorf("neither a lot nor a sampling rate is set: set one of Sampling.Lot and Sampling.Rate")
 	case q.Lot != 0 && q.Rate != 0:
 		return nil, fmt.Errorf("both a lot (%d) and a sampling rate (%v) are set: set one of Sampling.Lot and Sampling.Rate", q.Lot, q.Rate)
 	}
-	lot, rate := c.Sampling.lotAndRate(records)
+	lot, rate := c.Sampling.lotAndRate(public)
 	switch c.Sampling.Policy {
 	case sample.PolicyPoisson:
-		s, err = sample.NewPoisson(rate, records, source)
+		s, err = sample.NewPoissonOf(public, rate, records, source)
 	case sample.PolicyFixed:
 		s, err = sample.NewFixed(lot, records, source)
 	case sample.PolicyShuffle:
@@ -145,7 +146,7 @@ func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler,
 		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle)
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(records)
+		c.Budget.Delta = DefaultDelta(public)
 	}
 	return s, err
 }
@@ -191,8 +192,8 @@ func (r *Run) setAccount(a *privacyAccount) {
 }
 
 func (r *Run) ledgerHeader() ledger.Header {
-	return ledger.Header{Unit: r.config.Records.Unit(), Records: r.index.records,
-		Adjacency: Adjacency(r.config.Sampling.Policy), Secure: r.source.Secure()}
+	return ledger.Header{Unit: r.config.Records.Unit(), Records: r.Event().Records,
+		Adjacency: r.config.Sampling.Adjacency(), Secure: r.source.Secure()}
 }
 
 // Event returns the sampling event of a lot, as the accountant uses it.

@@ -64,7 +64,7 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 	f.Float64Var(&r.Delta, "delta", 0, "the δ of (ε, δ); by default the largest power of ten below 1/--records")
 	f.Float64Var(&r.Epsilon, "epsilon", 0, "the ε of (ε, δ)")
 	f.StringVar(&r.Sampling, "sampling", budget.Policies[0], "how lots are drawn: "+flags.Alternatives(budget.Policies))
-	f.StringVar(&r.Adjacency, "adjacency", budget.Adjacencies[0], "how neighbouring data sets differ: "+flags.Alternatives(budget.Adjacencies))
+	f.StringVar(&r.Adjacency, "adjacency", "", "how neighbouring data sets differ: "+flags.Alternatives(budget.Adjacencies)+" (default: zero-out with --records, otherwise add-or-remove-one)")
 	for _, name := range budget.UnknownFlags(unknown) {
 		f.Lookup(name).Hidden = true // still parsed, for a better error
 	}

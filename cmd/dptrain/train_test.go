@@ -91,7 +91,7 @@ func TestTrain_UsesSettings(t *testing.T) {
 			t.Errorf("%s is foreseen as %v, and was %v", key, seen[key], got[key])
 		}
 	}
-	for key, want := range map[string]any{"accountant": "rdp", "adjacency": "add-or-remove-one", "unit": "example", "noise_multiplier": 2, "delta": 1e-5, "sampling": "poisson",
+	for key, want := range map[string]any{"accountant": "rdp", "adjacency": "zero-out", "unit": "example", "noise_multiplier": 2, "delta": 1e-5, "sampling": "poisson",
 		"rate": 200. / 3600, "records": 3600, "expected_lot": 200, "microbatch": 50, "steps": 3, "clip": 0.5, "clipping": "per-layer", "allocation": "dimension", "optimizer": "adamw:weight-decay=0.01",
 		"decay_of": "matrices", "learning_rate": 0.125, "lr_of": "fc2=2", "schedule": "warmup:2", "ema": 0.5, "device": "cpu", "threads": 1, "test_examples": 400, "test_labels": 400,
 		"validation_records": 400, "secure": true, "private": true, "data": "people.csv", "model": "mlp:6", "parameters": 4*6 + 6 + 6*2 + 2, "out": "run", "task": "tabular-classification",

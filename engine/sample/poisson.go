@@ -19,6 +19,7 @@ import (
 // effect.
 type Poisson struct {
 	records int
+	public  int // number of records that Event states
 	rate    float64
 	top     int    // top byte of the threshold; 256 if the threshold is 2⁶⁴
 	low     uint64 // the other seven bytes of the threshold
@@ -31,8 +32,16 @@ type Poisson struct {
 // NewPoisson returns a sampler that includes each record with the given probability,
 // rounded up to a multiple of 2⁻⁶⁴.
 func NewPoisson(rate float64, records int, source *noise.Source) (*Poisson, error) {
-	if err := checkRecords(records); err != nil {
-		return nil, err
+	return NewPoissonOf(records, rate, records, source)
+}
+
+// NewPoissonOf returns a sampler like NewPoisson whose Event states a declared number of
+// records instead of the real one, which is private then.
+func NewPoissonOf(declared int, rate float64, records int, source *noise.Source) (*Poisson, error) {
+	for _, n := range []int{declared, records} {
+		if err := checkRecords(n); err != nil {
+			return nil, err
+		}
 	}
 	if !(rate > 0 && rate <= 1) {
 		return nil, fmt.Errorf("sample: sampling rate %v; use a number greater than 0 and at most 1", rate)
@@ -40,7 +49,7 @@ func NewPoisson(rate float64, records int, source *noise.Source) (*Poisson, erro
 	// Scaling by a power of two is exact. So is Ceil, because a float64 that is not a
 	// whole number is below 2⁵³.
 	threshold := math.Ceil(math.Ldexp(rate, 64))
-	p := &Poisson{records: records, rate: math.Ldexp(threshold, -64), record: records}
+	p := &Poisson{records: records, public: declared, rate: math.Ldexp(threshold, -64), record: records}
 	if threshold == 0x1p64 {
 		p.top = 256
 	} else {
@@ -53,7 +62,7 @@ func NewPoisson(rate float64, records int, source *noise.Source) (*Poisson, erro
 
 // Event describes Poisson sampling at the exact rate.
 func (p *Poisson) Event() Event {
-	return Event{Policy: PolicyPoisson, Rate: p.rate, Records: p.records}
+	return Event{Policy: PolicyPoisson, Rate: p.rate, Records: p.public}
 }
 
 // StartLot begins a lot.

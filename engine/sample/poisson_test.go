@@ -195,3 +195,22 @@ func TestAnyBelow_MatchesBytewiseComparison(t *testing.T) {
 		}
 	}
 }
+
+// Where the number of records is declared, the lots are drawn from the real records and the
+// Event, which is public, states only the declared number.
+func TestPoisson_DeclaredNumberOfRecords(t *testing.T) {
+	const rate, declared = .25, 100
+	for _, records := range []int{90, 110} {
+		p := must(NewPoissonOf(declared, rate, records, noise.NewSeeded(1)))
+		if e := p.Event(); e != (Event{Policy: PolicyPoisson, Rate: rate, Records: declared}) || e.ExpectedLot() != rate*declared {
+			t.Errorf("%d records: %+v", records, e)
+		}
+		plain := must(NewPoisson(rate, records, noise.NewSeeded(1)))
+		if got, want := drawLot(t, p, 3, 50), drawLot(t, plain, 3, 50); !slices.Equal(got, want) {
+			t.Errorf("%d records: drew %v, want %v", records, got, want)
+		}
+	}
+	if _, err := NewPoissonOf(0, rate, 10, noise.NewSeeded(1)); err == nil {
+		t.Error("a declared number of 0 records was accepted")
+	}
+}

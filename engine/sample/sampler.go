@@ -22,7 +22,7 @@ type Event struct {
 	Policy  Policy
 	Rate    float64 // Poisson: the exact probability of each record
 	LotSize int     // Fixed and Shuffle: number of records in a lot
-	Records int     // number of all records
+	Records int     // number of all records, or the number declared as a public constant
 }
 
 // ExpectedLot is the expected size q·N of a lot, or the fixed size. It is the public number

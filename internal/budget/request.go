@@ -26,7 +26,7 @@ const (
 var (
 	// Policies are the values of --sampling. The first is the default.
 	Policies = []string{string(ledger.Poisson), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
-	// Adjacencies are the values of --adjacency. The first is the default.
+	// Adjacencies are the values of --adjacency.
 	Adjacencies = []string{string(ledger.AddRemove), string(ledger.ReplaceOne), string(ledger.ZeroOut)}
 )
 
@@ -44,7 +44,7 @@ type Request struct {
 	Delta     float64
 	Epsilon   float64
 	Sampling  string
-	Adjacency string
+	Adjacency string // "": see [Request.adjacency]
 	Given     func(flag string) bool
 }
 
@@ -62,11 +62,11 @@ func UnknownFlags(q Quantity) []string {
 // Plan checks the request and converts it. The unknown quantity is zero in the plan. Plan
 // sets Delta to its default if it was not given.
 func (r *Request) Plan() (accountant.Plan, error) {
-	plan := accountant.Plan{Adjacency: ledger.Adjacency(r.Adjacency)}
+	plan := accountant.Plan{Adjacency: r.adjacency()}
 	if err := exitcode.CheckChoice("sampling", r.Sampling, Policies); err != nil {
 		return plan, err
 	}
-	if err := exitcode.CheckChoice("adjacency", r.Adjacency, Adjacencies); err != nil {
+	if err := exitcode.CheckChoice("adjacency", string(plan.Adjacency), Adjacencies); err != nil {
 		return plan, err
 	}
 	for _, read := range []func(*accountant.Plan) error{r.checkConflicts, r.readSampling, r.readSteps, r.readNoise, r.readTarget} {
@@ -75,6 +75,19 @@ func (r *Request) Plan() (accountant.Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// adjacency returns the given adjacency. By default a record is zeroed out where the number
+// of records is given, because the plan then follows from it; a rate alone is a constant, so
+// that a record can be added or removed. ε is the same.
+func (r *Request) adjacency() ledger.Adjacency {
+	switch {
+	case r.Given("adjacency"):
+		return ledger.Adjacency(r.Adjacency)
+	case r.Given("records"):
+		return ledger.ZeroOut
+	}
+	return ledger.AddRemove
 }
 
 func (r *Request) checkConflicts(*accountant.Plan) error {

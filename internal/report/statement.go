@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -36,6 +37,21 @@ func describeDifference(adjacency ledger.Adjacency, unit string) string {
 		return "replacing " + unit + " by one that contributes nothing to any gradient"
 	}
 	return string(adjacency) + " of " + unit
+}
+
+// explainAdjacency states what an adjacency assumes about the number of records, from which
+// the rate and the normaliser of Poisson lots follow; "" for other lots.
+func explainAdjacency(adjacency ledger.Adjacency, training ledger.History) string {
+	if !slices.ContainsFunc(training.Lots, func(s ledger.RepeatedLot) bool { return s.Lot.Sampling.Policy == ledger.Poisson }) {
+		return ""
+	}
+	switch adjacency {
+	case ledger.ZeroOut:
+		return "The number of records is public, because the sampling rate or the normaliser follows from it."
+	case ledger.AddRemove:
+		return "This assumes that the number of records, from which the sampling rate or the normaliser follows, is a declared constant and does not come from the data."
+	}
+	return ""
 }
 
 // describeSecret describes what an adversary wants to learn.
@@ -146,6 +162,9 @@ func Statement(h ledger.History, a accountant.Guarantee) string {
 	sentences := []string{
 		fmt.Sprintf("The model was trained with DP-SGD %s %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
 			guarantee, number.RoundUp(a.Epsilon), number.RoundUp(a.Delta), describeDifference(a.Adjacency, DescribeUnit(h.Header.Unit))),
+	}
+	if s := explainAdjacency(a.Adjacency, training); s != "" {
+		sentences = append(sentences, s)
 	}
 	if len(training.Lots) > 0 {
 		steps := "The only step"

@@ -45,7 +45,7 @@ func (s *Spec) Candidate(i int) *Flags {
 		_, part := math.Modf(0.5 + float64(i)*math.Pow(root, -float64(axis)))
 		return roundTo2Digits(low * math.Pow(high/low, part))
 	}
-	n := float64(engine.RecordCount(s.Config.Train, s.Config.Records))
+	n := float64(engine.PublicRecordCount(s.Config))
 	clip, lr, lot, epochs := spread(0.1, 10), spread(0.06*f.LearningRate, 6*f.LearningRate), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
 	if !f.given["clip"] {
 		f.Clip = clip

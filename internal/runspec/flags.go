@@ -9,6 +9,7 @@ package runspec
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ type Flags struct {
 	Views                            int
 
 	Lot, Microbatch, Steps int
+	Population             int // declared number of records; 0: the number of records is public
 	Rate, Epochs           float64
 	Record, Sampling       string
 	UserExamples           int
@@ -91,6 +93,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 
 	f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
 	f.Float64Var(&s.Rate, "rate", 0, "sampling probability of each record; replaces --lot")
+	f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson")
 	f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
 	f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
@@ -103,7 +106,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
 	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
-	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten below one over the number of records)")
+	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten below one over the number of records or --population)")
 	f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
 	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
 
@@ -230,6 +233,12 @@ func (s *Flags) Resolve() error {
 	}
 	if typed["user-examples"] && !strings.HasPrefix(s.Record, "user:") {
 		return exitcode.Usagef("--user-examples %d needs --record user:COLUMN, and --record is %s: change --record, or drop --user-examples", s.UserExamples, s.Record)
+	}
+	if s.given["population"] && (s.Population < 1 || s.Population > math.MaxInt32) {
+		return exitcode.Usagef("--population %d: give the number of records, from 1 to %d; drop the flag where the number of records is public", s.Population, math.MaxInt32)
+	}
+	if s.given["population"] && s.Sampling != "poisson" {
+		return exitcode.Usagef("--population requires --sampling poisson: with --sampling %s the size of a lot makes the number of records public; drop one of them", s.Sampling)
 	}
 	for _, c := range []struct {
 		flag, value string

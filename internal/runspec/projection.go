@@ -52,7 +52,7 @@ func (s *Spec) calibrateProjection(epsilon float64) (err error) {
 		return nil
 	}
 	if !f.given["project-noise"] {
-		if f.ProjectionNoise, err = s.noiseAlone(projectionShare, epsilon, engine.RecordCount(c.Train, c.Records)); err != nil {
+		if f.ProjectionNoise, err = s.noiseAlone(projectionShare, epsilon, engine.PublicRecordCount(*c)); err != nil {
 			return fmt.Errorf("--project: %w; give --project-noise", err)
 		}
 		f.given["project-noise"] = true

@@ -27,7 +27,7 @@ type Spec struct {
 	Config  engine.Config
 	Task    *data.Task
 	Network *Network
-	Records int // private records, those held out included
+	Records int // private records, those held out included, or --population
 
 	// Directions are the principal directions in front of the network; nil without a
 	// projection. They are zero until the run has released them.
@@ -104,7 +104,7 @@ func (s *Spec) Calibrate() error {
 	c.Optimization.Average = optim.Average{Decay: f.EMA}
 	c.Files.CheckpointFolder, c.Files.CheckpointInterval = filepath.Join(f.Out, rundir.CheckpointDir), checkpointInterval
 	// A microbatch larger than the data would consist of padding and waste memory.
-	c.Microbatch = min(f.Microbatch, max(1, engine.RecordCount(c.Train, c.Records)))
+	c.Microbatch = min(f.Microbatch, max(1, engine.PublicRecordCount(*c)))
 	c.Device = f.Device
 	if f.given["seed"] {
 		c.Seed = &f.Seed
@@ -141,8 +141,8 @@ func ParseRecord(record string, userExamples int) (engine.Records, error) {
 
 // resolveLots sets the sampling and the number of steps.
 func (s *Flags) resolveLots(c *engine.Config) error {
-	n := engine.RecordCount(c.Train, c.Records)
-	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate}
+	n := engine.PublicRecordCount(*c)
+	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate, Population: c.Sampling.Population}
 	if s.given["lot"] && (s.Lot < 1 || s.Lot > n) {
 		return exitcode.Usagef("--lot %d: give a number from 1 to %d, the number of records", s.Lot, n)
 	}
@@ -176,7 +176,7 @@ func (s *Flags) resolveLots(c *engine.Config) error {
 // expectedLot returns the expected number of records in a lot.
 func expectedLot(c *engine.Config) float64 {
 	if c.Sampling.Rate > 0 {
-		return c.Sampling.Rate * float64(engine.RecordCount(c.Train, c.Records))
+		return c.Sampling.Rate * float64(engine.PublicRecordCount(*c))
 	}
 	return float64(c.Sampling.Lot)
 }
@@ -272,7 +272,7 @@ func (s *Spec) noiseAlone(share, epsilon float64, records int) (float64, error) 
 		}
 		epsilon = lots.Epsilon
 	}
-	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Adjacency: engine.Adjacency(c.Sampling.Policy)}
+	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Adjacency: c.Sampling.Adjacency()}
 	return accountant.CalibrateNoise(release, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }
 

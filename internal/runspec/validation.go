@@ -13,10 +13,12 @@ import (
 const ValidationShare = 0.05
 
 // holdOut moves private records from the training set to the validation set. Their number
-// follows from public numbers.
+// follows from public numbers. With --population the number of training records is that
+// constant without the records held out.
 func (s *Spec) holdOut() error {
 	f, c := s.Flags, &s.Config
-	s.Records = engine.RecordCount(c.Train, c.Records)
+	c.Sampling.Population = f.Population
+	s.Records = engine.PublicRecordCount(*c)
 	if !f.given["validation-split"] {
 		if f.given["validation-noise"] {
 			return exitcode.Usagef("--validation-noise %v needs --validation-split: without it no records are held out", f.ValidationNoise)
@@ -34,6 +36,9 @@ func (s *Spec) holdOut() error {
 		return exitcode.Usagef("--validation-split %v of %d records holds out %d: at least one record is needed for validation and one for training; change the share", f.ValidationSplit, s.Records, heldOut)
 	}
 	var err error
+	if f.Population > 0 {
+		c.Sampling.Population -= heldOut
+	}
 	c.Train, c.Validation.Set, err = engine.HoldOut(c.Train, c.Records, heldOut)
 	return err
 }
