@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -68,10 +67,10 @@ func TestEvaluator_AnySetSize(t *testing.T) {
 func TestEvaluator_SingleExamples(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
-		h := layer.Dense(n, n.Input("x", 2), "fc", 9, layer.Tanh)
-		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{1, batch, 9}) })
-		h = n.Try(func() (*G.Node, error) { return op.Apply(op.Attention{Heads: 1}, h) })
-		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{batch, 3}) })
+		h := layer.Dense(n, n.Input("x", 2), "fc", 6, layer.Tanh)
+		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{2, 3 * batch}) })
+		h = n.Try(func() (*G.Node, error) { return G.SoftMax(h, 1) })
+		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{batch, 6}) })
 		n.SetLoss(layer.CrossEntropy(n, h, n.Input("label")), h)
 		return n.Network()
 	}
