@@ -27,7 +27,7 @@ func (p *Composition) Epsilon(delta float64, accountant string) (Guarantee, erro
 	if err == nil && p.composed.Shuffled {
 		var poisson float64
 		poisson, err = Compose(asPoisson(p.history)).ProvenEpsilon(delta, accountant)
-		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote(answer.Adjacency), poisson))
+		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %s.", shuffleNote(answer.Adjacency), formatUp(poisson)))
 	}
 	return answer, err
 }

@@ -78,7 +78,11 @@ func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 	}
 	guess := math.Log(-math.Log(delta)/rho) / 2
 	from := max(guess-20, -30) // below -30 the order rounds to 1
-	return max(0, value(goldenSection(value, from, max(guess+20, from))))
+	best := goldenSection(value, from, max(guess+20, from))
+	order := 1 + math.Exp(best)
+	// The bound holds at any order; the error is that of the operations at this one.
+	off := dpevent.RoundingUnit * (16*(math.Abs(math.Log(delta))+math.Log(order)+1)/(order-1) + float64(16+4*len(events))*rho*order + 16)
+	return max(0, value(best)+off)
 }
 
 // goldenSection minimizes a unimodal function by golden-section search.
@@ -103,7 +107,8 @@ func goldenSection(value func(float64) float64, from, to float64) float64 {
 // unsampledEpsilon is an ε of one event at delta, computed without sampling.
 func unsampledEpsilon(e dpevent.Event, delta float64) float64 {
 	if e.GaussianOnly() {
-		return gaussian.Epsilon(e.GaussianShift, delta)
+		epsilon, _ := gaussian.EpsilonBounds(e.GaussianShift, delta)
+		return epsilon
 	}
 	pure := 0.0
 	for _, ratio := range e.LaplaceShifts {
@@ -142,7 +147,7 @@ func BasicEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 		}
 		total += float64(e.Count) * one
 	}
-	return total
+	return total * (1 + dpevent.RoundingUnit*float64(256+4*len(events)))
 }
 
 // AdvancedEpsilon composes the classical Gaussian mechanism, ε₀ = √(2 log(1.25/δ₀))·S/σ

@@ -2,7 +2,6 @@ package dpevent
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -41,28 +40,32 @@ func (e Event) Key() string {
 	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.DiscreteGaussians)
 }
 
+// newEvent rounds every shift and rate up: the event dominates that of the exact quotients.
 func newEvent(lot ledger.Lot, scale float64) Event {
 	e := Event{Rate: 1}
 	switch lot.Sampling.Policy {
 	case ledger.Poisson:
 		e.Rate = lot.Sampling.Rate
 	case ledger.FixedSize:
-		e.Rate = float64(lot.Sampling.LotSize) / float64(lot.Sampling.Records)
+		e.Rate = DivideUp(float64(lot.Sampling.LotSize), float64(lot.Sampling.Records))
 	}
-	squares := 0.0
+	gaussians, shift, squares := 0, 0.0, 0.0
 	for _, q := range lot.Queries {
-		ratio := scale * q.Sensitivity / q.Noise
+		ratio := DivideUp(scale*q.Sensitivity, q.Noise)
 		switch {
 		case ratio == 0:
 		case q.Mechanism == ledger.Gaussian:
-			squares += ratio * ratio
+			gaussians, shift = gaussians+1, ratio
+			squares = AddUp(squares, MultiplyUp(ratio, ratio))
 		case q.Mechanism == ledger.Laplace:
 			e.LaplaceShifts = append(e.LaplaceShifts, ratio)
 		case q.Mechanism == ledger.DiscreteGaussian:
 			e.DiscreteGaussians = append(e.DiscreteGaussians, DiscreteGaussian{scale * q.Sensitivity, q.Noise})
 		}
 	}
-	e.GaussianShift = math.Sqrt(squares)
+	if e.GaussianShift = shift; gaussians > 1 {
+		e.GaussianShift = SqrtUp(squares)
+	}
 	slices.Sort(e.LaplaceShifts)
 	return e
 }

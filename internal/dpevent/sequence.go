@@ -1,7 +1,6 @@
 package dpevent
 
 import (
-	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -31,16 +30,19 @@ func AnyFixedSize(events []RepeatedEvent) bool {
 }
 
 // EquivalentGaussian returns the shift of the one Gaussian mechanism to which unsampled
-// Gaussian events compose, and whether the events are of this kind.
+// Gaussian events compose, rounded up, and whether the events are of this kind.
 func EquivalentGaussian(events []RepeatedEvent) (shift float64, ok bool) {
 	if AnySubsampled(events) || !AllGaussian(events) {
 		return 0, false
 	}
+	if len(events) == 1 && events[0].Count == 1 {
+		return events[0].GaussianShift, true
+	}
 	squares := 0.0
 	for _, e := range events {
-		squares += float64(e.Count) * e.GaussianShift * e.GaussianShift
+		squares = AddUp(squares, MultiplyUp(float64(e.Count), MultiplyUp(e.GaussianShift, e.GaussianShift)))
 	}
-	return math.Sqrt(squares), true
+	return SqrtUp(squares), true
 }
 
 const fixedNote = "Lots of a fixed size are accounted under replace-one adjacency, because they make the number of records public."

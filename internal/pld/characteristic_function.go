@@ -3,6 +3,8 @@ package pld
 import (
 	"math"
 	"slices"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
 // A composition multiplies characteristic functions. They are evaluated for the tilted losses
@@ -45,15 +47,18 @@ type characteristicFunction struct {
 	centre           float64       // of the loss
 	missingMass      float64       // upper bound of the omitted mass
 	logRelativeError float64       // bound of the error of the logarithm of probabilities
+	logScaleError    float64       // bound of the rounding error of logScale
+	centreError      float64       // bound of the rounding error of centre
 	truncated        probabilities // omitted, untilted
 	retained         logRetained
+	cutOffError      float64 // bound of the relative error of retained
 	logMoments       [4]float64
 
 	frequencyBand
 	tailBound     float64   // bound of what the frequencies above the band would add
 	logModulus    []float64 // logarithm of the modulus at each frequency of the band
 	phase         []float64 // phase relative to that of centre
-	roundingError []float64 // bound of the rounding error of both
+	roundingError []float64 // bound of the modulus of the error of logModulus + i·phase
 }
 
 // repeatedEstimate is an estimate that is composed count times.
@@ -69,11 +74,23 @@ var chernoffFactors = [4]float64{0.25, 0.5, 1, 2}
 // addGaussian composes with Gaussian mechanisms of the given sum of squared shifts.
 func (s *characteristicFunction) addGaussian(squares float64) {
 	s.gaussianVariance += squares
-	s.logScale += s.tilt * (s.tilt + 1) * squares / 2
-	s.centre += (0.5 + s.tilt) * squares
+	s.addLogScale(s.tilt * (s.tilt + 1) * squares / 2)
+	s.addCentre((0.5 + s.tilt) * squares)
 	for i, rise := range chernoffFactors {
 		s.logMoments[i] += squares * s.tilt * s.tilt * rise * rise / 2
 	}
+}
+
+// addLogScale adds a term, which has the relative error of at most four operations.
+func (s *characteristicFunction) addLogScale(term float64) {
+	s.logScale += term
+	s.logScaleError += roundingUnit * (4*math.Abs(term) + math.Abs(s.logScale))
+}
+
+// addCentre adds a term, which has the relative error of at most four operations.
+func (s *characteristicFunction) addCentre(term float64) {
+	s.centre += term
+	s.centreError += roundingUnit * (4*math.Abs(term) + math.Abs(s.centre))
 }
 
 // add composes with count times t.
@@ -83,8 +100,8 @@ func (s *characteristicFunction) add(t lossEstimate, beyond probabilities, count
 		centre += m * t.loss[i]
 	}
 	s.events = append(s.events, repeatedEstimate{t, count, centre})
-	s.logScale += count * t.logScale
-	s.centre += count * centre
+	s.addLogScale(count * t.logScale)
+	s.addCentre(count * centre)
 	s.missingMass += count * t.missingMass
 	s.logRelativeError += count * t.relativeError
 	s.retained.addEvent(beyond, count)
@@ -112,6 +129,7 @@ func (s *characteristicFunction) evaluate(b frequencyBand, rest float64) {
 	for j := range s.logModulus {
 		frequency := s.step * float64(j)
 		s.logModulus[j] = -s.gaussianVariance * frequency * frequency / 2
+		s.roundingError[j] = -roundingUnit * 8 * s.logModulus[j]
 	}
 	for _, e := range s.events {
 		s.multiply(e)
@@ -132,7 +150,17 @@ func (s *characteristicFunction) multiply(e repeatedEstimate) {
 		a, b := expMinusOne(s.step * x)
 		points[k] = rotatingPoint{a: a, b: b, massA: m * a, massB: m * b}
 	}
-	rounding := roundingUnit * float64(7*block+len(points)/block+4)
+	// The error of the sum of z = mass·(e^(iωx) - 1), relative to B = mass·min(2, |ωx|):
+	//   - 8 units for each of up to block rotations: z and z + mass·w are at most B, the products
+	//     of z and w = a + ib at most 2B, and each operation is correct to one unit;
+	//   - 40 units for each rotation from w itself, whose relative error is below 12 units
+	//     (sine and cosine are correct to two units, products of three factors follow);
+	//   - one unit for each addition to the sum of a block and of all blocks;
+	//   - 16 units for |1 + z|², of which the logarithm is taken.
+	// An error of x, of the frequency or of an angle moves a term by at most mass·|ωx| times its
+	// relative size, and there are at most six.
+	rounding := roundingUnit * float64((8+40+1)*block+len(points)/block+32)
+	logs := roundingUnit * float64(16+len(s.events)) // of logarithms, products with count and sums over events
 	for j := 1; j <= s.frequencyBand.count; j++ {
 		if j%block == 0 {
 			for k, m := range e.mass {
@@ -150,8 +178,9 @@ func (s *characteristicFunction) multiply(e repeatedEstimate) {
 		s.logModulus[j] += e.count * size
 		s.phase[j] += e.count * phase
 		angle := spread * s.step * float64(j)
-		wrong := rounding*min(2, angle) + 4*roundingUnit*angle
-		s.roundingError[j] += e.count * (math.Log1p(wrong*math.Exp(-size)) + 4*roundingUnit*(math.Abs(size)+math.Abs(phase)))
+		wrong := rounding*min(2, angle) + 8*roundingUnit*angle
+		// If 1 + z has the relative error t, its power n has the relative error (1 + |t|)^n - 1.
+		s.roundingError[j] += e.count * (math.Log1p(wrong*math.Exp(-size)) + logs*(math.Abs(size)+math.Abs(phase)))
 	}
 }
 
@@ -181,8 +210,9 @@ func expMinusOne(angle float64) (re, im float64) {
 	return -2 * sin * sin, 2 * sin * cos
 }
 
-// roundingUnit is an upper bound of the relative rounding error of one operation.
-const roundingUnit = 1.2e-16
+// roundingUnit bounds the relative rounding error 2^-53 of one operation of float64, and
+// leaves 8% for products of errors and for the rounding of the bounds themselves.
+const roundingUnit = dpevent.RoundingUnit
 
 // blurredDivergence is the hockey-stick divergence of a characteristic function composed with
 // the Gaussian blur.
@@ -192,6 +222,7 @@ type blurredDivergence struct {
 	logScale, centre            float64
 	re, im                      []float64 // the terms of the sum, without the phase of ε
 	constantError, epsilonError float64   // bound of the error of a sum: constantError + epsilonError·|ε|
+	logScaleError               float64
 	missingMass                 float64
 }
 
@@ -200,6 +231,8 @@ func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 	t := s.tilt
 	variance := s.blurVariance * wide * wide
 	b := &blurredDivergence{characteristicFunction: s, variance: variance, logScale: s.logScale + t*(t+1)*variance/2, centre: s.centre + (0.5+t)*variance}
+	b.logScaleError = s.logScaleError + roundingUnit*(4*t*(t+1)*variance/2+math.Abs(b.logScale))
+	centreError := s.centreError + roundingUnit*(4*(0.5+t)*variance+math.Abs(b.centre))
 	b.re, b.im = make([]float64, len(s.logModulus)), make([]float64, len(s.logModulus))
 	for j := range b.re {
 		frequency := s.step * float64(j)
@@ -208,19 +241,23 @@ func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 		height := math.Exp(grow) * size
 		sin, cos := math.Sincos(s.phase[j] + phase)
 		b.re[j], b.im[j] = height*cos, height*sin
-		b.constantError += (math.Exp(grow+s.roundingError[j])-math.Exp(grow))*size +
-			roundingUnit*height*(16+8*float64(j)+float64(s.frequencyBand.count)+4*frequency*math.Abs(b.centre))
+		// In units of a term's height: the kernel and the trigonometric functions (40); the
+		// exponent and the phase; j rotations of delta, each correct to 6 units; the sum over
+		// all frequencies; the angle between centre and ε.
+		b.constantError += height*math.Expm1(s.roundingError[j]) +
+			height*(roundingUnit*(40+8*float64(j)+float64(s.frequencyBand.count)+4*frequency*math.Abs(b.centre)+
+				4*variance*frequency*frequency+math.Abs(grow)+math.Abs(s.phase[j]))+frequency*centreError)
 		b.epsilonError += roundingUnit * height * 4 * frequency
 	}
 	b.re[0] /= 2
 	// An error of a mass changes δ(ε) by at most the maximum of e^(-tu)(1 - e^(-u)), in units
 	// of e^(logScale - tilt·ε).
-	b.missingMass = s.missingMass * kernelPeak(t)
+	b.missingMass = s.missingMass * kernelPeak(t) * (1 + 1e-9)
 	return b
 }
 
 // kernelPeak is the maximum of e^(-tu)(1 - e^(-u)).
-func kernelPeak(t float64) float64 { return math.Exp(t*(math.Log(t)-math.Log1p(t))) / (1 + t) }
+func kernelPeak(t float64) float64 { return math.Exp(-t*math.Log1p(1/t)) / (1 + t) }
 
 // delta is the divergence at epsilon including wrap-around, and a bound of its error.
 func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
@@ -232,8 +269,11 @@ func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
 		c, s = c*cos-s*sin, s*cos+c*sin
 	}
 	scale := math.Exp(b.logScale - b.tilt*epsilon)
+	value = scale * b.step / math.Pi * sum
 	off = scale * (b.step/math.Pi*(b.constantError+b.epsilonError*math.Abs(epsilon)) + b.tailBound + b.missingMass)
-	return scale * b.step / math.Pi * sum, off
+	// The exponent of scale has an absolute error, and the result that of a few operations.
+	relative := math.Expm1(b.logScaleError + roundingUnit*(16+2*math.Abs(b.tilt*epsilon)+math.Abs(b.logScale)))
+	return value, off + relative*(math.Abs(value)+off)
 }
 
 // wrapAround bounds the contribution of ε ± period, ε ± 2·period, … to delta.

@@ -74,7 +74,7 @@ func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
 			out = append(out, e)
 			continue
 		}
-		squares += float64(e.Count) * e.GaussianShift * e.GaussianShift
+		squares = dpevent.AddUp(squares, dpevent.MultiplyUp(float64(e.Count), dpevent.MultiplyUp(e.GaussianShift, e.GaussianShift)))
 		for _, ratio := range e.LaplaceShifts {
 			merge(dpevent.Event{Rate: 1, LaplaceShifts: []float64{ratio}}, e.Count)
 		}
@@ -83,7 +83,7 @@ func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
 		}
 	}
 	if squares > 0 {
-		out = append(out, dpevent.RepeatedEvent{Event: dpevent.Event{Rate: 1, GaussianShift: math.Sqrt(squares)}, Count: 1})
+		out = append(out, dpevent.RepeatedEvent{Event: dpevent.Event{Rate: 1, GaussianShift: dpevent.SqrtUp(squares)}, Count: 1})
 	}
 	return out
 }
@@ -141,7 +141,9 @@ func (c *composer) maxAddingLoss() float64 {
 
 // cutLoss is the loss of one event above which the loss of the composition exceeds epsilon for
 // all losses of the other events.
-func (c *composer) cutLoss(epsilon float64) float64 { return epsilon + c.maxAddingLoss() }
+func (c *composer) cutLoss(epsilon float64) float64 {
+	return (epsilon + c.maxAddingLoss()) * (1 + 1e-12) // more than its rounding
+}
 
 // truncatedShare is the probability that may be truncated from an event if δ is e^logDelta.
 func (c *composer) truncatedShare(logDelta float64) float64 {
@@ -183,8 +185,9 @@ func (c *composer) discretize(events []dpevent.RepeatedEvent, d lossDirection, t
 	for _, e := range events {
 		count := float64(e.Count)
 		if !e.Subsampled() && e.GaussianOnly() {
-			upper.addGaussian(count * e.GaussianShift * e.GaussianShift)
-			lower.addGaussian(count * e.GaussianShift * e.GaussianShift)
+			squares := dpevent.MultiplyUp(count, dpevent.MultiplyUp(e.GaussianShift, e.GaussianShift))
+			upper.addGaussian(squares)
+			lower.addGaussian(squares * (1 - 1e-12)) // more than all roundings up
 			continue
 		}
 		s := tiltPair(c.dominatingPair(e.Event, d, c.cutLoss(t.maxEpsilon), t.truncatedShare), t.tilt, t.truncatedTilted/c.lots)
@@ -196,6 +199,8 @@ func (c *composer) discretize(events []dpevent.RepeatedEvent, d lossDirection, t
 		square := t.cellVariance / shares * math.Cbrt(count*s.variance) / count
 		l := s.discretize(min(square, maxCellVariance*s.variance), t.maxCellWidth)
 		upper.add(l.estimates[pessimistic], l.cutOff[pessimistic], count)
+		upper.cutOffError = max(upper.cutOffError, s.pair.cutOffError)
+		lower.cutOffError = upper.cutOffError
 		lower.add(l.estimates[optimistic], l.cutOff[optimistic], count)
 		upper.truncated.add(probabilities{count * l.truncated.with, count * l.truncated.without})
 	}

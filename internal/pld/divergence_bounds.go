@@ -17,13 +17,18 @@ func newDivergenceBounds(upper, lower *characteristicFunction, limit float64) *d
 	return &divergenceBounds{upper.blurred(1), lower.blurred(1), lower.blurred(2), limit}
 }
 
+// cutOffDivergence is that of the losses cut off; a sum over events adds its rounding.
+func (s *characteristicFunction) cutOffDivergence(epsilon, lost float64) (low, high float64) {
+	return s.retained.cutOffDivergence(epsilon, lost, s.cutOffError+4*roundingUnit*float64(len(s.events)))
+}
+
 func (c *divergenceBounds) upperDelta(epsilon float64) float64 {
 	if epsilon > c.maxEpsilon {
 		return 1
 	}
 	value, off := c.pessimistic.delta(epsilon)
-	_, beyond := c.pessimistic.retained.cutOffDivergence(epsilon, c.pessimistic.truncated.without)
-	if delta := (value+off+beyond)*math.Exp(c.pessimistic.logRelativeError) + c.pessimistic.truncated.with; delta < 1 {
+	_, beyond := c.pessimistic.cutOffDivergence(epsilon, c.pessimistic.truncated.without)
+	if delta := (value+off+beyond)*math.Exp(c.pessimistic.logRelativeError)*(1+8*roundingUnit) + c.pessimistic.truncated.with*(1+1e-9); delta < 1 {
 		return max(0, delta)
 	}
 	return 1 // also for NaN
@@ -33,7 +38,7 @@ func (c *divergenceBounds) lowerDelta(epsilon float64) float64 {
 	near, nearOff := c.optimistic.delta(epsilon)
 	far, farOff := c.optimisticWide.delta(epsilon)
 	near -= nearOff + c.optimistic.wrapAround(epsilon)
-	beyond, _ := c.optimistic.retained.cutOffDivergence(epsilon, 0)
+	beyond, _ := c.optimistic.cutOffDivergence(epsilon, 0)
 	delta := max(0, near-blurGrowthRatio(c.optimistic.variance)*(far+farOff-near)) + beyond
 	if delta > 0 {
 		return min(1, delta*math.Exp(-c.optimistic.logRelativeError))

@@ -60,11 +60,18 @@ func convolvePairs(a, b *lossPair) lossPair {
 	out := lossPair{rate: 1, truncated: left.truncated, atomError: left.estimates[pessimistic].relativeError + right.estimates[pessimistic].relativeError + 32*roundingUnit}
 	out.truncated.add(right.truncated)
 	var faded probabilities
-	out.atoms, faded = convolve(left.estimates[pessimistic], right.estimates[pessimistic], step, true)
+	var offs, optimisticOffs convolutionError
+	out.atoms, faded, offs = convolve(left.estimates[pessimistic], right.estimates[pessimistic], step, true)
 	out.truncated.add(faded)
-	out.optimisticAtoms, _ = convolve(left.estimates[optimistic], right.estimates[optimistic], step, false)
+	out.optimisticAtoms, _, optimisticOffs = convolve(left.estimates[optimistic], right.estimates[optimistic], step, false)
+	out.atomError += max(offs.mass, optimisticOffs.mass)
+	out.atomLossError = max(offs.loss, optimisticOffs.loss)
 	return out
 }
+
+// convolutionError bounds the relative errors of the masses of atoms, and the errors of their
+// base losses.
+type convolutionError struct{ mass, loss float64 }
 
 // minProduct is far above the range in which products of probabilities lose precision.
 const minProduct = 1e-295
@@ -72,10 +79,11 @@ const minProduct = 1e-295
 // convolve is the distribution of the sum of two losses, as points in increasing order, split
 // between the ends of cells or merged as in discretize. Products that would underflow are
 // omitted; their total is faded.
-func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded probabilities) {
+func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded probabilities, off convolutionError) {
 	start := a.loss[0] + b.loss[0]
 	n := int((a.loss[len(a.loss)-1]+b.loss[len(b.loss)-1]-start)/step) + 3
 	mass, moment := make([]float64, n), make([]float64, n)
+	additions := make([]int, n+1)
 	whole, grow := math.Expm1(step), math.Exp(balancedTilt*step)
 	for i, x := range a.loss {
 		for k, y := range b.loss {
@@ -87,6 +95,7 @@ func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded 
 			}
 			cell := int((loss - start) / step)
 			beyond := loss - (start + float64(cell)*step)
+			additions[cell]++
 			probability := a.mass[i] * b.mass[k] * math.Exp(-balancedTilt*beyond) // as if at the left end
 			if split {
 				part := math.Expm1(step-beyond) / whole
@@ -103,7 +112,14 @@ func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded 
 			end := start + float64(i)*step
 			loss := end - math.Log1p(moment[i]/m)
 			atoms = append(atoms, atom{loss, math.Log(m) + a.logScale + b.logScale - balancedTilt*end - loss})
+			many := float64(additions[i] + additions[max(i-1, 0)])
+			large := math.Abs(math.Log(m)) + math.Abs(a.logScale) + math.Abs(b.logScale) + math.Abs(end) + math.Abs(loss)
+			off.mass = max(off.mass, roundingUnit*(many+8*large))
+			off.loss = max(off.loss, roundingUnit*(16*(math.Abs(start)+math.Abs(end)+step)+(32+2*many)*math.Sinh(step/2)))
 		}
 	}
-	return atoms, faded
+	// The estimates moved their losses to one side; in the other direction that is an error.
+	off.loss += 2 * (a.lossError + b.lossError)
+	off.mass += off.loss
+	return atoms, faded, off
 }

@@ -44,9 +44,11 @@ type lossPair struct {
 	atoms           []atom
 	optimisticAtoms []atom // those of the optimistic estimate, if different
 
-	cutOff    [2]probabilities // of the losses that were cut off, for each estimate
-	truncated probabilities    // upper bound of the other omitted probability
-	atomError float64          // bound of the relative error of the probabilities of atoms
+	cutOff        [2]probabilities // of the losses that were cut off, for each estimate
+	truncated     probabilities    // upper bound of the other omitted probability
+	atomError     float64          // bound of the relative error of the probabilities of atoms
+	atomLossError float64          // bound of the error of the base losses of atoms
+	cutOffError   float64          // bound of the relative error of cutOff, and of the losses from which on it counts
 }
 
 // probabilities is the probability of an event with and without the record.
@@ -66,18 +68,21 @@ func (s *logRetained) addEvent(beyond probabilities, count float64) {
 
 // cutOffDivergence bounds the divergence of the outcomes in which some event's loss was cut
 // off: the sum of their P - e^ε·Q, all of which are positive up to a limit of ε. A probability
-// of at most lost may be missing from their Q.
-func (s logRetained) cutOffDivergence(epsilon, lost float64) (low, high float64) {
+// of at most lost may be missing from their Q. The probabilities have a relative error of at
+// most relative.
+func (s logRetained) cutOffDivergence(epsilon, lost, relative float64) (low, high float64) {
 	if s.with == 0 {
 		return 0, 0
 	}
 	with, without := -math.Expm1(s.with), -math.Expm1(s.without)
+	relative += 256 * roundingUnit
 	if epsilon > 600 { // e^ε·Q may overflow
-		return 0, with * (1 + 256*roundingUnit)
+		return 0, with * (1 + relative)
 	}
 	grown := math.Exp(epsilon)
 	without *= grown
-	off := 256 * roundingUnit * (with + without)
+	relative += 4 * roundingUnit * epsilon
+	off := relative * (with + without)
 	return max(0, with-without-off), min(with-without+lost*grown, with) + off
 }
 
@@ -110,10 +115,11 @@ func laplacePair(shift float64) lossPair {
 func discreteGaussianPair(d dpevent.DiscreteGaussian, share float64) lossPair {
 	share *= 1e-20
 	reach := math.Ceil(d.Sigma * math.Sqrt(-2*math.Log(share)))
-	total := 0.0
+	var sum compensatedSum
 	for k := -reach; k <= reach; k++ {
-		total += math.Exp(-k * k / (2 * d.Sigma * d.Sigma))
+		sum.add(math.Exp(-k * k / (2 * d.Sigma * d.Sigma)))
 	}
+	total := sum.value()
 	p := lossPair{rate: 1, truncated: probabilities{2 * share, 2 * share}}
 	for k := -reach; k <= reach+d.Shift; k++ {
 		p.atoms = append(p.atoms, atom{
@@ -157,6 +163,8 @@ func (p *lossPair) truncate(cut, share float64) {
 		all := p.tailProbabilities(end)
 		if p.to = end; end == beyond {
 			p.cutOff = [2]probabilities{all, all}
+			// A tail probability at x has the relative error of x², an edge that of its loss.
+			p.cutOffError = roundingUnit * 16 * (16 + end*end + p.slope*p.slope + math.Abs(cut))
 		} else {
 			p.truncated.add(all)
 		}
@@ -182,6 +190,7 @@ func (p *lossPair) truncateAtoms(list []atom, cut, share float64, beyond *probab
 		switch {
 		case loss > cut:
 			beyond.add(all)
+			p.cutOffError = max(p.cutOffError, p.atomError+2*p.atomLossError+roundingUnit*16*(16+math.Abs(largest.logQ)+math.Abs(largest.y)+math.Abs(cut)))
 		case p.direction == addRecord && lost.without+all.without <= share,
 			p.direction != addRecord && !p.continuous && beyond.with == 0 && lost.with+all.with <= share:
 			lost.add(all)
@@ -216,6 +225,23 @@ func (p *lossPair) likelihoodRatio(y float64) (excess, logRatio float64) {
 	return excess, math.Log1p(excess)
 }
 
+// lossConditioning is how errors affect the logarithm l of the likelihood ratio r at base loss
+// y: an error of y by up to slope times its size, a relative error of r - 1 by up to excess
+// times its size. For a mixture in both data sets it is the sum for both.
+func (p *lossPair) lossConditioning(y float64) (slope, excess float64) {
+	if p.rate == 1 && !p.poissonReplaceOne {
+		return 1, 0
+	}
+	_, l := p.likelihoodRatio(y)
+	if p.poissonReplaceOne {
+		base := p.poissonReplaceOnePair().LogBase(y)
+		l += base
+		excess = math.Abs(math.Expm1(-base))
+		slope = min(1, p.rate*math.Exp(min(700, -y-p.slope*p.slope-base)))
+	}
+	return slope + min(1, p.rate*math.Exp(min(700, y-l))), excess + math.Abs(math.Expm1(-l))
+}
+
 func (p *lossPair) poissonReplaceOnePair() dpevent.PoissonReplaceOne {
 	return dpevent.PoissonReplaceOne{Rate: p.rate, Shift: p.slope}
 }
@@ -232,8 +258,14 @@ func (p *lossPair) logDensity(x float64) float64 {
 }
 
 // zeroLossProbability is the probability that the two mirrored halves of a symmetric pair,
-// with the given atoms, leave at loss 0.
-func (p *lossPair) zeroLossProbability(atoms []atom) float64 {
+// with the given atoms, leave at loss 0, and a bound of its rounding error.
+func (p *lossPair) zeroLossProbability(atoms []atom) (probability, off float64) {
+	halves := p.halvesProbability(atoms)
+	return max(0, 1-halves), p.atomError + p.atomLossError + roundingUnit*float64(256+2*len(atoms))
+}
+
+// halvesProbability is the probability of the two mirrored halves of a symmetric pair.
+func (p *lossPair) halvesProbability(atoms []atom) float64 {
 	halves := 0.0
 	if p.continuous {
 		zero := p.coordinate(0)
@@ -246,7 +278,7 @@ func (p *lossPair) zeroLossProbability(atoms []atom) float64 {
 			halves += math.Exp(a.logQ) + math.Exp(a.logQ+loss)
 		}
 	}
-	return max(0, 1-halves)
+	return halves
 }
 
 // tailProbabilities is the probability of the continuous part beyond x under P and Q.

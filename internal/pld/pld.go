@@ -24,8 +24,8 @@ const (
 // the curve of one pair, each direction separately, as published.
 func Epsilon(events []dpevent.RepeatedEvent, symmetric bool, delta float64) (upper, lower float64, err error) {
 	if shift, ok := dpevent.EquivalentGaussian(events); ok {
-		epsilon := gaussian.Epsilon(shift, delta)
-		return epsilon, epsilon, nil
+		upper, lower = gaussian.EpsilonBounds(shift, delta)
+		return upper, lower, nil
 	}
 	c, err := newComposer(events, symmetric)
 	if err != nil {
@@ -61,8 +61,8 @@ func Epsilon(events []dpevent.RepeatedEvent, symmetric bool, delta float64) (upp
 // Delta returns an upper and a lower bound of δ at epsilon; symmetric is as for Epsilon.
 func Delta(events []dpevent.RepeatedEvent, symmetric bool, epsilon float64) (upper, lower float64, err error) {
 	if shift, ok := dpevent.EquivalentGaussian(events); ok {
-		delta := gaussian.Delta(shift, epsilon)
-		return delta, delta, nil
+		upper, lower = gaussian.DeltaBounds(shift, epsilon)
+		return upper, lower, nil
 	}
 	c, err := newComposer(events, symmetric)
 	if err != nil {
@@ -121,8 +121,12 @@ func (c *composer) exceedsRange() bool {
 // discretised bound is not sharp enough.
 func renyiBound(events []dpevent.RepeatedEvent, delta float64) float64 {
 	epsilon, _ := rdp.Epsilon(rdp.Divergence, dpevent.RoundEvents(events, rdp.MaxEvents, true), delta)
-	return epsilon
+	return epsilon * (1 + renyiTolerance)
 }
+
+// renyiTolerance is charged for the quadrature and the rounding of Rényi divergences. It is far
+// above the differences that tests measure, but it is not derived.
+const renyiTolerance = 1e-9
 
 // TotalVariationBound bounds the total variation distance, which is δ at ε = 0. A lot that
 // contains the record adds at most the distances of its groups.
@@ -136,7 +140,8 @@ func TotalVariationBound(events []dpevent.RepeatedEvent) float64 {
 		if len(e.DiscreteGaussians) > 0 {
 			one = 1
 		}
-		total += float64(e.Count) * e.Rate * min(1, one)
+		one *= 1 + roundingUnit*float64(16+8*len(e.LaplaceShifts))
+		total = dpevent.AddUp(total, dpevent.MultiplyUp(dpevent.MultiplyUp(float64(e.Count), e.Rate), min(1, one)))
 	}
 	return total
 }
@@ -151,12 +156,12 @@ func MaxLoss(events []dpevent.RepeatedEvent) float64 {
 		}
 		one := 0.0
 		for _, ratio := range e.LaplaceShifts {
-			one += ratio
+			one = dpevent.AddUp(one, ratio)
 		}
 		if e.Subsampled() && one < 700 {
-			one = math.Log1p(e.Rate * math.Expm1(one))
+			one = math.Log1p(e.Rate*math.Expm1(one)) * (1 + 16*roundingUnit)
 		}
-		total += float64(e.Count) * one
+		total = dpevent.AddUp(total, dpevent.MultiplyUp(float64(e.Count), one))
 	}
 	return total
 }

@@ -69,7 +69,8 @@ func (p *lossPair) samples() []lossSample {
 		add(p.coordinate(a.y), a.y, a.logQ)
 	}
 	if p.direction == bothDirections {
-		list = append(list, lossSample{p.coordinate(0), 0, math.Log(p.zeroLossProbability(p.atoms))})
+		probability, _ := p.zeroLossProbability(p.atoms)
+		list = append(list, lossSample{p.coordinate(0), 0, math.Log(probability)})
 	}
 	return list
 }
@@ -184,7 +185,7 @@ func (w *compositionCumulants) logDelta(half, epsilon float64) float64 {
 	tilt := 2 * half
 	logSum, mean, variance := w.at(tilt)
 	estimate := min(0, logSum-tilt*max(epsilon, mean)) - math.Log(saddlePointDivisor(tilt, variance))
-	beyond, _ := w.retained.cutOffDivergence(epsilon, 0)
+	beyond, _ := w.retained.cutOffDivergence(epsilon, 0, 0)
 	return math.Log(math.Exp(estimate) + max(beyond, 1e-300))
 }
 
