@@ -129,12 +129,15 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	case err != nil:
 		return nil, nil, exitcode.AsUsage(err)
 	case task.Test != nil:
+		if options.Test != "" && data.SameContent(options.Test, model.Data) {
+			term.Note("PRIVATE, do not publish: %s is the data that the model was trained on, or a copy of it.", options.Test)
+		}
 		return task, task.Test, nil
 	case task.Private && !named:
 		return nil, nil, exitcode.Usagef("%s has no test part, and a score on the private training records is itself private: name test data with --data or --test", task.Name)
 	}
 	term.Note("%s has no test part: evaluating all of it.", task.Name)
-	if task.Private && runspec.SameFile(set.Data, model.Data) {
+	if task.Private && (runspec.SameFile(set.Data, model.Data) || data.SameContent(set.Data, model.Data)) {
 		term.Note("PRIVATE, do not publish: the model was trained on these records.")
 	}
 	return task, task.Train, nil

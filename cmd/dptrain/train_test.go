@@ -639,6 +639,7 @@ func TestTrain_UsersOfATable(t *testing.T) {
 func TestTrain_RefusesInvalidFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "t.csv", 20)
+	table(t, "copy.csv", 20)
 	array(t, "wide/x_train.npy", "|u1", "(2, 2049)", make([]float64, 2*2049)...)
 	array(t, "wide/y_train.npy", "|u1", "(2,)", 0, 1)
 	for _, c := range []struct{ flags, want string }{
@@ -695,7 +696,8 @@ func TestTrain_RefusesInvalidFlags(t *testing.T) {
 		{"--lr -1", "--lr"},
 		{"--lr Inf", "--lr"},
 		{"--epsilon Inf", "finite"},
-		{"--data t.csv --test ./t.csv --label label --classes no,yes", "is the training data: "},
+		{"--data t.csv --test ./t.csv --label label --classes no,yes", "is the training data, or a copy of it: "},
+		{"--data t.csv --test copy.csv --label label --classes no,yes", "is the training data, or a copy of it: "},
 		{"--seed -1", "a whole number, 0 or more"},
 		{"--ema 1", "average"},
 		{"--lott 5", "--lot"},

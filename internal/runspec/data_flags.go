@@ -134,8 +134,8 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if column, byUser := strings.CutPrefix(s.Record, "user:"); byUser {
 		schema.User = column
 	}
-	if SameFile(s.Data, s.Test) {
-		return data.Options{}, exitcode.Usagef("--test %s is the training data: results on test data are printed as public and would reveal training records; give another file", s.Test)
+	if s.Test != "" && (SameFile(s.Data, s.Test) || data.SameContent(s.Data, s.Test)) {
+		return data.Options{}, exitcode.Usagef("--test %s is the training data, or a copy of it: results on test data are printed as public and would reveal training records; give another file", s.Test)
 	}
 	image, err := s.ImageShape()
 	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, OnBadRow: data.BadRowPolicy(s.OnBadRow)}, err
