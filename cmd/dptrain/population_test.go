@@ -84,6 +84,12 @@ func TestPopulation_HidesNumberOfRows(t *testing.T) {
 			}
 		}
 	}
+	// Identifiers of runs are random, and the digests and checksums depend on them and on the
+	// released weights.
+	random := regexp.MustCompile(`"(run|prev|crc|weights|ledger_head)":"[0-9a-f]+"`)
+	for i := range stated {
+		stated[i] = random.ReplaceAllString(stated[i], `"$1":""`)
+	}
 	if stated[0] != stated[1] {
 		t.Errorf("the number of rows shows:\n%s\n%s", stated[0], stated[1])
 	}

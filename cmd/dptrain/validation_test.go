@@ -93,6 +93,7 @@ func TestValidation_Resume(t *testing.T) {
 func TestValidation_UsersAndNonPrivate(t *testing.T) {
 	inWorkshop(t)
 	table(t, "people.csv", 400)
+	table(t, "test.csv", 40)
 	got := runJSON(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --accountant rdp --validation-split 0.25 --validation-noise 3 --out users"+columns)
 	if got["records"] != 15.0 || got["validation_records"] != 5.0 || got["validation_deviation"] != 0.6 {
 		t.Errorf("%v users, %v held out, deviation %v", got["records"], got["validation_records"], got["validation_deviation"])

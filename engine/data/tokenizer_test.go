@@ -224,7 +224,7 @@ func TestEachLine_TruncatedFiles(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", maxLineLength)), func(_ int, _ []byte, problem error) error { return problem })
+	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", maxLineLength+1)), func(_ int, _ []byte, problem error) error { return problem })
 	if err == nil || !strings.Contains(err.Error(), "line 2 is longer") {
 		t.Errorf("a line without a line end: %v", err)
 	}
