@@ -1,6 +1,6 @@
 // Package noise draws random noise for differential privacy. It contains a
-// counter-addressed cryptographic generator, Gaussian, discrete Gaussian and Laplace
-// samplers, and the allocation of noise to groups.
+// counter-addressed cryptographic generator, Gaussian, correctly rounded Gaussian, discrete
+// Gaussian and Laplace samplers, and the allocation of noise to groups.
 //
 // A [Source] has a ChaCha20 key. Each value depends only on the key, the [Stream] and the
 // index of the value in the stream. Any thread or a GPU can therefore compute any part of a

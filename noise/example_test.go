@@ -2,6 +2,7 @@ package noise_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/noise"
@@ -32,4 +33,19 @@ func ExampleProportional() {
 	}
 	fmt.Printf("%.3f\n", sigmas)
 	// Output: [1.556 0.156]
+}
+
+// A count of sensitivity 1 with Gaussian noise of standard deviation 4, exact to the last bit.
+func ExampleRoundedGaussian() {
+	source := noise.NewSeeded(1) // noise.New() where privacy is meant
+	stream := noise.Stream{Purpose: noise.Release, Lot: 12, Vector: 3}
+
+	gaussian := noise.RoundedGaussian{Sigma: 4}
+	released, err := gaussian.AddOne(source, 1000, stream)
+	if err != nil {
+		fmt.Println(err)
+	}
+	// The release is a number of grid steps.
+	fmt.Printf("%d·2^%d = %v\n", released, gaussian.Grid(), math.Ldexp(float64(released), gaussian.Grid()))
+	// Output: 63976·2^-6 = 999.625
 }

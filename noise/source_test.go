@@ -56,7 +56,7 @@ func TestStream_NoncesDiffer(t *testing.T) {
 	for _, p := range []Purpose{Release, Sampling, ExampleRandomness} {
 		for _, lot := range []uint64{0, 1, 1 << 16, 1 << 31, 1 << 32, MaxLots - 1} {
 			for _, v := range []uint32{0, 1, 1 << 16, math.MaxUint32} {
-				for by := uniformSampler; by <= discreteSampler; by++ {
+				for by := uniformSampler; by <= roundedDigits; by++ {
 					n, err := Stream{p, lot, v}.nonce(by)
 					if err != nil {
 						t.Fatal(err)
@@ -102,6 +102,12 @@ func TestSource_Limits(t *testing.T) {
 func TestSource_CounterDoesNotWrap(t *testing.T) {
 	if last := uint64(MaxValues)/NormalBatch*batchBlocks - 1; last > math.MaxUint32 {
 		t.Errorf("the last batch ends at block %d", last)
+	}
+	if last := uint64(MaxRounded)/NormalBatch*roundedBlocks - 1; last > math.MaxUint32 {
+		t.Errorf("the last batch of rounded values ends at block %d", last)
+	}
+	if last := uint64(MaxRounded)/2 - 1; last > math.MaxUint32 {
+		t.Errorf("the last pair has its further digits at block %d", last)
 	}
 	if last := uint64(MaxValues)/groupUint64s*lanes - 1; last > math.MaxUint32 {
 		t.Errorf("the last group ends at block %d", last)

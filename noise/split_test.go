@@ -58,6 +58,12 @@ func FuzzSource_SplitRanges(f *testing.F) {
 		split(t, "Normals", int(n), int(cut), first, func(d []float32, f uint64) error { return s.Normals(d, testStream, f) })
 		split(t, "Normals64", int(n), int(cut), first, func(d []float64, f uint64) error { return s.Normals64(d, testStream, f) })
 		split(t, "Laplaces", int(n), int(cut), first, func(d []float64, f uint64) error { return s.Laplaces(d, testStream, f) })
+		split(t, "RoundedGaussian", int(n), int(cut), first%(MaxRounded-2048), func(d []int64, f uint64) error {
+			for i := range d {
+				d[i] = int64(f) + int64(i)
+			}
+			return RoundedGaussian{Sigma: 1e6}.Add(s, d, testStream, f)
+		})
 		n, cut = n%64, min(cut, n%64)
 		split(t, "DiscreteGaussians", int(n), int(cut), first%(MaxDiscrete-64), func(d []int64, f uint64) error {
 			return s.DiscreteGaussians(d, testStream, f, big.NewRat(9, 2))
@@ -84,11 +90,13 @@ func split[T comparable](t *testing.T, name string, n, cut int, first uint64, dr
 func TestSource_DoesNotAllocate(t *testing.T) {
 	s := NewSeeded(1)
 	normals, normals64, words := make([]float32, 1000), make([]float64, 1000), make([]uint64, 1000)
+	sums := make([]int64, 1000)
 	if n := testing.AllocsPerRun(20, func() {
 		s.Normals(normals, testStream, 77)
 		s.Normals64(normals64, testStream, 77)
 		s.Laplaces(normals64, testStream, 77)
 		s.Uint64s(words, testStream, 77)
+		RoundedGaussian{Sigma: 1e6}.Add(s, sums, testStream, 77)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -36,6 +36,8 @@ const (
 	MaxValues = 1 << 35
 	// MaxDiscrete is the number of values of one stream for DiscreteGaussians: 2^32.
 	MaxDiscrete = 1 << 32
+	// MaxRounded is the number of values of one stream for RoundedGaussian: 2^33.
+	MaxRounded = 1 << 33
 )
 
 // sampler is the last byte of the nonce.
@@ -47,6 +49,8 @@ const (
 	normal64Sampler
 	laplaceSampler
 	discreteSampler
+	roundedSampler // the first words of RoundedGaussian
+	roundedDigits  // its further digits
 )
 
 // NormalsNonce returns the nonce with which Normals computes this stream, for a device that
