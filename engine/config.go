@@ -74,6 +74,9 @@ type Budget struct {
 	Delta         float64 // δ; default: [DefaultDelta] of the number of records
 	Accountant    string  // one of accountant.Names; default: the accountant's default
 	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε, and after Steps at the latest; 0: no limit
+
+	// AllowLargeDelta accepts a Delta for which CheckDelta would return an error.
+	AllowLargeDelta bool
 }
 
 // Optimization describes how released sums change the weights. It comes after the noise and
@@ -299,11 +302,21 @@ func (s *Sampling) lotAndRate(records int) (lot int, rate float64) {
 	return s.Lot, float64(s.Lot) / float64(records)
 }
 
-// DefaultDelta returns the largest power of ten below 1/records.
+// DefaultDelta returns the largest power of ten that is at most 1/(10·records).
 func DefaultDelta(records int) float64 {
 	k := 1
-	for math.Pow10(-k)*float64(records) >= 1 {
+	for math.Pow10(k) < 10*float64(records) {
 		k++
 	}
 	return math.Pow10(-k)
+}
+
+// CheckDelta returns an error if δ is not below one over the number of records. A mechanism
+// that publishes one record in full, chosen at random, satisfies (0, δ) with such a δ (Dwork and
+// Roth 2014, section 2.3).
+func (b Budget) CheckDelta(records int) error {
+	if b.AllowLargeDelta || b.Delta*float64(records) < 1 {
+		return nil
+	}
+	return fmt.Errorf("δ = %v of %d records: with δ of at least one over the number of records, the guarantee permits publishing one record in full; give a smaller δ (--delta), or accept this (Budget.AllowLargeDelta, --allow-large-delta)", b.Delta, records)
 }

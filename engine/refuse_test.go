@@ -169,6 +169,7 @@ func TestNew_Refuses(t *testing.T) {
 		}, "outputs or losses that the network does not keep"},
 		{func(c *Config) { c.Budget.Delta = 1 }, "delta 1"},
 		{func(c *Config) { c.Budget.Delta = nan }, "delta NaN"},
+		{func(c *Config) { c.Budget.Delta = 0.1 }, "permits publishing one record in full"},
 		{func(c *Config) { c.Budget.Accountant = "rpd" }, "rdp"},
 		{func(c *Config) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt, c.Budget.StopAtEpsilon, c.Budget.Accountant = 0, func(int) float64 { return 1 }, 3, "gdp"

@@ -88,6 +88,11 @@ func build(c Config) (*Run, error) {
 	if r.sampler, err = newSampler(&r.config, r.index.records, r.source); err != nil {
 		return nil, err
 	}
+	if !c.Mechanism.NonPrivate {
+		if err := r.config.Budget.CheckDelta(r.Event().Records); err != nil {
+			return nil, err
+		}
+	}
 	augmenter := newAugmenter(c.Augmentation, len(c.Train.Columns()))
 	if r.compiled, err = compileNetwork(&r.config, r.index, r.index.perRecord*augmenter.viewsPerExample(), r.Event()); err != nil {
 		return nil, err

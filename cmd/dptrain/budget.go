@@ -61,7 +61,7 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 	f.Float64Var(&r.Epochs, "epochs", 0, "the average number of times that each record is drawn; replaces --steps")
 	f.Float64Var(&r.Noise, "noise", 0, "the noise multiplier: standard deviation over sensitivity")
 	f.StringVar(&r.Groups, "groups", "", "the sensitivity and noise of each group, as S1:σ1,S2:σ2,…; replaces --noise")
-	f.Float64Var(&r.Delta, "delta", 0, "the δ of (ε, δ); by default the largest power of ten below 1/--records")
+	f.Float64Var(&r.Delta, "delta", 0, "the δ of (ε, δ); by default the largest power of ten that is at most 1/(10·N), where N is --records")
 	f.Float64Var(&r.Epsilon, "epsilon", 0, "the ε of (ε, δ)")
 	f.StringVar(&r.Sampling, "sampling", budget.Policies[0], "how lots are drawn: "+flags.Alternatives(budget.Policies))
 	f.StringVar(&r.Adjacency, "adjacency", "", "how neighbouring data sets differ: "+flags.Alternatives(budget.Adjacencies)+" (default: zero-out with --records, otherwise add-or-remove-one)")

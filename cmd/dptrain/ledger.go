@@ -129,7 +129,7 @@ func newLedgerEpsilon(term *terminal.Terminal) *cobra.Command {
 		Use:   "epsilon FILE...",
 		Short: "Compute the ε that one or more ledgers spent",
 		Long: `Computes the ε of all releases in a ledger together. Without --delta, δ is the largest
-power of ten below one over the number of records.
+power of ten that is at most 1/(10·N), where N is the number of records.
 
 With several ledgers about the same people, it computes the ε of all of them together. Copies
 of one ledger count once. If a run directory was copied and both copies were resumed, the

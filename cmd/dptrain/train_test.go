@@ -425,11 +425,21 @@ func TestTrain_ResumeWithDamagedLedger(t *testing.T) {
 	}
 }
 
-// With δ of at least one over the number of records, a mechanism may publish a record. Every
-// output warns of that.
-func TestTrain_WarnsOfLargeDelta(t *testing.T) {
+// With δ of at least one over the number of records, a mechanism may publish a record. A run with
+// such a δ is refused or, if the user accepts that, every output warns of it.
+func TestTrain_RefusesLargeDelta(t *testing.T) {
 	inWorkshop(t)
 	for delta, warns := range map[string]bool{"0.001": true, "0.00025": true, "0.0001": false} {
+		for _, command := range []string{brief + " --steps 2 --noise 2 --out no", brief + " --steps 2 --noise 2 --dry-run", choice + " --trials 2 --out no"} {
+			if !warns {
+				break
+			}
+			_, stderr, code := dptrain(command + " --delta " + delta)
+			if _, err := os.Stat("no"); code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "permits publishing one record in full") || !strings.Contains(stderr, "--allow-large-delta") || err == nil {
+				t.Errorf("%s --delta %s: exit %d, %s", command, delta, code, stderr)
+			}
+		}
+		delta := delta + " --allow-large-delta"
 		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out run" + delta + " --delta " + delta)
 		if code != exitcode.Done || strings.Contains(stderr, "give a smaller --delta") != warns {
 			t.Errorf("δ = %s of 4000 records: exit %d, %s", delta, code, stderr)
@@ -709,8 +719,8 @@ func TestTrain_RefusesInvalidFlags(t *testing.T) {
 		{"--validation-split 1", "a share above 0 and below 1"},
 		{"--validation-split -0.1", "a share above 0 and below 1"},
 		{"--validation-split NaN", "a share above 0 and below 1"},
-		{"--validation-split 0.1 --accountant zcdp --epsilon 1e30 --delta 0.4", "; give --validation-noise"},
-		{"--project 5 --accountant zcdp --epsilon 1e30 --delta 0.4", "; give --project-noise"},
+		{"--validation-split 0.1 --accountant zcdp --epsilon 1e30 --delta 0.4 --allow-large-delta", "; give --validation-noise"},
+		{"--project 5 --accountant zcdp --epsilon 1e30 --delta 0.4 --allow-large-delta", "; give --project-noise"},
 		{"--validation-split 1e-9", "at least one"},
 		{"--validation-split 0.999999", "at least one"},
 		{"--validation-noise 3", "--validation-split"},

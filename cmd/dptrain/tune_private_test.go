@@ -118,9 +118,9 @@ func TestTunePrivate(t *testing.T) {
 		choice + " --runs geometrik":           "geometric",
 		choice + " --runs -1":                  "shape -1",
 		choice + " --trials 1":                 "1 runs on average",
-		strings.Replace(choice, "--steps 15 --trials 3 --epsilon 4", "--steps 1 --trials 2 --epsilon 1e-4 --lot 4000", 1): "raise the budget or δ",
-		choice + " --validation-split 0.2 --validation-noise 0.5":                                                         "raise --validation-noise",
-		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                  "--validation-split",
+		strings.Replace(choice, "--steps 15 --trials 3 --epsilon 4", "--steps 1 --trials 2 --epsilon 1e-4 --lot 4000 --delta 1e-4", 1): "raise the budget or δ",
+		choice + " --validation-split 0.2 --validation-noise 0.5":                                                                      "raise --validation-noise",
+		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                               "--validation-split",
 	} {
 		_, stderr, code := dptrain(line + map[bool]string{true: " --out refused"}[strings.HasPrefix(line, "tune")])
 		if code != exitcode.Usage && code != exitcode.OverBudget || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

@@ -51,6 +51,9 @@ func (s *Flags) resolveResume() error {
 func (s *Flags) WriteConfig(c *engine.Config) error {
 	s.Steps, s.Noise, s.StopAtEpsilon = c.Steps, c.Mechanism.NoiseMultiplier, c.Budget.StopAtEpsilon
 	s.given["steps"], s.given["noise"] = true, !c.Mechanism.NonPrivate
+	if !c.Mechanism.NonPrivate {
+		s.Delta, s.given["delta"] = c.Budget.Delta, true
+	}
 	delete(s.given, "epochs")
 	delete(s.given, "epsilon")
 	var b bytes.Buffer

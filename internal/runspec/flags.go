@@ -57,6 +57,7 @@ type Flags struct {
 	Seed                    uint64
 	MetricsAddr             string
 	ShowPrivate, NonPrivate bool
+	AllowLargeDelta         bool
 	PrintConfig, DryRun     bool
 	set                     *pflag.FlagSet
 	given                   map[string]bool // flags that have a value from any source
@@ -106,7 +107,8 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
 	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
-	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten below one over the number of records or --population)")
+	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
+	f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
 	f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
 	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
 
@@ -292,7 +294,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "allocation", "noise", "epsilon", "delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
+var privacyFlags = []string{"clip", "clipping", "allocation", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

@@ -185,14 +185,20 @@ func expectedLot(c *engine.Config) float64 {
 func (s *Spec) resolveMechanism() error {
 	f, c := s.Flags, &s.Config
 	c.Files.Ledger = filepath.Join(f.Out, rundir.LedgerFile)
-	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon}
+	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon, AllowLargeDelta: f.AllowLargeDelta}
 	c.Mechanism.Allocation = engine.Allocation(f.Allocation)
-	if f.given["delta"] {
+	switch {
+	case f.given["delta"]:
 		if err := budget.CheckDelta(f.Delta); err != nil {
 			return err
 		}
-	} else {
+	case f.Resume != "":
+		c.Budget.Delta = deltaOfOldRuns(s.Records)
+	default:
 		c.Budget.Delta = engine.DefaultDelta(s.Records)
+	}
+	if err := c.Budget.CheckDelta(s.Records); err != nil {
+		return exitcode.AsUsage(err)
 	}
 	if !(f.Clip > 0) || math.IsInf(f.Clip, 0) {
 		return exitcode.Usagef("--clip %v: give a finite bound above 0; --non-private trains without clipping", f.Clip)
@@ -225,6 +231,16 @@ func (s *Spec) resolveMechanism() error {
 		c.Budget.StopAtEpsilon = f.Epsilon
 	}
 	return nil
+}
+
+// deltaOfOldRuns returns the δ of a run whose settings do not contain it: an earlier version wrote
+// them, and its default was the largest power of ten below 1/records.
+func deltaOfOldRuns(records int) float64 {
+	k := 1
+	for math.Pow10(-k)*float64(records) >= 1 {
+		k++
+	}
+	return math.Pow10(-k)
 }
 
 // Recalibrate sets the noise for another budget. The run then has no limit on ε.
