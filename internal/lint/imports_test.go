@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"perexample", "cuda/driver", "cuda/kernels"},
 	{"accountant"},
 	{"internal/pld"},
-	{"internal/composition"},
+	{"internal/adversary", "internal/composition"},
 	{"internal/rdp", "internal/gaussian"},
 	{"internal/dpevent", "internal/quadrature", "internal/solve"},
 	{"accountant/ledger"},

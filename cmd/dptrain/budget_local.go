@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/dptrain/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func newBudgetLocal(term *terminal.Terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "local",
+		Short: "State what each adversary learns in draw and discard",
+		Long: `States what three adversaries learn about one client's contribution to a model that is
+trained by draw and discard (Pihur et al. 2018): I the channel listener, who sees the returned
+model; II the insider, who sees all instances at the server; III an adversary who sees the
+server a number of updates later. Every figure has its kind, its assumption and its source.
+Only a worst case is a guarantee; an expectation is not.
+
+The privacy unit is all data of one client. --epsilon is the ε of one contribution.`,
+		Example: `  dptrain budget local --instances 20 --epsilon 1
+  dptrain budget local --instances 20 --epsilon 1 --updates 100000
+  dptrain budget local --instances 20 --epsilon 1 --clients 6000 --delta 1e-6
+  dptrain budget local --instances 20 --epsilon 1 --mechanism gaussian --delta 1e-6 --updates 1000 --json`,
+		Args: noArguments,
+	}
+	f := cmd.Flags()
+	r := &budget.LocalRequest{Given: f.Changed}
+	f.IntVar(&r.Instances, "instances", 0, "the number k of model instances that the server holds")
+	f.Float64Var(&r.Epsilon, "epsilon", 0, "the ε of one contribution")
+	f.StringVar(&r.Mechanism, "mechanism", budget.LocalMechanisms[0], "the client's noise: "+flags.Alternatives(budget.LocalMechanisms))
+	f.Float64Var(&r.Delta, "delta", 1e-6, "the δ of the stated (ε, δ); with gaussian noise also the δ of the contribution")
+	f.Int64Var(&r.Updates, "updates", 0, "the number of updates between the contribution and adversary III")
+	f.IntVar(&r.Clients, "clients", 0, "the number of clients that contribute once each in an unknown random order")
+	flags.Complete(cmd, "mechanism", budget.LocalMechanisms)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		answer, err := r.Answer()
+		if err != nil {
+			return err
+		}
+		return term.Print(answer, answer.Bare(), answer.Print)
+	}
+	return cmd
+}
