@@ -67,6 +67,7 @@ type Mechanism struct {
 	NoiseMultiplier   float64               // z = σ/S of all gradient groups and adaptive counts together
 	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must depend on public values only
 	Allocation        Allocation            // how noise is divided among groups; default: Proportional
+	Arithmetic        Arithmetic            // how contributions are added and noised; default: FloatArithmetic
 }
 
 // Budget describes how the cost of a run is computed and limited.
@@ -99,6 +100,18 @@ type Files struct {
 	CheckpointFolder   string        // folder that [Resume] reads; "": no checkpoints
 	CheckpointInterval time.Duration // longest time between two checkpoints, unless a write takes longer; default: 30 s
 }
+
+// Arithmetic is how the contributions of records are added and noised.
+type Arithmetic string
+
+const (
+	// ExactArithmetic adds integers, whose norms are checked in integers, and rounds Gaussian noise
+	// correctly (package noise). The guarantee holds for the bits that are released.
+	ExactArithmetic Arithmetic = "exact"
+	// FloatArithmetic adds floating-point numbers and floating-point noise. The guarantee is
+	// proved for real numbers.
+	FloatArithmetic Arithmetic = "float"
+)
 
 // Allocation is a way to divide the noise among groups (McMahan et al. 2019, section 4).
 type Allocation string
