@@ -80,8 +80,8 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	}
 	defer func() {
 		release()
-		if failed := rundir.SetTimes(out, started); failed != nil {
-			err = errors.Join(err, fmt.Errorf("the times of the files in %s can reveal the secret number of runs, and cannot be changed: do not publish them: %w", out, failed))
+		if failed := rundir.SetTimes(out, started); failed != nil && err == nil {
+			err = fmt.Errorf("the times of the files in %s can reveal the secret number of runs, and cannot be changed; publish a copy with other times: %w", out, failed)
 		}
 	}()
 	head, err := plan.Write(out)
