@@ -15,7 +15,7 @@ func TestStreams_GoldenBits(t *testing.T) {
 	const n = 10_000
 	words, normals, wide := make([]uint64, n), make([]float32, n), make([]float64, n)
 	laplaces, integers := make([]float64, n), make([]int64, n)
-	rounded := make([]int64, n)
+	rounded, discreteLaplaces := make([]int64, n), make([]int64, n)
 	for i := range rounded {
 		rounded[i] = int64(i-n/2) << 20
 	}
@@ -23,6 +23,7 @@ func TestStreams_GoldenBits(t *testing.T) {
 		s.Uint64s(words, st, 5), s.Normals(normals, st, 5), s.Normals64(wide, st, 5), s.Laplaces(laplaces, st, 5),
 		s.DiscreteGaussians(integers, st, 5, big.NewRat(1000, 7)),
 		RoundedGaussian{Sigma: 5e6}.Add(s, rounded, st, 5),
+		s.DiscreteLaplaces(discreteLaplaces, st, 5, 1<<30),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -39,6 +40,7 @@ func TestStreams_GoldenBits(t *testing.T) {
 		{"Laplaces", laplaces, "13a221cfb8cd1a0e1e59ea19"},
 		{"DiscreteGaussians", integers, "e8edc3e17c8d6cd7449dc248"},
 		{"RoundedGaussian", rounded, "6e0d7a1f8fb94f4d26856acc"},
+		{"DiscreteLaplaces", discreteLaplaces, "ae3fb3e936d5f709202d74a6"},
 	} {
 		h := sha256.New()
 		if err := binary.Write(h, binary.LittleEndian, c.values); err != nil {

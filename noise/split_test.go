@@ -68,6 +68,9 @@ func FuzzSource_SplitRanges(f *testing.F) {
 		split(t, "DiscreteGaussians", int(n), int(cut), first%(MaxDiscrete-64), func(d []int64, f uint64) error {
 			return s.DiscreteGaussians(d, testStream, f, big.NewRat(9, 2))
 		})
+		split(t, "DiscreteLaplaces", int(n), int(cut), first%(MaxDiscrete-64), func(d []int64, f uint64) error {
+			return s.DiscreteLaplaces(d, testStream, f, 1000)
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package noise
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -359,5 +360,65 @@ func TestUniformBits_Below(t *testing.T) {
 		if !(math.Abs(got-draws/3) <= 5.2*math.Sqrt(draws*2./9)) {
 			t.Errorf("%v of %d numbers are %d mod 3", got, draws, i)
 		}
+	}
+}
+
+// Counts of the values that are expected at least ten times, and of the rest.
+func TestDiscreteLaplaces_Distribution(t *testing.T) {
+	for _, scale := range []uint64{1, 2, 9, 100} {
+		n := sampleSize(t, 160_000)
+		x := make([]int64, n)
+		if err := NewSeeded(83).DiscreteLaplaces(x, testStream, 0, scale); err != nil {
+			t.Fatal(err)
+		}
+		a := math.Exp(-1 / float64(scale))
+		expected := func(k int) float64 { return float64(n) * (1 - a) / (1 + a) * math.Pow(a, math.Abs(float64(k))) }
+		reach := 0
+		for expected(reach+1) >= 10 {
+			reach++
+		}
+		counts, want := make([]float64, 2*reach+2), make([]float64, 2*reach+2)
+		rest := float64(n)
+		for k := -reach; k <= reach; k++ {
+			want[k+reach] = expected(k)
+			rest -= expected(k)
+		}
+		want[2*reach+1] = rest
+		for _, k := range x {
+			if k < int64(-reach) || k > int64(reach) {
+				counts[2*reach+1]++
+			} else {
+				counts[k+int64(reach)]++
+			}
+		}
+		checkCounts(t, fmt.Sprint("scale ", scale), counts, want)
+	}
+}
+
+func TestDiscreteLaplaces_WideIsLaplace(t *testing.T) {
+	n := sampleSize(t, 100_000)
+	x := make([]int64, n)
+	if err := NewSeeded(84).DiscreteLaplaces(x, testStream, 0, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	p := make([]float64, n)
+	for i, k := range x {
+		p[i] = laplaceCDF(float64(k) * 0x1p-40)
+	}
+	checkDistribution(t, "scale 2^40", p)
+}
+
+func TestDiscreteLaplaces_RejectInvalidScale(t *testing.T) {
+	s, dst := NewSeeded(1), make([]int64, 2)
+	for _, scale := range []uint64{0, MaxLaplaceScale + 1} {
+		if err := s.DiscreteLaplaces(dst, testStream, 0, scale); err == nil {
+			t.Errorf("scale %d: no error", scale)
+		}
+	}
+	if err := s.DiscreteLaplaces(dst, testStream, MaxDiscrete-1, 1); err == nil {
+		t.Error("past the last value: no error")
+	}
+	if err := s.DiscreteLaplaces(dst, testStream, 0, MaxLaplaceScale); err != nil {
+		t.Error(err)
 	}
 }

@@ -51,6 +51,7 @@ const (
 	discreteSampler
 	roundedSampler // the first words of RoundedGaussian
 	roundedDigits  // its further digits
+	discreteLaplaceSampler
 )
 
 // NormalsNonce returns the nonce with which Normals computes this stream, for a device that

@@ -1,0 +1,137 @@
+package drawdiscard
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dptrain/dptrain/internal/simd"
+)
+
+// Family is a generalised linear model (Pihur et al. 2018, section 3.1).
+type Family string
+
+const (
+	Linear      Family = "linear"      // a target, squared error halved
+	Logistic    Family = "logistic"    // two classes, one weight vector, cross-entropy
+	Multinomial Family = "multinomial" // two or more classes, a weight vector for each, cross-entropy
+	Poisson     Family = "poisson"     // a count, mean exp(z), negative log-likelihood
+)
+
+// Records are the examples of one client. Features are in [0, 1].
+type Records struct {
+	Features []float32 // one row for each record
+	Labels   []float32 // the class or the target of each record
+}
+
+// GLM computes gradients of a generalised linear model with an intercept. Its weights are one
+// row of weights for each output, and then one intercept for each output. It serves one
+// goroutine.
+//
+// The gradient of a record is the outer product of a residual for each output and the features,
+// 1 included. For logistic and multinomial models the residuals are in [-1, 1], so with
+// features in [0, 1] all gradients lie in the box [-1, 1] of a clip bound of 1.
+type GLM struct {
+	family    Family
+	inputs    int
+	outputs   int
+	residuals []float32
+}
+
+// NewGLM returns a model for the given number of features and of classes. Linear and Poisson
+// models have 0 classes.
+func NewGLM(family Family, inputs, classes int) (*GLM, error) {
+	outputs := 1
+	switch family {
+	case Linear, Poisson:
+		if classes != 0 {
+			return nil, fmt.Errorf("model %s predicts a target; omit the %d classes", family, classes)
+		}
+	case Logistic:
+		if classes != 2 {
+			return nil, fmt.Errorf("model logistic separates 2 classes, not %d; use multinomial", classes)
+		}
+	case Multinomial:
+		if classes < 2 {
+			return nil, fmt.Errorf("model multinomial needs at least 2 classes, not %d", classes)
+		}
+		outputs = classes
+	default:
+		return nil, fmt.Errorf("model %q is not a generalised linear model; use %s, %s, %s or %s", family, Linear, Logistic, Multinomial, Poisson)
+	}
+	if inputs < 1 {
+		return nil, fmt.Errorf("model %s: %d inputs; at least 1 is needed", family, inputs)
+	}
+	return &GLM{family, inputs, outputs, make([]float32, outputs)}, nil
+}
+
+// Weights is the number of weights.
+func (g *GLM) Weights() int { return g.outputs * (g.inputs + 1) }
+
+// Initial returns the initial weights: zeros.
+func (g *GLM) Initial() []float32 { return make([]float32, g.Weights()) }
+
+// Tensors describes the weights as torch.nn.Linear names and shapes them.
+func (g *GLM) Tensors() []TensorShape {
+	return []TensorShape{{"fc.weight", []int{g.outputs, g.inputs}}, {"fc.bias", []int{g.outputs}}}
+}
+
+// row returns the weights of an output.
+func (g *GLM) row(weights []float32, output int) []float32 {
+	return weights[output*g.inputs:][:g.inputs]
+}
+
+// biases returns the intercepts.
+func (g *GLM) biases(weights []float32) []float32 { return weights[g.outputs*g.inputs:] }
+
+// Predict writes the prediction for each record: the probability of each class, or for linear and
+// Poisson models the mean. A logistic model writes the probability of class 1.
+func (g *GLM) Predict(dst, weights, features []float32) {
+	for r := range len(features) / g.inputs {
+		g.means(dst[r*g.outputs:][:g.outputs], weights, features[r*g.inputs:][:g.inputs])
+	}
+}
+
+// means computes the prediction for one record.
+func (g *GLM) means(dst, weights, x []float32) {
+	biases := g.biases(weights)
+	for o := range dst {
+		dst[o] = biases[o] + float32(simd.Dot(g.row(weights, o), x))
+	}
+	switch g.family {
+	case Logistic:
+		dst[0] = float32(1 / (1 + math.Exp(-float64(dst[0]))))
+	case Multinomial:
+		simd.Softmax(dst, dst)
+	case Poisson:
+		dst[0] = float32(math.Exp(float64(dst[0])))
+	}
+}
+
+// AverageGradient writes the mean gradient of the records' losses.
+func (g *GLM) AverageGradient(dst, weights []float32, records Records) error {
+	n := len(records.Labels)
+	if len(dst) != g.Weights() || len(weights) != g.Weights() || n == 0 || len(records.Features) != n*g.inputs {
+		return fmt.Errorf("drawdiscard: %d features and %d labels for a model of %d inputs, %d and %d values for %d weights", len(records.Features), n, g.inputs, len(dst), len(weights), g.Weights())
+	}
+	clear(dst)
+	biases := g.biases(dst)
+	for r, label := range records.Labels {
+		x := records.Features[r*g.inputs:][:g.inputs]
+		g.means(g.residuals, weights, x)
+		if g.family == Multinomial {
+			c := int(label)
+			if c < 0 || c >= g.outputs {
+				return fmt.Errorf("drawdiscard: a record has a class outside 0 to %d", g.outputs-1)
+			}
+			g.residuals[c]--
+		} else {
+			g.residuals[0] -= label
+		}
+		for o, residual := range g.residuals {
+			residual /= float32(n)
+			simd.Axpy(g.row(dst, o), x, residual)
+			biases[o] += residual
+		}
+	}
+	return nil
+}
