@@ -233,6 +233,9 @@ func TestTunePrivate_Interrupted(t *testing.T) {
 		if got := files(t, name); got != rundir.SelectionFile {
 			t.Errorf("%s: left are %s", name, got)
 		}
+		if times := modificationTimes(t, name); signal != syscall.SIGKILL && len(times) != 1 {
+			t.Errorf("%s: the entries have different times: %v", name, times)
+		}
 		again("already contains a selection")
 		runJSON(t, "ledger epsilon "+name)
 	}

@@ -64,7 +64,7 @@ is written to --out. The number of runs is random: --runs is its distribution,
 --trials its mean. Each run uses one of the settings at random. The number of runs and
 the results of the other runs stay secret: tune does not show them, and you must not
 publish anything that depends on them. The duration of tune reveals something about
-them. Runs are compared by their accuracy on public test data, or on private records
+them, but no file does: all files in --out have the time at which tune started. Runs are compared by their accuracy on public test data, or on private records
 that --validation-split holds out. That accuracy is released with noise, and each run
 pays for it.
 

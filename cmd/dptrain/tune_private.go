@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/signal"
 	"path/filepath"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/budget"
@@ -47,7 +48,12 @@ type bestTrial struct {
 
 // tunePrivate selects settings, and the model that they give, on private data. Package
 // selection describes the guarantee.
-func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distribution string) error {
+//
+// The number of runs is secret. The times of the files would reveal it: each run takes about the
+// same time, and the model is written after the last one. So all entries of the directory get the
+// time at which the selection started.
+func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distribution string) (err error) {
+	started := time.Now()
 	if err := checkPrivateTuning(base); err != nil {
 		return err
 	}
@@ -72,7 +78,12 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	defer release()
+	defer func() {
+		release()
+		if failed := rundir.SetTimes(out, started); failed != nil && err == nil {
+			err = fmt.Errorf("the times of the files in %s can reveal the secret number of runs, and cannot be changed; publish a copy with other times: %w", out, failed)
+		}
+	}()
 	head, err := plan.Write(out)
 	if err != nil {
 		return err

@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -142,6 +144,50 @@ func TestTunePrivate(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", text, code, stderr)
 		}
 	}
+}
+
+// An adversary divides the time between the first and the last change in a directory by the time
+// of one run, and gets the secret number of runs. The times must not depend on the runs.
+func TestTunePrivate_FileTimesHideNumberOfRuns(t *testing.T) {
+	inWorkshop(t)
+	for name, flags := range map[string]string{"test": " --trials 6", "held-out": " --validation-split 0.2 --trials 6"} {
+		before := time.Now()
+		stdout, stderr, code := dptrain(choice + flags + " --json --out " + name)
+		if code != exitcode.Done {
+			t.Fatalf("%s: exit %d, %s%s", flags, code, stdout, stderr)
+		}
+		took := time.Since(before)
+		times := modificationTimes(t, name)
+		if len(times) != 1 {
+			t.Errorf("%s: the entries have different times: %v", flags, times)
+		}
+		for at, names := range times {
+			// The command reads the data and calibrates before the first run.
+			if share := float64(at.Sub(before)) / float64(took); share > 0.5 || len(names) != 4 {
+				t.Errorf("%s: %v have a time after %.0f%% of the command", flags, names, 100*share)
+			}
+		}
+	}
+}
+
+// modificationTimes returns the entries of a directory, itself included, by their time.
+func modificationTimes(t *testing.T, dir string) map[time.Time][]string {
+	t.Helper()
+	times := map[time.Time][]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			times[info.ModTime()] = append(times[info.ModTime()], path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return times
 }
 
 // The score of the best run is not an unbiased estimate of the model's score: selection

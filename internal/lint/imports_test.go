@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"internal/rdp", "internal/gaussian"},
 	{"internal/dpevent", "internal/quadrature", "internal/solve"},
 	{"accountant/ledger"},
-	{"clip", "noise", "internal/op"},
+	{"clip", "noise", "internal/lattice", "internal/op"},
 	{"internal/safetensors", "internal/simd", "internal/tensorboard"},
 	{
 		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/memory", "internal/nearest",
@@ -53,7 +53,7 @@ var separate = map[string][]string{
 	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest"},
 	"engine/sample":     {"noise"},
 	"internal/plan":     {"clip", "internal/op", "noise", "perexample"},
-	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},
+	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/lattice", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},
 	"cuda":              {"clip", "cuda/driver", "cuda/kernels", "internal/op", "internal/plan", "noise", "perexample"},
 }
 

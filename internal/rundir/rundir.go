@@ -6,9 +6,11 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -155,6 +157,21 @@ func RemoveUnfinished(dir string) {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
+}
+
+// SetTimes gives a directory and all entries in it one time of modification and of access. It
+// ignores a directory that does not exist.
+func SetTimes(dir string, t time.Time) error {
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, t, t)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // ShellQuote quotes a path for a command line that a message suggests.

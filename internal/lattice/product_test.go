@@ -1,0 +1,313 @@
+package lattice
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+var sizes = []int{1, 2, 3, 5, 6, 7, 8, 10, 12, 13, 15, 16, 17, 24, 25, 31, 32, 33, 47, 64, 65, 100, 145, 257, 300}
+
+// randomInts draws n elements in [-limit, limit], some of them the extremes.
+func randomInts(rng *rand.Rand, n int, limit int) []int16 {
+	x := make([]int16, n+1)[1:] // not aligned
+	for i := range x {
+		switch rng.IntN(8) {
+		case 0:
+			x[i] = int16(limit)
+		case 1:
+			x[i] = int16(-limit)
+		default:
+			x[i] = int16(rng.IntN(2*limit+1) - limit)
+		}
+	}
+	return x
+}
+
+// exactProduct adds the product of all rows to sum in int64, which no product in these tests
+// exceeds.
+func exactProduct(p *Product, sum []int64, a, d []int16) {
+	for k := range p.K {
+		for i, x := range a[k*p.M:][:p.M] {
+			row := sum[i*p.LDC:]
+			for j, y := range d[k*p.N:][:p.N] {
+				row[j] += int64(x) * int64(y)
+			}
+		}
+	}
+}
+
+// randomProduct draws a shape with few elements.
+func randomProduct(rng *rand.Rand) *Product {
+	size := func() int { return sizes[rng.IntN(len(sizes))] }
+	p := &Product{M: size(), N: size(), K: size() * (1 + rng.IntN(5)), RowsPerRecord: 1}
+	if rng.IntN(8) == 0 {
+		p.K = 0
+	}
+	if rng.IntN(3) > 0 && p.M > p.N {
+		p.N = 1 + rng.IntN(20)
+	} else if rng.IntN(3) == 0 {
+		p.M = 1 + rng.IntN(20)
+	}
+	p.LDC = p.N + rng.IntN(3)
+	return p
+}
+
+func (p *Product) area() int { return (p.M-1)*p.LDC + p.N }
+
+// Elements of the extreme size wrap modulo 2^32 on the way. The sum of a block is read right if it
+// fits, which the choice of a record's last row ensures.
+func TestProduct_AgreesWithOracle(t *testing.T) {
+	rounds := 250
+	if testing.Short() {
+		rounds = 80
+	}
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		ws := NewWorkspace()
+		for range rounds {
+			p := randomProduct(rng)
+			limit := []int{1, 30, 2000, MaxRowNorm}[rng.IntN(4)]
+			if limit >= 2000 {
+				p.K = min(p.K, 500)
+			}
+			a, d := randomInts(rng, p.K*p.M, limit), randomInts(rng, p.K*p.N, limit)
+			if limit == MaxRowNorm {
+				// The second half of the rows takes the first half away, except for its last row.
+				for k := p.K / 2; k < p.K/2*2; k++ {
+					from := k - p.K/2
+					copy(a[k*p.M:][:p.M], a[from*p.M:])
+					for j := range p.N {
+						d[k*p.N+j] = -d[from*p.N+j]
+						if k == p.K/2*2-1 {
+							d[k*p.N+j]++
+						}
+					}
+				}
+			}
+			sum, check := guarded[int64](t, p.area())
+			for i := range sum {
+				sum[i] = rng.Int64N(1<<40) - 1<<39
+			}
+			want, shared := slices.Clone(sum), slices.Clone(sum)
+			exactProduct(p, want, a, d)
+			p.run(k, sum, nil, a, d, ws, 0, 1)
+			check()
+			if !slices.Equal(sum, want) {
+				t.Fatalf("%+v with elements up to %d: %s", *p, limit, firstDifference(sum, want))
+			}
+			shares := 2 + rng.IntN(5)
+			for s := range shares {
+				p.run(k, shared, nil, a, d, ws, s, shares)
+			}
+			if !slices.Equal(shared, want) {
+				t.Fatalf("%+v in %d shares: %s", *p, shares, firstDifference(shared, want))
+			}
+
+			part, check := guarded[int32](t, p.area())
+			for i := range part {
+				part[i] = int32(rng.Uint32())
+			}
+			sharedPart, wide := slices.Clone(part), make([]int64, len(part))
+			exactProduct(p, wide, a, d)
+			wantPart := slices.Clone(part)
+			for i, v := range wide {
+				wantPart[i] += int32(v)
+			}
+			p.run(k, nil, part, a, d, ws, 0, 1)
+			check()
+			if !slices.Equal(part, wantPart) {
+				t.Fatalf("%+v modulo 2^32: %s", *p, firstDifference(part, wantPart))
+			}
+			for s := range shares {
+				p.run(k, nil, sharedPart, a, d, ws, s, shares)
+			}
+			if !slices.Equal(sharedPart, wantPart) {
+				t.Fatalf("%+v modulo 2^32 in %d shares: %s", *p, shares, firstDifference(sharedPart, wantPart))
+			}
+		}
+	})
+}
+
+func firstDifference[T int32 | int64](got, want []T) string {
+	for i := range got {
+		if got[i] != want[i] {
+			return fmt.Sprintf("element %d of %d is %d, want %d", i, len(got), got[i], want[i])
+		}
+	}
+	return "no difference"
+}
+
+// MaxRecords records at the full norm, all with the same sign, give the largest sum that an int32
+// represents. The next record would wrap it: (MaxRecords+1)·Bound = 2^31.
+func TestProduct_ReadsFullSumsOfMaxRecords(t *testing.T) {
+	if MaxRecords*Bound > math.MaxInt32 || (MaxRecords+1)*Bound <= math.MaxInt32 {
+		t.Fatalf("%d records of norm %d are not the most whose sum fits 32 bits", MaxRecords, Bound)
+	}
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		ws := NewWorkspace()
+		for _, c := range []struct{ m, n, records, rowsPerRecord int }{
+			{1, 1, MaxRecords, 1}, {1, 1, MaxRecords + 1, 1}, {20, 40, MaxRecords, 1}, {20, 40, 3*MaxRecords + 5, 1},
+			{3, 40, 2 * MaxRecords, 4}, {40, 3, 2*MaxRecords + 1, 4}, {40, 40, MaxRecords + 1, 16}, {13, 33, 2*MaxRecords + 1, 2},
+		} {
+			p := &Product{M: c.m, N: c.n, K: c.records * c.rowsPerRecord, RowsPerRecord: c.rowsPerRecord, LDC: c.n}
+			a, d := make([]int16, p.K*p.M), make([]int16, p.K*p.N)
+			i, j := c.m-1, c.n-1
+			for r := range c.records {
+				// 2^11·2^11 = Bound. With several rows, the products are R·Bound/2, Bound and negative
+				// ones that cancel to Bound again.
+				for row := range c.rowsPerRecord {
+					at := r*c.rowsPerRecord + row
+					a[at*p.M+i], d[at*p.N+j] = 1<<14, 1<<8
+					if row%2 == 1 {
+						d[at*p.N+j] = -(1 << 8)
+					}
+				}
+				if c.rowsPerRecord > 1 {
+					d[r*c.rowsPerRecord*p.N+j] = 1 << 9
+				}
+			}
+			sum := make([]int64, p.M*p.N)
+			p.run(k, sum, nil, a, d, ws, 0, 1)
+			for at, v := range sum {
+				want := int64(0)
+				if at == i*c.n+j {
+					want = int64(c.records) * Bound
+				}
+				if v != want {
+					t.Fatalf("%+v: element %d is %d, want %d", *p, at, v, want)
+				}
+			}
+			if c.records == MaxRecords+1 && c.rowsPerRecord == 1 {
+				part := make([]int32, 1)
+				if p.run(k, nil, part, a, d, ws, 0, 1); part[0] != math.MinInt32 {
+					t.Errorf("%d records modulo 2^32 are %d, want −2^31", c.records, part[0])
+				}
+			}
+		}
+	})
+}
+
+func TestProduct_PanicsOnInvalidArguments(t *testing.T) {
+	for name, p := range map[string]Product{
+		"narrow rows":     {M: 2, N: 3, K: 4, RowsPerRecord: 1, LDC: 2},
+		"no rows":         {M: 2, N: 3, K: 4, LDC: 3},
+		"partial records": {M: 2, N: 3, K: 4, RowsPerRecord: 3, LDC: 3},
+		"short sum":       {M: 2, N: 3, K: 4, RowsPerRecord: 1, LDC: 4},
+		"short A":         {M: 2, N: 3, K: 5, RowsPerRecord: 1, LDC: 3},
+		"negative":        {M: -1, N: 3, K: 4, RowsPerRecord: 1, LDC: 3},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			p.Run(make([]int64, 6), make([]int16, 8), make([]int16, 12), NewWorkspace(), 0, 1)
+		}()
+	}
+}
+
+func TestGram_AgreesWithOracle(t *testing.T) {
+	rounds := 120
+	if testing.Short() {
+		rounds = 40
+	}
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		ws := NewWorkspace()
+		for round := range rounds {
+			T, n := sizes[rng.IntN(len(sizes)-4)], rng.IntN(131)
+			if round%8 == 0 {
+				n = 1000 + rng.IntN(500)
+			}
+			rows := randomInts(rng, T*n, []int{3, MaxRowNorm}[rng.IntN(2)])
+			out, check := guarded[int32](t, T*T)
+			k.gram(out, rows, T, n, ws)
+			check()
+			for u := range T {
+				for v := range T {
+					var want int64
+					for i, x := range rows[u*n:][:n] {
+						want += int64(x) * int64(rows[v*n+i])
+					}
+					if out[u*T+v] != int32(want) {
+						t.Fatalf("%d rows of %d: element %d, %d is %d, want %d modulo 2^32", T, n, u, v, out[u*T+v], want)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestInnerProduct_AgreesWithOracle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		for T := range 40 {
+			a, d := make([]int32, T*T+1)[1:], make([]int32, T*T+1)[1:]
+			want := new(big.Int)
+			for i := range a {
+				a[i], d[i] = int32(rng.Uint32()), int32(rng.Uint32())
+				if T%4 == 3 {
+					a[i], d[i] = math.MinInt32, math.MinInt32
+				}
+				want.Add(want, new(big.Int).Mul(big.NewInt(int64(a[i])), big.NewInt(int64(d[i]))))
+			}
+			modulus := new(big.Int).Lsh(big.NewInt(1), 64)
+			if got := k.innerProduct(a, d, T); uint64(got) != new(big.Int).Mod(want, modulus).Uint64() {
+				t.Errorf("%d×%d: %d, want %d modulo 2^64", T, T, got, want)
+			}
+			hi, lo := InnerProduct128(a, d, T)
+			got := new(big.Int).Mul(big.NewInt(hi), modulus)
+			if got.Add(got, new(big.Int).SetUint64(lo)); got.Cmp(want) != 0 {
+				t.Errorf("%d×%d in 128 bits: %d, want %d", T, T, got, want)
+			}
+		}
+	})
+}
+
+// The inner product of two Gram matrices is the squared norm of the sum of outer products.
+func TestGram_GivesNormOfContribution(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	const T, m, n = 9, 17, 21
+	a, d := randomInts(rng, T*m, 100), randomInts(rng, T*n, 100)
+	gramA, gramD, ws := make([]int32, T*T), make([]int32, T*T), NewWorkspace()
+	Gram(gramA, a, T, m, ws)
+	Gram(gramD, d, T, n, ws)
+	p := &Product{M: m, N: n, K: T, RowsPerRecord: T, LDC: n}
+	sum := make([]int64, m*n)
+	p.Run(sum, a, d, ws, 0, 1)
+	var want int64
+	for _, v := range sum {
+		want += v * v
+	}
+	if got := InnerProduct(gramA, gramD, T); got != want {
+		t.Errorf("%d, the built contribution has %d", got, want)
+	}
+}
+
+func TestFunctions_DoNotAllocate(t *testing.T) {
+	ws := NewWorkspace()
+	x, a := make([]float32, 100), make([]int16, 6400)
+	part, sum := make([]int32, 6400), make([]int64, 6400)
+	p := Product{M: 40, N: 30, K: 50, RowsPerRecord: 1, LDC: 30}
+	narrow := Product{M: 40, N: 10, K: 50, RowsPerRecord: 1, LDC: 10}
+	if n := testing.AllocsPerRun(10, func() {
+		QuantizeInt16(a[:100], x, 1, 1)
+		QuantizedSquares(x, 1, 1)
+		AddQuantized(part[:100], x, 1, 1)
+		Widen(sum, part)
+		SumSquares(a)
+		p.Run(sum, a, a, ws, 0, 2)
+		narrow.Run(sum, a, a, ws, 0, 1)
+		p.RunModulo(part, a, a, ws, 0, 1)
+		Gram(part, a, 50, 100, ws)
+		InnerProduct(part, part, 50)
+		InnerProduct128(part, part, 50)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

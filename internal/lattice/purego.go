@@ -1,0 +1,74 @@
+package lattice
+
+import (
+	"math"
+	"unsafe"
+)
+
+var pureGo = kernels{name: "go"}
+
+// dither returns x·scale + w/2^32 with a rounding after each operation. The conversions keep the
+// compiler from fusing them.
+func dither(x, scale float32, w uint32) float32 {
+	return float32(x*scale) + float32(float32(int32(w))*(1.0/(1<<32)))
+}
+
+// round returns the integer next to t, the even one if two are equally near. |t| is below 2^31.
+func round(t float32) int32 { return int32(math.RoundToEven(float64(t))) }
+
+// tooLarge is a sum of squares above every valid one.
+const tooLarge = 1 << 62
+
+// quantizeGo rounds blocks of blockSize elements to dst, saturated to int16. It returns the sum of
+// their squares if that is at most MaxRowNorm² and all elements are finite, else a larger number
+// up to tooLarge.
+func quantizeGo(dst *int16, x *float32, blocks int, scale float32, start, step uint32) (sum uint64) {
+	to, from := unsafe.Slice(dst, blocks*blockSize), unsafe.Slice(x, blocks*blockSize)
+	for len(from) > 0 {
+		for i, x := range from[:blockSize] {
+			t := dither(x, scale, wordOf(start, step, i))
+			if !(t >= -math.MaxInt16 && t <= math.MaxInt16) {
+				return tooLarge
+			}
+			v := round(t)
+			to[i] = int16(v)
+			sum += uint64(int64(v) * int64(v))
+		}
+		to, from, start = to[blockSize:], from[blockSize:], skip(start, step, 1)
+	}
+	return sum
+}
+
+// squaresGo rounds blocks of elements and returns the sum of their squares, and the largest of the
+// bits of |x·scale + w/2^32|. The sum is undefined if largest exceeds the bits of largestInRange,
+// which are below those of infinity and of NaN.
+func squaresGo(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	from := unsafe.Slice(x, blocks*blockSize)
+	for len(from) > 0 {
+		for i, x := range from[:blockSize] {
+			t := dither(x, scale, wordOf(start, step, i))
+			if size := math.Float32bits(t) &^ (1 << 31); size > largest {
+				largest = size
+			}
+			if largest > math.Float32bits(largestInRange) {
+				return 0, largest
+			}
+			v := int64(round(t))
+			sum += uint64(v * v)
+		}
+		from, start = from[blockSize:], skip(start, step, 1)
+	}
+	return sum, largest
+}
+
+// addGo adds blocks of rounded elements to sum modulo 2^32. What it adds is undefined where
+// |x·scale + w/2^32| exceeds largestInRange.
+func addGo(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
+	to, from := unsafe.Slice(sum, blocks*blockSize), unsafe.Slice(x, blocks*blockSize)
+	for len(from) > 0 {
+		for i, x := range from[:blockSize] {
+			to[i] += round(dither(x, scale, wordOf(start, step, i)))
+		}
+		to, from, start = to[blockSize:], from[blockSize:], skip(start, step, 1)
+	}
+}

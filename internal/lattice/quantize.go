@@ -1,0 +1,156 @@
+package lattice
+
+import (
+	"fmt"
+	"math"
+)
+
+// Bound is the number of lattice steps in a clip bound. No record's contribution to a group has
+// a larger norm.
+const Bound = 1 << 22
+
+// MaxRowNorm is the largest norm of a row of int16, in lattice steps of the row.
+const MaxRowNorm = 1 << 14
+
+// QuantizeInt16 rounds a row to a lattice: element i becomes x[i]·scale rounded up or down at
+// random, such that its mean is x[i]·scale. It returns the exact squared norm of the result.
+//
+// The random words come from hash(key, i): a rounding depends on x[i], i, scale and key, not on
+// other elements. In detail, with w the word of element i as a signed integer,
+//
+//	dst[i] = RoundToEven(x[i]·scale + w/2^32)
+//
+// where the product, w/2^32 and the sum are rounded to float32 one after the other. Zero stays
+// zero, because |w/2^32| ≤ ½. The roundings of the sum are symmetric and keep the mean up to
+// 2^-24 of x[i]·scale.
+//
+// If an element is NaN or infinite, or if the norm of the result exceeds MaxRowNorm, it returns
+// 0 and false and sets dst to zeros. scale 0 gives zeros and true without reading x.
+func QuantizeInt16(dst []int16, x []float32, scale float32, key Key) (squares int64, ok bool) {
+	return active.quantizeInt16(dst, x, scale, key)
+}
+
+func (k *kernels) quantizeInt16(dst []int16, x []float32, scale float32, key Key) (squares int64, ok bool) {
+	checkLengths(len(dst), len(x))
+	if scale == 0 || len(x) == 0 {
+		clear(dst)
+		return 0, true
+	}
+	start, step := key.state()
+	var sum uint64
+	blocks := len(x) / blockSize
+	if blocks > 0 {
+		sum = k.quantize(&dst[0], &x[0], blocks, scale, start, step)
+	}
+	if rest := blocks * blockSize; rest < len(x) {
+		var from [blockSize]float32
+		var to [blockSize]int16
+		copy(from[:], x[rest:])
+		sum += k.quantize(&to[0], &from[0], 1, scale, skip(start, step, blocks), step)
+		copy(dst[rest:], to[:])
+	}
+	if sum > MaxRowNorm*MaxRowNorm {
+		clear(dst)
+		return 0, false
+	}
+	return int64(sum), true
+}
+
+// QuantizedSquares returns Σ v² of the integers v to which AddQuantized rounds x, without
+// storing them. It returns 0 and false if an element is not finite, if a v is outside
+// [-Bound, Bound], or if the sum exceeds Bound². If it returns true, the sum is exact.
+//
+// No sum is used before the range of its elements is checked: four infinities, converted to
+// −2^31, would have squares with the sum 0 modulo 2^64.
+//
+// scale 0 returns 0 and true without reading x.
+func QuantizedSquares(x []float32, scale float32, key Key) (squares int64, ok bool) {
+	return active.quantizedSquares(x, scale, key)
+}
+
+// largestInRange is the largest float32 that rounds to Bound: Bound + ½ rounds to even.
+const largestInRange = Bound + 0.5
+
+// chunkBlocks limits the blocks between two checks: 2^15 squares of at most Bound² have a sum
+// below 2^60.
+const chunkBlocks = 1 << 10
+
+func (k *kernels) quantizedSquares(x []float32, scale float32, key Key) (squares int64, ok bool) {
+	if scale == 0 {
+		return 0, true
+	}
+	start, step := key.state()
+	var tail [blockSize]float32
+	for at := 0; len(x) > 0; {
+		blocks := min(len(x)/blockSize, chunkBlocks)
+		from := &tail[0]
+		if blocks == 0 {
+			copy(tail[:], x)
+			blocks, x = 1, nil
+		} else {
+			from, x = &x[0], x[blocks*blockSize:]
+		}
+		sum, largest := k.squares(from, blocks, scale, skip(start, step, at), step)
+		if largest > math.Float32bits(largestInRange) {
+			return 0, false
+		}
+		if squares += int64(sum); squares > Bound*Bound {
+			return 0, false
+		}
+		at += blocks
+	}
+	return squares, true
+}
+
+// AddQuantized adds the integers to which x is rounded, as described with QuantizeInt16, to sum
+// modulo 2^32. QuantizedSquares must have returned true for the same x, scale and key: without
+// it, an element may be outside the range of int32, and what is added is then undefined.
+//
+// scale 0 leaves sum as it is and does not read x.
+func AddQuantized(sum []int32, x []float32, scale float32, key Key) {
+	active.addQuantized(sum, x, scale, key)
+}
+
+func (k *kernels) addQuantized(sum []int32, x []float32, scale float32, key Key) {
+	checkLengths(len(sum), len(x))
+	if scale == 0 {
+		return
+	}
+	start, step := key.state()
+	blocks := len(x) / blockSize
+	if blocks > 0 {
+		k.add(&sum[0], &x[0], blocks, scale, start, step)
+	}
+	if rest := blocks * blockSize; rest < len(x) {
+		var from [blockSize]float32
+		var to [blockSize]int32
+		copy(from[:], x[rest:])
+		copy(to[:], sum[rest:])
+		k.add(&to[0], &from[0], 1, scale, skip(start, step, blocks), step)
+		copy(sum[rest:], to[:])
+	}
+}
+
+// Widen adds part, sign-extended, to sum and sets part to zeros.
+func Widen(sum []int64, part []int32) {
+	checkLengths(len(sum), len(part))
+	for i, v := range part {
+		sum[i] += int64(v)
+	}
+	clear(part)
+}
+
+// SumSquares returns Σ x² exactly.
+func SumSquares(x []int16) int64 {
+	var sum int64
+	for _, v := range x {
+		sum += int64(v) * int64(v)
+	}
+	return sum
+}
+
+func checkLengths(dst, x int) {
+	if dst != x {
+		panic(fmt.Sprintf("lattice: slices of %d and %d elements must have the same length", dst, x))
+	}
+}

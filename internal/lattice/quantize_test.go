@@ -1,0 +1,357 @@
+package lattice
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// forEachImplementation runs f for every implementation that the processor supports.
+func forEachImplementation(t *testing.T, f func(t *testing.T, k *kernels)) {
+	for _, k := range supported {
+		t.Run(k.name, func(t *testing.T) { f(t, k) })
+	}
+}
+
+// guarded returns a slice of n zeros at an odd offset with guard values around it, and a function
+// that checks that the guard values are unchanged.
+func guarded[T int16 | int32 | int64](t testing.TB, n int) ([]T, func()) {
+	const guard, mark = 67, 12345
+	mem := make([]T, n+2*guard+1)
+	for i := range mem {
+		mem[i] = mark
+	}
+	part := mem[guard+1 : guard+1+n : guard+1+n]
+	clear(part)
+	return part, func() {
+		t.Helper()
+		for i, v := range mem {
+			if (i <= guard || i > guard+n) && v != mark {
+				t.Fatalf("wrote outside a slice of %d elements, at index %d", n, i-guard-1)
+			}
+		}
+	}
+}
+
+// hostile are values that break careless conversions.
+var hostile = []float32{
+	0, float32(math.Copysign(0, -1)), 1, -1, 0.5, -0.5, 1.5, 1e-38, -1e-38, 1e-45, 3e38, -3e38,
+	1 << 14, -(1 << 14), 1<<14 + 1, 1 << 15, -(1 << 15), 1<<15 - 0.5, -(1 << 15) - 0.5, 1 << 22, -(1 << 22), 1<<22 + 0.5, 1<<22 + 1, 1<<22 - 0.5,
+	1 << 31, -(1 << 31), 1 << 32, 1 << 62, float32(math.NaN()), -float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+}
+
+// randomRow draws a row: normal elements of a random size, sometimes sparse, sometimes with a few
+// hostile elements.
+func randomRow(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n+1)[1:] // not aligned
+	size := math.Exp2(rng.Float64()*30 - 8)
+	sparse, broken := rng.IntN(4) == 0, rng.IntN(3) == 0
+	for i := range x {
+		if !sparse || rng.IntN(8) == 0 {
+			x[i] = float32(rng.NormFloat64() * size)
+		}
+	}
+	if broken && n > 0 {
+		for range 1 + rng.IntN(4) {
+			x[rng.IntN(n)] = hostile[rng.IntN(len(hostile))]
+		}
+	}
+	return x
+}
+
+var scales = []float32{1, 0, 0.5, 1 << 10, 1.0 / (1 << 9), 3.7, -1, 1e-30, 1e30, math.SmallestNonzeroFloat32, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
+
+// roundExactly rounds one element as QuantizeInt16 documents it: float64 arithmetic, each result
+// rounded to float32, is correctly rounded (Figueroa 1995: 53 ≥ 2·24+2 bits suffice). It returns
+// nil for NaN and infinities.
+func roundExactly(x, scale float32, start, step uint32, i int) *big.Int {
+	w := int32(wordOf(skip(start, step, i/blockSize), step, i%blockSize))
+	product := float32(float64(x) * float64(scale))
+	t := float32(float64(product) + float64(float32(w))/(1<<32))
+	if math.IsNaN(float64(t)) || math.IsInf(float64(t), 0) {
+		return nil
+	}
+	v, _ := new(big.Float).SetFloat64(math.RoundToEven(float64(t))).Int(nil)
+	return v
+}
+
+// oracle is the rounding of a row and its squared norm. outside reports an element that is not
+// finite or rounds to an integer outside [-Bound, Bound].
+func oracle(x []float32, scale float32, key Key) (v []*big.Int, squares *big.Int, finite, outside bool) {
+	squares, finite = new(big.Int), true
+	start, step := key.state()
+	for i, x := range x {
+		e := new(big.Int)
+		if scale != 0 {
+			e = roundExactly(x, scale, start, step, i)
+		}
+		v = append(v, e)
+		if e == nil {
+			finite, outside = false, true
+			continue
+		}
+		outside = outside || e.CmpAbs(big.NewInt(Bound)) > 0
+		squares.Add(squares, new(big.Int).Mul(e, e))
+	}
+	return v, squares, finite, outside
+}
+
+func TestQuantize_AgreesWithOracle(t *testing.T) {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 600
+	}
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		passed := [2]int{}
+		for round := range rounds {
+			n := round
+			if n > 130 {
+				n = rng.IntN(400)
+			}
+			x, scale, key := randomRow(rng, n), scales[0], Key(rng.Uint64())
+			if rng.IntN(3) == 0 {
+				scale = scales[rng.IntN(len(scales))]
+			}
+			name := fmt.Sprintf("%d elements, scale %v, key %x", n, scale, key)
+			v, squares, finite, outside := oracle(x, scale, key)
+
+			dst, check := guarded[int16](t, n)
+			for i := range dst {
+				dst[i] = 99
+			}
+			got, ok := k.quantizeInt16(dst, x, scale, key)
+			check()
+			want := finite && squares.Cmp(big.NewInt(MaxRowNorm*MaxRowNorm)) <= 0
+			if ok != want || ok && got != squares.Int64() || !ok && got != 0 {
+				t.Fatalf("%s: QuantizeInt16 returns %d, %v; want %v, %v", name, got, ok, squares, want)
+			}
+			for i := range dst {
+				if want := ok && v[i].Cmp(big.NewInt(int64(dst[i]))) != 0 || !ok && dst[i] != 0; want {
+					t.Fatalf("%s: element %d (%v) is %d, want %v", name, i, x[i], dst[i], v[i])
+				}
+			}
+			if ok {
+				passed[0]++
+			}
+
+			got, ok = k.quantizedSquares(x, scale, key)
+			want = !outside && squares.Cmp(big.NewInt(Bound*Bound)) <= 0
+			if ok != want || ok && got != squares.Int64() || !ok && got != 0 {
+				t.Fatalf("%s: QuantizedSquares returns %d, %v; want %v, %v", name, got, ok, squares, want)
+			}
+			if !ok {
+				continue
+			}
+			passed[1]++
+			sum, check := guarded[int32](t, n)
+			before := make([]int32, n)
+			for i := range sum {
+				before[i] = int32(rng.Uint32())
+				sum[i] = before[i]
+			}
+			k.addQuantized(sum, x, scale, key)
+			check()
+			for i := range sum {
+				if want := before[i] + int32(v[i].Int64()); sum[i] != want {
+					t.Fatalf("%s: sum %d is %d, want %d", name, i, sum[i], want)
+				}
+			}
+		}
+		if min(passed[0], passed[1]) < rounds/5 || max(passed[0], passed[1]) > rounds*4/5 {
+			t.Errorf("of %d rows, %v passed the two checks of norms", rounds, passed)
+		}
+	})
+}
+
+// All implementations agree bit for bit on long rows.
+func TestQuantize_ImplementationsAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 31, 32, 33, 1000, 32769, 70001} {
+		x := randomRow(rng, n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64() * 10)
+		}
+		key := Key(rng.Uint64())
+		want16, want32 := make([]int16, n), make([]int32, n)
+		squares, _ := pureGo.quantizeInt16(want16, x, 3, key)
+		pureGo.addQuantized(want32, x, 3, key)
+		for _, k := range supported[1:] {
+			got16, got32 := make([]int16, n), make([]int32, n)
+			if s, _ := k.quantizeInt16(got16, x, 3, key); s != squares || !slices.Equal(got16, want16) {
+				t.Errorf("%s: QuantizeInt16 of %d elements differs from pure Go", k.name, n)
+			}
+			k.addQuantized(got32, x, 3, key)
+			if !slices.Equal(got32, want32) {
+				t.Errorf("%s: AddQuantized of %d elements differs from pure Go", k.name, n)
+			}
+			if a, ok := k.quantizedSquares(x, 3, key); true {
+				if b, okGo := pureGo.quantizedSquares(x, 3, key); a != b || ok != okGo {
+					t.Errorf("%s: QuantizedSquares of %d elements is %d, %v; pure Go returns %d, %v", k.name, n, a, ok, b, okGo)
+				}
+			}
+		}
+	}
+}
+
+// Values that fit in no integer are refused at every place of a row, alone and in groups whose
+// squares would have the sum 0 modulo 2^64.
+func TestQuantizedSquares_RefusesBeforeSquaring(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		for _, bad := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 3e38, -3e38, 1 << 31, -(1 << 31), 1 << 32, 1<<22 + 2} {
+			for _, count := range []int{1, 2, 4, 8, 16} {
+				for n := count; n <= 130; n++ {
+					x := make([]float32, n)
+					for i := range count {
+						x[n-1-i*(n/count)] = bad
+					}
+					if squares, ok := k.quantizedSquares(x, 1, 5); ok || squares != 0 {
+						t.Fatalf("%d times %v in %d elements: %d, %v", count, bad, n, squares, ok)
+					}
+					if squares, ok := k.quantizeInt16(make([]int16, n), x, 1, 5); ok || squares != 0 {
+						t.Fatalf("%d times %v in %d elements as int16: %d, %v", count, bad, n, squares, ok)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Norms of exactly the bound are accepted, one step more is refused.
+func TestQuantize_BoundsAreExact(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		for _, c := range []struct {
+			x     []float32
+			whole bool // the norm is at most MaxRowNorm
+			scale float32
+		}{
+			{[]float32{MaxRowNorm}, true, 1},
+			{[]float32{-MaxRowNorm, 0, 0}, true, 1},
+			{[]float32{MaxRowNorm, 1}, false, 1},
+			{[]float32{MaxRowNorm + 1}, false, 1},
+			{slices.Repeat([]float32{MaxRowNorm / 16}, 256), true, 1},
+			{append(slices.Repeat([]float32{MaxRowNorm / 16}, 256), -1), false, 1},
+			{slices.Repeat([]float32{1}, 1<<20), true, 16},
+			{slices.Repeat([]float32{32767}, 64), false, 1},
+			{slices.Repeat([]float32{-32768}, 64), false, 1},
+			{slices.Repeat([]float32{-32768}, 1<<16), false, 1},
+		} {
+			if _, ok := k.quantizeInt16(make([]int16, len(c.x)), c.x, c.scale, 3); ok != c.whole {
+				t.Errorf("%d elements of %v: QuantizeInt16 returns %v", len(c.x), c.x[0], ok)
+			}
+			const larger = Bound / MaxRowNorm
+			if squares, ok := k.quantizedSquares(c.x, c.scale*larger, 3); ok != c.whole {
+				t.Errorf("%d elements of %v: QuantizedSquares returns %d, %v", len(c.x), c.x[0], squares, ok)
+			}
+		}
+	})
+}
+
+// Factor 0 writes zeros and never multiplies: 0 times infinity would be NaN.
+func TestQuantize_ScaleZeroReadsNothing(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		x := slices.Repeat([]float32{float32(math.Inf(1)), float32(math.NaN())}, 50)
+		dst := slices.Repeat([]int16{7}, 100)
+		if squares, ok := k.quantizeInt16(dst, x, 0, 1); squares != 0 || !ok || slices.ContainsFunc(dst, func(v int16) bool { return v != 0 }) {
+			t.Errorf("QuantizeInt16 with scale 0 gives %v, %d, %v", dst, squares, ok)
+		}
+		sum := slices.Repeat([]int32{7}, 100)
+		if squares, ok := k.quantizedSquares(x, 0, 1); squares != 0 || !ok {
+			t.Errorf("QuantizedSquares with scale 0 gives %d, %v", squares, ok)
+		}
+		if k.addQuantized(sum, x, 0, 1); slices.ContainsFunc(sum, func(v int32) bool { return v != 7 }) {
+			t.Errorf("AddQuantized with scale 0 gives %v", sum)
+		}
+	})
+}
+
+// Zeros stay zeros among other elements.
+func TestQuantize_KeepsZeros(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		x := make([]float32, 4096)
+		for i := range x {
+			x[i] = float32(i%3) * float32(1-i%2*2) * 0.3
+		}
+		for key := range Key(200) {
+			dst := make([]int16, len(x))
+			if _, ok := k.quantizeInt16(dst, x, 1, key*0x123456789); !ok {
+				t.Fatal("a row of small numbers is refused")
+			}
+			for i := 0; i < len(x); i += 3 {
+				if dst[i] != 0 {
+					t.Fatalf("key %d: element %d is %d, want 0", key, i, dst[i])
+				}
+			}
+		}
+	})
+}
+
+func TestWiden_ExtendsSigns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for n := range 130 {
+		sum, checkSum := guarded[int64](t, n)
+		part, checkPart := guarded[int32](t, n)
+		want := make([]int64, n)
+		for i := range n {
+			sum[i], part[i] = int64(rng.Uint64()), int32(rng.Uint32())
+			want[i] = sum[i] + int64(part[i])
+		}
+		Widen(sum, part)
+		checkSum()
+		checkPart()
+		if !slices.Equal(sum, want) {
+			t.Fatalf("%d elements: %v, want %v", n, sum, want)
+		}
+		if slices.ContainsFunc(part, func(v int32) bool { return v != 0 }) {
+			t.Fatalf("%d elements: the part is not cleared", n)
+		}
+	}
+}
+
+func TestSumSquares_IsExact(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		for n := range 200 {
+			x := make([]int16, n+1)[1:]
+			var want int64
+			for i := range x {
+				x[i] = int16(rng.Uint32())
+				if n%3 == 0 {
+					x[i] = math.MinInt16
+				}
+				want += int64(x[i]) * int64(x[i])
+			}
+			if got := SumSquares(x); got != want {
+				t.Fatalf("%d elements: %d, want %d", n, got, want)
+			}
+		}
+	})
+}
+
+// FuzzQuantizedSquares compares QuantizedSquares and QuantizeInt16 of all implementations with
+// the oracle.
+func FuzzQuantizedSquares(f *testing.F) {
+	f.Add([]byte{0, 0, 0x80, 0x7f, 0, 0, 0x80, 0xff}, float32(1), uint64(1))
+	f.Add([]byte{0, 0, 0x80, 0x4a, 1, 0, 0x80, 0x4a}, float32(1), uint64(2))
+	f.Add(make([]byte, 400), float32(1e30), uint64(3))
+	f.Fuzz(func(t *testing.T, data []byte, scale float32, key uint64) {
+		x := make([]float32, len(data)/4)
+		for i := range x {
+			x[i] = math.Float32frombits(uint32(data[4*i]) | uint32(data[4*i+1])<<8 | uint32(data[4*i+2])<<16 | uint32(data[4*i+3])<<24)
+		}
+		_, squares, finite, outside := oracle(x, scale, Key(key))
+		for _, k := range supported {
+			got, ok := k.quantizedSquares(x, scale, Key(key))
+			if want := !outside && squares.Cmp(big.NewInt(Bound*Bound)) <= 0; ok != want || ok && got != squares.Int64() {
+				t.Errorf("%s: QuantizedSquares returns %d, %v; want %v, %v", k.name, got, ok, squares, want)
+			}
+			got, ok = k.quantizeInt16(make([]int16, len(x)), x, scale, Key(key))
+			if want := finite && squares.Cmp(big.NewInt(MaxRowNorm*MaxRowNorm)) <= 0; ok != want || ok && got != squares.Int64() {
+				t.Errorf("%s: QuantizeInt16 returns %d, %v; want %v, %v", k.name, got, ok, squares, want)
+			}
+		}
+	})
+}
