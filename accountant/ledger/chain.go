@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // chain is the state of a ledger after its lines so far. Reader and writer share it, so
 // both derive the same state from the same lines.
@@ -34,6 +37,9 @@ func (c *chain) checkNext(e entry) string {
 		}
 		if e.count > MaxLots-c.lots {
 			return fmt.Sprintf("the ledger has more than %d lots", MaxLots)
+		}
+		if c.version < firstRounded && slices.ContainsFunc(e.lot.Queries, func(q Query) bool { return q.Mechanism == RoundedGaussian }) {
+			return fmt.Sprintf("mechanism %q is unknown in format version %d", RoundedGaussian, c.version)
 		}
 	case returnLine:
 		if e.count < 1 || e.count > c.runLots {

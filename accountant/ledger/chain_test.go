@@ -16,6 +16,7 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 	spend := func(n int) entry { return entry{kind: spendLine, count: n, lot: exampleLot(1)} }
 	id, sum := strings.Repeat("0a", runIDSize), strings.Repeat("0b", 32)
 	v2 := entry{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: id}}
+	rounded := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{RoundedQuery("all", 1, 4, 1<<22)}}}
 	for _, test := range []struct {
 		why   string // "" if the last line is sound
 		lines []entry
@@ -30,9 +31,12 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"key \"run\" is unknown", []entry{header, {kind: resumeLine, count: 2, header: Header{Run: id}}}},
 		{"key \"weights\" is unknown", []entry{header, {kind: endLine, weights: sum}}},
 		{"format version from 2 to 2", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}}},
-		{"format version from 1 to 3", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}}},
+		{"format version from 1 to 4", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 4, Run: id}}}},
 		{"requires the key \"run\"", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut}}}},
 		{"hexadecimal", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: strings.ToUpper(id)}}}},
+		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, {kind: endLine, count: 1}}},
+		{"\"rounded-gaussian\" is unknown in format version 2", []entry{v2, rounded}},
+		{"\"rounded-gaussian\" is unknown in format version 1", []entry{header, spend(1), rounded}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
 		{"below 1", []entry{header, spend(0)}},
@@ -102,17 +106,28 @@ func TestRead_ExampleInFormatDocument(t *testing.T) {
 	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: string(head), Run: "5f0c2a8e91d34b7796e1c0d8a37b42f6", Weights: hex.EncodeToString(sum[:]), Ended: true}); err != nil || report != want {
 		t.Errorf("verified as %+v, %v, want %+v", report, err, want)
 	}
-	want := []RepeatedLot{{Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 4}}}, 10}}
-	if got := read(t, path); !reflect.DeepEqual(got, History{Header{2, "example", 60000, AddRemove, true, report.Run}, want}) {
+	sampling := Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}
+	want := []RepeatedLot{{Lot{sampling, []Query{{Group: "all", Mechanism: RoundedGaussian, Sensitivity: 1, Noise: 4, Lattice: 1 << 22, Grid: 16}}}, 10}}
+	if got := read(t, path); !reflect.DeepEqual(got, History{Header{3, "example", 60000, AddRemove, true, report.Run}, want}) {
 		t.Errorf("read as %+v", got)
 	}
-	// The example of version 1 of the page.
-	path = filepath.Join("testdata", "version1.jsonl")
-	report, err = Verify(path)
-	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: "3d204fc96190bede5bf3be4003c57e85f2631dfbfd4f91f2682232feb97d4439", Ended: true}); err != nil || report != want {
-		t.Errorf("version 1 is verified as %+v, %v, want %+v", report, err, want)
-	}
-	if got := read(t, path); !reflect.DeepEqual(got, History{exampleHeader, want}) {
-		t.Errorf("version 1 is read as %+v", got)
+	// The examples of earlier versions of the page.
+	want[0].Lot.Queries[0] = Query{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}
+	for _, old := range []struct {
+		file   string
+		head   string
+		header Header
+	}{
+		{"version1.jsonl", "3d204fc96190bede5bf3be4003c57e85f2631dfbfd4f91f2682232feb97d4439", exampleHeader},
+		{"version2.jsonl", "73ee325a56ad9aa2266b5c78b83c3ade4aec2fc560af8c0a150735b0fb1b98d1", Header{2, "example", 60000, AddRemove, true, report.Run}},
+	} {
+		path = filepath.Join("testdata", old.file)
+		got, err := Verify(path)
+		if err != nil || got.Entries != 3 || got.Lots != 10 || got.Head != old.head || got.Run != old.header.Run || !got.Ended {
+			t.Errorf("%s is verified as %+v, %v", old.file, got, err)
+		}
+		if got := read(t, path); !reflect.DeepEqual(got, History{old.header, want}) {
+			t.Errorf("%s is read as %+v", old.file, got)
+		}
 	}
 }

@@ -187,14 +187,14 @@ func TestCompare_Version1(t *testing.T) {
 		t.Errorf("%d lots, want 19", got)
 	}
 	text, _ := os.ReadFile(a)
-	if s, err := Verify(a); err != nil || s.Runs != 3 || s.Weights == "" || strings.Count(string(text), `"version":2`) != 1 {
+	if s, err := Verify(a); err != nil || s.Runs != 3 || s.Weights == "" || strings.Count(string(text), `"version":3`) != 1 {
 		t.Errorf("%+v, %v\n%s", s, err, text)
 	}
 }
 
 // Interrupted passes of two runs are not one pass.
 func TestJoin_ShuffledPasses(t *testing.T) {
-	lot := Lot{Sampling{Policy: Shuffle, LotSize: 10, Records: 100}, []Query{{"all", Gaussian, 1, 4}}}
+	lot := Lot{Sampling{Policy: Shuffle, LotSize: 10, Records: 100}, []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}}}
 	l, a := create(t)
 	l.LimitReservations(0)
 	spendLots(t, l, lot, 4)
@@ -232,7 +232,7 @@ func TestJoin_Headers(t *testing.T) {
 	c := write(Header{Unit: "example", Records: 11, Adjacency: ZeroOut})
 	for _, files := range [][]*File{{a, b, c}, {c, b, a}, {b, c, a}} {
 		j, err := Join(files)
-		if err != nil || j.History.Header != (Header{2, "example", 11, ReplaceOne, false, ""}) || j.Lots != 3 {
+		if err != nil || j.History.Header != (Header{3, "example", 11, ReplaceOne, false, ""}) || j.Lots != 3 {
 			t.Errorf("%+v, %v", j, err)
 		}
 	}

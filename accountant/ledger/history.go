@@ -1,5 +1,11 @@
 package ledger
 
+import (
+	"math"
+	"math/big"
+	"slices"
+)
+
 // Policy is how the records of a lot are chosen.
 type Policy string
 
@@ -21,8 +27,16 @@ type Mechanism string
 const (
 	Gaussian         Mechanism = "gaussian"
 	DiscreteGaussian Mechanism = "discrete-gaussian"
-	Laplace          Mechanism = "laplace"
+	// RoundedGaussian: an integer sum with Gaussian noise over the real numbers, rounded to a
+	// public grid. It is post-processing of the Gaussian mechanism, so it costs the same.
+	RoundedGaussian Mechanism = "rounded-gaussian"
+	Laplace         Mechanism = "laplace"
 )
+
+// IsExact reports whether the mechanism's guarantee holds for the bits that are released. The
+// others are proved over the real numbers, and their sums and noise are floating-point numbers
+// (Mironov 2012, "On Significance of the Least Significant Bits for Differential Privacy").
+func (m Mechanism) IsExact() bool { return m == RoundedGaussian || m == DiscreteGaussian }
 
 // Adjacency is the relation of the data sets that the guarantee makes indistinguishable.
 type Adjacency string
@@ -51,7 +65,39 @@ type Query struct {
 	Mechanism   Mechanism `json:"mechanism"`
 	Sensitivity float64   `json:"sensitivity"` // S: l2 for the Gaussians, l1 for Laplace
 	Noise       float64   `json:"noise"`       // σ, the standard deviation; for Laplace its scale
+
+	// Lattice and Grid belong to RoundedGaussian and are 0 otherwise. A record contributes
+	// integers of norm at most Lattice: lattice steps, of which Lattice are the sensitivity.
+	// What is released are multiples of 2^Grid lattice steps.
+	Lattice int64 `json:"lattice"`
+	Grid    int   `json:"grid"`
 }
+
+// RoundedQuery returns the query of integer contributions of norm at most lattice.
+func RoundedQuery(group string, sensitivity, noise float64, lattice int64) Query {
+	q := Query{Group: group, Mechanism: RoundedGaussian, Sensitivity: sensitivity, Noise: noise, Lattice: lattice}
+	q.Grid = q.roundingGrid()
+	return q
+}
+
+// LatticeNoise returns the standard deviation of a RoundedGaussian in lattice steps: the least
+// float64 that is not below Noise·Lattice/Sensitivity. Noise of that size therefore
+// costs at most what the query states.
+func (q Query) LatticeNoise() float64 {
+	if q.Sensitivity == 0 {
+		return math.Inf(1)
+	}
+	const exact = 2 * 53 // bits of a product of two float64 numbers
+	steps := new(big.Float).SetPrec(exact).Mul(big.NewFloat(q.Noise), new(big.Float).SetInt64(q.Lattice))
+	sigma, _ := new(big.Float).SetPrec(53).SetMode(big.ToPositiveInf).Quo(steps, big.NewFloat(q.Sensitivity)).Float64()
+	return sigma
+}
+
+// roundingGrid is Grid as noise.RoundedGaussian chooses it.
+func (q Query) roundingGrid() int { return math.Ilogb(q.LatticeNoise()) - 8 }
+
+// MarshalJSON writes the keys that the query has in a ledger.
+func (q Query) MarshalJSON() ([]byte, error) { return appendQuery(nil, q), nil }
 
 // Lot is the sampling event and the queries, one for each group, of one lot.
 type Lot struct {
@@ -81,6 +127,19 @@ type Header struct {
 type History struct {
 	Header Header
 	Lots   []RepeatedLot
+}
+
+// RealGroups returns the names of the groups with a mechanism that is not exact, in the order in
+// which they appear.
+func (h History) RealGroups() (names []string) {
+	for _, spent := range h.Lots {
+		for _, q := range spent.Lot.Queries {
+			if !q.Mechanism.IsExact() && !slices.Contains(names, q.Group) {
+				names = append(names, q.Group)
+			}
+		}
+	}
+	return names
 }
 
 // LotCount returns the number of lots in the history.

@@ -11,10 +11,13 @@ import (
 
 // formatVersion is the version of the file format in FORMAT.md that this package writes. It
 // reads earlier versions too, from 1.
-const formatVersion = 2
+const formatVersion = 3
 
 // firstIdentified is the first version whose header and resume lines have a run identifier.
 const firstIdentified = 2
+
+// firstRounded is the first version with the mechanism RoundedGaussian.
+const firstRounded = 3
 
 // runIDSize is the size in bytes of a run identifier. Two of 2^40 identifiers are equal with a
 // probability below 2^-48.
@@ -148,17 +151,27 @@ func appendLot(b []byte, lot Lot) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"group":`...)
-		b = appendString(b, q.Group)
-		b = append(b, `,"mechanism":`...)
-		b = appendString(b, string(q.Mechanism))
-		b = append(b, `,"sensitivity":`...)
-		b = appendNumber(b, q.Sensitivity)
-		b = append(b, `,"noise":`...)
-		b = appendNumber(b, q.Noise)
-		b = append(b, '}')
+		b = appendQuery(b, q)
 	}
 	return append(b, `]}`...)
+}
+
+func appendQuery(b []byte, q Query) []byte {
+	b = append(b, `{"group":`...)
+	b = appendString(b, q.Group)
+	b = append(b, `,"mechanism":`...)
+	b = appendString(b, string(q.Mechanism))
+	b = append(b, `,"sensitivity":`...)
+	b = appendNumber(b, q.Sensitivity)
+	b = append(b, `,"noise":`...)
+	b = appendNumber(b, q.Noise)
+	if q.Mechanism == RoundedGaussian {
+		b = append(b, `,"lattice":`...)
+		b = strconv.AppendInt(b, q.Lattice, 10)
+		b = append(b, `,"grid":`...)
+		b = strconv.AppendInt(b, int64(q.Grid), 10)
+	}
+	return append(b, '}')
 }
 
 // appendNumber appends the shortest decimal that parses to exactly x.

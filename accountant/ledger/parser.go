@@ -143,7 +143,7 @@ func isHex(s string, size int) bool {
 var (
 	lotKeys      = []string{"sampling", "queries"}
 	samplingKeys = []string{"policy", "rate", "lot", "records"}
-	queryKeys    = []string{"group", "mechanism", "sensitivity", "noise"}
+	queryKeys    = []string{"group", "mechanism", "sensitivity", "noise", "lattice", "grid"}
 )
 
 func (p *parser) lot() (lot Lot) {
@@ -193,9 +193,19 @@ func (p *parser) queries() []Query {
 				q.Sensitivity = p.number()
 			case 3:
 				q.Noise = p.number()
+			case 4:
+				q.Lattice = int64(p.integer())
+			case 5:
+				q.Grid = p.exponent()
 			}
 		})
-		if given != 1<<len(queryKeys)-1 {
+		const always, onLattice = 1<<4 - 1, 1<<6 - 1
+		switch {
+		case q.Mechanism == RoundedGaussian && given != onLattice:
+			p.fail("a rounded-gaussian query needs the keys group, mechanism, sensitivity, noise, lattice and grid")
+		case q.Mechanism != RoundedGaussian && given&^always != 0:
+			p.fail("the keys lattice and grid belong to the mechanism rounded-gaussian")
+		case q.Mechanism != RoundedGaussian && given != always:
 			p.fail("a query needs the keys group, mechanism, sensitivity and noise")
 		}
 		all = append(all, q)
@@ -362,7 +372,22 @@ func (p *parser) integer() int {
 	return int(n)
 }
 
-// number parses a number. No number in a ledger is negative.
+// exponent parses an integer that may be negative, without fraction or exponent.
+func (p *parser) exponent() int {
+	p.space()
+	start := p.at
+	if p.at < len(p.text) && p.text[p.at] == '-' {
+		p.at++
+	}
+	p.whole()
+	n, err := strconv.Atoi(string(p.text[start:p.at]))
+	if err != nil {
+		p.fail("a number is too large")
+	}
+	return n
+}
+
+// number parses a number that is not negative.
 func (p *parser) number() float64 {
 	p.space()
 	start := p.at

@@ -12,8 +12,9 @@ import (
 func withChecksum(content string) []byte { return appendChecksum([]byte(content), []byte(content)) }
 
 const (
-	noPrev  = `,"prev":"0000000000000000000000000000000000000000000000000000000000000000"`
-	fullLot = `{"sampling":{"policy":"poisson","rate":0.5,"records":7},"queries":[{"group":"all","mechanism":"gaussian","sensitivity":1,"noise":2.5}]}`
+	noPrev     = `,"prev":"0000000000000000000000000000000000000000000000000000000000000000"`
+	roundedLot = `{"sampling":{"policy":"none"},"queries":[{"group":"all","mechanism":"rounded-gaussian","sensitivity":0.5,"noise":5,"lattice":1,"grid":-5}]}`
+	fullLot    = `{"sampling":{"policy":"poisson","rate":0.5,"records":7},"queries":[{"group":"all","mechanism":"gaussian","sensitivity":1,"noise":2.5}]}`
 )
 
 func TestParser_AcceptsEquivalentJSON(t *testing.T) {
@@ -29,7 +30,7 @@ func TestParser_AcceptsEquivalentJSON(t *testing.T) {
 		e, why := p.line(withChecksum(content), digest{})
 		want := entry{kind: spendLine, count: 3, lot: Lot{
 			Sampling{Policy: Poisson, Rate: 0.5, Records: 7},
-			[]Query{{"all", Gaussian, 1, 2.5}},
+			[]Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 2.5}},
 		}}
 		if why != "" || !reflect.DeepEqual(e, want) {
 			t.Errorf("%s\nis read as %+v, %s", content, e, why)
@@ -44,6 +45,16 @@ func TestParser_RejectsAmbiguousJSON(t *testing.T) {
 			t.Fatalf("%s is not in the lot", old)
 		}
 		return spend(strings.Replace(fullLot, old, new, 1))
+	}
+	changeRounded := func(old, new string) string {
+		if !strings.Contains(roundedLot, old) {
+			t.Fatalf("%s is not in the lot", old)
+		}
+		return spend(strings.Replace(roundedLot, old, new, 1))
+	}
+	var p parser
+	if e, why := p.line(withChecksum(spend(roundedLot)), digest{}); why != "" || e.lot.Queries[0] != RoundedQuery("all", 0.5, 5, 1) {
+		t.Errorf("%s is read as %+v, %s", roundedLot, e, why)
 	}
 	for _, content := range []string{
 		`{"spend":1` + noPrev,
@@ -73,6 +84,10 @@ func TestParser_RejectsAmbiguousJSON(t *testing.T) {
 		change(`"rate":0.5`, `"rate"=0.5`), change(`"queries":[`, `"queries":{`), string(withChecksum(spend(fullLot))),
 		`{"ledger":"dptrain","version":1,"unit":"example","records":1,"adjacency":"zero-out","secure":null`, change(`"rate":0.5`, `"rate":0.5,"rate":0.1`), change(`"rate":0.5`, `"rate":1.5`),
 		change(`"records":7}`, `"records":7,"seed":1}`),
+		changeRounded(`,"grid":-5`, ``), changeRounded(`"lattice":1,`, ``), changeRounded(`rounded-gaussian`, `gaussian`), changeRounded(`rounded-`, `discrete-`),
+		changeRounded(`-5}`, `-5.0}`), changeRounded(`-5}`, `- 5}`), changeRounded(`-5}`, `-05}`), changeRounded(`-5}`, `+5}`), changeRounded(`-5}`, `5}`), changeRounded(`-5}`, `-6}`), changeRounded(`-5}`, `-4}`),
+		changeRounded(`-5}`, `-99999999999999999999}`), changeRounded(`-5}`, `-5,"grid":-5}`), changeRounded(`"lattice":1`, `"lattice":-1`), changeRounded(`"lattice":1`, `"lattice":1.0`), changeRounded(`"lattice":1`, `"lattice":0`),
+		change(`2.5}`, `2.5,"lattice":0,"grid":0}`), change(`2.5}`, `2.5,"lattice":4,"grid":-5}`), change(`2.5}`, `2.5,"grid":0}`),
 		spend(`{"sampling":{"policy":"none"}}`), spend(`{"sampling":{"policy":"none"},"queries":[]}`), spend(`{}`), spend(`[]`), spend(``),
 	} {
 		var p parser
@@ -92,6 +107,8 @@ func FuzzLedgerLine(f *testing.F) {
 	}
 	f.Add(`{"spend":3,"lot":` + fullLot + noPrev)
 	f.Add(`{ "return" : 12 ` + noPrev)
+	f.Add(`{"spend":1,"lot":` + roundedLot + noPrev)
+	f.Add(`{"spend":1,"lot":` + strings.NewReplacer(`"grid":-5`, `"grid":-0`, `"noise":5`, `"noise":128.5`).Replace(roundedLot) + noPrev)
 	f.Add(`{"spend":1,"lot":{"sampling":{"policy":"fixed","lot":3,"records":9},"queries":[{"group":"\u00e9\"\\","mechanism":"laplace","sensitivity":1e-300,"noise":2E+5}]}` + noPrev)
 	f.Fuzz(func(t *testing.T, content string) {
 		var p parser

@@ -36,7 +36,7 @@ func TestRead_LongLine(t *testing.T) {
 	l, path := create(t)
 	lot := exampleLot(1)
 	for i := range 1500 {
-		lot.Queries = append(lot.Queries, Query{fmt.Sprintf("block%d.attention.weight", i), Gaussian, 1, 2})
+		lot.Queries = append(lot.Queries, Query{Group: fmt.Sprintf("block%d.attention.weight", i), Mechanism: Gaussian, Sensitivity: 1, Noise: 2})
 	}
 	spendLots(t, l, lot, 1)
 	spendLots(t, l, exampleLot(1), 1)
@@ -49,7 +49,7 @@ func TestRead_LongLine(t *testing.T) {
 }
 
 func scheduled(i, n int) Lot {
-	return Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 1 + float64(i)/float64(n)}}}
+	return Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 1 + float64(i)/float64(n)}}}
 }
 
 // writeSchedule writes a ledger of a million different lots, without syncs.

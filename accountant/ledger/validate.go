@@ -53,15 +53,47 @@ func (s Sampling) validate() error {
 
 func (q Query) validate() error {
 	switch q.Mechanism {
-	case Gaussian, DiscreteGaussian, Laplace:
+	case Gaussian, RoundedGaussian, DiscreteGaussian, Laplace:
 	default:
-		return fmt.Errorf("mechanism %q is unknown: use %s, %s or %s", q.Mechanism, Gaussian, DiscreteGaussian, Laplace)
+		return fmt.Errorf("mechanism %q is unknown: use %s, %s, %s or %s", q.Mechanism, Gaussian, RoundedGaussian, DiscreteGaussian, Laplace)
 	}
 	if !(q.Sensitivity >= 0 && q.Sensitivity <= math.MaxFloat64) {
 		return fmt.Errorf("sensitivity %v must be a finite number, 0 or more", q.Sensitivity)
 	}
 	if !(q.Noise > 0 && q.Noise <= math.MaxFloat64) {
 		return fmt.Errorf("noise %v must be a finite number above 0", q.Noise)
+	}
+	if q.Mechanism == RoundedGaussian {
+		return q.validateLattice()
+	}
+	if q.Lattice != 0 || q.Grid != 0 {
+		return fmt.Errorf("mechanism %s has the lattice %d and the grid %d, which belong to %s", q.Mechanism, q.Lattice, q.Grid, RoundedGaussian)
+	}
+	return nil
+}
+
+// maxLattice bounds the norm of integer contributions: a float64 represents each of their
+// elements.
+const maxLattice = 1 << 52
+
+// The noise of a RoundedGaussian in lattice steps, as noise.RoundedGaussian limits it.
+const (
+	minLatticeNoise = 0x1p-20
+	maxLatticeNoise = 0x1p60
+)
+
+func (q Query) validateLattice() error {
+	if q.Lattice < 1 || q.Lattice > maxLattice {
+		return fmt.Errorf("lattice %d must be from 1 to 2^52", q.Lattice)
+	}
+	if q.Sensitivity == 0 {
+		return nil
+	}
+	if sigma := q.LatticeNoise(); !(sigma >= minLatticeNoise && sigma <= maxLatticeNoise) {
+		return fmt.Errorf("the noise is %v lattice steps and must be from 2^-20 to 2^60", sigma)
+	}
+	if grid := q.roundingGrid(); q.Grid != grid {
+		return fmt.Errorf("grid %d must be %d, which is ⌊log₂(noise/sensitivity·lattice)⌋ − 8", q.Grid, grid)
 	}
 	return nil
 }

@@ -272,7 +272,7 @@ func TestSpend_Concurrent(t *testing.T) {
 func TestWriter_RejectsInvalidInput(t *testing.T) {
 	header := func(change func(*Header)) Header { h := newHeader; change(&h); return h }
 	for want, h := range map[string]Header{
-		"version":   header(func(h *Header) { h.Version = 3 }),
+		"version":   header(func(h *Header) { h.Version = 2 }),
 		"unit":      header(func(h *Header) { h.Unit = "" }),
 		"records":   header(func(h *Header) { h.Records = 0 }),
 		"adjacency": header(func(h *Header) { h.Adjacency = "neighbours" }),
@@ -307,6 +307,8 @@ func TestWriter_RejectsInvalidInput(t *testing.T) {
 		lot(func(l *Lot) { l.Queries[1].Noise = math.Inf(1) }),
 		lot(func(l *Lot) { l.Queries[0].Sensitivity = -1 }),
 		lot(func(l *Lot) { l.Queries[0].Sensitivity = math.NaN() }),
+		lot(func(l *Lot) { l.Queries[0].Lattice = 1 << 22 }),
+		lot(func(l *Lot) { l.Queries[1].Grid = 3 }),
 	} {
 		if err := l.Spend(bad); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("lot %+v: %v", bad, err)

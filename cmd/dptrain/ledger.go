@@ -96,7 +96,7 @@ func (l *ledgerListing) print(w io.Writer) {
 	if l.Weights != "" {
 		fmt.Fprintf(w, "weights (SHA-256)\t%s\n", l.Weights)
 	}
-	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\n")
+	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\tlattice\tgrid\n")
 	first := 1
 	for _, lot := range l.Lots {
 		interval := strconv.Itoa(first)
@@ -106,7 +106,11 @@ func (l *ledgerListing) print(w io.Writer) {
 		first += lot.Count
 		sampling := describeSampling(lot.Sampling)
 		for _, q := range lot.Queries {
-			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%g\t%g\n", interval, sampling, q.Group, q.Mechanism, q.Sensitivity, q.Noise)
+			lattice, grid := "", ""
+			if q.Mechanism == ledger.RoundedGaussian {
+				lattice, grid = strconv.FormatInt(q.Lattice, 10), strconv.Itoa(q.Grid)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%g\t%g\t%s\t%s\n", interval, sampling, q.Group, q.Mechanism, q.Sensitivity, q.Noise, lattice, grid)
 			interval, sampling = "", ""
 		}
 	}

@@ -14,11 +14,19 @@ import (
 // All Gaussian groups together are one Gaussian: by rotation and scaling, the joint release
 // of N(x_g, σ_g²) with ‖x_g‖ ≤ S_g is one unit Gaussian moved by at most
 // (Σ (S_g/σ_g)²)^(1/2) (McMahan et al. 2019, section 3).
+//
+// A rounded Gaussian counts as the Gaussian of its sensitivity and noise. Its sum f of integers
+// has norm changes of at most the lattice, which is the sensitivity in lattice steps, and f + N
+// with N normal over the reals is the Gaussian mechanism. What is released is f + N rounded to a
+// public grid: post-processing, which never costs more, for every neighbour relation, sampling
+// and adaptive composition. Noise computed and added in floating point is not of this form:
+// the values that it reaches depend on f (Mironov 2012, "On Significance of the Least
+// Significant Bits for Differential Privacy"). The ledger's Gaussian is accounted as if it were.
 type Event struct {
 	Rate              float64            // sampling probability; 1 without sampling
 	ReplaceOne        bool               // the record is replaced, not added or removed
 	FixedSize         bool               // the record is replaced in a lot of a fixed size, drawn without replacement
-	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian groups
+	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian and the rounded Gaussian groups
 	LaplaceShifts     []float64          // S/scale of each Laplace group
 	DiscreteGaussians []DiscreteGaussian // the discrete Gaussian groups
 }
@@ -54,7 +62,7 @@ func newEvent(lot ledger.Lot, scale float64) Event {
 		ratio := DivideUp(scale*q.Sensitivity, q.Noise)
 		switch {
 		case ratio == 0:
-		case q.Mechanism == ledger.Gaussian:
+		case q.Mechanism == ledger.Gaussian, q.Mechanism == ledger.RoundedGaussian:
 			gaussians, shift = gaussians+1, ratio
 			squares = AddUp(squares, MultiplyUp(ratio, ratio))
 		case q.Mechanism == ledger.Laplace:

@@ -113,6 +113,7 @@ func describeSampling(h ledger.History) string {
 func describeNoise(h ledger.History) string {
 	kinds := map[ledger.Mechanism]string{
 		ledger.Gaussian:         "Gaussian noise",
+		ledger.RoundedGaussian:  "correctly rounded Gaussian noise",
 		ledger.DiscreteGaussian: "discrete Gaussian noise",
 		ledger.Laplace:          "Laplace noise",
 	}
@@ -142,6 +143,40 @@ func DeltaWarning(delta float64, records int) string {
 		return ""
 	}
 	return fmt.Sprintf("δ = %s is not below 1/%d, one over the number of records, so a mechanism that publishes one record in full satisfies this guarantee", number.RoundUp(delta), records)
+}
+
+// The names of arithmetic, as in run.json.
+const (
+	ExactArithmetic = "exact"
+	FloatArithmetic = "float"
+)
+
+// Arithmetic returns how a history was released: ExactArithmetic if every release has a
+// guarantee about the released bits, and FloatArithmetic otherwise.
+func Arithmetic(h ledger.History) string {
+	if len(h.RealGroups()) > 0 {
+		return FloatArithmetic
+	}
+	return ExactArithmetic
+}
+
+const (
+	exactSentence = "The guarantee holds for the released bits: every sum is a sum of integers, and its Gaussian noise is correctly rounded."
+	floatSentence = "The guarantee is proved over the reals; it does not cover the rounding of the floating-point sums and noise."
+)
+
+// describeArithmetic states what the guarantee is about: the released bits or real numbers.
+func describeArithmetic(h ledger.History) string {
+	inexact := h.RealGroups()
+	switch {
+	case len(inexact) == 0:
+		return exactSentence
+	case !slices.ContainsFunc(h.Lots, func(s ledger.RepeatedLot) bool {
+		return slices.ContainsFunc(s.Lot.Queries, func(q ledger.Query) bool { return q.Mechanism.IsExact() })
+	}):
+		return floatSentence
+	}
+	return floatSentence + " These were used for the releases of " + strings.Join(inexact, ", ") + "; all other releases are integer sums with correctly rounded noise."
 }
 
 const insecureSentence = "The randomness came from a seed, so the guarantee holds only against an adversary who neither knows nor guesses the seed."
@@ -185,6 +220,7 @@ func Statement(h ledger.History, a accountant.Guarantee) string {
 				plural(spent.Count, "release"), q.Group, records, number.Short(q.Noise/q.Sensitivity)))
 		}
 	}
+	sentences = append(sentences, describeArithmetic(h))
 	if !h.Header.Secure {
 		sentences = append(sentences, insecureSentence)
 	}

@@ -53,6 +53,7 @@ func TestStatement(t *testing.T) {
 	gaussian := ledger.Query{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2}
 	discrete, laplace, more := gaussian, gaussian, gaussian
 	discrete.Mechanism, laplace.Mechanism, more.Noise = ledger.DiscreteGaussian, ledger.Laplace, 3
+	rounded := ledger.RoundedQuery("all", 1, 2, 1<<22)
 	moments := gaussian
 	moments.Group, moments.Noise = secondMoments, 7
 	fixed := ledger.Sampling{Policy: ledger.FixedSize, LotSize: 20, Records: 500}
@@ -66,7 +67,9 @@ func TestStatement(t *testing.T) {
 		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
 		{[]ledger.RepeatedLot{{Lot: of(shuffle, gaussian, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε", "took the next 20 of the 500 records in a random order", "2 groups, with a joint noise multiplier of 1.414"}},
 		{[]ledger.RepeatedLot{{Lot: of(every, discrete), Count: 1}}, []string{"took all of the 500 records", "with discrete Gaussian noise"}},
-		{[]ledger.RepeatedLot{{Lot: of(every, laplace), Count: 1}}, []string{"with Laplace noise."}},
+		{[]ledger.RepeatedLot{{Lot: of(every, laplace), Count: 1}}, []string{"with Laplace noise.", floatSentence}},
+		{[]ledger.RepeatedLot{{Lot: of(fixed, rounded), Count: 3}}, []string{"with correctly rounded Gaussian noise (noise multiplier 2)", exactSentence}},
+		{[]ledger.RepeatedLot{{Lot: of(fixed, rounded), Count: 3}, {Lot: of(fixed, gaussian), Count: 3}}, []string{floatSentence + " These were used for the releases of all; all other"}},
 		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(fixed, more), Count: 1}}, []string{"Each of the 4 steps", "noise multiplier 2 to 3"}},
 		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(shuffle, gaussian), Count: 1}}, []string{"not always chosen in the same way"}},
 		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(ledger.Sampling{Policy: ledger.FullBatch, Records: 40}, more), Count: 1}},
@@ -95,5 +98,31 @@ func TestStatement(t *testing.T) {
 		if describeAccountant(name) == "by the "+name+" accountant" {
 			t.Errorf("%s has no description", name)
 		}
+	}
+}
+
+// A report states once whether the guarantee is about the released bits or about real numbers.
+func TestStatement_NamesArithmetic(t *testing.T) {
+	every := ledger.Sampling{Policy: ledger.FullBatch}
+	answer := accountant.Guarantee{Epsilon: 1, Delta: 1e-5, Accountant: "pld", Adjacency: ledger.ZeroOut}
+	real := ledger.Query{Group: "gradient", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2}
+	exact := ledger.RoundedQuery("counts", 0.5, 2, 1)
+	for _, test := range []struct {
+		queries     []ledger.Query
+		arithmetic  string
+		want, lacks string
+	}{
+		{[]ledger.Query{exact}, ExactArithmetic, exactSentence, floatSentence},
+		{[]ledger.Query{real}, FloatArithmetic, floatSentence, exactSentence},
+		{[]ledger.Query{real, exact}, FloatArithmetic, floatSentence + " These were used for the releases of gradient;", exactSentence},
+	} {
+		h := ledger.History{Header: ledger.Header{Unit: "example", Records: 9, Adjacency: ledger.ZeroOut, Secure: true},
+			Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: every, Queries: test.queries}, Count: 1}}}
+		if got := Arithmetic(h); got != test.arithmetic {
+			t.Errorf("%+v: arithmetic %s", test.queries, got)
+		}
+		text := Statement(h, answer)
+		requireContains(t, "the statement", text, test.want)
+		requireLacks(t, "the statement", text, test.lacks)
 	}
 }
