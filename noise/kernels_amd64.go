@@ -19,7 +19,7 @@ var widestSet = func() instructionSet {
 	switch {
 	case cpu.X86.HasAVX512F:
 		return avx512
-	case cpu.X86.HasAVX2:
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
 		return avx2
 	}
 	return pureGo
@@ -46,5 +46,17 @@ func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) {
 		boxMullersAVX2(dst, words)
 	default:
 		boxMullersGeneric(dst, words)
+	}
+}
+
+// rounds computes what roundsGeneric does, up to which values are decided.
+func rounds(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64, scale, slope, base float32, bits uint64) {
+	switch widestSet {
+	case avx512:
+		roundsAVX512(sums, words, undecided, scale, slope, base, bits)
+	case avx2:
+		roundsAVX2(sums, words, undecided, scale, slope, base, bits)
+	default:
+		roundsGeneric(sums, words, undecided, scale, slope, base, bits)
 	}
 }

@@ -74,8 +74,22 @@ func BenchmarkKernels(b *testing.B) {
 	}
 	rate("ChaCha/Go", func() { groupsGeneric(words[:], &in) })
 	rate("BoxMuller/Go", func() { boxMullersGeneric(&normals, &words) })
+	var sums [NormalBatch]int64
+	var undecided [NormalBatch / 64]uint64
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range words {
+		words[i] = rng.Uint32()
+	}
+	fast := newFastRounding(14, 300)
+	round := func(rounds func(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64, scale, slope, base float32, bits uint64)) func() {
+		return func() {
+			rounds(&sums, (*[roundedWords]uint32)(words[:]), &undecided, fast.scale, fast.slope, fast.base, fast.bits)
+		}
+	}
+	rate("Round/Go", round(roundsGeneric))
 	eachSet(b, func(_ testing.TB, set string) {
 		rate("ChaCha/"+set, func() { groups(words[:], &in) })
 		rate("BoxMuller/"+set, func() { boxMullers(&normals, &words) })
+		rate("Round/"+set, round(rounds))
 	})
 }

@@ -80,16 +80,24 @@ func (n RoundedGaussian) Add(s *Source, sums []int64, st Stream, first uint64) e
 		return err
 	}
 	r := newRounding(n, digits)
-	var words [roundedWords]uint32
+	var words [2 * roundedWords]uint32
 	for len(sums) > 0 {
 		batch := first / NormalBatch
 		in[counterWord] = uint32(batch * roundedBlocks)
-		groups(words[:], &in)
 		skip := int(first % NormalBatch)
 		count := min(NormalBatch-skip, len(sums))
-		for i := range sums[:count] {
-			pair, second := pairOf(skip + i)
-			sums[i] = r.round(sums[i], batch*groupWords+uint64(pair), words[pair], words[groupWords+pair], second)
+		if count < NormalBatch {
+			var part [NormalBatch]int64
+			copy(part[skip:], sums[:count])
+			groups(words[:roundedWords], &in)
+			r.addTo(&part, (*[roundedWords]uint32)(words[:]), batch)
+			copy(sums, part[skip:skip+count])
+		} else { // two batches if possible: the generator is faster
+			count = min(2*NormalBatch, len(sums)/NormalBatch*NormalBatch)
+			groups(words[:count/NormalBatch*roundedWords], &in)
+			for i := range count / NormalBatch {
+				r.addTo((*[NormalBatch]int64)(sums[i*NormalBatch:]), (*[roundedWords]uint32)(words[i*roundedWords:]), batch+uint64(i))
+			}
 		}
 		sums = sums[count:]
 		first += uint64(count)
@@ -110,47 +118,72 @@ const (
 	roundedBlocks = 2 * lanes
 )
 
-// pairOf returns the pair of value i of a batch, and whether i is its second value.
-func pairOf(i int) (pair int, second bool) {
-	return i/(2*lanes)*lanes + i%lanes, i%(2*lanes) >= lanes
-}
-
-// rounding rounds values one at a time.
+// rounding computes with one Sigma.
 type rounding struct {
-	grid   int         // exponent of g
-	scale  float64     // Sigma/g, exact, in [256, 512)
+	grid   int     // exponent of g
+	scale  float64 // Sigma/g, exact, in [256, 512)
+	fast   fastRounding
 	digits chachaState // further digits of pair p: see moreDigits
 }
 
 func newRounding(n RoundedGaussian, digits chachaState) rounding {
 	grid := n.Grid()
-	return rounding{grid: grid, scale: math.Ldexp(n.Sigma, -grid), digits: digits}
+	scale := math.Ldexp(n.Sigma, -grid)
+	return rounding{grid: grid, scale: scale, fast: newFastRounding(grid, scale), digits: digits}
 }
 
-// split returns the whole grid steps in f and the rest, 0 <= rest < 1. Both are exact, because
-// 2^grid has at most 52 binary digits.
-func (r *rounding) split(f int64) (steps int64, rest float64) {
+// addTo replaces the sums of a batch.
+func (r *rounding) addTo(sums *[NormalBatch]int64, words *[roundedWords]uint32, batch uint64) {
+	var undecided [NormalBatch / 64]uint64
+	decide := func(i int) int64 {
+		return r.cell(sums[i], batch*groupWords, words, i)
+	}
+	if f := &r.fast; f.bits == uint64(r.grid) {
+		rounds(sums, words, &undecided, f.scale, f.slope, f.base, f.bits)
+		eachUndecided(&undecided, func(i int) { sums[i] = sums[i]>>r.grid + decide(i) })
+		return
+	}
+	// The whole grid steps are added afterwards.
+	var rests [NormalBatch]int64
+	r.fast.split(&rests, sums, r.grid)
+	rounds(&rests, words, &undecided, r.fast.scale, r.fast.slope, r.fast.base, r.fast.bits)
+	eachUndecided(&undecided, func(i int) { rests[i] = decide(i) })
+	for i, cell := range rests {
+		sums[i] = r.steps(sums[i]) + cell
+	}
+}
+
+// steps returns the whole grid steps in f, rounded down.
+func (r *rounding) steps(f int64) int64 {
 	if r.grid <= 0 {
-		return f << -r.grid, 0
+		return f << -r.grid
 	}
-	steps = f >> r.grid
-	return steps, math.Ldexp(float64(f-steps<<r.grid), -r.grid)
+	return f >> r.grid
 }
 
-// round returns round((f + N)/g) for the first or second value of a pair, given its first
-// words. It tries float64, then float64 with more digits, then exact intervals.
-func (r *rounding) round(f int64, pair uint64, radius, angle uint32, second bool) int64 {
-	steps, rest := r.split(f)
-	p := newPair(radius, angle, second)
+// rest returns f/g - steps(f). It is exact, because g has at most 52 binary digits.
+func (r *rounding) rest(f int64) float64 {
+	if r.grid <= 0 {
+		return 0
+	}
+	return math.Ldexp(float64(f&(1<<r.grid-1)), -r.grid)
+}
+
+// cell returns round((f + N)/g) - steps(f) for value i of a batch, given the first words of
+// the batch. It tries float64, then float64 with more digits, then exact intervals.
+func (r *rounding) cell(f int64, firstPair uint64, words *[roundedWords]uint32, i int) int64 {
+	at, second := i/(2*lanes)*lanes+i%lanes, i%(2*lanes) >= lanes
+	radius, angle := words[at], words[groupWords+at]
+	rest, p := r.rest(f), newPair(radius, angle, second)
 	if cell, ok := r.cell64(p, rest); ok {
-		return steps + cell
+		return cell
 	}
-	more := r.moreDigits(pair)
+	more := r.moreDigits(firstPair + uint64(at))
 	if cell, ok := r.cell64(p.refine(more.next(), more.next()), rest); ok {
-		return steps + cell
+		return cell
 	}
-	more = r.moreDigits(pair)
-	return steps + r.exactCell(radius, angle, second, &more, rest)
+	more = r.moreDigits(firstPair + uint64(at))
+	return r.exactCell(radius, angle, second, &more, rest)
 }
 
 // moreDigits returns the digits of u and w of a pair after the first 32 and 30, in turn 64 of

@@ -44,19 +44,18 @@ func (p pair) refine(u, w uint64) pair {
 //
 // # The error of Z
 //
-// Let ε = 2^-53. Z is computed at the centres of the two intervals.
+// Let ε = 2^-53. Z is computed at the middle of the two intervals.
 //
-//   - negativeLog: relative error at most 8ε. Its steps: top + low and rest are exact
-//     (Dekker's fast two-sum, low is rounded by ε/2 of 2^-32), f has one rounding, at most 1ε of
-//     itself, s = f/(2+f) two more, s² one more, the polynomial and the product 3: the
-//     logarithm of 1+f has at most 7ε; adding e·ln 2 of the same sign or at least twice as large
-//     averages it with 2ε and adds ε. Tested against 256-bit arithmetic to be below 4ε.
-//   - r: half of it, and ε for the square root: 5ε.
-//   - sine and cosine: at most 8ε of r. φ has 3 roundings (conversion, constant, product), the
-//     polynomials in φ² less than 4 that are not damped by φ²/2.
+//   - negativeLog: top + low is exact as v + rest (Dekker's fast two-sum). f has one rounding, which
+//     moves ln(1+f) by 1.2ε of itself; s = f/(2+f) has two; the series 1.2 (s² < 0.03 damps its other
+//     roundings) and 0.5 for its rest; the product one: 6ε of ln(1+f). e·ln 2 has 1.5ε. The difference
+//     is smallest for e = -1 and ln(1+f) = 0.3466: (1.5·0.6931 + 6·0.3466)/0.3466 + 1 = 10ε.
+//   - r: half of it, and one for the square root: 6ε.
+//   - φ has 2.5ε, φ² six; the cosine moves by less than 2ε, the sine by 3ε, and their series
+//     have less than 2ε: 5ε.
 //   - The product with r: ε.
 //
-// The sum is below 16ε·r; 2^-47·r is used, four times as much. The unknown digits add:
+// The sum is 12ε·r; 2^-47·r is used, five times as much. The unknown digits add:
 //
 //   - |ln u - ln c| <= h/(c-h) for u in [c-h, c+h]. With D = 2h/(c-h), r² moves by D at most
 //     and r by D/r, as |√a - √b| = |a-b|/(√a+√b).

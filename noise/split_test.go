@@ -115,6 +115,21 @@ func BenchmarkNormals(b *testing.B) {
 	b.ReportMetric(float64(b.N)*float64(len(dst))/b.Elapsed().Seconds()/1e6, "Mnormals/s")
 }
 
+func BenchmarkRoundedGaussian(b *testing.B) {
+	s := NewSeeded(1)
+	for name, sigma := range map[string]float64{"direct": 5e6, "split": 5e10} {
+		b.Run(name, func(b *testing.B) {
+			dst := make([]int64, 4096)
+			b.SetBytes(int64(8 * len(dst)))
+			b.ReportAllocs()
+			for b.Loop() {
+				RoundedGaussian{sigma}.Add(s, dst, testStream, 0)
+			}
+			b.ReportMetric(float64(b.N)*float64(len(dst))/b.Elapsed().Seconds()/1e6, "Mnormals/s")
+		})
+	}
+}
+
 func BenchmarkUint64s(b *testing.B) {
 	s := NewSeeded(1)
 	dst := make([]uint64, 4096)

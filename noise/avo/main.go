@@ -10,6 +10,7 @@ import (
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
@@ -20,6 +21,7 @@ func main() {
 	for name, write := range map[string]func(*build.Context){
 		"chacha":    chacha,
 		"boxmuller": boxMuller,
+		"rounded":   rounded,
 	} {
 		if err := generate("../zz_"+name+"_amd64", write); err != nil {
 			log.Fatalf("%s: %v", name, err)
@@ -34,6 +36,9 @@ func generate(path string, write func(*build.Context)) error {
 	file, err := c.Result()
 	if err != nil {
 		return err
+	}
+	for _, f := range file.Functions() {
+		f.Nodes = interleaved(f.Nodes)
 	}
 	if err := pass.Compile.Execute(file); err != nil {
 		return err
@@ -69,4 +74,52 @@ func repeat(c *build.Context, name string, n reg.Register, body func()) {
 	body()
 	c.DECQ(n)
 	c.JNZ(operand.LabelRef(name))
+}
+
+// Marks around the pieces of code that interleave combines.
+const firstPiece, nextPiece, lastPiece = "interleave", "with", "end"
+
+// interleave emits independent pieces of code without labels, one instruction of each in turn.
+// A processor looks ahead by about a hundred instructions. Where a piece is one long chain of
+// dependent instructions, it then finds others to execute.
+func interleave(c *build.Context, pieces ...func()) {
+	for i, piece := range pieces {
+		c.Comment([]string{firstPiece, nextPiece}[min(i, 1)])
+		piece()
+	}
+	c.Comment(lastPiece)
+}
+
+// interleaved replaces the marks.
+func interleaved(nodes []ir.Node) (out []ir.Node) {
+	var pieces [][]ir.Node
+	for _, n := range nodes {
+		mark := ""
+		if c, ok := n.(*ir.Comment); ok {
+			mark = c.Lines[0]
+		}
+		switch mark {
+		case firstPiece:
+			pieces = make([][]ir.Node, 1)
+		case nextPiece:
+			pieces = append(pieces, nil)
+		case lastPiece:
+			for at, more := 0, true; more; at++ {
+				more = false
+				for _, p := range pieces {
+					if at < len(p) {
+						out, more = append(out, p[at]), true
+					}
+				}
+			}
+			pieces = nil
+		default:
+			if pieces == nil {
+				out = append(out, n)
+			} else {
+				pieces[len(pieces)-1] = append(pieces[len(pieces)-1], n)
+			}
+		}
+	}
+	return out
 }

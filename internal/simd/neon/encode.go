@@ -38,6 +38,9 @@ var bases = map[string]uint32{
 	"fadd v%d.2d, v%d.2d, v%d.2d":   0x4e60d400,
 	"fsub v%d.2d, v%d.2d, v%d.2d":   0x4ee0d400,
 	"fmul v%d.2d, v%d.2d, v%d.2d":   0x6e60dc00,
+	"ushl v%d.4s, v%d.4s, v%d.4s":   0x6ea04400,
+	"sshl v%d.2d, v%d.2d, v%d.2d":   0x4ee04400,
+	"cmhs v%d.4s, v%d.4s, v%d.4s":   0x6ea03c00,
 
 	"fsqrt v%d.4s, v%d.4s":       0x6ea1f800,
 	"fabs v%d.4s, v%d.4s":        0x4ea0f800,
@@ -51,6 +54,10 @@ var bases = map[string]uint32{
 	"fcvtl2 v%d.2d, v%d.4s":      0x4e617800,
 	"faddp d%d, v%d.2d":          0x7e70d800,
 	"fmaxnmv s%d, v%d.4s":        0x6e30c800,
+	"uminv s%d, v%d.4s":          0x6eb1a800,
+	"addv s%d, v%d.4s":           0x4eb1b800,
+	"sxtl v%d.2d, v%d.2s":        0x0f20a400,
+	"sxtl2 v%d.2d, v%d.4s":       0x4f20a400,
 }
 
 // vector adds an instruction of bases.

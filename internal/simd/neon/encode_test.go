@@ -43,6 +43,13 @@ const gnuEncodings = `
 4e617aed fcvtl2 v13.2d, v23.4s
 7e70db2e faddp d14, v25.2d
 6e30cb4f fmaxnmv s15, v26.4s
+6ea34441 ushl v1.4s, v2.4s, v3.4s
+4ef144a4 sshl v4.2d, v5.2d, v17.2d
+6ebc3fbe cmhs v30.4s, v29.4s, v28.4s
+6eb1a907 uminv s7, v8.4s
+4eb1b949 addv s9, v10.4s
+0f20a58b sxtl v11.2d, v12.2s
+4f20a5cd sxtl2 v13.2d, v14.4s
 4f839041 fmul v1.4s, v2.4s, v3.s[0]
 4fb190a4 fmul v4.4s, v5.4s, v17.s[1]
 4f9e18e6 fmla v6.4s, v7.4s, v30.s[2]

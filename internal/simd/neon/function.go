@@ -200,9 +200,8 @@ func (f *function) bits(b uint32) *reg {
 
 func (f *function) num(x float64) *reg { return f.bits(math.Float32bits(float32(x))) }
 
-// loadNum is num without a permanent register: it loads the vector here.
-func (f *function) loadNum(x float64) *reg {
-	b := math.Float32bits(float32(x))
+// loadBits and loadNum are bits and num without a permanent register: they load the vector here.
+func (f *function) loadBits(b uint32) *reg {
 	words := [4]uint32{b, b, b, b}
 	i := slices.IndexFunc(f.constants, func(c *constant) bool { return c.reg == nil && c.words == words })
 	if i < 0 {
@@ -211,6 +210,8 @@ func (f *function) loadNum(x float64) *reg {
 	}
 	return loadVector(f, f.table, 16*i)
 }
+
+func (f *function) loadNum(x float64) *reg { return f.loadBits(math.Float32bits(float32(x))) }
 
 // numLane returns a constant float that shares its register with three others.
 func (f *function) numLane(x float64) lane {

@@ -31,6 +31,7 @@ var files = []struct {
 	{"internal/cpu/gram", "gram", gram},
 	{"noise", "chacha", chacha},
 	{"noise", "boxmuller", boxMuller},
+	{"noise", "rounded", rounded},
 }
 
 func main() {
