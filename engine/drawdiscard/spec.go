@@ -1,0 +1,95 @@
+package drawdiscard
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// Spec is the public description of a model, from which server and clients build it.
+type Spec struct {
+	Model   string `json:"model" yaml:"model"`                         // linear, logistic, multinomial, poisson, or NAME[:ARGS] of package models
+	Inputs  Shape  `json:"inputs" yaml:"inputs"`                       // of one record's features
+	Classes int    `json:"classes,omitempty" yaml:"classes,omitempty"` // 0: a target is predicted
+	// Vocabulary is the number of indices if the features are indices, for the models that read
+	// them; 0 if they are numbers.
+	Vocabulary int `json:"vocabulary,omitempty" yaml:"vocabulary,omitempty"`
+}
+
+// Shape is the shape of one record's features. Its text is 784 or 1x28x28.
+type Shape []int
+
+// ParseShape parses the text of a shape.
+func ParseShape(text string) (Shape, error) {
+	var s Shape
+	for part := range strings.SplitSeq(text, "x") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 || n > maxInputs {
+			return nil, fmt.Errorf("inputs %q: write a number of features such as 784, or CxHxW such as 1x28x28", text)
+		}
+		s = append(s, n)
+	}
+	if s.Size() > maxInputs {
+		return nil, fmt.Errorf("inputs %q: at most %d features", text, maxInputs)
+	}
+	return s, nil
+}
+
+const maxInputs = 1 << 26
+
+// Size is the number of features.
+func (s Shape) Size() int {
+	size := 1
+	for _, n := range s {
+		size = min(size*n, maxInputs+1)
+	}
+	return size
+}
+
+func (s Shape) String() string {
+	parts := make([]string, len(s))
+	for i, n := range s {
+		parts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(parts, "x")
+}
+
+// families are the models of this package, before those of package models.
+var families = []Family{Linear, Logistic, Multinomial, Poisson}
+
+// IsGLM reports whether the model is one of the generalised linear models.
+func (s Spec) IsGLM() bool { return slices.Contains(families, Family(s.Model)) }
+
+// Build makes the model. Close it if it is a [Network]. The names of the generalised linear models
+// go before those of package models; its logistic model of several classes is multinomial here.
+func (s Spec) Build(threads int) (Model, error) {
+	if s.Inputs.Size() > maxInputs || len(s.Inputs) == 0 {
+		return nil, fmt.Errorf("model %s: inputs of shape %v; use 1 to %d features", s.Model, s.Inputs, maxInputs)
+	}
+	if s.IsGLM() {
+		if s.Vocabulary != 0 {
+			return nil, fmt.Errorf("model %s reads numbers; omit the vocabulary of %d", s.Model, s.Vocabulary)
+		}
+		return NewGLM(Family(s.Model), s.Inputs.Size(), s.Classes)
+	}
+	build, err := parseNetwork(s)
+	if err != nil {
+		return nil, err
+	}
+	return NewNetwork(build, threads)
+}
+
+func parseNetwork(s Spec) (perexample.Build, error) {
+	data := models.DataSpec{Shape: s.Inputs, Vocabulary: s.Vocabulary, Classes: s.Classes}
+	if s.Classes == 0 {
+		data.Targets = 1
+	}
+	return models.Parse(s.Model, data, initialSeed)
+}
+
+// initialSeed is the public seed of the initial weights of networks.
+const initialSeed = 1
