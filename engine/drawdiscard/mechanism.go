@@ -32,12 +32,12 @@ const (
 
 // Settings are the public settings of a client's step.
 type Settings struct {
-	Distribution Distribution
-	Level        Level
-	Epsilon      float64
-	Delta        float64 // for Gaussian noise; 0 otherwise
-	Clip         float64 // c: each coordinate of the average gradient is clipped to [-c, c]
-	LearningRate float64
+	Distribution Distribution `json:"mechanism" yaml:"mechanism"`
+	Level        Level        `json:"privacy" yaml:"privacy"`
+	Epsilon      float64      `json:"epsilon,omitempty" yaml:"epsilon"`
+	Delta        float64      `json:"delta,omitempty" yaml:"delta"` // for Gaussian noise; 0 otherwise
+	Clip         float64      `json:"clip" yaml:"clip"`             // c: each coordinate of the average gradient is clipped to [-c, c]
+	LearningRate float64      `json:"learning_rate" yaml:"learning_rate"`
 }
 
 // latticeSteps is K, the number of steps of the gradient lattice for the clip bound c.

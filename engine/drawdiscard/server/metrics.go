@@ -1,0 +1,64 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// writeMetrics writes all metrics in the text format of Prometheus.
+func (s *Server) writeMetrics(w http.ResponseWriter) {
+	var b bytes.Buffer
+	family := func(name, kind, help string) { fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, help, kind) }
+	each := func(name, kind, help string, value func(m *Model) any) {
+		family(name, kind, help)
+		for _, n := range s.names {
+			fmt.Fprintf(&b, "%s{model=%q} %v\n", name, n, value(s.models[n]))
+		}
+	}
+	each("dptrain_draws_total", "counter", "Instances drawn.", func(m *Model) any { return m.draws.Load() })
+	each("dptrain_updates_total", "counter", "Returns that replaced an instance, restarts included.", func(m *Model) any { return m.updates.Load() })
+	each("dptrain_instances", "gauge", "Instances of the model.", func(m *Model) any { return m.instances.Count() })
+	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances.", func(m *Model) any { return m.instances.Spread() })
+	family("dptrain_instance_age_seconds", "gauge", "Time since an instance entered: the youngest, the mean, the oldest.")
+	for _, n := range s.names {
+		low, mean, high := s.models[n].ages(time.Now())
+		for _, a := range []struct {
+			stat string
+			age  time.Duration
+		}{{"min", low}, {"mean", mean}, {"max", high}} {
+			fmt.Fprintf(&b, "dptrain_instance_age_seconds{model=%q,stat=%q} %v\n", n, a.stat, a.age.Seconds())
+		}
+	}
+	family("dptrain_rejects_total", "counter", "Rejected requests by reason. Requests that reached no model have an empty model.")
+	for _, p := range problems {
+		if n := s.rejects[p.name].Load(); n > 0 {
+			fmt.Fprintf(&b, "dptrain_rejects_total{model=\"\",reason=%q} %d\n", p.name, n)
+		}
+		for _, name := range s.names {
+			if n := s.models[name].rejects[p.name].Load(); n > 0 {
+				fmt.Fprintf(&b, "dptrain_rejects_total{model=%q,reason=%q} %d\n", name, p.name, n)
+			}
+		}
+	}
+	family("dptrain_requests_in_flight", "gauge", "Requests in flight.")
+	fmt.Fprintf(&b, "dptrain_requests_in_flight %d\n", s.inFlight.Load())
+	family("dptrain_sync_errors_total", "counter", "Failed syncs of a journal to disk.")
+	fmt.Fprintf(&b, "dptrain_sync_errors_total %d\n", s.errors.Load())
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	w.Write(b.Bytes())
+}
+
+// ages returns the ages of the youngest and the oldest instance, and the mean age.
+func (m *Model) ages(now time.Time) (low, mean, high time.Duration) {
+	for i := range m.instances.Count() {
+		age := max(0, now.Sub(m.instances.At(i).Born))
+		if i == 0 || age < low {
+			low = age
+		}
+		high = max(high, age)
+		mean += age / time.Duration(m.instances.Count())
+	}
+	return low, mean, high
+}

@@ -1,0 +1,306 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dptrain/dptrain/engine/drawdiscard"
+	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/noise"
+)
+
+// Description is what is public about a hosted model.
+type Description struct {
+	Name string `json:"name" yaml:"name"`
+	drawdiscard.Spec
+	Instances int                  `json:"instances" yaml:"instances"` // k
+	Settings  drawdiscard.Settings `json:"settings" yaml:"settings"`   // of the clients' steps
+	// FalseAlarms is the largest share of honest returns that the spam filter rejects; 0: no
+	// filter.
+	FalseAlarms float64 `json:"false_alarms" yaml:"false_alarms"`
+}
+
+// DefaultInstances is the number of instances of the paper's deployment.
+const DefaultInstances = 20
+
+// validName is the form of a model's name. It can be a folder and a label of a metric.
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// Model is a hosted model.
+type Model struct {
+	description Description
+	mechanism   *drawdiscard.Mechanism
+	codec       *drawdiscard.Codec
+	instances   *drawdiscard.Instances
+	filter      *drawdiscard.SpamFilter // nil: every return passes
+	tickets     *tickets
+	folderLock  *os.File // nil without a folder
+	note        string   // about what a crash left; may be empty
+
+	draws   atomic.Uint64
+	updates atomic.Uint64
+	rejects map[string]*atomic.Uint64 // by problem
+
+	mu      sync.Mutex // the order of journal and slots
+	journal *journal   // nil: the model is in memory only
+
+	refreshing atomic.Bool
+	snapshots  sync.WaitGroup
+	snapshot   atomic.Bool // one is being written
+}
+
+// modelOptions are what a server gives to its models.
+type modelOptions struct {
+	folder   string // "": in memory only
+	lifetime time.Duration
+}
+
+const descriptionName = "model.json"
+
+// openModel makes a model, or continues the one in the folder.
+func openModel(d Description, o modelOptions) (m *Model, err error) {
+	if !validName.MatchString(d.Name) {
+		return nil, fmt.Errorf("model name %q: use up to 64 of a-z, 0-9, - and _, starting with a letter or a digit", d.Name)
+	}
+	built, err := d.Build(1)
+	if err != nil {
+		return nil, err
+	}
+	initial, tensors := built.Initial(), built.Tensors()
+	if n, ok := built.(*drawdiscard.Network); ok {
+		n.Close()
+	}
+	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime), rejects: newRejects()}
+	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err != nil {
+		return nil, fmt.Errorf("model %s: %w", d.Name, err)
+	}
+	if m.codec, err = drawdiscard.NewCodec(tensors); err != nil {
+		return nil, err
+	}
+	// A server can be restarted with the start of its models known: the noise of the start is
+	// public.
+	if m.instances, err = drawdiscard.NewInstances(initial, d.Instances, m.mechanism.NoiseVariance(), noise.NewSeeded(1)); err != nil {
+		return nil, fmt.Errorf("model %s: %w", d.Name, err)
+	}
+	for i := range m.instances.Count() {
+		m.instances.At(i).Born = time.Now()
+	}
+	if o.folder != "" {
+		if err := m.openFolder(filepath.Join(o.folder, d.Name)); err != nil {
+			return nil, err
+		}
+	}
+	if d.FalseAlarms != 0 {
+		if m.filter, err = drawdiscard.NewSpamFilter(m.mechanism, m.instances, d.FalseAlarms); err != nil {
+			m.close()
+			return nil, fmt.Errorf("model %s: %w", d.Name, err)
+		}
+	}
+	return m, nil
+}
+
+// openFolder reads the instances from a folder, or writes the start to it, and locks it.
+func (m *Model) openFolder(folder string) (err error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if m.folderLock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			m.folderLock.Close()
+		}
+	}()
+	if err := lock.TryLock(m.folderLock); err != nil {
+		return fmt.Errorf("%s is in use by another server: %w", folder, err)
+	}
+	identity, err := m.describe(folder)
+	if err != nil {
+		return err
+	}
+	j := newJournal(folder, identity, m.description.Instances, m.mechanism.Weights())
+	s, err := j.recover()
+	switch {
+	case err != nil:
+		return err
+	case s == nil:
+		s = m.state()
+	case s.dropped > 0:
+		m.note = fmt.Sprintf("model %s: the last %d bytes of its journal were an incomplete update, which is dropped", m.description.Name, s.dropped)
+	}
+	if len(s.instances) != m.instances.Count() {
+		return &DamagedError{filepath.Join(folder, snapshotName), fmt.Sprintf("it has %d instances, not %d", len(s.instances), m.instances.Count())}
+	}
+	if m.instances, err = drawdiscard.RestoreInstances(s.instances); err != nil {
+		return err
+	}
+	m.updates.Store(s.updates)
+	if err := j.start(s); err != nil {
+		return err
+	}
+	m.journal = j
+	return nil
+}
+
+// describe writes the description, or compares it with the one in the folder, and returns what
+// identifies the model in its other files.
+func (m *Model) describe(folder string) (identity [32]byte, err error) {
+	text, err := json.MarshalIndent(m.description, "", "  ")
+	if err != nil {
+		return identity, err
+	}
+	text = append(text, '\n')
+	path := filepath.Join(folder, descriptionName)
+	before, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if err := atomicfile.Write(path, text); err != nil {
+			return identity, err
+		}
+	case err != nil:
+		return identity, err
+	case !bytes.Equal(before, text):
+		return identity, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name", path)
+	}
+	return sha256.Sum256(text), nil
+}
+
+// draw returns the file of a random instance and its ticket.
+func (m *Model) draw(dst []byte, now time.Time) (file []byte, ticket string) {
+	updates := m.updates.Load()
+	file = m.codec.Append(dst, m.instances.Draw().Weights)
+	m.draws.Add(1)
+	return file, m.tickets.issue(now, updates)
+}
+
+// accept redeems the ticket, tests the returned weights and puts them into a random slot. The
+// problem is nil if they are in.
+func (m *Model) accept(t ticket, weights []float32, now time.Time) (*problem, error) {
+	if err := m.tickets.redeem(t); err != nil {
+		return &problemTicketUsed, err
+	}
+	if m.filter != nil {
+		// Updates in flight may be counted before the ticket's own.
+		updates := m.updates.Load()
+		if v := m.filter.Test(weights, updates-min(updates, t.updates)); v != drawdiscard.Accepted {
+			return &problemOutlier, fmt.Errorf("the returned model is too far from the instances (by %s); check the client's settings", v)
+		}
+	}
+	updates, err := m.replace(weights, now)
+	if err != nil {
+		m.tickets.restore(t)
+		return &problemStorage, errors.New("the return could not be stored; try again later with the same ticket")
+	}
+	if k := uint64(m.instances.Count()); m.filter != nil && updates%k == 0 && m.refreshing.CompareAndSwap(false, true) {
+		m.filter.Refresh(m.instances)
+		m.refreshing.Store(false)
+	}
+	return nil, nil
+}
+
+// replace writes an instance to the journal and then puts it into a random slot.
+func (m *Model) replace(weights []float32, now time.Time) (updates uint64, err error) {
+	slot := rand.IntN(m.instances.Count())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	updates = m.updates.Load() + 1
+	i := &drawdiscard.Instance{Weights: weights, Update: updates, Born: now}
+	if m.journal != nil {
+		if err := m.journal.append(slot, i); err != nil {
+			return 0, err
+		}
+	}
+	m.instances.Swap(slot, i)
+	m.updates.Store(updates)
+	if m.journal != nil && m.journal.size >= m.journal.limit && m.snapshot.CompareAndSwap(false, true) {
+		m.rotate()
+	}
+	return updates, nil
+}
+
+// rotate begins the next journal file and writes the snapshot before it in the background. If
+// that fails, the files before it stay, and the next rotation tries again.
+func (m *Model) rotate() {
+	next := m.journal.number + 1
+	if err := m.journal.create(next); err != nil {
+		m.snapshot.Store(false)
+		return
+	}
+	s, j := m.state(), m.journal
+	m.snapshots.Go(func() {
+		defer m.snapshot.Store(false)
+		_ = j.replaceBefore(s, next)
+	})
+}
+
+// state returns the instances of this moment. The caller holds mu, or no return can arrive.
+func (m *Model) state() *state {
+	s := &state{updates: m.updates.Load()}
+	for i := range m.instances.Count() {
+		s.instances = append(s.instances, m.instances.At(i))
+	}
+	return s
+}
+
+// sync makes the updates so far survive a power failure.
+func (m *Model) sync() error {
+	if m.journal == nil {
+		return nil
+	}
+	m.mu.Lock()
+	file, dirty := m.journal.file, m.journal.dirty
+	m.journal.dirty = false
+	m.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // a rotation syncs and closes the file
+		return err
+	}
+	return nil
+}
+
+// close writes a snapshot and releases the folder. No return arrives any more.
+func (m *Model) close() error {
+	m.snapshots.Wait()
+	if m.journal == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(m.journal.create(m.journal.number+1), m.journal.replaceBefore(m.state(), m.journal.number), m.journal.close(), m.folderLock.Close())
+}
+
+// status is what is public about a model's progress.
+type status struct {
+	Description
+	Weights int     `json:"weights"`
+	Draws   uint64  `json:"draws"`
+	Updates uint64  `json:"updates"`
+	Spread  float64 `json:"spread"`
+}
+
+func (m *Model) status() status {
+	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.instances.Spread()}
+}
+
+// writeAverage writes the file of the averaged model.
+func (m *Model) writeAverage(w io.Writer) error {
+	mean := make([]float32, m.instances.Weights())
+	m.instances.Average(mean)
+	_, err := w.Write(m.codec.Append(nil, mean))
+	return err
+}

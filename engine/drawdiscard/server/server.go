@@ -1,0 +1,400 @@
+package server
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dptrain/dptrain/engine/drawdiscard"
+)
+
+// TicketHeader is the header of a draw's response and of a return.
+const TicketHeader = "Dptrain-Ticket"
+
+// Options are the settings of a server. The zero value of a limit selects its default.
+type Options struct {
+	Folder         string        // of the models' files; "": models are in memory only
+	Tokens         []string      // accepted bearer tokens; none: no token is needed
+	TicketLifetime time.Duration // between draw and return
+	Timeout        time.Duration // for a request to arrive, and for a response to leave
+	MaxRate        int           // requests a second for draws, returns and averages together
+	MaxInFlight    int           // requests at once
+	MaxConnections int           // connections at once
+}
+
+// The default limits.
+const (
+	DefaultTicketLifetime = 10 * time.Minute
+	DefaultTimeout        = 30 * time.Second
+	DefaultMaxRate        = 50_000
+	DefaultMaxInFlight    = 1024
+	DefaultMaxConnections = 4096
+)
+
+// Server serves models over HTTP. Its memory is bounded by the models, the connections and the
+// requests in flight.
+type Server struct {
+	options  Options
+	models   map[string]*Model
+	names    []string
+	tokens   tokenSet
+	rate     *rateLimit
+	inFlight atomic.Int64
+	rejects  map[string]*atomic.Uint64 // by problem, of requests without a model
+	buffers  sync.Pool
+	http     *http.Server
+	syncing  chan struct{} // closed when the syncs end
+	stopSync context.CancelFunc
+	errors   atomic.Uint64 // failed syncs
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+// New opens the models. Close releases them.
+func New(o Options, descriptions []Description) (_ *Server, err error) {
+	for _, limit := range []*int{&o.MaxRate, &o.MaxInFlight, &o.MaxConnections} {
+		if *limit < 0 {
+			return nil, fmt.Errorf("a limit of %d; it must be at least 1", *limit)
+		}
+	}
+	o.TicketLifetime = orDefault(o.TicketLifetime, DefaultTicketLifetime)
+	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
+	o.MaxRate = min(orDefault(o.MaxRate, DefaultMaxRate), 1e9)
+	o.MaxInFlight = orDefault(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxConnections = orDefault(o.MaxConnections, DefaultMaxConnections)
+	if o.Timeout < 0 || o.TicketLifetime < 0 {
+		return nil, errors.New("a time limit is negative; it must be above 0")
+	}
+	if len(descriptions) == 0 {
+		return nil, errors.New("there is no model to serve")
+	}
+	s := &Server{
+		options: o, models: map[string]*Model{}, tokens: newTokenSet(o.Tokens), rate: newRateLimit(o.MaxRate),
+		rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
+	}
+	defer func() {
+		if err != nil {
+			s.closeModels()
+		}
+	}()
+	for _, d := range descriptions {
+		if s.models[d.Name] != nil {
+			return nil, fmt.Errorf("two models have the name %s", d.Name)
+		}
+		m, err := openModel(d, modelOptions{o.Folder, o.TicketLifetime})
+		if err != nil {
+			return nil, err
+		}
+		s.models[d.Name] = m
+		s.names = append(s.names, d.Name)
+	}
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: min(o.Timeout, 10*time.Second),
+		ReadTimeout:       o.Timeout,
+		WriteTimeout:      2 * o.Timeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // it would repeat what clients send
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopSync, s.syncing = cancel, make(chan struct{})
+	go s.syncModels(ctx)
+	return s, nil
+}
+
+func orDefault[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// Notes returns what the operator should know about the state that the models were found in.
+func (s *Server) Notes() (notes []string) {
+	for _, name := range s.names {
+		if n := s.models[name].note; n != "" {
+			notes = append(notes, n)
+		}
+	}
+	return notes
+}
+
+// Serve answers requests on a listener until Shutdown, and returns nil then. CertFile and keyFile
+// name the files of a TLS certificate and its key; without them it serves plain HTTP.
+func (s *Server) Serve(l net.Listener, certFile, keyFile string) error {
+	l = newLimitedListener(l, s.options.MaxConnections)
+	serve := func() error { return s.http.Serve(l) }
+	if certFile != "" {
+		s.http.TLSConfig = newTLSConfig()
+		serve = func() error { return s.http.ServeTLS(l, certFile, keyFile) }
+	}
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown stops new connections, waits for the requests in flight until the context ends, writes
+// snapshots and releases the models.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	s.stopSync()
+	<-s.syncing
+	return errors.Join(err, s.closeModels())
+}
+
+func (s *Server) closeModels() (err error) {
+	for _, m := range s.models {
+		err = errors.Join(err, m.close())
+	}
+	return err
+}
+
+// syncModels syncs the journals every second.
+func (s *Server) syncModels(ctx context.Context) {
+	defer close(s.syncing)
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			for _, m := range s.models {
+				if m.sync() != nil {
+					s.errors.Add(1)
+				}
+			}
+		}
+	}
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.inFlight.Add(-1)
+	if s.inFlight.Add(1) > int64(s.options.MaxInFlight) {
+		s.reject(w, nil, &problemBusy, "try again later")
+		return
+	}
+	if len(s.tokens) > 0 && r.URL.Path != "/healthz" && !s.tokens.accepts(r.Header.Get("Authorization")) {
+		s.reject(w, nil, &problemUnauthorized, "send a valid token in the header Authorization: Bearer TOKEN")
+		return
+	}
+	switch r.URL.Path {
+	case "/healthz":
+		s.get(w, r, func() { writeJSON(w, map[string]string{"status": "ok"}) })
+	case "/metrics":
+		s.get(w, r, func() { s.writeMetrics(w) })
+	case "/openapi.json":
+		s.get(w, r, func() {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(openAPI)
+		})
+	case "/v1/models":
+		s.get(w, r, func() { s.list(w) })
+	default:
+		s.serveModel(w, r)
+	}
+}
+
+// get calls answer if the method is GET or HEAD.
+func (s *Server) get(w http.ResponseWriter, r *http.Request, answer func()) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		s.reject(w, nil, &problemMethod, "use GET")
+		return
+	}
+	answer()
+}
+
+// serveModel answers requests below /v1/models/. A name is looked up in the table of models, and
+// no part of a path reaches the file system.
+func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
+	rest, below := strings.CutPrefix(r.URL.Path, "/v1/models/")
+	name, action, hasAction := strings.Cut(rest, "/")
+	m := s.models[name]
+	if !below || m == nil || hasAction && action != "draw" && action != "return" {
+		s.reject(w, nil, &problemNotFound, "GET /v1/models lists the models; /openapi.json describes the endpoints")
+		return
+	}
+	if !s.rate.admit() {
+		s.reject(w, m, &problemRate, "the server admits "+strconv.Itoa(s.options.MaxRate)+" requests a second")
+		return
+	}
+	if !hasAction {
+		s.get(w, r, func() { s.average(w, m) })
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		s.reject(w, m, &problemMethod, "use POST")
+		return
+	}
+	if action == "draw" {
+		s.draw(w, m)
+	} else {
+		s.accept(w, r, m)
+	}
+}
+
+func (s *Server) draw(w http.ResponseWriter, m *Model) {
+	buffer := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buffer)
+	file, ticket := m.draw((*buffer)[:0], time.Now())
+	*buffer = file
+	h := w.Header()
+	h[TicketHeader] = []string{ticket}
+	writeFile(h, len(file))
+	w.Write(file)
+}
+
+// writeFile sets the headers of a safetensors file, which no cache may keep.
+func writeFile(h http.Header, size int) {
+	h["Content-Type"] = []string{"application/octet-stream"}
+	h["Content-Length"] = []string{strconv.Itoa(size)}
+	h["Cache-Control"] = []string{"no-store"}
+}
+
+func (s *Server) average(w http.ResponseWriter, m *Model) {
+	w.Header().Set("Dptrain-Updates", strconv.FormatUint(m.updates.Load(), 10))
+	writeFile(w.Header(), m.codec.Size())
+	m.writeAverage(w)
+}
+
+// accept reads a return. The ticket is checked before the body is read and redeemed after it was
+// understood, so a request that fails on the way does not spend it.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request, m *Model) {
+	t, err := m.tickets.parse(r.Header.Get(TicketHeader), time.Now())
+	if err != nil {
+		s.reject(w, m, ticketProblem(err), err.Error())
+		return
+	}
+	buffer := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buffer)
+	body, err := readBody((*buffer)[:0], w, r, m.codec)
+	*buffer = body
+	if err != nil {
+		s.reject(w, m, bodyProblem(err), "the body of a return is a safetensors file of at most "+strconv.Itoa(m.codec.MaxSize())+" bytes, and must arrive in time")
+		return
+	}
+	weights, err := m.codec.Decode(body)
+	if err != nil {
+		s.reject(w, m, decodeProblem(err), err.Error())
+		return
+	}
+	if p, err := m.accept(t, weights, time.Now()); err != nil {
+		s.reject(w, m, p, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// readBody appends the body to dst. It takes no more memory than the longest valid file.
+func readBody(dst []byte, w http.ResponseWriter, r *http.Request, c *drawdiscard.Codec) ([]byte, error) {
+	limit := int64(c.MaxSize())
+	if r.ContentLength > limit {
+		return dst, &http.MaxBytesError{Limit: limit}
+	}
+	dst = slices.Grow(dst, c.Size()+1)
+	body := http.MaxBytesReader(w, r.Body, limit)
+	for {
+		n, err := body.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case err != nil:
+			return dst, err
+		case len(dst) == cap(dst):
+			dst = slices.Grow(dst, 1)
+		}
+	}
+}
+
+func ticketProblem(err error) *problem {
+	switch {
+	case errors.Is(err, errTicketMissing):
+		return &problemTicketMissing
+	case errors.Is(err, errTicketExpired):
+		return &problemTicketExpired
+	}
+	return &problemTicketInvalid
+}
+
+func bodyProblem(err error) *problem {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &problemTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &problemTimeout
+	}
+	return &problemMalformedRequest
+}
+
+func decodeProblem(err error) *problem {
+	switch {
+	case errors.Is(err, drawdiscard.ErrShape):
+		return &problemShape
+	case errors.Is(err, drawdiscard.ErrNotFinite):
+		return &problemNotFinite
+	}
+	return &problemMalformed
+}
+
+// list writes the models.
+func (s *Server) list(w http.ResponseWriter) {
+	all := make([]status, len(s.names))
+	for i, name := range s.names {
+		all[i] = s.models[name].status()
+	}
+	writeJSON(w, map[string]any{"version": 1, "models": all})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	text, err := json.Marshal(v)
+	if err != nil { // a spread that is not finite cannot occur: returned weights are finite, and squares fit a float64
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(append(text, '\n'))
+}
+
+// reject counts and sends a problem.
+func (s *Server) reject(w http.ResponseWriter, m *Model, p *problem, detail string) {
+	if m == nil {
+		s.rejects[p.name].Add(1)
+	} else {
+		m.rejects[p.name].Add(1)
+	}
+	p.write(w, detail)
+}
+
+// newRejects returns a counter for each problem.
+func newRejects() map[string]*atomic.Uint64 {
+	all := make(map[string]*atomic.Uint64, len(problems))
+	for _, p := range problems {
+		all[p.name] = new(atomic.Uint64)
+	}
+	return all
+}
