@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 )
@@ -88,8 +89,10 @@ func (j *journal) recover() (*state, error) {
 	}
 }
 
-// DamagedError reports that a file of the server's folder is damaged.
+// DamagedError reports that a file of the server's folder is damaged. It is an engine.ErrDamaged.
 type DamagedError struct{ Path, Reason string }
+
+func (e *DamagedError) Unwrap() error { return engine.ErrDamaged }
 
 func (e *DamagedError) Error() string { return e.Path + " is damaged: " + e.Reason }
 

@@ -10,8 +10,8 @@ import (
 // connection, are refused.
 func newTLSConfig() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
 
-// Listen opens the address. An address that other machines reach needs both TLS, so that nobody
-// reads tokens and models on the way, and tokens, so that not everybody can return models.
+// Listen opens the address. An address that other machines reach needs both TLS, so that tokens and
+// models cannot be read on the way, and tokens, so that only their owners can return models.
 func Listen(address string, hasTLS, hasTokens bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
