@@ -69,7 +69,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		case errors.Is(err, plan.ErrOutOfMemory) && network.Records > 1:
 			return nil, fmt.Errorf("a microbatch of %d records: %w; use a smaller --microbatch", network.Records, err)
 		case errors.Is(err, plan.ErrOutOfMemory):
-			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller network or shorter examples", err)
+			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller network, shorter examples or fewer examples in a record", err)
 		case err != nil:
 			return nil, err
 		}

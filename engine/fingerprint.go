@@ -17,8 +17,9 @@ import (
 )
 
 // fingerprint lists the public settings which must be equal for a run to be resumed: those of
-// its data, its network, its mechanism and its optimizer. No entry is computed from records: a
-// digest of the data would distinguish data sets that the guarantee makes indistinguishable.
+// its data, its network, its mechanism and its optimizer. Of the data it has declared numbers and
+// numbers of records only. Numbers of examples, shapes that follow from records and digests of
+// records would distinguish data sets that the guarantee makes indistinguishable.
 type fingerprint []fingerprintEntry
 
 type fingerprintEntry struct {
@@ -67,11 +68,7 @@ func (r *Run) fingerprint() (fingerprint, error) {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
 	}
 	if v := c.Validation; v.Set != nil {
-		if c.Sampling.Population > 0 { // the examples of held-out users are private
-			note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
-		} else {
-			note("validation", "%d examples held out, noise %v", v.Set.Len(), v.Noise)
-		}
+		note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
 	}
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
@@ -165,6 +162,23 @@ func dropoutLayers(program *plan.Program) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(layers))
+}
+
+// replaceCounts replaces entries of a saved fingerprint that earlier versions computed from counts
+// of private examples, where they describe the data of r.
+func (f fingerprint) replaceCounts(r *Run, current fingerprint) {
+	c := &r.config
+	values := map[string]string{}
+	for _, e := range current {
+		values[e.Name] = e.Value
+	}
+	for i, e := range f {
+		switch {
+		case e.Name == "unit" && e.Value == fmt.Sprintf("%s of at most %d examples", c.Records.Unit(), min(r.index.perRecord, c.Train.Len())),
+			e.Name == "validation" && c.Validation.Set != nil && e.Value == fmt.Sprintf("%d examples held out, noise %v", c.Validation.Set.Len(), c.Validation.Noise):
+			f[i].Value = values[e.Name]
+		}
+	}
 }
 
 // differences describes how the fingerprint of a saved run differs from this one, in one line;

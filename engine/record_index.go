@@ -31,7 +31,13 @@ func (r Records) Unit() string {
 	return "example"
 }
 
+// maxExamples limits Records.Examples. A microbatch has at least as many rows.
+const maxExamples = 1 << 20
+
 // recordIndex maps records to the rows of a data set.
+//
+// perRecord is the declared number, also where no record has as many examples: shapes, memory,
+// speed and the fingerprint follow from it, and the size of the largest record is private.
 type recordIndex struct {
 	perRecord int    // rows of a record in a microbatch
 	records   int    // number of records
@@ -42,9 +48,9 @@ type recordIndex struct {
 }
 
 func newRecordIndex(s data.Set, r Records) (*recordIndex, error) {
-	d := &recordIndex{perRecord: max(1, min(r.Examples, s.Len())), rows: s.Len()}
-	if r.Examples < 0 {
-		return nil, fmt.Errorf("Records.Examples is %d; give at least 1, or 0 for the default", r.Examples)
+	d := &recordIndex{perRecord: max(1, r.Examples), rows: s.Len()}
+	if r.Examples < 0 || r.Examples > maxExamples {
+		return nil, fmt.Errorf("Records.Examples is %d; give at least 1 and at most %d, or 0 for the default", r.Examples, maxExamples)
 	}
 	var err error
 	if d.blank, err = data.ValidatedBlank(s); err != nil {

@@ -348,24 +348,36 @@ func TestNonPrivate_NeedsNoPrivacySettings(t *testing.T) {
 	}
 }
 
-// Counts beyond the data mean all data, and reserve no memory for more.
+// A microbatch beyond the data means all data, and reserves no memory for more. The examples of a
+// record are a declared number that does not depend on the data.
 func TestNew_HugeCounts(t *testing.T) {
-	for _, huge := range []func(c *Config){
-		func(c *Config) { c.Microbatch = math.MaxInt },
-		func(c *Config) { c.Records, c.Sampling.Rate, c.Sampling.Lot = Records{Examples: math.MaxInt}, 0, 1 },
-	} {
-		c := testConfig(t)
-		huge(&c)
-		r, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := r.Describe(); d.Microbatch*d.PerRecord > c.Train.Len() {
-			t.Errorf("%d records of %d examples at a time, of %d examples", d.Microbatch, d.PerRecord, c.Train.Len())
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+	c := testConfig(t)
+	c.Microbatch = math.MaxInt
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Describe(); d.Microbatch > c.Train.Len() {
+		t.Errorf("%d records at a time, of %d", d.Microbatch, c.Train.Len())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	c = testConfig(t)
+	c.Sampling.Rate, c.Sampling.Lot = 0, 1
+	c.Records = Records{Examples: math.MaxInt}
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "Records.Examples is ") {
+		t.Errorf("a record of all examples: %v", err)
+	}
+	c.Records = Records{Examples: 10 * c.Train.Len()}
+	if r, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Describe(); d.PerRecord != c.Records.Examples || d.Records != 1 {
+		t.Errorf("%d records of %d examples, want 1 of %d", d.Records, d.PerRecord, c.Records.Examples)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

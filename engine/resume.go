@@ -202,6 +202,7 @@ func (r *Run) restore(saved *checkpoint, spent ledger.History) (err error) {
 		return err
 	}
 	current := &r.checkpoints.last
+	saved.Run.replaceCounts(r, current.Run)
 	if d := current.Run.differences(saved.Run); d != "" {
 		return fmt.Errorf("the settings differ from those of the run saved in %s: %s; give the saved settings, or begin another run", c.Files.CheckpointFolder, d)
 	}

@@ -58,12 +58,14 @@ func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 // maxRowLines limits the lines of one row.
 const maxRowLines = 1000
 
-// badCSVRow is a row that is not CSV or has the wrong number of fields.
+// badCSVRow is a line that breaks the rules for quotation marks, or a row with the wrong number of
+// fields.
 type badCSVRow struct{ error }
 
-// csvReader reads rows. Where a row is not valid CSV or has the wrong number of fields, only its
-// first line is lost: a quotation mark that is never closed does not change how the lines after
-// it are read.
+// csvReader reads rows. A row ends as RFC 4180 defines: at the first end of a line that is not in
+// quotation marks. So if all rows follow its rules for quotation marks, neither the content nor
+// the number of cells changes how many rows there are. A line that breaks these rules is a row of
+// its own: a quotation mark that is never closed does not change how the lines after it are read.
 type csvReader struct {
 	file   *bufio.Reader
 	again  []byte // lines to read before the file
@@ -118,6 +120,9 @@ func (c *csvReader) read() ([]string, error) {
 		switch {
 		case err != nil:
 		case len(row) != c.fields:
+			if c.parser.InputOffset()-offset == int64(len(c.text)) {
+				end = len(c.text) // the quotation marks are valid: the whole row is lost
+			}
 			line, _ := c.parser.FieldPos(0)
 			err = fmt.Errorf("line %d: %d fields, but the first line names %d columns", c.first+line, len(row), c.fields)
 		case c.parser.InputOffset()-offset != int64(len(c.text)):

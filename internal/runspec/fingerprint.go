@@ -44,6 +44,9 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if f.Standardize {
 		fingerprint["data: standardize"] = "true"
 	}
+	if f.OnBadRow == string(data.FailOnBadRow) { // earlier versions had no other policy to resume with
+		fingerprint["data: on-bad-row"] = f.OnBadRow
+	}
 	if f.given["augment"] {
 		fingerprint["augment"] = f.Augment
 	}
