@@ -107,6 +107,9 @@ func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
 			return made, fmt.Errorf("clip: group %q: the stability constant is %v: use a positive number such as 0.01", g.Name, r.Gamma)
 		}
 	}
+	if err := checkPure(g.Name, made.rule, g.Bound); err != nil {
+		return made, err
+	}
 	for _, m := range members {
 		weight := 1 / (m.Scale * m.Scale)
 		made.weights = append(made.weights, weight)

@@ -48,8 +48,13 @@ type Schedule func(lot int) float64
 func (s Schedule) At(lot int) float64 { return s(lot) }
 
 // Rule proposes the clip factor of a record from the norm of its group. The proposal is
-// limited to [0, bound/norm], so no rule can violate the bound. A Rule must be safe for
-// concurrent use and should not allocate.
+// limited to [0, bound/norm], so no rule can violate the bound.
+//
+// A Rule must be a pure function: the sensitivity is that of a sum in which the factor of a record
+// depends on that record only. If a rule has a state, such as the mean of the norms so far, a
+// record changes the factors of others, and the bound does not limit its influence.
+// [NewClipper] calls a rule several times and refuses one that answers differently. It cannot
+// find every state. A Rule must be safe for concurrent use and should not allocate.
 type Rule interface {
 	Factor(norm, bound float64) float64
 }

@@ -250,6 +250,6 @@ const insecureWarning = "INSECURE: noise and lots come from --seed; an adversary
 
 func warnAboutDelta(term *terminal.Terminal, delta float64, records int) {
 	if w := budget.DeltaWarning(delta, records); w != "" {
-		term.Note("Warning: %s.", w)
+		term.Warn("%s", w)
 	}
 }

@@ -41,8 +41,8 @@ func TestBudget_EchoesInputs(t *testing.T) {
 				t.Errorf("%s: %s is missing in %v", line, key, v)
 			}
 		}
-		if computed != "delta" && v["delta"] != 1e-5 {
-			t.Errorf("%s: δ is %v by default, want 1e-5", line, v["delta"])
+		if computed != "delta" && v["delta"] != 1e-6 {
+			t.Errorf("%s: δ is %v by default, want 1e-6", line, v["delta"])
 		}
 	}
 	if got := runJSON(t, "budget epsilon --lot 600 --epochs 60 --noise 2"+rest)["steps"]; got != 6000.0 {

@@ -89,6 +89,7 @@ func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
 		return exitcode.AsUsage(err)
 	}
 	defer run.Close()
+	warnAboutRun(term, spec, run)
 	p, err := newPreview(spec, run)
 	if err != nil {
 		return exitcode.AsUsage(err)

@@ -130,7 +130,7 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 		return nil, nil, exitcode.AsUsage(err)
 	case task.Test != nil:
 		if options.Test != "" && data.SameContent(options.Test, model.Data) {
-			term.Note("PRIVATE, do not publish: %s is the data that the model was trained on, or a copy of it.", options.Test)
+			term.Warn("PRIVATE, do not publish: %s is the data that the model was trained on, or a copy of it", options.Test)
 		}
 		return task, task.Test, nil
 	case task.Private && !named:
@@ -138,7 +138,7 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	}
 	term.Note("%s has no test part: evaluating all of it.", task.Name)
 	if task.Private && (runspec.SameFile(set.Data, model.Data) || data.SameContent(set.Data, model.Data)) {
-		term.Note("PRIVATE, do not publish: the model was trained on these records.")
+		term.Warn("PRIVATE, do not publish: the model was trained on these records")
 	}
 	return task, task.Train, nil
 }

@@ -209,10 +209,10 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 		v.RunAccountant = used
 	}
 	if !v.Ended {
-		term.Note("State of the ledger: %s.", describeState(false, f.truncated))
+		term.Warn("state of the ledger: %s", describeState(false, f.truncated))
 	}
 	if !h.Secure {
-		term.Note("This ledger is insecure: its noise or sampling was seeded or not cryptographic. The ε holds only against adversaries who cannot guess the random numbers.")
+		term.Warn("this ledger is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
 	}
 	warnAboutDelta(term, delta, h.Records)
 	return term.Print(v, budget.FormatBound(v.Epsilon, v.Approximate), func(w io.Writer) {

@@ -28,8 +28,8 @@ func TestLedgerEpsilon_MatchesPlan(t *testing.T) {
 	if got := v["epsilon"].(float64); got < low || got > high {
 		t.Errorf("ε is %v, outside [%v, %v]", got, low, high)
 	}
-	if v := runJSON(t, "ledger epsilon runs/mnist"); v["delta"] != 1e-5 {
-		t.Errorf("δ is %v by default, want 1e-5 for 60000 records", v["delta"])
+	if v := runJSON(t, "ledger epsilon runs/mnist"); v["delta"] != 1e-6 {
+		t.Errorf("δ is %v by default, want 1e-6 for 60000 records", v["delta"])
 	}
 	_, stderr, code := dptrain("ledger epsilon seeded.jsonl")
 	if code != exitcode.Done || !strings.Contains(stderr, "insecure") {

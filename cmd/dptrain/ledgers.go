@@ -137,7 +137,7 @@ func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, n
 	for i, f := range files {
 		v.Files = append(v.Files, fileOfJoint{f.Path, f.History.LotCount(), f.Summary.Run, f.Summary.Head, f.Summary.Ended})
 		if f.Truncated || !f.Summary.Ended {
-			term.Note("State of %s: %s.", f.Path, describeState(false, f.Truncated))
+			term.Warn("state of %s: %s", f.Path, describeState(false, f.Truncated))
 		}
 		for _, other := range files[:i] {
 			c := compareLedgers(f, other)
@@ -153,7 +153,7 @@ func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, n
 		}
 	}
 	if !h.Secure {
-		term.Note("One of these ledgers is insecure: its noise or sampling was seeded or not cryptographic. The ε holds only against adversaries who cannot guess the random numbers.")
+		term.Warn("one of these ledgers is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
 	}
 	warnAboutDelta(term, delta, h.Records)
 	return term.Print(v, number.RoundUp(guarantee.Epsilon), func(w io.Writer) {

@@ -49,7 +49,7 @@ func TestPopulation_HidesNumberOfRows(t *testing.T) {
 			shortenData(t, 100)
 		}
 		seen, run := runJSON(t, declared+" --dry-run"), runJSON(t, declared+" --out "+folder)
-		if run["records"] != 4500.0 || run["rate"] != 200./4500 || run["expected_lot"] != 200.0 || run["delta"] != 1e-4 || run["adjacency"] != "add-or-remove-one" || run["steps"] != 11.0 {
+		if run["records"] != 4500.0 || run["rate"] != 200./4500 || run["expected_lot"] != 200.0 || run["delta"] != 1e-5 || run["adjacency"] != "add-or-remove-one" || run["steps"] != 11.0 {
 			t.Errorf("%s: records %v, rate %v, expected lot %v, δ %v, adjacency %v, steps %v", folder, run["records"], run["rate"], run["expected_lot"], run["delta"], run["adjacency"], run["steps"])
 		}
 		for _, v := range []map[string]any{seen, run} {

@@ -138,15 +138,7 @@ func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 	if note := spec.Network.StartNote(); note != "" {
 		term.Note("Starting from %s.", note)
 	}
-	switch {
-	case c.Mechanism.NonPrivate:
-		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights can reveal any record.")
-	case !d.Secure:
-		term.Note("%s.", insecureWarning)
-	}
-	if d.Warning != "" {
-		term.Note("Warning: %s.", d.Warning)
-	}
+	warnAboutRun(term, spec, run)
 	if blank := data.Blank(spec.Task.Train); spec.Flags.ShowPrivate && blank != nil {
 		count := 0
 		for _, b := range blank {
@@ -156,7 +148,24 @@ func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 		}
 		term.Note("PRIVATE, do not publish: %d of %d training examples cannot be read and are blank; --on-bad-row fail names the first.", count, len(blank))
 	}
+}
+
+// warnAboutRun prints every reason not to rely on a run or on its guarantee.
+func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
+	d, c := run.Describe(), &spec.Config
+	switch {
+	case c.Mechanism.NonPrivate:
+		term.Warn("NOT PRIVATE: no clipping, no noise, ε = ∞; the weights can reveal any record")
+	case !d.Secure:
+		term.Warn("%s", insecureWarning)
+	}
+	if d.Warning != "" {
+		term.Warn("%s", d.Warning)
+	}
 	warnAboutDelta(term, c.Budget.Delta, spec.Records)
+	if spec.Task.Test == nil && c.Validation.Set == nil {
+		term.Warn("there are no test data and no records are held out, so nothing shows what the model learns; give --test or --validation-split")
+	}
 }
 
 // trainRun trains a run and writes its files.

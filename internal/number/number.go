@@ -56,6 +56,14 @@ func Format(x float64, digits int) string {
 	return strings.Replace(strconv.FormatFloat(x, 'g', digits, 64), "e-0", "e-", 1)
 }
 
+// TwoDigits rounds a finite number to two significant digits. Durations and speeds that a run
+// publishes are rounded: they depend on the realised sizes of its lots, and more digits would serve
+// an adversary only.
+func TwoDigits(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
+	return x
+}
+
 // Thousands writes n with a narrow no-break space between groups of three digits.
 func Thousands(n int) string {
 	if n < 1000 {

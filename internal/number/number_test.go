@@ -48,6 +48,14 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+func TestTwoDigits_Rounds(t *testing.T) {
+	for x, want := range map[float64]float64{0: 0, 0.012345: 0.012, 1.0499: 1, 95.6: 96, 12345.6: 12000, 999: 1000} {
+		if got := TwoDigits(x); got != want {
+			t.Errorf("%v becomes %v, want %v", x, got, want)
+		}
+	}
+}
+
 func TestMultiples(t *testing.T) {
 	for _, high := range []float64{0.0013, 0.7, 1, 2.4, 9.99, 10, 123, 40000, 1e7} {
 		for _, low := range []float64{0, high / 3} {

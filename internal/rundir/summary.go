@@ -67,6 +67,7 @@ type Summary struct {
 	Model           string       `json:"model"`
 	Parameters      int          `json:"parameters"` // number of weights
 	Note            string       `json:"note,omitempty"`
+	Warnings        []string     `json:"warnings"` // reasons not to rely on the run or on its guarantee
 	Out             string       `json:"out"`
 	Task            string       `json:"task"` // a task name of the Hugging Face Hub
 	Clip            float64      `json:"clip,omitempty"`

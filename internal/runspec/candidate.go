@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"strconv"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
 // Hyperparameters are the settings that tune varies, and the noise that follows from them.
@@ -43,7 +43,7 @@ func (s *Spec) Candidate(i int) *Flags {
 	spread := func(low, high float64) float64 {
 		axis++
 		_, part := math.Modf(0.5 + float64(i)*math.Pow(root, -float64(axis)))
-		return roundTo2Digits(low * math.Pow(high/low, part))
+		return number.TwoDigits(low * math.Pow(high/low, part))
 	}
 	n := float64(engine.PublicRecordCount(s.Config))
 	clip, lr, lot, epochs := spread(0.1, 10), spread(0.06*f.LearningRate, 6*f.LearningRate), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
@@ -60,10 +60,4 @@ func (s *Spec) Candidate(i int) *Flags {
 		f.Epochs, f.given["epochs"] = epochs, true
 	}
 	return &f
-}
-
-// roundTo2Digits rounds a positive number to two significant digits.
-func roundTo2Digits(x float64) float64 {
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
-	return x
 }

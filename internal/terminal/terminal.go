@@ -5,10 +5,12 @@
 package terminal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 type Terminal struct {
 	Out, Err io.Writer
 	JSON     bool // print results as one JSON object
-	Quiet    bool // print the bare result, and no notes or progress
+	Quiet    bool // print the bare result, and no notes or progress; warnings are printed
+
+	warnings []string
 }
 
 // Print prints a result: value as one JSON object under --json, the line bare under
@@ -32,7 +36,7 @@ func (t *Terminal) Print(value any, bare string, text func(w io.Writer)) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(t.Out, "%s\n", b)
+		_, err = fmt.Fprintf(t.Out, "%s\n", t.addWarnings(b))
 		return err
 	case t.Quiet:
 		_, err := fmt.Fprintln(t.Out, bare)
@@ -42,6 +46,33 @@ func (t *Terminal) Print(value any, bare string, text func(w io.Writer)) error {
 	text(w)
 	return w.Flush()
 }
+
+// warningsKey is the key of the warnings in a JSON object that Print writes.
+const warningsKey = "\n  \"warnings\": "
+
+// addWarnings adds the warnings so far to an indented JSON object that does not contain them.
+func (t *Terminal) addWarnings(object []byte) []byte {
+	body, isObject := bytes.CutSuffix(object, []byte("\n}"))
+	if len(t.warnings) == 0 || !isObject || bytes.Contains(object, []byte(warningsKey)) {
+		return object
+	}
+	list, err := json.MarshalIndent(t.warnings, "  ", "  ")
+	if err != nil {
+		return object // a list of strings always has a representation
+	}
+	return slices.Concat(body, []byte(","+warningsKey), list, []byte("\n}"))
+}
+
+// Warn prints a line on standard error, also under --quiet: a restriction of the guarantee, or a
+// reason not to rely on the result. A JSON object that Print writes contains it under warnings.
+func (t *Terminal) Warn(format string, values ...any) {
+	text := fmt.Sprintf(format, values...)
+	t.warnings = append(t.warnings, text)
+	fmt.Fprintf(t.Err, "Warning: %s.\n", text)
+}
+
+// Warnings returns the warnings so far.
+func (t *Terminal) Warnings() []string { return append([]string{}, t.warnings...) }
 
 // Note prints a line on standard error, unless --quiet was given.
 func (t *Terminal) Note(format string, values ...any) {

@@ -134,7 +134,7 @@ type MetricsEntry struct {
 	TestLoss         *number.Float `json:"test_loss,omitempty"`
 	*rundir.RegressionMetrics
 	LearningRate float64 `json:"learning_rate"`
-	Seconds      float64 `json:"seconds"`
+	Seconds      float64 `json:"seconds"` // two significant digits: see number.TwoDigits
 }
 
 // Observe reports a lot. [engine.Run.Train] calls it after each lot.
@@ -149,7 +149,7 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	if lot.Lot%p.interval != 0 && lot.Lot != lot.Lots {
 		return nil
 	}
-	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: time.Since(p.started).Seconds()}
+	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: number.TwoDigits(time.Since(p.started).Seconds())}
 	// The ledger includes reserved lots, so its ε is never less than what was spent.
 	if !p.spec.Config.Mechanism.NonPrivate {
 		spent, err := p.run.Spent(p.spec.Config.Budget.Accountant)
@@ -190,7 +190,7 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	if _, err := p.metrics.Write(append(text, '\n')); err != nil {
 		return err
 	}
-	return p.events.Write(lot.Lot, time.Now(), entry.scalars()...)
+	return p.events.Write(lot.Lot, time.Now().Truncate(time.Second), entry.scalars()...)
 }
 
 // manyRefusedLots is the number of lots in a row without a contribution that are worth a note.
@@ -220,7 +220,7 @@ func (p *Progress) notePrivately(stats engine.PrivateStats, due bool) {
 func (p *Progress) noteTestLoss(lot int, loss float64) {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		p.bar.Hide()
-		p.term.Note("lot %d: the loss on the public test data is %v; a training record with such a loss adds nothing, so the run may train on noise alone: check the network for logarithms, roots and divisions, or use a smaller --lr", lot, loss)
+		p.term.Warn("lot %d: the loss on the public test data is %v; a training record with such a loss adds nothing, so the run may train on noise alone: check the network for logarithms, roots and divisions, or use a smaller --lr", lot, loss)
 	}
 }
 
@@ -293,13 +293,13 @@ func (p *Progress) epsilon(lot *engine.Progress) string {
 	return text
 }
 
-// examplesPerSecond returns the speed up to a lot, in examples of the expected lots. It is
-// 0 if no time has passed on a coarse clock.
+// examplesPerSecond returns the speed up to a lot, in examples of the expected lots, with two
+// significant digits. It is 0 if no time has passed on a coarse clock.
 func (p *Progress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
 	if elapsed <= 0 {
 		return 0
 	}
-	return p.examplesPerLot * float64(lot-p.firstLot) / elapsed.Seconds()
+	return number.TwoDigits(p.examplesPerLot * float64(lot-p.firstLot) / elapsed.Seconds())
 }
 
 // serve updates the metrics that Prometheus reads.

@@ -73,7 +73,8 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	}
 	s := newSummary(spec, run, d)
 	s.Version, s.Platform = build.Version, build.Platform
-	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, elapsed.Seconds(), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
+	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, number.TwoDigits(elapsed.Seconds()), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
+	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	for _, p := range parameters {
 		s.Parameters += len(p.Values)

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
+)
+
+// publicDifferences lists everything in which the outputs of runs on two neighbouring data sets may
+// differ: released values, the clock and random identifiers. TestNeighbours_Product compares every
+// other byte.
+var publicDifferences = []struct {
+	file, text *regexp.Regexp // which files, and which text in them
+	why        string
+}{
+	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"validation_accuracy": ?[\d.e+-]+`), "released with noise"},
+	{regexp.MustCompile(`json|standard output|checkpoint`), regexp.MustCompile(`"(run|prev|crc|weights|ledger_head)": ?"[0-9a-f]+"`), "a random identifier, and digests that depend on it and on the released weights"},
+	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"(seconds|examples_per_second|finished)": ?("[^"]*"|[\d.e+-]+)`), "the clock"},
+	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[\dhms]+ left, [\d.e+]+ examples/s`), "the clock"},
+	{regexp.MustCompile(`earlier checkpoint`), regexp.MustCompile(`"step":\d+`), "the clock decides when a checkpoint is written"},
+}
+
+// example is an example of a small data set.
+type example struct {
+	user, label, note string
+	value             float64
+	broken            bool // it cannot be read
+	size              int  // of a picture
+	name              string
+}
+
+// neighbourhood is a data set of 12 records with a unit of privacy.
+type neighbourhood struct {
+	format, unit string
+	records      [][]example
+}
+
+func newNeighbourhood(format, unit string) *neighbourhood {
+	n := &neighbourhood{format: format, unit: unit}
+	for i := range 12 {
+		count := map[string]int{"example": 1, "microbatch:2": 2, "user:who": 1 + i%3}[unit]
+		var record []example
+		for j := range count {
+			record = append(record, example{user: fmt.Sprint("u", i), label: []string{"no", "yes"}[i%2], note: "1 2 3",
+				value: float64(10*i%70 + j), size: 4, name: fmt.Sprintf("p%02d%d", i, j)})
+		}
+		n.records = append(n.records, record)
+	}
+	return n
+}
+
+// clone returns a copy whose records can be changed.
+func (n *neighbourhood) clone() *neighbourhood {
+	c := *n
+	c.records = nil
+	for _, r := range n.records {
+		c.records = append(c.records, slices.Clone(r))
+	}
+	return &c
+}
+
+// attacks are the changes of a record, by name. They return false where the data cannot be changed
+// like that.
+var attacks = map[string]func(n *neighbourhood, at int) bool{
+	"removed": func(n *neighbourhood, at int) bool { // with --population; the other order is an added record
+		n.records = slices.Delete(n.records, at, at+1)
+		return true
+	},
+	"blanked": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].broken = true
+		}
+		return true
+	},
+	"changed": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			e := &n.records[at][j]
+			e.value, e.note = 99, "8 8 8"
+			if n.format != "pictures" { // the folder and the name are the place of a picture
+				e.label = map[string]string{"no": "yes", "yes": "no"}[e.label]
+			}
+		}
+		return true
+	},
+	"resized": func(n *neighbourhood, at int) bool {
+		r := &n.records[at]
+		switch {
+		case n.unit == "user:who":
+			for j := range 6 { // more than any other user has
+				e := (*r)[0]
+				e.value = float64(20 + j)
+				*r = append(*r, e)
+			}
+		case n.unit == "microbatch:2":
+			*r = (*r)[:1]
+			return at == len(n.records)-1 // the last record may be short
+		case n.format == "arrays":
+			return false
+		case n.format == "txt":
+			(*r)[0].note = strings.Repeat("4 5 ", 40)
+		default:
+			(*r)[0].note, (*r)[0].size = strings.Repeat("4 5\n", 40), 9
+		}
+		return true
+	},
+	"renamed": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].name = fmt.Sprint("z", j)
+		}
+		return n.format == "pictures"
+	},
+}
+
+// write writes the data set into the current folder, and returns the flags that read it.
+func (n *neighbourhood) write(t *testing.T) (flags string) {
+	t.Helper()
+	all := slices.Concat(n.records...)
+	var file bytes.Buffer
+	flags = " --data data." + n.format + " --record " + n.unit
+	const columns = " --label label --classes no,yes --bounds age=0:100 --ignore note"
+	owner := ",who"
+	if n.unit == "user:who" {
+		owner, flags = "", flags+" --user-examples 50"
+	}
+	switch n.format {
+	case "csv":
+		w := csv.NewWriter(&file)
+		w.Write([]string{"age", "note", "who", "label"})
+		for _, e := range all {
+			if e.broken {
+				e.label = "secret"
+			}
+			w.Write([]string{fmt.Sprint(e.value), e.note, e.user, e.label})
+		}
+		w.Flush()
+		flags += columns + owner + " --model logistic"
+	case "jsonl":
+		for _, e := range all {
+			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label}
+			if e.broken {
+				row["age"] = "secret"
+			}
+			text, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file.Write(append(text, '\n'))
+		}
+		flags += columns + owner + " --model logistic"
+	case "txt":
+		for _, e := range all {
+			if e.broken {
+				e.note = "secret"
+			}
+			fmt.Fprintln(&file, e.note, e.value/100*8)
+		}
+	case "arrays":
+		var x, y []float64
+		for _, e := range all {
+			if e.broken {
+				e.value = math.NaN()
+			}
+			x, y = append(x, e.value/100, 1), append(y, float64(len(e.label)-2))
+		}
+		array(t, "data.arrays/x_train.npy", "<f4", fmt.Sprintf("(%d, 2)", len(all)), x...)
+		array(t, "data.arrays/y_train.npy", "|u1", fmt.Sprintf("(%d,)", len(all)), y...)
+		return flags + " --classes no,yes --model logistic"
+	case "pictures":
+		for _, e := range all {
+			picture := image.NewGray(image.Rect(0, 0, e.size, 4))
+			for x := range e.size {
+				picture.SetGray(x, x%4, color.Gray{uint8(2 * e.value)})
+			}
+			file.Reset()
+			if err := png.Encode(&file, picture); err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Join("data.pictures", e.label, e.name+".png")
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			content := file.Bytes()
+			if e.broken {
+				content = []byte("secret")
+			}
+			if err := os.WriteFile(name, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return flags + " --image 1x4x4 --model logistic"
+	}
+	if err := os.WriteFile("data."+n.format, file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return flags
+}
+
+// outputs trains on a data set in a folder. It returns everything that is printed and written,
+// without publicDifferences.
+func (n *neighbourhood) outputs(t *testing.T, dir, more string) (seen map[string]string) {
+	t.Helper()
+	t.Chdir(dir)
+	line := "train" + n.write(t) + more + " --steps 3 --noise 1 --accountant rdp --threads 1 --device cpu --out run --json"
+	commands := []string{line}
+	if wholeProduct() {
+		commands = append(commands, "train --resume run --steps 4 --json")
+	}
+	seen = map[string]string{}
+	begun := time.Now()
+	for _, line := range commands {
+		stdout, stderr, code := dptrain(line)
+		if code != exitcode.Done {
+			t.Fatalf("%s: exit %d, %s", line, code, stderr)
+		}
+		seen["standard output"] += stdout
+		seen["standard error"] += stderr
+	}
+	ended := time.Now()
+	last := fmt.Sprintf("lot-%012d.checkpoint", 2+len(commands))
+	err := filepath.WalkDir("run", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		// A coarse clock of the file system may be a little behind.
+		if at := info.ModTime(); at.Before(begun.Add(-time.Second)) || at.After(ended.Add(time.Second)) {
+			t.Errorf("%s has the time %v, which is not a time of the run", path, at)
+		}
+		if d.IsDir() {
+			seen[path] = info.Mode().String()
+			return nil
+		}
+		text := string(readFile(t, path))
+		switch base := filepath.Base(path); {
+		case base == "report.html" || base == "MODEL_CARD.md":
+			return nil // see requireSameReport
+		case base == "model.safetensors":
+			length := binary.LittleEndian.Uint64([]byte(text))
+			text = fmt.Sprintf("%d bytes, %s", len(text), text[8:8+length])
+		case strings.HasSuffix(base, ".checkpoint"):
+			if path = "run/last checkpoint"; base != last {
+				path = "run/earlier checkpoint"
+			}
+			_, rest, _ := strings.Cut(text, "\n")
+			length := binary.LittleEndian.Uint64([]byte(rest))
+			text = fmt.Sprintf("%d bytes of numbers, %s", len(rest)-int(length), rest[8:8+length])
+		case strings.Contains(base, "tfevents"):
+			path, text = "run/tensorboard/events", maskEvents([]byte(text)) // its name contains the time
+		}
+		seen[path] = info.Mode().String() + " " + text
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range seen {
+		for _, d := range publicDifferences {
+			if d.file.MatchString(name) {
+				text = d.text.ReplaceAllString(text, "#")
+			}
+		}
+		seen[name] = text
+	}
+	return seen
+}
+
+// requireSameReport checks that report.html and MODEL_CARD.md follow from files that are compared: with
+// those of the first run, the report of the second run has the same bytes.
+func requireSameReport(t *testing.T, first, second string) {
+	t.Helper()
+	t.Chdir(second)
+	for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl"} {
+		if err := os.WriteFile("run/"+name, readFile(t, filepath.Join(first, "run", name)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runJSON(t, "report run")
+	for _, name := range []string{"report.html", "MODEL_CARD.md"} {
+		if !bytes.Equal(readFile(t, "run/"+name), readFile(t, filepath.Join(first, "run", name))) {
+			t.Errorf("%s does not follow from the run's other files", name)
+		}
+	}
+}
+
+// wholeProduct reports whether TestNeighbours_Product tests everything.
+func wholeProduct() bool { return os.Getenv("DPTRAIN_NEIGHBOURS") == "all" }
+
+// The content of a record, its size and its existence change nothing that a run prints or writes,
+// except for publicDifferences: for every unit of privacy, every data format and every change of a
+// record. By default each change is applied to the last record, in Poisson lots. With
+// DPTRAIN_NEIGHBOURS=all it is applied to four records, also in lots of a fixed size and in shuffled
+// lots, and each run is resumed.
+func TestNeighbours_Product(t *testing.T) {
+	samplings, records := []string{"poisson"}, []int{11}
+	if wholeProduct() {
+		samplings, records = []string{"poisson", "fixed", "shuffle"}, []int{0, 3, 7, 11}
+	}
+	for _, format := range []string{"csv", "jsonl", "txt", "arrays", "pictures"} {
+		for _, unit := range []string{"example", "microbatch:2", "user:who"} {
+			if unit == "user:who" && format != "csv" && format != "jsonl" {
+				continue // these formats do not name users
+			}
+			for _, sampling := range samplings {
+				t.Run(fmt.Sprintf("%s/%s/%s", format, unit, sampling), func(t *testing.T) {
+					requireSameOutputs(t, newNeighbourhood(format, unit), sampling, records)
+				})
+			}
+		}
+	}
+}
+
+// requireSameOutputs compares the outputs of a data set with those of its neighbours.
+func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
+	common := " --lot 3 --validation-split 0.25 --validation-noise 1 --sampling " + sampling
+	if n.format == "txt" {
+		common += " --tokens 9 --length 4 --model gru:4"
+	}
+	for _, more := range []string{"", " --population 20"} {
+		if more != "" && sampling != "poisson" {
+			continue
+		}
+		dir := t.TempDir()
+		first := n.outputs(t, dir, common+more)
+		for name, attack := range attacks {
+			if (name == "removed") != (more != "") {
+				continue
+			}
+			for _, at := range records {
+				attacked := n.clone()
+				if !attack(attacked, at) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%d", name, at), func(t *testing.T) {
+					other := t.TempDir()
+					second := attacked.outputs(t, other, common+more)
+					for _, file := range slices.Sorted(maps.Keys(first)) {
+						if b, there := second[file]; !there || b != first[file] {
+							t.Errorf("%s without the change:\n%s\nwith it:\n%s", file, first[file], b)
+						}
+					}
+					if len(first) != len(second) || len(first) < 12 {
+						t.Errorf("%d and %d files", len(first), len(second))
+					}
+					requireSameReport(t, dir, other)
+				})
+			}
+		}
+	}
+}
