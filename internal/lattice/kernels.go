@@ -1,8 +1,8 @@
 package lattice
 
 // kernels is one implementation of all code that depends on the processor. The comments are the
-// contract of every implementation; all give the same bits. Counts are at least 1 unless stated
-// otherwise. start and step are the state and the step of a key's sequence, see Key.
+// contract of every implementation; all give the same bits. Sums of int32 are modulo 2^32, sums
+// of int64 modulo 2^64. Counts may be 0 where stated.
 type kernels struct {
 	name string
 
@@ -10,7 +10,40 @@ type kernels struct {
 	// functions, because the compiler would move the buffers of the last elements of a row to the
 	// heap.
 	rounding instructionSet
+
+	lanes  int // words of 32 bits in a vector
+	mr, nr int // rows and columns of the largest tile; nr is 1 or 2 vectors
+	// depth is the number of rows of an operand that are packed together: element (p, i) of a
+	// packed operand, at (p·ld+i)·depth, is column i of the rows p·depth … (p+1)·depth−1.
+	depth int
+	// tile computes the m×n sums Σ_p a(p, i)·b(p, j) over steps of packed operands. n is a
+	// multiple of lanes. It adds part if flagAdd is set. It stores the result in part or, if
+	// flagWiden is set, adds it to sum with its sign extended.
+	tile func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+	// direct is tile for nr columns and an operand B of some rows that are not packed: column j of
+	// row k is b[k·ldb+j]. It ignores flagWiden. It is nil if depth is 1.
+	direct func(m, rows int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
+	// interleave packs rows of n elements, ldx elements apart. Rows after the last one count as
+	// zeros. It is nil if depth is 1.
+	interleave func(dst *int16, ld int, x *int16, ldx, rows, n int)
+	// columns packs columnsTile steps of as many rows, n elements apart, as columns:
+	// dst[(p·ld+t)·depth+q] = rows[t·n+p·depth+q]. It may be nil.
+	columns func(dst *int16, ld int, rows *int16, n int)
+
+	widen        func(sum *int64, part *int32, n int) // sum += part, sign-extended; n may be 0
+	addInts      func(sum, part *int32, n int)        // sum += part; n may be 0
+	innerProduct func(x, y *int32, n int) int64       // Σ x·y; n may be 0
+	sumSquares   func(x *int16, n int) int64          // Σ x²; n may be 0
 }
+
+// columnsTile is the number of rows and of steps that columns packs.
+const columnsTile = 8
+
+// Flags of a tile.
+const (
+	flagAdd   = 1 << iota // start from the sums in part
+	flagWiden             // add the result to sum instead of storing it in part
+)
 
 // instructionSet names code for a processor.
 type instructionSet int

@@ -1,3 +1,5 @@
+//go:build noasm || !amd64
+
 package lattice
 
 func assembly() []*kernels { return nil }

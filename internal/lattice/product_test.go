@@ -220,7 +220,7 @@ func TestGram_AgreesWithOracle(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		ws := NewWorkspace()
 		for round := range rounds {
-			T, n := sizes[rng.IntN(len(sizes)-4)], rng.IntN(131)
+			T, n := sizes[rng.IntN(len(sizes))], rng.IntN(131)
 			if round%8 == 0 {
 				n = 1000 + rng.IntN(500)
 			}
@@ -246,7 +246,7 @@ func TestGram_AgreesWithOracle(t *testing.T) {
 func TestInnerProduct_AgreesWithOracle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	forEachImplementation(t, func(t *testing.T, k *kernels) {
-		for T := range 40 {
+		for T := 1; T < 40; T++ {
 			a, d := make([]int32, T*T+1)[1:], make([]int32, T*T+1)[1:]
 			want := new(big.Int)
 			for i := range a {
@@ -257,7 +257,7 @@ func TestInnerProduct_AgreesWithOracle(t *testing.T) {
 				want.Add(want, new(big.Int).Mul(big.NewInt(int64(a[i])), big.NewInt(int64(d[i]))))
 			}
 			modulus := new(big.Int).Lsh(big.NewInt(1), 64)
-			if got := k.innerProduct(a, d, T); uint64(got) != new(big.Int).Mod(want, modulus).Uint64() {
+			if got := k.innerProduct(&a[0], &d[0], T*T); uint64(got) != new(big.Int).Mod(want, modulus).Uint64() {
 				t.Errorf("%d×%d: %d, want %d modulo 2^64", T, T, got, want)
 			}
 			hi, lo := InnerProduct128(a, d, T)

@@ -5,7 +5,11 @@ import (
 	"unsafe"
 )
 
-var pureGo = kernels{name: "go"}
+var pureGo = kernels{
+	name: "go", lanes: 4, depth: 1, mr: 4, nr: 8,
+	tile:  tileGo,
+	widen: widenGo, addInts: addIntsGo, innerProduct: innerProductGo, sumSquares: sumSquaresGo,
+}
 
 // dither returns x·scale + w/2^32 with a rounding after each operation. The conversions keep the
 // compiler from fusing them.
@@ -71,4 +75,58 @@ func addGo(sum *int32, x *float32, blocks int, scale float32, start, step uint32
 		}
 		to, from, start = to[blockSize:], from[blockSize:], skip(start, step, 1)
 	}
+}
+
+func tileGo(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int) {
+	x, y := unsafe.Slice(a, (steps-1)*lda+m), unsafe.Slice(b, (steps-1)*ldb+n)
+	for i := range m {
+		var acc [8]int32
+		for p := range steps {
+			f := int32(x[p*lda+i])
+			for j, v := range y[p*ldb:][:n] {
+				acc[j&7] += f * int32(v)
+			}
+		}
+		if flags&flagAdd != 0 || flags&flagWiden == 0 {
+			row := unsafe.Slice(part, (m-1)*ldp+n)[i*ldp:][:n]
+			if flags&flagAdd != 0 {
+				addIntsGo(&acc[0], &row[0], n)
+			}
+			if flags&flagWiden == 0 {
+				copy(row, acc[:])
+			}
+		}
+		if flags&flagWiden != 0 {
+			widenGo(&unsafe.Slice(sum, (m-1)*lds+n)[i*lds], &acc[0], n)
+		}
+	}
+}
+
+func widenGo(sum *int64, part *int32, n int) {
+	to := unsafe.Slice(sum, n)
+	for i, v := range unsafe.Slice(part, n) {
+		to[i] += int64(v)
+	}
+}
+
+func addIntsGo(sum, part *int32, n int) {
+	to := unsafe.Slice(sum, n)
+	for i, v := range unsafe.Slice(part, n) {
+		to[i] += v
+	}
+}
+
+func innerProductGo(x, y *int32, n int) (sum int64) {
+	other := unsafe.Slice(y, n)
+	for i, v := range unsafe.Slice(x, n) {
+		sum += int64(v) * int64(other[i])
+	}
+	return sum
+}
+
+func sumSquaresGo(x *int16, n int) (sum int64) {
+	for _, v := range unsafe.Slice(x, n) {
+		sum += int64(v) * int64(v)
+	}
+	return sum
 }

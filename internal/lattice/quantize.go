@@ -134,19 +134,18 @@ func (k *kernels) addQuantized(sum []int32, x []float32, scale float32, key Key)
 // Widen adds part, sign-extended, to sum and sets part to zeros.
 func Widen(sum []int64, part []int32) {
 	checkLengths(len(sum), len(part))
-	for i, v := range part {
-		sum[i] += int64(v)
+	if len(sum) > 0 {
+		active.widen(&sum[0], &part[0], len(sum))
+		clear(part)
 	}
-	clear(part)
 }
 
 // SumSquares returns Σ x² exactly.
 func SumSquares(x []int16) int64 {
-	var sum int64
-	for _, v := range x {
-		sum += int64(v) * int64(v)
+	if len(x) == 0 {
+		return 0
 	}
-	return sum
+	return active.sumSquares(&x[0], len(x))
 }
 
 func checkLengths(dst, x int) {

@@ -1,0 +1,63 @@
+//go:build !noasm
+
+package lattice
+
+import "golang.org/x/sys/cpu"
+
+// assembly lists the implementations that this processor can run.
+func assembly() []*kernels {
+	x := &cpu.X86
+	if !(x.HasAVX2 && x.HasFMA && x.HasBMI2) {
+		return nil
+	}
+	list := []*kernels{{
+		name: "avx2", rounding: avx2, lanes: 8, depth: 2, mr: 6, nr: 16,
+		tile: tileAVX2, direct: directAVX2, interleave: interleaveAVX2, columns: columnsAVX2,
+		widen: widenAVX2, addInts: addIntsAVX2, innerProduct: innerProductAVX2, sumSquares: sumSquaresAVX2,
+	}}
+	if !(x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL) {
+		return list
+	}
+	list = append(list, &kernels{
+		name: "avx512", rounding: avx512, lanes: 16, depth: 2, mr: 12, nr: 32,
+		tile: tileAVX512, direct: directAVX512, interleave: interleaveAVX512, columns: columnsAVX2,
+		widen: widenAVX512, addInts: addIntsAVX512, innerProduct: innerProductAVX512, sumSquares: sumSquaresAVX512,
+	})
+	if x.HasAVX512VNNI {
+		vnni := *list[1]
+		vnni.name, vnni.tile, vnni.direct = "avx512vnni", tileVNNI, directVNNI
+		list = append(list, &vnni)
+	}
+	return list
+}
+
+func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64 {
+	switch k.rounding {
+	case avx2:
+		return quantizeAVX2(dst, x, blocks, scale, start, step)
+	case avx512:
+		return quantizeAVX512(dst, x, blocks, scale, start, step)
+	}
+	return quantizeGo(dst, x, blocks, scale, start, step)
+}
+
+func (k *kernels) squares(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	switch k.rounding {
+	case avx2:
+		return squaresAVX2(x, blocks, scale, start, step)
+	case avx512:
+		return squaresAVX512(x, blocks, scale, start, step)
+	}
+	return squaresGo(x, blocks, scale, start, step)
+}
+
+func (k *kernels) add(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
+	switch k.rounding {
+	case avx2:
+		addAVX2(sum, x, blocks, scale, start, step)
+	case avx512:
+		addAVX512(sum, x, blocks, scale, start, step)
+	default:
+		addGo(sum, x, blocks, scale, start, step)
+	}
+}
