@@ -35,8 +35,7 @@ import (
 // intervals of any precision. Each computes the cell of the same real number. So all
 // processors give the same integers, however they compute, and no stage changes the distribution.
 //
-// Kalinin and Pagh ("Randomized rounding for exact Gaussian noise", 2026) shift the grid at
-// random; integers f need no shift. Canonne, Kamath and Steinke (NeurIPS 2020) replace the
+// Kalinin and Pagh (2026) shift the grid at random; integers f need no shift. Canonne, Kamath and Steinke (NeurIPS 2020) replace the
 // Gaussian by one on the integers, which has a privacy analysis of its own and no fast
 // sampler; see [Source.DiscreteGaussians].
 //
