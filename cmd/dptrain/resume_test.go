@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,9 +29,71 @@ func TestResume_RequiresSameDataFlags(t *testing.T) {
 		t.Errorf("with the same flags: %v lots", more["steps"])
 	}
 
+	if _, stderr, code := dptrain("train --resume run --steps 6 --on-bad-row fail"); code != exitcode.Usage || !strings.Contains(stderr, "data: on-bad-row is new (fail)") {
+		t.Errorf("another policy for bad rows: exit %d, %s", code, stderr)
+	}
+
 	t.Chdir(t.TempDir())
 	runJSON(t, drawn+" --steps 1 --noise 2 --delta 1e-5 --augment flip,shift:1 --out run")
 	if _, stderr, code := dptrain("train --resume run --steps 2 --augment shift:1"); code != exitcode.Usage || !strings.Contains(stderr, "augment is shift:1 (it was flip,shift:1)") {
 		t.Errorf("another augmentation: exit %d, %s", code, stderr)
+	}
+}
+
+// An earlier version of dptrain wrote testdata/earlier, before ledgers had identifiers and before
+// settings contained δ. Its run of 200,000 lots was interrupted; the fingerprint of its checkpoint
+// contains counts of private examples. The run is read, accounted for and continued.
+func TestResume_RunOfEarlierVersion(t *testing.T) {
+	source, err := filepath.Abs("testdata/earlier")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	const lots, delta, adjacency = 14726, 0.01, "add-or-remove-one"
+	var before map[string]any
+	if err := json.Unmarshal(readFile(t, "run/run.json"), &before); err != nil {
+		t.Fatal(err)
+	}
+	spent := before["epsilon"].(float64)
+	if v := runJSON(t, "ledger verify run"); v["ok"] != true || v["steps"] != float64(lots) {
+		t.Errorf("verified: %v", v)
+	}
+	epsilon := func() float64 {
+		return runJSON(t, "ledger epsilon run --accountant rdp --delta 0.01")["epsilon"].(float64)
+	}
+	if again := epsilon(); again < spent || again > spent*(1+1e-4) {
+		t.Errorf("the ledger costs %v, and cost %v", again, spent)
+	}
+	runJSON(t, "report run")
+	if v := runJSON(t, "eval run --data people.csv"); v["examples"] != 60.0 {
+		t.Errorf("evaluated: %v", v)
+	}
+	saved := string(readFile(t, "run/checkpoint/lot-000000014726.checkpoint"))
+	for _, count := range []string{"user of at most 44 examples", "16 examples held out"} {
+		if !strings.Contains(saved, count) {
+			t.Fatalf("the checkpoint does not state %q, so the test proves nothing", count)
+		}
+	}
+	for flags, want := range map[string]string{
+		"--user-examples 40":     "unit is user of at most 40 examples (it was user of at most 44 examples)",
+		"--validation-noise 0.1": "validation is 3 records held out, noise 0.1 (it was 16 examples held out",
+	} {
+		if _, stderr, code := dptrain("train --resume run --steps 14730 " + flags); code != exitcode.Usage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s", flags, code, stderr)
+		}
+	}
+	v := runJSON(t, "train --resume run --steps 14730")
+	if v["steps"] != float64(lots+4) || v["resumed_at"] != float64(lots) || v["delta"] != delta || v["adjacency"] != adjacency || v["epsilon"].(float64) <= spent || v["epsilon"].(float64) < epsilon()*(1-1e-9) {
+		t.Errorf("resumed: %v lots from %v, δ %v, adjacency %v, ε %v after %v", v["steps"], v["resumed_at"], v["delta"], v["adjacency"], v["epsilon"], spent)
+	}
+	continued := string(readFile(t, "run/checkpoint/lot-000000014730.checkpoint"))
+	if strings.Contains(continued, "examples held out") || strings.Contains(continued, "at most 44") || !strings.Contains(continued, "user of at most 500 examples") {
+		t.Error("the continued run saves counts of private examples")
+	}
+	if v := runJSON(t, "ledger epsilon selection"); v["epsilon"].(float64) > 4 || v["settings"] != 3.0 {
+		t.Errorf("an earlier selection costs %v", v)
 	}
 }
