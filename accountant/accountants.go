@@ -130,7 +130,7 @@ func gdpDelta(s composed, epsilon float64) (Guarantee, error) {
 }
 
 func zcdpEpsilon(s composed, delta float64) (Guarantee, error) {
-	g := Guarantee{Epsilon: composition.ZCDPEpsilon(s.Events, delta)}
+	g := Guarantee{Epsilon: composition.ZCDPEpsilon(dpevent.Untruncated(s.Events), delta)}
 	if dpevent.AnySubsampled(s.Events) {
 		g.Note = zcdpNote
 	}
@@ -138,11 +138,11 @@ func zcdpEpsilon(s composed, delta float64) (Guarantee, error) {
 }
 
 func naiveEpsilon(s composed, delta float64) (Guarantee, error) {
-	return Guarantee{Epsilon: composition.BasicEpsilon(s.Events, delta)}, nil
+	return Guarantee{Epsilon: composition.BasicEpsilon(dpevent.Untruncated(s.Events), delta)}, nil
 }
 
 func strongEpsilon(s composed, delta float64) (Guarantee, error) {
-	epsilon := composition.AdvancedEpsilon(s.Events, delta)
+	epsilon := composition.AdvancedEpsilon(dpevent.Untruncated(s.Events), delta)
 	floor, err := rdpEpsilon(s.asSymmetric(), delta) // proven, also for lots of a fixed size
 	g := Guarantee{Epsilon: max(epsilon, floor.Epsilon)}
 	if dpevent.AnySubsampled(s.Events) {

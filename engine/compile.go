@@ -38,7 +38,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	}
 	records := min(c.Microbatch, e.Records) // no lot has more, or its number is private
 	if records == 0 {
-		records = chooseMicrobatch(device, e)
+		records = chooseMicrobatch(device, e, c.Sampling.ConstantWork)
 	}
 	for {
 		network, err := perexample.Compile(c.Network, records, rowsPerRecord)
@@ -96,13 +96,17 @@ func openExecutable(device plan.Device, program *plan.Program, o *Optimization) 
 
 // chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
 // enough that the padding of a lot's last microbatch costs little.
-func chooseMicrobatch(device plan.Device, e sample.Event) int {
+func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int {
 	lot := e.ExpectedLot()
-	if e.Policy != sample.PolicyPoisson {
+	if e.Policy == sample.PolicyFixed || e.Policy == sample.PolicyShuffle {
 		return min(int(lot), 512)
 	}
-	// Two standard deviations above the mean of a Poisson lot, cut into equal parts.
+	// Two standard deviations above the mean of a Poisson lot, or the size to which each lot is
+	// padded, cut into equal parts.
 	most := lot + 2*math.Sqrt(lot)
+	if constantWork {
+		most = float64(e.LotSize)
+	}
 	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
 	n := int(math.Ceil(most/parts/8)) * 8
 	return max(1, min(n, e.Records))

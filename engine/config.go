@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -52,11 +53,17 @@ type Sampling struct {
 	Rate   float64       // probability of each record, or its share of a fixed-size lot
 	Lot    int           // records in a lot; for Poisson the expected number
 
+	// MaxLot is the largest number of records in a Truncated lot; 0: [accountant.DefaultMaxLot].
+	MaxLot int
+	// ConstantWork pads each Truncated lot to the same number of microbatches, so that a device
+	// gets the same calls with the same shapes in each lot.
+	ConstantWork bool
+
 	// Population declares the number of records as a public constant N, which must not come
-	// from the data; Poisson only. The rate is then Lot/N and the normaliser q·N, everything
+	// from the data; Poisson and Truncated only. The rate is then Lot/N and the normaliser q·N, everything
 	// that is stated about the run uses N, and the number of records of Train is private:
-	// neighbouring data sets differ by an added or removed record. 0: the number of records
-	// is public.
+	// neighbouring data sets differ by an added or removed record. Truncated lots require
+	// that Train has at most N records. 0: the number of records is public.
 	Population int
 }
 
@@ -143,7 +150,7 @@ func (c *Config) check() error {
 		return err
 	}
 	c.Sampling.Policy = c.Sampling.policy()
-	if err := c.Sampling.checkPopulation(); err != nil {
+	if err := cmp.Or(c.Sampling.checkPopulation(), c.Sampling.checkTruncation()); err != nil {
 		return err
 	}
 	if c.Steps < 1 {
@@ -292,11 +299,46 @@ func (m *Mechanism) noiseMultiplier(lot int) float64 {
 
 func (s *Sampling) policy() sample.Policy { return cmp.Or(s.Policy, sample.PolicyPoisson) }
 
+// isPoisson reports whether records are drawn independently.
+func (s *Sampling) isPoisson() bool {
+	return s.Policy == sample.PolicyPoisson || s.Policy == sample.PolicyTruncated
+}
+
+func (s *Sampling) checkTruncation() error {
+	switch {
+	case s.MaxLot < 0:
+		return fmt.Errorf("lots of at most %d records: give at least 1, or 0 for the default", s.MaxLot)
+	case s.MaxLot > 0 && s.Policy != sample.PolicyTruncated:
+		return fmt.Errorf("a largest lot (%d records) with %s lots: use %s sampling, or drop the limit", s.MaxLot, s.Policy, sample.PolicyTruncated)
+	case s.ConstantWork && s.Policy != sample.PolicyTruncated:
+		return fmt.Errorf("constant work with %s lots: only %s lots have a largest size; use them, or drop constant work", s.Policy, sample.PolicyTruncated)
+	}
+	return nil
+}
+
+// maxLot returns the largest number of records in a truncated lot.
+func (s *Sampling) maxLot(records int) int {
+	if s.MaxLot > 0 {
+		return s.MaxLot
+	}
+	_, rate := s.lotAndRate(records)
+	return accountant.DefaultMaxLot(rate, records)
+}
+
+// leastMicrobatches returns the number of microbatches of the given size that every lot has:
+// with constant work as many as the largest lot needs.
+func (s *Sampling) leastMicrobatches(e sample.Event, size int) int {
+	if !s.ConstantWork {
+		return 0
+	}
+	return (e.LotSize + size - 1) / size
+}
+
 func (s *Sampling) checkPopulation() error {
 	switch {
 	case s.Population < 0:
 		return fmt.Errorf("a population of %d records: give at least 1, or 0 where the number of records is public", s.Population)
-	case s.Population > 0 && s.Policy != sample.PolicyPoisson:
+	case s.Population > 0 && !s.isPoisson():
 		return fmt.Errorf("a population of %d records with %s lots: their size makes the number of records public; use %s sampling, or drop the population", s.Population, s.Policy, sample.PolicyPoisson)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 )
@@ -57,6 +58,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	e := r.Event()
 	note("sampling", "%s", e.Policy)
 	note("expected lot", "%.9g", e.ExpectedLot())
+	if e.Policy == sample.PolicyTruncated {
+		note("largest lot", "%d", e.LotSize)
+	}
 	if !c.Mechanism.NonPrivate {
 		for _, g := range c.Mechanism.Clipping {
 			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Parameters, g.Scales, describeBound(g.Bound), describeRule(g.Rule))

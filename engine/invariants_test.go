@@ -612,7 +612,7 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 // The ledger states how lots were drawn, from which records, and how often; shuffled lots never
 // appear as Poisson samples.
 func TestLedger_StatesSamplingThatRan(t *testing.T) {
-	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
+	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := testConfig(t)
 		c.Sampling.Policy = policy
 		r := newRun(t, c)

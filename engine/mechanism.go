@@ -32,12 +32,12 @@ type mechanism struct {
 // Adjacency returns the relation between neighbouring data sets that the guarantee covers:
 //
 //   - Lots of a fixed size: a record is replaced by another.
-//   - Shuffled lots, and Poisson lots without Population: a record is replaced by a null record,
+//   - Shuffled lots, and Poisson and truncated lots without Population: a record is replaced by a null record,
 //     which contributes nothing. The number of records is public, because the rate or the
 //     normaliser q·N follows from it, so the data sets have equal numbers of records. The
 //     dominating pairs of Poisson lots, and thus ε, are those of adding or removing a record
 //     (arXiv 2605.15648).
-//   - Poisson lots with Population: a record is added or removed. The rate and the normaliser
+//   - Poisson and truncated lots with Population: a record is added or removed. The rate and the normaliser
 //     follow from a constant, which is assumed not to come from the data.
 func (s Sampling) Adjacency() ledger.Adjacency {
 	switch {

@@ -107,6 +107,9 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 		l.used[k] = in[:n*per*l.sizes[k]]
 		clear(in[n*per*l.sizes[k]:])
 	}
+	if n == 0 {
+		return nil
+	}
 	if err := l.train.Read(l.used, l.rows[:n*per]); err != nil {
 		return fmt.Errorf("training data: %w", err)
 	}

@@ -19,9 +19,13 @@ func PlannedHistory(c Config) ledger.History {
 	c.Sampling.Policy = c.Sampling.policy()
 	policy := c.Sampling.Policy
 	sampling := ledger.Sampling{Policy: ledger.Policy(policy), Records: n}
-	if lot, rate := c.Sampling.lotAndRate(n); policy == sample.PolicyPoisson {
+	lot, rate := c.Sampling.lotAndRate(n)
+	switch policy {
+	case sample.PolicyPoisson:
 		sampling.Rate = rate
-	} else {
+	case sample.PolicyTruncated:
+		sampling.Rate, sampling.LotSize = rate, c.Sampling.maxLot(n)
+	default:
 		sampling.LotSize = lot
 	}
 	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.NoiseMultiplier, Adjacency: c.Sampling.Adjacency()}

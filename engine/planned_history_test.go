@@ -15,10 +15,12 @@ import (
 func configsWithAllReleases(t *testing.T) map[string]Config {
 	all := map[string]Config{}
 	for name, change := range map[string]func(c *Config){
-		"plain":   func(c *Config) {},
-		"rate":    func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 0.13 },
-		"fixed":   func(c *Config) { c.Sampling.Policy = sample.PolicyFixed },
-		"shuffle": func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
+		"plain":         func(c *Config) {},
+		"rate":          func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 0.13 },
+		"truncated":     func(c *Config) { c.Sampling.Policy, c.Sampling.MaxLot = sample.PolicyTruncated, 15 },
+		"constant work": func(c *Config) { c.Sampling.Policy, c.Sampling.ConstantWork = sample.PolicyTruncated, true },
+		"fixed":         func(c *Config) { c.Sampling.Policy = sample.PolicyFixed },
+		"shuffle":       func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
 		"groups": func(c *Config) {
 			c.Records.Examples = 2
 			c.Mechanism.Clipping = clip.PerParameter(parameterNames(t, *c), clip.Constant(3), nil)

@@ -21,7 +21,8 @@ import (
 // that an accountant computes from the ledger. It requires that the noise source was keyed by
 // the operating system (computational differential privacy, see package noise), and it holds up
 // to the rounding of floating-point sums (see package clip). It does not cover the duration of
-// a lot, which depends on the number of records drawn. McMahan et al. 2019; Abadi et al. 2016.
+// a lot, which depends on the number of records drawn, although less so with
+// Sampling.ConstantWork. McMahan et al. 2019; Abadi et al. 2016.
 //
 // It does not cover a number of lots that depends on released values. To end a run because of
 // them, by the observer's error or by ctx, or to give it more Steps, spends the cost of the
@@ -143,12 +144,14 @@ func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler,
 	switch c.Sampling.Policy {
 	case sample.PolicyPoisson:
 		s, err = sample.NewPoissonOf(public, rate, records, source)
+	case sample.PolicyTruncated:
+		s, err = sample.NewTruncated(public, rate, c.Sampling.maxLot(public), records, source)
 	case sample.PolicyFixed:
 		s, err = sample.NewFixed(lot, records, source)
 	case sample.PolicyShuffle:
 		s, err = sample.NewShuffle(lot, records, source)
 	default:
-		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle)
+		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle)
 	}
 	if c.Budget.Delta == 0 {
 		c.Budget.Delta = DefaultDelta(public)
@@ -314,17 +317,18 @@ func (r *Run) sumLot() error {
 	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err
 	}
-	for {
+	least := r.config.Sampling.leastMicrobatches(r.Event(), len(r.loader.records))
+	for microbatch := 1; ; microbatch++ {
 		n, err := r.sampler.Next(r.loader.records)
 		if err != nil {
 			return err
 		}
-		if loaded := r.index.withoutBlank(r.loader.records[:n]); len(loaded) > 0 {
+		if loaded := r.index.withoutBlank(r.loader.records[:n]); len(loaded) > 0 || microbatch <= least {
 			if err := r.addMicrobatch(len(loaded)); err != nil {
 				return err
 			}
 		}
-		if n < len(r.loader.records) {
+		if n < len(r.loader.records) && microbatch >= least {
 			break
 		}
 	}

@@ -41,6 +41,9 @@ func (c *chain) checkNext(e entry) string {
 		if c.version < firstRounded && slices.ContainsFunc(e.lot.Queries, func(q Query) bool { return q.Mechanism == RoundedGaussian }) {
 			return fmt.Sprintf("mechanism %q is unknown in format version %d", RoundedGaussian, c.version)
 		}
+		if c.version < firstRounded && e.lot.Sampling.Policy == Truncated {
+			return fmt.Sprintf("sampling policy %q is unknown in format version %d", Truncated, c.version)
+		}
 	case returnLine:
 		if e.count < 1 || e.count > c.runLots {
 			return fmt.Sprintf("it returns %d lots, but this run has stated only %d", e.count, c.runLots)

@@ -17,6 +17,7 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 	id, sum := strings.Repeat("0a", runIDSize), strings.Repeat("0b", 32)
 	v2 := entry{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: id}}
 	rounded := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{RoundedQuery("all", 1, 4, 1<<22)}}}
+	truncated := entry{kind: spendLine, count: 1, lot: Lot{Sampling{Policy: Truncated, Rate: .5, LotSize: 6, Records: 9}, []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}}}}
 	for _, test := range []struct {
 		why   string // "" if the last line is sound
 		lines []entry
@@ -34,8 +35,9 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"format version from 1 to 4", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 4, Run: id}}}},
 		{"requires the key \"run\"", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut}}}},
 		{"hexadecimal", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: strings.ToUpper(id)}}}},
-		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, {kind: endLine, count: 1}}},
+		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, truncated, {kind: endLine, count: 2}}},
 		{"\"rounded-gaussian\" is unknown in format version 2", []entry{v2, rounded}},
+		{"\"truncated\" is unknown in format version 2", []entry{v2, truncated}},
 		{"\"rounded-gaussian\" is unknown in format version 1", []entry{header, spend(1), rounded}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},

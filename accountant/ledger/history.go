@@ -12,6 +12,9 @@ type Policy string
 const (
 	// Poisson: each record takes part independently with probability Rate.
 	Poisson Policy = "poisson"
+	// Truncated: as Poisson; if more than LotSize records were drawn, a uniformly random set of
+	// LotSize of them takes part.
+	Truncated Policy = "truncated"
 	// FixedSize: LotSize records, drawn uniformly without replacement for each lot.
 	FixedSize Policy = "fixed"
 	// Shuffle: a pass over disjoint lots in random order; each record is in exactly one
@@ -53,8 +56,8 @@ const (
 // Sampling is the sampling event of a lot.
 type Sampling struct {
 	Policy  Policy  `json:"policy"`
-	Rate    float64 `json:"rate,omitempty"`    // Poisson: the probability of each record
-	LotSize int     `json:"lot,omitempty"`     // Fixed and Shuffle: records in a lot
+	Rate    float64 `json:"rate,omitempty"`    // Poisson and Truncated: the probability of each record
+	LotSize int     `json:"lot,omitempty"`     // Fixed and Shuffle: records in a lot; Truncated: the most records in a lot
 	Records int     `json:"records,omitempty"` // N, public
 }
 

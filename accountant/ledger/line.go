@@ -16,7 +16,7 @@ const formatVersion = 3
 // firstIdentified is the first version whose header and resume lines have a run identifier.
 const firstIdentified = 2
 
-// firstRounded is the first version with the mechanism RoundedGaussian.
+// firstRounded is the first version with the mechanism RoundedGaussian and the policy Truncated.
 const firstRounded = 3
 
 // runIDSize is the size in bytes of a run identifier. Two of 2^40 identifiers are equal with a

@@ -27,6 +27,9 @@ func (l Lot) Validate() error {
 		return err
 	}
 	for _, q := range l.Queries {
+		if l.Sampling.Policy == Truncated && q.Mechanism != Gaussian && q.Mechanism != RoundedGaussian {
+			return fmt.Errorf("group %q: mechanism %q in a truncated lot, whose cost is known for %s and %s only", q.Group, q.Mechanism, Gaussian, RoundedGaussian)
+		}
 		if err := q.validate(); err != nil {
 			return fmt.Errorf("group %q: %w", q.Group, err)
 		}
@@ -44,9 +47,16 @@ func (s Sampling) validate() error {
 		if s.LotSize < 1 || s.LotSize > s.Records {
 			return fmt.Errorf("%s sampling: lot size %d must be from 1 to the number of records, %d", s.Policy, s.LotSize, s.Records)
 		}
+	case Truncated:
+		if !(s.Rate > 0 && s.Rate < 1) {
+			return fmt.Errorf("truncated sampling: rate %v must be above 0 and below 1", s.Rate)
+		}
+		if s.Records < 1 || s.LotSize < 1 {
+			return fmt.Errorf("truncated sampling: the largest lot, %d, and the number of records, %d, must be at least 1", s.LotSize, s.Records)
+		}
 	case FullBatch:
 	default:
-		return fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", s.Policy, Poisson, FixedSize, Shuffle, FullBatch)
+		return fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s, %s or %s", s.Policy, Poisson, Truncated, FixedSize, Shuffle, FullBatch)
 	}
 	return nil
 }

@@ -301,6 +301,13 @@ func TestWriter_RejectsInvalidInput(t *testing.T) {
 		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Shuffle, LotSize: 3, Records: 9, Rate: 0.1} }),
 		lot(func(l *Lot) { l.Sampling = Sampling{Policy: FullBatch, Rate: 1} }),
 		lot(func(l *Lot) { l.Sampling = Sampling{Policy: FullBatch, LotSize: 9, Records: 9} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Truncated, Rate: 1, LotSize: 9, Records: 20} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Truncated, Rate: .5, Records: 20} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Truncated, Rate: .5, LotSize: 9} }),
+		lot(func(l *Lot) {
+			l.Sampling = Sampling{Policy: Truncated, Rate: .5, LotSize: 9, Records: 20}
+			l.Queries[1].Mechanism = Laplace
+		}),
 		lot(func(l *Lot) { l.Queries = nil }),
 		lot(func(l *Lot) { l.Queries[1].Mechanism = "uniform" }),
 		lot(func(l *Lot) { l.Queries[1].Noise = 0 }),
@@ -316,8 +323,14 @@ func TestWriter_RejectsInvalidInput(t *testing.T) {
 	}
 	for _, sampling := range []Sampling{
 		{Policy: Poisson, Rate: 1}, {Policy: FixedSize, LotSize: 1, Records: 1}, {Policy: Shuffle, LotSize: 1, Records: 9}, {Policy: FullBatch, Records: 9},
+		{Policy: Truncated, Rate: .25, LotSize: 9, Records: 20}, {Policy: Truncated, Rate: .25, LotSize: 30, Records: 20},
 	} {
-		spendLots(t, l, lot(func(l *Lot) { l.Sampling = sampling }), 1)
+		spendLots(t, l, lot(func(l *Lot) {
+			l.Sampling = sampling
+			for i := range l.Queries {
+				l.Queries[i].Mechanism = Gaussian
+			}
+		}), 1)
 	}
 	l.Close()
 	if err := l.Spend(exampleLot(1)); err == nil {
@@ -326,8 +339,8 @@ func TestWriter_RejectsInvalidInput(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}
-	if got := read(t, path).LotCount(); got != 4 {
-		t.Errorf("%d lots, want 4", got)
+	if got := read(t, path).LotCount(); got != 6 {
+		t.Errorf("%d lots, want 6", got)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)

@@ -35,6 +35,7 @@ Each command computes one of them from the others. Printed values are rounded so
 		newBudgetSolve(term, budget.Epsilon, "Compute the ε that a run spends",
 			"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5\n"+
 				"  dptrain budget epsilon --records 60000 --lot 600 --epochs 60 --groups 1:4,0.5:2 --accountant rdp\n"+
+				"  dptrain budget epsilon --records 60000 --lot 600 --sampling truncated --max-lot 700 --epochs 60 --noise 4\n"+
 				"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5 --accountant moments --asymptotic"),
 		newBudgetSolve(term, budget.Noise, "Compute the least noise that keeps a run within ε",
 			"  dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2\n"+
@@ -57,6 +58,7 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 	f.Float64Var(&r.Rate, "rate", 0, "the probability that a record is in a lot")
 	f.IntVar(&r.Records, "records", 0, "the number of records in the data")
 	f.IntVar(&r.Lot, "lot", 0, "the size of a lot, or its expected size")
+	f.IntVar(&r.MaxLot, "max-lot", 0, "with --sampling truncated: the largest number of records in a lot (default: the smallest that a lot exceeds with a probability of at most 1e-10)")
 	f.IntVar(&r.Steps, "steps", 0, "the number of lots")
 	f.Float64Var(&r.Epochs, "epochs", 0, "the average number of times that each record is drawn; replaces --steps")
 	f.Float64Var(&r.Noise, "noise", 0, "the noise multiplier: standard deviation over sensitivity")

@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
@@ -32,6 +33,7 @@ type preview struct {
 	Unit              string             `json:"unit"`
 	Steps             int                `json:"steps"`
 	ExpectedLot       float64            `json:"expected_lot"`
+	MaxLot            int                `json:"max_lot,omitempty"`
 	Microbatch        int                `json:"microbatch"`
 	Bytes             int                `json:"bytes"` // of the device's buffers, which do not depend on the lot
 	Epsilon           number.Float       `json:"epsilon"`
@@ -111,6 +113,9 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 	for _, v := range d.Parameters {
 		p.Layers = append(p.Layers, previewParameter{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
+	if e := run.Event(); e.Policy == sample.PolicyTruncated {
+		p.MaxLot = e.LotSize
+	}
 	if !c.Mechanism.NonPrivate {
 		a, err := accountant.Epsilon(engine.PlannedHistory(*c), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
@@ -150,7 +155,11 @@ func (p *preview) print(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\n", l.Name, strings.Trim(strings.ReplaceAll(fmt.Sprint(l.Shape), " ", "×"), "[]"), l.Use, l.Norm, l.Group, l.Clip, l.StdDev)
 	}
 	fmt.Fprintf(w, "\nmodel\t%s on %s, %d weights\n", p.Model, p.Data, p.Parameters)
-	fmt.Fprintf(w, "lots\t%d of about %.0f from %d records (%s), computed %d at a time in %.1f MB\n", p.Steps, p.ExpectedLot, p.Records, p.Unit, p.Microbatch, float64(p.Bytes)/1e6)
+	atMost := ""
+	if p.MaxLot > 0 {
+		atMost = fmt.Sprintf(", at most %d,", p.MaxLot)
+	}
+	fmt.Fprintf(w, "lots\t%d of about %.0f%s from %d records (%s), computed %d at a time in %.1f MB\n", p.Steps, p.ExpectedLot, atMost, p.Records, p.Unit, p.Microbatch, float64(p.Bytes)/1e6)
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {

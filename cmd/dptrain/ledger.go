@@ -120,6 +120,8 @@ func describeSampling(s ledger.Sampling) string {
 	switch s.Policy {
 	case ledger.Poisson:
 		return fmt.Sprintf("poisson, rate %g", s.Rate)
+	case ledger.Truncated:
+		return fmt.Sprintf("truncated, rate %g, at most %d of %d", s.Rate, s.LotSize, s.Records)
 	case ledger.FullBatch:
 		return "every record"
 	}

@@ -12,23 +12,25 @@ type Policy string
 
 // The policies.
 const (
-	PolicyPoisson Policy = "poisson" // each record independently: see Poisson
-	PolicyFixed   Policy = "fixed"   // a set of fixed size: see Fixed
-	PolicyShuffle Policy = "shuffle" // disjoint lots of a random order: see Shuffle
+	PolicyPoisson   Policy = "poisson"   // each record independently: see Poisson
+	PolicyTruncated Policy = "truncated" // as poisson, with a largest size: see Truncated
+	PolicyFixed     Policy = "fixed"     // a set of fixed size: see Fixed
+	PolicyShuffle   Policy = "shuffle"   // disjoint lots of a random order: see Shuffle
 )
 
 // Event describes to an accountant how a lot was drawn. All of it is public.
 type Event struct {
 	Policy  Policy
-	Rate    float64 // Poisson: the exact probability of each record
-	LotSize int     // Fixed and Shuffle: number of records in a lot
+	Rate    float64 // Poisson and Truncated: the exact probability of each record
+	LotSize int     // Fixed and Shuffle: number of records in a lot; Truncated: the largest number
 	Records int     // number of all records, or the number declared as a public constant
 }
 
 // ExpectedLot is the expected size q·N of a lot, or the fixed size. It is the public number
-// by which the sum over a lot is divided.
+// by which the sum over a lot is divided. For Truncated it is the expected size before
+// truncation.
 func (e Event) ExpectedLot() float64 {
-	if e.Policy == PolicyPoisson {
+	if e.Policy == PolicyPoisson || e.Policy == PolicyTruncated {
 		return e.Rate * float64(e.Records)
 	}
 	return float64(e.LotSize)

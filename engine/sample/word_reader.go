@@ -22,6 +22,7 @@ const (
 	poissonTies
 	fixedWords
 	shuffleWords
+	truncatedWords
 )
 
 func (w *wordReader) open(lot uint64, vector uint32) {

@@ -17,6 +17,7 @@ type Plan struct {
 	Rate     float64 `json:"rate"`
 	Records  int     `json:"records,omitempty"`
 	Lot      int     `json:"lot,omitempty"`
+	MaxLot   int     `json:"max_lot,omitempty"`
 	Steps    int     `json:"steps"`
 	Epochs   float64 `json:"epochs"`
 	Noise    float64 `json:"noise_multiplier"`
@@ -34,7 +35,10 @@ func NewPlan(plan accountant.Plan) Plan {
 	s := plan.Sampling
 	p := Plan{Sampling: string(s.Policy), Rate: s.Rate, Records: s.Records, Lot: s.LotSize, Steps: plan.Steps, Noise: plan.Noise}
 	switch s.Policy {
-	case ledger.Poisson:
+	case ledger.Poisson, ledger.Truncated:
+		if p.Lot = 0; s.Policy == ledger.Truncated {
+			p.MaxLot = s.LotSize
+		}
 		if lot := math.Round(s.Rate * float64(s.Records)); lot/float64(s.Records) == s.Rate {
 			p.Lot = int(lot)
 		}
@@ -59,7 +63,7 @@ func NewPlan(plan accountant.Plan) Plan {
 // lotsPerEpoch is the number of lots that draw each record once, on average.
 func lotsPerEpoch(s ledger.Sampling) float64 {
 	switch s.Policy {
-	case ledger.Poisson:
+	case ledger.Poisson, ledger.Truncated:
 		return 1 / s.Rate
 	case ledger.FixedSize:
 		return float64(s.Records) / float64(s.LotSize)
@@ -83,6 +87,9 @@ func (p Plan) Print(w io.Writer, computed Quantity) {
 	}
 	if p.Lot > 0 {
 		row("lot", strconv.Itoa(p.Lot))
+	}
+	if p.MaxLot > 0 {
+		row("largest lot", strconv.Itoa(p.MaxLot))
 	}
 	row("steps", strconv.Itoa(p.Steps))
 	row("epochs", strconv.FormatFloat(p.Epochs, 'g', 6, 64))

@@ -25,7 +25,7 @@ const (
 
 var (
 	// Policies are the values of --sampling. The first is the default.
-	Policies = []string{string(ledger.Poisson), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
+	Policies = []string{string(ledger.Poisson), string(ledger.Truncated), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
 	// Adjacencies are the values of --adjacency.
 	Adjacencies = []string{string(ledger.AddRemove), string(ledger.ReplaceOne), string(ledger.ZeroOut)}
 )
@@ -37,6 +37,7 @@ type Request struct {
 	Rate      float64
 	Records   int
 	Lot       int
+	MaxLot    int // largest truncated lot; 0: the default
 	Steps     int
 	Epochs    float64
 	Noise     float64
@@ -112,6 +113,8 @@ func (r *Request) readSampling(plan *accountant.Plan) error {
 	s.Policy, s.Records = ledger.Policy(r.Sampling), r.Records
 	fixedLots := s.Policy == ledger.FixedSize || s.Policy == ledger.Shuffle
 	switch {
+	case r.Given("max-lot") && s.Policy != ledger.Truncated:
+		return exitcode.Usagef("--max-lot requires --sampling truncated: drop one of them")
 	case s.Policy == ledger.FullBatch:
 		if r.Given("rate") || r.Given("lot") || r.Unknown == Rate {
 			return exitcode.Usagef("--sampling none uses every record in every step, so it has no rate and no lot: drop --rate and --lot, or choose another sampling")
@@ -119,8 +122,10 @@ func (r *Request) readSampling(plan *accountant.Plan) error {
 		return nil
 	case fixedLots && r.Given("rate"):
 		return exitcode.Usagef("--sampling %s does not use --rate: give --records and --lot instead", s.Policy)
-	case fixedLots && r.Records == 0:
+	case (fixedLots || s.Policy == ledger.Truncated) && r.Records == 0:
 		return exitcode.Usagef("--sampling %s requires --records", s.Policy)
+	case s.Policy == ledger.Truncated && r.Unknown == Rate:
+		return exitcode.Usagef("this command does not compute the rate of truncated lots, whose size depends on it: compute it with --sampling poisson, and check it with budget epsilon --sampling truncated")
 	case r.Unknown == Rate:
 		return nil
 	case r.Given("lot"):
@@ -135,7 +140,7 @@ func (r *Request) readSampling(plan *accountant.Plan) error {
 		} else {
 			s.Rate = float64(r.Lot) / float64(r.Records)
 		}
-		return nil
+		return r.readMaxLot(s)
 	case fixedLots:
 		return exitcode.Usagef("--sampling %s requires --lot", s.Policy)
 	case !r.Given("rate"):
@@ -144,6 +149,23 @@ func (r *Request) readSampling(plan *accountant.Plan) error {
 		return exitcode.Usagef("--rate %v is out of range: give a value above 0 and at most 1", r.Rate)
 	}
 	s.Rate = r.Rate
+	return r.readMaxLot(s)
+}
+
+// readMaxLot sets the largest truncated lot.
+func (r *Request) readMaxLot(s *ledger.Sampling) error {
+	switch {
+	case s.Policy != ledger.Truncated:
+		return nil
+	case s.Rate == 1:
+		return exitcode.Usagef("--sampling truncated requires a rate below 1: use --sampling fixed, or a smaller --lot or --rate")
+	case !r.Given("max-lot"):
+		s.LotSize = accountant.DefaultMaxLot(s.Rate, s.Records)
+		return nil
+	case r.MaxLot < 1:
+		return exitcode.Usagef("--max-lot %d is out of range: give 1 or more, or drop the flag for the default", r.MaxLot)
+	}
+	s.LotSize = r.MaxLot
 	return nil
 }
 

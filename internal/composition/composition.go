@@ -31,6 +31,10 @@ func gdpShift(events []dpevent.RepeatedEvent) (float64, error) {
 		case e.Subsampled():
 			shift = e.Rate * e.Rate * math.Expm1(shift)
 		}
+		if t := e.Truncation; t.Probability > 0 {
+			far := t.Far * e.GaussianShift
+			shift = (1-t.Probability)*shift + t.Probability*t.Rate*t.Rate*math.Expm1(far*far)
+		}
 		squares += float64(e.Count) * shift
 	}
 	return math.Sqrt(squares), nil

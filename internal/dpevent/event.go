@@ -29,6 +29,7 @@ type Event struct {
 	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian and the rounded Gaussian groups
 	LaplaceShifts     []float64          // S/scale of each Laplace group
 	DiscreteGaussians []DiscreteGaussian // the discrete Gaussian groups
+	Truncation        Truncation         // truncated lots, whose pair is another one; all noise is then Gaussian
 }
 
 // DiscreteGaussian is a group of integers with discrete Gaussian noise, moved by Shift.
@@ -45,17 +46,24 @@ func (e Event) Subsampled() bool { return e.Rate < 1 }
 
 // Key is equal for equal events.
 func (e Event) Key() string {
-	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.DiscreteGaussians)
+	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.DiscreteGaussians, e.Truncation)
 }
 
 // newEvent rounds every shift and rate up: the event dominates that of the exact quotients.
-func newEvent(lot ledger.Lot, scale float64) Event {
-	e := Event{Rate: 1}
+func newEvent(lot ledger.Lot, adjacency ledger.Adjacency) Event {
+	e := Event{Rate: 1, ReplaceOne: adjacency == ledger.ReplaceOne}
+	scale := 1.0
+	if e.ReplaceOne {
+		scale = 2
+	}
 	switch lot.Sampling.Policy {
 	case ledger.Poisson:
 		e.Rate = lot.Sampling.Rate
 	case ledger.FixedSize:
 		e.Rate = DivideUp(float64(lot.Sampling.LotSize), float64(lot.Sampling.Records))
+		e.FixedSize = e.Subsampled()
+	case ledger.Truncated:
+		e.Rate, e.Truncation = lot.Sampling.Rate, newTruncation(lot.Sampling, adjacency)
 	}
 	gaussians, shift, squares := 0, 0.0, 0.0
 	for _, q := range lot.Queries {

@@ -33,6 +33,7 @@ func (t *eventCounter) add(e Event, count int) {
 type roundedEventKey struct {
 	rate, gaussian float64
 	fixed          bool
+	truncation     Truncation
 	exact          string
 }
 
@@ -45,5 +46,5 @@ func roundedKey(e Event) roundedEventKey {
 	}
 	const ignoredBits = 12
 	bits := math.Float64bits(e.GaussianShift) + 1<<(ignoredBits-1)
-	return roundedEventKey{e.Rate, math.Float64frombits(bits >> ignoredBits << ignoredBits), e.FixedSize, ""}
+	return roundedEventKey{e.Rate, math.Float64frombits(bits >> ignoredBits << ignoredBits), e.FixedSize, e.Truncation, ""}
 }

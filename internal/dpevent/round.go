@@ -83,13 +83,14 @@ func mergeNeighbours(events []RepeatedEvent, rateWidth, shiftWidth float64, up b
 		shift   int
 		replace bool
 		fixed   bool
+		cut     Truncation
 	}
 	index := map[cell]int{}
 	var merged []RepeatedEvent
 	var before cell
 	at := 0 // index of before; consecutive events of a schedule are similar
 	for _, e := range events {
-		c := cell{e.Rate, int(math.Floor(math.Log(e.GaussianShift) / shiftWidth)), e.ReplaceOne, e.FixedSize}
+		c := cell{e.Rate, int(math.Floor(math.Log(e.GaussianShift) / shiftWidth)), e.ReplaceOne, e.FixedSize, e.Truncation}
 		if rateWidth > 0 && e.Rate < 1 {
 			c.rate = -1 - math.Floor(-math.Log(e.Rate)/rateWidth)
 		}

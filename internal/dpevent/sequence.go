@@ -29,6 +29,11 @@ func AnyFixedSize(events []RepeatedEvent) bool {
 	return slices.ContainsFunc(events, func(e RepeatedEvent) bool { return e.FixedSize })
 }
 
+// AnyTruncated reports whether some event has truncated lots.
+func AnyTruncated(events []RepeatedEvent) bool {
+	return slices.ContainsFunc(events, func(e RepeatedEvent) bool { return e.Truncation.Probability > 0 })
+}
+
 // EquivalentGaussian returns the shift of the one Gaussian mechanism to which unsampled
 // Gaussian events compose, rounded up, and whether the events are of this kind.
 func EquivalentGaussian(events []RepeatedEvent) (shift float64, ok bool) {
@@ -78,16 +83,10 @@ func FromHistory(h ledger.History) (Sequence, error) {
 	case s.Shuffled && s.Adjacency == ledger.AddRemove:
 		s.Adjacency = ledger.ZeroOut
 	}
-	scale := 1.0
-	if s.Adjacency == ledger.ReplaceOne {
-		scale = 2
-	}
 	all := eventCounter{make([]RepeatedEvent, 0, len(h.Lots)), make(map[roundedEventKey]int, len(h.Lots))}
 	var pass shufflePass
 	for _, run := range h.Lots {
-		e := newEvent(run.Lot, scale)
-		e.ReplaceOne = s.Adjacency == ledger.ReplaceOne
-		e.FixedSize = run.Lot.Sampling.Policy == ledger.FixedSize && e.Subsampled()
+		e := newEvent(run.Lot, s.Adjacency)
 		if run.Lot.Sampling.Policy == ledger.Shuffle {
 			pass.add(e, run, all.add)
 		} else {

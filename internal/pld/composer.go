@@ -88,6 +88,24 @@ func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
 	return out
 }
 
+// components are the components of the dominating pair of an event, with their weights.
+func (c *composer) components(e dpevent.Event, d lossDirection, cut, share float64) []component {
+	t := e.Truncation
+	if t.Probability == 0 {
+		return []component{{c.dominatingPair(e, d, cut, share), [2]float64{1, 1}}}
+	}
+	truncated := gaussianPair(t.Far * e.GaussianShift)
+	truncated.rate, truncated.near, truncated.direction = t.Rate, t.Near*e.GaussianShift, d
+	if t.Symmetric {
+		truncated.direction = bothDirections
+	}
+	truncated.truncate(cut, share)
+	list := []component{{lossPair: c.dominatingPair(e, d, cut, share)}, {lossPair: truncated}}
+	list[0].weights[pessimistic], list[1].weights[pessimistic] = t.Weights(true)
+	list[0].weights[optimistic], list[1].weights[optimistic] = t.Weights(false)
+	return list
+}
+
 // dominatingPair is the dominating pair of an event with one group, or with several groups
 // sampled together. Losses above cut are cut off. Of the other losses, a probability of at
 // most share is truncated.
@@ -131,10 +149,10 @@ func (c *composer) isSymmetric(e dpevent.Event) bool {
 func (c *composer) maxAddingLoss() float64 {
 	most := 0.0
 	for _, e := range c.roundedUp {
-		if c.isSymmetric(e.Event) {
+		if c.isSymmetric(e.Event) || e.Truncation.Symmetric {
 			return math.Inf(1)
 		}
-		most -= float64(e.Count) * math.Log1p(-e.Rate)
+		most -= float64(e.Count) * math.Log1p(-max(e.Rate, e.Truncation.Rate))
 	}
 	return most
 }
@@ -155,11 +173,19 @@ func (c *composer) truncatedShare(logDelta float64) float64 {
 func (c *composer) cumulants(d lossDirection, cut, share float64) *compositionCumulants {
 	w := &compositionCumulants{}
 	for _, e := range dpevent.RoundEvents(c.roundedUp, 12, true) {
-		p := c.dominatingPair(e.Event, d, cut, share)
-		w.pairs = append(w.pairs, p)
+		var samples []lossSample
+		var beyond probabilities
+		for _, p := range c.components(e.Event, d, cut, share) {
+			weight := p.weights[pessimistic]
+			for _, at := range p.samples() {
+				at.logP += math.Log(weight)
+				samples = append(samples, at)
+			}
+			beyond.addShare(p.cutOff[pessimistic], weight)
+		}
 		w.counts = append(w.counts, float64(e.Count))
-		w.samples = append(w.samples, p.samples())
-		w.retained.addEvent(p.cutOff[pessimistic], float64(e.Count))
+		w.samples = append(w.samples, samples)
+		w.retained.addEvent(beyond, float64(e.Count))
 	}
 	return w
 }
@@ -179,7 +205,7 @@ func (c *composer) bounds(d lossDirection, t computation) *divergenceBounds {
 // if the error of an event's cells is proportional to (count·variance)^(1/3).
 func (c *composer) discretize(events []dpevent.RepeatedEvent, d lossDirection, t computation) (upper, lower *characteristicFunction) {
 	upper, lower = &characteristicFunction{tilt: t.tilt}, &characteristicFunction{tilt: t.tilt}
-	surveys := make([]tiltedPair, 0, len(events))
+	surveys := make([]tiltedMixture, 0, len(events))
 	counts := make([]float64, 0, len(events))
 	shares := 0.0
 	for _, e := range events {
@@ -190,16 +216,17 @@ func (c *composer) discretize(events []dpevent.RepeatedEvent, d lossDirection, t
 			lower.addGaussian(squares * (1 - 1e-12)) // more than all roundings up
 			continue
 		}
-		s := tiltPair(c.dominatingPair(e.Event, d, c.cutLoss(t.maxEpsilon), t.truncatedShare), t.tilt, t.truncatedTilted/c.lots)
+		s := tiltComponents(c.components(e.Event, d, c.cutLoss(t.maxEpsilon), t.truncatedShare), t.tilt, t.truncatedTilted/c.lots)
 		surveys, counts = append(surveys, s), append(counts, count)
-		shares += math.Cbrt(count * s.variance)
+		for _, p := range s {
+			shares += math.Cbrt(count * p.share * p.variance)
+		}
 	}
 	for i := range surveys {
-		s, count := &surveys[i], counts[i]
-		square := t.cellVariance / shares * math.Cbrt(count*s.variance) / count
-		l := s.discretize(min(square, maxCellVariance*s.variance), t.maxCellWidth)
+		count := counts[i]
+		l := surveys[i].discretize(t.cellVariance/shares, count, t.maxCellWidth)
 		upper.add(l.estimates[pessimistic], l.cutOff[pessimistic], count)
-		upper.cutOffError = max(upper.cutOffError, s.pair.cutOffError)
+		upper.cutOffError = max(upper.cutOffError, l.cutOffError)
 		lower.cutOffError = upper.cutOffError
 		lower.add(l.estimates[optimistic], l.cutOff[optimistic], count)
 		upper.truncated.add(probabilities{count * l.truncated.with, count * l.truncated.without})

@@ -77,15 +77,68 @@ func product(a, b base) (both base) {
 	return both
 }
 
+// displacedBase are the losses of a truncated lot in which the record takes the place of
+// another one, under zero-out adjacency: a phase of rate 1.
+func displacedBase(rate, shift float64) (b base) {
+	const step = 1.0 / 64
+	for x := -9.0; x < 9+2*shift; x += step {
+		with, without := rate*math.Exp(2*shift*x-2*shift*shift)+1-rate, rate*math.Exp(shift*x-shift*shift/2)+1-rate
+		b.add(math.Log(with/without), without*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)*step)
+	}
+	return b
+}
+
 // phase is a number of equal lots.
 type phase struct {
 	base
 	rate  float64
 	steps int
+
+	truncated *phase  // the pair of truncated lots
+	share     float64 // of truncated lots
+	symmetric bool    // the pair has its curve on both sides
+}
+
+// truncatedPhase has truncated lots of at most `most` of n records. It adds up all terms of the
+// binomial distribution.
+func truncatedPhase(n int, rate float64, most int, shift float64, steps int, adjacency ledger.Adjacency) phase {
+	term, truncated, more := 1.0, 0.0, 0.0 // of n - 1 records
+	for range n - 1 {
+		term *= 1 - rate
+	}
+	for k := range n {
+		if k >= most {
+			truncated += term
+			more += rate * term * float64(most) / float64(k+1) // the record is drawn, and one of those kept
+		}
+		term *= float64(n-1-k) / float64(k+1) * rate / (1 - rate)
+	}
+	c := more / truncated
+	other := phase{displacedBase(c, shift), 1, steps, nil, 0, true}
+	switch adjacency {
+	case ledger.AddRemove:
+		other = phase{gaussianBase(2 * shift), rate, steps, nil, 0, false}
+	case ledger.ReplaceOne:
+		other = phase{gaussianBase(2 * shift), c, steps, nil, 0, true}
+		return phase{opposedBase(rate, shift), 1, steps, &other, truncated, false}
+	}
+	return phase{gaussianBase(shift), rate, steps, &other, truncated, false}
 }
 
 // dense are the probabilities on the grid of the losses of one lot in one direction.
 func (p phase) dense(d lossDirection, step float64) []float64 {
+	if p.truncated != nil {
+		other := *p.truncated
+		p.truncated = nil
+		x, y := p.dense(d, step), other.dense(d, step)
+		for i := range x {
+			x[i] += p.share * (y[i] - x[i])
+		}
+		return x
+	}
+	if p.symmetric {
+		d = bothDirections
+	}
 	x := make([]float64, denseSize)
 	rest := 1.0
 	put := func(loss, probability float64) {
@@ -156,25 +209,31 @@ func TestEpsilon_AgreesWithDenseComposition(t *testing.T) {
 		spent     []ledger.RepeatedLot
 		phases    []phase
 	}{
-		{"Gaussians", ledger.AddRemove, 1.5, []ledger.RepeatedLot{repeatedLot(.1, 60, gaussian(1.2))}, []phase{{gaussianBase(1 / 1.2), .1, 60}}},
-		{"few Gaussians of little noise", ledger.AddRemove, 4, []ledger.RepeatedLot{repeatedLot(.02, 7, gaussian(.5))}, []phase{{gaussianBase(2), .02, 7}}},
-		{"Laplaces", ledger.AddRemove, 2, []ledger.RepeatedLot{repeatedLot(.2, 40, laplace(1))}, []phase{{laplaceBase(1), .2, 40}}},
-		{"Laplaces unsampled", ledger.AddRemove, 3, []ledger.RepeatedLot{repeatedLot(1, 12, laplace(2))}, []phase{{laplaceBase(.5), 1, 12}}},
-		{"discrete Gaussians", ledger.AddRemove, 5, []ledger.RepeatedLot{repeatedLot(.05, 30, lattice(3, 2))}, []phase{{latticeBase(3, 2), .05, 30}}},
-		{"phases", ledger.AddRemove, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(1.5)), repeatedLot(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
+		{"Gaussians", ledger.AddRemove, 1.5, []ledger.RepeatedLot{repeatedLot(.1, 60, gaussian(1.2))}, []phase{{base: gaussianBase(1 / 1.2), rate: .1, steps: 60}}},
+		{"few Gaussians of little noise", ledger.AddRemove, 4, []ledger.RepeatedLot{repeatedLot(.02, 7, gaussian(.5))}, []phase{{base: gaussianBase(2), rate: .02, steps: 7}}},
+		{"Laplaces", ledger.AddRemove, 2, []ledger.RepeatedLot{repeatedLot(.2, 40, laplace(1))}, []phase{{base: laplaceBase(1), rate: .2, steps: 40}}},
+		{"Laplaces unsampled", ledger.AddRemove, 3, []ledger.RepeatedLot{repeatedLot(1, 12, laplace(2))}, []phase{{base: laplaceBase(.5), rate: 1, steps: 12}}},
+		{"discrete Gaussians", ledger.AddRemove, 5, []ledger.RepeatedLot{repeatedLot(.05, 30, lattice(3, 2))}, []phase{{base: latticeBase(3, 2), rate: .05, steps: 30}}},
+		{"phases", ledger.AddRemove, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(1.5)), repeatedLot(.1, 20, laplace(2))}, []phase{{base: gaussianBase(1 / 1.5), rate: .05, steps: 100}, {base: laplaceBase(.5), rate: .1, steps: 20}}},
 		{"releases that all take part in", ledger.AddRemove, 2, []ledger.RepeatedLot{repeatedLot(.1, 60, gaussian(1.2)), repeatedLot(1, 3, gaussian(4)), repeatedLot(1, 2, laplace(9))},
-			[]phase{{gaussianBase(1 / 1.2), .1, 60}, {gaussianBase(.25), 1, 3}, {laplaceBase(1. / 9), 1, 2}}},
-		{"Gaussian and Laplace in one lot", ledger.AddRemove, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
-		{"discrete Gaussian and Laplace in one lot", ledger.AddRemove, 9, []ledger.RepeatedLot{repeatedLot(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
-		{"a record replaced", ledger.ReplaceOne, 1, []ledger.RepeatedLot{repeatedLot(.05, 60, gaussian(2.4))}, []phase{{opposedBase(.05, 1/2.4), 1, 60}}},
-		{"a record replaced, little noise", ledger.ReplaceOne, 5, []ledger.RepeatedLot{repeatedLot(.02, 30, gaussian(.6))}, []phase{{opposedBase(.02, 1/.6), 1, 30}}},
-		{"a record replaced in lots of two kinds of noise", ledger.ReplaceOne, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(3), laplace(6))}, []phase{{both, .05, 100}}},
-		{"a run of rare losses", ledger.AddRemove, .2, []ledger.RepeatedLot{repeatedLot(1e-3, 2000, gaussian(.8))}, []phase{{gaussianBase(1 / .8), 1e-3, 2000}}},
+			[]phase{{base: gaussianBase(1 / 1.2), rate: .1, steps: 60}, {base: gaussianBase(.25), rate: 1, steps: 3}, {base: laplaceBase(1. / 9), rate: 1, steps: 2}}},
+		{"Gaussian and Laplace in one lot", ledger.AddRemove, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(1.5), laplace(3))}, []phase{{base: both, rate: .05, steps: 100}}},
+		{"discrete Gaussian and Laplace in one lot", ledger.AddRemove, 9, []ledger.RepeatedLot{repeatedLot(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{base: product(latticeBase(6, 1.6), laplaceBase(1/2.4)), rate: 1e-3, steps: 500}}},
+		{"a record replaced", ledger.ReplaceOne, 1, []ledger.RepeatedLot{repeatedLot(.05, 60, gaussian(2.4))}, []phase{{base: opposedBase(.05, 1/2.4), rate: 1, steps: 60}}},
+		{"a record replaced, little noise", ledger.ReplaceOne, 5, []ledger.RepeatedLot{repeatedLot(.02, 30, gaussian(.6))}, []phase{{base: opposedBase(.02, 1/.6), rate: 1, steps: 30}}},
+		{"a record replaced in lots of two kinds of noise", ledger.ReplaceOne, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(3), laplace(6))}, []phase{{base: both, rate: .05, steps: 100}}},
+		{"truncated lots", ledger.ZeroOut, 1.5, []ledger.RepeatedLot{truncatedLot(80, .1, 11, 60, 1.2)}, []phase{truncatedPhase(80, .1, 11, 1/1.2, 60, ledger.ZeroOut)}},
+		{"lots that are usually truncated", ledger.ZeroOut, 2, []ledger.RepeatedLot{truncatedLot(200, .1, 12, 60, 1.5)}, []phase{truncatedPhase(200, .1, 12, 1/1.5, 60, ledger.ZeroOut)}},
+		{"truncated lots of little noise", ledger.ZeroOut, 4, []ledger.RepeatedLot{truncatedLot(300, .02, 8, 7, .5)}, []phase{truncatedPhase(300, .02, 8, 2, 7, ledger.ZeroOut)}},
+		{"truncated lots of a declared number", ledger.AddRemove, 3, []ledger.RepeatedLot{truncatedLot(80, .1, 11, 60, 1.2)}, []phase{truncatedPhase(80, .1, 11, 1/1.2, 60, ledger.AddRemove)}},
+		{"truncated lots and a record replaced", ledger.ReplaceOne, 1.5, []ledger.RepeatedLot{truncatedLot(80, .1, 11, 60, 2.4)}, []phase{truncatedPhase(80, .1, 11, 1/2.4, 60, ledger.ReplaceOne)}},
+		{"truncated and other lots", ledger.ZeroOut, 2, []ledger.RepeatedLot{truncatedLot(80, .1, 11, 60, 1.2), repeatedLot(.05, 100, gaussian(1.5))}, []phase{truncatedPhase(80, .1, 11, 1/1.2, 60, ledger.ZeroOut), {base: gaussianBase(1 / 1.5), rate: .05, steps: 100}}},
+		{"a run of rare losses", ledger.AddRemove, .2, []ledger.RepeatedLot{repeatedLot(1e-3, 2000, gaussian(.8))}, []phase{{base: gaussianBase(1 / .8), rate: 1e-3, steps: 2000}}},
 	} {
 		directions := []lossDirection{removeRecord, addRecord}
 		if c.adjacency == ledger.ReplaceOne {
 			directions = []lossDirection{bothDirections}
-			if c.phases[0].rate == 1 {
+			if c.phases[0].rate == 1 { // symmetric by itself
 				directions = []lossDirection{removeRecord}
 			}
 		}

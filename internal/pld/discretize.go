@@ -12,9 +12,10 @@ import (
 // pessimistic estimate dominates the true loss: its hockey-stick divergence is nowhere
 // smaller. The true loss dominates the optimistic estimate.
 type discretizedLoss struct {
-	estimates [2]lossEstimate  // pessimistic, optimistic
-	cutOff    [2]probabilities // cut off from each estimate
-	truncated probabilities    // upper bound of what both estimates omit
+	estimates   [2]lossEstimate  // pessimistic, optimistic
+	cutOff      [2]probabilities // cut off from each estimate
+	cutOffError float64          // bound of the relative error of cutOff, and of the losses from which on it counts
+	truncated   probabilities    // upper bound of what both estimates omit
 }
 
 const (
@@ -65,7 +66,7 @@ func (s *tiltedPair) discretize(square, widest float64) discretizedLoss {
 	d.endMasses = make([]float64, len(d.edges))
 	d.cells = make([]mergedCell, len(d.edges))
 	d.run()
-	l := discretizedLoss{[2]lossEstimate{d.pessimisticEstimate(2 * s.truncatedTilted), d.optimisticEstimate(2 * s.truncatedTilted)}, s.pair.cutOff, s.pair.truncated}
+	l := discretizedLoss{[2]lossEstimate{d.pessimisticEstimate(2 * s.truncatedTilted), d.optimisticEstimate(2 * s.truncatedTilted)}, s.pair.cutOff, s.pair.cutOffError, s.pair.truncated}
 	switch s.pair.direction {
 	case addRecord:
 		l.truncated = probabilities{l.truncated.without, l.truncated.with}
@@ -374,7 +375,7 @@ func (d *discretizer) addContinuous(i int) {
 const quadratureError = 8
 
 // quadraturePanels is the number of five-point Gauss–Legendre rules that the interval from a
-// to b needs. All integrands are linear in the densities φ(x - m), where m is 0 or ±slope, or
+// to b needs. All integrands are linear in the densities φ(x - m), where m is 0, near or slope, or
 // for Laplace noise in e^x and e^-x. The bound for each density is
 // (64/15)·M·ρ^-8/(ρ² - 1) for a panel scaled to [-1, 1], where M bounds the density in the
 // Bernstein ellipse of ρ (Trefethen 2019, "Approximation Theory and Approximation Practice",
@@ -384,10 +385,7 @@ const quadratureError = 8
 func (p *lossPair) quadraturePanels(a, b float64) int {
 	steep := 2.0
 	if p.gaussian {
-		least, most := 0.0, p.slope
-		if p.poissonReplaceOne {
-			least = -p.slope
-		}
+		least, most := min(0, p.near), p.slope
 		steep += max(math.Abs(a-least), math.Abs(b-least), math.Abs(a-most), math.Abs(b-most))
 	}
 	return max(1, int(math.Ceil((b-a)*steep/0.3)))
@@ -398,7 +396,7 @@ func (p *lossPair) likelihoodRatioFast(y float64) (excess, logRatio float64) {
 	switch {
 	case p.rate == 1:
 		return 0, y
-	case p.poissonReplaceOne:
+	case p.near != 0:
 		return p.likelihoodRatio(y)
 	case y > 600:
 		return 0, y + math.Log(p.rate)

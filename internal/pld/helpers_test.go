@@ -19,6 +19,11 @@ func repeatedLot(rate float64, steps int, queries ...ledger.Query) ledger.Repeat
 	return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Queries: queries}, Count: steps}
 }
 
+func truncatedLot(records int, rate float64, most, steps int, noise float64) ledger.RepeatedLot {
+	return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Truncated, Rate: rate, LotSize: most, Records: records},
+		Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: noise}}}, Count: steps}
+}
+
 type upperAndLower struct{ upper, lower float64 }
 
 func epsilonBounds(t *testing.T, h ledger.History, delta float64) upperAndLower {

@@ -23,15 +23,16 @@ const (
 // In the direction removeRecord the loss is log r with the probabilities of Q·r. In the
 // direction addRecord it is -log r with the probabilities of Q. A pair of bothDirections is
 // symmetric: it has the hockey-stick curve of the sampled pair at every ε ≥ 0 on both sides
-// (see replacedGaussianDivergence in package rdp). It consists of the probabilities of Q·r
+// (see symmetricDivergence in package rdp). It consists of the probabilities of Q·r
 // where r > 1, their mirror image, and the remaining probability at loss 0.
 //
-// A poissonReplaceOne pair has the direction removeRecord, and both of its distributions are
-// mixtures (see dpevent.PoissonReplaceOne).
+// Where near is not 0, both distributions are mixtures (dpevent.MixturePair): Q is that with
+// N(near). The direction is removeRecord if the pair is symmetric by itself
+// (dpevent.PoissonReplaceOne), and bothDirections otherwise.
 type lossPair struct {
-	direction         lossDirection
-	rate              float64
-	poissonReplaceOne bool
+	direction lossDirection
+	rate      float64
+	near      float64
 
 	// The continuous part: Q has density density(x) and y = slope·x + offset, on
 	// (from, to).
@@ -56,6 +57,11 @@ type probabilities struct{ with, without float64 }
 
 func (c *probabilities) add(more probabilities) {
 	c.with, c.without = c.with+more.with, c.without+more.without
+}
+
+// addShare adds a share of the probabilities.
+func (c *probabilities) addShare(more probabilities, share float64) {
+	c.with, c.without = c.with+share*more.with, c.without+share*more.without
 }
 
 // logRetained is the logarithm of the probability that no event's loss was cut off.
@@ -92,7 +98,7 @@ type atom struct{ y, logQ float64 }
 // poissonReplaceOnePair is dpevent.PoissonReplaceOne. It is symmetric.
 func poissonReplaceOnePair(rate, shift float64) lossPair {
 	p := gaussianPair(shift)
-	p.rate, p.poissonReplaceOne = rate, true
+	p.rate, p.near = rate, -shift
 	return p
 }
 
@@ -215,8 +221,8 @@ func (p *lossPair) likelihoodRatio(y float64) (excess, logRatio float64) {
 	if p.rate == 1 {
 		return math.Expm1(y), y
 	}
-	if p.poissonReplaceOne {
-		return p.poissonReplaceOnePair().LikelihoodRatio(y)
+	if p.near != 0 {
+		return p.mixturePair().LikelihoodRatio(y)
 	}
 	if y > 600 {
 		return math.Inf(1), y + math.Log(p.rate)
@@ -229,21 +235,29 @@ func (p *lossPair) likelihoodRatio(y float64) (excess, logRatio float64) {
 // y: an error of y by up to slope times its size, a relative error of r - 1 by up to excess
 // times its size. For a mixture in both data sets it is the sum for both.
 func (p *lossPair) lossConditioning(y float64) (slope, excess float64) {
-	if p.rate == 1 && !p.poissonReplaceOne {
+	if p.rate == 1 && p.near == 0 {
 		return 1, 0
 	}
 	_, l := p.likelihoodRatio(y)
-	if p.poissonReplaceOne {
-		base := p.poissonReplaceOnePair().LogBase(y)
+	if p.near != 0 {
+		base := p.mixturePair().LogBase(y)
 		l += base
 		excess = math.Abs(math.Expm1(-base))
-		slope = min(1, p.rate*math.Exp(min(700, -y-p.slope*p.slope-base)))
+		slope = p.mixturePair().LogBaseSlope(y)
 	}
 	return slope + min(1, p.rate*math.Exp(min(700, y-l))), excess + math.Abs(math.Expm1(-l))
 }
 
-func (p *lossPair) poissonReplaceOnePair() dpevent.PoissonReplaceOne {
-	return dpevent.PoissonReplaceOne{Rate: p.rate, Shift: p.slope}
+func (p *lossPair) mixturePair() dpevent.MixturePair {
+	return dpevent.MixturePair{Rate: p.rate, Far: p.slope, Near: p.near}
+}
+
+// zeroCoordinate is the x at which the loss is 0.
+func (p *lossPair) zeroCoordinate() float64 {
+	if p.gaussian {
+		return p.mixturePair().EqualAt()
+	}
+	return p.coordinate(0)
 }
 
 func (p *lossPair) logDensity(x float64) float64 {
@@ -251,8 +265,8 @@ func (p *lossPair) logDensity(x float64) float64 {
 		return -x - math.Ln2
 	}
 	density := -x*x/2 - 0.918938533204672741780329736406 // log √2π
-	if p.poissonReplaceOne {
-		density += p.poissonReplaceOnePair().LogBase(p.slope*x + p.offset)
+	if p.near != 0 {
+		density += p.mixturePair().LogBase(p.slope*x + p.offset)
 	}
 	return density
 }
@@ -268,9 +282,8 @@ func (p *lossPair) zeroLossProbability(atoms []atom) (probability, off float64) 
 func (p *lossPair) halvesProbability(atoms []atom) float64 {
 	halves := 0.0
 	if p.continuous {
-		zero := p.coordinate(0)
-		without, with := p.unsampledTail(zero)
-		halves += without + (1-p.rate)*without + p.rate*with
+		all := p.tailProbabilities(p.zeroCoordinate())
+		halves += all.with + all.without
 	}
 	for _, a := range atoms {
 		if a.y > 0 {
@@ -285,8 +298,8 @@ func (p *lossPair) halvesProbability(atoms []atom) float64 {
 func (p *lossPair) tailProbabilities(x float64) probabilities {
 	without, with := p.unsampledTail(x)
 	all := probabilities{p.rate*with + (1-p.rate)*without, without}
-	if p.poissonReplaceOne {
-		all.without = p.rate*gaussian.TailProbability(x+p.slope) + (1-p.rate)*without
+	if p.near != 0 {
+		all.without = p.rate*gaussian.TailProbability(x-p.near) + (1-p.rate)*without
 	}
 	return all
 }

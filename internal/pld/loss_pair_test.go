@@ -24,7 +24,9 @@ func TestLossPair_TailProbabilities(t *testing.T) {
 	laplace.rate = .3
 	gaussian := gaussianPair(1.2)
 	gaussian.rate = .3
-	for _, p := range []lossPair{laplace, gaussian, poissonReplaceOnePair(.3, 1.2)} {
+	displaced := gaussian
+	displaced.near = .6
+	for _, p := range []lossPair{laplace, gaussian, poissonReplaceOnePair(.3, 1.2), displaced} {
 		const from, step = .7, 1. / 4096
 		want := probabilities{}
 		for x := from + step/2; x < min(p.to, 14); x += step {

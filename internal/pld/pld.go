@@ -34,7 +34,8 @@ func Epsilon(events []dpevent.RepeatedEvent, symmetric bool, delta float64) (upp
 	if TotalVariationBound(events) <= delta {
 		return 0, 0, nil
 	}
-	known := min(MaxLoss(events), renyiBound(c.roundedUp, delta), composition.BasicEpsilon(c.roundedUp, delta), composition.ZCDPEpsilon(c.roundedUp, delta))
+	plain := dpevent.Untruncated(c.roundedUp)
+	known := min(MaxLoss(events), renyiBound(c.roundedUp, delta), composition.BasicEpsilon(plain, delta), composition.ZCDPEpsilon(plain, delta))
 	if c.exceedsRange() {
 		return known, 0, nil
 	}
@@ -113,7 +114,7 @@ const (
 func (c *composer) exceedsRange() bool {
 	return slices.ContainsFunc(c.roundedUp, func(e dpevent.RepeatedEvent) bool {
 		return slices.ContainsFunc(e.LaplaceShifts, func(ratio float64) bool { return ratio > maxLaplaceShift }) ||
-			e.GaussianShift > maxUnsampledShift || e.Subsampled() && (e.GaussianShift > maxSampledShift || slices.ContainsFunc(e.DiscreteGaussians, func(d dpevent.DiscreteGaussian) bool { return d.Shift/d.Sigma > maxSampledShift }))
+			e.GaussianShift > maxUnsampledShift || e.Subsampled() && (e.Untruncated().GaussianShift > maxSampledShift || slices.ContainsFunc(e.DiscreteGaussians, func(d dpevent.DiscreteGaussian) bool { return d.Shift/d.Sigma > maxSampledShift }))
 	})
 }
 
@@ -133,7 +134,7 @@ const renyiTolerance = 1e-9
 func TotalVariationBound(events []dpevent.RepeatedEvent) float64 {
 	total := 0.0
 	for _, e := range events {
-		one := math.Erf(e.GaussianShift / (2 * math.Sqrt2))
+		one := math.Erf(e.Untruncated().GaussianShift / (2 * math.Sqrt2))
 		for _, ratio := range e.LaplaceShifts {
 			one -= math.Expm1(-ratio / 2)
 		}

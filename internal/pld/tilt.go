@@ -70,7 +70,7 @@ func (p *lossPair) samples() []lossSample {
 	}
 	if p.direction == bothDirections {
 		probability, _ := p.zeroLossProbability(p.atoms)
-		list = append(list, lossSample{p.coordinate(0), 0, math.Log(probability)})
+		list = append(list, lossSample{p.zeroCoordinate(), 0, math.Log(probability)})
 	}
 	return list
 }
@@ -99,7 +99,7 @@ func (p *lossPair) panels() []float64 {
 		to = reach + p.slope
 	}
 	if p.direction == bothDirections {
-		from = p.coordinate(0)
+		from = p.zeroCoordinate()
 	}
 	n := math.Ceil(min(8000, (to-from)/min(1.25, 2/p.slope)))
 	panels := make([]float64, int(n)+1)
@@ -142,7 +142,6 @@ func (c *tiltedCumulants) evaluate(list []lossSample, tilt, threshold float64) {
 
 // compositionCumulants computes the cumulants of a composition.
 type compositionCumulants struct {
-	pairs    []lossPair
 	counts   []float64
 	samples  [][]lossSample
 	retained logRetained
@@ -150,7 +149,7 @@ type compositionCumulants struct {
 
 func (w *compositionCumulants) at(tilt float64) (logSum, mean, variance float64) {
 	var c tiltedCumulants
-	for i := range w.pairs {
+	for i := range w.samples {
 		c.evaluate(w.samples[i], tilt, 1e-20)
 		logSum += w.counts[i] * c.logSum
 		mean += w.counts[i] * c.mean

@@ -17,17 +17,39 @@ import (
 // the two outputs, which holds for every noise here).
 func Divergence(e dpevent.Event, order float64) float64 {
 	switch {
+	case e.Truncation.Probability > 0:
+		return truncatedDivergence(e, order)
 	case !e.Subsampled():
 		return UnsampledDivergence(e, order)
 	case e.IsPoissonReplaceOne():
 		return poissonReplaceOneDivergence(e.Rate, e.GaussianShift/2, order)
 	case e.GaussianOnly() && e.ReplaceOne:
-		return replacedGaussianDivergence(e.Rate, e.GaussianShift, order)
+		return symmetricDivergence(dpevent.MixturePair{Rate: e.Rate, Far: e.GaussianShift}, order)
 	case e.GaussianOnly():
 		return sampledGaussianDivergence(e.Rate, e.GaussianShift, order)
 	default:
 		return sampledDivergence(e, order)
 	}
+}
+
+// truncatedDivergence is that of a mixture whose release shows which pair it is from: the moments
+// e^((order-1)·divergence) of the pairs are averaged.
+func truncatedDivergence(e dpevent.Event, order float64) float64 {
+	t := e.Truncation
+	pair := dpevent.MixturePair{Rate: t.Rate, Far: t.Far * e.GaussianShift, Near: t.Near * e.GaussianShift}
+	e.Truncation = dpevent.Truncation{}
+	poisson, truncated := Divergence(e, order), 0.0
+	if t.Symmetric {
+		truncated = symmetricDivergence(pair, order)
+	} else {
+		truncated = sampledGaussianDivergence(pair.Rate, pair.Far, order)
+	}
+	poisson, truncated = (order-1)*poisson, (order-1)*truncated
+	without, with := t.Weights(true)
+	if max(poisson, truncated) < 500 {
+		return math.Log1p(without*math.Expm1(poisson)+with*math.Expm1(truncated)) / (order - 1)
+	}
+	return logAddExp(math.Log(without)+poisson, math.Log(with)+truncated) / (order - 1)
 }
 
 func UnsampledDivergence(e dpevent.Event, order float64) float64 {
@@ -135,7 +157,7 @@ func binomialRemainder(t, a float64) float64 {
 	return sum
 }
 
-// replacedGaussianDivergence bounds the Rényi divergence when one record is replaced and
+// symmetricDivergence bounds the Rényi divergence when one record is replaced and
 // the lot is one of fixed size without replacement, or a Poisson sample. For every
 // ε ≥ 0 the hockey-stick divergence of the two releases is then at most that of
 // the sampled Gaussian pair whose sensitivity is the distance of the two records'
@@ -143,22 +165,30 @@ func binomialRemainder(t, a float64) float64 {
 // first (Balle, Barthe and Gaboardi 2018, theorems 10 and 11). The divergence is
 // that of the pair with this curve on both sides:
 //
-//	1 + ∫ over x > shift/2 of φ(x) (r^order + r^(1-order) - 1 - r) dx,  r = 1 + t.
-func replacedGaussianDivergence(rate, shift, order float64) float64 {
+//	1 + ∫ over x > far/2 of φ(x) (r^order + r^(1-order) - 1 - r) dx,  r = 1 + t.
+//
+// If Near is not 0, both distributions are mixtures: φ(x) is that of the second one, and the
+// integral begins where they are equal (see dpevent.Truncation).
+func symmetricDivergence(p dpevent.MixturePair, order float64) float64 {
+	rate, shift := p.Rate, p.Far
+	start := p.EqualAt()
 	end := max(order, 2)*shift + 12
 	width := min(0.5, 0.5/shift)
-	panels := math.Ceil((end - shift/2) / width)
+	panels := math.Ceil((end - start) / width)
 	if panels > 1e6 {
 		return math.Inf(1)
 	}
 	var all scaledSum
 	skipFrom, skipTo := negligibleInterval(shift, order)
+	if p.Near != 0 {
+		skipTo = 0 // the interval is derived for a normal density
+	}
 	for panel := 0.0; panel < panels; panel++ {
-		if x := shift/2 + width*panel; x > skipFrom && x+width < skipTo {
+		if x := start + width*panel; x > skipFrom && x+width < skipTo {
 			continue
 		}
 		for i, node := range quadrature.Nodes {
-			x := shift/2 + width*(panel+(1+node)/2)
+			x := start + width*(panel+(1+node)/2)
 			y := shift*x - shift*shift/2
 			t := rate * math.Expm1(y)
 			l := math.Log1p(t)
@@ -166,6 +196,10 @@ func replacedGaussianDivergence(rate, shift, order float64) float64 {
 				l = math.Log(rate) + y
 			}
 			gauss := -x * x / 2
+			if p.Near != 0 {
+				base := p.LogBase(y)
+				l, gauss = l-base, gauss+base
+			}
 			weight := quadrature.Weights[i]
 			if order*l < 1 { // (r^a - 1)(1 - r^(1-a))... as a product, which does not cancel
 				all.sum += weight * math.Expm1(order*l) * -math.Expm1((1-order)*l) * math.Exp(gauss-all.logScale)
@@ -182,7 +216,7 @@ func replacedGaussianDivergence(rate, shift, order float64) float64 {
 // the unsampled one at whole orders, by the binomial theorem; between whole orders
 // (order-1)·divergence is convex (Wang, Balle and Kasiviswanathan 2019, corollary
 // 10). A replaced record at most doubles the moment less one: see
-// replacedGaussianDivergence, where e^(-order·ε) ≤ e^((order-1)·ε).
+// symmetricDivergence, where e^(-order·ε) ≤ e^((order-1)·ε).
 func sampledDivergence(e dpevent.Event, order float64) float64 {
 	if order > 512 {
 		return math.Inf(1)

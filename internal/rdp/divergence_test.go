@@ -65,7 +65,7 @@ func TestPoissonReplaceOneDivergence_AgainstMidpointRule(t *testing.T) {
 		if want := math.Log1p(sampled) / (c.order - 1); !math.IsInf(want, 0) && !math.IsNaN(want) {
 			almostEqual(t, "that of adding or removing", sampledGaussianDivergence(c.rate, c.shift, c.order), want, 1e-6)
 		}
-		most := replacedGaussianDivergence(c.rate, 2*c.shift, c.order)
+		most := symmetricDivergence(dpevent.MixturePair{Rate: c.rate, Far: 2 * c.shift}, c.order)
 		if !(got <= most*(1+1e-9)) {
 			t.Errorf("%+v: %v, more than the %v of any two records", c, got, most)
 		}
@@ -138,7 +138,7 @@ func TestDivergence_TinyRate(t *testing.T) {
 				almostEqual(t, "opposed", poissonReplaceOneDivergence(rate, shift, order), square*4*math.Sinh(shift*shift), 1e-5)
 				above := func(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 				half := math.Exp(shift*shift)*above(-1.5*shift) - 2*above(-shift/2) + above(shift/2)
-				almostEqual(t, "replaced", replacedGaussianDivergence(rate, shift, order), 2*square*half, 1e-5)
+				almostEqual(t, "replaced", symmetricDivergence(dpevent.MixturePair{Rate: rate, Far: shift}, order), 2*square*half, 1e-5)
 			}
 		}
 	}
@@ -157,5 +157,41 @@ func TestWithoutReplacement_AgreesWithPublished(t *testing.T) {
 	w := &withoutReplacement{.01, 1 / 2.5, map[int]float64{}}
 	for order, want := range map[float64]float64{1.5: 3.4701e-3, 2.5: 4.6386e-3, 5: 8.7634e-3, 50: 9.8474e-2} {
 		almostEqual(t, "Wang et al.", 50*w.divergence(order), want, 1e-4)
+	}
+}
+
+// The divergence of truncated lots agrees with the midpoint rule on the densities of the two
+// pairs, for each adjacency.
+func TestDivergence_TruncatedLots(t *testing.T) {
+	const rate, shift, step = .2, .7, 1. / 512
+	for _, order := range []float64{1.3, 2, 6.5, 15} {
+		for _, c := range []dpevent.Truncation{{Far: 2, Near: 1, Symmetric: true}, {Far: 2}, {Far: 1, Symmetric: true}} {
+			c.Probability, c.Rate = .3, .15
+			e := dpevent.Event{Rate: rate, GaussianShift: shift, Truncation: c, ReplaceOne: c.Far == 1}
+			sum := .7
+			if e.ReplaceOne {
+				sum *= math.Exp((order - 1) * poissonReplaceOneDivergence(rate, shift/2, order))
+			} else {
+				sum *= math.Exp((order - 1) * sampledGaussianDivergence(rate, shift, order))
+			}
+			far, near := c.Far*shift, c.Near*shift
+			moment, mass := 0.0, 0.0
+			for x := -14 + step/2; x < order*far+14; x += step {
+				p := .85 + .15*math.Exp(far*x-far*far/2)
+				q := .85 + .15*math.Exp(near*x-near*near/2)
+				one := math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) * step
+				switch {
+				case !c.Symmetric:
+					moment += one * q * math.Pow(p/q, order)
+				case x > (far+near)/2:
+					moment += one * q * (math.Pow(p/q, order) + math.Pow(p/q, 1-order))
+					mass += one * (p + q)
+				}
+			}
+			if c.Symmetric {
+				moment += 1 - mass
+			}
+			almostEqual(t, "the divergence", Divergence(e, order), math.Log(sum+.3*moment)/(order-1), 1e-5)
+		}
 	}
 }

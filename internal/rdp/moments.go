@@ -14,18 +14,22 @@ const maxMoment = 255
 // δ = min over λ of exp(Σα(λ) - λε) (Abadi et al. 2016, "Deep Learning with
 // Differential Privacy", theorem 2). The order is λ + 1, the Rényi order of the moment.
 func MomentsEpsilon(events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
-	order, least := bestMoment(func(moment float64) float64 {
-		return (logMoments(events, moment) - math.Log(delta)) / moment
+	return epsilonWithTruncation(events, delta, func(events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
+		order, least := bestMoment(func(moment float64) float64 {
+			return (logMoments(events, moment) - math.Log(delta)) / moment
+		})
+		return max(0, least), order
 	})
-	return max(0, least), order
 }
 
 // MomentsDelta is δ at epsilon by the same tail bound.
 func MomentsDelta(events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
-	order, least := bestMoment(func(moment float64) float64 {
-		return logMoments(events, moment) - moment*epsilon
+	return deltaWithTruncation(events, epsilon, func(events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
+		order, least := bestMoment(func(moment float64) float64 {
+			return logMoments(events, moment) - moment*epsilon
+		})
+		return math.Exp(min(0, least)), order
 	})
-	return math.Exp(min(0, least)), order
 }
 
 // AsymptoticMomentsEpsilon is ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi

@@ -27,18 +27,22 @@ var renyiOrders = func() []float64 {
 // Epsilon returns ε at delta and the best order. The function divergence bounds the Rényi
 // divergence of one event at an order.
 func Epsilon(divergence func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
-	order, epsilon = BestOrder(func(order float64) float64 {
-		return ToEpsilon(order, TotalDivergence(events, order, divergence), delta)
+	return epsilonWithTruncation(events, delta, func(events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
+		order, epsilon = BestOrder(func(order float64) float64 {
+			return ToEpsilon(order, TotalDivergence(events, order, divergence), delta)
+		})
+		return max(0, epsilon), order
 	})
-	return max(0, epsilon), order
 }
 
 // Delta returns δ at epsilon and the best order.
 func Delta(divergence func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
-	order, logDelta := BestOrder(func(order float64) float64 {
-		return ToLogDelta(order, TotalDivergence(events, order, divergence), epsilon)
+	return deltaWithTruncation(events, epsilon, func(events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
+		order, logDelta := BestOrder(func(order float64) float64 {
+			return ToLogDelta(order, TotalDivergence(events, order, divergence), epsilon)
+		})
+		return min(1, math.Exp(logDelta)), order
 	})
-	return min(1, math.Exp(logDelta)), order
 }
 
 // MaxEvents bounds the number of different events. A schedule with more is rounded up to

@@ -15,7 +15,7 @@ const logSqrt2Pi = 0.918938533204672741780329736406
 //
 // whose terms are positive.
 func poissonReplaceOneDivergence(rate, shift, order float64) float64 {
-	p := dpevent.PoissonReplaceOne{Rate: rate, Shift: shift}
+	p := dpevent.PoissonReplaceOne(rate, shift)
 	offset := -shift * shift / 2
 	const reach = 13
 	from, to := -reach-shift, max(order, 2)*shift+reach

@@ -29,18 +29,20 @@ type Run struct {
 
 // summary has the keys of run.json that are shown. Other keys are never shown.
 type summary struct {
-	Private     bool        `json:"private"`
-	Accountant  string      `json:"accountant"`
-	Delta       float64     `json:"delta"`
-	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
-	PlannedLots int         `json:"steps_planned"`   // of a run that ended before its plan; 0 if the summary does not state it
-	LedgerHead  string      `json:"ledger_head"`
-	Unit        string      `json:"unit"`
-	Sampling    string      `json:"sampling"`
-	Records     int         `json:"records"`
-	ExpectedLot float64     `json:"expected_lot"`
-	Rate        float64     `json:"rate"`
-	Steps       int         `json:"steps"`
+	Private      bool        `json:"private"`
+	Accountant   string      `json:"accountant"`
+	Delta        float64     `json:"delta"`
+	Planned      jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
+	PlannedLots  int         `json:"steps_planned"`   // of a run that ended before its plan; 0 if the summary does not state it
+	LedgerHead   string      `json:"ledger_head"`
+	Unit         string      `json:"unit"`
+	Sampling     string      `json:"sampling"`
+	Records      int         `json:"records"`
+	ExpectedLot  float64     `json:"expected_lot"`
+	MaxLot       int         `json:"max_lot"` // 0: no limit
+	ConstantWork bool        `json:"constant_work"`
+	Rate         float64     `json:"rate"`
+	Steps        int         `json:"steps"`
 
 	Data       string `json:"data"`
 	Task       string `json:"task"`

@@ -32,6 +32,8 @@ func (r *Run) settingRows() []row {
 	add(s.Frozen != "", "frozen layers", s.Frozen)
 	add(true, "sampling", s.Sampling)
 	add(true, "expected lot", number.Short(s.ExpectedLot))
+	add(s.MaxLot > 0, "largest lot", number.Thousands(s.MaxLot))
+	add(s.ConstantWork, "constant work", "each lot is padded to the largest lot")
 	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
 	add(true, "lots", number.Thousands(s.Steps))
 	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))

@@ -40,18 +40,28 @@ func describeDifference(adjacency ledger.Adjacency, unit string) string {
 }
 
 // explainAdjacency states what an adjacency assumes about the number of records, from which
-// the rate and the normaliser of Poisson lots follow; "" for other lots.
+// the rate and the normaliser of Poisson and truncated lots follow; "" for other lots.
 func explainAdjacency(adjacency ledger.Adjacency, training ledger.History) string {
-	if !slices.ContainsFunc(training.Lots, func(s ledger.RepeatedLot) bool { return s.Lot.Sampling.Policy == ledger.Poisson }) {
+	truncated := hasPolicy(training, ledger.Truncated)
+	if !truncated && !hasPolicy(training, ledger.Poisson) {
 		return ""
 	}
 	switch adjacency {
 	case ledger.ZeroOut:
 		return "The number of records is public, because the sampling rate or the normaliser follows from it."
 	case ledger.AddRemove:
-		return "This assumes that the number of records, from which the sampling rate or the normaliser follows, is a declared constant and does not come from the data."
+		text := "This assumes that the number of records, from which the sampling rate or the normaliser follows, is a declared constant and does not come from the data."
+		if truncated {
+			text += " It covers data sets of at most that number of records, because lots are truncated."
+		}
+		return text
 	}
 	return ""
+}
+
+// hasPolicy reports whether some lots were sampled by a policy.
+func hasPolicy(h ledger.History, policy ledger.Policy) bool {
+	return slices.ContainsFunc(h.Lots, func(s ledger.RepeatedLot) bool { return s.Lot.Sampling.Policy == policy })
 }
 
 // describeSecret describes what an adversary wants to learn.
@@ -101,6 +111,8 @@ func describeSampling(h ledger.History) string {
 	switch s.Policy {
 	case ledger.Poisson:
 		return fmt.Sprintf("drew each of the %s independently with probability %s", records, number.Short(s.Rate))
+	case ledger.Truncated:
+		return fmt.Sprintf("drew each of the %s independently with probability %s and used at most %d of them, chosen uniformly", records, number.Short(s.Rate), s.LotSize)
 	case ledger.FixedSize:
 		return fmt.Sprintf("drew %d of the %s without replacement", s.LotSize, records)
 	case ledger.Shuffle:

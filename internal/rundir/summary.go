@@ -35,6 +35,8 @@ type Summary struct {
 	Rate             float64          `json:"rate"`
 	Records          int              `json:"records"`
 	ExpectedLot      float64          `json:"expected_lot"`
+	MaxLot           int              `json:"max_lot,omitempty"` // of truncated lots
+	ConstantWork     bool             `json:"constant_work,omitempty"`
 	Microbatch       int              `json:"microbatch"`
 	Steps            int              `json:"steps"`
 	LostLots         int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost

@@ -44,6 +44,8 @@ type Flags struct {
 	Lot, Microbatch, Steps int
 	Population             int // declared number of records; 0: the number of records is public
 	Rate, Epochs           float64
+	MaxLot                 int // largest truncated lot; 0: the default
+	ConstantWork           bool
 	Record, Sampling       string
 	UserExamples           int
 
@@ -65,7 +67,7 @@ type Flags struct {
 }
 
 var (
-	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
+	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
 	clippings          = []string{"flat", "per-layer", "joint", "normalized", "adaptive"}
 	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
 	weightDecayTargets = []string{"all", "matrices"}
@@ -94,13 +96,16 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 
 	f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
 	f.Float64Var(&s.Rate, "rate", 0, "sampling probability of each record; replaces --lot")
-	f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson")
+	f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson or truncated")
 	f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
 	f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public")
 	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
+
+	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
+	f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
 
 	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient")
 	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings))
@@ -239,8 +244,18 @@ func (s *Flags) Resolve() error {
 	if s.given["population"] && (s.Population < 1 || s.Population > math.MaxInt32) {
 		return exitcode.Usagef("--population %d: give the number of records, from 1 to %d; drop the flag where the number of records is public", s.Population, math.MaxInt32)
 	}
-	if s.given["population"] && s.Sampling != "poisson" {
-		return exitcode.Usagef("--population requires --sampling poisson: with --sampling %s the size of a lot makes the number of records public; drop one of them", s.Sampling)
+	if s.given["population"] && s.Sampling != "poisson" && s.Sampling != "truncated" {
+		return exitcode.Usagef("--population requires --sampling poisson or truncated: with --sampling %s the size of a lot makes the number of records public; drop one of them", s.Sampling)
+	}
+	if s.given["max-lot"] && s.MaxLot < 1 {
+		return exitcode.Usagef("--max-lot %d: give at least 1, or drop the flag for the default", s.MaxLot)
+	}
+	if (s.given["max-lot"] || s.ConstantWork) && s.Sampling != "truncated" {
+		flag := "max-lot"
+		if s.ConstantWork {
+			flag = "constant-work"
+		}
+		return exitcode.Usagef("--%s requires --sampling truncated: lots of --sampling %s have no largest size; drop one of them", flag, s.Sampling)
 	}
 	for _, c := range []struct {
 		flag, value string

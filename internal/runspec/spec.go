@@ -142,18 +142,22 @@ func ParseRecord(record string, userExamples int) (engine.Records, error) {
 // resolveLots sets the sampling and the number of steps.
 func (s *Flags) resolveLots(c *engine.Config) error {
 	n := engine.PublicRecordCount(*c)
-	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate, Population: c.Sampling.Population}
+	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate, Population: c.Sampling.Population,
+		MaxLot: s.MaxLot, ConstantWork: s.ConstantWork}
 	if s.given["lot"] && (s.Lot < 1 || s.Lot > n) {
 		return exitcode.Usagef("--lot %d: give a number from 1 to %d, the number of records", s.Lot, n)
 	}
-	if s.given["rate"] && s.Sampling != "poisson" {
-		return exitcode.Usagef("--rate requires --sampling poisson: with --sampling %s, give --lot", s.Sampling)
+	if s.given["rate"] && s.Sampling != "poisson" && s.Sampling != "truncated" {
+		return exitcode.Usagef("--rate requires --sampling poisson or truncated: with --sampling %s, give --lot", s.Sampling)
 	}
 	if s.given["rate"] && !(s.Rate > 0 && s.Rate <= 1) {
 		return exitcode.Usagef("--rate %v: give a probability above 0 and at most 1", s.Rate)
 	}
 	if !s.given["lot"] && !s.given["rate"] {
 		c.Sampling.Lot = max(1, min(1024, n/40))
+	}
+	if s.Sampling == "truncated" && (c.Sampling.Lot == n || s.Rate == 1) {
+		return exitcode.Usagef("--sampling truncated requires a rate below 1, and this run uses every record in each lot: use --sampling fixed, or a smaller --lot or --rate")
 	}
 	if s.given["steps"] {
 		c.Steps = s.Steps

@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
@@ -113,6 +114,9 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 	if schema := spec.Task.Schema; schema.Target != "" {
 		bounds := schema.Bounds[schema.Target]
 		s.Target, s.TargetBounds = schema.Target, &bounds
+	}
+	if e := run.Event(); e.Policy == sample.PolicyTruncated {
+		s.MaxLot, s.ConstantWork = e.LotSize, c.Sampling.ConstantWork
 	}
 	if c.Optimization.WeightDecayMultiplier != nil {
 		s.WeightDecayOf = f.WeightDecayOf
