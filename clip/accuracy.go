@@ -18,6 +18,10 @@ import (
 type Accuracy struct {
 	Relative float64 // from the roundings of a sum of squares
 	Absolute float64 // from underflow
+
+	// Margin is the share of the bound that factors leave to what a program adds to a
+	// contribution's norm after it multiplied by the factor; at least 2⁻²⁰ is left.
+	Margin float64
 }
 
 // Float32Accuracy is the accuracy of a float32 program that adds squares in blocks, so that
@@ -25,12 +29,20 @@ type Accuracy struct {
 // below 2⁻¹²⁶ to zero (8·10⁷ of them add less than 10⁻³⁰).
 var Float32Accuracy = Accuracy{Relative: 1e-5, Absolute: 1e-30}
 
+// LatticeAccuracy is Float32Accuracy for a program that rounds contributions to a lattice at
+// random and omits a contribution that exceeds the bound. The margin makes that improbable.
+// The guarantee does not depend on it.
+var LatticeAccuracy = Accuracy{Relative: 1e-5, Absolute: 1e-30, Margin: 1.0 / 256}
+
 func (a Accuracy) check() error {
 	if !(a.Relative >= 0 && a.Relative < 0.5) {
 		return fmt.Errorf("clip: the relative error of squared norms is %v: use a number from 0 to below 0.5", a.Relative)
 	}
 	if !(a.Absolute >= 0 && a.Absolute <= 1) {
 		return fmt.Errorf("clip: the absolute error of squared norms is %v: use a number from 0 to 1", a.Absolute)
+	}
+	if !(a.Margin >= 0 && a.Margin < 1) {
+		return fmt.Errorf("clip: the margin of factors is %v: use a number from 0 to below 1", a.Margin)
 	}
 	return nil
 }
@@ -59,9 +71,12 @@ const roundingMargin = 1 - 1.0/(1<<20)
 // could exceed the relative error above, so smaller factors become 0.
 const minFactor = 0x1p-126
 
+// factorMargin returns what factors are multiplied by.
+func (a Accuracy) factorMargin() float64 { return min(roundingMargin, 1-a.Margin) }
+
 // clipFactor returns the factor of a record whose group has a true norm of at most upper.
-func clipFactor(rule Rule, upper, bound float64) float32 {
-	c := min(rule.Factor(upper, bound), bound*roundingMargin/upper)
+func clipFactor(rule Rule, upper, bound, margin float64) float32 {
+	c := min(rule.Factor(upper, bound), bound*margin/upper)
 	if !(c >= minFactor) { // NaN too
 		return 0
 	}

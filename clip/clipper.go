@@ -32,6 +32,7 @@ type Clipper struct {
 	sensitivities []float64
 	begun         bool
 	inverse       float64 // 1/(1 − Relative)
+	margin        float64 // of factors
 	excluded      int
 }
 
@@ -62,6 +63,7 @@ func NewClipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, er
 		groups:        make([]group, len(groups)),
 		sensitivities: make([]float64, len(groups)),
 		inverse:       1 / (1 - accuracy.Relative),
+		margin:        accuracy.factorMargin(),
 	}
 	for i, g := range groups {
 		if c.groups[i], err = newGroup(g, parts[i].Members, accuracy); err != nil {
@@ -173,7 +175,7 @@ func (c *Clipper) ComputeFactors(factors, sq [][]float32, records int) error {
 		n := min(blockSize, records-first)
 		c.excluded += markExcluded(bad[:n], sq, first)
 		for g := range c.groups {
-			c.groups[g].computeFactors(factors[g][first:first+n], bad[:n], sq, c.resolved[g].Members, first, c.sensitivities[g], c.inverse)
+			c.groups[g].computeFactors(factors[g][first:first+n], bad[:n], sq, c.resolved[g].Members, first, c.sensitivities[g], c.inverse, c.margin)
 		}
 	}
 	for g := range factors {
@@ -204,7 +206,7 @@ func markExcluded(bad []bool, sq [][]float32, first int) int {
 	return n
 }
 
-func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, members []Member, first int, bound, inverse float64) {
+func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, members []Member, first int, bound, inverse, margin float64) {
 	var sums [blockSize]float64
 	n := len(factors)
 	for i, m := range members {
@@ -220,7 +222,7 @@ func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, me
 			continue
 		}
 		upper := math.Sqrt((sums[r] + g.absolute) * inverse)
-		factors[r] = clipFactor(g.rule, upper, bound)
+		factors[r] = clipFactor(g.rule, upper, bound, margin)
 		if upper <= bound {
 			g.count += 0.5
 		} else {

@@ -230,7 +230,7 @@ func TestClipFactor_WithinBound(t *testing.T) {
 		{inf, 2, 1, float64(float32(0.5 * roundingMargin))}, {inf, 0, 1, math.MaxFloat32}, {1e39, 0, inf, math.MaxFloat32},
 		{0x1.8p-148, 1, 1, 0}, {0x1.fffffffp-127, 1, 1, 0}, {0x1p-126, 1, 1, 0x1p-126}, {1, 0x1p130, 1, 0},
 	} {
-		if got := clipFactor(rule(func(_, _ float64) float64 { return c.proposed }), c.upper, c.bound); float64(got) != c.want {
+		if got := clipFactor(rule(func(_, _ float64) float64 { return c.proposed }), c.upper, c.bound, roundingMargin); float64(got) != c.want {
 			t.Errorf("%+v: factor %v", c, got)
 		}
 	}

@@ -28,7 +28,7 @@ type GroupFormula struct {
 // Formula returns the clipper's formula. If a group has a rule of a type that Formula cannot
 // express, ok is false.
 func (c *Clipper) Formula() (f Formula, ok bool) {
-	f = Formula{Inverse: c.inverse, Margin: roundingMargin, Smallest: minFactor}
+	f = Formula{Inverse: c.inverse, Margin: c.margin, Smallest: minFactor}
 	for i, g := range c.groups {
 		part := GroupFormula{Weights: g.weights, Absolute: g.absolute, Gamma: -1}
 		for _, m := range c.resolved[i].Members {

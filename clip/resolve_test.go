@@ -69,7 +69,7 @@ func TestNewClipper_RejectsInvalidGroups(t *testing.T) {
 	if _, err := NewClipper(nil, nil, Float32Accuracy); err == nil {
 		t.Error("no vectors and no groups: no error")
 	}
-	for _, a := range []Accuracy{{-1, 0}, {0.5, 0}, {math.NaN(), 0}, {0, -1}, {0, 2}, {0, math.NaN()}} {
+	for _, a := range []Accuracy{{-1, 0, 0}, {0.5, 0, 0}, {math.NaN(), 0, 0}, {0, -1, 0}, {0, 2, 0}, {0, math.NaN(), 0}, {0, 0, -1}, {0, 0, 1}, {0, 0, math.NaN()}} {
 		if _, err := NewClipper(names, Flat(one, nil), a); err == nil {
 			t.Errorf("%+v was accepted", a)
 		}

@@ -151,6 +151,9 @@ func (e *Executable) Forward() error {
 	return e.device.Synchronize()
 }
 
+// Contributions is nil: this device adds floating-point numbers.
+func (e *Executable) Contributions() *plan.Contributions { return nil }
+
 // AddClippedSums copies the clip factors in and adds clipped sums to the accumulators,
 // asynchronously. The host may fill the factors again after the next Forward.
 func (e *Executable) AddClippedSums() error { return e.back.launch(e.device) }

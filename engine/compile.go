@@ -32,6 +32,9 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	if err != nil {
 		return nil, err
 	}
+	if err := c.Mechanism.resolveArithmetic(device); err != nil {
+		return nil, err
+	}
 	limit, err := device.MemoryLimit()
 	if err != nil {
 		return nil, err
@@ -45,7 +48,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		if err != nil {
 			return nil, err
 		}
-		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate, Output: len(c.Statistics) > 0})
+		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate, Output: len(c.Statistics) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic})
 		if err != nil {
 			return nil, err
 		}
@@ -81,6 +84,26 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		debug.FreeOSMemory() // the memory of the graph
 		return n, nil
 	}
+}
+
+// resolveArithmetic sets the default: exact arithmetic where the device has it. A run without
+// privacy adds floating-point numbers.
+func (m *Mechanism) resolveArithmetic(d plan.Device) error {
+	if m.NonPrivate {
+		m.Arithmetic = FloatArithmetic
+		return nil
+	}
+	switch {
+	case m.Arithmetic == "" && d.IsExact():
+		m.Arithmetic = ExactArithmetic
+	case m.Arithmetic == "":
+		m.Arithmetic = FloatArithmetic
+	case m.Arithmetic != ExactArithmetic && m.Arithmetic != FloatArithmetic:
+		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", m.Arithmetic, ExactArithmetic, FloatArithmetic)
+	case m.Arithmetic == ExactArithmetic && !d.IsExact():
+		return fmt.Errorf("device %s has no exact arithmetic: use --device cpu, or --arithmetic float", d.Name())
+	}
+	return nil
 }
 
 // openExecutable opens a program on a device. The user's code may draw the starting weights: a

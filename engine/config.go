@@ -74,7 +74,7 @@ type Mechanism struct {
 	NoiseMultiplier   float64               // z = σ/S of all gradient groups and adaptive counts together
 	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must depend on public values only
 	Allocation        Allocation            // how noise is divided among groups; default: Proportional
-	Arithmetic        Arithmetic            // how contributions are added and noised; default: FloatArithmetic
+	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact where the device can
 }
 
 // Budget describes how the cost of a run is computed and limited.

@@ -27,6 +27,8 @@ type mechanism struct {
 	factors [][]float32   // [group][record]
 	squared [][]float32   // [parameter][record]: squared norms, in the executable
 	release plan.Release  // how the next lot's sums become a step
+
+	contributions *plan.Contributions // of the executable; nil unless arithmetic is exact
 }
 
 // Adjacency returns the relation between neighbouring data sets that the guarantee covers:
@@ -61,12 +63,15 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 		return m, nil
 	}
 	m.scales = make([]float64, len(parameters))
+	if m.contributions = n.executable.Contributions(); m.contributions != nil {
+		m.release.Unit = make([]float64, len(parameters))
+	}
 	for i, p := range parameters {
 		m.names = append(m.names, p.Name)
 		m.squared = append(m.squared, n.executable.SquaredNorms(i))
 	}
 	var err error
-	if m.clipper, err = clip.NewClipper(m.names, c.Mechanism.Clipping, clip.Float32Accuracy); err != nil {
+	if m.clipper, err = clip.NewClipper(m.names, c.Mechanism.Clipping, m.accuracy()); err != nil {
 		return nil, err
 	}
 	var dimensions []noise.Group
@@ -90,6 +95,14 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 		return nil, err
 	}
 	return m, m.checkLots()
+}
+
+// accuracy returns what clip factors must leave room for.
+func (m *mechanism) accuracy() clip.Accuracy {
+	if m.contributions != nil {
+		return clip.LatticeAccuracy
+	}
+	return clip.Float32Accuracy
 }
 
 // buildEntry builds the ledger entry of a lot.
@@ -186,7 +199,24 @@ func (m *mechanism) setLot(lot int) error {
 			return fmt.Errorf("parameter %s, lot %d: a noise of standard deviation %g is out of the range of float32; choose a bound and a noise multiplier nearer to 1", m.names[v], lot, sigma)
 		}
 	}
+	if m.contributions != nil {
+		m.setLattice()
+	}
 	return nil
+}
+
+// setLattice replaces the noise of each parameter by its value in lattice steps, which are
+// plan.Bound to the sensitivity of its group. Contributions of norm plan.Bound with this noise
+// are the query in the ledger: σ is rounded up.
+func (m *mechanism) setLattice() {
+	for v, g := range m.groups {
+		q := m.entry.Queries[m.queries[g]]
+		step := q.Sensitivity * m.scales[v] / plan.Bound
+		m.contributions.Group[v] = g
+		m.contributions.Steps[v] = 1 / step
+		m.release.Unit[v] = step
+		m.release.Sigma[v] = plan.Bound * (q.Noise / q.Sensitivity) * (1 + 0x1p-50)
+	}
 }
 
 // smallestNoise is the smallest float32 with a full significand.

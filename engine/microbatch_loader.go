@@ -30,6 +30,7 @@ type microbatchLoader struct {
 	output   []float32   // of the executable; nil where the network keeps no output
 	losses   []float32   // of the executable; nil where the network keeps no losses
 	words    []uint64    // random words for masks and views; nil where neither is drawn
+	seeds    []uint64    // of the records' roundings, in the executable; nil unless arithmetic is exact
 	examples []Example   // of one record
 }
 
@@ -44,6 +45,9 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 	l.used = make([][]float32, len(l.inputs))
 	l.weights, l.maskSeed = n.executable.ExampleWeights(), n.executable.MaskSeed()
 	l.output, l.losses = n.executable.Output(), n.executable.Losses()
+	if c := n.executable.Contributions(); c != nil {
+		l.seeds = c.Seeds
+	}
 	if l.maskSeed != nil || a.Transform != nil {
 		l.words = make([]uint64, wordsPerView*len(l.rows))
 	}
@@ -96,6 +100,11 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 			return err
 		}
 	}
+	if l.seeds != nil {
+		if err := l.drawWords(l.seeds[:n], l.loaded, roundingStream); err != nil {
+			return err
+		}
+	}
 	if deviceRows != nil {
 		for i, row := range l.rows[:n*per] {
 			deviceRows[i] = int32(row)
@@ -120,23 +129,23 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 	return nil
 }
 
-// Random streams of one view of an example.
+// Random streams of the views of a lot's examples, and of its records.
 const (
 	maskStream = iota
 	transformStream
+	roundingStream
 )
 
-// drawWords fills words for the rows of the microbatch, perRow for each. They are independent
-// of each other and of the data, and they are secret: the distribution for one example does
+// drawWords fills words with those of the lot from a number on. They are independent
+// of each other and of the data, and they are secret: the distribution for one record does
 // not depend on the other records of the lot or of the data set.
-func (l *microbatchLoader) drawWords(words []uint64, perRow int, stream uint32) error {
-	first := l.loaded * l.rowsPerRecord() * perRow
+func (l *microbatchLoader) drawWords(words []uint64, first int, stream uint32) error {
 	return l.source.Uint64s(words, noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(l.step), Vector: stream}, uint64(first))
 }
 
 // drawMaskSeeds draws the dropout masks of the first rows of the microbatch.
 func (l *microbatchLoader) drawMaskSeeds(rows int) error {
-	if err := l.drawWords(l.words[:rows], 1, maskStream); err != nil {
+	if err := l.drawWords(l.words[:rows], l.loaded*l.rowsPerRecord(), maskStream); err != nil {
 		return err
 	}
 	clear(l.maskSeed)
@@ -154,7 +163,7 @@ func (l *microbatchLoader) transformViews(rows int) error {
 		return nil
 	}
 	words := l.words[:rows*wordsPerView]
-	if err := l.drawWords(words, wordsPerView, transformStream); err != nil {
+	if err := l.drawWords(words, l.loaded*l.rowsPerRecord()*wordsPerView, transformStream); err != nil {
 		return err
 	}
 	for row := range rows {

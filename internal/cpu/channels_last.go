@@ -92,7 +92,8 @@ func acceptsChannelsLast(l *lowering, i plan.Instruction) (in []bool, out bool) 
 			return []bool{true, true}, false
 		}
 	case op.ClippedSum:
-		if v, pictures, ok := form(s.Form, s.Records); ok && buildsGradients(v, pictures) {
+		v, pictures, ok := form(s.Form, s.Records)
+		if ok && (l.program.Exact && newGradientWinograd(l, v) == nil || !l.program.Exact && buildsGradients(v, pictures)) {
 			return []bool{true, true}, false
 		}
 	case op.MaxPool2D:

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -26,6 +27,8 @@ type Executable struct {
 	inputs  [][]float32
 	state   plan.State
 	release releaser
+
+	contributions *contributions // nil unless the program is exact
 }
 
 // New prepares a program. The number of threads does not change results; 0 means
@@ -44,8 +47,9 @@ func newExecutable(p *plan.Program, o plan.Optimizer, average bool, threads int)
 	m.allocate(o, average)
 	m.program = p.Stripped()
 	l := newLowering(m.program, m.memory, m.pool)
+	l.contributions = m.contributions
 	m.front, m.back = l.lowerAll(m.program.Front), l.lowerAll(m.program.Back)
-	if err := checkMemory(bytes+m.pool.scratchBytes(), room); err != nil {
+	if err := checkMemory(bytes+m.WorkspaceBytes(), room); err != nil {
 		m.pool.close()
 		return nil, err
 	}
@@ -59,11 +63,11 @@ func newExecutable(p *plan.Program, o plan.Optimizer, average bool, threads int)
 func (m *Executable) allocate(o plan.Optimizer, average bool) {
 	lasting := 0
 	for i, b := range m.program.Buffers {
-		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed {
+		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed && !m.isIntegerSum(b) {
 			lasting += roundToLines(b.Size())
 		}
 	}
-	arena, rest := zeros(m.program.Arena), zeros(lasting)
+	arena, rest := memory.Zeros[float32](m.program.Arena), memory.Zeros[float32](lasting)
 	m.memory = make([][]float32, len(m.program.Buffers))
 	for i, b := range m.program.Buffers {
 		n := b.Size()
@@ -74,10 +78,17 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 			m.memory[i] = arena[b.Offset:][:n:n]
 		case b.Borrowed:
 			m.memory[i] = b.Value
+		case m.isIntegerSum(b):
 		default:
 			m.memory[i] = rest[:n:n]
 			copy(m.memory[i], b.Value)
 			rest = rest[roundToLines(n):]
+		}
+	}
+	if m.program.Exact {
+		m.contributions = &contributions{Contributions: plan.NewContributions(m.program)}
+		for _, v := range m.program.Parameters {
+			m.contributions.sums = append(m.contributions.sums, memory.Zeros[int64](v.Shape.TotalSize()))
 		}
 	}
 	for i, b := range m.program.Buffers {
@@ -94,13 +105,18 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 		}
 		slots := make([][]float32, o.Slots())
 		for s := range slots {
-			slots[s] = zeros(len(w))
+			slots[s] = memory.Zeros[float32](len(w))
 		}
 		m.state.Slots = append(m.state.Slots, slots)
 		if average {
-			m.state.Average = append(m.state.Average, zeros(len(w)))
+			m.state.Average = append(m.state.Average, memory.Zeros[float32](len(w)))
 		}
 	}
+}
+
+// isIntegerSum reports whether a buffer is an accumulator of integers.
+func (m *Executable) isIntegerSum(b plan.Buffer) bool {
+	return m.program.Exact && b.Role == plan.RoleClippedSum
 }
 
 // drawValues writes the initial values that the program draws instead of storing.
@@ -155,8 +171,26 @@ func (m *Executable) Sum(v int) []float32 { return m.memory[m.program.Parameters
 // Forward runs the forward pass, the backward pass and the squared norms.
 func (m *Executable) Forward() error { return runSteps(m.front) }
 
+// Contributions returns what an exact program reads in addition to clip factors.
+func (m *Executable) Contributions() *plan.Contributions {
+	if m.contributions == nil {
+		return nil
+	}
+	return m.contributions.Contributions
+}
+
+// IntegerSum returns the accumulator of parameter v of an exact program.
+func (m *Executable) IntegerSum(v int) []int64 { return m.contributions.sums[v] }
+
 // AddClippedSums adds the clipped sums to the accumulators.
-func (m *Executable) AddClippedSums() error { return runSteps(m.back) }
+func (m *Executable) AddClippedSums() error {
+	if m.contributions == nil {
+		return runSteps(m.back)
+	}
+	m.contributions.begin()
+	defer m.contributions.end()
+	return runSteps(m.back)
+}
 
 // runSteps runs steps in order. It turns a panic, which is a bug or the failure of a
 // foreign operation, into an error, so that the run ends with its ledger closed.
@@ -203,7 +237,12 @@ func (m *Executable) SyncState() error { return nil }
 func (m *Executable) LoadState() error { return nil }
 
 // WorkspaceBytes returns the bytes of the threads' scratch memory.
-func (m *Executable) WorkspaceBytes() int { return m.pool.scratchBytes() }
+func (m *Executable) WorkspaceBytes() int {
+	if m.contributions == nil {
+		return m.pool.scratchBytes()
+	}
+	return m.pool.scratchBytes() + m.contributions.scratch.bytes()
+}
 
 // Close ends the threads.
 func (m *Executable) Close() error {

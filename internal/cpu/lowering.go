@@ -25,6 +25,9 @@ type lowering struct {
 
 	computedEarly map[int]bool // buffers whose result an earlier step has computed
 
+	contributions *contributions // nil unless the program is exact
+	uses          int            // of parameters, whose contributions were lowered so far
+
 	winogradMemory *[]float32 // transformed filters or sums of one layer; the layers share it
 }
 
@@ -109,6 +112,9 @@ func (l *lowering) lowerAll(code []plan.Instruction) []func() {
 func (l *lowering) lower(i plan.Instruction, k call) func() {
 	if i.Spec == nil {
 		return lowerForeign(i.Foreign, k)
+	}
+	if i.Accumulate && l.program.Exact {
+		return l.lowerContribution(i, k)
 	}
 	if native := l.lowerNative(i.Spec, k); native != nil {
 		return native

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/simd"
 )
@@ -19,7 +20,7 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/5
 	order := stepOrder{steps, s.Reverse}
 	out, x := k.out, k.in[0]
-	cellTanh := zeros(len(out) / 5)
+	cellTanh := memory.Zeros[float32](len(out) / 5)
 	l.saved.cellTanh[k.base] = cellTanh
 	pack, weight := lowerPanels(l, k.in[1], h, 4*h, false)
 	inputs := newGateInputs(l, k)
@@ -115,7 +116,7 @@ func lowerCellTanh(l *lowering, base int, trace []float32, h int) (step func(), 
 	if to, known := l.saved.cellTanh[base]; known {
 		return func() {}, to
 	}
-	to = zeros(len(trace) / 5)
+	to = memory.Zeros[float32](len(trace) / 5)
 	return l.pool.forRanges(len(to)/h, 4*h, func(from, end int, _ *worker) {
 		for r := from; r < end; r++ {
 			simd.Tanh(to[r*h:][:h], trace[r*5*h+4*h:][:h])

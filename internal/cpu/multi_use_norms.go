@@ -20,49 +20,16 @@ func lowerMultiUseNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 	if step := lowerTiedNorms(l, s, k); step != nil {
 		return step
 	}
-	type part struct {
-		use     exactUse
-		at      *op.Map
-		size    int
-		overlap float64 // root of the number of the use's places that are one element of the parameter
-	}
-	parts := make([]part, len(*s.Parts))
-	largest, cost, terms := 0, s.Size, 0
-	overlaps := false
-	for i, p := range *s.Parts {
-		from, to := s.InputRange(i)
-		u := newExactUse(l, p.Form, s.Records, k.in[from:to])
-		places := p.Map.MaxMultiplicity(s.Size)
-		parts[i] = part{u, p.Map, p.Form.Size(), math.Sqrt(float64(places))}
-		overlaps = overlaps || places > 1
-		largest = max(largest, p.Form.Size())
-		cost += u.cost
-		terms += u.terms + places
-	}
-	l.pool.reserve(0, s.Size+largest)
+	m := newMultiUse(l, s, k.in)
 	rounding := roundoff
-	if len(parts) > 1 || overlaps {
+	if len(m.parts) > 1 || m.overlaps {
 		rounding = singleRoundoff
 	}
-	relative := float64(terms+8) * rounding
+	relative := float64(m.terms+8) * rounding
 	out := k.out
-	return l.pool.forRanges(s.Records, cost, func(from, to int, w *worker) {
-		memory := w.doubles(s.Size + largest)
-		gradient := memory[:s.Size]
+	return l.pool.forRanges(s.Records, m.cost, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
-			clear(gradient)
-			var length float64
-			for _, p := range parts {
-				length += p.overlap * p.use.length(r)
-				if p.at == nil {
-					p.use.add(gradient, r, w)
-					continue
-				}
-				one := memory[s.Size:][:p.size]
-				clear(one)
-				p.use.add(one, r, w)
-				p.at.Scatter(gradient, one)
-			}
+			gradient, length := m.build(r, w)
 			var total float64
 			for _, v := range gradient {
 				total += v * v
@@ -71,6 +38,57 @@ func lowerMultiUseNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 			out[r] = float32(norm*norm + k.operandShare(r, s.Records))
 		}
 	})
+}
+
+// multiUse builds records' gradients of a parameter that is used in several ways.
+type multiUse struct {
+	parts         []usePart
+	size, largest int // elements of the parameter, and of the largest use
+	cost, terms   int // of one record; roundings of one element in the clipped sum
+	overlaps      bool
+}
+
+type usePart struct {
+	use     exactUse
+	at      *op.Map
+	size    int
+	overlap float64 // root of the number of the use's places that are one element of the parameter
+}
+
+func newMultiUse(l *lowering, s op.MultiUseNorms, in [][]float32) *multiUse {
+	m := &multiUse{size: s.Size, cost: s.Size}
+	for i, p := range *s.Parts {
+		from, to := s.InputRange(i)
+		u := newExactUse(l, p.Form, s.Records, in[from:to])
+		places := p.Map.MaxMultiplicity(s.Size)
+		m.parts = append(m.parts, usePart{u, p.Map, p.Form.Size(), math.Sqrt(float64(places))})
+		m.overlaps = m.overlaps || places > 1
+		m.largest = max(m.largest, p.Form.Size())
+		m.cost += u.cost
+		m.terms += u.terms + places
+	}
+	l.pool.reserve(0, m.size+m.largest)
+	return m
+}
+
+// build returns the gradient of record r, in the worker's memory, and an upper bound on the
+// norm of the sum of its terms' absolute values.
+func (m *multiUse) build(r int, w *worker) (gradient []float64, length float64) {
+	memory := w.doubles(m.size + m.largest)
+	gradient = memory[:m.size]
+	clear(gradient)
+	for _, p := range m.parts {
+		length += p.overlap * p.use.length(r)
+		if p.at == nil {
+			p.use.add(gradient, r, w)
+			continue
+		}
+		one := memory[m.size:][:p.size]
+		clear(one)
+		p.use.add(one, r, w)
+		p.at.Scatter(gradient, one)
+	}
+	return gradient, length
 }
 
 // lowerTiedNorms computes the norms of a table that is looked up and also multiplied with,

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
@@ -89,7 +90,7 @@ func newPool(threads int) *pool {
 		p.spinLimit = spinLimit
 	}
 	for i := range threads {
-		p.workers = append(p.workers, &worker{gemm: simd.NewWorkspace()})
+		p.workers = append(p.workers, &worker{gemm: simd.NewWorkspace(), lattice: lattice.NewWorkspace()})
 		if i == 0 {
 			continue
 		}

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/noise"
@@ -13,7 +15,8 @@ const releaseBlockSize = 8 * noise.NormalBatch
 // releaser adds noise to the sums and updates the weights. It does both block by block,
 // so that each block goes through the cache once.
 type releaser struct {
-	sums    [][]float32 // by parameter
+	sums    [][]float32 // by parameter; nil if the program is exact
+	ints    [][]int64   // by parameter; nil unless the program is exact
 	state   plan.State
 	blocks  []parameterBlock
 	task    func(i int, w *worker)
@@ -30,12 +33,17 @@ type parameterBlock struct {
 // prepare cuts the trained parameters of an executable into blocks.
 func (r *releaser) prepare(m *Executable) {
 	r.state = m.state
+	if m.program.Exact {
+		r.ints = m.contributions.sums
+	}
 	r.sums = make([][]float32, len(m.program.Parameters))
 	for v, p := range m.program.Parameters {
 		if p.ClippedSum < 0 {
 			continue
 		}
-		r.sums[v] = m.Sum(v)
+		if !m.program.Exact {
+			r.sums[v] = m.Sum(v)
+		}
 		n := p.Shape.TotalSize()
 		for from := 0; from < n; from += releaseBlockSize {
 			b := parameterBlock{vector: v, from: from, to: min(from+releaseBlockSize, n)}
@@ -66,24 +74,63 @@ func (m *Executable) Release(now *plan.Release) error {
 
 func (r *releaser) process(b parameterBlock, w *worker) error {
 	now, v := r.current, b.vector
-	sum := r.sums[v][b.from:b.to]
-	if sigma := float32(now.Sigma[v]); sigma > 0 {
+	var gradient []float32
+	var err error
+	if r.ints != nil {
+		gradient = w.floats(releaseBlockSize)[:b.to-b.from]
+		err = r.addRoundedNoise(gradient, b)
+	} else {
+		gradient = r.sums[v][b.from:b.to]
+		err = r.addNoise(gradient, b, w)
+	}
+	if err != nil {
+		return err
+	}
+	weights := r.state.Weights[v][b.from:b.to]
+	if err := updateWeights(now, v, weights, gradient, b.slots); err != nil {
+		return err
+	}
+	if r.ints == nil {
+		clear(gradient)
+	}
+	if now.Average.Decay > 0 {
+		return now.Average.Apply(now.Step, r.state.Average[v][b.from:b.to], weights)
+	}
+	return nil
+}
+
+// stream is that of a parameter's noise.
+func (r *releaser) stream(v int) noise.Stream {
+	return noise.Stream{Purpose: noise.Release, Lot: r.current.Lot, Vector: uint32(v)}
+}
+
+// addNoise adds noise to sums in float32 and scales them.
+func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
+	if sigma := float32(r.current.Sigma[b.vector]); sigma > 0 {
 		normals := w.floats(releaseBlockSize)[:len(sum)]
-		stream := noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
-		if err := now.Source.Normals(normals, stream, uint64(b.from)); err != nil {
+		if err := r.current.Source.Normals(normals, r.stream(b.vector), uint64(b.from)); err != nil {
 			return err
 		}
 		simd.Axpy(sum, normals, sigma)
 	}
-	simd.Scale(sum, sum, float32(now.Scale))
-	weights := r.state.Weights[v][b.from:b.to]
-	if err := updateWeights(now, v, weights, sum, b.slots); err != nil {
+	simd.Scale(sum, sum, float32(r.current.Scale))
+	return nil
+}
+
+// addRoundedNoise writes integer sums with rounded noise, scaled, to gradient. It sets the
+// sums to zero.
+func (r *releaser) addRoundedNoise(gradient []float32, b parameterBlock) error {
+	v := b.vector
+	sums := r.ints[v][b.from:b.to]
+	n := noise.RoundedGaussian{Sigma: r.current.Sigma[v]}
+	if err := n.Add(r.current.Source, sums, r.stream(v), uint64(b.from)); err != nil {
 		return err
 	}
-	clear(sum)
-	if now.Average.Decay > 0 {
-		return now.Average.Apply(now.Step, r.state.Average[v][b.from:b.to], weights)
+	scale := math.Ldexp(r.current.Unit[v]*r.current.Scale, n.Grid())
+	for i, s := range sums {
+		gradient[i] = float32(float64(s) * scale)
 	}
+	clear(sums)
 	return nil
 }
 

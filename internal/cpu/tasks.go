@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/dptrain/dptrain/internal/simd"
+import (
+	"github.com/dptrain/dptrain/internal/lattice"
+	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/simd"
+)
 
 // worker is the memory that belongs to one thread of a pool. No other thread uses it.
 type worker struct {
@@ -9,13 +13,16 @@ type worker struct {
 	wide    []float64
 	groups  groups
 	rows    []int32
+	lattice *lattice.Workspace
+	sum     []int32 // zeros between tasks
+	grams   []int32
 }
 
 // floats returns n float32 numbers of the worker's scratch memory. Their values are
 // undefined. Two calls return the same memory, grown if the second asks for more.
 func (w *worker) floats(n int) []float32 {
 	if cap(w.scratch) < n {
-		w.scratch = zeros(n)
+		w.scratch = memory.Zeros[float32](n)
 	}
 	return w.scratch[:n]
 }
@@ -43,6 +50,14 @@ func (p *pool) reserveRows(n int) {
 	}
 }
 
+// reserveIntegers makes the memory of every worker for sums and for Gram matrices of integers
+// at least this large.
+func (p *pool) reserveIntegers(sum, grams int) {
+	for _, w := range p.workers {
+		w.sum, w.grams = grown(w.sum, sum), grown(w.grams, grams)
+	}
+}
+
 // reserveGroups makes every worker's groups large enough for this many rows.
 func (p *pool) reserveGroups(rows int) {
 	for _, w := range p.workers {
@@ -51,7 +66,9 @@ func (p *pool) reserveGroups(rows int) {
 }
 
 // scratchBytes returns the bytes of all workers' reserved scratch memory.
-func (p *pool) scratchBytes() int { return len(p.workers) * (4*p.floats + 8*p.doubles) }
+func (p *pool) scratchBytes() int {
+	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*len(p.workers[0].sum) + 4*len(p.workers[0].grams))
+}
 
 // allocateScratch allocates the scratch memory that steps have reserved.
 func (p *pool) allocateScratch() {

@@ -13,7 +13,8 @@ type device struct{ plan.Device }
 // NewDevice is the device gorgonia. It chooses microbatches as the given device does.
 func NewDevice(like plan.Device) plan.Device { return device{like} }
 
-func (device) Name() string { return "gorgonia" }
+func (device) Name() string  { return "gorgonia" }
+func (device) IsExact() bool { return false }
 
 func (device) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
 	if p.Network == nil {

@@ -130,6 +130,9 @@ func (m *Executable) Forward() error {
 	return m.front.run()
 }
 
+// Contributions is nil: this device adds floating-point numbers.
+func (m *Executable) Contributions() *plan.Contributions { return nil }
+
 // AddClippedSums adds clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {
 	for _, l := range m.factors {

@@ -53,7 +53,7 @@ var separate = map[string][]string{
 	"perexample":        {"internal/op"},
 	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest"},
 	"engine/sample":     {"noise"},
-	"internal/plan":     {"clip", "internal/op", "noise", "perexample"},
+	"internal/plan":     {"clip", "internal/lattice", "internal/op", "noise", "perexample"},
 	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/lattice", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},
 	"cuda":              {"clip", "cuda/driver", "cuda/kernels", "internal/op", "internal/plan", "noise", "perexample"},
 }

@@ -108,6 +108,36 @@ func (m MultiUseNorms) RecordGradient(sum []float64, r int, in [][]float64) {
 	}
 }
 
+// MultiUseSum is Σ_r c_r·g_r of a parameter that is used in several ways. Its inputs are those
+// of MultiUseNorms, then one factor per record. A record whose factor is zero adds nothing.
+type MultiUseSum MultiUseNorms
+
+func (m MultiUseSum) String() string { return "sum of " + MultiUseNorms(m).String() }
+
+func (m MultiUseSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in[len(in)-1:], 1); err != nil {
+		return nil, err
+	}
+	if _, err := MultiUseNorms(m).Shape(in[:len(in)-1]); err != nil {
+		return nil, err
+	}
+	return tensor.Shape{m.Size}, nil
+}
+
+func (m MultiUseSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	clear(out)
+	gradient := make([]float64, m.Size)
+	for r, c := range in[len(in)-1] {
+		if c == 0 {
+			continue
+		}
+		MultiUseNorms(m).RecordGradient(gradient, r, in[:len(in)-1])
+		for i, v := range gradient {
+			out[i] += c * v
+		}
+	}
+}
+
 // TiedTable is a table that is looked up in and multiplied with, such as an embedding
 // tied to the last layer. Its fields are input numbers of MultiUseNorms: the indices of
 // the lookup, the gradient of the rows that were found, the product's rows of the table's

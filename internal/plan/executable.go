@@ -21,6 +21,9 @@ type Executable interface {
 	SquaredNorms(i int) []float32
 	// ClipFactors is the memory for the clip factors of parameter i, one per record.
 	ClipFactors(i int) []float32
+	// Contributions are what an exact program reads in addition to clip factors; nil if the
+	// program adds floating-point numbers.
+	Contributions() *Contributions
 	// AddClippedSums runs the program's Back, which adds clipped sums to the accumulators.
 	AddClippedSums() error
 	// Output and Losses are the network's output and the examples' losses; nil if the

@@ -15,12 +15,13 @@ import (
 type Options struct {
 	Norms  bool // squared norms; without them the caller sets the factors, as in a run without privacy
 	Output bool // keep the network's output
+	Exact  bool // add integer contributions: see Contributions; requires Norms
 }
 
 // LowerTraining lowers a network with the nodes of a private step.
 func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	l := lowering{program: &Program{
-		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Warning: p.Warning, Network: p,
+		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Exact: w.Exact, Warning: p.Warning, Network: p,
 	}, buffers: map[*G.Node]int{}}
 	if err := l.lowerLeaves(p.Network, p.ExampleWeights); err != nil {
 		return nil, err
@@ -217,7 +218,50 @@ func (l *lowering) copyOf(id int) int {
 // lowerSum lowers a clipped sum so that it is added to its accumulator.
 func (l *lowering) lowerSum(v perexample.Parameter, index int) error {
 	acc := l.buffer(Buffer{Name: "sum of " + v.Node.Name(), Shape: tensor.Shape{v.Node.Shape().TotalSize()}, Role: RoleClippedSum, Index: index})
+	if l.program.Exact {
+		if s, several := op.SpecOf(v.SquaredNorms).(op.MultiUseNorms); several {
+			return l.addContribution(v.SquaredNorms, op.MultiUseSum(s), Instruction{Out: acc}, l.buffers[v.ClipFactors])
+		}
+		return l.contribute(v.ClippedSum, Instruction{Out: acc})
+	}
 	return l.accumulate(v.ClippedSum, acc)
+}
+
+// contribute adds the contributions of a sum to an accumulator. The uses that the sum
+// consists of cover disjoint elements of the parameter, so squared norms add up.
+func (l *lowering) contribute(n *G.Node, i Instruction) error {
+	switch s := op.SpecOf(n).(type) {
+	case op.Add:
+		for _, x := range op.CanonicalOperands(n) {
+			if err := l.contribute(x, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	case op.Scatter:
+		i.At = s.At
+		return l.contribute(op.CanonicalOperands(n)[0], i)
+	case op.ClippedSum:
+		return l.addContribution(n, s, i)
+	case op.WeightedRows:
+		if part, is := op.SpecOf(op.CanonicalOperands(n)[1]).(op.Slice); is {
+			i.FirstRecord = part.From
+		}
+		return l.addContribution(n, s, i)
+	}
+	return fmt.Errorf("node %s: no rule for integer contributions", n.Name())
+}
+
+// addContribution adds the instruction of a contribution whose operands are those of n and
+// more buffers.
+func (l *lowering) addContribution(n *G.Node, s op.Spec, i Instruction, more ...int) (err error) {
+	if i.In, err = l.lowerOperands(n); err != nil {
+		return err
+	}
+	i.In = append(i.In, more...)
+	i.Spec, i.Accumulate = s, true
+	l.code = append(l.code, i)
+	return nil
 }
 
 // accumulate adds a node to an accumulator. The operation itself does so if it can;

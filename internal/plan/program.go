@@ -20,7 +20,7 @@ const (
 	RoleExampleWeights             // each example's weight within its record
 	RoleSquaredNorms               // squared gradient norms of parameter Index, one per record
 	RoleClipFactors                // clip factors of parameter Index, one per record
-	RoleClippedSum                 // the accumulator of parameter Index
+	RoleClippedSum                 // the accumulator of parameter Index; of an exact program: integers of 64 bits
 	RoleOutput                     // the network's output
 	RoleLosses                     // each example's loss
 	RoleMaskSeed                   // the examples' mask seeds, which op.WriteMaskSeed writes
@@ -50,6 +50,12 @@ type Instruction struct {
 	Out        int
 	Accumulate bool // the result is added to what Out contains
 
+	// At maps elements of a contribution to elements of Out; nil is the identity. FirstRecord
+	// is the first of the records that a part of a program computes together. Both belong to
+	// the sums of exact programs.
+	At          *op.Map
+	FirstRecord int
+
 	// FuseLSTM sets these. Before computes operand 0, which is not stored anywhere. After
 	// reads the result and is run together with this instruction.
 	Before, After *Instruction
@@ -67,7 +73,8 @@ type Program struct {
 	Buffers    []Buffer
 	Front      []Instruction
 	Back       []Instruction
-	Arena      int // elements that the temporaries share
+	Arena      int  // elements that the temporaries share
+	Exact      bool // Back adds integers: see Contributions
 	Warning    string
 	Parameters []Parameter
 	Network    *perexample.PrivateNetwork // the graph of a training program; the device gorgonia runs it
@@ -103,6 +110,9 @@ func (p *Program) Bytes() int {
 		if b.Role != RoleTemporary && !b.Borrowed {
 			n += b.Size()
 		}
+		if b.Role == RoleClippedSum && p.Exact {
+			n += b.Size()
+		}
 	}
 	return 4 * n
 }
@@ -113,6 +123,9 @@ func (p *Program) MicrobatchBytes() int {
 	n := p.Bytes()
 	for _, b := range p.Buffers {
 		if b.Role == RoleClippedSum || b.Role == RoleParameter && !b.Borrowed {
+			n -= 4 * b.Size()
+		}
+		if b.Role == RoleClippedSum && p.Exact {
 			n -= 4 * b.Size()
 		}
 	}

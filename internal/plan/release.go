@@ -6,12 +6,17 @@ import "github.com/dptrain/dptrain/noise"
 // deviation Sigma[i] to each element of parameter i's sum, multiplies the result by Scale,
 // and passes it to the optimiser as the gradient.
 //
+// The sums of an exact program are integers, Sigma[i] is in lattice steps, and the noise is
+// that of [noise.RoundedGaussian]. Unit[i] is the value of a lattice step; the device
+// multiplies by it, too. Everything after the rounding is a function of the released integers.
+//
 // Element j of parameter i takes normal j of the source's stream (Release, Lot, i), on
 // every device. The caller must have written the lot's ledger entry to disk before.
 type Release struct {
 	Source      *noise.Source
 	Lot         uint64
 	Sigma       []float64
+	Unit        []float64 // nil unless the program is exact
 	Scale       float64
 	Optimizer   Optimizer
 	Step        int

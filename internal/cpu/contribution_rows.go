@@ -1,0 +1,264 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/lattice"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/simd"
+)
+
+// rowInts bounds the memory of rows that are rounded together.
+const rowInts = 4 << 20
+
+// productSum adds Σ_t â_t ⊗ δ̂_t of rows that are rounded to 16 bits. The gradient of a
+// record is built only if its rows cancel so much that their norms do not fit 16 bits.
+type productSum struct {
+	part
+	op.Product
+	a, delta []float32
+	rows     int // of a record
+	build    func(dst []float32, r int, w *worker)
+}
+
+func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32) func() {
+	records := len(p.factors)
+	s := &productSum{part: p, Product: f, a: in[0], delta: in[1], rows: len(in[1]) / f.Out / records}
+	s.build = newGradientBuilder(l, f, records, in, nil).build
+	nA, nD := s.rows*f.In, s.rows*f.Out
+	n := min(records, plan.MaxSummed, max(2*len(l.pool.workers), rowInts/(nA+nD)))
+	turns := (records + n - 1) / n
+	n = (records + turns - 1) / turns
+	scratch := &l.contributions.scratch
+	sumInts := 0
+	if p.at != nil {
+		sumInts = f.Size()
+	}
+	scratch.reserve(n*(nA+nD), 0, sumInts, 0)
+	l.pool.reserveIntegers(min(f.Size(), builtBlock), 2*s.rows*s.rows)
+	l.pool.reserve(f.Size(), 0)
+	base := 0
+	wide := make([]rounding, n)
+	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
+		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
+		for i := from; i < to; i++ {
+			wide[i] = s.admit(base+i, a[i*nA:(i+1)*nA], delta[i*nD:(i+1)*nD], w)
+		}
+	})
+	product := lattice.Product{M: f.In, N: f.Out, K: n * s.rows, RowsPerRecord: s.rows, LDC: f.Out}
+	add := l.pool.forShards(product.M*product.N*product.K/8, func(shard, shards int, w *worker) {
+		sum := s.sums[s.parameter]
+		if s.at != nil {
+			sum = scratch.int64s[:f.Size()]
+		}
+		product.Run(sum, scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)], w.lattice, shard, shards)
+	})
+	return func() {
+		for base = 0; base < records; base += n {
+			admit()
+			add()
+			for i, how := range wide {
+				if how.scale > 0 {
+					s.addWide(base+i, how, l.pool.workers[0])
+				}
+			}
+		}
+		if s.at != nil {
+			sum, ordered := s.sums[s.parameter], scratch.int64s[:f.Size()]
+			for i, v := range ordered {
+				sum[s.at.At[i]] += v
+			}
+			clear(ordered)
+		}
+	}
+}
+
+// admit rounds the rows of record r to a and delta, which are zeros if they add nothing. The
+// result is the rounding of a record whose gradient is built.
+func (s *productSum) admit(r int, a, delta []int16, w *worker) (wide rounding) {
+	var how rounding
+	if r < len(s.factors) && s.factors[r] > 0 {
+		rowsA, rowsD := s.a[r*len(a):(r+1)*len(a)], s.delta[r*len(delta):(r+1)*len(delta)]
+		lengthA, lengthD := math.Sqrt(simd.SumSquares(rowsA)), math.Sqrt(simd.SumSquares(rowsD))
+		if n := lengthA * lengthD; n > 0 && !math.IsInf(n, 1) {
+			how = s.choose(r, func(how rounding) (int64, bool) {
+				wide = rounding{}
+				if squares, ok := s.roundRows(a, delta, rowsA, rowsD, lengthA, lengthD, how, w); ok {
+					return squares, true
+				}
+				wide = how
+				gradient := w.floats(s.Size())
+				s.build(gradient, r, w)
+				return squaresOf(gradient, how)
+			})
+		}
+	}
+	if how.scale == 0 {
+		wide = rounding{}
+	}
+	if how.scale == 0 || wide.scale > 0 {
+		clear(a)
+		clear(delta)
+	}
+	return wide
+}
+
+// roundRows rounds a record's rows and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
+// ok if a row does not fit 16 bits.
+func (s *productSum) roundRows(a, delta []int16, rowsA, rowsD []float32, lengthA, lengthD float64, how rounding, w *worker) (squares int64, ok bool) {
+	scaleA, scaleD := splitScale(how.scale, lengthA, lengthD, s.Product)
+	var length float64 // Σ_t ‖â_t‖‖δ̂_t‖, up to rounding
+	for t := range s.rows {
+		squaresA, okA := lattice.QuantizeInt16(a[t*s.In:(t+1)*s.In], rowsA[t*s.In:(t+1)*s.In], scaleA, lattice.RowKey(how.seed, 0, t))
+		squaresD, okD := lattice.QuantizeInt16(delta[t*s.Out:(t+1)*s.Out], rowsD[t*s.Out:(t+1)*s.Out], scaleD, lattice.RowKey(how.seed, 1, t))
+		if !okA || !okD {
+			return 0, false
+		}
+		if s.rows == 1 {
+			return squaresA * squaresD, true // at most 2⁵⁶
+		}
+		length += math.Sqrt(float64(squaresA) * float64(squaresD))
+	}
+	// Σ_tu |⟨â_t, â_u⟩⟨δ̂_t, δ̂_u⟩| ≤ length². Below 2⁶² no sum of 64 bits overflows.
+	if length > 0x1p30 {
+		return 0, false
+	}
+	n := s.rows * s.rows
+	gramA, gramD := w.grams[:n], w.grams[n:2*n]
+	lattice.Gram(gramA, a, s.rows, s.In, w.lattice)
+	lattice.Gram(gramD, delta, s.rows, s.Out, w.lattice)
+	return lattice.InnerProduct(gramA, gramD, s.rows), true
+}
+
+// maxRowExponent bounds the length of the rows of a record together, before they are
+// rounded, if the product of the scales permits it. It leaves room to lattice.MaxRowNorm.
+const maxRowExponent = 13
+
+// splitScale returns scales of a record's rows whose product is scale. Their ratio makes the
+// rounding errors of A and of Δ contribute alike to the error of the gradient: with integer
+// rows of lengths α and β, they are about √In·β and √Out·α. The scale of A is a power of two.
+func splitScale(scale, lengthA, lengthD float64, f op.Product) (scaleA, scaleD float32) {
+	balanced := math.Sqrt(scale*lengthA*lengthD*math.Sqrt(float64(f.In)/float64(f.Out))) / lengthA
+	exponent := math.Ilogb(balanced * math.Sqrt2)
+	exponent = max(exponent, math.Ilogb(scale*lengthD)+1-maxRowExponent)
+	exponent = min(exponent, maxRowExponent-1-math.Ilogb(lengthA))
+	exponent = min(max(exponent, -120), 120)
+	return float32(math.Ldexp(1, exponent)), float32(math.Ldexp(scale, -exponent))
+}
+
+// addWide adds the gradient of a record that was built instead of its rows.
+func (s *productSum) addWide(r int, how rounding, w *worker) {
+	gradient := w.floats(s.Size())
+	s.build(gradient, r, w)
+	for b := 0; b*builtBlock < len(gradient); b++ {
+		from, to := b*builtBlock, min(len(gradient), (b+1)*builtBlock)
+		block := w.sum[:to-from]
+		lattice.AddQuantized(block, gradient[from:to], float32(how.scale), lattice.RowKey(how.seed, 0, b))
+		s.addTo(from, block)
+	}
+}
+
+// lowerGatherContribution adds rows of Δ that are rounded to 32 bits to the rows of the
+// table that indices name. A record's squared norm is that of its sums of rows of equal
+// index.
+func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) func() {
+	records := len(p.factors)
+	index, delta := in[0], in[1]
+	lookups := len(index) / records
+	width := lookups / f.Bag * f.Dim
+	n := min(records, max(2*len(l.pool.workers), rowInts/width))
+	scratch := &l.contributions.scratch
+	scratch.reserve(0, n*width, 0, 0)
+	l.pool.reserveGroups(lookups)
+	l.pool.reserveRows(f.Bag)
+	l.pool.reserve(0, f.Dim)
+	base := 0
+	adds := make([]bool, n)
+	admit := l.pool.forRanges(n, width+8*lookups, func(from, to int, w *worker) {
+		for i := from; i < to; i++ {
+			r := base + i
+			if adds[i] = false; r >= records || p.factors[r] == 0 {
+				continue
+			}
+			rows := scratch.int32s[i*width : (i+1)*width]
+			how := p.choose(r, func(how rounding) (int64, bool) {
+				return roundGathered(rows, f, index[r*lookups:(r+1)*lookups], delta[r*width:(r+1)*width], how, w)
+			})
+			adds[i] = how.scale > 0
+		}
+	})
+	add := l.pool.forShards(n*width+f.Size(), func(shard, shards int, w *worker) {
+		sum := p.sums[p.parameter]
+		for i, adding := range adds {
+			if !adding {
+				continue
+			}
+			index, rows := index[(base+i)*lookups:(base+i+1)*lookups], scratch.int32s[i*width:(i+1)*width]
+			for t := 0; t < lookups; t += f.Bag {
+				for _, row := range w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards) {
+					p.addRow(sum, int(row)*f.Dim, rows[t/f.Bag*f.Dim:][:f.Dim])
+				}
+			}
+		}
+	})
+	return func() {
+		for base = 0; base < records; base += n {
+			admit()
+			add()
+		}
+	}
+}
+
+// addRow adds integers to the parameter's sum, from an index of the contribution on.
+func (p *part) addRow(sum []int64, from int, x []int32) {
+	if p.at == nil {
+		sum = sum[from:][:len(x)]
+		for j, v := range x {
+			sum[j] += int64(v)
+		}
+		return
+	}
+	for j, v := range x {
+		sum[p.at.At[from+j]] += int64(v)
+	}
+}
+
+// roundGathered rounds a record's rows of Δ and returns the squared norm of what they add to
+// the table.
+func roundGathered(rows []int32, f op.Gather, index, delta []float32, how rounding, w *worker) (squares int64, ok bool) {
+	lookups := len(index)
+	var rowSquares int64
+	for t := range len(rows) / f.Dim {
+		row, x, key := rows[t*f.Dim:(t+1)*f.Dim], delta[t*f.Dim:(t+1)*f.Dim], lattice.RowKey(how.seed, 0, t)
+		if rowSquares, ok = lattice.QuantizedSquares(x, float32(how.scale), key); !ok {
+			return 0, false
+		}
+		clear(row)
+		lattice.AddQuantized(row, x, float32(how.scale), key)
+	}
+	g := w.groups.sized(lookups)
+	if lookups == f.Bag { // all indices add the same row
+		pairs, _ := g.pairs(index, f.Vocabulary)
+		if pairs*float64(rowSquares) > plan.Bound*plan.Bound { // both factors are integers below 2⁵³
+			return 0, false
+		}
+		return int64(pairs) * rowSquares, true
+	}
+	g.find(index, f.Vocabulary)
+	for _, first := range g.first {
+		for j := range f.Dim {
+			var v int64
+			for t := first; t >= 0; t = g.next[t] {
+				v += int64(rows[int(t)/f.Bag*f.Dim+j])
+			}
+			if v < -plan.Bound || v > plan.Bound {
+				return 0, false
+			}
+			if squares += v * v; squares > plan.Bound*plan.Bound {
+				return 0, false
+			}
+		}
+	}
+	return squares, true
+}

@@ -1,0 +1,287 @@
+package cpu
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/dptrain/dptrain/internal/lattice"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// contributions is the state that the sums of an exact program share.
+//
+// Guarantee: for every record and group, the integers that the record adds to the sums of
+// the group's parameters have a squared norm of at most plan.Bound². Every part of a
+// contribution takes its squared norm, determined in integers, from the record's budget
+// before it is added, and a part that the rest of the budget does not cover is not added.
+// What a record adds is a function of its own operands, factors and random word.
+type contributions struct {
+	*plan.Contributions
+	sums             [][]int64 // [parameter]
+	budgets          [][]int64 // [group][record]: Bound² less what was taken
+	reduced, omitted atomic.Int64
+	scratch          contributionScratch
+}
+
+// contributionScratch is memory that one step after the other uses.
+type contributionScratch struct {
+	int16s []int16
+	int32s []int32
+	int64s []int64
+	floats []float32
+}
+
+func (s *contributionScratch) reserve(int16s, int32s, int64s, floats int) {
+	s.int16s = grown(s.int16s, int16s)
+	s.int32s = grown(s.int32s, int32s)
+	s.int64s = grown(s.int64s, int64s)
+	s.floats = grown(s.floats, floats)
+}
+
+func grown[T any](x []T, n int) []T {
+	if len(x) < n {
+		return make([]T, n)
+	}
+	return x
+}
+
+func (s *contributionScratch) bytes() int {
+	return 2*len(s.int16s) + 4*len(s.int32s) + 8*len(s.int64s) + 4*len(s.floats)
+}
+
+// begin gives every record of a microbatch its budget.
+func (c *contributions) begin() {
+	for _, g := range c.Group {
+		for len(c.budgets) <= g { // in the first microbatch only
+			c.budgets = append(c.budgets, make([]int64, len(c.Seeds)))
+		}
+	}
+	for _, budget := range c.budgets {
+		for r := range budget {
+			budget[r] = plan.Bound * plan.Bound
+		}
+	}
+}
+
+// end passes the counts on.
+func (c *contributions) end() {
+	c.Reduced += int(c.reduced.Swap(0))
+	c.Omitted += int(c.omitted.Swap(0))
+}
+
+// part is one instruction that adds contributions to a parameter.
+type part struct {
+	*contributions
+	parameter int
+	number    int       // of the use of a parameter that the part belongs to
+	first     int       // the record of factors[0]
+	factors   []float32 // clip factors
+	at        *op.Map   // where elements of the contribution belong; nil: the parameter's order
+}
+
+// rounding determines how a record's part is rounded to integers. With scale 0 the record
+// adds nothing.
+type rounding struct {
+	scale float64 // lattice steps in a unit of the gradient, clip factor included
+	seed  uint64
+}
+
+// choose returns the rounding of the part of record r, and takes its squared norm from the
+// record's budget. try computes the squared norm that a rounding gives; it is not ok if the
+// integers are out of range.
+func (p *part) choose(r int, try func(rounding) (squares int64, ok bool)) rounding {
+	record := p.first + r
+	budget := &p.budgets[p.Group[p.parameter]][record]
+	how := rounding{scale: float64(p.factors[r]) * p.Steps[p.parameter]}
+	for attempt := range 2 {
+		if !(how.scale > 0) { // NaN too
+			return rounding{}
+		}
+		how.seed = uint64(lattice.RowKey(p.Seeds[record], p.number, attempt))
+		squares, ok := try(how)
+		if ok && squares <= *budget {
+			*budget -= squares
+			if attempt > 0 {
+				p.reduced.Add(1)
+			}
+			return how
+		}
+		shrink := 0.5
+		if ok {
+			shrink = min(shrink, math.Sqrt(float64(*budget)/float64(squares))*(1-1.0/64))
+		}
+		how.scale *= shrink
+	}
+	p.omitted.Add(1)
+	return rounding{}
+}
+
+// addTo adds integers in the order of the contribution to the parameter's sum. They are the
+// elements from an index on.
+func (p *part) addTo(from int, x []int32) {
+	sum := p.sums[p.parameter]
+	if p.at == nil {
+		lattice.Widen(sum[from:from+len(x)], x)
+		return
+	}
+	for i, v := range x {
+		sum[p.at.At[from+i]] += int64(v)
+		x[i] = 0
+	}
+}
+
+// builtBlock is how many elements of a built gradient share a key.
+const builtBlock = 4096
+
+// builtSum adds gradients that are built in float32, one row per record.
+type builtSum struct {
+	part
+	rows  []float32
+	size  int
+	base  int // the record of the first row
+	how   []rounding
+	admit func()
+	add   func()
+}
+
+// newBuiltSum makes a sum of this many rows. build, if not nil, writes the row of a record
+// before it is read.
+func newBuiltSum(l *lowering, p part, rows []float32, n, size, buildCost int, build func(row []float32, r int, w *worker)) *builtSum {
+	s := &builtSum{part: p, rows: rows, size: size, how: make([]rounding, n)}
+	s.admit = l.pool.forRanges(n, size+buildCost, func(from, to int, w *worker) {
+		for i := from; i < to; i++ {
+			r := s.base + i
+			if s.how[i] = (rounding{}); r >= len(s.factors) || s.factors[r] == 0 {
+				continue
+			}
+			row := s.rows[i*size : (i+1)*size]
+			if build != nil {
+				build(row, r, w)
+			}
+			s.how[i] = s.choose(r, func(how rounding) (int64, bool) { return squaresOf(row, how) })
+		}
+	})
+	blocks := (size + builtBlock - 1) / builtBlock
+	l.pool.reserveIntegers(min(size, builtBlock), 0)
+	s.add = l.pool.forRanges(blocks, n*builtBlock/4, func(from, to int, w *worker) {
+		for b := from; b < to; b++ {
+			lo, hi := b*builtBlock, min(size, (b+1)*builtBlock)
+			sum, summed := w.sum[:hi-lo], 0
+			for i, how := range s.how {
+				if how.scale == 0 {
+					continue
+				}
+				if summed++; summed > plan.MaxSummed {
+					s.addTo(lo, sum)
+					summed = 1
+				}
+				lattice.AddQuantized(sum, s.rows[i*size+lo:i*size+hi], float32(how.scale), lattice.RowKey(how.seed, 0, b))
+			}
+			s.addTo(lo, sum)
+		}
+	})
+	return s
+}
+
+// squaresOf is the squared norm of a built gradient that is rounded.
+func squaresOf(row []float32, how rounding) (squares int64, ok bool) {
+	for b := 0; b*builtBlock < len(row); b++ {
+		block := row[b*builtBlock : min(len(row), (b+1)*builtBlock)]
+		more, ok := lattice.QuantizedSquares(block, float32(how.scale), lattice.RowKey(how.seed, 0, b))
+		if squares += more; !ok || squares > plan.Bound*plan.Bound {
+			return 0, false
+		}
+	}
+	return squares, true
+}
+
+// newPart describes the part that an instruction adds.
+func (l *lowering) newPart(i plan.Instruction, k call) part {
+	if i.FirstRecord == 0 { // else the instruction continues a use for other records
+		l.uses++
+	}
+	return part{l.contributions, l.program.Buffers[i.Out].Index, l.uses, i.FirstRecord, k.in[len(k.in)-1], i.At}
+}
+
+// lowerContribution makes the step of a sum of an exact program.
+func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
+	p := l.newPart(i, k)
+	in := k.in[:len(k.in)-1]
+	switch s := i.Spec.(type) {
+	case op.WeightedRows:
+		n := len(p.factors)
+		b := newBuiltSum(l, p, in[0], n, len(in[0])/n, 0, nil)
+		return sequence(b.admit, b.add)
+	case op.MultiUseSum:
+		return l.lowerBuilt(p, op.MultiUseNorms(s).Size, newMultiUseBuilder(l, op.MultiUseNorms(s), in))
+	case op.ClippedSum:
+		switch f := s.Form.(type) {
+		case op.Product:
+			return l.lowerProductContribution(p, f, in)
+		case op.Gather:
+			return l.lowerGatherContribution(p, f, in)
+		case op.ConvWeight:
+			if saved := l.savedContribution(p, f, k); saved != nil {
+				return saved
+			}
+		}
+		return l.lowerBuilt(p, s.Form.Size(), newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
+	}
+	panic("cpu: no rule for the contributions of " + i.Spec.String())
+}
+
+// builtFloats bounds the memory of the gradients that are built together. They stay in a
+// cache near the cores between the two times that they are read.
+const builtFloats = 1 << 20
+
+// lowerBuilt builds the gradients of some records, one per thread at least, then adds them.
+func (l *lowering) lowerBuilt(p part, size int, g gradientBuilder) func() {
+	records := len(p.factors)
+	n := min(records, max(2*len(l.pool.workers), builtFloats/size))
+	scratch := &l.contributions.scratch
+	scratch.reserve(0, 0, 0, n*size)
+	b := newBuiltSum(l, p, nil, n, size, g.cost, g.build)
+	return func() {
+		b.rows = scratch.floats[:n*size]
+		for b.base = 0; b.base < records; b.base += n {
+			b.admit()
+			b.add()
+		}
+	}
+}
+
+// newMultiUseBuilder builds the gradients of a parameter with several uses, in float64.
+func newMultiUseBuilder(l *lowering, s op.MultiUseNorms, in [][]float32) gradientBuilder {
+	m := newMultiUse(l, s, in)
+	return gradientBuilder{func(dst []float32, r int, w *worker) {
+		gradient, _ := m.build(r, w)
+		for i, v := range gradient {
+			dst[i] = float32(v)
+		}
+	}, m.cost}
+}
+
+// savedContribution adds the gradients that the norms of a convolution saved; nil if they
+// saved none.
+func (l *lowering) savedContribution(p part, f op.ConvWeight, k call) func() {
+	saved := l.saved.gradients[gradientKey{k.bases[0], k.bases[1], f}]
+	if saved == nil {
+		return nil
+	}
+	v := newConvolution(f)
+	if kernel := f.KernelH * f.KernelW; v.cg > 1 { // taps are in the order of memory: see patched
+		at := make([]int32, f.Size())
+		for i := range at {
+			o, tap := i/v.taps, i%v.taps
+			to := o*v.taps + tap%v.cg*kernel + tap/v.cg
+			if p.at != nil {
+				to = int(p.at.At[to])
+			}
+			at[i] = int32(to)
+		}
+		p.at = op.NewMap(at)
+	}
+	b := newBuiltSum(l, p, saved, len(p.factors), f.Size(), 0, nil)
+	return sequence(b.admit, b.add)
+}

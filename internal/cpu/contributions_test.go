@@ -1,0 +1,299 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// contributionNetwork is a network with four records, which can take any slot of a
+// microbatch.
+type contributionNetwork struct {
+	name  string
+	build perexample.Build
+	draw  func(r *rand.Rand, column, size int) []float32 // an example's numbers
+}
+
+const contributingRecords = 4
+
+func modelNetwork(t *testing.T, spec string, data models.DataSpec) contributionNetwork {
+	t.Helper()
+	build, err := models.Parse(spec, data, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return contributionNetwork{spec, build, func(r *rand.Rand, column, size int) []float32 {
+		x := make([]float32, size)
+		for i := range x {
+			switch {
+			case column == 0 && data.Vocabulary > 0:
+				x[i] = float32(r.IntN(data.Vocabulary))
+			case column == 0 || data.Targets > 0:
+				x[i] = float32(r.NormFloat64())
+			default:
+				x[i] = float32(r.IntN(data.Classes))
+			}
+		}
+		return x
+	}}
+}
+
+func customNetwork(name string, data models.DataSpec, body func(b *layer.Builder, x *G.Node) *G.Node) contributionNetwork {
+	n := contributionNetwork{name: name}
+	n.build = func(batch int) (*perexample.Network, error) {
+		b := layer.NewBuilder(batch, 3)
+		logits := body(b, b.Input("features", data.Shape...))
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+		return b.Network()
+	}
+	n.draw = func(r *rand.Rand, column, size int) []float32 {
+		x := make([]float32, size)
+		for i := range x {
+			if x[i] = float32(r.NormFloat64()); column > 0 {
+				x[i] = float32(r.IntN(data.Classes))
+			}
+		}
+		return x
+	}
+	return n
+}
+
+func contributionNetworks(t *testing.T) []contributionNetwork {
+	text := models.DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 3}
+	tokens := models.DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 30, LabelShape: []int{6}}
+	picture := models.DataSpec{Shape: []int{4, 7, 7}, Classes: 3}
+	return []contributionNetwork{
+		modelNetwork(t, "logistic", models.DataSpec{Shape: []int{13}, Classes: 4}),
+		modelNetwork(t, "mlp:40,30", models.DataSpec{Shape: []int{50}, Classes: 3}),
+		modelNetwork(t, "mlp:40,30,dropout=0.5", models.DataSpec{Shape: []int{20}, Classes: 3}),
+		modelNetwork(t, "mlp:300", models.DataSpec{Shape: []int{200}, Classes: 10}),
+		modelNetwork(t, "mlp:8,act=tanh", models.DataSpec{Shape: []int{5}, Targets: 1}),
+		modelNetwork(t, "mnist-cnn", models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}),
+		modelNetwork(t, "cifar-tanh", models.DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		modelNetwork(t, "cifar-abadi", models.DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		modelNetwork(t, "wrn16-4", models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		modelNetwork(t, "wrn16-4:standardized", models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		modelNetwork(t, "embbag", text),
+		modelNetwork(t, "lstm:20", text),
+		modelNetwork(t, "gru:20", text),
+		modelNetwork(t, "transformer", tokens),
+		modelNetwork(t, "transformer:tied", tokens),
+		customNetwork("grouped, dilated and transposed convolutions", picture, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.Conv2D(b, x, "conv1", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
+			x = layer.ConvTranspose2D(b, layer.InstanceNorm(b, x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
+			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
+		}),
+		customNetwork("convolution with many windows", models.DataSpec{Shape: []int{3, 16, 16}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.Conv2D(b, x, "conv1", 24, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
+			x = layer.Conv2D(b, x, "conv2", 32, layer.Window{Size: 3, Stride: 2}, layer.ReLU)
+			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
+		}),
+	}
+}
+
+// slots are the records in the slots of a microbatch; empty is a slot whose factor is 0 and
+// whose examples are not numbers.
+type slots []int
+
+const empty = -1
+
+// groupedMicrobatch is an exact executable for some number of slots.
+type groupedMicrobatch struct {
+	*cpu.Executable
+	program *plan.Program
+	network contributionNetwork
+}
+
+func (n contributionNetwork) open(t *testing.T, slots, threads int, exact bool) *groupedMicrobatch {
+	t.Helper()
+	p, err := perexample.Compile(n.build, slots, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Exact: exact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return &groupedMicrobatch{m, program.Stripped(), n}
+}
+
+// load writes the examples of records and their factors.
+func (m *groupedMicrobatch) load(t *testing.T, s slots, factors []float32) {
+	t.Helper()
+	for slot, record := range s {
+		for _, b := range m.program.Buffers {
+			if b.Role != plan.RoleInput {
+				continue
+			}
+			size := b.Size() / len(s)
+			to := m.Input(b.Index)[slot*size : (slot+1)*size]
+			if record == empty {
+				for i := range to {
+					to[i] = float32(math.NaN())
+				}
+				continue
+			}
+			r := rand.New(rand.NewPCG(uint64(record), uint64(b.Index)))
+			copy(to, m.network.draw(r, b.Index, size))
+		}
+		if seeds := m.MaskSeed(); seeds != nil {
+			op.WriteMaskSeed(seeds[slot*op.MaskSeedWidth:], uint64(record+1), 3)
+		}
+		if c := m.Contributions(); c != nil && record != empty {
+			c.Seeds[slot] = uint64(record)*0x9E3779B97F4A7C15 + 7
+		}
+		for v := range m.program.Parameters {
+			factor := float32(0)
+			if record != empty {
+				factor = factors[record]
+			}
+			m.ClipFactors(v)[slot] = factor
+		}
+	}
+}
+
+// add adds the contributions of a microbatch and returns the sums since the last call.
+func (m *groupedMicrobatch) add(t *testing.T, s slots, factors []float32) (sums [][]int64) {
+	t.Helper()
+	m.load(t, s, factors)
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddClippedSums(); err != nil {
+		t.Fatal(err)
+	}
+	for v := range m.program.Parameters {
+		sums = append(sums, append([]int64(nil), m.IntegerSum(v)...))
+		clear(m.IntegerSum(v))
+	}
+	return sums
+}
+
+// gradients returns a record's gradient of every parameter, from a program that adds
+// floating-point numbers.
+func (n contributionNetwork) gradients(t *testing.T, record int) (all [][]float32, norm float64) {
+	t.Helper()
+	m := n.open(t, 1, 1, false)
+	factors := make([]float32, contributingRecords)
+	factors[record] = 1
+	m.load(t, slots{record}, factors)
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddClippedSums(); err != nil {
+		t.Fatal(err)
+	}
+	for v := range m.program.Parameters {
+		all = append(all, m.Sum(v))
+		for _, x := range m.Sum(v) {
+			norm += float64(x) * float64(x)
+		}
+	}
+	return all, math.Sqrt(norm)
+}
+
+func equalSums(a, b [][]int64) error {
+	for v := range a {
+		for i := range a[v] {
+			if a[v][i] != b[v][i] {
+				return fmt.Errorf("parameter %d, element %d: %d and %d", v, i, a[v][i], b[v][i])
+			}
+		}
+	}
+	return nil
+}
+
+// The integers that a record adds are bounded by Bound in norm, and their squared norm is the
+// one that was taken from its budget, in arbitrary precision. They are the record's clipped
+// gradient up to the rounding to the lattice. They do not depend on the other records, on
+// the slot or on the number of threads; and a microbatch adds the sum of what its records
+// add.
+func TestContributions_OfNetworks(t *testing.T) {
+	for _, n := range contributionNetworks(t) {
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			factors := make([]float32, contributingRecords)
+			var exact [][][]float32
+			var lengths []float64
+			for record := range contributingRecords {
+				gradient, norm := n.gradients(t, record)
+				exact, lengths = append(exact, gradient), append(lengths, norm)
+				// One record is far below the bound of 1, the others are at it.
+				if factors[record] = float32((1 - 1.0/256) / norm); record == 1 {
+					factors[record] *= 1e-4
+				}
+			}
+			m := n.open(t, contributingRecords, 2, true)
+			prepare := func(m *groupedMicrobatch) {
+				for v := range m.program.Parameters {
+					m.Contributions().Steps[v] = plan.Bound
+				}
+			}
+			prepare(m)
+			want := make([][]int64, len(m.program.Parameters))
+			var alone [][][]int64
+			for record := range contributingRecords {
+				s := slots{empty, empty, empty, empty}
+				s[record] = record
+				sums := m.add(t, s, factors)
+				alone = append(alone, sums)
+				norm, deviation := new(big.Int), 0.0
+				elements := 0
+				for v, sum := range sums {
+					want[v] = append(want[v], make([]int64, len(sum)-len(want[v]))...)
+					for i, x := range sum {
+						want[v][i] += x
+						norm.Add(norm, new(big.Int).Mul(big.NewInt(x), big.NewInt(x)))
+						d := float64(x) - float64(factors[record])*float64(exact[record][v][i])*plan.Bound
+						deviation += d * d
+					}
+					elements += len(sum)
+				}
+				if norm.Cmp(big.NewInt(plan.Bound*plan.Bound)) > 0 {
+					t.Errorf("record %d: squared norm %v exceeds the bound", record, norm)
+				}
+				if taken := m.SquaredNormTaken(0, record); norm.Cmp(big.NewInt(taken)) != 0 {
+					t.Errorf("record %d: squared norm %v, and %d was taken from the budget", record, norm, taken)
+				}
+				length := float64(factors[record]) * lengths[record] * plan.Bound
+				if limit := 0.02*length + 2*math.Sqrt(float64(elements)) + 2*math.Sqrt(length*math.Sqrt(float64(elements))); !(math.Sqrt(deviation) < limit) {
+					t.Errorf("record %d: the contribution is off by %.0f of %.0f steps", record, math.Sqrt(deviation), length)
+				}
+			}
+			if c := m.Contributions(); c.Reduced+c.Omitted > 0 {
+				t.Errorf("%d parts reduced, %d omitted", c.Reduced, c.Omitted)
+			}
+			if err := equalSums(m.add(t, slots{0, 1, 2, 3}, factors), want); err != nil {
+				t.Errorf("all records together: %v", err)
+			}
+			if err := equalSums(m.add(t, slots{2, 3, 1, 0}, factors), want); err != nil {
+				t.Errorf("records in other slots: %v", err)
+			}
+			if err := equalSums(m.add(t, slots{empty, 3, empty, empty}, factors), alone[3]); err != nil {
+				t.Errorf("one record in another slot: %v", err)
+			}
+			one, three := n.open(t, 9, 1, true), n.open(t, 9, 3, true)
+			prepare(one)
+			prepare(three)
+			want = one.add(t, slots{3, empty, 1, empty, 2, empty, 0, empty, empty}, factors)
+			if err := equalSums(three.add(t, slots{empty, empty, empty, 0, 1, 2, 3, empty, empty}, factors), want); err != nil {
+				t.Errorf("nine slots, other threads: %v", err)
+			}
+		})
+	}
+}

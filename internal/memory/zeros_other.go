@@ -1,0 +1,6 @@
+//go:build !linux
+
+package memory
+
+// Zeros allocates n zeroed numbers.
+func Zeros[T float32 | int64](n int) []T { return make([]T, n) }
