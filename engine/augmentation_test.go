@@ -65,7 +65,7 @@ func TestAugmentation_AveragesViewsBeforeClipping(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.device, test.microbatch, test.records, len(test.statistics)), func(t *testing.T) {
 			requireDevice(t, test.device)
-			c := testConfig(t)
+			c := floatConfig(t)
 			useUnitSteps(&c)
 			s := &loggedTransform{}
 			c.Network, c.Train, c.Steps, c.Sampling.Lot = linearNetwork(size), owned, 5, 4
@@ -204,7 +204,7 @@ func TestAugmentation_DrawsEachViewIndependently(t *testing.T) {
 func TestAugmentation_DrawsMasksForEachView(t *testing.T) {
 	const records, size, views = 10, 33, 2
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
-	c := testConfig(t)
+	c := floatConfig(t)
 	useUnitSteps(&c)
 	c.Network, c.Train, c.Steps, c.Sampling.Lot = maskRevealingNetwork(size, 0.5), newColumnTable(records, bit, size), 1, 5
 	c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)

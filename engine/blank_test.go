@@ -54,7 +54,7 @@ func TestBlankRecord_ContributesNothing(t *testing.T) {
 		{"users", Records{Users: true, Examples: 2}, users, []int{1, 4, 5}, []float64{2, 4, 7}},
 	} {
 		for _, microbatch := range []int{1, 2, 5} {
-			config := testConfig(t)
+			config := floatConfig(t)
 			useUnitSteps(&config)
 			config.Network, config.Train, config.Records = linearNetwork(1), blanked(t, 7, c.users, c.blank...), c.records
 			config.Sampling, config.Microbatch, config.Steps = Sampling{Rate: 1}, microbatch, 1
@@ -93,7 +93,7 @@ func TestBlankRecord_IsZeroOutNeighbour(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		var sums [2][]float64
 		for side := range sums {
-			c := testConfig(t)
+			c := floatConfig(t)
 			useUnitSteps(&c)
 			set := blanked(t, 30, nil)
 			set.blank[11] = side == 1

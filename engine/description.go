@@ -41,7 +41,7 @@ func (r *Run) Describe() Description {
 		if m := r.mechanism; m.clipper != nil {
 			pd.Group = m.clipper.Groups()[m.groups[v]].Name
 			pd.Clip = m.clipper.Sensitivities()[m.groups[v]]
-			pd.Sigma = m.release.Sigma[v]
+			pd.Sigma = m.noiseOf(v)
 		}
 		d.Parameters = append(d.Parameters, pd)
 	}

@@ -59,7 +59,7 @@ func TestDropout_DrawsMasksForEachExample(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.device, test.microbatch, test.records, len(test.statistics)), func(t *testing.T) {
 			requireDevice(t, test.device)
-			c := testConfig(t)
+			c := floatConfig(t)
 			useUnitSteps(&c)
 			c.Network, c.Train, c.Steps = maskRevealingNetwork(size, 0.5), newColumnTable(records, bit, size), 6
 			c.Device.Name, c.Microbatch, c.Records, c.Sampling.Lot, c.Statistics = test.device, test.microbatch, test.records, 4, test.statistics
@@ -148,7 +148,7 @@ func TestDropout_NeighboursDifferByOneGradient(t *testing.T) {
 			}
 			return float32(math.Sin(float64(i + 7*j)))
 		}
-		c := testConfig(t)
+		c := floatConfig(t)
 		useUnitSteps(&c)
 		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Microbatch = maskRevealingNetwork(size, 0.5), newColumnTable(records, value, size), 10, 15, 4
 		r := newRun(t, c)
@@ -192,6 +192,7 @@ func TestResume_ContinuesDropoutSteps(t *testing.T) {
 	const records, size = 12, 33
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	c := checkpointedConfig(t)
+	c.Mechanism.Arithmetic = FloatArithmetic
 	useUnitSteps(&c)
 	c.Optimization.Average.Decay = 0
 	c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = maskRevealingNetwork(size, 0.5), newColumnTable(records, bit, size), 0, 1, 3
@@ -243,7 +244,7 @@ func deviceNames() []string {
 func TestDropout_Trains(t *testing.T) {
 	var made [][]float32
 	for _, device := range deviceNames() {
-		c := testConfig(t)
+		c := floatConfig(t)
 		c.Network, c.Device.Name, c.Sampling.Policy, c.Steps = mlpWithDropout(0.5), device, sample.PolicyFixed, 8
 		r := newRun(t, c)
 		trainRun(t, r, nil)
@@ -254,7 +255,7 @@ func TestDropout_Trains(t *testing.T) {
 			t.Errorf("the weights of %s differ by %g", device, d)
 		}
 	}
-	c := testConfig(t)
+	c := floatConfig(t)
 	c.Steps = 8
 	c.Network, c.Sampling.Policy = mlp, sample.PolicyFixed
 	r := newRun(t, c)
@@ -273,7 +274,7 @@ func TestDropout_Trains(t *testing.T) {
 			labels[i] = 1
 		}
 	}
-	c = testConfig(t)
+	c = floatConfig(t)
 	c.Network, c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule = mlpWithDropout(0.2), newTable(x, labels, nil), 60, 150, optim.Schedule{Base: 2}
 	r = newRun(t, c)
 	trainRun(t, r, nil)

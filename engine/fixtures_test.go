@@ -104,6 +104,14 @@ func newColumnTable(count int, value func(i, k, j int) float32, sizes ...int) *d
 
 func zeros(i, k, j int) float32 { return 0 }
 
+// floatConfig is testConfig with floating-point arithmetic: for tests that compare devices, or sums
+// whose elements a lattice cannot represent.
+func floatConfig(t testing.TB) Config {
+	c := testConfig(t)
+	c.Mechanism.Arithmetic = FloatArithmetic
+	return c
+}
+
 // testConfig is a small private run that tests vary.
 func testConfig(t testing.TB) Config {
 	seed := uint64(7)
@@ -201,10 +209,26 @@ func (s *releaseSpy) Release(r *plan.Release) error {
 
 // accumulatedSums returns the accumulators of a run's executable.
 func accumulatedSums(r *Run) [][]float32 {
+	if r.mechanism.contributions != nil {
+		return accumulatedIntegers(r)
+	}
 	m := r.compiled.executable.(interface{ Sum(v int) []float32 })
 	var all [][]float32
 	for v := range r.compiled.program.Parameters {
 		all = append(all, append([]float32(nil), m.Sum(v)...))
+	}
+	return all
+}
+
+// accumulatedIntegers returns the sums of an exact run in the units of the gradient.
+func accumulatedIntegers(r *Run) (all [][]float32) {
+	m := r.compiled.executable.(interface{ IntegerSum(v int) []int64 })
+	for v := range r.compiled.program.Parameters {
+		var sum []float32
+		for _, steps := range m.IntegerSum(v) {
+			sum = append(sum, float32(float64(steps)*r.mechanism.release.Unit[v]))
+		}
+		all = append(all, sum)
 	}
 	return all
 }

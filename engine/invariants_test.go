@@ -116,7 +116,7 @@ func TestLot_CountsEachRecordOnce(t *testing.T) {
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		for _, microbatch := range []int{1, 3, 8, 20} {
-			c := testConfig(t)
+			c := floatConfig(t)
 			useUnitSteps(&c)
 			c.Network, c.Train, c.Sampling.Policy, c.Microbatch, c.Sampling.Lot, c.Steps = linearNetwork(1), newColumnTable(records, bit, 1), policy, microbatch, 8, 5
 			c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
@@ -173,7 +173,7 @@ func TestNonFiniteGradient_ContributesNothing(t *testing.T) {
 		return n.Network()
 	}
 	run := func(bad float32) ([]float32, int) {
-		c := testConfig(t)
+		c := floatConfig(t)
 		useUnitSteps(&c)
 		c.Network, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = root, 0, 1, 2, 4
 		c.Train = newColumnTable(10, func(i, k, j int) float32 {
@@ -436,8 +436,9 @@ func TestPanic_InDataReachesCaller(t *testing.T) {
 func TestNoise_NeverRepeats(t *testing.T) {
 	var triples [][3]float64
 	var singles []float64
-	for range 2 {
+	for _, arithmetic := range []Arithmetic{ExactArithmetic, ExactArithmetic, FloatArithmetic, FloatArithmetic} {
 		c := testConfig(t)
+		c.Mechanism.Arithmetic = arithmetic
 		useUnitSteps(&c)
 		c.Seed = nil
 		c.Network, c.Train, c.Steps = linearNetwork(3, 3, 3), newColumnTable(30, zeros, 3, 3, 3), 12
@@ -456,7 +457,10 @@ func TestNoise_NeverRepeats(t *testing.T) {
 		var sigma []float64
 		r.compiled.executable = &releaseSpy{r.compiled.executable, func(p *plan.Release) error {
 			before = append(before[:0], flatWeights(t, r)...)
-			sigma = append(sigma[:0], p.Sigma...)
+			sigma = sigma[:0]
+			for v := range p.Sigma {
+				sigma = append(sigma, r.mechanism.noiseOf(v))
+			}
 			return nil
 		}}
 		trainRun(t, r, func(p *Progress) error {
@@ -501,7 +505,7 @@ func TestNoise_NeverRepeats(t *testing.T) {
 			t.Errorf("the noise %v was drawn twice", singles[i])
 		}
 	}
-	if len(triples) != 72 || len(singles) != 2*12*8 {
+	if len(triples) != 2*72 || len(singles) != 4*12*8 {
 		t.Fatalf("%d vectors and %d numbers of noise", len(triples), len(singles))
 	}
 }

@@ -219,6 +219,14 @@ func (m *mechanism) setLattice() {
 	}
 }
 
+// noiseOf returns the standard deviation of the noise on an element of a parameter's sum.
+func (m *mechanism) noiseOf(v int) float64 {
+	if m.contributions != nil {
+		return m.release.Sigma[v] * m.release.Unit[v]
+	}
+	return m.release.Sigma[v]
+}
+
 // smallestNoise is the smallest float32 with a full significand.
 const smallestNoise = 0x1p-126
 

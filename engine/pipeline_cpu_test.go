@@ -206,7 +206,7 @@ func TestPipeline_MatchesHost(t *testing.T) {
 	} {
 		for _, stays := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/%v", what, stays), func(t *testing.T) {
-				c := testConfig(t)
+				c := floatConfig(t)
 				c.Network, c.Microbatch = mlpWithDropout(0.5), 5
 				change(&c)
 				host := newRun(t, c)

@@ -371,7 +371,7 @@ func TestProjection_DevicesAgree(t *testing.T) {
 	var first *Run
 	for _, device := range deviceNames() {
 		c := projectionConfig(t)
-		c.Device.Name, c.Steps = device, 8
+		c.Device.Name, c.Steps, c.Mechanism.Arithmetic = device, 8, FloatArithmetic
 		r := newRun(t, c)
 		trainRun(t, r, nil)
 		if first == nil {

@@ -50,7 +50,7 @@ func newTargetTable(t *testing.T, count, in, out int, base float64) data.Set {
 // hand does, with records above the bound and below it.
 func TestRegression_StepMatchesReference(t *testing.T) {
 	const in, records, bound = 3, 60, 6
-	c := testConfig(t)
+	c := floatConfig(t)
 	c.Network = newRegressionNetwork(in, 1, layer.SquaredError)
 	c.Mechanism.Clipping = clip.Flat(clip.Constant(bound), nil)
 	c.Train, c.Steps, c.Microbatch, c.Optimization.Schedule = newTargetTable(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}

@@ -16,10 +16,14 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// disableNoise removes the noise of a run, which no configuration can do.
+// disableNoise removes the noise of a run, or leaves a millionth of a lattice step of it, which
+// no configuration can do.
 func disableNoise(r *Run) {
 	for v := range r.mechanism.release.Sigma {
 		r.mechanism.release.Sigma[v] = 0
+		if r.mechanism.contributions != nil {
+			r.mechanism.release.Sigma[v] = 0x1p-20
+		}
 	}
 }
 
@@ -50,7 +54,7 @@ func TestRun_IsSGDWithoutClippingAndNoise(t *testing.T) {
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		t.Run(string(policy), func(t *testing.T) {
-			c := testConfig(t)
+			c := floatConfig(t)
 			c.Network, c.Sampling.Policy, c.Steps, c.Microbatch = logistic, policy, 20, 5
 			private := newRun(t, c)
 			disableNoise(private)
@@ -153,7 +157,7 @@ func TestMicrobatch_DoesNotChangeResult(t *testing.T) {
 		t.Run(unit, func(t *testing.T) {
 			var first []float32
 			for _, size := range []int{1, 7, 12, 60} {
-				c := testConfig(t)
+				c := floatConfig(t)
 				c.Train, c.Records, c.Microbatch, c.Sampling.Lot = examplesOfUsers(), records, size, 6
 				r := newRun(t, c)
 				trainRun(t, r, nil)
@@ -203,6 +207,9 @@ func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 			n := len(batch)
 			if err := r.loader.load(n, nil); err != nil {
 				t.Fatal(err)
+			}
+			for i, record := range batch { // the loader draws the words by the place in the lot
+				r.compiled.executable.Contributions().Seeds[i] = uint64(record)
 			}
 			if err := r.compiled.executable.Forward(); err != nil {
 				t.Fatal(err)
@@ -283,7 +290,7 @@ func TestDevices_Agree(t *testing.T) {
 		var released []float64
 		devices, _ := Devices()
 		for _, device := range devices {
-			c := testConfig(t)
+			c := floatConfig(t)
 			c.Device.Name, c.Optimization.Average.Decay = device.Name, 0.5
 			change(&c)
 			r := newRun(t, c)
@@ -324,7 +331,7 @@ func TestRecords_AverageExamples(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.records), func(t *testing.T) {
 			for _, microbatch := range []int{1, 2, 5} {
-				c := testConfig(t)
+				c := floatConfig(t)
 				of := newColumnTable(7, value, 1)
 				x := make([]float32, 7)
 				if err := of.Read([][]float32{x}, []int{0, 1, 2, 3, 4, 5, 6}); err != nil {

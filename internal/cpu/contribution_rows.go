@@ -20,6 +20,9 @@ type productSum struct {
 	a, delta []float32
 	rows     int // of a record
 	build    func(dst []float32, r int, w *worker)
+
+	base    int    // the record in the first slot
+	cancels []bool // [slot] whether the gradient is built
 }
 
 func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32) func() {
@@ -30,20 +33,21 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 	n := min(records, plan.MaxSummed, max(2*len(l.pool.workers), rowInts/(nA+nD)))
 	turns := (records + n - 1) / n
 	n = (records + turns - 1) / turns
+	s.cancels = make([]bool, n)
 	scratch := &l.contributions.scratch
-	sumInts := 0
+	ordered := 0
 	if p.at != nil {
-		sumInts = f.Size()
+		ordered = f.Size()
 	}
-	scratch.reserve(n*(nA+nD), 0, sumInts, 0)
-	l.pool.reserveIntegers(min(f.Size(), builtBlock), 2*s.rows*s.rows)
-	l.pool.reserve(f.Size(), 0)
-	base := 0
-	wide := make([]rounding, n)
+	scratch.reserve(n*(nA+nD), 0, ordered, 0)
+	if s.rows > 1 {
+		scratch.reserve(0, 0, 0, f.Size())
+		l.pool.reserveIntegers(min(f.Size(), builtBlock), 2*s.rows*s.rows)
+	}
 	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
 		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
 		for i := from; i < to; i++ {
-			wide[i] = s.admit(base+i, a[i*nA:(i+1)*nA], delta[i*nD:(i+1)*nD], w)
+			s.admit(i, a[i*nA:(i+1)*nA], delta[i*nD:(i+1)*nD], w)
 		}
 	})
 	product := lattice.Product{M: f.In, N: f.Out, K: n * s.rows, RowsPerRecord: s.rows, LDC: f.Out}
@@ -55,12 +59,12 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 		product.Run(sum, scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)], w.lattice, shard, shards)
 	})
 	return func() {
-		for base = 0; base < records; base += n {
+		for s.base = 0; s.base < records; s.base += n {
 			admit()
 			add()
-			for i, how := range wide {
-				if how.scale > 0 {
-					s.addWide(base+i, how, l.pool.workers[0])
+			for i, cancels := range s.cancels {
+				if cancels {
+					s.addBuilt(s.base+i, scratch.floats[:f.Size()], l.pool.workers[0])
 				}
 			}
 		}
@@ -74,39 +78,44 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 	}
 }
 
-// admit rounds the rows of record r to a and delta, which are zeros if they add nothing. The
-// result is the rounding of a record whose gradient is built.
-func (s *productSum) admit(r int, a, delta []int16, w *worker) (wide rounding) {
+// admit rounds the rows of the record in a slot to a and delta, which are zeros if its rows add
+// nothing.
+func (s *productSum) admit(slot int, a, delta []int16, w *worker) {
+	r := s.base + slot
+	s.cancels[slot] = false
 	var how rounding
 	if r < len(s.factors) && s.factors[r] > 0 {
+		how = s.rounding(r, 0, float64(s.factors[r])*s.Steps[s.parameter])
+	}
+	if how.scale > 0 {
 		rowsA, rowsD := s.a[r*len(a):(r+1)*len(a)], s.delta[r*len(delta):(r+1)*len(delta)]
 		lengthA, lengthD := math.Sqrt(simd.SumSquares(rowsA)), math.Sqrt(simd.SumSquares(rowsD))
-		if n := lengthA * lengthD; n > 0 && !math.IsInf(n, 1) {
-			how = s.choose(r, func(how rounding) (int64, bool) {
-				wide = rounding{}
-				if squares, ok := s.roundRows(a, delta, rowsA, rowsD, lengthA, lengthD, how, w); ok {
-					return squares, true
-				}
-				wide = how
-				gradient := w.floats(s.Size())
-				s.build(gradient, r, w)
-				return squaresOf(gradient, how)
-			})
+		try := func(how rounding) (int64, bool) {
+			return s.roundRows(a, delta, rowsA, rowsD, lengthA, lengthD, how, w)
+		}
+		squares, ok := try(how)
+		s.cancels[slot] = !ok && s.rows > 1
+		switch {
+		case s.cancels[slot]:
+			how = rounding{}
+		case !s.take(r, squares, ok):
+			how = s.chooseSmaller(r, how, squares, ok, try)
 		}
 	}
 	if how.scale == 0 {
-		wide = rounding{}
-	}
-	if how.scale == 0 || wide.scale > 0 {
 		clear(a)
 		clear(delta)
 	}
-	return wide
 }
 
 // roundRows rounds a record's rows and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
 // ok if a row does not fit 16 bits.
 func (s *productSum) roundRows(a, delta []int16, rowsA, rowsD []float32, lengthA, lengthD float64, how rounding, w *worker) (squares int64, ok bool) {
+	if lengthA == 0 || lengthD == 0 {
+		clear(a)
+		clear(delta)
+		return 0, true
+	}
 	scaleA, scaleD := splitScale(how.scale, lengthA, lengthD, s.Product)
 	var length float64 // Σ_t ‖â_t‖‖δ̂_t‖, up to rounding
 	for t := range s.rows {
@@ -147,10 +156,13 @@ func splitScale(scale, lengthA, lengthD float64, f op.Product) (scaleA, scaleD f
 	return float32(math.Ldexp(1, exponent)), float32(math.Ldexp(scale, -exponent))
 }
 
-// addWide adds the gradient of a record that was built instead of its rows.
-func (s *productSum) addWide(r int, how rounding, w *worker) {
-	gradient := w.floats(s.Size())
+// addBuilt adds the gradient of a record instead of its rows.
+func (s *productSum) addBuilt(r int, gradient []float32, w *worker) {
 	s.build(gradient, r, w)
+	how := s.choose(r, func(how rounding) (int64, bool) { return squaresOf(gradient, how) })
+	if how.scale == 0 {
+		return
+	}
 	for b := 0; b*builtBlock < len(gradient); b++ {
 		from, to := b*builtBlock, min(len(gradient), (b+1)*builtBlock)
 		block := w.sum[:to-from]

@@ -28,26 +28,26 @@ type contributions struct {
 type contributionScratch struct {
 	int16s []int16
 	int32s []int32
-	int64s []int64
+	int64s []int64 // zeros between steps
 	floats []float32
+
+	sizes [4]int // of the slices above
 }
 
+// reserve makes the slices at least this long. They exist after allocate.
 func (s *contributionScratch) reserve(int16s, int32s, int64s, floats int) {
-	s.int16s = grown(s.int16s, int16s)
-	s.int32s = grown(s.int32s, int32s)
-	s.int64s = grown(s.int64s, int64s)
-	s.floats = grown(s.floats, floats)
+	for i, n := range [4]int{int16s, int32s, int64s, floats} {
+		s.sizes[i] = max(s.sizes[i], n)
+	}
 }
 
-func grown[T any](x []T, n int) []T {
-	if len(x) < n {
-		return make([]T, n)
-	}
-	return x
+func (s *contributionScratch) allocate() {
+	s.int16s, s.int32s = make([]int16, s.sizes[0]), make([]int32, s.sizes[1])
+	s.int64s, s.floats = make([]int64, s.sizes[2]), make([]float32, s.sizes[3])
 }
 
 func (s *contributionScratch) bytes() int {
-	return 2*len(s.int16s) + 4*len(s.int32s) + 8*len(s.int64s) + 4*len(s.floats)
+	return 2*s.sizes[0] + 4*s.sizes[1] + 8*s.sizes[2] + 4*s.sizes[3]
 }
 
 // begin gives every record of a microbatch its budget.
@@ -91,30 +91,53 @@ type rounding struct {
 // record's budget. try computes the squared norm that a rounding gives; it is not ok if the
 // integers are out of range.
 func (p *part) choose(r int, try func(rounding) (squares int64, ok bool)) rounding {
-	record := p.first + r
-	budget := &p.budgets[p.Group[p.parameter]][record]
-	how := rounding{scale: float64(p.factors[r]) * p.Steps[p.parameter]}
-	for attempt := range 2 {
-		if !(how.scale > 0) { // NaN too
-			return rounding{}
-		}
-		how.seed = uint64(lattice.RowKey(p.Seeds[record], p.number, attempt))
-		squares, ok := try(how)
-		if ok && squares <= *budget {
-			*budget -= squares
-			if attempt > 0 {
-				p.reduced.Add(1)
-			}
+	how := p.rounding(r, 0, float64(p.factors[r])*p.Steps[p.parameter])
+	if how.scale == 0 {
+		return how
+	}
+	squares, ok := try(how)
+	if p.take(r, squares, ok) {
+		return how
+	}
+	return p.chooseSmaller(r, how, squares, ok, try)
+}
+
+// chooseSmaller is choose after a rounding that did not fit the budget.
+func (p *part) chooseSmaller(r int, how rounding, squares int64, ok bool, try func(rounding) (squares int64, ok bool)) rounding {
+	shrink := 0.5
+	if ok {
+		shrink = min(shrink, math.Sqrt(float64(*p.budget(r))/float64(squares)))
+	}
+	if how = p.rounding(r, 1, how.scale*shrink); how.scale > 0 {
+		if squares, ok = try(how); p.take(r, squares, ok) {
+			p.reduced.Add(1)
 			return how
 		}
-		shrink := 0.5
-		if ok {
-			shrink = min(shrink, math.Sqrt(float64(*budget)/float64(squares))*(1-1.0/64))
-		}
-		how.scale *= shrink
 	}
 	p.omitted.Add(1)
 	return rounding{}
+}
+
+// rounding is the rounding with a scale, in the first or second attempt. It is zero if the
+// scale is not a positive number.
+func (p *part) rounding(r, attempt int, scale float64) rounding {
+	if !(scale > 0) {
+		return rounding{}
+	}
+	return rounding{scale, uint64(lattice.RowKey(p.Seeds[p.first+r], p.number, attempt))}
+}
+
+func (p *part) budget(r int) *int64 { return &p.budgets[p.Group[p.parameter]][p.first+r] }
+
+// take takes a squared norm from the budget of record r, if it is known and the budget covers
+// it.
+func (p *part) take(r int, squares int64, ok bool) bool {
+	budget := p.budget(r)
+	if !ok || squares > *budget {
+		return false
+	}
+	*budget -= squares
+	return true
 }
 
 // addTo adds integers in the order of the contribution to the parameter's sum. They are the

@@ -207,6 +207,84 @@ func (n contributionNetwork) gradients(t *testing.T, record int) (all [][]float3
 	return all, math.Sqrt(norm)
 }
 
+// squaredNorm is the squared norm of integers, in arbitrary precision.
+func squaredNorm(sums [][]int64) *big.Int {
+	norm := new(big.Int)
+	for _, sum := range sums {
+		for _, x := range sum {
+			norm.Add(norm, new(big.Int).Mul(big.NewInt(x), big.NewInt(x)))
+		}
+	}
+	return norm
+}
+
+// A factor that is too large, or numbers that are not finite, do not make a contribution longer
+// than the bound. A gradient of rows that cancel is added as any other gradient.
+func TestContributions_AreBounded(t *testing.T) {
+	cancelling := customNetwork("cancelling rows", models.DataSpec{Shape: []int{2, 40}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+		h := layer.Dense(b, x, "fc", 30, layer.Identity)
+		row := func(i int) *G.Node {
+			return b.Try(func() (*G.Node, error) { return G.Slice(h, nil, G.S(i)) })
+		}
+		difference := b.Try(func() (*G.Node, error) { return G.Sub(row(0), row(1)) })
+		return layer.Dense(b, difference, "last", 3, layer.Identity)
+	})
+	draw := cancelling.draw
+	cancelling.draw = func(r *rand.Rand, column, size int) []float32 {
+		x := draw(r, column, size)
+		for i := range size / 2 {
+			x[size/2+i] = x[i] + 1e-4*x[size/2+i]
+		}
+		return x
+	}
+	for _, n := range append(contributionNetworks(t), cancelling) {
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			_, length := n.gradients(t, 2)
+			m := n.open(t, 1, 2, true)
+			for v := range m.program.Parameters {
+				m.Contributions().Steps[v] = plan.Bound
+			}
+			for _, times := range []float64{0.9, 1.5, 40, 1e5, 1e20, math.Inf(1), math.NaN()} {
+				factors := []float32{2: float32(times / length)}
+				c := m.Contributions()
+				c.Reduced, c.Omitted = 0, 0
+				sums := m.add(t, slots{2}, factors)
+				norm := squaredNorm(sums)
+				if taken := m.SquaredNormTaken(0, 0); norm.Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
+					t.Errorf("%g times the bound: squared norm %v, and %d was taken of %d", times, norm, taken, int64(plan.Bound*plan.Bound))
+				}
+				switch reduced := c.Reduced + c.Omitted; {
+				case times < 1 && (reduced > 0 || norm.Cmp(big.NewInt(plan.Bound*plan.Bound/2)) < 0):
+					t.Errorf("%g times the bound: %d parts were reduced, squared norm %v", times, reduced, norm)
+				case times > 1 && !math.IsInf(times, 1) && reduced == 0:
+					t.Errorf("%g times the bound: no part was reduced", times)
+				}
+			}
+			for _, x := range []float32{float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, 1e-38} {
+				m.load(t, slots{2}, []float32{2: float32(1 / length)})
+				for i := range m.Input(0) {
+					m.Input(0)[i] = x
+				}
+				if err := m.Forward(); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.AddClippedSums(); err != nil {
+					t.Fatal(err)
+				}
+				var sums [][]int64
+				for v := range m.program.Parameters {
+					sums = append(sums, append([]int64(nil), m.IntegerSum(v)...))
+					clear(m.IntegerSum(v))
+				}
+				if taken := m.SquaredNormTaken(0, 0); squaredNorm(sums).Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
+					t.Errorf("inputs %v: squared norm %v, and %d was taken", x, squaredNorm(sums), taken)
+				}
+			}
+		})
+	}
+}
+
 func equalSums(a, b [][]int64) error {
 	for v := range a {
 		for i := range a[v] {
@@ -252,13 +330,12 @@ func TestContributions_OfNetworks(t *testing.T) {
 				s[record] = record
 				sums := m.add(t, s, factors)
 				alone = append(alone, sums)
-				norm, deviation := new(big.Int), 0.0
+				norm, deviation := squaredNorm(sums), 0.0
 				elements := 0
 				for v, sum := range sums {
 					want[v] = append(want[v], make([]int64, len(sum)-len(want[v]))...)
 					for i, x := range sum {
 						want[v][i] += x
-						norm.Add(norm, new(big.Int).Mul(big.NewInt(x), big.NewInt(x)))
 						d := float64(x) - float64(factors[record])*float64(exact[record][v][i])*plan.Bound
 						deviation += d * d
 					}

@@ -55,6 +55,9 @@ func newExecutable(p *plan.Program, o plan.Optimizer, average bool, threads int)
 	}
 	m.drawValues(p) // only now: a refused program must not consume random numbers
 	m.pool.allocateScratch()
+	if m.contributions != nil {
+		m.contributions.scratch.allocate()
+	}
 	m.release.prepare(m)
 	return m, nil
 }

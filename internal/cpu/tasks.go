@@ -53,9 +53,7 @@ func (p *pool) reserveRows(n int) {
 // reserveIntegers makes the memory of every worker for sums and for Gram matrices of integers
 // at least this large.
 func (p *pool) reserveIntegers(sum, grams int) {
-	for _, w := range p.workers {
-		w.sum, w.grams = grown(w.sum, sum), grown(w.grams, grams)
-	}
+	p.sums, p.grams = max(p.sums, sum), max(p.grams, grams)
 }
 
 // reserveGroups makes every worker's groups large enough for this many rows.
@@ -67,7 +65,7 @@ func (p *pool) reserveGroups(rows int) {
 
 // scratchBytes returns the bytes of all workers' reserved scratch memory.
 func (p *pool) scratchBytes() int {
-	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*len(p.workers[0].sum) + 4*len(p.workers[0].grams))
+	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*p.sums + 4*p.grams)
 }
 
 // allocateScratch allocates the scratch memory that steps have reserved.
@@ -75,6 +73,7 @@ func (p *pool) allocateScratch() {
 	for _, w := range p.workers {
 		w.floats(p.floats)
 		w.doubles(p.doubles)
+		w.sum, w.grams = make([]int32, p.sums), make([]int32, p.grams)
 	}
 }
 
