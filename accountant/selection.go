@@ -110,49 +110,105 @@ type Selection struct {
 
 // Epsilon computes the ε that the selection spends at delta, by Rényi divergences.
 func (s Selection) Epsilon(delta float64) (Guarantee, error) {
-	if err := s.Runs.check(); err != nil {
-		return Guarantee{}, err
-	}
+	return EpsilonWithSelections([]Selection{s}, ledger.History{}, delta)
+}
+
+// EpsilonWithSelections computes the ε that selections and the lots of h, on the same records,
+// spend together at delta. Each of them has a bound on its Rényi divergence at every order, and
+// the bounds add up (adaptive composition; Mironov 2017, proposition 1). The adjacency is
+// replace-one if one of them has it, otherwise zero-out if one has it: sensitivities are for a
+// record that is added, under every adjacency. h may have no lots.
+func EpsilonWithSelections(selections []Selection, h ledger.History, delta float64) (Guarantee, error) {
 	if err := checkDelta(delta); err != nil {
 		return Guarantee{}, err
 	}
-	if len(s.Candidates) == 0 {
-		return Guarantee{}, dpevent.InvalidArgument("a selection has no candidates: give at least one")
+	all := []ledger.History{}
+	if len(h.Lots) > 0 {
+		all = append(all, h)
 	}
-	var all []dpevent.Sequence
-	for _, h := range s.Candidates {
+	for _, s := range selections {
+		if err := s.check(); err != nil {
+			return Guarantee{}, err
+		}
+		all = append(all, s.Candidates...)
+	}
+	joint := dpevent.Sequence{Adjacency: ledger.AddRemove}
+	for _, h := range all {
 		one, err := dpevent.FromHistory(h)
 		if err != nil {
 			return Guarantee{}, err
 		}
-		if len(all) > 0 && one.Adjacency != all[0].Adjacency {
-			return Guarantee{}, dpevent.InvalidArgument("candidates have different adjacencies, %s and %s: use one adjacency for all of them", all[0].Adjacency, one.Adjacency)
+		joint.Shuffled = joint.Shuffled || one.Shuffled
+		if one.Adjacency == ledger.ReplaceOne || joint.Adjacency == ledger.AddRemove {
+			joint.Adjacency = one.Adjacency
 		}
-		if one.Events, err = rdp.RoundEvents(one.Events); err != nil {
+		if joint.Note == "" {
+			joint.Note = one.Note
+		}
+	}
+	total := func(float64) float64 { return 0 }
+	if len(h.Lots) > 0 {
+		var err error
+		if total, err = divergenceUnder(joint.Adjacency, h); err != nil {
 			return Guarantee{}, err
 		}
-		all = append(all, one)
+	}
+	for _, s := range selections {
+		run, err := divergenceUnder(joint.Adjacency, s.Candidates...)
+		if err != nil {
+			return Guarantee{}, err
+		}
+		others, best := total, s.Runs.divergence(run)
+		total = func(order float64) float64 { return others(order) + best(order) }
+	}
+	order, epsilon := rdp.BestOrder(func(order float64) float64 { return rdp.ToEpsilon(order, total(order), delta) })
+	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: joint.Adjacency, Order: order}
+	if len(selections) > 0 {
+		answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
+	}
+	answer.addNote(joint.Note)
+	if joint.Shuffled {
+		answer.addNote(shuffleNote(answer.Adjacency))
+	}
+	return answer, nil
+}
+
+func (s Selection) check() error {
+	if err := s.Runs.check(); err != nil {
+		return err
+	}
+	if len(s.Candidates) == 0 {
+		return dpevent.InvalidArgument("a selection has no candidates: give at least one")
+	}
+	return nil
+}
+
+// divergenceUnder returns the largest Rényi divergence of histories, by order, under an adjacency.
+func divergenceUnder(adjacency ledger.Adjacency, histories ...ledger.History) (func(order float64) float64, error) {
+	var all [][]dpevent.RepeatedEvent
+	for _, h := range histories {
+		h.Header.Adjacency = adjacency
+		one, err := dpevent.FromHistory(h)
+		if err != nil {
+			return nil, err
+		}
+		events, err := rdp.RoundEvents(one.Events)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, events)
 	}
 	known := map[float64]float64{}
-	run := func(order float64) float64 {
+	return func(order float64) float64 {
 		worst, seen := known[order]
 		if !seen {
-			for _, one := range all {
-				worst = max(worst, rdp.TotalDivergence(one.Events, order, rdp.Divergence))
+			for _, events := range all {
+				worst = max(worst, rdp.TotalDivergence(events, order, rdp.Divergence))
 			}
 			known[order] = worst
 		}
 		return worst
-	}
-	best := s.Runs.divergence(run)
-	order, epsilon := rdp.BestOrder(func(order float64) float64 { return rdp.ToEpsilon(order, best(order), delta) })
-	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].Adjacency, Order: order}
-	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
-	answer.addNote(all[0].Note)
-	if all[0].Shuffled {
-		answer.addNote(shuffleNote(answer.Adjacency))
-	}
-	return answer, nil
+	}, nil
 }
 
 // divergence converts the Rényi divergence of one run to that of the selection.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,8 +182,6 @@ func TestSelection_WorstCandidate(t *testing.T) {
 
 func TestSelection_RejectsInvalidInput(t *testing.T) {
 	good := selectionOf(RunDistribution{1, 5}, 0.01, 1, 10)
-	mixed := Selection{RunDistribution{1, 5}, append(selectionOf(RunDistribution{}, 0.01, 1, 1).Candidates,
-		Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 5, Records: 50}, Steps: 1, Noise: 1}.History())}
 	var kinds ledger.History // each needs integrals for every order
 	for i := range 500 {
 		kinds.Lots = append(kinds.Lots, ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01}, Queries: []ledger.Query{{Group: "g", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1 + 1e-3*float64(i)}}}, Count: 1})
@@ -196,7 +195,6 @@ func TestSelection_RejectsInvalidInput(t *testing.T) {
 		"1 runs on average":       selectionOf(RunDistribution{1, 1}, 0.01, 1, 1),
 		"501 runs":                selectionOf(RunDistribution{byPoisson, 501}, 0.01, 1, 1),
 		"sampling rate":           selectionOf(RunDistribution{1, 5}, 2, 1, 1),
-		"different adjacencies":   mixed,
 	} {
 		if _, err := s.Epsilon(1e-5); err == nil || !strings.Contains(err.Error(), message) || !errors.Is(err, ErrArgument) {
 			t.Errorf("%v, want %q", err, message)
@@ -213,6 +211,66 @@ func TestSelection_RejectsInvalidInput(t *testing.T) {
 	for _, u := range []float64{-0.1, 1, math.NaN()} {
 		if _, err := good.Runs.Quantile(u); err == nil {
 			t.Error(fmt.Sprint("quantile ", u, " was taken"))
+		}
+	}
+}
+
+// Selections and ledgers compose: the result is the least over the orders of the sum of theorem 2's
+// bounds and of the Gaussian divergences, computed here in closed form.
+func TestEpsilonWithSelections_AddsDivergences(t *testing.T) {
+	const mean, delta = 4, 1e-5
+	everyRecord := func(noise float64, steps int) ledger.History {
+		return Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 100}, Steps: steps, Noise: noise, Adjacency: ledger.ZeroOut}.History()
+	}
+	s := Selection{RunDistribution{1, mean}, []ledger.History{everyRecord(3, 2), everyRecord(5, 1)}} // the first costs more
+	h := everyRecord(4, 5)
+	least := func(f func(order float64) float64) float64 {
+		best := math.Inf(1)
+		for order := 1.005; order < 1e4; order *= 1.002 {
+			best = min(best, f(order))
+		}
+		return best
+	}
+	selected := func(order float64) float64 {
+		run := func(order float64) float64 { return 2 * order / (2 * 3 * 3) }
+		extra := least(func(other float64) float64 { return 2*(1-1/other)*run(other) + 2*math.Log(mean)/other })
+		return run(order) + extra + math.Log(mean)/(order-1)
+	}
+	lots := func(order float64) float64 { return 5 * order / (2 * 4 * 4) }
+	for name, test := range map[string]struct {
+		selections []Selection
+		history    ledger.History
+		total      func(order float64) float64
+	}{
+		"both":           {[]Selection{s}, h, func(order float64) float64 { return selected(order) + lots(order) }},
+		"two selections": {[]Selection{s, s}, ledger.History{}, func(order float64) float64 { return 2 * selected(order) }},
+		"lots":           {nil, h, lots},
+	} {
+		want := least(func(order float64) float64 {
+			return test.total(order) + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
+		})
+		got, err := EpsilonWithSelections(test.selections, test.history, delta)
+		if err != nil || math.Abs(got.Epsilon-want) > 0.002*want || got.Adjacency != ledger.ZeroOut || got.Accountant != "rdp" {
+			t.Errorf("%s: ε = %v under %s by %s (%v), want %v", name, got.Epsilon, got.Adjacency, got.Accountant, err, want)
+		}
+	}
+}
+
+// Under different adjacencies all count under the one that the strictest of them needs.
+func TestEpsilonWithSelections_StrictestAdjacency(t *testing.T) {
+	s := selectionOf(RunDistribution{1, 5}, 0.01, 1, 10)
+	fixed := Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 5, Records: 500}, Steps: 1, Noise: 4}.History()
+	mixed := Selection{s.Runs, append(slices.Clone(s.Candidates), fixed)}
+	alone, err := s.Epsilon(1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, compute := range map[string]func() (Guarantee, error){
+		"candidates": func() (Guarantee, error) { return mixed.Epsilon(1e-5) },
+		"a ledger":   func() (Guarantee, error) { return EpsilonWithSelections([]Selection{s}, fixed, 1e-5) },
+	} {
+		if got, err := compute(); err != nil || got.Adjacency != ledger.ReplaceOne || got.Epsilon <= alone.Epsilon {
+			t.Errorf("%s: ε = %v under %s (%v); %v under %s without lots of a fixed size", name, got.Epsilon, got.Adjacency, err, alone.Epsilon, alone.Adjacency)
 		}
 	}
 }

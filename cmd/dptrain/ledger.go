@@ -140,7 +140,8 @@ power of ten that is at most 1/(10·N), where N is the number of records.
 With several ledgers about the same people, it computes the ε of all of them together. Copies
 of one ledger count once. If a run directory was copied and both copies were resumed, the
 ledgers are forks: their common releases count once, and those of each fork are added.
-Unrelated ledgers are added. The answer lists the copies and forks that it found.`,
+Unrelated ledgers are added. The answer lists the copies and forks that it found. A private
+selection (dptrain tune) is added too; the rdp accountant then accounts for all of them.`,
 		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
   dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
   dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,

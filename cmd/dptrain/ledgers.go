@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -11,6 +12,8 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
@@ -94,48 +97,123 @@ func compareWith(path string, others []string) (compared []comparedLedgers, err 
 
 // fileOfJoint is one of several ledgers, in JSON.
 type fileOfJoint struct {
-	File  string `json:"file"`
-	Steps int    `json:"steps"`
-	Run   string `json:"run,omitempty"`
-	Head  string `json:"head"`
-	Ended bool   `json:"ended"`
+	File     string `json:"file"`
+	Steps    int    `json:"steps"`
+	Settings int    `json:"settings,omitempty"` // of a selection, which has no lots
+	Run      string `json:"run,omitempty"`
+	Head     string `json:"head,omitempty"`
+	Ended    bool   `json:"ended"`
+}
+
+// jointEpsilon is what several ledgers cost together, in JSON.
+type jointEpsilon struct {
+	budget.Guarantee
+	Steps     int               `json:"steps"`
+	Unit      string            `json:"unit"`
+	Records   int               `json:"records"`
+	Secure    bool              `json:"secure"`
+	Groups    []ledgerGroup     `json:"groups"`
+	Files     []fileOfJoint     `json:"files"`
+	Copies    []comparedLedgers `json:"copies"`    // counted once
+	Forks     []comparedLedgers `json:"forks"`     // the common lines are counted once
+	Undecided []comparedLedgers `json:"undecided"` // counted in full
 }
 
 // printJointEpsilon accounts for several ledgers together. A delta of 0 selects the default.
+// Ledgers of selections are included by Rényi divergences.
 func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, name string) error {
-	files, err := readLedgerFiles(names)
+	v := jointEpsilon{Secure: true, Groups: []ledgerGroup{}, Copies: []comparedLedgers{}, Forks: []comparedLedgers{}, Undecided: []comparedLedgers{}}
+	selections, runs, err := v.readSelections(term, names)
 	if err != nil {
 		return err
+	}
+	history, err := v.readRuns(term, runs)
+	if err != nil {
+		return err
+	}
+	if delta == 0 {
+		delta = engine.DefaultDelta(v.Records)
+	}
+	var guarantee accountant.Guarantee
+	if len(selections) == 0 {
+		guarantee, err = accountant.Epsilon(history, delta, name)
+	} else {
+		noteAccountantOfSelection(term, name)
+		guarantee, err = selection.EpsilonOfAll(selections, history, delta)
+	}
+	if err != nil {
+		return err
+	}
+	v.Guarantee = budget.NewGuarantee(guarantee)
+	if !v.Secure {
+		term.Warn("one of these ledgers is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
+	}
+	warnAboutDelta(term, delta, v.Records)
+	return term.Print(v, number.RoundUp(guarantee.Epsilon), v.print)
+}
+
+// readSelections reads the ledgers of selections among the named ones, without copies. It returns
+// the names of the others.
+func (v *jointEpsilon) readSelections(term *terminal.Terminal, names []string) (ledgers []*selection.Ledger, runs []string, err error) {
+	var paths []string
+	for _, name := range names {
+		path, ok := selection.FindLedger(name)
+		if !ok {
+			runs = append(runs, name)
+			continue
+		}
+		l, err := selection.ReadLedger(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := v.addUnit(path, l.Unit, l.Records); err != nil {
+			return nil, nil, err
+		}
+		v.Files = append(v.Files, fileOfJoint{File: path, Settings: len(l.Candidates), Run: l.Run, Ended: true})
+		counted := true
+		for i, other := range ledgers {
+			c := comparedLedgers{File: path, Other: paths[i], Relation: ledger.Copy}
+			switch {
+			case !reflect.DeepEqual(l, other):
+			case l.Run != "" || runspec.SameFile(path, paths[i]):
+				v.Copies = append(v.Copies, c)
+				counted = false
+			default:
+				c.Relation = ledger.Undecided
+				v.Undecided = append(v.Undecided, c)
+				term.Note("%s and %s are equal and have no identifier: they may be one selection or two. Both count in full. If one is a copy of the other, omit it.", path, paths[i])
+			}
+		}
+		if counted {
+			ledgers, paths = append(ledgers, l), append(paths, path)
+		}
+	}
+	return ledgers, runs, nil
+}
+
+// readRuns reads the ledgers of runs, and returns what they released together.
+func (v *jointEpsilon) readRuns(term *terminal.Terminal, names []string) (ledger.History, error) {
+	if len(names) == 0 {
+		return ledger.History{}, nil
+	}
+	files, err := readLedgerFiles(names)
+	if err != nil {
+		return ledger.History{}, err
 	}
 	joint, err := ledger.Join(files)
 	if err != nil {
-		return exitcode.Usagef("%w", err)
+		return ledger.History{}, exitcode.Usagef("%w", err)
 	}
 	h := joint.History.Header
-	if delta == 0 {
-		delta = engine.DefaultDelta(h.Records)
+	if err := v.addUnit(files[0].Path, h.Unit, h.Records); err != nil {
+		return ledger.History{}, err
 	}
-	guarantee, err := accountant.Epsilon(joint.History, delta, name)
-	if err != nil {
-		return err
-	}
-	v := struct {
-		budget.Guarantee
-		Steps     int               `json:"steps"`
-		Unit      string            `json:"unit"`
-		Records   int               `json:"records"`
-		Secure    bool              `json:"secure"`
-		Groups    []ledgerGroup     `json:"groups"`
-		Files     []fileOfJoint     `json:"files"`
-		Copies    []comparedLedgers `json:"copies"`    // counted once
-		Forks     []comparedLedgers `json:"forks"`     // the common lines are counted once
-		Undecided []comparedLedgers `json:"undecided"` // counted in full
-	}{budget.NewGuarantee(guarantee), joint.Lots, h.Unit, h.Records, h.Secure, []ledgerGroup{}, nil, []comparedLedgers{}, []comparedLedgers{}, []comparedLedgers{}}
+	v.Steps, v.Secure = joint.Lots, h.Secure
 	for _, g := range report.Groups(joint.History) {
 		v.Groups = append(v.Groups, ledgerGroup{g.Name, g.Mechanism, g.MaxSensitivity, g.MinNoise, g.Lots})
 	}
 	for i, f := range files {
-		v.Files = append(v.Files, fileOfJoint{f.Path, f.History.LotCount(), f.Summary.Run, f.Summary.Head, f.Summary.Ended})
+		v.Files = append(v.Files, fileOfJoint{File: f.Path, Steps: f.History.LotCount(), Run: f.Summary.Run, Head: f.Summary.Head, Ended: f.Summary.Ended})
 		if f.Truncated || !f.Summary.Ended {
 			term.Warn("state of %s: %s", f.Path, describeState(false, f.Truncated))
 		}
@@ -152,22 +230,33 @@ func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, n
 			}
 		}
 	}
-	if !h.Secure {
-		term.Warn("one of these ledgers is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
+	return joint.History, nil
+}
+
+// addUnit includes a ledger with a unit of privacy, which must be that of the others.
+func (v *jointEpsilon) addUnit(path, unit string, records int) error {
+	if v.Unit != "" && unit != v.Unit {
+		return exitcode.Usagef("%s protects the unit %s and %s the unit %s: compute their ε separately", v.Files[0].File, v.Unit, path, unit)
 	}
-	warnAboutDelta(term, delta, h.Records)
-	return term.Print(v, number.RoundUp(guarantee.Epsilon), func(w io.Writer) {
-		v.Print(w, budget.Epsilon)
-		fmt.Fprintf(w, "releases\t%d in %s\n", v.Steps, number.Plural(len(v.Files), "ledger"))
-		for _, f := range v.Files {
-			fmt.Fprintf(w, "ledger\t%s, %s\n", f.File, number.Plural(f.Steps, "release"))
+	v.Unit, v.Records = unit, max(v.Records, records)
+	return nil
+}
+
+func (v jointEpsilon) print(w io.Writer) {
+	v.Print(w, budget.Epsilon)
+	fmt.Fprintf(w, "releases\t%d in %s\n", v.Steps, number.Plural(len(v.Files), "ledger"))
+	for _, f := range v.Files {
+		if f.Settings > 0 {
+			fmt.Fprintf(w, "selection\t%s, with %s\n", f.File, number.Plural(f.Settings, "setting"))
+			continue
 		}
-		for _, c := range v.Copies {
-			fmt.Fprintf(w, "copy\t%s: counted once\n", c)
-		}
-		for _, c := range v.Forks {
-			fmt.Fprintf(w, "fork\t%s: the common releases are counted once\n", c)
-		}
-		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
-	})
+		fmt.Fprintf(w, "ledger\t%s, %s\n", f.File, number.Plural(f.Steps, "release"))
+	}
+	for _, c := range v.Copies {
+		fmt.Fprintf(w, "copy\t%s: counted once\n", c)
+	}
+	for _, c := range v.Forks {
+		fmt.Fprintf(w, "fork\t%s: the common releases are counted once\n", c)
+	}
+	fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
 }

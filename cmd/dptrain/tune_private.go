@@ -169,9 +169,7 @@ func printSelectionEpsilon(term *terminal.Terminal, path string, delta float64, 
 	if err != nil {
 		return err
 	}
-	if name != "rdp" && name != accountant.Default {
-		term.Note("The cost of a selection is computed from Rényi divergences, so the rdp accountant is used.")
-	}
+	noteAccountantOfSelection(term, name)
 	if delta == 0 {
 		delta = l.Delta
 	}
@@ -191,4 +189,11 @@ func printSelectionEpsilon(term *terminal.Terminal, path string, delta float64, 
 		fmt.Fprintf(w, "runs\t%s, with %s\n", l.Runs, number.Plural(result.Settings, "setting"))
 		fmt.Fprintf(w, "unit of privacy\t%s\n", l.Unit)
 	})
+}
+
+// noteAccountantOfSelection notes that the accountant that the user named is not used.
+func noteAccountantOfSelection(term *terminal.Terminal, name string) {
+	if name != "rdp" && name != accountant.Default {
+		term.Note("The cost of a selection is computed from Rényi divergences, so the rdp accountant is used.")
+	}
 }

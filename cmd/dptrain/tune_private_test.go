@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,54 @@ func modificationTimes(t *testing.T, dir string) map[time.Time][]string {
 		t.Fatal(err)
 	}
 	return times
+}
+
+// The cost of a selection and that of ledgers about the same people add up. Copies count once.
+func TestLedgerEpsilon_SelectionWithLedgers(t *testing.T) {
+	inWorkshop(t)
+	runJSON(t, choice+" --trials 2 --out selection")
+	runJSON(t, choice+" --trials 2 --out other")
+	runJSON(t, brief+" --noise 2 --steps 20 --delta 1e-5 --out run")
+	runJSON(t, strings.NewReplacer(" --ignore owner", "", " --lot 200", " --lot 4").Replace(brief)+" --noise 2 --steps 2 --delta 1e-5 --record user:owner --out users")
+	if err := os.CopyFS("copy", os.DirFS("selection")); err != nil {
+		t.Fatal(err)
+	}
+	joint := func(names string) map[string]any {
+		t.Helper()
+		return runJSON(t, "ledger epsilon "+names+" --delta 1e-5")
+	}
+	epsilon := func(names string) float64 { return joint(names)["epsilon"].(float64) }
+	one, run := epsilon("selection"), runJSON(t, "ledger epsilon run --delta 1e-5 --accountant rdp")["epsilon"].(float64)
+	both := joint("run selection")
+	if e := both["epsilon"].(float64); e <= max(one, run) || e >= one+run || both["accountant"] != "rdp" || both["steps"] != 20.0 || len(both["files"].([]any)) != 2 {
+		t.Errorf("the run costs %v, the selection %v, and both %v", run, one, both)
+	}
+	if v := joint("selection copy"); v["epsilon"] != one || len(v["copies"].([]any)) != 1 {
+		t.Errorf("a selection costs %v, with its copy %v", one, v)
+	}
+	if two := epsilon("selection other/selection.json"); two <= one || two >= 2*one {
+		t.Errorf("a selection costs %v, two selections %v", one, two)
+	}
+	if text := runText(t, "ledger epsilon run selection --delta 1e-5"); !strings.Contains(text, "selection        selection/selection.json, with 2 settings\n") {
+		t.Errorf("the list of ledgers lacks the selection:\n%s", text)
+	}
+	if _, stderr, code := dptrain("ledger epsilon selection users"); code != exitcode.Usage || !strings.Contains(stderr, "protects the unit example and users/ledger.jsonl the unit user") {
+		t.Errorf("two units: exit %d, %s", code, stderr)
+	}
+	// Files of earlier versions have no identifier, so equal ones may belong to two selections.
+	for _, dir := range []string{"selection", "copy"} {
+		file := dir + "/selection.json"
+		text := regexp.MustCompile(`"run": "[0-9a-f]{32}",`).ReplaceAll(readFile(t, file), nil)
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := joint("selection copy"); v["epsilon"].(float64) <= one || len(v["undecided"].([]any)) != 1 {
+		t.Errorf("a selection costs %v, and with one that may be its copy %v", one, v)
+	}
+	if v := joint("selection selection/selection.json"); v["epsilon"] != one {
+		t.Errorf("a selection costs %v, named twice %v", one, v["epsilon"])
+	}
 }
 
 // The score of the best run is not an unbiased estimate of the model's score: selection

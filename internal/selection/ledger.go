@@ -8,6 +8,7 @@ package selection
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -27,6 +28,9 @@ import (
 // Ledger is selection.json: everything that a selection may release, from which anyone can
 // compute its cost. It does not contain the number of runs, which is secret.
 type Ledger struct {
+	// Run identifies the selection: copies of the file have the same. It is random, and empty in
+	// files of earlier versions.
+	Run        string           `json:"run,omitempty"`
 	Runs       Distribution     `json:"runs"`
 	Score      string           `json:"score"` // what the runs are compared by
 	Unit       string           `json:"unit"`
@@ -123,8 +127,21 @@ func (l *Ledger) Histories() []ledger.History {
 	return histories
 }
 
-// Write writes selection.json. The file is on disk when Write returns its hash.
+// EpsilonOfAll computes what selections and the lots of runs cost together.
+func EpsilonOfAll(ledgers []*Ledger, runs ledger.History, delta float64) (accountant.Guarantee, error) {
+	var selections []accountant.Selection
+	for _, l := range ledgers {
+		selections = append(selections, accountant.Selection{Runs: l.Runs.runs(), Candidates: l.Histories()})
+	}
+	return accountant.EpsilonWithSelections(selections, runs, delta)
+}
+
+// Write writes selection.json with a new identifier. The file is on disk when Write returns its
+// hash.
 func (l *Ledger) Write(dir string) (head string, err error) {
+	var random [16]byte
+	rand.Read(random[:]) // never returns an error
+	l.Run = hex.EncodeToString(random[:])
 	text, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return "", err
