@@ -17,11 +17,11 @@ var (
 
 // modelCard has the values that model_card.md shows. They are escaped Markdown.
 type modelCard struct {
-	Title, Summary, Statement, TestNote, Validation, Unit string
-	Regression, EndedEarly                                bool
-	Warnings                                              []warning
-	Facts, Score, Settings, Machine                       []row
-	Verify, Account                                       string
+	Title, Summary, Statement, Assumptions, TestNote, Validation, Unit string
+	Regression, EndedEarly                                             bool
+	Warnings                                                           []warning
+	Facts, Score, Settings, Machine                                    []row
+	Verify, Account                                                    string
 }
 
 // frontMatter is the metadata of a model card that the Hugging Face Hub reads
@@ -68,7 +68,7 @@ func (r *Run) Card() ([]byte, error) {
 	}
 	if r.accounting != nil {
 		p := r.privacySection()
-		c.Statement, c.Facts = markdown(p.Statement), markdownRows(p.Facts)
+		c.Statement, c.Facts, c.Assumptions = markdown(p.Statement), markdownRows(p.Facts), markdown(p.Assumptions)
 		c.Unit = markdown(DescribeUnit(r.accounting.history.Header.Unit))
 		l := r.accounting.ledgerSection()
 		c.Verify, c.Account = l.Verify, l.Account

@@ -20,6 +20,23 @@ type privacySection struct {
 	Facts          []row
 	Guess          *guessBound
 	Lost           string
+	Assumptions    string // where the assumptions and their tests are listed
+}
+
+// guaranteePage is the page of this module's repository that lists the assumptions of the
+// guarantee. The report names it and links to nothing: it is read without a network.
+const (
+	guaranteePage = "docs/guarantee.md"
+	repository    = "github.com/dptrain/dptrain"
+)
+
+// describeAssumptions names the page for a reader who has only the run's files.
+func (s *summary) describeAssumptions() string {
+	text := fmt.Sprintf("The page %s in the repository %s lists what this guarantee assumes, what it does not cover, and the test behind each claim", guaranteePage, repository)
+	if s.Version != "" {
+		text += fmt.Sprintf("; this run used version %s", s.Version)
+	}
+	return text + "."
 }
 
 // guessBound is the bar that shows how often an adversary can guess right.
@@ -36,7 +53,7 @@ func (r *Run) privacySection() *privacySection {
 		Statement:  Statement(h, a) + r.earlyStopSentence() + r.startingWeightsSentence(),
 		Difference: describeDifference(a.Adjacency, DescribeUnit(h.Header.Unit)),
 		Epsilon:    number.RoundUp(bound), Delta: powerOfTen(a.Delta), Factor: number.Round(math.Exp(bound), 1, 4),
-		Approximate: a.Approximate,
+		Approximate: a.Approximate, Assumptions: r.summary.describeAssumptions(),
 	}
 	epsilon := "ε ≤ " + number.RoundUp(a.Epsilon)
 	switch {

@@ -50,6 +50,25 @@ func TestPage_SelfContained(t *testing.T) {
 	requireContains(t, "the page", page, "default-src 'none'", "--paper: #fdfcfa")
 }
 
+// The page and the card name the page on the guarantee, in the repository of go.mod, for a reader who
+// has only the run's files. The page exists.
+func TestPage_NamesGuarantee(t *testing.T) {
+	module, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(module), "module "+repository+"\n") {
+		t.Errorf("the repository is %s, and go.mod begins %.60q", repository, module)
+	}
+	if _, err := os.Stat("../../" + guaranteePage); err != nil {
+		t.Error(err)
+	}
+	page, card := newFixture().render(t)
+	for what, text := range map[string]string{"the page": page, "the card": card} {
+		requireContains(t, what, text, "docs/guarantee.md in the repository github.com/dptrain/dptrain lists what this guarantee assumes")
+	}
+}
+
 func TestPage_NotPrivate(t *testing.T) {
 	s := newFixture()
 	for _, key := range []string{"delta", "unit"} {
