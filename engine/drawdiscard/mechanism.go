@@ -68,6 +68,7 @@ type Mechanism struct {
 	settings Settings
 	weights  int
 	scale    float64 // in lattice steps: t for Laplace, σ for Gaussian
+	norm     int64   // Gaussian: bounds the Euclidean norm of f
 }
 
 // NewMechanism returns the mechanism for models of the given number of weights.
@@ -109,7 +110,8 @@ func NewMechanism(s Settings, weights int) (*Mechanism, error) {
 		if !(s.Delta > 0 && s.Delta < 1) {
 			return nil, fmt.Errorf("drawdiscard: δ is %v; Gaussian noise needs a δ between 0 and 1", s.Delta)
 		}
-		m.scale = 2 * latticeSteps * math.Sqrt(coordinates) / largestShift(s.Epsilon, s.Delta) * (1 + 0x1p-40)
+		m.norm = int64(math.Ceil(latticeSteps * math.Sqrt(coordinates)))
+		m.scale = 2 * float64(m.norm) / largestShift(s.Epsilon, s.Delta) * (1 + 0x1p-40)
 		if !(m.scale < 0x1p58) {
 			return nil, fmt.Errorf("drawdiscard: ε %v and δ %v for %d weights need noise of more than 2^58 lattice steps; use a larger ε", s.Epsilon, s.Delta, weights)
 		}
@@ -166,16 +168,14 @@ func (m *Mechanism) NoiseVariance() float64 {
 // sensitivity is that of a client that is added, and the accountants double it. Of a contribution
 // at the feature level it is the cost of one weight.
 func (m *Mechanism) Query(group string) ledger.Query {
+	if m.settings.Distribution == Gaussian {
+		return ledger.RoundedQuery(group, float64(m.norm), m.scale, m.norm)
+	}
 	coordinates := float64(m.weights)
 	if m.settings.Level == FeatureLevel {
 		coordinates = 1
 	}
-	q := ledger.Query{Group: group, Mechanism: ledger.Laplace, Sensitivity: latticeSteps * coordinates, Noise: m.scale}
-	if m.settings.Distribution == Gaussian {
-		q.Mechanism = ledger.Gaussian
-		q.Sensitivity = latticeSteps * math.Sqrt(coordinates)
-	}
-	return q
+	return ledger.Query{Group: group, Mechanism: ledger.Laplace, Sensitivity: latticeSteps * coordinates, Noise: m.scale}
 }
 
 // ClipToBox clips each coordinate to [-c, c]. NaN becomes 0.

@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"internal/runspec"},
 	{"internal/budget", "internal/rundir"},
 	{"internal/report", "internal/exitcode", "engine/weights"},
-	{"engine/drawdiscard/server"},
+	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine"},
 	{"engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/cpu", "internal/gorgonia", "internal/plan/plantest"},

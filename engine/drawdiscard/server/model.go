@@ -23,10 +23,10 @@ import (
 
 // Description is what is public about a hosted model.
 type Description struct {
-	Name string `json:"name" yaml:"name"`
-	drawdiscard.Spec
-	Instances int                  `json:"instances" yaml:"instances"` // k
-	Settings  drawdiscard.Settings `json:"settings" yaml:"settings"`   // of the clients' steps
+	Name             string `json:"name" yaml:"name"`
+	drawdiscard.Spec `yaml:",inline"`
+	Instances        int                  `json:"instances" yaml:"instances"` // k
+	Settings         drawdiscard.Settings `json:"settings" yaml:"settings"`   // of the clients' steps
 	// FalseAlarms is the largest share of honest returns that the spam filter rejects; 0: no
 	// filter.
 	FalseAlarms float64 `json:"false_alarms" yaml:"false_alarms"`

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/dptrain/dptrain/engine/drawdiscard"
+	"github.com/dptrain/dptrain/engine/drawdiscard/server"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+)
+
+// serveFlags are the values of the flags of serve.
+type serveFlags struct {
+	model                     server.Description
+	inputs, config            string
+	listen, dir               string
+	tlsCert, tlsKey, tokens   string
+	options                   server.Options
+	mechanism, level          string
+	drain, lifetime, deadline time.Duration
+}
+
+// localMechanisms and localLevels are the choices of a client's noise.
+var (
+	localMechanisms = []string{string(drawdiscard.Laplace), string(drawdiscard.Gaussian)}
+	localLevels     = []string{string(drawdiscard.ModelLevel), string(drawdiscard.FeatureLevel)}
+)
+
+// defineLocalFlags adds the flags that describe a client's noise.
+func defineLocalFlags(cmd *cobra.Command, mechanism, level *string, epsilon, delta *float64) {
+	f := cmd.Flags()
+	f.StringVar(mechanism, "mechanism", localMechanisms[0], "the noise of a contribution: "+flags.Alternatives(localMechanisms))
+	f.StringVar(level, "privacy", localLevels[0], "what ε is about: model, the whole returned model, or feature, each returned weight by itself (all m weights cost m times as much)")
+	f.Float64Var(epsilon, "epsilon", 0, "the ε of one contribution")
+	f.Float64Var(delta, "delta", 0, "the δ of one contribution with gaussian noise")
+	flags.Complete(cmd, "mechanism", localMechanisms)
+	flags.Complete(cmd, "privacy", localLevels)
+}
+
+func newServe(term *terminal.Terminal) *cobra.Command {
+	s := &serveFlags{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve models that clients train by draw and discard",
+		Long: `Serve models that clients train on data that stay with them (draw and discard, Pihur et al.
+2018). The server keeps --instances instances of a model. A client draws a random one, takes
+one locally private step and returns the result, which replaces a random one; dptrain
+contribute is such a client. The average of the instances is the model for predictions.
+
+--mechanism, --privacy, --epsilon, --delta, --clip and --lr describe the steps that the server
+expects: the variance of the start and the spam filter follow from them, and clients show them to
+their users. Each client chooses its own noise.
+
+The server listens on this machine only. Another address needs --tls-cert, --tls-key and
+--token-file. Without --dir, models are in memory only. SIGTERM lets requests in flight finish,
+writes snapshots and ends the server.
+
+--config FILE.yaml lists several models, each with the keys name, model, inputs, classes,
+vocabulary, instances, false_alarms and settings (mechanism, privacy, epsilon, delta, clip,
+learning_rate). docs/draw-and-discard.md describes the protocol.`,
+		Example: `  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served
+  dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
+  dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
+  curl -s http://127.0.0.1:8080/metrics`,
+		Args: noArguments,
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.model.Model, "model", "", "linear, logistic, multinomial, poisson, or NAME[:ARGS] as dptrain models lists them")
+	f.StringVar(&s.inputs, "inputs", "", "the number of features, or their shape, such as 1x28x28")
+	f.IntVar(&s.model.Classes, "classes", 0, "the number of classes; 0: the model predicts a target")
+	f.IntVar(&s.model.Vocabulary, "indices", 0, "the number of indices, for a model that reads indices into a vocabulary")
+	f.StringVar(&s.model.Name, "name", "model", "the model's name in URLs")
+	f.IntVar(&s.model.Instances, "instances", server.DefaultInstances, "the number k of instances")
+	f.Float64Var(&s.model.FalseAlarms, "false-alarms", 1e-3, "the largest share of honest returns that the spam filter may reject; 0: no filter")
+	defineLocalFlags(cmd, &s.mechanism, &s.level, &s.model.Settings.Epsilon, &s.model.Settings.Delta)
+	f.Float64Var(&s.model.Settings.Clip, "clip", 1, "each coordinate of a client's average gradient is clipped to this absolute value")
+	f.Float64Var(&s.model.Settings.LearningRate, "lr", 0.1, "the learning rate of a client's step")
+	f.StringVar(&s.config, "config", "", "YAML file with a list of models, in place of the flags that describe one")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "HOST:PORT; port 0 is any free port")
+	f.StringVar(&s.dir, "dir", "", "folder of the models' journals and snapshots; what it contains is continued")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM file with the certificate")
+	f.StringVar(&s.tlsKey, "tls-key", "", "PEM file with the certificate's key")
+	f.StringVar(&s.tokens, "token-file", "", "file with bearer tokens, one a line; every request then needs one")
+	f.IntVar(&s.options.MaxRate, "max-rate", server.DefaultMaxRate, "requests a second for draws, returns and averages together")
+	f.IntVar(&s.options.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "requests at once")
+	f.IntVar(&s.options.MaxConnections, "max-connections", server.DefaultMaxConnections, "connections at once")
+	f.DurationVar(&s.deadline, "timeout", server.DefaultTimeout, "time for a request to arrive")
+	f.DurationVar(&s.lifetime, "ticket-lifetime", server.DefaultTicketLifetime, "time between a draw and its return")
+	f.DurationVar(&s.drain, "drain", 10*time.Second, "time for requests in flight to finish after SIGTERM")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return serve(term, s, cmd.Flags().Changed) }
+	return cmd
+}
+
+// serve runs a server until a signal ends it.
+func serve(term *terminal.Terminal, s *serveFlags, given func(string) bool) error {
+	descriptions, err := s.descriptions(given)
+	if err != nil {
+		return err
+	}
+	if (s.tlsCert == "") != (s.tlsKey == "") {
+		return exitcode.Usagef("--tls-cert and --tls-key belong together: give both or neither")
+	}
+	if s.options.MaxRate < 1 || s.options.MaxInFlight < 1 || s.options.MaxConnections < 1 || s.deadline <= 0 || s.lifetime <= 0 || s.drain <= 0 {
+		return exitcode.Usagef("--max-rate, --max-in-flight, --max-connections, --timeout, --ticket-lifetime and --drain must be above 0")
+	}
+	s.options.Folder, s.options.Timeout, s.options.TicketLifetime = s.dir, s.deadline, s.lifetime
+	if s.tokens != "" {
+		text, err := os.ReadFile(s.tokens)
+		if err == nil {
+			s.options.Tokens, err = server.ParseTokens(string(text))
+		}
+		if err != nil {
+			return exitcode.Usagef("--token-file %s: %w", s.tokens, err)
+		}
+	}
+	listener, err := server.Listen(s.listen, s.tlsCert != "", s.tokens != "")
+	if err != nil {
+		return exitcode.Usagef("--listen: %w", err)
+	}
+	defer listener.Close()
+	running, err := terminal.Await(term, "Opening the models", func() (*server.Server, error) { return server.New(s.options, descriptions) })
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	for _, note := range running.Notes() {
+		term.Note("%s", note)
+	}
+	if s.dir == "" {
+		term.Note("The models are in memory only: give --dir to keep them.")
+	}
+	debug.SetGCPercent(400) // the live heap is the models; requests leave a few KB of garbage each
+	ctx, stop := untilInterrupted()
+	defer stop()
+	url := "http://" + listener.Addr().String()
+	if s.tlsCert != "" {
+		url = "https" + strings.TrimPrefix(url, "http")
+	}
+	served := make(chan error, 1)
+	go func() { served <- running.Serve(listener, s.tlsCert, s.tlsKey) }()
+	names := make([]string, len(descriptions))
+	for i, d := range descriptions {
+		names[i] = d.Name
+	}
+	printed := term.Print(map[string]any{"listening": url, "models": names}, url, func(w io.Writer) { fmt.Fprintf(w, "listening on %s\n", url) })
+	select {
+	case err = <-served:
+		if s.tlsCert != "" {
+			err = exitcode.AsUsage(fmt.Errorf("--tls-cert, --tls-key: %w", err))
+		}
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.Background(), s.drain)
+	defer cancel()
+	return errors.Join(err, printed, running.Shutdown(drain))
+}
+
+// modelFlags describe one model, which --config replaces.
+var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr"}
+
+// descriptions returns the models of the flags or of --config.
+func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description, error) {
+	if s.config != "" {
+		for _, name := range modelFlags {
+			if given(name) {
+				return nil, exitcode.Usagef("--%s describes one model, and --config lists them: write it there", name)
+			}
+		}
+		return readModels(s.config)
+	}
+	if s.model.Model == "" || s.inputs == "" {
+		return nil, exitcode.Usagef("give --model and --inputs, as in dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1, or --config")
+	}
+	if !given("epsilon") {
+		return nil, exitcode.Usagef("give --epsilon, the ε of one contribution that the server expects, such as 1")
+	}
+	var err error
+	if s.model.Inputs, err = drawdiscard.ParseShape(s.inputs); err != nil {
+		return nil, exitcode.Usagef("--inputs: %w", err)
+	}
+	if s.model.Settings.Distribution, s.model.Settings.Level, err = localChoice(s.mechanism, s.level); err != nil {
+		return nil, err
+	}
+	return []server.Description{s.model}, nil
+}
+
+// localChoice checks the values of --mechanism and --privacy.
+func localChoice(mechanism, level string) (drawdiscard.Distribution, drawdiscard.Level, error) {
+	err := exitcode.CheckChoice("mechanism", mechanism, localMechanisms)
+	if err == nil {
+		err = exitcode.CheckChoice("privacy", level, localLevels)
+	}
+	return drawdiscard.Distribution(mechanism), drawdiscard.Level(level), err
+}
+
+// readModels reads the list of models in a configuration file.
+func readModels(path string) ([]server.Description, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, exitcode.Usagef("--config: %w", err)
+	}
+	var c struct {
+		Models []yaml.Node `yaml:"models"`
+	}
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	in.KnownFields(true)
+	if err := in.Decode(&c); err != nil {
+		return nil, exitcode.Usagef("--config %s: %w", path, err)
+	}
+	all := make([]server.Description, len(c.Models))
+	for i, node := range c.Models {
+		d := server.Description{Instances: server.DefaultInstances, FalseAlarms: 1e-3, Settings: drawdiscard.Settings{
+			Distribution: drawdiscard.Laplace, Level: drawdiscard.ModelLevel, Clip: 1, LearningRate: 0.1,
+		}}
+		one, err := yaml.Marshal(&node)
+		if err != nil {
+			return nil, exitcode.Usagef("--config %s: %w", path, err)
+		}
+		in := yaml.NewDecoder(bytes.NewReader(one))
+		in.KnownFields(true)
+		if err := in.Decode(&d); err != nil {
+			return nil, exitcode.Usagef("--config %s, model %d: %w", path, i+1, err)
+		}
+		all[i] = d
+	}
+	return all, nil
+}

@@ -1,0 +1,192 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
+)
+
+// serveProcess starts dptrain serve in its own process and returns its URL.
+func serveProcess(t *testing.T, line string) (url string, child *exec.Cmd) {
+	t.Helper()
+	child = exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "DPTRAIN_LINE=serve --listen 127.0.0.1:0 "+line)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
+	first := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		first <- line
+	}()
+	select {
+	case line := <-first:
+		url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+		if !ok {
+			t.Fatalf("serve printed %q", line)
+		}
+		return url, child
+	case <-time.After(30 * time.Second):
+		t.Fatal("serve printed nothing")
+	}
+	return "", nil
+}
+
+// clientFile writes a client's table and returns its flags.
+func clientFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mine.csv")
+	if err := os.WriteFile(path, []byte("age,visits,clicked\n30,3,no\n50,20,yes\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return " --data " + path + " --label clicked --classes no,yes --bounds age=0:120,visits=0:50"
+}
+
+// updatesOf reads the number of updates from the server's list.
+func updatesOf(t *testing.T, url string) float64 {
+	t.Helper()
+	response, err := http.Get(url + "/v1/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var list struct{ Models []struct{ Updates float64 } }
+	text, _ := io.ReadAll(response.Body)
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return list.Models[0].Updates
+}
+
+// A server that is stopped or killed continues with all updates. Contributions end with exit code 3
+// when the budget is gone.
+func TestServe_ContributionsSurviveStopAndKill(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "served")
+	line := "--model logistic --inputs 2 --classes 2 --epsilon 1 --instances 3 --dir " + dir
+	file := clientFile(t)
+	updates := 0.0
+	for round, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGTERM} {
+		url, child := serveProcess(t, line)
+		if got := updatesOf(t, url); got != updates {
+			t.Errorf("round %d begins with %v updates, want %v", round, got, updates)
+		}
+		contribute := "contribute --epsilon 1 --total-epsilon 6 --contributions 2 --server " + url + file
+		v := runJSON(t, contribute)
+		updates += 2
+		if spent := v["epsilon_spent"].(float64); spent > updates || spent < 0.999*updates || v["model"] != "model" || v["privacy"] != "model" {
+			t.Errorf("round %d: %v", round, v)
+		}
+		if got := updatesOf(t, url); got != updates {
+			t.Errorf("round %d ends with %v updates, want %v", round, got, updates)
+		}
+		if round == 2 {
+			if _, stderr, code := dptrain(contribute); code != exitcode.OverBudget || !strings.Contains(stderr, "budget") {
+				t.Errorf("exit %d after the budget is gone: %s", code, stderr)
+			}
+			if _, stderr, code := dptrain("contribute --epsilon 1 --privacy feature --server " + url + file); code != exitcode.Usage || !strings.Contains(stderr, "--privacy") {
+				t.Errorf("exit %d with another level: %s", code, stderr)
+			}
+		}
+		if err := child.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Wait(); (err == nil) != (signal == syscall.SIGTERM) {
+			t.Errorf("round %d ends with %v", round, err)
+		}
+	}
+}
+
+// Several models of a configuration file are served at once, with tokens.
+func TestServe_ConfigAndTokens(t *testing.T) {
+	folder := t.TempDir()
+	config, tokens := filepath.Join(folder, "models.yaml"), filepath.Join(folder, "tokens")
+	text := `models:
+  - {name: ads, model: logistic, inputs: [2], classes: 2, settings: {epsilon: 1}}
+  - {name: digits, model: mlp:8, inputs: [1, 28, 28], classes: 10, instances: 2, false_alarms: 0, settings: {mechanism: gaussian, privacy: feature, epsilon: 2, delta: 1.0e-6, learning_rate: 0.01}}
+`
+	for path, text := range map[string]string{config: text, tokens: "0123456789abcdef0123456789abcdef\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url, _ := serveProcess(t, "--config "+config+" --token-file "+tokens)
+	if response, err := http.Get(url + "/v1/models"); err != nil || response.StatusCode != 401 {
+		t.Errorf("without a token: %v %v", response, err)
+	}
+	v := runJSON(t, "contribute --model ads --epsilon 1 --token-file "+tokens+" --server "+url+clientFile(t))
+	if v["weights"] != 3.0 || v["epsilon_left"].(float64) > 1e-5 {
+		t.Errorf("%v", v)
+	}
+	ledger := filepath.Join(folder, "digits.jsonl")
+	v = runJSON(t, "contribute --model digits --data digits --mechanism gaussian --privacy feature --epsilon 2 --delta 1e-6 --ledger "+ledger+" --token-file "+tokens+" --server "+url)
+	if v["weights"] != float64(784*8+8+8*10+10) || v["privacy"] != "feature" {
+		t.Errorf("%v", v)
+	}
+	if _, stderr, code := dptrain("contribute --epsilon 1 --token-file " + tokens + " --server " + url + clientFile(t)); code == 0 || !strings.Contains(stderr, "ads, digits") {
+		t.Errorf("without --model: exit %d, %s", code, stderr)
+	}
+}
+
+func TestServe_RejectsInvalid(t *testing.T) {
+	folder := t.TempDir()
+	bad := filepath.Join(folder, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("models:\n  - {name: a, modle: x}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join(folder, "short")
+	if err := os.WriteFile(short, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const model = "serve --model logistic --inputs 2 --classes 2 --epsilon 1 "
+	for line, want := range map[string]string{
+		"serve":                                           "--model",
+		"serve --model logistic --inputs 2":               "--epsilon",
+		model + "--listen 0.0.0.0:0":                      "reachable by other machines",
+		model + "--listen 127.0.0.1":                      "HOST:PORT",
+		model + "--inputs 0":                              "--inputs",
+		model + "--classes 3":                             "multinomial",
+		model + "--mechanism cauchy":                      "cauchy",
+		model + "--mechanism gaussian":                    "δ",
+		model + "--instances 0":                           "instances",
+		model + "--name ../x":                             "model name",
+		model + "--false-alarms 2":                        "false-alarm",
+		model + "--tls-cert x":                            "--tls-key",
+		model + "--token-file " + short:                   "token",
+		model + "--max-rate 0":                            "above 0",
+		model + "--config " + bad:                         "--model",
+		"serve --config " + bad:                           "modle",
+		"serve --config absent.yaml":                      "absent.yaml",
+		"contribute":                                      "--server",
+		"contribute --server http://127.0.0.1:1 --data x": "--epsilon",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1":                                 "--ledger",
+		"contribute --server http://192.0.2.1 --data x --ledger l --epsilon 1":                        "https",
+		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --delta 1e-6":         "--delta",
+		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --mechanism gaussian": "--delta",
+		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --privacy row":        "row",
+	} {
+		_, stderr, code := dptrain(line)
+		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
+	}
+	if _, stderr, code := dptrain("contribute --server http://127.0.0.1:1 --epsilon 1" + clientFile(t)); code != exitcode.Failed {
+		t.Errorf("no server: exit %d, %s", code, stderr)
+	}
+}

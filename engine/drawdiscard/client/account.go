@@ -1,0 +1,133 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/drawdiscard"
+)
+
+// Budget limits what all contributions of a ledger cost together.
+type Budget struct {
+	Epsilon    float64
+	Delta      float64 // 0: only pure ε counts, which Gaussian noise does not have
+	Accountant string  // one of accountant.Names, for a Delta above 0
+}
+
+// Account is the budget of one client's data. Its ledger is a file that every contribution of
+// these data goes through.
+type Account struct {
+	writer *ledger.Writer
+	budget Budget
+}
+
+// units name what a ledger counts, by level.
+var units = map[drawdiscard.Level]string{
+	drawdiscard.ModelLevel:   "user",
+	drawdiscard.FeatureLevel: "user, by single weight", // each weight by itself; all weights of a model cost more
+}
+
+// OpenAccount opens the ledger, or creates it. A ledger counts contributions of one level. It is
+// locked until Close.
+func OpenAccount(path string, level drawdiscard.Level, b Budget) (*Account, error) {
+	switch {
+	case !(b.Epsilon > 0 && b.Epsilon <= math.MaxFloat64):
+		return nil, fmt.Errorf("the total ε is %v; it must be above 0", b.Epsilon)
+	case !(b.Delta >= 0 && b.Delta < 1):
+		return nil, fmt.Errorf("the total δ is %v; it must be 0 or more and below 1", b.Delta)
+	case units[level] == "":
+		return nil, fmt.Errorf("privacy level %q is unknown; use %s or %s", level, drawdiscard.ModelLevel, drawdiscard.FeatureLevel)
+	}
+	w, err := ledger.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		w, err = ledger.Create(path, ledger.Header{Unit: units[level], Records: 1, Adjacency: ledger.ReplaceOne, Secure: true})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if unit := w.History().Header.Unit; unit != units[level] {
+		w.Close()
+		return nil, fmt.Errorf("ledger %s counts the unit %q, and contributions at the level %s count %q; use another ledger, or the other level", path, unit, level, units[level])
+	}
+	w.LimitReservations(1) // contributions are seconds apart, and a reserved one that is not made is a waste
+	return &Account{w, b}, nil
+}
+
+// Close ends the run in the ledger and unlocks it.
+func (a *Account) Close() error { return a.writer.Close() }
+
+// Cost is what a history of contributions costs.
+type Cost struct {
+	Pure    float64 // Σ ε of the contributions; +Inf if one has Gaussian noise
+	Epsilon float64 // the smaller of Pure and of the accountant's ε at Delta
+	Delta   float64
+}
+
+// Cost returns the cost of the contributions so far.
+func (a *Account) Cost() (Cost, error) { return a.cost(a.writer.History()) }
+
+func (a *Account) cost(h ledger.History) (Cost, error) {
+	c := Cost{Pure: pureEpsilon(h), Delta: a.budget.Delta}
+	c.Epsilon = c.Pure
+	if a.budget.Delta > 0 && len(h.Lots) > 0 {
+		g, err := accountant.Epsilon(h, a.budget.Delta, a.budget.Accountant)
+		if err != nil {
+			return c, err
+		}
+		if g.Approximate {
+			return c, fmt.Errorf("accountant %s is an approximation and cannot enforce a budget; use %s", g.Accountant, accountant.Default)
+		}
+		c.Epsilon = min(c.Pure, g.Epsilon)
+	}
+	return c, nil
+}
+
+// pureEpsilon is the sum of the contributions' ε (Dwork and Roth 2014, theorem 3.14). The record,
+// all data of the client, is replaced, so it moves a sum by twice the sensitivity.
+func pureEpsilon(h ledger.History) float64 {
+	sum := 0.0
+	for _, run := range h.Lots {
+		for _, q := range run.Lot.Queries {
+			if q.Mechanism != ledger.Laplace {
+				return math.Inf(1)
+			}
+			sum += 2 * q.Sensitivity / q.Noise * float64(run.Count)
+		}
+	}
+	return sum
+}
+
+// Spend states a contribution in the ledger. If it returns nil, the ledger is on disk and the
+// contribution may leave. If the budget does not cover it, the error is an engine.ErrBudget and
+// nothing changes.
+func (a *Account) Spend(q ledger.Query) (Cost, error) {
+	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 1}, Queries: []ledger.Query{q}}
+	h := a.writer.History()
+	h.Lots = append(h.Lots[:len(h.Lots):len(h.Lots)], ledger.RepeatedLot{Lot: lot, Count: 1})
+	c, err := a.cost(h)
+	if err != nil {
+		return c, err
+	}
+	if !(c.Epsilon <= a.budget.Epsilon) {
+		left := "Gaussian noise has no pure ε: give the budget a δ above 0"
+		if !math.IsInf(c.Epsilon, 1) {
+			left = fmt.Sprintf("with this contribution the ledger states ε = %.4g", c.Epsilon)
+		}
+		return c, fmt.Errorf("the %w of ε = %v and δ = %v does not cover the contribution: %s; stop contributing these data, or raise the total", engine.ErrBudget, a.budget.Epsilon, a.budget.Delta, left)
+	}
+	return c, a.writer.Spend(lot)
+}
+
+// Discard removes a ledger without contributions.
+func Discard(path string) error {
+	if err := ledger.Discard(path); err != nil && !errors.Is(err, ledger.ErrNotEmpty) && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
