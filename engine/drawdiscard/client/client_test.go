@@ -307,7 +307,9 @@ func TestClient_DistrustsServer(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
 	answers := map[string]http.HandlerFunc{
-		"redirect":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
 		"huge":      func(w http.ResponseWriter, _ *http.Request) { io.CopyN(w, zeros{}, 64<<20) },
 		"version":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"version":2,"models":[]}`) },
 		"no JSON":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
