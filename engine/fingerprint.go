@@ -67,6 +67,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 		}
 		note("noise", "%v", c.Mechanism.noiseMultiplier(0))
 		note("allocation", "%s", c.Mechanism.Allocation)
+		if c.Mechanism.Arithmetic == ExactArithmetic { // a run without this entry used floating-point numbers
+			note("arithmetic", "%s", c.Mechanism.Arithmetic)
+		}
 	}
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)

@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )
@@ -231,4 +232,23 @@ func accumulatedIntegers(r *Run) (all [][]float32) {
 		all = append(all, sum)
 	}
 	return all
+}
+
+// sumOverHeldOut returns the sum of the held-out records' scores, without noise.
+func sumOverHeldOut(c *Config, weights [][]float32) (sum float64, err error) {
+	err = c.scoreHeldOut(weights, func(score float64) { sum += score })
+	return sum, err
+}
+
+// sumOfRecordMeans returns the sum over the records of the mean of their examples' scores.
+func sumOfRecordMeans(scores []float64, s data.Set, r Records) (sum float64, err error) {
+	err = forEachRecordMean(scores, s, r, func(mean float64) { sum += mean })
+	return sum, err
+}
+
+// firstNormal returns the first standard normal of a stream.
+func firstNormal(source *noise.Source, stream noise.Stream) (float64, error) {
+	var one [1]float64
+	err := source.Normals64(one[:], stream, 0)
+	return one[0], err
 }

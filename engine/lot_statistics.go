@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/engine/data"
 )
 
 // PrivateStats describes the last lot. It is a function of the records that no noise
@@ -31,11 +30,11 @@ type lotStatistics struct {
 
 // newLotStatistics checks the user's functions on an example of zeros; output is the size of
 // an example's output.
-func newLotStatistics(statistics []Statistic, columns []data.Column, output int) (*lotStatistics, error) {
+func newLotStatistics(c *Config, records, output int) (*lotStatistics, error) {
 	s := &lotStatistics{}
-	for _, statistic := range statistics {
-		a := newStatisticAccumulator(statistic)
-		if err := a.tryOnZeros(columns, output); err != nil {
+	for _, statistic := range c.Statistics {
+		a := newStatisticAccumulator(statistic, c.statisticQuery(statistic, records))
+		if err := a.tryOnZeros(c.Train.Columns(), output); err != nil {
 			return nil, err
 		}
 		s.accumulators = append(s.accumulators, a)
@@ -46,7 +45,7 @@ func newLotStatistics(statistics []Statistic, columns []data.Column, output int)
 // queries returns the statistics' queries, as the ledger states them for each lot.
 func (s *lotStatistics) queries() (queries []ledger.Query) {
 	for _, a := range s.accumulators {
-		queries = append(queries, a.query())
+		queries = append(queries, a.query)
 	}
 	return queries
 }
@@ -76,7 +75,7 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 			}
 		}
 		for _, a := range s.accumulators {
-			if err := a.add(record); err != nil {
+			if err := a.addRecord(record); err != nil {
 				return err
 			}
 		}
@@ -87,7 +86,7 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 // release noises the statistics of a step's lot.
 func (s *lotStatistics) release(streams noiseStreams, step int, expectedLot float64) error {
 	for i, a := range s.accumulators {
-		if err := a.release(streams.source, streams.statistic(step, i), expectedLot); err != nil {
+		if err := a.releaseMean(streams.source, streams.statistic(step, i), expectedLot); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,7 @@ type mechanism struct {
 	scales  []float64     // [parameter]: its scale within the group
 	shares  []float64     // [group]: σ/S for the noise multiplier 1
 	queries []int         // [group]: its query in entry
+	counts  []*noisedSum  // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
 	entry   ledger.Lot    // the ledger entry of the next lot
 	factors [][]float32   // [group][record]
 	squared [][]float32   // [parameter][record]: squared norms, in the executable
@@ -91,7 +92,7 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 	if m.shares, err = allocate(1, dimensions); err != nil {
 		return nil, err
 	}
-	if err := m.buildEntry(e, statistics); err != nil {
+	if err := m.buildEntry(c, e, statistics); err != nil {
 		return nil, err
 	}
 	return m, m.checkLots()
@@ -106,14 +107,19 @@ func (m *mechanism) accuracy() clip.Accuracy {
 }
 
 // buildEntry builds the ledger entry of a lot.
-func (m *mechanism) buildEntry(e sample.Event, statistics []ledger.Query) error {
+func (m *mechanism) buildEntry(c *Config, e sample.Event, statistics []ledger.Query) error {
 	m.entry.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
 	for _, p := range m.clipper.Groups() {
 		m.queries = append(m.queries, len(m.entry.Queries))
 		m.entry.Queries = append(m.entry.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
+		m.counts = append(m.counts, nil)
 		if p.CountNoise > 0 {
-			m.entry.Queries = append(m.entry.Queries, ledger.Query{
-				Group: p.Name + "/unclipped", Mechanism: ledger.Gaussian, Sensitivity: clip.CountSensitivity, Noise: p.CountNoise})
+			q := c.query(p.Name+"/unclipped", clip.CountSensitivity, p.CountNoise, countLattice, e.Records)
+			if err := c.checkQuery(q, e.Records); err != nil {
+				return err
+			}
+			m.counts[len(m.counts)-1] = newNoisedSum(q, 1)
+			m.entry.Queries = append(m.entry.Queries, q)
 		}
 	}
 	m.entry.Queries = append(m.entry.Queries, statistics...)
@@ -279,12 +285,12 @@ func (m *mechanism) releaseCounts(streams noiseStreams, step int, expectedLot fl
 		if p.CountNoise == 0 {
 			continue
 		}
-		normal, err := streams.normal(streams.count(step, g))
-		if err != nil {
+		var count [1]float64
+		m.counts[g].setTotal(m.clipper.QuantileCount(g))
+		if err := m.counts[g].release(count[:], streams.source, streams.count(step, g)); err != nil {
 			return err
 		}
-		count := m.clipper.QuantileCount(g) + p.CountNoise*normal
-		if err := m.clipper.UpdateBound(g, count, expectedLot); err != nil {
+		if err := m.clipper.UpdateBound(g, count[0], expectedLot); err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,11 @@ func TestLot_AllocatesNothing(t *testing.T) {
 		"adaptive": func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 5}, nil)
 		},
+		"exact": func(c *Config) {
+			c.Mechanism.Arithmetic = ExactArithmetic
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 5}, nil)
+			c.Statistics = []Statistic{Accuracy(1, 2), FeatureMeans(0, features, 1, 2)}
+		},
 		"moving": func(c *Config) {
 			c.Mechanism.Clipping = perParameterClipping(clip.Schedule(func(lot int) float64 { return 1 / float64(lot+1) }))
 		},

@@ -26,10 +26,3 @@ func (s noiseStreams) projection(step int) noise.Stream { return s.statistic(ste
 func (s noiseStreams) release(step, vector int) noise.Stream {
 	return noise.Stream{Purpose: noise.Release, Lot: uint64(step), Vector: uint32(vector)}
 }
-
-// normal returns the first standard normal of a stream.
-func (s noiseStreams) normal(stream noise.Stream) (float64, error) {
-	var one [1]float64
-	err := s.source.Normals64(one[:], stream, 0)
-	return one[0], err
-}

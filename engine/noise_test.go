@@ -218,7 +218,13 @@ func TestScheduledBound_PerLot(t *testing.T) {
 // The bound changes only by the released count, which is in the ledger, and converges to the
 // quantile.
 func TestAdaptiveBound_FollowsReleasedCount(t *testing.T) {
+	t.Run("float", func(t *testing.T) { followReleasedCount(t, FloatArithmetic) })
+	t.Run("exact", func(t *testing.T) { followReleasedCount(t, ExactArithmetic) })
+}
+
+func followReleasedCount(t *testing.T, arithmetic Arithmetic) {
 	c := testConfig(t)
+	c.Mechanism.Arithmetic = arithmetic
 	// Gradients of length 1, 2, …, 200, half of them below 100.5.
 	c.Network = linearNetwork(1)
 	c.Train = newColumnTable(200, func(i, k, j int) float32 { return float32(i + 1) }, 1)
@@ -242,6 +248,14 @@ func TestAdaptiveBound_FollowsReleasedCount(t *testing.T) {
 			}
 		}
 		noised := below - 100 + q.Noise*z[0]
+		if arithmetic == ExactArithmetic {
+			// Contributions of ±1 step of one half, noise of 20 steps, and a grid of 2^-4 steps.
+			steps, err := noise.RoundedGaussian{Sigma: 20}.AddOne(r.source, int64(2*(below-100)), stream)
+			if err != nil {
+				return err
+			}
+			noised = float64(steps) / 16 / 2
+		}
 		bound *= math.Exp(-q.Rate * (noised / 200))
 		if got := r.mechanism.clipper.State(nil)[0]; !(math.Abs(got-bound) <= 1e-6*bound) {
 			t.Fatalf("lot %d: bound %v, want %v", p.Lot, got, bound)

@@ -33,7 +33,7 @@ func PlannedHistory(c Config) ledger.History {
 	h.Header.Unit = c.Records.Unit()
 	for _, s := range c.Statistics {
 		lot := &h.Lots[0].Lot
-		lot.Queries = append(lot.Queries, s.query())
+		lot.Queries = append(lot.Queries, c.statisticQuery(s, n))
 	}
 	if c.Mechanism.NoiseMultiplierAt != nil {
 		h.Lots = c.lotsOfDifferentNoise(h.Lots[0].Lot)

@@ -115,8 +115,7 @@ func (c *Config) awaitsProjection() bool {
 func (c *Config) projectionLot(records int) ledger.Lot {
 	return ledger.Lot{
 		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries: []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1,
-			Noise: c.Projection.Noise}},
+		Queries:  []ledger.Query{c.query(secondMomentsGroup, 1, c.Projection.Noise, projectionLattice, records)},
 	}
 }
 
@@ -158,16 +157,12 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := secondMoments(ctx, c.Train, r.index, column, !c.Mechanism.NonPrivate, cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0)))
+	lot := c.projectionLot(r.Event().Records)
+	sum, err := r.noisedSecondMoments(ctx, column, lot.Queries[0])
 	if err != nil {
 		return nil, err
 	}
 	width := c.Train.Columns()[column].Size()
-	if r.account != nil {
-		if err := addSymmetricNoise(sum, width, c.Projection.Noise, r.source, r.streams.projection(r.step)); err != nil {
-			return nil, err
-		}
-	}
 	type result struct {
 		directions []float32
 		err        error
@@ -186,11 +181,30 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	if r.account != nil { // also after an error, which depends on the moments
-		if err := r.account.spendQuery(c.projectionLot(r.Event().Records)); err != nil {
+		if err := r.account.spendQuery(lot); err != nil {
 			return nil, err
 		}
 	}
 	return f.directions, f.err
+}
+
+// noisedSecondMoments returns the upper triangle of the second moments with the noise of a query;
+// without noise where the run is not private.
+func (r *Run) noisedSecondMoments(ctx context.Context, column int, q ledger.Query) ([]float64, error) {
+	c, stream := &r.config, r.streams.projection(r.step)
+	width, threads := c.Train.Columns()[column].Size(), cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))
+	if q.Mechanism == ledger.RoundedGaussian {
+		sum, err := integerSecondMoments(ctx, c.Train, r.index, column, q.Lattice, threads)
+		if err != nil {
+			return nil, err
+		}
+		return releaseSymmetric(sum, width, q, r.source, stream)
+	}
+	sum, err := secondMoments(ctx, c.Train, r.index, column, r.account != nil, threads)
+	if err == nil && r.account != nil {
+		err = addSymmetricNoise(sum, width, q.Noise, r.source, stream)
+	}
+	return sum, err
 }
 
 // recompile compiles the network that uses released directions. No lot was done, so the state

@@ -299,7 +299,7 @@ func TestAddSymmetricNoise_Deviation(t *testing.T) {
 func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		c := projectionConfig(t)
-		c.Mechanism.NonPrivate = !private
+		c.Mechanism.NonPrivate, c.Mechanism.Arithmetic = !private, FloatArithmetic
 		r := newRun(t, c)
 		if r.Directions() != nil {
 			t.Fatal("directions before Train")
@@ -409,7 +409,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 		h := readLedger(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
-			!slices.Equal(first.Lot.Queries, []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}) {
+			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, projectionLattice, 60)}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
 		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {

@@ -111,7 +111,10 @@ func build(c Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.statistics, err = newLotStatistics(c.Statistics, c.Train.Columns(), len(r.loader.output)/r.compiled.program.Batch); err != nil {
+	if err := r.config.checkQueries(r.index.records); err != nil {
+		return nil, err
+	}
+	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch); err != nil {
 		return nil, err
 	}
 	if r.mechanism, err = newMechanism(&r.config, r.compiled, r.Event(), r.source, groups, r.statistics.queries()); err != nil {

@@ -30,6 +30,16 @@ const momentRows = 256
 func secondMoments(ctx context.Context, s data.Set, index *recordIndex, column int, normalize bool, threads int) ([]float64, error) {
 	width := s.Columns()[column].Size()
 	sum := make([]float64, width*width)
+	err := forEachBlock(ctx, s, index, column,
+		func(block []float64, x []float32) []float64 { return appendRecord(block, x, width, normalize) },
+		func(block []float64) { addOuterProducts(sum, block, width, threads) })
+	return sum, err
+}
+
+// forEachBlock reads all records, appends the rows of each to a block, and calls
+// add with each block.
+func forEachBlock(ctx context.Context, s data.Set, index *recordIndex, column int, appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
+	width := s.Columns()[column].Size()
 	read := make([][]float32, len(s.Columns()))
 	for k, c := range s.Columns() {
 		read[k] = make([]float32, index.perRecord*c.Size())
@@ -47,18 +57,18 @@ func secondMoments(ctx context.Context, s data.Set, index *recordIndex, column i
 			used[k] = read[k][:n*len(read[k])/index.perRecord]
 		}
 		if err := s.Read(used, rows[:n]); err != nil {
-			return nil, fmt.Errorf("training data: %w", err)
+			return fmt.Errorf("training data: %w", err)
 		}
-		block = appendRecord(block, used[column], width, normalize)
+		block = appendRows(block, used[column])
 		if len(block) >= momentRows*width || record == index.records-1 {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
-			addOuterProducts(sum, block, width, threads)
+			add(block)
 			block = block[:0]
 		}
 	}
-	return sum, nil
+	return nil
 }
 
 // appendRecord appends a record's examples, scaled by the square root of the factor of its

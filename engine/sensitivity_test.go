@@ -239,11 +239,11 @@ func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 func TestStatistic_RefusesTinySensitivity(t *testing.T) {
 	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
-		a := newStatisticAccumulator(s)
-		if err := a.add(nil); err != nil {
+		a := newStatisticAccumulator(s, (&Config{}).statisticQuery(s, 1))
+		if err := a.addRecord(nil); err != nil {
 			t.Fatal(err)
 		}
-		return a.sum[0]
+		return a.floats[0]
 	}
 	if s.check() == nil && !(sum() <= s.Sensitivity) {
 		t.Errorf("a record adds %v, and the sensitivity is %v", sum(), s.Sensitivity)

@@ -79,8 +79,8 @@ func (s Statistic) check() error {
 	return nil
 }
 
-func (s Statistic) query() ledger.Query {
-	return ledger.Query{Group: s.Name, Mechanism: ledger.Gaussian, Sensitivity: s.Sensitivity, Noise: s.Noise}
+func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
+	return c.query(s.Name, s.Sensitivity, s.Noise, statisticLattice, records)
 }
 
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of

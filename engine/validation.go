@@ -100,10 +100,10 @@ func sameColumns(train, held data.Set) error {
 }
 
 func (c *Config) validationLot() ledger.Lot {
-	v := &c.Validation
+	v, records := &c.Validation, RecordCount(c.Validation.Set, c.Records)
 	return ledger.Lot{
-		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: RecordCount(v.Set, c.Records)},
-		Queries:  []ledger.Query{{Group: v.releaseName(), Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: v.Noise}},
+		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
+		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, statisticLattice, records)},
 	}
 }
 
@@ -144,28 +144,32 @@ func (r *Run) Validate() (ValidationResult, error) {
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	sum, err := r.config.sumOverHeldOut(Values(parameters))
+	lot := r.config.validationLot()
+	var sum [1]float64
+	noised := newNoisedSum(lot.Queries[0], 1)
+	err = r.config.scoreHeldOut(Values(parameters), func(score float64) {
+		sum[0] += score
+		noised.add([]float64{score})
+	})
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	records := float64(RecordCount(v.Set, r.config.Records))
+	records := float64(lot.Sampling.Records)
 	out := ValidationResult{Records: int(records)}
 	if r.account != nil {
 		if err := r.account.checkSpent(v.releaseName()); err != nil {
 			return ValidationResult{}, err
 		}
 		r.validated = true
-		if err := r.account.spendQuery(r.config.validationLot()); err != nil {
+		if err := r.account.spendQuery(lot); err != nil {
 			return ValidationResult{}, err
 		}
-		normal, err := r.streams.normal(r.streams.validation(r.step))
-		if err != nil {
+		if err := noised.release(sum[:], r.streams.source, r.streams.validation(r.step)); err != nil {
 			return ValidationResult{}, err
 		}
-		sum += v.Noise * normal
 		out.Deviation = v.Noise / records
 	}
-	out.Score = sum / records
+	out.Score = sum[0] / records
 	out.Accuracy = min(max(out.Score, 0), 1)
 	if v.predictsTargets() {
 		out.Accuracy, out.MAE, out.Deviation = 0, (1-out.Accuracy)*v.width, out.Deviation*v.width
@@ -173,29 +177,28 @@ func (r *Run) Validate() (ValidationResult, error) {
 	return out, nil
 }
 
-// sumOverHeldOut returns the sum of the held-out records' scores with the given weights. It is
-// private.
-func (c *Config) sumOverHeldOut(weights [][]float32) (float64, error) {
+// scoreHeldOut calls add with the score of each held-out record with the given weights. The
+// scores are private.
+func (c *Config) scoreHeldOut(weights [][]float32, add func(score float64)) error {
 	e, err := NewEvaluator(c.Network, c.Device)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer e.Close()
 	scores, err := e.exampleScores(weights, c.Validation.Set)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return sumOfRecordMeans(scores, c.Validation.Set, c.Records)
+	return forEachRecordMean(scores, c.Validation.Set, c.Records, add)
 }
 
-// sumOfRecordMeans returns the sum over the records of the mean of their examples' scores.
-func sumOfRecordMeans(scores []float64, s data.Set, r Records) (float64, error) {
+// forEachRecordMean calls add with the mean of each record's examples' scores.
+func forEachRecordMean(scores []float64, s data.Set, r Records, add func(mean float64)) error {
 	index, err := newRecordIndex(s, r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	rows, weights := make([]int, index.perRecord), make([]float32, index.perRecord)
-	var sum float64
 	for record := range index.records {
 		index.writeRows(record, rows, weights)
 		var right, taken float64
@@ -206,10 +209,10 @@ func sumOfRecordMeans(scores []float64, s data.Set, r Records) (float64, error) 
 			}
 		}
 		if taken > 0 { // a blank record has score 0
-			sum += right / taken
+			add(right / taken)
 		}
 	}
-	return sum, nil
+	return nil
 }
 
 // exampleScores returns the score of each example of a set, which has labels or targets that

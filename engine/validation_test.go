@@ -65,19 +65,21 @@ func TestValidate_Noise(t *testing.T) {
 	r.Close()
 
 	const keys = 200
-	r = trainedRun(t, validationConfig(t, 8))
+	c = validationConfig(t, 8)
+	c.Mechanism.Arithmetic = FloatArithmetic
+	r = trainedRun(t, c)
 	parameters, err = r.BorrowParameters()
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := r.config.sumOverHeldOut(Values(parameters))
+	base, err := sumOverHeldOut(&r.config, Values(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sum, squares float64
 	for i := range keys {
 		r.streams.source = noise.NewSeeded(uint64(1000 + i))
-		normal, err := r.streams.normal(r.streams.validation(r.step))
+		normal, err := firstNormal(r.streams.source, r.streams.validation(r.step))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +124,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := h.Lots[len(h.Lots)-1]
-		want := ledger.Query{Group: "validation accuracy", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}
+		want := r.config.query("validation accuracy", 1, 4, statisticLattice, 400)
 		if h.LotCount() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != ledger.FullBatch || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
 			t.Errorf("%s: the ledger contains %d lots, the last is %+v", policy, h.LotCount(), last)
 		}
