@@ -432,9 +432,12 @@ func TestPanic_InDataReachesCaller(t *testing.T) {
 // Over runs, lots, parameters, statistics and adaptive counts no value of noise occurs twice.
 // The gradients are zero, so that releases are noise only. A false alarm needs two of fewer than
 // 1,000 independent normals within 1e-12: probability below 1e-6; float32 values are compared
-// three at a time, within 1e-4 each: below 1e-6, too.
+// three at a time, within 1e-4 each: below 1e-6, too. Rounded noise is one of about 1,400 equally
+// likely values, so statistics, and counts of consecutive lots, are compared four at a time: two of 60
+// such vectors are equal with a probability below 1e-9.
 func TestNoise_NeverRepeats(t *testing.T) {
 	var triples [][3]float64
+	var quadruples [][4]float64
 	var singles []float64
 	for _, arithmetic := range []Arithmetic{ExactArithmetic, ExactArithmetic, FloatArithmetic, FloatArithmetic} {
 		c := testConfig(t)
@@ -448,12 +451,13 @@ func TestNoise_NeverRepeats(t *testing.T) {
 		}
 		nothing := func([]float64, []Example) {}
 		c.Statistics = []Statistic{
-			{Name: "s", Size: 3, Sensitivity: 1, Noise: 2, Of: nothing},
-			{Name: "t", Size: 3, Sensitivity: 1, Noise: 2, Of: nothing},
+			{Name: "s", Size: 4, Sensitivity: 1, Noise: 2, Of: nothing},
+			{Name: "t", Size: 4, Sensitivity: 1, Noise: 2, Of: nothing},
 		}
 		r := newRun(t, c)
 		var before []float32
 		bounds := []float64{1, 1}
+		var counts [2][]float64
 		var sigma []float64
 		r.compiled.executable = &releaseSpy{r.compiled.executable, func(p *plan.Release) error {
 			before = append(before[:0], flatWeights(t, r)...)
@@ -473,6 +477,10 @@ func TestNoise_NeverRepeats(t *testing.T) {
 				triples = append(triples, z)
 			}
 			for _, s := range p.Released {
+				if arithmetic == ExactArithmetic {
+					quadruples = append(quadruples, [4]float64(s.Mean))
+					continue
+				}
 				for _, m := range s.Mean {
 					singles = append(singles, m*12/2)
 				}
@@ -480,11 +488,23 @@ func TestNoise_NeverRepeats(t *testing.T) {
 			for g, b := range r.mechanism.clipper.State(nil) {
 				// b = old·exp(−0.2·(noised/12 + ½ − ½)), and noised is the records' ½ each and 5·z.
 				noised := -math.Log(b/bounds[g]) / 0.2 * 12
-				singles = append(singles, (noised-0.5*float64(r.PrivateStats().Records))/5)
+				z := (noised - 0.5*float64(r.PrivateStats().Records)) / 5
 				bounds[g] = b
+				if arithmetic == FloatArithmetic {
+					singles = append(singles, z)
+				} else if counts[g] = append(counts[g], z); len(counts[g]) == 4 {
+					quadruples, counts[g] = append(quadruples, [4]float64(counts[g])), nil
+				}
 			}
 			return nil
 		})
+	}
+	for i, a := range quadruples {
+		for j, b := range quadruples[:i] {
+			if math.Abs(a[0]-b[0])+math.Abs(a[1]-b[1])+math.Abs(a[2]-b[2])+math.Abs(a[3]-b[3]) < 1e-9 {
+				t.Errorf("vectors of noise %d and %d are both %v", i, j, a)
+			}
+		}
 	}
 	for i, a := range triples {
 		for j, b := range triples[:i] {
@@ -505,8 +525,8 @@ func TestNoise_NeverRepeats(t *testing.T) {
 			t.Errorf("the noise %v was drawn twice", singles[i])
 		}
 	}
-	if len(triples) != 2*72 || len(singles) != 4*12*8 {
-		t.Fatalf("%d vectors and %d numbers of noise", len(triples), len(singles))
+	if len(triples) != 2*72 || len(quadruples) != 2*(24+6) || len(singles) != 2*12*10 {
+		t.Fatalf("%d and %d vectors and %d numbers of noise", len(triples), len(quadruples), len(singles))
 	}
 }
 

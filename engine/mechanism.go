@@ -15,7 +15,8 @@ import (
 // mechanism bounds the influence of each record and sets the noise: it computes clip factors,
 // the noise of each parameter, and the ledger entry of a lot.
 type mechanism struct {
-	config  *Mechanism
+	config  *Config
+	records int // N, public
 	steps   int
 	clipper *clip.Clipper // nil where the run is not private
 	names   []string      // [parameter]
@@ -56,7 +57,7 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 // that each lot has in addition. It checks every lot of the run.
 func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.Source, groups []plan.ParamGroup, statistics []ledger.Query) (*mechanism, error) {
 	parameters := n.program.Parameters
-	m := &mechanism{config: &c.Mechanism, steps: c.Steps, groups: make([]int, len(parameters))}
+	m := &mechanism{config: c, records: e.Records, steps: c.Steps, groups: make([]int, len(parameters))}
 	m.release = plan.Release{Source: source, Sigma: make([]float64, len(parameters)), Scale: 1 / e.ExpectedLot(),
 		Optimizer: c.Optimization.Optimizer.ForDevice(), ParamGroups: groups, Average: c.Optimization.Average.ForDevice()}
 	if c.Mechanism.NonPrivate {
@@ -92,7 +93,7 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 	if m.shares, err = allocate(1, dimensions); err != nil {
 		return nil, err
 	}
-	if err := m.buildEntry(c, e, statistics); err != nil {
+	if err := m.buildEntry(e, statistics); err != nil {
 		return nil, err
 	}
 	return m, m.checkLots()
@@ -107,17 +108,14 @@ func (m *mechanism) accuracy() clip.Accuracy {
 }
 
 // buildEntry builds the ledger entry of a lot.
-func (m *mechanism) buildEntry(c *Config, e sample.Event, statistics []ledger.Query) error {
+func (m *mechanism) buildEntry(e sample.Event, statistics []ledger.Query) error {
 	m.entry.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
 	for _, p := range m.clipper.Groups() {
 		m.queries = append(m.queries, len(m.entry.Queries))
 		m.entry.Queries = append(m.entry.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
 		m.counts = append(m.counts, nil)
 		if p.CountNoise > 0 {
-			q := c.query(p.Name+"/unclipped", clip.CountSensitivity, p.CountNoise, countLattice, e.Records)
-			if err := c.checkQuery(q, e.Records); err != nil {
-				return err
-			}
+			q := m.config.query(p.Name+"/unclipped", clip.CountSensitivity, p.CountNoise, countLattice, m.records)
 			m.counts[len(m.counts)-1] = newNoisedSum(q, 1)
 			m.entry.Queries = append(m.entry.Queries, q)
 		}
@@ -141,11 +139,16 @@ func (m *mechanism) checkLots() error {
 		lots = m.steps
 	}
 	for lot := range lots {
-		if err := checkNoiseMultiplier(m.config.noiseMultiplier(lot)); err != nil {
+		if err := checkNoiseMultiplier(m.config.Mechanism.noiseMultiplier(lot)); err != nil {
 			return fmt.Errorf("lot %d: %w", lot, err)
 		}
 		if err := m.setLot(lot); err != nil {
 			return err
+		}
+		for _, q := range m.entry.Queries {
+			if err := m.config.checkQuery(q, m.records); err != nil {
+				return err
+			}
 		}
 	}
 	return m.setLot(0)
@@ -153,10 +156,10 @@ func (m *mechanism) checkLots() error {
 
 // isScheduled reports whether the bounds or the noise of lots follow a schedule.
 func (m *mechanism) isScheduled() bool {
-	if m.config.NoiseMultiplierAt != nil {
+	if m.config.Mechanism.NoiseMultiplierAt != nil {
 		return true
 	}
-	for _, g := range m.config.Clipping {
+	for _, g := range m.config.Mechanism.Clipping {
 		switch g.Bound.(type) {
 		case clip.Constant, clip.Quantile:
 		default:
@@ -188,7 +191,7 @@ func (m *mechanism) setLot(lot int) error {
 	if err := m.clipper.BeginLot(lot); err != nil {
 		return err
 	}
-	z, err := m.clipper.NoiseMultiplier(m.config.noiseMultiplier(lot))
+	z, err := m.clipper.NoiseMultiplier(m.config.Mechanism.noiseMultiplier(lot))
 	if err != nil {
 		return err
 	}
@@ -196,8 +199,7 @@ func (m *mechanism) setLot(lot int) error {
 		if math.IsInf(s, 1) {
 			return fmt.Errorf("group %s has no clipping bound in lot %d, so noise cannot protect a record; give a bound, or train without privacy (Mechanism.NonPrivate, --non-private)", m.clipper.Groups()[g].Name, lot)
 		}
-		q := &m.entry.Queries[m.queries[g]]
-		q.Sensitivity, q.Noise = s, z*m.shares[g]*s
+		m.setQuery(&m.entry.Queries[m.queries[g]], s, z*m.shares[g]*s)
 	}
 	for v := range m.release.Sigma {
 		sigma := m.entry.Queries[m.queries[m.groups[v]]].Noise * m.scales[v]
@@ -211,6 +213,15 @@ func (m *mechanism) setLot(lot int) error {
 	return nil
 }
 
+// setQuery sets a gradient group's query.
+func (m *mechanism) setQuery(q *ledger.Query, sensitivity, noise float64) {
+	if m.contributions != nil {
+		*q = ledger.RoundedQuery(q.Group, sensitivity, noise, plan.Bound)
+	} else {
+		q.Sensitivity, q.Noise = sensitivity, noise
+	}
+}
+
 // setLattice replaces the noise of each parameter by its value in lattice steps, which are
 // plan.Bound to the sensitivity of its group. Contributions of norm plan.Bound with this noise
 // are the query in the ledger: σ is rounded up.
@@ -221,7 +232,7 @@ func (m *mechanism) setLattice() {
 		m.contributions.Group[v] = g
 		m.contributions.Steps[v] = 1 / step
 		m.release.Unit[v] = step
-		m.release.Sigma[v] = plan.Bound * (q.Noise / q.Sensitivity) * (1 + 0x1p-50)
+		m.release.Sigma[v] = q.LatticeNoise()
 	}
 }
 
@@ -251,9 +262,9 @@ func (m *mechanism) costOfLot(lot int) ledger.Lot {
 	entry := m.entry
 	entry.Queries = slices.Clone(entry.Queries)
 	// checkLots has checked the multiplier of every lot.
-	z, _ := m.clipper.NoiseMultiplier(m.config.noiseMultiplier(lot))
+	z, _ := m.clipper.NoiseMultiplier(m.config.Mechanism.noiseMultiplier(lot))
 	for g, q := range m.queries {
-		entry.Queries[q].Sensitivity, entry.Queries[q].Noise = 1, z*m.shares[g]
+		m.setQuery(&entry.Queries[q], 1, z*m.shares[g])
 	}
 	return entry
 }

@@ -158,7 +158,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	lot := c.projectionLot(r.Event().Records)
-	sum, err := r.noisedSecondMoments(ctx, column, lot.Queries[0])
+	sum, err := noisedSecondMoments(ctx, r, column, lot.Queries[0])
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 
 // noisedSecondMoments returns the upper triangle of the second moments with the noise of a query;
 // without noise where the run is not private.
-func (r *Run) noisedSecondMoments(ctx context.Context, column int, q ledger.Query) ([]float64, error) {
+func noisedSecondMoments(ctx context.Context, r *Run, column int, q ledger.Query) ([]float64, error) {
 	c, stream := &r.config, r.streams.projection(r.step)
 	width, threads := c.Train.Columns()[column].Size(), cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))
 	if q.Mechanism == ledger.RoundedGaussian {

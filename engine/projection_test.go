@@ -350,6 +350,7 @@ func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 			}
 		}
 		plain := projectionConfig(t)
+		plain.Mechanism.Arithmetic = FloatArithmetic
 		plain.Mechanism.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, newTable(products, labels, nil)
 		plain.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)

@@ -90,6 +90,14 @@ func (q Query) LatticeNoise() float64 {
 	if q.Sensitivity == 0 {
 		return math.Inf(1)
 	}
+	if steps := q.Noise * float64(q.Lattice); q.Lattice&(q.Lattice-1) == 0 && steps > 1e-200 && steps < 1e200 {
+		// A power of two: steps is exact, and so is the remainder of a rounded quotient.
+		sigma := steps / q.Sensitivity
+		if sigma > 1e-200 && math.FMA(sigma, q.Sensitivity, -steps) < 0 {
+			sigma = math.Nextafter(sigma, math.Inf(1))
+		}
+		return sigma
+	}
 	const exact = 2 * 53 // bits of a product of two float64 numbers
 	steps := new(big.Float).SetPrec(exact).Mul(big.NewFloat(q.Noise), new(big.Float).SetInt64(q.Lattice))
 	sigma, _ := new(big.Float).SetPrec(53).SetMode(big.ToPositiveInf).Quo(steps, big.NewFloat(q.Sensitivity)).Float64()
