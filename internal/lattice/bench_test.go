@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/cpu/gram"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
@@ -82,13 +83,21 @@ func BenchmarkQuantize(b *testing.B) {
 	}
 }
 
-// BenchmarkGram compares integer and float Gram matrices with their inner product.
+// BenchmarkGram compares integer and float Gram matrices.
 func BenchmarkGram(b *testing.B) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	ws := NewWorkspace()
-	for _, s := range []struct{ T, n int }{{16, 64}, {25, 500}, {64, 256}, {64, 576}, {196, 25}} {
+	for _, s := range []struct{ T, n int }{{16, 64}, {25, 500}, {49, 400}, {64, 256}, {64, 576}, {196, 25}, {256, 64}} {
 		rows := randomInts(rng, s.T*s.n, 100)
 		out := make([]int32, s.T*s.T)
+		floats, matrices := make([]float32, s.T*s.n), gram.New(make([]float32, gram.Scratch(s.T)), s.T)
+		b.Run(fmt.Sprintf("%dx%d/float", s.T, s.n), func(b *testing.B) {
+			for b.Loop() {
+				clear(matrices.A)
+				matrices.Multiply(matrices.A, gram.ContiguousRows(floats, s.n))
+			}
+			report(b, "GOP/s", float64(s.T)*float64(s.T)*float64(s.n))
+		})
 		for _, k := range supported[1:] {
 			b.Run(fmt.Sprintf("%dx%d/%s", s.T, s.n, k.name), func(b *testing.B) {
 				for b.Loop() {

@@ -11,8 +11,8 @@ type kernels struct {
 	// heap.
 	rounding instructionSet
 
-	lanes  int // words of 32 bits in a vector
-	mr, nr int // rows and columns of the largest tile; nr is 1 or 2 vectors
+	lanes  int // the columns of a tile are a multiple of it
+	mr, nr int // rows and columns of the largest tile
 	// depth is the number of rows of an operand that are packed together: element (p, i) of a
 	// packed operand, at (p·ld+i)·depth, is column i of the rows p·depth … (p+1)·depth−1.
 	depth int

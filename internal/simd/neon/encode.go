@@ -54,10 +54,26 @@ var bases = map[string]uint32{
 	"fcvtl2 v%d.2d, v%d.4s":      0x4e617800,
 	"faddp d%d, v%d.2d":          0x7e70d800,
 	"fmaxnmv s%d, v%d.4s":        0x6e30c800,
-	"uminv s%d, v%d.4s":          0x6eb1a800,
-	"addv s%d, v%d.4s":           0x4eb1b800,
-	"sxtl v%d.2d, v%d.2s":        0x0f20a400,
-	"sxtl2 v%d.2d, v%d.4s":       0x4f20a400,
+
+	"mul v%d.4s, v%d.4s, v%d.4s":    0x4ea09c00,
+	"umax v%d.4s, v%d.4s, v%d.4s":   0x6ea06400,
+	"smull v%d.4s, v%d.4h, v%d.4h":  0x0e60c000,
+	"smlal2 v%d.4s, v%d.8h, v%d.8h": 0x4e608000,
+	"smlal v%d.2d, v%d.2s, v%d.2s":  0x0ea08000,
+	"smlal2 v%d.2d, v%d.4s, v%d.4s": 0x4ea08000,
+	"saddw v%d.2d, v%d.2d, v%d.2s":  0x0ea01000,
+	"saddw2 v%d.2d, v%d.2d, v%d.4s": 0x4ea01000,
+	"rev32 v%d.8h, v%d.8h":          0x6e600800,
+	"scvtf v%d.4s, v%d.4s, #32":     0x4f20e400,
+	"sqxtn v%d.4h, v%d.4s":          0x0e614800,
+	"sqxtn2 v%d.8h, v%d.4s":         0x4e614800,
+	"uadalp v%d.2d, v%d.4s":         0x6ea06800,
+	"umaxv s%d, v%d.4s":             0x6eb0a800,
+	"addp d%d, v%d.2d":              0x5ef1b800,
+	"uminv s%d, v%d.4s":             0x6eb1a800,
+	"addv s%d, v%d.4s":              0x4eb1b800,
+	"sxtl v%d.2d, v%d.2s":           0x0f20a400,
+	"sxtl2 v%d.2d, v%d.4s":          0x4f20a400,
 }
 
 // vector adds an instruction of bases.
@@ -77,6 +93,17 @@ var laneBases = map[string]uint32{"fmul": 0x4f809000, "fmla": 0x4f801000, "fmls"
 func (f *function) byLane(name string, d, n *reg, m lane) {
 	f.encoded(laneBases[name]|uint32(m.i&1)<<21|uint32(m.i>>1)<<11,
 		fmt.Sprintf("%s v%%d.4s, v%%d.4s, v%%d.s[%d]", name, m.i), d, n, m.of)
+}
+
+// halfLaneBases are the codes of multiply-adds of 16-bit integers by one lane of the last operand,
+// which is one of the registers 0 to 15. The number of the lane is in bits 20, 21 and 11.
+var halfLaneBases = map[string]uint32{"smlal": 0x0f402000, "smlal2": 0x4f402000}
+
+// byHalfLane adds an instruction of halfLaneBases.
+func (f *function) byHalfLane(name string, d, n, m *reg, i int) {
+	operand := map[string]string{"smlal": "4h", "smlal2": "8h"}[name]
+	f.encoded(halfLaneBases[name]|uint32(i&1)<<20|uint32(i>>1&1)<<21|uint32(i>>2)<<11,
+		fmt.Sprintf("%s v%%d.4s, v%%d.%s, v%%d.h[%d]", name, operand, i), d, n, m)
 }
 
 // shiftRightSigned shifts integers right by 1 to 32 bits, arithmetically.

@@ -58,6 +58,25 @@ const gnuEncodings = `
 4f3f0729 sshr v9.4s, v25.4s, #1
 4f29074a sshr v10.4s, v26.4s, #23
 4f21076b sshr v11.4s, v27.4s, #31
+4ea39c41 mul v1.4s, v2.4s, v3.4s
+6eb166a4 umax v4.4s, v21.4s, v17.4s
+0e67c0c5 smull v5.4s, v6.4h, v7.4h
+4e7d83df smlal2 v31.4s, v30.8h, v29.8h
+0eaa8128 smlal v8.2d, v9.2s, v10.2s
+4eb48272 smlal2 v18.2d, v19.4s, v20.4s
+0ea31041 saddw v1.2d, v2.2d, v3.2s
+4ebb1358 saddw2 v24.2d, v26.2d, v27.4s
+6e600aed rev32 v13.8h, v23.8h
+4f20e6ab scvtf v11.4s, v21.4s, #32
+0e614acc sqxtn v12.4h, v22.4s
+4e614b2e sqxtn2 v14.8h, v25.4s
+6ea06807 uadalp v7.2d, v0.4s
+6eb0ab4f umaxv s15, v26.4s
+5ef1bb2e addp d14, v25.2d
+0f432041 smlal v1.4s, v2.4h, v3.h[0]
+0f7f2bdf smlal v31.4s, v30.4h, v15.h[7]
+4f562b08 smlal2 v8.4s, v24.8h, v6.h[5]
+4f652329 smlal2 v9.4s, v25.8h, v5.h[2]
 `
 
 var registers = regexp.MustCompile(`\b[vsd](\d+)`)
@@ -89,6 +108,9 @@ func TestEncodings_AgreeWithGNUAssembler(t *testing.T) {
 				t.Fatal(err)
 			}
 			shiftRightSigned(f, regs[0], regs[1], by)
+		case strings.Contains(text, ".h["):
+			seen[name] = true
+			f.byHalfLane(name, regs[0], regs[1], regs[2], int(text[last]-'0'))
 		case strings.HasSuffix(text, "]"):
 			seen[name] = true
 			f.byLane(name, regs[0], regs[1], lane{regs[2], int(text[last] - '0')})
@@ -106,6 +128,11 @@ func TestEncodings_AgreeWithGNUAssembler(t *testing.T) {
 		}
 	}
 	for name := range laneBases {
+		if !seen[name] {
+			t.Errorf("%s by lane is missing in gnuEncodings", name)
+		}
+	}
+	for name := range halfLaneBases {
 		if !seen[name] {
 			t.Errorf("%s by lane is missing in gnuEncodings", name)
 		}

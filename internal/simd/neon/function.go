@@ -105,7 +105,7 @@ func (f *function) parameter(name string) (place string, size int) {
 
 // sizeOf returns the bytes of a parameter.
 func sizeOf(t ast.Expr) int {
-	if id, ok := t.(*ast.Ident); ok && id.Name == "float32" {
+	if id, ok := t.(*ast.Ident); ok && (id.Name == "float32" || id.Name == "uint32") {
 		return 4
 	}
 	return 8
@@ -113,9 +113,9 @@ func sizeOf(t ast.Expr) int {
 
 // load reads an integer or a pointer from the arguments.
 func (f *function) load(name string) *reg {
-	place, _ := f.parameter(name)
+	place, size := f.parameter(name)
 	r := f.gp()
-	f.op("MOVD "+place+", R%d", r)
+	f.op(map[int]string{4: "MOVWU ", 8: "MOVD "}[size]+place+", R%d", r)
 	return r
 }
 

@@ -1,4 +1,5 @@
-// Command neon generates the arm64 assembly of internal/simd, noise and internal/cpu/gram:
+// Command neon generates the arm64 assembly of internal/simd, noise,
+// internal/cpu/gram and internal/lattice:
 // zz_<name>_arm64.s, and its Go declarations in zz_<name>_arm64.go. Run it from the root:
 //
 //	go run ./internal/simd/neon
@@ -29,6 +30,9 @@ var files = []struct {
 	{"internal/simd", "window", window},
 	{"internal/simd", "winograd", winograd},
 	{"internal/cpu/gram", "gram", gram},
+	{"internal/lattice", "quantize", latticeQuantize},
+	{"internal/lattice", "product", latticeProduct},
+	{"internal/lattice", "reduce", latticeReduce},
 	{"noise", "chacha", chacha},
 	{"noise", "boxmuller", boxMuller},
 	{"noise", "rounded", rounded},

@@ -1,0 +1,82 @@
+//go:build !noasm
+
+package lattice
+
+import "unsafe"
+
+// assembly lists the implementations that this processor can run: every 64-bit processor has NEON.
+func assembly() []*kernels {
+	return []*kernels{{
+		name: "neon", rounding: neon, lanes: 8, depth: 1, mr: 6, nr: 16,
+		tile: tileNEON, columns: columnsNEON,
+		widen: widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares,
+	}}
+}
+
+func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64 {
+	if k.rounding == neon {
+		return quantizeNEON(dst, x, blocks, scale, start, step)
+	}
+	return quantizeGo(dst, x, blocks, scale, start, step)
+}
+
+func (k *kernels) squares(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	if k.rounding == neon {
+		var results [2]uint64
+		squaresNEON(x, blocks, scale, start, step, &results)
+		return results[0], uint32(results[1])
+	}
+	return squaresGo(x, blocks, scale, start, step)
+}
+
+func (k *kernels) add(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
+	if k.rounding == neon {
+		addNEON(sum, x, blocks, scale, start, step)
+		return
+	}
+	addGo(sum, x, blocks, scale, start, step)
+}
+
+// The assembly of the functions below handles a multiple of 8 elements, pure Go the rest.
+
+func widenInts(sum *int64, part *int32, n int) {
+	whole := n &^ 7
+	if whole > 0 {
+		widenNEON(sum, part, whole)
+	}
+	if whole < n {
+		widenGo(&unsafe.Slice(sum, n)[whole], &unsafe.Slice(part, n)[whole], n-whole)
+	}
+}
+
+func addInts(sum, part *int32, n int) {
+	whole := n &^ 7
+	if whole > 0 {
+		addIntsNEON(sum, part, whole)
+	}
+	if whole < n {
+		addIntsGo(&unsafe.Slice(sum, n)[whole], &unsafe.Slice(part, n)[whole], n-whole)
+	}
+}
+
+func innerProduct(x, y *int32, n int) (sum int64) {
+	whole := n &^ 7
+	if whole > 0 {
+		sum = innerProductNEON(x, y, whole)
+	}
+	if whole < n {
+		sum += innerProductGo(&unsafe.Slice(x, n)[whole], &unsafe.Slice(y, n)[whole], n-whole)
+	}
+	return sum
+}
+
+func sumSquares(x *int16, n int) (sum int64) {
+	whole := n &^ 7
+	if whole > 0 {
+		sum = sumSquaresNEON(x, whole)
+	}
+	if whole < n {
+		sum += sumSquaresGo(&unsafe.Slice(x, n)[whole], n-whole)
+	}
+	return sum
+}
