@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -345,10 +346,16 @@ func (l *Writer) reserve(lot Lot) error {
 // small share of the time at the pace of the lots so far, at most twice as many as in the
 // last reservation (so that the line before a truncated line bounds it), and at most
 // l.ahead.
+//
+// The pace depends on the private sizes of the lots, and the ledger is public. The number that
+// follows from the pace is therefore rounded down to a power of two.
 func (l *Writer) nextReservation() int {
 	enough := maxReservation
 	if pace := time.Since(l.synced) / time.Duration(l.stated); pace > 0 {
 		enough = int(min(maxReservation, l.syncTime*minStepsPerSync/pace))
+	}
+	if enough > 0 {
+		enough = 1 << (bits.Len(uint(enough)) - 1)
 	}
 	return max(1, min(enough, 2*l.stated, l.ahead))
 }
