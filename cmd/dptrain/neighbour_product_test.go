@@ -367,3 +367,37 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 		}
 	}
 }
+
+// A selection on neighbouring data sets states the same, except for the released choice.
+func TestTunePrivate_OutputsOfNeighbouringData(t *testing.T) {
+	released := regexp.MustCompile(`(?s)"best": \{.*?\}|"flags": "[^"]*",\n  "score"|"(run|ledger_head)": "[0-9a-f]+"`)
+	outputs := func(n *neighbourhood) (seen map[string]string) {
+		t.Helper()
+		t.Chdir(t.TempDir())
+		line := "tune" + n.write(t) + " --lot 3 --steps 2 --trials 2 --epsilon 8 --validation-split 0.25 --threads 1 --device cpu --out selected --json"
+		stdout, stderr, code := dptrain(line)
+		if code != exitcode.Done {
+			t.Fatalf("%s: exit %d, %s", line, code, stderr)
+		}
+		seen = map[string]string{"standard output": stdout, "standard error": stderr, "names": files(t, "selected")}
+		for _, name := range []string{"selection.json", "model.json"} {
+			seen[name] = string(readFile(t, "selected/"+name))
+		}
+		seen["size of the model"] = fmt.Sprint(len(readFile(t, "selected/model.safetensors")))
+		for name, text := range seen {
+			seen[name] = released.ReplaceAllString(text, "#")
+		}
+		return seen
+	}
+	n := newNeighbourhood("csv", "user:who")
+	first := outputs(n)
+	for _, name := range []string{"blanked", "changed", "resized"} {
+		attacked := n.clone()
+		attacks[name](attacked, 11)
+		for file, text := range outputs(attacked) {
+			if text != first[file] {
+				t.Errorf("%s: %s without the change:\n%s\nwith it:\n%s", name, file, first[file], text)
+			}
+		}
+	}
+}
