@@ -19,7 +19,7 @@ const module = "github.com/dptrain/dptrain/"
 // loop (engine) apart.
 var layers = [][]string{
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
-	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/training"},
+	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
 	{"internal/runspec"},
 	{"internal/budget", "internal/rundir"},
 	{"internal/report", "internal/exitcode", "engine/weights"},

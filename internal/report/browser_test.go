@@ -24,7 +24,7 @@ for (const width of widths) {
   frame.style.cssText = 'border:0;height:900px;width:' + width + 'px';
   frame.onload = () => {
     const page = frame.contentDocument, root = page.documentElement;
-    const font = frame.contentWindow.getComputedStyle(page.querySelector('.figures .value')).fontWeight;
+    const font = frame.contentWindow.getComputedStyle(page.querySelector('h1')).fontWeight;
     document.getElementById('found').textContent += 'width ' + width + ' scrolls ' + (root.scrollWidth - root.clientWidth) +
       ' loads ' + frame.contentWindow.performance.getEntriesByType('resource').length + ' weight ' + font + '\n';
     if (--left === 0) document.getElementById('found').textContent += 'done';
@@ -34,7 +34,7 @@ for (const width of widths) {
 }
 </script>`
 
-// A real browser shows the page without an error, requests nothing else, and does not scroll
+// A real browser shows the pages without an error, requests nothing else, and does not scroll
 // sideways.
 func TestPage_InChromium(t *testing.T) {
 	if testing.Short() {
@@ -54,7 +54,13 @@ func TestPage_InChromium(t *testing.T) {
 	s.summary["class_names"] = []string{strings.Repeat("a very long name ", 20), strings.Repeat("W", 200)}
 	s.summary["preset"] = strings.Repeat("x", 300)
 	page, _ := s.render(t)
+	showInBrowser(t, browser, page)
+	showInBrowser(t, browser, renderSimulation(t, simulationFixture()))
+}
 
+// showInBrowser checks a page in a browser.
+func showInBrowser(t *testing.T, browser, page string) {
+	t.Helper()
 	// The server is also the browser's proxy, so that no request leaves this machine.
 	var requested atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

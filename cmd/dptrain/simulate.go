@@ -1,0 +1,231 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/simulation"
+	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func newSimulate(term *terminal.Terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "simulate",
+		Short:   "Simulate training with many clients in one process",
+		Long:    "Simulates training with many clients in one process.",
+		Example: "  dptrain simulate drawdiscard --out runs/simulation",
+	}
+	groupSubcommands(cmd)
+	cmd.AddCommand(newSimulateDrawDiscard(term))
+	return cmd
+}
+
+// rowsFile contains the results of a simulation.
+const rowsFile = "rows.json"
+
+func newSimulateDrawDiscard(term *terminal.Terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drawdiscard",
+		Short: "Compare draw and discard with server batches and central DP-SGD",
+		Long: `Trains multinomial logistic regression by draw and discard with several numbers of
+instances, by batches on the server, and by central DP-SGD with the client as the record,
+for several ε: the experiments of Pihur et al. 2018, figures 1 and 2. --out gets
+report.html, rows.json and the ledgers of the central runs.
+
+--epsilons are those of one contribution and one weight for draw and discard and for
+batches, and those of the whole training for central DP-SGD. The default is the paper's
+experiment on digits that dptrain draws itself.
+
+A simulation protects no client: its noise comes from a seed and a fast generator that is
+not cryptographic. Use public data.`,
+		Example: `  dptrain simulate drawdiscard --out runs/simulation
+  dptrain simulate drawdiscard --data mnist --data-dir ~/mnist --out runs/figure2 --seed 1
+  dptrain simulate drawdiscard --clients 500 --passes 4 --instances 1,10 --batches 10 --epsilons none,2 --out runs/quick`,
+		Args: noArguments,
+	}
+	s := &simulation.Settings{}
+	var source runspec.DataFlags
+	var epsilons []string
+	var out string
+	f := cmd.Flags()
+	f.StringVar(&source.Data, "data", "digits", "data set: see dptrain data")
+	source.Define(f)
+	f.IntVar(&s.Clients, "clients", 6000, "the number of clients, at most; fewer if the data have fewer records")
+	f.IntVar(&s.Records, "records", 10, "the number of records of a client")
+	f.IntVar(&s.Passes, "passes", 20, "the number of contributions of each client")
+	f.IntSliceVar(&s.Instances, "instances", []int{1, 5, 10, 20, 50, 100}, "numbers k of instances, separated by commas")
+	f.IntSliceVar(&s.Batches, "batches", []int{10, 100, 1000, 10000}, "numbers of clients in a batch on the server")
+	f.StringSliceVar(&epsilons, "epsilons", []string{"none", "10", "5", "2", "1", "0.5"}, "values of ε; none trains without privacy")
+	f.Float64Var(&s.Rate, "lr", 0.01, "learning rate of draw and discard and of batches")
+	f.Uint64Var(&s.Seed, "seed", 0, "seed that makes the results reproducible (default: random)")
+	f.IntVar(&s.Threads, "threads", 0, "trainings at the same time (default: one for each processor); the results do not depend on it")
+	f.StringVar(&out, "out", "", "directory for the results (default runs/<time>)")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		var err error
+		if s.Epsilons, err = simulation.ParseEpsilons(epsilons); err != nil {
+			return err
+		}
+		if !f.Changed("threads") {
+			s.Threads = runtime.GOMAXPROCS(0)
+		}
+		if err := s.Check(); err != nil {
+			return err
+		}
+		if !f.Changed("seed") {
+			s.Seed = rand.Uint64()
+		}
+		if out == "" {
+			out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+		}
+		return simulate(term, s, &source, out)
+	}
+	return cmd
+}
+
+func simulate(term *terminal.Terminal, s *simulation.Settings, source *runspec.DataFlags, out string) error {
+	started := time.Now()
+	if _, err := os.Stat(filepath.Join(out, rowsFile)); err == nil {
+		return exitcode.Usagef("--out %s already contains a simulation (%s): choose another directory", out, rowsFile)
+	}
+	schema, err := source.ReadSchema(data.Schema{})
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	image, err := source.ImageShape()
+	if err != nil {
+		return err
+	}
+	task, err := readData(term, source.Data, data.Options{Dir: source.DataDir, Test: source.Test, Standardize: source.Standardize, Schema: schema, Image: image})
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	release, err := rundir.Create(out)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	defer release()
+	s.Ledgers = filepath.Join(out, "ledgers")
+	term.Note("Warning: a simulation is insecure: its noise comes from seed %d. No model of it protects the clients.", s.Seed)
+	ctx, stop := untilInterrupted()
+	defer stop()
+	progress := newSimulationProgress(term)
+	result, err := simulation.Run(ctx, *s, task, progress.update)
+	progress.close()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &exitcode.Error{Code: exitcode.Interrupted, Err: errors.New("interrupted; the simulation wrote no results; start it again")}
+	case err != nil:
+		return exitcode.AsFailure(err)
+	}
+	result.Seconds, result.Version = time.Since(started).Seconds(), currentBuild().Version
+	if err := writeSimulation(result, out); err != nil {
+		return exitcode.AsFailure(err)
+	}
+	return term.Print(struct {
+		*report.Simulation
+		Out string `json:"out"`
+	}{result, out}, out, func(w io.Writer) { printSimulation(w, result, out) })
+}
+
+func writeSimulation(result *report.Simulation, out string) error {
+	page, err := result.Page()
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(filepath.Join(out, rundir.ReportFile), page); err != nil {
+		return err
+	}
+	rows, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(out, rowsFile), append(rows, '\n'))
+}
+
+// printSimulation prints the final accuracies: a line for each method and setting, a column for each ε.
+func printSimulation(w io.Writer, r *report.Simulation, out string) {
+	var names []string
+	cells := map[string][]string{}
+	header := []string{""}
+	last := math.NaN()
+	for _, row := range r.Rows {
+		if e := float64(row.Epsilon); e != last {
+			header, last = append(header, report.EpsilonName(row.Epsilon)), e
+		}
+		name := row.Name()
+		if cells[name] == nil {
+			names = append(names, name)
+		}
+		cells[name] = append(cells[name], fmt.Sprintf("%.2f%%", 100*row.Final))
+	}
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, name := range names {
+		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(cells[name], "\t"))
+	}
+	square, same := 0, 0
+	for _, c := range r.Claims {
+		if c.SquareHolds {
+			square++
+		}
+		if c.SameHolds {
+			same++
+		}
+	}
+	if len(r.Claims) > 0 {
+		fmt.Fprintf(w, "\nk instances agree with batches of k² in %d of %d pairs, and with batches of k in %d, to %.0f points.\n", square, len(r.Claims), same, 100*report.ClaimMargin)
+	}
+	fmt.Fprintf(w, "\nINSECURE: a simulation. wrote %s and %s in %s\n", rundir.ReportFile, rowsFile, out)
+}
+
+// simulationProgress shows how many contributions are done, from several goroutines.
+type simulationProgress struct {
+	mu      sync.Mutex
+	term    *terminal.Terminal
+	bar     *terminal.ProgressBar
+	started time.Time
+	noted   time.Time
+}
+
+func newSimulationProgress(term *terminal.Terminal) *simulationProgress {
+	return &simulationProgress{term: term, started: time.Now(), noted: time.Now()}
+}
+
+// progressNoteInterval is the time between notes where no bar can be drawn.
+const progressNoteInterval = 15 * time.Second
+
+func (p *simulationProgress) update(done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar == nil {
+		p.bar = p.term.NewProgressBar(total)
+	}
+	elapsed := time.Since(p.started)
+	left := terminal.TimeLeft(elapsed, done, total-done)
+	if p.bar == nil && done < total && time.Since(p.noted) >= progressNoteInterval {
+		p.noted = time.Now()
+		p.term.Note("%s of %s contributions, %s", number.Thousands(done), number.Thousands(total), left)
+	}
+	p.bar.Update(done, func() []string {
+		return []string{left, fmt.Sprintf("%s contributions/s", number.Thousands(int(float64(done)/elapsed.Seconds())))}
+	})
+}
+
+func (p *simulationProgress) close() { p.bar.Hide() }

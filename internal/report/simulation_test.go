@@ -1,0 +1,73 @@
+package report
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/number"
+)
+
+// simulationFixture has two values of ε, two numbers of instances and two batches.
+func simulationFixture() *Simulation {
+	s := &Simulation{Data: "digits", Clients: 60, Records: 10, Passes: 3, LearningRate: 0.03, Weights: 7850, TestExamples: 500, Central: "lots", Seed: 5, Threads: 2, Seconds: 61.2, Version: "v1"}
+	for i, e := range []float64{math.Inf(1), 0.5} {
+		add := func(method string, instances, batch int, final float64) {
+			s.Rows = append(s.Rows, SimulationRow{Method: method, Instances: instances, Batch: batch, Epsilon: number.Float(e), Accuracy: []float64{0.31, 0.4, final}, Final: final})
+		}
+		add(DrawAndDiscard, 1, 0, 0.8123-float64(i)/10)
+		add(DrawAndDiscard, 10, 0, 0.7234-float64(i)/10)
+		add(ServerBatch, 0, 10, 0.7345-float64(i)/10)
+		add(ServerBatch, 0, 100, 0.7456-float64(i)/10)
+		add(Central, 0, 0, 0.9)
+		s.Claims = append(s.Claims, SimulationClaim{10, number.Float(e), 0.7234, 0.7456, 0.7345, i == 0, true})
+	}
+	s.Rows[6].Spread, s.Rows[6].Stationary = 0.2, 0.4
+	s.Variance = []SimulationVariance{{Instances: 1}, {Instances: 10, Theory: 5, Measured: 5.1}}
+	return s
+}
+
+func renderSimulation(t *testing.T, s *Simulation) string {
+	t.Helper()
+	page, err := s.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// The page has a panel for each ε with a line for each setting, every final accuracy, every claim
+// and the variances, and is marked insecure.
+func TestSimulation_PageIsComplete(t *testing.T) {
+	page := renderSimulation(t, simulationFixture())
+	requireContains(t, "the page", page, "Insecure", "not cryptographic", "no noise", "ε = 0.5", "k = 10", "batch 100", "central DP-SGD",
+		"81.23%", "72.34%", "73.45%", "74.56%", "62.34%", "agree to 2 points in 1 of 2 pairs. Batches of k clients agree in 2.", "does not hold",
+		"5.1", "2.5", "feature level", "1m1s", "3 passes", `id="passes-0-name"`, `id="passes-1-name"`, `id="claim-1-name"`, `id="variance-name"`)
+	requireLacks(t, "the page", page, "http://", "https://", "url(", "@import", "<script", "<img", "src=", "/*style*/", "NaN", "ZgotmplZ")
+	// Two panels of five lines and a legend of five, two claims of three lines and a legend of three, and two of variance.
+	if got := strings.Count(page, `<path class="line `); got != 2*5+5+2*3+3+2 {
+		t.Errorf("%d lines", got)
+	}
+}
+
+func TestSimulation_PageEscapesNames(t *testing.T) {
+	s := simulationFixture()
+	s.Data = `<script>alert(1)</script>`
+	requireLacks(t, "the page", renderSimulation(t, s), "<script")
+}
+
+// A simulation with one setting has a page without claims.
+func TestSimulation_PageWithOneRow(t *testing.T) {
+	s := &Simulation{Data: "digits", Passes: 1, Rows: []SimulationRow{{Method: DrawAndDiscard, Instances: 1, Epsilon: 1, Accuracy: []float64{1}, Final: 1}}, Variance: []SimulationVariance{{Instances: 1}}}
+	requireLacks(t, "the page", renderSimulation(t, s), "NaN", "Inf", "Is k instances like")
+}
+
+// An infinite ε survives JSON.
+func TestSimulation_RowsAreJSON(t *testing.T) {
+	b, err := json.Marshal(simulationFixture())
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireContains(t, "the JSON", string(b), `"epsilon":"Infinity"`, `"epsilon":0.5`, `"method":"draw-and-discard"`, `"secure":false`, `"square_holds":true`)
+}
