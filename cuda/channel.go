@@ -44,12 +44,12 @@ func launchChannelAffine(c *compiler, channels, inner int, k call, scale, shift 
 	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
 }
 
-// channelLayout is struct Rows of kernels/channel.cu: how sums over channels are divided
+// channelLayout is struct Channels of kernels/channel.cu: how sums over channels are divided
 // among threads.
 type channelLayout struct {
-	Rows, Channels, Inner       int32
-	Each                        divider
-	Group, Across, Lanes, Tiles int32
+	Rows, Channels, Inner      int32
+	ByRecord                   divider
+	Group, Width, Lanes, Tiles int32
 }
 
 // newChannelLayout returns the layout for groups of rows, and the block size. It depends
@@ -61,11 +61,11 @@ func newChannelLayout(channels, inner, rows, each, group int) (channelLayout, di
 		lanes *= 2
 	}
 	tiles := ceil(channels*lanes, most)
-	across := ceil(channels, tiles)
-	tiles = ceil(channels, across)
-	busy := across * lanes * min(group, most/(across*lanes))
+	width := ceil(channels, tiles)
+	tiles = ceil(channels, width)
+	busy := width * lanes * min(group, most/(width*lanes))
 	return channelLayout{
-		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(across), int32(lanes), int32(tiles),
+		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(width), int32(lanes), int32(tiles),
 	}, dim{uint32(ceil(busy, 32) * 32), 1, 1}
 }
 
@@ -119,7 +119,7 @@ func launchChannelNorms(c *compiler, s channelSum, k call) {
 	roundings := float64(each*s.inner+8) * roundoff
 	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
 	tiles := int(layout.Tiles)
-	run := min(tiles, max(1, 8192/(int(layout.Across)*s.inner*each)))
+	run := min(tiles, max(1, 8192/(int(layout.Width)*s.inner*each)))
 	runs := ceil(tiles, run)
 	var partial driver.Pointer
 	if runs > 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/cuda/driver"
 )
 
-// clipFormula is formula out as in kernels/factors.cu.
+// clipFormula is struct Formula of kernels/factors.cu.
 type clipFormula struct {
 	Groups, Parameters, Weights driver.Pointer
 	Squared, Factors            driver.Pointer
@@ -55,7 +55,7 @@ func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newStepCompiler(p.device, "factors")
+	c := newStepCompiler(p.device, "clip_factors")
 	header := bytesAt(p.header, p.rowsOffset())
 	c.access = &access{reads: []span{header}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
 	for v := range p.program.Parameters {
@@ -65,7 +65,7 @@ func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
 		}
 	}
 	n := p.program.Records
-	c.launch("factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, formula, p.header, p.header+8, int32(n), p.counts)
+	c.launch("clip_factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, formula, p.header, p.header+8, int32(n), p.counts)
 	if h.losses != nil {
 		c.access = &access{reads: []span{header, h.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
 		var weights driver.Pointer

@@ -48,7 +48,7 @@ type phase struct {
 // kernel (in bytes) with offsets in a patch.
 type phaseTables struct {
 	phases        []phase
-	taps, corners reachTable
+	taps, corners patchOffsets
 	weights       []int32
 }
 
@@ -56,7 +56,7 @@ type phaseTables struct {
 // tables of taps start with 32 that read zeros.
 func (m *phaseTables) beginPhase(high, wide int) phase {
 	if len(m.weights) == 0 {
-		m.addTap(0, unmatchedSide, 0)
+		m.addTap(0, unmatchedBit, 0)
 		m.padTaps()
 	}
 	return phase{
@@ -71,7 +71,7 @@ func (m *phaseTables) addTap(cell int, sides uint32, weight int) {
 
 // padTaps adds taps that read zeros up to a multiple of 32.
 func (m *phaseTables) padTaps() {
-	m.taps.pad(32, unmatchedSide)
+	m.taps.pad(32, unmatchedBit)
 	m.weights = append(m.weights, make([]int32, len(m.taps)/2-len(m.weights))...)
 }
 
@@ -135,21 +135,21 @@ const maxPhases = 16
 
 // convolutionArgs is the argument of the kernels of kernels/convolution.cu.
 type convolutionArgs struct {
-	Planes                 imagePlanes
+	Images                 patchImages
 	Taps, Corners, Weights driver.Pointer
 	Kernels, Bias, Out     driver.Pointer
 	Kernel, Group, Rows    int32
-	Pictures, Groups       int32
+	ImageCount, Groups     int32
 	Plane, Slice, Act      int32
 	Phases                 int32
 	Phase                  [maxPhases]phase
 	_                      int32
 }
 
-// convolutionOutput describes the result of a convolution: planes of size plane, rows
-// channels per group.
+// convolutionOutput describes the result of a convolution: rows channels per group,
+// plane elements per channel.
 type convolutionOutput struct {
-	from                       imagePlanes
+	from                       patchImages
 	weight, bias, out          driver.Pointer
 	kernel, rows, plane, count int
 	act                        op.Activation
@@ -160,7 +160,7 @@ func lowerConv2D(c *compiler, s op.Conv2D, k call) bool {
 	x := k.shapes[0]
 	v := newConvGeometry(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: k.shape[1]})
 	return v.supported() && launchConvolution(c, v, v.forwardPhases(), convolutionOutput{
-		from: v.inputPlanes(k.in[0]), weight: k.in[1], bias: k.in[2], out: k.out,
+		from: v.inputImages(k.in[0]), weight: k.in[1], bias: k.in[2], out: k.out,
 		kernel: v.patchWidth, rows: v.groupOutputs, plane: v.outArea, count: x[0], act: s.Act,
 	})
 }
@@ -168,7 +168,7 @@ func lowerConv2D(c *compiler, s op.Conv2D, k call) bool {
 func lowerConvGradInput(c *compiler, f op.ConvWeight, k call) bool {
 	v := newConvGeometry(f)
 	return v.supported() && launchConvolution(c, v, v.backwardPhases(), convolutionOutput{
-		from: v.deltaPlanes(k.in[0]), weight: k.in[1], out: k.out,
+		from: v.deltaImages(k.in[0]), weight: k.in[1], out: k.out,
 		kernel: v.kernelCells, rows: v.groupChannels, plane: v.H * v.W, count: k.shape[0], backward: true,
 	})
 }
@@ -205,20 +205,20 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 		return true
 	}
 	args := convolutionArgs{
-		Planes: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
+		Images: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
 		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel), Group: int32(v.groupOutputs * v.patchWidth), Rows: int32(r.rows),
-		Pictures: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(length), Act: int32(r.act),
+		ImageCount: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(length), Act: int32(r.act),
 	}
-	apart := 1
+	blocksPerSum := 1
 	size := r.count * v.Groups * r.rows * r.plane
 	if s.separate {
-		apart = count
+		blocksPerSum = count
 		args.Out = c.allocScratch(4 * size * count)
 	}
 	for len(m.phases) > 0 {
 		n := copy(args.Phase[:min(maxPhases, math.MaxUint16/v.Groups)], m.phases)
 		args.Phases, m.phases = int32(n), m.phases[n:]
-		grid := dim{uint32(s.tile.count(r.rows, columns)), uint32(n * v.Groups), uint32(apart)}
+		grid := dim{uint32(s.tile.count(r.rows, columns)), uint32(n * v.Groups), uint32(blocksPerSum)}
 		c.launch("convolution_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
 	}
 	if s.separate {
@@ -231,6 +231,6 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 // applies the activation.
 func finishConvolution(c *compiler, v convGeometry, r convolutionOutput, partial driver.Pointer, slices int) {
 	size := r.count * v.Groups * r.rows * r.plane
-	c.launch("convolution_end", blocks(size), threads, r.out, partial, r.bias, int32(size),
+	c.launch("convolution_add_slices", blocks(size), threads, r.out, partial, r.bias, int32(size),
 		newDivider(r.plane), newDivider(v.Groups*r.rows), int32(slices), int32(r.act))
 }

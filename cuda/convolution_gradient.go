@@ -11,15 +11,15 @@ import (
 
 // weightGradientArgs is the argument of the kernels of kernels/convolution_weight.cu.
 type weightGradientArgs struct {
-	Planes              imagePlanes
-	Taps, Corners       driver.Pointer
-	Delta, Factors, Out driver.Pointer
-	Places, PerRecord   divider
-	Area                int32
-	Outputs, Width      int32
-	Groups, Pictures    int32
-	Slices, Slice       int32
-	_                   int32
+	Images               patchImages
+	Taps, Corners        driver.Pointer
+	Delta, Factors, Out  driver.Pointer
+	Positions, PerRecord divider
+	Area                 int32
+	Outputs, Width       int32
+	Groups, ImageCount   int32
+	Slices, Slice        int32
+	_                    int32
 }
 
 // weightGradientTiles are the tiles of kernels/convolution_weight.cu.
@@ -40,24 +40,24 @@ func (v convGeometry) weightTileCount() int {
 // launchWeightGradients computes sums over the output positions, each over this many
 // images. A sum's slices may be computed by separate blocks; their results are stored one
 // after the other.
-func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
+func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, images int, t tile, length, blocksPerSum int) {
 	args := weightGradientArgs{
 		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
-		Places: newDivider(v.paddedOutputs()), PerRecord: newDivider(perRecord), Area: int32(v.outArea),
+		Positions: newDivider(v.paddedOutputs()), PerRecord: newDivider(perRecord), Area: int32(v.outArea),
 		Outputs: int32(v.groupOutputs), Width: int32(v.patchWidth), Groups: int32(v.Groups),
-		Pictures: int32(pictures), Slices: int32(apart), Slice: int32(length),
+		ImageCount: int32(images), Slices: int32(blocksPerSum), Slice: int32(length),
 	}
 	kernel := "convolution_weight_"
 	if factors != 0 {
 		kernel = "convolution_clipped_"
 	}
-	each := maxGridDepth / apart
+	each := maxGridDepth / blocksPerSum
 	for first := 0; first < sums; first += each {
 		n := min(each, sums-first)
 		at := func(p driver.Pointer, elements int) driver.Pointer { return p + driver.Pointer(4*first*elements) }
-		args.Planes = v.inputPlanes(at(x, pictures*v.C*v.H*v.W))
-		args.Delta, args.Out = at(delta, pictures*v.O*v.outArea), at(out, apart*v.Size())
-		grid := dim{uint32(t.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * apart)}
+		args.Images = v.inputImages(at(x, images*v.C*v.H*v.W))
+		args.Delta, args.Out = at(delta, images*v.O*v.outArea), at(out, blocksPerSum*v.Size())
+		grid := dim{uint32(t.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * blocksPerSum)}
 		c.launch(kernel+t.name, grid, dim{t.threads, 1, 1}, args)
 	}
 }
@@ -89,7 +89,7 @@ func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count
 // records, each multiplied by its clip factor where factors is not 0.
 func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvGeometry(f)
-	each := k.size(1) / (v.O * v.outArea) / records // pictures
+	each := k.size(1) / (v.O * v.outArea) / records // images
 	if !v.supported() || !fitsGridDepth(v.Groups) {
 		return false
 	}
@@ -122,23 +122,23 @@ func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call)
 	if !v.supported() || !fitsGridDepth(v.Groups) {
 		return false
 	}
-	pictures := k.size(1) / (v.O * v.outArea) / records
-	terms := pictures * v.paddedOutputs()
+	images := k.size(1) / (v.O * v.outArea) / records
+	terms := images * v.paddedOutputs()
 	length, count := splitSum(terms, min(ceil(terms, 256), ceil(32, v.weightTileCount())))
 	s := chooseTile(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, length, count)
 	if !s.separate {
-		launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, s.tile, length, 1)
+		launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, images, s.tile, length, 1)
 		return true
 	}
 	parts := c.allocScratch(4 * records * v.Size() * count)
-	launchWeightGradients(c, v, k.in[0], k.in[1], 0, parts, 1, records, pictures, s.tile, length, count)
+	launchWeightGradients(c, v, k.in[0], k.in[1], 0, parts, 1, records, images, s.tile, length, count)
 	launchAddParts(c, k.out, parts, records, v.Size(), count, false)
 	return true
 }
 
-// patchRows is struct Pictures of kernels/convolution_norm.cu.
+// patchRows is struct RecordImages of kernels/convolution_norm.cu.
 type patchRows struct {
-	Planes                       imagePlanes
+	Images                       patchImages
 	Taps, Corners, Delta         driver.Pointer
 	Area                         divider
 	Rows, Groups, Width, Outputs int32
@@ -148,7 +148,7 @@ type patchRows struct {
 // newPatchRows describes the patches of records with this many rows each.
 func newPatchRows(c *compiler, v convGeometry, rows int, x, delta driver.Pointer) patchRows {
 	return patchRows{
-		Planes: v.inputPlanes(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta,
+		Images: v.inputImages(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta,
 		Area: newDivider(v.outArea), Rows: int32(rows), Groups: int32(v.Groups), Width: int32(v.patchWidth), Outputs: int32(v.groupOutputs),
 	}
 }
@@ -182,6 +182,6 @@ func buildConvGradients(c *compiler, f op.ConvWeight, records, images int, x, de
 		return
 	}
 	across := ceil(v.patchWidth, 32)
-	c.launch("convolution_exact", dim{uint32(ceil(v.groupOutputs, 32) * across), uint32(records), uint32(v.Groups)}, threads,
+	c.launch("convolution_double", dim{uint32(ceil(v.groupOutputs, 32) * across), uint32(records), uint32(v.Groups)}, threads,
 		out, newPatchRows(c, v, images*v.outArea, x, delta), int32(across))
 }

@@ -48,15 +48,15 @@ type gramNorm struct {
 	otherRowsRoundings int // roundings by other records' rows between two uses
 }
 
-// gramArgs is struct Gram of kernels/gram.h. Recheck selects the records to compute; 0
+// gramArgs is struct Gram of kernels/gram.h. Selected selects the records to compute; 0
 // selects all.
 type gramArgs struct {
-	Partial, DeltaGrams, Recheck driver.Pointer
-	Known, Rows, Pairs, Slice    int32
+	Partial, DeltaGrams, Selected     driver.Pointer
+	SignalsStored, Rows, Pairs, Slice int32
 }
 
-// gramRoundings is struct Roundings of kernels/gram.cu.
-type gramRoundings struct{ Gamma, Lost float64 }
+// gramErrorBound is struct GramError of kernels/gram.cu.
+type gramErrorBound struct{ Gamma, Underflow float64 }
 
 func lowerProductGram(c *compiler, f op.Product, records, rows int, k call) {
 	launchGramNorms(c, gramNorm{
@@ -79,22 +79,22 @@ type gramRows struct {
 // not accurate enough.
 func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	const tile = 32
-	var doubted driver.Pointer
+	var recompute driver.Pointer
 	if c.device.SlowDoubles() {
-		doubted = launchFloatGramNorms(c, g, out)
+		recompute = launchFloatGramNorms(c, g, out)
 	}
 	args, grid := newGramArgs(c, g, tile, 3)
-	if args.Recheck = doubted; doubted == 0 {
+	if args.Selected = recompute; recompute == 0 {
 		shareDeltaGrams(c, &args, g, 8*tile*tile)
 	}
 	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
-		out, args.Partial, doubted, int32(g.records), args.Pairs*int32(g.groups),
-		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.addedError())
+		out, args.Partial, recompute, int32(g.records), args.Pairs*int32(g.groups),
+		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.errorTerms())
 }
 
-// gramAddedError is struct Added of kernels/gram.cu.
-type gramAddedError struct{ Summed, Share float64 }
+// gramErrorTerms is struct ErrorTerms of kernels/gram.cu.
+type gramErrorTerms struct{ SumError, OperandShare float64 }
 
 // sliceRoundings is the number of roundings that a record's rows pass through where a
 // float32 sum adds them one by one, each multiplied by the clip factor. If the rows lie in
@@ -102,9 +102,9 @@ type gramAddedError struct{ Summed, Share float64 }
 // as the cancelled terms.
 func sliceRoundings(rows int) int { return rows + 1 + maxSliceRows }
 
-// addedError is the rounding error relative to the sum of the rows' lengths.
-func (g gramNorm) addedError() gramAddedError {
-	return gramAddedError{float64(sliceRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
+// errorTerms is the rounding error relative to the sum of the rows' lengths.
+func (g gramNorm) errorTerms() gramErrorTerms {
+	return gramErrorTerms{float64(sliceRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
 }
 
 // gramSlice is the number of products that are added in float before their sum is added to
@@ -113,7 +113,7 @@ const gramSlice = 64
 
 // launchFloatGramNorms computes norms in float and returns a mark for each record that
 // must be recomputed in double.
-func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (doubted driver.Pointer) {
+func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recompute driver.Pointer) {
 	tile := g.tiles[0]
 	if g.rows > tile {
 		tile = g.tiles[len(g.tiles)-1]
@@ -129,17 +129,17 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (doubted 
 	// sum of the rows' squared lengths, the trace; the code adds γ/(1 − γ) of the computed
 	// trace.
 	const u, least = singleRoundoff, 0x1p-149
-	roundings := func(n int) gramRoundings {
+	errorBound := func(n int) gramErrorBound {
 		ku := float64(min(n, gramSlice)+ceil(n, gramSlice)) * u
 		gamma := ku / (1 - ku)
-		return gramRoundings{gamma / (1 - gamma), float64(g.groups*g.rows*n) * least}
+		return gramErrorBound{gamma / (1 - gamma), float64(g.groups*g.rows*n) * least}
 	}
 	const ofThread = 32 // results per thread, added in float
-	doubted = c.allocScratch(4 * g.records)
+	recompute = c.allocScratch(4 * g.records)
 	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
-		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
-		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.addedError())
-	return doubted
+		out, recompute, args.Partial, int32(g.records), args.Pairs*int32(g.groups), errorBound(g.na), errorBound(g.nd),
+		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.errorTerms())
+	return recompute
 }
 
 // newGramArgs returns the layout of blocks of square tiles and the grid; each block writes
@@ -175,7 +175,7 @@ func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, tile int) {
 	if users < 2 {
 		return
 	}
-	var known bool
-	args.DeltaGrams, known = c.sharedMemory(deltaGramKey{g.delta, g.nd}, g.records*size)
-	args.Known = boolArg(known)
+	var stored bool
+	args.DeltaGrams, stored = c.sharedMemory(deltaGramKey{g.delta, g.nd}, g.records*size)
+	args.SignalsStored = boolArg(stored)
 }

@@ -17,9 +17,9 @@ import (
 // may be 1/256 of it, plus the other additions.
 const believed = 1.0 / 250
 
-// promised checks that squared norms are not below the reference, and exceed it by at most
+// checkUpperBounds checks that squared norms are not below the reference, and exceed it by at most
 // the given fraction.
-func (o operation) promised(t *testing.T, got []float32, above float64) {
+func (o operation) checkUpperBounds(t *testing.T, got []float32, above float64) {
 	t.Helper()
 	want, _ := o.reference()
 	for i, w := range want {
@@ -48,7 +48,7 @@ func TestGram_Sizes(t *testing.T) {
 	for _, rows := range []int{2, 31, 32, 33, 64, 65, 130} {
 		for _, n := range []struct{ in, out int }{{1, 3}, {21, 200}, {64, 130}} {
 			o := gramOf(r, records, rows, n.in, n.out)
-			o.promised(t, o.run(t, Options{}), believed)
+			o.checkUpperBounds(t, o.run(t, Options{}), believed)
 		}
 	}
 	for _, groups := range []int{1, 2} {
@@ -57,7 +57,7 @@ func TestGram_Sizes(t *testing.T) {
 		}
 		o := given(r, op.SquaredNorms{Form: f, Records: records, Method: op.Gram},
 			tensor.Shape{records, 6, 9, 9}, tensor.Shape{records, 8, 7, 7})
-		o.promised(t, o.run(t, Options{}), believed)
+		o.checkUpperBounds(t, o.run(t, Options{}), believed)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestGram_CancellingRows(t *testing.T) {
 		d[rows/2*out+i] = -d[i] * (1 + 3e-2)
 	}
 	got := o.run(t, Options{})
-	o.promised(t, got, 1./64) // what the sum's roundings may leave of the rows is a part of so small a norm
+	o.checkUpperBounds(t, got, 1./64) // what the sum's roundings may leave of the rows is a part of so small a norm
 	if got[0] != before[0] || got[2] != before[2] {
 		t.Errorf("neighbouring norms were %v and %v, and are %v and %v", before[0], before[2], got[0], got[2])
 	}
@@ -161,7 +161,7 @@ func TestGram_BeyondFloatRange(t *testing.T) {
 			o.in[k][i] = x * float32(math.Abs(float64(o.in[k][i])))
 		}
 	}
-	o.promised(t, o.run(t, Options{}), believed)
+	o.checkUpperBounds(t, o.run(t, Options{}), believed)
 }
 
 // Records with more rows than a block has, separately and where two weights have the same
@@ -171,7 +171,7 @@ func TestGram_ManyRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 6))
 	const records, rows, in, out = 2, 70, 21, 200
 	o := gramOf(r, records, rows, in, out)
-	o.promised(t, o.run(t, Options{}), believed)
+	o.checkUpperBounds(t, o.run(t, Options{}), believed)
 
 	m := twoNorms(t, "-", o, o, plan.Buffer{Shape: o.shapes[0]}, plan.Buffer{Shape: o.shapes[1], Base: 1})
 	same(t, "ΔΔᵀ read again", m.Output(), make([]float32, records))

@@ -34,7 +34,7 @@ func lowerLayoutOp(c *compiler, spec op.Spec, k call) bool {
 }
 
 // stridedAxes are the sizes of axes and their strides in the source, the last axis first.
-// It is struct Axes of kernels/tensor.h.
+// It is struct Axes of kernels/move.cu.
 type stridedAxes struct {
 	Count        int32
 	Size, Stride [8]int32
@@ -78,7 +78,7 @@ func launchConcat(c *compiler, outer int, k call) {
 	for i, x := range k.in {
 		size := k.size(i) / outer
 		if size > 0 {
-			c.launch("lay", blocks(k.size(i)), threads, k.out, x, int32(k.size(i)), int32(size), int32(offset), int32(total))
+			c.launch("concat", blocks(k.size(i)), threads, k.out, x, int32(k.size(i)), int32(size), int32(offset), int32(total))
 		}
 		offset += size
 	}

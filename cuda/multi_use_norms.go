@@ -53,14 +53,14 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 					places, of := op.Scatter{At: p.Map, Size: s.Size}.Sources()
 					first, from = c.constant(places), c.constant(of)
 				}
-				c.launch("exact_add", blocks(records*s.Size), threads,
+				c.launch("double_add", blocks(records*s.Size), threads,
 					sum, view, first, from, int32(records), int32(p.Form.Size()), int32(s.Size), boolArg(i > 0))
 			}
-			c.launch("exact_bound", dim{uint32(records), 1, 1}, threads,
+			c.launch("double_bound", dim{uint32(records), 1, 1}, threads,
 				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, boolArg(i > 0))
 		}
-		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
-		c.launch("exact_norms", blocks(records), threads,
+		c.launch("double_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
+		c.launch("double_norms", blocks(records), threads,
 			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandNormShare, int32(records), int32(chunks))
 	}
 }
@@ -133,7 +133,7 @@ func otherRowsRoundings(c *compiler, s op.MultiUseNorms, part int, k call) int {
 func buildGradients(c *compiler, u parameterUse, records int, out driver.Pointer) {
 	switch f := u.form.(type) {
 	case op.Product:
-		c.launch("exact_product", dim{uint32(ceil(f.In, 64) * ceil(f.Out, 64)), uint32(records), 1}, dim{128, 1, 1},
+		c.launch("double_product", dim{uint32(ceil(f.In, 64) * ceil(f.Out, 64)), uint32(records), 1}, dim{128, 1, 1},
 			out, u.a, u.delta, int32(u.nd/f.Out), int32(f.In), int32(f.Out))
 	case op.ConvWeight:
 		buildConvGradients(c, f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
@@ -143,13 +143,13 @@ func buildGradients(c *compiler, u parameterUse, records int, out driver.Pointer
 		buildChannelGradients(c, f.Channels, f.Inner, u, records, out)
 	case op.Gather:
 		c.zero(out, 8*f.Size()*records)
-		c.launch("exact_lookups", dim{uint32(ceil(f.Dim, 128)), uint32(records), 1}, dim{128, 1, 1},
+		c.launch("double_lookups", dim{uint32(ceil(f.Dim, 128)), uint32(records), 1}, dim{128, 1, 1},
 			out, u.a, u.delta, int32(u.na), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 	}
 }
 
 func buildChannelGradients(c *compiler, channels, inner int, u parameterUse, records int, out driver.Pointer) {
-	c.launch("exact_channels", blocks(64*records*channels), dim{128, 1, 1},
+	c.launch("double_channels", blocks(64*records*channels), dim{128, 1, 1},
 		out, u.a, u.delta, int32(records), int32(u.nd/(channels*inner)), int32(channels), int32(inner))
 }
 
@@ -158,7 +158,7 @@ func buildChannelGradients(c *compiler, channels, inner int, u parameterUse, rec
 // matrices without building the table's gradient.
 type tiedTable struct {
 	A, Delta, Index, Lookups driver.Pointer
-	Rows, Looked             int32
+	Rows, LookupRows         int32
 	Width, Vocabulary        int32
 	AlignedA, AlignedDelta   int32
 }
@@ -173,21 +173,21 @@ func newTiedTable(s op.MultiUseNorms, k call) (t tiedTable, ok bool) {
 		return t, false
 	}
 	width, entries := u.Table.Dim, u.Table.Vocabulary
-	rows, looked := k.size(u.RowsByDim)/width/s.Records, k.size(u.Index)/s.Records
+	rows, lookups := k.size(u.RowsByDim)/width/s.Records, k.size(u.Index)/s.Records
 	t = tiedTable{
 		A: k.in[u.RowsByDim], Delta: k.in[u.RowsByEntry], Index: k.in[u.Index], Lookups: k.in[u.Delta],
-		Rows: int32(rows), Looked: int32(looked), Width: int32(width), Vocabulary: int32(entries),
+		Rows: int32(rows), LookupRows: int32(lookups), Width: int32(width), Vocabulary: int32(entries),
 		AlignedA: alignedArg(k.in[u.RowsByDim]|k.in[u.Delta], width), AlignedDelta: alignedArg(k.in[u.RowsByEntry], entries),
 	}
-	return t, (rows+looked)*(rows+looked)/2*(width+entries) < 4*rows*u.Table.Size()
+	return t, (rows+lookups)*(rows+lookups)/2*(width+entries) < 4*rows*u.Table.Size()
 }
 
 func launchTiedNorms(c *compiler, t tiedTable, records int, k call) {
-	rows, looked := int(t.Rows), int(t.Looked)
+	rows, lookups := int(t.Rows), int(t.LookupRows)
 	_, slices := splitByRows(int(t.Width), int(t.Vocabulary), rows*records)
 	launchGramNorms(c, gramNorm{
 		kernel: "tied_gram", tiles: []int{64}, args: []any{t},
-		records: records, groups: 1, rows: rows + looked, na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
-		otherRowsRoundings: slices + scatterAddRoundings(looked*records),
+		records: records, groups: 1, rows: rows + lookups, na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
+		otherRowsRoundings: slices + scatterAddRoundings(lookups*records),
 	}, k.out)
 }

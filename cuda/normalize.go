@@ -58,7 +58,7 @@ func launchSoftmax(c *compiler, kernel string, s op.Softmax, k call, operands ..
 	case step == 1:
 		launchPerRow(c, kernel, int(l.Count), n, args...)
 	case n <= 16:
-		c.launch(kernel+"_alone", dim{uint32(l.Count+127) / 128, 1, 1}, dim{128, 1, 1}, args...)
+		c.launch(kernel+"_thread", dim{uint32(l.Count+127) / 128, 1, 1}, dim{128, 1, 1}, args...)
 	default:
 		c.launch(kernel+"_column", dim{uint32(l.Count+31) / 32, 1, 1}, threads, args...)
 	}

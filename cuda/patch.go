@@ -12,7 +12,7 @@ import (
 // convGeometry is a convolution's geometry.
 type convGeometry struct {
 	op.ConvWeight
-	outH, outW, outArea         int // places of the result
+	outH, outW, outArea         int // positions of the result
 	groupChannels, groupOutputs int // of a group: channels, outputs
 	kernelCells, patchWidth     int // under the kernel, of one channel and of a group's
 }
@@ -32,38 +32,38 @@ func (v convGeometry) supported() bool {
 	return v.KernelH+v.KernelW < 32 && max(v.C*v.H*v.W, v.O*v.outArea, v.Size()) < 1<<29
 }
 
-// imagePlanes is struct Planes of kernels/patch.h.
-type imagePlanes struct {
-	Data           driver.Pointer
-	Picture, Group int32
+// patchImages is struct Images of kernels/patch.h.
+type patchImages struct {
+	Data                 driver.Pointer
+	ImageSize, GroupSize int32
 }
 
-// inputPlanes are the planes that the convolution reads.
-func (v convGeometry) inputPlanes(x driver.Pointer) imagePlanes {
-	return imagePlanes{x, int32(v.C * v.H * v.W), int32(v.groupChannels * v.H * v.W)}
+// inputImages are the images that the convolution reads.
+func (v convGeometry) inputImages(x driver.Pointer) patchImages {
+	return patchImages{x, int32(v.C * v.H * v.W), int32(v.groupChannels * v.H * v.W)}
 }
 
-// deltaPlanes are the planes of the gradient of the result, which the backward pass reads
+// deltaImages are the images of the gradient of the result, which the backward pass reads
 // in patches.
-func (v convGeometry) deltaPlanes(delta driver.Pointer) imagePlanes {
-	return imagePlanes{delta, int32(v.O * v.outArea), int32(v.groupOutputs * v.outArea)}
+func (v convGeometry) deltaImages(delta driver.Pointer) patchImages {
+	return patchImages{delta, int32(v.O * v.outArea), int32(v.groupOutputs * v.outArea)}
 }
 
-// reachTable is a table of struct Reach of kernels/patch.h: byte offsets and side bits in
+// patchOffsets is a table of struct PatchOffset of kernels/patch.h: byte offsets and masks in
 // turn.
-type reachTable []int32
+type patchOffsets []int32
 
-func (r *reachTable) add(cell int, sides uint32) { *r = append(*r, int32(4*cell), int32(sides)) }
+func (r *patchOffsets) add(cell int, mask uint32) { *r = append(*r, int32(4*cell), int32(mask)) }
 
 // pad adds entries that read zeros up to a multiple of n: taps with a bit that no corner
 // has, corners without any bit.
-func (r *reachTable) pad(n int, sides uint32) {
+func (r *patchOffsets) pad(n int, mask uint32) {
 	for len(*r)%(2*n) != 0 {
-		r.add(0, sides)
+		r.add(0, mask)
 	}
 }
 
-const unmatchedSide = 1 << 31
+const unmatchedBit = 1 << 31
 
 // axisOffsets are the offsets of a window's cells from its corner along one axis.
 type axisOffsets []int
@@ -79,8 +79,8 @@ func newAxisOffsets(cells, pad, dilation int) axisOffsets {
 // inside returns one bit for each cell of the window that lies inside an image of this
 // size when the window is at this corner.
 func (a axisOffsets) inside(corner, size int) (bits uint32) {
-	for k, far := range a {
-		if at := corner + far; at >= 0 && at < size {
+	for k, offset := range a {
+		if at := corner + offset; at >= 0 && at < size {
 			bits |= 1 << k
 		}
 	}
@@ -89,7 +89,7 @@ func (a axisOffsets) inside(corner, size int) (bits uint32) {
 
 // corners adds the corners of all windows row by row, at steps of down and across cells,
 // for planes of height by width.
-func (r *reachTable) corners(rows, columns axisOffsets, high, wide, down, across, height, width int) {
+func (r *patchOffsets) corners(rows, columns axisOffsets, high, wide, down, across, height, width int) {
 	for y := 0; y < high*down; y += down {
 		for x := 0; x < wide*across; x += across {
 			r.add(y*width+x, rows.inside(y, height)|columns.inside(x, width)<<len(rows))
@@ -103,7 +103,7 @@ func (v convGeometry) axes() (rows, columns axisOffsets) {
 }
 
 // corners is the table of the output positions of an image, padded to a multiple of four.
-func (v convGeometry) corners() (table reachTable) {
+func (v convGeometry) corners() (table patchOffsets) {
 	rows, columns := v.axes()
 	table.corners(rows, columns, v.outH, v.outW, v.StrideH, v.StrideW, v.H, v.W)
 	table.pad(4, 0)
@@ -111,7 +111,7 @@ func (v convGeometry) corners() (table reachTable) {
 }
 
 // taps is the table of the elements of a patch, padded to a multiple of four.
-func (v convGeometry) taps() (table reachTable) {
+func (v convGeometry) taps() (table patchOffsets) {
 	rows, columns := v.axes()
 	for ch := range v.groupChannels {
 		for ky, y := range rows {
@@ -120,7 +120,7 @@ func (v convGeometry) taps() (table reachTable) {
 			}
 		}
 	}
-	table.pad(4, unmatchedSide)
+	table.pad(4, unmatchedBit)
 	return table
 }
 

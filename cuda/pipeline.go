@@ -199,7 +199,7 @@ func (p *pipeline) rowsOffset() int { return 8 + 8*p.groups }
 // inputSteps copy a slot's microbatch to the network's input buffers.
 func (p *pipeline) inputSteps(s *pipelineSlot, sets []driver.Pointer) ([]step, error) {
 	d := p.device
-	c := newStepCompiler(d, "take")
+	c := newStepCompiler(d, "load_examples")
 	copyIn := func(to span, queue func() error) { *c.steps = append(*c.steps, copyInStep(to, queue)) }
 	header := bytesAt(p.header, len(s.header))
 	copyIn(header, func() error { return d.CopyIn(p.header, s.header) })
@@ -216,7 +216,7 @@ func (p *pipeline) inputSteps(s *pipelineSlot, sets []driver.Pointer) ([]step, e
 		}
 		n := len(x.values)
 		c.access = &access{reads: []span{header}, writes: []span{x.span()}}
-		c.launch("take", blocks(n), threads, x.device, sets[k], p.header+driver.Pointer(p.rowsOffset()), p.header,
+		c.launch("load_examples", blocks(n), threads, x.device, sets[k], p.header+driver.Pointer(p.rowsOffset()), p.header,
 			int32(p.program.PerRecord), int32(n), int32(n/p.program.Batch))
 	}
 	return *c.steps, c.err

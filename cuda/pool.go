@@ -20,25 +20,25 @@ func newDivider(by int) divider {
 
 // windowGeometry is struct Window of kernels/window.h.
 type windowGeometry struct {
-	Height, Width         int32
-	High, Wide            int32
-	KernelH, KernelW      int32
-	StrideH, StrideW      int32
-	PadH, PadW            int32
-	DilationH, DilationW  int32
-	Row, Plane            divider
-	Line, Picture         divider
-	Down, Across, PerCell divider
+	Height, Width                   int32
+	OutHeight, OutWidth             int32
+	KernelH, KernelW                int32
+	StrideH, StrideW                int32
+	PadH, PadW                      int32
+	DilationH, DilationW            int32
+	ByOutWidth, ByOutHeight         divider
+	ByWidth, ByHeight               divider
+	ByStrideH, ByStrideW, ByKernelW divider
 }
 
 func newWindowGeometry(w op.Window, height, width int) windowGeometry {
 	oh, ow, _ := w.OutputSize(height, width)
 	return windowGeometry{
-		Height: int32(height), Width: int32(width), High: int32(oh), Wide: int32(ow),
+		Height: int32(height), Width: int32(width), OutHeight: int32(oh), OutWidth: int32(ow),
 		KernelH: int32(w.KernelH), KernelW: int32(w.KernelW), StrideH: int32(w.StrideH), StrideW: int32(w.StrideW),
 		PadH: int32(w.PadH), PadW: int32(w.PadW), DilationH: int32(w.DilationH), DilationW: int32(w.DilationW),
-		Row: newDivider(ow), Plane: newDivider(oh), Line: newDivider(width), Picture: newDivider(height),
-		Down: newDivider(w.StrideH), Across: newDivider(w.StrideW), PerCell: newDivider(w.KernelW),
+		ByOutWidth: newDivider(ow), ByOutHeight: newDivider(oh), ByWidth: newDivider(width), ByHeight: newDivider(height),
+		ByStrideH: newDivider(w.StrideH), ByStrideW: newDivider(w.StrideW), ByKernelW: newDivider(w.KernelW),
 	}
 }
 
@@ -46,14 +46,14 @@ func newWindowGeometry(w op.Window, height, width int) windowGeometry {
 func lowerIm2Col(c *compiler, s op.Im2Col, k call) {
 	x, n := k.shapes[0], k.results()
 	cells := s.KernelH * s.KernelW
-	c.launch("windows", blocks(n), threads, k.out, k.in[0], int32(n),
+	c.launch("im2col", blocks(n), threads, k.out, k.in[0], int32(n),
 		newDivider(x[1]*cells), newDivider(cells), int32(x[1]), newWindowGeometry(s.Window, x[2], x[3]))
 }
 
 // lowerCol2Im adds rows to the images from which Im2Col read them.
 func lowerCol2Im(c *compiler, s op.Col2Im, k call) {
 	n := k.results()
-	c.launch("fold_windows", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindowGeometry(s.Window, s.H, s.W))
+	c.launch("col2im", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindowGeometry(s.Window, s.H, s.W))
 }
 
 // maxPoolKey identifies the memory that stores which cells the maxima of a buffer came

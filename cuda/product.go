@@ -55,8 +55,6 @@ type tile struct {
 	speed         float64 // fraction of the peak that a full GPU reaches
 }
 
-// productTiles are the tiles of kernels/product.cu, by precision, and those of
-// kernels/gradient.cu, which are in FP32. Slim is for few columns.
 var (
 	// productTiles are the tiles of kernels/product.cu, by precision; the FP32 tiles are also
 	// those of kernels/gradient.cu. narrowTile is for few columns.

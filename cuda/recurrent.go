@@ -43,9 +43,9 @@ func lowerSequenceOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// recurrentSpan is struct Walk of kernels/recurrent.cu: the steps of a sequence that a
+// stepRange is struct StepRange of kernels/recurrent.cu: the steps of a sequence that a
 // launch computes.
-type recurrentSpan struct{ Records, Steps, Hidden, Reverse, From, To int32 }
+type stepRange struct{ Records, Steps, Hidden, Reverse, From, To int32 }
 
 // recurrentGrid is how a recurrent layer is divided among blocks. If the weight fits in
 // one block, a block computes all steps of some records; otherwise a block computes some
@@ -74,14 +74,14 @@ func newRecurrentGrid(c *compiler, records, hidden, gates int) recurrentGrid {
 }
 
 // stepRanges are the ranges of steps of the launches.
-func (w recurrentGrid) stepRanges(steps int) (stretches [][2]int32) {
+func (w recurrentGrid) stepRanges(steps int) (ranges [][2]int32) {
 	if w.allSteps {
 		return [][2]int32{{0, int32(steps)}}
 	}
 	for t := range int32(steps) {
-		stretches = append(stretches, [2]int32{t, t + 1})
+		ranges = append(ranges, [2]int32{t, t + 1})
 	}
-	return stretches
+	return ranges
 }
 
 // launchRecurrentForward queues the forward kernel. states and memory carry data between
@@ -95,7 +95,7 @@ func launchRecurrentForward(c *compiler, kernel string, k call, gates int, rever
 		args = append(args, x)
 	}
 	for _, s := range w.stepRanges(steps) {
-		q := recurrentSpan{int32(records), int32(steps), int32(hidden), boolArg(reverse), s[0], s[1]}
+		q := stepRange{int32(records), int32(steps), int32(hidden), boolArg(reverse), s[0], s[1]}
 		c.launch(fmt.Sprintf("%s_%d", kernel, w.recordsPerBlock), w.grid, w.block, append(args, states, memory, q)...)
 	}
 }
@@ -111,9 +111,9 @@ func launchRecurrentBackward(c *compiler, kernel string, k call, gates int, reve
 	for _, x := range k.in[1:] {
 		args = append(args, x)
 	}
-	stretches := w.stepRanges(steps)
-	for i := len(stretches) - 1; i >= 0; i-- {
-		q := recurrentSpan{int32(records), int32(steps), int32(hidden), boolArg(reverse), stretches[i][0], stretches[i][1]}
+	ranges := w.stepRanges(steps)
+	for i := len(ranges) - 1; i >= 0; i-- {
+		q := stepRange{int32(records), int32(steps), int32(hidden), boolArg(reverse), ranges[i][0], ranges[i][1]}
 		c.launch(fmt.Sprintf("%s_%d", kernel, w.recordsPerBlock), w.grid, w.block, append(args, memory, q)...)
 	}
 }

@@ -22,15 +22,15 @@ const _ = uint64(noise.MaxValues - maxElements)
 // releaser launches the kernel that adds noise to all sums and updates all weights, once
 // for each parameter group.
 type releaser struct {
-	memory      *deviceMemory
-	kernel      driver.Kernel
-	slots       int
-	parameters  []releaseParameter
-	blockOwners driver.Pointer // the parameter of each block of all launches
-	launches    []releaseLaunch
-	groups      []plan.ParamGroup // for which the launches are laid out
-	sigma       []float32         // on the device
-	args        *releaseArgs
+	memory          *deviceMemory
+	kernel          driver.Kernel
+	slots           int
+	parameters      []releaseParameter
+	blockParameters driver.Pointer // the parameter of each block of all launches
+	launches        []releaseLaunch
+	groups          []plan.ParamGroup // for which the launches are laid out
+	sigma           []float32         // on the device
+	args            *releaseArgs
 }
 
 // releaseLaunch updates the parameters of one group: parameter is one of them, first and
@@ -40,16 +40,16 @@ type releaseLaunch struct{ parameter, first, blocks int }
 // releaseArgs is struct Release of kernels/release.cu. It is rewritten in place for every
 // release.
 type releaseArgs struct {
-	Vectors, Owner, Sigma      driver.Pointer
-	Key                        noise.Key
-	Lot                        [2]uint32
-	Rule                       int32
-	Scale, Rate, Shrink, Decay float32
-	Keep1, Take1, Keep2, Take2 float32
-	Root2, Epsilon, Average    float32
+	Parameters, BlockParameter, Sigma          driver.Pointer
+	Key                                        noise.Key
+	Lot                                        [2]uint32
+	Rule                                       int32
+	Scale, Rate, Shrink, Decay                 float32
+	Beta1, OneMinusBeta1, Beta2, OneMinusBeta2 float32
+	Scale2, Epsilon, Average                   float32
 }
 
-// releaseParameter is struct Vector of kernels/release.cu.
+// releaseParameter is struct Parameter of kernels/release.cu.
 type releaseParameter struct {
 	Weights, Sum, Average, First, Second driver.Pointer
 	Size, Block                          int32
@@ -92,7 +92,7 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	for _, x := range []struct {
 		at    *driver.Pointer
 		bytes int
-	}{{&r.args.Vectors, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockOwners, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
+	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
 		if *x.at, err = m.alloc(x.bytes); err != nil {
 			return err
 		}
@@ -109,29 +109,29 @@ func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) 
 // parameters.
 func (r *releaser) layOut(groups []plan.ParamGroup) error {
 	var launches []releaseLaunch
-	var owners []int32
+	var parameters []int32
 	placed := make([]bool, len(r.parameters))
 	for i := range r.parameters {
 		if placed[i] || r.parameters[i].Size == 0 {
 			continue
 		}
-		l := releaseLaunch{parameter: i, first: len(owners)}
+		l := releaseLaunch{parameter: i, first: len(parameters)}
 		for k := i; k < len(r.parameters); k++ {
 			if placed[k] || groups != nil && groups[k] != groups[i] {
 				continue
 			}
 			placed[k] = true
 			r.parameters[k].Block = int32(l.blocks)
-			owners = append(owners, slices.Repeat([]int32{int32(k)}, r.parameters[k].blocks())...)
-			l.blocks = len(owners) - l.first
+			parameters = append(parameters, slices.Repeat([]int32{int32(k)}, r.parameters[k].blocks())...)
+			l.blocks = len(parameters) - l.first
 		}
 		launches = append(launches, l)
 	}
 	table := unsafe.Slice((*byte)(unsafe.Pointer(&r.parameters[0])), len(r.parameters)*int(unsafe.Sizeof(r.parameters[0])))
-	if err := r.memory.upload(r.args.Vectors, table); err != nil {
+	if err := r.memory.upload(r.args.Parameters, table); err != nil {
 		return err
 	}
-	if err := r.memory.upload(r.blockOwners, bytesOf(owners)); err != nil {
+	if err := r.memory.upload(r.blockParameters, bytesOf(parameters)); err != nil {
 		return err
 	}
 	r.launches, r.groups = launches, slices.Clone(groups)
@@ -163,7 +163,7 @@ func (r *releaser) run(now *plan.Release) error {
 	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 	for _, l := range r.launches {
 		r.setOptimizer(now, l.parameter)
-		a.Owner = r.blockOwners + driver.Pointer(4*l.first)
+		a.BlockParameter = r.blockParameters + driver.Pointer(4*l.first)
 		if err := r.memory.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
 			return err
 		}
@@ -228,19 +228,19 @@ func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
 	a := r.args
 	a.Rule = releaseRules[o.Kind]
 	a.Scale, a.Rate, a.Decay, a.Shrink = float32(now.Scale), float32(rate), float32(o.WeightDecay), 1
-	a.Keep1, a.Take1, a.Keep2, a.Take2 = float32(o.Beta1), float32(1-o.Beta1), float32(o.Beta2), float32(1-o.Beta2)
-	a.Root2, a.Epsilon, a.Average = 1, float32(o.Epsilon), 0
+	a.Beta1, a.OneMinusBeta1, a.Beta2, a.OneMinusBeta2 = float32(o.Beta1), float32(1-o.Beta1), float32(o.Beta2), float32(1-o.Beta2)
+	a.Scale2, a.Epsilon, a.Average = 1, float32(o.Epsilon), 0
 	switch o.Kind {
 	case plan.Momentum, plan.Nesterov:
-		a.Keep1 = float32(o.Momentum)
+		a.Beta1 = float32(o.Momentum)
 	case plan.Adagrad:
-		a.Keep2, a.Take2 = 1, 1
+		a.Beta2, a.OneMinusBeta2 = 1, 1
 	case plan.AdamW:
 		a.Decay, a.Shrink = 0, float32(1-rate*o.WeightDecay)
 		fallthrough
 	case plan.Adam:
 		a.Rate = float32(rate / (1 - math.Pow(o.Beta1, float64(now.Step))))
-		a.Root2 = float32(1 / math.Sqrt(1-math.Pow(o.Beta2, float64(now.Step))))
+		a.Scale2 = float32(1 / math.Sqrt(1-math.Pow(o.Beta2, float64(now.Step))))
 	}
 	if now.Average.Decay > 0 {
 		a.Average = float32(now.Average.Weight(now.Step))

@@ -41,7 +41,7 @@ struct Heads {
 	float scale;
 };
 
-static const int tile = 64, columns = 32, apart = columns + 4, across = tile + 4;
+static const int tile = 64, columns = 32, row_stride = columns + 4, weight_stride = tile + 4;
 
 // Block is a block's position: its example and head, the first of its steps and of its
 // columns of the head.
@@ -53,45 +53,45 @@ struct Block {
 	}
 };
 
-// fill loads a chunk: rows first to first+64 of a matrix with `count` rows, width apart,
-// and 32 of its columns, of which `left` remain; the rest is zero.
+// load_chunk loads a chunk: rows first to first+64 of a matrix with `count` rows, width
+// apart, and 32 of its columns, of which `left` exist; the rest is zero.
 template <class S>
-__device__ __forceinline__ void fill(S &to, const float *from, int width, int first, int count, int left) {
+__device__ __forceinline__ void load_chunk(S &to, const float *from, int width, int first, int count, int left) {
 	const int column = threadIdx.x % columns;
 #pragma unroll
 	for (int i = 0; i < tile / 8; i++) {
 		int row = threadIdx.x / columns + 8 * i;
-		to[row * apart + column] = first + row < count && column < left ? from[(first + row) * width + column] : 0.0f;
+		to[row * row_stride + column] = first + row < count && column < left ? from[(first + row) * width + column] : 0.0f;
 	}
 }
 
 // Thread (x, y) of 16 × 16 owns rows 4y+i and columns x+16j of a tile, and columns 2x+e
 // of a chunk.
-__device__ __forceinline__ int across_of() { return threadIdx.x % 16; }
-__device__ __forceinline__ int down_of() { return threadIdx.x / 16; }
+__device__ __forceinline__ int thread_column() { return threadIdx.x % 16; }
+__device__ __forceinline__ int thread_row() { return threadIdx.x / 16; }
 
 // scores computes the products of rows from first of a with rows from second of b over
 // all size columns.
 template <class W, class S>
-__device__ __forceinline__ void scores(Exact, float (&score)[4][4], W &, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
+__device__ __forceinline__ void scores(FP32, float (&score)[4][4], W &, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 #pragma unroll
 		for (int j = 0; j < 4; j++) score[i][j] = 0;
-	const bool idle = first + 4 * down_of() >= h.steps;
+	const bool idle = first + 4 * thread_row() >= h.steps;
 	for (int base = 0; base < h.size; base += columns) {
 		__syncthreads();
-		fill(left, a + base, a_width, first, h.steps, h.size - base);
-		fill(right, b + base, b_width, second, h.steps, h.size - base);
+		load_chunk(left, a + base, a_width, first, h.steps, h.size - base);
+		load_chunk(right, b + base, b_width, second, h.steps, h.size - base);
 		__syncthreads();
 		const int end = idle ? 0 : min(columns, h.size - base);
 #pragma unroll 1
 		for (int d = 0; d < end; d += 4) {
 			float4 l[4], r[4];
 #pragma unroll
-			for (int i = 0; i < 4; i++) l[i] = load4(left, (4 * down_of() + i) * apart + d);
+			for (int i = 0; i < 4; i++) l[i] = load4(left, (4 * thread_row() + i) * row_stride + d);
 #pragma unroll
-			for (int j = 0; j < 4; j++) r[j] = load4(right, (across_of() + 16 * j) * apart + d);
+			for (int j = 0; j < 4; j++) r[j] = load4(right, (thread_column() + 16 * j) * row_stride + d);
 #pragma unroll
 			for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -106,15 +106,15 @@ __device__ __forceinline__ void scores(Exact, float (&score)[4][4], W &, S &left
 }
 
 // add adds weights times a chunk of rows to sum; there are end rows.
-template <class W, class S> __device__ __forceinline__ void add(Exact, float (&sum)[4][2], W &weights, S &rows, int end) {
+template <class W, class S> __device__ __forceinline__ void add(FP32, float (&sum)[4][2], W &weights, S &rows, int end) {
 #pragma unroll 2
 	for (int u = 0; u < end; u += 4) {
 		float4 w[4];
 		float2 v[4];
 #pragma unroll
-		for (int i = 0; i < 4; i++) w[i] = load4(weights, (4 * down_of() + i) * across + u);
+		for (int i = 0; i < 4; i++) w[i] = load4(weights, (4 * thread_row() + i) * weight_stride + u);
 #pragma unroll
-		for (int k = 0; k < 4; k++) v[k] = load2(rows, (u + k) * apart + 2 * across_of());
+		for (int k = 0; k < 4; k++) v[k] = load2(rows, (u + k) * row_stride + 2 * thread_column());
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			float2 s = make_float2(sum[i][0], sum[i][1]);
@@ -129,104 +129,103 @@ template <class W, class S> __device__ __forceinline__ void add(Exact, float (&s
 
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 
-// word_of returns word w of an instruction's eight words, for a row whose elements start
-// at place and are stride apart: one TF32 number or two bfloat16 numbers.
-template <class S> __device__ __forceinline__ float word_of(TF32, S &s, int place, int stride, int w) {
+// load_word returns word w of an instruction's eight words, for a row whose elements
+// start at place and are stride apart: one TF32 number or two bfloat16 numbers.
+template <class S> __device__ __forceinline__ float load_word(TF32, S &s, int place, int stride, int w) {
 	float v = s[place + w * stride];
 	return to_tf32(v);
 }
-template <class S> __device__ __forceinline__ float word_of(BF16, S &s, int place, int stride, int w) {
+template <class S> __device__ __forceinline__ float load_word(BF16, S &s, int place, int stride, int w) {
 	float low = s[place + 2 * w * stride], high = s[place + (2 * w + 1) * stride];
-	return pair(low, high);
+	return pack_bf16(low, high);
 }
 
-// step_of is the number of elements in eight words.
-__device__ __forceinline__ constexpr int step_of(TF32) { return 8; }
-__device__ __forceinline__ constexpr int step_of(BF16) { return 16; }
+// elements_per_step is the number of elements in eight words.
+__device__ __forceinline__ constexpr int elements_per_step(TF32) { return 8; }
+__device__ __forceinline__ constexpr int elements_per_step(BF16) { return 16; }
 
-// fragment loads 16 rows, apart from each other, from an element on.
-template <class Math, class S> __device__ __forceinline__ Fragment fragment(Math m, S &s, int row, int apart, int k) {
-	const int lane = threadIdx.x % 32, top = (row + lane / 4) * apart + k, bottom = top + 8 * apart, w = lane % 4;
-	return {word_of(m, s, top, 1, w), word_of(m, s, bottom, 1, w), word_of(m, s, top, 1, w + 4), word_of(m, s, bottom, 1, w + 4)};
+// fragment loads 16 rows of a matrix with this row stride, from element k on.
+template <class Math, class S> __device__ __forceinline__ FragmentA fragment(Math m, S &s, int row, int row_stride, int k) {
+	const int lane = threadIdx.x % 32, top = (row + lane / 4) * row_stride + k, bottom = top + 8 * row_stride, w = lane % 4;
+	return {load_word(m, s, top, 1, w), load_word(m, s, bottom, 1, w), load_word(m, s, top, 1, w + 4), load_word(m, s, bottom, 1, w + 4)};
 }
 
 // Tensor cores: a warp computes rows from 16·(warp/2) of a tile, and half of the
 // columns. The result goes to its threads through the shared memory of weights, which no
-// thread reads any more: the barrier before the first fill has passed.
+// thread reads any more: all threads have passed the barrier before the first load_chunk.
 template <class Math, class W, class S>
 __device__ __forceinline__ void scores(Math m, float (&score)[4][4], W &weights, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp / 2 * 16, half = warp % 2 * 32;
 	float sum[4][4] = {};
 	for (int base = 0; base < h.size; base += columns) {
 		__syncthreads();
-		fill(left, a + base, a_width, first, h.steps, h.size - base);
-		fill(right, b + base, b_width, second, h.steps, h.size - base);
+		load_chunk(left, a + base, a_width, first, h.steps, h.size - base);
+		load_chunk(right, b + base, b_width, second, h.steps, h.size - base);
 		__syncthreads();
 #pragma unroll
-		for (int k = 0; k < columns; k += step_of(m)) {
-			const Fragment f = fragment(m, left, row, apart, k);
+		for (int k = 0; k < columns; k += elements_per_step(m)) {
+			const FragmentA f = fragment(m, left, row, row_stride, k);
 #pragma unroll
 			for (int j = 0; j < 4; j++) {
-				const int place = (half + 8 * j + lane / 4) * apart + k;
-				mma(m, sum[j], f, Columns{word_of(m, right, place, 1, lane % 4), word_of(m, right, place, 1, lane % 4 + 4)});
+				const int place = (half + 8 * j + lane / 4) * row_stride + k;
+				mma(m, sum[j], f, FragmentB{load_word(m, right, place, 1, lane % 4), load_word(m, right, place, 1, lane % 4 + 4)});
 			}
 		}
 	}
 #pragma unroll
 	for (int j = 0; j < 4; j++) {
-		const int place = (row + lane / 4) * across + half + 8 * j + lane % 4 * 2;
+		const int place = (row + lane / 4) * weight_stride + half + 8 * j + lane % 4 * 2;
 		store2(weights, place, make_float2(sum[j][0], sum[j][1]));
-		store2(weights, place + 8 * across, make_float2(sum[j][2], sum[j][3]));
+		store2(weights, place + 8 * weight_stride, make_float2(sum[j][2], sum[j][3]));
 	}
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 #pragma unroll
-		for (int j = 0; j < 4; j++) score[i][j] = weights[(4 * down_of() + i) * across + across_of() + 16 * j];
+		for (int j = 0; j < 4; j++) score[i][j] = weights[(4 * thread_row() + i) * weight_stride + thread_column() + 16 * j];
 }
 
 template <class Math, class W, class S> __device__ __forceinline__ void add(Math m, float (&sum)[4][2], W &weights, S &rows, int end) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp / 2 * 16, half = warp % 2 * 16;
-	float made[2][4] = {};
+	float product[2][4] = {};
 #pragma unroll 2
-	for (int k = 0; k < end; k += step_of(m)) {
-		const Fragment f = fragment(m, weights, row, across, k);
+	for (int k = 0; k < end; k += elements_per_step(m)) {
+		const FragmentA f = fragment(m, weights, row, weight_stride, k);
 #pragma unroll
 		for (int j = 0; j < 2; j++) {
-			const int place = k * apart + half + 8 * j + lane / 4;
-			mma(m, made[j], f, Columns{word_of(m, rows, place, apart, lane % 4), word_of(m, rows, place, apart, lane % 4 + 4)});
+			const int place = k * row_stride + half + 8 * j + lane / 4;
+			mma(m, product[j], f, FragmentB{load_word(m, rows, place, row_stride, lane % 4), load_word(m, rows, place, row_stride, lane % 4 + 4)});
 		}
 	}
 	__syncthreads();
 #pragma unroll
 	for (int j = 0; j < 2; j++) {
-		const int place = (row + lane / 4) * apart + half + 8 * j + lane % 4 * 2;
-		store2(rows, place, make_float2(made[j][0], made[j][1]));
-		store2(rows, place + 8 * apart, make_float2(made[j][2], made[j][3]));
+		const int place = (row + lane / 4) * row_stride + half + 8 * j + lane % 4 * 2;
+		store2(rows, place, make_float2(product[j][0], product[j][1]));
+		store2(rows, place + 8 * row_stride, make_float2(product[j][2], product[j][3]));
 	}
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
-		float2 v = load2(rows, (4 * down_of() + i) * apart + 2 * across_of());
+		float2 v = load2(rows, (4 * thread_row() + i) * row_stride + 2 * thread_column());
 		sum[i][0] += v.x, sum[i][1] += v.y;
 	}
 }
 
 #endif
 
-// spend adds weights times rows from first of b to sum: columns from b on, of which left
-// remain.
+// accumulate adds weights times rows from first of b to sum: `left` columns from b on.
 template <int chunks, class Math, class W, class S>
-__device__ __forceinline__ void spend(Math m, float (&sum)[chunks][4][2], const float (&weight)[4][4], W &weights, S &rows, const float *b, int width, int first, int left, const Heads &h) {
+__device__ __forceinline__ void accumulate(Math m, float (&sum)[chunks][4][2], const float (&weight)[4][4], W &weights, S &rows, const float *b, int width, int first, int left, const Heads &h) {
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 #pragma unroll
-		for (int j = 0; j < 4; j++) weights[(4 * down_of() + i) * across + across_of() + 16 * j] = weight[i][j];
+		for (int j = 0; j < 4; j++) weights[(4 * thread_row() + i) * weight_stride + thread_column() + 16 * j] = weight[i][j];
 #pragma unroll
 	for (int c = 0; c < chunks; c++) {
 		if (c > 0) __syncthreads();
-		fill(rows, b + c * columns, width, first, h.steps, left - c * columns);
+		load_chunk(rows, b + c * columns, width, first, h.steps, left - c * columns);
 		__syncthreads();
 		add(m, sum[c], weights, rows, min(tile, h.steps - first));
 	}
@@ -239,22 +238,22 @@ template <int chunks> __device__ __forceinline__ void clear(float (&sum)[chunks]
 		for (int i = 0; i < 4; i++) sum[c][i][0] = sum[c][i][1] = 0;
 }
 
-// put writes rows from first of a result, each multiplied by factor.
+// store_rows writes rows from first of a result, each multiplied by factor.
 template <int chunks>
-__device__ __forceinline__ void put(float *to, int width, int first, int left, const float (&sum)[chunks][4][2], const float (&factor)[4], const Heads &h) {
+__device__ __forceinline__ void store_rows(float *to, int width, int first, int left, const float (&sum)[chunks][4][2], const float (&factor)[4], const Heads &h) {
 #pragma unroll
 	for (int c = 0; c < chunks; c++)
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 #pragma unroll
 			for (int e = 0; e < 2; e++) {
-				int row = first + 4 * down_of() + i, column = c * columns + 2 * across_of() + e;
+				int row = first + 4 * thread_row() + i, column = c * columns + 2 * thread_column() + e;
 				if (row < h.steps && column < left) to[row * width + column] = sum[c][i][e] * factor[i];
 			}
 }
 
-// sees reports whether a query attends to a key.
-__device__ __forceinline__ bool sees(const Heads &h, int example, int query, int key, const float *padding) {
+// is_visible reports whether a query attends to a key.
+__device__ __forceinline__ bool is_visible(const Heads &h, int example, int query, int key, const float *padding) {
 	return key < h.steps && !(h.causal && key > query) && !(padding && padding[example * h.steps + key] < 0);
 }
 
@@ -265,27 +264,27 @@ struct Row {
 	float top, sum, slope;
 };
 
-__device__ __forceinline__ float origin(float top) { return top == -INFINITY ? 0.0f : top; }
+__device__ __forceinline__ float score_origin(float top) { return top == -INFINITY ? 0.0f : top; }
 
-// weigh turns the scores of a tile into weights relative to the rows' largest scores;
-// factor rescales earlier weights.
-__device__ __forceinline__ void weigh(float (&score)[4][4], Row (&row)[4], float (&factor)[4], const Heads &h, const Block &at, int keys, const float *padding) {
+// update_softmax turns the scores of a tile into weights relative to the rows' largest
+// scores; factor rescales earlier weights.
+__device__ __forceinline__ void update_softmax(float (&score)[4][4], Row (&row)[4], float (&factor)[4], const Heads &h, const Block &at, int keys, const float *padding) {
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		float top = -INFINITY;
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
-			bool seen = sees(h, at.example, at.first + 4 * down_of() + i, keys + across_of() + 16 * j, padding);
+			bool seen = is_visible(h, at.example, at.first + 4 * thread_row() + i, keys + thread_column() + 16 * j, padding);
 			score[i][j] = seen ? score[i][j] * h.scale : -INFINITY;
 			top = maximum(top, score[i][j]);
 		}
 		top = maximum(row[i].top, warp_max<16>(top));
-		factor[i] = expf(row[i].top - origin(top));
+		factor[i] = expf(row[i].top - score_origin(top));
 		row[i].top = top;
 		row[i].sum *= factor[i];
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
-			score[i][j] = expf(score[i][j] - origin(top));
+			score[i][j] = expf(score[i][j] - score_origin(top));
 			row[i].sum += score[i][j];
 		}
 	}
@@ -306,46 +305,46 @@ __device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, f
 	for (int i = 0; i < 4; i++) row[i] = {-INFINITY, 0, 0};
 	for (int keys = 0; keys < keys_of(h, at); keys += tile) {
 		scores(m, score, weights, left, right, query, packed, at.first, query + width, packed, keys, h);
-		weigh(score, row, factor, h, at, keys, padding);
+		update_softmax(score, row, factor, h, at, keys, padding);
 #pragma unroll
 		for (int c = 0; c < chunks; c++)
 #pragma unroll
 			for (int i = 0; i < 4; i++) sum[c][i][0] *= factor[i], sum[c][i][1] *= factor[i];
-		spend(m, sum, score, weights, right, query + 2 * width + at.column, packed, keys, h.size - at.column, h);
+		accumulate(m, sum, score, weights, right, query + 2 * width + at.column, packed, keys, h.size - at.column, h);
 	}
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		float total = warp_sum<16>(row[i].sum);
 		factor[i] = total == 0 ? 0.0f : 1 / total;
 	}
-	put(out + at.example * h.steps * width + at.head * h.size + at.column, width, at.first, h.size - at.column, sum, factor, h);
+	store_rows(out + at.example * h.steps * width + at.head * h.size + at.column, width, at.first, h.size - at.column, sum, factor, h);
 }
 
 // With weights P and the gradient dO of the result: dV = PᵀdO, dP = dO·Vᵀ, dS = P⊙(dP −
 // rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, the last two scaled. A weight of 0 has no
 // gradient, for every value of dP.
-__device__ __forceinline__ float slope(float weight, float gradient, float mean, float scale) {
+__device__ __forceinline__ float score_gradient(float weight, float gradient, float mean, float scale) {
 	return weight == 0 ? 0.0f : weight * (gradient - mean) * scale;
 }
 
-// known [3, B·heads, T] contains, for every row of weights, the origin of its scores,
+// row_stats [3, B·heads, T] contains, for every row of weights, the origin of its scores,
 // the reciprocal of the sum of its weights, and rowsum(P⊙dP).
 
 template <int chunks, class Math, class W, class S>
-__device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, float *out, float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
+__device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, float *out, float *row_stats, const float *x, const float *gradient, const float *padding, const Heads &h) {
 	const Block at = Block::of<chunks>(h);
-	const int width = h.heads * h.size, packed = 3 * width, many = keys_of(h, at);
+	const int width = h.heads * h.size, packed = 3 * width, key_count = keys_of(h, at);
 	const int from = at.example * h.steps * packed + at.head * h.size;
 	const float *query = x + from, *key = query + width, *value = key + width;
-	const float *back = gradient + at.example * h.steps * width + at.head * h.size;
+	const float *delta = gradient + at.example * h.steps * width + at.head * h.size;
 	float score[4][4], dp[4][4], factor[4];
 	Row row[4];
 #pragma unroll
 	for (int i = 0; i < 4; i++) row[i] = {-INFINITY, 0, 0};
-	for (int keys = 0; keys < many; keys += tile) {
-		scores(m, dp, weights, left, right, back, width, at.first, value, packed, keys, h);
+	for (int keys = 0; keys < key_count; keys += tile) {
+		scores(m, dp, weights, left, right, delta, width, at.first, value, packed, keys, h);
 		scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
-		weigh(score, row, factor, h, at, keys, padding);
+		update_softmax(score, row, factor, h, at, keys, padding);
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			row[i].slope *= factor[i];
@@ -357,20 +356,20 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		float total = warp_sum<16>(row[i].sum);
-		row[i].top = origin(row[i].top);
+		row[i].top = score_origin(row[i].top);
 		row[i].sum = total == 0 ? 0.0f : 1 / total;
 		row[i].slope = warp_sum<16>(row[i].slope) * row[i].sum;
-		int t = at.first + 4 * down_of() + i;
-		if (at.column == 0 && across_of() == 0 && t < h.steps) {
-			float *to = known + blockIdx.x * h.steps + t;
+		int t = at.first + 4 * thread_row() + i;
+		if (at.column == 0 && thread_column() == 0 && t < h.steps) {
+			float *to = row_stats + blockIdx.x * h.steps + t;
 			to[0] = row[i].top, to[all] = row[i].sum, to[2 * all] = row[i].slope;
 		}
 	}
 	float sum[chunks][4][2];
 	clear(sum);
-	for (int keys = 0; keys < many; keys += tile) {
-		if (many > tile) { // otherwise the only tile is still in shared memory
-			scores(m, dp, weights, left, right, back, width, at.first, value, packed, keys, h);
+	for (int keys = 0; keys < key_count; keys += tile) {
+		if (key_count > tile) { // otherwise the only tile is still in shared memory
+			scores(m, dp, weights, left, right, delta, width, at.first, value, packed, keys, h);
 			scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
 		}
 #pragma unroll
@@ -378,85 +377,87 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 #pragma unroll
 			for (int j = 0; j < 4; j++) {
 				float p = score[i][j];
-				if (many > tile) {
-					bool seen = sees(h, at.example, at.first + 4 * down_of() + i, keys + across_of() + 16 * j, padding);
+				if (key_count > tile) {
+					bool seen = is_visible(h, at.example, at.first + 4 * thread_row() + i, keys + thread_column() + 16 * j, padding);
 					p = seen ? expf(p * h.scale - row[i].top) : 0.0f;
 				}
-				score[i][j] = slope(p * row[i].sum, dp[i][j], row[i].slope, h.scale);
+				score[i][j] = score_gradient(p * row[i].sum, dp[i][j], row[i].slope, h.scale);
 			}
-		spend(m, sum, score, weights, right, key + at.column, packed, keys, h.size - at.column, h);
+		accumulate(m, sum, score, weights, right, key + at.column, packed, keys, h.size - at.column, h);
 	}
-	const float one[4] = {1, 1, 1, 1};
-	put(out + from + at.column, packed, at.first, h.size - at.column, sum, one, h);
+	const float ones[4] = {1, 1, 1, 1};
+	store_rows(out + from + at.column, packed, at.first, h.size - at.column, sum, ones, h);
 }
 
 template <int chunks, class Math, class W, class S>
-__device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, float *out, const float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
+__device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, float *out, const float *row_stats, const float *x, const float *gradient, const float *padding, const Heads &h) {
 	const Block at = Block::of<chunks>(h);
 	const int width = h.heads * h.size, packed = 3 * width, all = gridDim.x * h.steps;
 	const int from = at.example * h.steps * packed + at.head * h.size;
 	const float *query = x + from, *key = query + width, *value = key + width;
-	const float *back = gradient + at.example * h.steps * width + at.head * h.size;
+	const float *delta = gradient + at.example * h.steps * width + at.head * h.size;
 	float dk[chunks][4][2], dv[chunks][4][2], score[4][4], dp[4][4];
 	clear(dk);
 	clear(dv);
 	for (int first = h.causal ? at.first : 0; first < h.steps; first += tile) {
-		scores(m, dp, weights, left, right, value, packed, at.first, back, width, first, h);
+		scores(m, dp, weights, left, right, value, packed, at.first, delta, width, first, h);
 		scores(m, score, weights, left, right, key, packed, at.first, query, packed, first, h);
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
-			int t = first + across_of() + 16 * j;
-			const float *row = known + blockIdx.x * h.steps + min(t, h.steps - 1);
+			int t = first + thread_column() + 16 * j;
+			const float *row = row_stats + blockIdx.x * h.steps + min(t, h.steps - 1);
 			float top = row[0], inverse = row[all], mean = row[2 * all];
 #pragma unroll
 			for (int i = 0; i < 4; i++) {
-				bool seen = t < h.steps && sees(h, at.example, t, at.first + 4 * down_of() + i, padding);
+				bool seen = t < h.steps && is_visible(h, at.example, t, at.first + 4 * thread_row() + i, padding);
 				float p = seen ? expf(score[i][j] * h.scale - top) * inverse : 0.0f;
 				score[i][j] = p;
-				dp[i][j] = slope(p, dp[i][j], mean, h.scale);
+				dp[i][j] = score_gradient(p, dp[i][j], mean, h.scale);
 			}
 		}
-		spend(m, dv, score, weights, right, back + at.column, width, first, h.size - at.column, h);
-		spend(m, dk, dp, weights, right, query + at.column, packed, first, h.size - at.column, h);
+		accumulate(m, dv, score, weights, right, delta + at.column, width, first, h.size - at.column, h);
+		accumulate(m, dk, dp, weights, right, query + at.column, packed, first, h.size - at.column, h);
 	}
-	const float one[4] = {1, 1, 1, 1};
-	put(out + from + width + at.column, packed, at.first, h.size - at.column, dk, one, h);
-	put(out + from + 2 * width + at.column, packed, at.first, h.size - at.column, dv, one, h);
+	const float ones[4] = {1, 1, 1, 1};
+	store_rows(out + from + width + at.column, packed, at.first, h.size - at.column, dk, ones, h);
+	store_rows(out + from + 2 * width + at.column, packed, at.first, h.size - at.column, dv, ones, h);
 }
 
-// Device is how a device computes: sm_75's tensor cores have neither precision.
+// Device selects how products are computed: the tensor cores of sm_75 have neither
+// precision.
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 template <class Math> using Device = Math;
 #else
-template <class Math> using Device = Exact;
+template <class Math> using Device = FP32;
 #endif
 
-// The kernels for each number of column chunks per block; these are the launch bounds.
+// The kernels for each number of column chunks per block; the last arguments are the
+// launch bounds.
 #define ATTENTION(suffix, chunks, Math, ...)                                                                                             \
 	KERNEL LAUNCH_BOUNDS(__VA_ARGS__) attention_##suffix(float *out, const float *x, const float *padding, Heads h) {                    \
-		SHARED(float, weights, tile * across);                                                                                           \
-		SHARED(float, left, tile * apart);                                                                                               \
-		SHARED(float, right, tile * apart);                                                                                              \
+		SHARED(float, weights, tile * weight_stride);                                                                                           \
+		SHARED(float, left, tile * row_stride);                                                                                               \
+		SHARED(float, right, tile * row_stride);                                                                                              \
 		forward<chunks>(Device<Math>{}, weights, left, right, out, x, padding, h);                                                       \
 	}                                                                                                                                    \
-	KERNEL LAUNCH_BOUNDS(256, 1) attention_queries_##suffix(float *out, float *known, const float *x, const float *gradient,             \
+	KERNEL LAUNCH_BOUNDS(256, 1) attention_queries_##suffix(float *out, float *row_stats, const float *x, const float *gradient,             \
 	                                                     const float *padding, Heads h) {                                                \
-		SHARED(float, weights, tile * across);                                                                                           \
-		SHARED(float, left, tile * apart);                                                                                               \
-		SHARED(float, right, tile * apart);                                                                                              \
-		queries<chunks>(Device<Math>{}, weights, left, right, out, known, x, gradient, padding, h);                                      \
+		SHARED(float, weights, tile * weight_stride);                                                                                           \
+		SHARED(float, left, tile * row_stride);                                                                                               \
+		SHARED(float, right, tile * row_stride);                                                                                              \
+		queries<chunks>(Device<Math>{}, weights, left, right, out, row_stats, x, gradient, padding, h);                                      \
 	}                                                                                                                                    \
-	KERNEL LAUNCH_BOUNDS(256, 1) attention_keys_##suffix(float *out, const float *known, const float *x, const float *gradient,          \
+	KERNEL LAUNCH_BOUNDS(256, 1) attention_keys_##suffix(float *out, const float *row_stats, const float *x, const float *gradient,          \
 	                                                  const float *padding, Heads h) {                                                   \
-		SHARED(float, weights, tile * across);                                                                                           \
-		SHARED(float, left, tile * apart);                                                                                               \
-		SHARED(float, right, tile * apart);                                                                                              \
-		keys<chunks>(Device<Math>{}, weights, left, right, out, known, x, gradient, padding, h);                                         \
+		SHARED(float, weights, tile * weight_stride);                                                                                           \
+		SHARED(float, left, tile * row_stride);                                                                                               \
+		SHARED(float, right, tile * row_stride);                                                                                              \
+		keys<chunks>(Device<Math>{}, weights, left, right, out, row_stats, x, gradient, padding, h);                                         \
 	}
 
-ATTENTION(1, 1, Exact, 256)
-ATTENTION(2, 2, Exact, 256)
-ATTENTION(4, 4, Exact, 256)
+ATTENTION(1, 1, FP32, 256)
+ATTENTION(2, 2, FP32, 256)
+ATTENTION(4, 4, FP32, 256)
 ATTENTION(1_tf32, 1, TF32, 256)
 ATTENTION(2_tf32, 2, TF32, 256)
 ATTENTION(4_tf32, 4, TF32, 256, 1)

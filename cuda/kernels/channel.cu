@@ -1,13 +1,17 @@
-// A tensor with channels is [rows, channels, inner] in memory. Each channel has a scale
-// and a shift. These kernels apply them, and compute sums over rows and inner elements:
-// for every record (its gradient of a scale or a shift, and the gradient's squared
-// norm), or over all records, each multiplied by its clip factor.
+// Scales, shifts and sums of channels. A tensor with channels is [rows, channels, inner]
+// in memory; each channel has one scale and one shift.
 //
-// Memory is the limit. A scale and a shift move 8 bytes per element. Sums read 4 bytes
-// per element, 8 where two tensors are multiplied, and write very little: 20 µs for 16.8
-// M elements (256 sequences of 128 rows of 512) at 3.35 TB/s. Terms are added in double:
-// a conversion and 3 operations per element, half of the cycles in which an H100's
-// memory delivers them (16 and 64 a cycle).
+// channel_affine reads such a tensor, scales and shifts, and writes x⊙scale + shift.
+// channel_sums reads Δ, or A and Δ, and optional clip factors; it writes the sums over
+// rows and inner elements: those of every record (its gradient of a shift or of a
+// scale), or the sum over all records, each multiplied by its clip factor. channel_norms
+// writes the squared norms of the records' gradients.
+//
+// Shape. Memory is the limit. A scale and a shift move 8 bytes per element. Sums read 4
+// bytes per element, 8 where two tensors are multiplied, and write very little: 20 µs
+// for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s. Terms are added
+// in double: a conversion and 3 operations per element, half of the cycles in which an
+// H100's memory delivers them (16 and 64 a cycle).
 //
 // A block processes neighbouring channels of a group of rows. The group is a record or,
 // for sums over all records, a part of the rows: some hundred parts fill the GPU, each
@@ -32,23 +36,23 @@ KERNEL channel_affine(float *out, const float *x, const float *scale, const floa
 
 struct Channels {
 	int rows, channels, inner;
-	Divider each;  // by the rows of a record
-	int group;     // rows of a group
-	int across;    // channels of a block
-	int lanes;     // threads that share a run, a power of two
-	int tiles;     // number of tiles of `across` channels
+	Divider by_record;  // divides by the rows of a record
+	int group;          // rows of a group
+	int width;          // channels of a block
+	int lanes;          // threads that share a run of inner elements, a power of two
+	int tiles;          // number of tiles of `width` channels
 };
 
-// Seat is a thread's position in its block, which processes a tile of the channels of a
-// group: its channel, and its first row and stride.
-struct Seat {
+// ThreadPosition is a thread's position in its block, which processes a tile of the
+// channels of a group: its channel, and its first row and stride.
+struct ThreadPosition {
 	int channel, width;  // index in the tile, and the tile's number of channels
 	int lane, row, rows;
 	int first, group;
 	bool idle;
 
-	__device__ Seat(const Channels &c, int group, int tile) : first(tile * c.across), group(group) {
-		width = min(c.across, c.channels - first);
+	__device__ ThreadPosition(const Channels &c, int group, int tile) : first(tile * c.width), group(group) {
+		width = min(c.width, c.channels - first);
 		lane = threadIdx.x % c.lanes;
 		int place = threadIdx.x / c.lanes;
 		channel = place % width;
@@ -56,26 +60,26 @@ struct Seat {
 		rows = blockDim.x / c.lanes / width;
 		idle = row >= rows;
 	}
-	// owner reports whether the thread ends with its channel's sum.
-	__device__ bool owner() const { return lane == 0 && row == 0; }
+	// owns_sum reports whether channel_total gives this thread its channel's sum.
+	__device__ bool owns_sum() const { return lane == 0 && row == 0; }
 };
 
-// gathered adds up over the threads of a channel; the owner gets the sum.
-template <class S> __device__ __forceinline__ double gathered(S &sums, const Seat &s, int lanes, double x) {
+// channel_total adds up over the threads of a channel; the owner of the sum gets it.
+template <class S> __device__ __forceinline__ double channel_total(S &sums, const ThreadPosition &s, int lanes, double x) {
 	for (int step = lanes / 2; step > 0; step /= 2)
 		x += __shfl_xor_sync(0xffffffff, x, step);
 	if (s.rows == 1)
 		return x;
 	int place = s.row * s.width + s.channel;
-	bool holds = s.lane == 0 && !s.idle;
-	if (holds)
+	bool has_sum = s.lane == 0 && !s.idle;
+	if (has_sum)
 		sums[place] = x;
 	int span = 1;
 	while (2 * span < s.rows)
 		span *= 2;
 	for (; span > 0; span /= 2) {
 		__syncthreads();
-		if (holds && s.row < span && s.row + span < s.rows) {
+		if (has_sum && s.row < span && s.row + span < s.rows) {
 			double other = sums[place + span * s.width];
 			x += other;
 			sums[place] = x;
@@ -96,9 +100,9 @@ struct Sum {
 	}
 };
 
-// added adds up one thread's elements of a channel. Rows of factor 0 are not read.
+// thread_sum adds up one thread's elements of a channel. Rows of factor 0 are not read.
 template <bool bounded>
-__device__ __forceinline__ Sum added(const Channels &c, const Seat &s, const float *a, const float *delta, const float *factors) {
+__device__ __forceinline__ Sum thread_sum(const Channels &c, const ThreadPosition &s, const float *a, const float *delta, const float *factors) {
 	Sum sum;
 	if (s.idle)
 		return sum;
@@ -106,7 +110,7 @@ __device__ __forceinline__ Sum added(const Channels &c, const Seat &s, const flo
 	if (c.inner == 1) {
 #pragma unroll 4
 		for (int r = s.group * c.group + s.row; r < to; r += s.rows) {
-			float factor = factors ? factors[quotient(c.each, r)] : 1;
+			float factor = factors ? factors[quotient(c.by_record, r)] : 1;
 			if (factor == 0)
 				continue;
 			int at = r * c.channels + channel;
@@ -115,7 +119,7 @@ __device__ __forceinline__ Sum added(const Channels &c, const Seat &s, const flo
 		return sum;
 	}
 	for (int r = s.group * c.group + s.row; r < to; r += s.rows) {
-		float factor = factors ? factors[quotient(c.each, r)] : 1;
+		float factor = factors ? factors[quotient(c.by_record, r)] : 1;
 		if (factor == 0)
 			continue;
 		int base = (r * c.channels + channel) * c.inner;
@@ -126,49 +130,50 @@ __device__ __forceinline__ Sum added(const Channels &c, const Seat &s, const flo
 	return sum;
 }
 
-__device__ __forceinline__ void put(float *out, double sum, bool accumulate) { *out = (float)(accumulate ? *out + sum : sum); }
+__device__ __forceinline__ void store_sum(float *out, double sum, bool accumulate) { *out = (float)(accumulate ? *out + sum : sum); }
 
 // channel_sums computes the sums of every group, [groups, channels], and writes them to
 // out, or to partial if it is not null.
 KERNEL LAUNCH_BOUNDS(256)
 channel_sums(float *out, double *partial, const float *a, const float *delta, const float *factors, Channels c, float scale, int accumulate) {
 	SHARED(double, sums, 256);
-	Seat s(c, blockIdx.x / c.tiles, blockIdx.x % c.tiles);
-	double sum = gathered(sums, s, c.lanes, added<false>(c, s, a, delta, factors).value);
-	if (!s.owner())
+	ThreadPosition s(c, blockIdx.x / c.tiles, blockIdx.x % c.tiles);
+	double sum = channel_total(sums, s, c.lanes, thread_sum<false>(c, s, a, delta, factors).value);
+	if (!s.owns_sum())
 		return;
 	int at = s.group * c.channels + s.first + s.channel;
 	if (partial)
 		partial[at] = sum;
 	else
-		put(out + at, sum * scale, accumulate);
+		store_sum(out + at, sum * scale, accumulate);
 }
 
 // channel_parts adds up the sums of all parts; each part is a row.
 KERNEL LAUNCH_BOUNDS(256) channel_parts(float *out, const double *partial, Channels c, float scale, int accumulate) {
 	SHARED(double, sums, 256);
-	Seat s(c, 0, blockIdx.x);
+	ThreadPosition s(c, 0, blockIdx.x);
 	double sum = 0;
 	if (!s.idle) {
 #pragma unroll 4
 		for (int r = s.row; r < c.rows; r += s.rows)
 			sum += partial[r * c.channels + s.first + s.channel];
 	}
-	sum = gathered(sums, s, c.lanes, sum);
-	if (s.owner())
-		put(out + s.first + s.channel, sum * scale, accumulate);
+	sum = channel_total(sums, s, c.lanes, sum);
+	if (s.owns_sum())
+		store_sum(out + s.first + s.channel, sum * scale, accumulate);
 }
 
-// promised is a squared norm that is not below the true one: the roundings of a sum of
-// terms change it by at most this fraction of the sum of the terms' magnitudes.
-__device__ __forceinline__ float promised(double squares, double sizes, double roundings) {
+// norm_upper_bound is an upper bound on a squared norm, from computed sums. Rounding
+// changes a sum by at most roundings times the sum of its terms' magnitudes; squares and
+// sizes are the sums of the squares of both.
+__device__ __forceinline__ float norm_upper_bound(double squares, double sizes, double roundings) {
 	double norm = sqrt(squares) + roundings * sqrt(sizes);
 	return (float)(norm * norm);
 }
 
 // channel_norms computes the squared norm of each group's sums if one block processes
-// all its tiles; otherwise it writes each run's squares and magnitudes to partial,
-// [groups, runs] each.
+// all its tiles; otherwise blocks process runs of tiles and write each run's squares
+// and magnitudes to partial [groups, runs].
 KERNEL LAUNCH_BOUNDS(256)
 channel_norms(float *out, double2 *partial, const float *a, const float *delta, Channels c, int run, double roundings) {
 	SHARED(double, sums, 256);
@@ -176,10 +181,10 @@ channel_norms(float *out, double2 *partial, const float *a, const float *delta, 
 	int group = blockIdx.x / runs, from = blockIdx.x % runs * run;
 	double squares = 0, sizes = 0;
 	for (int tile = from; tile < min(from + run, c.tiles); tile++) {
-		Seat s(c, group, tile);
-		Sum sum = added<true>(c, s, a, delta, nullptr);
-		double value = gathered(sums, s, c.lanes, sum.value), size = gathered(sums, s, c.lanes, sum.size);
-		if (s.owner()) {
+		ThreadPosition s(c, group, tile);
+		Sum sum = thread_sum<true>(c, s, a, delta, nullptr);
+		double value = channel_total(sums, s, c.lanes, sum.value), size = channel_total(sums, s, c.lanes, sum.size);
+		if (s.owns_sum()) {
 			squares += value * value;
 			sizes += size * size;
 		}
@@ -191,7 +196,7 @@ channel_norms(float *out, double2 *partial, const float *a, const float *delta, 
 	if (partial)
 		partial[blockIdx.x] = make_double2(squares, sizes);
 	else
-		out[group] = promised(squares, sizes, roundings);
+		out[group] = norm_upper_bound(squares, sizes, roundings);
 }
 
 // channel_norms_runs adds up the runs of a group, one warp per group.
@@ -208,5 +213,5 @@ KERNEL LAUNCH_BOUNDS(128) channel_norms_runs(float *out, const double2 *partial,
 	squares = warp_sum(squares);
 	sizes = warp_sum(sizes);
 	if (threadIdx.x % 32 == 0)
-		out[group] = promised(squares, sizes, roundings);
+		out[group] = norm_upper_bound(squares, sizes, roundings);
 }

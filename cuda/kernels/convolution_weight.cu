@@ -1,21 +1,24 @@
-// The gradient of a convolution's weight: a product of the gradient of the result
-// (called signals), one row per output channel, with patches, one column per element of
-// the kernel, summed over positions. The sum is over all records, each optionally
-// multiplied by a clip factor when its signals are read; or it is computed for every
-// record. A record of factor 0 is not read.
+// Gradients of a convolution's weight, summed over all records or separate for each
+// record.
 //
-// The sum is long and the result small, so the positions are split into slices for
-// separate blocks, and add_parts adds the slices in their order. For sums over all
-// records there are enough slices to fill the GPU. For sums over one record their number
-// depends only on the record's shape, and one block computes them all if there are many
-// records: a record's bits do not depend on the others.
+// Reads images, the gradient of the result (called signals) and, for clipped sums, a clip
+// factor per record. Writes the gradient: a product of the signals, one row per output
+// channel, with patches, one column per element of the kernel, summed over positions. The
+// signals of a record are multiplied by its clip factor when they are read. A record of
+// factor 0 is not read.
 //
-// Always FP32. Predicted on an H100 as convolution.cu counts, for the records'
-// gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs, cifar-tanh-64 11,
-// 50, 22, 38, 16 and 30 µs for its six layers, of which writing takes up to 11 µs (38 MB
-// for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for 128 to 128. Sums
-// over the records take the same time or a fifth less, wrn16-4-16's last stage 33 µs per
-// layer.
+// Shape. The sum is long and the result small, so the positions are split into slices
+// for separate blocks, and add_parts adds the slices in their order. For sums over all
+// records there are enough slices to fill the GPU. For the gradient of one record the
+// number of slices depends only on the record's shape, and one block computes them all
+// if there are many records: a record's bits do not depend on the others.
+//
+// Always FP32. Predicted on an H100, by the assumptions of convolution.cu, for the
+// records' gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs,
+// cifar-tanh-64 11, 50, 22, 38, 16 and 30 µs for its six layers, of which writing takes
+// up to 11 µs (38 MB for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for
+// 128 to 128. Sums over the records take the same time or a fifth less, wrn16-4-16's
+// last stage 33 µs per layer.
 #include "device.h"
 #include "matrix.h"
 #include "patch.h"
@@ -25,83 +28,84 @@ namespace {
 // The positions of an image are padded to a multiple of four, so that four neighbours
 // lie in one image; the table of corners is padded with corners that read zeros.
 struct WeightGradient {
-	Planes planes;
-	const Reach *taps, *corners;
+	Images images;
+	const PatchOffset *taps, *corners;
 	const float *delta;
 	const float *factors; // of records, for clipped sums
 	float *out;           // of every sum and slice, one after the other
-	Divider places;       // padded positions of an image
+	Divider positions;    // padded positions of an image
 	Divider per_record;   // images per record
 	int area;             // positions without padding
 	int outputs, width;   // of a group: its channels, the elements of a kernel
 	int groups;
-	int pictures; // of a sum
-	int slices;   // of a sum that are computed by separate blocks, or 1
-	int slice;    // positions of a slice
+	int image_count;      // of a sum
+	int slices;           // of a sum that are computed by separate blocks, or 1
+	int slice;            // positions of a slice
 };
 
-// Place is a position of an image, or the first of four; factor is 0 if they are not
-// read.
-struct Place {
-	int picture, place;
+// Position is a position of an image, or the first of four positions. factor is 0 if they
+// are not read.
+struct Position {
+	int image, position;
 	float factor;
 };
 
-template <bool clipped> __device__ __forceinline__ Place place_at(const WeightGradient &g, int first, int k) {
-	Place f;
-	bool inside = k < g.pictures * (int)g.places.by;
-	f.picture = first + divide(g.places, inside ? k : 0, f.place);
-	f.factor = clipped ? g.factors[quotient(g.per_record, f.picture)] : 1.0f;
+template <bool clipped> __device__ __forceinline__ Position position_at(const WeightGradient &g, int first, int k) {
+	Position f;
+	bool inside = k < g.image_count * (int)g.positions.by;
+	f.image = first + divide(g.positions, inside ? k : 0, f.position);
+	f.factor = clipped ? g.factors[quotient(g.per_record, f.image)] : 1.0f;
 	if (!inside) f.factor = 0;
 	return f;
 }
 
-// Signals are the rows on the left, from one image on. A row outside returns the last
-// row's elements, and its results are not used.
-template <bool clipped> struct Signals {
-	static constexpr Reading reading = Reading::single;
+// SignalRows are the rows of the left operand, from one image on: signals. A row outside
+// returns the last row's elements, and its results are not used.
+template <bool clipped> struct SignalRows {
+	static constexpr Access access = Access::single_elements;
 	const WeightGradient &g;
 	const float *data;
 	int first;
 
 	using Row = int; // offset of its first element in an image
 	struct Column {
-		int from; // the position of the first row
+		int from;     // the position of the first row
 		float factor; // 0 where nothing is read
 	};
 	__device__ __forceinline__ Row row(int i) const { return min(i, g.outputs - 1) * g.area; }
 	__device__ __forceinline__ Column column(int k) const {
-		Place f = place_at<clipped>(g, first, k);
-		return {f.picture * (g.groups * g.outputs * g.area) + f.place, f.place < g.area ? f.factor : 0};
+		Position f = position_at<clipped>(g, first, k);
+		return {f.image * (g.groups * g.outputs * g.area) + f.position, f.position < g.area ? f.factor : 0};
 	}
-	__device__ __forceinline__ float one(Row r, const Column &c) const {
+	__device__ __forceinline__ float element(Row r, const Column &c) const {
 		return c.factor == 0 ? 0.0f : clipped ? c.factor * data[c.from + r] : data[c.from + r];
 	}
 };
 
-// Cells are the columns on the right: one tap of every patch, from one image on.
-template <bool clipped> struct Cells {
-	static constexpr Reading reading = Reading::along;
+// PatchColumns are the rows of the right operand, from one image on: one tap of every
+// patch.
+template <bool clipped> struct PatchColumns {
+	static constexpr Access access = Access::along_rows;
 	const WeightGradient &g;
 	const float *data;
 	int first;
 
-	using Row = Reach;
+	using Row = PatchOffset;
 	__device__ __forceinline__ Row row(int i) const { return g.taps[min(i, g.width - 1)]; }
-	__device__ __forceinline__ float4 four(Row r, int k) const {
-		Place f = place_at<clipped>(g, first, k);
-		int4 s = at<int4>(g.corners, 8 * f.place), t = at<int4>(g.corners, 8 * f.place + 16);
-		const float *from = data + f.picture * g.planes.picture + r.bytes / 4;
-		unsigned needs = f.factor == 0 ? ~0u : r.sides;
-		return make_float4(tap_at(from, s.y, s.x, needs), tap_at(from, s.w, s.z, needs), tap_at(from, t.y, t.x, needs), tap_at(from, t.w, t.z, needs));
+	__device__ __forceinline__ float4 quad(Row r, int k) const {
+		Position f = position_at<clipped>(g, first, k);
+		int4 s = load_at<int4>(g.corners, 8 * f.position), t = load_at<int4>(g.corners, 8 * f.position + 16);
+		const float *from = data + f.image * g.images.image_size + r.bytes / 4;
+		unsigned tap_mask = f.factor == 0 ? ~0u : r.mask;
+		return make_float4(load_tap(from, s.y, s.x, tap_mask), load_tap(from, s.w, s.z, tap_mask), load_tap(from, t.y, t.x, tap_mask), load_tap(from, t.w, t.z, tap_mask));
 	}
 };
 
-struct Gradient {
+struct GradientResult {
 	float *data;
 	int rows, columns;
 
-	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool) const {
+	template <int W> __device__ __forceinline__ void store(int m, int n, const float (&v)[W], bool first, bool) const {
 		if (m >= rows || n >= columns) return;
 		float *to = data + m * columns + n;
 		const bool whole = columns % 4 == 0;
@@ -112,43 +116,43 @@ struct Gradient {
 			w[c] = first ? v[c] : w[c] + v[c];
 		store_row(to, w, columns - n, whole);
 	}
-	__device__ __forceinline__ bool again() const { return false; }
-	template <int W> __device__ __forceinline__ void again(int, int) const {}
+	__device__ __forceinline__ bool needs_finish() const { return false; }
+	template <int W> __device__ __forceinline__ void finish(int, int) const {}
 };
 
-// sum computes one tile of one group and record: all slices in their order, or one.
-template <class T, bool clipped> __device__ __forceinline__ void sum(const WeightGradient &g) {
+// sum_tile computes one tile of one group and record: all slices in their order, or one.
+template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const WeightGradient &g) {
 	int group = blockIdx.y, record = blockIdx.z / g.slices, slice = blockIdx.z % g.slices;
 	int down = (g.outputs + T::rows - 1) / T::rows;
 	int m = blockIdx.x % down * T::rows, n = blockIdx.x / down * T::columns;
-	int first = record * g.pictures, terms = g.pictures * g.places.by;
-	Signals<clipped> left = {g, g.delta + group * g.outputs * g.area, first};
-	Cells<clipped> right = {g, g.planes.data + group * g.planes.group, first};
-	Gradient out = {g.out + ((long long)blockIdx.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
+	int first = record * g.image_count, terms = g.image_count * g.positions.by;
+	SignalRows<clipped> left = {g, g.delta + group * g.outputs * g.area, first};
+	PatchColumns<clipped> right = {g, g.images.data + group * g.images.group_size, first};
+	GradientResult out = {g.out + ((long long)blockIdx.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
 	int from = slice * g.slice;
 	product<T>(left, right, out, m, n, from, g.slices == 1 ? terms : min(terms, from + g.slice), g.slice);
 }
 
-using Wide = Tile<64, 128, 8, 8, 8>;
-using Flat = Tile<32, 64, 8, 4, 16>;
+using Tile64x128 = Tile<64, 128, 8, 8, 8>;
+using Tile32x64 = Tile<32, 64, 8, 4, 16>;
 
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(WeightGradient g) { sum<Large, false>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(WeightGradient g) { sum<Wide, false>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(WeightGradient g) { sum<Medium, false>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(WeightGradient g) { sum<Flat, false>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(WeightGradient g) { sum<Small, false>(g); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(WeightGradient g) { sum_tile<Tile128x128, false>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(WeightGradient g) { sum_tile<Tile64x128, false>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(WeightGradient g) { sum_tile<Tile64x64, false>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(WeightGradient g) { sum_tile<Tile32x64, false>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(WeightGradient g) { sum_tile<Tile32x32, false>(g); }
 
-KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum<Large, true>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(WeightGradient g) { sum<Wide, true>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(WeightGradient g) { sum<Medium, true>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(WeightGradient g) { sum<Flat, true>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(WeightGradient g) { sum<Small, true>(g); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum_tile<Tile128x128, true>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(WeightGradient g) { sum_tile<Tile64x128, true>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(WeightGradient g) { sum_tile<Tile64x64, true>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(WeightGradient g) { sum_tile<Tile32x64, true>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(WeightGradient g) { sum_tile<Tile32x32, true>(g); }
 
-// add_parts adds up the parts of every run of size sums: a block processes 32
-// neighbours, its warps stride over the parts, and the warps' sums are added in their
-// order.
+// add_parts adds up the count parts of every run, each of size elements. A block
+// processes 32 neighbouring elements, its warps stride over the parts, and the warps'
+// sums are added in their order.
 KERNEL LAUNCH_BOUNDS(1024) add_parts(float *out, const float *parts, int size, int count, int add) {
 	SHARED(float, sums, 1024);
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

@@ -1,6 +1,6 @@
 // Products in double by the lanes of a warp: 8×8 sums, four steps of k at a time. A
-// product of two floats is exact in double. A lane has row lane/4 of the left operand at
-// k = lane%4, column lane/4 of the right operand at k = lane%4, and the sums of row
+// product of two floats is exact in double. A lane passes row lane/4 of the left operand
+// and column lane/4 of the right operand, both at k = lane%4. It gets the sums of row
 // lane/4 and columns 2·(lane%4) and 2·(lane%4)+1. From sm_80 on this is one instruction,
 // twice as fast as ordinary double arithmetic on data-centre GPUs.
 #pragma once

@@ -1,11 +1,14 @@
-// Dropout with a public generator: out is x times the scale where its word of
-// Philox-4x32-10 is at least the threshold, and 0 elsewhere. internal/op documents the
-// computation, and why a mask may depend only on an example's mask seed; the words are
-// the same to the bit.
+// Dropout with a public generator.
 //
-// A thread computes one counter, whose four words serve four neighbouring elements: 8
-// bytes and some 30 instructions per element, 2.4 µs per million by memory at 3.35 TB/s,
-// and about as long by integer multiplications (64 a clock and multiprocessor).
+// Reads x and the mask seeds of the examples [examples, 4]. Writes x times the scale
+// where the element's word of Philox-4x32-10 is at least the threshold, and 0 elsewhere.
+// internal/op documents the computation, and why a mask may depend only on an example's
+// mask seed; the words are the same to the bit.
+//
+// Shape. A thread computes one counter, whose four words serve four neighbouring
+// elements: 8 bytes and some 30 instructions per element, 2.4 µs per million by memory
+// at 3.35 TB/s, and about as long by integer multiplications (64 a clock and
+// multiprocessor).
 #include "device.h"
 #include "each.h"
 #include "divide.h"
@@ -29,29 +32,29 @@ __device__ __forceinline__ Words philox(unsigned c0, unsigned c1, unsigned c2, u
 	return Words{{c0, c1, c2, c3}};
 }
 
-// ticket_half returns one half of a drawn number or of a step, and marks it if it is not
-// one.
-__device__ __forceinline__ unsigned long long ticket_half(float v, bool &ok) {
+// seed_half converts one of the four numbers of a mask seed, 24 bits of the drawn number
+// or of the step. It clears ok if the number is not in range.
+__device__ __forceinline__ unsigned long long seed_half(float v, bool &ok) {
 	ok = ok && v >= 0 && v < 16777216.0f;
 	return ok ? (unsigned long long)v : 0;
 }
 
-// dropout has one thread for each of count counters; an example of n elements has as
-// many counters as `blocks` divides by.
-KERNEL dropout(float *out, const float *x, const float *tickets, int count, Divider blocks, int n, unsigned k0, unsigned k1, unsigned least, float scale) {
+// dropout uses one thread per counter. An example of n elements has by_counters.by
+// counters.
+KERNEL dropout(float *out, const float *x, const float *mask_seeds, int count, Divider by_counters, int n, unsigned k0, unsigned k1, unsigned threshold, float scale) {
 	EACH(i, count) {
-		int block, example = divide(blocks, (int)i, block);
-		const float *ticket = tickets + 4 * example;
+		int block, example = divide(by_counters, (int)i, block);
+		const float *mask_seed = mask_seeds + 4 * example;
 		bool ok = true;
-		unsigned long long row = ticket_half(ticket[0], ok), step;
-		row |= ticket_half(ticket[1], ok) << 24;
-		step = ticket_half(ticket[2], ok);
-		step |= ticket_half(ticket[3], ok) << 24;
+		unsigned long long row = seed_half(mask_seed[0], ok), step;
+		row |= seed_half(mask_seed[1], ok) << 24;
+		step = seed_half(mask_seed[2], ok);
+		step |= seed_half(mask_seed[3], ok) << 24;
 		Words words = philox(block, (unsigned)row, (unsigned)step, (unsigned)(row >> 32 | step >> 32 << 16), k0, k1);
 		long long at = (long long)example * n + 4 * block;
 #pragma unroll
 		for (int j = 0; j < 4; j++)
 			if (4 * block + j < n)
-				out[at + j] = !ok ? NAN : words.at[j] >= least ? x[at + j] * scale : 0.0f;
+				out[at + j] = !ok ? NAN : words.at[j] >= threshold ? x[at + j] * scale : 0.0f;
 	}
 }

@@ -1,7 +1,9 @@
-// Elementwise operations. Each kernel reads its operands once and writes its result
-// once, neighbouring threads at neighbouring elements, so that memory is the only limit:
-// 12 bytes per element for two operands, 3.6 µs per million elements at 3.35 TB/s. A
-// scalar operand has stride 0 and stays in the cache.
+// Elementwise operations.
+//
+// Each kernel reads its operands once and writes its result once, neighbouring threads at
+// neighbouring elements, so that memory is the only limit: 12 bytes per element for two
+// operands, 3.6 µs per million elements at 3.35 TB/s. A scalar operand has stride 0 and
+// stays in the cache.
 #include "device.h"
 #include "activation.h"
 #include "each.h"

@@ -1,40 +1,40 @@
 // Weight gradients of records that are products, Σ_t a_t ⊗ δ_t over the rows t of a
-// record: their sum with a clip factor for each record, and each of them separately.
-// Always in float32; see tile.h for how a product is computed.
+// record. Always in float32; see tile.h for how a product is computed.
 //
-// clipped_product is Aᵀ·diag(c)·Δ. A row of Δ is multiplied by the factor when it is
-// read. The rows of a record of factor 0 are not read, so a NaN or Inf in them cannot
-// reach the sum. The sum is long and the result may be small, so rows are split into
-// slices for separate blocks, and add_slices adds the slices in their order. It costs
-// the same as the ordinary gradient: 784×1000 from 1024 rows is 1.6 GFLOP, 30 µs at 80%
-// of 67 TFLOP/s.
+// clipped_product reads A, Δ and a clip factor per record, and writes Aᵀ·diag(c)·Δ, the
+// sum of the clipped gradients. A row of Δ is multiplied by the factor when it is read.
+// The rows of a record of factor 0 are not read, so a NaN or Inf in them cannot reach
+// the sum. The sum is long and the result may be small, so rows are split into slices
+// for separate blocks, and add_slices adds the slices in their order. It costs the same
+// as the ordinary gradient: 784×1000 from 1024 rows is 1.6 GFLOP, 30 µs at 80% of 67
+// TFLOP/s.
 //
-// record_product writes every record's gradient: programs use it where the gradient is
-// not larger than the rows it comes from. It is bound by writing: 32 records of 128×128
-// are 2 MB, 0.6 µs at 3.35 TB/s, in addition to 67 MFLOP, 1.5 µs.
+// record_product reads A and Δ, and writes every record's gradient: programs use it
+// where the gradient is not larger than the rows it comes from. It is bound by writing:
+// 32 records of 128×128 are 2 MB, 0.6 µs at 3.35 TB/s, in addition to 67 MFLOP, 1.5 µs.
 #include "divide.h"
 #include "matrix.h"
 
-// Kept is a matrix whose rows in memory, one for each k, belong to records. The rows of
-// a record of factor 0 read as zeros; if scaled, the others are multiplied by their
-// factor.
-template <bool scaled> struct Kept {
-	static constexpr Reading reading = Reading::across;
+// FactoredRows is a matrix whose rows in memory, one for each k, belong to records. The
+// rows of a record of factor 0 read as zeros; if scaled, the others are multiplied by
+// their factor.
+template <bool scaled> struct FactoredRows {
+	static constexpr Access access = Access::across_rows;
 	const float *data, *factors;
-	Divider record;  // from a row to its record
+	Divider record;  // divides a row into its record
 	int rows, depth;
 
 	using Row = int;
 	__device__ __forceinline__ Row row(int i) const { return i < rows ? i : -1; }
-	__device__ __forceinline__ float one(Row r, int k) const {
+	__device__ __forceinline__ float element(Row r, int k) const {
 		if (r < 0 || k >= depth) return 0;
 		float factor = factors[quotient(record, k)];
 		if (factor == 0) return 0;
 		float v = data[r + k * rows];
 		return scaled ? factor * v : v;
 	}
-	__device__ __forceinline__ float4 four(Row r, int k) const {
-		return make_float4(one(r, k), one(r, k + 1), one(r, k + 2), one(r, k + 3));
+	__device__ __forceinline__ float4 quad(Row r, int k) const {
+		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));
 	}
 };
 
@@ -46,22 +46,22 @@ struct ClippedProduct {
 	int add, whole;
 };
 
-template <class T> __device__ __forceinline__ void clipped(const ClippedProduct &p) {
+template <class T> __device__ __forceinline__ void multiply_clipped(const ClippedProduct &p) {
 	int m, n, from = 0, to = p.depth;
-	place<T>(blockIdx.x, p.rows, p.columns, m, n);
+	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
 	if (gridDim.z > 1) {
 		from = blockIdx.z * p.slice;
 		to = min(to, from + p.slice);
 	}
 	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), nullptr, p.rows, p.columns, 0, p.add != 0, p.whole != 0};
-	product<T>(Kept<false>{p.a, p.factors, p.record, p.rows, p.depth}, Kept<true>{p.delta, p.factors, p.record, p.columns, p.depth},
+	product<T>(FactoredRows<false>{p.a, p.factors, p.record, p.rows, p.depth}, FactoredRows<true>{p.delta, p.factors, p.record, p.columns, p.depth},
 		out, m, n, from, to, p.slice);
 }
 
-KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { clipped<Large>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(ClippedProduct p) { clipped<Medium>(p); }
-KERNEL LAUNCH_BOUNDS(64) clipped_product_32(ClippedProduct p) { clipped<Small>(p); }
-KERNEL LAUNCH_BOUNDS(64) clipped_product_16(ClippedProduct p) { clipped<Slim>(p); }
+KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { multiply_clipped<Tile128x128>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(ClippedProduct p) { multiply_clipped<Tile64x64>(p); }
+KERNEL LAUNCH_BOUNDS(64) clipped_product_32(ClippedProduct p) { multiply_clipped<Tile32x32>(p); }
+KERNEL LAUNCH_BOUNDS(64) clipped_product_16(ClippedProduct p) { multiply_clipped<Tile64x16>(p); }
 
 struct RecordProduct {
 	const float *a, *delta;
@@ -69,16 +69,16 @@ struct RecordProduct {
 	int rows, columns, depth, whole;  // of one record; depth is its number of rows
 };
 
-template <class T> __device__ __forceinline__ void kept(const RecordProduct &p) {
+template <class T> __device__ __forceinline__ void multiply_record(const RecordProduct &p) {
 	int m, n;
 	const long long record = blockIdx.y;
-	place<T>(blockIdx.x, p.rows, p.columns, m, n);
+	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
 	Result out = {p.out + record * p.rows * p.columns, nullptr, p.rows, p.columns, 0, false, p.whole != 0};
-	product<T>(Across{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
-		Across{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, 1 << 30);
+	product<T>(ColumnMajor{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
+		ColumnMajor{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, 1 << 30);
 }
 
-KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { kept<Large>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(RecordProduct p) { kept<Medium>(p); }
-KERNEL LAUNCH_BOUNDS(64) record_product_32(RecordProduct p) { kept<Small>(p); }
-KERNEL LAUNCH_BOUNDS(64) record_product_16(RecordProduct p) { kept<Slim>(p); }
+KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { multiply_record<Tile128x128>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(RecordProduct p) { multiply_record<Tile64x64>(p); }
+KERNEL LAUNCH_BOUNDS(64) record_product_32(RecordProduct p) { multiply_record<Tile32x32>(p); }
+KERNEL LAUNCH_BOUNDS(64) record_product_16(RecordProduct p) { multiply_record<Tile64x16>(p); }

@@ -2,111 +2,112 @@
 // ⟨AAᵀ, ΔΔᵀ⟩ (Goodfellow 2015, "Efficient per-example gradient computations"): the
 // gradient is never built.
 //
-// The kernels compute it in double: the terms of the inner product cancel, and float
-// would leave an error of the order of (Σ_t‖a_t‖‖δ_t‖)²·2⁻²⁴, far more than the norm of
-// some records. A bound on the error in double is added, so that norms are never
-// underestimated, and so is a bound on the error of the sum of gradients, which is in
-// float, for rows that cancel.
+// The kernels read the rows of A and Δ, and write the squared norm of each record. They
+// compute in double: the terms of the inner product cancel, and float would leave an
+// error of the order of (Σ_t‖a_t‖‖δ_t‖)²·2⁻²⁴, far more than the norm of some records. A
+// bound on the error in double is added, so that norms are never underestimated. A bound
+// on the error of the sum of gradients, which is in float, is added as well, for rows
+// that cancel.
 //
-// A block processes 32 by 32 pairs of a record's rows, on and below the diagonal. Its
-// four warps process every fourth 16 columns of A, then of Δ. They read them from memory
-// without shared memory, four columns of a row per lane, the next ones while they
-// multiply. Then the warps' sums are added in shared memory and the two Gram matrices
-// are multiplied. The matrices are not written, except ΔΔᵀ where another weight with the
-// same Δ needs it. The order of every sum depends only on the record's rows: a record's
-// bits do not depend on the others.
+// Shape. A block processes 32 by 32 pairs of a record's rows, on and below the diagonal.
+// Each of its four warps processes every fourth group of 16 columns of A, then of Δ. A
+// warp reads these columns from memory without shared memory, four columns of a row per
+// lane, and loads the next ones while it multiplies. Then the warps' sums are added in
+// shared memory and the two Gram matrices are multiplied. The matrices are not written,
+// except ΔΔᵀ where another weight with the same Δ needs it. The order of every sum
+// depends only on the record's rows: a record's bits do not depend on the others.
 //
 // Predicted: T²/2·(p+d) multiplications in double per record at 60% of 33 T/s on an
 // H100; 32 records of 64 rows, 128 and 512 wide, take 2.5 µs, the 5000 outputs of a head
 // 17 µs.
 //
-// A GPU with one double operation per 32 or 64 float operations would take thirty times
-// as long. There the tiles of tile.h compute the matrices in float. A bound on the
-// rounding error of the record's norm is added, and a record for which the bound is more
-// than 1/256 of the norm is marked as doubted: its blocks compute it again in double,
-// and the blocks of all others return at once. Predicted for an L4 (15 T multiplications
-// a second in float, .23 in double): the 64 rows above take 9 µs at 60%, with whole
-// squares multiplied; 0.2 ms in double.
+// GPUs with slow doubles. A GPU with one double operation per 32 or 64 float operations
+// would take thirty times as long. There the tiles of tile.h compute the matrices in
+// float. A bound on the rounding error of the record's norm is added. A record for which
+// the bound is more than 1/256 of the norm is marked: its blocks compute it again in
+// double, and the blocks of all others return at once. Predicted for an L4 (15 T
+// multiplications a second in float, .23 in double): the 64 rows above take 9 µs at 60%,
+// with whole squares multiplied; 0.2 ms in double.
 #include "gram_float.h"
 #include "matrix.h"
 
-// Rows are those of two matrices.
+// Rows are the rows of two matrices, A and Δ.
 struct Rows {
 	const float *a, *delta;
 	int na, nd, aligned_a, aligned_d;
 
-	__device__ __forceinline__ Along left(int record, int rows) const { return of(a, record, rows, na, aligned_a); }
-	__device__ __forceinline__ Along right(int record, int rows) const { return of(delta, record, rows, nd, aligned_d); }
-	__device__ __forceinline__ static Along of(const float *x, int record, int rows, int n, int aligned) {
+	__device__ __forceinline__ RowMajor left(int record, int rows) const { return of(a, record, rows, na, aligned_a); }
+	__device__ __forceinline__ RowMajor right(int record, int rows) const { return of(delta, record, rows, nd, aligned_d); }
+	__device__ __forceinline__ static RowMajor of(const float *x, int record, int rows, int n, int aligned) {
 		return {x + (long long)record * rows * n, rows, n, n, aligned != 0};
 	}
 };
 
 KERNEL LAUNCH_BOUNDS(128, 2) product_gram(Gram<double> g, Rows r) {
 	const int record = blockIdx.x / g.pairs;
-	if (g.asked(record)) inner(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
+	if (g.is_selected(record)) inner_product(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
 }
 template <class T> __device__ __forceinline__ void product_gram_float(const Gram<float> &g, const Rows &r) {
 	const int record = blockIdx.x / g.pairs;
-	inner_float<T>(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
+	inner_product_float<T>(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
 }
-KERNEL LAUNCH_BOUNDS(64) product_gram_float_32(Gram<float> g, Rows r) { product_gram_float<Small>(g, r); }
-KERNEL LAUNCH_BOUNDS(128, 2) product_gram_float_64(Gram<float> g, Rows r) { product_gram_float<Medium>(g, r); }
+KERNEL LAUNCH_BOUNDS(64) product_gram_float_32(Gram<float> g, Rows r) { product_gram_float<Tile32x32>(g, r); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_gram_float_64(Gram<float> g, Rows r) { product_gram_float<Tile64x64>(g, r); }
 
-// Tied is a table that is both multiplied and looked up, as an embedding tied to the
-// last layer. A lookup of entry i is a product with a row that is 1 at i and 0
+// TiedTable is a table that is both multiplied and lookup_rows up, as an embedding tied
+// to the last layer. A lookup of entry i is a product with a row that is 1 at i and 0
 // elsewhere, so the two uses are one product with the rows of both.
-struct Tied {
+struct TiedTable {
 	const float *a, *delta, *index, *lookups;
-	int rows, looked;  // of a record: of the product, and of the lookup
+	int rows, lookup_rows;  // of a record: of the product, and of the lookup
 	int width, vocabulary;
 	int aligned_a, aligned_delta;  // a and lookups, delta
 };
 
-// Stacked are the rows of A: those of the product, then the lookup's signals.
-struct Stacked {
-	static constexpr Reading reading = Reading::along;
-	const Tied &t;
+// TiedInputs are the rows of A: those of the product, then the signals of the lookups.
+struct TiedInputs {
+	static constexpr Access access = Access::along_rows;
+	const TiedTable &t;
 	int record;
 
 	using Row = const float *;
 	__device__ __forceinline__ Row row(int i) const {
 		if (i < t.rows) return t.a + ((long long)record * t.rows + i) * t.width;
 		i -= t.rows;
-		return i < t.looked ? t.lookups + ((long long)record * t.looked + i) * t.width : nullptr;
+		return i < t.lookup_rows ? t.lookups + ((long long)record * t.lookup_rows + i) * t.width : nullptr;
 	}
-	__device__ __forceinline__ float4 four(Row r, int k) const { return quad(r, k, t.width, t.aligned_a != 0); }
+	__device__ __forceinline__ float4 quad(Row r, int k) const { return load_quad(r, k, t.width, t.aligned_a != 0); }
 };
 
-// Marked are the rows of Δ: those of the product, then a one for every lookup.
-struct Marked {
-	static constexpr Reading reading = Reading::along;
-	const Tied &t;
+// TiedSignals are the rows of Δ: those of the product, then a one for every lookup.
+struct TiedSignals {
+	static constexpr Access access = Access::along_rows;
+	const TiedTable &t;
 	int record;
 
 	struct Row {
 		const float *at;
-		int one;  // where at is null: the position of the one, or -1
+		int one;  // where at is null: the position of the 1, or -1
 	};
 	__device__ __forceinline__ Row row(int i) const {
 		if (i < t.rows) return {t.delta + ((long long)record * t.rows + i) * t.vocabulary, -1};
 		i -= t.rows;
-		float v = i < t.looked ? t.index[(long long)record * t.looked + i] : -1.0f;
+		float v = i < t.lookup_rows ? t.index[(long long)record * t.lookup_rows + i] : -1.0f;
 		return {nullptr, v >= 0 && v < t.vocabulary && truncf(v) == v ? (int)v : -1};
 	}
-	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		if (r.at) return quad(r.at, k, t.vocabulary, t.aligned_delta != 0);
+	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
+		if (r.at) return load_quad(r.at, k, t.vocabulary, t.aligned_delta != 0);
 		return make_float4(k == r.one, k + 1 == r.one, k + 2 == r.one, k + 3 == r.one);
 	}
 };
 
-KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Gram<double> g, Tied t) {
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Gram<double> g, TiedTable t) {
 	const int record = blockIdx.x / g.pairs;
-	if (g.asked(record)) inner(g, Stacked{t, record}, Marked{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
+	if (g.is_selected(record)) inner_product(g, TiedInputs{t, record}, TiedSignals{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
 }
-KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Gram<float> g, Tied t) {
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Gram<float> g, TiedTable t) {
 	const int record = blockIdx.x / g.pairs;
-	inner_float<Medium>(g, Stacked{t, record}, Marked{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
+	inner_product_float<Tile64x64>(g, TiedInputs{t, record}, TiedSignals{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
 }
 
 // record_sum is the sum over a record's blocks of result i of n. A warp computes it for
@@ -118,51 +119,52 @@ __device__ __forceinline__ double record_sum(const double *partial, int record, 
 	return warp_sum(sum);
 }
 
-// Added is what is added to a norm: the error of a float sum of the gradient's rows,
+// ErrorTerms are added to a norm: the error of a float sum of the gradient's rows,
 // relative to their lengths, and a share of the squared norms of the operands.
-struct Added {
-	double summed, share;
+struct ErrorTerms {
+	double sum_error, operand_share;
 
-	__device__ __forceinline__ float to(double square, double length, double traces) const {
-		const double norm = sqrt(square) + summed * length;
-		return (float)(norm * norm + share * traces);
+	__device__ __forceinline__ float add_to(double square, double length, double traces) const {
+		const double norm = sqrt(square) + sum_error * length;
+		return (float)(norm * norm + operand_share * traces);
 	}
 };
 
-// gram_norms computes the norms of the requested records, one warp per record. A product
-// of two rows of n elements has an error of at most n·2⁻⁵³ of the product of their
-// lengths. Adding rows² of them has the same error for each of 2·rows, and the sum of
-// all products of lengths is length²; error covers all of it.
+// gram_norms computes the norms of the selected records, one warp per record. The inner
+// product of two rows of n elements has an error of at most n·2⁻⁵³ of the product of
+// their lengths. The sum of rows² of them adds the error of 2·rows roundings. The sum of
+// all products of lengths is length²; the argument error is relative to it and covers
+// both.
 KERNEL LAUNCH_BOUNDS(128)
-gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error, Added added) {
+gram_norms(float *out, const double *partial, const int *recompute, int records, int pairs, double error, ErrorTerms terms) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
-	if (record >= records || (doubted && !doubted[record])) return;
+	if (record >= records || (recompute && !recompute[record])) return;
 	double sum[gram_parts];
 #pragma unroll
 	for (int i = 0; i < gram_parts; i++)
 		sum[i] = record_sum(partial, record, pairs, gram_parts, i);
 	if (threadIdx.x % 32 != 0) return;
 	const double total = sum[0], length = sum[1];
-	out[record] = added.to((total < 0 ? 0 : total) + error * length * length, length, sum[2]);
+	out[record] = terms.add_to((total < 0 ? 0 : total) + error * length * length, length, sum[2]);
 }
 
-// Roundings describe a Gram matrix in float: its error is, in the Frobenius norm, at
-// most gamma times its trace, plus lost where products underflow.
-struct Roundings {
-	double gamma, lost;
+// GramError bounds the error of a Gram matrix in float: in the Frobenius norm it is at
+// most gamma times the trace, plus underflow for products that underflow.
+struct GramError {
+	double gamma, underflow;
 
-	__device__ __forceinline__ double of(double trace) const { return gamma * (trace + lost) + lost; }
+	__device__ __forceinline__ double bound(double trace) const { return gamma * (trace + underflow) + underflow; }
 };
 
 // gram_norms_float computes norms from Gram matrices in float, and marks the records
 // that need double. With the computed matrices A′ and D′ for A and D,
 //
-//	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
+// 	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
 //
-// and adding up ⟨A′, D′⟩ has an error of at most inner·‖A′‖‖D′‖, plus tiny where
+// and adding up ⟨A′, D′⟩ has an error of at most dot_error·‖A′‖‖D′‖, plus tiny where
 // products underflow.
 KERNEL LAUNCH_BOUNDS(128)
-gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double inner, double tiny, Added added) {
+gram_norms_float(float *out, int *recompute, const double *partial, int records, int pairs, GramError a, GramError d, double dot_error, double tiny, ErrorTerms terms) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
 	if (record >= records) return;
 	double sum[gram_sums];
@@ -171,10 +173,10 @@ gram_norms_float(float *out, int *doubted, const double *partial, int records, i
 		sum[i] = record_sum(partial, record, pairs, gram_sums, i);
 	if (threadIdx.x % 32 != 0) return;
 	const double total = sum[0], norm_a = sqrt(sum[1] + tiny), norm_d = sqrt(sum[2] + tiny);
-	const double off_a = a.of(sum[3]), off_d = d.of(sum[4]);
-	const double margin = 1.001;  // the sums in the bounds have rounding errors, too
-	const double off = margin * (off_a * norm_d + (norm_a + off_a) * off_d + inner * norm_a * norm_d) + tiny;
-	doubted[record] = !((off <= total / 256 && off < INFINITY) || off <= 1e-30);
-	const double length = margin * sqrt((sum[3] + off_a) * (sum[4] + off_d));  // by the Cauchy–Schwarz inequality
-	out[record] = added.to((total < 0 ? 0 : total) + off, length, sum[3] + sum[4]);
+	const double error_a = a.bound(sum[3]), error_d = d.bound(sum[4]);
+	const double margin = 1.001;  // for the rounding errors of the bounds themselves
+	const double total_error = margin * (error_a * norm_d + (norm_a + error_a) * error_d + dot_error * norm_a * norm_d) + tiny;
+	recompute[record] = !((total_error <= total / 256 && total_error < INFINITY) || total_error <= 1e-30);
+	const double length = margin * sqrt((sum[3] + error_a) * (sum[4] + error_d));  // by the Cauchy–Schwarz inequality
+	out[record] = terms.add_to((total < 0 ? 0 : total) + total_error, length, sum[3] + sum[4]);
 }

@@ -10,41 +10,41 @@
 template <class Number> struct Gram {
 	double *partial;     // results of every block
 	Number *signals;     // ΔΔᵀ of every block, or null
-	const int *doubted;  // records to compute, or null: all
-	int known;           // signals is read, not written
+	const int *selected; // of each record: compute it if not 0; null: compute all
+	int signals_stored;  // signals is read, not written
 	int rows, pairs;     // of a record
-	int slice;           // in float: number of products that are added before their sum is added to a larger one
+	int slice;           // in float: the products that are added before their sum is added to a larger sum
 
-	__device__ __forceinline__ bool asked(int record) const { return !doubted || doubted[record]; }
+	__device__ __forceinline__ bool is_selected(int record) const { return !selected || selected[record]; }
 };
 
-// Pair is a block's two tiles. Pairs are numbered row by row: (0,0), (1,0), (1,1),
+// TilePair is a block's two tiles. Pairs are numbered row by row: (0,0), (1,0), (1,1),
 // (2,0), …
-struct Pair {
-	int down = 0, across;
+struct TilePair {
+	int row = 0, column;
 
-	__device__ __forceinline__ Pair(int number) {
-		while ((down + 1) * (down + 2) / 2 <= number)
-			down++;
-		across = number - down * (down + 1) / 2;
+	__device__ __forceinline__ TilePair(int number) {
+		while ((row + 1) * (row + 2) / 2 <= number)
+			row++;
+		column = number - row * (row + 1) / 2;
 	}
 };
 
-// brought returns the four of a row's sixteen elements from k on that this quarter of
-// the lanes loads: neighbours, or every fourth element if then neighbouring lanes read
-// neighbouring memory.
-template <class Rows> __device__ __forceinline__ float4 brought(const Rows &x, const typename Rows::Row &r, int k, int quarter) {
-	if constexpr (Rows::reading == Reading::along)
-		return x.four(r, k + 4 * quarter);
+// load_quarter returns four of a row's sixteen elements from k on, those that a quarter
+// of the lanes loads: four neighbours, or every fourth element if neighbouring lanes
+// then read neighbouring memory.
+template <class Rows> __device__ __forceinline__ float4 load_quarter(const Rows &x, const typename Rows::Row &r, int k, int quarter) {
+	if constexpr (Rows::access == Access::along_rows)
+		return x.quad(r, k + 4 * quarter);
 	else
-		return make_float4(x.one(r, k + quarter), x.one(r, k + quarter + 4), x.one(r, k + quarter + 8), x.one(r, k + quarter + 12));
+		return make_float4(x.element(r, k + quarter), x.element(r, k + quarter + 4), x.element(r, k + quarter + 8), x.element(r, k + quarter + 12));
 }
 
-// grams adds the products of rows first+0…31 with rows second+0…31 of x to sum. Lanes
-// are arranged as in double.h; i and j count rows by eights. limit is the number of j
-// for each i.
+// add_gram_products adds the products of rows first+0…31 with rows second+0…31 of x to
+// sum. Lanes are arranged as in double.h; i and j count groups of eight rows. limit is
+// the number of j for each i.
 template <class Rows>
-__device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int first, int second, const int (&limit)[4], int n) {
+__device__ __forceinline__ void add_gram_products(double (&sum)[4][4][2], const Rows &x, int first, int second, const int (&limit)[4], int n) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	const bool same = first == second;
 	typename Rows::Row left[4], right[4];
@@ -57,8 +57,8 @@ __device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int
 	auto fetch = [&](int k) {
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
-			next_u[i] = brought(x, left[i], k, lane % 4);
-			next_v[i] = same ? next_u[i] : brought(x, right[i], k, lane % 4);
+			next_u[i] = load_quarter(x, left[i], k, lane % 4);
+			next_v[i] = same ? next_u[i] : load_quarter(x, right[i], k, lane % 4);
 		}
 	};
 	fetch(16 * warp);
@@ -84,9 +84,9 @@ __device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int
 	}
 }
 
-// gather adds up the warps' sums. Each thread gets eight of the 1024, number 128·m +
-// threadIdx.x.
-template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &sums, const double (&sum)[4][4][2]) {
+// reduce_warps adds up the warps' sums. Each thread gets eight of the 1024, those with
+// number 128·m + threadIdx.x.
+template <class S> __device__ __forceinline__ void reduce_warps(double (&own)[8], S &sums, const double (&sum)[4][4][2]) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
 	for (int e = 0; e < 32; e++)
@@ -101,37 +101,37 @@ template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &s
 	__syncthreads();
 }
 
-// inner computes, for a block's tiles, the inner product, Σ‖a_t‖‖δ_t‖, and the sum of
-// the two traces.
+// inner_product computes, for a block's tiles, the inner product, Σ‖a_t‖‖δ_t‖, and the
+// sum of the two traces.
 constexpr int gram_parts = 3;
 
 template <class A, class D>
-__device__ __forceinline__ void inner(const Gram<double> &g, const A &a, const D &delta, int pair, int na, int nd) {
+__device__ __forceinline__ void inner_product(const Gram<double> &g, const A &a, const D &delta, int pair, int na, int nd) {
 	SHARED(double, sums, 4 * 1024);
 	SHARED(double, partial, 32);
-	const Pair at(pair);
-	const int down = at.down, across = at.across;
+	const TilePair at(pair);
+	const int tile_row = at.row, tile_column = at.column;
 	int limit[4];
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
-		int wide = min(4, (g.rows - 32 * across + 7) / 8);
-		limit[i] = 32 * down + 8 * i >= g.rows ? 0 : down == across ? min(wide, i + 1) : wide;
+		int column_blocks = min(4, (g.rows - 32 * tile_column + 7) / 8);
+		limit[i] = 32 * tile_row + 8 * i >= g.rows ? 0 : tile_row == tile_column ? min(column_blocks, i + 1) : column_blocks;
 	}
 	double left[8], right[8];
 	{
 		double sum[4][4][2] = {};
-		grams(sum, a, 32 * down, 32 * across, limit, na);
-		gather(left, sums, sum);
+		add_gram_products(sum, a, 32 * tile_row, 32 * tile_column, limit, na);
+		reduce_warps(left, sums, sum);
 	}
 	double *signals = g.signals + (long long)blockIdx.x * 1024;
-	if (g.known) {
+	if (g.signals_stored) {
 #pragma unroll
 		for (int m = 0; m < 8; m++)
 			right[m] = signals[m * 128 + threadIdx.x];
 	} else {
 		double sum[4][4][2] = {};
-		grams(sum, delta, 32 * down, 32 * across, limit, nd);
-		gather(right, sums, sum);
+		add_gram_products(sum, delta, 32 * tile_row, 32 * tile_column, limit, nd);
+		reduce_warps(right, sums, sum);
 		if (g.signals)
 #pragma unroll
 			for (int m = 0; m < 8; m++)
@@ -142,7 +142,7 @@ __device__ __forceinline__ void inner(const Gram<double> &g, const A &a, const D
 	for (int m = 0; m < 8; m++) {
 		const int e = m * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
 		const int row = e / 8 * 8 + lane / 4, column = e / 2 % 4 * 8 + lane % 4 * 2 + e % 2;
-		const bool diagonal = down == across && e / 8 == e / 2 % 4;
+		const bool diagonal = tile_row == tile_column && e / 8 == e / 2 % 4;
 		total = fma(diagonal ? left[m] : 2 * left[m], right[m], total);
 		if (diagonal && row == column) length += sqrt(left[m] * right[m]), traces += left[m] + right[m];
 	}

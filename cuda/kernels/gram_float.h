@@ -3,16 +3,16 @@
 #pragma once
 #include "gram.h"
 
-// Whole adds up the slices of a tile.
-template <class T> struct Whole {
-	float (&all)[T::high][T::wide];
+// SliceSum adds up the sums of a tile's slices.
+template <class T> struct SliceSum {
+	float (&total)[T::thread_rows][T::thread_columns];
 
-	__device__ __forceinline__ void operator()(const float (&sum)[T::high][T::wide], bool first, bool) const {
+	__device__ __forceinline__ void operator()(const float (&sum)[T::thread_rows][T::thread_columns], bool first, bool) const {
 #pragma unroll
-		for (int r = 0; r < T::high; r++)
+		for (int r = 0; r < T::thread_rows; r++)
 #pragma unroll
-			for (int c = 0; c < T::wide; c++)
-				all[r][c] = first ? sum[r][c] : all[r][c] + sum[r][c];
+			for (int c = 0; c < T::thread_columns; c++)
+				total[r][c] = first ? sum[r][c] : total[r][c] + sum[r][c];
 	}
 };
 
@@ -21,43 +21,43 @@ template <class T> struct Whole {
 constexpr int gram_sums = 5;
 
 template <class T, class A, class D>
-__device__ __forceinline__ void inner_float(const Gram<float> &g, const A &a, const D &delta, int pair, int na, int nd) {
+__device__ __forceinline__ void inner_product_float(const Gram<float> &g, const A &a, const D &delta, int pair, int na, int nd) {
 	static_assert(T::rows == T::columns, "tiles are square");
-	SHARED(float, left, T::left);
-	SHARED(float, right, T::right);
+	SHARED(float, left, T::left_floats);
+	SHARED(float, right, T::right_floats);
 	SHARED(double, partial, 32);
-	const Pair at(pair);
-	const int m = at.down * T::rows, n = at.across * T::rows;
-	float x[T::high][T::wide], y[T::high][T::wide];
-	slices<T>(left, right, a, a, m, n, 0, na, g.slice, Whole<T>{x});
+	const TilePair at(pair);
+	const int m = at.row * T::rows, n = at.column * T::rows;
+	float x[T::thread_rows][T::thread_columns], y[T::thread_rows][T::thread_columns];
+	multiply_slices<T>(left, right, a, a, m, n, 0, na, g.slice, SliceSum<T>{x});
 	float *signals = g.signals + (long long)blockIdx.x * (T::rows * T::rows) + threadIdx.x;
-	if (!g.known) slices<T>(left, right, delta, delta, m, n, 0, nd, g.slice, Whole<T>{y});
+	if (!g.signals_stored) multiply_slices<T>(left, right, delta, delta, m, n, 0, nd, g.slice, SliceSum<T>{y});
 	if (g.signals)
 #pragma unroll
-		for (int e = 0; e < T::high * T::wide; e++) {
-			float &v = y[e / T::wide][e % T::wide];
-			if (g.known)
+		for (int e = 0; e < T::thread_rows * T::thread_columns; e++) {
+			float &v = y[e / T::thread_columns][e % T::thread_columns];
+			if (g.signals_stored)
 				v = signals[e * T::threads];
 			else
 				signals[e * T::threads] = v;
 		}
-	const Seat<T> seat;
+	const ThreadPosition<T> thread;
 	float total = 0, squares_a = 0, squares_d = 0, trace_a = 0, trace_d = 0;
 #pragma unroll
-	for (int r = 0; r < T::high; r++)
+	for (int r = 0; r < T::thread_rows; r++)
 #pragma unroll
-		for (int c = 0; c < T::wide; c++) {
+		for (int c = 0; c < T::thread_columns; c++) {
 			const float u = x[r][c], v = y[r][c];
 			total = fmaf(u, v, total);
 			squares_a = fmaf(u, u, squares_a);
 			squares_d = fmaf(v, v, squares_d);
-			if (m == n && seat.y + seat.down(r) == seat.x + seat.along(c / 4) + c % 4) trace_a += u, trace_d += v;
+			if (m == n && thread.row + thread.row_offset(r) == thread.column + thread.column_offset(c / 4) + c % 4) trace_a += u, trace_d += v;
 		}
 	const float sums[gram_sums] = {total, squares_a, squares_d, trace_a, trace_d};
-	const double times = m == n ? 1 : 2;  // the symmetric pair above the diagonal has no block
+	const double multiplicity = m == n ? 1 : 2;  // the symmetric pair above the diagonal has no block
 #pragma unroll
 	for (int i = 0; i < gram_sums; i++) {
-		double sum = block_sum(partial, times * sums[i]);
+		double sum = block_sum(partial, multiplicity * sums[i]);
 		if (threadIdx.x == 0) g.partial[gram_sums * (long long)blockIdx.x + i] = sum;
 	}
 }

@@ -3,17 +3,18 @@
 #include "activation.h"
 #include "tile.h"
 
-// quad returns the elements k to k+3 of a row of depth elements; null is a row of zeros.
-__device__ __forceinline__ float4 quad(const float *row, int k, int depth, bool aligned) {
+// load_quad returns the elements k to k+3 of a row of depth elements; null is a row of
+// zeros.
+__device__ __forceinline__ float4 load_quad(const float *row, int k, int depth, bool aligned) {
 	if (!row || k >= depth) return make_float4(0, 0, 0, 0);
 	if (aligned && k + 4 <= depth) return *reinterpret_cast<const float4 *>(row + k);
 	return make_float4(row[k], k + 1 < depth ? row[k + 1] : 0, k + 2 < depth ? row[k + 2] : 0, k + 3 < depth ? row[k + 3] : 0);
 }
 
-// Along is a matrix whose row i is depth floats from data + i·stride on. aligned means
+// RowMajor is a matrix whose row i is depth floats from data + i·stride on. aligned means
 // that every row starts at a multiple of 16 bytes.
-struct Along {
-	static constexpr Reading reading = Reading::along;
+struct RowMajor {
+	static constexpr Access access = Access::along_rows;
 	const float *data;
 	int rows, depth, stride;
 	bool aligned;
@@ -22,14 +23,15 @@ struct Along {
 		int first;  // -1: outside
 	};
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i * stride : -1}; }
-	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		return quad(r.first < 0 ? nullptr : data + r.first, k, depth, aligned);
+	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
+		return load_quad(r.first < 0 ? nullptr : data + r.first, k, depth, aligned);
 	}
 };
 
-// Across is a matrix in transposed storage: element k of row i is data[k·stride + i].
-struct Across {
-	static constexpr Reading reading = Reading::across;
+// ColumnMajor is a matrix in transposed storage: element k of row i is data[k·stride +
+// i].
+struct ColumnMajor {
+	static constexpr Access access = Access::across_rows;
 	const float *data;
 	int rows, depth, stride;
 
@@ -37,16 +39,16 @@ struct Across {
 		int first;  // -1: outside
 	};
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i : -1}; }
-	__device__ __forceinline__ float one(const Row &r, int k) const {
+	__device__ __forceinline__ float element(const Row &r, int k) const {
 		return r.first >= 0 && k < depth ? data[r.first + k * stride] : 0;
 	}
-	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		return make_float4(one(r, k), one(r, k + 1), one(r, k + 2), one(r, k + 3));
+	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
+		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));
 	}
 };
 
 // load_row and store_row move W neighbours; those from `count` on are outside. whole
-// means that none is outside, and that they start at a multiple of their size.
+// means that none is outside and that the address is a multiple of their size.
 template <int W> __device__ __forceinline__ void load_row(float (&v)[W], const float *at, int count, bool whole) {
 	if (whole && W == 4) {
 		float4 w = *reinterpret_cast<const float4 *>(at);
@@ -80,7 +82,7 @@ struct Result {
 	int rows, columns, act;
 	bool add, whole;
 
-	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool last) const {
+	template <int W> __device__ __forceinline__ void store(int m, int n, const float (&v)[W], bool first, bool last) const {
 		if (m >= rows || n >= columns) return;
 		float *at = data + (m * columns + n);
 		float w[W] = {};
@@ -102,8 +104,8 @@ struct Result {
 		store_row(at, w, columns - n, whole);
 	}
 
-	__device__ __forceinline__ bool again() const { return act > 1; }
-	template <int W> __device__ __forceinline__ void again(int m, int n) const {
+	__device__ __forceinline__ bool needs_finish() const { return act > 1; }
+	template <int W> __device__ __forceinline__ void finish(int m, int n) const {
 		if (m >= rows) return;
 		for (int c = n; c < n + W && c < columns; c++) {
 			float *at = data + (m * columns + c);

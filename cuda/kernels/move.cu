@@ -1,7 +1,10 @@
-// Kernels that move elements without changing them, and sums over axes. A move reads and
-// writes each element once: 8 bytes, 2.4 µs per million elements at 3.35 TB/s where runs
-// of neighbours stay contiguous. A permutation of the last axis reads single elements of
-// 32-byte sectors and takes up to eight times as long.
+// Kernels that move elements without changing them, and sums over axes.
+//
+// A move reads and writes each element once: 8 bytes, 2.4 µs per million elements at
+// 3.35 TB/s where runs of neighbours stay contiguous. A permutation of the last axis
+// reads single elements of 32-byte sectors and takes up to eight times as long. A sum
+// reads each element once and writes one number for each element of the axes that
+// remain.
 #include "device.h"
 #include "each.h"
 
@@ -13,7 +16,7 @@ struct Axes {
 	int stride[8];
 };
 
-__device__ __forceinline__ int place(const Axes &axes, int index) {
+__device__ __forceinline__ int source_offset(const Axes &axes, int index) {
 	int at = 0;
 	for (int a = 0; a < axes.count; a++) {
 		int rest = index / axes.size[a];
@@ -23,9 +26,9 @@ __device__ __forceinline__ int place(const Axes &axes, int index) {
 	return at;
 }
 
-// permute: axes are those of the result.
+// permute reorders axes; `axes` are those of the result.
 KERNEL permute(float *out, const float *x, int n, Axes axes) {
-	EACH(i, n) out[i] = x[place(axes, (int)i)];
+	EACH(i, n) out[i] = x[source_offset(axes, (int)i)];
 }
 
 // repeat writes run o/times of x to run o of the result.
@@ -36,29 +39,29 @@ KERNEL repeat(float *out, const float *x, int n, int inner, int times) {
 	}
 }
 
-// slice takes count runs of every whole, from the first in steps.
-KERNEL slice(float *out, const float *x, int n, int inner, int whole, int first, int count, int step) {
+// slice copies `count` runs of each axis_size runs, from `first` on in steps of `step`.
+KERNEL slice(float *out, const float *x, int n, int inner, int axis_size, int first, int count, int step) {
 	EACH(i, n) {
 		int run = (int)i / inner;
 		int outer = run / count;
-		out[i] = x[(outer * whole + first + (run - outer * count) * step) * inner + (int)i - run * inner];
+		out[i] = x[(outer * axis_size + first + (run - outer * count) * step) * inner + (int)i - run * inner];
 	}
 }
 
-// slice_gradient is the adjoint of slice: zeros where nothing was taken.
-KERNEL slice_gradient(float *out, const float *gradient, int n, int inner, int whole, int first, int count, int step) {
+// slice_gradient is the adjoint of slice: it writes zeros where slice copied nothing.
+KERNEL slice_gradient(float *out, const float *gradient, int n, int inner, int axis_size, int first, int count, int step) {
 	EACH(i, n) {
 		int run = (int)i / inner;
-		int outer = run / whole;
-		int at = run - outer * whole - first;
-		bool taken = at >= 0 && at % step == 0 && at / step < count;
-		out[i] = taken ? gradient[(outer * count + at / step) * inner + (int)i - run * inner] : 0.0f;
+		int outer = run / axis_size;
+		int at = run - outer * axis_size - first;
+		bool copied = at >= 0 && at % step == 0 && at / step < count;
+		out[i] = copied ? gradient[(outer * count + at / step) * inner + (int)i - run * inner] : 0.0f;
 	}
 }
 
-// lay writes block o of x, size elements, at offset in block o of the result, total
-// elements.
-KERNEL lay(float *out, const float *x, int n, int size, int offset, int total) {
+// concat copies block o of x, size elements, to the offset in block o of the result,
+// which has total elements.
+KERNEL concat(float *out, const float *x, int n, int size, int offset, int total) {
 	EACH(i, n) {
 		int block = (int)i / size;
 		out[(long long)block * total + offset + (int)i - block * size] = x[i];
@@ -70,9 +73,9 @@ KERNEL lay(float *out, const float *x, int n, int size, int offset, int total) {
 KERNEL LAUNCH_BOUNDS(256) sum_last(float *out, const float *x, int n, int terms, Axes kept, Axes summed) {
 	int lane = threadIdx.x % 32;
 	for (int i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += gridDim.x * 8) {
-		const float *from = x + place(kept, i);
+		const float *from = x + source_offset(kept, i);
 		double sum = 0;
-		for (int t = lane; t < terms; t += 32) sum += from[place(summed, t)];
+		for (int t = lane; t < terms; t += 32) sum += from[source_offset(summed, t)];
 		for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffff, sum, d);
 		if (lane == 0) out[i] = (float)sum;
 	}
@@ -86,8 +89,8 @@ KERNEL LAUNCH_BOUNDS(256) sum_first(float *out, const float *x, int n, int terms
 	int i = blockIdx.x * 32 + lane;
 	double sum = 0;
 	if (i < n) {
-		const float *from = x + place(kept, i);
-		for (int t = warp; t < terms; t += 8) sum += from[place(summed, t)];
+		const float *from = x + source_offset(kept, i);
+		for (int t = warp; t < terms; t += 8) sum += from[source_offset(summed, t)];
 	}
 	part[threadIdx.x] = sum;
 	__syncthreads();

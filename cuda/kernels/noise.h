@@ -4,8 +4,8 @@
 // their distance from Gaussian ones.
 #pragma once
 
-// grain is the number of normals that grain_threads neighbouring threads compute
-// together.
+// A grain is the `grain` normals that grain_threads neighbouring threads compute
+// together, from grain_blocks blocks of ChaCha20.
 constexpr int grain = 512, grain_threads = 16, grain_blocks = 48;
 
 // A key and a nonce identify a stream.

@@ -1,12 +1,17 @@
-// Normalizes chunks of neighbouring elements to mean 0 (optionally) and variance 1, and
-// computes the gradient. One team of threads processes a chunk: once for the mean, once
-// for the squares about the mean, and once to write. All passes but the first read from
-// the cache, so memory moves 8 bytes per element forward and 12 backward: 40 µs and 60
-// µs for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s.
+// Normalization of chunks of neighbouring elements, and its gradient.
+//
+// Reads x [chunks, size]; backward also the gradient of the result. Writes x with mean 0
+// (optionally) and variance 1 in each chunk; backward the gradient of x.
+//
+// Shape. One team of threads (team.h) processes a chunk: once for the mean, once for the
+// squares about the mean, and once to write. All passes but the first read from the
+// cache, so memory moves 8 bytes per element forward and 12 backward: 40 µs and 60 µs
+// for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s.
 //
 // Means and squares are added in double: at most 4 conversions and 6 operations per
 // element, for 12 bytes; 0.35 of the cycles in which memory delivers them on an H100 (16
-// and 64 a cycle). On GPUs with few double units it costs about as much as memory.
+// and 64 a cycle). On GPUs with few double units the arithmetic takes about as long as
+// memory.
 #include "device.h"
 #include "team.h"
 
@@ -16,15 +21,16 @@ struct Chunks {
 	double epsilon;
 };
 
-// Mean is a mean in two floats; the second is the rounding error of the first.
+// Mean is a mean in two floats; the second is the rounding error of the first. center
+// subtracts the mean.
 struct Mean {
 	float value, rest;
 
 	__device__ Mean(double m) : value((float)m), rest((float)(m - (double)(float)m)) {}
-	__device__ float below(float x) const { return x - value - rest; }
+	__device__ float center(float x) const { return x - value - rest; }
 };
 
-template <class Team> __device__ __forceinline__ void normalized(const Team &team, float *out, const float *x, const Chunks &c) {
+template <class Team> __device__ __forceinline__ void normalize(const Team &team, float *out, const float *x, const Chunks &c) {
 	if (team.row >= c.count)
 		return;
 	out += (long long)team.row * c.size;
@@ -45,12 +51,12 @@ template <class Team> __device__ __forceinline__ void normalized(const Team &tea
 	Mean m(mean);
 #pragma unroll 4
 	for (int i = team.rank; i < c.size; i += team.size)
-		out[i] = m.below(x[i]) * scale;
+		out[i] = m.center(x[i]) * scale;
 }
 
-// normalized_back is (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+ε).
+// normalize_gradient is (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+ε).
 template <class Team>
-__device__ __forceinline__ void normalized_back(const Team &team, float *out, const float *x, const float *gradient, const Chunks &c) {
+__device__ __forceinline__ void normalize_gradient(const Team &team, float *out, const float *x, const float *gradient, const Chunks &c) {
 	if (team.row >= c.count)
 		return;
 	out += (long long)team.row * c.size;
@@ -78,21 +84,21 @@ __device__ __forceinline__ void normalized_back(const Team &team, float *out, co
 	Mean m(mean);
 #pragma unroll 4
 	for (int i = team.rank; i < c.size; i += team.size)
-		out[i] = scale * (gradient[i] - shift - slope * m.below(x[i]));
+		out[i] = scale * (gradient[i] - shift - slope * m.center(x[i]));
 }
 
-KERNEL LAUNCH_BOUNDS(128) normalize_warp(float *out, const float *x, Chunks c) { normalized(Warp(), out, x, c); }
+KERNEL LAUNCH_BOUNDS(128) normalize_warp(float *out, const float *x, Chunks c) { normalize(Warp(), out, x, c); }
 
 KERNEL LAUNCH_BOUNDS(1024) normalize_block(float *out, const float *x, Chunks c) {
 	SHARED(double, partial, 32);
-	normalized(Block<decltype(partial)>(partial), out, x, c);
+	normalize(Block<decltype(partial)>(partial), out, x, c);
 }
 
 KERNEL LAUNCH_BOUNDS(128) normalize_gradient_warp(float *out, const float *x, const float *gradient, Chunks c) {
-	normalized_back(Warp(), out, x, gradient, c);
+	normalize_gradient(Warp(), out, x, gradient, c);
 }
 
 KERNEL LAUNCH_BOUNDS(1024) normalize_gradient_block(float *out, const float *x, const float *gradient, Chunks c) {
 	SHARED(double, partial, 32);
-	normalized_back(Block<decltype(partial)>(partial), out, x, gradient, c);
+	normalize_gradient(Block<decltype(partial)>(partial), out, x, gradient, c);
 }

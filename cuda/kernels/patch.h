@@ -6,27 +6,27 @@
 #pragma once
 #include "divide.h"
 
-// Reach is the offset in bytes of a corner from the image's first cell, or of a tap from
-// the corner. Every row and every column of the window has a bit: a corner has the bits
-// of those inside the image, a tap the two bits of its row and column. A corner without
-// bits reads zeros, and so does a tap with a bit that no corner has.
-struct alignas(8) Reach {
+// PatchOffset is the offset in bytes of a corner from the image's first cell, or of a
+// tap from the corner. Every row and every column of the window has a bit: a corner has
+// the bits of those inside the image, a tap the two bits of its row and column. A corner
+// without bits reads zeros, and so does a tap with a bit that no corner has.
+struct alignas(8) PatchOffset {
 	int bytes;
-	unsigned sides;
+	unsigned mask;
 };
 
-// Planes are images that are read in patches.
-struct Planes {
+// Images are images that are read in patches.
+struct Images {
 	const float *data;
-	int picture, group; // elements of an image, and of a group's channels in it
+	int image_size, group_size; // elements of an image, and of a group's channels in it
 };
 
-// at reads the value at a byte offset from an address.
-template <class T> __device__ __forceinline__ T at(const void *address, int bytes) {
+// load_at reads the value at a byte offset from an address.
+template <class T> __device__ __forceinline__ T load_at(const void *address, int bytes) {
 	return *reinterpret_cast<const T *>(static_cast<const char *>(address) + bytes);
 }
 
-// tap_at reads an element of the patch whose corner is at an address.
-__device__ __forceinline__ float tap_at(const float *corner, unsigned sides, int bytes, unsigned needs) {
-	return (sides & needs) == needs ? at<float>(corner, bytes) : 0.0f;
+// load_tap reads an element of the patch whose corner is at an address.
+__device__ __forceinline__ float load_tap(const float *corner, unsigned mask, int bytes, unsigned tap_mask) {
+	return (mask & tap_mask) == tap_mask ? load_at<float>(corner, bytes) : 0.0f;
 }

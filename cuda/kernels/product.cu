@@ -1,11 +1,13 @@
-// Products of matrices in memory: out = act(A·B + bias); either operand may be
-// transposed. See tile.h for how a product is computed.
+// Products of matrices in memory: out = act(A·B + bias).
 //
-// Each operand is read once for every tile of the other dimension, mostly from the L2
-// cache, and the result is written once. Predicted: 2·M·N·K FLOP at 80% of 67 TFLOP/s
-// where tiles of 128×128 fill the GPU, 60% for tiles of 64×64, 35% for 32×32, or the
-// bytes of operands and result at 3.35 TB/s where K is small. A dense layer 784→1000 at
-// batch 1024 takes 1.6 GFLOP: 30 µs.
+// Reads A, B and an optional bias; either matrix may be transposed. Writes the result.
+// See tile.h for how a product is computed.
+//
+// Shape. Each operand is read once for every tile of the other dimension, mostly from
+// the L2 cache, and the result is written once. Predicted: 2·M·N·K FLOP at 80% of 67
+// TFLOP/s where tiles of 128×128 fill the GPU, 60% for tiles of 64×64, 35% for 32×32, or
+// the bytes of operands and result at 3.35 TB/s where K is small. A dense layer 784→1000
+// at batch 1024 takes 1.6 GFLOP: 30 µs.
 #include "matrix.h"
 #include "tensor.h"
 #include "each.h"
@@ -17,59 +19,59 @@ struct Product {
 	int aligned_a, aligned_b, whole;
 };
 
-template <bool along> struct Stored;
-template <> struct Stored<true> {
-	using Type = Along;
-	__device__ __forceinline__ static Along of(const float *data, int rows, int depth, int aligned) {
+template <bool row_major> struct Operand;
+template <> struct Operand<true> {
+	using Type = RowMajor;
+	__device__ __forceinline__ static RowMajor of(const float *data, int rows, int depth, int aligned) {
 		return {data, rows, depth, depth, aligned != 0};
 	}
 };
-template <> struct Stored<false> {
-	using Type = Across;
-	__device__ __forceinline__ static Across of(const float *data, int rows, int depth, int) {
+template <> struct Operand<false> {
+	using Type = ColumnMajor;
+	__device__ __forceinline__ static ColumnMajor of(const float *data, int rows, int depth, int) {
 		return {data, rows, depth, rows};
 	}
 };
 
 // multiply computes one block's tile: all of k, or, with gridDim.z > 1, one slice of it,
 // which is written to a matrix of its own.
-template <class T, bool along_a, bool along_b, class Math = Exact> __device__ __forceinline__ void multiply(const Product &p) {
+template <class T, bool row_major_a, bool row_major_b, class Math = FP32> __device__ __forceinline__ void multiply(const Product &p) {
 	int m, n, from = 0, to = p.depth;
-	place<T>(blockIdx.x, p.rows, p.columns, m, n);
+	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
 	if (gridDim.z > 1) {
 		from = blockIdx.z * p.slice;
 		to = min(to, from + p.slice);
 	}
 	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, false, p.whole != 0};
-	product_as<T>(Math{}, Stored<along_a>::of(p.a, p.rows, p.depth, p.aligned_a),
-		Stored<along_b>::of(p.b, p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
+	product_as<T>(Math{}, Operand<row_major_a>::of(p.a, p.rows, p.depth, p.aligned_a),
+		Operand<row_major_b>::of(p.b, p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
 }
 
-// Names: n for an operand as it is, t for a transposed one.
-KERNEL LAUNCH_BOUNDS(256, 2) product_nn_128(Product p) { multiply<Large, true, false>(p); }
-KERNEL LAUNCH_BOUNDS(256, 2) product_nt_128(Product p) { multiply<Large, true, true>(p); }
-KERNEL LAUNCH_BOUNDS(256, 2) product_tn_128(Product p) { multiply<Large, false, false>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) product_nn_64(Product p) { multiply<Medium, true, false>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) product_nt_64(Product p) { multiply<Medium, true, true>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) product_tn_64(Product p) { multiply<Medium, false, false>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_nn_32(Product p) { multiply<Small, true, false>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_nt_32(Product p) { multiply<Small, true, true>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_tn_32(Product p) { multiply<Small, false, false>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_tt_32(Product p) { multiply<Small, false, true>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_tn_16(Product p) { multiply<Slim, false, false>(p); }
+// The letters of a name: n for an operand that is not transposed, t for a transposed one.
+KERNEL LAUNCH_BOUNDS(256, 2) product_nn_128(Product p) { multiply<Tile128x128, true, false>(p); }
+KERNEL LAUNCH_BOUNDS(256, 2) product_nt_128(Product p) { multiply<Tile128x128, true, true>(p); }
+KERNEL LAUNCH_BOUNDS(256, 2) product_tn_128(Product p) { multiply<Tile128x128, false, false>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_nn_64(Product p) { multiply<Tile64x64, true, false>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_nt_64(Product p) { multiply<Tile64x64, true, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_tn_64(Product p) { multiply<Tile64x64, false, false>(p); }
+KERNEL LAUNCH_BOUNDS(64) product_nn_32(Product p) { multiply<Tile32x32, true, false>(p); }
+KERNEL LAUNCH_BOUNDS(64) product_nt_32(Product p) { multiply<Tile32x32, true, true>(p); }
+KERNEL LAUNCH_BOUNDS(64) product_tn_32(Product p) { multiply<Tile32x32, false, false>(p); }
+KERNEL LAUNCH_BOUNDS(64) product_tt_32(Product p) { multiply<Tile32x32, false, true>(p); }
+KERNEL LAUNCH_BOUNDS(64) product_tn_16(Product p) { multiply<Tile64x16, false, false>(p); }
 
-KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_tf32(Product p) { multiply<Large, true, false, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_tf32(Product p) { multiply<Large, true, true, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_tf32(Product p) { multiply<Large, false, false, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(128, 3) product_nn_64_tf32(Product p) { multiply<Medium, true, false, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(128, 3) product_nt_64_tf32(Product p) { multiply<Medium, true, true, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(128, 3) product_tn_64_tf32(Product p) { multiply<Medium, false, false, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_bf16(Product p) { multiply<Large, true, false, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_bf16(Product p) { multiply<Large, true, true, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_bf16(Product p) { multiply<Large, false, false, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(128, 2) product_nn_64_bf16(Product p) { multiply<Medium, true, false, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(128, 2) product_nt_64_bf16(Product p) { multiply<Medium, true, true, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(128, 2) product_tn_64_bf16(Product p) { multiply<Medium, false, false, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_tf32(Product p) { multiply<Tile128x128, true, false, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_tf32(Product p) { multiply<Tile128x128, true, true, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_tf32(Product p) { multiply<Tile128x128, false, false, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(128, 3) product_nn_64_tf32(Product p) { multiply<Tile64x64, true, false, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(128, 3) product_nt_64_tf32(Product p) { multiply<Tile64x64, true, true, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(128, 3) product_tn_64_tf32(Product p) { multiply<Tile64x64, false, false, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_bf16(Product p) { multiply<Tile128x128, true, false, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_bf16(Product p) { multiply<Tile128x128, true, true, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_bf16(Product p) { multiply<Tile128x128, false, false, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_nn_64_bf16(Product p) { multiply<Tile64x64, true, false, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_nt_64_bf16(Product p) { multiply<Tile64x64, true, true, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_tn_64_bf16(Product p) { multiply<Tile64x64, false, false, BF16>(p); }
 
 // add_slices ends a product whose slices were computed separately, with the same
 // roundings in the same order as one block would.

@@ -1,17 +1,19 @@
 // The release: draws noise, adds it to the sums, scales the result and applies the
-// optimizer, in one pass over all parameters. Memory traffic per weight: its sum read
-// and cleared; the weight, its average and each of the optimizer's numbers read and
-// written: 16 bytes for SGD, 24 with momentum, 32 for Adam, 8 more for an average.
+// optimizer, in one pass over all parameters.
 //
-// A thread computes three blocks of ChaCha20 in registers, whose 48 words are 16 pairs
-// of normals, none wasted. The normals go to the threads that own their elements through
-// shared memory, each warp's 1024 within the warp, so that global memory is read and
-// written in whole lines. The key and the values that change with the lot are launch
-// arguments: the key is in no memory that dptrain allocates on the device, and in no
-// graph.
+// Reads and clears the sums; reads and writes the weights, their averages and the
+// optimizer's numbers. Per weight: 16 bytes for SGD, 24 with momentum, 32 for Adam, 8
+// more for an average.
 //
-// Element i gets normal i of the parameter's stream, with the same bits as package
-// noise, and every operation is rounded as package optim rounds it.
+// Noise. Element i gets normal i of the parameter's stream, with the same bits as
+// package noise, and every operation is rounded as package optim rounds it. The key and
+// the values that change with the lot are launch arguments: the key is in no memory that
+// dptrain allocates on the device, and in no graph.
+//
+// Shape. A thread computes three blocks of ChaCha20 in registers, whose 48 words give 16
+// pairs of normals; no word is unused. The normals go to the threads that own their
+// elements through shared memory, each warp's 1024 within the warp, so that global
+// memory is read and written in whole lines.
 //
 // Predicted for an H100 (132 multiprocessors at 1.755 GHz, 3.35 TB/s) from NVRTC's
 // output for sm_90. A double round of three blocks is 96 logic operations, 96 rotations
@@ -27,33 +29,33 @@
 #include "device.h"
 #include "noise.h"
 
-struct Vector {
+struct Parameter {
 	float *weights, *sum;
-	float *average;         // null: no average is kept
+	float *average;         // null: there is no average
 	float *first, *second;  // the optimizer's mean gradient and mean square; null: none
 	int size;
 	int block;  // its first block
 };
 
 struct Release {
-	const Vector *vectors;
-	const int *owner;    // of each block: the parameter that it processes
-	const float *sigma;  // of each parameter; 0: no noise is drawn
+	const Parameter *parameters;
+	const int *block_parameter;  // of each block: the parameter that it processes
+	const float *sigma;          // of each parameter; 0: no noise is drawn
 	Key key;
 	unsigned lot[2];  // the nonce without its first word, the parameter
 	int rule;
 	float scale, rate, shrink, decay;
-	float keep1, take1, keep2, take2, root2, epsilon;
+	float beta1, one_minus_beta1, beta2, one_minus_beta2, scale2, epsilon;
 	float average;  // how far the average moves towards the weight; 0: it does not
 };
 
 // The optimizers by update rule, numbered as in cuda/release.go.
 enum Rule { plain, momentum, nesterov, adam, scaled };
 
-// draw stores a warp's normals, two grains from normal `first` on, in shared memory. The
-// second grain is 16 places further, so that the halves of the warp write to different
-// banks.
-template <class S> __device__ __forceinline__ void draw(S &normals, int at, const Key &key, const Nonce &nonce, int first) {
+// draw_normals stores a warp's normals, two grains from normal `first` on, in shared
+// memory. The second grain is 16 places further, so that the halves of the warp write to
+// different banks.
+template <class S> __device__ __forceinline__ void draw_normals(S &normals, int at, const Key &key, const Nonce &nonce, int first) {
 	int lane = threadIdx.x % 32;
 	int half = lane / grain_threads, l = lane % grain_threads;
 	unsigned words[3][16];
@@ -67,14 +69,14 @@ template <class S> __device__ __forceinline__ void draw(S &normals, int at, cons
 	}
 }
 
-// decayed is keep·x + step.
-__device__ __forceinline__ float decayed(float keep, float x, float step) { return __fadd_rn(__fmul_rn(keep, x), step); }
+// multiply_add is keep·x + step with two roundings.
+__device__ __forceinline__ float multiply_add(float keep, float x, float step) { return __fadd_rn(__fmul_rn(keep, x), step); }
 
 // update updates count weights, 32 apart, from number `at` on. All are read before any
-// is written, so that their loads overlap. Sigma 0: no noise.
+// is written, so that their loads overlap. With sigma 0 no noise is added.
 template <int count, class S>
-__device__ __forceinline__ void update(const Release &now, const Vector &v, int at, float sigma, S &normals, int drawn) {
-	bool average = v.average && now.average > 0;
+__device__ __forceinline__ void update(const Release &r, const Parameter &v, int at, float sigma, S &normals, int drawn) {
+	bool average = v.average && r.average > 0;
 	float g[count], w[count], m[count] = {}, q[count] = {}, mean[count] = {};
 #pragma unroll
 	for (int k = 0; k < count; k++) {
@@ -102,36 +104,36 @@ __device__ __forceinline__ void update(const Release &now, const Vector &v, int 
 		}
 #pragma unroll
 	for (int k = 0; k < count; k++)
-		g[k] = __fadd_rn(__fmul_rn(g[k], now.scale), __fmul_rn(now.decay, w[k]));
+		g[k] = __fadd_rn(__fmul_rn(g[k], r.scale), __fmul_rn(r.decay, w[k]));
 
 	// From here on g is the step.
-	switch (now.rule) {
+	switch (r.rule) {
 	case momentum:
 #pragma unroll
 		for (int k = 0; k < count; k++)
-			g[k] = m[k] = decayed(now.keep1, m[k], g[k]);
+			g[k] = m[k] = multiply_add(r.beta1, m[k], g[k]);
 		break;
 	case nesterov:
 #pragma unroll
 		for (int k = 0; k < count; k++) {
-			m[k] = decayed(now.keep1, m[k], g[k]);
-			g[k] = __fadd_rn(g[k], __fmul_rn(now.keep1, m[k]));
+			m[k] = multiply_add(r.beta1, m[k], g[k]);
+			g[k] = __fadd_rn(g[k], __fmul_rn(r.beta1, m[k]));
 		}
 		break;
 	case adam:
 	case scaled:
 #pragma unroll
 		for (int k = 0; k < count; k++) {
-			q[k] = decayed(now.keep2, q[k], __fmul_rn(__fmul_rn(now.take2, g[k]), g[k]));
-			if (now.rule == adam)
-				g[k] = m[k] = decayed(now.keep1, m[k], __fmul_rn(now.take1, g[k]));
-			g[k] = __fdiv_rn(g[k], __fadd_rn(__fmul_rn(__fsqrt_rn(q[k]), now.root2), now.epsilon));
+			q[k] = multiply_add(r.beta2, q[k], __fmul_rn(__fmul_rn(r.one_minus_beta2, g[k]), g[k]));
+			if (r.rule == adam)
+				g[k] = m[k] = multiply_add(r.beta1, m[k], __fmul_rn(r.one_minus_beta1, g[k]));
+			g[k] = __fdiv_rn(g[k], __fadd_rn(__fmul_rn(__fsqrt_rn(q[k]), r.scale2), r.epsilon));
 		}
 	}
 
 #pragma unroll
 	for (int k = 0; k < count; k++) {
-		w[k] = __fsub_rn(__fmul_rn(w[k], now.shrink), __fmul_rn(now.rate, g[k]));
+		w[k] = __fsub_rn(__fmul_rn(w[k], r.shrink), __fmul_rn(r.rate, g[k]));
 		v.sum[at + 32 * k] = 0;
 		v.weights[at + 32 * k] = w[k];
 	}
@@ -146,34 +148,35 @@ __device__ __forceinline__ void update(const Release &now, const Vector &v, int 
 	if (average)
 #pragma unroll
 		for (int k = 0; k < count; k++) {
-			float moved = __fadd_rn(mean[k], __fmul_rn(now.average, __fsub_rn(w[k], mean[k])));
-			v.average[at + 32 * k] = now.average == 1 ? w[k] : moved;
+			float moved = __fadd_rn(mean[k], __fmul_rn(r.average, __fsub_rn(w[k], mean[k])));
+			v.average[at + 32 * k] = r.average == 1 ? w[k] : moved;
 		}
 }
 
-constexpr int warps = 4, share = 2 * grain;  // of a block; elements of a warp
-constexpr int together = 4;                  // elements that a thread updates together
+constexpr int warps = 4;                  // of a block
+constexpr int warp_elements = 2 * grain;  // that a warp updates
+constexpr int per_thread = 4;             // elements that a thread updates at a time
 
-KERNEL LAUNCH_BOUNDS(32 * warps) release(Release now) {
-	SHARED(float, normals, warps * (share + 32));
+KERNEL LAUNCH_BOUNDS(32 * warps) release(Release r) {
+	SHARED(float, normals, warps * (warp_elements + 32));
 	int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-	int number = now.owner[blockIdx.x];
-	Vector v = now.vectors[number];
-	int from = ((int)blockIdx.x - v.block) * (warps * share) + warp * share;
-	int n = min(share, v.size - from);
+	int number = r.block_parameter[blockIdx.x];
+	Parameter v = r.parameters[number];
+	int from = ((int)blockIdx.x - v.block) * (warps * warp_elements) + warp * warp_elements;
+	int n = min(warp_elements, v.size - from);
 	if (n <= 0)
 		return;
 
-	float sigma = now.sigma[number];
-	int drawn = warp * (share + 32);
+	float sigma = r.sigma[number];
+	int drawn = warp * (warp_elements + 32);
 	if (sigma > 0) {
-		Nonce nonce = {{(unsigned)number, now.lot[0], now.lot[1]}};
-		draw(normals, drawn, now.key, nonce, from);
+		Nonce nonce = {{(unsigned)number, r.lot[0], r.lot[1]}};
+		draw_normals(normals, drawn, r.key, nonce, from);
 		__syncwarp();
 	}
 	int i = lane;
-	for (; i + 32 * (together - 1) < n; i += 32 * together)
-		update<together>(now, v, from + i, sigma, normals, drawn + i + i / grain * 16);
+	for (; i + 32 * (per_thread - 1) < n; i += 32 * per_thread)
+		update<per_thread>(r, v, from + i, sigma, normals, drawn + i + i / grain * 16);
 	for (; i < n; i += 32)
-		update<1>(now, v, from + i, sigma, normals, drawn + i + i / grain * 16);
+		update<1>(r, v, from + i, sigma, normals, drawn + i + i / grain * 16);
 }

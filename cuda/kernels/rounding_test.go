@@ -18,7 +18,7 @@ func TestKernels_FuseNothing(t *testing.T) {
 	}
 	arithmetic := regexp.MustCompile(`\b(?:add|sub|mul|div|sqrt|rcp|fma|mad)(?:\.\w+)*\.f(?:32|64)\b`)
 	rounded := regexp.MustCompile(`^(?:add|sub|mul|div|sqrt)\.rn\.f(?:32|64)$`)
-	for _, kernel := range []string{"release", "factors"} {
+	for _, kernel := range []string{"release", "clip_factors"} {
 		_, body, ok := bytes.Cut(code, []byte(".entry "+kernel+"("))
 		if !ok {
 			t.Fatalf("there is no kernel %s", kernel)

@@ -1,8 +1,10 @@
 // A product with few columns, such as the logits of a classifier: out = act(A·B + bias)
-// for B with at most 32 columns. Tiles would leave most of the GPU idle and most of each
-// tile empty, so a warp computes one row or several: its lanes stride through k, and
-// every lane has sums for all columns; at the end the lanes' sums are added. B goes
-// through shared memory in chunks.
+// for B with at most 32 columns.
+//
+// Reads A, B and an optional bias; writes the result. Shape: tiles would leave most of
+// the GPU idle and most of each tile empty, so a warp computes one row or several. Its
+// lanes stride through k, and every lane has sums for all columns; at the end the lanes'
+// sums are added. B goes through shared memory in chunks.
 //
 // A record's bits do not depend on the number of rows: lane i adds the elements k = i,
 // i+32, … in their order, and lanes are added in a tree.
@@ -13,22 +15,22 @@
 #include "activation.h"
 #include "device.h"
 
-// fold adds up one sum per column over the lanes of a warp, for `wide` columns, a power
-// of two: lane i gets column i / (32/wide). A lane passes on half of its columns in
-// every step, so this takes 31 shuffles and not 160.
-template <int wide> __device__ __forceinline__ float fold(float (&v)[wide]) {
+// sum_lanes adds up one sum per column over the lanes of a warp, for `max_columns`
+// columns, a power of two: lane i gets column i / (32/max_columns). A lane sends half of
+// its columns in every step, so this takes 31 shuffles and not 160.
+template <int max_columns> __device__ __forceinline__ float sum_lanes(float (&v)[max_columns]) {
 	const int lane = threadIdx.x % 32;
 #pragma unroll
-	for (int step = 16, count = wide / 2; step > 0; step /= 2, count /= 2) {
+	for (int step = 16, count = max_columns / 2; step > 0; step /= 2, count /= 2) {
 		if (count == 0) {
 			v[0] += __shfl_xor_sync(0xffffffff, v[0], step);
 			continue;
 		}
 #pragma unroll
-		for (int i = 0; i < wide / 2; i++)
+		for (int i = 0; i < max_columns / 2; i++)
 			if (i < count) {
-				float away = lane & step ? v[i] : v[i + count], own = lane & step ? v[i + count] : v[i];
-				v[i] = own + __shfl_xor_sync(0xffffffff, away, step);
+				float sent = lane & step ? v[i] : v[i + count], kept = lane & step ? v[i + count] : v[i];
+				v[i] = kept + __shfl_xor_sync(0xffffffff, sent, step);
 			}
 	}
 	return v[0];
@@ -40,17 +42,17 @@ struct SkinnyProduct {
 	int rows, columns, depth, transposed, act;
 };
 
-// A warp computes `high` rows.
-template <int wide, int high> __device__ __forceinline__ void multiply(const SkinnyProduct &p) {
-	constexpr int chunk = 128, stride = wide == 4 ? 4 : wide + 4;
+// A warp computes `rows_per_warp` rows.
+template <int max_columns, int rows_per_warp> __device__ __forceinline__ void multiply(const SkinnyProduct &p) {
+	constexpr int chunk = 128, stride = max_columns == 4 ? 4 : max_columns + 4;
 	SHARED(float, panel, chunk * stride);
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	const int first = (blockIdx.x * 4 + warp) * high;
+	const int first = (blockIdx.x * 4 + warp) * rows_per_warp;
 
-	float sum[high][wide] = {};
+	float sum[rows_per_warp][max_columns] = {};
 	for (int from = 0; from < p.depth; from += chunk) {
-		for (int i = threadIdx.x; i < chunk * wide; i += 128) {
-			int k = p.transposed ? i % chunk : i / wide, n = p.transposed ? i / chunk : i % wide;
+		for (int i = threadIdx.x; i < chunk * max_columns; i += 128) {
+			int k = p.transposed ? i % chunk : i / max_columns, n = p.transposed ? i / chunk : i % max_columns;
 			float v = 0;
 			if (n < p.columns && from + k < p.depth)
 				v = p.transposed ? p.b[n * p.depth + from + k] : p.b[(from + k) * p.columns + n];
@@ -60,15 +62,15 @@ template <int wide, int high> __device__ __forceinline__ void multiply(const Ski
 #pragma unroll
 		for (int i = 0; i < chunk; i += 32) {
 			const int k = from + i + lane;
-			float u[high];
+			float u[rows_per_warp];
 #pragma unroll
-			for (int r = 0; r < high; r++)
+			for (int r = 0; r < rows_per_warp; r++)
 				u[r] = first + r < p.rows && k < p.depth ? p.a[(first + r) * p.depth + k] : 0;
 #pragma unroll
-			for (int n = 0; n < wide; n += 4) {
+			for (int n = 0; n < max_columns; n += 4) {
 				float4 v = load4(panel, (i + lane) * stride + n);
 #pragma unroll
-				for (int r = 0; r < high; r++) {
+				for (int r = 0; r < rows_per_warp; r++) {
 					sum[r][n] = fmaf(u[r], v.x, sum[r][n]);
 					sum[r][n + 1] = fmaf(u[r], v.y, sum[r][n + 1]);
 					sum[r][n + 2] = fmaf(u[r], v.z, sum[r][n + 2]);
@@ -78,17 +80,17 @@ template <int wide, int high> __device__ __forceinline__ void multiply(const Ski
 		}
 		__syncthreads();
 	}
-	const int column = lane / (32 / wide);
+	const int column = lane / (32 / max_columns);
 #pragma unroll
-	for (int r = 0; r < high; r++) {
-		float v = fold(sum[r]);
-		if (lane % (32 / wide) || column >= p.columns || first + r >= p.rows) continue;
+	for (int r = 0; r < rows_per_warp; r++) {
+		float v = sum_lanes(sum[r]);
+		if (lane % (32 / max_columns) || column >= p.columns || first + r >= p.rows) continue;
 		if (p.bias) v += p.bias[column];
 		p.out[(first + r) * p.columns + column] = activate(p.act, v);
 	}
 }
 
-// Names: the largest number of columns, the rows of a warp.
+// The numbers of a name: the largest number of columns, the rows of a warp.
 KERNEL LAUNCH_BOUNDS(128) skinny_4_1(SkinnyProduct p) { multiply<4, 1>(p); }
 KERNEL LAUNCH_BOUNDS(128) skinny_4_4(SkinnyProduct p) { multiply<4, 4>(p); }
 KERNEL LAUNCH_BOUNDS(128) skinny_16_1(SkinnyProduct p) { multiply<16, 1>(p); }

@@ -23,8 +23,8 @@ template <class S> struct Block {
 	__device__ float max(float x) const { return (float)block_max(partial, (double)x); }
 };
 
-// Column is one position in each of a block's warps, so that a warp reads 32
-// neighbouring rows. It needs shared memory for one double per thread.
+// Column is the team of the threads with the same lane in a block's warps, so that a warp
+// reads 32 neighbouring rows. It needs shared memory for one double per thread.
 template <class S> struct Column {
 	S &partial;
 	int row = blockIdx.x * 32 + threadIdx.x % 32, rank = threadIdx.x / 32, size = blockDim.x / 32;
@@ -50,7 +50,8 @@ template <class S> struct Column {
 	}
 };
 
-struct Alone {
+// SingleThread processes a row by itself.
+struct SingleThread {
 	int row = blockIdx.x * blockDim.x + threadIdx.x, rank = 0, size = 1;
 
 	template <class T> __device__ T sum(T x) const { return x; }

@@ -4,10 +4,10 @@
 // for every tile size; slices are as in tile.h.
 //
 // A row of a panel is 16 words in shared memory; a word is one TF32 number or two
-// bfloat16 numbers. The four words that an instruction uses as its k can be any, if both
-// operands agree; therefore a thread loads four neighbours, for two instructions, in one
-// access. The fours of a row are permuted so that neither stores nor loads have bank
-// conflicts.
+// bfloat16 numbers. An instruction may use any four words as its k, if both operands use
+// the same; therefore a thread loads four neighbours, for two instructions, in one
+// access. The groups of four words of a row are permuted so that neither stores nor
+// loads have bank conflicts.
 //
 // Operands are read from memory in float32, 16 KB for 128·128·16 products, and the L2
 // cache gives a multiprocessor about 25 bytes a cycle: at most 185 TFLOP/s on an H100
@@ -16,8 +16,10 @@
 #pragma once
 #include "tile.h"
 
-// How a product is computed.
-struct Exact {};
+// How products are computed: in float32, or on tensor cores from operands that are
+// rounded to TF32 or bfloat16. depth is the number of elements of k in a step, pack that
+// in a word.
+struct FP32 {};
 struct TF32 {
 	static constexpr int depth = 16, pack = 1;
 };
@@ -27,12 +29,13 @@ struct BF16 {
 
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 
-// Fragment is a thread's elements of two rows, eight apart; Columns is those of one
-// column. Both are for one instruction: row lane/4, words lane%4 and lane%4+4 in k.
-struct Fragment {
+// FragmentA is a thread's elements of the left operand of one instruction: words lane%4
+// and lane%4+4 in k of rows lane/4 and lane/4+8. FragmentB is the same for column lane/4
+// of the right operand.
+struct FragmentA {
 	float top, bottom, top4, bottom4;
 };
-struct Columns {
+struct FragmentB {
 	float word, word4;
 };
 
@@ -47,7 +50,7 @@ __device__ inline float word_product(BF16, float a, float b, float sum) {
 
 // mma adds a product of 16 rows and 8 columns, 8 words deep. This thread's sums are rows
 // lane/4 and lane/4+8, columns 2·(lane%4) and 2·(lane%4)+1.
-template <class Math> __device__ inline void mma(Math m, float (&sum)[4], const Fragment &a, const Columns &b) {
+template <class Math> __device__ inline void mma(Math m, float (&sum)[4], const FragmentA &a, const FragmentB &b) {
 	int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
 	for (int k = 0; k < 8; k++) {
 		float top = __shfl_sync(0xffffffff, k < 4 ? a.top : a.top4, row + k % 4);
@@ -61,8 +64,8 @@ template <class Math> __device__ inline void mma(Math m, float (&sum)[4], const 
 	}
 }
 
-__device__ inline float pair(float low, float high) {
-	return __uint_as_float(to_bf16(low) | uint32_t(to_bf16(high)) << 16);
+__device__ inline float pack_bf16(float low, float row_tiles) {
+	return __uint_as_float(to_bf16(low) | uint32_t(to_bf16(row_tiles)) << 16);
 }
 
 #else
@@ -74,42 +77,42 @@ __device__ inline float pair(float low, float high) {
 		: "r"(__float_as_uint(a.top)), "r"(__float_as_uint(a.bottom)), "r"(__float_as_uint(a.top4)),                 \
 		"r"(__float_as_uint(a.bottom4)), "r"(__float_as_uint(b.word)), "r"(__float_as_uint(b.word4)))
 
-__device__ __forceinline__ void mma(TF32, float (&sum)[4], const Fragment &a, const Columns &b) {
+__device__ __forceinline__ void mma(TF32, float (&sum)[4], const FragmentA &a, const FragmentB &b) {
 	MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
 }
-__device__ __forceinline__ void mma(BF16, float (&sum)[4], const Fragment &a, const Columns &b) {
+__device__ __forceinline__ void mma(BF16, float (&sum)[4], const FragmentA &a, const FragmentB &b) {
 	MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
 }
 
-__device__ __forceinline__ float pair(float low, float high) {
+__device__ __forceinline__ float pack_bf16(float low, float row_tiles) {
 	uint32_t both;
-	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(row_tiles), "f"(low));
 	return __uint_as_float(both);
 }
 
 #endif
 
-// keep stores a quad, the four elements 4q to 4q+3 of a row, to shared memory.
-template <class S> __device__ __forceinline__ void keep(TF32, S &s, int row, int q, float4 v) {
+// store_quad stores a quad, the four elements 4q to 4q+3 of a row, to shared memory.
+template <class S> __device__ __forceinline__ void store_quad(TF32, S &s, int row, int q, float4 v) {
 	store4(s, 16 * row + 4 * (q ^ (row / 2 % 4)), make_float4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)));
 }
-template <class S> __device__ __forceinline__ void keep(BF16, S &s, int row, int q, float4 v) {
-	store2(s, 16 * row + 4 * (q / 2 ^ (row / 2 % 4)) + q % 2 * 2, make_float2(pair(v.x, v.y), pair(v.z, v.w)));
+template <class S> __device__ __forceinline__ void store_quad(BF16, S &s, int row, int q, float4 v) {
+	store2(s, 16 * row + 4 * (q / 2 ^ (row / 2 % 4)) + q % 2 * 2, make_float2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w)));
 }
 
-// word is the representation of one element, or of two, in shared memory.
-__device__ __forceinline__ float word(const float (&v)[1]) { return to_tf32(v[0]); }
-__device__ __forceinline__ float word(const float (&v)[2]) { return pair(v[0], v[1]); }
+// pack_word is the representation of one element, or of two, in shared memory.
+__device__ __forceinline__ float pack_word(const float (&v)[1]) { return to_tf32(v[0]); }
+__device__ __forceinline__ float pack_word(const float (&v)[2]) { return pack_bf16(v[0], v[1]); }
 
-template <class Math, class P, class S> __device__ __forceinline__ void keep_panel(const P &p, S &s, int first) {
+template <class Math, class P, class S> __device__ __forceinline__ void store_panel(const P &p, S &s, int first) {
 #pragma unroll
 	for (int i = 0; i < P::count; i++) {
 		const int row = first + P::row_of(i);
 		if constexpr (P::single) {
 			const int w = P::word_of();
-			s[16 * row + 4 * (w / 4 ^ (row / 2 % 4)) + w % 4] = word(p.next[i]);
+			s[16 * row + 4 * (w / 4 ^ (row / 2 % 4)) + w % 4] = pack_word(p.next[i]);
 		} else {
-			keep(Math{}, s, row, P::quad_of(i), p.next[i]);
+			store_quad(Math{}, s, row, P::quad_of(i), p.next[i]);
 		}
 	}
 }
@@ -117,15 +120,15 @@ template <class Math, class P, class S> __device__ __forceinline__ void keep_pan
 template <class Math, class T, class A, class B, class Out>
 __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
 	constexpr int depth = Math::depth;
-	constexpr int warps = T::columns / 32;                          // next to each other
-	constexpr int high = T::rows / (T::threads / 32 / warps) / 16;  // instructions down a warp's tile
-	constexpr int wide = 4;                                         // and across
+	constexpr int warps = T::columns / 32;                               // side by side
+	constexpr int row_tiles = T::rows / (T::threads / 32 / warps) / 16;  // instructions for a warp's rows
+	constexpr int column_tiles = 4;                                      // and for its columns
 	SHARED(float, left, 2 * 16 * T::rows);
 	SHARED(float, right, 2 * 16 * T::columns);
 
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	const int y = warp / warps * high * 16 + lane / 4, x = warp % warps * wide * 8 + lane / 4;
-	const int four = 4 * (lane % 4 ^ (lane / 8 % 4));
+	const int y = warp / warps * row_tiles * 16 + lane / 4, x = warp % warps * column_tiles * 8 + lane / 4;
+	const int quad_offset = 4 * (lane % 4 ^ (lane / 8 % 4));
 
 	Panel<A, T::rows, depth, T::threads, Math::pack> pa;
 	Panel<B, T::columns, depth, T::threads, Math::pack> pb;
@@ -133,57 +136,57 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 	pb.start(b, n0);
 	pa.fetch(a, from);
 	pb.fetch(b, from);
-	keep_panel<Math>(pa, left, 0);
-	keep_panel<Math>(pb, right, 0);
+	store_panel<Math>(pa, left, 0);
+	store_panel<Math>(pb, right, 0);
 	__syncthreads();
 
 	const int row = m0 + y, column = n0 + x - lane / 4 + lane % 4 * 2;
 	int stage = 0;
 	for (int begin = from; begin < to; begin += slice) {
 		const int end = min(begin + slice, to);
-		float sum[high][wide][4] = {};
+		float sum[row_tiles][column_tiles][4] = {};
 		for (int k = begin; k < end; k += depth) {
 			const bool more = k + depth < to;
 			if (more) {
 				pa.fetch(a, k + depth);
 				pb.fetch(b, k + depth);
 			}
-			float4 v[wide];
+			float4 v[column_tiles];
 #pragma unroll
-			for (int j = 0; j < wide; j++)
-				v[j] = load4(right, 16 * (stage * T::columns + x + 8 * j) + four);
+			for (int j = 0; j < column_tiles; j++)
+				v[j] = load4(right, 16 * (stage * T::columns + x + 8 * j) + quad_offset);
 #pragma unroll
-			for (int i = 0; i < high; i++) {
-				float4 top = load4(left, 16 * (stage * T::rows + y + 16 * i) + four);
-				float4 bottom = load4(left, 16 * (stage * T::rows + y + 16 * i + 8) + four);
+			for (int i = 0; i < row_tiles; i++) {
+				float4 top = load4(left, 16 * (stage * T::rows + y + 16 * i) + quad_offset);
+				float4 bottom = load4(left, 16 * (stage * T::rows + y + 16 * i + 8) + quad_offset);
 #pragma unroll
-				for (int j = 0; j < wide; j++) {
-					mma(Math{}, sum[i][j], Fragment{top.x, bottom.x, top.y, bottom.y}, Columns{v[j].x, v[j].y});
-					mma(Math{}, sum[i][j], Fragment{top.z, bottom.z, top.w, bottom.w}, Columns{v[j].z, v[j].w});
+				for (int j = 0; j < column_tiles; j++) {
+					mma(Math{}, sum[i][j], FragmentA{top.x, bottom.x, top.y, bottom.y}, FragmentB{v[j].x, v[j].y});
+					mma(Math{}, sum[i][j], FragmentA{top.z, bottom.z, top.w, bottom.w}, FragmentB{v[j].z, v[j].w});
 				}
 			}
 			if (more) {
 				stage ^= 1;
-				keep_panel<Math>(pa, left, stage * T::rows);
-				keep_panel<Math>(pb, right, stage * T::columns);
+				store_panel<Math>(pa, left, stage * T::rows);
+				store_panel<Math>(pb, right, stage * T::columns);
 			}
 			__syncthreads();
 		}
 #pragma unroll
-		for (int i = 0; i < high; i++)
+		for (int i = 0; i < row_tiles; i++)
 #pragma unroll
-			for (int j = 0; j < wide; j++) {
+			for (int j = 0; j < column_tiles; j++) {
 				float upper[2] = {sum[i][j][0], sum[i][j][1]}, lower[2] = {sum[i][j][2], sum[i][j][3]};
-				out.put(row + 16 * i, column + 8 * j, upper, begin == from, end == to);
-				out.put(row + 16 * i + 8, column + 8 * j, lower, begin == from, end == to);
+				out.store(row + 16 * i, column + 8 * j, upper, begin == from, end == to);
+				out.store(row + 16 * i + 8, column + 8 * j, lower, begin == from, end == to);
 			}
 	}
-	if (out.again())
+	if (out.needs_finish())
 #pragma unroll 1
-		for (int i = 0; i < 2 * high; i++)
+		for (int i = 0; i < 2 * row_tiles; i++)
 #pragma unroll 1
-			for (int j = 0; j < wide; j++)
-				out.template again<2>(row + 8 * i, column + 8 * j);
+			for (int j = 0; j < column_tiles; j++)
+				out.template finish<2>(row + 8 * i, column + 8 * j);
 }
 
 #endif
@@ -191,7 +194,7 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 // product_as is product, or tensor_product if the device has such tensor cores; a slice
 // is a multiple of 32 long.
 template <class T, class A, class B, class Out>
-__device__ __forceinline__ void product_as(Exact, const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
+__device__ __forceinline__ void product_as(FP32, const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
 	product<T>(a, b, out, m0, n0, from, to, slice);
 }
 template <class T, class Math, class A, class B, class Out>

@@ -1,9 +1,11 @@
-// Reductions of stored gradients of records, [records, size], and of the rows of
-// records: squared norms, weighted sums, inner products. All of them read their operands
-// once and are bound by memory: 4 bytes per element at 3.35 TB/s, 20 µs for 256 records
-// of 65536. Squares are added in double, where none overflows or underflows: a
-// conversion and a multiplication per element, which cost less than reading it on every
-// GPU with at least one double operation per 64 float operations.
+// Reductions: squared norms of rows, weighted sums of rows, inner products.
+//
+// Reads stored gradients of records [records, size], or the rows of records. Writes one
+// number per row, one per column, or one number. All kernels read their operands once
+// and are bound by memory: 4 bytes per element at 3.35 TB/s, 20 µs for 256 records of
+// 65536. Squares are added in double, where none overflows or underflows: a conversion
+// and a multiplication per element, which cost less than reading it on every GPU with at
+// least one double operation per 64 float operations.
 #include "device.h"
 #include "squares.h"
 #include "each.h"
@@ -31,13 +33,13 @@ KERNEL sum_chunks(float *out, const double *chunks, int rows, int count) {
 	}
 }
 
-// rank_one: for a record with one row, ‖a⊗δ‖² = ‖a‖²‖δ‖².
-KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delta, int rows, int columns, double share) {
+// rank_one computes the squared norm of a record with one row: ‖a⊗δ‖² = ‖a‖²‖δ‖².
+KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delta, int rows, int columns, double operand_share) {
 	SHARED(double, partial, 32);
 	double left = squares(partial, a + (long long)blockIdx.x * rows, rows);
 	double right = squares(partial, delta + (long long)blockIdx.x * columns, columns);
 	if (threadIdx.x == 0)
-		out[blockIdx.x] = (float)(left * right + share * (left + right));
+		out[blockIdx.x] = (float)(left * right + operand_share * (left + right));
 }
 
 // weighted_rows is Σ_r c_r·row_r: a block processes 32 columns and a slice of the rows,
