@@ -147,7 +147,7 @@ func chooseTile(c *compiler, tiles []tile, rows, columns, depth, length, count i
 type productArgs struct {
 	A, B, Bias, Out                  driver.Pointer
 	Rows, Columns, Depth, Slice, Act int32
-	AlignedA, AlignedB, Whole        int32
+	AlignedA, AlignedB, AlignedOut   int32
 }
 
 // matrixProduct is out = act(A·B + bias).
@@ -182,7 +182,7 @@ func launchProduct(c *compiler, p matrixProduct) {
 	args := productArgs{
 		A: p.a, B: p.b, Out: p.out,
 		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length),
-		AlignedA: alignedArg(p.a, p.depth), AlignedB: alignedArg(p.b, p.depth), Whole: alignedArg(p.out|p.bias, p.columns),
+		AlignedA: alignedArg(p.a, p.depth), AlignedB: alignedArg(p.b, p.depth), AlignedOut: alignedArg(p.out|p.bias, p.columns),
 	}
 	kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
 	if !s.separate {

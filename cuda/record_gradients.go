@@ -87,7 +87,7 @@ type clippedProductArgs struct {
 	A, Delta, Factors, Out      driver.Pointer
 	Record                      divider
 	Rows, Columns, Depth, Slice int32
-	Add, Whole, _               int32
+	Add, AlignedOut, _          int32
 }
 
 // gradientTiles are the tiles for the gradient of a weight.
@@ -105,7 +105,7 @@ func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	s := chooseTile(c, gradientTiles(f), f.In, f.Out, rows, length, count)
 	args := clippedProductArgs{
 		A: k.in[0], Delta: k.in[1], Factors: k.in[2], Out: k.out, Record: newDivider(rows / records),
-		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: boolArg(k.accumulate), Whole: alignedArg(k.out, f.Out),
+		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: boolArg(k.accumulate), AlignedOut: alignedArg(k.out, f.Out),
 	}
 	kernel, grid := "clipped_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
 	if !s.separate {
@@ -121,8 +121,8 @@ func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 // recordProductArgs is the argument of the kernels record_product of
 // kernels/gradient.cu.
 type recordProductArgs struct {
-	A, Delta, Out               driver.Pointer
-	Rows, Columns, Depth, Whole int32
+	A, Delta, Out                    driver.Pointer
+	Rows, Columns, Depth, AlignedOut int32
 }
 
 // launchRecordProducts writes AᵀΔ of every record.

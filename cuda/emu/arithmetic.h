@@ -1,5 +1,6 @@
-// CUDA's arithmetic functions for g++, those that kernels use. The file is compiled without
-// contraction, so that a*b+c is rounded twice, fmaf once, and the _rn forms are plain operators.
+// The arithmetic functions of CUDA that kernels use, for g++. The compiler does not
+// contract operations here: a*b+c is rounded twice, fmaf once, and the _rn forms are
+// plain operators.
 #pragma once
 #include <float.h>
 #include <math.h>
@@ -35,7 +36,7 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
 }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
 
-// The lesser and the greater. For floats they pass over a NaN, as CUDA's do.
+// Minimum and maximum. For floats they ignore a NaN operand, as CUDA's do.
 #define EMU_ORDER(T)                                       \
 	inline T min(T a, T b) { return b < a ? b : a; }       \
 	inline T max(T a, T b) { return a < b ? b : a; }

@@ -1,6 +1,6 @@
-// CUDA's integer atomics on global memory, for the types that CUDA has them for. Blocks
-// run on several threads of the operating system, so they are real ones. There are none
-// for floats: sums must not depend on who came first.
+// CUDA's integer atomics on global memory, for the types that CUDA supports. Blocks run
+// on several threads of the operating system, so the operations are atomic there, too.
+// There are none for floats: a sum must not depend on the order of threads.
 #pragma once
 
 namespace emu {

@@ -16,7 +16,7 @@ namespace emu {
 std::mutex driver;
 bool initialised;
 int arch = 90;
-int multiprocessors = 12;  // few, and no power of two, so that loops over blocks run unevenly
+int multiprocessors = 12;  // few and not a power of two, so that blocks do not divide evenly
 int launches_left = -1;
 
 static std::set<Context *> contexts;
@@ -29,8 +29,8 @@ constexpr int device = 0;
 Context *current() { return stack.empty() ? nullptr : stack.back(); }
 bool is_context(const Context *c) { return contexts.count(const_cast<Context *>(c)) != 0; }
 
-// A number from the environment, with K, M or G behind it for powers of 1024.
-static bool number(const char *name, long long *value) {
+// Reads a number from the environment; a suffix K, M or G stands for a power of 1024.
+static bool read_number(const char *name, long long *value) {
 	const char *text = getenv(name);
 	if (text == nullptr || *text == 0) return true;
 	char *end;
@@ -44,17 +44,23 @@ static bool number(const char *name, long long *value) {
 	return true;
 }
 
-// DPTRAIN_EMU_MEMORY is the bytes of the device, DPTRAIN_EMU_THREADS how many threads of
-// the host work, DPTRAIN_EMU_LOST after how many launches the device falls away,
-// DPTRAIN_EMU_DRIVER the driver's version (12090), DPTRAIN_EMU_ARCH the compute capability
-// (90), DPTRAIN_EMU_MULTIPROCESSORS their number (12), DPTRAIN_EMU_NAME what the device
-// calls itself: by another name dptrain takes it for a GPU. DPTRAIN_EMU_ORDER is the order
-// of turns (worker.h), DPTRAIN_EMU_TRAFFIC a file for what is asked of memory (traffic.h).
+// The environment variables, with their defaults:
+//   DPTRAIN_EMU_MEMORY           bytes of the device (2G)
+//   DPTRAIN_EMU_THREADS          threads of the host that run blocks (all processors)
+//   DPTRAIN_EMU_LOST             number of launches after which the device is lost (never)
+//   DPTRAIN_EMU_DRIVER           the driver's version (12090)
+//   DPTRAIN_EMU_ARCH             the compute capability (90)
+//   DPTRAIN_EMU_MULTIPROCESSORS  number of multiprocessors (12)
+//   DPTRAIN_EMU_NAME             the device's name; dptrain treats a device with another name as
+//                                a GPU
+//   DPTRAIN_EMU_ORDER            order of blocks and threads: forward, reverse or the number of a
+//                                shuffle (forward; see worker.h)
+//   DPTRAIN_EMU_TRAFFIC          file for the counts of memory traffic (traffic.h)
 static bool read_environment() {
 	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch, many = multiprocessors;
-	if (!number("DPTRAIN_EMU_MEMORY", &memory) || !number("DPTRAIN_EMU_THREADS", &threads) || !number("DPTRAIN_EMU_LOST", &lost) ||
-	    !number("DPTRAIN_EMU_DRIVER", &driver_version) || !number("DPTRAIN_EMU_ARCH", &card) ||
-	    !number("DPTRAIN_EMU_MULTIPROCESSORS", &many))
+	if (!read_number("DPTRAIN_EMU_MEMORY", &memory) || !read_number("DPTRAIN_EMU_THREADS", &threads) || !read_number("DPTRAIN_EMU_LOST", &lost) ||
+	    !read_number("DPTRAIN_EMU_DRIVER", &driver_version) || !read_number("DPTRAIN_EMU_ARCH", &card) ||
+	    !read_number("DPTRAIN_EMU_MULTIPROCESSORS", &many))
 		return false;
 	set_memory_total(size_t(memory));
 	set_workers(int(threads));
@@ -63,7 +69,7 @@ static bool read_environment() {
 	arch = int(card);
 	multiprocessors = many < 1 ? 1 : int(many);
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
-	at_once = blocking != nullptr && strcmp(blocking, "1") == 0;
+	blocking_launches = blocking != nullptr && strcmp(blocking, "1") == 0;
 	begin_traffic();
 
 	const char *turns = getenv("DPTRAIN_EMU_ORDER");
@@ -71,8 +77,8 @@ static bool read_environment() {
 	long long seed = 0;
 	if (strcmp(turns, "reverse") == 0) {
 		order.kind = Order::reverse;
-	} else if (!number("DPTRAIN_EMU_ORDER", &seed)) {
-		fprintf(stderr, "emulated device: DPTRAIN_EMU_ORDER is forward, reverse or the number of a shuffle\n");
+	} else if (!read_number("DPTRAIN_EMU_ORDER", &seed)) {
+		fprintf(stderr, "emulated device: DPTRAIN_EMU_ORDER must be forward, reverse or the number of a shuffle\n");
 		return false;
 	} else {
 		order = Order{Order::shuffled, uint64_t(seed)};
@@ -122,8 +128,8 @@ API cuDeviceGetCount(int *count) {
 	});
 }
 
-// A call about a device that writes its answer to p.
-template <class F> static int about(int d, const void *p, F f) {
+// A call about a device that writes its result to p.
+template <class F> static int call_for_device(int d, const void *p, F f) {
 	return call([&]() -> int {
 		if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
 		if (d != device) return CUDA_ERROR_INVALID_DEVICE;
@@ -132,10 +138,10 @@ template <class F> static int about(int d, const void *p, F f) {
 }
 
 API cuDeviceGet(int *d, int ordinal) {
-	return about(ordinal, d, [&] { return *d = device, 0; });
+	return call_for_device(ordinal, d, [&] { return *d = device, 0; });
 }
 API cuDeviceGetName(char *name, int length, int d) {
-	return about(d, name, [&] {
+	return call_for_device(d, name, [&] {
 		if (length <= 0) return int(CUDA_ERROR_INVALID_VALUE);
 		const char *other = getenv("DPTRAIN_EMU_NAME");
 		snprintf(name, size_t(length), "%s", other != nullptr ? other : "emulated device");
@@ -143,17 +149,17 @@ API cuDeviceGetName(char *name, int length, int d) {
 	});
 }
 API cuDeviceGetUuid_v2(void *uuid, int d) {
-	return about(d, uuid, [&] { return memcpy(uuid, "emulated\0\0\0\0\0\0\0", 16), 0; });
+	return call_for_device(d, uuid, [&] { return memcpy(uuid, "emulated\0\0\0\0\0\0\0", 16), 0; });
 }
 API cuDeviceGetUuid(void *uuid, int d) { return cuDeviceGetUuid_v2(uuid, d); }
 API cuDeviceTotalMem_v2(size_t *bytes, int d) {
-	return about(d, bytes, [&] { return *bytes = memory_total(), 0; });
+	return call_for_device(d, bytes, [&] { return *bytes = memory_total(), 0; });
 }
 
 API cuDeviceGetAttribute(int *value, int attribute, int d) {
-	return about(d, value, [&] {
+	return call_for_device(d, value, [&] {
 		switch (attribute) {
-		case 1: *value = most_threads; break;               // MAX_THREADS_PER_BLOCK
+		case 1: *value = max_threads; break;               // MAX_THREADS_PER_BLOCK
 		case 2: case 3: *value = 1024; break;               // MAX_BLOCK_DIM_X, Y
 		case 4: *value = 64; break;                         // MAX_BLOCK_DIM_Z
 		case 5: *value = 0x7fffffff; break;                 // MAX_GRID_DIM_X
@@ -185,7 +191,7 @@ API cuDeviceGetAttribute(int *value, int attribute, int d) {
 	});
 }
 
-// What a context owned is gone with it, and its error is forgotten: later tests go on.
+// Frees everything that a context owns and clears its error, so that later tests can run.
 static void end_context(Context &c) {
 	finish_all(c);
 	drop_streams(c);
@@ -196,7 +202,7 @@ static void end_context(Context &c) {
 }
 
 API cuCtxCreate_v2(Context **context, unsigned flags, int d) {
-	return about(d, context, [&] {
+	return call_for_device(d, context, [&] {
 		*context = new Context;
 		(*context)->flags = flags;
 		contexts.insert(*context);
@@ -209,7 +215,7 @@ API cuCtxDestroy_v2(Context *context) {
 		if (!is_context(context) || context == &primary) return CUDA_ERROR_INVALID_CONTEXT;
 		end_context(*context);
 		if (current() == context) stack.pop_back();
-		// Other threads may still hold the handle, so the address is not given out again.
+		// Other threads may still have the handle, so the address is not used again.
 		return 0;
 	});
 }
@@ -280,14 +286,14 @@ API cuCtxSynchronize() {
 }
 
 API cuDevicePrimaryCtxRetain(Context **context, int d) {
-	return about(d, context, [&] {
+	return call_for_device(d, context, [&] {
 		if (primary.uses++ == 0) contexts.insert(&primary);
 		*context = &primary;
 		return 0;
 	});
 }
 API cuDevicePrimaryCtxReset_v2(int d) {
-	return about(d, &primary, [&] {
+	return call_for_device(d, &primary, [&] {
 		if (is_context(&primary)) end_context(primary);
 		primary.error = 0;
 		if (primary.uses > 0) contexts.insert(&primary);
@@ -295,7 +301,7 @@ API cuDevicePrimaryCtxReset_v2(int d) {
 	});
 }
 API cuDevicePrimaryCtxRelease_v2(int d) {
-	return about(d, &primary, [&] {
+	return call_for_device(d, &primary, [&] {
 		if (primary.uses == 0) return int(CUDA_ERROR_INVALID_CONTEXT);
 		if (--primary.uses == 0) {
 			end_context(primary);
@@ -305,10 +311,10 @@ API cuDevicePrimaryCtxRelease_v2(int d) {
 	});
 }
 API cuDevicePrimaryCtxSetFlags_v2(int d, unsigned flags) {
-	return about(d, &primary, [&] { return primary.flags = flags, 0; });
+	return call_for_device(d, &primary, [&] { return primary.flags = flags, 0; });
 }
 API cuDevicePrimaryCtxGetState(int d, unsigned *flags, int *active) {
-	return about(d, &primary, [&] {
+	return call_for_device(d, &primary, [&] {
 		if (flags != nullptr) *flags = primary.flags;
 		if (active != nullptr) *active = primary.uses > 0;
 		return 0;

@@ -1,7 +1,8 @@
-// Shared by the driver's files: result codes, contexts, and the frame of every call.
+// Shared by the driver's files: result codes, contexts, and the common part of every
+// call.
 //
-// One lock guards all of the driver's state. A call keeps it while it waits for the
-// device thread, so the work itself runs without further locks.
+// One lock guards all of the driver's state. A call holds the lock while it waits for the
+// device thread, so the device thread needs no further locks.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -16,11 +17,11 @@ namespace emu {
 	CODE(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                                                            \
 	CODE(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                                                               \
 	CODE(CUDA_ERROR_NOT_INITIALIZED, 3, "the driver was not initialised")                                            \
-	CODE(CUDA_ERROR_DEVICE_UNAVAILABLE, 46, "the device fell away")                                                  \
+	CODE(CUDA_ERROR_DEVICE_UNAVAILABLE, 46, "the device was lost")                                                   \
 	CODE(CUDA_ERROR_NO_DEVICE, 100, "no device")                                                                     \
 	CODE(CUDA_ERROR_INVALID_DEVICE, 101, "no such device")                                                           \
-	CODE(CUDA_ERROR_INVALID_IMAGE, 200, "not an image of device code")                                               \
-	CODE(CUDA_ERROR_INVALID_CONTEXT, 201, "no context is current on this thread, or an unknown one")                 \
+	CODE(CUDA_ERROR_INVALID_IMAGE, 200, "the image is not device code")                                              \
+	CODE(CUDA_ERROR_INVALID_CONTEXT, 201, "this thread has no current context, or an unknown one")                   \
 	CODE(CUDA_ERROR_NO_BINARY_FOR_GPU, 209, "the image is for other devices")                                        \
 	CODE(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708, "the primary context is in use")                                    \
 	CODE(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "the context was destroyed")                                          \
@@ -33,19 +34,19 @@ namespace emu {
 	CODE(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712, "the host memory is registered already")                    \
 	CODE(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713, "the host memory is not registered")                            \
 	CODE(CUDA_ERROR_HARDWARE_STACK_ERROR, 714, "a thread's stack overflowed")                                        \
-	CODE(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715, "a kernel met an illegal instruction")                                 \
+	CODE(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715, "a kernel reached an illegal instruction")                             \
 	CODE(CUDA_ERROR_MISALIGNED_ADDRESS, 716, "a kernel accessed a misaligned address")                               \
 	CODE(CUDA_ERROR_LAUNCH_FAILED, 719, "a kernel failed")                                                           \
 	CODE(CUDA_ERROR_NOT_SUPPORTED, 801, "not supported")                                                             \
 	CODE(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900, "not allowed while a stream is being captured")                 \
-	CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901, "an earlier error spoilt the capture")                          \
+	CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901, "an earlier error invalidated the capture")                     \
 	CODE(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902, "the call would merge two captures")                                  \
 	CODE(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903, "the capture began on another stream")                            \
-	CODE(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904, "a stream that took part did not join the first again")            \
+	CODE(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904, "a captured stream did not rejoin the first stream")               \
 	CODE(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905, "a captured stream would wait for work outside of its capture")   \
 	CODE(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906, "the default stream would wait for a captured stream")             \
 	CODE(CUDA_ERROR_CAPTURED_EVENT, 907, "the event belongs to a capture")                                           \
-	CODE(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908, "the capture began on another thread")                     
+	CODE(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908, "the capture began on another thread")
 
 enum Code : int {
 #define CODE(name, value, text) name = value,
@@ -54,7 +55,7 @@ enum Code : int {
 };
 
 struct Context {
-	int error = 0;       // of a kernel: nothing works any more but to destroy the context
+	int error = 0;       // of a kernel; afterwards the context can only be destroyed
 	unsigned flags = 0;
 	int uses = 0;        // of the primary context
 };
@@ -79,7 +80,7 @@ template <class F> int call(F f) {
 	return initialised ? f() : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-// A call that needs a context in good order.
+// A call that needs a current context without errors.
 template <class F> int call_in_context(F f) {
 	std::lock_guard<std::mutex> lock(driver);
 	if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;

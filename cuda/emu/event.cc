@@ -1,4 +1,4 @@
-// Events: marks in a stream that others can wait for.
+// Events: points of a stream that others can wait for.
 #include <time.h>
 #include "stream.h"
 
@@ -26,7 +26,7 @@ API cuEventRecord(void *event, void *stream) {
 		e->capture = s->capture;
 		if (s->capture) {
 			e->stream = nullptr;
-			e->front = s->front;
+			e->frontier = s->frontier;
 			return 0;
 		}
 		e->stream = s;
@@ -36,22 +36,22 @@ API cuEventRecord(void *event, void *stream) {
 			if (auto e = weak.lock()) e->time = t.tv_sec * 1000000000ll + t.tv_nsec;
 			return 0;
 		});
-		e->ticket = s->pushed;
+		e->position = s->pushed;
 		return error;
 	});
 }
 
 API cuEventSynchronize(void *event) {
 	return with_event(event, [](Context &, auto &e) -> int {
-		if (e->capture) return spoil(*e->capture, CUDA_ERROR_CAPTURED_EVENT);
-		return e->stream ? finish(e->stream, e->ticket) : 0;
+		if (e->capture) return invalidate(*e->capture, CUDA_ERROR_CAPTURED_EVENT);
+		return e->stream ? finish(e->stream, e->position) : 0;
 	});
 }
 
 API cuEventQuery(void *event) {
 	return with_event(event, [](Context &, auto &e) -> int {
-		if (e->capture) return spoil(*e->capture, CUDA_ERROR_CAPTURED_EVENT);
-		if (!e->stream || e->stream->done >= e->ticket) return 0;
+		if (e->capture) return invalidate(*e->capture, CUDA_ERROR_CAPTURED_EVENT);
+		if (!e->stream || e->stream->done >= e->position) return 0;
 		int error = finish(e->stream, e->stream->done + 1);
 		return error ? error : CUDA_ERROR_NOT_READY;
 	});
@@ -63,7 +63,7 @@ API cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
 		constexpr unsigned without_time = 2;  // CU_EVENT_DISABLE_TIMING
 		if (!e || !b->stream || !e->stream || ((b->flags | e->flags) & without_time)) return CUDA_ERROR_INVALID_HANDLE;
 		if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		if (b->stream->done < b->ticket || e->stream->done < e->ticket) return CUDA_ERROR_NOT_READY;
+		if (b->stream->done < b->position || e->stream->done < e->position) return CUDA_ERROR_NOT_READY;
 		*milliseconds = float(double(e->time - b->time) * 1e-6);
 		return 0;
 	});

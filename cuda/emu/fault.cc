@@ -35,21 +35,21 @@ std::string thread_name(unsigned id) {
 	return triple(id % size.x, id / size.x % size.y, id / size.x / size.y);
 }
 
-static void first(int code, const char *text) {
+static void report_first(int code, const char *text) {
 	int none = 0;
 	if (error.compare_exchange_strong(none, code)) fprintf(stderr, "emulated device: %s\n", text);
 }
 
-void complain(int code, const char *format, ...) {
+void report_fault(int code, const char *format, ...) {
 	char text[1024];
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	first(code, text);
+	report_first(code, text);
 }
 
-void say(const char *format, ...) {
+void print_error(const char *format, ...) {
 	char text[1024];
 	va_list arguments;
 	va_start(arguments, format);
@@ -66,17 +66,17 @@ void fail(int code, const char *format, ...) {
 	va_start(arguments, format);
 	vsnprintf(text + n, sizeof text - size_t(n), format, arguments);
 	va_end(arguments);
-	first(code, text);
+	report_first(code, text);
 	worker->abandon();
 }
 
-// What the handler saw; it is looked into after the handler has returned, on a whole
-// stack and outside of the signal.
+// The fault that the signal handler recorded. finish_fault examines it after the handler
+// has returned, on an intact stack and outside the signal.
 static __thread struct {
 	int signal;
 	const void *address, *code;
 	bool write, known;
-} seen __attribute__((tls_model("initial-exec")));
+} fault __attribute__((tls_model("initial-exec")));
 
 // " (file:line)" of an instruction of a kernel, and of the calls it is inlined into, if
 // addr2line is installed.
@@ -97,18 +97,18 @@ static std::string source_of(const void *code) {
 	return source.empty() ? "" : source + ")";
 }
 
-static void landed() {
-	const std::string at = source_of(seen.code);
-	switch (seen.signal) {
+static void finish_fault() {
+	const std::string at = source_of(fault.code);
+	switch (fault.signal) {
 	case SIGFPE: fail(CUDA_ERROR_LAUNCH_FAILED, "divides an integer by zero%s", at.c_str());
 	case SIGSEGV:
 	case SIGBUS: break;
-	default: fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "runs into an instruction that the compiler thought out of reach (signal %d)%s", seen.signal, at.c_str());
+	default: fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "reaches an instruction that the compiler assumed unreachable (signal %d)%s", fault.signal, at.c_str());
 	}
-	if (worker->overflowed(uintptr_t(seen.address))) fail(CUDA_ERROR_HARDWARE_STACK_ERROR, "its variables need more than the 64 KiB of stack that a thread has%s", at.c_str());
+	if (worker->overflowed(uintptr_t(fault.address))) fail(CUDA_ERROR_HARDWARE_STACK_ERROR, "its variables need more than the 64 KiB stack of a thread%s", at.c_str());
 	// The processor gives no address for a vector access that is not aligned.
-	if (!seen.known) fail(CUDA_ERROR_MISALIGNED_ADDRESS, "accesses a vector at an address that is not aligned, or no address at all%s", at.c_str());
-	fail(CUDA_ERROR_ILLEGAL_ADDRESS, "%s %s%s", seen.write ? "writes" : "reads", describe(seen.address).c_str(), at.c_str());
+	if (!fault.known) fail(CUDA_ERROR_MISALIGNED_ADDRESS, "accesses a vector at a misaligned or invalid address%s", at.c_str());
+	fail(CUDA_ERROR_ILLEGAL_ADDRESS, "%s %s%s", fault.write ? "writes" : "reads", describe(fault.address).c_str(), at.c_str());
 }
 
 static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
@@ -126,26 +126,26 @@ static void handle(int signal, siginfo_t *info, void *context) {
 		}
 		return;
 	}
-	seen.signal = signal;
-	seen.address = info->si_addr;
-	seen.known = info->si_code > 0 && info->si_code != SI_KERNEL;
-	uintptr_t sp = (uintptr_t(worker->landing_stack()) - 1024) & ~uintptr_t(63);
+	fault.signal = signal;
+	fault.address = info->si_addr;
+	fault.known = info->si_code > 0 && info->si_code != SI_KERNEL;
+	uintptr_t sp = (uintptr_t(worker->fault_stack()) - 1024) & ~uintptr_t(63);
 	mcontext_t &m = static_cast<ucontext_t *>(context)->uc_mcontext;
 #if defined(__x86_64__)
-	seen.write = m.gregs[REG_ERR] & 2;
-	seen.code = reinterpret_cast<void *>(m.gregs[REG_RIP]);
+	fault.write = m.gregs[REG_ERR] & 2;
+	fault.code = reinterpret_cast<void *>(m.gregs[REG_RIP]);
 	m.gregs[REG_RSP] = greg_t(sp - 8);  // as after a call
-	m.gregs[REG_RIP] = greg_t(uintptr_t(landed));
+	m.gregs[REG_RIP] = greg_t(uintptr_t(finish_fault));
 #else
 	// The access is described by a record after the registers (ESR_MAGIC); bit 6 is set
 	// for a write.
-	seen.write = false;
+	fault.write = false;
 	for (auto *record = reinterpret_cast<_aarch64_ctx *>(m.__reserved); record->magic != 0; record = reinterpret_cast<_aarch64_ctx *>(reinterpret_cast<char *>(record) + record->size)) {
-		if (record->magic == ESR_MAGIC) seen.write = reinterpret_cast<esr_context *>(record)->esr & 1 << 6;
+		if (record->magic == ESR_MAGIC) fault.write = reinterpret_cast<esr_context *>(record)->esr & 1 << 6;
 	}
-	seen.code = reinterpret_cast<void *>(m.pc);
+	fault.code = reinterpret_cast<void *>(m.pc);
 	m.sp = sp;
-	m.pc = uintptr_t(landed);
+	m.pc = uintptr_t(finish_fault);
 #endif
 }
 

@@ -10,21 +10,21 @@ namespace emu {
 // Called on a thread of a block: reports and ends the launch.
 [[noreturn]] void fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Called elsewhere: reports.
-void complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Called on other threads: reports the fault.
+void report_fault(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// One line for the caller of the driver, of what it did wrong.
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Prints one line about a wrong call of the driver.
+void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// The error of the launch that ran, which is forgotten; 0 if there was none.
+// Returns the error of the last launch and clears it; 0 if there was none.
 int take_error();
 bool has_failed();
 
-// Catches the faults of the processor that happen in a kernel. All others go to the
-// handlers that were there before, which are Go's.
+// Catches the faults of the processor in a kernel. All other faults go to the handlers
+// that were installed before, which are Go's.
 void install_handlers();
 
-// Gives the calling thread a stack for those handlers and blocks every other signal.
+// Gives the calling thread a stack for these handlers and blocks every other signal.
 void prepare_thread();
 
 // "(x,y,z)" of a thread of the block that runs.

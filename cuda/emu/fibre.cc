@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-// A saved stack holds, from its top down: where to go on, then the registers that a
-// callee preserves.
+// A saved stack contains, from its top down: the return address, then the registers that
+// a callee preserves.
 #if defined(__x86_64__)
 asm(R"(
 	.text
@@ -73,8 +73,8 @@ constexpr int saved_words = 20, entry_word = 1;
 namespace emu {
 
 void rewind(Fibre *f, void (*entry)()) {
-	// Stacks lie at equal distances, which would put the tops of all of them into the
-	// same few lines of the cache; so each top is moved by its own amount.
+	// Stacks have equal distances, so their tops would share a few lines of the cache.
+	// Each top is therefore moved by a different amount.
 	uintptr_t top = uintptr_t(f->base) + stack_bytes - size_t(f->number % 127) * 128;
 	uint64_t *words = reinterpret_cast<uint64_t *>(top) - saved_words;
 	for (int i = 0; i < saved_words; i++) words[i] = 0;

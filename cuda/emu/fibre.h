@@ -1,13 +1,13 @@
-// Fibres: stacks of their own for the threads of a block, and the switch between two of
-// them. A switch saves what a call must preserve and nothing else; it makes no system
-// call, so a barrier of 256 threads costs a microsecond or two.
+// Fibres: one stack for each thread of a block, and the switch between two stacks. A
+// switch saves only the registers that a call must preserve and makes no system call, so
+// a barrier of 256 threads takes one or two microseconds.
 #pragma once
 #include <stddef.h>
 
 namespace emu {
 
 struct Fibre {
-	void *sp;    // where it stands while another runs
+	void *sp;    // its stack pointer while another fibre runs
 	char *base;  // lowest usable byte of its stack; a guard page lies below
 	int number;
 };
@@ -15,14 +15,14 @@ struct Fibre {
 constexpr size_t stack_bytes = 80 << 10;  // of which each fibre uses 64 KiB: see rewind
 constexpr size_t guard_bytes = 64 << 10;  // a multiple of every page size in use
 
-// A fibre that will run entry, which must not return, when first switched to. Null when
-// there is no memory.
+// Returns a fibre that runs entry at the first switch to it; entry must not return. Null
+// if there is no memory.
 Fibre *new_fibre(int number, void (*entry)());
 
-// Resets a fibre to its beginning, in every state.
+// Resets a fibre to its initial state.
 void rewind(Fibre *f, void (*entry)());
 
-// Leaves the running stack, noting in *from where it stands, for the one that stands at to.
+// Saves the stack pointer of the running fibre in *from and continues on the stack `to`.
 extern "C" void emu_switch(void **from, void *to);
 
 }  // namespace emu

@@ -1,7 +1,7 @@
-// Captures and graphs. A graph is the captured work with the arguments that it had then,
-// each piece after those that it was captured after. Of what need not wait for each other
-// now one is done first, now the other, so that a graph in which something does not wait
-// for what it reads gets wrong numbers.
+// Captures and graphs. A graph is the captured work with the arguments of that time;
+// each node runs after the nodes that it depends on. Nodes that do not depend on each
+// other run in varying order, so that a graph that lacks a dependency gets wrong
+// numbers.
 #include <algorithm>
 #include <random>
 #include "stream.h"
@@ -13,8 +13,8 @@ static std::vector<std::weak_ptr<Capture>> captures;
 
 enum Mode { global, thread_local_, relaxed };
 
-int spoil(Capture &c, int code) {
-	c.spoilt = true;
+int invalidate(Capture &c, int code) {
+	c.invalidated = true;
 	return code;
 }
 
@@ -23,7 +23,7 @@ int refuse_in_capture() {
 	captures.erase(std::remove_if(captures.begin(), captures.end(), [](const auto &c) { return c.expired() || c.lock()->ended; }), captures.end());
 	for (const auto &weak : captures) {
 		Capture &c = *weak.lock();
-		if (c.mode == global || (c.mode == thread_local_ && c.thread == thread_number())) code = spoil(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		if (c.mode == global || (c.mode == thread_local_ && c.thread == thread_number())) code = invalidate(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	}
 	return code;
 }
@@ -34,15 +34,15 @@ API cuStreamBeginCapture_v2(void *stream, int mode) {
 		if (s->capture) return CUDA_ERROR_ILLEGAL_STATE;
 		if (mode < global || mode > relaxed) return CUDA_ERROR_INVALID_VALUE;
 		s->capture = std::make_shared<Capture>(Capture{std::make_shared<Graph>(), s.get(), mode, thread_number(), {s}});
-		s->front = {};
+		s->frontier = {};
 		captures.push_back(s->capture);
 		return 0;
 	});
 }
 
-// The nodes of a front and all before them.
-static Front all_before(const Graph &g, const Front &front) {
-	Front all = front;
+// The nodes of a frontier and all nodes before them.
+static Frontier all_before(const Graph &g, const Frontier &frontier) {
+	Frontier all = frontier;
 	for (size_t i = g.nodes.size(); i-- > 0;)
 		if (all.count(i)) all.insert(g.nodes[i]->after.begin(), g.nodes[i]->after.end());
 	return all;
@@ -54,16 +54,16 @@ API cuStreamEndCapture(void *stream, void **graph) {
 		if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
 		*graph = nullptr;
 		if (!c) return CUDA_ERROR_ILLEGAL_STATE;
-		if (c->origin != s.get()) return spoil(*c, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+		if (c->origin != s.get()) return invalidate(*c, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 		if (c->mode != relaxed && c->thread != thread_number()) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-		Front before = all_before(*c->graph, s->front);
+		Frontier before = all_before(*c->graph, s->frontier);
 		bool joined = true;
 		for (const auto &m : c->members) {
-			joined = joined && std::includes(before.begin(), before.end(), m->front.begin(), m->front.end());
+			joined = joined && std::includes(before.begin(), before.end(), m->frontier.begin(), m->frontier.end());
 			m->capture = nullptr;
 		}
 		c->ended = true;
-		if (c->spoilt) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		if (c->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 		if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 		*graph = graphs.add(c->graph);
 		return 0;
@@ -73,7 +73,7 @@ API cuStreamEndCapture(void *stream, void **graph) {
 API cuStreamIsCapturing(void *stream, int *status) {
 	return with_stream(stream, [&](Context &, auto &s) -> int {
 		if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		*status = !s->capture ? 0 : s->capture->spoilt ? 2 : 1;
+		*status = !s->capture ? 0 : s->capture->invalidated ? 2 : 1;
 		return 0;
 	});
 }
@@ -81,10 +81,10 @@ API cuStreamIsCapturing(void *stream, int *status) {
 API cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *, void **, void *const **nodes, size_t *count) {
 	return with_stream(stream, [&](Context &, auto &s) -> int {
 		if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		*status = !s->capture ? 0 : s->capture->spoilt ? 2 : 1;
+		*status = !s->capture ? 0 : s->capture->invalidated ? 2 : 1;
 		if (*status != 1) return 0;
 		s->named.clear();
-		for (size_t i : s->front) s->named.push_back(const_cast<Node *>(s->capture->graph->nodes[i].get()));
+		for (size_t i : s->frontier) s->named.push_back(const_cast<Node *>(s->capture->graph->nodes[i].get()));
 		if (nodes != nullptr) *nodes = s->named.data();
 		if (count != nullptr) *count = s->named.size();
 		return 0;
@@ -95,16 +95,16 @@ API cuStreamUpdateCaptureDependencies(void *stream, void **nodes, size_t count, 
 	return with_stream(stream, [&](Context &, auto &s) -> int {
 		if (flags > 1 || (nodes == nullptr && count > 0)) return CUDA_ERROR_INVALID_VALUE;
 		if (!s->capture) return CUDA_ERROR_ILLEGAL_STATE;
-		if (s->capture->spoilt) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		if (s->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 		const auto &known = s->capture->graph->nodes;
-		Front front;
+		Frontier frontier;
 		for (size_t i = 0; i < count; i++) {
 			auto at = std::find_if(known.begin(), known.end(), [&](const auto &n) { return n.get() == nodes[i]; });
 			if (at == known.end()) return CUDA_ERROR_INVALID_VALUE;
-			front.insert(at - known.begin());
+			frontier.insert(at - known.begin());
 		}
-		if (flags == 0) front.insert(s->front.begin(), s->front.end());
-		s->front = front;
+		if (flags == 0) frontier.insert(s->frontier.begin(), s->frontier.end());
+		s->frontier = frontier;
 		return 0;
 	});
 }
@@ -120,8 +120,8 @@ API cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long lo
 }
 API cuGraphInstantiate_v2(void **executable, void *graph, void **, char *, size_t) { return cuGraphInstantiateWithFlags(executable, graph, 0); }
 
-// Does a graph's work in an order that its dependencies allow: at first what was captured
-// last whenever it may be next, later as the number of the run has it.
+// Runs a graph in an order that its dependencies allow. The first run prefers the nodes
+// that were captured last; later runs use an order that the run's number selects.
 static int run(const Graph &g, uint64_t number) {
 	std::minstd_rand random(static_cast<unsigned>(number) + 1);
 	std::vector<size_t> wait(g.nodes.size()), ready;

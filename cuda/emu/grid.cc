@@ -11,8 +11,8 @@
 
 namespace emu {
 
-// Waking a helper costs about as much as this many nanoseconds of work.
-constexpr long long worth_help = 20000;
+// Waking a helper takes about this long.
+constexpr long long min_parallel_nanoseconds = 20000;
 
 struct Grid {
 	const Launch *launch;
@@ -20,13 +20,13 @@ struct Grid {
 	std::atomic<long long> next{0};
 };
 
-// Never destroyed: when the process ends, threads still wait here.
+// It is never destroyed, because threads wait here until the process ends.
 struct Pool {
 	std::mutex mutex;
 	std::condition_variable wake_device, wake_helpers, done;
 	const std::function<void()> *request = nullptr;  // of the device thread
-	Grid *open = nullptr;                            // for helpers to join
-	long long opened = 0;                            // how many there have been
+	Grid *open = nullptr;                            // that helpers may join
+	long long opened = 0;                            // number of open grids so far
 	int inside = 0;                                  // helpers that have joined
 	int workers = 1, started = 0;
 };
@@ -44,7 +44,7 @@ static bool run_next(Grid &g) {
 	long long i = g.next.fetch_add(1, std::memory_order_relaxed);
 	if (i >= g.blocks || has_failed()) return false;
 	long long b = block_at(i, g.blocks);
-	if (!sampled(b, g.blocks)) return true;
+	if (!is_sampled(b, g.blocks)) return true;
 	const uint3 &size = g.launch->grid;
 	worker->run(*g.launch, uint3{unsigned(b % size.x), unsigned(b / size.x % size.y), unsigned(b / size.x / size.y)});
 	return true;
@@ -56,8 +56,8 @@ static void begin_worker(const char *name) {
 	worker = new Worker;
 }
 
-static void help() {
-	begin_worker("emulated help");
+static void run_helper_thread() {
+	begin_worker("GPU helper");
 	std::unique_lock<std::mutex> lock(pool.mutex);
 	long long helped = 0;
 	for (;;) {
@@ -73,7 +73,7 @@ static void help() {
 	}
 }
 
-static void serve() {
+static void run_device_thread() {
 	begin_worker("emulated GPU");
 	std::unique_lock<std::mutex> lock(pool.mutex);
 	for (;;) {
@@ -89,7 +89,7 @@ static void serve() {
 void on_device(const std::function<void()> &work) {
 	std::unique_lock<std::mutex> lock(pool.mutex);
 	if (pool.started == 0) {
-		std::thread(serve).detach();
+		std::thread(run_device_thread).detach();
 		pool.started = 1;
 	}
 	pool.request = &work;
@@ -102,9 +102,9 @@ void run(const Launch &l) {
 	long long begin = now();
 	while (run_next(g)) {
 		if (pool.open != nullptr || pool.workers == 1 || g.next.load(std::memory_order_relaxed) >= g.blocks) continue;
-		if (now() - begin > worth_help) {
+		if (now() - begin > min_parallel_nanoseconds) {
 			std::lock_guard<std::mutex> lock(pool.mutex);
-			for (; pool.started < pool.workers; pool.started++) std::thread(help).detach();
+			for (; pool.started < pool.workers; pool.started++) std::thread(run_helper_thread).detach();
 			pool.open = &g;
 			pool.opened++;
 			pool.wake_helpers.notify_all();

@@ -1,5 +1,5 @@
-// The threads of the operating system on which the device's work is done. One of them,
-// the device thread, runs what the streams hold; in a long launch the others help.
+// The threads of the operating system that do the device's work. The device thread
+// executes the streams; in a long launch the helper threads run blocks, too.
 #pragma once
 #include <functional>
 #include "worker.h"
@@ -8,7 +8,7 @@ namespace emu {
 
 void set_workers(int n);
 
-// Does work on the device thread and waits for it.
+// Runs work on the device thread and waits for it.
 void on_device(const std::function<void()> &work);
 
 // Runs every block of a launch; on the device thread only.

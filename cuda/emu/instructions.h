@@ -1,7 +1,7 @@
-// PTX instructions for g++, those that nvrtc makes of cuda/kernels: a function each, called
-// by the instruction's name with _ for a dot. cuda/emu/build writes the calls. What an
-// instruction does is from NVIDIA's "PTX ISA 8.8"; fragments of mma from its section on
-// matrix fragments. Approximations are better here than there.
+// The PTX instructions that NVRTC emits for cuda/kernels, for g++: one function each,
+// named like the instruction with _ for a dot. cuda/emu/build writes the calls. The
+// semantics are from NVIDIA's "PTX ISA 8.8", those of mma from its section on matrix
+// fragments. Approximate instructions are more accurate here than on a GPU.
 #pragma once
 #include <float.h>
 #include <math.h>
@@ -15,8 +15,9 @@
 
 namespace ptx {
 
-// An operand: registers have widths but no types, so their bits are read as any type, and
-// of a wider one the low bits. A number in the text takes the width that is asked for.
+// An operand. A register has a width but no type: its bits can be read as any type that
+// is not wider; a narrower type reads the low bits. A literal takes the type of the
+// instruction.
 template <class R> struct In {
 	R value;
 	template <class T> operator T() const {
@@ -33,7 +34,7 @@ struct Number {
 };
 inline In<float> f32(uint32_t bits) { return In<float>{In<uint32_t>{bits}}; }
 inline In<double> f64(uint64_t bits) { return In<double>{In<uint64_t>{bits}}; }
-// A result narrower than its register is extended as its type has it.
+// A result that is narrower than its register is extended according to its type.
 template <class R, class V> void set(R &to, V v) {
 	if constexpr (sizeof(R) > sizeof(V)) to = R(v);
 	else to = In<V>{v};
@@ -57,7 +58,7 @@ using pred = bool;
 #define THREE(name, T, expression) \
 	inline T name(T a, T b, T c) { return T(expression); }
 
-// Whole numbers. Sums wrap, which only unsigned ones may in C.
+// Integers. Sums wrap; in C++ only unsigned sums may, so they are computed unsigned.
 #define INTEGERS(T, U)                       \
 	TWO(add_##T, T, U(a) + U(b))             \
 	TWO(sub_##T, T, U(a) - U(b))             \
@@ -128,14 +129,14 @@ FLOATS(f64, double, fma, sqrt)
 ONE(abs_f32, float, fabsf(a))
 ONE(abs_f64, double, fabs(a))
 
-// flush is what .ftz does: no number between 0 and the least normal one.
+// flush implements .ftz: numbers between 0 and the smallest normal number become 0.
 inline float flush(float a) { return fabsf(a) < FLT_MIN ? copysignf(0, a) : a; }
 inline float ex2_approx_f32(float a) { return float(exp2(double(a))); }
 inline float ex2_approx_ftz_f32(float a) { return flush(ex2_approx_f32(flush(a))); }
 inline float rcp_approx_ftz_f32(float a) { return flush(1 / flush(a)); }
 
-// Roundings other than to the nearest: the exact sum of two doubles is s + rest.
-inline float towards(double a, double b, bool down) {
+// Directed rounding; the exact sum of the two doubles is s + rest.
+inline float round_directed(double a, double b, bool down) {
 	double s = a + b, part = s - a, rest = (a - (s - part)) + (b - part);
 	float f = float(s);
 	bool above = double(f) > s || (double(f) == s && rest < 0), below = double(f) < s || (double(f) == s && rest > 0);
@@ -143,11 +144,11 @@ inline float towards(double a, double b, bool down) {
 	if (!down && below) return nextafterf(f, INFINITY);
 	return f;
 }
-inline float fma_rm_f32(float a, float b, float c) { return towards(double(a) * b, c, true); }
-inline float add_rz_f32(float a, float b) { return towards(a, b, double(a) + b > 0); }
+inline float fma_rm_f32(float a, float b, float c) { return round_directed(double(a) * b, c, true); }
+inline float add_rz_f32(float a, float b) { return round_directed(a, b, double(a) + b > 0); }
 
-// Conversions. Whole numbers take the nearest that there is, and 0 for NaN.
-template <class T> T whole(double a) {
+// Conversions. A conversion to an integer saturates; NaN becomes 0.
+template <class T> T to_integer(double a) {
 	if (a != a) return 0;
 	if (a <= double(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
 	if (a >= double(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
@@ -166,10 +167,10 @@ inline float cvt_rmi_f32_f32(float a) { return floorf(a); }
 inline float cvt_rpi_f32_f32(float a) { return ceilf(a); }
 inline float cvt_rzi_f32_f32(float a) { return truncf(a); }
 inline float cvt_rni_f32_f32(float a) { return nearbyintf(a); }
-inline s32 cvt_rni_s32_f32(float a) { return whole<s32>(nearbyintf(a)); }
-inline s32 cvt_rzi_s32_f32(float a) { return whole<s32>(a); }
-inline s64 cvt_rzi_s64_f32(float a) { return whole<s64>(a); }
-inline u64 cvt_rzi_u64_f32(float a) { return whole<u64>(a); }
+inline s32 cvt_rni_s32_f32(float a) { return to_integer<s32>(nearbyintf(a)); }
+inline s32 cvt_rzi_s32_f32(float a) { return to_integer<s32>(a); }
+inline s64 cvt_rzi_s64_f32(float a) { return to_integer<s64>(a); }
+inline u64 cvt_rzi_u64_f32(float a) { return to_integer<u64>(a); }
 inline float cvt_sat_f32_f32(float a) { return a > 0 ? (a < 1 ? a : 1) : 0; }
 inline b32 cvt_rna_tf32_f32(float a) {
 	b32 bits = In<float>{a};
@@ -181,7 +182,7 @@ inline b32 bf16(float a) {
 }
 inline b32 cvt_rn_bf16x2_f32(float high, float low) { return bf16(high) << 16 | bf16(low); }
 
-// Comparisons; the second set is true of a NaN.
+// Comparisons. Those of the second set are true if an operand is NaN.
 #define COMPARE(T, C)                                       \
 	inline bool setp_eq_##T(C a, C b) { return a == b; }    \
 	inline bool setp_ne_##T(C a, C b) { return a != b; }    \
@@ -232,7 +233,7 @@ inline u64 cvta_to_global_u64(u64 a) { return a; }
 
 #define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-// Memory. Addresses are those of the host, and offsets in the block's memory for shared.
+// Memory. Addresses are host addresses; those of shared memory are offsets.
 template <class T> T *at(emu::Request request, u64 address, size_t bytes, int line) {
 	if (address % bytes != 0) emu::fail(emu::CUDA_ERROR_MISALIGNED_ADDRESS, "accesses %zu bytes at %s, which is not aligned", bytes, emu::describe(reinterpret_cast<void *>(address)).c_str());
 	if (emu::traffic) emu::note_traffic(request, line, address, bytes);
@@ -242,15 +243,15 @@ inline void at_shared(emu::Request request, u64 address, size_t bytes, int line)
 	if (address % bytes != 0) emu::fail(emu::CUDA_ERROR_MISALIGNED_ADDRESS, "accesses %zu bytes at %llu of shared memory, which is not aligned", bytes, (unsigned long long)address);
 	if (emu::traffic) emu::note_traffic(request, line, address, bytes);
 }
-// The block's memory is an array of words, each of which is looked at.
-template <class T> T take(emu::Array *shared, u64 address) {
+// Shared memory is an array of words; the accesses to each word are checked.
+template <class T> T load_words(emu::Array *shared, u64 address) {
 	b32 words[sizeof(T) / 4];
 	for (size_t i = 0; i < sizeof(T) / 4; i++) words[i] = *static_cast<const b32 *>(emu::note_read(shared, (long long)(address / 4 + i)));
 	T t;
 	memcpy(&t, words, sizeof t);
 	return t;
 }
-template <class T> void give(emu::Array *shared, u64 address, T t) {
+template <class T> void store_words(emu::Array *shared, u64 address, T t) {
 	b32 words[sizeof(T) / 4];
 	memcpy(words, &t, sizeof t);
 	for (size_t i = 0; i < sizeof(T) / 4; i++) *static_cast<b32 *>(emu::note_write(shared, (long long)(address / 4 + i))) = words[i];
@@ -278,29 +279,29 @@ template <class T> void give(emu::Array *shared, u64 address, T t) {
 #define SHARED_MEMORY(T, C)                                                                             \
 	inline C ld_shared_##T(emu::Array *s, u64 address, HERE) {                                          \
 		at_shared(emu::Request::load_shared, address, sizeof(C), line);                                 \
-		return take<C>(s, address);                                                                     \
+		return load_words<C>(s, address);                                                                     \
 	}                                                                                                   \
 	template <class R> void ld_shared_v2_##T(emu::Array *s, R &a, R &b, u64 address, HERE) {            \
 		at_shared(emu::Request::load_shared, address, 2 * sizeof(C), line);                             \
-		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                           \
+		set(a, load_words<C>(s, address)), set(b, load_words<C>(s, address + sizeof(C)));                           \
 	}                                                                                                   \
 	template <class R> void ld_shared_v4_##T(emu::Array *s, R &a, R &b, R &c, R &d, u64 address, HERE) { \
 		at_shared(emu::Request::load_shared, address, 4 * sizeof(C), line);                             \
-		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                           \
-		set(c, take<C>(s, address + 2 * sizeof(C))), set(d, take<C>(s, address + 3 * sizeof(C)));       \
+		set(a, load_words<C>(s, address)), set(b, load_words<C>(s, address + sizeof(C)));                           \
+		set(c, load_words<C>(s, address + 2 * sizeof(C))), set(d, load_words<C>(s, address + 3 * sizeof(C)));       \
 	}                                                                                                   \
 	inline void st_shared_##T(emu::Array *s, u64 address, C a, HERE) {                                  \
 		at_shared(emu::Request::store_shared, address, sizeof(C), line);                                \
-		give(s, address, a);                                                                            \
+		store_words(s, address, a);                                                                            \
 	}                                                                                                   \
 	inline void st_shared_v2_##T(emu::Array *s, u64 address, C a, C b, HERE) {                          \
 		at_shared(emu::Request::store_shared, address, 2 * sizeof(C), line);                            \
-		give(s, address, a), give(s, address + sizeof(C), b);                                           \
+		store_words(s, address, a), store_words(s, address + sizeof(C), b);                                           \
 	}                                                                                                   \
 	inline void st_shared_v4_##T(emu::Array *s, u64 address, C a, C b, C c, C d, HERE) {                \
 		at_shared(emu::Request::store_shared, address, 4 * sizeof(C), line);                            \
-		give(s, address, a), give(s, address + sizeof(C), b);                                           \
-		give(s, address + 2 * sizeof(C), c), give(s, address + 3 * sizeof(C), d);                       \
+		store_words(s, address, a), store_words(s, address + sizeof(C), b);                                           \
+		store_words(s, address + 2 * sizeof(C), c), store_words(s, address + 3 * sizeof(C), d);                       \
 	}
 #define PARAMETERS_AND_LOCALS(T, C)                                                                     \
 	inline C ld_local_##T(u64 address) { return *reinterpret_cast<const C *>(address); }                \
@@ -322,14 +323,14 @@ SPACES(u32, u32)
 SPACES(u64, u64)
 inline u32 atom_global_add_u32(u64 address, u32 a, HERE) { return __atomic_fetch_add(at<u32>(emu::Request::store, address, 4, line), a, __ATOMIC_RELAXED); }
 
-// Threads that meet.
+// Synchronization.
 #define SITE (emu::Site{file, line})
 inline void bar_sync(int, HERE) { emu::barrier("bar.sync", true, SITE); }
 inline void bar_warp_sync(u32 lanes, HERE) { emu::sync_warp(lanes, SITE); }
 inline b32 vote_sync_ballot_b32(bool yes, u32 lanes, HERE) { return emu::vote("vote.sync", lanes, yes, SITE); }
 
-// A shuffle's last operand but one holds the first lane of a group in its upper byte,
-// masked, and the last one in its lower byte.
+// The last operand but one of a shuffle contains a mask for the first lane of a group in
+// its upper byte, and the last lane in its lower byte.
 template <class R> void shuffle(R &to, bool &inside, b32 a, int source, u32 group, u32 lanes, emu::Site site) {
 	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask);
 	inside = source <= last;
@@ -342,9 +343,10 @@ template <class R> void shfl_sync_down_b32(R &to, bool &inside, b32 a, u32 by, u
 	shuffle(to, inside, a, emu::lane() + int(by & 31), group, lanes, SITE);
 }
 
-// mma adds the product of a matrix A, of which a lane has the elements of of_a, and a matrix
-// B to sums of which it holds rows lane/4 and on, columns 2·(lane%4) and one more. The
-// threads of a block are on one thread of the host, where they find each other's operands.
+// mma adds the product of the matrices A and B to the sums of a warp. A lane passes some
+// elements of A and B, and has the sums of rows lane/4 and on and columns 2·(lane%4) and
+// 2·(lane%4)+1. The threads of a block run on one thread of the host and exchange
+// operands through its memory.
 template <class T, int N> T (*operands())[N] {
 	static thread_local T(*all)[32][N];  // of each warp; for the life of the thread
 	if (all == nullptr) all = new T[32][32][N];
@@ -353,12 +355,12 @@ template <class T, int N> T (*operands())[N] {
 inline float tf32(b32 word) { return In<b32>{word & 0xffffe000}; }
 inline float half_of(b32 word, int half) { return In<b32>{half ? word & 0xffff0000 : word << 16}; }
 
-// depth of k is held as four lanes' words, twice: word i of 8 is that of lane i%4.
+// Along k there are eight words; lane i%4 has word i.
 template <int halves, class F>
-void mma_16x8(float &d0, float &d1, float &d2, float &d3, const b32 (&mine)[6], const float (&sum)[4], F number, emu::Site site) {
+void mma_16x8(float &d0, float &d1, float &d2, float &d3, const b32 (&words)[6], const float (&sum)[4], F number, emu::Site site) {
 	b32(*all)[6] = operands<b32, 6>();
 	int lane = emu::lane();
-	memcpy(all[lane], mine, sizeof mine);
+	memcpy(all[lane], words, sizeof words);
 	emu::sync_warp(0xffffffff, site);
 	double d[4] = {sum[0], sum[1], sum[2], sum[3]};
 	for (int i = 0; i < 4; i++) {

@@ -1,5 +1,6 @@
-// Modules, functions and launches. What a module is loaded from must be for this device,
-// and else does not matter: its functions are the kernels that this library was built from.
+// Modules, functions and launches. The image of a module must be for this device;
+// otherwise its content is ignored, and its functions are the kernels of which this
+// library was built.
 #include <stdlib.h>
 #include <string.h>
 #include "fault.h"
@@ -32,25 +33,25 @@ void drop_modules(Context &c) {
 		if (m->context == &c) drop(m);
 }
 
-// A cubin serves its own device and later ones of the generation, PTX all from its target
-// on.
-static int refused(const char *image) {
-	bool serves;
+// A cubin runs on its own architecture and on later ones of the same major version, PTX
+// on its target and all later ones.
+static int check_image(const char *image) {
+	bool compatible;
 	if (memcmp(image, "\x7f""ELF", 4) == 0) {
-		int made_for = static_cast<unsigned char>(image[image[8] < 8 ? 48 : 49]);  // from 10.0 on it lies elsewhere
-		serves = made_for / 10 == arch / 10 && made_for <= arch;
+		int made_for = static_cast<unsigned char>(image[image[8] < 8 ? 48 : 49]);  // the place of the architecture differs from 10.0 on
+		compatible = made_for / 10 == arch / 10 && made_for <= arch;
 	} else {
 		const char *target = strstr(image, ".target sm_");
 		if (target == nullptr || strstr(image, ".version ") == nullptr) return CUDA_ERROR_INVALID_IMAGE;
-		serves = atoi(target + strlen(".target sm_")) <= arch;
+		compatible = atoi(target + strlen(".target sm_")) <= arch;
 	}
-	return serves ? 0 : CUDA_ERROR_NO_BINARY_FOR_GPU;
+	return compatible ? 0 : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 API cuModuleLoadData(void **module, const void *image) {
 	return call_in_context([&](Context &c) -> int {
 		if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		if (int error = refused(static_cast<const char *>(image))) return error;
+		if (int error = check_image(static_cast<const char *>(image))) return error;
 		*module = modules.add(std::make_shared<Module>(Module{&c, {}}));
 		return 0;
 	});
@@ -93,7 +94,7 @@ template <class F> static int with_function(const void *handle, F f) {
 API cuFuncGetAttribute(int *value, int attribute, void *function) {
 	return with_function(function, [&](Context &, const Kernel &k) -> int {
 		if (value == nullptr || attribute < 0 || attribute > 15) return CUDA_ERROR_INVALID_VALUE;
-		*value = attribute == 0 ? int(k.most_threads) : attribute == 4 ? 32 : 0;  // MAX_THREADS_PER_BLOCK, NUM_REGS
+		*value = attribute == 0 ? int(k.max_threads) : attribute == 4 ? 32 : 0;  // MAX_THREADS_PER_BLOCK, NUM_REGS
 		return 0;
 	});
 }
@@ -104,7 +105,7 @@ API cuFuncSetCacheConfig(void *function, int) {
 API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t) {
 	return with_function(function, [&](Context &, const Kernel &k) -> int {
 		if (blocks == nullptr || threads < 1) return CUDA_ERROR_INVALID_VALUE;
-		*blocks = unsigned(threads) > k.most_threads ? 0 : std::min(32, 2048 / threads);
+		*blocks = unsigned(threads) > k.max_threads ? 0 : std::min(32, 2048 / threads);
 		return 0;
 	});
 }
@@ -114,14 +115,14 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *func
 API cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads, void *function, void *, size_t, int limit) {
 	return with_function(function, [&](Context &, const Kernel &k) -> int {
 		if (blocks == nullptr || threads == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		*threads = limit > 0 ? std::min(limit, int(k.most_threads)) : int(k.most_threads);
+		*threads = limit > 0 ? std::min(limit, int(k.max_threads)) : int(k.max_threads);
 		*blocks = multiprocessors * (2048 / *threads);
 		return 0;
 	});
 }
 
-// Takes the arguments from an array of their addresses or from one packed buffer.
-static int take_arguments(const Kernel &k, void **each, void **extra, unsigned char *to) {
+// Copies the arguments from an array of their addresses or from one packed buffer.
+static int copy_arguments(const Kernel &k, void **each, void **extra, unsigned char *to) {
 	if (k.parameter_count == 0) return 0;
 	if (each != nullptr) {
 		for (int i = 0; i < k.parameter_count; i++) {
@@ -138,35 +139,35 @@ static int take_arguments(const Kernel &k, void **each, void **extra, unsigned c
 		else return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (buffer == nullptr || bytes != k.argument_bytes) {
-		say("%s takes %zu bytes of arguments and is given %zu", k.name, k.argument_bytes, bytes);
+		print_error("%s takes %zu bytes of arguments, but the call passes %zu", k.name, k.argument_bytes, bytes);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	memcpy(to, buffer, k.argument_bytes);
 	return 0;
 }
 
-// On a GPU a pointer that is not the device's own faults when it is used; here it could
-// work, so it is looked at beforehand.
-static bool pointers_are_good(const Kernel &k, const unsigned char *arguments) {
+// On a GPU a pointer to memory of another device or of the host faults when it is used.
+// Here it could work, so pointers are checked before the launch.
+static bool check_pointers(const Kernel &k, const unsigned char *arguments) {
 	for (int i = 0; i < k.parameter_count; i++) {
 		void *p;
 		if (!k.parameters[i].pointer) continue;
 		memcpy(&p, arguments + k.parameters[i].offset, sizeof p);
 		if (p == nullptr || allocation_of(Kind::device, p, 0) || page_locked(p, 0)) continue;
-		say("%s: argument %d (of %d) points to %s", k.name, i + 1, k.parameter_count, describe(p).c_str());
+		print_error("%s: argument %d (of %d) points to %s", k.name, i + 1, k.parameter_count, describe(p).c_str());
 		return false;
 	}
 	return true;
 }
 
-// Runs a launch and looks whether it wrote just outside the memory that it was given.
+// Runs a launch and checks that it did not write just outside its memory.
 static int execute(const Launch &l) {
 	if (launches_left == 0) return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (launches_left > 0) launches_left--;
 	run(l);
 	int error = take_error();
 	for (size_t i = 0; i + sizeof(void *) <= l.kernel->argument_bytes && error == 0; i += sizeof(void *)) {
-		void *p;  // if it is one: structs among the arguments may hold some
+		void *p;  // may be a pointer: arguments can be structs that contain pointers
 		memcpy(&p, l.arguments + i, sizeof p);
 		if (const Allocation *a = allocation_of(Kind::device, p, 0)) check_edges(a, l.kernel->name);
 		error = take_error();
@@ -179,20 +180,20 @@ API cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 		std::shared_ptr<Stream> s = stream_of(c, stream);
 		if (!s) return CUDA_ERROR_INVALID_HANDLE;
 		uint64_t threads = uint64_t(bx) * by * bz;
-		if (gx < 1 || gx > 0x7fffffff || gy < 1 || gy > 65535 || gz < 1 || gz > 65535 || bx < 1 || bx > 1024 || by < 1 || by > 1024 || bz < 1 || bz > 64 || threads > k.most_threads) {
-			say("%s: a grid of (%u,%u,%u) blocks of (%u,%u,%u) threads is not possible; a block of it has at most %u", k.name, gx, gy, gz, bx, by, bz, k.most_threads);
+		if (gx < 1 || gx > 0x7fffffff || gy < 1 || gy > 65535 || gz < 1 || gz > 65535 || bx < 1 || bx > 1024 || by < 1 || by > 1024 || bz < 1 || bz > 64 || threads > k.max_threads) {
+			print_error("%s: a grid of (%u,%u,%u) blocks of (%u,%u,%u) threads is invalid; a block of this kernel has at most %u threads", k.name, gx, gy, gz, bx, by, bz, k.max_threads);
 			return CUDA_ERROR_INVALID_VALUE;
 		}
 		if (shared != 0) {
-			say("%s: asks for %u bytes of dynamic shared memory; the kernels here have static arrays only", k.name, shared);
+			print_error("%s: asks for %u bytes of dynamic shared memory; the kernels here have static arrays only", k.name, shared);
 			return CUDA_ERROR_INVALID_VALUE;
 		}
 		auto l = std::make_shared<Launch>();
 		l->kernel = &k;
 		l->grid = uint3{gx, gy, gz};
 		l->block = uint3{bx, by, bz};
-		if (int error = take_arguments(k, each, extra, l->arguments)) return error;
-		if (!pointers_are_good(k, l->arguments)) return CUDA_ERROR_INVALID_VALUE;
+		if (int error = copy_arguments(k, each, extra, l->arguments)) return error;
+		if (!check_pointers(k, l->arguments)) return CUDA_ERROR_INVALID_VALUE;
 		return push(s, [l] { return execute(*l); });
 	});
 }

@@ -10,11 +10,11 @@
 
 namespace emu {
 
-// Far enough that an index wrong by a row or two still falls on it.
+// Large enough that an index that is wrong by a row or two is inside the margin.
 constexpr size_t margin = 1 << 20;
 
-// Addresses that were freed stay forbidden for a while, so that a late access faults.
-constexpr size_t most_freed = 1024;
+// The last freed allocations stay inaccessible, so that a late access faults.
+constexpr size_t max_freed = 1024;
 
 static std::map<char *, Allocation> allocations;  // by begin
 static std::deque<char *> freed;
@@ -50,22 +50,22 @@ char *allocate(Kind kind, size_t bytes, void *owner) {
 	size_t charge = round_up(bytes, 512);
 	if (kind == Kind::device && charge > memory_free()) return nullptr;
 	if (bytes > SIZE_MAX / 2) return nullptr;
-	size_t body = round_up(bytes, page()), whole = body + 2 * margin;
-	void *memory = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t body = round_up(bytes, page()), reserved = body + 2 * margin;
+	void *memory = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) return nullptr;
 	char *mapping = static_cast<char *>(memory), *pages = mapping + margin;
 	if (mprotect(pages, body, PROT_READ | PROT_WRITE) != 0) {
-		munmap(memory, whole);
+		munmap(memory, reserved);
 		return nullptr;
 	}
 	poison(pages, body);
 	char *begin = pages + body - round_up(bytes, 16);
-	allocations[begin] = Allocation{kind, begin, bytes, mapping, whole, owner, ++count, false};
+	allocations[begin] = Allocation{kind, begin, bytes, mapping, reserved, owner, ++count, false};
 	if (kind == Kind::device) used += charge;
 	return begin;
 }
 
-static void forget(char *begin) {
+static void unmap(char *begin) {
 	auto a = allocations.find(begin);
 	munmap(a->second.mapping, a->second.mapping_bytes);
 	allocations.erase(a);
@@ -77,8 +77,8 @@ static void free_one(Allocation &a) {
 	a.freed = true;
 	mmap(a.mapping, a.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	freed.push_back(a.begin);
-	if (freed.size() > most_freed) {
-		forget(freed.front());
+	if (freed.size() > max_freed) {
+		unmap(freed.front());
 		freed.pop_front();
 	}
 }
@@ -97,8 +97,8 @@ void release_all(void *owner) {
 	for (Allocation *a : owned) free_one(*a);
 }
 
-// The allocation whose mapping holds p, the pages around it included.
-static const Allocation *near(const char *p) {
+// The allocation whose mapping, with the pages around it, contains p.
+static const Allocation *allocation_near(const char *p) {
 	auto a = allocations.upper_bound(const_cast<char *>(p));
 	if (a != allocations.end() && a->second.mapping <= p) return &a->second;
 	if (a == allocations.begin()) return nullptr;
@@ -108,7 +108,7 @@ static const Allocation *near(const char *p) {
 
 const Allocation *allocation_of(Kind kind, const void *p, size_t bytes) {
 	const char *c = static_cast<const char *>(p);
-	const Allocation *a = near(c);
+	const Allocation *a = allocation_near(c);
 	if (a == nullptr || a->kind != kind || a->freed || c < a->begin || c > a->begin + a->bytes) return nullptr;
 	return size_t(a->begin + a->bytes - c) >= bytes ? a : nullptr;
 }
@@ -128,7 +128,7 @@ bool page_locked(const void *p, size_t bytes) {
 std::string describe(const void *p) {
 	const char *c = static_cast<const char *>(p);
 	char text[200];
-	const Allocation *a = near(c);
+	const Allocation *a = allocation_near(c);
 	if (a == nullptr) {
 		snprintf(text, sizeof text, "address %p, far from any allocation", p);
 		return text;
@@ -151,13 +151,13 @@ int check_edges(const Allocation *a, const char *after) {
 	}
 	char *pages = a->mapping + margin, *end = a->mapping + a->mapping_bytes - margin;
 	size_t after_bytes = size_t(end - a->begin) - a->bytes;
-	// The poison of the last bytes goes on in the step of the whole.
+	// The poison of the last bytes continues the pattern of the allocation.
 	char last[16];
 	poison(last, 16);
-	bool whole = poisoned(pages, size_t(a->begin - pages));
-	for (size_t i = 0; i < after_bytes; i++) whole = whole && a->begin[a->bytes + i] == last[(a->bytes + i) % 4];
-	if (whole) return 0;
-	complain(CUDA_ERROR_ILLEGAL_ADDRESS, "%s wrote just outside allocation %d of %zu bytes", after, a->number, a->bytes);
+	bool intact = poisoned(pages, size_t(a->begin - pages));
+	for (size_t i = 0; i < after_bytes; i++) intact = intact && a->begin[a->bytes + i] == last[(a->bytes + i) % 4];
+	if (intact) return 0;
+	report_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "%s wrote just outside allocation %d of %zu bytes", after, a->number, a->bytes);
 	poison(pages, size_t(a->begin - pages));
 	for (size_t i = 0; i < after_bytes; i++) a->begin[a->bytes + i] = last[(a->bytes + i) % 4];
 	return CUDA_ERROR_ILLEGAL_ADDRESS;

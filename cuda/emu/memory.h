@@ -1,6 +1,6 @@
-// Device memory and page-locked host memory. Each allocation is a mapping of its own
-// that ends at inaccessible pages, so that an access beyond it faults; fresh memory
-// contains poison, and so do the few bytes that alignment leaves over.
+// Device memory and page-locked host memory. Each allocation is a separate mapping that
+// ends at inaccessible pages, so that an access beyond it faults. New memory is filled
+// with poison, and so are the few bytes after it up to the alignment.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -32,20 +32,22 @@ char *allocate(Kind kind, size_t bytes, void *owner);
 bool release(Kind kind, void *begin);
 void release_all(void *owner);
 
-// The allocation that holds [p, p+bytes), or null.
+// The allocation that contains [p, p+bytes), or null.
 const Allocation *allocation_of(Kind kind, const void *p, size_t bytes);
 
 // Page-locked memory that was allocated elsewhere.
 bool register_host(void *p, size_t bytes);
 bool unregister_host(void *p);
 
-// Whether the host memory may be read and written while the host goes on.
+// Reports whether host memory is page-locked: the device may access it while the host
+// continues.
 bool page_locked(const void *p, size_t bytes);
 
-// Where an address lies among the allocations, in words.
+// Describes the position of an address among the allocations.
 std::string describe(const void *p);
 
-// Complains if bytes around an allocation have changed; with null, around any.
+// Reports a fault if the bytes around an allocation have changed; null checks all
+// allocations.
 int check_edges(const Allocation *a, const char *after);
 
 size_t memory_total();

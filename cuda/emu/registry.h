@@ -16,7 +16,7 @@ struct Parameter {
 
 struct Kernel {
 	const char *name;
-	unsigned most_threads;  // LAUNCH_BOUNDS, or 1024
+	unsigned max_threads;  // LAUNCH_BOUNDS, or 1024
 	void (*call)(const unsigned char *arguments);
 	const Parameter *parameters;
 	int parameter_count;
@@ -26,9 +26,9 @@ struct Kernel {
 
 extern Kernel *kernels;
 
-constexpr size_t most_argument_bytes = 4096;
+constexpr size_t max_argument_bytes = 4096;
 
-// Arguments lie as C lays out a struct of them.
+// Arguments have the layout of a C struct.
 template <class... A> struct Layout {
 	static constexpr int count = sizeof...(A);
 	Parameter parameters[count + 1] = {};
@@ -62,10 +62,10 @@ template <class... A, void (*f)(A...)> struct Caller<f> {
 
 template <auto f> struct Registration {
 	Kernel kernel;
-	Registration(const char *name, unsigned most_threads, unsigned = 0) {
+	Registration(const char *name, unsigned max_threads, unsigned = 0) {
 		using C = Caller<f>;
-		static_assert(C::layout.bytes <= most_argument_bytes, "a kernel takes at most 4096 bytes of arguments");
-		kernel = Kernel{name, most_threads, C::call, C::layout.parameters, C::layout.count, C::layout.bytes, kernels};
+		static_assert(C::layout.bytes <= max_argument_bytes, "a kernel takes at most 4096 bytes of arguments");
+		kernel = Kernel{name, max_threads, C::call, C::layout.parameters, C::layout.count, C::layout.bytes, kernels};
 		kernels = &kernel;
 	}
 };

@@ -1,4 +1,4 @@
-// The arrays of a block, and what is known of the elements of checked ones.
+// The shared arrays of a block, and the recorded accesses of checked arrays.
 #include "shared.h"
 
 #include <string.h>
@@ -17,19 +17,19 @@ Array *Worker::array_of(const Declaration &declaration) {
 	size_t bytes = declaration.element * declaration.count;
 	shared_used_ += (bytes + 15) / 16 * 16;
 	if (shared_used_ > shared_bytes) {
-		fail(CUDA_ERROR_LAUNCH_FAILED, "%s[%zu] (%s:%d) brings the block to %zu bytes of shared memory; there are %zu", declaration.name, declaration.count,
+		fail(CUDA_ERROR_LAUNCH_FAILED, "%s[%zu] (%s:%d) raises the shared memory of the block to %zu bytes; the limit is %zu", declaration.name, declaration.count,
 		     base_name(declaration.at.file), declaration.at.line, shared_used_, shared_bytes);
 	}
-	auto known = std::find_if(arrays_.begin(), arrays_.end(), [&](const auto &a) { return a->declaration == &declaration; });
-	if (known == arrays_.end()) {
+	auto found = std::find_if(arrays_.begin(), arrays_.end(), [&](const auto &a) { return a->declaration == &declaration; });
+	if (found == arrays_.end()) {
 		arrays_.push_back(std::make_unique<Array>());
-		known = arrays_.end() - 1;
-		**known = Array{&declaration, static_cast<char *>(aligned_alloc(64, (bytes + 63) / 64 * 64)), nullptr};
-		if (declaration.checked) (*known)->history = new History[declaration.count];
+		found = arrays_.end() - 1;
+		**found = Array{&declaration, static_cast<char *>(aligned_alloc(64, (bytes + 63) / 64 * 64)), nullptr};
+		if (declaration.checked) (*found)->history = new History[declaration.count];
 	}
-	if (declaration.checked) poison((*known)->data, bytes);
-	block_arrays_.push_back(known->get());
-	return known->get();
+	if (declaration.checked) poison((*found)->data, bytes);
+	block_arrays_.push_back(found->get());
+	return found->get();
 }
 
 Array *array_of(const Declaration &declaration) { return worker->array_of(declaration); }
@@ -51,11 +51,11 @@ static bool races(Access earlier, Access now) {
 }
 
 [[noreturn]] static void race(const Array *array, long long index, const char *does, Access earlier, const char *did) {
-	fail(CUDA_ERROR_LAUNCH_FAILED, "%s %s[%lld], which thread %s %s with no barrier between", does, array->declaration->name, index,
+	fail(CUDA_ERROR_LAUNCH_FAILED, "%s %s[%lld], which thread %s %s without a barrier in between", does, array->declaration->name, index,
 	     thread_name(unsigned(thread(earlier))).c_str(), earlier & atomic_bit ? "changed atomically" : did);
 }
 
-static History &inside(Array *array, long long index, const char *does) {
+static History &record_of(Array *array, long long index, const char *does) {
 	const Declaration &d = *array->declaration;
 	if (size_t(index) >= d.count) {
 		fail(CUDA_ERROR_ILLEGAL_ADDRESS, "%s %s[%lld], which has %zu elements (%s:%d)", does, d.name, index, d.count, base_name(d.at.file), d.at.line);
@@ -64,11 +64,11 @@ static History &inside(Array *array, long long index, const char *does) {
 }
 
 void *note_read(Array *array, long long index) {
-	History &h = inside(array, index, "reads");
+	History &h = record_of(array, index, "reads");
 	Access now = view.now, &a = h.readers[0], &b = h.readers[1];
 	if (races(h.writer, now)) race(array, index, "reads", h.writer, "wrote");
-	// Of the readers, keep two of different warps if there are such, else the two that
-	// read last: any write that is not ordered after all is not ordered after these.
+	// Keep two reads of different warps if there are any, otherwise the last two reads: a
+	// write that is not ordered after every read is not ordered after these two.
 	if (a == 0 || epoch(a) != epoch(now)) {
 		a = now;
 		b = 0;
@@ -84,7 +84,7 @@ void *note_read(Array *array, long long index) {
 }
 
 void *note_write(Array *array, long long index) {
-	History &h = inside(array, index, "writes");
+	History &h = record_of(array, index, "writes");
 	if (races(h.writer, view.now)) race(array, index, "writes", h.writer, "wrote");
 	for (Access reader : h.readers)
 		if (races(reader, view.now)) race(array, index, "writes", reader, "read");
@@ -93,7 +93,7 @@ void *note_write(Array *array, long long index) {
 }
 
 void *note_atomic(Array *array, long long index) {
-	History &h = inside(array, index, "changes");
+	History &h = record_of(array, index, "changes");
 	if (!(h.writer & atomic_bit) && races(h.writer, view.now)) race(array, index, "changes atomically", h.writer, "wrote");
 	for (Access reader : h.readers)
 		if (races(reader, view.now)) race(array, index, "changes atomically", reader, "read");

@@ -1,6 +1,6 @@
 // SHARED arrays. In the fast build they are plain arrays in the memory of the block. In
-// the checked build (-DCHECKED) an array is an object that looks at every access: is
-// the index inside, and is the access ordered by a barrier against those of the other
+// the checked build (-DCHECKED) an array is an object that checks every access: the
+// index must be inside, and a barrier must order the access against those of other
 // threads.
 #pragma once
 #include <stddef.h>
@@ -19,16 +19,17 @@ struct Declaration {
 	bool checked;
 };
 
-// Who accessed an element and when: the barriers passed by the block and by the warp, a
-// bit for an atomic, and the thread's number and one. 0 is no access.
+// An access to an element: the numbers of barriers that the block and the warp had
+// passed, a bit for an atomic operation, and the thread's number plus one. 0 is no
+// access.
 using Access = uint64_t;
 constexpr Access atomic_bit = 1 << 11;
 inline Access access(unsigned epoch, unsigned warp_epoch, unsigned thread) {
 	return Access(epoch) << 32 | Access(warp_epoch & 0xfffff) << 12 | (thread + 1);
 }
 
-// What is known of one element: who wrote it last and two of those who read it since,
-// chosen so that any write that races with a reader races with one of the two.
+// The recorded accesses of one element: its last write and two reads since then, chosen
+// so that a write that races with any read races with one of these two.
 struct History {
 	Access writer = 0;
 	Access readers[2] = {0, 0};
@@ -41,10 +42,10 @@ struct Array {
 	History *history;  // of every element, if checked
 };
 
-// The array of the block that runs; if checked, it begins as poison.
+// The array of the block that runs; if checked, it is poisoned at first.
 Array *array_of(const Declaration &declaration);
 
-// Note an access, and end the launch if it is outside or races.
+// Record an access. They end the launch if the index is outside or the access races.
 void *note_read(Array *array, long long index);
 void *note_write(Array *array, long long index);
 void *note_atomic(Array *array, long long index);
@@ -89,7 +90,7 @@ template <class T> struct Element {
 	Address<T> operator&() const { return {array, index}; }
 };
 
-// A member of an element that is a short vector; it counts as the whole element.
+// A member of an element that is a short vector; an access counts for the whole element.
 template <class V, class T, size_t member> struct Member {
 	Array *array;
 	long long index;
@@ -150,7 +151,7 @@ template <class T, class F> T on_element(Address<T> p, F f) {
 
 #endif
 
-// load4 and store4 of an index that is not a multiple of four.
+// Reports load4 or store4 of an index that is not a multiple of four (or load2, store2).
 [[noreturn]] void misaligned(const char *what, long long index, Site at);
 
 }  // namespace emu

@@ -9,7 +9,7 @@ namespace emu {
 
 Handles<Stream> streams;
 Handles<Event> events;
-bool at_once;
+bool blocking_launches;
 
 static std::map<Context *, std::shared_ptr<Stream>> null_streams;
 static uint64_t count;
@@ -32,7 +32,7 @@ std::shared_ptr<Stream> stream_of(Context &c, const void *handle) {
 	return streams.find(handle);
 }
 
-// The streams of a context in the order in which they were made.
+// The streams of a context in the order of creation.
 static std::vector<std::shared_ptr<Stream>> streams_of(const Context &c) {
 	std::vector<std::shared_ptr<Stream>> of;
 	for (const auto &s : streams.all)
@@ -46,26 +46,26 @@ static void enqueue(Stream &s, Operation work) {
 	s.pushed++;
 }
 
-static void enqueue_wait(Stream &s, const std::shared_ptr<Stream> &other, uint64_t ticket) {
-	if (other.get() == &s || other->done >= ticket) return;
-	enqueue(s, [other, ticket] { return finish(other, ticket); });
+static void enqueue_wait(Stream &s, const std::shared_ptr<Stream> &other, uint64_t position) {
+	if (other.get() == &s || other->done >= position) return;
+	enqueue(s, [other, position] { return finish(other, position); });
 }
 
 int push(const std::shared_ptr<Stream> &s, Operation work) {
 	Context &c = *s->context;
 	if (s->capture) {
-		if (s->capture->spoilt) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		if (s->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 		auto &nodes = s->capture->graph->nodes;
-		nodes.push_back(std::make_shared<const Node>(Node{std::move(work), s->front}));
-		s->front = {nodes.size() - 1};
+		nodes.push_back(std::make_shared<const Node>(Node{std::move(work), s->frontier}));
+		s->frontier = {nodes.size() - 1};
 		return 0;
 	}
-	// The default stream waits for the others and they for it, except for those that
-	// were made not to (CU_STREAM_NON_BLOCKING).
+	// The default stream and the others wait for each other, except streams that were
+	// created as CU_STREAM_NON_BLOCKING.
 	if (s->null) {
 		for (const auto &other : streams_of(c)) {
 			if (!other->blocking()) continue;
-			if (other->capture) return spoil(*other->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+			if (other->capture) return invalidate(*other->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 			enqueue_wait(*s, other, other->pushed);
 		}
 	} else if (s->blocking()) {
@@ -73,13 +73,13 @@ int push(const std::shared_ptr<Stream> &s, Operation work) {
 		enqueue_wait(*s, null, null->pushed);
 	}
 	enqueue(*s, std::move(work));
-	// A driver, too, lets the host wait when this much is pending.
-	constexpr size_t most_pending = 1024;
-	return at_once || s->pending.size() >= most_pending ? finish(s) : 0;
+	// A driver, too, makes the host wait when this much work is pending.
+	constexpr size_t max_pending = 1024;
+	return blocking_launches || s->pending.size() >= max_pending ? finish(s) : 0;
 }
 
-static void work_off(Stream &s, uint64_t ticket) {
-	while (s.done < ticket && !s.pending.empty()) {
+static void run_pending(Stream &s, uint64_t position) {
+	while (s.done < position && !s.pending.empty()) {
 		std::shared_ptr<const Operation> work = s.pending.front();
 		s.pending.pop_front();
 		s.done++;
@@ -89,14 +89,14 @@ static void work_off(Stream &s, uint64_t ticket) {
 	}
 }
 
-int finish(const std::shared_ptr<Stream> &s, uint64_t ticket) {
-	if (s->done >= ticket) return s->context->error;
+int finish(const std::shared_ptr<Stream> &s, uint64_t position) {
+	if (s->done >= position) return s->context->error;
 	if (on_device_thread) {
-		work_off(*s, ticket);
+		run_pending(*s, position);
 	} else {
 		on_device([&] {
 			on_device_thread = true;
-			work_off(*s, ticket);
+			run_pending(*s, position);
 		});
 		if (traffic) write_traffic();
 	}
@@ -129,7 +129,7 @@ API cuStreamCreate(void **stream, unsigned flags) { return cuStreamCreateWithPri
 API cuStreamDestroy_v2(void *stream) {
 	return with_stream(stream, [](Context &, auto &s) -> int {
 		if (s->null) return CUDA_ERROR_INVALID_HANDLE;
-		if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		if (s->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 		int error = finish(s);
 		streams.remove(s);
 		return error;
@@ -138,15 +138,15 @@ API cuStreamDestroy_v2(void *stream) {
 
 API cuStreamSynchronize(void *stream) {
 	return with_stream(stream, [](Context &, auto &s) -> int {
-		if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		if (s->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 		return finish(s);
 	});
 }
 
-// Each question brings the answer a step nearer, so that one who asks in a loop gets it.
+// Each query runs one piece of work, so that a host that polls in a loop makes progress.
 API cuStreamQuery(void *stream) {
 	return with_stream(stream, [](Context &, auto &s) -> int {
-		if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		if (s->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 		if (s->done == s->pushed) return 0;
 		int error = finish(s, s->done + 1);
 		return error ? error : CUDA_ERROR_NOT_READY;
@@ -175,19 +175,20 @@ API cuStreamWaitEvent(void *stream, void *event, unsigned) {
 		if (!e) return CUDA_ERROR_INVALID_HANDLE;
 		if (e->capture && e->capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
 		if (e->capture) {
-			// A stream that waits for an event of a capture takes part in it from then on.
-			if (s->null) return spoil(*e->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-			if (s->capture && s->capture != e->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+			// A stream that waits for an event of a capture takes part in it from then
+			// on.
+			if (s->null) return invalidate(*e->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+			if (s->capture && s->capture != e->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
 			if (!s->capture) {
 				s->capture = e->capture;
-				s->front = {};
+				s->frontier = {};
 				e->capture->members.push_back(s);
 			}
-			s->front.insert(e->front.begin(), e->front.end());
+			s->frontier.insert(e->frontier.begin(), e->frontier.end());
 			return 0;
 		}
-		if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-		if (e->stream) enqueue_wait(*s, e->stream, e->ticket);
+		if (s->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+		if (e->stream) enqueue_wait(*s, e->stream, e->position);
 		return 0;
 	});
 }

@@ -1,7 +1,8 @@
-// Streams run their work as late as a GPU may: when the host waits for it. So a host that
-// reads a result too early, changes a page-locked buffer too early, or omits a dependency
-// between streams gets wrong numbers here every time, not once a month. With
-// CUDA_LAUNCH_BLOCKING=1 each call runs its work at once, which shows the faulty call.
+// Streams run their work as late as a GPU may: when the host waits for it. A host that
+// reads a result too early, changes a page-locked buffer too early, or omits a
+// dependency between streams therefore gets wrong numbers here every time; on a GPU it
+// would happen rarely. With CUDA_LAUNCH_BLOCKING=1 each call runs its work immediately,
+// which shows the faulty call.
 #pragma once
 #include <deque>
 #include <functional>
@@ -13,17 +14,17 @@
 
 namespace emu {
 
-// Work on the device; returns a code. It may be done more than once, by a graph.
+// Work on the device; returns a code. A graph may run it more than once.
 using Operation = std::function<int()>;
 
 struct Stream;
 
-// The nodes of a capture that come right before a point of it, by number.
-using Front = std::set<size_t>;
+// The nodes that directly precede a point of a capture, by number.
+using Frontier = std::set<size_t>;
 
 struct Node {
 	Operation work;
-	Front after;
+	Frontier after;
 };
 
 struct Graph {
@@ -37,7 +38,7 @@ struct Capture {
 	int mode;
 	uint64_t thread;
 	std::vector<std::shared_ptr<Stream>> members;
-	bool spoilt = false, ended = false;
+	bool invalidated = false, ended = false;
 };
 
 struct Stream {
@@ -49,8 +50,8 @@ struct Stream {
 	std::deque<std::shared_ptr<const Operation>> pending;
 	uint64_t pushed = 0, done = 0;
 	std::shared_ptr<Capture> capture;
-	Front front;                // in the capture
-	std::vector<void *> named;  // the nodes there as cuStreamGetCaptureInfo_v2 gave them
+	Frontier frontier;            // in the capture
+	std::vector<void *> named;  // the same nodes, as cuStreamGetCaptureInfo_v2 returned them
 
 	bool blocking() const { return !null && (flags & 1) == 0; }
 };
@@ -59,15 +60,15 @@ struct Event {
 	Context *context;
 	unsigned flags;
 	std::shared_ptr<Stream> stream;  // null until recorded
-	uint64_t ticket = 0;             // it happens when this much of the stream is done
+	uint64_t position = 0;             // in the stream: the event happens when all work before it is done
 	long long time = 0;
 	std::shared_ptr<Capture> capture;
-	Front front;
+	Frontier frontier;
 };
 
 extern Handles<Stream> streams;
 extern Handles<Event> events;
-extern bool at_once;
+extern bool blocking_launches;
 
 // The stream of a handle, the default one for 0, 1 and 2; null if unknown.
 std::shared_ptr<Stream> stream_of(Context &c, const void *handle);
@@ -75,16 +76,16 @@ std::shared_ptr<Stream> stream_of(Context &c, const void *handle);
 // Adds work to a stream or to the graph that it is captured into.
 int push(const std::shared_ptr<Stream> &s, Operation work);
 
-// Does the work of a stream up to a point; returns the context's error.
-int finish(const std::shared_ptr<Stream> &s, uint64_t ticket);
+// Runs the work of a stream up to a position; returns the context's error.
+int finish(const std::shared_ptr<Stream> &s, uint64_t position);
 int finish(const std::shared_ptr<Stream> &s);
 int finish_all(Context &c);
 
-// Calls that wait or may wait are not allowed during a capture, and spoil it.
+// Calls that wait or may wait are not allowed during a capture, and invalidate it.
 int refuse_in_capture();
-int spoil(Capture &c, int code);
+int invalidate(Capture &c, int code);
 
-// Forgets the streams and events of a context.
+// Removes the streams and events of a context.
 void drop_streams(Context &c);
 
 uint64_t thread_number();

@@ -1,5 +1,5 @@
-// What a thread of the emulated device knows and how it meets the others: CUDA's
-// built-in variables, barriers, votes and shuffles.
+// The view of one thread of the emulated device: CUDA's built-in variables, barriers,
+// votes and shuffles.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -8,17 +8,17 @@
 
 namespace emu {
 
-// Where in the sources a thread waits.
+// A place in the sources.
 struct Site {
 	const char *file;
 	int line;
 };
 
-// Default arguments that say where the call stands.
+// Default arguments: the place of the call.
 #define EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define EMU_SITE (emu::Site{file, line})
 
-// The thread that runs now on this thread of the operating system.
+// The emulated thread that this thread of the operating system runs now.
 struct View {
 	uint3 thread;
 	uint3 block;
@@ -26,14 +26,14 @@ struct View {
 	uint3 grid_size;
 	unsigned id;     // its number in the block
 	unsigned epoch;  // barriers that this worker's blocks have passed
-	uint64_t now;    // the access that it would make: see access
+	uint64_t now;    // the Access that it would make (shared.h)
 };
 extern __thread View view __attribute__((tls_model("initial-exec")));
 
 // Waits for every thread of the block; returns the number of them whose value is true.
 int barrier(const char *what, bool yes, Site at);
 
-// Waits for the lanes in mask; returns value as the source lane gave it.
+// Waits for the lanes in mask; returns the value of the source lane.
 uint64_t exchange(const char *what, unsigned mask, uint64_t value, int source, Site at);
 
 // Waits for the lanes in mask; returns the mask of those whose value is true.

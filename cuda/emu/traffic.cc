@@ -15,8 +15,8 @@ namespace emu {
 
 bool traffic;
 
-// A thread's part of a request. Requests of a warp are distinguished by the line and by how
-// often a lane has come there before.
+// A thread's part of a request. Requests of a warp are distinguished by the line and by
+// the number of earlier requests of the same lane at this line.
 struct Part {
 	uint64_t address;
 	int line;
@@ -26,18 +26,18 @@ struct Part {
 };
 
 struct Count {
-	double requests = 0, did = 0, would_do = 0;
+	double requests = 0, actual = 0, minimum = 0;
 };
 
-struct Place {
+struct SourceLine {
 	std::string kernel;
 	int line;
 	Request request;
-	bool operator<(const Place &p) const { return std::tie(kernel, line, request) < std::tie(p.kernel, p.line, p.request); }
+	bool operator<(const SourceLine &p) const { return std::tie(kernel, line, request) < std::tie(p.kernel, p.line, p.request); }
 };
 
 static std::mutex mutex;
-static std::map<Place, Count> &counts = *new std::map<Place, Count>;  // the process ends while it is in use
+static std::map<SourceLine, Count> &counts = *new std::map<SourceLine, Count>;  // never destroyed: threads may use it until the process ends
 static std::string &file = *new std::string;
 static thread_local std::vector<Part> *parts;  // of the block that runs
 
@@ -47,7 +47,7 @@ void begin_traffic() {
 	if (traffic) file = name;
 }
 
-bool sampled(long long block, long long blocks) {
+bool is_sampled(long long block, long long blocks) {
 	return !traffic || blocks <= 3 || block == 0 || block == blocks / 2 || block == blocks - 2;
 }
 
@@ -56,7 +56,7 @@ void note_traffic(Request request, int line, uint64_t address, size_t bytes) {
 	parts->push_back(Part{address, line, 0, view.id, request, uint8_t(bytes)});
 }
 
-// sectors adds what a request asks of global memory.
+// sectors adds the sectors of a request to global memory.
 static void sectors(Count &c, const Part *begin, const Part *end, double blocks) {
 	std::set<uint64_t> words, touched;
 	for (const Part *p = begin; p != end; p++)
@@ -64,12 +64,12 @@ static void sectors(Count &c, const Part *begin, const Part *end, double blocks)
 			words.insert((p->address + b) / 4);
 			touched.insert((p->address + b) / 32);
 		}
-	c.did += blocks * double(touched.size());
-	c.would_do += blocks * double((words.size() + 7) / 8);
+	c.actual += blocks * double(touched.size());
+	c.minimum += blocks * double((words.size() + 7) / 8);
 }
 
-// passes adds what a request asks of a block's memory: lanes that take 128 bytes together
-// are served together.
+// passes adds the passes of a request to shared memory: lanes that access 128 bytes
+// together are served in one pass if they have no bank conflict.
 static void passes(Count &c, const Part *begin, const Part *end, double blocks) {
 	std::map<unsigned, std::map<uint64_t, std::set<uint64_t>>> words;  // by group and bank
 	for (const Part *p = begin; p != end; p++)
@@ -77,8 +77,8 @@ static void passes(Count &c, const Part *begin, const Part *end, double blocks) 
 	for (const auto &[group, banks] : words) {
 		size_t most = 0;
 		for (const auto &[bank, of] : banks) most = std::max(most, of.size());
-		c.did += blocks * double(most);
-		c.would_do += blocks;
+		c.actual += blocks * double(most);
+		c.minimum += blocks;
 	}
 }
 
@@ -99,28 +99,29 @@ void count_traffic(const Kernel &kernel, double blocks) {
 	const Part *end = parts->data() + parts->size();
 	for (const Part *p = parts->data(), *next; p != end; p = next) {
 		for (next = p; next != end && warp(*next) == warp(*p);) next++;
-		Count &c = counts[Place{kernel.name, p->line, p->request}];
+		Count &c = counts[SourceLine{kernel.name, p->line, p->request}];
 		c.requests += blocks;
 		(p->request == Request::load || p->request == Request::store ? sectors : passes)(c, p, next, blocks);
 	}
 	parts->clear();
 }
 
-// Kernels that ask for most come first, and of a kernel the lines that waste most.
+// Kernels with the most traffic come first; within a kernel, the lines with the largest
+// difference from the minimum.
 void write_traffic() {
 	std::lock_guard<std::mutex> lock(mutex);
-	std::map<std::string, double> whole;
-	for (const auto &[place, c] : counts) whole[place.kernel] += c.did;
-	std::vector<std::pair<Place, Count>> rows(counts.begin(), counts.end());
+	std::map<std::string, double> total;
+	for (const auto &[place, c] : counts) total[place.kernel] += c.actual;
+	std::vector<std::pair<SourceLine, Count>> rows(counts.begin(), counts.end());
 	std::sort(rows.begin(), rows.end(), [&](const auto &a, const auto &b) {
-		return std::make_tuple(-whole[a.first.kernel], a.first.kernel, a.second.would_do - a.second.did) <
-		       std::make_tuple(-whole[b.first.kernel], b.first.kernel, b.second.would_do - b.second.did);
+		return std::make_tuple(-total[a.first.kernel], a.first.kernel, a.second.minimum - a.second.actual) <
+		       std::make_tuple(-total[b.first.kernel], b.first.kernel, b.second.minimum - b.second.actual);
 	});
 	FILE *to = fopen(file.c_str(), "w");
 	if (to == nullptr) return;
 	static const char *names[] = {"load", "store", "load shared", "store shared"};
-	fprintf(to, "kernel\tline\trequest\tcount\tsectors or passes\twould do\n");
-	for (const auto &[place, c] : rows) fprintf(to, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\n", place.kernel.c_str(), place.line, names[int(place.request)], c.requests, c.did, c.would_do);
+	fprintf(to, "kernel\tline\trequest\tcount\tsectors or passes\tminimum\n");
+	for (const auto &[place, c] : rows) fprintf(to, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\n", place.kernel.c_str(), place.line, names[int(place.request)], c.requests, c.actual, c.minimum);
 	fclose(to);
 }
 

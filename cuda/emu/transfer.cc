@@ -1,4 +1,4 @@
-// Memory as the driver's callers see it: allocations, copies, fills.
+// The driver's memory calls: allocations, copies, fills.
 #include <string.h>
 #include <vector>
 #include "fault.h"
@@ -11,9 +11,9 @@ using Pointer = uintptr_t;  // CUdeviceptr
 
 static void *at(Pointer p) { return reinterpret_cast<void *>(p); }
 
-static bool on_card(const char *what, Pointer p, size_t bytes) {
+static bool check_device_range(const char *what, Pointer p, size_t bytes) {
 	if (allocation_of(Kind::device, at(p), bytes) != nullptr) return true;
-	say("%s of %zu bytes at %s", what, bytes, describe(at(p)).c_str());
+	print_error("%s of %zu bytes at %s", what, bytes, describe(at(p)).c_str());
 	return false;
 }
 
@@ -31,7 +31,7 @@ static int allocate_for(Context &c, Kind kind, void **p, size_t bytes) {
 	return *p ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// Work that was handed over before may still use the memory.
+// Work that was queued before may still use the memory.
 static int free_for(Context &c, Kind kind, void *p) {
 	if (p == nullptr) return 0;
 	int error = finish_all(c);
@@ -97,14 +97,13 @@ static int copy(const std::shared_ptr<Stream> &s, void *to, const void *from, si
 	});
 }
 
-// Host memory that is not page-locked is read before the call returns and written before
-// it returns, as the driver's manual has it ("API synchronization behavior"); a capture
-// cannot promise that.
+// Host memory that is not page-locked is read or written before the call returns, as the
+// driver's manual documents ("API synchronization behavior"); a capture cannot do this.
 static int copy_in(const std::shared_ptr<Stream> &s, Pointer to, const void *from, size_t bytes) {
 	if (bytes == 0) return 0;
-	if (!on_card("copy to the device", to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+	if (!check_device_range("copy to the device", to, bytes)) return CUDA_ERROR_INVALID_VALUE;
 	if (page_locked(from, bytes)) return copy(s, at(to), from, bytes);
-	if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	if (s->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	const char *bytes_of = static_cast<const char *>(from);
 	return push(s, [to, staged = std::vector<char>(bytes_of, bytes_of + bytes)] {
 		memcpy(at(to), staged.data(), staged.size());
@@ -113,23 +112,23 @@ static int copy_in(const std::shared_ptr<Stream> &s, Pointer to, const void *fro
 }
 static int copy_out(const std::shared_ptr<Stream> &s, void *to, Pointer from, size_t bytes) {
 	if (bytes == 0) return 0;
-	if (!on_card("copy from the device", from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+	if (!check_device_range("copy from the device", from, bytes)) return CUDA_ERROR_INVALID_VALUE;
 	if (page_locked(to, bytes)) return copy(s, to, at(from), bytes);
-	if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	if (s->capture) return invalidate(*s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	int error = copy(s, to, at(from), bytes);
 	return error ? error : finish(s);
 }
 static int copy_within(const std::shared_ptr<Stream> &s, Pointer to, Pointer from, size_t bytes) {
 	if (bytes == 0) return 0;
-	if (!on_card("copy to the device", to, bytes) || !on_card("copy from the device", from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-	if (to < from + bytes && from < to + bytes) {  // a GPU copies in an order of its own
-		say("copy of %zu bytes to %s from %s, which overlap", bytes, describe(at(to)).c_str(), describe(at(from)).c_str());
+	if (!check_device_range("copy to the device", to, bytes) || !check_device_range("copy from the device", from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+	if (to < from + bytes && from < to + bytes) {  // a GPU copies in an undefined order
+		print_error("copy of %zu bytes to %s from %s, which overlap", bytes, describe(at(to)).c_str(), describe(at(from)).c_str());
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	return copy(s, at(to), at(from), bytes);
 }
 
-// The forms without a stream work on the default one and wait for it.
+// The calls without a stream use the default stream and wait for it.
 template <class F> static int on_default_stream(F f) {
 	return call_outside_capture([&](Context &c) -> int {
 		std::shared_ptr<Stream> s = stream_of(c, nullptr);
@@ -159,7 +158,7 @@ API cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) {
 
 template <class T> static int fill(const std::shared_ptr<Stream> &s, Pointer to, T value, size_t count) {
 	if (count == 0) return 0;
-	if (to % sizeof(T) != 0 || count > SIZE_MAX / sizeof(T) || !on_card("fill", to, count * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
+	if (to % sizeof(T) != 0 || count > SIZE_MAX / sizeof(T) || !check_device_range("fill", to, count * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
 	return push(s, [to, value, count] {
 		T *p = static_cast<T *>(at(to));
 		for (size_t i = 0; i < count; i++) p[i] = value;

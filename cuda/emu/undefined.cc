@@ -1,6 +1,6 @@
 // The checked build compiles kernels with -fsanitize for misaligned accesses, indices of
 // local arrays, overflow of signed integers, shifts and division by zero. The compiler
-// then calls the functions below; each description begins with the place in the source.
+// then calls the functions below; each argument begins with the place in the source.
 #include <stdint.h>
 #include "driver.h"
 #include "fault.h"

@@ -1,5 +1,5 @@
 // CUDA's short vectors, with CUDA's alignments: a float4 at an address that is not a
-// multiple of 16 is as wrong here as there.
+// multiple of 16 is an error here, too.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -12,8 +12,8 @@
 #define __align__(n) alignas(n)
 #define __launch_bounds__(...)
 
-// Every kernel is compiled inside an unnamed namespace of its own file; cuda/emu/build
-// finds it in the preprocessed source by these words and registers it by name.
+// A kernel is compiled inside an unnamed namespace of its file. cuda/emu/build finds
+// these words in the preprocessed source and registers the kernel by name.
 typedef void emu_kernel;
 #define KERNEL static emu_kernel
 #define LAUNCH_BOUNDS(...) [[emu::launch_bounds(__VA_ARGS__)]]

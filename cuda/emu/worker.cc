@@ -31,8 +31,8 @@ long long block_at(long long i, long long n) {
 }
 
 Worker::Worker() {
-	for (int t = 0; t < most_threads; t++) order_[t] = place_[t] = uint16_t(t);
-	std::fill_n(warp_epoch_, most_threads / 32, 0);
+	for (int t = 0; t < max_threads; t++) order_[t] = place_[t] = uint16_t(t);
+	std::fill_n(warp_epoch_, max_threads / 32, 0);
 }
 
 void Worker::set_shape(uint3 size) {
@@ -65,7 +65,7 @@ void Worker::run(const Launch &l, uint3 block) {
 	view.epoch++;
 	set_shape(l.block);
 	std::fill_n(sp_, count_, nullptr);
-	std::fill_n(waiting_, most_threads / 32, 0);
+	std::fill_n(waiting_, max_threads / 32, 0);
 	make_all_ready();
 	returned_ = arrived_ = yes_ = 0;
 	block_arrays_.clear();
@@ -89,7 +89,7 @@ void Worker::run(const Launch &l, uint3 block) {
 	}
 }
 
-// Runs threads that have not started, until one of those that wait must go on.
+// Runs threads that have not started, until a waiting thread must continue.
 void Worker::fibre_main() {
 	Worker &w = *worker;
 	for (;;) {
@@ -102,10 +102,10 @@ void Worker::fibre_main() {
 			continue;
 		}
 		int t = w.next();
-		if (t < 0) w.stuck();
+		if (t < 0) w.report_deadlock();
 		if (w.sp_[t] == nullptr) {
 			w.fibre_[t] = f;
-			w.sp_[t] = f->base;  // until it waits: not null
+			w.sp_[t] = f->base;  // not null; replaced when the thread waits
 			w.enter(t);
 		} else {
 			w.idle_.push_back(f);
@@ -115,7 +115,7 @@ void Worker::fibre_main() {
 	}
 }
 
-// The thread whose turn it is, or -1 when all wait for something.
+// The thread that runs next, or -1 if all threads wait.
 int Worker::next() {
 	int words = (count_ + 63) / 64, w = cursor_ / 64;
 	uint64_t bits = ready_[w] & ~0ull << (cursor_ % 64);
@@ -131,7 +131,7 @@ int Worker::next() {
 }
 
 void Worker::make_all_ready() {
-	for (int t = 0; t < most_threads; t += 64) ready_[t / 64] = count_ - t >= 64 ? ~0ull : count_ > t ? (1ull << (count_ - t)) - 1 : 0;
+	for (int t = 0; t < max_threads; t += 64) ready_[t / 64] = count_ - t >= 64 ? ~0ull : count_ > t ? (1ull << (count_ - t)) - 1 : 0;
 	memset(state_, int(State::ready), size_t(count_));
 	cursor_ = 0;
 }
@@ -139,7 +139,7 @@ void Worker::make_all_ready() {
 bool Worker::add_fibre() {
 	Fibre *f = new_fibre(int(fibres_.size()), fibre_main);
 	if (f == nullptr) {
-		complain(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: no memory for the stacks of %d threads", launch->kernel->name, count_);
+		report_fault(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: no memory for the stacks of %d threads", launch->kernel->name, count_);
 		return false;
 	}
 	fibres_.push_back(f);
@@ -163,9 +163,9 @@ void Worker::enter(int t) {
 
 inline void Worker::wait() {
 	int me = current_, t = next();
-	if (t < 0) stuck();
+	if (t < 0) report_deadlock();
 	enter(t);
-	// The stack of the one after it, so that it is in the cache when its turn comes.
+	// The stack of the thread after it is loaded into the cache early.
 	const char *soon = static_cast<const char *>(sp_[order_[cursor_]]);
 	__builtin_prefetch(soon);
 	__builtin_prefetch(soon + 64);
@@ -175,8 +175,8 @@ inline void Worker::wait() {
 
 void Worker::abandon() {
 	failed_ = true;
-	void *nowhere;
-	emu_switch(&nowhere, main_);
+	void *discarded;
+	emu_switch(&discarded, main_);
 	__builtin_unreachable();
 }
 
@@ -191,8 +191,8 @@ int Worker::barrier(const char *what, bool yes, Site at) {
 		barrier_ = what;
 		barrier_at_ = at;
 	} else if (at.line != barrier_at_.line || what != barrier_) {
-		// CUDA lets all threads of a block meet at one barrier only: a branch that some
-		// take and others do not may hold none.
+		// CUDA requires that all threads of a block wait at the same barrier: a branch
+		// that only some threads take must not contain one.
 		fail(CUDA_ERROR_LAUNCH_FAILED, "waits at %s (%s:%d) while thread %s waits at %s (%s:%d)", what, base_name(at.file), at.line,
 		     thread_name(unsigned(first_)).c_str(), barrier_, base_name(barrier_at_.file), barrier_at_.line);
 	}
@@ -208,13 +208,13 @@ int Worker::barrier(const char *what, bool yes, Site at) {
 	return last_yes_;
 }
 
-uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t value, int source, Site at) {
+uint64_t Worker::meet_lanes(WarpOperation kind, const char *what, unsigned mask, uint64_t value, int source, Site at) {
 	Lane &me = lanes_[current_];
 	int lane = current_ % 32, warp = current_ / 32;
 	if ((mask >> lane & 1) == 0) {
-		fail(CUDA_ERROR_LAUNCH_FAILED, "%s (%s:%d) with mask 0x%08x, which lacks its own lane %d", what, base_name(at.file), at.line, mask, lane);
+		fail(CUDA_ERROR_LAUNCH_FAILED, "%s (%s:%d) with mask 0x%08x, which does not contain its own lane %d", what, base_name(at.file), at.line, mask, lane);
 	}
-	if (kind == Meeting::shuffle && (mask >> source & 1) == 0) {
+	if (kind == WarpOperation::shuffle && (mask >> source & 1) == 0) {
 		fail(CUDA_ERROR_LAUNCH_FAILED, "%s (%s:%d) reads lane %d, which is not in mask 0x%08x", what, base_name(at.file), at.line, source, mask);
 	}
 	me.what = what;
@@ -235,7 +235,7 @@ uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t va
 		int l = __builtin_ctz(m);
 		const Lane &other = lanes[l];
 		if (other.mask != mask || other.at.line != at.line || other.what != what) {
-			fail(CUDA_ERROR_LAUNCH_FAILED, "meets in %s (%s:%d) with mask 0x%08x, but thread %s in %s (%s:%d) with mask 0x%08x", what, base_name(at.file),
+			fail(CUDA_ERROR_LAUNCH_FAILED, "waits in %s (%s:%d) with mask 0x%08x, but thread %s in %s (%s:%d) with mask 0x%08x", what, base_name(at.file),
 			     at.line, mask, thread_name(unsigned(warp * 32 + l)).c_str(), other.what, base_name(other.at.file), other.at.line, other.mask);
 		}
 		given[l] = other.value;
@@ -244,19 +244,19 @@ uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t va
 	waiting_[warp] &= ~mask;
 	for (unsigned m = mask; m != 0; m &= m - 1) {
 		int l = __builtin_ctz(m);
-		lanes[l].value = kind == Meeting::vote ? all : given[lanes[l].source];
+		lanes[l].value = kind == WarpOperation::vote ? all : given[lanes[l].source];
 		int t = warp * 32 + l;
 		state_[t] = State::ready;
 		if (l != lane) ready_[place_[t] / 64] |= 1ull << (place_[t] % 64);
 	}
-	// Votes and shuffles order no memory: the CUDA programming guide documents it for both.
+	// Votes and shuffles do not order memory accesses (CUDA programming guide).
 	bool whole = mask == 0xffffffff || (warp == count_ / 32 && mask == (1u << count_ % 32) - 1);
-	if (kind == Meeting::sync && whole) view.now = access(view.epoch, ++warp_epoch_[warp], view.id);
+	if (kind == WarpOperation::sync && whole) view.now = access(view.epoch, ++warp_epoch_[warp], view.id);
 	return me.value;
 }
 
-// Every thread of the block waits or has returned: reports where each one is.
-void Worker::stuck() {
+// Reports where each thread is, when every thread of the block waits or has returned.
+void Worker::report_deadlock() {
 	struct Group {
 		State state;
 		const char *what;
@@ -299,10 +299,10 @@ void Worker::stuck() {
 
 int barrier(const char *what, bool yes, Site at) { return worker->barrier(what, yes, at); }
 uint64_t exchange(const char *what, unsigned mask, uint64_t value, int source, Site at) {
-	return worker->meet(Meeting::shuffle, what, mask, value, source, at);
+	return worker->meet_lanes(WarpOperation::shuffle, what, mask, value, source, at);
 }
-unsigned vote(const char *what, unsigned mask, bool yes, Site at) { return unsigned(worker->meet(Meeting::vote, what, mask, yes, lane(), at)); }
-void sync_warp(unsigned mask, Site at) { worker->meet(Meeting::sync, "__syncwarp", mask, 0, lane(), at); }
+unsigned vote(const char *what, unsigned mask, bool yes, Site at) { return unsigned(worker->meet_lanes(WarpOperation::vote, what, mask, yes, lane(), at)); }
+void sync_warp(unsigned mask, Site at) { worker->meet_lanes(WarpOperation::sync, "__syncwarp", mask, 0, lane(), at); }
 void trap(Site at) { fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "__trap at %s:%d", base_name(at.file), at.line); }
 
 }  // namespace emu

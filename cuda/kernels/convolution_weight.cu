@@ -108,13 +108,13 @@ struct GradientResult {
 	template <int W> __device__ __forceinline__ void store(int m, int n, const float (&v)[W], bool first, bool) const {
 		if (m >= rows || n >= columns) return;
 		float *to = data + m * columns + n;
-		const bool whole = columns % 4 == 0;
+		const bool aligned = columns % 4 == 0;
 		float w[W] = {};
-		if (!first) load_row(w, to, columns - n, whole);
+		if (!first) load_row(w, to, columns - n, aligned);
 #pragma unroll
 		for (int c = 0; c < W; c++)
 			w[c] = first ? v[c] : w[c] + v[c];
-		store_row(to, w, columns - n, whole);
+		store_row(to, w, columns - n, aligned);
 	}
 	__device__ __forceinline__ bool needs_finish() const { return false; }
 	template <int W> __device__ __forceinline__ void finish(int, int) const {}

@@ -108,8 +108,8 @@ template <class Keys> __device__ __forceinline__ void sort(Keys &keys, int count
 // add_runs adds up the rows of each index in a sorted list, and passes every column of
 // every sum to into.add, once. carried has room for thread_columns numbers of each
 // thread: the sums of runs that began in an earlier group.
-template <class Into, class Keys, class Heads>
-__device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &carried, int count, const float *delta, int dim, int bag) {
+template <class Into, class Keys, class Carried>
+__device__ __forceinline__ void add_runs(Into &into, Keys &keys, Carried &carried, int count, const float *delta, int dim, int bag) {
 	typedef typename Into::Number Number;
 	int lanes = 1;
 	while (lanes < 32 && lanes * thread_columns < dim) lanes *= 2;
@@ -287,8 +287,8 @@ __device__ __forceinline__ int sort_record(Keys &keys, Counts &counts, const flo
 }
 
 // add_record adds up a record's contributions to each table row.
-template <class Into, class Keys, class Heads, class Counts>
-__device__ __forceinline__ void add_record(Into &into, Keys &keys, Heads &carried, Counts &counts, const float *index, const float *delta, int rows, int vocabulary, int dim, int bag) {
+template <class Into, class Keys, class Carried, class Counts>
+__device__ __forceinline__ void add_record(Into &into, Keys &keys, Carried &carried, Counts &counts, const float *index, const float *delta, int rows, int vocabulary, int dim, int bag) {
 	const int r = blockIdx.x;
 	int length = sort_record(keys, counts, index + r * rows, rows, vocabulary);
 	add_runs(into, keys, carried, length, delta + r * (rows / bag) * dim, dim, bag);

@@ -13,6 +13,7 @@
 #include "each.h"
 #include "reduce.h"
 
+// Group, Formula and their fields are those of package clip, for the device.
 struct Group {
 	int first, count; // members of the group
 	double absolute;
@@ -30,11 +31,11 @@ struct Formula {
 };
 
 __device__ float factor(const Formula &f, const Group &g, double upper, double bound) {
-	double c_rule = g.gamma < 0 ? __ddiv_rn(bound, upper) : __ddiv_rn(bound, __dadd_rn(upper, g.gamma));
-	if (g.gamma < 0 && !(c_rule < 1))
-		c_rule = 1;
-	double largest = __ddiv_rn(__dmul_rn(bound, f.margin), upper);
-	double c = c_rule < largest ? c_rule : largest;
+	double by_rule = g.gamma < 0 ? __ddiv_rn(bound, upper) : __ddiv_rn(bound, __dadd_rn(upper, g.gamma));
+	if (g.gamma < 0 && !(by_rule < 1))
+		by_rule = 1;
+	double limit = __ddiv_rn(__dmul_rn(bound, f.margin), upper);
+	double c = by_rule < limit ? by_rule : limit;
 	if (!(c >= f.smallest))
 		return 0;
 	return c > 3.4028234663852886e38 ? 3.40282347e38f : (float)c;
@@ -44,18 +45,18 @@ __device__ float factor(const Formula &f, const Group &g, double upper, double b
 // records and, for each group, the number of records within its bound.
 KERNEL LAUNCH_BOUNDS(128) clip_factors(Formula f, const int *records, const double *bounds, int capacity, int *counts) {
 	int r = blockIdx.x * blockDim.x + threadIdx.x;
-	bool counted = r < *records && r < capacity, bad = false, is_unclipped = counted;
+	bool counted = r < *records && r < capacity, has_bad_norm = false, is_unclipped = counted;
 	if (counted && f.group_count > 0)
 		for (int v = 0; v < f.parameter_count; v++) {
 			float x = f.squared[v][r];
 			if (!(x >= 0 && x <= 3.40282347e38f))
-				bad = true;
+				has_bad_norm = true;
 		}
 	for (int g = 0; g < f.group_count; g++) {
 		const Group &group = f.groups[g];
 		float c = 0;
 		bool within = false;
-		if (counted && !bad) {
+		if (counted && !has_bad_norm) {
 			double sum = 0;
 			for (int m = group.first; m < group.first + group.count; m++)
 				sum = __dadd_rn(sum, __dmul_rn(f.weights[m], f.squared[f.parameters[m]][r]));
@@ -74,7 +75,7 @@ KERNEL LAUNCH_BOUNDS(128) clip_factors(Formula f, const int *records, const doub
 	if (f.group_count == 0 && r < capacity)
 		for (int v = 0; v < f.parameter_count; v++)
 			f.factors[v][r] = counted ? 1 : 0;
-	int non_finite = __popc(__ballot_sync(0xffffffff, bad)), unclipped = __popc(__ballot_sync(0xffffffff, is_unclipped));
+	int non_finite = __popc(__ballot_sync(0xffffffff, has_bad_norm)), unclipped = __popc(__ballot_sync(0xffffffff, is_unclipped));
 	if (threadIdx.x % 32 == 0 && non_finite > 0)
 		atomicAdd(&counts[0], non_finite);
 	if (threadIdx.x % 32 == 0 && unclipped > 0)

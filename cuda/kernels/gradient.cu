@@ -43,7 +43,7 @@ struct ClippedProduct {
 	float *out;
 	Divider record;
 	int rows, columns, depth, slice;
-	int add, whole;
+	int add, aligned;
 };
 
 template <class T> __device__ __forceinline__ void multiply_clipped(const ClippedProduct &p) {
@@ -53,7 +53,7 @@ template <class T> __device__ __forceinline__ void multiply_clipped(const Clippe
 		from = blockIdx.z * p.slice;
 		to = min(to, from + p.slice);
 	}
-	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), nullptr, p.rows, p.columns, 0, p.add != 0, p.whole != 0};
+	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), nullptr, p.rows, p.columns, 0, p.add != 0, p.aligned != 0};
 	product<T>(FactoredRows<false>{p.a, p.factors, p.record, p.rows, p.depth}, FactoredRows<true>{p.delta, p.factors, p.record, p.columns, p.depth},
 		out, m, n, from, to, p.slice);
 }
@@ -66,14 +66,14 @@ KERNEL LAUNCH_BOUNDS(64) clipped_product_16(ClippedProduct p) { multiply_clipped
 struct RecordProduct {
 	const float *a, *delta;
 	float *out;
-	int rows, columns, depth, whole;  // of one record; depth is its number of rows
+	int rows, columns, depth, aligned;  // of one record; depth is its number of rows
 };
 
 template <class T> __device__ __forceinline__ void multiply_record(const RecordProduct &p) {
 	int m, n;
 	const long long record = blockIdx.y;
 	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
-	Result out = {p.out + record * p.rows * p.columns, nullptr, p.rows, p.columns, 0, false, p.whole != 0};
+	Result out = {p.out + record * p.rows * p.columns, nullptr, p.rows, p.columns, 0, false, p.aligned != 0};
 	product<T>(ColumnMajor{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
 		ColumnMajor{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, 1 << 30);
 }

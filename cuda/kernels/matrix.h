@@ -47,10 +47,10 @@ struct ColumnMajor {
 	}
 };
 
-// load_row and store_row move W neighbours; those from `count` on are outside. whole
+// load_row and store_row move W neighbours; those from `count` on are outside. aligned
 // means that none is outside and that the address is a multiple of their size.
-template <int W> __device__ __forceinline__ void load_row(float (&v)[W], const float *at, int count, bool whole) {
-	if (whole && W == 4) {
+template <int W> __device__ __forceinline__ void load_row(float (&v)[W], const float *at, int count, bool aligned) {
+	if (aligned && W == 4) {
 		float4 w = *reinterpret_cast<const float4 *>(at);
 		v[0] = w.x, v[1] = w.y, v[W - 2] = w.z, v[W - 1] = w.w;
 		return;
@@ -60,12 +60,12 @@ template <int W> __device__ __forceinline__ void load_row(float (&v)[W], const f
 		v[c] = c < count ? at[c] : 0;
 }
 
-template <int W> __device__ __forceinline__ void store_row(float *at, const float (&v)[W], int count, bool whole) {
-	if (whole && W == 4) {
+template <int W> __device__ __forceinline__ void store_row(float *at, const float (&v)[W], int count, bool aligned) {
+	if (aligned && W == 4) {
 		*reinterpret_cast<float4 *>(at) = make_float4(v[0], v[1], v[W - 2], v[W - 1]);
 		return;
 	}
-	if (whole && W == 2) {
+	if (aligned && W == 2) {
 		*reinterpret_cast<float2 *>(at) = make_float2(v[0], v[1]);
 		return;
 	}
@@ -74,25 +74,25 @@ template <int W> __device__ __forceinline__ void store_row(float *at, const floa
 		if (c < count) at[c] = v[c];
 }
 
-// Result is a matrix to which a product is written or added. whole means that rows start
+// Result is a matrix to which a product is written or added. aligned means that rows start
 // and end at multiples of 16 bytes.
 struct Result {
 	float *data;
 	const float *bias;  // one per column, or null
 	int rows, columns, act;
-	bool add, whole;
+	bool add, aligned;
 
 	template <int W> __device__ __forceinline__ void store(int m, int n, const float (&v)[W], bool first, bool last) const {
 		if (m >= rows || n >= columns) return;
 		float *at = data + (m * columns + n);
 		float w[W] = {};
-		if (add || !first) load_row(w, at, columns - n, whole);
+		if (add || !first) load_row(w, at, columns - n, aligned);
 #pragma unroll
 		for (int c = 0; c < W; c++)
 			w[c] += v[c];
 		if (last && bias) {
 			float b[W];
-			load_row(b, bias + n, columns - n, whole);
+			load_row(b, bias + n, columns - n, aligned);
 #pragma unroll
 			for (int c = 0; c < W; c++)
 				w[c] += b[c];
@@ -101,7 +101,7 @@ struct Result {
 #pragma unroll
 			for (int c = 0; c < W; c++)
 				w[c] = activate(1, w[c]);
-		store_row(at, w, columns - n, whole);
+		store_row(at, w, columns - n, aligned);
 	}
 
 	__device__ __forceinline__ bool needs_finish() const { return act > 1; }

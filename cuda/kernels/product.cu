@@ -16,7 +16,7 @@ struct Product {
 	const float *a, *b, *bias;
 	float *out;
 	int rows, columns, depth, slice, act;
-	int aligned_a, aligned_b, whole;
+	int aligned_a, aligned_b, aligned;
 };
 
 template <bool row_major> struct Operand;
@@ -42,7 +42,7 @@ template <class T, bool row_major_a, bool row_major_b, class Math = FP32> __devi
 		from = blockIdx.z * p.slice;
 		to = min(to, from + p.slice);
 	}
-	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, false, p.whole != 0};
+	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, false, p.aligned != 0};
 	product_as<T>(Math{}, Operand<row_major_a>::of(p.a, p.rows, p.depth, p.aligned_a),
 		Operand<row_major_b>::of(p.b, p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
 }

@@ -98,7 +98,7 @@ static const int chunk = 128;
 
 template <int R> struct Buffering {
 	static const int register_rows = R == 1 ? 80 : R == 2 ? 64 : R == 4 ? 56 : 40, ahead = R < 4 ? 16 : 8;
-	static_assert((chunk - register_rows) % ahead == 0, "what is read ahead ends with the chunk");
+	static_assert((chunk - register_rows) % ahead == 0, "a chunk ends with the rows that are loaded ahead");
 };
 
 // WeightColumns are a thread's two columns of a weight: row k is first[k·stride] and

@@ -18,7 +18,7 @@ type compiler struct {
 	flags []string
 }
 
-// kernels compiles a .cu file as C++, with a registration behind each of its kernels.
+// kernels compiles a .cu file as C++, and adds a registration for each of its kernels.
 func (c *compiler) kernels(file, folder string, flags []string) (object string, err error) {
 	if file, err = filepath.Abs(file); err != nil {
 		return "", err
@@ -44,8 +44,8 @@ func (c *compiler) kernels(file, folder string, flags []string) (object string, 
 	})
 }
 
-// kernelWords finds the kernels of preprocessed text, where KERNEL and LAUNCH_BOUNDS are
-// what cuda/emu/vectors.h makes of them; so kernels that a macro makes are found too.
+// kernelWords finds the kernels in preprocessed text, in which cuda/emu/vectors.h has replaced
+// KERNEL and LAUNCH_BOUNDS; kernels that a macro defines are therefore found, too.
 var kernelWords = regexp.MustCompile(`\bemu_kernel\s+(?:\[\[emu::launch_bounds\((.*?)\)\]\]\s*)?(\w+)\s*\(`)
 
 // namesDiffer checks that no two kernels of any files have the same name.
@@ -68,8 +68,8 @@ func namesDiffer(objects []string) error {
 	return nil
 }
 
-// compile makes the object of a source, which prepare may write, unless there is one
-// that is newer than all it was made from and was made by the same command.
+// compile compiles a source, which prepare may write, unless its object was made by the same
+// command and is newer than all files that it depends on.
 func (c *compiler) compile(source, folder string, flags []string, prepare func() error) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
@@ -94,7 +94,8 @@ func (c *compiler) compile(source, folder string, flags []string, prepare func()
 	if err := os.Rename(written, dependencies); err != nil {
 		return "", err
 	}
-	// If a source changes while it is compiled, the object must count as outdated.
+	// The object is as old as the start of the compiler, so that it is outdated if a source
+	// changed meanwhile.
 	if err := os.Chtimes(object, begun, begun); err != nil {
 		return "", err
 	}
@@ -120,15 +121,15 @@ func newer(file, dependencies string) bool {
 	return true
 }
 
-// make runs the compiler and puts its output in place only when it is whole: others may
-// be using what is there.
+// make runs the compiler and renames its output into place when it is complete, because
+// other processes may use the old file.
 func (c *compiler) make(file string, arguments []string) error {
-	whole := fmt.Sprintf("%s.%d", file, os.Getpid())
-	compiler := exec.Command(c.cxx, append(slices.Concat(c.flags, arguments), "-o", whole)...)
+	complete := fmt.Sprintf("%s.%d", file, os.Getpid())
+	compiler := exec.Command(c.cxx, append(slices.Concat(c.flags, arguments), "-o", complete)...)
 	compiler.Stdout, compiler.Stderr = os.Stderr, os.Stderr
 	if err := compiler.Run(); err != nil {
-		os.Remove(whole)
+		os.Remove(complete)
 		return err
 	}
-	return os.Rename(whole, file)
+	return os.Rename(complete, file)
 }

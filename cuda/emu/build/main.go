@@ -6,9 +6,8 @@
 //
 // It writes checked/libcuda.so.1, which checks every access to shared memory, and
 // fast/libcuda.so.1, which does not, or only one of them; kernels compute the same bits in
-// both. Files named on the command line replace all those in cuda/kernels. With -k, the
-// library omits a file that does not compile, as make -k would, and the command still
-// fails. With -ptx it writes ptx/libcuda.so.1 from PTX instead. The compiler is $CXX, by
+// both. Files on the command line replace those in cuda/kernels. With -k, the library omits
+// files that do not compile, as make -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 from PTX instead. The compiler is $CXX, by
 // default g++; it may be a cross-compiler.
 package main
 
@@ -26,8 +25,8 @@ import (
 	"sync"
 )
 
-// Kernels use fmaf where they mean a contraction, read the same memory as several types,
-// and are written for GPUs, where char is signed.
+// Kernels call fmaf where a product and a sum are rounded once, read the same memory as
+// several types, and expect a signed char.
 var flags = []string{
 	"-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread", "-g1",
 	"-ffp-contract=off", "-fstack-clash-protection", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fsigned-char",
@@ -39,7 +38,7 @@ type variant struct {
 	flags []string
 }
 
-// variants are the builds of the kernels; the device is the same in all.
+// variants are the builds of the kernels; all use the same device.
 var variants = []variant{
 	{"checked", []string{"-O1", "-DCHECKED", "-ftrivial-auto-var-init=pattern",
 		"-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero,shift"}},
@@ -173,7 +172,7 @@ func newCompiler(root string) (*compiler, error) {
 	return c, nil
 }
 
-// A library is the objects that it will be linked from, made side by side.
+// A library is a set of objects, compiled concurrently, that are then linked.
 type library struct {
 	objects []string
 	failed  error
@@ -181,7 +180,7 @@ type library struct {
 	mu      sync.Mutex
 }
 
-// processors bounds how many compilers run at once.
+// processors limits the number of concurrent compilers.
 var processors = make(chan struct{}, runtime.NumCPU())
 
 func (l *library) add(compile func() (string, error)) {

@@ -14,15 +14,14 @@ import (
 	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
-// The kernels' PTX as C++: one function per entry, one line per line, in which each
-// instruction is a call to a function of cuda/emu/instructions.h. So the tests run the code
-// of GPUs down to the instruction: contracted products, the compiler's own expf, fragments
-// of tensor cores.
+// This file translates the kernels' PTX to C++: one function per entry and one line per line.
+// Each instruction becomes a call of a function of cuda/emu/instructions.h. Tests then run
+// what NVRTC compiled: contracted products, its own expf, the fragments of tensor cores.
 
 // entry is a kernel in PTX.
 type entry struct {
 	name    string
-	line    int // its first one's number in the file
+	line    int // number of its first line in the file
 	head    []string
 	body    []string
 	threads int
@@ -31,9 +30,9 @@ type entry struct {
 // module is a PTX module.
 type module struct {
 	file    string          // its name, for messages
-	globals map[string]bool // the module's variables, which all parts define for themselves
+	globals map[string]bool // the module's variables, which every part defines
 	defined []string
-	shared  []string // declarations of arrays of which each entry that names one has its own
+	shared  []string // declarations of shared arrays; each entry that uses one has its own
 	entries []entry
 }
 
@@ -104,7 +103,7 @@ func (m *module) read(text io.Reader) error {
 	return lines.Err()
 }
 
-// write makes the source of some entries.
+// write returns the source of some entries.
 func (m *module) write(entries []entry) (string, error) {
 	var s strings.Builder
 	s.WriteString("#include \"../emu/instructions.h\"\n#include \"../emu/registry.h\"\nnamespace {\nusing namespace ptx;\n")
@@ -148,10 +147,10 @@ func (m *module) kernel(s *strings.Builder, e entry) error {
 	return nil
 }
 
-// part is how many lines of PTX make a source, about: some seconds of compiling.
+// part is the approximate number of lines of PTX in a source: it compiles in some seconds.
 const part = 30000
 
-// sources writes what changed of the module's sources and names all.
+// sources writes the module's sources that have changed and returns the names of all.
 func (m *module) sources(folder string) ([]string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// names are the numbers, in C++, that an entry's symbols stand for.
+// names maps an entry's symbols to C++ expressions for their values.
 type names map[string]string
 
 var (
@@ -22,7 +22,7 @@ var registerTypes = map[string]string{
 	"pred": "bool", "b16": "uint16_t", "b32": "uint32_t", "b64": "uint64_t", "f32": "float", "f64": "double",
 }
 
-// parameters lays an entry's parameters out as C does a struct of them.
+// parameters lays out an entry's parameters like a C struct.
 func (n names) parameters(head []string) (descriptions []string, bytes int, err error) {
 	for _, line := range head {
 		if !strings.HasPrefix(line, ".param") {
@@ -48,8 +48,8 @@ func (n names) parameters(head []string) (descriptions []string, bytes int, err 
 	return descriptions, bytes, nil
 }
 
-// arrays places the shared arrays that are declared and used in a block's memory, and
-// returns how much they take. A local one is a variable.
+// arrays assigns the shared arrays in use to offsets in a block's memory and returns their
+// size. A local array becomes a variable.
 func (n names) arrays(lines []string) (bytes int) {
 	body := strings.Join(lines, "\n")
 	for _, line := range lines {
@@ -69,13 +69,13 @@ func (n names) arrays(lines []string) (bytes int) {
 	return bytes
 }
 
-// number is one that a regular expression found to be one.
+// number converts digits that a regular expression matched.
 func number(digits string) int {
 	n, _ := strconv.Atoi(digits)
 	return n
 }
 
-// translate makes a line of a body C++.
+// translate translates a line of a body to C++.
 func (n names) translate(line string) (string, error) {
 	line, _, _ = strings.Cut(line, "//")
 	line = strings.TrimSpace(line)
@@ -120,8 +120,8 @@ func registers(kind, name, count string) (string, error) {
 	return c + " " + strings.Join(all, ",") + ";", nil
 }
 
-// without are the instructions that have no destination.
-var without = regexp.MustCompile(`^(st|bar|red|membar|fence)\b`)
+// withoutDestination matches the instructions that have no destination.
+var withoutDestination = regexp.MustCompile(`^(st|bar|red|membar|fence)\b`)
 
 func (n names) instruction(name, text string) (string, error) {
 	switch {
@@ -139,7 +139,7 @@ func (n names) instruction(name, text string) (string, error) {
 	if strings.Contains(name, ".shared") {
 		arguments = append(arguments, "shared")
 	}
-	if !without.MatchString(name) {
+	if !withoutDestination.MatchString(name) {
 		for _, register := range split(strings.Trim(strings.ReplaceAll(operands[0], "|", ","), "{}")) {
 			to = append(to, strings.TrimPrefix(register, "%")+"_")
 		}
@@ -167,8 +167,8 @@ func (n names) instruction(name, text string) (string, error) {
 	return call + ";", nil
 }
 
-// Where all of an instruction's operands are of one kind, registers of that kind need no
-// In around them, which compiles in half the time.
+// If all operands of an instruction have one kind, registers of that kind are passed without
+// In, which halves the compile time.
 var kindWords = regexp.MustCompile(`^(?:add|sub|mul|mad|div|rem|min|max|neg|abs|fma|rcp|sqrt|ex2|setp|selp|mov|ld|st|shl|shr)\b.*\.([fsu])\d+$`)
 
 func kindOf(register string) string {
@@ -181,7 +181,7 @@ func kindOf(register string) string {
 	return "none"
 }
 
-// split parts operands at the commas outside of braces.
+// split splits operands at the commas outside braces.
 func split(text string) []string {
 	var parts []string
 	depth, begin := 0, 0
@@ -206,7 +206,7 @@ var (
 	numberWords = regexp.MustCompile(`^-?\d+$|^0x[0-9a-fA-F]+$`)
 )
 
-// value is an operand that is read by an instruction on registers of a kind.
+// value is the expression of an operand that an instruction on registers of a kind reads.
 func (n names) value(word, kind string) (string, error) {
 	switch {
 	case strings.HasPrefix(word, "["):

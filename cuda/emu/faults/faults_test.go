@@ -148,14 +148,14 @@ var planted = []struct {
 	found  string // printed by the checked build
 	fast   string // printed by the fast build; empty where it sees nothing
 }{
-	{kernel: "missing_barrier", found: "missing_barrier: block (0,0,0) thread (40,0,0): writes tile[40], which thread (0,0,0) read with no barrier between"},
-	{kernel: "missing_second_barrier", found: "with no barrier between"},
+	{kernel: "missing_barrier", found: "missing_barrier: block (0,0,0) thread (40,0,0): writes tile[40], which thread (0,0,0) read without a barrier in between"},
+	{kernel: "missing_second_barrier", found: "without a barrier in between"},
 	{kernel: "divergent_barrier", found: "threads (0,0,0)...(199,0,0) wait at __syncthreads (barrier.cu:39); threads (200,0,0)...(255,0,0) returned", fast: "threads (200,0,0)...(255,0,0) returned"},
 	{kernel: "separate_barriers", found: "waits at __syncthreads (barrier.cu:51) while thread (0,0,0) waits at __syncthreads (barrier.cu:49)", fast: "separate_barriers: block (0,0,0)"},
 	{kernel: "missing_syncwarp", found: "tile[1], which thread (0,0,0) read"},
-	{kernel: "shuffle_as_barrier", found: "reads tile[30], which thread (30,0,0) wrote with no barrier between"},
+	{kernel: "shuffle_as_barrier", found: "reads tile[30], which thread (30,0,0) wrote without a barrier in between"},
 	{kernel: "inactive_lane", found: "wait at __shfl_xor_sync (warp.cu:32)", fast: "wait at __shfl_xor_sync (warp.cu:32)"},
-	{kernel: "unnamed_lane", found: "which lacks its own lane 16", fast: "which lacks its own lane 16"},
+	{kernel: "unnamed_lane", found: "which does not contain its own lane 16", fast: "which does not contain its own lane 16"},
 	{kernel: "read_past_end", found: "block (1,0,0) thread (255,0,0): reads 0 bytes past the end of allocation 1 of 2048 bytes (offset 2048) (memory.cu:6", fast: "past the end of allocation 1 of 2048 bytes (offset 2048) (memory.cu:6"},
 	{kernel: "write_past_end", found: "block (1,0,0) thread (255,0,0): writes 0 bytes past the end of allocation 2 of 2048 bytes (offset 2048)", fast: "past the end of allocation 2 of 2048 bytes"},
 	{kernel: "write_into_slack", found: "write_into_slack wrote just outside allocation 2 of 2044 bytes", fast: "wrote just outside allocation 2"},
@@ -166,7 +166,7 @@ var planted = []struct {
 	{kernel: "shared_past_end", found: "block (0,0,0) thread (255,0,0): writes tile[256], which has 256 elements"},
 	{kernel: "unwritten_shared", found: "NaN"},
 	{kernel: "local_past_end", found: "indexes a local array beyond its end (memory.cu:"},
-	{kernel: "deep_stack", found: "more than the 64 KiB of stack", fast: "more than the 64 KiB of stack"},
+	{kernel: "deep_stack", found: "more than the 64 KiB stack", fast: "more than the 64 KiB stack"},
 	{kernel: "index_overflow", found: "overflows a signed integer by a product (arithmetic.cu:"},
 	{kernel: "integer_division_by_zero", found: "divides an integer by zero"},
 	{kernel: "trapped", found: "__trap at arithmetic.cu:", fast: "__trap at arithmetic.cu:"},
@@ -178,11 +178,11 @@ func TestEmulator_FindsPlantedFaults(t *testing.T) {
 	for _, p := range planted {
 		t.Run(p.kernel, func(t *testing.T) {
 			if out := run(t, checked, p.kernel); !strings.Contains(out, p.found) {
-				t.Errorf("the checked build does not say %q but:\n%s", p.found, out)
+				t.Errorf("the checked build does not print %q but:\n%s", p.found, out)
 			}
 			if p.fast != "" {
 				if out := run(t, fast, p.kernel); !strings.Contains(out, p.fast) {
-					t.Errorf("the fast build does not say %q but:\n%s", p.fast, out)
+					t.Errorf("the fast build does not print %q but:\n%s", p.fast, out)
 				}
 			}
 			for _, order := range []string{"reverse", "7"} {
@@ -250,13 +250,13 @@ func TestEmulator_FindsFaultsInPTX(t *testing.T) {
 	}
 	device := filepath.Join(folder, "ptx", "libcuda.so.1")
 	for kernel, found := range map[string]string{
-		"compiled_barrier":    "writes shared memory[128], which thread (127,0,0) read with no barrier between",
+		"compiled_barrier":    "writes shared memory[128], which thread (127,0,0) read without a barrier in between",
 		"compiled_past_end":   "thread (255,0,0): writes shared memory[256], which has 256 elements (compiled.ptx:",
 		"compiled_misaligned": "accesses 8 bytes at offset 4 of allocation 1 of 2048 bytes, which is not aligned",
 		"compiled_lanes":      "wait at shfl.sync (compiled.ptx:127)",
 	} {
 		if out := run(t, device, kernel); !strings.Contains(out, found) {
-			t.Errorf("%s does not say %q but:\n%s", kernel, found, out)
+			t.Errorf("%s does not print %q but:\n%s", kernel, found, out)
 		}
 	}
 	// Eight warps in each of two blocks: lanes that read every eighth number take a sector
