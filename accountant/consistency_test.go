@@ -49,7 +49,7 @@ func TestPLD_EpsilonAndDeltaAgree(t *testing.T) {
 	t.Parallel()
 	cases := 80
 	if testing.Short() {
-		cases = 12
+		cases = 24
 	}
 	r := rand.New(rand.NewPCG(31, 32))
 	wide := 0
