@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	gdpNote  = "The gdp accountant is a central-limit approximation, which may say less than was spent."
-	zcdpNote = "zCDP knows no amplification by sampling: the lots are accounted as if every record took part."
-	// Abadi et al. use (qε, qδ) for a sampled step, which holds up to a constant.
-	strongNote = "Strong composition as Abadi et al. (2016) draw it, with a sampled step taken to be (qε, qδ); of historical interest."
+	gdpNote  = "The gdp accountant is an approximation by the central limit theorem (Bu et al. 2020), not a bound: the run may have spent more."
+	zcdpNote = "zCDP has no amplification by sampling: the cost is that of lots in which every record takes part."
+	strongNote = "This is the strong composition curve of Abadi et al. (2016, figure 2), for historical comparison. It treats a sampled step as (qε, qδ), which holds only up to a constant, and is at least the rdp result."
 )
 
 // composed is a sequence of events with results of the pld accountant, which other
@@ -98,7 +97,7 @@ func momentsDelta(s composed, epsilon float64) (Guarantee, error) {
 	return Guarantee{Delta: delta, Order: order}, nil
 }
 
-const asymptoticNote = "The asymptotic bound leaves out a term of third order in q, and may say less than was spent."
+const asymptoticNote = "The asymptotic bound omits a term of third order in q: the run may have spent more."
 
 // AsymptoticMoments computes ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi et
 // al. (2016, section 3.2) without its term of third order. It is of historical interest: an

@@ -23,8 +23,8 @@ import (
 // as Published.
 
 const (
-	provenNote             = "The %[1]s %[2]s is proven for any data (Zhu, Dong and Wang 2022); the published %[1]s %[3]s holds only for data whose other records all contribute as one of the two candidates does."
-	withoutReplacementNote = "The bound of Wang, Balle and Kasiviswanathan (2019) is taken at the sensitivity of one record, as it is published, and never below the pld answer."
+	provenNote             = "The %[1]s %[2]s is proven for any data (Zhu, Dong and Wang 2022); the published %[1]s %[3]s holds only if every other record contributes the same as one of the two records that are exchanged."
+	withoutReplacementNote = "The bound of Wang, Balle and Kasiviswanathan (2019) uses the sensitivity of one record, as published; the result is never below that of pld."
 )
 
 // isPublished reports whether m returns the published curve for lots of a fixed size.

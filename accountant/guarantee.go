@@ -10,8 +10,8 @@ import (
 	"github.com/dptrain/dptrain/internal/pld"
 )
 
-// Guarantee is the privacy cost of a history: the history satisfies (Epsilon, Delta)-
-// differential privacy under Adjacency, for any data. The one exception is an accountant
+// Guarantee is the privacy cost of a history: the history satisfies (Epsilon, Delta)-differential
+// privacy under Adjacency, for any data. The one exception is an accountant
 // that is an approximation: then Approximate is set, and Note states it.
 type Guarantee struct {
 	Epsilon     float64          `json:"epsilon"` // compare it with a budget
@@ -75,7 +75,7 @@ func Epsilon(h ledger.History, delta float64, accountant string) (Guarantee, err
 	return Compose(h).Epsilon(delta, accountant)
 }
 
-const looseReplaceOneNote = "A record replaced in Poisson lots that have other than Gaussian noise is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
+const looseReplaceOneNote = "Under replace-one adjacency, Poisson lots with noise that is not Gaussian are accounted by a bound for any two records (Balle, Barthe and Gaboardi 2018), which is not tight."
 
 // hasLooseReplaceOne reports whether a record is replaced in some Poisson lot with noise for
 // which the dominating pair is not known.

@@ -8,7 +8,7 @@ import (
 )
 
 func shuffleNote(a ledger.Adjacency) string {
-	return fmt.Sprintf("Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
+	return fmt.Sprintf("Shuffled lots are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
 }
 
 // asPoisson returns h with each shuffled lot replaced by a Poisson sample.

@@ -302,7 +302,7 @@ func TestBudgetCurve(t *testing.T) {
 	}
 
 	shown := runText(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg")
-	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || !strings.Contains(shown, "Shuffled batches are not amplified") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(readFile(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
+	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || !strings.Contains(shown, "Shuffled lots are not amplified") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(readFile(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
 		t.Errorf("the picture does not name the sampling, or the output is incomplete:\n%s", shown)
 	}
 	v := runJSON(t, run+" --steps 7 --out c.csv")

@@ -20,9 +20,9 @@ func TestNotes_ShownWithEpsilon(t *testing.T) {
 		except      []string // files with another wording
 	}{
 		{"--sampling fixed --noise 2 --delta 1e-5", "is proven for any data (Zhu", nil},
-		{"--sampling shuffle --noise 2 --delta 1e-5", "Shuffled batches are not amplified by sampling", nil},
-		{"--accountant zcdp --noise 2 --delta 1e-5", "zCDP knows no amplification", nil},
-		{"--accountant gdp --noise 2 --delta 1e-5", "may say less than was spent", nil},
+		{"--sampling shuffle --noise 2 --delta 1e-5", "Shuffled lots are not amplified by sampling", nil},
+		{"--accountant zcdp --noise 2 --delta 1e-5", "zCDP has no amplification", nil},
+		{"--accountant gdp --noise 2 --delta 1e-5", "the run may have spent more", nil},
 		{"--noise 2 --delta 0.01 --allow-large-delta", "δ = 0.01 is not below 1/4000, one over the number of records", []string{"run.json"}},
 		{"--noise 2 --delta 1e-5 --seed 1", "INSECURE", []string{"run.json"}},
 		{"--non-private", "NONE", []string{"run.json", "report.html", "MODEL_CARD.md"}},

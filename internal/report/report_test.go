@@ -110,9 +110,9 @@ func TestPage_EpsilonWithoutProof(t *testing.T) {
 	s = newFixture()
 	s.summary["accountant"], s.lots[0].Count = "gdp", 10
 	page, card = s.render(t)
-	requireContains(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ", ", an approximation that may be too small", "an approximation, not a bound</span></dd>", `<td class="number">≈ `)
+	requireContains(t, "the page", page, `"warning-title">Approximate<`, "the run may have spent more", "with ε ≈ ", ", an approximation that may be too small", "an approximation, not a bound</span></dd>", `<td class="number">≈ `)
 	requireLacks(t, "the page", page, "Blind guessing")
-	requireContains(t, "the card", card, "> **APPROXIMATE.**", "which may say less than was spent", "ε ≈ ")
+	requireContains(t, "the card", card, "> **APPROXIMATE.**", "the run may have spent more", "ε ≈ ")
 
 	s = newFixture()
 	s.summary["delta"], s.lots[0].Count = 1e-3, 10
