@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	gdpNote  = "The gdp accountant is an approximation by the central limit theorem (Bu et al. 2020), not a bound: the run may have spent more."
-	zcdpNote = "zCDP has no amplification by sampling: the cost is that of lots in which every record takes part."
+	gdpNote    = "The gdp accountant is an approximation by the central limit theorem (Bu et al. 2020), not a bound: the run may have spent more."
+	zcdpNote   = "zCDP has no amplification by sampling: the cost is that of lots in which every record takes part."
 	strongNote = "This is the strong composition curve of Abadi et al. (2016, figure 2), for historical comparison. It treats a sampled step as (qε, qδ), which holds only up to a constant, and is at least the rdp result."
 )
 

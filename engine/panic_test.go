@@ -14,7 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// panickingRule is a clipping rule that panics once.
+// panickingRule is a clipping rule that panics once, in the third call after left is set to 3.
 type panickingRule struct{ left *int }
 
 func (b panickingRule) Factor(norm, bound float64) float64 {
@@ -27,12 +27,13 @@ func (b panickingRule) Factor(norm, bound float64) float64 {
 // Where the caller recovers from a panic of the user's code, records that were summed before it
 // must not be counted twice.
 func TestPanic_EndsRun(t *testing.T) {
-	left := 3
+	left := 0
 	c := testConfig(t)
 	c.Microbatch, c.Sampling.Policy = 1, sample.PolicyFixed
 	c.Mechanism.Clipping = clip.Flat(clip.Constant(1), panickingRule{&left})
 	r := newRun(t, c)
 	before := flatWeights(t, r)
+	left = 3 // New calls the rule, too
 	func() {
 		defer func() {
 			if recover() == nil {
