@@ -308,12 +308,12 @@ func wholeProduct() bool { return os.Getenv("DPTRAIN_NEIGHBOURS") == "all" }
 // The content of a record, its size and its existence change nothing that a run prints or writes,
 // except for publicDifferences: for every unit of privacy, every data format and every change of a
 // record. By default each change is applied to the last record, in Poisson lots. With
-// DPTRAIN_NEIGHBOURS=all it is applied to four records, also in lots of a fixed size and in shuffled
+// DPTRAIN_NEIGHBOURS=all it is applied to four records, also in truncated, fixed and shuffled
 // lots, and each run is resumed.
 func TestNeighbours_Product(t *testing.T) {
 	samplings, records := []string{"poisson"}, []int{11}
 	if wholeProduct() {
-		samplings, records = []string{"poisson", "fixed", "shuffle"}, []int{0, 3, 7, 11}
+		samplings, records = []string{"poisson", "truncated", "fixed", "shuffle"}, []int{0, 3, 7, 11}
 	}
 	for _, format := range []string{"csv", "jsonl", "txt", "arrays", "pictures"} {
 		for _, unit := range []string{"example", "microbatch:2", "user:who"} {
@@ -336,7 +336,7 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 		common += " --tokens 9 --length 4 --model gru:4"
 	}
 	for _, more := range []string{"", " --population 20"} {
-		if more != "" && sampling != "poisson" {
+		if more != "" && sampling != "poisson" && sampling != "truncated" {
 			continue
 		}
 		dir := t.TempDir()

@@ -101,7 +101,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
-	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public")
+	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and every user has memory and work for this number")
 	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
 
 	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
