@@ -125,3 +125,35 @@ func BenchmarkReduce(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkUnfolding compares with the float unfolding to columns.
+func BenchmarkUnfolding(b *testing.B) {
+	for _, w := range []simd.Window{
+		{C: 64, H: 16, W: 16, KH: 3, KW: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, DilH: 1, DilW: 1},
+		{C: 16, H: 14, W: 14, KH: 5, KW: 5, StrideH: 1, StrideW: 1, PadH: 2, PadW: 2, DilH: 1, DilW: 1},
+		{C: 3, H: 32, W: 32, KH: 3, KW: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, DilH: 1, DilW: 1},
+		{C: 1, H: 28, W: 28, KH: 8, KW: 8, StrideH: 2, StrideW: 2, PadH: 3, PadW: 3, DilH: 1, DilW: 1},
+	} {
+		name := fmt.Sprintf("%dx%dx%d-%dx%d", w.C, w.H, w.W, w.KH, w.KW)
+		floats := w.Unfolding()
+		columns, phases := floats.BufferSizes()
+		dst, image, scratch := make([]float32, columns), make([]float32, w.C*w.H*w.W), make([]float32, phases)
+		b.Run(name+"/float", func(b *testing.B) {
+			for b.Loop() {
+				floats.Columns(dst, image, scratch)
+			}
+			report(b, "Gvalues/s", float64(columns))
+		})
+		for _, channelsLast := range []bool{false, true} {
+			u := NewUnfolding(w, 1, channelsLast)
+			rows, length := u.Size()
+			dst, image, scratch := make([]int16, rows*length), make([]int16, w.C*w.H*w.W), make([]int16, u.Scratch())
+			b.Run(fmt.Sprintf("%s/int16/last=%v", name, channelsLast), func(b *testing.B) {
+				for b.Loop() {
+					u.Rows(dst, image, scratch, 0)
+				}
+				report(b, "Gvalues/s", float64(rows*length))
+			})
+		}
+	}
+}

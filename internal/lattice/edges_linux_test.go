@@ -81,6 +81,13 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 			e.used = 0
 			T := 1 + e.rng.IntN(80)
 			k.gram(atEdge[int32](e, T*T), atEdge[int16](e, T*n), T, n, ws)
+
+			e.used = 0
+			w := randomWindow(e.rng)
+			u := NewUnfolding(w, 1, e.rng.IntN(2) == 0)
+			if rows, length := u.Size(); rows*length <= edgeArea/2 {
+				k.unfold(u, atEdge[int16](e, rows*length), atEdge[int16](e, w.C*w.H*w.W), atEdge[int16](e, u.Scratch()), 0)
+			}
 		}
 	})
 }

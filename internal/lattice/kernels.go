@@ -30,11 +30,21 @@ type kernels struct {
 	// dst[(p·ld+t)·depth+q] = rows[t·n+p·depth+q]. It may be nil.
 	columns func(dst *int16, ld int, rows *int16, n int)
 
+	// transpose8 writes dst[c·ldd+r] = src[r·lds+c] for r < 8 and c < 8·blocks. It may be nil.
+	transpose8 func(dst *int16, ldd int, src *int16, lds, blocks int)
+	// copyRuns copies runs of at most 4 or 8 elements. It may be nil.
+	copyRuns [2]copyRunsFunc
+
 	widen        func(sum *int64, part *int32, n int) // sum += part, sign-extended; n may be 0
 	addInts      func(sum, part *int32, n int)        // sum += part; n may be 0
 	innerProduct func(x, y *int32, n int) int64       // Σ x·y; n may be 0
 	sumSquares   func(x *int16, n int) int64          // Σ x²; n may be 0
 }
+
+// copyRunsFunc copies, for each of some positions, n runs of contiguous elements of src one after
+// the other to dst. A run starts at starts[i]; positions are step elements apart. It reads and
+// writes whole words: up to 4 or 8 elements from the start of a run.
+type copyRunsFunc = func(dst, src *int16, starts *int32, n, run, positions, step int)
 
 // columnsTile is the number of rows and of steps that columns packs.
 const columnsTile = 8

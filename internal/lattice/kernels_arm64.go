@@ -8,8 +8,9 @@ import "unsafe"
 func assembly() []*kernels {
 	return []*kernels{{
 		name: "neon", rounding: neon, lanes: 8, depth: 1, mr: 6, nr: 16,
-		tile: tileNEON, columns: columnsNEON,
-		widen: widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares,
+		tile: tileNEON, transpose8: transpose8NEON, copyRuns: [2]copyRunsFunc{copyRuns4NEON, copyRuns8NEON},
+		columns: func(dst *int16, ld int, rows *int16, n int) { transpose8NEON(dst, ld, rows, n, 1) },
+		widen:   widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares,
 	}}
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/simd"
 )
 
 var sizes = []int{1, 2, 3, 5, 6, 7, 8, 10, 12, 13, 15, 16, 17, 24, 25, 31, 32, 33, 47, 64, 65, 100, 145, 257, 300}
@@ -295,7 +297,10 @@ func TestFunctions_DoNotAllocate(t *testing.T) {
 	part, sum := make([]int32, 6400), make([]int64, 6400)
 	p := Product{M: 40, N: 30, K: 50, RowsPerRecord: 1, LDC: 30}
 	narrow := Product{M: 40, N: 10, K: 50, RowsPerRecord: 1, LDC: 10}
+	u := NewUnfolding(simd.Window{C: 4, H: 8, W: 8, KH: 3, KW: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, DilH: 1, DilW: 1}, 1, true)
+	scratch := make([]int16, u.Scratch())
 	if n := testing.AllocsPerRun(10, func() {
+		u.Rows(a, a[:256], scratch, 0)
 		QuantizeInt16(a[:100], x, 1, 1)
 		QuantizedSquares(x, 1, 1)
 		AddQuantized(part[:100], x, 1, 1)

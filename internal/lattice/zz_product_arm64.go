@@ -6,6 +6,3 @@ package lattice
 
 //go:noescape
 func tileNEON(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
-
-//go:noescape
-func columnsNEON(dst *int16, ld int, rows *int16, n int)

@@ -38,6 +38,7 @@ var files = []struct {
 	{"quantize", quantizeFile},
 	{"product", productFile},
 	{"reduce", reduceFile},
+	{"unfold", unfoldFile},
 }
 
 func main() {

@@ -66,7 +66,7 @@ func addWidened(f *function, sums, x []*reg) {
 }
 
 // latticeProduct lists the kernels of package lattice for products.
-func latticeProduct() []*function { return []*function{latticeTile(), latticeColumns()} }
+func latticeProduct() []*function { return []*function{latticeTile()} }
 
 // latticeTile emits tile for up to 6 rows by 8 or 16 columns. The sums use 24 of the 32 vector
 // registers. A multiply-add has a lane of its last operand, which must be one of the first 16
@@ -148,35 +148,5 @@ func latticeTile() *function {
 			f.at(narrow)
 		}
 	}
-	return f
-}
-
-// latticeColumns emits columns: it transposes 8×8 integers of 16 bits.
-func latticeColumns() *function {
-	f := newFunction("columnsNEON", "func(dst *int16, ld int, rows *int16, n int)")
-	r := f.loads("dst", "ld", "rows", "n")
-	dst, ld, rows, n := r[0], r[1], r[2], r[3]
-	f.op("LSL $1, R%d, R%d", ld, ld)
-	f.op("LSL $1, R%d, R%d", n, n)
-	var x [8]*reg
-	for i := range x {
-		x[i] = loadVector(f, rows, 0)
-		f.op("ADD R%d, R%d, R%d", n, rows, rows)
-	}
-	// Each round exchanges blocks of 1, 2 and 4 elements between rows at that distance.
-	for round, arrangement := range []string{"H8", "S4", "D2"} {
-		distance := 1 << round
-		for i := range x {
-			if i&distance == 0 {
-				a, b := x[i], x[i+distance]
-				x[i], x[i+distance] = f.known("VTRN1", arrangement, a, b), f.known("VTRN2", arrangement, a, b)
-			}
-		}
-	}
-	for _, v := range x {
-		storeVector(f, v, dst, 0)
-		f.op("ADD R%d, R%d, R%d", ld, dst, dst)
-	}
-	f.ret()
 	return f
 }

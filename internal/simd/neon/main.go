@@ -33,6 +33,7 @@ var files = []struct {
 	{"internal/lattice", "quantize", latticeQuantize},
 	{"internal/lattice", "product", latticeProduct},
 	{"internal/lattice", "reduce", latticeReduce},
+	{"internal/lattice", "unfold", latticeUnfold},
 	{"noise", "chacha", chacha},
 	{"noise", "boxmuller", boxMuller},
 	{"noise", "rounded", rounded},
