@@ -89,7 +89,7 @@ func newModulusBound(e repeatedEstimate, quantile float64) modulusBound {
 
 // logBound is an upper bound of count·log|φ| at all frequencies in the interval.
 func (b *modulusBound) logBound(from, to float64) float64 {
-	most := 0.0
+	largest := 0.0
 	centre := b.loss[b.middle]
 	for _, angle := range [3]float64{math.Pi / 4, math.Pi / 2, math.Pi} {
 		first, _ := slices.BinarySearch(b.loss, centre-angle/to/2)
@@ -99,7 +99,7 @@ func (b *modulusBound) logBound(from, to float64) float64 {
 		left, right := b.below[max(0, b.middle-first)], b.above[max(0, end-b.middle)]
 		mass, one, two := left[0]+right[0], left[1]+right[1], left[2]+right[2]
 		c := (1 - math.Cos(angle)) / (angle * angle)
-		most = max(most, 2*c*from*from*(mass*two-one*one-1e-11*mass*two))
+		largest = max(largest, 2*c*from*from*(mass*two-one*one-1e-11*mass*two))
 	}
-	return b.count / 2 * math.Log1p(-min(most, 1-1e-9))
+	return b.count / 2 * math.Log1p(-min(largest, 1-1e-9))
 }

@@ -94,7 +94,7 @@ func (s *characteristicFunction) addCentre(term float64) {
 }
 
 // add composes with count times t.
-func (s *characteristicFunction) add(t lossEstimate, beyond probabilities, count float64) {
+func (s *characteristicFunction) add(t lossEstimate, cutOff probabilities, count float64) {
 	centre := 0.0
 	for i, m := range t.mass {
 		centre += m * t.loss[i]
@@ -104,7 +104,7 @@ func (s *characteristicFunction) add(t lossEstimate, beyond probabilities, count
 	s.addCentre(count * centre)
 	s.missingMass += count * t.missingMass
 	s.logRelativeError += count * t.relativeError
-	s.retained.addEvent(beyond, count)
+	s.retained.addEvent(cutOff, count)
 	for i, rise := range chernoffFactors {
 		sum := 0.0
 		for k, m := range t.mass {
@@ -124,8 +124,8 @@ func kernelTransform(t, frequency float64) (size, phase float64) {
 func (s *characteristicFunction) evaluate(b frequencyBand, rest float64) {
 	s.frequencyBand, s.tailBound = b, rest
 	n := b.count + 1
-	room := make([]float64, 3*n)
-	s.logModulus, s.phase, s.roundingError = room[:n:n], room[n:2*n:2*n], room[2*n:]
+	memory := make([]float64, 3*n)
+	s.logModulus, s.phase, s.roundingError = memory[:n:n], memory[n:2*n:2*n], memory[2*n:]
 	for j := range s.logModulus {
 		frequency := s.step * float64(j)
 		s.logModulus[j] = -s.gaussianVariance * frequency * frequency / 2
@@ -178,9 +178,9 @@ func (s *characteristicFunction) multiply(e repeatedEstimate) {
 		s.logModulus[j] += e.count * size
 		s.phase[j] += e.count * phase
 		angle := spread * s.step * float64(j)
-		wrong := rounding*min(2, angle) + 8*roundingUnit*angle
+		sumError := rounding*min(2, angle) + 8*roundingUnit*angle
 		// If 1 + z has the relative error t, its power n has the relative error (1 + |t|)^n - 1.
-		s.roundingError[j] += e.count * (math.Log1p(wrong*math.Exp(-size)) + logs*(math.Abs(size)+math.Abs(phase)))
+		s.roundingError[j] += e.count * (math.Log1p(sumError*math.Exp(-size)) + logs*(math.Abs(size)+math.Abs(phase)))
 	}
 }
 
@@ -226,10 +226,10 @@ type blurredDivergence struct {
 	missingMass                 float64
 }
 
-// blurred composes with a Gaussian whose standard deviation is wide times that of the band.
-func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
+// blurred composes with a Gaussian whose standard deviation is blurFactor times that of the band.
+func (s *characteristicFunction) blurred(blurFactor float64) *blurredDivergence {
 	t := s.tilt
-	variance := s.blurVariance * wide * wide
+	variance := s.blurVariance * blurFactor * blurFactor
 	b := &blurredDivergence{characteristicFunction: s, variance: variance, logScale: s.logScale + t*(t+1)*variance/2, centre: s.centre + (0.5+t)*variance}
 	b.logScaleError = s.logScaleError + roundingUnit*(4*t*(t+1)*variance/2+math.Abs(b.logScale))
 	centreError := s.centreError + roundingUnit*(4*(0.5+t)*variance+math.Abs(b.centre))
@@ -237,8 +237,8 @@ func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 	for j := range b.re {
 		frequency := s.step * float64(j)
 		size, phase := kernelTransform(t, frequency)
-		grow := s.logModulus[j] - variance*frequency*frequency/2
-		height := math.Exp(grow) * size
+		logHeight := s.logModulus[j] - variance*frequency*frequency/2
+		height := math.Exp(logHeight) * size
 		sin, cos := math.Sincos(s.phase[j] + phase)
 		b.re[j], b.im[j] = height*cos, height*sin
 		// In units of a term's height: the kernel and the trigonometric functions (40); the
@@ -246,7 +246,7 @@ func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 		// all frequencies; the angle between centre and ε.
 		b.constantError += height*math.Expm1(s.roundingError[j]) +
 			height*(roundingUnit*(40+8*float64(j)+float64(s.frequencyBand.count)+4*frequency*math.Abs(b.centre)+
-				4*variance*frequency*frequency+math.Abs(grow)+math.Abs(s.phase[j]))+frequency*centreError)
+				4*variance*frequency*frequency+math.Abs(logHeight)+math.Abs(s.phase[j]))+frequency*centreError)
 		b.epsilonError += roundingUnit * height * 4 * frequency
 	}
 	b.re[0] /= 2
@@ -260,7 +260,7 @@ func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
 func kernelPeak(t float64) float64 { return math.Exp(-t*math.Log1p(1/t)) / (1 + t) }
 
 // delta is the divergence at epsilon including wrap-around, and a bound of its error.
-func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
+func (b *blurredDivergence) delta(epsilon float64) (value, errorBound float64) {
 	sin, cos := math.Sincos(b.step * (b.centre - epsilon))
 	c, s := 1.0, 0.0
 	sum := 0.0
@@ -270,10 +270,10 @@ func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
 	}
 	scale := math.Exp(b.logScale - b.tilt*epsilon)
 	value = scale * b.step / math.Pi * sum
-	off = scale * (b.step/math.Pi*(b.constantError+b.epsilonError*math.Abs(epsilon)) + b.tailBound + b.missingMass)
+	errorBound = scale * (b.step/math.Pi*(b.constantError+b.epsilonError*math.Abs(epsilon)) + b.tailBound + b.missingMass)
 	// The exponent of scale has an absolute error, and the result that of a few operations.
 	relative := math.Expm1(b.logScaleError + roundingUnit*(16+2*math.Abs(b.tilt*epsilon)+math.Abs(b.logScale)))
-	return value, off + relative*(math.Abs(value)+off)
+	return value, errorBound + relative*(math.Abs(value)+errorBound)
 }
 
 // wrapAround bounds the contribution of ε ± period, ε ± 2·period, … to delta.

@@ -147,14 +147,14 @@ func (c *composer) isSymmetric(e dpevent.Event) bool {
 // maxAddingLoss is the largest loss in the direction addRecord: each event has at most
 // -log(1-q) if no record is replaced.
 func (c *composer) maxAddingLoss() float64 {
-	most := 0.0
+	total := 0.0
 	for _, e := range c.roundedUp {
 		if c.isSymmetric(e.Event) || e.Truncation.Symmetric {
 			return math.Inf(1)
 		}
-		most -= float64(e.Count) * math.Log1p(-max(e.Rate, e.Truncation.Rate))
+		total -= float64(e.Count) * math.Log1p(-max(e.Rate, e.Truncation.Rate))
 	}
-	return most
+	return total
 }
 
 // cutLoss is the loss of one event above which the loss of the composition exceeds epsilon for
@@ -174,18 +174,18 @@ func (c *composer) cumulants(d lossDirection, cut, share float64) *compositionCu
 	w := &compositionCumulants{}
 	for _, e := range dpevent.RoundEvents(c.roundedUp, 12, true) {
 		var samples []lossSample
-		var beyond probabilities
+		var cutOff probabilities
 		for _, p := range c.components(e.Event, d, cut, share) {
 			weight := p.weights[pessimistic]
 			for _, at := range p.samples() {
 				at.logP += math.Log(weight)
 				samples = append(samples, at)
 			}
-			beyond.addShare(p.cutOff[pessimistic], weight)
+			cutOff.addShare(p.cutOff[pessimistic], weight)
 		}
 		w.counts = append(w.counts, float64(e.Count))
 		w.samples = append(w.samples, samples)
-		w.retained.addEvent(beyond, float64(e.Count))
+		w.retained.addEvent(cutOff, float64(e.Count))
 	}
 	return w
 }

@@ -51,25 +51,25 @@ func (c *composer) computation(w *compositionCumulants, tilt, epsilon, logDelta,
 	variance = max(variance, 1e-6/(tilt*tilt))
 	sum := logDelta + tilt*epsilon - logSum // the Fourier sum is about e^sum
 	logPeak := math.Log(kernelPeak(tilt))
-	faint := logSumTolerance + min(0, math.Log(steepness))
-	t := computation{tilt: tilt, truncatedShare: c.truncatedShare(logDelta), sumTolerance: math.Exp(max(-690, sum+faint))}
-	t.truncatedTilted = math.Exp(max(-460, min(-23, sum+faint-4-logPeak)))
+	logTolerance := logSumTolerance + min(0, math.Log(steepness))
+	t := computation{tilt: tilt, truncatedShare: c.truncatedShare(logDelta), sumTolerance: math.Exp(max(-690, sum+logTolerance))}
+	t.truncatedTilted = math.Exp(max(-460, min(-23, sum+logTolerance-4-logPeak)))
 
 	// A variance v moves log δ by v·slope·(slope + 1)/2, and the slope is about 2·tilt.
 	// For the blur of variance v the upper bound is off by v and the lower bound by 2v. For
 	// cells whose mean square is v they are off by v/6 and v/12.
-	room := targetWidth * steepness / (2 * tilt * (2*tilt + 1))
+	varianceBudget := targetWidth * steepness / (2 * tilt * (2*tilt + 1))
 	// Above a variance of 1 the lower bound for the blur is loose.
-	t.blurVariance = min(0.25*room*2/3, variance, 1)
-	t.cellVariance = min(0.75*room*8, maxCellVariance*variance)
+	t.blurVariance = min(0.25*varianceBudget*2/3, variance, 1)
+	t.cellVariance = min(0.75*varianceBudget*8, maxCellVariance*variance)
 
 	t.maxCellWidth = 0.25 / tilt
 
-	below := (-faint - logDelta) / tilt
+	below := (-logTolerance - logDelta) / tilt
 	above := math.Inf(1)
-	for _, rise := range chernoffFactors {
-		risen, _, _ := w.at(tilt * (1 + rise))
-		above = min(above, (risen-logSum+logPeak-faint-sum)/(tilt*rise)-epsilon)
+	for _, factor := range chernoffFactors {
+		logMoment, _, _ := w.at(tilt * (1 + factor))
+		above = min(above, (logMoment-logSum+logPeak-logTolerance-sum)/(tilt*factor)-epsilon)
 	}
 	t.period = max(below, above)
 	return t
@@ -113,25 +113,25 @@ func (c *composer) worstDirection(q query) interval {
 // refine repeats the computation with smaller errors until the interval is narrow.
 func (c *composer) refine(q query, d lossDirection) interval {
 	best := interval{high: q.upperBound}
-	enough, most := acceptedWidth, maxPasses
+	accepted, passes := acceptedWidth, maxPasses
 	switch {
 	case c.rounded:
-		enough, most = acceptedWidthRounded, maxPassesRounded
+		accepted, passes = acceptedWidthRounded, maxPassesRounded
 	case len(c.roundedUp) > smallEventCount:
-		enough = acceptedWidthMany
+		accepted = acceptedWidthMany
 	}
 	before := math.Inf(1)
 	t := q.plan(d, best.high)
 	for pass := 1; ; pass++ {
-		seen := c.bounds(d, t)
-		b := q.interval(seen)
+		bounds := c.bounds(d, t)
+		b := q.interval(bounds)
 		best.high, best.low = min(best.high, b.high), max(best.low, b.low)
 		width := best.high - best.low
-		if width <= enough*best.high+q.absoluteTolerance || pass == most || pass > 2 && width > 0.7*before {
+		if width <= accepted*best.high+q.absoluteTolerance || pass == passes || pass > 2 && width > 0.7*before {
 			return best
 		}
-		room := seen.pessimistic.workFactor() // for narrower cells and less blur
-		if room < 1.5 {
+		growth := bounds.pessimistic.workFactor() // for narrower cells and less blur
+		if growth < 1.5 {
 			return best
 		}
 		before = width
@@ -139,9 +139,9 @@ func (c *composer) refine(q query, d lossDirection) interval {
 		if b.low > 0 && !math.IsInf(b.high, 1) {
 			relative = (b.high - b.low) / b.high
 		}
-		finer := min(1, max(0.01, 1/(room*room), 0.6*targetWidth/(relative*(1-b.blurShare))))
+		refinement := min(1, max(0.01, 1/(growth*growth), 0.6*targetWidth/(relative*(1-b.blurShare))))
 		next := q.plan(d, best.high)
-		next.cellVariance, next.maxCellWidth = t.cellVariance*finer, t.maxCellWidth*math.Sqrt(finer)
+		next.cellVariance, next.maxCellWidth = t.cellVariance*refinement, t.maxCellWidth*math.Sqrt(refinement)
 		next.blurVariance = min(1, t.blurVariance*min(16, max(0.01, 0.2*targetWidth/(relative*b.blurShare))))
 		t = next
 	}
@@ -161,17 +161,17 @@ func (s *characteristicFunction) workFactor() float64 {
 func (t computation) evaluate(s *characteristicFunction) {
 	r := newBandLimiter(s)
 	b := frequencyBand{step: 2 * math.Pi / t.period}
-	for times := 1. / 16; ; times *= 16 {
-		b.blurVariance = times * t.blurVariance
-		top, rest := r.bandLimit(b.step, b.blurVariance, t.sumTolerance)
-		count := math.Ceil(top / b.step)
+	for blurFactor := 1. / 16; ; blurFactor *= 16 {
+		b.blurVariance = blurFactor * t.blurVariance
+		highest, tail := r.bandLimit(b.step, b.blurVariance, t.sumTolerance)
+		count := math.Ceil(highest / b.step)
 		if !(count >= 1 && count < math.Inf(1)) { // for parameters that are not meaningful
-			count, rest = 1, math.Inf(1)
+			count, tail = 1, math.Inf(1)
 		}
 		s.frequencyBand.count = int(min(count, 1e9))
-		if count <= cheapFrequencies || times >= 1 && s.workFactor() >= 1 {
+		if count <= cheapFrequencies || blurFactor >= 1 && s.workFactor() >= 1 {
 			b.count = s.frequencyBand.count
-			s.evaluate(b, rest)
+			s.evaluate(b, tail)
 			return
 		}
 	}

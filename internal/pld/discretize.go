@@ -108,7 +108,7 @@ func (s *tiltedPair) edges(square, widest float64) []edge {
 		mass := (s.probability(list[i-1], s.tilt) + s.probability(list[i], s.tilt)) / 2
 		return math.Cbrt(mass * gap(i) * gap(i))
 	}
-	shares, most := 0.0, 0.0
+	shares, total := 0.0, 0.0
 	for i := 1; i < len(list); i++ {
 		shares += share(i)
 	}
@@ -116,29 +116,29 @@ func (s *tiltedPair) edges(square, widest float64) []edge {
 	widest = min(widest, maxCellWidth)
 	cells := func(i int) float64 { return max(share(i)/width, gap(i)/widest) }
 	for i := 1; i < len(list); i++ {
-		most += cells(i)
+		total += cells(i)
 	}
-	thin := min(1, maxCells/most)
+	scale := min(1, maxCells/total)
 	edges := []edge{{list[0].x, list[0].loss}}
 	add := func(e edge) {
 		if e.loss > edges[len(edges)-1].loss {
 			edges = append(edges, e)
 		}
 	}
-	due := 0.0
+	position := 0.0
 	for i := 1; i < len(list); i++ {
 		a, b := list[i-1], list[i]
-		cells := thin * cells(i)
-		for from := due; p.continuous && math.Floor(from)+1 < due+cells; from = math.Floor(from) + 1 {
-			x := a.x + (b.x-a.x)*(math.Floor(from)+1-due)/cells
+		cells := scale * cells(i)
+		for from := position; p.continuous && math.Floor(from)+1 < position+cells; from = math.Floor(from) + 1 {
+			x := a.x + (b.x-a.x)*(math.Floor(from)+1-position)/cells
 			add(edge{x, p.lossAt(x, a.loss+b.loss < 0)})
 		}
-		due += cells
-		if !p.continuous && due >= 1 || i == len(list)-1 || p.direction == bothDirections && b.loss == 0 {
+		position += cells
+		if !p.continuous && position >= 1 || i == len(list)-1 || p.direction == bothDirections && b.loss == 0 {
 			add(edge{b.x, b.loss})
-			due = 0
+			position = 0
 		}
-		due -= math.Floor(due)
+		position -= math.Floor(position)
 	}
 	return edges
 }
@@ -197,11 +197,11 @@ func (d *discretizer) run() {
 		d.mergeMass(0, math.Log(max(0, probability-off))-d.logSum)
 		d.addRoundingError(d.cellIndex(0), 0, 0, 0, 0)
 	}
-	most := 0
+	additions := 0
 	for _, c := range d.cells {
-		most = max(most, c.additions)
+		additions = max(additions, c.additions)
 	}
-	d.relativeError += roundingUnit * float64(2*most) // an edge receives masses of two cells
+	d.relativeError += roundingUnit * float64(2*additions) // an edge receives masses of two cells
 }
 
 // addRoundingError accounts for the rounding of a mass of cell i, in two parts.

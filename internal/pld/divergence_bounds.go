@@ -18,17 +18,17 @@ func newDivergenceBounds(upper, lower *characteristicFunction, limit float64) *d
 }
 
 // cutOffDivergence is that of the losses cut off; a sum over events adds its rounding.
-func (s *characteristicFunction) cutOffDivergence(epsilon, lost float64) (low, high float64) {
-	return s.retained.cutOffDivergence(epsilon, lost, s.cutOffError+4*roundingUnit*float64(len(s.events)))
+func (s *characteristicFunction) cutOffDivergence(epsilon, missing float64) (low, high float64) {
+	return s.retained.cutOffDivergence(epsilon, missing, s.cutOffError+4*roundingUnit*float64(len(s.events)))
 }
 
 func (c *divergenceBounds) upperDelta(epsilon float64) float64 {
 	if epsilon > c.maxEpsilon {
 		return 1
 	}
-	value, off := c.pessimistic.delta(epsilon)
-	_, beyond := c.pessimistic.cutOffDivergence(epsilon, c.pessimistic.truncated.without)
-	if delta := (value+off+beyond)*math.Exp(c.pessimistic.logRelativeError)*(1+8*roundingUnit) + c.pessimistic.truncated.with*(1+1e-9); delta < 1 {
+	value, errorBound := c.pessimistic.delta(epsilon)
+	_, cutOff := c.pessimistic.cutOffDivergence(epsilon, c.pessimistic.truncated.without)
+	if delta := (value+errorBound+cutOff)*math.Exp(c.pessimistic.logRelativeError)*(1+8*roundingUnit) + c.pessimistic.truncated.with*(1+1e-9); delta < 1 {
 		return max(0, delta)
 	}
 	return 1 // also for NaN
@@ -36,10 +36,10 @@ func (c *divergenceBounds) upperDelta(epsilon float64) float64 {
 
 func (c *divergenceBounds) lowerDelta(epsilon float64) float64 {
 	near, nearOff := c.optimistic.delta(epsilon)
-	far, farOff := c.optimisticWide.delta(epsilon)
+	far, farError := c.optimisticWide.delta(epsilon)
 	near -= nearOff + c.optimistic.wrapAround(epsilon)
-	beyond, _ := c.optimistic.cutOffDivergence(epsilon, 0)
-	delta := max(0, near-blurGrowthRatio(c.optimistic.variance)*(far+farOff-near)) + beyond
+	cutOff, _ := c.optimistic.cutOffDivergence(epsilon, 0)
+	delta := max(0, near-blurGrowthRatio(c.optimistic.variance)*(far+farError-near)) + cutOff
 	if delta > 0 {
 		return min(1, delta*math.Exp(-c.optimistic.logRelativeError))
 	}

@@ -46,7 +46,7 @@ func convolvePairs(a, b *lossPair) lossPair {
 	x.evaluate(a.samples(), balancedTilt, 1e-18)
 	y.evaluate(b.samples(), balancedTilt, 1e-18)
 	step := jointCellWidth * math.Sqrt(x.variance+y.variance)
-	of := func(p *lossPair) discretizedLoss {
+	discretize := func(p *lossPair) discretizedLoss {
 		s := tiltPair(*p, balancedTilt, 1e-290)
 		l := s.discretize(2*jointCellWidth*jointCellWidth*s.variance, 2*step)
 		missing := 2 * s.truncatedUntilted
@@ -56,16 +56,16 @@ func convolvePairs(a, b *lossPair) lossPair {
 		l.truncated.add(probabilities{missing, missing})
 		return l
 	}
-	left, right := of(a), of(b)
+	left, right := discretize(a), discretize(b)
 	out := lossPair{rate: 1, truncated: left.truncated, atomError: left.estimates[pessimistic].relativeError + right.estimates[pessimistic].relativeError + 32*roundingUnit}
 	out.truncated.add(right.truncated)
-	var faded probabilities
-	var offs, optimisticOffs convolutionError
-	out.atoms, faded, offs = convolve(left.estimates[pessimistic], right.estimates[pessimistic], step, true)
-	out.truncated.add(faded)
-	out.optimisticAtoms, _, optimisticOffs = convolve(left.estimates[optimistic], right.estimates[optimistic], step, false)
-	out.atomError += max(offs.mass, optimisticOffs.mass)
-	out.atomLossError = max(offs.loss, optimisticOffs.loss)
+	var underflowed probabilities
+	var errors, optimisticErrors convolutionError
+	out.atoms, underflowed, errors = convolve(left.estimates[pessimistic], right.estimates[pessimistic], step, true)
+	out.truncated.add(underflowed)
+	out.optimisticAtoms, _, optimisticErrors = convolve(left.estimates[optimistic], right.estimates[optimistic], step, false)
+	out.atomError += max(errors.mass, optimisticErrors.mass)
+	out.atomLossError = max(errors.loss, optimisticErrors.loss)
 	return out
 }
 
@@ -78,32 +78,32 @@ const minProduct = 1e-295
 
 // convolve is the distribution of the sum of two losses, as points in increasing order, split
 // between the ends of cells or merged as in discretize. Products that would underflow are
-// omitted; their total is faded.
-func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded probabilities, off convolutionError) {
+// omitted; underflowed is their total.
+func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, underflowed probabilities, bound convolutionError) {
 	start := a.loss[0] + b.loss[0]
 	n := int((a.loss[len(a.loss)-1]+b.loss[len(b.loss)-1]-start)/step) + 3
 	mass, moment := make([]float64, n), make([]float64, n)
 	additions := make([]int, n+1)
-	whole, grow := math.Expm1(step), math.Exp(balancedTilt*step)
+	cellGrowth, tiltFactor := math.Expm1(step), math.Exp(balancedTilt*step)
 	for i, x := range a.loss {
 		for k, y := range b.loss {
 			loss := x + y
 			if a.mass[i]*b.mass[k] < minProduct {
 				with := math.Log(a.mass[i]) + math.Log(b.mass[k]) + a.logScale + b.logScale - balancedTilt*loss
-				faded.add(probabilities{math.Exp(with), math.Exp(with - loss)})
+				underflowed.add(probabilities{math.Exp(with), math.Exp(with - loss)})
 				continue
 			}
 			cell := int((loss - start) / step)
-			beyond := loss - (start + float64(cell)*step)
+			offset := loss - (start + float64(cell)*step)
 			additions[cell]++
-			probability := a.mass[i] * b.mass[k] * math.Exp(-balancedTilt*beyond) // as if at the left end
+			probability := a.mass[i] * b.mass[k] * math.Exp(-balancedTilt*offset) // as if at the left end
 			if split {
-				part := math.Expm1(step-beyond) / whole
+				part := math.Expm1(step-offset) / cellGrowth
 				mass[cell] += probability * part
-				mass[cell+1] += probability * (1 - part) * grow
+				mass[cell+1] += probability * (1 - part) * tiltFactor
 			} else {
 				mass[cell] += probability
-				moment[cell] += probability * math.Expm1(-beyond)
+				moment[cell] += probability * math.Expm1(-offset)
 			}
 		}
 	}
@@ -112,14 +112,14 @@ func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded 
 			end := start + float64(i)*step
 			loss := end - math.Log1p(moment[i]/m)
 			atoms = append(atoms, atom{loss, math.Log(m) + a.logScale + b.logScale - balancedTilt*end - loss})
-			many := float64(additions[i] + additions[max(i-1, 0)])
-			large := math.Abs(math.Log(m)) + math.Abs(a.logScale) + math.Abs(b.logScale) + math.Abs(end) + math.Abs(loss)
-			off.mass = max(off.mass, roundingUnit*(many+8*large))
-			off.loss = max(off.loss, roundingUnit*(16*(math.Abs(start)+math.Abs(end)+step)+(32+2*many)*math.Sinh(step/2)))
+			operations := float64(additions[i] + additions[max(i-1, 0)])
+			magnitude := math.Abs(math.Log(m)) + math.Abs(a.logScale) + math.Abs(b.logScale) + math.Abs(end) + math.Abs(loss)
+			bound.mass = max(bound.mass, roundingUnit*(operations+8*magnitude))
+			bound.loss = max(bound.loss, roundingUnit*(16*(math.Abs(start)+math.Abs(end)+step)+(32+2*operations)*math.Sinh(step/2)))
 		}
 	}
 	// The estimates moved their losses to one side; in the other direction that is an error.
-	off.loss += 2 * (a.lossError + b.lossError)
-	off.mass += off.loss
-	return atoms, faded, off
+	bound.loss += 2 * (a.lossError + b.lossError)
+	bound.mass += bound.loss
+	return atoms, underflowed, bound
 }

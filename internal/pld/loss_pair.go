@@ -67,16 +67,16 @@ func (c *probabilities) addShare(more probabilities, share float64) {
 // logRetained is the logarithm of the probability that no event's loss was cut off.
 type logRetained probabilities
 
-func (s *logRetained) addEvent(beyond probabilities, count float64) {
-	s.with += count * math.Log1p(-beyond.with)
-	s.without += count * math.Log1p(-beyond.without)
+func (s *logRetained) addEvent(cutOff probabilities, count float64) {
+	s.with += count * math.Log1p(-cutOff.with)
+	s.without += count * math.Log1p(-cutOff.without)
 }
 
 // cutOffDivergence bounds the divergence of the outcomes in which some event's loss was cut
 // off: the sum of their P - e^ε·Q, all of which are positive up to a limit of ε. A probability
-// of at most lost may be missing from their Q. The probabilities have a relative error of at
+// of at most missing may be absent from their Q. The probabilities have a relative error of at
 // most relative.
-func (s logRetained) cutOffDivergence(epsilon, lost, relative float64) (low, high float64) {
+func (s logRetained) cutOffDivergence(epsilon, missing, relative float64) (low, high float64) {
 	if s.with == 0 {
 		return 0, 0
 	}
@@ -85,11 +85,11 @@ func (s logRetained) cutOffDivergence(epsilon, lost, relative float64) (low, hig
 	if epsilon > 600 { // e^ε·Q may overflow
 		return 0, with * (1 + relative)
 	}
-	grown := math.Exp(epsilon)
-	without *= grown
+	expEpsilon := math.Exp(epsilon)
+	without *= expEpsilon
 	relative += 4 * roundingUnit * epsilon
-	off := relative * (with + without)
-	return max(0, with-without-off), min(with-without+lost*grown, with) + off
+	errorBound := relative * (with + without)
+	return max(0, with-without-errorBound), min(with-without+missing*expEpsilon, with) + errorBound
 }
 
 // atom is a point of probability e^logQ without the record and e^(logQ+y) with it.
@@ -164,15 +164,15 @@ func (p *lossPair) truncate(cut, share float64) {
 		if p.gaussian {
 			end = max(quantileBound(share/2), p.slope+quantileBound(share/(2*p.rate)))
 		}
-		beyond := p.coordinate(p.baseLoss(cut))
-		end = min(end, beyond)
-		all := p.tailProbabilities(end)
-		if p.to = end; end == beyond {
-			p.cutOff = [2]probabilities{all, all}
+		cutPoint := p.coordinate(p.baseLoss(cut))
+		end = min(end, cutPoint)
+		tail := p.tailProbabilities(end)
+		if p.to = end; end == cutPoint {
+			p.cutOff = [2]probabilities{tail, tail}
 			// A tail probability at x has the relative error of x², an edge that of its loss.
 			p.cutOffError = roundingUnit * 16 * (16 + end*end + p.slope*p.slope + math.Abs(cut))
 		} else {
-			p.truncated.add(all)
+			p.truncated.add(tail)
 		}
 	}
 	if p.optimisticAtoms != nil {
@@ -180,32 +180,32 @@ func (p *lossPair) truncate(cut, share float64) {
 	} else {
 		p.truncateAtoms(p.atoms, cut, share, &p.cutOff[optimistic])
 	}
-	var lost probabilities
-	p.atoms, lost = p.truncateAtoms(p.atoms, cut, share, &p.cutOff[pessimistic])
-	p.truncated.add(lost)
+	var truncated probabilities
+	p.atoms, truncated = p.truncateAtoms(p.atoms, cut, share, &p.cutOff[pessimistic])
+	p.truncated.add(truncated)
 }
 
-func (p *lossPair) truncateAtoms(list []atom, cut, share float64, beyond *probabilities) (rest []atom, lost probabilities) {
+func (p *lossPair) truncateAtoms(list []atom, cut, share float64, cutOff *probabilities) (rest []atom, truncated probabilities) {
 	for len(list) > 1 {
 		largest, rest := list[len(list)-1], list[:len(list)-1]
 		if p.direction == addRecord {
 			largest, rest = list[0], list[1:]
 		}
 		_, loss := p.likelihoodRatio(largest.y)
-		all := probabilities{math.Exp(largest.logQ + loss), math.Exp(largest.logQ)}
+		removed := probabilities{math.Exp(largest.logQ + loss), math.Exp(largest.logQ)}
 		switch {
 		case loss > cut:
-			beyond.add(all)
+			cutOff.add(removed)
 			p.cutOffError = max(p.cutOffError, p.atomError+2*p.atomLossError+roundingUnit*16*(16+math.Abs(largest.logQ)+math.Abs(largest.y)+math.Abs(cut)))
-		case p.direction == addRecord && lost.without+all.without <= share,
-			p.direction != addRecord && !p.continuous && beyond.with == 0 && lost.with+all.with <= share:
-			lost.add(all)
+		case p.direction == addRecord && truncated.without+removed.without <= share,
+			p.direction != addRecord && !p.continuous && cutOff.with == 0 && truncated.with+removed.with <= share:
+			truncated.add(removed)
 		default:
-			return list, lost
+			return list, truncated
 		}
 		list = rest
 	}
-	return list, lost
+	return list, truncated
 }
 
 // baseLoss is the base loss y at which the loss is l.
@@ -273,7 +273,7 @@ func (p *lossPair) logDensity(x float64) float64 {
 
 // zeroLossProbability is the probability that the two mirrored halves of a symmetric pair,
 // with the given atoms, leave at loss 0, and a bound of its rounding error.
-func (p *lossPair) zeroLossProbability(atoms []atom) (probability, off float64) {
+func (p *lossPair) zeroLossProbability(atoms []atom) (probability, errorBound float64) {
 	halves := p.halvesProbability(atoms)
 	return max(0, 1-halves), p.atomError + p.atomLossError + roundingUnit*float64(256+2*len(atoms))
 }
@@ -282,8 +282,8 @@ func (p *lossPair) zeroLossProbability(atoms []atom) (probability, off float64) 
 func (p *lossPair) halvesProbability(atoms []atom) float64 {
 	halves := 0.0
 	if p.continuous {
-		all := p.tailProbabilities(p.zeroCoordinate())
-		halves += all.with + all.without
+		tail := p.tailProbabilities(p.zeroCoordinate())
+		halves += tail.with + tail.without
 	}
 	for _, a := range atoms {
 		if a.y > 0 {
@@ -297,11 +297,11 @@ func (p *lossPair) halvesProbability(atoms []atom) float64 {
 // tailProbabilities is the probability of the continuous part beyond x under P and Q.
 func (p *lossPair) tailProbabilities(x float64) probabilities {
 	without, with := p.unsampledTail(x)
-	all := probabilities{p.rate*with + (1-p.rate)*without, without}
+	tail := probabilities{p.rate*with + (1-p.rate)*without, without}
 	if p.near != 0 {
-		all.without = p.rate*gaussian.TailProbability(x-p.near) + (1-p.rate)*without
+		tail.without = p.rate*gaussian.TailProbability(x-p.near) + (1-p.rate)*without
 	}
-	return all
+	return tail
 }
 
 // unsampledTail is the probability of the continuous part beyond x, without and with the

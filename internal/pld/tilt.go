@@ -112,11 +112,11 @@ func (p *lossPair) panels() []float64 {
 // evaluate computes the cumulants of the samples. It omits terms below threshold times the
 // largest term.
 func (c *tiltedCumulants) evaluate(list []lossSample, tilt, threshold float64) {
-	most := math.Inf(-1)
+	largest := math.Inf(-1)
 	for i := range list {
-		most = max(most, list[i].logP+tilt*list[i].loss)
+		largest = max(largest, list[i].logP+tilt*list[i].loss)
 	}
-	cut := most + math.Log(threshold)
+	cut := largest + math.Log(threshold)
 	sum, first, second := 0.0, 0.0, 0.0
 	reference := math.NaN()
 	*c = tiltedCumulants{cut: cut}
@@ -128,13 +128,13 @@ func (c *tiltedCumulants) evaluate(list []lossSample, tilt, threshold float64) {
 		if math.IsNaN(reference) {
 			reference = list[i].loss
 		}
-		w = math.Exp(w - most)
+		w = math.Exp(w - largest)
 		d := list[i].loss - reference
 		sum += w
 		first += w * d
 		second += w * d * d
 	}
-	c.logSum = most + math.Log(sum)
+	c.logSum = largest + math.Log(sum)
 	mean := first / sum
 	c.mean = reference + mean
 	c.variance = max(0, second/sum-mean*mean)
@@ -184,8 +184,8 @@ func (w *compositionCumulants) logDelta(half, epsilon float64) float64 {
 	tilt := 2 * half
 	logSum, mean, variance := w.at(tilt)
 	estimate := min(0, logSum-tilt*max(epsilon, mean)) - math.Log(saddlePointDivisor(tilt, variance))
-	beyond, _ := w.retained.cutOffDivergence(epsilon, 0, 0)
-	return math.Log(math.Exp(estimate) + max(beyond, 1e-300))
+	cutOff, _ := w.retained.cutOffDivergence(epsilon, 0, 0)
+	return math.Log(math.Exp(estimate) + max(cutOff, 1e-300))
 }
 
 // saddlePointDivisor is the divisor of the saddle-point estimate.
