@@ -58,7 +58,7 @@ A simulation protects no client: its noise comes from a seed and a fast generato
 not cryptographic. Use public data.`,
 		Example: `  dptrain simulate drawdiscard --out runs/simulation
   dptrain simulate drawdiscard --data mnist --data-dir ~/mnist --out runs/figure2 --seed 1
-  dptrain simulate drawdiscard --clients 500 --passes 4 --instances 1,10 --batches 10 --epsilons none,2 --out runs/quick`,
+  dptrain simulate drawdiscard --clients 500 --passes 4 --instances 1,10 --batches 10 --epsilons none,2 --lr 0.01 --out runs/quick`,
 		Args: noArguments,
 	}
 	s := &simulation.Settings{}
@@ -74,7 +74,7 @@ not cryptographic. Use public data.`,
 	f.IntSliceVar(&s.Instances, "instances", []int{1, 5, 10, 20, 50, 100}, "numbers k of instances, separated by commas")
 	f.IntSliceVar(&s.Batches, "batches", []int{10, 100, 1000, 10000}, "numbers of clients in a batch on the server")
 	f.StringSliceVar(&epsilons, "epsilons", []string{"none", "10", "5", "2", "1", "0.5"}, "values of ε; none trains without privacy")
-	f.Float64Var(&s.Rate, "lr", 0.01, "learning rate of draw and discard and of batches")
+	f.Float64SliceVar(&s.Rates, "lr", []float64{0.1, 0.01, 0.001}, "learning rates of draw and discard and of batches; the report shows the best of each line")
 	f.Uint64Var(&s.Seed, "seed", 0, "seed that makes the results reproducible (default: random)")
 	f.IntVar(&s.Threads, "threads", 0, "trainings at the same time (default: one for each processor); the results do not depend on it")
 	f.StringVar(&out, "out", "", "directory for the results (default runs/<time>)")
@@ -166,7 +166,7 @@ func printSimulation(w io.Writer, r *report.Simulation, out string) {
 	cells := map[string][]string{}
 	header := []string{""}
 	last := math.NaN()
-	for _, row := range r.Rows {
+	for _, row := range r.Best() {
 		if e := float64(row.Epsilon); e != last {
 			header, last = append(header, report.EpsilonName(row.Epsilon)), e
 		}

@@ -13,7 +13,7 @@ import (
 func TestSimulateDrawDiscard_WritesReportAndRows(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "simulation")
-	line := "simulate drawdiscard --clients 40 --records 5 --passes 2 --instances 1,3 --batches 1,9 --epsilons none,4 --seed 3 --out " + out
+	line := "simulate drawdiscard --clients 40 --records 5 --passes 2 --instances 1,3 --batches 1,9 --epsilons none,4 --lr 0.1 --seed 3 --out " + out
 	v := runJSON(t, line)
 	rows, _ := v["rows"].([]any)
 	if len(rows) != 10 || v["clients"] != 40.0 || v["secure"] != false || v["out"] != out {
@@ -44,7 +44,7 @@ func TestSimulateDrawDiscard_RefusesBadInput(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
 		"--clients 0", "--records 0", "--records 50000", "--passes 0", "--instances 0", "--instances 20000", "--instances x", "--batches 0",
-		"--epsilons 0", "--epsilons -1", "--epsilons NaN", "--epsilons Inf", "--epsilons some", "--epsilons 1,1", "--lr 0", "--lr NaN", "--lr Inf",
+		"--epsilons 0", "--epsilons -1", "--epsilons NaN", "--epsilons Inf", "--epsilons some", "--epsilons 1,1", "--lr 0", "--lr NaN", "--lr Inf", "--lr 0.1,-1", "--lr x",
 		"--threads 0", "--data remarks", "--data nowhere", "extra",
 	} {
 		out := filepath.Join(t.TempDir(), "out")

@@ -33,30 +33,31 @@ type Simulation struct {
 	Claims   []SimulationClaim    `json:"claims"`
 	Variance []SimulationVariance `json:"variance"`
 
-	Data         string  `json:"data"`
-	Clients      int     `json:"clients"`
-	Records      int     `json:"records_per_client"`
-	Passes       int     `json:"passes"`
-	LearningRate float64 `json:"lr"`
-	Weights      int     `json:"weights"`
-	TestExamples int     `json:"test_examples"`
-	Central      string  `json:"central_settings"`
-	Seed         uint64  `json:"seed"`
-	Threads      int     `json:"threads"`
-	Seconds      float64 `json:"seconds"`
-	Secure       bool    `json:"secure"` // always false
-	Version      string  `json:"version"`
+	Data          string    `json:"data"`
+	Clients       int       `json:"clients"`
+	Records       int       `json:"records_per_client"`
+	Passes        int       `json:"passes"`
+	LearningRates []float64 `json:"lr"`
+	Weights       int       `json:"weights"`
+	TestExamples  int       `json:"test_examples"`
+	Central       string    `json:"central_settings"`
+	Seed          uint64    `json:"seed"`
+	Threads       int       `json:"threads"`
+	Seconds       float64   `json:"seconds"`
+	Secure        bool      `json:"secure"` // always false
+	Version       string    `json:"version"`
 }
 
 // SimulationRow is the result of training by one method with one setting.
 type SimulationRow struct {
-	Method    string       `json:"method"`
-	Instances int          `json:"instances,omitempty"`
-	Batch     int          `json:"batch,omitempty"`
-	Epsilon   number.Float `json:"epsilon"` // of one contribution; of the whole training for central
-	Delta     float64      `json:"delta,omitempty"`
-	Accuracy  []float64    `json:"accuracy"` // on test examples, after each pass
-	Final     float64      `json:"test_accuracy"`
+	Method       string       `json:"method"`
+	Instances    int          `json:"instances,omitempty"`
+	Batch        int          `json:"batch,omitempty"`
+	Epsilon      number.Float `json:"epsilon"` // of one contribution; of the whole training for central
+	Delta        float64      `json:"delta,omitempty"`
+	LearningRate float64      `json:"lr"`
+	Accuracy     []float64    `json:"accuracy"` // on test examples, after each pass
+	Final        float64      `json:"test_accuracy"`
 
 	// Spread is the mean variance of a weight among the instances at the end, and Stationary the
 	// variance that the noise alone keeps. Draw and discard only.
@@ -121,8 +122,10 @@ type panel struct {
 
 type finalRow struct {
 	Name   string
-	Values []string
+	Values []finalCell
 }
+
+type finalCell struct{ Accuracy, Rate string }
 
 type claimRow struct {
 	Epsilon                    string
@@ -153,6 +156,23 @@ func (s *Simulation) Page() ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// Best returns, for each method, setting and ε, the row of the learning rate with the highest final
+// accuracy, in the order of the rows.
+func (s *Simulation) Best() (best []SimulationRow) {
+	for _, r := range s.Rows {
+		same := slices.IndexFunc(best, func(b SimulationRow) bool {
+			return b.Method == r.Method && b.Instances == r.Instances && b.Batch == r.Batch && b.Epsilon == r.Epsilon
+		})
+		switch {
+		case same < 0:
+			best = append(best, r)
+		case r.Final > best[same].Final:
+			best[same] = r
+		}
+	}
+	return best
 }
 
 // epsilons lists the values of ε in the order of the rows.
@@ -206,15 +226,15 @@ func (s *Simulation) addAccuracy(p *simulationPage) {
 	for _, e := range epsilons {
 		p.Epsilons = append(p.Epsilons, EpsilonName(e))
 	}
-	for _, r := range s.Rows {
+	for _, r := range s.Best() {
 		name := r.Name()
 		if _, known := position[name]; !known {
 			position[name] = count[r.Method]
 			count[r.Method]++
 			p.Legend = append(p.Legend, legendEntry{name, seriesStyle(r.Method, position[name])})
-			finals[name] = &finalRow{name, make([]string, len(epsilons))}
+			finals[name] = &finalRow{name, make([]finalCell, len(epsilons))}
 		}
-		finals[name].Values[slices.Index(epsilons, r.Epsilon)] = percent(r.Final)
+		finals[name].Values[slices.Index(epsilons, r.Epsilon)] = finalCell{percent(r.Final), number.Short(r.LearningRate)}
 	}
 	for _, l := range p.Legend {
 		p.Finals = append(p.Finals, *finals[l.Name])
@@ -224,7 +244,7 @@ func (s *Simulation) addAccuracy(p *simulationPage) {
 		c := newChart(fmt.Sprintf("passes-%d", i), x, y, accuracyStyle.tick)
 		c.Title, c.XLabel, c.YLabel = "Test accuracy over passes, "+EpsilonName(e), "passes", "test accuracy"
 		c.About = "One line for each method and setting; the table of final accuracies has the last values."
-		for _, r := range s.Rows {
+		for _, r := range s.Best() {
 			if r.Epsilon != e {
 				continue
 			}
@@ -241,7 +261,7 @@ func (s *Simulation) addAccuracy(p *simulationPage) {
 // accuracyAxis covers all accuracies with one ε, in whole tenths.
 func (s *Simulation) accuracyAxis(e number.Float) axis {
 	least, most := 1.0, 0.0
-	for _, r := range s.Rows {
+	for _, r := range s.Best() {
 		if r.Epsilon == e {
 			least, most = min(least, slices.Min(r.Accuracy)), max(most, slices.Max(r.Accuracy))
 		}
@@ -265,12 +285,12 @@ func (s *Simulation) addClaims(p *simulationPage) {
 			same++
 		}
 	}
-	p.ClaimSummary = fmt.Sprintf("Pihur et al. 2018 liken draw and discard with k instances to server batches of k² clients. At one learning rate, after %d passes, the final accuracies agree to %.0f points in %d of %d pairs. Batches of k clients agree in %d.",
+	p.ClaimSummary = fmt.Sprintf("Pihur et al. 2018 liken draw and discard with k instances to server batches of k² clients. Each at the best of the learning rates, after %d passes, the final accuracies agree to %.0f points in %d of %d pairs. Batches of k clients agree in %d.",
 		s.Passes, 100*ClaimMargin, square, len(s.Claims), same)
 	for i, e := range s.epsilons() {
 		var instances, batches [][2]float64
 		most := 1.0
-		for _, r := range s.Rows {
+		for _, r := range s.Best() {
 			switch {
 			case r.Epsilon != e || r.Method == Central:
 				continue
@@ -324,10 +344,10 @@ func holds(yes bool) string {
 // it, by k, in units of the variance of one update.
 func (s *Simulation) trained() (epsilon number.Float, ratio map[int]float64) {
 	epsilon, ratio = number.Float(math.Inf(1)), map[int]float64{}
-	for _, r := range s.Rows {
+	for _, r := range s.Best() {
 		epsilon = min(epsilon, r.Epsilon)
 	}
-	for _, r := range s.Rows {
+	for _, r := range s.Best() {
 		if r.Epsilon == epsilon && r.Stationary > 0 {
 			ratio[r.Instances] = r.Spread / r.Stationary * float64(r.Instances) / 2
 		}
@@ -380,11 +400,19 @@ func (s *Simulation) settings() []row {
 	rows := []row{
 		{"clients", number.Thousands(s.Clients)}, {"records of a client", number.Thousands(s.Records)},
 		{"passes", number.Thousands(s.Passes)}, {"updates of each line", number.Thousands(s.Clients * s.Passes)},
-		{"learning rate", number.Short(s.LearningRate)}, {"test examples", number.Thousands(s.TestExamples)},
+		{"learning rates", joinNumbers(s.LearningRates)}, {"test examples", number.Thousands(s.TestExamples)},
 		{"central runs", s.Central}, {"seed", fmt.Sprint(s.Seed)}, {"threads", fmt.Sprint(s.Threads)},
 	}
 	if s.Seconds > 0 {
 		rows = append(rows, row{"time", time.Duration(s.Seconds * float64(time.Second)).Round(time.Second).String()})
 	}
 	return rows
+}
+
+func joinNumbers(values []float64) string {
+	var words []string
+	for _, v := range values {
+		words = append(words, number.Short(v))
+	}
+	return strings.Join(words, ", ")
 }

@@ -11,10 +11,10 @@ import (
 
 // simulationFixture has two values of ε, two numbers of instances and two batches.
 func simulationFixture() *Simulation {
-	s := &Simulation{Data: "digits", Clients: 60, Records: 10, Passes: 3, LearningRate: 0.03, Weights: 7850, TestExamples: 500, Central: "lots", Seed: 5, Threads: 2, Seconds: 61.2, Version: "v1"}
+	s := &Simulation{Data: "digits", Clients: 60, Records: 10, Passes: 3, LearningRates: []float64{0.03, 0.01}, Weights: 7850, TestExamples: 500, Central: "lots", Seed: 5, Threads: 2, Seconds: 61.2, Version: "v1"}
 	for i, e := range []float64{math.Inf(1), 0.5} {
 		add := func(method string, instances, batch int, final float64) {
-			s.Rows = append(s.Rows, SimulationRow{Method: method, Instances: instances, Batch: batch, Epsilon: number.Float(e), Accuracy: []float64{0.31, 0.4, final}, Final: final})
+			s.Rows = append(s.Rows, SimulationRow{Method: method, Instances: instances, Batch: batch, Epsilon: number.Float(e), LearningRate: 0.03, Accuracy: []float64{0.31, 0.4, final}, Final: final})
 		}
 		add(DrawAndDiscard, 1, 0, 0.8123-float64(i)/10)
 		add(DrawAndDiscard, 10, 0, 0.7234-float64(i)/10)
@@ -61,6 +61,22 @@ func TestSimulation_PageEscapesNames(t *testing.T) {
 func TestSimulation_PageWithOneRow(t *testing.T) {
 	s := &Simulation{Data: "digits", Passes: 1, Rows: []SimulationRow{{Method: DrawAndDiscard, Instances: 1, Epsilon: 1, Accuracy: []float64{1}, Final: 1}}, Variance: []SimulationVariance{{Instances: 1}}}
 	requireLacks(t, "the page", renderSimulation(t, s), "NaN", "Inf", "Is k instances like")
+}
+
+// The page and the claims use the learning rate with the best final accuracy.
+func TestSimulation_BestLearningRate(t *testing.T) {
+	s := simulationFixture()
+	better, worse := s.Rows[1], s.Rows[2]
+	better.Final, better.LearningRate = 0.777, 0.01
+	worse.Final, worse.LearningRate = 0.111, 0.01
+	s.Rows = append(s.Rows, better, worse)
+	best := s.Best()
+	if len(best) != 10 || best[1].Final != 0.777 || best[2].Final != 0.7345 {
+		t.Errorf("%d rows, final accuracies %v and %v", len(best), best[1].Final, best[2].Final)
+	}
+	page := renderSimulation(t, s)
+	requireContains(t, "the page", page, "77.70%", `<span class="rate">0.01</span>`, "0.03, 0.01")
+	requireLacks(t, "the page", page, "72.34% <", "11.10%")
 }
 
 // An infinite ε survives JSON.

@@ -24,6 +24,14 @@ const (
 	centralSettings    = "client-level DP-SGD, 20 Poisson lots per pass, clip 1, learning rate 2; without noise: no clipping, learning rate 0.5"
 )
 
+// centralRateAt is smaller without noise, because gradients are longer than clipped ones.
+func centralRateAt(epsilon float64) float64 {
+	if math.IsInf(epsilon, 1) {
+		return centralRate / 4
+	}
+	return centralRate
+}
+
 // central trains by DP-SGD with the client as the record: a trusted server clips each client's
 // average gradient to the norm centralClip, and adds Gaussian noise to the sum of a Poisson lot. ε is
 // that of the whole training for all data of a client, under zero-out adjacency.
@@ -38,12 +46,11 @@ func (t *task) central(ctx context.Context, epsilon float64, observe observer) (
 	c := engine.Config{
 		Network: build, Train: t.train, Records: engine.Records{Examples: t.Records},
 		Sampling: engine.Sampling{Lot: lot}, Steps: perPass * t.Passes, Seed: &t.Seed,
-		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Schedule: optim.Schedule{Base: centralRate}},
+		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Schedule: optim.Schedule{Base: centralRateAt(epsilon)}},
 		Device:       engine.DeviceOptions{Name: "cpu", Threads: 1},
 	}
 	if math.IsInf(epsilon, 1) {
 		c.Mechanism.NonPrivate = true
-		c.Optimization.Schedule.Base = centralRate / 4 // average gradients are longer than clipped ones
 	} else {
 		delta = engine.DefaultDelta(t.Clients)
 		z, err := accountant.CalibrateNoise(accountant.Plan{

@@ -7,7 +7,7 @@ import (
 	"github.com/dptrain/dptrain/internal/report"
 )
 
-// compare evaluates, at one learning rate, the claim k ≈ √batch of Pihur et al. 2018, and k ≈ batch, for each k above 1 and each ε, where batches on both sides of k² were
+// compare evaluates the claim k ≈ √batch of Pihur et al. 2018, and k ≈ batch, for each k above 1 and each ε, where batches on both sides of k² were
 // simulated. The accuracy of a batch between two simulated ones is interpolated over its logarithm. A
 // single instance is a batch of one client.
 func compare(rows []report.SimulationRow) (all []report.SimulationClaim) {

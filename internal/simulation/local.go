@@ -11,8 +11,8 @@ import (
 // localMechanism is the noisy step of a client: Laplace noise on each weight by itself, and none for
 // an infinite ε. The gradients of logistic regression on features in [0, 1] are in the box of the clip
 // bound 1.
-func (t *task) localMechanism(epsilon float64) (*drawdiscard.Mechanism, error) {
-	s := drawdiscard.Settings{Distribution: drawdiscard.Laplace, Level: drawdiscard.FeatureLevel, Epsilon: epsilon, Clip: 1, LearningRate: t.Rate}
+func (t *task) localMechanism(epsilon, rate float64) (*drawdiscard.Mechanism, error) {
+	s := drawdiscard.Settings{Distribution: drawdiscard.Laplace, Level: drawdiscard.FeatureLevel, Epsilon: epsilon, Clip: 1, LearningRate: rate}
 	if math.IsInf(epsilon, 1) {
 		s.Distribution, s.Epsilon = drawdiscard.NoNoise, 0
 	}
@@ -29,8 +29,8 @@ type clientSteps struct {
 	gradient  []float32
 }
 
-func (t *task) newClientSteps(epsilon float64, number uint64) (*clientSteps, error) {
-	m, err := t.localMechanism(epsilon)
+func (t *task) newClientSteps(epsilon, rate float64, number uint64) (*clientSteps, error) {
+	m, err := t.localMechanism(epsilon, rate)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (s *clientSteps) computeGradient(w []float32, client int) error {
 // drawAndDiscard trains with k instances. observe gets the average of the instances after each pass.
 // The result is the mean variance of a weight among the instances at the end, and the variance that
 // the noise alone keeps.
-func (t *task) drawAndDiscard(k int, epsilon float64, number uint64, observe observer) (spread, stationary float64, err error) {
-	steps, err := t.newClientSteps(epsilon, number)
+func (t *task) drawAndDiscard(k int, epsilon, rate float64, number uint64, observe observer) (spread, stationary float64, err error) {
+	steps, err := t.newClientSteps(epsilon, rate, number)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -91,20 +91,20 @@ func (t *task) drawAndDiscard(k int, epsilon float64, number uint64, observe obs
 
 // serverBatch trains one model by steps on the average noisy gradient of batch clients. Clients that
 // are left over at the end of a pass count towards the next batch.
-func (t *task) serverBatch(batch int, epsilon float64, number uint64, observe observer) error {
-	steps, err := t.newClientSteps(epsilon, number)
+func (t *task) serverBatch(batch int, epsilon, rate float64, number uint64, observe observer) error {
+	steps, err := t.newClientSteps(epsilon, rate, number)
 	if err != nil {
 		return err
 	}
 	w, next := steps.model.Initial(), steps.model.Initial()
-	rate, waiting := float32(t.Rate/float64(batch)), 0
+	share, waiting := float32(rate/float64(batch)), 0
 	for pass := range t.Passes {
 		for _, client := range clientOrder(t.Clients, pass, t.Seed) {
 			if err := steps.computeGradient(w, client); err != nil {
 				return err
 			}
-			simd.Axpy(next, steps.gradient, -rate)
-			steps.bank.AddTo(next, rate*float32(steps.mechanism.NoiseScale()))
+			simd.Axpy(next, steps.gradient, -share)
+			steps.bank.AddTo(next, share*float32(steps.mechanism.NoiseScale()))
 			if waiting++; waiting == batch {
 				copy(w, next)
 				waiting = 0

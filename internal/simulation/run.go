@@ -72,7 +72,7 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r := &report.Simulation{Data: from.Name, Clients: t.Clients, Records: t.Records, Passes: t.Passes, LearningRate: t.Rate, Weights: t.weights,
+	r := &report.Simulation{Data: from.Name, Clients: t.Clients, Records: t.Records, Passes: t.Passes, LearningRates: t.Rates, Weights: t.weights,
 		TestExamples: len(t.testRecords.Labels), Central: centralSettings, Seed: t.Seed, Threads: t.Threads}
 	for _, j := range jobs {
 		r.Rows = append(r.Rows, j.row)
@@ -80,7 +80,7 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	for _, v := range variance {
 		r.Variance = append(r.Variance, v.SimulationVariance)
 	}
-	r.Claims = compare(r.Rows)
+	r.Claims = compare(r.Best())
 	return r, nil
 }
 
@@ -93,20 +93,22 @@ func (t *task) jobs() (all []*job) {
 	}
 	for _, epsilon := range t.Epsilons {
 		reported := number.Float(epsilon)
-		for _, k := range t.Instances {
-			number := uint64(len(all))
-			add(report.SimulationRow{Method: report.DrawAndDiscard, Instances: k, Epsilon: reported}, func(_ context.Context, j *job, observe observer) (err error) {
-				j.row.Spread, j.row.Stationary, err = t.drawAndDiscard(k, epsilon, number, observe)
-				return err
-			})
+		for _, rate := range t.Rates {
+			for _, k := range t.Instances {
+				number := uint64(len(all))
+				add(report.SimulationRow{Method: report.DrawAndDiscard, Instances: k, Epsilon: reported, LearningRate: rate}, func(_ context.Context, j *job, observe observer) (err error) {
+					j.row.Spread, j.row.Stationary, err = t.drawAndDiscard(k, epsilon, rate, number, observe)
+					return err
+				})
+			}
+			for _, b := range t.Batches {
+				number := uint64(len(all))
+				add(report.SimulationRow{Method: report.ServerBatch, Batch: b, Epsilon: reported, LearningRate: rate}, func(_ context.Context, _ *job, observe observer) error {
+					return t.serverBatch(b, epsilon, rate, number, observe)
+				})
+			}
 		}
-		for _, b := range t.Batches {
-			number := uint64(len(all))
-			add(report.SimulationRow{Method: report.ServerBatch, Batch: b, Epsilon: reported}, func(_ context.Context, _ *job, observe observer) error {
-				return t.serverBatch(b, epsilon, number, observe)
-			})
-		}
-		add(report.SimulationRow{Method: report.Central, Epsilon: reported}, func(ctx context.Context, j *job, observe observer) (err error) {
+		add(report.SimulationRow{Method: report.Central, Epsilon: reported, LearningRate: centralRateAt(epsilon)}, func(ctx context.Context, j *job, observe observer) (err error) {
 			j.row.Delta, err = t.central(ctx, epsilon, observe)
 			return err
 		})

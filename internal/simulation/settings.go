@@ -18,7 +18,7 @@ type Settings struct {
 	Instances []int     // numbers k of instances to try
 	Batches   []int     // numbers of clients whose gradients the server averages
 	Epsilons  []float64 // of one contribution; +Inf: without privacy
-	Rate      float64   // learning rate of draw and discard and of server batches
+	Rates     []float64 // learning rates of draw and discard and of server batches
 	Seed      uint64
 	Threads   int
 	Ledgers   string // folder for the ledgers of the central runs
@@ -42,12 +42,15 @@ func (s *Settings) Check() error {
 		return exitcode.Usagef("--records %d is out of range: give 1 to %d", s.Records, maxClients)
 	case s.Passes < 1 || s.Passes > maxPasses:
 		return exitcode.Usagef("--passes %d is out of range: give 1 to %d", s.Passes, maxPasses)
-	case !(s.Rate > 0) || math.IsInf(s.Rate, 1):
-		return exitcode.Usagef("--lr %v: give a finite learning rate above 0", s.Rate)
 	case s.Threads < 1:
 		return exitcode.Usagef("--threads %d: give at least 1", s.Threads)
-	case len(s.Instances) == 0 || len(s.Epsilons) == 0:
-		return exitcode.Usagef("--instances and --epsilons need at least one value each")
+	case len(s.Instances) == 0 || len(s.Epsilons) == 0 || len(s.Rates) == 0:
+		return exitcode.Usagef("--instances, --epsilons and --lr need at least one value each")
+	}
+	for _, rate := range s.Rates {
+		if !(rate > 0) || math.IsInf(rate, 1) {
+			return exitcode.Usagef("--lr %v: give finite learning rates above 0", rate)
+		}
 	}
 	for _, k := range s.Instances {
 		if k < 1 || k > maxInstances {

@@ -46,7 +46,7 @@ func blobTask(t testing.TB) *data.Task {
 
 func blobSettings(t testing.TB) Settings {
 	return Settings{Clients: 80, Records: 10, Passes: 5, Instances: []int{1, 4}, Batches: []int{4, 16}, Epsilons: []float64{math.Inf(1), 2},
-		Rate: 0.5, Seed: 7, Threads: 1, Ledgers: filepath.Join(t.TempDir(), "ledgers")}
+		Rates: []float64{0.5}, Seed: 7, Threads: 1, Ledgers: filepath.Join(t.TempDir(), "ledgers")}
 }
 
 func run(t testing.TB, s Settings) *report.Simulation {
@@ -87,7 +87,7 @@ func TestRun_ReproducibleBySeed(t *testing.T) {
 // Every method learns the blobs without noise, and every row is complete.
 func TestRun_EveryMethodLearns(t *testing.T) {
 	s := blobSettings(t)
-	s.Rate, s.Batches = 2, []int{1, 4}
+	s.Rates, s.Batches = []float64{2}, []int{1, 4}
 	r := run(t, s)
 	if len(r.Rows) != 10 || r.Clients != 80 || r.Weights != 12 || r.TestExamples != 300 {
 		t.Fatalf("%d rows, %d clients, %d weights, %d test examples", len(r.Rows), r.Clients, r.Weights, r.TestExamples)
@@ -116,10 +116,10 @@ func TestDrawAndDiscard_OneInstanceIsBatchOfOne(t *testing.T) {
 		keep := func(i int) observer {
 			return func(_ int, w []float32) error { models[i] = append([]float32(nil), w...); return nil }
 		}
-		if _, _, err := task.drawAndDiscard(1, epsilon, 5, keep(0)); err != nil {
+		if _, _, err := task.drawAndDiscard(1, epsilon, 0.5, 5, keep(0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := task.serverBatch(1, epsilon, 5, keep(1)); err != nil {
+		if err := task.serverBatch(1, epsilon, 0.5, 5, keep(1)); err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range models[0] {
