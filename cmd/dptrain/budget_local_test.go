@@ -52,6 +52,7 @@ func TestBudgetLocal_RefusesBadInput(t *testing.T) {
 		"--instances 20 --epsilon 0", "--instances 20 --epsilon -1", "--instances 20 --epsilon NaN", "--instances 20 --epsilon Inf", "--instances 20 --epsilon 101",
 		"--instances 20 --epsilon 1 --updates -1", "--instances 20 --epsilon 1 --updates 2000000000000", "--instances 20 --epsilon 1 --delta 0",
 		"--instances 20 --epsilon 1 --delta 1", "--instances 20 --epsilon 1 --delta NaN", "--instances 20 --epsilon 1 --clients 0", "--instances 20 --epsilon 1 --clients 200000000",
+		"--instances 20 --epsilon 1 --weights 0", "--instances 20 --epsilon 1 --mechanism gaussian --weights 10",
 		"--instances 20 --epsilon 1 --mechanism cauchy", "--instances 20 --epsilon 1 --mechanism gaussian --clients 10", "--instances 20 --epsilon 1 extra",
 	} {
 		out, message, code := dptrain("budget local " + line)
@@ -61,11 +62,26 @@ func TestBudgetLocal_RefusesBadInput(t *testing.T) {
 	}
 }
 
+// With many weights, the Rényi divergence of the noise proves much less than ε.
+func TestBudgetLocal_WeightsLowerEpsilonAtDelta(t *testing.T) {
+	at := func(line string) (epsilon float64) {
+		for _, b := range runJSON(t, "budget local --instances 20 --epsilon 8 --updates 10 "+line)["bounds"].([]any) {
+			if b := b.(map[string]any); b["adversary"] == "I channel" && strings.HasPrefix(b["quantity"].(string), "ε") {
+				epsilon = b["value"].(float64)
+			}
+		}
+		return epsilon
+	}
+	if plain, one, many := at(""), at("--weights 1"), at("--weights 7850"); plain != 8 || one > 8 || one < 7.9 || many > 0.5 || many < 0.3 {
+		t.Errorf("ε at δ: %v, %v with one weight, %v with 7,850", plain, one, many)
+	}
+}
+
 // Extreme settings give finite, ordered answers, quickly.
 func TestBudgetLocal_Extremes(t *testing.T) {
 	for _, line := range []string{
 		"--instances 1 --epsilon 100 --updates 1000000000000", "--instances 1000000 --epsilon 0.001 --updates 1000000000000", "--instances 2 --epsilon 1e-9 --updates 1",
-		"--instances 1 --epsilon 100 --clients 1", "--instances 20 --epsilon 0.0001 --clients 100000000", "--instances 20 --epsilon 30 --clients 100000000",
+		"--instances 1 --epsilon 100 --clients 1", "--instances 20 --epsilon 100 --weights 1000000000 --updates 5", "--instances 20 --epsilon 0.0001 --clients 100000000", "--instances 20 --epsilon 30 --clients 100000000",
 		"--instances 20 --epsilon 100 --mechanism gaussian --delta 1e-12 --updates 100000", "--instances 20 --epsilon 1e-6 --mechanism gaussian --updates 100000",
 	} {
 		v := runJSON(t, "budget local "+line)

@@ -43,13 +43,13 @@ func (l Later) AllInstancesDelta(epsilon float64) float64 {
 func (l Later) IteratedDelta() func(epsilon float64) float64 {
 	share := 1 / float64(l.Instances)
 	spans := binomialSpans(l.Updates, share)
-	rho := l.Contribution.zcdp()
+	rho := l.Contribution.rho
 	return func(epsilon float64) float64 {
 		once := l.Contribution.profile(epsilon)
 		sum := outside * once
 		for _, s := range spans { // δ decreases with the number of steps: the first of a span bounds the others
 			if s.probability > 0 {
-				sum += s.probability * min(once, zcdpDelta(rho/(s.first+1), epsilon))
+				sum += s.probability * min(once, renyiDelta(rho/(s.first+1), epsilon))
 			}
 		}
 		return share * min(once, sum*(1+roundingUp))

@@ -12,21 +12,24 @@ func laplace(random *rand.Rand) float64 {
 	return random.ExpFloat64() * float64(2*random.IntN(2)-1)
 }
 
-// An ε-DP mechanism is at most as revealing as randomized response: its δ and its mean log
-// likelihood ratio are those of randomized response, and above those of the Laplace mechanism.
+// The δ and the mean log likelihood ratio of an ε-DP contribution are at most those of randomized
+// response, and at least those of the Laplace mechanism with one weight.
 func TestContribution_WorstPureMechanism(t *testing.T) {
+	if got, want := NewLaplace(3).profile(1), (math.Exp(3)-math.E)/(math.Exp(3)+1); math.Abs(got-want) > 1e-14 {
+		t.Errorf("δ(1) = %g at ε = 3, want %g", got, want)
+	}
 	for _, e := range []float64{0.1, 1, 3, 12} {
 		c := NewLaplace(e)
 		p, q := 1/(1+math.Exp(-e)), 1/(1+math.Exp(e))
 		for _, x := range []float64{0, 0.3 * e, 0.9 * e, e, 2 * e} {
-			if got, want := c.profile(x), max(0, p-math.Exp(x)*q); math.Abs(got-want) > 1e-14 {
+			if got, want := c.profile(x), max(0, p-math.Exp(x)*q); got > want+1e-14 {
 				t.Errorf("ε = %g: δ(%g) = %g, want %g", e, x, got, want)
 			}
 			if laplace := max(0, 1-math.Exp((x-e)/2)); c.profile(x) < laplace-1e-14 && x > 0 || c.profile(0) < 1-math.Exp(-e/2) {
 				t.Errorf("ε = %g: δ(%g) = %g is below %g of the Laplace mechanism", e, x, c.profile(x), laplace)
 			}
 		}
-		if got, want := c.ExpectedLoss(), (p-q)*math.Log(p/q); math.Abs(got-want) > 1e-12*want {
+		if got, want := c.ExpectedLoss(), (p-q)*math.Log(p/q); got > want*(1+1e-12) {
 			t.Errorf("ε = %g: mean loss %g, want %g", e, got, want)
 		}
 		if laplace := e + math.Expm1(-e); c.ExpectedLoss() < laplace {
@@ -53,9 +56,9 @@ func TestNewGaussian_CoversLargerNoise(t *testing.T) {
 
 // The Rényi divergence of a Laplace value that moves by x is at most αx²/2 (scale 1): compared with
 // its closed form (Mironov 2017, proposition 6).
-func TestZCDP_CoversLaplace(t *testing.T) {
+func TestNewLaplace_RenyiDivergenceIsCovered(t *testing.T) {
 	for _, x := range []float64{0.01, 0.3, 1, 4} {
-		rho := NewLaplace(x).zcdp()
+		rho := NewLaplace(x).rho
 		for _, a := range []float64{1.01, 1.5, 2, 5, 30, 200} {
 			divergence := (x*(a-1) + math.Log(a/(2*a-1)+(a-1)/(2*a-1)*math.Exp(-x*(2*a-1)))) / (a - 1)
 			if divergence > a*rho*(1+1e-12) {
@@ -191,5 +194,52 @@ func TestBinomialSpans_MatchDistribution(t *testing.T) {
 	}
 	if width := spans[1].first - spans[0].first; len(spans) > maxSpans || mean > 5e10 || mean < 5e10-width {
 		t.Errorf("1e12 trials: %d spans with mean %g", len(spans), mean)
+	}
+}
+
+// laplaceSumDelta is the exact δ, rounded down, of independent Laplace values that move by shift each.
+// Under one data set the loss of a value is shift with probability 1/2, -shift with probability
+// e^-shift/2, and otherwise shift-2y with y exponential on (0, shift), halved.
+func laplaceSumDelta(shift float64, count int, epsilon float64) float64 {
+	const cells = 400 // of the interval [-shift, shift]
+	one := make([]float64, cells+1)
+	one[0], one[cells] = math.Exp(-shift)/2, 0.5
+	for i := range cells { // losses from -shift+2·shift·i/cells on are rounded down to that
+		most, least := shift*(1-float64(i)/cells), shift*(1-float64(i+1)/cells) // of y
+		one[i] += (math.Exp(-least) - math.Exp(-most)) / 2
+	}
+	total := []float64{1}
+	for range count {
+		next := make([]float64, len(total)+cells)
+		for i, a := range total {
+			for j, b := range one {
+				next[i+j] += a * b
+			}
+		}
+		total = next
+	}
+	delta := 0.0
+	for i, mass := range total {
+		loss := -shift*float64(count) + 2*shift*float64(i)/cells
+		delta += mass * max(0, -math.Expm1(epsilon-loss))
+	}
+	return delta
+}
+
+// The Rényi bound of many weights with Laplace noise covers the exact δ of their sum of losses.
+func TestNewBoxLaplace_CoversExactComposition(t *testing.T) {
+	for _, weights := range []int{1, 4, 30} {
+		for _, e := range []float64{0.5, 2, 6} {
+			c := NewBoxLaplace(e, weights)
+			for _, part := range []float64{0, 0.1, 0.3, 0.8} {
+				exact := laplaceSumDelta(e/float64(weights), weights, part*e)
+				if got := c.profile(part * e); got < exact*(1-1e-9) {
+					t.Errorf("%d weights, ε = %g: δ(%g) = %g is below %g", weights, e, part*e, got, exact)
+				}
+				if loose := NewLaplace(e).profile(part * e); part == 0 && weights == 30 && c.profile(0) > 0.6*loose {
+					t.Errorf("%d weights, ε = %g: δ(0) = %g is not far below %g", weights, e, c.profile(0), loose)
+				}
+			}
+		}
 	}
 }

@@ -18,6 +18,7 @@ const (
 	maxInstances = 1_000_000
 	maxUpdates   = 1_000_000_000_000
 	maxClients   = 100_000_000
+	maxWeights   = 1_000_000_000
 	maxLocal     = 100 // ε
 )
 
@@ -29,6 +30,7 @@ type LocalRequest struct {
 	Delta     float64 // of the stated (ε, δ); with Gaussian noise also of the contribution
 	Updates   int64   // between the contribution and the look of adversary III; 0 is at once
 	Clients   int     // that contribute once each in random order; 0 if unknown
+	Weights   int     // of a model whose gradient is clipped to a box; 0 if unknown
 	Given     func(flag string) bool
 }
 
@@ -40,6 +42,7 @@ type LocalAnswer struct {
 	Delta     float64      `json:"delta"`
 	Updates   *int64       `json:"updates,omitempty"`
 	Clients   int          `json:"clients,omitempty"`
+	Weights   int          `json:"weights,omitempty"`
 	Channel   number.Float `json:"channel"` // ε of adversary I
 	Insider   number.Float `json:"insider"` // expected loss of adversary II; not a guarantee
 	Later     *LaterAnswer `json:"later"`   // adversary III; null without --updates
@@ -98,6 +101,10 @@ func (r *LocalRequest) check() error {
 		return exitcode.Usagef("--updates %d is out of range: give 0 to %d", r.Updates, int64(maxUpdates))
 	case r.Given("clients") && (r.Clients < 1 || r.Clients > maxClients):
 		return exitcode.Usagef("--clients %d is out of range: give 1 to %d", r.Clients, maxClients)
+	case r.Given("weights") && (r.Weights < 1 || r.Weights > maxWeights):
+		return exitcode.Usagef("--weights %d is out of range: give 1 to %d", r.Weights, maxWeights)
+	case r.Given("weights") && r.Mechanism != "laplace":
+		return exitcode.Usagef("--weights has no effect with --mechanism %s; use --mechanism laplace or drop the flag", r.Mechanism)
 	case r.Given("clients") && r.Mechanism != "laplace":
 		return exitcode.Usagef("--clients with --mechanism %s has no proven bound here; use --mechanism laplace or drop the flag", r.Mechanism)
 	}
@@ -110,21 +117,29 @@ func (r *LocalRequest) Answer() (*LocalAnswer, error) {
 		return nil, err
 	}
 	contribution, at := adversary.NewLaplace(r.Epsilon), ""
-	if r.Mechanism == "gaussian" {
+	switch {
+	case r.Mechanism == "gaussian":
 		contribution, at = adversary.NewGaussian(r.Epsilon, r.Delta), " at δ"
+	case r.Weights > 0:
+		contribution = adversary.NewBoxLaplace(r.Epsilon, r.Weights)
 	}
-	a := &LocalAnswer{Instances: r.Instances, Epsilon: r.Epsilon, Mechanism: r.Mechanism, Delta: r.Delta, Clients: r.Clients,
+	a := &LocalAnswer{Instances: r.Instances, Epsilon: r.Epsilon, Mechanism: r.Mechanism, Delta: r.Delta, Clients: r.Clients, Weights: r.Weights,
 		Channel: number.Float(r.Epsilon), Insider: number.Float(adversary.InsiderExpectedLoss(r.Instances, r.Epsilon))}
 	add := func(name, quantity string, value float64, kind, assumption, source string) {
 		a.Bounds = append(a.Bounds, LocalBound{name, quantity, number.Float(value), kind, assumption, source})
 	}
-	const anyView = "none: holds for every view of the returned model"
+	source, view := adversarySources[r.Mechanism], "none: holds for every view of the returned model"
 	add(channelName, "ε"+at, r.Epsilon, worstCase, "one contribution, noised by the client", "definition of the client's mechanism")
-	add(channelName, "advantage", contribution.Advantage(), worstCase, anyView, adversarySources[r.Mechanism])
-	add(channelName, "mean log likelihood ratio", contribution.ExpectedLoss(), expectation, anyView, adversarySources[r.Mechanism])
+	if r.Weights > 0 {
+		source = "Bun and Steinke 2016, proposition 3.3; Canonne, Kamath and Steinke 2020, proposition 12; Pinsker's inequality"
+		view = fmt.Sprintf("each of %s of the average gradient is clipped to a box, with noise for the ℓ1 sensitivity of all", number.Plural(r.Weights, "weight"))
+		add(channelName, "ε at δ", contribution.EpsilonAt(r.Delta), worstCase, view, source)
+	}
+	add(channelName, "advantage", contribution.Advantage(), worstCase, view, source)
+	add(channelName, "mean log likelihood ratio", contribution.ExpectedLoss(), expectation, view, source)
 	add(insiderName, "mean of ε over draws", float64(a.Insider), expectation,
 		"the insider sees the instances after the contribution only, and an overwritten instance reveals nothing; not a guarantee", "Pihur et al. 2018, lemma 4.1")
-	add(insiderName, "ε"+at, r.Epsilon, worstCase, anyView, "post-processing")
+	add(insiderName, "ε"+at, r.Epsilon, worstCase, "none; the other bounds of adversary I hold, too", "post-processing")
 	if r.Clients > 0 {
 		add(insiderName, "ε at δ", adversary.ShuffledEpsilon(r.Epsilon, r.Clients, r.Delta), worstCase,
 			fmt.Sprintf("%s contribute once each, in uniformly random order that the insider does not know; the insider sees every draw and return", number.Plural(r.Clients, "client")),
@@ -182,6 +197,9 @@ func (a *LocalAnswer) Print(w io.Writer) {
 	noise := fmt.Sprintf("Laplace noise, ε = %s", number.Short(a.Epsilon))
 	if a.Mechanism == "gaussian" {
 		noise = fmt.Sprintf("Gaussian noise, ε = %s, δ = %s", number.Short(a.Epsilon), number.Short(a.Delta))
+	}
+	if a.Weights > 0 {
+		noise += fmt.Sprintf(" on %s of a gradient clipped to a box", number.Plural(a.Weights, "weight"))
 	}
 	fmt.Fprintf(w, "One contribution (%s) to a server with %s. δ = %s.\n", noise, number.Plural(a.Instances, "instance"), number.Short(a.Delta))
 	titles := map[string]string{channelName: "sees the returned model", insiderName: "sees all instances at the server", laterName: ""}
