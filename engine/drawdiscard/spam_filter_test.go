@@ -167,10 +167,9 @@ var attacks = []attack{
 		w[x.r.IntN(len(w))] += 100
 		return w
 	}, 0.001, 0, 0.75},
-	{"slow drift", func(x *trial, drawn []float32) []float32 {
-		return x.against(drawn, 1)
-	}, 1, 0.9, 0},
-	{"coordinated", func(x *trial, drawn []float32) []float32 { // as far against the truth as passes
+	{"slow drift of σ/10", func(x *trial, drawn []float32) []float32 { return x.against(drawn, 0.1) }, 1, 0.9, 0.75},
+	{"drift of σ", func(x *trial, drawn []float32) []float32 { return x.against(drawn, 1) }, 1, 0.9, 0},
+	{"coordinated, the farthest that passes", func(x *trial, drawn []float32) []float32 { // as far against the truth as passes
 		low, high := float32(0), float32(100)
 		for range 20 {
 			if middle := (low + high) / 2; x.filter.Test(x.against(x.average(), middle), 0) == Accepted {
