@@ -18,7 +18,7 @@ type InitialValue struct {
 
 var _ G.Value = (*InitialValue)(nil)
 
-// NewInitialValue is an initial value of the given shape. Draw must fill the whole slice,
+// NewInitialValue returns an initial value of the given shape. Draw must fill the whole slice,
 // with the same numbers in every call.
 func NewInitialValue(draw func(into []float32), shape ...int) *InitialValue {
 	return &InitialValue{shape: tensor.Shape(shape), draw: draw}

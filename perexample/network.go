@@ -21,7 +21,7 @@ import (
 // Do not run the graph on Gorgonia's own tape machine: it reuses memory that is still to
 // be read, and computes some graphs wrongly. Use engine.Evaluator.
 //
-// Label and Target say what evaluation compares Output with. Package models/layer sets
+// Label and Target state what evaluation compares Output with. Package models/layer sets
 // them if a loss reads Output. If they are nil, package engine infers them from the loss
 // graph.
 type Network struct {

@@ -9,8 +9,11 @@ import (
 
 // Parameter is a trained parameter with the nodes that a private step needs.
 type Parameter struct {
-	Node         *G.Node
-	Kind         string  // how the parameter is used: product, shift, scale, gather, mixed, whole
+	Node *G.Node
+	// Kind is how the network uses the parameter: product (dense layers, convolutions), shift
+	// (biases), scale (normalisation) or gather (embeddings); mixed for several kinds or a
+	// function of the parameter; whole if records are computed one at a time.
+	Kind         string
 	Method       string  // how its norms are computed
 	SquaredNorms *G.Node // [records]: squared norm of each record's gradient
 	ClipFactors  *G.Node // [records], an input: the factor of each record's gradient

@@ -9,6 +9,6 @@
 //   - DP-SGD with the client as the record, by package engine: a trusted server clips, sums and adds
 //     noise.
 //
-// A simulation protects nobody's data: its noise comes from a fast generator that is not
+// A simulation protects no one's data: its noise comes from a fast generator that is not
 // cryptographic, and its results are marked insecure. It is for choosing settings on public data.
 package simulation
