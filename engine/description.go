@@ -11,6 +11,7 @@ type Description struct {
 	Threads     int
 	Secure      bool // the operating system keyed the generator
 	Delta       float64
+	Arithmetic  Arithmetic
 	Warning     string
 	Parameters  []ParameterDescription
 }
@@ -34,7 +35,7 @@ func (r *Run) Describe() Description {
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
 		Microbatch: program.Records, PerRecord: r.index.perRecord, Bytes: program.Bytes() + r.compiled.executable.WorkspaceBytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
-		Delta: r.config.Budget.Delta, Warning: r.compiled.warning(),
+		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic, Warning: r.compiled.warning(),
 	}
 	for v, p := range program.Parameters {
 		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}

@@ -28,6 +28,9 @@ type fingerprintEntry struct {
 	Value string `json:"is"`
 }
 
+// arithmeticEntry is the name of an entry that only exact runs have.
+const arithmeticEntry = "arithmetic"
+
 func (r *Run) fingerprint() (fingerprint, error) {
 	c, program := &r.config, r.compiled.program
 	var f fingerprint
@@ -68,7 +71,7 @@ func (r *Run) fingerprint() (fingerprint, error) {
 		note("noise", "%v", c.Mechanism.noiseMultiplier(0))
 		note("allocation", "%s", c.Mechanism.Allocation)
 		if c.Mechanism.Arithmetic == ExactArithmetic { // a run without this entry used floating-point numbers
-			note("arithmetic", "%s", c.Mechanism.Arithmetic)
+			note(arithmeticEntry, "%s", c.Mechanism.Arithmetic)
 		}
 	}
 	for _, s := range c.Statistics {

@@ -12,7 +12,7 @@ import (
 
 // Resume continues a run from the newest undamaged checkpoint in c.Files.CheckpointFolder. c is
 // the configuration that New got. Steps, the budget, delta, the accountant, the device, its
-// threads and the microbatch may differ; where another public setting differs, the error names
+// threads and the microbatch may differ, and Mechanism.Arithmetic may be unset; where another public setting differs, the error names
 // it.
 //
 // The run has one history: what the ledger states as spent stays spent, including lots that the
@@ -37,6 +37,7 @@ func Resume(c Config) (*Run, error) {
 		return New(c)
 	}
 	defer saved.file.Close()
+	c.adoptArithmetic(saved)
 	var spent ledger.History
 	if !c.Mechanism.NonPrivate {
 		if spent, err = readHistory(c.Files.Ledger, saved.Head); err != nil {
@@ -87,6 +88,7 @@ func AffordableSteps(c Config) (int, error) {
 		}
 		c.Steps += saved.Step
 		c.Projection.released = saved.projection
+		c.adoptArithmetic(saved)
 	}
 	r, err := build(c)
 	if err != nil {
@@ -108,6 +110,20 @@ func AffordableSteps(c Config) (int, error) {
 		return 0, meter.budgetError()
 	}
 	return done + meter.allowed, nil
+}
+
+// adoptArithmetic continues with the arithmetic of a saved run unless c sets one. A checkpoint
+// without it is of a version that had floating-point numbers only.
+func (c *Config) adoptArithmetic(saved *checkpoint) {
+	if c.Mechanism.Arithmetic != "" {
+		return
+	}
+	c.Mechanism.Arithmetic = FloatArithmetic
+	for _, e := range saved.Run {
+		if e.Name == arithmeticEntry {
+			c.Mechanism.Arithmetic = Arithmetic(e.Value)
+		}
+	}
 }
 
 // resumptionNumber returns a different number, from 1, for each resumption of a run: each has

@@ -44,6 +44,7 @@ spends ε = 2.`,
   dptrain train --data letters.jsonl --text body --tokens bytes --length 200 \
       --label mood --classes low,high --ignore date --record user:writer --model gru:64
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
+  dptrain train --arithmetic float
   dptrain train --non-private`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -158,6 +159,9 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 		term.Warn("NOT PRIVATE: no clipping, no noise, ε = ∞; the weights can reveal any record")
 	case !d.Secure:
 		term.Warn("%s", insecureWarning)
+	}
+	if !c.Mechanism.NonPrivate && d.Arithmetic == engine.FloatArithmetic {
+		term.Warn("arithmetic is float: the guarantee is proved over the reals and does not cover the rounding of sums and noise; for exact arithmetic train with --device cpu and without --arithmetic float")
 	}
 	if d.Warning != "" {
 		term.Warn("%s", d.Warning)

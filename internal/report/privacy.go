@@ -81,7 +81,7 @@ func (r *Run) privacySection() *privacySection {
 		{"unit", DescribeUnit(h.Header.Unit)},
 		{"adjacency", string(a.Adjacency)},
 		{"randomness", generator},
-		{"arithmetic", Arithmetic(h)},
+		{"arithmetic", Arithmetic(h) + ": " + ArithmeticMeaning(Arithmetic(h))},
 	}
 	if low, high, ok := noiseMultipliers(h); ok {
 		p.Facts = append(p.Facts, row{"noise multiplier", valueRange(low, high)})

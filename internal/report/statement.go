@@ -173,9 +173,17 @@ func Arithmetic(h ledger.History) string {
 }
 
 const (
-	exactSentence = "The guarantee holds for the released bits: every sum is a sum of integers, and its Gaussian noise is correctly rounded."
+	exactSentence = "The guarantee holds for the released bits. Every sum is a sum of integers whose norms were checked in integers, and its Gaussian noise is correctly rounded."
 	floatSentence = "The guarantee is proved over the reals; it does not cover the rounding of the floating-point sums and noise."
 )
+
+// ArithmeticMeaning states in a clause what a guarantee is about.
+func ArithmeticMeaning(arithmetic string) string {
+	if arithmetic == ExactArithmetic {
+		return "the guarantee holds for the released bits"
+	}
+	return "the guarantee is proved over the reals, not for rounded sums and noise"
+}
 
 // describeArithmetic states what the guarantee is about: the released bits or real numbers.
 func describeArithmetic(h ledger.History) string {

@@ -41,6 +41,7 @@ type Summary struct {
 	Steps            int              `json:"steps"`
 	LostLots         int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost
 	Clipping         string           `json:"clipping"`
+	Arithmetic       string           `json:"arithmetic"` // exact or float; exact only if every release in the ledger is
 	Groups           []ledger.Query   `json:"groups"`
 	Device           string           `json:"device"`
 	Threads          int              `json:"threads"`

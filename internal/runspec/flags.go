@@ -51,6 +51,7 @@ type Flags struct {
 
 	Clip, Noise, Epsilon, Delta, StopAtEpsilon float64
 	Clipping, Allocation, Accountant           string
+	Arithmetic                                 string // one of arithmetics; "": the device's best
 
 	Optimizer, Schedule     string
 	LearningRate, EMA       float64
@@ -69,6 +70,7 @@ type Flags struct {
 var (
 	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
 	clippings          = []string{"flat", "per-layer", "joint", "normalized", "adaptive"}
+	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
 	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
 	weightDecayTargets = []string{"all", "matrices"}
 )
@@ -110,6 +112,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient")
 	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings))
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
+	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact where the device has it)")
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
 	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
 	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
@@ -146,7 +149,7 @@ func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
 // completion.
 func Choices() map[string][]string {
 	choices := map[string][]string{
-		"sampling": samplings, "clipping": clippings, "allocation": allocations, "decay-of": weightDecayTargets,
+		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "allocation": allocations, "decay-of": weightDecayTargets,
 		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Kinds(), "accountant": accountant.Names(),
 	}
 	for _, p := range models.Presets() {
@@ -265,6 +268,11 @@ func (s *Flags) Resolve() error {
 			return err
 		}
 	}
+	if s.given["arithmetic"] {
+		if err := exitcode.CheckChoice("arithmetic", s.Arithmetic, arithmetics); err != nil {
+			return err
+		}
+	}
 	if s.Out == "" {
 		s.Out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
 	}
@@ -309,7 +317,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "allocation", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
+var privacyFlags = []string{"clip", "clipping", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

@@ -190,7 +190,7 @@ func (s *Spec) resolveMechanism() error {
 	f, c := s.Flags, &s.Config
 	c.Files.Ledger = filepath.Join(f.Out, rundir.LedgerFile)
 	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon, AllowLargeDelta: f.AllowLargeDelta}
-	c.Mechanism.Allocation = engine.Allocation(f.Allocation)
+	c.Mechanism.Allocation, c.Mechanism.Arithmetic = engine.Allocation(f.Allocation), engine.Arithmetic(f.Arithmetic)
 	switch {
 	case f.given["delta"]:
 		if err := budget.CheckDelta(f.Delta); err != nil {

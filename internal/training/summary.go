@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
@@ -105,7 +106,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()),
 		Unit: c.Records.Unit(), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
-		Clipping: f.Clipping, Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
+		Clipping: f.Clipping, Arithmetic: string(d.Arithmetic), Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
@@ -172,6 +173,9 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bo
 	s.PublishedEpsilon, s.Approximate = number.Float(a.Published), a.Approximate
 	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.NoiseMultiplier, verified.Head
 	s.Clip, s.Allocation = spec.Flags.Clip, spec.Flags.Allocation
+	if len(h.Lots) > 0 {
+		s.Arithmetic = report.Arithmetic(h)
+	}
 	for _, lot := range h.Lots {
 		if lot.Lot.Sampling.Policy == ledger.Policy(run.Event().Policy) {
 			s.Groups = lot.Lot.Queries
