@@ -18,6 +18,10 @@
 // a rule for choosing c nor a bound that changes with the lot or adapts to the data weakens
 // this: the factor is limited to what the inequality allows.
 //
+// With exact arithmetic (see package engine), c only has to make a contribution about short enough:
+// the contribution is then rounded to integers, whose norm is checked, and the guarantee does not
+// depend on this package. With floating-point sums it does, as follows.
+//
 // The guarantee does not cover the roundings of a floating-point sum, which depend on all
 // its terms, so the sum may move by more than its terms do (Mironov 2012, "On
 // significance of the least significant bits for differential privacy";

@@ -19,8 +19,9 @@ import (
 // passes to its observer, everything that is read from the run afterwards except
 // [Run.PrivateStats], and every file that it writes is (ε, δ)-differentially private, for the ε
 // that an accountant computes from the ledger. It requires that the noise source was keyed by
-// the operating system (computational differential privacy, see package noise), and it holds up
-// to the rounding of floating-point sums (see package clip). It does not cover the duration of
+// the operating system (computational differential privacy, see package noise). With
+// ExactArithmetic it holds for the released bits; with FloatArithmetic up to the rounding of
+// floating-point sums (see package clip). It does not cover the duration of
 // a lot, which depends on the number of records drawn, although less so with
 // Sampling.ConstantWork. McMahan et al. 2019; Abadi et al. 2016.
 //

@@ -17,6 +17,12 @@
 // Privacy", CRYPTO 2009), as it is for every generator shorter than its output.
 // An adversary who has the key can subtract the noise, so the key must not be stored.
 //
+// [RoundedGaussian] adds noise to sums of integers whose sensitivity is bounded in integers; the
+// guarantee of the Gaussian mechanism then holds for the released bits. The other Gaussian and
+// Laplace samplers round to floating-point numbers, and a guarantee that uses them is proved over
+// the reals (Mironov 2012). [Source.DiscreteGaussians] and
+// [Source.DiscreteLaplaces] are exact.
+//
 // Reading a stream twice gives the same noise twice, and two releases with the same noise
 // reveal their difference. The caller must give each released vector its own lot and vector
 // number, and each run, also a resumed one, a new Source.
