@@ -6,24 +6,6 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// renyiOrders are the Rényi orders tried: close together where long runs have their best
-// order, far apart at the high end, which only very small budgets need.
-var renyiOrders = func() []float64 {
-	list := []float64{1.005, 1.01, 1.02, 1.03, 1.05, 1.07}
-	for tenths := 11; tenths < 110; tenths++ {
-		list = append(list, float64(tenths)/10)
-	}
-	for order := 11; order < 64; order++ {
-		list = append(list, float64(order))
-	}
-	for order := 64.0; order <= 1<<26; order *= 2 {
-		for _, part := range []float64{1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875} {
-			list = append(list, order*part)
-		}
-	}
-	return list
-}()
-
 // Epsilon returns ε at delta and the best order. The function divergence bounds the Rényi
 // divergence of one event at an order.
 func Epsilon(divergence func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
@@ -59,31 +41,67 @@ func ToLogDelta(order, rdp, epsilon float64) float64 {
 	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
 }
 
-// BestOrder minimizes value over the Rényi orders: over every eighth order, then over those
-// around the best. Apart from its logarithms the value is a convex function divided by
-// order-1, so it decreases and then increases.
+// The search for the best order covers 1 + e^minLogOrder to 1 + e^maxLogOrder. The extremes are
+// best only for very large and very small budgets.
+const (
+	minLogOrder  = -14.0
+	maxLogOrder  = 18.0
+	coarseStride = 0.7
+	// fineStride is the precision of the logarithm of order-1. A Rényi divergence increases
+	// with the order, and the rest of ε is about proportional to 1/(order-1). So the minimum over
+	// orders that differ by less is at most 0.2% smaller.
+	fineStride = 0.002
+)
+
+// BestOrder minimizes value over the Rényi orders above 1. Apart from its logarithms the value is a
+// convex function divided by order-1, so it decreases and then increases. BestOrder brackets
+// the minimum in coarse steps of log(order-1), and then by golden sections.
 func BestOrder(value func(order float64) float64) (order, least float64) {
-	const stride = 8
-	best, least := 0, math.Inf(1)
-	try := func(i int) bool {
-		v := value(renyiOrders[i])
+	least = math.Inf(1)
+	try := func(logOrder float64) float64 {
+		at := roundOrder(1 + math.Exp(logOrder))
+		v := value(at)
 		if v < least {
-			best, least = i, v
+			order, least = at, v
 		}
-		return v < least+1+math.Abs(least)
+		return v
 	}
-	for i := 0; i < len(renyiOrders); i += stride {
-		if !try(i) && i > best+2*stride {
-			break
+	best := 0.0
+	scan := func(from, stride float64) {
+		for x := from; x >= minLogOrder && x <= maxLogOrder; x += stride {
+			before := least
+			if v := try(x); v < before {
+				best = x
+			} else if math.Abs(x-best) > 2*coarseStride && !(v < least+1+math.Abs(least)) {
+				return
+			}
 		}
 	}
-	centre := best
-	for i := max(0, centre-stride+1); i < min(len(renyiOrders), centre+stride); i++ {
-		if i != centre {
-			try(i)
+	scan(0, coarseStride)
+	scan(-coarseStride, -coarseStride)
+	const golden = 0.6180339887498949
+	from, to := best-coarseStride, best+coarseStride
+	a, b := to-golden*(to-from), from+golden*(to-from)
+	atA, atB := try(a), try(b)
+	for to-from > fineStride {
+		if atA <= atB {
+			to, b, atB = b, a, atA
+			a = to - golden*(to-from)
+			atA = try(a)
+		} else {
+			from, a, atA = a, b, atB
+			b = from + golden*(to-from)
+			atB = try(b)
 		}
 	}
-	return renyiOrders[best], least
+	try(math.Log(max(1, math.Round(order-1)))) // some divergences are interpolated between integers
+	return order, least
+}
+
+// roundOrder rounds order-1 to four significant digits: the bound holds at every order.
+func roundOrder(order float64) float64 {
+	scale := math.Pow(10, 3-math.Floor(math.Log10(order-1)))
+	return 1 + math.Round((order-1)*scale)/scale
 }
 
 // TotalDivergence adds the divergences of all events at an order.
