@@ -39,6 +39,18 @@ type Step struct {
 	microbatch   int // records per microbatch
 }
 
+// Kind is the kind of a step.
+type Kind string
+
+const (
+	Private Kind = "private" // with the arithmetic that the engine chooses on the device
+	Float   Kind = "float"   // private, with floating-point arithmetic
+	Plain   Kind = "plain"
+)
+
+// Kinds are all kinds.
+var Kinds = []Kind{Private, Float, Plain}
+
 // DeviceConfig selects the device of a step.
 type DeviceConfig struct {
 	GPU       bool // false: the CPU
@@ -55,12 +67,14 @@ func (h DeviceConfig) device() (plan.Device, error) {
 }
 
 // NewStep compiles a workload for a device and loads its batch.
-func NewStep(w Workload, private bool, h DeviceConfig) (*Step, error) {
+func NewStep(w Workload, kind Kind, h DeviceConfig) (*Step, error) {
 	device, err := h.device()
 	if err != nil {
 		return nil, err
 	}
-	program, err := w.microbatchProgram(private, device)
+	private := kind != Plain
+	options := plan.Options{Norms: private, Exact: kind == Private && device.IsExact()}
+	program, err := w.microbatchProgram(options, device)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -90,7 +104,12 @@ func NewStep(w Workload, private bool, h DeviceConfig) (*Step, error) {
 		}
 	}
 	if private {
-		s.clipper, err = clip.NewClipper(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), clip.Float32Accuracy)
+		accuracy := clip.Float32Accuracy
+		if options.Exact {
+			accuracy = clip.LatticeAccuracy
+			s.useLattice()
+		}
+		s.clipper, err = clip.NewClipper(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), accuracy)
 	}
 	if err == nil {
 		err = s.configurePipeline()
@@ -100,6 +119,16 @@ func NewStep(w Workload, private bool, h DeviceConfig) (*Step, error) {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	return s, nil
+}
+
+// useLattice gives the executable and the release lattice steps.
+func (s *Step) useLattice() {
+	s.release.Unit = make([]float64, len(s.release.Sigma))
+	for v := range s.release.Sigma {
+		s.release.Sigma[v] = noiseMultiplier * plan.Bound
+		s.release.Unit[v] = clipNorm / plan.Bound
+		s.executable.Contributions().Steps[v] = 1 / s.release.Unit[v]
+	}
 }
 
 // configurePipeline gives the clipping formula and the batch to a device that computes clip factors
@@ -130,10 +159,10 @@ func (s *Step) configurePipeline() (err error) {
 }
 
 // microbatchProgram lowers a step for the microbatch that the engine would choose on the device.
-func (w Workload) microbatchProgram(private bool, device plan.Device) (p *plan.Program, err error) {
-	p, err = w.lower(private, w.Batch)
+func (w Workload) microbatchProgram(o plan.Options, device plan.Device) (p *plan.Program, err error) {
+	p, err = w.lower(o, w.Batch)
 	for err == nil && device.PreferredMicrobatch(p) < p.Records && p.Records%2 == 0 {
-		p, err = w.lower(private, p.Records/2)
+		p, err = w.lower(o, p.Records/2)
 	}
 	if err == nil {
 		device.Optimize(p)
@@ -141,7 +170,7 @@ func (w Workload) microbatchProgram(private bool, device plan.Device) (p *plan.P
 	return p, err
 }
 
-func (w Workload) lower(private bool, records int) (*plan.Program, error) {
+func (w Workload) lower(o plan.Options, records int) (*plan.Program, error) {
 	build, err := w.build()
 	if err != nil {
 		return nil, err
@@ -153,7 +182,7 @@ func (w Workload) lower(private bool, records int) (*plan.Program, error) {
 	if network.Warning != "" {
 		return nil, fmt.Errorf("the network cannot be computed in batches: %s", network.Warning)
 	}
-	return plan.LowerTraining(network, plan.Options{Norms: private})
+	return plan.LowerTraining(network, o)
 }
 
 // columns returns a batch of features (normal deviates or indices) and labels.
@@ -215,6 +244,12 @@ func (s *Step) accumulateMicrobatch() error {
 	}
 	if s.clipper != nil {
 		if err := s.computeClipFactors(); err != nil {
+			return err
+		}
+	}
+	if c := s.executable.Contributions(); c != nil {
+		stream := noise.Stream{Purpose: noise.ExampleRandomness, Lot: s.release.Lot}
+		if err := s.release.Source.Uint64s(c.Seeds, stream, 0); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/models"
 )
@@ -35,8 +36,8 @@ func deviceFromFlags() (h DeviceConfig, err error) {
 // them), and a step allocates nothing.
 func TestStep_AllWorkloads(t *testing.T) {
 	for _, w := range Workloads() {
-		for _, private := range []bool{true, false} {
-			t.Run(name(w, private), func(t *testing.T) {
+		for _, kind := range Kinds {
+			t.Run(name(w, kind), func(t *testing.T) {
 				operations, err := w.FloatingPointOperations()
 				if err != nil {
 					t.Fatal(err)
@@ -44,7 +45,7 @@ func TestStep_AllWorkloads(t *testing.T) {
 				if operations > 1e9 && (testing.Short() || simd.ISA() == "go") {
 					t.Skipf("%.0f million operations a step", operations/1e6)
 				}
-				s, err := NewStep(w, private, DeviceConfig{})
+				s, err := NewStep(w, kind, DeviceConfig{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -75,7 +76,7 @@ func TestStep_AllWorkloads(t *testing.T) {
 					}
 					moved += by
 					// Noise of deviation 1.1·0.01/batch is above the rounding of most weights.
-					if private && by < len(weights)/2 {
+					if kind != Plain && by < len(weights)/2 {
 						t.Errorf("vector %d: %d of %d weights moved", v, by, len(weights))
 					}
 				}
@@ -93,7 +94,7 @@ func TestStep_AllWorkloads(t *testing.T) {
 func TestStep_MemoryPerWorkload(t *testing.T) {
 	most := map[string]int{"wrn16-4-16": 118e6, "transformer-32": 77e6}
 	for _, w := range Workloads() {
-		p, err := w.microbatchProgram(true, cpu.NewDevice(0))
+		p, err := w.microbatchProgram(plan.Options{Norms: true, Exact: true}, cpu.NewDevice(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,12 +104,7 @@ func TestStep_MemoryPerWorkload(t *testing.T) {
 	}
 }
 
-func name(w Workload, private bool) string {
-	if private {
-		return w.Name + "/private"
-	}
-	return w.Name + "/plain"
-}
+func name(w Workload, kind Kind) string { return w.Name + "/" + string(kind) }
 
 // The multiply-adds of one example in the forward pass, counted by hand from the networks'
 // descriptions: those that read the data, and the others.
@@ -167,15 +163,15 @@ func TestStep_OnGPU(t *testing.T) {
 		list = append(list, Workloads()...)
 	}
 	for _, w := range list {
-		for _, private := range []bool{true, false} {
-			t.Run(name(w, private), func(t *testing.T) {
+		for _, kind := range Kinds {
+			t.Run(name(w, kind), func(t *testing.T) {
 				steps := 2
-				if private {
+				if kind != Plain {
 					steps = 10
 				}
-				start, want := trainedWeights(t, w, private, DeviceConfig{}, 0), trainedWeights(t, w, private, DeviceConfig{}, steps)
+				start, want := trainedWeights(t, w, kind, DeviceConfig{}, 0), trainedWeights(t, w, kind, DeviceConfig{}, steps)
 				var off, way float64
-				for v, weights := range trainedWeights(t, w, private, DeviceConfig{GPU: true}, steps) {
+				for v, weights := range trainedWeights(t, w, kind, DeviceConfig{GPU: true}, steps) {
 					for i, x := range weights {
 						off += math.Pow(float64(x-want[v][i]), 2)
 						way += math.Pow(float64(want[v][i]-start[v][i]), 2)
@@ -190,9 +186,9 @@ func TestStep_OnGPU(t *testing.T) {
 }
 
 // trainedWeights returns a workload's weights after the given number of steps.
-func trainedWeights(t *testing.T, w Workload, private bool, h DeviceConfig, steps int) (weights [][]float32) {
+func trainedWeights(t *testing.T, w Workload, kind Kind, h DeviceConfig, steps int) (weights [][]float32) {
 	t.Helper()
-	s, err := NewStep(w, private, h)
+	s, err := NewStep(w, kind, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,13 +219,13 @@ func BenchmarkStep(b *testing.B) {
 	}
 	peak := 0.0
 	for _, w := range Workloads() {
-		for _, private := range []bool{true, false} {
-			b.Run(name(w, private), func(b *testing.B) {
+		for _, kind := range Kinds {
+			b.Run(name(w, kind), func(b *testing.B) {
 				operations, err := w.FloatingPointOperations()
 				if err != nil {
 					b.Fatal(err)
 				}
-				s, err := NewStep(w, private, h)
+				s, err := NewStep(w, kind, h)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -42,7 +42,7 @@ func main() {
 	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS: regular expressions that select a part of the table")
 	flag.BoolVar(&c.add, "add", false, "keep the other measurements of existing result files")
 	tables := flag.String("tables", "", "measure nothing; update the tables of this Markdown file from the result files")
-	step := flag.String("step", "", "time only dptrain on WORKLOAD/private or WORKLOAD/plain")
+	step := flag.String("step", "", "time only dptrain on WORKLOAD/private, WORKLOAD/float or WORKLOAD/plain")
 	flag.Parse()
 	err := func() (err error) {
 		for _, name := range strings.Split(*precisions, ",") {

@@ -20,8 +20,8 @@ func (c *comparison) printStep(text string) error {
 	name, kind, _ := strings.Cut(text, "/")
 	list := bench.Workloads()
 	i := slices.IndexFunc(list, func(w bench.Workload) bool { return w.Name == name })
-	if i < 0 || kind != "private" && kind != "plain" {
-		return fmt.Errorf("-step %s must have the form WORKLOAD/private or WORKLOAD/plain", text)
+	if i < 0 || !slices.Contains(bench.Kinds, bench.Kind(kind)) {
+		return fmt.Errorf("-step %s must have the form WORKLOAD/private, WORKLOAD/float or WORKLOAD/plain", text)
 	}
 	runtime.GOMAXPROCS(c.threads)
 	operations, err := list[i].FloatingPointOperations()
@@ -29,7 +29,7 @@ func (c *comparison) printStep(text string) error {
 		return err
 	}
 	host := bench.DeviceConfig{GPU: c.device == "cuda", Precision: c.precisions[0], Threads: c.threads}
-	step, err := bench.NewStep(list[i], kind == "private", host)
+	step, err := bench.NewStep(list[i], bench.Kind(kind), host)
 	if err != nil {
 		return err
 	}
