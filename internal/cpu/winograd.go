@@ -3,11 +3,11 @@ package cpu
 import "github.com/dptrain/dptrain/internal/simd"
 
 const (
-	winogradChannels = 16  // the fewest input and output channels for which the transforms pay
-	winogradTiles    = 64  // the most tiles of one product
-	winogradSums     = 256 // the same if the product sums over the tiles of several pictures
-	winogradArea     = 64  // the fewest positions of a result for which a gradient's transforms pay
-	winogradPad      = 16  // floats between planes: transforms write past the end, and it avoids cache conflicts
+	minWinogradChannels = 16  // input and output channels from which on the transforms are faster
+	maxWinogradTiles    = 64  // tiles of one product
+	maxWinogradSumTiles = 256 // tiles of one product that sums over the tiles of several pictures
+	minWinogradArea     = 64  // positions of a result from which on a gradient's transforms are faster
+	winogradPad         = 16  // floats between planes: transforms write past the end of a plane, and equal distances would cause cache conflicts
 )
 
 // winograd is a convolution with windows of 3×3 or 5×5 that uses the transforms of package
@@ -28,13 +28,13 @@ type winograd struct {
 	activate                 func(out, in []float32) // applied after bias and ReLU; may be nil
 }
 
-// newWinograd returns nil where the transforms do not apply or do not pay. flipped
+// newWinograd returns nil where the transforms do not apply or are not faster. flipped
 // convolves with the filters rotated by 180° and their channels exchanged, as the gradient
 // of the pictures does.
 func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winograd {
 	f, side := v.ConvWeight, v.KernelH
 	if side != 3 && side != 5 || f.KernelW != side || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
-		f.Groups != 1 || max(f.PadH, f.PadW) >= side || min(f.C, f.O) < winogradChannels {
+		f.Groups != 1 || max(f.PadH, f.PadW) >= side || min(f.C, f.O) < minWinogradChannels {
 		return nil
 	}
 	t := simd.Winograd{Taps: side}
@@ -48,12 +48,12 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 		g.padH, g.padW = side-1-f.PadH, side-1-f.PadW
 	}
 	g.tileRows, g.tileCols = (g.oh+1)/2, (g.ow+1)/2
-	g.stripRows = min(g.tileRows, max(1, winogradTiles/g.tileCols))
+	g.stripRows = min(g.tileRows, max(1, maxWinogradTiles/g.tileCols))
 	g.lineFloats = 2*(g.tileCols+simd.WinogradLanes) + side - 1
 	g.batchPictures = 1
 	if tiles := g.tileRows * g.tileCols; g.stripRows == g.tileRows {
 		each := (pictures + len(l.pool.workers) - 1) / len(l.pool.workers)
-		g.batchPictures = max(1, winogradTiles/tiles)
+		g.batchPictures = max(1, maxWinogradTiles/tiles)
 		if n := g.batchPictures * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would be unused
 			g.batchPictures *= 2
 		}
@@ -65,7 +65,7 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 
 // newGradientWinograd is newWinograd for the filters' gradient of one picture at a time.
 func newGradientWinograd(l *lowering, v *convolution) *winograd {
-	if v.area < winogradArea {
+	if v.area < minWinogradArea {
 		return nil
 	}
 	return newWinograd(l, v, 1, false)

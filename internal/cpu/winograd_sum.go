@@ -58,7 +58,7 @@ func pictureTiles(v *convolution) int {
 	return ((oh + 1) / 2) * ((ow + 1) / 2)
 }
 
-// newWinogradSum returns nil where the transforms do not apply or do not pay.
+// newWinogradSum returns nil where the transforms do not apply or are not faster.
 func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *winogradSum {
 	g := newGradientWinograd(l, v)
 	if factors != nil {
@@ -73,7 +73,7 @@ func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *w
 		s.recordPictures /= len(factors)
 	}
 	g.stripRows = g.tileRows
-	g.batchPictures = max(1, min(pictures, winogradSums/s.tiles))
+	g.batchPictures = max(1, min(pictures, maxWinogradSumTiles/s.tiles))
 	g.batchTiles = g.batchPictures*s.tiles + winogradPad // a row of tiles writes past its end, which must not reach the next channel
 	l.pool.reserve((2*g.tileRows+g.Taps-1)*g.lineFloats, 0)
 	v0, d0, sums := s.parts()

@@ -169,7 +169,7 @@ func TestWinogradRoundings_BoundTransforms(t *testing.T) {
 	}
 	// Two pictures with the fewest positions, the tiles of other pictures in their chains, and
 	// one rounding where each chain is added to the previous ones.
-	if tiles := 2.0 * winogradArea / 4; !((tiles+simd.Chain+2)*winogradSumGrowth <= tiles*winogradGrowth) {
+	if tiles := 2.0 * minWinogradArea / 4; !((tiles+simd.Chain+2)*winogradSumGrowth <= tiles*winogradGrowth) {
 		t.Errorf("%v tiles are too few to cover pictures that lie in two chains", tiles)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Winograd is the transforms of a convolution of stride 1 by square filters of Taps×Taps,
+// Winograd contains the transforms of a convolution of stride 1 by square filters of Taps×Taps,
 // Taps being 3 or 5: F(2×2, Taps×Taps) of Lavin & Gray 2016, section 4. A tile is 2×2
 // results and the (Taps+1)² elements that they depend on. It takes (Taps+1)² multiplications
 // instead of 4·Taps²: 16 instead of 36, 36 instead of 100. Each of them is a plane: with the
@@ -38,7 +38,7 @@ type winogradKernels struct {
 
 func (w Winograd) kernels() *winogradKernels { return &active.winograd[(w.Taps-3)/2] }
 
-// HasKernels reports whether this processor has kernels that make the transforms pay.
+// HasKernels reports whether this processor has kernels with which the transforms are faster.
 func (w Winograd) HasKernels() bool { return w.kernels().filters != nil }
 
 // Points returns the side of the square that a tile depends on.
