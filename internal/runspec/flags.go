@@ -103,7 +103,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
-	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and every user has memory and work for this number")
+	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
 	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
 
 	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
@@ -134,7 +134,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
 	f.BoolVar(&s.ShowPrivate, "show-private", false, "also print values that depend on the private data; each line is marked")
 	f.BoolVar(&s.NonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")
-	f.BoolVar(&s.DryRun, "dry-run", false, "describe the run, its cost and its likely duration; spend nothing")
+	f.BoolVar(&s.DryRun, "dry-run", false, "print what the run would be, its cost and its likely duration, without training; this costs no privacy")
 	f.BoolVar(&s.PrintConfig, "print-config", false, "print all settings as a configuration file and stop")
 }
 
