@@ -87,9 +87,18 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 	rate("Round/Go", round(roundsGeneric))
+	source := NewSeeded(1)
+	first := uint64(0) // different values each time: branches are as predictable as in use
+	rounded := func() {
+		RoundedGaussian{5e6}.Add(source, sums[:], testStream, first)
+		first += NormalBatch
+	}
+	float := func() { source.Normals(normals[:], testStream, 0) }
 	eachSet(b, func(_ testing.TB, set string) {
 		rate("ChaCha/"+set, func() { groups(words[:], &in) })
 		rate("BoxMuller/"+set, func() { boxMullers(&normals, &words) })
 		rate("Round/"+set, round(rounds))
+		rate("RoundedGaussian/"+set, rounded)
+		rate("Normals/"+set, float)
 	})
 }

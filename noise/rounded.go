@@ -58,17 +58,17 @@ func (n RoundedGaussian) Grid() int { return math.Ilogb(n.Sigma) - 8 }
 
 // Add replaces each sum f by round((f + N)/g), where N is the noise with the numbers first,
 // first+1, … of the stream. The result does not depend on how a range is split into calls,
-// on the processor, or on the build. Add does not allocate.
+// on the processor, or on the build. Add does not allocate, except for about one value in 10^11.
 //
-// The sums are at most 2^62 in absolute value, and so are the sums divided by g.
+// The caller bounds the sums: they, and they divided by g, are at most 2^62 in absolute value.
 //
 // Batch c (values 512c to 512c+511) takes blocks 32c to 32c+31. Its pair 16j+l, for j and l
 // from 0 to 15, takes word j of the blocks 32c+l and 32c+16+l, and gives values 512c+32j+l and
-// 512c+32j+16+l; boxMullerDigits explains the words. Their further digits come from another
+// 512c+32j+16+l; newPair explains the words. Their further digits come from another
 // nonce, in which each pair has a block.
 func (n RoundedGaussian) Add(s *Source, sums []int64, st Stream, first uint64) error {
-	if !(n.Sigma >= minSigma && n.Sigma <= maxSigma) {
-		return fmt.Errorf("noise: the standard deviation is %v lattice steps: it must be from 2^-20 to 2^60", n.Sigma)
+	if err := n.check(); err != nil {
+		return err
 	}
 	in, err := s.open(st, roundedSampler, first, len(sums), MaxRounded)
 	if err != nil {
@@ -102,6 +102,33 @@ func (n RoundedGaussian) Add(s *Source, sums []int64, st Stream, first uint64) e
 		first += uint64(count)
 	}
 	return nil
+}
+
+func (n RoundedGaussian) check() error {
+	if !(n.Sigma >= minSigma && n.Sigma <= maxSigma) {
+		return fmt.Errorf("noise: the standard deviation is %v lattice steps: it must be from 2^-20 to 2^60", n.Sigma)
+	}
+	return nil
+}
+
+// RoundingConstants are what a device needs to compute the same values. Its float32 stage has units
+// of 2^-Bits grid steps; fastRounding explains Scale, Slope and Base.
+type RoundingConstants struct {
+	Grid, Bits         int
+	Steps              float64 // Sigma/g
+	Scale, Slope, Base float32
+}
+
+// Constants returns the constants for Sigma.
+func (n RoundedGaussian) Constants() (RoundingConstants, error) {
+	if err := n.check(); err != nil {
+		return RoundingConstants{}, err
+	}
+	r := newRounding(n, chachaState{})
+	return RoundingConstants{
+		Grid: r.grid, Bits: int(r.fast.bits), Steps: r.scale,
+		Scale: r.fast.scale, Slope: r.fast.slope, Base: r.fast.base,
+	}, nil
 }
 
 // AddOne returns round((f + N)/g) for a single statistic: a count, a sum or a score. N is the
@@ -147,8 +174,9 @@ func (r *rounding) addTo(sums *[NormalBatch]int64, words *[roundedWords]uint32, 
 	r.fast.split(&rests, sums, r.grid)
 	rounds(&rests, words, &undecided, r.fast.scale, r.fast.slope, r.fast.base, r.fast.bits)
 	eachUndecided(&undecided, func(i int) { rests[i] = decide(i) })
+	left, right := max(-r.grid, 0), max(r.grid, 0) // as in steps
 	for i, cell := range rests {
-		sums[i] = r.steps(sums[i]) + cell
+		sums[i] = sums[i]<<(left&63)>>(right&63) + cell
 	}
 }
 

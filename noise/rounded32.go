@@ -95,7 +95,7 @@ func (f *fastRounding) split(rests, sums *[NormalBatch]int64, grid int) {
 	bits := int(f.bits)
 	left, right, mask := max(bits-grid, 0), max(grid-bits, 0), int64(1)<<grid-1
 	for i, sum := range sums {
-		rests[i] = sum & mask << left >> right
+		rests[i] = sum & mask << (left & 63) >> (right & 63)
 	}
 }
 
@@ -108,21 +108,23 @@ func (f *fastRounding) split(rests, sums *[NormalBatch]int64, grid int) {
 // distance to its lower end is in the low bits.
 func roundsGeneric(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64, scale, slope, base float32, bits uint64) {
 	for i := range groupWords {
-		square, cos, sin, known := fastPair(words[i], words[groupWords+i])
+		square, x, y, known := fastPair(words[i], words[groupWords+i])
 		r := float32(math.Sqrt(float64(square)))
 		radius, shifted := r*scale, r*slope+base // E and half a step
-		twiceError := uint32(toInt32(shifted)) << (33 - bits)
-		round := func(at int, z float32) {
+		twiceError := uint32(toInt32(shifted)) << ((33 - bits) & 63)
+		if !known {
+			twiceError = math.MaxUint32 // the low bits below are never all ones
+		}
+		at := i/lanes*2*lanes + i%lanes
+		for _, z := range [2]float32{x, y} {
 			sum := sums[at] + int64(toInt32(z*radius+shifted))
-			if known && uint32(sum)<<(32-bits) >= twiceError {
-				sums[at] = sum >> bits
+			if uint32(sum)<<((32-bits)&63) >= twiceError {
+				sums[at] = sum >> (bits & 63)
 			} else {
 				undecided[at/64] |= 1 << (at % 64)
 			}
+			at += lanes
 		}
-		at := i/lanes*2*lanes + i%lanes
-		round(at, cos)
-		round(at+lanes, sin)
 	}
 }
 

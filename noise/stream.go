@@ -58,6 +58,15 @@ const (
 // computes the same values.
 func (s Stream) NormalsNonce() ([3]uint32, error) { return s.nonce(normalSampler) }
 
+// RoundedNonces returns the nonces with which RoundedGaussian computes this stream, of the first words
+// and of the further digits, for a device that computes the same values.
+func (s Stream) RoundedNonces() (words, digits [3]uint32, err error) {
+	if words, err = s.nonce(roundedSampler); err == nil {
+		digits, err = s.nonce(roundedDigits)
+	}
+	return words, digits, err
+}
+
 func (s Stream) nonce(by sampler) ([3]uint32, error) {
 	if s.Purpose < Release || s.Purpose > ExampleRandomness {
 		return [3]uint32{}, fmt.Errorf("noise: the purpose of a stream is %d: use Release, Sampling or ExampleRandomness", s.Purpose)
