@@ -258,3 +258,17 @@ func TestIntegerSecondMoments_RoundAgainBeyondLattice(t *testing.T) {
 		t.Errorf("%d matrices grew by rounding", again)
 	}
 }
+
+// A sum beyond 2^53 is exact: 200,000 records add an odd number each.
+func TestIntegerSecondMoments_ExactBeyondFloat64(t *testing.T) {
+	const records = 200_001
+	s := newColumnTable(records, func(i, k, j int) float32 { return float32(1 + i%3) }, 1)
+	index, err := newRecordIndex(s, Records{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := integerSecondMoments(t.Context(), s, index, 0, projectionLattice, 1)
+	if want := int64(records) * (1<<18 - 1) * (1<<18 - 1); err != nil || sum[0] != want || want < 1<<53 {
+		t.Errorf("%d, want %d, %v", sum[0], want, err)
+	}
+}

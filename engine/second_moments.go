@@ -188,19 +188,29 @@ func principalEigenvectors(upper []float64, width, count int) ([]float32, error)
 func integerSecondMoments(ctx context.Context, s data.Set, index *recordIndex, column int, lattice int64, threads int) ([]int64, error) {
 	width := s.Columns()[column].Size()
 	sum := make([]int64, width*width)
-	// Products of rows of integers and their sums over a block are below 2^53, and so exact: an
-	// entry of a part of a record's matrix is at most the square root of the product of two entries
-	// on the diagonal of its whole matrix, and thus at most lattice.
-	partial := make([]float64, width*width)
+	// Sums of products of integers are exact in float64 while they are at most 2^53. An entry of a
+	// part of a record's matrix is at most the square root of the product of two entries on the
+	// diagonal of its whole matrix, and thus at most lattice, which is at most 2^36. A record has at
+	// least one row, so fewer than 2^17 rows add up to less than 2^53.
+	const exactRows = 1 << 16
+	partial, rows := make([]float64, width*width), 0
+	widen := func() {
+		for i, v := range partial {
+			sum[i] += int64(v)
+		}
+		clear(partial)
+		rows = 0
+	}
 	err := forEachBlock(ctx, s, index, column,
 		func(block []float64, x []float32) []float64 { return appendIntegerRecord(block, x, width, lattice) },
 		func(block []float64) {
-			addOuterProducts(partial, block, width, threads)
-			for i, v := range partial {
-				sum[i] += int64(v)
+			if rows += len(block) / width; rows > exactRows {
+				widen()
+				rows = len(block) / width
 			}
-			clear(partial)
+			addOuterProducts(partial, block, width, threads)
 		})
+	widen()
 	return sum, err
 }
 

@@ -119,3 +119,15 @@ func TestTrain_RefusesArithmetic(t *testing.T) {
 		t.Errorf("the default of a device without exact arithmetic: %v", v["arithmetic"])
 	}
 }
+
+func TestBudgetStatement_NamesArithmetic(t *testing.T) {
+	const plan = "budget statement --records 60000 --lot 600 --steps 1000 --noise 4"
+	for flags, want := range map[string]string{"": "proved over the reals", " --arithmetic float": "proved over the reals", " --arithmetic exact": "holds for the released bits"} {
+		if text := runText(t, plan+flags); strings.Count(text, "released bits")+strings.Count(text, "over the reals") != 1 || !strings.Contains(text, want) {
+			t.Errorf("%q: %s", flags, text)
+		}
+	}
+	if _, stderr, code := dptrain(plan + " --arithmetic real"); code != exitcode.Usage || !strings.Contains(stderr, "--arithmetic") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}

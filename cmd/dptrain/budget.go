@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
@@ -200,21 +201,25 @@ or as a table (.csv). With --epochs the axis counts epochs.`,
 }
 
 func newBudgetStatement(term *terminal.Terminal) *cobra.Command {
-	var name, record string
+	var name, record, arithmetic string
 	cmd := &cobra.Command{
 		Use:   "statement",
 		Short: "Write the paragraph on privacy for a paper or a model card",
 		Long: `Writes one paragraph for readers who judge a private run: the guarantee, what it
 protects, the mechanism, how it was accounted, and what is not covered (after Ponomareva
 et al. 2023, "How to DP-fy ML", section 5.3).`,
-		Example: "  dptrain budget statement --records 60000 --lot 600 --epochs 100 --noise 4",
+		Example: "  dptrain budget statement --records 60000 --lot 600 --epochs 100 --noise 4\n  dptrain budget statement --records 60000 --lot 600 --epochs 100 --noise 4 --arithmetic exact",
 		Args:    noArguments,
 	}
 	request := newBudgetRequest(cmd, budget.Epsilon)
 	addAccountantFlag(cmd, &name)
 	cmd.Flags().StringVar(&record, "record", "example", "the unit of privacy: example, microbatch:K or user:COLUMN")
+	cmd.Flags().StringVar(&arithmetic, "arithmetic", report.FloatArithmetic, "arithmetic of the run, as its run.json states it: exact or float")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
+			return err
+		}
+		if err := exitcode.CheckChoice("arithmetic", arithmetic, []string{report.ExactArithmetic, report.FloatArithmetic}); err != nil {
 			return err
 		}
 		if _, err := runspec.ParseRecord(record, 1); err != nil {
@@ -230,6 +235,13 @@ et al. 2023, "How to DP-fy ML", section 5.3).`,
 		}
 		history := plan.History()
 		history.Header.Unit, history.Header.Secure = record, true
+		if arithmetic == report.ExactArithmetic {
+			for _, planned := range history.Lots { // the statement needs no lattice
+				for i := range planned.Lot.Queries {
+					planned.Lot.Queries[i].Mechanism = ledger.RoundedGaussian
+				}
+			}
+		}
 		text := report.Statement(history, solution.Guarantee.Accounted())
 		v := struct {
 			Statement string `json:"statement"`
