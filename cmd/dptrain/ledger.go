@@ -96,7 +96,7 @@ func (l *ledgerListing) print(w io.Writer) {
 	if l.Weights != "" {
 		fmt.Fprintf(w, "weights (SHA-256)\t%s\n", l.Weights)
 	}
-	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\tlattice\tgrid\n")
+	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise%s\n", l.latticeColumns("\tlattice\tgrid"))
 	first := 1
 	for _, lot := range l.Lots {
 		interval := strconv.Itoa(first)
@@ -106,14 +106,26 @@ func (l *ledgerListing) print(w io.Writer) {
 		first += lot.Count
 		sampling := describeSampling(lot.Sampling)
 		for _, q := range lot.Queries {
-			lattice, grid := "", ""
+			lattice := ""
 			if q.Mechanism == ledger.RoundedGaussian {
-				lattice, grid = strconv.FormatInt(q.Lattice, 10), strconv.Itoa(q.Grid)
+				lattice = fmt.Sprintf("\t%d\t%d", q.Lattice, q.Grid)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%g\t%g\t%s\t%s\n", interval, sampling, q.Group, q.Mechanism, q.Sensitivity, q.Noise, lattice, grid)
+			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%g\t%g%s\n", interval, sampling, q.Group, q.Mechanism, q.Sensitivity, q.Noise, lattice)
 			interval, sampling = "", ""
 		}
 	}
+}
+
+// latticeColumns returns the header if some query has a lattice.
+func (l *ledgerListing) latticeColumns(header string) string {
+	for _, lot := range l.Lots {
+		for _, q := range lot.Queries {
+			if q.Mechanism == ledger.RoundedGaussian {
+				return header
+			}
+		}
+	}
+	return ""
 }
 
 func describeSampling(s ledger.Sampling) string {

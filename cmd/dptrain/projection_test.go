@@ -44,7 +44,7 @@ func TestProjection_CostIsInBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := h.Lots[0]
-		if first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: h.Header.Records}) || first.Count != 1 || first.Lot.Queries[0] != (ledger.Query{Group: "second moments", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: sigma}) {
+		if first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: h.Header.Records}) || first.Count != 1 || first.Lot.Queries[0] != ledger.RoundedQuery("second moments", 1, sigma, 1<<36) {
 			t.Errorf("%s: the ledger begins with %+v", c.name, first)
 		}
 		// The expected history: one query for the directions, the lots, and the validation.
