@@ -92,7 +92,7 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM file with the certificate")
 	f.StringVar(&s.tlsKey, "tls-key", "", "PEM file with the certificate's key")
 	f.StringVar(&s.tokens, "token-file", "", "file with bearer tokens, one a line; every request then needs one")
-	f.IntVar(&s.options.MaxRate, "max-rate", server.DefaultMaxRate, "requests a second for draws, returns and averages together")
+	f.IntVar(&s.options.MaxRate, "max-rate", server.DefaultMaxRate, "requests a second, without /healthz")
 	f.IntVar(&s.options.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "requests at once")
 	f.IntVar(&s.options.MaxConnections, "max-connections", server.DefaultMaxConnections, "connections at once")
 	f.DurationVar(&s.deadline, "timeout", server.DefaultTimeout, "time for a request to arrive")

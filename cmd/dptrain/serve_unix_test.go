@@ -5,7 +5,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
@@ -110,6 +113,36 @@ func TestServe_ContributionsSurviveStopAndKill(t *testing.T) {
 		if err := child.Wait(); (err == nil) != (signal == syscall.SIGTERM) {
 			t.Errorf("round %d ends with %v", round, err)
 		}
+	}
+}
+
+// A client that is killed at any moment has never returned more than its ledger states.
+func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
+	kills := 8
+	if testing.Short() {
+		kills = 2
+	}
+	url, _ := serveProcess(t, "--model logistic --inputs 2 --classes 2 --epsilon 1 --false-alarms 0")
+	file := clientFile(t)
+	path := strings.Fields(file)[1] + ".contributions.jsonl"
+	for kill := range kills {
+		child, stderr := process(t, "contribute --quiet --epsilon 1 --total-epsilon 1e9 --contributions 100000 --server "+url+file)
+		time.Sleep(time.Duration(150+41*kill) * time.Millisecond)
+		child.Process.Kill()
+		child.Wait()
+		h, err := ledger.Read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // killed before it began
+		}
+		if err != nil {
+			t.Fatal(err, stderr)
+		}
+		if updates := updatesOf(t, url); float64(h.LotCount()) < updates {
+			t.Errorf("kill %d: the ledger states %d contributions, and %v arrived", kill, h.LotCount(), updates)
+		}
+	}
+	if updatesOf(t, url) < float64(kills) {
+		t.Errorf("only %v contributions arrived", updatesOf(t, url))
 	}
 }
 

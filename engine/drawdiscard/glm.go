@@ -113,8 +113,8 @@ func (g *GLM) AverageGradient(dst, weights []float32, records Records) error {
 	if len(dst) != g.Weights() || len(weights) != g.Weights() || n == 0 || len(records.Features) != n*g.inputs {
 		return fmt.Errorf("drawdiscard: %d features and %d labels for a model of %d inputs, %d and %d values for %d weights", len(records.Features), n, g.inputs, len(dst), len(weights), g.Weights())
 	}
-	clear(dst)
 	biases := g.biases(dst)
+	clear(biases)
 	for r, label := range records.Labels {
 		x := records.Features[r*g.inputs:][:g.inputs]
 		g.means(g.residuals, weights, x)
@@ -129,7 +129,11 @@ func (g *GLM) AverageGradient(dst, weights []float32, records Records) error {
 		}
 		for o, residual := range g.residuals {
 			residual /= float32(n)
-			simd.Axpy(g.row(dst, o), x, residual)
+			if r == 0 {
+				simd.Scale(g.row(dst, o), x, residual)
+			} else {
+				simd.Axpy(g.row(dst, o), x, residual)
+			}
 			biases[o] += residual
 		}
 	}

@@ -34,7 +34,7 @@ type NoiseBank struct {
 
 const (
 	bankBlock   = noise.NormalBatch // values replaced together
-	bankRefresh = 16
+	bankRefresh = 64
 	minRing     = 1 << 16
 )
 

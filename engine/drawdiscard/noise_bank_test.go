@@ -6,8 +6,8 @@ import (
 )
 
 // The vectors of a bank have the mean, the variance and the fourth moment of the noise, and their
-// coordinates are uncorrelated. The bounds are at least 6 standard errors of 400,000 values,
-// where each value of the generator serves about 16 times.
+// coordinates are uncorrelated. The bounds are at least 6 standard errors of the 65,536 values of a
+// ring: 0.4% of the mean, 0.6% and 0.9% of the variances, 5% of the fourth moment of Laplace noise.
 func TestNoiseBank_Moments(t *testing.T) {
 	for _, c := range []struct {
 		distribution     Distribution
@@ -34,16 +34,16 @@ func TestNoiseBank_Moments(t *testing.T) {
 			}
 		}
 		n := float64(width * vectors)
-		if m := mean / n; math.Abs(m) > 0.02 {
+		if m := mean / n; math.Abs(m) > 0.03 {
 			t.Errorf("%s: mean %v", c.distribution, m)
 		}
 		if s := second / n; math.Abs(s/c.variance-1) > 0.06 {
 			t.Errorf("%s: variance %v, want %v", c.distribution, s, c.variance)
 		}
-		if f := fourth / n; math.Abs(f/c.fourth-1) > 0.2 {
+		if f := fourth / n; math.Abs(f/c.fourth-1) > 0.3 {
 			t.Errorf("%s: fourth moment %v, want %v", c.distribution, f, c.fourth)
 		}
-		if r := neighbours / n / c.variance; math.Abs(r) > 0.02 {
+		if r := neighbours / n / c.variance; math.Abs(r) > 0.03 {
 			t.Errorf("%s: neighbours have correlation %v", c.distribution, r)
 		}
 	}

@@ -20,7 +20,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter) {
 	each("dptrain_draws_total", "counter", "Instances drawn.", func(m *Model) any { return m.draws.Load() })
 	each("dptrain_updates_total", "counter", "Returns that replaced an instance, restarts included.", func(m *Model) any { return m.updates.Load() })
 	each("dptrain_instances", "gauge", "Instances of the model.", func(m *Model) any { return m.instances.Count() })
-	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances.", func(m *Model) any { return m.instances.Spread() })
+	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances, at most a second old.", func(m *Model) any { return m.spread() })
 	family("dptrain_instance_age_seconds", "gauge", "Time since an instance entered: the youngest, the mean, the oldest.")
 	for _, n := range s.names {
 		low, mean, high := s.models[n].ages(time.Now())

@@ -57,8 +57,13 @@ type Model struct {
 	journal *journal   // nil: the model is in memory only
 
 	refreshing atomic.Bool
-	snapshots  sync.WaitGroup
-	snapshot   atomic.Bool // one is being written
+	spreads    struct {
+		sync.Mutex
+		value    float64
+		computed time.Time
+	}
+	snapshots sync.WaitGroup
+	snapshot  atomic.Bool // one is being written
 }
 
 // modelOptions are what a server gives to its models.
@@ -294,7 +299,18 @@ type status struct {
 }
 
 func (m *Model) status() status {
-	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.instances.Spread()}
+	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.spread()}
+}
+
+// spread returns the spread of the instances, at most a second old: it reads all weights.
+func (m *Model) spread() float64 {
+	s := &m.spreads
+	s.Lock()
+	defer s.Unlock()
+	if now := time.Now(); now.Sub(s.computed) > time.Second {
+		s.value, s.computed = m.instances.Spread(), now
+	}
+	return s.value
 }
 
 // writeAverage writes the file of the averaged model.

@@ -180,6 +180,62 @@ func TestServer_FloodKeepsMemoryFlat(t *testing.T) {
 	}
 }
 
+// The memory of a model is its k instances, of 4 bytes a weight, and what does not depend on k.
+func TestModel_MemoryIsThatOfItsInstances(t *testing.T) {
+	const weights = 50_000
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	used := map[int]int64{}
+	for _, k := range []int{10, 100} {
+		d := described("ads", weights)
+		d.Instances, d.FalseAlarms = k, 0
+		before := heap()
+		m, err := openModel(d, modelOptions{t.TempDir(), time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 * k {
+			if _, err := m.replace(patterned(weights, float32(n)), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		used[k] = heap() - before
+		if err := m.close(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.KeepAlive(m)
+	}
+	if grown, want := used[100]-used[10], int64(90*4*weights); grown < want || float64(grown) > 1.05*float64(want) {
+		t.Errorf("90 more instances take %d bytes, want %d", grown, want)
+	}
+	if most := int64(4<<20 + 10*4*weights); used[10] > most {
+		t.Errorf("10 instances take %d bytes, more than %d", used[10], most)
+	}
+}
+
+// Requests whose files would take more memory than the limit are refused.
+func TestServer_LimitsMemoryOfRequests(t *testing.T) {
+	r := start(t, Options{}, described("ads", 10))
+	file, ticket := r.draw(t, "ads")
+	r.memory.Add(maxFileMemory)
+	for _, path := range []string{"draw", "return"} {
+		response, body := r.do(t, "POST", "/v1/models/ads/"+path, map[string]string{TicketHeader: ticket}, file)
+		wantProblem(t, response, body, problemBusy)
+	}
+	r.memory.Add(-maxFileMemory)
+	if response := r.give(t, "ads", ticket, file); response.StatusCode != 204 {
+		t.Error(response.Status)
+	}
+	if r.memory.Load() != 0 {
+		t.Errorf("%d bytes are still counted", r.memory.Load())
+	}
+}
+
 // Shutdown ends every goroutine, also of clients that are slow, idle or gone.
 func TestServer_LeaksNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -30,7 +30,7 @@ type Options struct {
 	Tokens         []string      // accepted bearer tokens; none: no token is needed
 	TicketLifetime time.Duration // between draw and return
 	Timeout        time.Duration // for a request to arrive, and for a response to leave
-	MaxRate        int           // requests a second for draws, returns and averages together
+	MaxRate        int           // requests a second, without /healthz
 	MaxInFlight    int           // requests at once
 	MaxConnections int           // connections at once
 }
@@ -53,6 +53,7 @@ type Server struct {
 	tokens   tokenSet
 	rate     *rateLimit
 	inFlight atomic.Int64
+	memory   atomic.Int64              // bytes of the files of requests in flight
 	rejects  map[string]*atomic.Uint64 // by problem, of requests without a model
 	buffers  sync.Pool
 	http     *http.Server
@@ -216,14 +217,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// get calls answer if the method is GET or HEAD.
+// get calls answer if the method is GET or HEAD and the rate limit admits the request. Requests of
+// one model were counted before.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		s.reject(w, nil, &problemMethod, "use GET")
 		return
 	}
-	answer()
+	if r.URL.Path == "/healthz" || strings.HasPrefix(r.URL.Path, "/v1/models/") || s.admit(w, nil) {
+		answer()
+	}
 }
 
 // serveModel answers requests below /v1/models/. A name is looked up in the table of models, and
@@ -236,17 +240,22 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		s.reject(w, nil, &problemNotFound, "GET /v1/models lists the models; /openapi.json describes the endpoints")
 		return
 	}
-	if !s.rate.admit() {
-		s.reject(w, m, &problemRate, "the server admits "+strconv.Itoa(s.options.MaxRate)+" requests a second")
+	if !s.admit(w, m) {
+		return
+	}
+	if hasAction && r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		s.reject(w, m, &problemMethod, "use POST")
+		return
+	}
+	size := int64(m.codec.Size())
+	defer s.memory.Add(-size)
+	if s.memory.Add(size) > max(maxFileMemory, size) {
+		s.reject(w, m, &problemBusy, "too many models are on their way; try again later")
 		return
 	}
 	if !hasAction {
 		s.get(w, r, func() { s.average(w, m) })
-		return
-	}
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		s.reject(w, m, &problemMethod, "use POST")
 		return
 	}
 	if action == "draw" {
@@ -254,6 +263,19 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 	} else {
 		s.accept(w, r, m)
 	}
+}
+
+// maxFileMemory bounds the memory of the files of all requests in flight. One request is always
+// admitted.
+const maxFileMemory = 1 << 30
+
+// admit counts a request in the rate limit.
+func (s *Server) admit(w http.ResponseWriter, m *Model) bool {
+	ok := s.rate.admit()
+	if !ok {
+		s.reject(w, m, &problemRate, "the server admits "+strconv.Itoa(s.options.MaxRate)+" requests a second")
+	}
+	return ok
 }
 
 func (s *Server) draw(w http.ResponseWriter, m *Model) {
