@@ -14,6 +14,11 @@ import (
 )
 
 // Budget limits what all contributions of a ledger cost together.
+//
+// With Delta 0 the guarantee holds for settings that depend on earlier results, such as an ε chosen
+// after a look at the model: the ε of the contributions add up (Rogers et al. 2016, section 4). The
+// accountant's smaller ε at a Delta above 0 holds for settings of contributions that do not depend on
+// earlier results.
 type Budget struct {
 	Epsilon    float64
 	Delta      float64 // 0: only pure ε counts, which Gaussian noise does not have
