@@ -3,6 +3,8 @@ package lattice
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/dptrain/dptrain/internal/simd"
 )
 
 // Gram sets out[t*T+u] to the inner product of rows t and u of T rows of n elements. It is
@@ -24,9 +26,23 @@ func (k *kernels) gram(out []int32, rows []int16, T, n int, ws *Workspace) {
 			g.multiply(rect{t, min(t+mBlock, T), u, min(u+nBlock, T)})
 		}
 	}
-	for t := range T {
-		for u := range t {
-			out[u*T+t] = out[t*T+u]
+	mirror(out, T)
+}
+
+// mirror copies the elements below the diagonal of a T×T matrix to those above it, in blocks that
+// stay in the first-level cache.
+func mirror(out []int32, T int) {
+	const size = 32
+	floats := asFloats(out[:T*T])
+	for t := 0; t < T; t += size {
+		end := min(t+size, T)
+		for u := 0; u < t; u += size {
+			simd.Transpose(floats[u*T+t:], T, floats[t*T+u:], T, end-t, size)
+		}
+		for v := t; v < end; v++ {
+			for u := t; u < v; u++ {
+				out[u*T+v] = out[v*T+u]
+			}
 		}
 	}
 }
