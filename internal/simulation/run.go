@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"sync"
 	"sync/atomic"
 
@@ -84,7 +86,15 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	return r, nil
 }
 
-// jobs lists the trainings. The number of a job selects its random streams.
+// streamNumber selects the random streams of a training, so that its results do not depend on which
+// others are simulated.
+func streamNumber(method string, size int, epsilon, rate float64) uint64 {
+	h := fnv.New32a()
+	fmt.Fprint(h, method, size, epsilon, rate)
+	return uint64(h.Sum32())
+}
+
+// jobs lists the trainings.
 func (t *task) jobs() (all []*job) {
 	add := func(row report.SimulationRow, train func(ctx context.Context, j *job, observe observer) error) {
 		j := &job{row: row, units: t.Clients * t.Passes}
@@ -95,14 +105,14 @@ func (t *task) jobs() (all []*job) {
 		reported := number.Float(epsilon)
 		for _, rate := range t.Rates {
 			for _, k := range t.Instances {
-				number := uint64(len(all))
+				number := streamNumber(report.DrawAndDiscard, k, epsilon, rate)
 				add(report.SimulationRow{Method: report.DrawAndDiscard, Instances: k, Epsilon: reported, LearningRate: rate}, func(_ context.Context, j *job, observe observer) (err error) {
 					j.row.Spread, j.row.Stationary, err = t.drawAndDiscard(k, epsilon, rate, number, observe)
 					return err
 				})
 			}
 			for _, b := range t.Batches {
-				number := uint64(len(all))
+				number := streamNumber(report.ServerBatch, b, epsilon, rate)
 				add(report.SimulationRow{Method: report.ServerBatch, Batch: b, Epsilon: reported, LearningRate: rate}, func(_ context.Context, _ *job, observe observer) error {
 					return t.serverBatch(b, epsilon, rate, number, observe)
 				})

@@ -78,6 +78,11 @@ func TestRun_ReproducibleBySeed(t *testing.T) {
 	if most.Load() != total.Load() || total.Load() != 10*80*5 {
 		t.Errorf("the progress ends at %d of %d", most.Load(), total.Load())
 	}
+	s.Instances, s.Batches, s.Ledgers = []int{4}, nil, filepath.Join(t.TempDir(), "ledgers")
+	if fewer := run(t, s); !reflect.DeepEqual(fewer.Rows[0], first.Rows[1]) {
+		t.Error("a line depends on which others are simulated")
+	}
+	s = blobSettings(t)
 	s.Seed, s.Ledgers = 8, filepath.Join(t.TempDir(), "ledgers")
 	if third := run(t, s); reflect.DeepEqual(first.Rows, third.Rows) {
 		t.Error("two seeds give equal results")
