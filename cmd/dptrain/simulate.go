@@ -180,17 +180,11 @@ func printSimulation(w io.Writer, r *report.Simulation, out string) {
 	for _, name := range names {
 		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(cells[name], "\t"))
 	}
-	square, same := 0, 0
-	for _, c := range r.Claims {
-		if c.SquareHolds {
-			square++
+	if agreements := r.Agreements(); len(agreements) > 0 {
+		fmt.Fprintf(w, "\npairs of k and ε that agree to %.0f points:\nlearning rate\tnoise\tk ≈ √batch\tk ≈ batch\n", 100*report.ClaimMargin)
+		for _, a := range agreements {
+			fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d of %d\n", a.Rates, a.Noise, a.Square, a.Pairs, a.Same, a.Pairs)
 		}
-		if c.SameHolds {
-			same++
-		}
-	}
-	if len(r.Claims) > 0 {
-		fmt.Fprintf(w, "\nk instances agree with batches of k² in %d of %d pairs, and with batches of k in %d, to %.0f points.\n", square, len(r.Claims), same, 100*report.ClaimMargin)
 	}
 	fmt.Fprintf(w, "\nINSECURE: a simulation. wrote %s and %s in %s\n", rundir.ReportFile, rowsFile, out)
 }

@@ -19,8 +19,8 @@ func TestSimulateDrawDiscard_WritesReportAndRows(t *testing.T) {
 	if len(rows) != 10 || v["clients"] != 40.0 || v["secure"] != false || v["out"] != out {
 		t.Fatalf("%d rows, clients %v, secure %v, out %v", len(rows), v["clients"], v["secure"], v["out"])
 	}
-	if claims := v["claims"].([]any); len(claims) != 2 {
-		t.Errorf("%d claims for k = 3 and two values of ε", len(claims))
+	if claims := v["claims"].([]any); len(claims) != 4 {
+		t.Errorf("%d claims for k = 3, two values of ε, and the best and one learning rate", len(claims))
 	}
 	for _, name := range []string{"report.html", "rows.json", "ledgers/central-epsilon-4.jsonl"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {

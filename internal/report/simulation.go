@@ -68,13 +68,14 @@ type SimulationRow struct {
 // SimulationClaim compares draw and discard with k instances with server batches of k² and of k
 // clients.
 type SimulationClaim struct {
-	Instances   int          `json:"instances"`
-	Epsilon     number.Float `json:"epsilon"`
-	Accuracy    float64      `json:"accuracy"`
-	AtSquare    float64      `json:"accuracy_batch_k_squared"`
-	AtSame      float64      `json:"accuracy_batch_k"`
-	SquareHolds bool         `json:"square_holds"` // within ClaimMargin
-	SameHolds   bool         `json:"same_holds"`
+	Instances    int          `json:"instances"`
+	Epsilon      number.Float `json:"epsilon"`
+	LearningRate float64      `json:"lr"` // 0: each line at its best
+	Accuracy     float64      `json:"accuracy"`
+	AtSquare     float64      `json:"accuracy_batch_k_squared"`
+	AtSame       float64      `json:"accuracy_batch_k"`
+	SquareHolds  bool         `json:"square_holds"` // within ClaimMargin
+	SameHolds    bool         `json:"same_holds"`
 }
 
 // ClaimMargin is the largest difference of final accuracies that counts as equal.
@@ -102,6 +103,7 @@ type simulationPage struct {
 	Epsilons          []string
 	Finals            []finalRow
 	ClaimSummary      string
+	Agreements        []Agreement
 	ClaimLegend       []legendEntry
 	ClaimPanels       []panel
 	Claims            []claimRow
@@ -275,18 +277,13 @@ func (s *Simulation) addClaims(p *simulationPage) {
 		return
 	}
 	p.ClaimLegend = []legendEntry{{"draw and discard over k", "series-0 main"}, {"server batches over √batch", "series-1"}, {"server batches over batch", "dashed-1"}}
-	square, same := 0, 0
+	p.Agreements = s.Agreements()
 	for _, c := range s.Claims {
-		p.Claims = append(p.Claims, claimRow{EpsilonName(c.Epsilon), c.Instances, percent(c.Accuracy), percent(c.AtSquare), percent(c.AtSame), holds(c.SquareHolds), holds(c.SameHolds)})
-		if c.SquareHolds {
-			square++
-		}
-		if c.SameHolds {
-			same++
+		if c.LearningRate == 0 {
+			p.Claims = append(p.Claims, claimRow{EpsilonName(c.Epsilon), c.Instances, percent(c.Accuracy), percent(c.AtSquare), percent(c.AtSame), holds(c.SquareHolds), holds(c.SameHolds)})
 		}
 	}
-	p.ClaimSummary = fmt.Sprintf("Pihur et al. 2018 liken draw and discard with k instances to server batches of k² clients. Each at the best of the learning rates, after %d passes, the final accuracies agree to %.0f points in %d of %d pairs. Batches of k clients agree in %d.",
-		s.Passes, 100*ClaimMargin, square, len(s.Claims), same)
+	p.ClaimSummary = fmt.Sprintf("The rule k ≈ √batch likens draw and discard with k instances to server batches of k² clients. The table counts the pairs of k above 1 and ε whose accuracies after %d passes agree to %.0f points, and also those of batches of k clients.", s.Passes, 100*ClaimMargin)
 	for i, e := range s.epsilons() {
 		var instances, batches [][2]float64
 		most := 1.0
@@ -331,6 +328,41 @@ func (s *Simulation) addClaims(p *simulationPage) {
 		}
 		p.ClaimPanels = append(p.ClaimPanels, panel{EpsilonName(e), c})
 	}
+}
+
+// Agreement counts the claims that hold.
+type Agreement struct {
+	Rates, Noise        string
+	Square, Same, Pairs int
+}
+
+// Agreements counts the claims at the best and at each learning rate, without and with noise.
+func (s *Simulation) Agreements() (all []Agreement) {
+	for _, rate := range append([]float64{0}, s.LearningRates...) {
+		name := "the best of each line"
+		if rate > 0 {
+			name = number.Short(rate)
+		}
+		for _, noise := range []string{"no noise", "noise"} {
+			a := Agreement{Rates: name, Noise: noise}
+			for _, c := range s.Claims {
+				if c.LearningRate != rate || math.IsInf(float64(c.Epsilon), 1) != (noise == "no noise") {
+					continue
+				}
+				a.Pairs++
+				if c.SquareHolds {
+					a.Square++
+				}
+				if c.SameHolds {
+					a.Same++
+				}
+			}
+			if a.Pairs > 0 {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
 }
 
 func holds(yes bool) string {

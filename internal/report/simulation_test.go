@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func simulationFixture() *Simulation {
 		add(ServerBatch, 0, 10, 0.7345-float64(i)/10)
 		add(ServerBatch, 0, 100, 0.7456-float64(i)/10)
 		add(Central, 0, 0, 0.9)
-		s.Claims = append(s.Claims, SimulationClaim{10, number.Float(e), 0.7234, 0.7456, 0.7345, i == 0, true})
+		s.Claims = append(s.Claims, SimulationClaim{10, number.Float(e), 0, 0.7234, 0.7456, 0.7345, i == 0, true}, SimulationClaim{10, number.Float(e), 0.01, 0.7, 0.7, 0.7, false, i == 1})
 	}
 	s.Rows[6].Spread, s.Rows[6].Stationary = 0.2, 0.4
 	s.Variance = []SimulationVariance{{Instances: 1}, {Instances: 10, Theory: 5, Measured: 5.1}}
@@ -42,7 +43,7 @@ func renderSimulation(t *testing.T, s *Simulation) string {
 func TestSimulation_PageIsComplete(t *testing.T) {
 	page := renderSimulation(t, simulationFixture())
 	requireContains(t, "the page", page, "Insecure", "not cryptographic", "no noise", "ε = 0.5", "k = 10", "batch 100", "central DP-SGD",
-		"81.23%", "72.34%", "73.45%", "74.56%", "62.34%", "agree to 2 points in 1 of 2 pairs. Batches of k clients agree in 2.", "does not hold",
+		"81.23%", "72.34%", "73.45%", "74.56%", "62.34%", "agree to 2 points", "the best of each line", "does not hold",
 		"5.1", "2.5", "feature level", "1m1s", "3 passes", `id="passes-0-name"`, `id="passes-1-name"`, `id="claim-1-name"`, `id="variance-name"`)
 	requireLacks(t, "the page", page, "http://", "https://", "url(", "@import", "<script", "<img", "src=", "/*style*/", "NaN", "ZgotmplZ")
 	// Two panels of five lines and a legend of five, two claims of three lines and a legend of three, and two of variance.
@@ -77,6 +78,14 @@ func TestSimulation_BestLearningRate(t *testing.T) {
 	page := renderSimulation(t, s)
 	requireContains(t, "the page", page, "77.70%", `<span class="rate">0.01</span>`, "0.03, 0.01")
 	requireLacks(t, "the page", page, "72.34% <", "11.10%")
+}
+
+func TestSimulation_CountsAgreements(t *testing.T) {
+	best := "the best of each line"
+	want := []Agreement{{best, "no noise", 1, 1, 1}, {best, "noise", 0, 1, 1}, {"0.01", "no noise", 0, 0, 1}, {"0.01", "noise", 0, 1, 1}}
+	if got := simulationFixture().Agreements(); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }
 
 // An infinite ε survives JSON.

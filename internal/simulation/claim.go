@@ -2,15 +2,25 @@ package simulation
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 )
 
-// compare evaluates the claim k ≈ √batch of Pihur et al. 2018, and k ≈ batch, for each k above 1 and each ε, where batches on both sides of k² were
-// simulated. The accuracy of a batch between two simulated ones is interpolated over its logarithm. A
-// single instance is a batch of one client.
-func compare(rows []report.SimulationRow) (all []report.SimulationClaim) {
+// compareAll compares each line at its best learning rate, and then all lines at each learning rate.
+func compareAll(r *report.Simulation) []report.SimulationClaim {
+	all := compare(r.Best(), 0)
+	for _, rate := range r.LearningRates {
+		all = append(all, compare(slices.DeleteFunc(slices.Clone(r.Rows), func(row report.SimulationRow) bool { return row.LearningRate != rate }), rate)...)
+	}
+	return all
+}
+
+// compare compares draw and discard with batches of k² and of k clients, for each k above 1 and each ε
+// where batches on both sides were simulated. The accuracy of a batch between two simulated ones is
+// interpolated over its logarithm. A single instance is a batch of one client.
+func compare(rows []report.SimulationRow, rate float64) (all []report.SimulationClaim) {
 	for _, row := range rows {
 		if row.Method != report.DrawAndDiscard || row.Instances == 1 {
 			continue
@@ -20,7 +30,7 @@ func compare(rows []report.SimulationRow) (all []report.SimulationClaim) {
 		same, sameOK := batchAccuracy(rows, k, row.Epsilon)
 		if ok && sameOK {
 			all = append(all, report.SimulationClaim{
-				Instances: row.Instances, Epsilon: row.Epsilon, Accuracy: row.Final, AtSquare: square, AtSame: same,
+				Instances: row.Instances, Epsilon: row.Epsilon, LearningRate: rate, Accuracy: row.Final, AtSquare: square, AtSame: same,
 				SquareHolds: math.Abs(row.Final-square) <= report.ClaimMargin, SameHolds: math.Abs(row.Final-same) <= report.ClaimMargin,
 			})
 		}

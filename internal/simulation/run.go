@@ -82,7 +82,7 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	for _, v := range variance {
 		r.Variance = append(r.Variance, v.SimulationVariance)
 	}
-	r.Claims = compare(r.Best())
+	r.Claims = compareAll(r)
 	return r, nil
 }
 

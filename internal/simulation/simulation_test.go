@@ -201,7 +201,7 @@ func TestCompare_InterpolatesBatches(t *testing.T) {
 		{Method: report.ServerBatch, Batch: 4, Epsilon: two, Final: 0.71},
 		{Method: report.ServerBatch, Batch: 256, Epsilon: two, Final: 0.8},
 	}
-	got := compare(rows) // k = 20 has no batch of 400
+	got := compare(rows, 0) // k = 20 has no batch of 400
 	if len(got) != 2 {
 		t.Fatalf("claims %+v", got)
 	}
