@@ -19,9 +19,9 @@ import (
 // multiply–add rounds once where the count below has two roundings, so the bound holds for
 // both. Pairs outside of 2^-13 <= u < 1 - 2^-16 are excluded.
 //
-//  1. t is the first word as a signed integer in float32: ε. Here u = t/2^32 for t >= 0, which
-//     moves r² = -2 ln u by at most 2ε where r² >= 1.38; or u = 1 + t/2^32 >= 1/2, which moves
-//     r² by 2ε·|t|/(u·2^32) where r² >= 2|t|/2^32. So r² has at most 1.45ε, relatively.
+//  1. t is the first word as a signed integer in float32: ε. Either t >= 0 and u = t/2^32: this moves
+//     r² = -2 ln u by at most 2ε, and r² >= 1.38. Or u = 1 + t/2^32 >= 1/2: this moves r² by
+//     2ε·(1-u)/u, and (1-u)/u <= -1.45 ln u. So r² has at most 1.45ε, relatively.
 //  2. f = m - 1 is exact: it is t in units, or 2t + 1, or t·2^k - 1 with a result from -1/3 to 1/2
 //     (Sterbenz).
 //  3. L = -2 ln(1+f) = f·q: the polynomial has 0.58ε. Horner's rule on |f| <= 0.4143 leaves
@@ -31,10 +31,10 @@ import (
 //     then |L| <= 0.6932 and the relative error is at most
 //     (1.05·1.3863 + 2.93·0.6932)/0.6931 + 1 = 6.1ε, at u = √½, where step 1 contributes 1.2ε.
 //     So r² has 7.3ε, and r, after a square root, 3.65ε + ε.
-//  5. The unknown digits move u by less than 2^-32, and r by at most 2^-32/(u·r): 1.78ε·r
-//     if u·r² >= 0.0022, which holds for u >= 2^-13 and r² >= 0.0022; else
-//     r >= 2^-7.5 and u > 0.99: below 2^-24. Where it is near 1.78ε, at u = 2^-13, step 4 leaves
-//     2.1ε. Together |r - r*| <= 4.7ε·r* + 2^-24.
+//  5. The unknown digits move u by less than 2^-32, and r by at most 2^-32/(u·r). For u >= 1/2 this
+//     is below 2^-24, because r >= 2^-7.5 where u is near 1. For u < 1/2 it is at most 1.78ε·r,
+//     because u·r² >= 0.0022; it is largest at u = 2^-13, where steps 1 to 4 leave 2.2ε, and below 0.1ε
+//     for u > 0.01. Together |r - r*| <= 4.7ε·r* + 2^-24.
 //  6. radius = r·scale: ε for the product and ε for the constant. The value cos φ·radius: ε.
 //     Together 7.7ε·|cos φ| of r*·scale.
 //  7. The angle: w has ε, and the unknown digits move it by 0.025ε·(4/π); z = w² has 3ε. The cosine
