@@ -35,7 +35,7 @@ typedef struct {
 
 struct driver_blas {
 	void *handle;
-	uint64_t most; // bytes of a product's workspace
+	uint64_t max_workspace; // bytes of a product's workspace
 	int (*Create)(void **);
 	int (*Destroy)(void *);
 	size_t (*GetVersion)(void);
@@ -81,7 +81,7 @@ driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_
 }
 
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most) {
-	blas->most = most;
+	blas->max_workspace = most;
 	return driver_set_context(context) ?: blas->Create(&blas->handle);
 }
 
@@ -123,7 +123,7 @@ static uint32_t alignment(CUdeviceptr address) {
 static int prefer(const driver_product *p, void *preference) {
 	const driver_blas *blas = p->blas;
 	const uint32_t unsplit = 0; // CUBLASLT_REDUCTION_SCHEME_NONE
-	int failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE_BYTES, &blas->most, sizeof blas->most) ?:
+	int failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE_BYTES, &blas->max_workspace, sizeof blas->max_workspace) ?:
 		blas->MatmulPreferenceSetAttribute(preference, PREF_REDUCTION_SCHEME_MASK, &unsplit, sizeof unsplit);
 	const CUdeviceptr operands[] = {p->shape.a, p->shape.b, p->shape.c, p->shape.c};
 	for (int i = 0; i < 4 && !failed; i++) {
@@ -149,7 +149,7 @@ static int choose(driver_product *p) {
 	for (int i = 0; i < found; i++) {
 		int32_t split = 0;
 		size_t written;
-		if (choices[i].state || choices[i].workspace > blas->most ||
+		if (choices[i].state || choices[i].workspace > blas->max_workspace ||
 			blas->MatmulAlgoConfigGetAttribute(&choices[i].algo, ALGO_SPLITK_NUM, &split, sizeof split, &written) || split > 1)
 			continue;
 		p->algo = choices[i].algo;
