@@ -48,7 +48,7 @@ func (s *Spec) Candidate(i int) *Flags {
 	n := float64(engine.PublicRecordCount(s.Config))
 	clip, lr, lot, epochs := spread(0.1, 10), spread(0.06*f.LearningRate, 6*f.LearningRate), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
 	if !f.given["clip"] {
-		f.Clip = clip
+		f.Clip, f.given["clip"] = clip, true
 	}
 	if !f.given["lr"] {
 		f.LearningRate = lr

@@ -12,8 +12,7 @@ const stabilityConstant = 0.01
 
 // clippingGroups translates --clipping into groups of parameters.
 func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
-	bound := clip.Constant(s.Clip)
-	switch s.Clipping {
+	switch bound := clip.Constant(s.Clip); s.Clipping {
 	case "flat":
 		return clip.Flat(bound, nil), nil
 	case "normalized":
@@ -32,7 +31,7 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 		roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
 	}
 	if s.Clipping == "per-layer" {
-		return clip.PerParameter(names, bound, nil), nil
+		return clip.PerParameter(names, clip.Constant(s.Clip), nil), nil
 	}
 	// Joint clipping: the scale of a parameter is the root of its share of all coordinates,
 	// which would be its norm if all coordinates were equal.
@@ -43,5 +42,15 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 	for i := range roots {
 		roots[i] /= math.Sqrt(total)
 	}
-	return []clip.Group{{Name: "gradient", Parameters: names, Scales: roots, Bound: bound}}, nil
+	if !s.given["clip"] {
+		s.Clip = jointBound(len(names))
+	}
+	return []clip.Group{{Name: "gradient", Parameters: names, Scales: roots, Bound: clip.Constant(s.Clip)}}, nil
 }
+
+// jointBound is the default bound of joint clipping for k parameters: √k. Let all coordinates of
+// a gradient g be equal. Divided by its scale, each parameter's part has the norm ‖g‖, and all
+// k parts together have √k·‖g‖. With this bound such a gradient is clipped to the norm 1, as by
+// flat clipping with its default bound. With the bound 1 it would be clipped to 1/√k, and the first
+// steps would be as much shorter.
+func jointBound(k int) float64 { return math.Sqrt(float64(k)) }

@@ -109,7 +109,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
 	f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
 
-	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient")
+	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
 	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings))
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact where the device has it)")
