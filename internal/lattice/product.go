@@ -125,6 +125,9 @@ const (
 
 	skinny = 16   // the most columns of the narrow operand of a skinny product
 	strip  = 2048 // columns of its wide operand at a time
+
+	blockSums = 1 << 16 // sums in the workspace, at least skinny·strip
+	maxTile   = 12 * 32 // elements of the largest tile
 )
 
 // Workspace is the scratch memory of one thread. Only one call at a time may use it.
@@ -136,14 +139,14 @@ type Workspace struct {
 }
 
 // NewWorkspace allocates the scratch memory for products and Gram matrices of any shape, about
-// half a MiB.
+// 600 KiB.
 func NewWorkspace() *Workspace {
 	return &Workspace{
 		a:     make([]int16, kBlock*aStride),
 		d:     make([]int16, kBlock*dStride),
-		sums:  make([]int32, 1<<16),
+		sums:  make([]int32, blockSums),
 		turn:  make([]int32, skinny*strip),
-		edges: make([]int32, 32*32),
+		edges: make([]int32, maxTile),
 	}
 }
 

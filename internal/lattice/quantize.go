@@ -13,7 +13,7 @@ const Bound = 1 << 22
 const MaxRowNorm = 1 << 14
 
 // QuantizeInt16 rounds a row to a lattice: element i becomes x[i]·scale rounded up or down at
-// random, such that its mean is x[i]·scale. It returns the exact squared norm of the result.
+// random, without bias (stochastic rounding). It returns the exact squared norm of the result.
 //
 // The random words come from hash(key, i): a rounding depends on x[i], i, scale and key, not on
 // other elements. In detail, with w the word of element i as a signed integer,
@@ -21,8 +21,8 @@ const MaxRowNorm = 1 << 14
 //	dst[i] = RoundToEven(x[i]·scale + w/2^32)
 //
 // where the product, w/2^32 and the sum are rounded to float32 one after the other. Zero stays
-// zero, because |w/2^32| ≤ ½. The roundings of the sum are symmetric and keep the mean up to
-// 2^-24 of x[i]·scale.
+// zero, because |w/2^32| ≤ ½. Over uniform words the mean is x[i]·scale up to the rounding errors
+// of float32: it differs by at most 2^-23·(1+|x[i]·scale|).
 //
 // If an element is NaN or infinite, or if the norm of the result exceeds MaxRowNorm, it returns
 // 0 and false and sets dst to zeros. scale 0 gives zeros and true without reading x.
