@@ -94,7 +94,7 @@ func TestFastRounding_RadiusWithinBound(t *testing.T) {
 				check(uint32(first), 1)
 			}
 		} else {
-			step := uint32(1<<32/(1<<21) + 1)
+			step := uint32(1<<32/uint64(sampleSize(t, 1<<21)) + 1)
 			for first := uint64(0); first < 1<<32; first += groupWords * uint64(step) {
 				check(uint32(first), step)
 			}
@@ -152,7 +152,7 @@ func TestFastRounding_AngleWithinBound(t *testing.T) {
 			}
 		} else {
 			rng := rand.New(rand.NewPCG(9, 9))
-			for range 1 << 21 / groupWords {
+			for range sampleSize(t, 1<<21) / groupWords {
 				check(func(i uint32) uint32 { return rng.Uint32() })
 			}
 			for _, edge := range []uint32{0, 1 << 23, 1 << 24, 1 << 28, 1<<29 - groupWords/2, 1 << 29, 3 << 28, 1<<30 - groupWords, 1<<31 - 100, 3<<30 - 100} {
@@ -161,6 +161,34 @@ func TestFastRounding_AngleWithinBound(t *testing.T) {
 		}
 		t.Logf("greatest error: cosine %.2f·2^-24, sine %.2f·2^-24", worstCos*(1<<24), worstSin*(1<<24))
 	})
+}
+
+// The errors of the polynomials alone, in float64, at 2^20 points.
+func TestFastRounding_PolynomialsWithinBounds(t *testing.T) {
+	polynomial := func(x float64, c ...float64) (p float64) {
+		for _, k := range c {
+			p = p*x + k
+		}
+		return p
+	}
+	const n, e = 1 << 20, 0x1p-24
+	for i := range n + 1 {
+		f := math.Sqrt2/2 - 1 + float64(i)/n*(math.Sqrt2/2)
+		log := -2 * math.Log1p(f)
+		got := f * polynomial(f, fastLn7, fastLn6, fastLn5, fastLn4, fastLn3, fastLn2, fastLn1, 1, -2)
+		if !(math.Abs(got-log) <= 0.58*e*math.Abs(log)) {
+			t.Fatalf("-2 ln(1+%v) is %v, want %v", f, got, log)
+		}
+		w := float64(i) / n
+		z := w * w
+		sin, cos := math.Sincos(math.Pi / 4 * w)
+		if got := w * polynomial(z, fastSin3, fastSin2, fastSin1, fastSin0); !(math.Abs(got-sin) <= 0.46*e) {
+			t.Fatalf("sine at %v is %v, want %v", w, got, sin)
+		}
+		if got := polynomial(z, fastCos3, fastCos2, fastCos1, 1); !(math.Abs(got-cos) <= e*(0.33+0.8*z)) {
+			t.Fatalf("cosine at %v is %v, want %v", w, got, cos)
+		}
+	}
 }
 
 // countWrong rounds random sums with a part of the proven bound and counts the decided values that
