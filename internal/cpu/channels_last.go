@@ -93,7 +93,7 @@ func acceptsChannelsLast(l *lowering, i plan.Instruction) (in []bool, out bool) 
 		}
 	case op.ClippedSum:
 		v, pictures, ok := form(s.Form, s.Records)
-		if ok && (l.program.Exact && newGradientWinograd(l, v) == nil || !l.program.Exact && buildsGradients(v, pictures)) {
+		if ok && buildsGradients(v, pictures) && !(l.program.Exact && newGradientWinograd(l, v) != nil) {
 			return []bool{true, true}, false
 		}
 	case op.MaxPool2D:

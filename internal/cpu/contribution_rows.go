@@ -12,23 +12,88 @@ import (
 // rowInts bounds the memory of rows that are rounded together.
 const rowInts = 4 << 20
 
-// productSum adds Σ_t â_t ⊗ δ̂_t of rows that are rounded to 16 bits. The gradient of a
-// record is built only if its rows cancel so much that their norms do not fit 16 bits.
-type productSum struct {
+// rowSum adds Σ_t a_t ⊗ δ_t of rows that are rounded to 16 bits. The gradient of a record is
+// built only if its rows cancel so much that their norms do not fit 16 bits.
+type rowSum struct {
 	part
-	op.Product
-	a, delta []float32
-	rows     int // of a record
-	build    func(dst []float32, r int, w *worker)
+	op.Product // of the rows
+	rows       int
+	a, delta   rowRounder
+	overlap    float64   // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
+	squares    []float64 // squared norms of the records' A and Δ, in turn; nil: not saved
+	build      func(dst []float32, r int, w *worker)
 
 	base    int    // the record in the first slot
 	cancels []bool // [slot] whether the gradient is built
 }
 
-func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32) func() {
+// rowRounder rounds one operand of a record to rows of integers.
+type rowRounder struct {
+	x    []float32
+	size int // numbers of a record
+	// round writes the rows and returns the squared norm of the numbers from which the rows are
+	// taken: no row is longer. It is not ok if a row has a norm above lattice.MaxRowNorm.
+	round func(rows []int16, x []float32, scale float32, seed uint64, w *worker) (squares int64, ok bool)
+}
+
+func (o rowRounder) record(r int) []float32 { return o.x[r*o.size : (r+1)*o.size] }
+
+// newDenseRounder rounds rows of numbers. side is 0 for A and 1 for Δ.
+func newDenseRounder(x []float32, records, width, side int) rowRounder {
+	return rowRounder{x, len(x) / records, func(rows []int16, x []float32, scale float32, seed uint64, _ *worker) (total int64, ok bool) {
+		for t := 0; t*width < len(x); t++ {
+			squares, ok := lattice.QuantizeInt16(rows[t*width:(t+1)*width], x[t*width:(t+1)*width], scale, lattice.RowKey(seed, side, t))
+			if !ok {
+				return 0, false
+			}
+			total += squares
+		}
+		return total, true
+	}}
+}
+
+func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32, k call) func() {
 	records := len(p.factors)
-	s := &productSum{part: p, Product: f, a: in[0], delta: in[1], rows: len(in[1]) / f.Out / records}
-	s.build = newGradientBuilder(l, f, records, in, nil).build
+	s := &rowSum{part: p, Product: f, rows: len(in[1]) / f.Out / records, overlap: 1,
+		a: newDenseRounder(in[0], records, f.In, 0), delta: newDenseRounder(in[1], records, f.Out, 1),
+		squares: l.saved.squares[rowsKeys(k, f)],
+		build:   newGradientBuilder(l, f, records, in, nil).build}
+	return l.lowerRowSum(s)
+}
+
+// lowerConvolutionContribution adds a convolution's gradient, whose rows are the windows of the
+// record's pictures. A picture is rounded once, not once for each window.
+func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]float32, last []bool) func() {
+	records := len(p.factors)
+	x, delta := in[0], in[1]
+	pictures := len(delta) / (v.O * v.area) / records
+	unfolding := lattice.NewUnfolding(v.window, 1, false)
+	picture, result := v.C*v.H*v.W, v.O*v.area
+	l.pool.reserveInt16s(pictures*max(picture, result) + unfolding.Scratch())
+	s := &rowSum{part: p, Product: op.Product{In: v.O, Out: v.taps}, rows: pictures * v.area,
+		overlap: float64(v.KernelH * v.KernelW),
+		build:   newGradientBuilder(l, v.ConvWeight, records, in, last).build}
+	s.a = rowRounder{delta, pictures * result, func(rows []int16, x []float32, scale float32, seed uint64, w *worker) (int64, bool) {
+		planes := w.int16s[:len(x)]
+		squares, ok := lattice.QuantizeInt16(planes, x, scale, lattice.RowKey(seed, 1, 0))
+		for n := range pictures {
+			lattice.Transpose(rows[n*result:(n+1)*result], planes[n*result:(n+1)*result], v.O, v.area)
+		}
+		return squares, ok
+	}}
+	s.delta = rowRounder{x, pictures * picture, func(rows []int16, x []float32, scale float32, seed uint64, w *worker) (int64, bool) {
+		images, scratch := w.int16s[:len(x)], w.int16s[len(x):]
+		squares, ok := lattice.QuantizeInt16(images, x, scale, lattice.RowKey(seed, 0, 0))
+		for n := range pictures {
+			unfolding.Rows(rows[n*v.patches():(n+1)*v.patches()], images[n*picture:(n+1)*picture], scratch, 0)
+		}
+		return squares, ok
+	}}
+	return l.lowerRowSum(s)
+}
+
+func (l *lowering) lowerRowSum(s *rowSum) func() {
+	f, records := s.Product, len(s.factors)
 	nA, nD := s.rows*f.In, s.rows*f.Out
 	n := min(records, plan.MaxSummed, max(2*len(l.pool.workers), rowInts/(nA+nD)))
 	turns := (records + n - 1) / n
@@ -36,7 +101,7 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 	s.cancels = make([]bool, n)
 	scratch := &l.contributions.scratch
 	ordered := 0
-	if p.at != nil {
+	if s.at != nil {
 		ordered = f.Size()
 	}
 	scratch.reserve(n*(nA+nD), 0, ordered, 0)
@@ -80,7 +145,7 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 
 // admit rounds the rows of the record in a slot to a and delta, which are zeros if its rows add
 // nothing.
-func (s *productSum) admit(slot int, a, delta []int16, w *worker) {
+func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 	r := s.base + slot
 	s.cancels[slot] = false
 	var how rounding
@@ -88,11 +153,8 @@ func (s *productSum) admit(slot int, a, delta []int16, w *worker) {
 		how = s.rounding(r, 0, float64(s.factors[r])*s.Steps[s.parameter])
 	}
 	if how.scale > 0 {
-		rowsA, rowsD := s.a[r*len(a):(r+1)*len(a)], s.delta[r*len(delta):(r+1)*len(delta)]
-		lengthA, lengthD := math.Sqrt(simd.SumSquares(rowsA)), math.Sqrt(simd.SumSquares(rowsD))
-		try := func(how rounding) (int64, bool) {
-			return s.roundRows(a, delta, rowsA, rowsD, lengthA, lengthD, how, w)
-		}
+		lengthA, lengthD := s.lengths(r)
+		try := func(how rounding) (int64, bool) { return s.roundRows(a, delta, r, lengthA, lengthD, how, w) }
 		squares, ok := try(how)
 		s.cancels[slot] = !ok && s.rows > 1
 		switch {
@@ -108,29 +170,34 @@ func (s *productSum) admit(slot int, a, delta []int16, w *worker) {
 	}
 }
 
-// roundRows rounds a record's rows and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
-// ok if a row does not fit 16 bits.
-func (s *productSum) roundRows(a, delta []int16, rowsA, rowsD []float32, lengthA, lengthD float64, how rounding, w *worker) (squares int64, ok bool) {
+// lengths returns the norms of a record's operands.
+func (s *rowSum) lengths(r int) (a, delta float64) {
+	if s.squares != nil {
+		return math.Sqrt(s.squares[2*r]), math.Sqrt(s.squares[2*r+1])
+	}
+	return math.Sqrt(simd.SumSquares(s.a.record(r))), math.Sqrt(simd.SumSquares(s.delta.record(r)))
+}
+
+// roundRows rounds the rows of record r and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
+// ok if the rows are too long.
+func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, how rounding, w *worker) (squares int64, ok bool) {
 	if lengthA == 0 || lengthD == 0 {
 		clear(a)
 		clear(delta)
 		return 0, true
 	}
 	scaleA, scaleD := splitScale(how.scale, lengthA, lengthD, s.Product)
-	var length float64 // Σ_t ‖â_t‖‖δ̂_t‖, up to rounding
-	for t := range s.rows {
-		squaresA, okA := lattice.QuantizeInt16(a[t*s.In:(t+1)*s.In], rowsA[t*s.In:(t+1)*s.In], scaleA, lattice.RowKey(how.seed, 0, t))
-		squaresD, okD := lattice.QuantizeInt16(delta[t*s.Out:(t+1)*s.Out], rowsD[t*s.Out:(t+1)*s.Out], scaleD, lattice.RowKey(how.seed, 1, t))
-		if !okA || !okD {
-			return 0, false
-		}
-		if s.rows == 1 {
-			return squaresA * squaresD, true // at most 2⁵⁶
-		}
-		length += math.Sqrt(float64(squaresA) * float64(squaresD))
+	squaresA, okA := s.a.round(a, s.a.record(r), scaleA, how.seed, w)
+	squaresD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.seed, w)
+	if !okA || !okD {
+		return 0, false
 	}
-	// Σ_tu |⟨â_t, â_u⟩⟨δ̂_t, δ̂_u⟩| ≤ length². Below 2⁶² no sum of 64 bits overflows.
-	if length > 0x1p30 {
+	if s.rows == 1 {
+		return lattice.SumSquares(a) * lattice.SumSquares(delta), true // at most 2⁵⁶
+	}
+	// Σ_tu |⟨â_t, â_u⟩⟨δ̂_t, δ̂_u⟩| ≤ (Σ_t ‖â_t‖‖δ̂_t‖)² ≤ overlap·‖Â‖²‖Δ̂‖². Below 2⁶² no sum of
+	// 64 bits overflows; the rounding of this product is far below its distance from 2⁶².
+	if s.overlap*float64(squaresA)*float64(squaresD) > 0x1p60 {
 		return 0, false
 	}
 	n := s.rows * s.rows
@@ -157,7 +224,7 @@ func splitScale(scale, lengthA, lengthD float64, f op.Product) (scaleA, scaleD f
 }
 
 // addBuilt adds the gradient of a record instead of its rows.
-func (s *productSum) addBuilt(r int, gradient []float32, w *worker) {
+func (s *rowSum) addBuilt(r int, gradient []float32, w *worker) {
 	s.build(gradient, r, w)
 	how := s.choose(r, func(how rounding) (int64, bool) { return squaresOf(gradient, how) })
 	if how.scale == 0 {
@@ -225,10 +292,7 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 // addRow adds integers to the parameter's sum, from an index of the contribution on.
 func (p *part) addRow(sum []int64, from int, x []int32) {
 	if p.at == nil {
-		sum = sum[from:][:len(x)]
-		for j, v := range x {
-			sum[j] += int64(v)
-		}
+		lattice.Add(sum[from:][:len(x)], x)
 		return
 	}
 	for j, v := range x {

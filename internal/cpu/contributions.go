@@ -241,12 +241,15 @@ func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 	case op.ClippedSum:
 		switch f := s.Form.(type) {
 		case op.Product:
-			return l.lowerProductContribution(p, f, in)
+			return l.lowerProductContribution(p, f, in, k)
 		case op.Gather:
 			return l.lowerGatherContribution(p, f, in)
 		case op.ConvWeight:
 			if saved := l.savedContribution(p, f, k); saved != nil {
 				return saved
+			}
+			if v := newConvolution(f); f.Groups == 1 && !buildsGradients(v, k.shapes[0][0]/s.Records) {
+				return l.lowerConvolutionContribution(p, v, in, k.inChannelsLast)
 			}
 		}
 		return l.lowerBuilt(p, s.Form.Size(), newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))

@@ -107,12 +107,24 @@ func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
 // lowerRankOneNorms uses ‖a⊗δ‖² = ‖a‖²‖δ‖².
 func lowerRankOneNorms(l *lowering, f op.Product, k call) func() {
 	out, a, d := k.out, k.in[0], k.in[1]
+	var squares []float64
+	if l.program.Exact {
+		squares, _ = saveFor(l.saved.squares, rowsKeys(k, f), 2*len(out))
+	}
 	return l.pool.forRanges(len(out), f.In+f.Out, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			inputs, signals := simd.SumSquares(a[r*f.In:(r+1)*f.In]), simd.SumSquares(d[r*f.Out:(r+1)*f.Out])
+			if squares != nil {
+				squares[2*r], squares[2*r+1] = inputs, signals
+			}
 			out[r] = float32(inputs*signals + op.OperandNormShare*(inputs+signals))
 		}
 	})
+}
+
+// rowsKeys names the rows of a product.
+func rowsKeys(k call, f op.Product) [2]rowsKey {
+	return [2]rowsKey{{k.bases[0], f.In}, {k.bases[1], f.Out}}
 }
 
 // lowerProductGramNorms computes the norms of records of several rows from their Gram

@@ -16,6 +16,7 @@ type worker struct {
 	lattice *lattice.Workspace
 	sum     []int32 // zeros between tasks
 	grams   []int32
+	int16s  []int16
 }
 
 // floats returns n float32 numbers of the worker's scratch memory. Their values are
@@ -56,6 +57,9 @@ func (p *pool) reserveIntegers(sum, grams int) {
 	p.sums, p.grams = max(p.sums, sum), max(p.grams, grams)
 }
 
+// reserveInt16s makes every worker's memory for operands of 16 bits at least this large.
+func (p *pool) reserveInt16s(n int) { p.int16s = max(p.int16s, n) }
+
 // reserveGroups makes every worker's groups large enough for this many rows.
 func (p *pool) reserveGroups(rows int) {
 	for _, w := range p.workers {
@@ -65,7 +69,7 @@ func (p *pool) reserveGroups(rows int) {
 
 // scratchBytes returns the bytes of all workers' reserved scratch memory.
 func (p *pool) scratchBytes() int {
-	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*p.sums + 4*p.grams)
+	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*p.sums + 4*p.grams + 2*p.int16s)
 }
 
 // allocateScratch allocates the scratch memory that steps have reserved.
@@ -74,6 +78,7 @@ func (p *pool) allocateScratch() {
 		w.floats(p.floats)
 		w.doubles(p.doubles)
 		w.sum, w.grams = make([]int32, p.sums), make([]int32, p.grams)
+		w.int16s = make([]int16, p.int16s)
 	}
 }
 

@@ -140,6 +140,14 @@ func Widen(sum []int64, part []int32) {
 	}
 }
 
+// Add adds x, sign-extended, to sum.
+func Add(sum []int64, x []int32) {
+	checkLengths(len(sum), len(x))
+	if len(sum) > 0 {
+		active.widen(&sum[0], &x[0], len(sum))
+	}
+}
+
 // SumSquares returns Σ x² exactly.
 func SumSquares(x []int16) int64 {
 	if len(x) == 0 {

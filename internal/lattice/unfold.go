@@ -137,6 +137,13 @@ func (u *Unfolding) pad(k *kernels, planes, image []int16, group int) {
 	}
 }
 
+// Transpose writes the columns of a rows×cols matrix as rows.
+func Transpose(dst, src []int16, rows, cols int) {
+	checkLengths(len(dst), rows*cols)
+	checkLengths(len(src), rows*cols)
+	active.transposeInts(dst, rows, src, cols, rows, cols)
+}
+
 // transposeInts writes dst[c*ldd+r] = src[r*lds+c] for r < rows and c < cols.
 func (k *kernels) transposeInts(dst []int16, ldd int, src []int16, lds, rows, cols int) {
 	if k.transpose8 != nil && rows >= 8 && cols >= 8 {
