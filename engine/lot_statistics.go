@@ -34,7 +34,7 @@ func newLotStatistics(c *Config, records, output int) (*lotStatistics, error) {
 	s := &lotStatistics{}
 	for _, statistic := range c.Statistics {
 		a := newStatisticAccumulator(statistic, c.statisticQuery(statistic, records))
-		if err := a.tryOnZeros(c.Train.Columns(), output); err != nil {
+		if err := a.tryOnConstants(c.Train.Columns(), output); err != nil {
 			return nil, err
 		}
 		s.accumulators = append(s.accumulators, a)

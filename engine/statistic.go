@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
@@ -172,15 +173,43 @@ func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator 
 	return &statisticAccumulator{Statistic: s, noisedSum: newNoisedSum(q, s.Size), vector: make([]float64, s.Size), mean: make([]float64, s.Size)}
 }
 
-// tryOnZeros calls the user's function on a record of one example of zeros: a function that
-// reads a missing column fails before anything is spent.
-func (a *statisticAccumulator) tryOnZeros(columns []data.Column, output int) error {
-	e := Example{Output: make([]float32, output)}
-	for _, c := range columns {
-		e.Columns = append(e.Columns, make([]float32, c.Size()))
-	}
-	if p := recoverPanic(func() { a.Of(a.vector, []Example{e}) }); p != nil {
-		return fmt.Errorf("statistic %s: its function panicked on an example of zeros (%v); check that it reads only columns that the data have", a.Name, p)
+// tryOnConstants calls the user's function on a record of one example of zeros, and on one whose
+// features are ones: a function that reads a missing column fails before anything is spent. A
+// function that gives another vector for the same record has a state, through which one record
+// would change the vectors of others, and is refused. Not every state is found.
+func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output int) error {
+	var first [2][]float64
+	for call := range 6 {
+		value := call % 2
+		e := Example{Output: make([]float32, output), Loss: float32(value)}
+		for i := range e.Output {
+			e.Output[i] = float32(value)
+		}
+		for _, c := range columns {
+			numbers := make([]float32, c.Size())
+			for i := range numbers {
+				if c.Kind == data.Feature {
+					numbers[i] = float32(value)
+				}
+			}
+			e.Columns = append(e.Columns, numbers)
+		}
+		clear(a.vector)
+		p := recoverPanic(func() { a.Of(a.vector, []Example{e}) })
+		if p != nil && value == 1 {
+			continue // ones may be invalid
+		}
+		if p != nil {
+			return fmt.Errorf("statistic %s: its function panicked on an example of zeros (%v); check that it reads only columns that the data have", a.Name, p)
+		}
+		if first[value] == nil {
+			first[value] = slices.Clone(a.vector)
+			continue
+		}
+		same := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
+		if !slices.EqualFunc(first[value], a.vector, same) {
+			return fmt.Errorf("statistic %s: its function gives different vectors for the same record, so a record can change the vectors of others: use a function without a state", a.Name)
+		}
 	}
 	return nil
 }

@@ -260,3 +260,29 @@ func TestStatistic_PanicHidesRecord(t *testing.T) {
 		t.Errorf("error %v for a column that is not there", err)
 	}
 }
+
+// A function with a state would let one record change the vectors of others.
+func TestStatistic_RefusesState(t *testing.T) {
+	calls, sum := 0.0, 0.0
+	for name, test := range map[string]struct {
+		of      func(dst []float64, record []Example)
+		refused bool
+	}{
+		"a counter":   {func(dst []float64, _ []Example) { calls++; dst[0] = calls }, true},
+		"a sum":       {func(dst []float64, record []Example) { sum += float64(record[0].Columns[0][0]); dst[0] = sum }, true},
+		"no state":    {func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) + 1 }, false},
+		"not numbers": {func(dst []float64, _ []Example) { dst[0] = math.NaN() }, false},
+	} {
+		c := testConfig(t)
+		c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1, Of: test.of}}
+		r, err := New(c)
+		if err == nil {
+			err = r.Close()
+		} else if !strings.Contains(err.Error(), "statistic s: its function gives different vectors for the same record") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if (err != nil) != test.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
