@@ -361,7 +361,7 @@ func TestServer_LimitsRateAndRequestsInFlight(t *testing.T) {
 
 // A client that sends its body or its header slowly is cut off, and its ticket stays valid.
 func TestServer_CutsSlowClients(t *testing.T) {
-	r := start(t, Options{Timeout: 200 * time.Millisecond}, described("ads", 10))
+	r := start(t, Options{Timeout: 400 * time.Millisecond}, described("ads", 10))
 	file, ticket := r.draw(t, "ads")
 	for _, opening := range []string{
 		"POST /v1/models/ads/return HTTP/1.1\r\nHost: x\r\n",
