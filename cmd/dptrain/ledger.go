@@ -29,6 +29,7 @@ or a run directory. accountant/ledger/FORMAT.md describes the format.`,
 		Example: `  dptrain ledger show runs/mnist
   dptrain ledger epsilon runs/mnist/ledger.jsonl --delta 1e-5
   dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
+  dptrain ledger epsilon runs/north runs/south --delta 1e-5 --parallel --disjoint
   dptrain ledger verify runs/mnist/ledger.jsonl`,
 	}
 	groupSubcommands(cmd)
@@ -143,6 +144,7 @@ func describeSampling(s ledger.Sampling) string {
 func newLedgerEpsilon(term *terminal.Terminal) *cobra.Command {
 	var delta float64
 	var name string
+	var parallel, disjoint bool
 	cmd := &cobra.Command{
 		Use:   "epsilon FILE...",
 		Short: "Compute the ε that one or more ledgers spent",
@@ -153,7 +155,11 @@ With several ledgers about the same people, it computes the ε of all of them to
 of one ledger count once. If a run directory was copied and both copies were resumed, the
 ledgers are forks: their common releases count once, and those of each fork are added.
 Unrelated ledgers are added. The answer lists the copies and forks that it found. A private
-selection (dptrain tune) is added too; the rdp accountant then accounts for all of them.`,
+selection (dptrain tune) is added too; the rdp accountant then accounts for all of them.
+
+If each person is in the data of only one of the ledgers, the ε of each person is that of this
+ledger, and --parallel computes the largest. dptrain cannot check this, so --parallel requires
+the declaration --disjoint. Ledgers of one run, and selections, are refused.`,
 		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
   dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
   dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
@@ -165,6 +171,16 @@ selection (dptrain tune) is added too; the rdp accountant then accounts for all 
 				delta = 0
 			} else if err := budget.CheckDelta(delta); err != nil {
 				return err
+			}
+			switch {
+			case parallel && !disjoint:
+				return exitcode.Usagef("--parallel requires --disjoint: declare with it that each person is in the data of only one of these ledgers; otherwise drop --parallel")
+			case disjoint && !parallel:
+				return exitcode.Usagef("--disjoint has no meaning without --parallel: add it, or drop --disjoint")
+			case parallel && len(args) < 2:
+				return exitcode.Usagef("--parallel is for several ledgers: name at least two, or drop it")
+			case parallel:
+				return printParallelEpsilon(term, args, delta, name)
 			}
 			if len(args) > 1 {
 				return printJointEpsilon(term, args, delta, name)
@@ -178,6 +194,8 @@ selection (dptrain tune) is added too; the rdp accountant then accounts for all 
 		},
 	}
 	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
+	cmd.Flags().BoolVar(&parallel, "parallel", false, "the ledgers are about different people: compute the largest ε instead of the sum; requires --disjoint")
+	cmd.Flags().BoolVar(&disjoint, "disjoint", false, "declare that each person is in the data of only one of the ledgers")
 	addAccountantFlag(cmd, &name)
 	return cmd
 }

@@ -260,3 +260,76 @@ func (v jointEpsilon) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
 }
+
+// parallelEpsilon is what ledgers about different people cost each person, in JSON.
+type parallelEpsilon struct {
+	budget.Guarantee
+	Unit   string         `json:"unit"`
+	Secure bool           `json:"secure"`
+	Files  []parallelFile `json:"files"`
+}
+
+type parallelFile struct {
+	File    string       `json:"file"`
+	Epsilon number.Float `json:"epsilon"`
+}
+
+// printParallelEpsilon computes the largest ε of several ledgers: the cost of each person if
+// no person is in the data of two (parallel composition, McSherry 2009). A delta of 0 selects the
+// default of the largest data set.
+func printParallelEpsilon(term *terminal.Terminal, names []string, delta float64, name string) error {
+	for _, name := range names {
+		if path, ok := selection.FindLedger(name); ok {
+			return exitcode.Usagef("%s is of a private selection, which --parallel does not include: compute its ε separately, and take the largest at the same δ", path)
+		}
+	}
+	files, err := readLedgerFiles(names)
+	if err != nil {
+		return err
+	}
+	v, records := parallelEpsilon{Secure: true}, 0
+	for i, f := range files {
+		h := f.History.Header
+		if i > 0 && h.Unit != files[0].History.Header.Unit {
+			return exitcode.Usagef("%s protects the unit %s and %s the unit %s: compute their ε separately", files[0].Path, files[0].History.Header.Unit, f.Path, h.Unit)
+		}
+		v.Unit, v.Secure, records = h.Unit, v.Secure && h.Secure, max(records, h.Records)
+		for _, other := range files[:i] {
+			if c := compareLedgers(f, other); c.Relation != ledger.Unrelated {
+				return exitcode.Usagef("%s: they may be of one run on the same people, to which --parallel does not apply; drop it, or omit one of them", c)
+			}
+		}
+		if f.Truncated || !f.Summary.Ended {
+			term.Warn("state of %s: %s", f.Path, describeState(false, f.Truncated))
+		}
+	}
+	if delta == 0 {
+		delta = engine.DefaultDelta(records)
+	}
+	var largest accountant.Guarantee
+	for i, f := range files {
+		g, err := accountant.Epsilon(f.History, delta, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if i > 0 && g.Adjacency != largest.Adjacency {
+			return exitcode.Usagef("%s is accounted under %s adjacency and %s under %s: compute their ε separately", files[0].Path, largest.Adjacency, f.Path, g.Adjacency)
+		}
+		v.Files = append(v.Files, parallelFile{f.Path, number.Float(g.Epsilon)})
+		if i == 0 || g.Epsilon > largest.Epsilon {
+			largest = g
+		}
+	}
+	v.Guarantee = budget.NewGuarantee(largest)
+	if !v.Secure {
+		term.Warn("one of these ledgers is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
+	}
+	term.Note("Each person is in the data of only one ledger, as declared; the ε is the largest one.")
+	warnAboutDelta(term, delta, records)
+	return term.Print(v, number.RoundUp(largest.Epsilon), func(w io.Writer) {
+		v.Print(w, budget.Epsilon)
+		for _, f := range v.Files {
+			fmt.Fprintf(w, "ledger\t%s, epsilon %s\n", f.File, number.RoundUp(float64(f.Epsilon)))
+		}
+	})
+}

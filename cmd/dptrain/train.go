@@ -116,6 +116,11 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 	if spec.Flags.Resume != "" {
 		open = rundir.Reopen
 	}
+	draw, err := training.OpenBudget(spec)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	defer draw.Close()
 	release, err := open(spec.Flags.Out)
 	if err != nil {
 		return exitcode.AsUsage(err)
@@ -125,8 +130,11 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
+	if err := draw.Draw(); err != nil {
+		return exitcode.AsUsage(errors.Join(err, run.Close()))
+	}
 	announce(term, spec, run)
-	return exitcode.AsFailure(trainRun(term, spec, run, server, started))
+	return exitcode.AsFailure(trainRun(term, spec, run, server, draw, started))
 }
 
 // announce describes the run before it starts.
@@ -173,7 +181,7 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 }
 
 // trainRun trains a run and writes its files.
-func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *training.MetricsServer, started time.Time) error {
+func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *training.MetricsServer, draw *training.BudgetDraw, started time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	progress, err := training.NewProgress(term, spec, run, server)
@@ -208,6 +216,9 @@ func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, serv
 		return ended
 	}
 	if err != nil {
+		return err
+	}
+	if err := draw.Settle(spec.Flags.ProjectBudget, float64(summary.Epsilon)); err != nil {
 		return err
 	}
 	if summary.Steps < planned {

@@ -113,7 +113,7 @@ on private records held out; lower is better.`,
 
 // tunePublic tries settings on public data.
 func tunePublic(term *terminal.Terminal, base *runspec.Spec, trials int) error {
-	for _, name := range []string{"out", "validation-split", "validation-noise", "runs"} {
+	for _, name := range []string{"out", "validation-split", "validation-noise", "runs", "budget"} {
 		if base.Flags.OnCommandLine(name) {
 			return exitcode.Usagef("--%s is for private data: on public data, tune shows all trials and keeps no model; drop the flag", name)
 		}

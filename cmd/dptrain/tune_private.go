@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/projectbudget"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
@@ -74,6 +75,13 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	// A second signal does not end the process at once: the files of the runs must be removed.
 	ctx, stop := signal.NotifyContext(context.Background(), interruptSignals()...)
 	defer stop()
+	project, draw, err := openSelectionBudget(base, guarantee)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if project != nil {
+		defer project.Close()
+	}
 	release, err := rundir.Create(out)
 	if err != nil {
 		return exitcode.AsUsage(err)
@@ -87,6 +95,12 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	head, err := plan.Write(out)
 	if err != nil {
 		return err
+	}
+	if project != nil {
+		draw.Run = plan.Run
+		if err := errors.Join(project.Draw(draw), project.Close()); err != nil {
+			return err
+		}
 	}
 	warnAboutDelta(term, plan.Delta, base.Records)
 	term.Note("Selecting among %s of %s on %s, by %s. The number of runs and their results stay secret, so there is no progress report; this can take long.",
@@ -111,6 +125,28 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 		Flags: settings.Flags(), Score: plan.Score, Settings: trials, Runs: runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: out,
 	}
 	return term.Print(result, result.Flags, result.print)
+}
+
+// openSelectionBudget locks the project budget, if there is one, and checks that it allows the
+// selection, which draws once for all its runs.
+func openSelectionBudget(base *runspec.Spec, g accountant.Guarantee) (*projectbudget.Writer, projectbudget.Draw, error) {
+	if base.Flags.ProjectBudget == "" {
+		return nil, projectbudget.Draw{}, nil
+	}
+	what, err := filepath.Abs(base.Flags.Out)
+	if err != nil {
+		return nil, projectbudget.Draw{}, err
+	}
+	draw := projectbudget.Draw{Epsilon: g.Epsilon, Delta: g.Delta, Unit: base.Config.Records.Unit(), Adjacency: g.Adjacency, What: what}
+	w, err := projectbudget.Open(base.Flags.ProjectBudget)
+	if err != nil {
+		return nil, draw, fmt.Errorf("--budget: %w", err)
+	}
+	if err := w.Check(draw); err != nil {
+		w.Close()
+		return nil, draw, fmt.Errorf("--budget %s: %w", base.Flags.ProjectBudget, err)
+	}
+	return w, draw, nil
 }
 
 // checkPrivateTuning refuses flags that a selection on private data cannot use.

@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/dptrain/dptrain/internal/projectbudget"
 )
 
 // The exit codes of dptrain.
@@ -72,11 +73,11 @@ func Of(err error) int {
 		return Done
 	case errors.As(err, &coded) && (coded.Code != Usage || !machineFailed(err)):
 		return coded.Code
-	case errors.As(err, &damage), errors.Is(err, engine.ErrDamaged):
+	case errors.As(err, &damage), errors.Is(err, engine.ErrDamaged), errors.Is(err, projectbudget.ErrDamaged):
 		return Damaged
 	case machineFailed(err):
 		return Failed
-	case errors.Is(err, engine.ErrBudget):
+	case errors.Is(err, engine.ErrBudget), errors.Is(err, projectbudget.ErrExceeded):
 		return OverBudget
 	case errors.Is(err, accountant.ErrArgument), errors.Is(err, accountant.ErrUnreachable),
 		errors.Is(err, ledger.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission):

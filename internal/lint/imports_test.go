@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/cpu", "internal/gorgonia", "internal/plan/plantest"},
 	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch"},
 	{"perexample", "cuda/driver", "cuda/kernels"},
-	{"accountant"},
+	{"accountant", "internal/projectbudget"},
 	{"internal/pld"},
 	{"internal/adversary", "internal/composition"},
 	{"internal/rdp", "internal/gaussian"},

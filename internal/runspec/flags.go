@@ -51,6 +51,7 @@ type Flags struct {
 
 	Clip, Noise, Epsilon, Delta, StopAtEpsilon float64
 	Clipping, Allocation, Accountant           string
+	ProjectBudget                              string // file of a budget that several runs draw from
 	Arithmetic                                 string // one of arithmetics; "": the device's best
 
 	Optimizer, Schedule     string
@@ -118,6 +119,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
 	f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
 	f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
+	f.StringVar(&s.ProjectBudget, "budget", "", "file of a project budget, made by dptrain budget open, that the run draws from before it releases anything; δ is then by default the part of the file's δ that --epsilon is of its ε")
 	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
 
 	f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
@@ -273,6 +275,9 @@ func (s *Flags) Resolve() error {
 			return err
 		}
 	}
+	if err := s.checkProjectBudget(); err != nil {
+		return err
+	}
 	if s.Out == "" {
 		s.Out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
 	}
@@ -317,7 +322,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
+var privacyFlags = []string{"clip", "clipping", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

@@ -113,7 +113,10 @@ func (s *Spec) Calibrate() error {
 		c.Mechanism.NonPrivate = true
 		return nil
 	}
-	return s.resolveMechanism()
+	if err := s.resolveMechanism(); err != nil {
+		return err
+	}
+	return s.limitToDraw()
 }
 
 // ParseRecord parses --record, with the value of --user-examples.
@@ -198,6 +201,11 @@ func (s *Spec) resolveMechanism() error {
 		}
 	case f.Resume != "":
 		c.Budget.Delta = deltaOfOldRuns(s.Records)
+	case f.ProjectBudget != "":
+		var err error
+		if c.Budget.Delta, err = f.projectDelta(); err != nil {
+			return err
+		}
 	default:
 		c.Budget.Delta = engine.DefaultDelta(s.Records)
 	}

@@ -1,0 +1,13 @@
+// Package projectbudget keeps a budget (ε, δ) that several runs on the same people draw from.
+//
+// Guarantee: let the budget be (E, D), and let run i draw (ε_i, δ_i) before it releases anything.
+// Then all runs together are (E, D)-differentially private, also if the settings of a run, its
+// draw included, depend on what earlier runs released. The ε_i and the δ_i are added, and basic
+// composition with a stopping rule on these sums holds for adaptively chosen costs (Rogers, Roth, Ullman
+// and Vadhan 2016, "Privacy Odometers and Filters"). It assumes that each run spends at most what
+// it drew, that the file lists all runs, and that all have the unit of privacy and the adjacency
+// that the first one states.
+//
+// The file has a JSON object on each line and is only appended to. A draw is on disk before a
+// release of its run. After a crash the draw counts in full.
+package projectbudget
