@@ -17,7 +17,9 @@ model; II the insider, who sees all instances at the server; III an adversary wh
 server a number of updates later. Every figure has its kind, its assumption and its source.
 Only a worst case is a guarantee; an expectation is not.
 
-The privacy unit is all data of one client. --epsilon is the ε of one contribution.`,
+The privacy unit is all data of one client. --epsilon is the ε of one contribution, for the
+whole returned model. If it is for each weight by itself, the figures are for an adversary
+who reads one weight, and the bound for non-expansive steps does not apply.`,
 		Example: `  dptrain budget local --instances 20 --epsilon 1
   dptrain budget local --instances 20 --epsilon 1 --updates 100000
   dptrain budget local --instances 20 --epsilon 8 --weights 7850

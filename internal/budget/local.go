@@ -161,9 +161,10 @@ var adversarySources = map[string]string{
 func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string, value float64, kind, assumption, source string)) {
 	const (
 		lineage  = "lineage of instances, derived in internal/adversary"
-		oneModel = "one instance, drawn at random"
-		allSeen  = "all instances, or any function of them such as the average"
-		nearby   = "one instance, drawn at random; later steps are non-expansive in ℓ2 (convex β-smooth loss, learning rate at most 2/β, no clipping of averages), with noise of one scale"
+		choices  = "the server's choices do not depend on models: no spam filter"
+		oneModel = "one instance, drawn at random; " + choices
+		allSeen  = "all instances, or any function of them such as the average; " + choices
+		nearby   = oneModel + "; later steps are non-expansive in ℓ2 (convex β-smooth loss, learning rate at most 2/β, no clipping of averages), with noise of one scale"
 		feldman  = "Feldman, Mironov, Talwar and Thakurta 2018, theorem 22, over the binomial length of a lineage"
 	)
 	exposure := func(deltaAt func(float64) float64) Exposure {
@@ -172,7 +173,7 @@ func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string
 	one, all, iterated := exposure(l.OneModelDelta), exposure(l.AllInstancesDelta), exposure(l.IteratedDelta())
 	gone := adversary.GoneProbability(l.Instances, l.Updates)
 	a.Later = &LaterAnswer{number.Float(gone), one.Epsilon, number.Float(a.Delta), one.Advantage, all, iterated}
-	add(laterName, "contribution is gone", gone, probability, "the server's choices do not depend on models", "Pihur et al. 2018, lemma 4.2; exact value by Tavaré 1984")
+	add(laterName, "contribution is gone", gone, probability, choices, "Pihur et al. 2018, lemma 4.2; exact value by Tavaré 1984")
 	for _, view := range []struct {
 		Exposure
 		assumption, source string

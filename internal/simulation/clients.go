@@ -38,29 +38,17 @@ var errUnsuitable = fmt.Errorf("the simulation trains multinomial logistic regre
 func (l layout) inputs() int  { return l.columns[l.features].Size() }
 func (l layout) classes() int { return l.columns[l.labels].Classes }
 
-// recordReader reads examples of a set into the same memory again and again.
-type recordReader struct {
-	set     data.Set
-	rows    []int
-	buffers [][]float32
-	records drawdiscard.Records
-}
-
-func newRecordReader(s data.Set, l layout, count int) *recordReader {
-	r := &recordReader{set: s, rows: make([]int, count)}
+// readAll reads a whole set.
+func (l layout) readAll(s data.Set) (drawdiscard.Records, error) {
+	var buffers [][]float32
 	for _, c := range l.columns {
-		r.buffers = append(r.buffers, make([]float32, count*c.Size()))
+		buffers = append(buffers, make([]float32, s.Len()*c.Size()))
 	}
-	r.records = drawdiscard.Records{Features: r.buffers[l.features], Labels: r.buffers[l.labels]}
-	return r
-}
-
-// read returns the examples from first on. They are valid until the next call.
-func (r *recordReader) read(first int) (drawdiscard.Records, error) {
-	for i := range r.rows {
-		r.rows[i] = first + i
+	rows := make([]int, s.Len())
+	for i := range rows {
+		rows[i] = i
 	}
-	return r.records, r.set.Read(r.buffers, r.rows)
+	return drawdiscard.Records{Features: buffers[l.features], Labels: buffers[l.labels]}, s.Read(buffers, rows)
 }
 
 // Purposes of the seed's streams.

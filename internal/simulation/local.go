@@ -25,7 +25,6 @@ type clientSteps struct {
 	mechanism *drawdiscard.Mechanism
 	bank      *drawdiscard.NoiseBank
 	model     *drawdiscard.GLM
-	reader    *recordReader
 	gradient  []float32
 }
 
@@ -39,16 +38,12 @@ func (t *task) newClientSteps(epsilon, rate float64, number uint64) (*clientStep
 		return nil, err
 	}
 	model, err := t.newModel()
-	return &clientSteps{t, m, bank, model, newRecordReader(t.train, t.layout, t.Records), make([]float32, t.weights)}, err
+	return &clientSteps{t, m, bank, model, make([]float32, t.weights)}, err
 }
 
 // computeGradient computes a client's average gradient at w, clipped to the box.
 func (s *clientSteps) computeGradient(w []float32, client int) error {
-	records, err := s.reader.read(client * s.Records)
-	if err != nil {
-		return err
-	}
-	if err := s.model.AverageGradient(s.gradient, w, records); err != nil {
+	if err := s.model.AverageGradient(s.gradient, w, s.clientRecords(client)); err != nil {
 		return err
 	}
 	if !s.unitFeatures {

@@ -92,7 +92,8 @@ func ParseEpsilons(words []string) ([]float64, error) {
 // task is what all methods share.
 type task struct {
 	Settings
-	train        data.Set // client c owns the examples c·Records to (c+1)·Records-1
+	train        data.Set            // client c owns the examples c·Records to (c+1)·Records-1
+	trainRecords drawdiscard.Records // the same examples
 	testRecords  drawdiscard.Records
 	layout       layout
 	weights      int
@@ -122,32 +123,23 @@ func newTask(s Settings, from *data.Task) (*task, error) {
 		return nil, exitcode.Usagef("--data %s: %w", from.Name, err)
 	}
 	t.weights = model.Weights()
-	if t.testRecords, err = newRecordReader(from.Test, t.layout, from.Test.Len()).read(0); err != nil {
+	if t.testRecords, err = t.layout.readAll(from.Test); err != nil {
 		return nil, err
 	}
-	t.unitFeatures, err = t.checkUnitFeatures()
+	t.trainRecords, err = t.layout.readAll(t.train)
+	t.unitFeatures = !slices.ContainsFunc(t.trainRecords.Features, func(v float32) bool { return !(v >= 0 && v <= 1) })
 	return t, err
+}
+
+// clientRecords returns the records of a client.
+func (t *task) clientRecords(client int) drawdiscard.Records {
+	first, inputs := client*t.Records, t.layout.inputs()
+	return drawdiscard.Records{Features: t.trainRecords.Features[first*inputs:][:t.Records*inputs], Labels: t.trainRecords.Labels[first:][:t.Records]}
 }
 
 // newModel returns a model for one goroutine.
 func (t *task) newModel() (*drawdiscard.GLM, error) {
 	return drawdiscard.NewGLM(drawdiscard.Multinomial, t.layout.inputs(), t.layout.classes())
-}
-
-func (t *task) checkUnitFeatures() (bool, error) {
-	reader := newRecordReader(t.train, t.layout, t.Records)
-	for client := range t.Clients {
-		records, err := reader.read(client * t.Records)
-		if err != nil {
-			return false, err
-		}
-		for _, v := range records.Features {
-			if !(v >= 0 && v <= 1) {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
 }
 
 // rowsWithoutBlank lists the examples that could be read.
