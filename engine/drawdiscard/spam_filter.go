@@ -149,7 +149,7 @@ func simulateRatios(d Distribution, k, weights, samples int) ([]float64, error) 
 			f := p.next()
 			ratios = append(ratios, p.ratio(f))
 			p.replace(f)
-			for range k / 20 { // a sample takes k times as long as an update
+			for range k / 20 { // the spread changes slowly
 				p.replace(p.next())
 			}
 		}
@@ -159,7 +159,8 @@ func simulateRatios(d Distribution, k, weights, samples int) ([]float64, error) 
 }
 
 // noiseProcess is a server whose clients add only noise. Draws and returns arrive at random
-// times: the number in flight has a Poisson distribution.
+// times: the number in flight has a Poisson distribution. As at a server, the mean and the radius
+// are those of the last multiple of k updates.
 type noiseProcess struct {
 	bank      *NoiseBank
 	r         *rand.Rand
@@ -168,7 +169,8 @@ type noiseProcess struct {
 	instances [][]float32
 	flying    []flight
 	free      [][]float32
-	sum       []float64 // over the instances
+	mean      []float64
+	radius    float64
 	updates   int
 }
 
@@ -178,28 +180,45 @@ type flight struct {
 }
 
 func newNoiseProcess(bank *NoiseBank, k, width int, inFlight, variance float64, r *rand.Rand) *noiseProcess {
-	p := &noiseProcess{bank: bank, r: r, variance: variance, inFlight: inFlight, sum: make([]float64, width)}
+	p := &noiseProcess{bank: bank, r: r, variance: variance, inFlight: inFlight, mean: make([]float64, width)}
 	for range k {
 		w := make([]float32, width)
 		bank.AddTo(w, float32(math.Sqrt(StationaryVariance(k, 1))))
 		p.instances = append(p.instances, w)
-		p.count(w, 1)
 	}
+	p.refresh()
 	return p
 }
 
-// count adds an instance to the sum, or removes it.
-func (p *noiseProcess) count(w []float32, sign float64) {
-	for j, v := range w {
-		p.sum[j] += sign * float64(v)
+// refresh computes the mean and the radius of the instances.
+func (p *noiseProcess) refresh() {
+	clear(p.mean)
+	for _, w := range p.instances {
+		for j, v := range w {
+			p.mean[j] += float64(v) / float64(len(p.instances))
+		}
 	}
+	p.radius = 0
+	for _, w := range p.instances {
+		p.radius = math.Max(p.radius, p.deviation(w))
+	}
+}
+
+func (p *noiseProcess) deviation(w []float32) (sum float64) {
+	for j, v := range w {
+		d := float64(v) - p.mean[j]
+		sum += d * d
+	}
+	return sum
 }
 
 // draw lets a client draw an instance and add noise.
 func (p *noiseProcess) draw() {
-	w := make([]float32, len(p.sum))
+	var w []float32
 	if n := len(p.free); n > 0 {
 		w, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		w = make([]float32, len(p.mean))
 	}
 	copy(w, p.instances[p.r.IntN(len(p.instances))])
 	p.bank.AddTo(w, 1)
@@ -221,28 +240,17 @@ func (p *noiseProcess) next() flight {
 // replace puts a returned model in a random slot.
 func (p *noiseProcess) replace(f flight) {
 	slot := p.r.IntN(len(p.instances))
-	p.count(p.instances[slot], -1)
 	p.free = append(p.free, p.instances[slot])
 	p.instances[slot] = f.weights
-	p.count(f.weights, 1)
-	p.updates++
+	if p.updates++; p.updates%len(p.instances) == 0 {
+		p.refresh()
+	}
 }
 
 // ratio is the ratio of a returned model.
 func (p *noiseProcess) ratio(f flight) float64 {
-	k := float64(len(p.instances))
-	deviation := func(w []float32) (sum float64) {
-		for j, v := range w {
-			d := float64(v) - p.sum[j]/k
-			sum += d * d
-		}
-		return sum
-	}
-	radius := 0.0
-	for _, w := range p.instances {
-		radius = math.Max(radius, deviation(w))
-	}
-	return deviation(f.weights) / (radius + p.variance*float64(len(p.sum))*(1+float64(p.updates-f.drawn)/k))
+	walk := 1 + float64(p.updates-f.drawn)/float64(len(p.instances))
+	return p.deviation(f.weights) / (p.radius + p.variance*float64(len(p.mean))*walk)
 }
 
 // Refresh reads the mean and the spread of the instances. The caller calls it about once in k

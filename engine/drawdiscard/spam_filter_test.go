@@ -253,6 +253,19 @@ func TestSpamFilter_Floods(t *testing.T) {
 	}
 }
 
+// The thresholds of many instances are computed in seconds.
+func BenchmarkNewSpamFilter(b *testing.B) {
+	for _, k := range []int{1, 20, 1000} {
+		b.Run(fmt.Sprint("k=", k), func(b *testing.B) {
+			for range b.N {
+				if _, err := simulateRatios(Laplace, k, 1000, 50_000); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func TestSpamFilter_RejectsNonFinite(t *testing.T) {
 	x := newTrial(t, Gaussian, 5, 0.01, 1)
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
