@@ -98,7 +98,7 @@ func TestStep_MemoryPerWorkload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if limit, large := most[w.Name]; large && p.Bytes() > limit || !large && p.Bytes() > 56e6 {
+		if limit, large := most[w.Name]; large && p.Bytes() > limit || !large && p.Bytes() > 57e6 {
 			t.Errorf("%s: a microbatch of %d records takes %d bytes", w.Name, p.Records, p.Bytes())
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // rowInts bounds the memory of rows that are rounded together.
-const rowInts = 4 << 20
+const rowInts = 3 << 19
 
 // rowSum adds Σ_t a_t ⊗ δ_t of rows that are rounded to 16 bits. The gradient of a record is
 // built only if its rows cancel so much that their norms do not fit 16 bits.
