@@ -10,6 +10,8 @@ type PrivateStats struct {
 	Records   int     // in the lot as drawn, without blank records
 	NonFinite int     // records without a contribution, because their gradient was NaN or infinite
 	Unclipped int     // records whose gradient was not scaled down
+	Reduced   int     // parts of contributions that were rounded again, with a smaller factor, to stay within the bound
+	Omitted   int     // parts of contributions that exceeded the bound again and were left out
 	Loss      float64 // mean over the lot's records; 0 where the network keeps no losses
 }
 

@@ -380,6 +380,10 @@ func (r *Run) releaseLot() error {
 		return nil
 	}
 	r.statistics.private.NonFinite = m.clipper.ExcludedRecords()
+	if c := m.contributions; c != nil {
+		r.statistics.private.Reduced, r.statistics.private.Omitted = c.Reduced, c.Omitted
+		c.Reduced, c.Omitted = 0, 0
+	}
 	return m.releaseCounts(r.streams, r.step, e.ExpectedLot())
 }
 

@@ -208,7 +208,7 @@ func (p *Progress) notePrivately(stats engine.PrivateStats, due bool) {
 	}
 	if due {
 		p.bar.Hide()
-		p.term.Note("PRIVATE, do not publish: the last lot had %d records, %d of them not clipped, %d refused; mean loss %.4f", stats.Records, stats.Unclipped, stats.NonFinite, stats.Loss)
+		p.term.Note("PRIVATE, do not publish: the last lot had %d records, %d of them not clipped, %d refused; %d parts of contributions were rounded again, %d omitted; mean loss %.4f", stats.Records, stats.Unclipped, stats.NonFinite, stats.Reduced, stats.Omitted, stats.Loss)
 	}
 	if p.refusedLots == manyRefusedLots || due && p.refusedLots > manyRefusedLots {
 		p.bar.Hide()
