@@ -22,9 +22,11 @@ type rowSum struct {
 	overlap    float64   // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	squares    []float64 // squared norms of the records' A and Δ, in turn; nil: not saved
 	build      func(dst []float32, r int, w *worker)
+	lookup     *tiedLookup // of a table that is also looked up in; nil for other parameters
 
 	base    int    // the record in the first slot
 	cancels []bool // [slot] whether the gradient is built
+	adds    []bool // [slot] whether the rows add something
 }
 
 // rowRounder rounds one operand of a record to rows of integers.
@@ -98,7 +100,7 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 	n := min(records, plan.MaxSummed, max(2*len(l.pool.workers), rowInts/(nA+nD)))
 	turns := (records + n - 1) / n
 	n = (records + turns - 1) / turns
-	s.cancels = make([]bool, n)
+	s.cancels, s.adds = make([]bool, n), make([]bool, n)
 	scratch := &l.contributions.scratch
 	ordered := 0
 	if s.at != nil {
@@ -123,10 +125,15 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 		}
 		product.Run(sum, scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)], w.lattice, shard, shards)
 	})
+	addLookups := func() {}
+	if s.lookup != nil {
+		addLookups = l.lowerLookups(s, n)
+	}
 	return func() {
 		for s.base = 0; s.base < records; s.base += n {
 			admit()
 			add()
+			addLookups()
 			for i, cancels := range s.cancels {
 				if cancels {
 					s.addBuilt(s.base+i, scratch.floats[:f.Size()], l.pool.workers[0])
@@ -154,7 +161,13 @@ func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 	}
 	if how.scale > 0 {
 		lengthA, lengthD := s.lengths(r)
-		try := func(how rounding) (int64, bool) { return s.roundRows(a, delta, r, lengthA, lengthD, how, w) }
+		try := func(how rounding) (int64, bool) {
+			squares, ok := s.roundRows(a, delta, r, lengthA, lengthD, how, w)
+			if ok && s.lookup != nil {
+				return s.lookup.join(squares, s, slot, a, delta, how, w)
+			}
+			return squares, ok
+		}
 		squares, ok := try(how)
 		s.cancels[slot] = !ok && s.rows > 1
 		switch {
@@ -164,7 +177,7 @@ func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 			how = s.chooseSmaller(r, how, squares, ok, try)
 		}
 	}
-	if how.scale == 0 {
+	if s.adds[slot] = how.scale > 0; !s.adds[slot] {
 		clear(a)
 		clear(delta)
 	}
@@ -205,6 +218,100 @@ func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, ho
 	lattice.Gram(gramA, a, s.rows, s.In, w.lattice)
 	lattice.Gram(gramD, delta, s.rows, s.Out, w.lattice)
 	return lattice.InnerProduct(gramA, gramD, s.rows), true
+}
+
+// tiedLookup is the lookup of a table that is also multiplied with: its rows are added to those
+// of the product.
+type tiedLookup struct {
+	op.Gather
+	index, delta []float32
+	rows         *[]int32 // the rounded rows of Δ, slot by slot
+	lookups      int      // of a record
+}
+
+// lowerTiedContribution adds the gradient P + G of a table that is multiplied with and looked up
+// in, without building it: see lowerTiedNorms. It returns nil for other uses.
+func (l *lowering) lowerTiedContribution(p part, m op.MultiUseNorms, in [][]float32) func() {
+	t, ok := m.TiedTable()
+	if !ok {
+		return nil
+	}
+	d, v := t.Table.Dim, t.Table.Vocabulary
+	byDim, byEntry := in[t.RowsByDim], in[t.RowsByEntry]
+	s := &rowSum{part: p, Product: op.Product{In: v, Out: d}, rows: len(byDim) / d / m.Records, overlap: 1,
+		a: newDenseRounder(byEntry, m.Records, v, 1), delta: newDenseRounder(byDim, m.Records, d, 0),
+		build:  newMultiUseBuilder(l, m, in).build,
+		lookup: &tiedLookup{t.Table, in[t.Index], in[t.Delta], &l.contributions.scratch.int32s, len(in[t.Index]) / m.Records}}
+	return l.lowerRowSum(s)
+}
+
+// join adds the lookups of the record in a slot to the squared norm of its product:
+//
+//	‖P + G‖² = ‖P‖² + ‖G‖² + 2⟨P, G⟩, ⟨P, G⟩ = Σ_s Σ_t δ̂_t[i_s]·⟨â_t, ε̂_s⟩
+//
+// byEntry are the rows δ̂ and byDim the rows â. It is not ok if a sum might leave 64 bits.
+func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []int16, how rounding, w *worker) (squares int64, ok bool) {
+	r, width := s.base+slot, k.lookups*k.Dim
+	rows, index := (*k.rows)[slot*width:(slot+1)*width], k.index[r*k.lookups:(r+1)*k.lookups]
+	how.seed = uint64(lattice.RowKey(how.seed, 2, 0))
+	gathered, ok := roundGathered(rows, k.Gather, index, k.delta[r*width:(r+1)*width], how, w)
+	if !ok {
+		return 0, false
+	}
+	var length float64 // Σ_s ‖ε̂_s‖
+	for i := range k.lookups {
+		var square float64
+		for _, e := range rows[i*k.Dim : (i+1)*k.Dim] {
+			square += float64(e) * float64(e)
+		}
+		length += math.Sqrt(square)
+	}
+	lengthP := math.Sqrt(float64(lattice.SumSquares(byEntry)) * float64(lattice.SumSquares(byDim))) // at least Σ_t ‖â_t‖‖δ̂_t‖
+	if length*lengthP > 0x1p60 || float64(product) > 0x1p60 {
+		return 0, false
+	}
+	var cross int64
+	for i, x := range index {
+		entry, valid := parseIndex(x, k.Vocabulary)
+		if !valid {
+			continue
+		}
+		row := rows[i*k.Dim : (i+1)*k.Dim]
+		for t := range s.rows {
+			signal := int64(byEntry[t*k.Vocabulary+entry])
+			if signal == 0 {
+				continue
+			}
+			var inner int64
+			for j, a := range byDim[t*k.Dim : (t+1)*k.Dim] {
+				inner += int64(a) * int64(row[j])
+			}
+			cross += signal * inner
+		}
+	}
+	return product + gathered + 2*cross, true
+}
+
+// lowerLookups adds the rounded rows of the records that add something.
+func (l *lowering) lowerLookups(s *rowSum, slots int) func() {
+	k := s.lookup
+	width := k.lookups * k.Dim
+	l.contributions.scratch.reserve(0, slots*width, 0, 0)
+	l.pool.reserveGroups(k.lookups)
+	l.pool.reserveRows(k.lookups)
+	return l.pool.forShards(slots*width+k.Size(), func(shard, shards int, w *worker) {
+		for slot, adding := range s.adds {
+			if !adding {
+				continue
+			}
+			index := k.index[(s.base+slot)*k.lookups:][:k.lookups]
+			for i, x := range index {
+				if row, valid := parseIndex(x, k.Vocabulary); valid && owner(row, shards) == shard {
+					s.addRow(s.sums[s.parameter], row*k.Dim, (*k.rows)[slot*width+i*k.Dim:][:k.Dim])
+				}
+			}
+		}
+	})
 }
 
 // maxRowExponent bounds the length of the rows of a record together, before they are

@@ -237,6 +237,9 @@ func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 		b := newBuiltSum(l, p, in[0], n, len(in[0])/n, 0, nil)
 		return sequence(b.admit, b.add)
 	case op.MultiUseSum:
+		if step := l.lowerTiedContribution(p, op.MultiUseNorms(s), in); step != nil {
+			return step
+		}
 		return l.lowerBuilt(p, op.MultiUseNorms(s).Size, newMultiUseBuilder(l, op.MultiUseNorms(s), in))
 	case op.ClippedSum:
 		switch f := s.Form.(type) {
