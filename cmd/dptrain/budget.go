@@ -109,6 +109,7 @@ func newBudgetSolve(term *terminal.Terminal, unknown budget.Quantity, short, exa
 		if err != nil {
 			return err
 		}
+		warnAboutEpsilon(term, float64(solution.Epsilon))
 		warnAboutDelta(term, float64(solution.Delta), solution.Records)
 		return term.Print(solution, solution.Value(unknown), func(w io.Writer) { solution.Print(w, unknown) })
 	}
@@ -262,6 +263,12 @@ func addAccountantFlag(cmd *cobra.Command, name *string) {
 
 // insecureWarning is printed with the ε of every seeded run.
 const insecureWarning = "INSECURE: noise and lots come from --seed; an adversary who knows the seed can subtract the noise"
+
+func warnAboutEpsilon(term *terminal.Terminal, epsilon float64) {
+	if w := budget.EpsilonWarning(epsilon); w != "" {
+		term.Warn("%s", w)
+	}
+}
 
 func warnAboutDelta(term *terminal.Terminal, delta float64, records int) {
 	if w := budget.DeltaWarning(delta, records); w != "" {

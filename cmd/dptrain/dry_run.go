@@ -125,6 +125,9 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		p.Adjacency, p.PublishedEpsilon, p.Approximate, p.Note = a.Adjacency, number.Float(a.Published), a.Approximate, a.Note
 	}
 	warn := func(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
+	if w := budget.EpsilonWarning(float64(p.Epsilon)); w != "" && !c.Mechanism.NonPrivate {
+		warn(w)
+	}
 	if w := budget.DeltaWarning(float64(p.Delta), spec.Records); w != "" {
 		warn(w)
 	}

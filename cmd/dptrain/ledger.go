@@ -247,6 +247,7 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 	if !h.Secure {
 		term.Warn("this ledger is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
 	}
+	warnAboutEpsilon(term, guarantee.Epsilon)
 	warnAboutDelta(term, delta, h.Records)
 	return term.Print(v, budget.FormatBound(v.Epsilon, v.Approximate), func(w io.Writer) {
 		v.Print(w, budget.Epsilon)

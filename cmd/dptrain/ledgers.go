@@ -148,6 +148,7 @@ func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, n
 	if !v.Secure {
 		term.Warn("one of these ledgers is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
 	}
+	warnAboutEpsilon(term, guarantee.Epsilon)
 	warnAboutDelta(term, delta, v.Records)
 	return term.Print(v, number.RoundUp(guarantee.Epsilon), v.print)
 }
@@ -325,6 +326,7 @@ func printParallelEpsilon(term *terminal.Terminal, names []string, delta float64
 		term.Warn("one of these ledgers is insecure: its noise or sampling was seeded or not cryptographic; the ε holds only against adversaries who cannot guess the random numbers")
 	}
 	term.Note("Each person is in the data of only one ledger, as declared; the ε is the largest one.")
+	warnAboutEpsilon(term, largest.Epsilon)
 	warnAboutDelta(term, delta, records)
 	return term.Print(v, number.RoundUp(largest.Epsilon), func(w io.Writer) {
 		v.Print(w, budget.Epsilon)

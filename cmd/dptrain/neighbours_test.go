@@ -145,6 +145,7 @@ func TestTrain_OutputsOfNeighbouringData(t *testing.T) {
 		neighbours(t, " --label label --classes no,yes"+held, 300, projection, "99,red,a,yes")
 	}
 	neighbours(t, " --target age --vocabulary label=no|yes"+held, 300, "", "99,red,a,yes")
+	neighbours(t, " --label label --classes no,yes --sampling truncated --max-lot 60 --constant-work"+held, 300, "", "99,red,a,yes")
 }
 
 // The same on a record that cannot be read: neither the exit code nor a message depends on it.
@@ -182,6 +183,11 @@ func neighbours(t *testing.T, what string, records int, projection, replacement 
 	for n := 1; n <= 8; n++ {
 		h := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 50 / float64(records), Records: records},
 			Steps: n, Noise: 0.05, Adjacency: ledger.AddRemove}.History()
+		if strings.Contains(what, "truncated") {
+			s := &h.Lots[0].Lot.Sampling
+			s.Policy, s.LotSize = ledger.Truncated, 60
+			h.Header.Adjacency = ledger.ZeroOut
+		}
 		if projection != "" {
 			every := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Noise: 0.5, Adjacency: ledger.AddRemove}
 			h.Lots = append(every.History().Lots, h.Lots...)

@@ -174,6 +174,9 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 	if d.Warning != "" {
 		term.Warn("%s", d.Warning)
 	}
+	if planned, err := run.PlannedEpsilon(); err == nil && !c.Mechanism.NonPrivate {
+		warnAboutEpsilon(term, planned)
+	}
 	warnAboutDelta(term, c.Budget.Delta, spec.Records)
 	if spec.Task.Test == nil && c.Validation.Set == nil {
 		term.Warn("there are no test data and no records are held out, so nothing shows what the model learns; give --test or --validation-split")

@@ -97,6 +97,14 @@ func DeltaWarning(delta float64, records int) string {
 	return ""
 }
 
+// EpsilonWarning warns about an ε that hardly limits what an adversary learns; "" if it does.
+func EpsilonWarning(epsilon float64) string {
+	if w := report.EpsilonWarning(epsilon); w != "" {
+		return w + "; give more noise, fewer lots or a smaller lot"
+	}
+	return ""
+}
+
 // CheckDelta checks the value of --delta.
 func CheckDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {

@@ -141,6 +141,9 @@ func (r *Run) warnings() (all []warning) {
 	if a.Approximate {
 		all = append(all, warning{"caution", "Approximate", a.Note})
 	}
+	if w := EpsilonWarning(a.Epsilon); w != "" {
+		all = append(all, warning{"caution", "Weak guarantee", w + "."})
+	}
 	if w := DeltaWarning(a.Delta, r.accounting.history.Header.Records); w != "" {
 		all = append(all, warning{"caution", "Delta too large", "The " + w + "."})
 	}

@@ -157,6 +157,19 @@ func DeltaWarning(delta float64, records int) string {
 	return fmt.Sprintf("δ = %s is not below 1/%d, one over the number of records, so a mechanism that publishes one record in full satisfies this guarantee", number.RoundUp(delta), records)
 }
 
+// weakEpsilon is the ε above which practitioners call a guarantee weak to none (Ponomareva et al.
+// 2023, "How to DP-fy ML", on the choice of ε: at most 1 is strong, at most 10 is reasonable).
+const weakEpsilon = 10
+
+// EpsilonWarning warns about an ε that hardly limits what an adversary learns. It returns "" for
+// an ε of at most 10.
+func EpsilonWarning(epsilon float64) string {
+	if epsilon <= weakEpsilon {
+		return ""
+	}
+	return fmt.Sprintf("ε = %s is above %d, where a guarantee is weak to none (Ponomareva et al. 2023)", number.RoundUp(epsilon), weakEpsilon)
+}
+
 // The names of arithmetic, as in run.json.
 const (
 	ExactArithmetic = "exact"
