@@ -221,11 +221,11 @@ func (h *hostBuffers) read() []*pinnedBuffer {
 	return append(append([]*pinnedBuffer{}, h.squared...), h.output, h.losses)
 }
 
-func bytesOf[T float32 | int32](x []T) []byte {
+func bytesOf[T float32 | int32 | int64](x []T) []byte {
 	if len(x) == 0 {
 		return nil
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0])))
 }
 
 func floats(b []byte) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4) }

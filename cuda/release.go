@@ -246,3 +246,131 @@ func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
 		a.Average = float32(now.Average.Weight(now.Step))
 	}
 }
+
+// A vector of sums is no longer than a stream of rounded noise.
+const _ = uint64(noise.MaxRounded - maxElements)
+
+// roundedNoise replaces integer sums on the device by round((f + N)/g), with the bits of
+// noise.RoundedGaussian. The device decides all but about one value in 10^11. The host decides the others.
+type roundedNoise struct {
+	memory                    *deviceMemory
+	roundSums, roundUndecided driver.Kernel
+	largest                   int // number of sums in the largest vector
+	args                      *roundingArgs
+	counts                    []byte // page-locked
+}
+
+// roundingArgs is struct Rounding of kernels/rounded.h. It is rewritten in place.
+type roundingArgs struct {
+	Sums, Undecided, Remaining driver.Pointer
+	Steps                      float64
+	Size, Capacity             int32
+	Grid, Bits                 int32
+	Scale, Slope, Base         float32
+	Key                        noise.Key
+	Words, Digits              [3]uint32
+}
+
+// prepare allocates the lists of undecided values for vectors of at most `largest` sums. A
+// thousandth of the values is undecided in float32. The capacity is many times that: a list
+// overflows with a probability below 2^-1000.
+func (r *roundedNoise) prepare(m *deviceMemory, largest int) (err error) {
+	*r = roundedNoise{memory: m, largest: largest, args: &roundingArgs{Capacity: int32(largest/64 + 4096)}}
+	if r.roundSums, err = m.device.Kernel("round_sums"); err != nil {
+		return err
+	}
+	if r.roundUndecided, err = m.device.Kernel("round_undecided"); err != nil {
+		return err
+	}
+	for _, list := range []*driver.Pointer{&r.args.Undecided, &r.args.Remaining} {
+		if *list, err = m.alloc(4 * (1 + int(r.args.Capacity))); err != nil {
+			return err
+		}
+	}
+	r.counts, err = m.allocPinned(8)
+	return err
+}
+
+// add replaces the sums of a vector and waits for the result. The key is a launch argument, and
+// this copy of it is wiped, as in releaser.run.
+func (r *roundedNoise) add(gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, sums driver.Pointer, size int) error {
+	if size == 0 {
+		return nil
+	}
+	if size > r.largest {
+		return fmt.Errorf("cuda: rounded noise for %d sums: it was prepared for %d", size, r.largest)
+	}
+	constants, err := gaussian.Constants()
+	if err != nil {
+		return err
+	}
+	a, device := r.args, r.memory.device
+	if a.Words, a.Digits, err = stream.RoundedNonces(); err != nil {
+		return err
+	}
+	a.Sums, a.Size, a.Steps = sums, int32(size), constants.Steps
+	a.Grid, a.Bits = int32(constants.Grid), int32(constants.Bits)
+	a.Scale, a.Slope, a.Base = constants.Scale, constants.Slope, constants.Base
+	a.Key = source.Key()
+	defer func() { a.Key = noise.Key{} }()
+
+	clear(r.counts)
+	for _, list := range []driver.Pointer{a.Undecided, a.Remaining} {
+		if err := device.CopyIn(list, r.counts[:4]); err != nil {
+			return err
+		}
+	}
+	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+	threads := uint32(ceil(size, noise.NormalBatch) * 16)
+	if err := device.Launch(r.roundSums, dim{(threads + 127) / 128, 1, 1}, dim{128, 1, 1}, packed); err != nil {
+		return err
+	}
+	// About one thread for each undecided value; more values take another turn.
+	if err := device.Launch(r.roundUndecided, dim{uint32(ceil(size, 128*1024)), 1, 1}, dim{128, 1, 1}, packed); err != nil {
+		return err
+	}
+	for i, list := range []driver.Pointer{a.Undecided, a.Remaining} {
+		if err := device.CopyOut(r.counts[4*i:4*i+4], list); err != nil {
+			return err
+		}
+	}
+	if err := device.Synchronize(); err != nil {
+		return err
+	}
+	counts := unsafe.Slice((*int32)(unsafe.Pointer(&r.counts[0])), 2)
+	if max(counts[0], counts[1]) > a.Capacity {
+		return fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
+	}
+	return r.decide(gaussian, source, stream, int(counts[1]))
+}
+
+// decide computes the values that the device left.
+func (r *roundedNoise) decide(gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, count int) error {
+	if count == 0 {
+		return nil
+	}
+	device := r.memory.device
+	values := make([]int32, count)
+	if err := device.CopyOut(bytesOf(values), r.args.Remaining+4); err != nil {
+		return err
+	}
+	if err := device.Synchronize(); err != nil {
+		return err
+	}
+	for _, i := range values {
+		sum, at := make([]int64, 1), r.args.Sums+driver.Pointer(8*i)
+		if err := device.CopyOut(bytesOf(sum), at); err != nil {
+			return err
+		}
+		if err := device.Synchronize(); err != nil {
+			return err
+		}
+		if err := gaussian.Add(source, sum, stream, uint64(i)); err != nil {
+			return err
+		}
+		if err := r.memory.upload(at, bytesOf(sum)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

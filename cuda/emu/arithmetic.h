@@ -18,6 +18,8 @@
 EMU_BITS(__float_as_uint, float, unsigned)
 EMU_BITS(__uint_as_float, unsigned, float)
 EMU_BITS(__int_as_float, int, float)
+EMU_BITS(__double_as_longlong, double, long long)
+EMU_BITS(__longlong_as_double, long long, double)
 #undef EMU_BITS
 
 // Integers.
@@ -66,6 +68,7 @@ inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fsqrt_rn(float a) { return sqrtf(a); }
+inline int __float2int_rn(float a) { return int(lrintf(a)); }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }

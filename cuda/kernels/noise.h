@@ -41,27 +41,27 @@ __device__ __forceinline__ void chacha_state(unsigned (&x)[16], const Key &key, 
 		x[13 + i] = nonce.word[i];
 }
 
-// chacha_blocks computes the blocks counter, counter+16 and counter+32: the three that
-// one thread of a grain computes. They are interleaved as twelve independent chains.
-__device__ __forceinline__ void chacha_blocks(unsigned (&x)[3][16], const Key &key, const Nonce &nonce, unsigned counter) {
+// chacha_blocks computes the blocks counter, counter+16, …: those that one thread of a
+// grain computes. They are interleaved: each adds four independent chains.
+template <int blocks> __device__ __forceinline__ void chacha_blocks(unsigned (&x)[blocks][16], const Key &key, const Nonce &nonce, unsigned counter) {
 #pragma unroll
-	for (int k = 0; k < 3; k++)
+	for (int k = 0; k < blocks; k++)
 		chacha_state(x[k], key, nonce, counter + 16 * k);
 #pragma unroll 1
 	for (int round = 0; round < 10; round++) {
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 #pragma unroll
-			for (int k = 0; k < 3; k++)
+			for (int k = 0; k < blocks; k++)
 				quarter(x[k][i], x[k][4 + i], x[k][8 + i], x[k][12 + i]);
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 #pragma unroll
-			for (int k = 0; k < 3; k++)
+			for (int k = 0; k < blocks; k++)
 				quarter(x[k][i], x[k][4 + (i + 1) % 4], x[k][8 + (i + 2) % 4], x[k][12 + (i + 3) % 4]);
 	}
 #pragma unroll
-	for (int k = 0; k < 3; k++) {
+	for (int k = 0; k < blocks; k++) {
 		unsigned first[16];
 		chacha_state(first, key, nonce, counter + 16 * k);
 #pragma unroll
