@@ -157,12 +157,16 @@ template <class T> T to_integer(double a) {
 inline s64 cvt_s64_s32(s32 a) { return a; }
 inline u64 cvt_u64_u32(u32 a) { return a; }
 inline u32 cvt_u32_u64(u64 a) { return u32(a); }
+inline u16 cvt_u16_u32(u32 a) { return u16(a); }
 inline double cvt_f64_f32(float a) { return a; }
 inline float cvt_rn_f32_f64(double a) { return float(a); }
 inline float cvt_rn_f32_s32(s32 a) { return float(a); }
 inline float cvt_rn_f32_u32(u32 a) { return float(a); }
 inline double cvt_rn_f64_s32(s32 a) { return a; }
 inline double cvt_rn_f64_s64(s64 a) { return double(a); }
+inline double cvt_rn_f64_u32(u32 a) { return a; }
+inline double cvt_rn_f64_u64(u64 a) { return double(a); }
+inline double cvt_rmi_f64_f64(double a) { return floor(a); }
 inline float cvt_rmi_f32_f32(float a) { return floorf(a); }
 inline float cvt_rpi_f32_f32(float a) { return ceilf(a); }
 inline float cvt_rzi_f32_f32(float a) { return truncf(a); }
@@ -170,6 +174,7 @@ inline float cvt_rni_f32_f32(float a) { return nearbyintf(a); }
 inline s32 cvt_rni_s32_f32(float a) { return to_integer<s32>(nearbyintf(a)); }
 inline s32 cvt_rzi_s32_f32(float a) { return to_integer<s32>(a); }
 inline s64 cvt_rzi_s64_f32(float a) { return to_integer<s64>(a); }
+inline s64 cvt_rzi_s64_f64(double a) { return to_integer<s64>(a); }
 inline u64 cvt_rzi_u64_f32(float a) { return to_integer<u64>(a); }
 inline float cvt_sat_f32_f32(float a) { return a > 0 ? (a < 1 ? a : 1) : 0; }
 inline b32 cvt_rna_tf32_f32(float a) {

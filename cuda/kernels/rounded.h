@@ -79,8 +79,10 @@ __device__ __forceinline__ int rest(const Rounding &now, int64_t f) {
 // fast_round rounds the sum of one value in float32. It returns false, and leaves the sum as
 // it is, if that does not decide.
 __device__ __forceinline__ bool fast_round(const Rounding &now, const FastPair &p, float z, int64_t &sum) {
+	if (!p.known)
+		return false;
 	int shifted = rest(now, sum) + __float2int_rn(fmaf(z, p.radius, p.shifted));
-	if (!p.known || (unsigned)shifted << (32 - now.bits) < p.twice_error)
+	if ((unsigned)shifted << (32 - now.bits) < p.twice_error)
 		return false;
 	sum = whole_steps(now, sum) + (shifted >> now.bits);
 	return true;
