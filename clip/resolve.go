@@ -60,7 +60,7 @@ func resolveGroups(names []string, groups []Group) ([]ResolvedGroup, error) {
 // claimParameters assigns the parameters that match a pattern to a group.
 func claimParameters(names, owner []string, pattern, group string) (claimed []int, err error) {
 	for v, name := range names {
-		if !matches(pattern, name) {
+		if !Matches(pattern, name) {
 			continue
 		}
 		if owner[v] != "" {
@@ -75,8 +75,8 @@ func claimParameters(names, owner []string, pattern, group string) (claimed []in
 	return claimed, nil
 }
 
-// matches reports whether name matches a pattern, in which * matches any characters.
-func matches(pattern, name string) bool {
+// Matches reports whether name matches a pattern, in which * matches any characters.
+func Matches(pattern, name string) bool {
 	head, rest, wild := strings.Cut(pattern, "*")
 	if !wild {
 		return pattern == name

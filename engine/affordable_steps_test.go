@@ -76,7 +76,7 @@ func TestAffordableSteps_Refuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"ε = 0":   func(c *Config) { c.Budget.StopAtEpsilon = 0 },
 		"private": func(c *Config) { c.Budget.StopAtEpsilon, c.Mechanism.NonPrivate = 3, true },
-		"NoiseMultiplierAt": func(c *Config) {
+		"schedule of the noise": func(c *Config) {
 			c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 3, 0, func(int) float64 { return 1 }
 		},
 	} {

@@ -71,10 +71,17 @@ type Sampling struct {
 type Mechanism struct {
 	NonPrivate        bool                  // no clipping, no noise, ε = ∞: the baseline
 	Clipping          []clip.Group          // default: all parameters together, bound 1
-	NoiseMultiplier   float64               // z = σ/S of all gradient groups and adaptive counts together
+	NoiseMultiplier   float64               // z = σ/S of adaptive counts and of the gradient groups without noise of their own, all together
 	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must depend on public values only
-	Allocation        Allocation            // how noise is divided among groups; default: Proportional
+	Allocation        Allocation            // how this noise is divided among groups; default: Proportional
 	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact where the device can
+
+	// GroupNoiseMultipliers and GroupNoiseMultiplierAt give groups of Clipping noise of their own,
+	// by name: z_g = σ_g/S_g (McMahan et al. 2019, section 3), the same in all lots or one for each
+	// lot, from 0, which must depend on public values only. Where every group has its own,
+	// NoiseMultiplier and NoiseMultiplierAt must be unset.
+	GroupNoiseMultipliers  map[string]float64
+	GroupNoiseMultiplierAt map[string]func(lot int) float64
 }
 
 // Budget describes how the cost of a run is computed and limited.
@@ -248,7 +255,7 @@ func (o *Optimization) paramGroups(parameters []plan.Parameter) ([]plan.ParamGro
 }
 
 func (c *Config) checkPrivacy() error {
-	if err := checkStatistics(c.Statistics); err != nil {
+	if err := c.checkStatistics(); err != nil {
 		return err
 	}
 	if err := c.checkValidation(); err != nil {
@@ -264,17 +271,11 @@ func (c *Config) checkPrivacy() error {
 		return fmt.Errorf("delta %v: give a number between 0 and 1, well below one over the number of records", b.Delta)
 	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):
 		return fmt.Errorf("a budget of ε = %v: give a positive number", b.StopAtEpsilon)
-	case m.NoiseMultiplierAt == nil:
-		if err := checkNoiseMultiplier(m.NoiseMultiplier); err != nil {
-			return err
-		}
-	case m.NoiseMultiplier != 0:
-		return fmt.Errorf("both a noise multiplier (%v) and one for each lot are set: set one of Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt", m.NoiseMultiplier)
 	}
 	if len(m.Clipping) == 0 {
 		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
-	return nil
+	return m.checkNoise()
 }
 
 func checkNoiseMultiplier(z float64) error {
@@ -287,14 +288,6 @@ func checkNoiseMultiplier(z float64) error {
 		return fmt.Errorf("the noise multiplier is infinite, and nothing can be learned: give a finite number")
 	}
 	return nil
-}
-
-// noiseMultiplier returns z of a lot.
-func (m *Mechanism) noiseMultiplier(lot int) float64 {
-	if m.NoiseMultiplierAt != nil {
-		return m.NoiseMultiplierAt(lot)
-	}
-	return m.NoiseMultiplier
 }
 
 func (s *Sampling) policy() sample.Policy { return cmp.Or(s.Policy, sample.PolicyPoisson) }

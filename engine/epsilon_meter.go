@@ -21,7 +21,7 @@ var ErrBudget = errors.New("budget")
 // depend on the data.
 type epsilonMeter struct {
 	budget     Budget
-	lotsDiffer bool                         // each lot has noise of its own
+	lotsDiffer bool                         // not all lots have the same noise and the same statistics
 	cost       func(n int) (float64, error) // the ε that the budget limits, after n lots of this process
 	done       int                          // lots of this process
 	allowed    int                          // lots that may follow
@@ -36,7 +36,7 @@ type epsilonMeter struct {
 // newEpsilonMeter returns a meter for the lots from first on, after a history that includes
 // what the run releases later.
 func newEpsilonMeter(c *Config, m *mechanism, past ledger.History, first int) (*epsilonMeter, error) {
-	e := &epsilonMeter{budget: c.Budget, lotsDiffer: c.Mechanism.NoiseMultiplierAt != nil, allowed: math.MaxInt}
+	e := &epsilonMeter{budget: c.Budget, lotsDiffer: c.lotsDiffer(), allowed: math.MaxInt}
 	left := c.Steps - first
 	if e.lotsDiffer {
 		if err := e.meterDifferentLots(past, left, func(i int) ledger.Lot { return m.costOfLot(first + i) }); err != nil {
@@ -78,18 +78,13 @@ func (e *epsilonMeter) isExactlySpent(past ledger.History) bool {
 	return err == nil && a.Epsilon <= e.budget.StopAtEpsilon
 }
 
-// meterDifferentLots sets cost and allowed where each lot has noise of its own.
+// meterDifferentLots sets cost and allowed where lots differ.
 func (e *epsilonMeter) meterDifferentLots(past ledger.History, left int, lotAt func(i int) ledger.Lot) error {
 	e.cost = func(n int) (float64, error) {
 		h := past
 		h.Lots = slices.Clip(h.Lots)
 		for i := range n {
-			lot := lotAt(i)
-			if k := len(h.Lots) - 1; k >= len(past.Lots) && slices.Equal(h.Lots[k].Lot.Queries, lot.Queries) {
-				h.Lots[k].Count++
-			} else {
-				h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: lot, Count: 1})
-			}
+			h.Lots = appendLot(h.Lots, len(past.Lots), lotAt(i))
 		}
 		a, err := accountant.Epsilon(h, e.budget.Delta, e.budget.Accountant)
 		return a.Epsilon, err

@@ -69,6 +69,14 @@ func (r *Run) fingerprint() (fingerprint, error) {
 			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Parameters, g.Scales, describeBound(g.Bound), describeRule(g.Rule))
 		}
 		note("noise", "%v", c.Mechanism.noiseMultiplier(0))
+		for _, g := range c.Mechanism.Clipping {
+			switch z, own := c.Mechanism.groupNoiseMultiplier(g.Name, 0); {
+			case c.Mechanism.GroupNoiseMultiplierAt[g.Name] != nil:
+				note("noise of group "+g.Name, "a function from %v", z)
+			case own:
+				note("noise of group "+g.Name, "%v", z)
+			}
+		}
 		note("allocation", "%s", c.Mechanism.Allocation)
 		if c.Mechanism.Arithmetic == ExactArithmetic { // a run without this entry used floating-point numbers
 			note(arithmeticEntry, "%s", c.Mechanism.Arithmetic)
@@ -76,6 +84,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	}
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
+		if s.Every > 1 {
+			note("lots that release "+s.Name, "each %dth", s.Every)
+		}
 	}
 	if v := c.Validation; v.Set != nil {
 		note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)

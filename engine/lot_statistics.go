@@ -27,6 +27,7 @@ func (r *Run) PrivateStats() PrivateStats {
 // lotStatistics accumulates a lot's statistics and its PrivateStats.
 type lotStatistics struct {
 	accumulators []*statisticAccumulator
+	lot          int          // the current one, from 0
 	private      PrivateStats // Loss is the sum over the records
 }
 
@@ -44,7 +45,8 @@ func newLotStatistics(c *Config, records, output int) (*lotStatistics, error) {
 	return s, nil
 }
 
-// queries returns the statistics' queries, as the ledger states them for each lot.
+// queries returns the statistics' queries, as the ledger states them for the lots that release
+// them.
 func (s *lotStatistics) queries() (queries []ledger.Query) {
 	for _, a := range s.accumulators {
 		queries = append(queries, a.query)
@@ -52,7 +54,16 @@ func (s *lotStatistics) queries() (queries []ledger.Query) {
 	return queries
 }
 
-func (s *lotStatistics) startLot() { s.private = PrivateStats{} }
+func (s *lotStatistics) startLot(lot int) { s.lot, s.private = lot, PrivateStats{} }
+
+// released describes the accumulators' releases before the first; release updates it.
+func (s *lotStatistics) released(expectedLot float64) []ReleasedStatistic {
+	all := make([]ReleasedStatistic, len(s.accumulators))
+	for i, a := range s.accumulators {
+		all[i] = ReleasedStatistic{Name: a.Name, Mean: a.mean, Deviation: a.Noise / expectedLot}
+	}
+	return all
+}
 
 // addMicrobatch adds the first n records of a microbatch, which have these clip factors.
 func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]float32) error {
@@ -77,6 +88,9 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 			}
 		}
 		for _, a := range s.accumulators {
+			if !a.isDue(s.lot) {
+				continue
+			}
 			if err := a.addRecord(record); err != nil {
 				return err
 			}
@@ -85,9 +99,12 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 	return nil
 }
 
-// release noises the statistics of a step's lot.
+// release noises the statistics that a step's lot releases.
 func (s *lotStatistics) release(streams noiseStreams, step int, expectedLot float64) error {
 	for i, a := range s.accumulators {
+		if !a.isDue(step) {
+			continue
+		}
 		if err := a.releaseMean(streams.source, streams.statistic(step, i), expectedLot); err != nil {
 			return err
 		}

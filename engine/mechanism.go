@@ -22,13 +22,16 @@ type mechanism struct {
 	names   []string      // [parameter]
 	groups  []int         // [parameter]: its group
 	scales  []float64     // [parameter]: its scale within the group
-	shares  []float64     // [group]: σ/S for the noise multiplier 1
+	shares  []float64     // [group]: σ/S for the noise multiplier 1; 0 where the group has noise of its own
 	queries []int         // [group]: its query in entry
 	counts  []*noisedSum  // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
 	entry   ledger.Lot    // the ledger entry of the next lot
-	factors [][]float32   // [group][record]
-	squared [][]float32   // [parameter][record]: squared norms, in the executable
-	release plan.Release  // how the next lot's sums become a step
+
+	statistics []ledger.Query // [statistic]: its query in the lots that release it
+	always     int            // queries of entry that every lot has
+	factors    [][]float32    // [group][record]
+	squared    [][]float32    // [parameter][record]: squared norms, in the executable
+	release    plan.Release   // how the next lot's sums become a step
 
 	contributions *plan.Contributions // of the executable; nil unless arithmetic is exact
 }
@@ -57,7 +60,7 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 // that each lot has in addition. It checks every lot of the run.
 func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.Source, groups []plan.ParamGroup, statistics []ledger.Query) (*mechanism, error) {
 	parameters := n.program.Parameters
-	m := &mechanism{config: c, records: e.Records, steps: c.Steps, groups: make([]int, len(parameters))}
+	m := &mechanism{config: c, records: e.Records, steps: c.Steps, groups: make([]int, len(parameters)), statistics: statistics}
 	m.release = plan.Release{Source: source, Sigma: make([]float64, len(parameters)), Scale: 1 / e.ExpectedLot(),
 		Optimizer: c.Optimization.Optimizer.ForDevice(), ParamGroups: groups, Average: c.Optimization.Average.ForDevice()}
 	if c.Mechanism.NonPrivate {
@@ -76,7 +79,7 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 	if m.clipper, err = clip.NewClipper(m.names, c.Mechanism.Clipping, m.accuracy()); err != nil {
 		return nil, err
 	}
-	var dimensions []noise.Group
+	var dimensions []noise.Group // of the groups without noise of their own
 	for g, p := range m.clipper.Groups() {
 		m.factors = append(m.factors, make([]float32, n.program.Records))
 		dimension := 0
@@ -84,19 +87,40 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 			m.groups[member.Parameter], m.scales[member.Parameter] = g, member.Scale
 			dimension += parameters[member.Parameter].Shape.TotalSize()
 		}
-		dimensions = append(dimensions, noise.Group{Sensitivity: 1, Dimension: dimension})
+		if _, own := c.Mechanism.groupNoiseMultiplier(p.Name, 0); !own {
+			dimensions = append(dimensions, noise.Group{Sensitivity: 1, Dimension: dimension})
+		}
 	}
-	allocate := noise.Proportional
-	if c.Mechanism.Allocation == DimensionAdjusted {
-		allocate = noise.DimensionAdjusted
-	}
-	if m.shares, err = allocate(1, dimensions); err != nil {
+	if err := m.allocateNoise(dimensions); err != nil {
 		return nil, err
 	}
-	if err := m.buildEntry(e, statistics); err != nil {
+	if err := m.buildEntry(e); err != nil {
 		return nil, err
 	}
 	return m, m.checkLots()
+}
+
+// allocateNoise divides the noise among the groups without noise of their own, which have these
+// dimensions.
+func (m *mechanism) allocateNoise(dimensions []noise.Group) error {
+	m.shares = make([]float64, len(m.factors))
+	if len(dimensions) == 0 {
+		return nil
+	}
+	allocate := noise.Proportional
+	if m.config.Mechanism.Allocation == DimensionAdjusted {
+		allocate = noise.DimensionAdjusted
+	}
+	shares, err := allocate(1, dimensions)
+	if err != nil {
+		return err
+	}
+	for g, p := range m.clipper.Groups() {
+		if _, own := m.config.Mechanism.groupNoiseMultiplier(p.Name, 0); !own {
+			m.shares[g], shares = shares[0], shares[1:]
+		}
+	}
+	return nil
 }
 
 // accuracy returns what clip factors must leave room for.
@@ -107,8 +131,9 @@ func (m *mechanism) accuracy() clip.Accuracy {
 	return clip.Float32Accuracy
 }
 
-// buildEntry builds the ledger entry of a lot.
-func (m *mechanism) buildEntry(e sample.Event, statistics []ledger.Query) error {
+// buildEntry builds the ledger entry of a lot without its statistics, and checks that all queries
+// have different names.
+func (m *mechanism) buildEntry(e sample.Event) error {
 	m.entry.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
 	for _, p := range m.clipper.Groups() {
 		m.queries = append(m.queries, len(m.entry.Queries))
@@ -120,15 +145,27 @@ func (m *mechanism) buildEntry(e sample.Event, statistics []ledger.Query) error 
 			m.entry.Queries = append(m.entry.Queries, q)
 		}
 	}
-	m.entry.Queries = append(m.entry.Queries, statistics...)
+	m.always = len(m.entry.Queries)
 	seen := map[string]bool{}
-	for _, q := range m.entry.Queries {
+	for _, q := range slices.Concat(m.entry.Queries, m.statistics) {
 		if seen[q.Group] {
 			return fmt.Errorf("two released sums have the name %q: give each group and statistic its own name, because the ledger identifies them by it", q.Group)
 		}
 		seen[q.Group] = true
 	}
+	m.entry.Queries = slices.Grow(m.entry.Queries, len(m.statistics)) // setStatistics does not allocate
 	return nil
+}
+
+// setStatistics sets the statistics in the ledger entry of a lot: an entry states what the lot
+// releases and nothing else.
+func (m *mechanism) setStatistics(entry *ledger.Lot, lot int) {
+	entry.Queries = entry.Queries[:m.always]
+	for i := range m.statistics {
+		if m.config.Statistics[i].isDue(lot) {
+			entry.Queries = append(entry.Queries, m.statistics[i])
+		}
+	}
 }
 
 // checkLots sets every lot that is known before the first, so that a schedule cannot fail in
@@ -139,8 +176,8 @@ func (m *mechanism) checkLots() error {
 		lots = m.steps
 	}
 	for lot := range lots {
-		if err := checkNoiseMultiplier(m.config.Mechanism.noiseMultiplier(lot)); err != nil {
-			return fmt.Errorf("lot %d: %w", lot, err)
+		if err := m.checkNoiseOf(lot); err != nil {
+			return err
 		}
 		if err := m.setLot(lot); err != nil {
 			return err
@@ -154,9 +191,27 @@ func (m *mechanism) checkLots() error {
 	return m.setLot(0)
 }
 
+// checkNoiseOf checks the noise multipliers of a lot.
+func (m *mechanism) checkNoiseOf(lot int) error {
+	c := &m.config.Mechanism
+	if c.sharesNoise() {
+		if err := checkNoiseMultiplier(c.noiseMultiplier(lot)); err != nil {
+			return fmt.Errorf("lot %d: %w", lot, err)
+		}
+	}
+	for _, g := range c.Clipping {
+		if z, own := c.groupNoiseMultiplier(g.Name, lot); own {
+			if err := checkNoiseMultiplier(z); err != nil {
+				return fmt.Errorf("group %s, lot %d: %w", g.Name, lot, err)
+			}
+		}
+	}
+	return nil
+}
+
 // isScheduled reports whether the bounds or the noise of lots follow a schedule.
 func (m *mechanism) isScheduled() bool {
-	if m.config.Mechanism.NoiseMultiplierAt != nil {
+	if m.config.Mechanism.isNoiseScheduled() {
 		return true
 	}
 	for _, g := range m.config.Mechanism.Clipping {
@@ -182,7 +237,28 @@ func (m *mechanism) advance(lot int) error {
 	if m.isAdaptive() || m.isScheduled() {
 		return m.setLot(lot)
 	}
+	m.setStatistics(&m.entry, lot)
 	return m.clipper.BeginLot(lot)
+}
+
+// noiseMultipliers calls set with σ/S of each group in a lot.
+func (m *mechanism) noiseMultipliers(lot int, set func(group int, z float64)) error {
+	c := &m.config.Mechanism
+	shared := 0.0
+	if c.sharesNoise() {
+		var err error
+		if shared, err = m.clipper.NoiseMultiplier(c.noiseMultiplier(lot)); err != nil {
+			return err
+		}
+	}
+	for g, p := range m.clipper.Groups() {
+		z, own := c.groupNoiseMultiplier(p.Name, lot)
+		if !own {
+			z = shared * m.shares[g]
+		}
+		set(g, z)
+	}
+	return nil
 }
 
 // setLot sets a lot's bounds, the noise of each parameter and the ledger entry. The noise is
@@ -191,15 +267,18 @@ func (m *mechanism) setLot(lot int) error {
 	if err := m.clipper.BeginLot(lot); err != nil {
 		return err
 	}
-	z, err := m.clipper.NoiseMultiplier(m.config.Mechanism.noiseMultiplier(lot))
-	if err != nil {
-		return err
-	}
-	for g, s := range m.clipper.Sensitivities() {
+	sensitivities := m.clipper.Sensitivities()
+	for g, s := range sensitivities {
 		if math.IsInf(s, 1) {
 			return fmt.Errorf("group %s has no clipping bound in lot %d, so noise cannot protect a record; give a bound, or train without privacy (Mechanism.NonPrivate, --non-private)", m.clipper.Groups()[g].Name, lot)
 		}
-		m.setQuery(&m.entry.Queries[m.queries[g]], s, z*m.shares[g]*s)
+	}
+	m.setStatistics(&m.entry, lot)
+	err := m.noiseMultipliers(lot, func(g int, z float64) {
+		m.setQuery(&m.entry.Queries[m.queries[g]], sensitivities[g], z*sensitivities[g])
+	})
+	if err != nil {
+		return err
 	}
 	for v := range m.release.Sigma {
 		sigma := m.entry.Queries[m.queries[m.groups[v]]].Noise * m.scales[v]
@@ -259,14 +338,33 @@ func roundUp(x float64) float64 {
 // costOfLot returns an entry that costs as much as a lot. Bounds do not change the cost: the
 // noise is proportional to them.
 func (m *mechanism) costOfLot(lot int) ledger.Lot {
+	return m.plannedLot(lot, func(int) float64 { return 1 })
+}
+
+// plannedLot returns the entry of a lot if its groups have these sensitivities.
+func (m *mechanism) plannedLot(lot int, sensitivity func(group int) float64) ledger.Lot {
 	entry := m.entry
 	entry.Queries = slices.Clone(entry.Queries)
-	// checkLots has checked the multiplier of every lot.
-	z, _ := m.clipper.NoiseMultiplier(m.config.Mechanism.noiseMultiplier(lot))
-	for g, q := range m.queries {
-		m.setQuery(&entry.Queries[q], 1, z*m.shares[g])
-	}
+	m.setStatistics(&entry, lot)
+	// checkLots has checked the multipliers of every lot.
+	m.noiseMultipliers(lot, func(g int, z float64) {
+		s := sensitivity(g)
+		m.setQuery(&entry.Queries[m.queries[g]], s, z*s)
+	})
 	return entry
+}
+
+// equalLots returns how many lots from the given one on certainly have equal entries, apart from
+// their bounds.
+func (m *mechanism) equalLots(lot int) int {
+	if m.config.Mechanism.isNoiseScheduled() {
+		return 1
+	}
+	equal := m.steps
+	for _, s := range m.config.Statistics {
+		equal = min(equal, s.equalLots(lot))
+	}
+	return equal
 }
 
 // computeClipFactors sets the clip factors of the microbatch in an executable. Its first n

@@ -7,13 +7,14 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
 // PlannedHistory returns the history that the ledger of a run of c contains if the run goes to
 // its end: all lots with their statistics, a projection and a validation. New must accept c.
-// Bounds do not change the cost, so a lot's gradient groups and adaptive counts are one query
-// here, which costs as much.
+// Bounds do not change the cost: every gradient group has the bound 1 here. The groups without noise
+// of their own and the adaptive counts are one query, which costs as much as they do.
 func PlannedHistory(c Config) ledger.History {
 	n := PublicRecordCount(c)
 	c.Sampling.Policy = c.Sampling.policy()
@@ -28,17 +29,78 @@ func PlannedHistory(c Config) ledger.History {
 	default:
 		sampling.LotSize = lot
 	}
-	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.NoiseMultiplier, Adjacency: c.Sampling.Adjacency()}
+	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.CombinedNoiseMultiplier(0), Adjacency: c.Sampling.Adjacency()}
 	h := plan.History()
 	h.Header.Unit = c.Records.Unit()
-	for _, s := range c.Statistics {
-		lot := &h.Lots[0].Lot
-		lot.Queries = append(lot.Queries, c.statisticQuery(s, n))
-	}
-	if c.Mechanism.NoiseMultiplierAt != nil {
-		h.Lots = c.lotsOfDifferentNoise(h.Lots[0].Lot)
+	if c.lotsDiffer() {
+		h.Lots = nil
+		for lot := range c.Steps {
+			h.Lots = appendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: c.plannedQueries(lot, n)})
+		}
+	} else {
+		h.Lots[0].Lot.Queries = c.plannedQueries(0, n)
 	}
 	return c.withLaterReleases(h)
+}
+
+// PlannedLots returns the lots of the whole run with their groups, as the ledger of a run that goes
+// to its end states them, except that adaptive bounds stay at their first values; nil where the run
+// is not private. Like PlannedHistory it reads settings only.
+func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
+	m := r.mechanism
+	if m.clipper == nil {
+		return nil
+	}
+	plan := func(lot int) ledger.Lot {
+		return m.plannedLot(lot, func(g int) float64 { return r.config.Mechanism.Clipping[g].Bound.At(lot) })
+	}
+	if !m.isScheduled() && !r.config.lotsDiffer() {
+		return []ledger.RepeatedLot{{Lot: plan(0), Count: m.steps}}
+	}
+	for lot := range m.steps {
+		lots = appendLot(lots, 0, plan(lot))
+	}
+	return lots
+}
+
+// lotsDiffer reports whether lots have different noise or different statistics.
+func (c *Config) lotsDiffer() bool {
+	return c.Mechanism.isNoiseScheduled() || slices.ContainsFunc(c.Statistics, func(s Statistic) bool { return s.Every > 1 })
+}
+
+// plannedQueries returns queries that cost as much as a lot.
+func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
+	m := &c.Mechanism
+	add := func(group string, z float64) {
+		queries = append(queries, ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z})
+	}
+	if m.sharesNoise() {
+		add("gradient", m.noiseMultiplier(lot))
+	}
+	for _, g := range m.Clipping {
+		if z, own := m.groupNoiseMultiplier(g.Name, lot); own {
+			add(g.Name, z)
+		}
+		if q, adaptive := g.Bound.(clip.Quantile); adaptive && !m.sharesNoise() {
+			add(g.Name+"/unclipped", q.Noise/clip.CountSensitivity)
+		}
+	}
+	for i := range c.Statistics {
+		if s := &c.Statistics[i]; s.isDue(lot) {
+			queries = append(queries, c.statisticQuery(*s, records))
+		}
+	}
+	return queries
+}
+
+// appendLot appends a lot. It counts an equal lot before it twice, unless that is one of the
+// first past.
+func appendLot(lots []ledger.RepeatedLot, past int, lot ledger.Lot) []ledger.RepeatedLot {
+	if k := len(lots) - 1; k >= past && slices.Equal(lots[k].Lot.Queries, lot.Queries) {
+		lots[k].Count++
+		return lots
+	}
+	return append(lots, ledger.RepeatedLot{Lot: lot, Count: 1})
 }
 
 // withLaterReleases appends the projection and the validation that the run has yet to release:
@@ -53,31 +115,16 @@ func (c *Config) withLaterReleases(h ledger.History) ledger.History {
 	return h
 }
 
-// lotsOfDifferentNoise returns the lots of a run where each has noise of its own.
-func (c *Config) lotsOfDifferentNoise(lot ledger.Lot) (lots []ledger.RepeatedLot) {
-	for i := range c.Steps {
-		z := c.Mechanism.noiseMultiplier(i)
-		if k := len(lots) - 1; k >= 0 && lots[k].Lot.Queries[0].Noise == z {
-			lots[k].Count++
-			continue
-		}
-		lot.Queries = slices.Clone(lot.Queries)
-		lot.Queries[0].Noise = z
-		lots = append(lots, ledger.RepeatedLot{Lot: lot, Count: 1})
-	}
-	return lots
-}
-
 // maxNoiseMultiplier is so large that the gradients cost practically nothing.
 const maxNoiseMultiplier = 1e6
 
 // CalibrateNoise returns the Mechanism.NoiseMultiplier with which all releases of a run of c cost
-// epsilon at c.Budget.Delta, and no more: lots with their statistics, a projection and a
-// validation. It does not read c.Mechanism.NoiseMultiplier. Where the releases other than the
-// gradients cost more than epsilon, the error wraps [ErrBudget].
+// epsilon at c.Budget.Delta, and no more: lots with their statistics and the groups with noise of
+// their own, a projection and a validation. It does not read c.Mechanism.NoiseMultiplier. Where the
+// releases with other noise cost more than epsilon, the error wraps [ErrBudget].
 func CalibrateNoise(c Config, epsilon float64) (float64, error) {
-	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil {
-		return 0, fmt.Errorf("CalibrateNoise finds one noise multiplier for all lots of a private run: leave Mechanism.NonPrivate and Mechanism.NoiseMultiplierAt unset")
+	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil || !c.Mechanism.sharesNoise() {
+		return 0, fmt.Errorf("CalibrateNoise finds one noise multiplier for all lots of a private run: leave Mechanism.NonPrivate and Mechanism.NoiseMultiplierAt unset, and a group without noise of its own")
 	}
 	if c.Train == nil || c.Train.Len() == 0 {
 		return 0, errNoExamples
@@ -89,19 +136,20 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.Budget.Delta == 0 {
 		c.Budget.Delta = DefaultDelta(c.publicRecords(index.records))
 	}
+	c.Mechanism.NoiseMultiplier = 1
 	lots := PlannedHistory(c)
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
 	low, err := accountant.CalibrateNoise(plan, epsilon, c.Budget.Delta, c.Budget.Accountant)
-	if err != nil || len(lots.Lots) == 1 && len(c.Statistics) == 0 {
+	if err != nil || len(lots.Lots) == 1 && len(lots.Lots[0].Lot.Queries) == 1 {
 		return low, err
 	}
 	exceeds := func(z float64) (bool, error) {
-		lots.Lots[0].Lot.Queries[0].Noise = z
-		a, err := accountant.Epsilon(lots, c.Budget.Delta, c.Budget.Accountant)
+		c.Mechanism.NoiseMultiplier = z
+		a, err := accountant.Epsilon(PlannedHistory(c), c.Budget.Delta, c.Budget.Accountant)
 		return a.Epsilon > epsilon, err
 	}
 	if above, err := exceeds(maxNoiseMultiplier); err != nil || above {
-		return 0, cmp.Or(err, fmt.Errorf("%w: the releases other than the gradients alone cost more than it; raise --validation-noise, --project-noise or the noise of the statistics", ErrBudget))
+		return 0, cmp.Or(err, fmt.Errorf("%w: the releases whose noise is given cost more than it; raise --validation-noise, --project-noise, or the noise of the groups and statistics", ErrBudget))
 	}
 	high := low
 	for {

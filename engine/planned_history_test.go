@@ -29,6 +29,19 @@ func configsWithAllReleases(t *testing.T) map[string]Config {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 9}, nil)
 		},
 		"statistics": func(c *Config) { c.Statistics = []Statistic{MeanLoss(2, 30), FeatureMeans(0, features, 1, 9)} },
+		"statistics in some lots": func(c *Config) {
+			third, fifth := MeanLoss(2, 30), FeatureMeans(0, features, 1, 9)
+			third.Every, fifth.Every = 3, 5
+			c.Statistics = []Statistic{third, fifth, LotSize(7)}
+		},
+		"shuffle, statistics in some lots": func(c *Config) {
+			c.Sampling.Policy, c.Statistics = sample.PolicyShuffle, []Statistic{LotSize(9)}
+			c.Statistics[0].Every = 2
+		},
+		"group with noise of its own": func(c *Config) {
+			c.Mechanism.Clipping = clip.PerParameter(parameterNames(t, *c), clip.Constant(3), nil)
+			c.Mechanism.GroupNoiseMultipliers = map[string]float64{"fc1.weight": 9, "fc2.bias": 11}
+		},
 		"validation": func(c *Config) { c.Validation = Validation{Set: mlpExamples(10, 9), Noise: 6} },
 	} {
 		c := testConfig(t)

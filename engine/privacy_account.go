@@ -22,12 +22,13 @@ type privacyAccount struct {
 func (c *Config) maxLostLots() int { return max(1, c.Steps/32) }
 
 // spendLot returns when the ledger on disk has the entry of a lot; left lots of the run are
-// not done. The ledger may reserve lots ahead of their release. The limit is such that a crash
-// overstates the run's cost neither beyond its steps nor beyond its budget.
-func (a *privacyAccount) spendLot(entry ledger.Lot, left int) error {
+// not done, and the next equal lots have the same entry. The ledger may reserve lots ahead of
+// their release. The limit is such that a crash overstates the run's cost neither beyond its steps
+// nor beyond its budget.
+func (a *privacyAccount) spendLot(entry ledger.Lot, left, equal int) error {
 	ahead := min(a.meter.allowed, left, a.maxLostLots)
 	if a.meter.hasBudget() && a.meter.lotsDiffer {
-		ahead = min(ahead, 1) // the next lot may cost less than this one
+		ahead = min(ahead, equal) // a later lot may cost less than this one
 	}
 	a.ledger.LimitReservations(ahead)
 	if err := a.ledger.Spend(entry); err != nil {

@@ -156,6 +156,8 @@ func TestNew_Refuses(t *testing.T) {
 		}, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1), MeanLoss(1, 1)} }, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "the noise is 0"},
+		{func(c *Config) { c.Statistics = []Statistic{LotSize(1)}; c.Statistics[0].Every = -1 }, "every -1th lot"},
+		{func(c *Config) { c.Statistics = []Statistic{LotSize(1)}; c.Statistics[0].Every = 6 }, "and the run has 5"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(inf, 1)} }, "the sensitivity is +Inf"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1e101, 1e101)} }, "too large"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, inf)} }, "the noise is +Inf"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 )
@@ -70,8 +71,8 @@ func Resume(c Config) (*Run, error) {
 // budget does not allow one more lot, the error wraps [ErrBudget].
 func AffordableSteps(c Config) (int, error) {
 	switch {
-	case c.Mechanism.NoiseMultiplierAt != nil:
-		return 0, fmt.Errorf("NoiseMultiplierAt does not give the noise of further lots: extend such a run by Config.Steps")
+	case c.Mechanism.isNoiseScheduled():
+		return 0, fmt.Errorf("a schedule of the noise was checked for the lots of the run only: extend such a run by Config.Steps (--steps)")
 	case c.Mechanism.NonPrivate || !(c.Budget.StopAtEpsilon > 0):
 		return 0, fmt.Errorf("a budget of ε = %v for more lots: this needs a private run and a budget above 0", c.Budget.StopAtEpsilon)
 	}
@@ -81,6 +82,9 @@ func AffordableSteps(c Config) (int, error) {
 	}
 	var spent ledger.History
 	c.Steps = 1
+	for _, s := range c.Statistics {
+		c.Steps = max(c.Steps, s.Every)
+	}
 	if saved != nil {
 		defer saved.file.Close()
 		if spent, err = readHistory(c.Files.Ledger, saved.Head); err != nil {
@@ -102,7 +106,21 @@ func AffordableSteps(c Config) (int, error) {
 		spent.Header = r.ledgerHeader()
 	}
 	spent, _ = completePass(spent, r.Event(), r.mechanism, done)
-	meter, err := newEpsilonMeter(&r.config, r.mechanism, r.config.withLaterReleases(spent), done)
+	spent = r.config.withLaterReleases(spent)
+	if c.lotsDiffer() { // at most as many lots as the budget allows without statistics
+		bare := r.mechanism.costOfLot(done)
+		bare.Queries = bare.Queries[:r.mechanism.always]
+		equal, err := accountant.NewMeter(spent, bare, r.config.Budget.Delta, c.Budget.Accountant)
+		if err != nil {
+			return 0, err
+		}
+		most, err := equal.MaxLots(c.Budget.StopAtEpsilon)
+		if err != nil {
+			return 0, err
+		}
+		r.config.Steps = done + most
+	}
+	meter, err := newEpsilonMeter(&r.config, r.mechanism, spent, done)
 	if err != nil {
 		return 0, err
 	}

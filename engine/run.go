@@ -220,11 +220,11 @@ func (r *Run) StepsDone() int { return r.step }
 
 // Progress describes what is public after a lot.
 type Progress struct {
-	Lot          int     // lots done, from 1
-	Lots         int     // lots of the whole run
-	Epsilon      float64 // the ε that a budget limits; of the lots so far and, where it takes long to compute, of some later lots
-	LearningRate float64 // of the lot, before Optimization.LearningRateMultiplier
-	Released     []ReleasedStatistic
+	Lot          int                 // lots done, from 1
+	Lots         int                 // lots of the whole run
+	Epsilon      float64             // the ε that a budget limits; of the lots so far and, where it takes long to compute, of some later lots
+	LearningRate float64             // of the lot, before Optimization.LearningRateMultiplier
+	Released     []ReleasedStatistic // one for each of Config.Statistics
 }
 
 // Train releases the directions of a projection, if there is one, and runs lots until the last
@@ -248,10 +248,7 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 }
 
 func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error {
-	p := Progress{Lots: r.config.Steps, Released: make([]ReleasedStatistic, len(r.statistics.accumulators))}
-	for i, a := range r.statistics.accumulators {
-		p.Released[i] = ReleasedStatistic{Name: a.Name, Mean: a.mean}
-	}
+	p := Progress{Lots: r.config.Steps, Released: r.statistics.released(r.Event().ExpectedLot())}
 	for r.step < r.config.Steps {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -271,6 +268,11 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if r.checkpoints != nil {
 			if err := r.checkpoints.saveIfDue(r.step); err != nil {
 				return err
+			}
+		}
+		for i := range p.Released {
+			if r.config.Statistics[i].isDue(r.step - 1) {
+				p.Released[i].Lot = r.step
 			}
 		}
 		if observe == nil {
@@ -300,7 +302,7 @@ func (r *Run) runLot() error {
 	r.fault = errPanicked
 	err := r.sumLot()
 	if err == nil && r.account != nil {
-		err = r.account.spendLot(r.mechanism.entry, r.config.Steps-r.step)
+		err = r.account.spendLot(r.mechanism.entry, r.config.Steps-r.step, r.mechanism.equalLots(r.step))
 	}
 	if err == nil {
 		err = r.releaseLot()
@@ -316,7 +318,7 @@ func (r *Run) runLot() error {
 
 // sumLot draws a lot and sums the clipped gradients of its records.
 func (r *Run) sumLot() error {
-	r.statistics.startLot()
+	r.statistics.startLot(r.step)
 	r.loader.startLot(r.step)
 	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err

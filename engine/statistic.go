@@ -14,12 +14,15 @@ import (
 // losses, class counts, feature means. It is a vector group of its own (McMahan et al. 2019,
 // section 3): each record's vector is clipped to Sensitivity, however long it is, a vector with a
 // number that is not finite adds nothing, the sum is noised and released with the lot, and the
-// ledger contains it next to the gradient.
+// ledger contains it next to the gradient. The entries of lots that do not release it do not
+// contain it: nothing is computed from their records but the gradients. Every is public, so which
+// lots release it does not depend on the data.
 type Statistic struct {
 	Name        string
 	Size        int
 	Sensitivity float64 // S: each record's vector is scaled down to this norm
 	Noise       float64 // σ, the standard deviation of the noise added to the sum
+	Every       int     // lots Every, 2·Every, … release it, counted from 1; 0: every lot
 	// Of writes the vector of one record. It gets the record's examples one after the other,
 	// each as all its views where there is an [Augmentation]. It is called from one goroutine
 	// and may depend on nothing else.
@@ -39,17 +42,36 @@ type Example struct {
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
 // estimate of the mean, and public.
 type ReleasedStatistic struct {
-	Name string
-	Mean []float64
+	Name      string
+	Lot       int       // of the last release, from 1; 0: there was none in this process
+	Mean      []float64 // the last release
+	Deviation float64   // standard deviation of the noise in each number of Mean
 }
 
-func checkStatistics(all []Statistic) error {
-	for _, s := range all {
+func (c *Config) checkStatistics() error {
+	for _, s := range c.Statistics {
 		if err := s.check(); err != nil {
 			return err
 		}
+		if s.Every > c.Steps {
+			return fmt.Errorf("statistic %s is released in every %dth lot, and the run has %d: give a smaller number, or more lots", s.Name, s.Every, c.Steps)
+		}
 	}
 	return nil
+}
+
+// isDue reports whether a lot, counted from 0, releases the statistic.
+func (s *Statistic) isDue(lot int) bool { return (lot+1)%max(1, s.Every) == 0 }
+
+// equalLots returns how many lots from the given one on all release the statistic, or all do not.
+func (s *Statistic) equalLots(lot int) int {
+	switch {
+	case s.Every <= 1:
+		return math.MaxInt
+	case s.isDue(lot):
+		return 1
+	}
+	return s.Every - 1 - lot%s.Every
 }
 
 // maxStatisticSize bounds the size of a statistic.
@@ -67,6 +89,8 @@ func (s Statistic) check() error {
 	switch {
 	case s.Name == "" || s.Size < 1 || s.Of == nil:
 		return fmt.Errorf("statistic %q needs a name, a size and a function", s.Name)
+	case s.Every < 0:
+		return fmt.Errorf("statistic %s is released in every %dth lot: give at least 1, or 0 for every lot", s.Name, s.Every)
 	case s.Size > maxStatisticSize:
 		return fmt.Errorf("statistic %s: a size of %d is too large; give at most %d", s.Name, s.Size, maxStatisticSize)
 	case !(s.Sensitivity > 0) || math.IsInf(s.Sensitivity, 0):
@@ -136,6 +160,12 @@ func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
 			}
 		}
 	}}
+}
+
+// LotSize is the number of records in the lot, as a share of the expected number. A blank record
+// does not count.
+func LotSize(sigma float64) Statistic {
+	return Statistic{Name: "lot size", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, _ []Example) { dst[0] = 1 }}
 }
 
 // countCorrect counts the labels that an example's output predicts. The output has the same number

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -284,5 +286,82 @@ func TestStatistic_RefusesState(t *testing.T) {
 		if (err != nil) != test.refused {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A statistic that some lots release is in the ledger's entries of these lots only, costs what they
+// cost, and is a mean over the records of its lot alone. The noise is far below one record.
+func TestStatistic_EverySecondLot(t *testing.T) {
+	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyShuffle} {
+		c := testConfig(t)
+		c.Steps, c.Sampling.Policy = 7, policy
+		c.Statistics = []Statistic{LotSize(1e-4), MeanLoss(1, 5)}
+		c.Statistics[0].Every = 2
+		r := newRun(t, c)
+		lots := []int{}
+		trainRun(t, r, func(p *Progress) error {
+			size, loss := p.Released[0], p.Released[1]
+			if size.Lot != p.Lot-p.Lot%2 || loss.Lot != p.Lot || size.Deviation != 1e-4/12 || loss.Deviation != 5.0/12 {
+				t.Errorf("%s, lot %d: %+v, %+v", policy, p.Lot, size, loss)
+			}
+			if p.Lot%2 == 0 {
+				lots = append(lots, p.Lot)
+				if got, want := 12*size.Mean[0], float64(r.PrivateStats().Records); math.Abs(got-want) > 0.01 {
+					t.Errorf("%s, lot %d: a size of %v, want %v", policy, p.Lot, got, want)
+				}
+			}
+			return nil
+		})
+		r.Close()
+		lot := 0
+		for _, spent := range readLedger(t, c.Files.Ledger).Lots {
+			for range spent.Count {
+				lot++
+				names := []string{}
+				for _, q := range spent.Lot.Queries {
+					names = append(names, q.Group)
+				}
+				want := []string{"gradient", "lot size", "loss"}
+				if lot%2 == 1 {
+					want = []string{"gradient", "loss"}
+				}
+				if !slices.Equal(names, want) {
+					t.Errorf("%s, lot %d: the ledger states %v, want %v", policy, lot, names, want)
+				}
+			}
+		}
+		if lot != c.Steps || len(lots) != 3 {
+			t.Errorf("%s: %d lots, released in %v", policy, lot, lots)
+		}
+	}
+}
+
+// The lots that a budget allows include those that release a statistic: ε of the closed ledger is
+// within the budget, and the next lot would exceed it. AffordableSteps finds the same number.
+func TestStatistic_EveryWithinBudget(t *testing.T) {
+	c := testConfig(t)
+	c.Mechanism.NoiseMultiplier, c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 4, 4000, 3, 1e-5
+	c.Statistics = []Statistic{LotSize(4)}
+	c.Statistics[0].Every = 3
+	c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoints")
+	allowed, err := AffordableSteps(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	r.Close()
+	if allowed != r.StepsDone() || allowed < 3 || allowed == c.Steps {
+		t.Errorf("%d lots affordable, %d run", allowed, r.StepsDone())
+	}
+	a, err := r.Spent(c.Budget.Accountant)
+	if err != nil || a.Epsilon > c.Budget.StopAtEpsilon {
+		t.Errorf("ε = %v (%v)", a.Epsilon, err)
+	}
+	c.Budget.StopAtEpsilon, c.Steps = 0, allowed+1
+	c.Mechanism.Arithmetic = r.config.Mechanism.Arithmetic
+	over, err := accountant.Epsilon(PlannedHistory(c), c.Budget.Delta, c.Budget.Accountant)
+	if err != nil || over.Epsilon <= 3 {
+		t.Errorf("one lot more costs ε = %v (%v), within the budget", over.Epsilon, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
@@ -28,6 +29,7 @@ type preview struct {
 	Data              string             `json:"data"`
 	Model             string             `json:"model"`
 	Layers            []previewParameter `json:"layers"`
+	Groups            []previewGroup     `json:"groups"`
 	Parameters        int                `json:"parameters"` // number of weights
 	Records           int                `json:"records"`
 	Unit              string             `json:"unit"`
@@ -65,6 +67,27 @@ type previewParameter struct {
 	Group  string  `json:"group,omitempty"`
 	Clip   float64 `json:"clip,omitempty"`
 	StdDev float64 `json:"noise,omitempty"` // of each element of the sum
+}
+
+// previewGroup is a group of parameters or a statistic. Bounds and noise that follow a schedule have
+// several values.
+type previewGroup struct {
+	Group           string       `json:"group"`
+	Sensitivity     float64      `json:"sensitivity"` // the least
+	MaxSensitivity  float64      `json:"sensitivity_max"`
+	Noise           float64      `json:"noise"` // the least
+	MaxNoise        float64      `json:"noise_max"`
+	NoiseMultiplier float64      `json:"noise_multiplier"` // of all its releases: the root of their mean of 1/z², inverted
+	Lots            int          `json:"lots"`             // that release it
+	Share           number.Float `json:"share"`            // of what the lots cost: of the sum of 1/z²
+}
+
+// previewGroups describes the groups of a run's lots.
+func previewGroups(run *engine.Run) (groups []previewGroup) {
+	for _, g := range report.Groups(ledger.History{Lots: run.PlannedLots()}) {
+		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise, g.MaxNoise, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
+	}
+	return groups
 }
 
 // dryRun describes a run and times it on blank examples. It spends nothing: its ledger is
@@ -113,6 +136,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 	for _, v := range d.Parameters {
 		p.Layers = append(p.Layers, previewParameter{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
+	p.Groups = previewGroups(run)
 	if e := run.Event(); e.Policy == sample.PolicyTruncated {
 		p.MaxLot = e.LotSize
 	}
@@ -121,7 +145,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.NoiseMultiplier
+		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.CombinedNoiseMultiplier(0)
 		p.Adjacency, p.PublishedEpsilon, p.Approximate, p.Note = a.Adjacency, number.Float(a.Published), a.Approximate, a.Note
 	}
 	warn := func(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
@@ -156,6 +180,12 @@ func (p *preview) print(w io.Writer) {
 	fmt.Fprintf(w, "parameter\tshape\tuse\tnorms\tgroup\tclip\tnoise\n")
 	for _, l := range p.Layers {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\n", l.Name, strings.Trim(strings.ReplaceAll(fmt.Sprint(l.Shape), " ", "×"), "[]"), l.Use, l.Norm, l.Group, l.Clip, l.StdDev)
+	}
+	if len(p.Groups) > 1 {
+		fmt.Fprintf(w, "\ngroup\tsensitivity\tnoise\tmultiplier\tlots\tshare of the budget\n")
+		for _, g := range p.Groups {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.4g\t%d\t%.1f%%\n", g.Group, report.ValueRange(g.Sensitivity, g.MaxSensitivity), report.ValueRange(g.Noise, g.MaxNoise), g.NoiseMultiplier, g.Lots, 100*g.Share)
+		}
 	}
 	fmt.Fprintf(w, "\nmodel\t%s on %s, %d weights\n", p.Model, p.Data, p.Parameters)
 	atMost := ""

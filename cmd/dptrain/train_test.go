@@ -150,7 +150,7 @@ func TestTrain_Clippings(t *testing.T) {
 	for _, c := range runspec.Choices()["clipping"] {
 		got := runJSON(t, brief+" --steps 4 --noise 1 --delta 1e-5 --out "+c+" --clipping "+c)
 		groups := got["groups"].([]any)
-		want := map[string]int{"flat": 1, "normalized": 1, "joint": 1, "adaptive": 2, "per-layer": 2}[c]
+		want := map[string]int{"flat": 1, "normalized": 1, "joint": 1, "adaptive": 2, "per-layer": 2, "per-layer-size": 2}[c]
 		if len(groups) != want {
 			t.Errorf("%s: %d groups in the ledger, want %d", c, len(groups), want)
 		}

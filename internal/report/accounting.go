@@ -42,7 +42,13 @@ type Group struct {
 	MinNoise, MaxNoise             float64
 	Lots                           int
 	Share                          float64 // of Σ(S/σ)²; NaN if the costs do not add up that way
+
+	squares float64 // Σ(S/σ)² of the group
 }
+
+// NoiseMultiplier returns the multiplier z with which each of the group's releases would cost
+// as much: 1/z² is the mean of (S/σ)².
+func (g Group) NoiseMultiplier() float64 { return math.Sqrt(float64(g.Lots) / g.squares) }
 
 // curvePoints is the number of points at which ε is computed for a curve.
 const curvePoints = 40
@@ -199,14 +205,14 @@ func Groups(h ledger.History) []Group {
 			g.MinSensitivity, g.MaxSensitivity = min(g.MinSensitivity, q.Sensitivity), max(g.MaxSensitivity, q.Sensitivity)
 			g.MinNoise, g.MaxNoise = min(g.MinNoise, q.Noise), max(g.MaxNoise, q.Noise)
 			part := float64(spent.Count) * (q.Sensitivity / q.Noise) * (q.Sensitivity / q.Noise)
-			g.Share += part
+			g.squares += part
 			total += part
 		}
 	}
 	_, _, gaussian := noiseMultipliers(h)
 	_, others := splitTraining(h)
 	for i := range groups {
-		if groups[i].Share /= total; !gaussian || len(others) > 0 {
+		if groups[i].Share = groups[i].squares / total; !gaussian || len(others) > 0 {
 			groups[i].Share = math.NaN()
 		}
 	}

@@ -57,8 +57,8 @@ func tickLabel(v float64) string {
 	return powerOfTen(v)
 }
 
-// valueRange writes a value that may change during a run.
-func valueRange(low, high float64) string {
+// ValueRange writes a value that may change during a run.
+func ValueRange(low, high float64) string {
 	if a, b := number.Short(low), number.Short(high); a != b {
 		return a + " to " + b
 	}

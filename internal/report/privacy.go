@@ -84,7 +84,7 @@ func (r *Run) privacySection() *privacySection {
 		{"arithmetic", Arithmetic(h) + ": " + ArithmeticMeaning(Arithmetic(h))},
 	}
 	if low, high, ok := noiseMultipliers(h); ok {
-		p.Facts = append(p.Facts, row{"noise multiplier", valueRange(low, high)})
+		p.Facts = append(p.Facts, row{"noise multiplier", ValueRange(low, high)})
 	}
 	if len(h.Lots) > 0 && !math.IsInf(bound, 1) && !p.Approximate {
 		p.Guess = newGuessBound(guessProbability(bound, a.Delta))
@@ -187,7 +187,7 @@ type groupRow struct {
 // and their shares add up.
 func (a *accounting) groupRows() (rows []groupRow, haveShares bool) {
 	for _, g := range a.groups {
-		r := groupRow{Name: g.Name, Sensitivity: valueRange(g.MinSensitivity, g.MaxSensitivity), Noise: valueRange(g.MinNoise, g.MaxNoise)}
+		r := groupRow{Name: g.Name, Sensitivity: ValueRange(g.MinSensitivity, g.MaxSensitivity), Noise: ValueRange(g.MinNoise, g.MaxNoise)}
 		if g.Mechanism != ledger.Gaussian {
 			r.Name += " (" + string(g.Mechanism) + ")"
 		}

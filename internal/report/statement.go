@@ -143,9 +143,9 @@ func describeNoise(h ledger.History) string {
 	case !ok:
 		return kind
 	case len(first) > 1:
-		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, len(first), valueRange(low, high))
+		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, len(first), ValueRange(low, high))
 	}
-	return fmt.Sprintf("%s (noise multiplier %s)", kind, valueRange(low, high))
+	return fmt.Sprintf("%s (noise multiplier %s)", kind, ValueRange(low, high))
 }
 
 // DeltaWarning warns about a δ for which a mechanism may publish a record in full (Dwork

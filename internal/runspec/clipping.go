@@ -18,14 +18,14 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 	case "normalized":
 		return clip.Flat(bound, clip.Normalized{Gamma: stabilityConstant}), nil
 	case "adaptive":
-		return clip.Flat(clip.Quantile{Initial: s.Clip, Target: 0.5, Rate: 0.2, Noise: expectedLot(c) / 20}, nil), nil
+		return clip.Flat(adaptiveBound(s.Clip, expectedLot(c)), nil), nil
 	}
 	net, err := c.Network(1)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	var roots []float64
+	var roots []float64 // of the sizes
 	for _, p := range net.Params {
 		names = append(names, p.Name())
 		roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
@@ -33,8 +33,6 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 	if s.Clipping == "per-layer" {
 		return clip.PerParameter(names, clip.Constant(s.Clip), nil), nil
 	}
-	// Joint clipping: the scale of a parameter is the root of its share of all coordinates,
-	// which would be its norm if all coordinates were equal.
 	var total float64
 	for _, r := range roots {
 		total += r * r
@@ -42,10 +40,25 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 	for i := range roots {
 		roots[i] /= math.Sqrt(total)
 	}
+	if s.Clipping == "per-layer-size" {
+		var groups []clip.Group
+		for i, name := range names {
+			groups = append(groups, clip.Group{Name: name, Parameters: []string{name}, Bound: clip.Constant(s.Clip * roots[i])})
+		}
+		return groups, nil
+	}
+	// Joint clipping: the scale of a parameter is the root of its share of all coordinates,
+	// which would be its norm if all coordinates were equal.
 	if !s.given["clip"] {
 		s.Clip = jointBound(len(names))
 	}
 	return []clip.Group{{Name: "gradient", Parameters: names, Scales: roots, Bound: clip.Constant(s.Clip)}}, nil
+}
+
+// adaptiveBound returns a bound that follows the median of the norms, with the rate of Andrew et
+// al. 2021 and their noise of the counts.
+func adaptiveBound(initial, lot float64) clip.Quantile {
+	return clip.Quantile{Initial: initial, Target: 0.5, Rate: 0.2, Noise: lot / 20}
 }
 
 // jointBound is the default bound of joint clipping for k parameters: √k. Let all coordinates of

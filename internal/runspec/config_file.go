@@ -50,7 +50,7 @@ func (s *Flags) resolveResume() error {
 // the run's directory, from which --resume reads them.
 func (s *Flags) WriteConfig(c *engine.Config) error {
 	s.Steps, s.Noise, s.StopAtEpsilon = c.Steps, c.Mechanism.NoiseMultiplier, c.Budget.StopAtEpsilon
-	s.given["steps"], s.given["noise"] = true, !c.Mechanism.NonPrivate
+	s.given["steps"], s.given["noise"] = true, !c.Mechanism.NonPrivate && !s.allGroupsHaveNoise
 	if !c.Mechanism.NonPrivate {
 		s.Delta, s.given["delta"] = c.Budget.Delta, true
 	}
@@ -90,6 +90,21 @@ func (s *Flags) parseYAML(text []byte) error {
 	}
 	if _, hasInit := keys["init"]; s.Resume != "" && s.given["init"] && !hasInit {
 		return fmt.Errorf("the run did not start from a file (it has no init), so --init %s would describe it wrongly; drop the flag", s.Init)
+	}
+	if groups, both := keys["groups"]; both {
+		if _, both = keys["group"]; both {
+			return errors.New("group and groups are the same setting: drop one of them")
+		}
+		flags, err := groupsFromYAML(&groups)
+		if err != nil {
+			return fmt.Errorf("groups: %w", err)
+		}
+		delete(keys, "groups")
+		var list yaml.Node
+		if err := list.Encode(flags); err != nil {
+			return err
+		}
+		keys["group"] = list
 	}
 	var parsed []string
 	for key, node := range keys {

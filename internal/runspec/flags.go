@@ -51,8 +51,9 @@ type Flags struct {
 
 	Clip, Noise, Epsilon, Delta, StopAtEpsilon float64
 	Clipping, Allocation, Accountant           string
-	ProjectBudget                              string // file of a budget that several runs draw from
-	Arithmetic                                 string // one of arithmetics; "": the device's best
+	ProjectBudget                              string   // file of a budget that several runs draw from
+	Groups                                     []string // see groupFlag
+	Arithmetic                                 string   // one of arithmetics; "": the device's best
 
 	Optimizer, Schedule     string
 	LearningRate, EMA       float64
@@ -66,11 +67,12 @@ type Flags struct {
 	set                     *pflag.FlagSet
 	given                   map[string]bool // flags that have a value from any source
 	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
+	allGroupsHaveNoise      bool            // every group of --group has noise of its own
 }
 
 var (
 	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
-	clippings          = []string{"flat", "per-layer", "joint", "normalized", "adaptive"}
+	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
 	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
 	weightDecayTargets = []string{"all", "matrices"}
@@ -111,7 +113,8 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
 
 	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
-	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings))
+	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
+	f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact where the device has it)")
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
@@ -235,6 +238,9 @@ func (s *Flags) Resolve() error {
 	if !s.given["lr"] && s.predictsNumber() {
 		s.LearningRate = regressionLearningRate
 	}
+	if s.NonPrivate {
+		s.Groups = nil
+	}
 	for _, pair := range alternatives {
 		if s.given[pair[0]] && s.given[pair[1]] {
 			return exitcode.Usagef("--%s and --%s exclude each other: drop one of them", pair[0], pair[1])
@@ -306,7 +312,7 @@ func (s *Flags) readPreset() error {
 }
 
 // alternatives are pairs of flags that set the same quantity.
-var alternatives = [][2]string{{"lot", "rate"}, {"epochs", "steps"}, {"noise", "epsilon"}}
+var alternatives = [][2]string{{"lot", "rate"}, {"epochs", "steps"}, {"noise", "epsilon"}, {"clipping", "group"}}
 
 // hasAlternative reports whether the alternative of a flag has a value.
 func (s *Flags) hasAlternative(name string) bool {
@@ -322,7 +328,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
+var privacyFlags = []string{"clip", "clipping", "group", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

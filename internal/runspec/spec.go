@@ -216,8 +216,20 @@ func (s *Spec) resolveMechanism() error {
 		return exitcode.Usagef("--clip %v: give a finite bound above 0; --non-private trains without clipping", f.Clip)
 	}
 	var err error
-	if c.Mechanism.Clipping, err = f.clippingGroups(c); err != nil {
+	c.Mechanism.Clipping = nil
+	if len(f.Groups) > 0 {
+		err = f.resolveGroups(c)
+	} else {
+		c.Mechanism.Clipping, err = f.clippingGroups(c)
+	}
+	if err != nil {
 		return err
+	}
+	if f.allGroupsHaveNoise {
+		if err := s.calibrateExtraReleases(cmp.Or(f.StopAtEpsilon, f.resumedEpsilon)); err != nil {
+			return err
+		}
+		return s.extendSteps()
 	}
 	if f.given["noise"] {
 		if !(f.Noise > 0) || math.IsInf(f.Noise, 0) {

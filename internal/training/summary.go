@@ -106,7 +106,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()),
 		Unit: c.Records.Unit(), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
-		Clipping: f.Clipping, Arithmetic: string(d.Arithmetic), Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
+		Clipping: f.ClippingName(), Arithmetic: string(d.Arithmetic), Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
@@ -171,8 +171,11 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bo
 	}
 	s.Epsilon, s.Delta, s.Accountant, s.Order, s.Adjacency, s.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
 	s.PublishedEpsilon, s.Approximate = number.Float(a.Published), a.Approximate
-	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.NoiseMultiplier, verified.Head
-	s.Clip, s.Allocation = spec.Flags.Clip, spec.Flags.Allocation
+	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.CombinedNoiseMultiplier(0), verified.Head
+	s.Allocation = spec.Flags.Allocation
+	if len(spec.Flags.Groups) == 0 { // each group has a bound of its own: see Groups
+		s.Clip = spec.Flags.Clip
+	}
 	if len(h.Lots) > 0 {
 		s.Arithmetic = report.Arithmetic(h)
 	}
