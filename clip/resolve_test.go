@@ -110,7 +110,7 @@ func TestMatches_Patterns(t *testing.T) {
 		{"*", "", true}, {"**", "x", true}, {"a*b*c", "a1b2c", true}, {"a*b*c", "acb", false}, {"a*b*c", "ac", false},
 		{"*bias", "conv.bias", true}, {"*b*b", "ab", false}, {"a*bc", "abcbc", true}, {"block[0].*", "block[0].w", true},
 	} {
-		if matches(c.pattern, c.name) != c.want {
+		if Matches(c.pattern, c.name) != c.want {
 			t.Errorf("%q against %q: want %v", c.pattern, c.name, c.want)
 		}
 	}

@@ -43,10 +43,10 @@ func PlannedHistory(c Config) ledger.History {
 	return c.withLaterReleases(h)
 }
 
-// PlannedLots returns the lots of the whole run with their groups, as the ledger of a run that goes
+// PlannedLots returns the lots of a whole run with their groups, as the ledger of a run that goes
 // to its end states them, except that adaptive bounds stay at their first values; nil where the run
 // is not private. Like PlannedHistory it reads settings only.
-func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
+func PlannedLots(r *Run) (lots []ledger.RepeatedLot) {
 	m := r.mechanism
 	if m.clipper == nil {
 		return nil

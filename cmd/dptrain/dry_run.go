@@ -84,7 +84,7 @@ type previewGroup struct {
 
 // previewGroups describes the groups of a run's lots.
 func previewGroups(run *engine.Run) (groups []previewGroup) {
-	for _, g := range report.Groups(ledger.History{Lots: run.PlannedLots()}) {
+	for _, g := range report.Groups(ledger.History{Lots: engine.PlannedLots(run)}) {
 		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise, g.MaxNoise, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
 	}
 	return groups
