@@ -305,10 +305,8 @@ func (l *lowering) lowerLookups(s *rowSum, slots int) func() {
 				continue
 			}
 			index := k.index[(s.base+slot)*k.lookups:][:k.lookups]
-			for i, x := range index {
-				if row, valid := parseIndex(x, k.Vocabulary); valid && owner(row, shards) == shard {
-					s.addRow(s.sums[s.parameter], row*k.Dim, (*k.rows)[slot*width+i*k.Dim:][:k.Dim])
-				}
+			for i := range index {
+				s.addRows(s.sums[s.parameter], w.ownRows(index[i:i+1], k.Vocabulary, shard, shards), (*k.rows)[slot*width+i*k.Dim:][:k.Dim])
 			}
 		}
 	})
@@ -382,9 +380,7 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 			}
 			index, rows := index[(base+i)*lookups:(base+i+1)*lookups], scratch.int32s[i*width:(i+1)*width]
 			for t := 0; t < lookups; t += f.Bag {
-				for _, row := range w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards) {
-					p.addRow(sum, int(row)*f.Dim, rows[t/f.Bag*f.Dim:][:f.Dim])
-				}
+				p.addRows(sum, w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards), rows[t/f.Bag*f.Dim:][:f.Dim])
 			}
 		}
 	})
@@ -396,14 +392,16 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 	}
 }
 
-// addRow adds integers to the parameter's sum, from an index of the contribution on.
-func (p *part) addRow(sum []int64, from int, x []int32) {
+// addRows adds integers to rows of the parameter's sum, which is a table.
+func (p *part) addRows(sum []int64, rows, x []int32) {
 	if p.at == nil {
-		lattice.Add(sum[from:][:len(x)], x)
+		lattice.AddToRows(sum, x, rows)
 		return
 	}
-	for j, v := range x {
-		sum[p.at.At[from+j]] += int64(v)
+	for _, row := range rows {
+		for j, v := range x {
+			sum[p.at.At[int(row)*len(x)+j]] += int64(v)
+		}
 	}
 }
 

@@ -35,10 +35,13 @@ type kernels struct {
 	// copyRuns copies runs of at most 4 or 8 elements. It may be nil.
 	copyRuns [2]copyRunsFunc
 
-	widen        func(sum *int64, part *int32, n int) // sum += part, sign-extended; n may be 0
-	addInts      func(sum, part *int32, n int)        // sum += part; n may be 0
-	innerProduct func(x, y *int32, n int) int64       // Σ x·y; n may be 0
-	sumSquares   func(x *int16, n int) int64          // Σ x²; n may be 0
+	widen func(sum *int64, part *int32, n int) // sum += part, sign-extended; n may be 0
+	// addToRows adds x, of dim ≥ 1 elements, to n ≥ 1 rows of sum, of which rows has the numbers.
+	// It may be nil.
+	addToRows    func(sum *int64, x *int32, dim int, rows *int32, n int)
+	addInts      func(sum, part *int32, n int)  // sum += part; n may be 0
+	innerProduct func(x, y *int32, n int) int64 // Σ x·y; n may be 0
+	sumSquares   func(x *int16, n int) int64    // Σ x²; n may be 0
 }
 
 // copyRunsFunc copies, for each of some positions, n runs of contiguous elements of src one after

@@ -140,11 +140,25 @@ func Widen(sum []int64, part []int32) {
 	}
 }
 
-// Add adds x, sign-extended, to sum.
-func Add(sum []int64, x []int32) {
-	checkLengths(len(sum), len(x))
-	if len(sum) > 0 {
-		active.widen(&sum[0], &x[0], len(sum))
+// AddToRows adds x, sign-extended, to rows of a table of rows of its length. A row occurs as often
+// as its number.
+func AddToRows(table []int64, x []int32, rows []int32) { active.addRows(table, x, rows) }
+
+func (k *kernels) addRows(table []int64, x []int32, rows []int32) {
+	if len(x) == 0 || len(rows) == 0 {
+		return
+	}
+	for _, row := range rows {
+		if row < 0 || (int(row)+1)*len(x) > len(table) {
+			panic(fmt.Sprintf("lattice: row %d of %d elements is not in a table of %d", row, len(x), len(table)))
+		}
+	}
+	if k.addToRows != nil {
+		k.addToRows(&table[0], &x[0], len(x), &rows[0], len(rows))
+		return
+	}
+	for _, row := range rows {
+		k.widen(&table[int(row)*len(x)], &x[0], len(x))
 	}
 }
 

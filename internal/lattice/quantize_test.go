@@ -358,3 +358,32 @@ func FuzzQuantizedSquares(f *testing.F) {
 		}
 	})
 }
+
+// AddToRows adds to each row as often as it occurs, on every instruction set.
+func TestAddToRows_AgreesWithDefinition(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		for dim := 1; dim <= 40; dim++ {
+			r := rand.New(rand.NewPCG(uint64(dim), 9))
+			const entries = 7
+			table, want := make([]int64, entries*dim), make([]int64, entries*dim)
+			x, rows := make([]int32, dim), make([]int32, r.IntN(20))
+			for i := range x {
+				x[i] = int32(r.Uint32())
+			}
+			for i := range table {
+				table[i] = int64(r.Uint64())
+				want[i] = table[i]
+			}
+			for i := range rows {
+				rows[i] = int32(r.IntN(entries))
+				for j, v := range x {
+					want[int(rows[i])*dim+j] += int64(v)
+				}
+			}
+			k.addRows(table, x, rows)
+			if !slices.Equal(table, want) {
+				t.Fatalf("%s, dimension %d: another table", k.name, dim)
+			}
+		}
+	})
+}

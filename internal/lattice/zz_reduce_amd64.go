@@ -9,6 +9,11 @@ package lattice
 //go:noescape
 func widenAVX2(sum *int64, part *int32, n int)
 
+// addToRowsAVX2 implements kernels.addToRows.
+//
+//go:noescape
+func addToRowsAVX2(sum *int64, x *int32, dim int, rows *int32, n int)
+
 // addIntsAVX2 implements kernels.addInts.
 //
 //go:noescape
@@ -28,6 +33,11 @@ func sumSquaresAVX2(x *int16, n int) int64
 //
 //go:noescape
 func widenAVX512(sum *int64, part *int32, n int)
+
+// addToRowsAVX512 implements kernels.addToRows.
+//
+//go:noescape
+func addToRowsAVX512(sum *int64, x *int32, dim int, rows *int32, n int)
 
 // addIntsAVX512 implements kernels.addInts.
 //

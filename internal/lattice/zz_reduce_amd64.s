@@ -39,6 +39,53 @@ done_3:
 	VZEROUPPER
 	RET
 
+// func addToRowsAVX2(sum *int64, x *int32, dim int, rows *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·addToRowsAVX2(SB), NOSPLIT, $0-40
+	MOVQ sum+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ dim+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+loop_5:
+	MOVLQSX (BX), DI
+	IMULQ   DX, DI
+	LEAQ    (AX)(DI*8), DI
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	SUBQ    $0x04, R9
+	JLT     end_7
+
+chunk_6:
+	VPMOVSXDQ (R8), Y0
+	VPADDQ    (DI), Y0, Y0
+	VMOVDQU   Y0, (DI)
+	ADDQ      $0x10, R8
+	ADDQ      $0x20, DI
+	SUBQ      $0x04, R9
+	JGE       chunk_6
+
+end_7:
+	ADDQ  $0x04, R9
+	TESTQ R9, R9
+	JEQ   done_8
+
+loop_9:
+	MOVLQSX (R8), R10
+	ADDQ    R10, (DI)
+	ADDQ    $0x04, R8
+	ADDQ    $0x08, DI
+	DECQ    R9
+	JNE     loop_9
+
+done_8:
+	ADDQ $0x04, BX
+	DECQ SI
+	JNE  loop_5
+	VZEROUPPER
+	RET
+
 // func addIntsAVX2(sum *int32, part *int32, n int)
 // Requires: AVX, AVX2
 TEXT ·addIntsAVX2(SB), NOSPLIT, $0-24
@@ -46,31 +93,31 @@ TEXT ·addIntsAVX2(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JLT  end_6
+	JLT  end_11
 
-chunk_5:
+chunk_10:
 	VMOVDQU (CX), Y0
 	VPADDD  (AX), Y0, Y0
 	VMOVDQU Y0, (AX)
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, DX
-	JGE     chunk_5
+	JGE     chunk_10
 
-end_6:
+end_11:
 	ADDQ  $0x08, DX
 	TESTQ DX, DX
-	JEQ   done_7
+	JEQ   done_12
 
-loop_8:
+loop_13:
 	MOVL (CX), BX
 	ADDL BX, (AX)
 	ADDQ $0x04, CX
 	ADDQ $0x04, AX
 	DECQ DX
-	JNE  loop_8
+	JNE  loop_13
 
-done_7:
+done_12:
 	VZEROUPPER
 	RET
 
@@ -83,9 +130,9 @@ TEXT ·innerProductAVX2(SB), NOSPLIT, $0-32
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ  $0x08, DX
-	JLT   end_10
+	JLT   end_15
 
-chunk_9:
+chunk_14:
 	VMOVDQU (AX), Y2
 	VMOVDQU (CX), Y3
 	VPSRLQ  $0x20, Y2, Y4
@@ -97,9 +144,9 @@ chunk_9:
 	ADDQ    $0x20, AX
 	ADDQ    $0x20, CX
 	SUBQ    $0x08, DX
-	JGE     chunk_9
+	JGE     chunk_14
 
-end_10:
+end_15:
 	ADDQ         $0x08, DX
 	VPADDQ       Y1, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
@@ -108,9 +155,9 @@ end_10:
 	VPADDQ       X1, X0, X0
 	VMOVQ        X0, BX
 	TESTQ        DX, DX
-	JEQ          done_11
+	JEQ          done_16
 
-loop_12:
+loop_17:
 	MOVLQSX (AX), SI
 	MOVLQSX (CX), DI
 	IMULQ   SI, DI
@@ -118,9 +165,9 @@ loop_12:
 	ADDQ    $0x04, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JNE     loop_12
+	JNE     loop_17
 
-done_11:
+done_16:
 	MOVQ BX, ret+24(FP)
 	VZEROUPPER
 	RET
@@ -134,9 +181,9 @@ TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
 	VPXOR        Y1, Y1, Y1
 	VPBROADCASTQ lowWord<>+0(SB), Y2
 	SUBQ         $0x10, CX
-	JLT          end_14
+	JLT          end_19
 
-chunk_13:
+chunk_18:
 	VMOVDQU  (AX), Y3
 	VPMADDWD Y3, Y3, Y3
 	VPSRLQ   $0x20, Y3, Y4
@@ -145,9 +192,9 @@ chunk_13:
 	VPADDQ   Y4, Y1, Y1
 	ADDQ     $0x20, AX
 	SUBQ     $0x10, CX
-	JGE      chunk_13
+	JGE      chunk_18
 
-end_14:
+end_19:
 	ADDQ         $0x10, CX
 	VPADDQ       Y1, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
@@ -156,17 +203,17 @@ end_14:
 	VPADDQ       X1, X0, X0
 	VMOVQ        X0, DX
 	TESTQ        CX, CX
-	JEQ          done_15
+	JEQ          done_20
 
-loop_16:
+loop_21:
 	MOVWQSX (AX), BX
 	IMULQ   BX, BX
 	ADDQ    BX, DX
 	ADDQ    $0x02, AX
 	DECQ    CX
-	JNE     loop_16
+	JNE     loop_21
 
-done_15:
+done_20:
 	MOVQ DX, ret+16(FP)
 	VZEROUPPER
 	RET
@@ -182,31 +229,78 @@ TEXT ·widenAVX512(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JLT  end_18
+	JLT  end_23
 
-chunk_17:
+chunk_22:
 	VPMOVSXDQ (CX), Z0
 	VPADDQ    (AX), Z0, Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x20, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x08, DX
-	JGE       chunk_17
+	JGE       chunk_22
 
-end_18:
+end_23:
 	ADDQ  $0x08, DX
 	TESTQ DX, DX
-	JEQ   done_19
+	JEQ   done_24
 
-loop_20:
+loop_25:
 	MOVLQSX (CX), BX
 	ADDQ    BX, (AX)
 	ADDQ    $0x04, CX
 	ADDQ    $0x08, AX
 	DECQ    DX
-	JNE     loop_20
+	JNE     loop_25
 
-done_19:
+done_24:
+	VZEROUPPER
+	RET
+
+// func addToRowsAVX512(sum *int64, x *int32, dim int, rows *int32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addToRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ sum+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ dim+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+loop_26:
+	MOVLQSX (BX), DI
+	IMULQ   DX, DI
+	LEAQ    (AX)(DI*8), DI
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	SUBQ    $0x08, R9
+	JLT     end_28
+
+chunk_27:
+	VPMOVSXDQ (R8), Z0
+	VPADDQ    (DI), Z0, Z0
+	VMOVDQU32 Z0, (DI)
+	ADDQ      $0x20, R8
+	ADDQ      $0x40, DI
+	SUBQ      $0x08, R9
+	JGE       chunk_27
+
+end_28:
+	ADDQ  $0x08, R9
+	TESTQ R9, R9
+	JEQ   done_29
+
+loop_30:
+	MOVLQSX (R8), R10
+	ADDQ    R10, (DI)
+	ADDQ    $0x04, R8
+	ADDQ    $0x08, DI
+	DECQ    R9
+	JNE     loop_30
+
+done_29:
+	ADDQ $0x04, BX
+	DECQ SI
+	JNE  loop_26
 	VZEROUPPER
 	RET
 
@@ -217,31 +311,31 @@ TEXT ·addIntsAVX512(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x10, DX
-	JLT  end_22
+	JLT  end_32
 
-chunk_21:
+chunk_31:
 	VMOVDQU32 (CX), Z0
 	VPADDD    (AX), Z0, Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x40, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
-	JGE       chunk_21
+	JGE       chunk_31
 
-end_22:
+end_32:
 	ADDQ  $0x10, DX
 	TESTQ DX, DX
-	JEQ   done_23
+	JEQ   done_33
 
-loop_24:
+loop_34:
 	MOVL (CX), BX
 	ADDL BX, (AX)
 	ADDQ $0x04, CX
 	ADDQ $0x04, AX
 	DECQ DX
-	JNE  loop_24
+	JNE  loop_34
 
-done_23:
+done_33:
 	VZEROUPPER
 	RET
 
@@ -254,9 +348,9 @@ TEXT ·innerProductAVX512(SB), NOSPLIT, $0-32
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $0x10, DX
-	JLT    end_26
+	JLT    end_36
 
-chunk_25:
+chunk_35:
 	VMOVDQU32 (AX), Z2
 	VMOVDQU32 (CX), Z3
 	VPSRLQ    $0x20, Z2, Z4
@@ -268,9 +362,9 @@ chunk_25:
 	ADDQ      $0x40, AX
 	ADDQ      $0x40, CX
 	SUBQ      $0x10, DX
-	JGE       chunk_25
+	JGE       chunk_35
 
-end_26:
+end_36:
 	ADDQ          $0x10, DX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -281,9 +375,9 @@ end_26:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, BX
 	TESTQ         DX, DX
-	JEQ           done_27
+	JEQ           done_37
 
-loop_28:
+loop_38:
 	MOVLQSX (AX), SI
 	MOVLQSX (CX), DI
 	IMULQ   SI, DI
@@ -291,9 +385,9 @@ loop_28:
 	ADDQ    $0x04, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JNE     loop_28
+	JNE     loop_38
 
-done_27:
+done_37:
 	MOVQ BX, ret+24(FP)
 	VZEROUPPER
 	RET
@@ -307,9 +401,9 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
 	VPXORD       Z1, Z1, Z1
 	VPBROADCASTQ lowWord<>+0(SB), Z2
 	SUBQ         $0x20, CX
-	JLT          end_30
+	JLT          end_40
 
-chunk_29:
+chunk_39:
 	VMOVDQU32 (AX), Z3
 	VPMADDWD  Z3, Z3, Z3
 	VPSRLQ    $0x20, Z3, Z4
@@ -318,9 +412,9 @@ chunk_29:
 	VPADDQ    Z4, Z1, Z1
 	ADDQ      $0x40, AX
 	SUBQ      $0x20, CX
-	JGE       chunk_29
+	JGE       chunk_39
 
-end_30:
+end_40:
 	ADDQ          $0x20, CX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -331,17 +425,17 @@ end_30:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, DX
 	TESTQ         CX, CX
-	JEQ           done_31
+	JEQ           done_41
 
-loop_32:
+loop_42:
 	MOVWQSX (AX), BX
 	IMULQ   BX, BX
 	ADDQ    BX, DX
 	ADDQ    $0x02, AX
 	DECQ    CX
-	JNE     loop_32
+	JNE     loop_42
 
-done_31:
+done_41:
 	MOVQ DX, ret+16(FP)
 	VZEROUPPER
 	RET

@@ -7,6 +7,7 @@ import (
 func reduceFile(g *generator) {
 	g.forEachSet(func() {
 		emitWiden(g)
+		emitAddToRows(g)
 		emitAddInts(g)
 		emitInnerProduct(g)
 		emitSumSquares(g)
@@ -36,6 +37,41 @@ func emitWiden(g *generator) {
 		g.ADDQ(U8(8), sum)
 	})
 	g.Label(done)
+	g.leave()
+}
+
+// emitAddToRows emits addToRows.
+func emitAddToRows(g *generator) {
+	g.function("addToRows", "func(sum *int64, x *int32, dim int, rows *int32, n int)", "kernels.addToRows")
+	sum, x, dim, rows, n := g.param("sum"), g.param("x"), g.param("dim"), g.param("rows"), g.param("n")
+	row, from, m := g.GP64(), g.GP64(), g.GP64()
+	g.repeat(n, func() {
+		g.MOVLQSX(Mem{Base: rows}, row)
+		g.IMULQ(dim, row)
+		g.LEAQ(Mem{Base: sum, Index: row, Scale: 8}, row)
+		g.MOVQ(x, from)
+		g.MOVQ(dim, m)
+		g.forChunks(m, g.lanes/2, func() {
+			v := g.vector()
+			g.VPMOVSXDQ(Mem{Base: from}, v)
+			g.VPADDQ(Mem{Base: row}, v, v)
+			g.store(v, Mem{Base: row})
+			g.ADDQ(U8(2*g.lanes), from)
+			g.ADDQ(U8(4*g.lanes), row)
+		})
+		done := g.label("done")
+		g.TESTQ(m, m)
+		g.JEQ(LabelRef(done))
+		g.repeat(m, func() {
+			v := g.GP64()
+			g.MOVLQSX(Mem{Base: from}, v)
+			g.ADDQ(v, Mem{Base: row})
+			g.ADDQ(U8(4), from)
+			g.ADDQ(U8(8), row)
+		})
+		g.Label(done)
+		g.ADDQ(U8(4), rows)
+	})
 	g.leave()
 }
 
