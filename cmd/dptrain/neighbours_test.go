@@ -21,10 +21,10 @@ import (
 // The outputs of runs on neighbouring data sets may differ only in released values, in what
 // follows from these, and in times.
 var (
-	releasedKeys = []string{"test_accuracy", "test_loss", "test_rmse", "test_mae", "test_r2", "confusion", "validation_accuracy", "validation_mae", "ledger_head"}
+	releasedKeys = []string{"test_accuracy", "test_loss", "test_rmse", "test_mae", "test_r2", "confusion", "validation_accuracy", "validation_mae", "released", "ledger_head"}
 	clockKeys    = []string{"seconds", "examples_per_second", "finished"}
 
-	releasedWords = regexp.MustCompile(`(test accuracy|accuracy +|validation +)[\d.]+%|((?:test )?RMSE|MAE|R²) +[-\d.]+`)
+	releasedWords = regexp.MustCompile(`(test accuracy|accuracy +|validation +)[-\d.]+%|((?:test )?RMSE|MAE|R²|, loss|lot size) +[-\d.]+`)
 	clockWords    = regexp.MustCompile(`[\d.]+(ms|s|m\d+s) left|[\d.e-]+ examples/s|time +[\d.]+ s|ε [\d.e+]+ \(INSECURE\),`)
 )
 
@@ -119,6 +119,8 @@ func maskPoint(t *testing.T, line []byte, epsilons []float64) string {
 	return text + "\n"
 }
 
+var releasedTag = regexp.MustCompile(`released/[a-z0-9/-]+\x15`)
+
 // maskEvents masks wall times, values and checksums.
 func maskEvents(file []byte) string {
 	var out strings.Builder
@@ -131,6 +133,9 @@ func maskEvents(file []byte) string {
 				clear(event[i+len(tag):][:4])
 			}
 		}
+		for _, at := range releasedTag.FindAllIndex(event, -1) {
+			clear(event[at[1]:][:4])
+		}
 		out.Write(event)
 		file = file[12+n+4:]
 	}
@@ -141,9 +146,12 @@ func maskEvents(file []byte) string {
 // the outputs of a run differ only in released values.
 func TestTrain_OutputsOfNeighbouringData(t *testing.T) {
 	const held = " --validation-split 0.25 --validation-noise 0.01"
+	const metrics = " --metric accuracy:noise=50,every=1 --metric loss:noise=50,every=1,clip=1 --metric class-counts:noise=50,every=1" +
+		" --metric feature-means:noise=50,every=1,clip=1 --metric lot-size:noise=50,every=1"
 	for _, projection := range []string{"", " --project 2 --project-noise 0.5"} {
 		neighbours(t, " --label label --classes no,yes"+held, 300, projection, "99,red,a,yes")
 	}
+	neighbours(t, " --label label --classes no,yes"+held+metrics, 300, "", "99,red,a,yes")
 	neighbours(t, " --target age --vocabulary label=no|yes"+held, 300, "", "99,red,a,yes")
 	neighbours(t, " --label label --classes no,yes --sampling truncated --max-lot 60 --constant-work"+held, 300, "", "99,red,a,yes")
 }
@@ -187,6 +195,9 @@ func neighbours(t *testing.T, what string, records int, projection, replacement 
 			s := &h.Lots[0].Lot.Sampling
 			s.Policy, s.LotSize = ledger.Truncated, 60
 			h.Header.Adjacency = ledger.ZeroOut
+		}
+		for range strings.Count(what, "--metric") {
+			h.Lots[0].Lot.Queries = append(h.Lots[0].Lot.Queries, ledger.Query{Group: "metric", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 50})
 		}
 		if projection != "" {
 			every := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Noise: 0.5, Adjacency: ledger.AddRemove}

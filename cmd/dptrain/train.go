@@ -45,6 +45,7 @@ spends ε = 2.`,
       --label mood --classes low,high --ignore date --record user:writer --model gru:64
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --group conv=conv*,clip=0.5,noise=4 --group 'head=fc*,clip=linear:1->0.5@300'
+  dptrain train --metric accuracy --metric loss:noise=5,every=20
   dptrain train --arithmetic float
   dptrain train --non-private`,
 		Args: noArguments,

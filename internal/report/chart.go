@@ -200,6 +200,10 @@ func (r *Run) scoreChart() (*chart, error) {
 	var titles []string
 	extra := r.extraReleases()
 	for _, p := range r.points {
+		score, measured := p.score()
+		if !measured {
+			continue
+		}
 		x, label := float64(p.Lot), plural(p.Lot, "lot")
 		if r.accounting != nil {
 			// Every point is charged for the lots that a crash lost and for releases other than
@@ -214,7 +218,6 @@ func (r *Run) scoreChart() (*chart, error) {
 			}
 			x, label = epsilon, "ε = "+number.Round(epsilon, 1, 4)
 		}
-		score, _ := p.score()
 		points = append(points, [2]float64{x, score})
 		titles = append(titles, style.format(score)+" at "+label)
 	}

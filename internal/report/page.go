@@ -34,6 +34,7 @@ type page struct {
 	TestNote       string // empty without a score on public test data
 	Validation     string
 	Score          []row
+	Metrics        *metricsSection // nil if no lot released a metric
 	Groups         []groupRow
 	HaveShares     bool
 	Confusion      *confusionMatrix
@@ -65,6 +66,7 @@ func (r *Run) Page() ([]byte, error) {
 		return nil, err
 	}
 	p.TestNote, p.Score = r.testScore()
+	p.Metrics = r.metricsSection()
 	if r.accounting != nil {
 		p.EndedEarly = s.Planned > 0
 		p.Privacy, p.Cost, p.Ledger = r.privacySection(), r.accounting.costSection(), r.accounting.ledgerSection()

@@ -108,9 +108,10 @@ func (e *jsonEpsilon) UnmarshalJSON(text []byte) error {
 
 // metricPoint has the keys of a line of metrics.jsonl that are shown.
 type metricPoint struct {
-	Lot      int      `json:"lot"`
-	Accuracy *float64 `json:"test_accuracy"`
-	RMSE     *float64 `json:"test_rmse"`
+	Lot      int              `json:"lot"`
+	Accuracy *float64         `json:"test_accuracy"`
+	RMSE     *float64         `json:"test_rmse"`
+	Released []releasedMetric `json:"released"`
 }
 
 // score returns the accuracy or the RMSE. It reports false if the line has neither.
@@ -187,7 +188,8 @@ func (s *summary) check() error {
 	return nil
 }
 
-// readMetrics reads the lines that have an accuracy or an RMSE, in the order of their lots.
+// readMetrics reads the lines that have an accuracy, an RMSE or released metrics, in the order of
+// their lots.
 // A resumed run repeats the lots after its checkpoint: the later line replaces earlier ones
 // of the same or a later lot. A last line that a crash truncated is ignored.
 func readMetrics(path string) ([]metricPoint, error) {
@@ -212,7 +214,7 @@ func readMetrics(path string) ([]metricPoint, error) {
 		for len(points) > 0 && points[len(points)-1].Lot >= p.Lot {
 			points = points[:len(points)-1]
 		}
-		if _, ok := p.score(); ok && p.Lot > 0 {
+		if _, ok := p.score(); (ok || p.Released != nil) && p.Lot > 0 {
 			points = append(points, p)
 		}
 	}

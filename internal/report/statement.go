@@ -131,8 +131,10 @@ func describeNoise(h ledger.History) string {
 	}
 	first := h.Lots[0].Lot.Queries
 	kind := kinds[first[0].Mechanism]
+	groups := map[string]bool{} // of all lots: some lots may release more than others
 	for _, spent := range h.Lots {
 		for _, q := range spent.Lot.Queries {
+			groups[q.Group] = true
 			if q.Mechanism != first[0].Mechanism {
 				kind = "noise"
 			}
@@ -142,8 +144,8 @@ func describeNoise(h ledger.History) string {
 	switch {
 	case !ok:
 		return kind
-	case len(first) > 1:
-		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, len(first), ValueRange(low, high))
+	case len(groups) > 1:
+		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, len(groups), ValueRange(low, high))
 	}
 	return fmt.Sprintf("%s (noise multiplier %s)", kind, ValueRange(low, high))
 }

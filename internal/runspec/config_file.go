@@ -50,6 +50,9 @@ func (s *Flags) resolveResume() error {
 // the run's directory, from which --resume reads them.
 func (s *Flags) WriteConfig(c *engine.Config) error {
 	s.Steps, s.Noise, s.StopAtEpsilon = c.Steps, c.Mechanism.NoiseMultiplier, c.Budget.StopAtEpsilon
+	if s.Metrics != nil {
+		s.Metrics = s.resolvedMetrics
+	}
 	s.given["steps"], s.given["noise"] = true, !c.Mechanism.NonPrivate && !s.allGroupsHaveNoise
 	if !c.Mechanism.NonPrivate {
 		s.Delta, s.given["delta"] = c.Budget.Delta, true

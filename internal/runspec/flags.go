@@ -53,6 +53,7 @@ type Flags struct {
 	Clipping, Allocation, Accountant           string
 	ProjectBudget                              string   // file of a budget that several runs draw from
 	Groups                                     []string // see groupFlag
+	Metrics                                    []string // see metricFlag
 	Arithmetic                                 string   // one of arithmetics; "": the device's best
 
 	Optimizer, Schedule     string
@@ -68,6 +69,7 @@ type Flags struct {
 	given                   map[string]bool // flags that have a value from any source
 	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
 	allGroupsHaveNoise      bool            // every group of --group has noise of its own
+	resolvedMetrics         []string        // Metrics with all their settings
 }
 
 var (
@@ -115,6 +117,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
 	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
 	f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
+	f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact where the device has it)")
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
@@ -239,7 +242,7 @@ func (s *Flags) Resolve() error {
 		s.LearningRate = regressionLearningRate
 	}
 	if s.NonPrivate {
-		s.Groups = nil
+		s.Groups, s.Metrics = nil, nil
 	}
 	for _, pair := range alternatives {
 		if s.given[pair[0]] && s.given[pair[1]] {
@@ -328,7 +331,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "group", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
+var privacyFlags = []string{"clip", "clipping", "group", "metric", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

@@ -290,9 +290,12 @@ func (s *Flags) ForgetDerivedNoise() {
 	}
 }
 
-// calibrateExtraReleases sets the noise of the projection and of the validation for a
-// budget; 0 stands for the cost of the lots.
+// calibrateExtraReleases sets the noise of the metrics, of the projection and of the validation for
+// a budget; 0 stands for the cost of the lots.
 func (s *Spec) calibrateExtraReleases(epsilon float64) error {
+	if err := s.resolveMetrics(epsilon); err != nil {
+		return err
+	}
 	if err := s.calibrateProjection(epsilon); err != nil {
 		return err
 	}
@@ -302,16 +305,11 @@ func (s *Spec) calibrateExtraReleases(epsilon float64) error {
 // noiseAlone returns the noise at which one release of sensitivity 1 over all records costs
 // a share of the budget by itself.
 func (s *Spec) noiseAlone(share, epsilon float64, records int) (float64, error) {
-	c := &s.Config
-	if epsilon == 0 {
-		lotsOnly := *c
-		lotsOnly.Projection, lotsOnly.Validation = engine.Projection{}, engine.Validation{}
-		lots, err := accountant.Epsilon(engine.PlannedHistory(lotsOnly), c.Budget.Delta, c.Budget.Accountant)
-		if err != nil {
-			return 0, err
-		}
-		epsilon = lots.Epsilon
+	epsilon, err := s.costOfLots(epsilon)
+	if err != nil {
+		return 0, err
 	}
+	c := &s.Config
 	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Adjacency: c.Sampling.Adjacency()}
 	return accountant.CalibrateNoise(release, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }

@@ -39,6 +39,7 @@ type Progress struct {
 
 	started        time.Time
 	trainingTime   time.Duration // set by End
+	expectedLot    float64       // records
 	examplesPerLot float64       // expected
 	interval       int           // lots between reports
 	firstLot       int           // lots before this command
@@ -51,7 +52,7 @@ func NewProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, s
 	d, done := run.Describe(), run.StepsDone()
 	p := &Progress{
 		term: term, spec: spec, run: run, server: server, evaluatedLot: done, started: time.Now(),
-		examplesPerLot: d.ExpectedLot * float64(d.PerRecord), interval: max(1, spec.Config.Steps/10), firstLot: done,
+		expectedLot: d.ExpectedLot, examplesPerLot: d.ExpectedLot * float64(d.PerRecord), interval: max(1, spec.Config.Steps/10), firstLot: done,
 	}
 	var err error
 	if p.metrics, err = os.OpenFile(filepath.Join(spec.Flags.Out, rundir.MetricsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
@@ -133,8 +134,9 @@ type MetricsEntry struct {
 	TestAccuracy     *float64      `json:"test_accuracy,omitempty"`
 	TestLoss         *number.Float `json:"test_loss,omitempty"`
 	*rundir.RegressionMetrics
-	LearningRate float64 `json:"learning_rate"`
-	Seconds      float64 `json:"seconds"` // two significant digits: see number.TwoDigits
+	Released     []Metric `json:"released,omitempty"`
+	LearningRate float64  `json:"learning_rate"`
+	Seconds      float64  `json:"seconds"` // two significant digits: see number.TwoDigits
 }
 
 // Observe reports a lot. [engine.Run.Train] calls it after each lot.
@@ -146,10 +148,14 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	if p.spec.Flags.ShowPrivate {
 		p.notePrivately(p.run.PrivateStats(), lot.Lot%p.interval == 0 || lot.Lot == lot.Lots)
 	}
+	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: number.TwoDigits(time.Since(p.started).Seconds()),
+		Released: releasedMetrics(lot, p.expectedLot, false)}
 	if lot.Lot%p.interval != 0 && lot.Lot != lot.Lots {
-		return nil
+		if entry.Released == nil {
+			return nil
+		}
+		return p.write(&entry) // without ε, which takes long to compute
 	}
-	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: number.TwoDigits(time.Since(p.started).Seconds())}
 	// The ledger includes reserved lots, so its ε is never less than what was spent.
 	if !p.spec.Config.Mechanism.NonPrivate {
 		spent, err := p.run.Spent(p.spec.Config.Budget.Accountant)
@@ -183,6 +189,11 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	if p.bar == nil && !p.term.Quiet {
 		p.term.Note("lot %d/%d, %s", lot.Lot, lot.Lots, strings.Join(p.details(lot), ", "))
 	}
+	return p.write(&entry)
+}
+
+// write writes an entry to metrics.jsonl and for TensorBoard.
+func (p *Progress) write(entry *MetricsEntry) error {
 	text, err := json.Marshal(entry)
 	if err != nil {
 		return err
@@ -190,7 +201,7 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	if _, err := p.metrics.Write(append(text, '\n')); err != nil {
 		return err
 	}
-	return p.events.Write(lot.Lot, time.Now().Truncate(time.Second), entry.scalars()...)
+	return p.events.Write(entry.Lot, time.Now().Truncate(time.Second), entry.scalars()...)
 }
 
 // manyRefusedLots is the number of lots in a row without a contribution that are worth a note.
@@ -258,6 +269,9 @@ func (e *MetricsEntry) scalars() []tensorboard.Scalar {
 	if e.TestLoss != nil {
 		scalars = append(scalars, tensorboard.Scalar{Tag: "test/loss", Value: float64(*e.TestLoss)})
 	}
+	for _, m := range e.Released {
+		scalars = append(scalars, m.scalars()...)
+	}
 	return scalars
 }
 
@@ -268,6 +282,9 @@ func (p *Progress) details(lot *engine.Progress) []string {
 	details := []string{p.epsilon(lot), terminal.TimeLeft(elapsed, lot.Lot-p.firstLot, lot.Lots-lot.Lot)}
 	if result := p.testResult(); result != "" && (p.bar != nil || p.evaluatedLot == lot.Lot) {
 		details = append(details, result)
+	}
+	for _, m := range releasedMetrics(lot, p.expectedLot, p.bar != nil) {
+		details = append(details, m.String())
 	}
 	return append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -151,6 +152,21 @@ func taskName(spec *runspec.Spec) string {
 	return "tabular-classification"
 }
 
+// mergeQueries replaces the queries of the same groups and appends others: not every lot releases
+// every metric.
+func mergeQueries(queries, later []ledger.Query) []ledger.Query {
+	queries = slices.Clone(queries)
+	for _, q := range later {
+		i := slices.IndexFunc(queries, func(o ledger.Query) bool { return o.Group == q.Group })
+		if i < 0 {
+			queries = append(queries, q)
+		} else {
+			queries[i] = q
+		}
+	}
+	return queries
+}
+
 // accountFor reads the cost of a run from its closed ledger. For a run that ended before its
 // plan it states the cost of the plan, and separately what was spent: the end may depend on
 // released values (Rogers et al. 2016, "Privacy odometers and filters"). Only the budget may
@@ -181,7 +197,7 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bo
 	}
 	for _, lot := range h.Lots {
 		if lot.Lot.Sampling.Policy == ledger.Policy(run.Event().Policy) {
-			s.Groups = lot.Lot.Queries
+			s.Groups = mergeQueries(s.Groups, lot.Lot.Queries)
 			s.LostLots += lot.Count
 		}
 	}

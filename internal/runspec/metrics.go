@@ -1,0 +1,185 @@
+package runspec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
+)
+
+// LotSizeMetric is the metric whose mean is a share of the expected lot.
+const LotSizeMetric = "lot-size"
+
+var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric}
+
+// metricShare is the share of the budget that a metric without a given noise costs alone.
+const metricShare = 1.0 / 20
+
+// metricFlag is one --metric.
+type metricFlag struct {
+	name  string
+	noise float64 // σ over the sensitivity; 0: it follows from metricShare
+	every int     // 0: a tenth of the lots
+	clip  float64 // 0: see newStatistic
+}
+
+func parseMetric(text string) (m metricFlag, err error) {
+	fail := func(format string, values ...any) (metricFlag, error) {
+		return m, exitcode.Usagef("--metric %q: %s", text, fmt.Sprintf(format, values...))
+	}
+	name, rest, hasSettings := strings.Cut(text, ":")
+	if m.name = name; !slices.Contains(metricNames, name) {
+		return fail("the metric is unknown: use %s", strings.Join(metricNames, ", "))
+	}
+	if !hasSettings {
+		return m, nil
+	}
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(rest, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		if seen[key] {
+			return fail("%s is given twice: give it once", key)
+		}
+		seen[key] = true
+		switch {
+		case key == "noise":
+			m.noise, err = parsePositive(value)
+		case key == "every":
+			if m.every, err = strconv.Atoi(value); err != nil || m.every < 1 {
+				return fail("every: %q is not a number of lots, 1 or more", value)
+			}
+		case key == "clip" && (name == "loss" || name == "feature-means"):
+			m.clip, err = parsePositive(value)
+		case key == "clip":
+			return fail("a record adds at most 1 to %s, so it has no clip", name)
+		default:
+			return fail("%q is not a setting of a metric: use noise, every or clip, as in %s:noise=5,every=10", key, name)
+		}
+		if err != nil {
+			return fail("%s: %v", key, err)
+		}
+	}
+	return m, nil
+}
+
+// resolveMetrics sets the statistics of --metric. Metrics without a given noise have noise at which
+// each alone costs metricShare of a budget; 0 stands for the cost of the lots.
+func (s *Spec) resolveMetrics(epsilon float64) error {
+	c := &s.Config
+	c.Statistics, s.Flags.resolvedMetrics = nil, nil
+	var statistics []engine.Statistic
+	for _, text := range s.Flags.Metrics {
+		m, err := parseMetric(text)
+		if err != nil {
+			return err
+		}
+		if m.every == 0 {
+			m.every = max(1, c.Steps/10)
+		}
+		if m.every > c.Steps {
+			return exitcode.Usagef("--metric %s: every=%d releases nothing in %d lots: give a smaller number", text, m.every, c.Steps)
+		}
+		statistic, err := s.newStatistic(&m)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(statistics, func(o engine.Statistic) bool { return o.Name == statistic.Name }) {
+			return exitcode.Usagef("--metric %s: %s is given twice: drop one of them", text, m.name)
+		}
+		if statistic.Every = m.every; m.noise == 0 {
+			if m.noise, err = s.noiseOfLots(c.Steps/m.every, metricShare, epsilon); err != nil {
+				return err
+			}
+		}
+		statistic.Noise = m.noise * statistic.Sensitivity
+		statistics = append(statistics, statistic)
+		s.Flags.resolvedMetrics = append(s.Flags.resolvedMetrics, m.settings())
+	}
+	c.Statistics = statistics
+	return nil
+}
+
+// newStatistic returns the statistic of a metric without its noise, and sets the metric's clip,
+// where it has one. The default is twice the loss of equal scores for every class, 1 for each target, and the norm of features that are
+// all 1.
+func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err error) {
+	columns := s.Config.Train.Columns()
+	label := slices.IndexFunc(columns, func(c data.Column) bool { return c.Kind == data.Label })
+	target := slices.IndexFunc(columns, func(c data.Column) bool { return c.Kind == data.Target })
+	if label < 0 && (m.name == "accuracy" || m.name == "class-counts") {
+		return statistic, exitcode.Usagef("--metric %s requires labels, and the data have none: use loss, feature-means or lot-size", m.name)
+	}
+	switch m.name {
+	case "accuracy":
+		statistic = engine.Accuracy(label, 0)
+	case "loss":
+		switch {
+		case m.clip > 0:
+		case label >= 0:
+			m.clip = 2 * math.Log(float64(columns[label].Classes)) * float64(columns[label].Size())
+		case target >= 0:
+			m.clip = float64(columns[target].Size())
+		default:
+			m.clip = 1
+		}
+		statistic = engine.MeanLoss(m.clip, 0)
+	case "class-counts":
+		statistic = engine.ClassCounts(label, columns[label], 0)
+	case "feature-means":
+		size := columns[0].Size()
+		if columns[0].Kind != data.Feature {
+			return statistic, exitcode.Usagef("--metric feature-means requires features that are numbers, and column %s holds words: drop the metric", columns[0].Name)
+		}
+		if m.clip == 0 {
+			m.clip = math.Sqrt(float64(size))
+		}
+		statistic = engine.FeatureMeans(0, size, m.clip, 0)
+	case LotSizeMetric:
+		statistic = engine.LotSize(0)
+	}
+	statistic.Name = m.name
+	return statistic, nil
+}
+
+// settings returns the value of --metric that repeats a metric exactly.
+func (m metricFlag) settings() string {
+	text := fmt.Sprintf("%s:noise=%v,every=%d", m.name, m.noise, m.every)
+	if m.clip > 0 {
+		text += fmt.Sprintf(",clip=%v", m.clip)
+	}
+	return text
+}
+
+// noiseOfLots returns the noise multiplier at which one more sum in a number of lots costs a share
+// of the budget by itself.
+func (s *Spec) noiseOfLots(lots int, share, epsilon float64) (float64, error) {
+	epsilon, err := s.costOfLots(epsilon)
+	if err != nil {
+		return 0, err
+	}
+	c := &s.Config
+	plan := accountant.Plan{Sampling: engine.PlannedHistory(s.lotsOnly()).Lots[0].Lot.Sampling, Steps: lots, Adjacency: c.Sampling.Adjacency()}
+	return accountant.CalibrateNoise(plan, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
+}
+
+// costOfLots returns the budget or, where it is 0, what the lots cost without further releases.
+func (s *Spec) costOfLots(epsilon float64) (float64, error) {
+	if epsilon != 0 {
+		return epsilon, nil
+	}
+	lots, err := accountant.Epsilon(engine.PlannedHistory(s.lotsOnly()), s.Config.Budget.Delta, s.Config.Budget.Accountant)
+	return lots.Epsilon, err
+}
+
+// lotsOnly returns the configuration of a run that releases gradients only.
+func (s *Spec) lotsOnly() engine.Config {
+	c := s.Config
+	c.Projection, c.Validation, c.Statistics = engine.Projection{}, engine.Validation{}, nil
+	return c
+}

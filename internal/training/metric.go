@@ -1,0 +1,71 @@
+package training
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/tensorboard"
+)
+
+// Metric is a released metric of a lot, as metrics.jsonl contains it: public, because it has noise
+// and the ledger contains its cost.
+type Metric struct {
+	Name  string    `json:"metric"`
+	Value []float64 `json:"value"` // means over the expected lot; of lot-size the number of records
+	// Deviation is the standard deviation of the noise in each value.
+	Deviation float64 `json:"deviation"`
+}
+
+// releasedMetrics returns the metrics that a lot released; with latest, also those of earlier lots.
+func releasedMetrics(lot *engine.Progress, expectedLot float64, latest bool) (all []Metric) {
+	for _, r := range lot.Released {
+		if r.Lot == 0 || r.Lot != lot.Lot && !latest {
+			continue
+		}
+		unit := 1.0
+		if r.Name == runspec.LotSizeMetric {
+			unit = expectedLot
+		}
+		m := Metric{Name: r.Name, Deviation: unit * r.Deviation}
+		for _, v := range r.Mean {
+			m.Value = append(m.Value, unit*v)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// String formats the metric with its error bar.
+func (m Metric) String() string {
+	switch {
+	case m.Name == "accuracy":
+		return "lot accuracy " + rundir.PercentWithNoise(m.Value[0], m.Deviation)
+	case len(m.Value) == 1:
+		return strings.ReplaceAll(m.Name, "-", " ") + " " + rundir.WithNoise(m.Value[0], m.Deviation)
+	}
+	return fmt.Sprintf("%s of %s, each ± %.2g (noise)", strings.ReplaceAll(m.Name, "-", " "), number.Plural(len(m.Value), "number"), m.Deviation)
+}
+
+// maxPlottedValues is the largest number of values of a metric that TensorBoard shows.
+const maxPlottedValues = 32
+
+// scalars returns the metric for TensorBoard: each value, and the standard deviation of their noise.
+// Of a metric with many values it shows none.
+func (m Metric) scalars() (scalars []tensorboard.Scalar) {
+	if len(m.Value) > maxPlottedValues {
+		return nil
+	}
+	tag := "released/" + m.Name
+	for i, v := range m.Value {
+		name := tag
+		if len(m.Value) > 1 {
+			name = fmt.Sprintf("%s/%d", tag, i)
+		}
+		scalars = append(scalars, tensorboard.Scalar{Tag: name, Value: v})
+	}
+	return append(scalars, tensorboard.Scalar{Tag: tag + "/deviation", Value: m.Deviation})
+}
