@@ -131,10 +131,10 @@ func describeNoise(h ledger.History) string {
 	}
 	first := h.Lots[0].Lot.Queries
 	kind := kinds[first[0].Mechanism]
-	groups := map[string]bool{} // of all lots: some lots may release more than others
+	groups := 0 // of the lot with most: not every lot releases every metric
 	for _, spent := range h.Lots {
+		groups = max(groups, len(spent.Lot.Queries))
 		for _, q := range spent.Lot.Queries {
-			groups[q.Group] = true
 			if q.Mechanism != first[0].Mechanism {
 				kind = "noise"
 			}
@@ -144,8 +144,8 @@ func describeNoise(h ledger.History) string {
 	switch {
 	case !ok:
 		return kind
-	case len(groups) > 1:
-		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, len(groups), ValueRange(low, high))
+	case groups > 1:
+		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, groups, ValueRange(low, high))
 	}
 	return fmt.Sprintf("%s (noise multiplier %s)", kind, ValueRange(low, high))
 }

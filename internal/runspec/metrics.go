@@ -164,7 +164,7 @@ func (s *Spec) noiseOfLots(lots int, share, epsilon float64) (float64, error) {
 		return 0, err
 	}
 	c := &s.Config
-	plan := accountant.Plan{Sampling: engine.PlannedHistory(s.lotsOnly()).Lots[0].Lot.Sampling, Steps: lots, Adjacency: c.Sampling.Adjacency()}
+	plan := accountant.Plan{Sampling: engine.PlannedHistory(lotsOnly(s.Config)).Lots[0].Lot.Sampling, Steps: lots, Adjacency: c.Sampling.Adjacency()}
 	return accountant.CalibrateNoise(plan, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }
 
@@ -173,13 +173,12 @@ func (s *Spec) costOfLots(epsilon float64) (float64, error) {
 	if epsilon != 0 {
 		return epsilon, nil
 	}
-	lots, err := accountant.Epsilon(engine.PlannedHistory(s.lotsOnly()), s.Config.Budget.Delta, s.Config.Budget.Accountant)
+	lots, err := accountant.Epsilon(engine.PlannedHistory(lotsOnly(s.Config)), s.Config.Budget.Delta, s.Config.Budget.Accountant)
 	return lots.Epsilon, err
 }
 
-// lotsOnly returns the configuration of a run that releases gradients only.
-func (s *Spec) lotsOnly() engine.Config {
-	c := s.Config
+// lotsOnly returns the configuration of the same run without releases other than gradients.
+func lotsOnly(c engine.Config) engine.Config {
 	c.Projection, c.Validation, c.Statistics = engine.Projection{}, engine.Validation{}, nil
 	return c
 }
