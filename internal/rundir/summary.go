@@ -30,7 +30,7 @@ type Summary struct {
 	Order            float64          `json:"order,omitempty"`
 	Adjacency        ledger.Adjacency `json:"adjacency"`
 	Unit             string           `json:"unit"`
-	NoiseMultiplier  float64          `json:"noise_multiplier"`
+	NoiseMultiplier  float64          `json:"noise_multiplier"` // of all gradient groups and adaptive counts of the first lot together
 	Sampling         string           `json:"sampling"`
 	Rate             float64          `json:"rate"`
 	Records          int              `json:"records"`
