@@ -336,9 +336,32 @@ func TestGroup_PrintsHelp(t *testing.T) {
 	}
 }
 
+// createLedger creates the ledger of a run of one lot.
+func createLedger(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := ledger.Create(path, ledger.Header{Unit: "example", Records: 60000, Adjacency: ledger.ZeroOut, Secure: true})
+	if err == nil {
+		err = l.Spend(ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 60000},
+			Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}})
+	}
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Every example in the help of these commands works.
 func TestExamples(t *testing.T) {
 	changeToLedgers(t)
+	for _, run := range []string{"first", "north", "south"} {
+		createLedger(t, "runs/"+run+"/ledger.jsonl")
+	}
+	const projectBudget = "people.budget"
 	root := newRoot(&terminal.Terminal{})
 	ran := 0
 	for _, group := range root.Commands() {
@@ -357,6 +380,12 @@ func TestExamples(t *testing.T) {
 					continue
 				}
 				ran++
+				opens := strings.HasPrefix(args, "budget open")
+				if opens {
+					os.Remove(projectBudget)
+				} else if _, err := os.Stat(projectBudget); err != nil && strings.Contains(args, projectBudget) {
+					runText(t, "budget open "+projectBudget+" --epsilon 4 --delta 1e-5")
+				}
 				if _, stderr, code := dptrain(args); code != exitcode.Done {
 					t.Errorf("dptrain %s: exit %d, %s", args, code, stderr)
 				}
