@@ -6,7 +6,7 @@ import (
 )
 
 // checkPure returns an error if a rule does not give the same factor for the same norm and bound,
-// in whatever order it is called, or if its calls change the group's bound. Such a rule or bound
+// in any order of calls, or if its calls change the group's bound. Such a rule or bound
 // has a state through which one record changes the factors of others.
 func checkPure(group string, rule Rule, bound Bound) error {
 	switch rule.(type) {

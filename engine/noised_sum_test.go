@@ -218,7 +218,7 @@ func TestNoisedSum_ReleasesRoundedGaussian(t *testing.T) {
 
 // The attack: all other records contribute exactly 0 to 256 coordinates, and the attacker asks of
 // each released number whether noise alone can reach it, σ·z for some float64 z. At ε below 0.005
-// one lot of a float run tells with certainty whether the record is there. A lot of an exact run
+// one lot of a float run shows with certainty whether the record is there. A lot of an exact run
 // gives the same numbers of reachable coordinates with and without the record: a difference of six
 // deviations between the 64 lots with it and the 64 without it is a false alarm in 5·10⁸ runs,
 // and the seeds are fixed.
@@ -411,7 +411,7 @@ func TestExactRun_SeedAndResume(t *testing.T) {
 	}
 }
 
-// Every query of an exact run, whatever it releases, has a lattice and passes the ledger's checks;
+// Every query of an exact run has a lattice and passes the ledger's checks;
 // the ε of the plan is that of the ledger.
 func TestExactRun_LedgerMatchesPlan(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {

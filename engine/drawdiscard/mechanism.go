@@ -52,7 +52,7 @@ const latticeSteps = 1 << 20
 // It clips each coordinate of g to [-c, c], rounds it to the integers f in [-K, K] of a public
 // lattice, adds noise, and returns w - η·(c/K)·(f + noise). The result is a function of w, of
 // public numbers and of f plus noise, so its privacy is that of f plus noise. Neighbours are any
-// two data sets of the client, whatever they contain: f changes by at most 2K in a coordinate.
+// any two data sets of the client: f changes by at most 2K in a coordinate.
 //
 //   - Laplace: the noise is discrete Laplace of an integer scale t, rounded up. At the model level
 //     t ≥ 2Km/ε for m weights, and f plus noise is ε-DP: the l1 sensitivity is 2Km. At the

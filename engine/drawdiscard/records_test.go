@@ -29,7 +29,7 @@ var tableSchema = data.Schema{
 	Vocabulary: map[string][]string{"colour": {"red", "blue"}},
 }
 
-// Numbers are scaled by their bounds and words become a one-hot encoding, whatever the order of
+// Numbers are scaled by their bounds and words become a one-hot encoding, for any order of
 // the columns; rows that cannot be read are left out.
 func TestLoadRecords_ScalesToUnitInterval(t *testing.T) {
 	const text = "age,colour,clicked,visits\n25,blue,yes,0\n200,green,no,-10\n50,red,perhaps,5\n100,red,no,10\n"

@@ -17,7 +17,7 @@ const MaxRecords = (1<<31 - 1) / Bound
 // Elements of a and d are in [-2^14, 2^14]. The caller has checked in integers that the
 // contribution of each record has a norm of at most Bound. Then every element of the sum over
 // MaxRecords records is in the range of int32. Sums of them modulo 2^32 are therefore read
-// right, whatever wraps on the way: the result is exact, and its bits do not depend on the order
+// right even if it wraps on the way: the result is exact, and its bits do not depend on the order
 // of the rows, on the shape of the blocks or on the number of shares.
 type Product struct {
 	// A is K×M, D is K×N, both stored by rows without gaps.

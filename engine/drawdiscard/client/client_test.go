@@ -120,7 +120,7 @@ func TestContributor_StopsAtBudget(t *testing.T) {
 	}
 }
 
-// The ledger outlives the process: an account that is opened again continues, whatever ended the
+// The ledger outlives the process: an account that is opened again continues, for every way to end the
 // one before, and a copy of a contribution cannot be made.
 func TestAccount_ContinuesLedger(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
