@@ -51,7 +51,7 @@ const latticeSteps = 1 << 20
 // A step reads the drawn weights w, which the server knows, and the client's average gradient g.
 // It clips each coordinate of g to [-c, c], rounds it to the integers f in [-K, K] of a public
 // lattice, adds noise, and returns w - η·(c/K)·(f + noise). The result is a function of w, of
-// public numbers and of f plus noise, so its privacy is that of f plus noise. Neighbours are any
+// public numbers and of f plus noise, so its privacy is that of f plus noise. Neighbours are
 // any two data sets of the client: f changes by at most 2K in a coordinate.
 //
 //   - Laplace: the noise is discrete Laplace of an integer scale t, rounded up. At the model level
