@@ -97,7 +97,7 @@ func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]f
 func (l *lowering) lowerRowSum(s *rowSum) func() {
 	f, records := s.Product, len(s.factors)
 	nA, nD := s.rows*f.In, s.rows*f.Out
-	n := min(records, plan.MaxSummed, max(2*len(l.pool.workers), rowInts/(nA+nD)))
+	n := min(records, lattice.MaxRecords, max(2*len(l.pool.workers), rowInts/(nA+nD)))
 	turns := (records + n - 1) / n
 	n = (records + turns - 1) / turns
 	s.cancels, s.adds = make([]bool, n), make([]bool, n)

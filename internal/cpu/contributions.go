@@ -195,7 +195,7 @@ func newBuiltSum(l *lowering, p part, rows []float32, n, size, buildCost int, bu
 				if how.scale == 0 {
 					continue
 				}
-				if summed++; summed > plan.MaxSummed {
+				if summed++; summed > lattice.MaxRecords {
 					s.addTo(lo, sum)
 					summed = 1
 				}

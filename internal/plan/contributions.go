@@ -6,11 +6,6 @@ import "github.com/dptrain/dptrain/internal/lattice"
 // sensitivity of every group of an exact program.
 const Bound = lattice.Bound
 
-// MaxSummed is how many contributions an accumulator of 32 bits adds before it is widened.
-// No element of a contribution exceeds Bound, so MaxSummed·Bound < 2³¹, and a sum that
-// wrapped on the way is right at the end.
-const MaxSummed = 511
-
 // Contributions are what an exact program reads and counts in addition to clip factors.
 //
 // The contribution of record r to parameter i is an integer vector: the record's gradient

@@ -108,13 +108,18 @@ func (p *Program) Bytes() int {
 	n := p.Arena
 	for _, b := range p.Buffers {
 		if b.Role != RoleTemporary && !b.Borrowed {
-			n += b.Size()
-		}
-		if b.Role == RoleClippedSum && p.Exact {
-			n += b.Size()
+			n += p.words(b)
 		}
 	}
 	return 4 * n
+}
+
+// words is the memory of a buffer in words of 32 bits.
+func (p *Program) words(b Buffer) int {
+	if b.Role == RoleClippedSum && p.Exact {
+		return 2 * b.Size()
+	}
+	return b.Size()
 }
 
 // MicrobatchBytes is the part of Bytes that grows with the microbatch: everything except
@@ -123,10 +128,7 @@ func (p *Program) MicrobatchBytes() int {
 	n := p.Bytes()
 	for _, b := range p.Buffers {
 		if b.Role == RoleClippedSum || b.Role == RoleParameter && !b.Borrowed {
-			n -= 4 * b.Size()
-		}
-		if b.Role == RoleClippedSum && p.Exact {
-			n -= 4 * b.Size()
+			n -= 4 * p.words(b)
 		}
 	}
 	return n
