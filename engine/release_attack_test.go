@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
@@ -81,7 +83,16 @@ func attackedNetworks() []attackedNetwork {
 // hides a sum.
 const attackRecords = 4
 
-func (a attackedNetwork) config(t *testing.T, present bool, arithmetic Arithmetic, average bool) Config {
+// attackedRelease is what the attacker reads.
+type attackedRelease string
+
+const (
+	attackedWeights    attackedRelease = "weights"
+	attackedAverage    attackedRelease = "average"
+	attackedCheckpoint attackedRelease = "checkpoint" // its file, with a momentum per weight
+)
+
+func (a attackedNetwork) config(t *testing.T, present bool, arithmetic Arithmetic, release attackedRelease) Config {
 	columns := []data.Column{a.input, {Name: "y", Kind: data.Target, Shape: []int{a.size}}}
 	width := a.input.Size()
 	x, y := make([]float32, attackRecords*width), make([]float32, attackRecords*a.size)
@@ -112,10 +123,40 @@ func (a attackedNetwork) config(t *testing.T, present bool, arithmetic Arithmeti
 	c.Train, c.Sampling, c.Steps = table, Sampling{Rate: 1}, 1
 	c.Mechanism = Mechanism{Clipping: clip.Flat(clip.Constant(1), nil), NoiseMultiplier: attackNoise, Arithmetic: arithmetic}
 	c.Optimization = Optimization{Schedule: optim.Schedule{Base: attackRecords}} // the weights change by the noised sum
-	if average {
+	switch release {
+	case attackedAverage:
 		c.Optimization.Average = optim.Average{Decay: 0.5}
+	case attackedCheckpoint:
+		c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.5}
+		c.Files.CheckpointFolder, c.Files.CheckpointInterval = filepath.Join(t.TempDir(), "checkpoint"), time.Hour
 	}
 	return c
+}
+
+// read returns what one lot released, and what it would be had the noised sum been 0. The
+// momentum of a checkpoint is the first lot's gradient.
+func (release attackedRelease) read(t *testing.T, r *Run, before []float32) (from, after []float32) {
+	if release != attackedCheckpoint {
+		return before, flatWeights(t, r)
+	}
+	r.step++ // gives the file a name of its own
+	if err := r.checkpoints.save(r.step); err != nil {
+		t.Fatal(err)
+	}
+	names, err := listCheckpoints(r.config.Files.CheckpointFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := readWholeCheckpoint([]byte(readFile(t, names[0])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slots := range c.state.Slots {
+		for _, momentum := range slots[0] {
+			after = append(after, -attackRecords*momentum)
+		}
+	}
+	return make([]float32, len(after)), after
 }
 
 // attackNoise gives ε ≤ 0.005 for one lot at δ = 10⁻⁶.
@@ -153,26 +194,26 @@ func correlated(before, after, contribution []float32) bool {
 // One lot at ε ≤ 0.005. The other records contribute exactly 0, so in floating point noise alone
 // reaches only some weights, and a weight that it does not reach proves that the record was there
 // (Mironov 2012). With exact arithmetic neither this attack nor the most powerful test against
-// Gaussian noise is better than chance, from weights or from averages: each of the tests below
+// Gaussian noise is better than chance, from weights, averages or the momentum in checkpoints: each of the tests below
 // fails with probability 10⁻⁶ where every attack is right half of the time, as ε allows up to a
 // quarter of a percent.
 func TestAttack_UnreachableWeights(t *testing.T) {
 	for _, a := range attackedNetworks() {
 		for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
-			for _, average := range []bool{false, true} {
-				if average && arithmetic == FloatArithmetic {
+			for _, release := range []attackedRelease{attackedWeights, attackedAverage, attackedCheckpoint} {
+				if release == attackedAverage && arithmetic == FloatArithmetic {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%s/average=%v", a.name, arithmetic, average), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s", a.name, arithmetic, release), func(t *testing.T) {
 					t.Parallel()
-					a.attack(t, arithmetic, average)
+					a.attack(t, arithmetic, release)
 				})
 			}
 		}
 	}
 }
 
-func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, average bool) {
+func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, release attackedRelease) {
 	lots := 64
 	if arithmetic == FloatArithmetic {
 		lots = 12
@@ -180,7 +221,7 @@ func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, average boo
 	contribution := a.contribution(t, arithmetic)
 	unreached, likely := 0, 0
 	for _, present := range []bool{true, false} {
-		c := a.config(t, present, arithmetic, average)
+		c := a.config(t, present, arithmetic, release)
 		c.Steps = lots
 		r := newRun(t, c)
 		before := flatWeights(t, r)
@@ -192,14 +233,19 @@ func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, average boo
 			for _, average := range state.Average {
 				clear(average)
 			}
+			for _, slots := range state.Slots {
+				for _, slot := range slots {
+					clear(slot)
+				}
+			}
 			if err := r.runLot(); err != nil {
 				t.Fatal(err)
 			}
-			after := flatWeights(t, r)
-			if present == (unreachable(before, after) > 0) {
+			from, after := release.read(t, r, before)
+			if present == (unreachable(from, after) > 0) {
 				unreached++
 			}
-			if present == correlated(before, after, contribution) {
+			if present == correlated(from, after, contribution) {
 				likely++
 			}
 		}
@@ -227,7 +273,7 @@ func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, average boo
 
 // contribution returns what the attacked record adds to the sums.
 func (a attackedNetwork) contribution(t *testing.T, arithmetic Arithmetic) (all []float32) {
-	r := newRun(t, a.config(t, true, arithmetic, false))
+	r := newRun(t, a.config(t, true, arithmetic, attackedWeights))
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
