@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/cuda/override"
 )
 
 // step queues work on the device, or, where host is set, computes on the host after the
@@ -79,8 +80,23 @@ func dependencies(steps []step) [][]int {
 	return direct
 }
 
-// capture captures steps as a graph with their dependencies.
+// capture captures steps as a graph with their dependencies. If an override requests it,
+// each step depends on the step before it instead.
 func capture(d *driver.Device, steps []step) (*driver.Graph, error) {
+	chain, err := override.ChainsGraphs()
+	if err != nil {
+		return nil, err
+	}
+	if chain {
+		return d.Capture(func() error {
+			for _, s := range steps {
+				if err := s.queue(); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+			return nil
+		})
+	}
 	direct := dependencies(steps)
 	return d.Capture(func() error {
 		ends := make([]driver.CapturePoint, len(steps))

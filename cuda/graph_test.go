@@ -5,6 +5,7 @@ package cuda
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +114,69 @@ func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 				t.Errorf("of %d steps %d wait for each other", all, chain)
 			}
 		})
+	}
+}
+
+// graphSizes returns the nodes and the edges of each graph of an executable.
+func graphSizes(e *Executable) (sizes [][2]int) {
+	for _, s := range append(slices.Clone(e.front.segments), e.back.segments...) {
+		if s.graph != nil {
+			sizes = append(sizes, [2]int{s.graph.Nodes, s.graph.Edges})
+		}
+	}
+	return sizes
+}
+
+// With DPTRAIN_GRAPH=chain, graphs have the same nodes, each after the node before it, and
+// compute the same bits.
+func TestCapture_ChainGivesSameBits(t *testing.T) {
+	device(t)
+	for _, n := range networks() {
+		if n.model != "mnist-cnn" && n.model != "transformer" {
+			continue
+		}
+		n.steps = 2
+		t.Run(n.model, func(t *testing.T) {
+			train := func() (weights [][]float32, sizes [][2]int) {
+				weights = n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
+					m, err := New(p, o, false, Options{})
+					if err == nil {
+						sizes = graphSizes(m.(*Executable))
+					}
+					return m, err
+				})
+				return weights, sizes
+			}
+			want, parallel := train()
+			t.Setenv("DPTRAIN_GRAPH", "chain")
+			got, chain := train()
+			for v := range want {
+				same(t, "in sequence", got[v], want[v])
+			}
+			if len(parallel) != len(chain) || len(chain) == 0 {
+				t.Fatalf("%d graphs, and %d in sequence", len(parallel), len(chain))
+			}
+			differ := false
+			for i := range chain {
+				if chain[i][0] != parallel[i][0] || chain[i][1] != chain[i][0]-1 {
+					t.Errorf("graph %d has %d nodes; in sequence it has %d nodes and %d edges", i, parallel[i][0], chain[i][0], chain[i][1])
+				}
+				differ = differ || parallel[i][1] != chain[i][1]
+			}
+			if !differ {
+				t.Error("the graphs have as many edges without the override")
+			}
+		})
+	}
+}
+
+func TestCapture_RefusesUnknownOverride(t *testing.T) {
+	device(t)
+	t.Setenv("DPTRAIN_GRAPH", "chains")
+	program, _ := networks()[0].compiled(t)
+	_, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "DPTRAIN_GRAPH=chains is unknown: ") {
+		t.Errorf("an unknown value: %v", err)
 	}
 }
 

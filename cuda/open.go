@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/cuda/kernels"
+	"github.com/dptrain/dptrain/cuda/override"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -29,18 +30,49 @@ func open(ordinal int) (*driver.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := kernels.ImageFor(d.Arch())
-	if err == nil {
-		err = d.LoadModule(image)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cuda:%d (%s): %w", ordinal, d.Name(), err)
+	if err := loadKernels(d); err != nil {
+		return nil, err
 	}
 	if opened.devices == nil {
 		opened.devices = map[int]*driver.Device{}
 	}
 	opened.devices[ordinal] = d
 	return d, nil
+}
+
+// loadKernels loads the embedded kernels, or those of the file that replaces them.
+func loadKernels(d *driver.Device) error {
+	file, err := override.Kernels()
+	if err != nil {
+		return err
+	}
+	if file == nil {
+		image, err := kernels.ImageFor(d.Arch())
+		if err != nil {
+			return fmt.Errorf("%v: %w", d, err)
+		}
+		return d.LoadModule(image)
+	}
+	image, err := file.Image(d.Arch())
+	if err == nil {
+		err = d.LoadModule(image)
+	}
+	if err != nil {
+		return fmt.Errorf("kernels from %v: %w", file, err)
+	}
+	return nil
+}
+
+// Overrides describes what environment variables replace, one line each.
+func Overrides() ([]string, error) { return override.Describe() }
+
+// VersionMark is what a version ends with if a file replaces the embedded kernels.
+func VersionMark() string {
+	file, err := override.Kernels()
+	if err != nil {
+		return "" // nothing is loaded
+	}
+	return file.Mark()
 }
 
 // Devices describes the GPUs of this host. It opens none of them.
@@ -80,8 +112,12 @@ const microbatchShare = 0.4
 // gpu implements plan.Device.
 type gpu struct{ options Options }
 
-// NewDevice returns a GPU as a device. It does not open the GPU.
-func NewDevice(o Options) (plan.Device, error) { return gpu{o}, nil }
+// NewDevice returns a GPU as a device. It does not open the GPU. It refuses overrides that
+// are not understood.
+func NewDevice(o Options) (plan.Device, error) {
+	_, err := override.Describe()
+	return gpu{o}, err
+}
 
 func (g gpu) Name() string { return Device{Ordinal: g.options.Ordinal}.String() }
 

@@ -12,6 +12,12 @@ const Built = false
 // Devices describes the GPUs of this host.
 func Devices() ([]Device, error) { return nil, ErrNotBuilt }
 
+// Overrides describes what environment variables replace, one line each.
+func Overrides() ([]string, error) { return nil, nil }
+
+// VersionMark is what a version ends with if a file replaces the embedded kernels.
+func VersionMark() string { return "" }
+
 // FreeMemory returns the free bytes of a GPU's memory.
 func FreeMemory(int) (int64, error) { return 0, ErrNotBuilt }
 

@@ -5,8 +5,10 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
@@ -89,7 +91,14 @@ func newDevices(term *terminal.Terminal) *cobra.Command {
 			for _, d := range devices {
 				rows, names = append(rows, row{d.Name, d.Description}), append(names, d.Name)
 			}
+			overrides, err := cuda.Overrides()
+			if err != nil {
+				return exitcode.AsUsage(err)
+			}
 			value := map[string]any{"devices": rows}
+			if len(overrides) > 0 {
+				value["overrides"] = overrides
+			}
 			if reason != nil {
 				value["no_gpu"] = reason.Error()
 			}
@@ -99,6 +108,9 @@ func newDevices(term *terminal.Terminal) *cobra.Command {
 				}
 				if reason != nil {
 					fmt.Fprintf(w, "no GPU\t%v\n", reason)
+				}
+				for _, o := range overrides {
+					fmt.Fprintf(w, "cuda\t%s\n", o)
 				}
 			})
 		},

@@ -46,6 +46,43 @@ func TestEval_OnGPU(t *testing.T) {
 	}
 }
 
+// Overrides of the CUDA device are listed and mark the version; an unknown one is refused.
+func TestOverrides_OnGPU(t *testing.T) {
+	if gpus, _ := cuda.Devices(); len(gpus) == 0 {
+		t.Skip("no GPU here: make test-emu PKG=./cmd/dptrain RUN=GPU runs this on the emulated device")
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("mended.ptx", []byte(".version 8.0\n.target sm_75\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DPTRAIN_KERNELS", "mended.ptx")
+	t.Setenv("DPTRAIN_GRAPH", "chain")
+	if version := runJSON(t, "version")["version"].(string); !strings.Contains(version, "-kernels-") {
+		t.Errorf("the version is %s", version)
+	}
+	for _, command := range []string{"devices", "doctor"} {
+		if shown := runText(t, command); !strings.Contains(shown, "mended.ptx") || !strings.Contains(shown, "DPTRAIN_GRAPH=chain") {
+			t.Errorf("%s prints %s", command, shown)
+		}
+	}
+	if list := runJSON(t, "devices")["overrides"].([]any); len(list) != 2 {
+		t.Errorf("devices lists the overrides %v", list)
+	}
+	train := "train --data digits --model logistic --steps 1 --lot 64 --noise 1 --delta 1e-5 --device cuda:0 --quiet --out refused"
+	for variable, value := range map[string]string{"DPTRAIN_GRAPH": "line", "DPTRAIN_KERNELS": "absent"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, value)
+			_, stderr, code := dptrain(train)
+			if code != exitcode.Usage || !strings.HasPrefix(stderr, "dptrain: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, variable) {
+				t.Errorf("exit %d, %s", code, stderr)
+			}
+			if _, err := os.Stat("refused"); err == nil {
+				t.Error("the run's folder exists")
+			}
+		})
+	}
+}
+
 // eval does not evaluate private training records unasked: it uses the test file of train, and
 // without one it requires a file.
 func TestEval_RequiresTestData(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -35,6 +36,7 @@ func currentBuild() buildInfo {
 	if version != "" {
 		b.Version = version
 	}
+	b.Version += cuda.VersionMark()
 	b.Go, b.Platform = runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH
 	return b
 }

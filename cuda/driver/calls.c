@@ -90,6 +90,15 @@ CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, s
 	return update_dependencies(through, nodes, count, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
 }
 
+/* Later headers map this name to a function with one more argument. */
+CUresult graph_edges(CUgraph, CUgraphNode *, CUgraphNode *, size_t *) __asm__("cuGraphGetEdges");
+
+CUresult driver_graph_size(CUcontext context, CUgraph graph, size_t *nodes, size_t *edges) {
+	ENTER(context);
+	CUresult counted = cuGraphGetNodes(graph, NULL, nodes);
+	return counted != CUDA_SUCCESS ? counted : graph_edges(graph, NULL, NULL, edges);
+}
+
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec) {
 	ENTER(context);
 	CUresult made = cuGraphInstantiateWithFlags(exec, graph, 0);
@@ -149,6 +158,18 @@ CUresult driver_synchronize_event(CUcontext context, CUevent event) {
 CUresult driver_destroy_event(CUcontext context, CUevent event) {
 	ENTER(context);
 	return cuEventDestroy(event);
+}
+
+CUresult driver_load_module(CUcontext context, const char *image, CUmodule *module, char *log, size_t bytes) {
+	ENTER(context);
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)(bytes - 1)};
+	return cuModuleLoadDataEx(module, image, 2, options, values);
+}
+
+CUresult driver_find_function(CUcontext context, CUmodule module, const char *name, CUfunction *function) {
+	ENTER(context);
+	return cuModuleGetFunction(function, module, name);
 }
 
 CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory) {

@@ -29,6 +29,8 @@ CUresult driver_end_capture(CUstream through, CUgraph *graph);
 CUresult driver_capture_point(CUstream through, const CUgraphNode **nodes, size_t *count);
 CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, size_t count);
 
+/* Counts the nodes and the dependencies of a captured graph. */
+CUresult driver_graph_size(CUcontext context, CUgraph graph, size_t *nodes, size_t *edges);
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec);
 CUresult driver_launch_graph(CUcontext context, CUstream stream, CUgraphExec exec);
 CUresult driver_destroy_graph(CUcontext context, CUgraphExec exec);
@@ -43,6 +45,10 @@ CUresult driver_record_event(CUcontext context, CUevent event, CUstream stream);
 CUresult driver_wait_event(CUcontext context, CUevent event, CUstream stream);
 CUresult driver_synchronize_event(CUcontext context, CUevent event);
 CUresult driver_destroy_event(CUcontext context, CUevent event);
+
+/* Loads an image that ends with a zero byte. log receives what the driver's compiler reports. */
+CUresult driver_load_module(CUcontext context, const char *image, CUmodule *module, char *log, size_t bytes);
+CUresult driver_find_function(CUcontext context, CUmodule module, const char *name, CUfunction *function);
 
 CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory);
 

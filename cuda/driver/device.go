@@ -197,6 +197,6 @@ func (d *Device) withContext(failure string, calls func() error) error {
 }
 
 // handlePointer returns the pointer that package cu wraps in a struct.
-func handlePointer[T cu.CUContext | cu.Function](v T) unsafe.Pointer {
+func handlePointer(v cu.CUContext) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&v))
 }

@@ -19,6 +19,8 @@ import (
 type Graph struct {
 	device *Device
 	exec   C.CUgraphExec
+
+	Nodes, Edges int // of kernels, copies and sets; dependencies between them
 }
 
 // capturer captures a device's work into graphs.
@@ -42,6 +44,12 @@ func (c *capturer) Capture(f func() error) (*Graph, error) {
 		return nil, err
 	}
 	g := &Graph{device: c.device}
+	var nodes, edges C.size_t
+	if err := c.device.check("a graph cannot be measured", C.driver_graph_size(c.device.current, graph, &nodes, &edges)); err != nil {
+		C.cuGraphDestroy(graph)
+		return nil, err
+	}
+	g.Nodes, g.Edges = int(nodes), int(edges)
 	if err := c.device.check("a graph cannot be instantiated", C.driver_instantiate(c.device.current, graph, &g.exec)); err != nil {
 		return nil, err
 	}

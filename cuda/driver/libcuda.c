@@ -25,13 +25,13 @@ extern void *driver_slots[COUNT] __attribute__((visibility("hidden")));
 static const char *const needed[] = {
 	"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
 	"cuDriverGetVersion", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemGetInfo_v2",
-	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadData",
+	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx",
 	"cuModuleGetFunction", "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
 	"cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuMemsetD32Async", "cuStreamCreate",
 	"cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
 	"cuEventSynchronize", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
 	"cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies",
-	"cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
+	"cuGraphGetNodes", "cuGraphGetEdges", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
 };
 
 static driver_library library;

@@ -2,6 +2,7 @@
 
 package driver
 
+// #include <stdlib.h>
 // #include "calls.h"
 // #cgo noescape driver_launch
 // #cgo nocallback driver_launch
@@ -10,10 +11,9 @@ import "C"
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"unsafe"
-
-	"gorgonia.org/cu"
 )
 
 // Kernel is a function that runs on the device.
@@ -32,22 +32,28 @@ type Args []byte
 type modules struct {
 	device  *Device
 	mu      sync.Mutex
-	loaded  []cu.Module
+	loaded  []C.CUmodule
 	kernels map[string]Kernel
 }
 
 // LoadModule loads an image, a cubin for the device or PTX, and makes its kernels
-// available.
+// available. The error contains what the driver's compiler reported.
 func (m *modules) LoadModule(image []byte) error {
-	return m.device.withContext(fmt.Sprintf("an image of %s cannot be loaded", formatBytes(int64(len(image)))), func() error {
-		module, err := cu.LoadData(string(image))
-		if err == nil {
-			m.mu.Lock()
-			m.loaded = append(m.loaded, module)
-			m.mu.Unlock()
+	content := C.CString(string(image)) // PTX ends with a zero byte
+	defer C.free(unsafe.Pointer(content))
+	var module C.CUmodule
+	var log [4096]C.char
+	result := C.driver_load_module(m.device.current, content, &module, &log[0], C.size_t(len(log)))
+	if err := m.device.check(fmt.Sprintf("an image of %s cannot be loaded", formatBytes(int64(len(image)))), result); err != nil {
+		if report := strings.Join(strings.Fields(C.GoString(&log[0])), " "); report != "" {
+			err = fmt.Errorf("%w (%s)", err, report)
 		}
 		return err
-	})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loaded = append(m.loaded, module)
+	return nil
 }
 
 // Kernel returns the kernel of this name from the loaded modules.
@@ -59,16 +65,13 @@ func (m *modules) Kernel(name string) (Kernel, error) {
 	}
 	failure := "kernel " + name + " is in no loaded module"
 	err := fmt.Errorf("%v: %s", m.device, failure)
+	symbol := C.CString(name)
+	defer C.free(unsafe.Pointer(symbol))
 	for _, module := range m.loaded {
-		err = m.device.withContext(failure, func() error {
-			function, err := module.Function(name)
-			if err == nil {
-				m.kernels[name] = Kernel{name, C.CUfunction(handlePointer(function))}
-			}
-			return err
-		})
-		if err == nil {
-			return m.kernels[name], nil
+		k := Kernel{name: name}
+		if err = m.device.check(failure, C.driver_find_function(m.device.current, module, symbol, &k.function)); err == nil {
+			m.kernels[name] = k
+			return k, nil
 		}
 	}
 	return Kernel{}, err

@@ -161,6 +161,25 @@ API cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
 	});
 }
 
+API cuGraphGetEdges(void *graph, void **from, void **to, size_t *count) {
+	return call_in_context([&](Context &) -> int {
+		std::shared_ptr<Graph> g = graphs.find(graph);
+		if (!g) return CUDA_ERROR_INVALID_HANDLE;
+		if (count == nullptr || (from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+		size_t edges = 0;
+		for (const auto &node : g->nodes)
+			for (size_t before : node->after) {
+				if (from != nullptr && edges < *count) {
+					from[edges] = const_cast<Node *>(g->nodes[before].get());
+					to[edges] = const_cast<Node *>(node.get());
+				}
+				edges++;
+			}
+		*count = edges;
+		return 0;
+	});
+}
+
 static int destroy(Handles<Graph> &of, void *handle) {
 	return call_in_context([&](Context &) -> int {
 		std::shared_ptr<Graph> g = of.find(handle);

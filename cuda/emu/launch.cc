@@ -1,6 +1,7 @@
 // Modules, functions and launches. The image of a module must be for this device;
 // otherwise its content is ignored, and its functions are the kernels of which this
 // library was built.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "fault.h"
@@ -56,7 +57,20 @@ API cuModuleLoadData(void **module, const void *image) {
 		return 0;
 	});
 }
-API cuModuleLoadDataEx(void **module, const void *image, unsigned, int *, void **) { return cuModuleLoadData(module, image); }
+
+// Of the options, the log of errors gets a line if the image is bad.
+API cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
+	constexpr int error_log = 5, error_log_bytes = 6;  // CU_JIT_ERROR_LOG_BUFFER and its size
+	int error = cuModuleLoadData(module, image);
+	char *log = nullptr;
+	size_t bytes = 0;
+	for (unsigned i = 0; i < count; i++) {
+		if (options[i] == error_log) log = static_cast<char *>(values[i]);
+		if (options[i] == error_log_bytes) bytes = reinterpret_cast<size_t>(values[i]);
+	}
+	if (error && log != nullptr) snprintf(log, bytes, "the emulated device\ncannot load the image\n");
+	return error;
+}
 
 API cuModuleUnload(void *module) {
 	return call_in_context([&](Context &c) -> int {

@@ -26,6 +26,11 @@ type Finding struct {
 // Check runs all checks.
 func Check() []Finding {
 	findings := []Finding{checkProcessor(), checkMemory(), checkEntropy(), checkGPU()}
+	if overrides, err := cuda.Overrides(); err != nil {
+		findings = append(findings, Finding{What: "GPU overrides", Detail: err.Error()})
+	} else if len(overrides) > 0 {
+		findings = append(findings, Finding{What: "GPU overrides", OK: true, Detail: strings.Join(overrides, "; "), Advice: "unset the variables to train with what dptrain was built with"})
+	}
 	gpus, _ := cuda.Devices()
 	for _, gpu := range gpus {
 		findings = append(findings,

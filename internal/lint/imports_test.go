@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"engine/drawdiscard"},
 	{"engine"},
 	{"engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/cpu", "internal/gorgonia", "internal/plan/plantest"},
-	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch"},
+	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch", "cuda/override"},
 	{"perexample", "cuda/driver", "cuda/kernels"},
 	{"accountant", "internal/projectbudget"},
 	{"internal/pld"},
@@ -55,7 +55,7 @@ var separate = map[string][]string{
 	"engine/sample":     {"noise"},
 	"internal/plan":     {"clip", "internal/lattice", "internal/op", "noise", "perexample"},
 	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/lattice", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},
-	"cuda":              {"clip", "cuda/driver", "cuda/kernels", "internal/op", "internal/plan", "noise", "perexample"},
+	"cuda":              {"clip", "cuda/driver", "cuda/kernels", "cuda/override", "internal/op", "internal/plan", "noise", "perexample"},
 }
 
 // Imports run downwards.
