@@ -17,7 +17,8 @@ type dim = driver.Dim
 // compiler turns a program's instructions into kernel launches over fixed memory. It
 // compiles the program twice: first to measure the scratch memory of each instruction,
 // then with that memory allocated. Lowering functions, one family of operations a file,
-// queue launches through it.
+// queue launches through it. Compiling may overwrite the buffers, weights included: it
+// initializes the buffers again, and the caller loads the weights afterwards.
 type compiler struct {
 	program *plan.Program
 	device  *driver.Device
@@ -37,6 +38,7 @@ type compiler struct {
 	shared    map[any]driver.Pointer
 	written   map[any]bool // shared memory that an earlier instruction of the program writes
 	prepared  map[libraryTask]*driver.PreparedCall
+	probed    bool // a test of a library has overwritten buffers
 }
 
 func newCompiler(p *plan.Program, m *deviceMemory, l *bufferLayout, o Options) *compiler {
@@ -60,7 +62,10 @@ func (c *compiler) compile() error {
 	if err := c.scratch.allocate(c.memory, c.buffers.guarded); err != nil {
 		return err
 	}
-	return c.compileProgram()
+	if err := c.compileProgram(); err != nil || !c.probed {
+		return err
+	}
+	return c.buffers.initialize(c.memory)
 }
 
 func (c *compiler) compileProgram() error {

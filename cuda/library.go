@@ -15,11 +15,11 @@ import (
 )
 
 // mathLibraries are NVIDIA's libraries on a device, each opened at its first use. isolates
-// records, for each shape, whether the library keeps records independent.
+// records, for each choice, whether the library keeps records independent.
 type mathLibraries struct {
 	blas     func() (*driver.CuBLASLt, error)
 	dnn      func() (*driver.CuDNN, error)
-	isolates map[libraryShape]bool
+	isolates map[libraryChoice]bool
 }
 
 // libraryShape is an operation that a library may compute instead of dptrain's own
@@ -91,7 +91,7 @@ func openLibraries(ordinal int, d *driver.Device) *mathLibraries {
 			n, err := driver.OpenCuDNN(d)
 			return n, wrapNotFound("convolutions", err)
 		}),
-		isolates: map[libraryShape]bool{},
+		isolates: map[libraryChoice]bool{},
 	}
 	if opened.libraries == nil {
 		opened.libraries = map[int]*mathLibraries{}
@@ -139,63 +139,64 @@ func prepareLibraryCall(c *compiler, t libraryTask) *driver.PreparedCall {
 	m, err := t.prepare(l, t.operands)
 	if err == nil {
 		c.calls = append(c.calls, m)
-		apart, err := isolatesRecords(c, l, t.libraryShape)
+		apart, err := isolatesRecords(c, l, t, m)
 		if !apart {
 			m = nil
 		}
-		c.fail(err) // too little memory for the test must not decide between two results
+		c.fail(err)
 	}
 	c.prepared[t] = m
 	return m
 }
 
+// libraryChoice is an algorithm for a shape.
+type libraryChoice struct {
+	libraryShape
+	algorithm string
+}
+
 // isolatesRecords reports whether a library's algorithm for a shape keeps records
 // independent: a record's bits depend neither on its position nor on its neighbours, and a
-// NaN stays NaN and stays in its record. It is tested, with equal records between records
-// of NaN, because the libraries do not promise it.
-func isolatesRecords(c *compiler, l *mathLibraries, s libraryShape) (bool, error) {
+// NaN stays NaN and stays in its record. It is tested, because the libraries do not promise
+// it, and remembered for the process.
+func isolatesRecords(c *compiler, l *mathLibraries, t libraryTask, m *driver.PreparedCall) (bool, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	if apart, ok := l.isolates[s]; ok {
+	choice := libraryChoice{t.libraryShape, m.Algorithm}
+	if apart, ok := l.isolates[choice]; ok {
 		return apart, nil
 	}
-	apart, err := testIsolation(c, l, s)
+	apart, err := testIsolation(c, t, m)
 	if err == nil {
-		l.isolates[s] = apart
+		l.isolates[choice] = apart
 	}
 	return apart, err
 }
 
-// testIsolation computes a shape twice: first directly, with NaN in the odd records, which
-// makes the library load its modules; then captured and launched twice, as in a program,
-// with NaN in the even records. A library that refuses to compute a shape does not isolate
-// its records.
-func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, err error) {
-	var taken []driver.Pointer
-	defer func() {
-		for _, t := range taken {
-			err = cmp.Or(err, c.device.Free(t))
-		}
-	}()
-	alloc := func(bytes int) (at driver.Pointer) {
-		if err == nil {
-			if at, err = c.device.Alloc(max(bytes, 1)); err == nil {
-				taken = append(taken, at)
-			}
-		}
-		return at
+// testIsolation runs the call that the program will run, on the program's own buffers: the
+// test needs no other memory than the call's workspace. All records are tested, not a few:
+// how a library divides a product among blocks can depend on the number of rows (stream-K,
+// swizzled tiles, tail kernels), so a test of fewer rows would prove nothing about this
+// number, even with the same algorithm.
+//
+// The call runs with equal records between records of NaN: first directly, with NaN in the
+// odd records, which makes the library load its modules; then captured and launched twice,
+// as in a program, with NaN in the even records. A library that refuses to compute a shape
+// does not isolate its records.
+//
+// If there is no memory for the workspace, dptrain's own kernels compute the shape in every
+// program of the process: they need no workspace, and a microbatch is not made smaller for
+// a test.
+func testIsolation(c *compiler, t libraryTask, m *driver.PreparedCall) (apart bool, err error) {
+	workspace, err := c.device.Alloc(max(m.Workspace(), 1))
+	if errors.Is(err, driver.ErrOutOfMemory) {
+		return false, nil
 	}
-	count, in, weights, out := s.records()
-	at := operands{alloc(4 * count * in), alloc(4 * weights), alloc(4 * count * out)}
 	if err != nil {
 		return false, err
 	}
-	m, err := s.prepare(l, at)
-	if err != nil {
-		return false, err
-	}
-	defer m.Close()
-	workspace := alloc(m.Workspace())
+	defer func() { err = cmp.Or(err, c.device.Free(workspace)) }()
+	c.probed = true
 	directly := func() error { return m.Run(workspace) }
 	captured := func() error {
 		g, err := c.device.Capture(directly)
@@ -204,33 +205,73 @@ func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, e
 		}
 		return cmp.Or(c.device.LaunchGraph(g), c.device.LaunchGraph(g), g.Close())
 	}
+	count, in, weights, out := t.records()
 	r := rand.New(rand.NewPCG(1, 2))
-	record, constant := make([]float32, in), make([]float32, weights)
+	record, constant := make([]float32, in), make([]float32, min(weights, 1<<20))
 	for _, list := range [][]float32{record, constant} {
 		for i := range list {
 			list[i] = r.Float32() - 0.5
 		}
 	}
-	if err = cmp.Or(err, c.memory.upload(at.weights, bytesOf(constant))); err != nil {
+	if err := repeatOnDevice(c.memory, t.weights, constant, weights); err != nil {
 		return false, err
 	}
-	records, results := make([]float32, count*in), make([]float32, count*out)
 	var whole []float32 // the result of the record
 	for parity, run := range []func() error{directly, captured} {
-		fillRecords(records, record, parity)
-		if err := c.memory.upload(at.in, bytesOf(records)); err != nil {
+		pair := make([]float32, min(count, 2)*in)
+		fillRecords(pair, record, parity)
+		if err := repeatOnDevice(c.memory, t.in, pair, count*in); err != nil {
 			return false, err
 		}
 		if run() != nil {
 			return false, c.device.Synchronize()
 		}
-		if err := cmp.Or(c.device.CopyOut(bytesOf(results), at.out), c.device.Synchronize()); err != nil {
+		if whole == nil {
+			whole = make([]float32, out)
+			if err := readFloats(c.device, whole, t.out); err != nil {
+				return false, err
+			}
+		}
+		if apart, err := resultsIsolated(c.device, t.out, count, whole, parity); !apart {
 			return false, err
 		}
-		if whole == nil {
-			whole = append(whole, results[:out]...)
+	}
+	return true, nil
+}
+
+// repeatOnDevice fills n numbers of the device's memory with copies of x. It doubles what
+// is filled, so few copies suffice, and none but the first leaves the device.
+func repeatOnDevice(m *deviceMemory, to driver.Pointer, x []float32, n int) error {
+	if err := m.upload(to, bytesOf(x[:min(len(x), n)])); err != nil {
+		return err
+	}
+	for filled := len(x); filled < n; filled *= 2 {
+		if err := m.device.Copy(to+driver.Pointer(4*filled), to, 4*min(filled, n-filled)); err != nil {
+			return err
 		}
-		if !recordsIsolated(results, whole, parity) {
+	}
+	return nil
+}
+
+func readFloats(d *driver.Device, to []float32, from driver.Pointer) error {
+	return cmp.Or(d.CopyOut(bytesOf(to), from), d.Synchronize())
+}
+
+// readAtOnce is the number of results that a test copies to the host at a time.
+const readAtOnce = 4 << 20
+
+// resultsIsolated reports whether the results of count records are isolated. The host has
+// a part of them at a time.
+func resultsIsolated(d *driver.Device, results driver.Pointer, count int, whole []float32, parity int) (bool, error) {
+	n := len(whole)
+	pairs := max(1, readAtOnce/(2*n))
+	part := make([]float32, min(2*pairs, count)*n)
+	for at := 0; at < count; at += 2 * pairs {
+		part = part[:min(2*pairs, count-at)*n]
+		if err := readFloats(d, part, results+driver.Pointer(4*at*n)); err != nil {
+			return false, err
+		}
+		if !recordsIsolated(part, whole, parity) {
 			return false, nil
 		}
 	}

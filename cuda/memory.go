@@ -117,20 +117,26 @@ func newBufferLayout(p *plan.Program, m *deviceMemory) (l *bufferLayout, err err
 				return nil, err
 			}
 		}
+	}
+	for i, b := range p.Buffers {
+		l.address[i] = l.address[b.Base]
+	}
+	return l, l.initialize(m)
+}
+
+// initialize writes what the buffers contain before the first microbatch, except the
+// weights: constants, and zeros in the accumulators.
+func (l *bufferLayout) initialize(m *deviceMemory) (err error) {
+	for i, b := range l.program.Buffers {
 		switch {
+		case b.Base != i || err != nil:
 		case b.Role == plan.RoleClippedSum:
 			err = m.device.Zero(l.address[i], 4*b.Size())
 		case b.Role == plan.RoleConstant:
 			err = m.upload(l.address[i], bytesOf(b.Value))
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	for i, b := range p.Buffers {
-		l.address[i] = l.address[b.Base]
-	}
-	return l, nil
+	return err
 }
 
 // span is the memory of a buffer's base.

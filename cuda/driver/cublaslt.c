@@ -173,6 +173,10 @@ int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_produ
 	return failed;
 }
 
+_Static_assert(sizeof(algorithm) == BLAS_ALGORITHM_BYTES, "an algorithm has another size");
+
+const void *driver_blas_algorithm(const driver_product *p) { return &p->algo; }
+
 uint64_t driver_blas_workspace(const driver_product *p) { return p->workspace; }
 
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p, CUdeviceptr workspace) {

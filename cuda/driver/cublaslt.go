@@ -104,7 +104,8 @@ func (b *CuBLASLt) Prepare(p Product, at, bt, ct Pointer) (*PreparedCall, error)
 		return nil, err
 	}
 	return &PreparedCall{
-		library: &b.library, what: p, workspace: int(C.driver_blas_workspace(made)),
+		Algorithm: C.GoStringN((*C.char)(C.driver_blas_algorithm(made)), C.BLAS_ALGORITHM_BYTES),
+		library:   &b.library, what: p, workspace: int(C.driver_blas_workspace(made)),
 		run: func(workspace C.CUdeviceptr) C.int {
 			return C.driver_blas_run(b.device.current, b.device.stream, made, workspace)
 		},

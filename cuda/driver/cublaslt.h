@@ -25,6 +25,9 @@ void driver_blas_close(CUcontext context, driver_blas *blas);
 
 /* driver_blas_prepare chooses the algorithm, which determines the size of the workspace. */
 int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_product_shape *shape, driver_product **product);
+/* The algorithm, BLAS_ALGORITHM_BYTES bytes that are valid within a version of the library. */
+enum { BLAS_ALGORITHM_BYTES = 64 };
+const void *driver_blas_algorithm(const driver_product *product);
 uint64_t driver_blas_workspace(const driver_product *product);
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *product, CUdeviceptr workspace);
 void driver_blas_destroy(driver_product *product);

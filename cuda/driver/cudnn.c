@@ -66,7 +66,7 @@ struct driver_convolution {
 	const driver_dnn *dnn;
 	void *pictures, *kernels, *result, *window; // descriptors
 	driver_convolution_shape shape;
-	int algo;
+	int algo, math;
 	size_t workspace;
 };
 
@@ -164,6 +164,7 @@ static int choose(driver_convolution *v) {
 		if (workspace(v, choices[i].algo, &bytes) || bytes > v->shape.most)
 			continue;
 		v->algo = choices[i].algo;
+		v->math = choices[i].math;
 		v->workspace = bytes;
 		return 0;
 	}
@@ -183,6 +184,10 @@ int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_convolut
 		*convolution = v;
 	return failed;
 }
+
+int driver_dnn_algorithm(const driver_convolution *v) { return v->algo; }
+
+int driver_dnn_math(const driver_convolution *v) { return v->math; }
 
 uint64_t driver_dnn_workspace(const driver_convolution *v) { return v->workspace; }
 

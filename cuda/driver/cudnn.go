@@ -97,7 +97,8 @@ func (n *CuDNN) Prepare(v Convolution, in, kernels, out Pointer) (*PreparedCall,
 		return nil, err
 	}
 	return &PreparedCall{
-		library: &n.library, what: v, workspace: int(C.driver_dnn_workspace(made)),
+		Algorithm: fmt.Sprintf("%d/%d", C.driver_dnn_algorithm(made), C.driver_dnn_math(made)),
+		library:   &n.library, what: v, workspace: int(C.driver_dnn_workspace(made)),
 		run: func(workspace C.CUdeviceptr) C.int {
 			n.using.Lock()
 			defer n.using.Unlock()

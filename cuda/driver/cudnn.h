@@ -29,6 +29,8 @@ void driver_dnn_close(CUcontext context, driver_dnn *dnn);
 
 /* driver_dnn_prepare chooses the algorithm, which determines the size of the workspace. */
 int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_convolution_shape *shape, driver_convolution **convolution);
+int driver_dnn_algorithm(const driver_convolution *convolution);
+int driver_dnn_math(const driver_convolution *convolution);
 uint64_t driver_dnn_workspace(const driver_convolution *convolution);
 int driver_dnn_run(CUcontext context, CUstream stream, const driver_convolution *convolution, CUdeviceptr workspace);
 void driver_dnn_destroy(driver_convolution *convolution);

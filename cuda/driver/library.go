@@ -114,6 +114,7 @@ func (l *library) check(failure string, status C.int) error {
 
 // PreparedCall is a library call on fixed operands.
 type PreparedCall struct {
+	Algorithm string // identifies the algorithm among those of this version of the library; not text
 	library   *library
 	what      any
 	workspace int

@@ -169,7 +169,7 @@ static float rounded(float x, int compute) {
 static void compute(void *data) {
 	const product *p = data;
 	int64_t m = p->lc.rows, n = p->lc.columns, k = p->o.transpose ? p->la.rows : p->la.columns;
-	int mixes = fault("mixes"), place = fault("place"), loses = fault("loses");
+	int mixes = fault("mixes"), place = fault("place"), loses = fault("loses"), last = fault("last");
 	for (int64_t j = 0; j < n; j++)
 		for (int64_t i = 0; i < m; i++) {
 			float sum = 0;
@@ -181,6 +181,8 @@ static void compute(void *data) {
 			if (mixes && j > 0) /* what is not zero of one record in another's numbers */
 				sum += 1e-30f * to[-p->lc.ld];
 			if (place && j % 16 > 7) /* other roundings in another part of a tile */
+				sum *= 1 + 0x1p-23f;
+			if (last && j == n - 1) /* another kernel for the last tile */
 				sum *= 1 + 0x1p-23f;
 			if (loses && sum != sum)
 				sum = 0;
