@@ -44,14 +44,11 @@ func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filt
 // Admit spends count lots if they fit into the budget and reports whether they fit. Lots
 // that do not fit must not be released.
 func (f *Filter) Admit(lot ledger.Lot, count int) (bool, error) {
-	s, err := dpevent.FromHistory(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
+	events, err := eventsOf(lot, count, f.adjacency)
 	if err != nil {
 		return false, err
 	}
-	if s.Adjacency != f.adjacency {
-		return false, dpevent.InvalidArgument("%s lots are accounted under %s adjacency, but this filter uses %s: create a filter with %s for all lots", lot.Sampling.Policy, s.Adjacency, f.adjacency, s.Adjacency)
-	}
-	cost := rdp.TotalDivergence(s.Events, f.order, rdp.Divergence)
+	cost := rdp.TotalDivergence(events, f.order, rdp.Divergence)
 	if !(f.spent+cost <= f.budget) {
 		return false, nil
 	}
