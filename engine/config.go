@@ -72,7 +72,7 @@ type Mechanism struct {
 	NonPrivate        bool                  // no clipping, no noise, ε = ∞: the baseline
 	Clipping          []clip.Group          // default: all parameters together, bound 1
 	NoiseMultiplier   float64               // z = σ/S of adaptive counts and of the gradient groups without noise of their own, all together
-	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must depend on public values only
+	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must not depend on released values: see Choose
 	Allocation        Allocation            // how this noise is divided among groups; default: Proportional
 	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact where the device can
 
@@ -82,6 +82,14 @@ type Mechanism struct {
 	// NoiseMultiplier and NoiseMultiplierAt must be unset.
 	GroupNoiseMultipliers  map[string]float64
 	GroupNoiseMultiplierAt map[string]func(lot int) float64
+
+	// Choose chooses the noise and the bounds of each lot from what earlier lots released: from its
+	// argument, which describes the run before the lot, from the weights, and from public values.
+	// An [accountant.Filter] then enforces Budget.StopAtEpsilon, which is required. A choice that
+	// would exceed it ends Train with an error that wraps [ErrBudget], before the lot begins.
+	// Choose must not depend on private data in another way, such as the duration of a lot.
+	Choose   func(*Progress) LotChoice
+	adaptive *adaptiveLots
 }
 
 // Budget describes how the cost of a run is computed and limited.
@@ -89,6 +97,10 @@ type Budget struct {
 	Delta         float64 // δ; default: [DefaultDelta] of the number of records
 	Accountant    string  // one of accountant.Names; default: the accountant's default
 	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε, and after Steps at the latest; 0: no limit
+
+	// FilterOrder is the Rényi order of the filter of a run with Mechanism.Choose. It must not depend
+	// on the data. 0: the best for lots with Mechanism.NoiseMultiplier that spend StopAtEpsilon.
+	FilterOrder float64
 
 	// AllowLargeDelta accepts a Delta for which CheckDelta would return an error.
 	AllowLargeDelta bool
@@ -263,6 +275,8 @@ func (c *Config) checkPrivacy() error {
 	}
 	m, b := &c.Mechanism, &c.Budget
 	switch {
+	case m.NonPrivate && m.Choose != nil:
+		return fmt.Errorf("Mechanism.Choose in a run without privacy: there is no noise to choose; drop it")
 	case m.NonPrivate:
 		return nil
 	case c.Files.Ledger == "":
@@ -275,7 +289,10 @@ func (c *Config) checkPrivacy() error {
 	if len(m.Clipping) == 0 {
 		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
-	return m.checkNoise()
+	if err := m.checkNoise(); err != nil {
+		return err
+	}
+	return c.checkChoose()
 }
 
 func checkNoiseMultiplier(z float64) error {

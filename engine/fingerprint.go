@@ -77,6 +77,10 @@ func (r *Run) fingerprint() (fingerprint, error) {
 				note("noise of group "+g.Name, "%v", z)
 			}
 		}
+		if c.Mechanism.adaptive != nil {
+			note("budget of the filter", "ε %v at δ %v", c.Budget.StopAtEpsilon, c.Budget.Delta)
+			note(filterOrderEntry, "%v", c.Budget.FilterOrder)
+		}
 		note("allocation", "%s", c.Mechanism.Allocation)
 		if c.Mechanism.Arithmetic == ExactArithmetic { // a run without this entry used floating-point numbers
 			note(arithmeticEntry, "%s", c.Mechanism.Arithmetic)

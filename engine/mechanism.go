@@ -26,6 +26,7 @@ type mechanism struct {
 	queries []int         // [group]: its query in entry
 	counts  []*noisedSum  // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
 	entry   ledger.Lot    // the ledger entry of the next lot
+	planned []float64     // [lot·groups + group]: σ/S as scheduled before the first lot; nil without a schedule
 
 	statistics []ledger.Query // [statistic]: its query in the lots that release it
 	always     int            // queries of entry that every lot has
@@ -175,9 +176,15 @@ func (m *mechanism) checkLots() error {
 	if m.isScheduled() {
 		lots = m.steps
 	}
+	isPlanned := m.config.Mechanism.isNoiseScheduled() && m.config.Mechanism.adaptive == nil
 	for lot := range lots {
 		if err := m.checkNoiseOf(lot); err != nil {
 			return err
+		}
+		if isPlanned {
+			if err := m.noiseMultipliers(lot, func(_ int, z float64) { m.planned = append(m.planned, z) }); err != nil {
+				return err
+			}
 		}
 		if err := m.setLot(lot); err != nil {
 			return err
@@ -274,11 +281,18 @@ func (m *mechanism) setLot(lot int) error {
 		}
 	}
 	m.setStatistics(&m.entry, lot)
+	changed := -1
 	err := m.noiseMultipliers(lot, func(g int, z float64) {
+		if i := lot*len(sensitivities) + g; i < len(m.planned) && m.planned[i] != z {
+			changed = g
+		}
 		m.setQuery(&m.entry.Queries[m.queries[g]], sensitivities[g], z*sensitivities[g])
 	})
 	if err != nil {
 		return err
+	}
+	if changed >= 0 { // the planned ε would be wrong
+		return fmt.Errorf("lot %d: the noise multiplier of group %s was another one before the first lot: choose noise from released values by Mechanism.Choose, which a filter accounts for", lot, m.clipper.Groups()[changed].Name)
 	}
 	for v := range m.release.Sigma {
 		sigma := m.entry.Queries[m.queries[m.groups[v]]].Noise * m.scales[v]

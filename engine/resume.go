@@ -39,6 +39,7 @@ func Resume(c Config) (*Run, error) {
 	}
 	defer saved.file.Close()
 	c.adoptArithmetic(saved)
+	c.adoptFilterOrder(saved)
 	var spent ledger.History
 	if !c.Mechanism.NonPrivate {
 		if spent, err = readHistory(c.Files.Ledger, saved.Head); err != nil {
@@ -71,7 +72,7 @@ func Resume(c Config) (*Run, error) {
 // budget does not allow one more lot, the error wraps [ErrBudget].
 func AffordableSteps(c Config) (int, error) {
 	switch {
-	case c.Mechanism.isNoiseScheduled():
+	case c.Mechanism.isNoiseScheduled() || c.Mechanism.Choose != nil:
 		return 0, fmt.Errorf("a schedule of the noise was checked for the lots of the run only: extend such a run by Config.Steps (--steps)")
 	case c.Mechanism.NonPrivate || !(c.Budget.StopAtEpsilon > 0):
 		return 0, fmt.Errorf("a budget of ε = %v for more lots: this needs a private run and a budget above 0", c.Budget.StopAtEpsilon)

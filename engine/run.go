@@ -29,7 +29,8 @@ import (
 // them, by the observer's error or by ctx, or to give it more Steps, spends the cost of the
 // largest possible number of lots ([Run.PlannedEpsilon], for the Steps of the run). The
 // ledger's ε is that of a number of lots that was fixed beforehand; after such a choice the δ
-// stated with it may be several times too low. An [accountant.Filter] permits such choices.
+// stated with it may be several times too low. With Mechanism.Choose, which may choose the noise
+// of each lot, a filter enforces an ε that holds for all choices and ends.
 type Run struct {
 	config      Config
 	index       *recordIndex
@@ -119,6 +120,9 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	if r.mechanism, err = newMechanism(&r.config, r.compiled, r.Event(), r.source, groups, r.statistics.queries()); err != nil {
+		return nil, err
+	}
+	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
 		return nil, err
 	}
 	if !c.awaitsProjection() {
@@ -223,6 +227,7 @@ type Progress struct {
 	Lot          int                 // lots done, from 1
 	Lots         int                 // lots of the whole run
 	Epsilon      float64             // the ε that a budget limits; of the lots so far and, where it takes long to compute, of some later lots
+	BudgetUsed   float64             // with Mechanism.Choose: the share of Budget.StopAtEpsilon that the filter has spent, from 0 to 1; Epsilon is then the odometer's
 	LearningRate float64             // of the lot, before Optimization.LearningRateMultiplier
 	Released     []ReleasedStatistic // one for each of Config.Statistics
 }
@@ -233,7 +238,7 @@ type Progress struct {
 // that the observer gets. When Train ends, the checkpoint, if there is one, contains the result
 // of all lots, unless a lot failed: then the checkpoint is older, the run cannot continue, and
 // what the ledger states as spent stays spent. After the observer's error or the end of ctx,
-// another call continues.
+// another call continues. Where the observer returns [ErrStop], Train returns nil.
 func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 	if r.closed {
 		return errors.New("the run is closed: call Train before Close, or resume the run from a checkpoint")
@@ -262,6 +267,9 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if r.account != nil && r.account.meter.allowed == 0 {
 			return nil
 		}
+		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
+			return err
+		}
 		if err := r.runLot(); err != nil {
 			return err
 		}
@@ -282,7 +290,12 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if r.account != nil {
 			p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
 		}
-		if err := observe(&p); err != nil {
+		if a := r.config.Mechanism.adaptive; a != nil {
+			p.BudgetUsed = a.filter.UsedFraction()
+		}
+		if err := observe(&p); errors.Is(err, ErrStop) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ Each command computes one of them from the others. Printed values are rounded so
 		newBudgetSolve(term, budget.Delta, "Compute the δ that a run spends at a given ε",
 			"  dptrain budget delta --rate 0.01 --noise 4 --steps 10000 --epsilon 1"),
 		newBudgetCompare(term), newBudgetCurve(term), newBudgetStatement(term),
-		newBudgetOpen(term), newBudgetLeft(term), newBudgetSpend(term), newBudgetLocal(term))
+		newBudgetOpen(term), newBudgetLeft(term), newBudgetOdometer(term), newBudgetSpend(term), newBudgetLocal(term))
 	return cmd
 }
 

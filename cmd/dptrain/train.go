@@ -46,6 +46,8 @@ spends ε = 2.`,
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --group conv=conv*,clip=0.5,noise=4 --group 'head=fc*,clip=linear:1->0.5@300'
   dptrain train --metric accuracy --metric loss:noise=5,every=20
+  dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
+  dptrain train --stop-when test-no-gain:3
   dptrain train --arithmetic float
   dptrain train --non-private`,
 		Args: noArguments,
@@ -180,6 +182,9 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 		warnAboutEpsilon(term, planned)
 	}
 	warnAboutDelta(term, c.Budget.Delta, spec.Records)
+	if spec.Stop != nil && spec.Stop.OnTest {
+		term.Warn("--stop-when %s reads the test data: this costs no budget because they are public, and no guarantee covers them; the end depends on released weights, so ε is that of the whole plan; the test results of such a run are too optimistic, so measure again on other data before you publish them", spec.Stop.Text)
+	}
 	if spec.Task.Test == nil && c.Validation.Set == nil {
 		term.Warn("there are no test data and no records are held out, so nothing shows what the model learns; give --test or --validation-split")
 	}
@@ -226,7 +231,11 @@ func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, serv
 	if err := draw.Settle(spec.Flags.ProjectBudget, float64(summary.Epsilon)); err != nil {
 		return err
 	}
-	if summary.Steps < planned {
+	switch {
+	case summary.Stopped:
+		term.Note("--stop-when %s ended the run after %d of %d lots.", summary.StopWhen, summary.Steps, planned)
+		noteEarlyEnd(term, summary)
+	case summary.Steps < planned:
 		term.Note("The budget ended the run after %d of %d lots.", summary.Steps, planned)
 	}
 	return printSummary(term, summary, spec.Flags.DataDir)

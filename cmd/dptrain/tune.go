@@ -41,7 +41,7 @@ type trial struct {
 }
 
 // unusedByTune lists the flags of train that tune refuses.
-var unusedByTune = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon",
+var unusedByTune = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon", "stop-when",
 	"metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(term *terminal.Terminal) *cobra.Command {

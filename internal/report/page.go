@@ -133,8 +133,11 @@ func (s *summary) date() string {
 }
 
 func (r *Run) warnings() (all []warning) {
+	if w := r.testStopWarning(); w != "" {
+		all = append(all, warning{"caution", "Chosen on test data", w})
+	}
 	if r.accounting == nil {
-		return []warning{{"danger", "Not private", "This model was trained without clipping and without noise: ε = ∞. Its weights may reveal any training record. Use it as a baseline for comparison; do not publish it."}}
+		return append([]warning{{"danger", "Not private", "This model was trained without clipping and without noise: ε = ∞. Its weights may reveal any training record. Use it as a baseline for comparison; do not publish it."}}, all...)
 	}
 	a := r.accounting.answer
 	if !r.isSecure() {
@@ -150,6 +153,14 @@ func (r *Run) warnings() (all []warning) {
 		all = append(all, warning{"caution", "Delta too large", "The " + w + "."})
 	}
 	return all
+}
+
+// testStopWarning states what a condition on the test data does to the test results.
+func (r *Run) testStopWarning() string {
+	if !strings.HasPrefix(r.summary.StopWhen, "test-") {
+		return ""
+	}
+	return "The condition " + r.summary.StopWhen + " could end the run by its results on the public test data. This costs no privacy budget, because the test data are public and not protected. The test results below are too optimistic: the number of lots was chosen by them."
 }
 
 // figures are the large numbers at the top of the page.

@@ -132,8 +132,16 @@ func (r *Run) earlyStopSentence() string {
 	if r.summary.PlannedLots > 0 {
 		plan = "its plan of " + plural(r.summary.PlannedLots, "lot")
 	}
-	return fmt.Sprintf(" The run ended before %s, and its end may depend on what it had released, so the guarantee is that of the whole plan: ε = %s. The releases in the ledger alone cost ε = %s, which is the guarantee only if their number did not depend on a released value.",
-		plan, number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
+	end := "and its end may depend on what it had released"
+	if r.summary.Stopped {
+		end = "because what it had released fulfilled the condition " + r.summary.StopWhen
+	}
+	text := fmt.Sprintf(" The run ended before %s, %s, so the guarantee is that of the whole plan: ε = %s. The releases in the ledger alone cost ε = %s, which is the guarantee only if their number did not depend on a released value.",
+		plan, end, number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
+	if r.summary.Odometer > 0 {
+		text += fmt.Sprintf(" The privacy loss of what was released is at most %s with probability 1 - δ, also at such an end (a privacy odometer).", number.RoundUp(float64(r.summary.Odometer)))
+	}
+	return text
 }
 
 // startingWeightsSentence states that the ledger does not cover the starting weights.

@@ -33,7 +33,10 @@ type summary struct {
 	Accountant   string      `json:"accountant"`
 	Delta        float64     `json:"delta"`
 	Planned      jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
-	PlannedLots  int         `json:"steps_planned"`   // of a run that ended before its plan; 0 if the summary does not state it
+	Odometer     jsonEpsilon `json:"epsilon_odometer"`
+	StopWhen     string      `json:"stop_when"`
+	Stopped      bool        `json:"stopped"`
+	PlannedLots  int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
 	LedgerHead   string      `json:"ledger_head"`
 	Unit         string      `json:"unit"`
 	Sampling     string      `json:"sampling"`

@@ -36,6 +36,7 @@ func (r *Run) settingRows() []row {
 	add(s.ConstantWork, "constant work", "each lot is padded to the largest lot")
 	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
 	add(true, "lots", number.Thousands(s.Steps))
+	add(s.StopWhen != "", "stops when", s.StopWhen)
 	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))
 	add(s.Private, "clipping", s.Clipping)
 	bound := "clip bound"

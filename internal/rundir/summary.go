@@ -58,10 +58,13 @@ type Summary struct {
 	*Validation
 	*Projection
 	*Augmentation
-	Interrupted     bool         `json:"interrupted,omitempty"`     // the run can be resumed
-	PlannedEpsilon  number.Float `json:"epsilon_planned,omitempty"` // of a run that ended before its plan: Epsilon, the cost of the whole plan
-	SpentEpsilon    number.Float `json:"epsilon_spent,omitempty"`   // of a run that ended before its plan: the cost of what it released
-	PlannedSteps    int          `json:"steps_planned,omitempty"`   // of a run that ended before its plan
+	Interrupted     bool         `json:"interrupted,omitempty"`      // the run can be resumed
+	PlannedEpsilon  number.Float `json:"epsilon_planned,omitempty"`  // of a run that ended before its plan: Epsilon, the cost of the whole plan
+	SpentEpsilon    number.Float `json:"epsilon_spent,omitempty"`    // of a run that ended before its plan: the cost of what it released
+	PlannedSteps    int          `json:"steps_planned,omitempty"`    // of a run that ended before its plan
+	StopWhen        string       `json:"stop_when,omitempty"`        // the condition that may end the run
+	Stopped         bool         `json:"stopped,omitempty"`          // StopWhen ended the run before its plan
+	OdometerEpsilon number.Float `json:"epsilon_odometer,omitempty"` // of a run that ended before its plan: a bound of the privacy loss of what it released, with probability 1-δ, also if releases decided the end
 	Secure          bool         `json:"secure"`
 	Private         bool         `json:"private"`
 	LedgerHead      string       `json:"ledger_head"`
@@ -146,6 +149,22 @@ func finite(x float64) number.Float {
 		return number.Float(math.NaN())
 	}
 	return number.Float(x)
+}
+
+// PlannedSteps returns the number of planned lots of a run that ended before its plan; 0 if the run
+// has no summary or did not end early.
+func PlannedSteps(dir string) int {
+	text, err := os.ReadFile(filepath.Join(dir, SummaryFile))
+	if err != nil {
+		return 0
+	}
+	var saved struct {
+		Steps int `json:"steps_planned"`
+	}
+	if json.Unmarshal(text, &saved) != nil {
+		return 0
+	}
+	return saved.Steps
 }
 
 // Validation is the released accuracy, or error, on private records that were held out.

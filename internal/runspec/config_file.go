@@ -36,6 +36,9 @@ func (s *Flags) resolveResume() error {
 	if _, err := os.Stat(s.Config); errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--resume %s: there is no run to continue (it has no %s); check the path", s.Resume, rundir.ConfigFile)
 	}
+	if planned := rundir.PlannedSteps(s.Resume); s.given["steps"] && s.Steps < planned {
+		return exitcode.Usagef("--steps %d: the run ended before its plan of %d lots, and its end may depend on what it released; a smaller plan would understate its cost: give at least %[2]d", s.Steps, planned)
+	}
 	if s.given["epsilon"] {
 		if !(s.Epsilon > 0) || math.IsInf(s.Epsilon, 0) {
 			return exitcode.Usagef("--epsilon %v: give a finite budget above 0", s.Epsilon)

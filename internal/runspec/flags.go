@@ -54,6 +54,7 @@ type Flags struct {
 	ProjectBudget                              string   // file of a budget that several runs draw from
 	Groups                                     []string // see groupFlag
 	Metrics                                    []string // see metricFlag
+	StopWhen                                   string   // see StopCondition
 	Arithmetic                                 string   // one of arithmetics; "": the device's best
 
 	Optimizer, Schedule     string
@@ -118,6 +119,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
 	f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
 	f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
+	f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact where the device has it)")
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
@@ -243,6 +245,9 @@ func (s *Flags) Resolve() error {
 	}
 	if s.NonPrivate {
 		s.Groups, s.Metrics = nil, nil
+		if !typed["stop-when"] && !strings.HasPrefix(s.StopWhen, "test-") {
+			s.StopWhen = "" // of a preset or a file whose metrics the baseline does not release
+		}
 	}
 	for _, pair := range alternatives {
 		if s.given[pair[0]] && s.given[pair[1]] {

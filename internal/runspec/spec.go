@@ -36,6 +36,8 @@ type Spec struct {
 	// ValidationShare is the share of ε that the validation may cost alone, if its noise is
 	// not given.
 	ValidationShare float64
+
+	Stop *StopCondition // nil without --stop-when
 }
 
 // checkpointInterval bounds the work that a crash can lose. The privacy cost of lost lots
@@ -89,6 +91,9 @@ func (s *Spec) Calibrate() error {
 		return err
 	}
 	var err error
+	if s.Stop, err = newStop(f, s.Task); err != nil {
+		return err
+	}
 	if c.Optimization.Optimizer, err = optim.Parse(f.Optimizer); err != nil {
 		return fmt.Errorf("--optimizer: %w", err)
 	}

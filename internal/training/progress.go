@@ -23,7 +23,8 @@ import (
 //
 // It evaluates the test data at the last lot, and at a tenth if the run has probably
 // trained on as many examples since the last evaluation as the test data have. So
-// evaluation takes a small part of the time.
+// evaluation takes a small part of the time. With a condition on the test data it does not wait
+// for the tenth.
 type Progress struct {
 	term      *terminal.Terminal
 	spec      *runspec.Spec
@@ -43,6 +44,7 @@ type Progress struct {
 	examplesPerLot float64       // expected
 	interval       int           // lots between reports
 	firstLot       int           // lots before this command
+	stopped        bool          // --stop-when ended the run before its plan
 	refusedLots    int           // PRIVATE: latest lots in a row of which every record was refused
 }
 
@@ -150,14 +152,17 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	}
 	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: number.TwoDigits(time.Since(p.started).Seconds()),
 		Released: releasedMetrics(lot, p.expectedLot, false)}
-	if lot.Lot%p.interval != 0 && lot.Lot != lot.Lots {
+	stop := p.stopsAt(lot)
+	testDue := p.spec.Stop != nil && p.spec.Stop.OnTest && p.isTestDue(lot)
+	isReport := stop || lot.Lot%p.interval == 0 || lot.Lot == lot.Lots
+	if !isReport && !testDue {
 		if entry.Released == nil {
 			return nil
 		}
 		return p.write(&entry) // without ε, which takes long to compute
 	}
 	// The ledger includes reserved lots, so its ε is never less than what was spent.
-	if !p.spec.Config.Mechanism.NonPrivate {
+	if isReport && !p.spec.Config.Mechanism.NonPrivate {
 		spent, err := p.run.Spent(p.spec.Config.Budget.Accountant)
 		if err != nil {
 			return err
@@ -175,7 +180,7 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	if err := p.openEvaluator(); err != nil {
 		return err
 	}
-	if p.evaluator != nil && (lot.Lot == lot.Lots || p.examplesPerLot*float64(lot.Lot-p.evaluatedLot) >= float64(p.spec.Task.Test.Len())) {
+	if p.evaluator != nil && (stop || lot.Lot == lot.Lots || p.isTestDue(lot)) {
 		if err := p.evaluate(parameters); err != nil {
 			return err
 		}
@@ -185,11 +190,48 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		}
 		entry.RegressionMetrics = rundir.NewRegressionMetrics(p.evaluation)
 		p.noteTestLoss(lot.Lot, p.evaluation.Loss)
+		stop = stop || p.stopsOnTest()
 	}
-	if p.bar == nil && !p.term.Quiet {
+	if p.bar == nil && !p.term.Quiet && (isReport || stop) {
 		p.term.Note("lot %d/%d, %s", lot.Lot, lot.Lots, strings.Join(p.details(lot), ", "))
 	}
-	return p.write(&entry)
+	if err := p.write(&entry); err != nil || !stop {
+		return err
+	}
+	p.stopped = lot.Lot < lot.Lots
+	return engine.ErrStop
+}
+
+// isTestDue reports whether the run has probably trained on as many examples since the last
+// evaluation as the test data have.
+func (p *Progress) isTestDue(lot *engine.Progress) bool {
+	return p.examplesPerLot*float64(lot.Lot-p.evaluatedLot) >= float64(p.spec.Task.Test.Len())
+}
+
+// stopsAt reports whether the metric that a lot released ends the run.
+func (p *Progress) stopsAt(lot *engine.Progress) bool {
+	c := p.spec.Stop
+	if c == nil || c.OnTest {
+		return false
+	}
+	for _, m := range lot.Released {
+		if m.Name == c.Metric && m.Lot == lot.Lot {
+			return c.Observe(m.Mean[0])
+		}
+	}
+	return false
+}
+
+// stopsOnTest reports whether the last evaluation of the test data ends the run.
+func (p *Progress) stopsOnTest() bool {
+	c := p.spec.Stop
+	switch {
+	case c == nil || !c.OnTest:
+		return false
+	case c.Metric == "accuracy":
+		return c.Observe(p.evaluation.Accuracy)
+	}
+	return c.Observe(p.evaluation.Loss)
 }
 
 // write writes an entry to metrics.jsonl and for TensorBoard.

@@ -79,12 +79,13 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, number.TwoDigits(elapsed.Seconds()), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
 	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
+	s.StopWhen, s.Stopped = spec.Flags.StopWhen, p.stopped
 	for _, p := range parameters {
 		s.Parameters += len(p.Values)
 	}
 	if spec.Config.Mechanism.NonPrivate {
 		s.Clipping, s.Accountant, s.Adjacency = "none", "none", "none"
-	} else if err := accountFor(s, spec, run, ended != nil); err != nil {
+	} else if err := accountFor(s, spec, run, ended != nil || p.stopped); err != nil {
 		return nil, err
 	}
 	if err := spec.Save(parameters); err != nil {
@@ -209,7 +210,11 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bo
 	if err != nil {
 		return err
 	}
-	s.SpentEpsilon = number.Float(a.Epsilon)
+	o, err := accountant.OdometerOf(h, c.Budget.Delta)
+	if err != nil {
+		return err
+	}
+	s.SpentEpsilon, s.OdometerEpsilon = number.Float(a.Epsilon), number.Float(o.Epsilon())
 	s.PlannedEpsilon, s.PlannedSteps = max(number.Float(planned), s.SpentEpsilon), c.Steps
 	s.Epsilon, s.PublishedEpsilon = s.PlannedEpsilon, 0
 	return nil

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/clip"
+)
+
+// ErrStop ends a run where the observer of [Run.Train] returns it: Train returns nil. The decision
+// may depend on everything that the run released. The cost is then [Run.PlannedEpsilon].
+var ErrStop = errors.New("the observer ends the run")
+
+// LotChoice is a choice of [Mechanism.Choose] for a lot.
+type LotChoice struct {
+	NoiseMultiplier float64 // z of the groups without noise of their own; 0: Mechanism.NoiseMultiplier
+	ClipFactor      float64 // the bounds of all groups times this number, except for clip.Quantile; 0: 1
+}
+
+func (c LotChoice) check() error {
+	if c.NoiseMultiplier != 0 {
+		if err := checkNoiseMultiplier(c.NoiseMultiplier); err != nil {
+			return err
+		}
+	}
+	if !(c.ClipFactor >= 0) || math.IsInf(c.ClipFactor, 1) {
+		return fmt.Errorf("clip factor %v: give a finite number above 0, or 0 for the bounds as they are", c.ClipFactor)
+	}
+	return nil
+}
+
+// adaptiveLots makes the choices of Mechanism.Choose and enforces the budget of a run with them.
+//
+// It promises what [accountant.Filter] promises: all lots of the run, those before a resumption
+// included, and its projection and validation together satisfy (ε, δ)-differential privacy with
+// Budget.StopAtEpsilon and Budget.Delta, for choices and an end that depend on released values. The
+// order of the filter is fixed before the first lot.
+type adaptiveLots struct {
+	choose   func(*Progress) LotChoice
+	base     LotChoice // in place of zeros
+	choice   LotChoice // of the current lot
+	filter   *accountant.Filter
+	odometer *accountant.Odometer
+}
+
+// checkChoose checks a run with adaptive noise, and lets the schedules of noise and bounds follow
+// its choices.
+func (c *Config) checkChoose() error {
+	m, b := &c.Mechanism, &c.Budget
+	switch {
+	case m.Choose == nil && b.FilterOrder != 0:
+		return fmt.Errorf("Budget.FilterOrder is %v without Mechanism.Choose: it has no effect; drop it", b.FilterOrder)
+	case m.Choose == nil:
+		return nil
+	case b.StopAtEpsilon == 0:
+		return fmt.Errorf("Mechanism.Choose requires Budget.StopAtEpsilon: a filter enforces this ε for choices that depend on released values")
+	case m.NoiseMultiplierAt != nil || len(m.GroupNoiseMultiplierAt) > 0:
+		return fmt.Errorf("both Mechanism.Choose and a noise multiplier for each lot are set: compute the schedule in Choose")
+	case !m.sharesNoise():
+		return fmt.Errorf("every group has noise of its own, so Mechanism.Choose cannot choose noise: leave a group without it")
+	case c.Sampling.Policy == "shuffle":
+		return fmt.Errorf("Mechanism.Choose with shuffled lots: their cost is that of whole passes; use Poisson, truncated or fixed lots")
+	}
+	a := &adaptiveLots{choose: m.Choose, base: LotChoice{m.NoiseMultiplier, 1}}
+	a.choice, m.adaptive = a.base, a
+	m.NoiseMultiplier, m.NoiseMultiplierAt = 0, func(int) float64 { return a.choice.NoiseMultiplier }
+	m.Clipping = slices.Clone(m.Clipping)
+	for i, g := range m.Clipping {
+		if _, adapts := g.Bound.(clip.Quantile); !adapts && g.Bound != nil {
+			m.Clipping[i].Bound = clip.Schedule(func(lot int) float64 { return g.Bound.At(lot) * a.choice.ClipFactor })
+		}
+	}
+	return nil
+}
+
+// open creates the filter and the odometer of a run after a history, which includes the releases
+// that the run makes later.
+func (a *adaptiveLots) open(c *Config, past ledger.History) error {
+	b := &c.Budget
+	var err error
+	if a.filter, err = accountant.NewFilter(b.StopAtEpsilon, b.Delta, b.FilterOrder, c.Sampling.Adjacency()); err != nil {
+		return err
+	}
+	if a.odometer, err = accountant.NewOdometer(b.Delta, c.Sampling.Adjacency()); err != nil {
+		return err
+	}
+	for _, l := range past.Lots {
+		ok, err := a.filter.Admit(l.Lot, l.Count)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%w: the releases before the next lot, or whose noise is given, cost more than ε = %g under a filter of order %.4g; raise it", ErrBudget, b.StopAtEpsilon, b.FilterOrder)
+		}
+		if err := a.odometer.Spend(l.Lot, l.Count); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setOrder sets the default of a run's filter: the best order for equal lots that spend the budget. a
+// may be nil.
+func (a *adaptiveLots) setOrder(r *Run) error {
+	b := &r.config.Budget
+	if a == nil || b.FilterOrder != 0 {
+		return nil
+	}
+	h, lot := ledger.History{Header: r.ledgerHeader()}, r.mechanism.costOfLot(0)
+	meter, err := accountant.NewMeter(h, lot, b.Delta, "rdp")
+	if err != nil {
+		return err
+	}
+	lots, err := meter.MaxLots(b.StopAtEpsilon)
+	if err != nil {
+		return err
+	}
+	if lots == 0 {
+		return fmt.Errorf("%w: one lot with Mechanism.NoiseMultiplier costs more than ε = %g; raise the noise or the budget", ErrBudget, b.StopAtEpsilon)
+	}
+	h.Lots = []ledger.RepeatedLot{{Lot: lot, Count: lots}}
+	spent, err := accountant.Epsilon(h, b.Delta, "rdp")
+	b.FilterOrder = spent.Order
+	return err
+}
+
+// beginLot asks for the choice of a run's next lot and spends its cost. An error refuses the choice:
+// the lot did not begin, and another call may choose again. a may be nil.
+func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
+	if a == nil {
+		return nil
+	}
+	p.Lot, p.Epsilon, p.BudgetUsed = r.step, a.odometer.Epsilon(), a.filter.UsedFraction()
+	choice := a.choose(p)
+	if err := choice.check(); err != nil {
+		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
+	}
+	if choice.NoiseMultiplier == 0 {
+		choice.NoiseMultiplier = a.base.NoiseMultiplier
+	}
+	if choice.ClipFactor == 0 {
+		choice.ClipFactor = 1
+	}
+	a.choice = choice
+	if err := r.mechanism.setLot(r.step); err != nil {
+		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
+	}
+	entry := r.mechanism.entry
+	for _, q := range entry.Queries {
+		if err := r.config.checkQuery(q, r.mechanism.records); err != nil {
+			return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
+		}
+	}
+	ok, err := a.filter.Admit(entry, 1)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("%w: lot %d with noise multiplier %v would exceed ε = %g, of which the filter has spent %.4g%%; choose more noise, or end the run", ErrBudget, r.step, choice.NoiseMultiplier, r.config.Budget.StopAtEpsilon, 100*a.filter.UsedFraction())
+	}
+	return a.odometer.Spend(entry, 1)
+}
+
+// filterOrderEntry is the name of an entry that only runs with a filter have.
+const filterOrderEntry = "order of the filter"
+
+// adoptFilterOrder continues with the order of a saved run's filter unless c sets one.
+func (c *Config) adoptFilterOrder(saved *checkpoint) {
+	if c.Mechanism.Choose == nil || c.Budget.FilterOrder != 0 {
+		return
+	}
+	for _, e := range saved.Run {
+		if e.Name == filterOrderEntry {
+			c.Budget.FilterOrder, _ = strconv.ParseFloat(e.Value, 64) // 0, the default, differs from the saved order
+		}
+	}
+}
