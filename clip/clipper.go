@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Member is a parameter of a group: its index in the fixed order of the parameters, and its
@@ -217,23 +218,64 @@ func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, me
 	}
 	for r := range factors {
 		if bad[r] {
-			factors[r] = 0
-			g.count -= 0.5
-			continue
-		}
-		upper := math.Sqrt((sums[r] + g.absolute) * inverse)
-		factors[r] = clipFactor(g.rule, upper, bound, margin)
-		if upper <= bound {
-			g.count += 0.5
+			factors[r] = g.exclude()
 		} else {
-			g.count -= 0.5
+			factors[r] = g.factor(sums[r], bound, inverse, margin)
 		}
 	}
 }
 
+// factor returns the factor of a record with this weighted sum of squared norms, and counts the
+// record for an adaptive bound.
+func (g *group) factor(sum, bound, inverse, margin float64) float32 {
+	upper := math.Sqrt((sum + g.absolute) * inverse)
+	if upper <= bound {
+		g.count += 0.5
+	} else {
+		g.count -= 0.5
+	}
+	return clipFactor(g.rule, upper, bound, margin)
+}
+
+// exclude counts an excluded record for an adaptive bound, and returns its factor.
+func (g *group) exclude() float32 {
+	g.count -= 0.5
+	return 0
+}
+
+// ComputeRecordFactors computes the clip factors of one record in float64: squared[g] is the sum
+// over the parameters of group g of the squared norm, divided by the squared scale of the
+// parameter; factors[g] is the factor for all of them. The relative error of squared must be
+// within that of the Clipper's Accuracy.
+//
+// A record with a number in squared that is NaN, infinite or negative is excluded from the lot: it
+// gets 0 in every group.
+func (c *Clipper) ComputeRecordFactors(factors []float32, squared []float64) error {
+	if !c.begun {
+		return errNotBegun
+	}
+	if len(factors) != len(c.groups) || len(squared) != len(c.groups) {
+		return fmt.Errorf("clip: got %d factors and %d squared norms, want one for each of %d groups", len(factors), len(squared), len(c.groups))
+	}
+	bad := slices.ContainsFunc(squared, func(x float64) bool { return !(x >= 0 && x <= math.MaxFloat64) })
+	if bad {
+		c.excluded++
+	}
+	for i := range c.groups {
+		if g := &c.groups[i]; bad {
+			factors[i] = g.exclude()
+		} else {
+			factors[i] = g.factor(squared[i], c.sensitivities[i], c.inverse, c.margin)
+		}
+	}
+	return nil
+}
+
+var errNotBegun = errors.New("clip: factors were requested before BeginLot, so there is no bound")
+
 func (c *Clipper) checkShapes(factors, sq [][]float32, records int) error {
 	if !c.begun {
-		return errors.New("clip: ComputeFactors was called before BeginLot, so there is no bound")
+		return errNotBegun
 	}
 	if len(factors) != len(c.groups) || len(sq) != c.parameters || records < 0 {
 		return fmt.Errorf("clip: got factors for %d groups and norms of %d parameters for %d records, want %d groups and %d parameters", len(factors), len(sq), records, len(c.groups), c.parameters)

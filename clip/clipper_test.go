@@ -366,3 +366,64 @@ func BenchmarkComputeFactors(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
 }
+
+// One record alone gets the factors, the counts and the exclusions that it gets in a microbatch.
+func TestComputeRecordFactors_MatchMicrobatch(t *testing.T) {
+	for _, s := range strategies(0.7) {
+		rows, alone := bind(t, s.groups, Float32Accuracy), bind(t, s.groups, Float32Accuracy)
+		for _, c := range []*Clipper{rows, alone} {
+			if err := c.BeginLot(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		factors, got := matrix(len(rows.Groups()), 1), make([]float32, len(rows.Groups()))
+		for i, record := range adversarial(0.7) {
+			sq, squared := squares(record), make([]float64, len(got))
+			for g, group := range rows.Groups() {
+				for _, m := range group.Members {
+					squared[g] += 1 / (m.Scale * m.Scale) * float64(sq[m.Parameter])
+				}
+			}
+			column := make([][]float32, len(sq))
+			finite := true
+			for v := range sq {
+				column[v] = sq[v : v+1]
+				finite = finite && sq[v] <= math.MaxFloat32
+			}
+			if !finite { // a sum of float64 squares can be finite where a float32 square is not
+				squared[0] = math.NaN()
+			}
+			if err := rows.ComputeFactors(factors, column, 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := alone.ComputeRecordFactors(got, squared); err != nil {
+				t.Fatal(err)
+			}
+			for g := range got {
+				if got[g] != factors[g][0] || alone.QuantileCount(g) != rows.QuantileCount(g) {
+					t.Fatalf("%s, record %d, group %d: factor %v and count %v, want %v and %v", s.title, i, g, got[g], alone.QuantileCount(g), factors[g][0], rows.QuantileCount(g))
+				}
+			}
+		}
+		if alone.ExcludedRecords() != rows.ExcludedRecords() {
+			t.Fatalf("%s: %d records excluded, want %d", s.title, alone.ExcludedRecords(), rows.ExcludedRecords())
+		}
+	}
+}
+
+func TestComputeRecordFactors_ChecksArguments(t *testing.T) {
+	c := bind(t, Flat(Constant(1), nil), exact)
+	if c.ComputeRecordFactors(make([]float32, 1), make([]float64, 1)) == nil {
+		t.Error("factors before the first lot")
+	}
+	c.BeginLot(0)
+	for _, squared := range []float64{math.NaN(), math.Inf(1), -1} {
+		factors := []float32{1}
+		if err := c.ComputeRecordFactors(factors, []float64{squared}); err != nil || factors[0] != 0 {
+			t.Errorf("squared norm %v: factor %v, %v", squared, factors[0], err)
+		}
+	}
+	if c.ExcludedRecords() != 3 || c.ComputeRecordFactors(make([]float32, 2), make([]float64, 1)) == nil {
+		t.Error("wrong exclusions or shapes accepted")
+	}
+}
