@@ -184,16 +184,21 @@ func (c *Config) check() error {
 	if c.Files.CheckpointInterval == 0 {
 		c.Files.CheckpointInterval = 30 * time.Second
 	}
-	if c.Mechanism.Allocation == "" {
-		c.Mechanism.Allocation = Proportional
-	}
-	if a := c.Mechanism.Allocation; a != Proportional && a != DimensionAdjusted {
-		return fmt.Errorf("allocation %q is unknown: use %s or %s", a, Proportional, DimensionAdjusted)
+	if err := c.Mechanism.checkAllocation(); err != nil {
+		return err
 	}
 	if err := c.Optimization.check(c.Steps); err != nil {
 		return err
 	}
 	return c.checkPrivacy()
+}
+
+func (m *Mechanism) checkAllocation() error {
+	m.Allocation = cmp.Or(m.Allocation, Proportional)
+	if a := m.Allocation; a != Proportional && a != DimensionAdjusted {
+		return fmt.Errorf("allocation %q is unknown: use %s or %s", a, Proportional, DimensionAdjusted)
+	}
+	return nil
 }
 
 func (o *Optimization) check(steps int) error {

@@ -34,7 +34,9 @@ type mechanism struct {
 	squared    [][]float32    // [parameter][record]: squared norms, in the executable
 	release    plan.Release   // how the next lot's sums become a step
 
-	contributions *plan.Contributions // of the executable; nil unless arithmetic is exact
+	contributions *plan.Contributions // of the executable; nil unless it adds integers
+	vectors       *clippedVectors     // records' vectors that the host adds; nil where an executable adds gradients
+	perBound      float64             // sensitivity of a group over its clip bound: 1, or 2 if vectors.leastWeight is set
 }
 
 // Adjacency returns the relation between neighbouring data sets that the guarantee covers:
@@ -57,32 +59,41 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 	return ledger.AddRemove
 }
 
-// newMechanism binds clipping and noise to a program's parameters. statistics are the queries
-// that each lot has in addition. It checks every lot of the run.
-func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.Source, groups []plan.ParamGroup, statistics []ledger.Query) (*mechanism, error) {
-	parameters := n.program.Parameters
-	m := &mechanism{config: c, records: e.Records, steps: c.Steps, groups: make([]int, len(parameters)), statistics: statistics}
-	m.release = plan.Release{Source: source, Sigma: make([]float64, len(parameters)), Scale: 1 / e.ExpectedLot(),
-		Optimizer: c.Optimization.Optimizer.ForDevice(), ParamGroups: groups, Average: c.Optimization.Average.ForDevice()}
+// newMechanism binds clipping and noise to parameters, whose gradients an executable computes and
+// adds; nil: the host adds vectors, with leastWeight as clippedVectors has it. statistics are the queries that each lot has in addition. It
+// checks every lot of the run.
+func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Executable, microbatch int, leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)), statistics: statistics}
+	if leastWeight > 0 {
+		m.perBound = 2
+	}
+	m.release = plan.Release{Sigma: make([]float64, len(parameters)), Scale: 1 / e.ExpectedLot()}
+	for _, p := range parameters {
+		m.names = append(m.names, p.Name)
+	}
 	if c.Mechanism.NonPrivate {
-		m.factors = [][]float32{make([]float32, n.program.Records)}
-		return m, nil
+		m.factors = [][]float32{make([]float32, microbatch)}
+		return m, m.addVectors(parameters, executable, leastWeight)
 	}
 	m.scales = make([]float64, len(parameters))
-	if m.contributions = n.executable.Contributions(); m.contributions != nil {
-		m.release.Unit = make([]float64, len(parameters))
-	}
-	for i, p := range parameters {
-		m.names = append(m.names, p.Name)
-		m.squared = append(m.squared, n.executable.SquaredNorms(i))
+	if executable != nil {
+		if m.contributions = executable.Contributions(); m.contributions != nil {
+			m.release.Unit = make([]float64, len(parameters))
+		}
+		for i := range parameters {
+			m.squared = append(m.squared, executable.SquaredNorms(i))
+		}
 	}
 	var err error
 	if m.clipper, err = clip.NewClipper(m.names, c.Mechanism.Clipping, m.accuracy()); err != nil {
 		return nil, err
 	}
+	if err := m.addVectors(parameters, executable, leastWeight); err != nil {
+		return nil, err
+	}
 	var dimensions []noise.Group // of the groups without noise of their own
 	for g, p := range m.clipper.Groups() {
-		m.factors = append(m.factors, make([]float32, n.program.Records))
+		m.factors = append(m.factors, make([]float32, microbatch))
 		dimension := 0
 		for _, member := range p.Members {
 			m.groups[member.Parameter], m.scales[member.Parameter] = g, member.Scale
@@ -99,6 +110,29 @@ func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.S
 		return nil, err
 	}
 	return m, m.checkLots()
+}
+
+// addVectors makes the sums of vectors, unless an executable adds gradients. Without privacy all
+// vectors are one group with an infinite bound.
+func (m *mechanism) addVectors(parameters []plan.Parameter, executable plan.Executable, leastWeight int64) (err error) {
+	if executable != nil {
+		return nil
+	}
+	clipper := m.clipper
+	if clipper == nil {
+		if clipper, err = clip.NewClipper(m.names, clip.Flat(clip.Constant(math.Inf(1)), nil), clip.Float32Accuracy); err != nil {
+			return err
+		}
+		if err := clipper.BeginLot(0); err != nil {
+			return err
+		}
+	}
+	m.vectors = newClippedVectors(clipper, parameters)
+	m.vectors.leastWeight = leastWeight
+	if m.clipper == nil {
+		return m.vectors.setQuery(0, ledger.Query{})
+	}
+	return nil
 }
 
 // allocateNoise divides the noise among the groups without noise of their own, which have these
@@ -286,7 +320,8 @@ func (m *mechanism) setLot(lot int) error {
 		if i := lot*len(sensitivities) + g; i < len(m.planned) && m.planned[i] != z {
 			changed = g
 		}
-		m.setQuery(&m.entry.Queries[m.queries[g]], sensitivities[g], z*sensitivities[g])
+		s := sensitivities[g] * m.perBound
+		m.setQuery(&m.entry.Queries[m.queries[g]], s, z*s)
 	})
 	if err != nil {
 		return err
@@ -303,14 +338,24 @@ func (m *mechanism) setLot(lot int) error {
 	if m.contributions != nil {
 		m.setLattice()
 	}
+	if m.vectors != nil {
+		for g, q := range m.queries {
+			if err := m.vectors.setQuery(g, m.entry.Queries[q]); err != nil {
+				return fmt.Errorf("lot %d: %w", lot, err)
+			}
+		}
+	}
 	return nil
 }
 
 // setQuery sets a gradient group's query.
 func (m *mechanism) setQuery(q *ledger.Query, sensitivity, noise float64) {
-	if m.contributions != nil {
+	switch {
+	case m.vectors != nil:
+		*q = m.config.query(q.Group, sensitivity, noise, statisticLattice, m.records)
+	case m.contributions != nil:
 		*q = ledger.RoundedQuery(q.Group, sensitivity, noise, plan.Bound)
-	} else {
+	default:
 		q.Sensitivity, q.Noise = sensitivity, noise
 	}
 }
@@ -362,7 +407,7 @@ func (m *mechanism) plannedLot(lot int, sensitivity func(group int) float64) led
 	m.setStatistics(&entry, lot)
 	// checkLots has checked the multipliers of every lot.
 	m.noiseMultipliers(lot, func(g int, z float64) {
-		s := sensitivity(g)
+		s := sensitivity(g) * m.perBound
 		m.setQuery(&entry.Queries[m.queries[g]], s, z*s)
 	})
 	return entry

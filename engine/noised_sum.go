@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/noise"
@@ -94,6 +95,8 @@ func (c *Config) checkQuery(q ledger.Query, records int) error {
 // the sum and of the noise.
 type noisedSum struct {
 	query    ledger.Query
+	length   float64               // the longest vector of a record: query.Sensitivity
+	bound    int64                 // its norm in lattice steps: query.Lattice
 	noise    noise.RoundedGaussian // of integers
 	integers []int64               // the sum in lattice steps; nil where arithmetic is float
 	rounded  []int64               // one record's vector in lattice steps
@@ -102,14 +105,22 @@ type noisedSum struct {
 }
 
 func newNoisedSum(q ledger.Query, size int) *noisedSum {
-	s := &noisedSum{query: q}
+	s := &noisedSum{}
 	if q.Mechanism == ledger.RoundedGaussian {
-		s.noise.Sigma = q.LatticeNoise()
 		s.integers, s.rounded = make([]int64, size), make([]int64, size)
 	} else {
 		s.floats, s.normals = make([]float64, size), make([]float64, size)
 	}
+	s.setQuery(q)
 	return s
+}
+
+// setQuery sets the query of the next sum, of the same mechanism. Nothing has been added.
+func (s *noisedSum) setQuery(q ledger.Query) {
+	s.query, s.length, s.bound = q, q.Sensitivity, q.Lattice
+	if s.integers != nil {
+		s.noise.Sigma = q.LatticeNoise()
+	}
 }
 
 // add adds one record's vector, scaled down to the sensitivity if it is longer. A vector with a
@@ -119,22 +130,42 @@ func (s *noisedSum) add(vector []float64) {
 	switch {
 	case math.IsNaN(norm) || math.IsInf(norm, 0):
 	case s.integers != nil:
-		s.addIntegers(vector, unit, norm)
+		s.addIntegers(vector, unit, max(s.length/unit, norm), s.bound)
 	default:
 		s.addFloats(vector, unit, norm)
 	}
 }
 
-// addIntegers rounds toward zero, which makes no element longer. So the norm exceeds the lattice
+// weightSteps is the number of steps of the largest weight.
+const weightSteps = 1 << 20
+
+// addWeighted adds one record's vector of finite numbers times a factor, with which its norm is at
+// most the sensitivity, and times weight/weightSteps, at most 1. The norm of what it adds is at most
+// that share of the lattice, too. With float arithmetic, the factor must leave room for roundings;
+// with exact arithmetic, a vector that is too long in integers adds nothing.
+func (s *noisedSum) addWeighted(vector []float64, factor float64, weight int64) {
+	factor *= float64(weight) / weightSteps
+	if s.integers != nil {
+		bound, rest := bits.Mul64(uint64(s.bound), uint64(weight))
+		bound, _ = bits.Div64(bound, rest, weightSteps)
+		s.addIntegers(vector, 1, s.length/factor, int64(bound)) // a quotient of +Inf adds zeros
+		return
+	}
+	for i, v := range vector {
+		s.floats[i] += factor * v
+	}
+}
+
+// addIntegers adds a vector in the unit in which length is s.bound, if its norm is then at most
+// bound. It rounds toward zero, which makes no element longer. So the norm exceeds the bound
 // only by the roundings of this arithmetic, and then the second factor leaves room for them.
-func (s *noisedSum) addIntegers(vector []float64, unit, norm float64) {
-	length := max(s.query.Sensitivity/unit, norm)
+func (s *noisedSum) addIntegers(vector []float64, unit, length float64, bound int64) {
 	for _, factor := range [...]float64{1, 1 - 0x1p-20} {
-		steps := float64(s.query.Lattice) * factor
+		steps := float64(s.bound) * factor
 		for i, v := range vector {
 			s.rounded[i] = int64(v / unit / length * steps) // at most about the lattice
 		}
-		if isWithin(s.rounded, s.query.Lattice) {
+		if isWithin(s.rounded, bound) {
 			for i, v := range s.rounded {
 				s.integers[i] += v
 			}
@@ -170,6 +201,50 @@ func (s *noisedSum) addFloats(vector []float64, unit, norm float64) {
 	}
 }
 
+// setRatioQuery is setQuery for a weighted mean whose denominator depends on the lot: see
+// divideByWeight. It reports false if the query's lattice is too coarse.
+func (s *noisedSum) setRatioQuery(q ledger.Query) bool {
+	s.setQuery(q)
+	s.length = q.Sensitivity / 2
+	if s.integers != nil {
+		s.bound = (q.Lattice - int64(math.Ceil(math.Sqrt(float64(len(s.integers)))))) / 2
+		return s.bound > q.Lattice/4
+	}
+	return true
+}
+
+// divideByWeight multiplies a sum of weighted vectors by least/max(least, weight), where weight is
+// the sum of the weights of the records that were added. This is least times the estimator f_c of
+// McMahan et al. 2018 ("Learning Differentially Private Recurrent Language Models", section 3,
+// lemma 1). One more record moves it by at most query.Lattice in integers:
+//
+// Let B be s.bound, M weightSteps, A the sum of vectors without the record, D that of weights, and G
+// and a its vector and its weight: ‖G‖ ≤ B·a/M, and ‖A‖ ≤ B·D/M by the triangle inequality. With
+// t = max(least, D) and t′ = max(least, D+a), 0 ≤ t′ − t ≤ a and D ≤ t, so
+//
+//	‖least·(A+G)/t′ − least·A/t‖ ≤ least·(‖G‖/t′ + ‖A‖·(t′−t)/(t·t′))
+//	                             ≤ least·(B/M)·(a/t′)·(1 + D/t) ≤ 2·B.
+//
+// Each of the two vectors is rounded to the nearest integers, which moves their difference by at
+// most √d in d dimensions. setRatioQuery chooses 2·B + √d ≤ query.Lattice. With float arithmetic
+// the sensitivity is 2·s.length in the same way.
+func (s *noisedSum) divideByWeight(weight, least int64) {
+	if weight <= least {
+		return
+	}
+	for i, sum := range s.integers {
+		high, low := bits.Mul64(uint64(max(sum, -sum)), uint64(least))
+		low, carry := bits.Add64(low, uint64(weight)/2, 0)
+		quotient, _ := bits.Div64(high+carry, low, uint64(weight))
+		if s.integers[i] = int64(quotient); sum < 0 {
+			s.integers[i] = -s.integers[i]
+		}
+	}
+	for i := range s.floats {
+		s.floats[i] *= float64(least) / float64(weight)
+	}
+}
+
 // setTotal sets a sum of one number to which each record contributed plus or minus the sensitivity,
 // so that the number of lattice steps is an integer.
 func (s *noisedSum) setTotal(total float64) {
@@ -196,7 +271,7 @@ func (s *noisedSum) release(dst []float64, source *noise.Source, stream noise.St
 	if err := s.noise.Add(source, s.integers, stream, 0); err != nil {
 		return err
 	}
-	step := s.query.Sensitivity / float64(s.query.Lattice)
+	step := s.length / float64(s.bound)
 	for i, rounded := range s.integers {
 		dst[i] = math.Ldexp(float64(rounded), s.noise.Grid()) * step
 	}
@@ -235,6 +310,10 @@ type noiseStreams struct {
 	source                         *noise.Source
 	parameters, groups, statistics int
 }
+
+// vectors is the stream of a group of vectors that the host adds, in place of those of the
+// parameters: there are at most as many groups.
+func (s noiseStreams) vectors(step, group int) noise.Stream { return s.release(step, group) }
 
 func (s noiseStreams) count(step, group int) noise.Stream {
 	return s.release(step, s.parameters+group)

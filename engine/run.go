@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -119,9 +120,12 @@ func build(c Config) (*Run, error) {
 	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch); err != nil {
 		return nil, err
 	}
-	if r.mechanism, err = newMechanism(&r.config, r.compiled, r.Event(), r.source, groups, r.statistics.queries()); err != nil {
+	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, r.compiled.executable, r.compiled.program.Records, 0, r.Event(), r.statistics.queries()); err != nil {
 		return nil, err
 	}
+	release := &r.mechanism.release
+	release.Source, release.ParamGroups = r.source, groups
+	release.Optimizer, release.Average = c.Optimization.Optimizer.ForDevice(), c.Optimization.Average.ForDevice()
 	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
 		return nil, err
 	}
@@ -432,4 +436,50 @@ func (r *Run) Close() error {
 		}
 	}
 	return err
+}
+
+// Parameter is a trained parameter.
+type Parameter struct {
+	Name   string
+	Shape  []int
+	Values []float32
+}
+
+// Values returns the values of parameters, as an [Evaluator] takes them.
+func Values(parameters []Parameter) [][]float32 {
+	values := make([][]float32, len(parameters))
+	for i, p := range parameters {
+		values[i] = p.Values
+	}
+	return values
+}
+
+// Parameters returns the trained weights, or their moving average where the run keeps one.
+// They are a released value: public once the ledger is.
+func (r *Run) Parameters() ([]Parameter, error) {
+	out, err := r.BorrowParameters()
+	for v := range out {
+		out[v].Values = slices.Clone(out[v].Values)
+	}
+	return out, err
+}
+
+// BorrowParameters is Parameters without a copy: the next lot overwrites the values.
+func (r *Run) BorrowParameters() ([]Parameter, error) {
+	if !r.closed {
+		r.checkpoints.waitUntilRead()
+		if err := r.compiled.executable.SyncState(); err != nil {
+			return nil, err
+		}
+	}
+	state := r.compiled.executable.State()
+	values := state.Weights
+	if state.Average != nil && r.step > 0 {
+		values = state.Average
+	}
+	out := make([]Parameter, len(values))
+	for v, p := range r.compiled.program.Parameters {
+		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: values[v]}
+	}
+	return out, nil
 }

@@ -1,0 +1,506 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/noise"
+	"gorgonia.org/tensor"
+)
+
+// VectorSum releases sums over lots of records of vectors that the caller computes: the updates of
+// federated clients, histograms, gradients of another program. Each record contributes the same
+// number of vectors. They are clipped in groups, summed, released with noise and written to a
+// ledger, as the gradients of a [Run] are (McMahan et al. 2019, sections 2 and 3: the DPQuery of
+// vectors with its ledger).
+//
+// The guarantee, under the adjacency and the unit that its ledger names: everything that Release
+// returns in all lots together is (ε, δ)-differentially private, for the ε that an accountant
+// computes from the ledger. It requires that
+//
+//   - the vectors of a record depend on this record, on earlier releases and on public values only;
+//   - the operating system keyed the noise source (VectorSumConfig.Seed is nil);
+//   - where the caller draws the lots (VectorSumConfig.CallerDraws), each lot has the distribution
+//     that VectorSumConfig.Sampling states, and its members are secret.
+//
+// With ExactArithmetic, the default, it holds for the released bits: a record adds integers, whose
+// norm is checked in integers, for every content of its vectors. With FloatArithmetic it holds up
+// to the rounding of floating-point sums. Errors of StartLot and Add, Excluded, and durations are not
+// covered.
+//
+// A VectorSum may be used by several goroutines. With exact arithmetic a release has the same bits
+// for every order of the records.
+type VectorSum struct {
+	mu      sync.Mutex
+	config  Config
+	records int
+	vectors []Vector
+	weights Weights
+	scale   float64 // 1 over the denominator of the means
+	source  *noise.Source
+	streams noiseStreams
+	sampler sample.Sampler
+
+	mechanism *mechanism
+	account   *privacyAccount
+	step      int
+	firstStep int // lots released before this process
+	fault     error
+
+	callerDraws bool
+	started     bool
+	counted     map[int]bool // the lot's records; true if it was added
+	added       int
+}
+
+// Vector is one of the vectors of each record.
+type Vector struct {
+	Name string
+	Size int
+}
+
+// VectorSumConfig describes a VectorSum. All of it is public, except for Records where
+// Sampling.Population is set.
+type VectorSumConfig struct {
+	Vectors []Vector
+	Records int    // records from which lots are drawn, numbered from 0
+	Unit    string // the unit of privacy, as the ledger names it; default: record
+
+	// Sampling is how lots are drawn: Poisson, Truncated or Fixed.
+	Sampling Sampling
+	// CallerDraws states that the caller draws the lots, in the way that Sampling describes (for
+	// example with package sample). The ledger then states what the caller promises. By default
+	// StartLot draws them.
+	CallerDraws bool
+
+	// Mechanism has the groups of vectors, by the names of Vectors, their bounds and the noise. The
+	// default is one group of all vectors with bound 1. Noise, clipping and arithmetic have the same
+	// meaning as in a run, with vectors in place of gradients.
+	Mechanism Mechanism
+	Weights   Weights
+	Lots      int    // the largest number of lots
+	Budget    Budget // δ, accountant and limit on ε
+	Ledger    string // name of the ledger file
+	Seed      *uint64
+}
+
+// Weights describes the weights of records in a weighted mean. A weight is private; it is set to 0
+// where it is negative or NaN, to Cap where it is larger, and rounded down to a multiple of Cap/2^20. A record contributes its clipped
+// vectors times weight/Cap, so weights do not change the sensitivity.
+//
+// The mean is the estimator with a fixed denominator of McMahan et al. 2018 ("Learning
+// Differentially Private Recurrent Language Models", section 3): the sum of weighted vectors over
+// q·N·Mean, whose denominator does not depend on the data. It is unbiased, up to clipping, if Mean
+// is the mean weight of the N records.
+type Weights struct {
+	Cap  float64 // the largest weight, public; default: 1
+	Mean float64 // a public estimate of the mean weight of a record; default: Cap
+
+	// MinMean selects the estimator f_c of the paper: the sum of weighted vectors over the larger of
+	// q·N·MinMean and the sum of the lot's weights. It has less variance where weights differ, and is
+	// biased. A record moves it by up to 2·C/(q·N·MinMean) for vectors of norm C and weights of at
+	// most 1, twice as much as the fixed denominator q·N·MinMean: the noise and the sensitivity in the
+	// ledger are twice as large. It needs Poisson lots. 0: the fixed denominator.
+	MinMean float64
+}
+
+func (w *Weights) check() error {
+	w.Cap = cmp.Or(w.Cap, 1)
+	if w.MinMean != 0 && w.Mean != 0 {
+		return fmt.Errorf("both a mean weight (%v) and a least mean weight (%v) are set: Weights.Mean is of the fixed denominator, Weights.MinMean of the other; set one of them", w.Mean, w.MinMean)
+	}
+	w.Mean = cmp.Or(w.MinMean, w.Mean, w.Cap)
+	if !(w.Cap > 0) || math.IsInf(w.Cap, 1) {
+		return fmt.Errorf("weights of at most %v: give a finite number above 0 for Weights.Cap", w.Cap)
+	}
+	if !(w.Mean > 0 && w.Mean <= w.Cap) || math.IsInf(w.Cap/w.Mean, 1) {
+		return fmt.Errorf("a mean weight of %v: give a number above 0 and at most the largest weight, %v", w.Mean, w.Cap)
+	}
+	return nil
+}
+
+// steps returns weight/Cap, from 0 to 1, in weightSteps, rounded down.
+func (w Weights) steps(weight float64) int64 {
+	switch {
+	case weight >= w.Cap:
+		return weightSteps
+	case weight > 0:
+		return min(int64(weight/w.Cap*weightSteps), weightSteps)
+	}
+	return 0
+}
+
+// denominator returns what a sum of vectors times weight/Cap is divided by, in records, and
+// clippedVectors.leastWeight.
+func (w Weights) denominator(expectedLot float64) (records float64, least int64) {
+	records = expectedLot * w.Mean / w.Cap
+	if w.MinMean == 0 {
+		return records, 0
+	}
+	least = max(1, int64(records*weightSteps))
+	return float64(least) / weightSteps, least
+}
+
+// VectorSumState is what ResumeVectorSum needs in addition to the configuration. It is public.
+type VectorSumState struct {
+	Lots       int       `json:"lots"`        // released
+	Bounds     []float64 `json:"bounds"`      // of groups with adaptive bounds; 0 for others
+	LedgerHead string    `json:"ledger_head"` // hash of a line that the ledger must contain
+}
+
+// NewVectorSum checks a configuration and creates the ledger, which must not exist.
+func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
+	s, err := buildVectorSum(c)
+	if err != nil {
+		return nil, err
+	}
+	header := s.ledgerHeader(c.Unit)
+	meter, err := newEpsilonMeter(&s.config, s.mechanism, ledger.History{Header: header}, 0)
+	if err != nil {
+		return nil, err
+	}
+	w, err := ledger.Create(c.Ledger, header)
+	if err != nil {
+		return nil, err
+	}
+	s.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: s.config.maxLostLots()}
+	return s, nil
+}
+
+// ResumeVectorSum continues with the ledger of a process that ended. What the ledger states as
+// spent stays spent, also lots that were not released. Noise and lots are drawn with a fresh key.
+// c is the configuration that NewVectorSum got; Lots and the budget may differ.
+func ResumeVectorSum(c VectorSumConfig, state VectorSumState) (*VectorSum, error) {
+	if c.Ledger == "" {
+		return nil, errNoLedger
+	}
+	spent, err := readHistory(c.Ledger, state.LedgerHead)
+	if err != nil {
+		return nil, err
+	}
+	if c.Seed != nil {
+		report, _ := ledger.Verify(c.Ledger) // readHistory has read it; only its last line may be incomplete
+		seed := *c.Seed + 0x9E3779B97F4A7C15*uint64(report.Runs)
+		c.Seed = &seed
+	}
+	s, err := buildVectorSum(c)
+	if err != nil {
+		return nil, err
+	}
+	want := s.ledgerHeader(c.Unit)
+	if h := spent.Header; h.Unit != want.Unit || h.Records != want.Records || h.Adjacency != want.Adjacency {
+		return nil, fmt.Errorf("the ledger %s is of %d records of the unit %s under %s adjacency, and the configuration has %d of the unit %s under %s: give the configuration that the ledger began with", c.Ledger, h.Records, h.Unit, h.Adjacency, want.Records, want.Unit, want.Adjacency)
+	}
+	if state.Lots < 0 || state.Lots > c.Lots {
+		return nil, fmt.Errorf("%d lots were released, and VectorSumConfig.Lots is %d: give at least as many", state.Lots, c.Lots)
+	}
+	s.step, s.firstStep = state.Lots, state.Lots
+	if err := s.mechanism.clipper.Restore(state.Bounds); err != nil {
+		return nil, err
+	}
+	if err := s.mechanism.setLot(min(s.step, c.Lots-1)); err != nil {
+		return nil, err
+	}
+	meter, err := newEpsilonMeter(&s.config, s.mechanism, spent, s.step)
+	if err != nil {
+		return nil, err
+	}
+	w, err := ledger.Open(c.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	s.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: s.config.maxLostLots()}
+	if w.History().LotCount() != spent.LotCount() {
+		return nil, errors.Join(fmt.Errorf("another process wrote to the ledger %s while this one started; resume again", c.Ledger), w.Close())
+	}
+	if !s.source.Secure() {
+		if err := w.MarkInsecure(); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	return s, nil
+}
+
+var errNoLedger = errors.New("a sum of vectors needs a ledger: set VectorSumConfig.Ledger to a file name")
+
+// buildVectorSum makes a VectorSum without its ledger.
+func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
+	s := &VectorSum{vectors: slices.Clone(c.Vectors), records: c.Records, weights: c.Weights, callerDraws: c.CallerDraws, counted: map[int]bool{}}
+	s.config = Config{Sampling: c.Sampling, Steps: c.Lots, Mechanism: c.Mechanism, Budget: c.Budget, Files: Files{Ledger: c.Ledger}}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Seed != nil {
+		s.source = noise.NewSeeded(*c.Seed)
+	} else if s.source, err = noise.New(); err != nil {
+		return nil, err
+	}
+	if s.sampler, err = newSampler(&s.config, c.Records, s.source); err != nil {
+		return nil, err
+	}
+	e := s.sampler.Event()
+	if err := s.config.Budget.CheckDelta(e.Records); err != nil {
+		return nil, err
+	}
+	parameters := make([]plan.Parameter, len(s.vectors))
+	for i, v := range s.vectors {
+		parameters[i] = plan.Parameter{Name: v.Name, Shape: tensor.Shape{v.Size}}
+	}
+	records, least := s.weights.denominator(e.ExpectedLot())
+	s.scale = 1 / records
+	if s.mechanism, err = newMechanism(&s.config, parameters, nil, 0, least, e, nil); err != nil {
+		return nil, err
+	}
+	s.streams = noiseStreams{source: s.source, parameters: len(parameters), groups: len(s.config.Mechanism.Clipping)}
+	return s, nil
+}
+
+// check sets the defaults and refuses settings that are impossible or break the guarantee.
+func (s *VectorSum) check() error {
+	c := &s.config
+	switch {
+	case c.Files.Ledger == "":
+		return errNoLedger
+	case s.records < 1:
+		return fmt.Errorf("%d records: give VectorSumConfig.Records, at least 1", s.records)
+	case c.Steps < 1:
+		return fmt.Errorf("VectorSumConfig.Lots is %d: give the largest number of lots, at least 1", c.Steps)
+	case c.Mechanism.NonPrivate:
+		return errors.New("a VectorSum is private: leave Mechanism.NonPrivate unset")
+	case c.Mechanism.Choose != nil || c.Budget.FilterOrder != 0:
+		return errors.New("a VectorSum cannot choose noise from releases: leave Mechanism.Choose and Budget.FilterOrder unset")
+	case len(s.vectors) == 0:
+		return errors.New("a record has no vectors: set VectorSumConfig.Vectors")
+	}
+	size, seen := 0, map[string]bool{}
+	for i, v := range s.vectors {
+		switch size += v.Size; {
+		case v.Name == "":
+			return fmt.Errorf("vector %d has no name: give it one", i)
+		case seen[v.Name]:
+			return fmt.Errorf("two vectors have the name %q: give each its own", v.Name)
+		case v.Size < 1 || v.Size > maxStatisticSize || size > maxStatisticSize:
+			return fmt.Errorf("vector %q has %d elements: give at least 1, and at most %d in all vectors together", v.Name, v.Size, maxStatisticSize)
+		}
+		seen[v.Name] = true
+	}
+	c.Sampling.Policy = c.Sampling.policy()
+	if c.Sampling.Policy == sample.PolicyShuffle || c.Sampling.ConstantWork {
+		return fmt.Errorf("sums of vectors are over %s, %s or %s lots, without constant work: choose one of them", sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed)
+	}
+	c.Mechanism.Arithmetic = cmp.Or(c.Mechanism.Arithmetic, ExactArithmetic)
+	if a := c.Mechanism.Arithmetic; a != ExactArithmetic && a != FloatArithmetic {
+		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", a, ExactArithmetic, FloatArithmetic)
+	}
+	if s.weights.MinMean != 0 && c.Sampling.Policy != sample.PolicyPoisson {
+		return fmt.Errorf("a weighted mean whose denominator depends on the lot needs %s lots: use them, or leave Weights.MinMean unset", sample.PolicyPoisson)
+	}
+	return cmp.Or(s.weights.check(), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(), c.Mechanism.checkAllocation(), c.checkPrivacy())
+}
+
+func (s *VectorSum) ledgerHeader(unit string) ledger.Header {
+	return ledger.Header{Unit: cmp.Or(unit, "record"), Records: s.sampler.Event().Records,
+		Adjacency: s.config.Sampling.Adjacency(), Secure: s.source.Secure()}
+}
+
+// Event returns the sampling event of a lot, as the ledger states it.
+func (s *VectorSum) Event() sample.Event { return s.sampler.Event() }
+
+// LotsLeft returns how many lots can still be released: at most VectorSumConfig.Lots, and at most
+// as many as Budget.StopAtEpsilon allows. It does not depend on the vectors.
+func (s *VectorSum) LotsLeft() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lotsLeft()
+}
+
+func (s *VectorSum) lotsLeft() int {
+	if s.fault != nil {
+		return 0
+	}
+	return max(0, min(s.config.Steps-s.step, s.account.meter.allowed))
+}
+
+// StartLot begins a lot. Unless the caller draws lots, it draws the lot and returns its records in
+// ascending order; they are private. Each may then be added once. A record that is not added
+// contributes nothing.
+func (s *VectorSum) StartLot() ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.fault != nil:
+		return nil, s.fault
+	case s.started:
+		return nil, errors.New("a lot has begun: call Release before StartLot")
+	case s.lotsLeft() == 0:
+		return nil, fmt.Errorf("%w: all %d lots are released, or the next one would exceed the limit on ε", ErrBudget, s.step)
+	}
+	clear(s.counted)
+	s.added = 0
+	if s.callerDraws {
+		s.started = true
+		return nil, nil
+	}
+	if err := s.sampler.StartLot(uint64(s.step - s.firstStep)); err != nil {
+		return nil, err
+	}
+	var lot []int
+	for block := make([]int, 256); ; {
+		n, err := s.sampler.Next(block)
+		if err != nil {
+			return nil, err
+		}
+		lot = append(lot, block[:n]...)
+		if n < len(block) {
+			break
+		}
+	}
+	for _, record := range lot {
+		s.counted[record] = false
+	}
+	s.started = true
+	return lot, nil
+}
+
+// Add adds the vectors of a record, one of each of VectorSumConfig.Vectors in their order, with a
+// weight: see Weights. It does not keep them.
+//
+// A record with vectors of another number or size, or with a number that is not finite, counts as
+// a record of the lot and contributes nothing: an error would depend on its content. Excluded
+// counts such records. An error means that the caller broke the order of calls: the record is not
+// in the lot, or was added before. Nothing is added then.
+func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counted, drawn := s.counted[record]
+	e := s.sampler.Event()
+	switch {
+	case s.fault != nil:
+		return s.fault
+	case !s.started:
+		return errors.New("no lot has begun: call StartLot before Add")
+	case record < 0 || record >= s.records || !s.callerDraws && !drawn:
+		return fmt.Errorf("record %d is not in the lot: add the records that StartLot returned", record)
+	case counted:
+		return fmt.Errorf("record %d was added to the lot before: a record counts once", record)
+	case e.LotSize > 0 && s.added == e.LotSize:
+		return fmt.Errorf("the lot has %d records, its largest size: draw lots as the sampling describes", s.added)
+	}
+	s.counted[record] = true
+	s.added++
+	sums := s.mechanism.vectors
+	same := len(vectors) == len(sums.vectors)
+	for i := 0; same && i < len(vectors); i++ {
+		same = copy(sums.vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.vectors[i])
+	}
+	if !same {
+		sums.vectors[0][0] = math.NaN()
+	}
+	return sums.add(s.weights.steps(weight))
+}
+
+// Excluded returns the number of records that were added to the current lot and contribute nothing
+// because of the content of their vectors. It is private: no noise protects it.
+func (s *VectorSum) Excluded() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mechanism.clipper.ExcludedRecords()
+}
+
+// Release ends a lot. It writes the lot to the ledger and, when this is on disk, returns the mean of
+// each vector: the sum of the clipped vectors with noise, divided by the public number q·N of
+// records, or as [Weights] describes. After an error nothing more can be released; the lot may
+// count as spent.
+func (s *VectorSum) Release() ([][]float64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault != nil {
+		return nil, s.fault
+	}
+	if !s.started {
+		return nil, errors.New("no lot has begun: call StartLot before Release")
+	}
+	means, err := s.releaseLot()
+	if err != nil {
+		s.fault = fmt.Errorf("lot %d: %w", s.step, err)
+		return nil, s.fault
+	}
+	return means, nil
+}
+
+func (s *VectorSum) releaseLot() ([][]float64, error) {
+	m, e := s.mechanism, s.sampler.Event()
+	s.started = false
+	if err := s.account.spendLot(m.entry, s.config.Steps-s.step, m.equalLots(s.step)); err != nil {
+		return nil, err
+	}
+	if err := m.vectors.release(s.streams, s.step, s.scale); err != nil {
+		return nil, err
+	}
+	if err := m.releaseCounts(s.streams, s.step, e.ExpectedLot()); err != nil {
+		return nil, err
+	}
+	s.step++
+	means := make([][]float64, len(m.vectors.means))
+	for v, mean := range m.vectors.means {
+		means[v] = slices.Clone(mean)
+	}
+	return means, m.advance(s.step)
+}
+
+// Deviations returns the standard deviation of the noise in each number of the means of the next
+// lot, for each vector. It is public.
+func (s *VectorSum) Deviations() []float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	deviations := make([]float64, len(s.vectors))
+	for v := range deviations {
+		deviations[v] = s.mechanism.noiseOf(v) * s.scale
+	}
+	return deviations
+}
+
+// Epsilon returns an upper bound of the ε of the lots that were released, for Budget.Delta, and of
+// lots that a process before a crash may have released.
+func (s *VectorSum) Epsilon() (float64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.meter.cost(s.account.meter.done)
+}
+
+// Spent returns the cost according to the ledger, which may have reserved lots before Close. name is
+// one of accountant.Names, or "" for the default.
+func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
+	h, err := ledger.Read(s.config.Files.Ledger)
+	if err != nil {
+		return accountant.Guarantee{}, err
+	}
+	return accountant.Epsilon(h, s.config.Budget.Delta, name)
+}
+
+// State returns what ResumeVectorSum needs to continue. Store it after each release, with what was
+// computed from the release.
+func (s *VectorSum) State() VectorSumState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return VectorSumState{Lots: s.step, Bounds: s.mechanism.clipper.State(nil), LedgerHead: s.account.ledger.Head()}
+}
+
+// Close ends the ledger, and returns what it reserved and did not use.
+func (s *VectorSum) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault == nil {
+		s.fault = errors.New("the sum of vectors is closed")
+	}
+	return s.account.ledger.Close()
+}
