@@ -1,7 +1,7 @@
 // Package data provides the examples that a network is trained on: tables in
 // memory, sets combined from others, and readers for common files (MNIST's IDX,
 // CIFAR-10, folders of pictures, NumPy arrays, CSV, JSON lines, plain text). It also
-// generates two public data sets, digits and remarks.
+// generates three public data sets, digits, shapes and remarks.
 //
 // Privacy guarantee: the numbers of an example depend only on that example and on
 // public constants. No mean, bound, vocabulary or list of classes is computed from

@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"internal/safetensors", "internal/simd", "internal/tensorboard"},
 	{
 		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/memory", "internal/nearest",
-		"internal/number", "internal/terminal", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
+		"internal/number", "internal/synthetic", "internal/terminal", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
 	},
 }
 
@@ -51,7 +51,7 @@ var separate = map[string][]string{
 	"clip":              {"internal/nearest"},
 	"noise":             {},
 	"perexample":        {"internal/op"},
-	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest"},
+	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest", "internal/synthetic"},
 	"engine/sample":     {"noise"},
 	"internal/plan":     {"clip", "internal/lattice", "internal/op", "noise", "perexample"},
 	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/lattice", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},

@@ -1,8 +1,8 @@
-package data
+package synthetic
 
 import "math"
 
-const side = 28 // of a drawn picture, in pixels
+const side = DigitSide
 
 // canvas contains the ink on each pixel, from 0 to 1.
 type canvas [side * side]float64

@@ -8,58 +8,85 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/synthetic"
 )
 
-func TestDigits_DependOnlyOnNumber(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	alone := drawDigits(0, 300)
-	runtime.GOMAXPROCS(3)
-	if parallel := drawDigits(0, 300); !bytes.Equal(alone.pixels, parallel.pixels) {
-		t.Error("three processors draw different pictures from one")
-	}
-	if later := drawDigits(200, 100); !bytes.Equal(alone.pixels[200*side*side:], later.pixels) {
-		t.Error("pictures depend on the first picture of the call")
+// drawnSets has the data sets that the program draws. Measured accuracies refer to their pictures,
+// so the hash of the first 1,000 test pictures must not change.
+var drawnSets = []struct {
+	name    string
+	draw    func(first, n int) *Pictures
+	size    int
+	classes int
+	hash    string
+}{
+	{"digits", drawDigits, synthetic.DigitSide * synthetic.DigitSide, 10, "dc3b03469b115b3ae01b969708a64bdb5b0d55c2f681453b4aadc9bf28a334de"},
+	{"shapes", drawShapes, 3 * synthetic.ShapeSide * synthetic.ShapeSide, 50, "2906ea7a2b94d12eab09cb5d13dfbd4227c9e6456d12ac877f2470e74e0c0424"},
+}
+
+func TestDrawnSets_DependOnlyOnNumber(t *testing.T) {
+	for _, s := range drawnSets {
+		t.Run(s.name, func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			alone := s.draw(0, 300)
+			runtime.GOMAXPROCS(3)
+			if parallel := s.draw(0, 300); !bytes.Equal(alone.pixels, parallel.pixels) {
+				t.Error("three processors draw different pictures from one")
+			}
+			if later := s.draw(200, 100); !bytes.Equal(alone.pixels[200*s.size:], later.pixels) {
+				t.Error("pictures depend on the first picture of the call")
+			}
+		})
 	}
 }
 
-// Measured accuracies refer to these pictures, so they must not change.
-func TestDigits_FixedHash(t *testing.T) {
-	p := drawDigits(digitsTrain, 1000)
-	hash := sha256.Sum256(p.pixels)
-	const want = "dc3b03469b115b3ae01b969708a64bdb5b0d55c2f681453b4aadc9bf28a334de"
-	if got := hex.EncodeToString(hash[:]); got != want {
-		t.Errorf("the first 1,000 test pictures hash to %s; want %s", got, want)
-	}
-}
-
-// Of 10,000 uniform labels each class has 1,000 with standard deviation 30. The bound is five
-// standard deviations, and the pictures are fixed.
-func TestDigits_ClassesAreBalanced(t *testing.T) {
-	p := drawDigits(0, 10000)
-	var count [10]int
-	for _, l := range p.labels {
-		count[l]++
-	}
-	for digit, n := range count {
-		if !(math.Abs(float64(n)-1000) <= 150) {
-			t.Errorf("digit %d occurs %d times in 10,000", digit, n)
+func TestDrawnSets_FixedHash(t *testing.T) {
+	for _, s := range drawnSets {
+		p := s.draw(drawnTrain, 1000)
+		hash := sha256.Sum256(p.pixels)
+		if got := hex.EncodeToString(hash[:]); got != s.hash {
+			t.Errorf("%s: the first 1,000 test pictures hash to %s; want %s", s.name, got, s.hash)
 		}
 	}
 }
 
-func TestDigits_Task(t *testing.T) {
+// A class has a binomial number of 5,000 uniform labels. The bound is five standard deviations, and
+// the pictures are fixed.
+func TestDrawnSets_ClassesAreBalanced(t *testing.T) {
+	const n = 5000
+	for _, s := range drawnSets {
+		count := make([]int, s.classes)
+		for _, l := range s.draw(0, n).labels {
+			count[l]++
+		}
+		share := 1 / float64(s.classes)
+		for class, got := range count {
+			if bound := 5 * math.Sqrt(n*share*(1-share)); !(math.Abs(float64(got)-n*share) <= bound) {
+				t.Errorf("%s: class %d occurs %d times in %d", s.name, class, got, n)
+			}
+		}
+	}
+}
+
+func TestDrawnSets_Tasks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("draws all 45,000 pictures")
+		t.Skip("draws all pictures")
 	}
-	task, err := Open("digits", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if task.Private || task.Train.Len() != digitsTrain || task.Test.Len() != digitsTest || task.Classes != 10 {
-		t.Errorf("digits: private %v, %d + %d pictures, %d classes", task.Private, task.Train.Len(), task.Test.Len(), task.Classes)
-	}
-	if err := checkAll(task.Test); err != nil {
-		t.Error(err)
+	for _, s := range drawnSets {
+		task, err := Open(s.name, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Private || task.Train.Len() != drawnTrain || task.Test.Len() != drawnTest || task.Classes != s.classes || len(task.ClassNames) != s.classes {
+			t.Errorf("%s: private %v, %d + %d pictures, %d classes", s.name, task.Private, task.Train.Len(), task.Test.Len(), task.Classes)
+		}
+		if size := task.Train.Columns()[0].Size(); size != s.size {
+			t.Errorf("%s: %d numbers in a picture, want %d", s.name, size, s.size)
+		}
+		if err := checkAll(task.Test); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -70,7 +97,7 @@ func TestDigits_NetworkBeatsLinearModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long sums of one goroutine")
 	}
-	train, test := drawDigits(0, 10000), drawDigits(digitsTrain, 2000)
+	train, test := drawDigits(0, 10000), drawDigits(drawnTrain, 2000)
 	linear := trainAndTest(t, train, test, 0, 4, .02)
 	if linear < .84 || linear > .92 {
 		t.Errorf("the accuracy of a linear model is %.1f%%; want 84 to 92", 100*linear)
@@ -86,7 +113,7 @@ func TestDigits_NetworkBeatsLinearModel(t *testing.T) {
 // trainAndTest trains a network with one hidden ReLU layer (none if hidden is 0) by stochastic
 // gradient descent on single pictures, and returns its test accuracy.
 func trainAndTest(t *testing.T, train, test *Pictures, hidden, epochs int, rate float32) float64 {
-	const inputs, classes = side * side, 10
+	const inputs, classes = synthetic.DigitSide * synthetic.DigitSide, 10
 	rng := rand.New(rand.NewPCG(7, 7))
 	top := inputs
 	if hidden > 0 {

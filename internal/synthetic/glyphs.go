@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 // point is a point of a glyph in the unit square: x to the right, y downwards.
 type point struct{ x, y float64 }
