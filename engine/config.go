@@ -26,6 +26,12 @@ type Config struct {
 	Train   data.Set         // private training examples
 	Records Records          // unit of privacy; default: one example
 
+	// Weights limits the weights of records where Train is a data.WeightSet. The gradients are then a
+	// weighted mean with a fixed denominator; what a record adds, and thus ε, is the same. A record
+	// with several examples has the mean of their weights. Statistics and adaptive counts are not
+	// weighted. MinMean must be 0.
+	Weights Weights
+
 	Validation   Validation   // held-out private records; default: none
 	Projection   Projection   // private first layer; default: none
 	Augmentation Augmentation // views of an example that replace the example; default: none
@@ -168,6 +174,9 @@ func (c *Config) check() error {
 	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
 		return err
 	}
+	if err := c.checkWeights(); err != nil {
+		return err
+	}
 	c.Sampling.Policy = c.Sampling.policy()
 	if err := cmp.Or(c.Sampling.checkPopulation(), c.Sampling.checkTruncation()); err != nil {
 		return err
@@ -192,6 +201,21 @@ func (c *Config) check() error {
 	}
 	return c.checkPrivacy()
 }
+
+func (c *Config) checkWeights() error {
+	switch {
+	case !c.isWeighted() && c.Weights != Weights{}:
+		return fmt.Errorf("Config.Weights is set, and the training data have no weights: use a data.WeightSet, or leave it unset")
+	case !c.isWeighted():
+		return nil
+	case c.Weights.MinMean != 0:
+		return fmt.Errorf("Weights.MinMean is %v in a run: the denominator of its gradients is fixed; leave it unset", c.Weights.MinMean)
+	}
+	return c.Weights.check()
+}
+
+// isWeighted reports whether records have weights.
+func (c *Config) isWeighted() bool { return data.Weights(c.Train) != nil }
 
 func (m *Mechanism) checkAllocation() error {
 	m.Allocation = cmp.Or(m.Allocation, Proportional)

@@ -98,6 +98,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
 	}
+	if c.isWeighted() {
+		note("weights", "at most %v, mean %v", c.Weights.Cap, c.Weights.Mean)
+	}
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)
 	}

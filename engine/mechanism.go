@@ -427,8 +427,8 @@ func (m *mechanism) equalLots(lot int) int {
 }
 
 // computeClipFactors sets the clip factors of the microbatch in an executable. Its first n
-// records count; the padding gets 0.
-func (m *mechanism) computeClipFactors(e plan.Executable, n int) error {
+// records count; the padding gets 0. weights, from 0 to 1, are those of the records; nil: all 1.
+func (m *mechanism) computeClipFactors(e plan.Executable, n int, weights []float32) error {
 	if m.clipper != nil {
 		if err := m.clipper.ComputeFactors(m.factors, m.squared, n); err != nil {
 			return err
@@ -442,7 +442,11 @@ func (m *mechanism) computeClipFactors(e plan.Executable, n int) error {
 		}
 	}
 	for v, g := range m.groups {
-		copy(e.ClipFactors(v), m.factors[g])
+		factors := e.ClipFactors(v)
+		copy(factors, m.factors[g])
+		for i, w := range weights { // a rounded product with at most 1 is at most the factor
+			factors[i] *= w
+		}
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ type microbatchLoader struct {
 	loaded    int // records of the lot so far
 
 	records  []int       // of the microbatch; the caller fills them
+	limits   Weights     // of the records' weights
+	shares   []float32   // the records' weights, from 0 to 1; nil where records have none
 	rows     []int       // of the data set, record by record
 	inputs   [][]float32 // buffers of the executable
 	used     [][]float32 // the part of inputs that contains examples
@@ -38,6 +40,9 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 	l := &microbatchLoader{train: c.Train, index: index, augmenter: a, source: source}
 	l.records = make([]int, n.program.Records)
 	l.rows = make([]int, n.program.Batch)
+	if c.isWeighted() {
+		l.limits, l.shares = c.Weights, make([]float32, n.program.Records)
+	}
 	for k, column := range c.Train.Columns() {
 		l.inputs = append(l.inputs, n.executable.Input(k))
 		l.sizes = append(l.sizes, column.Size())
@@ -66,6 +71,14 @@ func (l *microbatchLoader) rowsPerRecord() int {
 	return l.index.perRecord * l.augmenter.viewsPerExample()
 }
 
+// recordWeights returns the weights of the first n records, from 0 to 1; nil where records have none.
+func (l *microbatchLoader) recordWeights(n int) []float32 {
+	if l.shares == nil {
+		return nil
+	}
+	return l.shares[:n]
+}
+
 // loadNext loads the first n records into the buffers of a pipeline's next microbatch.
 func (l *microbatchLoader) loadNext(p plan.Pipeline, n int) error {
 	l.weights, l.maskSeed = p.ExampleWeights(), p.MaskSeed()
@@ -90,6 +103,9 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 			ofRecord = weights[:l.index.perRecord]
 		}
 		l.index.writeRows(record, rows[:l.index.perRecord], ofRecord)
+		if l.shares != nil {
+			l.shares[i] = float32(l.index.weight(record, l.limits)) / weightSteps // exact
+		}
 		l.augmenter.replicateViews(rows, weights)
 	}
 	if l.weights != nil {

@@ -16,11 +16,11 @@ type pipelineDriver struct {
 }
 
 // newPipelineDriver returns nil where the host must compute clip factors: the device or the
-// program does not support it, statistics need each record on the host, or the clipping rule
+// program does not support it, statistics or weights need each record on the host, or the clipping rule
 // is known only as Go code.
 func newPipelineDriver(c *Config, e plan.Executable, clipper *clip.Clipper) (*pipelineDriver, error) {
 	p, ok := e.(plan.Pipeline)
-	if !ok || len(c.Statistics) > 0 {
+	if !ok || len(c.Statistics) > 0 || c.isWeighted() {
 		return nil, nil
 	}
 	var formula clip.Formula

@@ -39,12 +39,13 @@ const maxExamples = 1 << 20
 // perRecord is the declared number, also where no record has as many examples: shapes, memory,
 // speed and the fingerprint follow from it, and the size of the largest record is private.
 type recordIndex struct {
-	perRecord int    // rows of a record in a microbatch
-	records   int    // number of records
-	rows      int    // examples in the set
-	start     []int  // users: where the owner's examples begin in order; records+1 entries
-	order     []int  // users: examples, sorted by owner
-	blank     []bool // examples that contribute nothing; nil if there are none
+	perRecord int       // rows of a record in a microbatch
+	records   int       // number of records
+	rows      int       // examples in the set
+	start     []int     // users: where the owner's examples begin in order; records+1 entries
+	order     []int     // users: examples, sorted by owner
+	blank     []bool    // examples that contribute nothing; nil if there are none
+	weights   []float64 // of the examples, as the set has them; nil if there are none
 }
 
 func newRecordIndex(s data.Set, r Records) (*recordIndex, error) {
@@ -54,6 +55,9 @@ func newRecordIndex(s data.Set, r Records) (*recordIndex, error) {
 	}
 	var err error
 	if d.blank, err = data.ValidatedBlank(s); err != nil {
+		return nil, err
+	}
+	if d.weights, err = data.ValidatedWeights(s); err != nil {
 		return nil, err
 	}
 	if !r.Users {
@@ -124,6 +128,24 @@ func (d *recordIndex) withoutBlank(records []int) []int {
 		}
 	}
 	return kept
+}
+
+// weight returns the weight of a record in weightSteps: the mean weight of the examples that take
+// part, each limited to the range of w. It is 0 for a blank record.
+func (d *recordIndex) weight(record int, w Weights) int64 {
+	sum, n := int64(0), int64(0)
+	from, to := d.bounds(record)
+	for i := from; i < to && n < int64(d.perRecord); i++ {
+		row := i
+		if d.order != nil {
+			row = d.order[i]
+		}
+		if d.blank == nil || !d.blank[row] {
+			sum += w.steps(d.weights[row])
+			n++
+		}
+	}
+	return sum / max(n, 1)
 }
 
 // writeRows writes the rows of a record, and their weights unless weights is nil. Blank examples

@@ -125,6 +125,10 @@ func build(c Config) (*Run, error) {
 	}
 	release := &r.mechanism.release
 	release.Source, release.ParamGroups = r.source, groups
+	if c.isWeighted() {
+		records, _ := r.config.Weights.denominator(r.Event().ExpectedLot())
+		release.Scale = 1 / records
+	}
 	release.Optimizer, release.Average = c.Optimization.Optimizer.ForDevice(), c.Optimization.Average.ForDevice()
 	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
 		return nil, err
@@ -373,7 +377,7 @@ func (r *Run) addMicrobatch(n int) error {
 	if err := e.Forward(); err != nil {
 		return err
 	}
-	if err := r.mechanism.computeClipFactors(e, n); err != nil {
+	if err := r.mechanism.computeClipFactors(e, n, r.loader.recordWeights(n)); err != nil {
 		return err
 	}
 	if err := r.statistics.addMicrobatch(r.loader, n, r.mechanism.factors); err != nil {

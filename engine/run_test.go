@@ -214,7 +214,7 @@ func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 			if err := r.compiled.executable.Forward(); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.mechanism.computeClipFactors(r.compiled.executable, n); err != nil {
+			if err := r.mechanism.computeClipFactors(r.compiled.executable, n, nil); err != nil {
 				t.Fatal(err)
 			}
 			for v := range r.compiled.program.Parameters {

@@ -40,6 +40,7 @@ var publicDifferences = []struct {
 // example is an example of a small data set.
 type example struct {
 	user, label, note string
+	weight            string
 	value             float64
 	broken            bool // it cannot be read
 	size              int  // of a picture
@@ -49,6 +50,7 @@ type example struct {
 // neighbourhood is a data set of 12 records with a unit of privacy.
 type neighbourhood struct {
 	format, unit string
+	more         string // further flags
 	records      [][]example
 }
 
@@ -58,7 +60,7 @@ func newNeighbourhood(format, unit string) *neighbourhood {
 		count := map[string]int{"example": 1, "microbatch:2": 2, "user:who": 1 + i%3}[unit]
 		var record []example
 		for j := range count {
-			record = append(record, example{user: fmt.Sprint("u", i), label: []string{"no", "yes"}[i%2], note: "1 2 3",
+			record = append(record, example{user: fmt.Sprint("u", i), label: []string{"no", "yes"}[i%2], note: "1 2 3", weight: fmt.Sprint(i % 4),
 				value: float64(10*i%70 + j), size: 4, name: fmt.Sprintf("p%02d%d", i, j)})
 		}
 		n.records = append(n.records, record)
@@ -92,7 +94,7 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 	"changed": func(n *neighbourhood, at int) bool {
 		for j := range n.records[at] {
 			e := &n.records[at][j]
-			e.value, e.note = 99, "8 8 8"
+			e.value, e.note, e.weight = 99, "8 8 8", "1e300"
 			if n.format != "pictures" { // the folder and the name are the place of a picture
 				e.label = map[string]string{"no": "yes", "yes": "no"}[e.label]
 			}
@@ -120,6 +122,12 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 		}
 		return true
 	},
+	"reweighted": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].weight = []string{"NaN", "secret", "-Inf", ""}[j%4]
+		}
+		return strings.Contains(n.more, "--weight")
+	},
 	"renamed": func(n *neighbourhood, at int) bool {
 		for j := range n.records[at] {
 			n.records[at][j].name = fmt.Sprint("z", j)
@@ -136,24 +144,28 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	flags = " --data data." + n.format + " --record " + n.unit
 	const columns = " --label label --classes no,yes --bounds age=0:100 --ignore note"
 	owner := ",who"
+	if !strings.Contains(n.more, "--weight") {
+		owner += ",weight"
+	}
+	flags += n.more
 	if n.unit == "user:who" {
-		owner, flags = "", flags+" --user-examples 50"
+		owner, flags = strings.TrimPrefix(owner, ",who"), flags+" --user-examples 50"
 	}
 	switch n.format {
 	case "csv":
 		w := csv.NewWriter(&file)
-		w.Write([]string{"age", "note", "who", "label"})
+		w.Write([]string{"age", "note", "who", "label", "weight"})
 		for _, e := range all {
 			if e.broken {
 				e.label = "secret"
 			}
-			w.Write([]string{fmt.Sprint(e.value), e.note, e.user, e.label})
+			w.Write([]string{fmt.Sprint(e.value), e.note, e.user, e.label, e.weight})
 		}
 		w.Flush()
 		flags += columns + owner + " --model logistic"
 	case "jsonl":
 		for _, e := range all {
-			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label}
+			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label, "weight": e.weight}
 			if e.broken {
 				row["age"] = "secret"
 			}
@@ -323,6 +335,14 @@ func TestNeighbours_Product(t *testing.T) {
 			for _, sampling := range samplings {
 				t.Run(fmt.Sprintf("%s/%s/%s", format, unit, sampling), func(t *testing.T) {
 					requireSameOutputs(t, newNeighbourhood(format, unit), sampling, records)
+				})
+				if format != "csv" && !wholeProduct() || unit == "microbatch:2" || format != "csv" && format != "jsonl" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s/weights", format, unit, sampling), func(t *testing.T) {
+					n := newNeighbourhood(format, unit)
+					n.more = " --weight weight --weight-cap 2.5"
+					requireSameOutputs(t, n, sampling, records)
 				})
 			}
 		}

@@ -58,8 +58,9 @@ type partlyBlank struct {
 	blank []bool
 }
 
-func (p *partlyBlank) Blank() []bool  { return p.blank }
-func (p *partlyBlank) Users() []int32 { return Users(p.Set) }
+func (p *partlyBlank) Blank() []bool      { return p.blank }
+func (p *partlyBlank) Users() []int32     { return Users(p.Set) }
+func (p *partlyBlank) Weights() []float64 { return Weights(p.Set) }
 
 // withBlank returns a set with blank examples.
 func withBlank(s Set, blank []bool) Set {

@@ -15,19 +15,20 @@ type concat struct {
 	ends    []int // parts[i] contains the examples before ends[i]
 	users   []int32
 	blank   []bool
+	weights []float64
 }
 
 // Concat returns the set of all examples of the parts, in sequence. The parts must
 // have equal columns; the result has the element types of the first part. A user's number
 // means the same user in every part. If a part does not know its users, each of its
-// examples gets a user of its own.
+// examples gets a user of its own. If a part has no weights, its examples have weight 1.
 func Concat(parts ...Set) (Set, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("there are no sets to join; give at least one")
 	}
 	c := &concat{parts: slices.Clone(parts), columns: parts[0].Columns()}
 	c.sizes = sizesOf(c.columns)
-	total, hasUsers, hasBlank := 0, false, false
+	total, hasUsers, hasBlank, hasWeights := 0, false, false, false
 	for i, p := range parts {
 		if !slices.EqualFunc(p.Columns(), c.columns, Column.equal) {
 			return nil, fmt.Errorf("part %d has different columns from part 0; all sets to join need equal columns", i)
@@ -40,7 +41,11 @@ func Concat(parts ...Set) (Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("part %d: %w", i, err)
 		}
-		hasBlank = hasBlank || blank != nil
+		weights, err := ValidatedWeights(p)
+		if err != nil {
+			return nil, fmt.Errorf("part %d: %w", i, err)
+		}
+		hasBlank, hasWeights = hasBlank || blank != nil, hasWeights || weights != nil
 		total += p.Len()
 		c.ends = append(c.ends, total)
 		hasUsers = hasUsers || users != nil
@@ -58,6 +63,15 @@ func Concat(parts ...Set) (Set, error) {
 				blank = make([]bool, p.Len())
 			}
 			c.blank = append(c.blank, blank...)
+		}
+	}
+	if hasWeights {
+		for _, p := range parts {
+			weights := Weights(p)
+			if weights == nil {
+				weights = slices.Repeat([]float64{1}, p.Len())
+			}
+			c.weights = append(c.weights, weights...)
 		}
 	}
 	return c, nil
@@ -87,10 +101,11 @@ func joinUsers(parts []Set, total int) ([]int32, error) {
 	return users, nil
 }
 
-func (c *concat) Len() int          { return c.ends[len(c.ends)-1] }
-func (c *concat) Columns() []Column { return c.columns }
-func (c *concat) Users() []int32    { return c.users }
-func (c *concat) Blank() []bool     { return c.blank }
+func (c *concat) Len() int           { return c.ends[len(c.ends)-1] }
+func (c *concat) Columns() []Column  { return c.columns }
+func (c *concat) Users() []int32     { return c.users }
+func (c *concat) Blank() []bool      { return c.blank }
+func (c *concat) Weights() []float64 { return c.weights }
 
 func (c *concat) Read(dst [][]float32, rows []int) error {
 	if err := checkRead(c.columns, c.sizes, c.Len(), dst, rows); err != nil {

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -286,5 +287,51 @@ func TestSchema_ColumnIgnoredTwice(t *testing.T) {
 	s := Schema{Label: "income", Classes: Classes{"low", "high"}, Bounds: map[string]Bounds{"age": {0, 100}}, Ignore: []string{"id", "id"}}
 	if _, err := Open(file, Options{Schema: s}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A column of weights is no feature. A cell that is not a number is NaN and causes no error; a row
+// that cannot be read has a weight, too. Subsets and concatenations keep the weights.
+func TestReadCSV_Weights(t *testing.T) {
+	const file = "age,w,label\n1,0.5,a\n2,secret,b\n3,,a\n4,-2,secret\n5,1e999,b\n6,NaN,a\n"
+	s := Schema{Label: "label", Classes: Classes{"a", "b"}, Bounds: map[string]Bounds{"age": {0, 10}}, Weight: "w"}
+	for _, policy := range []rowPolicy{{private: true, blank: true}, {}} {
+		text := file
+		if !policy.blank {
+			text = strings.Replace(file, "-2,secret", "-2,a", 1)
+		}
+		set, inputs, err := readCSV(strings.NewReader(text), s, policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []float64{0.5, math.NaN(), math.NaN(), -2, math.Inf(1), math.NaN()}
+		if policy.blank {
+			want[3] = 0 // of the blank row
+		}
+		same := func(got, want []float64) bool {
+			return slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+		}
+		if !same(Weights(set), want) || !slices.Equal(inputs, []string{"age"}) || Check(set) != nil {
+			t.Errorf("weights %v, want %v; inputs %v", Weights(set), want, inputs)
+		}
+		sub, err := Subset(set, []int{4, 0})
+		if err != nil || !same(Weights(sub), []float64{want[4], want[0]}) {
+			t.Errorf("a subset has the weights %v, %v", Weights(sub), err)
+		}
+		plain, _, err := readCSV(strings.NewReader("age,label\n1,a\n"), Schema{Label: s.Label, Classes: s.Classes, Bounds: s.Bounds}, policy)
+		if err != nil || Weights(plain) != nil {
+			t.Fatal(err)
+		}
+		both, err := Concat(plain, sub)
+		if err != nil || !same(Weights(both), []float64{1, want[4], want[0]}) {
+			t.Errorf("a concatenation has the weights %v, %v", Weights(both), err)
+		}
+	}
+	s.Ignore = []string{"w"}
+	if s.validate() == nil {
+		t.Error("a column is ignored and the weight")
+	}
+	if _, err := WithWeights(&Table{length: 2}, []float64{1}); err == nil {
+		t.Error("one weight for two examples")
 	}
 }

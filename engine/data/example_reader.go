@@ -17,6 +17,7 @@ type exampleReader struct {
 	features, labels chunkedValues
 	ends             []int // end of each text's indices in features
 	users            []int32
+	weights          []float64        // nil without a column of weights
 	userNumbers      map[string]int32 // the number of each user so far
 	count            int              // of examples
 }
@@ -60,7 +61,7 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		return withBlank(set, r.blank), nil
+		return r.withBlankAndWeights(set)
 	}
 	columns := []Column{
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
@@ -70,7 +71,12 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withBlank(set, r.blank), nil
+	return r.withBlankAndWeights(set)
+}
+
+func (r *exampleReader) withBlankAndWeights(s Set) (Set, error) {
+	s, err := WithWeights(s, r.weights)
+	return withBlank(s, r.blank), err
 }
 
 // featureSet returns the set of all examples without labels.
@@ -84,13 +90,14 @@ func (r *exampleReader) featureSet() (Set, error) {
 // addOrBlank appends one row. A row that cannot be read becomes a blank example of its user, or
 // an error that describe makes.
 func (r *exampleReader) addOrBlank(row []string, describe func(column int, err error) error) error {
-	features, labels, ends, users := r.features.last, r.labels.last, len(r.ends), len(r.users)
+	features, labels, ends, users, weights := r.features.last, r.labels.last, len(r.ends), len(r.users), len(r.weights)
 	column, err := r.add(row)
 	if err == nil {
 		return nil
 	}
 	r.count--
-	r.features.last, r.labels.last, r.ends, r.users = features, labels, r.ends[:ends], r.users[:users]
+	r.features.last, r.labels.last = features, labels
+	r.ends, r.users, r.weights = r.ends[:ends], r.users[:users], r.weights[:weights]
 	user := ""
 	if r.user >= 0 {
 		user = strings.TrimSpace(row[r.user])
@@ -116,6 +123,9 @@ func (r *exampleReader) addBlank(user string, err error) error {
 	}
 	if r.user >= 0 {
 		r.users = append(r.users, r.userNumber(user))
+	}
+	if r.weight >= 0 {
+		r.weights = append(r.weights, 0)
 	}
 	r.features.cut()
 	r.labels.cut()
@@ -163,6 +173,8 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 				return k, errors.New("the user is empty")
 			}
 			r.users = append(r.users, r.userNumber(cell))
+		case k == r.weight:
+			r.weights = append(r.weights, parseWeight(cell))
 		case r.roles[k].ignore:
 		default:
 			if r.features.last, err = r.roles[k].encode(r.features.last, cell); err != nil {
@@ -174,6 +186,15 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 	r.features.cut()
 	r.labels.cut()
 	return 0, nil
+}
+
+// parseWeight returns the number in a cell, NaN if there is none.
+func parseWeight(cell string) float64 {
+	v, err := strconv.ParseFloat(cell, 64) // ±Inf where the number is out of range
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return math.NaN()
+	}
+	return v
 }
 
 // encode appends the features of a cell: one number, or a one-hot encoding of a word.

@@ -104,7 +104,7 @@ func eachLine(r io.Reader, f func(number int, line []byte, problem error) error)
 // testing if there is one.
 func openText(file string, o Options) (*Task, error) {
 	if o.Schema.named() || len(o.Schema.Classes) > 0 {
-		return nil, fmt.Errorf("%s is plain text and has no columns; leave out label, classes, target, text, bounds, vocabulary, ignore and user, or use a .csv or .jsonl file", file)
+		return nil, fmt.Errorf("%s is plain text and has no columns; leave out label, classes, target, text, bounds, vocabulary, ignore, user and weight, or use a .csv or .jsonl file", file)
 	}
 	o.Schema.PredictNext = true
 	return openLines(file, o, readText)
@@ -134,5 +134,5 @@ func readText(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 
 // textLayout is the layout of plain text: the whole line is the text.
 func textLayout(t *tokenizer) *rowLayout {
-	return &rowLayout{order: []int{0}, label: -1, user: -1, target: -1, tokens: t}
+	return &rowLayout{order: []int{0}, label: -1, user: -1, target: -1, weight: -1, tokens: t}
 }

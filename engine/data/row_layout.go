@@ -24,6 +24,7 @@ type rowLayout struct {
 	order             []int // the columns in reading order, which determines the order of the features
 	label, user, text int   // columns; -1 if there is none
 	target            int   // a column with bounds; -1 if there is none
+	weight            int   // -1 if there is none
 	classes           map[string]int
 	tokens            *tokenizer // for the text column
 	inputs            []string   // names of the columns that the features come from
@@ -107,7 +108,7 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		}
 		return slices.Index(names, name)
 	}
-	l := &rowLayout{label: columnOf(s.Label), user: columnOf(s.User), text: columnOf(s.Text), target: columnOf(s.Target), classes: indexOf(s.Classes)}
+	l := &rowLayout{label: columnOf(s.Label), user: columnOf(s.User), text: columnOf(s.Text), target: columnOf(s.Target), weight: columnOf(s.Weight), classes: indexOf(s.Classes)}
 	if s.Text != "" {
 		var err error
 		if l.tokens, err = s.tokenizer(); err != nil {
@@ -131,7 +132,7 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		case word:
 			r.slots = indexOf(vocabulary)
 			l.width += len(vocabulary) + 1
-		case k != l.label && k != l.user && k != l.text && !r.ignore:
+		case k != l.label && k != l.user && k != l.weight && k != l.text && !r.ignore:
 			r.ignore = true
 			if !s.featuresOnly {
 				unknown = append(unknown, name)

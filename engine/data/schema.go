@@ -26,6 +26,7 @@ import (
 //	  sex: [Female, Male]
 //	ignore: [row-id]
 //	user: patient
+//	weight: visits
 //
 // To predict a number, replace label and classes by a target, which is one of the columns
 // with bounds:
@@ -74,6 +75,9 @@ type Schema struct {
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
 	// User is the name of the column with the user that a row belongs to. It is not a feature.
 	User string `yaml:"user" json:"user,omitempty"`
+	// Weight is the name of the column with the weight of a row in a weighted mean. It is not a
+	// feature. A cell that is not a number is NaN: no error depends on it.
+	Weight string `yaml:"weight" json:"weight,omitempty"`
 
 	// Only feature columns are read. Other columns need not exist.
 	featuresOnly bool
@@ -174,7 +178,7 @@ func (s Schema) empty() bool {
 
 // named reports whether a field is set that is only for named columns.
 func (s Schema) named() bool {
-	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != ""
+	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
 }
 
 // textual reports whether a field is set that is only for text or indices.
@@ -218,7 +222,7 @@ func (s Schema) validate() error {
 		return errors.New("a label or classes and next are given, but with next the labels are the next indices; leave one out")
 	}
 	if c, twice := repeated(s.columns()); twice {
-		return fmt.Errorf("column %q is used in two ways; it can be the label, the user, the text or ignored, or have bounds or a vocabulary", c)
+		return fmt.Errorf("column %q is used in two ways; it can be the label, the user, the weight, the text or ignored, or have bounds or a vocabulary", c)
 	}
 	return nil
 }
@@ -251,6 +255,9 @@ func (s Schema) columns() []string {
 	}
 	if s.User != "" {
 		named = append(named, s.User)
+	}
+	if s.Weight != "" {
+		named = append(named, s.Weight)
 	}
 	if s.Text != "" {
 		named = append(named, s.Text)

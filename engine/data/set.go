@@ -61,6 +61,54 @@ func ValidatedUsers(s Set) ([]int32, error) {
 	return users, checkUsers(users, s.Len())
 }
 
+// WeightSet is a Set that knows the weight of each of its examples in a weighted mean.
+type WeightSet interface {
+	Set
+	// Weights returns each example's weight, which may be any number, also NaN: a user of
+	// the set limits it to a public range. It returns nil if the set has no weights. The weights are
+	// private. The caller must not change them.
+	Weights() []float64
+}
+
+// Weights returns the weight of each of a set's examples, or nil if the set has none. The result is
+// private.
+func Weights(s Set) []float64 {
+	if w, ok := s.(WeightSet); ok {
+		return w.Weights()
+	}
+	return nil
+}
+
+// ValidatedWeights returns Weights(s). It returns an error if there is not exactly one weight for
+// each example.
+func ValidatedWeights(s Set) ([]float64, error) {
+	weights := Weights(s)
+	if weights != nil && len(weights) != s.Len() {
+		return nil, fmt.Errorf("%d examples have %d weights; give each example one", s.Len(), len(weights))
+	}
+	return weights, nil
+}
+
+// weighted is a set with weights.
+type weighted struct {
+	Set
+	weights []float64
+}
+
+func (w *weighted) Weights() []float64 { return w.weights }
+func (w *weighted) Users() []int32     { return Users(w.Set) }
+func (w *weighted) Blank() []bool      { return Blank(w.Set) }
+
+// WithWeights returns a set with these weights of its examples. It keeps the slice.
+func WithWeights(s Set, weights []float64) (Set, error) {
+	if weights == nil {
+		return s, nil
+	}
+	w := &weighted{s, weights}
+	_, err := ValidatedWeights(w)
+	return w, err
+}
+
 // Task is a learning task: a training set, a test set and what they mean.
 type Task struct {
 	Name  string
@@ -95,6 +143,8 @@ func validated(s Set) bool {
 		return true
 	case *partlyBlank:
 		return validated(s.Set)
+	case *weighted:
+		return validated(s.Set)
 	case *subset:
 		return validated(s.parent)
 	case *concat:
@@ -120,6 +170,9 @@ func checkAll(s Set) error {
 		return err
 	}
 	if _, err := ValidatedBlank(s); err != nil {
+		return err
+	}
+	if _, err := ValidatedWeights(s); err != nil {
 		return err
 	}
 	rows := make([]int, 0, batch)

@@ -17,10 +17,11 @@ var readBuffersPool = sync.Pool{New: func() any { return new(readBuffers) }}
 
 // subset contains examples of another set, in its own order.
 type subset struct {
-	parent Set
-	rows   []int
-	users  []int32
-	blank  []bool
+	parent  Set
+	rows    []int
+	users   []int32
+	blank   []bool
+	weights []float64
 }
 
 // Subset returns the set of the examples rows of s, in that order. If rows contains an
@@ -53,13 +54,24 @@ func Subset(s Set, rows []int) (Set, error) {
 			sub.blank[i] = blank[r]
 		}
 	}
+	weights, err := ValidatedWeights(s)
+	if err != nil {
+		return nil, fmt.Errorf("subset: %w", err)
+	}
+	if weights != nil {
+		sub.weights = make([]float64, len(rows))
+		for i, r := range rows {
+			sub.weights[i] = weights[r]
+		}
+	}
 	return sub, nil
 }
 
-func (s *subset) Len() int          { return len(s.rows) }
-func (s *subset) Columns() []Column { return s.parent.Columns() }
-func (s *subset) Users() []int32    { return s.users }
-func (s *subset) Blank() []bool     { return s.blank }
+func (s *subset) Len() int           { return len(s.rows) }
+func (s *subset) Columns() []Column  { return s.parent.Columns() }
+func (s *subset) Users() []int32     { return s.users }
+func (s *subset) Blank() []bool      { return s.blank }
+func (s *subset) Weights() []float64 { return s.weights }
 
 func (s *subset) Read(dst [][]float32, rows []int) error {
 	t := readBuffersPool.Get().(*readBuffers)

@@ -45,6 +45,8 @@ type summary struct {
 	MaxLot       int         `json:"max_lot"` // 0: no limit
 	ConstantWork bool        `json:"constant_work"`
 	Rate         float64     `json:"rate"`
+	Weight       string      `json:"weight"`
+	WeightCap    float64     `json:"weight_cap"`
 	Steps        int         `json:"steps"`
 
 	Data       string `json:"data"`

@@ -37,6 +37,8 @@ type Summary struct {
 	ExpectedLot      float64          `json:"expected_lot"`
 	MaxLot           int              `json:"max_lot,omitempty"` // of truncated lots
 	ConstantWork     bool             `json:"constant_work,omitempty"`
+	Weight           string           `json:"weight,omitempty"`     // column with the weights of records
+	WeightCap        float64          `json:"weight_cap,omitempty"` // the largest weight
 	Microbatch       int              `json:"microbatch"`
 	Steps            int              `json:"steps"`
 	LostLots         int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost

@@ -134,6 +134,9 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if column, byUser := strings.CutPrefix(s.Record, "user:"); byUser {
 		schema.User = column
 	}
+	if s.Weight != "" {
+		schema.Weight = s.Weight
+	}
 	if s.Test != "" && (SameFile(s.Data, s.Test) || data.SameContent(s.Data, s.Test)) {
 		return data.Options{}, exitcode.Usagef("--test %s is the training data, or a copy of it: results on test data are printed as public and would reveal training records; give another file", s.Test)
 	}

@@ -48,6 +48,8 @@ type Flags struct {
 	ConstantWork           bool
 	Record, Sampling       string
 	UserExamples           int
+	Weight                 string // column with the weights of records
+	WeightCap              float64
 
 	Clip, Noise, Epsilon, Delta, StopAtEpsilon float64
 	Clipping, Allocation, Accountant           string
@@ -110,6 +112,8 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
+	f.StringVar(&s.Weight, "weight", "", "CSV, JSONL: the column with the weights of records, which are private: a record's clipped gradient counts weight/--weight-cap times, and ε does not change; negative numbers and cells without a number count as 0")
+	f.Float64Var(&s.WeightCap, "weight-cap", 1, "largest weight, which is public: larger weights count as this one")
 	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
 
 	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")

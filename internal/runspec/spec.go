@@ -73,6 +73,9 @@ func New(flags *Flags, task *data.Task) (*Spec, error) {
 	if c.Records, err = ParseRecord(flags.Record, flags.UserExamples); err != nil {
 		return nil, err
 	}
+	if c.Weights, err = weightLimits(flags, task.Train); err != nil {
+		return nil, err
+	}
 	return s, s.holdOut()
 }
 

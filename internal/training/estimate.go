@@ -26,13 +26,17 @@ type blankUserSet struct {
 
 func (b blankUserSet) Users() []int32 { return b.users }
 
-// NewBlankSet returns a set of the same shape as s whose numbers and labels are all zero. The
-// time that a run on it takes does not depend on the data.
+// NewBlankSet returns a set of the same shape as s whose numbers and labels are all zero, with
+// weights of zero where s has weights. The time that a run on it takes does not depend on the data.
 func NewBlankSet(s data.Set) data.Set {
+	var blank data.Set = blankSet{s}
 	if users := data.Users(s); users != nil {
-		return blankUserSet{blankSet{s}, users}
+		blank = blankUserSet{blankSet{s}, users}
 	}
-	return blankSet{s}
+	if data.Weights(s) != nil {
+		blank, _ = data.WithWeights(blank, make([]float64, s.Len()))
+	}
+	return blank
 }
 
 // TimingDuration is how long EstimateDuration times lots.

@@ -114,6 +114,9 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
 		Preset: f.Preset, Finished: time.Now().UTC().Truncate(time.Second),
 	}
+	if column := spec.Task.Schema.Weight; column != "" {
+		s.Weight, s.WeightCap = column, c.Weights.Cap
+	}
 	if schema := spec.Task.Schema; schema.Target != "" {
 		bounds := schema.Bounds[schema.Target]
 		s.Target, s.TargetBounds = schema.Target, &bounds

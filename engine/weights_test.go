@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/data"
+)
+
+// hostileWeights are weights of examples, and each limited to [0, 4] and divided by 4.
+var hostileWeights = []struct{ weight, share float64 }{
+	{1, .25}, {0, 0}, {4, 1}, {math.NaN(), 0}, {-1, 0}, {5, 1}, {math.Inf(1), 1}, {math.Inf(-1), 0},
+	{math.SmallestNonzeroFloat64, 0}, {math.MaxFloat64, 1}, {2, .5}, {3, .75},
+}
+
+// weightedConfig has 12 examples of 4 users, with hostileWeights and the gradient (3, 4).
+func weightedConfig(t testing.TB) Config {
+	c := testConfig(t)
+	c.Network = linearNetwork(2)
+	table := newColumnTable(12, func(_, _, j int) float32 { return float32(3 + j) }, 2)
+	users := make([]int32, 12)
+	weights := make([]float64, 12)
+	for i := range users {
+		users[i], weights[i] = int32(i%4), hostileWeights[i].weight
+	}
+	owned, err := data.NewTable(table.Columns(), [][]float32{columnOf(t, table)}, users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Train, err = data.WithWeights(owned, weights); err != nil {
+		t.Fatal(err)
+	}
+	c.Weights = Weights{Cap: 4, Mean: 2}
+	c.Sampling, c.Steps = Sampling{Rate: 1}, 1
+	useUnitSteps(&c)
+	return c
+}
+
+// columnOf returns the numbers of a set's only column.
+func columnOf(t testing.TB, s data.Set) []float32 {
+	t.Helper()
+	rows := make([]int, s.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	numbers := make([]float32, s.Len()*s.Columns()[0].Size())
+	if err := s.Read([][]float32{numbers}, rows); err != nil {
+		t.Fatal(err)
+	}
+	return numbers
+}
+
+// A record adds its clipped gradient times weight/Cap, where the weight of several examples is
+// their mean, and the sum is divided by q·N·Mean/Cap: with every unit of privacy, arithmetic and
+// microbatch, and without privacy.
+func TestWeights_OfGradients(t *testing.T) {
+	share := func(examples ...int) (sum float64) {
+		for _, i := range examples {
+			sum += hostileWeights[i].share / float64(len(examples))
+		}
+		return sum
+	}
+	units := []struct {
+		records Records
+		members [][]int
+	}{
+		{Records{}, [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}}},
+		{Records{Examples: 5}, [][]int{{0, 1, 2, 3, 4}, {5, 6, 7, 8, 9}, {10, 11}}},
+		{Records{Users: true, Examples: 3}, [][]int{{0, 4, 8}, {1, 5, 9}, {2, 6, 10}, {3, 7, 11}}},
+		{Records{Users: true, Examples: 2}, [][]int{{0, 4}, {1, 5}, {2, 6}, {3, 7}}}, // the third example of a user does not count
+	}
+	for _, unit := range units {
+		total := 0.0
+		for _, examples := range unit.members {
+			total += share(examples...)
+		}
+		for _, arithmetic := range []Arithmetic{ExactArithmetic, FloatArithmetic} {
+			for _, microbatch := range []int{1, 3, 12} {
+				for _, private := range []bool{true, false} {
+					c := weightedConfig(t)
+					c.Records, c.Microbatch, c.Mechanism.Arithmetic = unit.records, microbatch, arithmetic
+					c.Mechanism.NonPrivate = !private
+					r := newRun(t, c)
+					norm := 5.0
+					if private {
+						disableNoise(r)
+						norm = 1
+					}
+					trainRun(t, r, nil)
+					for i, w := range flatWeights(t, r) {
+						want := -norm * []float64{.6, .8}[i] * total / (float64(len(unit.members)) * 2 / 4)
+						if math.Abs(float64(w)-want) > 5e-3*norm {
+							t.Errorf("%+v, %s, microbatch %d, private %v: weight %d is %v, want %v", unit.records, arithmetic, microbatch, private, i, w, want)
+						}
+					}
+					r.Close()
+					if private {
+						if q := readLedger(t, c.Files.Ledger).Lots[0].Lot.Queries; len(q) != 1 || q[0].Sensitivity != 1 || q[0].Noise != 1 {
+							t.Errorf("the ledger states %+v", q)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Another weight of a record changes the integers of a lot by at most the lattice, and a record with
+// the largest weight adds what it adds without weights.
+func TestWeights_SensitivityInIntegers(t *testing.T) {
+	sums := func(weight float64) []int64 {
+		c := weightedConfig(t)
+		weights := slices.Repeat([]float64{4}, 12)
+		weights[7] = weight
+		var err error
+		if c.Train, err = data.WithWeights(c.Train, weights); err != nil {
+			t.Fatal(err)
+		}
+		r := newRun(t, c)
+		if err := r.sumLot(); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(r.compiled.executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))
+	}
+	none := sums(0)
+	for _, w := range append(hostileWeights, struct{ weight, share float64 }{4, 1}) {
+		squares := 0.0
+		for i, x := range sums(w.weight) {
+			squares += float64(x-none[i]) * float64(x-none[i])
+		}
+		if got := math.Sqrt(squares) / (1 << 22); got > 1 || math.Abs(got-w.share) > 5e-3 {
+			t.Errorf("weight %v: the sum moves by %v of the lattice, want %v", w.weight, got, w.share)
+		}
+	}
+}
+
+// Adaptive bounds count records, not weights.
+func TestWeights_DoNotChangeCounts(t *testing.T) {
+	c := weightedConfig(t)
+	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 6, Target: 0.5, Rate: 0.2, Noise: 1}, nil)
+	r := newRun(t, c)
+	if err := r.sumLot(); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.mechanism.clipper.QuantileCount(0); n != 6 {
+		t.Errorf("the count is %v, want half of 12 records", n)
+	}
+}
+
+func TestWeights_RefusesSettings(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"no weights in the data": func(c *Config) { c.Train = newColumnTable(12, zeros, 2) },
+		"a negative cap":         func(c *Config) { c.Weights.Cap = -1 },
+		"a mean above the cap":   func(c *Config) { c.Weights.Mean = 5 },
+		"a least mean":           func(c *Config) { c.Weights = Weights{Cap: 4, MinMean: 1} },
+	} {
+		c := weightedConfig(t)
+		change(&c)
+		if r, err := New(c); err == nil {
+			r.Close()
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// A resumed run has the same limits of weights.
+func TestWeights_AreInFingerprint(t *testing.T) {
+	c := weightedConfig(t)
+	c.Files.CheckpointFolder, c.Steps = t.TempDir(), 2
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Weights.Cap = 5
+	if _, err := Resume(c); err == nil {
+		t.Error("resumed with another cap")
+	}
+	c.Weights.Cap, c.Steps = 4, 3
+	r, err := Resume(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainRun(t, r, nil)
+	r.Close()
+	if h := readLedger(t, c.Files.Ledger); h.LotCount() != 3 || h.Lots[0].Lot.Queries[0].Mechanism != ledger.RoundedGaussian {
+		t.Errorf("the ledger has %+v", h.Lots)
+	}
+}
