@@ -114,7 +114,7 @@ func openExecutable(device plan.Device, program *plan.Program, o *Optimization) 
 			e, err = nil, fmt.Errorf("initialising the network panicked: %v", p)
 		}
 	}()
-	return device.Compile(program, o.Optimizer.ForDevice(), o.Average.Decay > 0)
+	return device.Compile(program, o.ofDevice(), o.Average.Decay > 0)
 }
 
 // chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small

@@ -115,7 +115,7 @@ type Budget struct {
 // Optimization describes how released sums change the weights. It comes after the noise and
 // costs no privacy.
 type Optimization struct {
-	Optimizer      optim.Optimizer       // default: SGD
+	Optimizer      optim.Rule            // an optim.Optimizer, or a rule that the host computes; default: SGD
 	Schedule       optim.Schedule        // learning rate; default shape: constant
 	LearningRateAt func(lot int) float64 // learning rate of each lot, from 0; replaces Schedule; must depend on public values only
 	Average        optim.Average         // moving average of the weights; Decay 0: none
@@ -226,8 +226,11 @@ func (m *Mechanism) checkAllocation() error {
 }
 
 func (o *Optimization) check(steps int) error {
-	if o.Optimizer.Kind == "" {
-		o.Optimizer.Kind = optim.KindSGD
+	if o.Optimizer == nil || o.Optimizer == (optim.Optimizer{}) {
+		o.Optimizer = optim.Optimizer{Kind: optim.KindSGD}
+	}
+	if n := o.Optimizer.Slots(); n < 0 || n > maxSlots {
+		return fmt.Errorf("optimizer %s has %d state values for each weight: Slots must return 0 to %d", o.Optimizer.Describe(), n, maxSlots)
 	}
 	if err := o.Optimizer.Check(); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)
 	}
-	note("optimizer", "%+v", c.Optimization.Optimizer)
+	note("optimizer", "%s", c.Optimization.Optimizer.Describe())
 	if c.Optimization.LearningRateAt == nil {
 		note("schedule", "%v", c.Optimization.Schedule)
 	} else {

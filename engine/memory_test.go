@@ -35,6 +35,10 @@ func TestLot_AllocatesNothing(t *testing.T) {
 			c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 			c.Optimization.Average.Decay = 0.99
 		},
+		"optimizer on the host": func(c *Config) {
+			c.Optimization.Optimizer = optim.LowPass{A: []float64{-0.5}, B: []float64{0.25, 0.25}, Base: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}}
+			c.Optimization.Average.Decay = 0.99
+		},
 		"paces": func(c *Config) {
 			c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.bias", 2), multiplierOf("fc2.weight", 0)
 		},

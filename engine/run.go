@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -43,8 +44,11 @@ type Run struct {
 	mechanism   *mechanism
 	statistics  *lotStatistics
 	pipeline    *pipelineDriver   // nil where the host computes clip factors
+	optimizer   *hostOptimizer    // nil where the device computes the optimizer
 	account     *privacyAccount   // nil where the run is not private
 	checkpoints *checkpointWriter // nil where no checkpoints are kept
+
+	learningRate float64 // of the last lot
 
 	step      int // lots done
 	firstStep int // lots done before this process
@@ -129,10 +133,13 @@ func build(c Config) (*Run, error) {
 		records, _ := r.config.Weights.denominator(r.Event().ExpectedLot())
 		release.Scale = 1 / records
 	}
-	release.Optimizer, release.Average = c.Optimization.Optimizer.ForDevice(), c.Optimization.Average.ForDevice()
+	if release.Optimizer = r.config.Optimization.ofDevice(); !r.config.Optimization.onHost() {
+		release.Average = c.Optimization.Average.ForDevice()
+	}
 	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
 		return nil, err
 	}
+	r.optimizer = newHostOptimizer(&r.config.Optimization, r.compiled, groups)
 	if !c.awaitsProjection() {
 		if r.pipeline, err = newPipelineDriver(&r.config, r.compiled.executable, r.mechanism.clipper); err != nil {
 			return nil, err
@@ -294,7 +301,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if observe == nil {
 			continue
 		}
-		p.Lot, p.LearningRate = r.step, r.mechanism.release.Rate
+		p.Lot, p.LearningRate = r.step, r.learningRate
 		if r.account != nil {
 			p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
 		}
@@ -391,10 +398,18 @@ func (r *Run) addMicrobatch(n int) error {
 func (r *Run) releaseLot() error {
 	e, m := r.Event(), r.mechanism
 	m.release.Lot, m.release.Step = uint64(r.step), r.step+1
-	m.release.Rate = r.config.learningRate(r.step, e)
+	r.learningRate = r.config.learningRate(r.step, e)
+	if r.optimizer == nil {
+		m.release.Rate = r.learningRate
+	}
 	r.checkpoints.waitUntilRead()
 	if err := r.compiled.executable.Release(&m.release); err != nil {
 		return err
+	}
+	if r.optimizer != nil {
+		if err := r.optimizer.update(m, r.learningRate); err != nil {
+			return err
+		}
 	}
 	if err := r.statistics.release(r.streams, r.step, e.ExpectedLot()); err != nil {
 		return err
@@ -442,6 +457,15 @@ func (r *Run) Close() error {
 	return err
 }
 
+// state returns the host's view of what a checkpoint stores.
+func (r *Run) state() plan.State {
+	s := r.compiled.executable.State()
+	if r.optimizer != nil {
+		s.Slots = r.optimizer.slots
+	}
+	return s
+}
+
 // Parameter is a trained parameter.
 type Parameter struct {
 	Name   string
@@ -476,10 +500,14 @@ func (r *Run) BorrowParameters() ([]Parameter, error) {
 			return nil, err
 		}
 	}
-	state := r.compiled.executable.State()
+	state := r.state()
 	values := state.Weights
-	if state.Average != nil && r.step > 0 {
+	switch {
+	case r.step == 0:
+	case state.Average != nil:
 		values = state.Average
+	case r.optimizer != nil:
+		values = r.optimizer.results()
 	}
 	out := make([]Parameter, len(values))
 	for v, p := range r.compiled.program.Parameters {

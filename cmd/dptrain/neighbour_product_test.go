@@ -349,20 +349,29 @@ func TestNeighbours_Product(t *testing.T) {
 	}
 }
 
+// neighbourSettings are flags that change how a run computes or what it releases, each with rows of
+// a CSV file.
+var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam"}
+
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
 	common := " --lot 3 --validation-split 0.25 --validation-noise 1 --sampling " + sampling
 	if n.format == "txt" {
 		common += " --tokens 9 --length 4 --model gru:4"
 	}
-	for _, more := range []string{"", " --population 20"} {
-		if more != "" && sampling != "poisson" && sampling != "truncated" {
+	settings := []string{"", " --population 20"}
+	if n.format == "csv" && n.unit == "example" {
+		settings = append(settings, neighbourSettings...)
+	}
+	for _, more := range settings {
+		counts := strings.Contains(more, "--population")
+		if counts && sampling != "poisson" && sampling != "truncated" {
 			continue
 		}
 		dir := t.TempDir()
 		first := n.outputs(t, dir, common+more)
 		for name, attack := range attacks {
-			if (name == "removed") != (more != "") {
+			if (name == "removed") != counts {
 				continue
 			}
 			for _, at := range records {
@@ -370,7 +379,7 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 				if !attack(attacked, at) {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%d", name, at), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%d%s", name, at, more), func(t *testing.T) {
 					other := t.TempDir()
 					second := attacked.outputs(t, other, common+more)
 					for _, file := range slices.Sorted(maps.Keys(first)) {

@@ -134,7 +134,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.ProjectBudget, "budget", "", "file of a project budget, made by dptrain budget open, that the run draws from before it releases anything; δ is then by default the part of the file's δ that --epsilon is of its ε")
 	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
 
-	f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
+	f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Names(), ", ")+"; options as in adam:beta2=0.99. adambc subtracts the variance of the noise from Adam's second moment; lowpass and disk filter released gradients for the optimizer after the sign +, as in lowpass:a=-0.9,b=0.05/0.05+adam or disk:kappa=0.7+momentum")
 	f.Float64Var(&s.LearningRate, "lr", 0.5, "learning rate (default for a --target: 0.05)")
 	f.StringVar(&s.LearningRateOf, "lr-of", "", "LAYER=FACTOR,…: multiply the learning rate of these layers; --dry-run lists the layers")
 	f.StringVar(&s.WeightDecayOf, "decay-of", "all", "parameters that the optimizer's weight-decay shrinks: all, or matrices, which excludes parameters with one dimension (biases, gains and shifts)")
@@ -164,7 +164,7 @@ func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
 func Choices() map[string][]string {
 	choices := map[string][]string{
 		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "allocation": allocations, "decay-of": weightDecayTargets,
-		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Kinds(), "accountant": accountant.Names(),
+		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Names(), "accountant": accountant.Names(),
 	}
 	for _, p := range models.Presets() {
 		choices["preset"] = append(choices["preset"], p.Name)

@@ -97,7 +97,7 @@ func (s *Spec) Calibrate() error {
 	if s.Stop, err = newStop(f, s.Task); err != nil {
 		return err
 	}
-	if c.Optimization.Optimizer, err = optim.Parse(f.Optimizer); err != nil {
+	if c.Optimization.Optimizer, err = optim.ParseRule(f.Optimizer); err != nil {
 		return fmt.Errorf("--optimizer: %w", err)
 	}
 	if !(f.LearningRate > 0) || math.IsInf(f.LearningRate, 0) {
@@ -106,7 +106,7 @@ func (s *Spec) Calibrate() error {
 	if c.Optimization.Schedule, err = optim.ParseSchedule(f.Schedule, f.LearningRate); err != nil {
 		return fmt.Errorf("--schedule: %w", err)
 	}
-	if c.Optimization.WeightDecayMultiplier != nil && c.Optimization.Optimizer.WeightDecay == 0 {
+	if c.Optimization.WeightDecayMultiplier != nil && optim.WeightDecay(c.Optimization.Optimizer) == 0 {
 		return exitcode.Usagef("--decay-of %s has no effect: --optimizer %s has no weight decay; give it a weight-decay, as in adamw:weight-decay=0.1, or drop --decay-of", f.WeightDecayOf, f.Optimizer)
 	}
 	c.Optimization.Average = optim.Average{Decay: f.EMA}
