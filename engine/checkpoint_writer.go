@@ -53,7 +53,7 @@ func (r *Run) newCheckpointWriter() (*checkpointWriter, error) {
 	for _, p := range r.compiled.program.Parameters {
 		w.last.Sizes = append(w.last.Sizes, p.Shape.TotalSize())
 	}
-	w.last.state, w.last.projection = r.state(), r.Directions()
+	w.last.state, w.last.projection = r.optimizer.state(r.compiled.executable), r.Directions()
 	return w, nil
 }
 

@@ -84,6 +84,15 @@ func (h *hostOptimizer) update(m *mechanism, rate float64) error {
 	return e.LoadState()
 }
 
+// state returns the host's view of what a checkpoint stores. h may be nil.
+func (h *hostOptimizer) state(e plan.Executable) plan.State {
+	s := e.State()
+	if h != nil {
+		s.Slots = h.slots
+	}
+	return s
+}
+
 // resultOf returns the weights that the rule has produced for a parameter.
 func (h *hostOptimizer) resultOf(v int, weights []float32) []float32 {
 	if h.result == nil {

@@ -248,7 +248,7 @@ func (r *Run) restore(saved *checkpoint, spent ledger.History) (err error) {
 		return fmt.Errorf("Config.Steps is %d, and the run has done %d lots; give at least %d", c.Steps, saved.Step, saved.Step)
 	}
 	r.step, r.firstStep = saved.Step, saved.Step
-	if err := saved.load(r.state()); err != nil {
+	if err := saved.load(r.optimizer.state(r.compiled.executable)); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := r.compiled.executable.LoadState(); err != nil {

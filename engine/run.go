@@ -10,7 +10,6 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -457,15 +456,6 @@ func (r *Run) Close() error {
 	return err
 }
 
-// state returns the host's view of what a checkpoint stores.
-func (r *Run) state() plan.State {
-	s := r.compiled.executable.State()
-	if r.optimizer != nil {
-		s.Slots = r.optimizer.slots
-	}
-	return s
-}
-
 // Parameter is a trained parameter.
 type Parameter struct {
 	Name   string
@@ -500,7 +490,7 @@ func (r *Run) BorrowParameters() ([]Parameter, error) {
 			return nil, err
 		}
 	}
-	state := r.state()
+	state := r.optimizer.state(r.compiled.executable)
 	values := state.Weights
 	switch {
 	case r.step == 0:
