@@ -74,8 +74,10 @@ $(NVRTC)/libnvrtc.so.12:
 	touch $@
 
 # Everything that a GPU host needs to check and time dptrain, in one file. Its seven
-# programs contain the same kernels, which xz with a wide window compresses once.
+# programs contain the same kernels, which xz with a wide window compresses once. Python
+# compresses, because some hosts lack the program xz.
 BUNDLE := $(CACHE)/dptrain-gpu
+MAX_BUNDLE := 67108864
 .PHONY: gpu-bundle
 gpu-bundle: $(HEADER)
 	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
@@ -83,4 +85,8 @@ gpu-bundle: $(HEADER)
 	for p in bench cuda cuda/driver engine perexample; do \
 		go test -c -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
 	cp -r bench/peers cuda/device-check/run $(BUNDLE)
-	tar -cf - -C $(CACHE) dptrain-gpu | xz --lzma2=preset=0,dict=128MiB > dptrain-gpu.tar.xz
+	tar -cf - -C $(CACHE) dptrain-gpu | python3 -c 'import lzma, shutil, sys; \
+		f = lzma.open(sys.stdout.buffer, "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 27}]); \
+		shutil.copyfileobj(sys.stdin.buffer, f, 1 << 20); f.close()' > dptrain-gpu.tar.xz
+	@bytes=$$(wc -c < dptrain-gpu.tar.xz); [ $$bytes -le $(MAX_BUNDLE) ] || \
+		{ echo "dptrain-gpu.tar.xz has $$bytes bytes, more than $(MAX_BUNDLE)"; rm dptrain-gpu.tar.xz; exit 1; }

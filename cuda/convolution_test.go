@@ -63,11 +63,11 @@ func TestWeightGradientTiles_Agree(t *testing.T) {
 				weightGradientTiles = []tile{one}
 				got := kept.run(t, Options{})
 				if first == nil {
-					kept.compare(t, got, 1e-6)
+					kept.compare(t, got, allowed[FP32].products)
 					first = got
 				}
 				same(t, fmt.Sprintf("%v: tile %s", kept.spec, one.name), got, first)
-				sum.compare(t, sum.run(t, Options{}), 1e-6)
+				sum.compare(t, sum.run(t, Options{}), allowed[FP32].products)
 			}
 		}
 	}
@@ -109,6 +109,6 @@ func TestSums_DeeperThanGrid(t *testing.T) {
 		if got := len(each.machine(t, Options{}).(*Executable).front.steps); got != each.launches {
 			t.Errorf("%v: %d steps, want %d", each.spec, got, each.launches)
 		}
-		each.compare(t, each.run(t, Options{}), 1e-6)
+		each.compare(t, each.run(t, Options{}), allowed[FP32].products)
 	}
 }

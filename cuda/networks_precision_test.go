@@ -38,14 +38,11 @@ func TestNetworks_InPrecision(t *testing.T) {
 		start := still.train(t, on(FP32))
 		want := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
 		exact := relativeDistance(n.train(t, on(FP32)), want, start)
-		for _, c := range []struct {
-			precision Precision
-			within    float64
-		}{{TF32, 20. / (1 << 11)}, {BF16, 20. / (1 << 8)}} {
-			t.Run(fmt.Sprint(n.model, " ", c.precision), func(t *testing.T) {
-				got := relativeDistance(n.train(t, on(c.precision)), want, start)
+		for _, precision := range []Precision{TF32, BF16} {
+			t.Run(fmt.Sprint(n.model, " ", precision), func(t *testing.T) {
+				got := relativeDistance(n.train(t, on(precision)), want, start)
 				rounds := got > 5*exact
-				if !(got <= c.within) || rounds != (list[0].Arch >= 80) {
+				if !(got <= allowed[precision].training) || rounds != (list[0].Arch >= 80) {
 					t.Errorf("%.2g of the way from the CPU's weights, float32's are %.2g", got, exact)
 				}
 			})

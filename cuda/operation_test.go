@@ -106,10 +106,6 @@ func (o operation) compare(t *testing.T, got []float32, tolerance float64) {
 	}
 }
 
-// roundings is the allowed error of a product, relative to the largest sum of absolute
-// terms.
-var roundings = map[Precision]float64{FP32: 2e-6, TF32: 2e-3, BF16: 1.5e-2}
-
 // tilesAgree checks that neither the tile nor separate blocks for slices change a bit.
 func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precision Precision) {
 	t.Helper()
@@ -119,7 +115,7 @@ func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precisio
 			one.speed = speed
 			got := forced(tiles, precision, one, func() []float32 { return o.run(t, Options{Precision: precision}) })
 			if first == nil {
-				o.compare(t, got, roundings[precision])
+				o.compare(t, got, allowed[precision].products)
 				first = got
 			}
 			same(t, "tile "+one.name, got, first)

@@ -65,7 +65,7 @@ func TestTensorCores_RoundOnlyOperands(t *testing.T) {
 				x[i] = math.Float32frombits((bits + 1<<(dropped-1)) >> dropped << dropped)
 			}
 		}
-		o.compare(t, got, 1e-6)
+		o.compare(t, got, allowed[precision].rounded)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestProduct_FewColumnsManyRows(t *testing.T) {
 		few.shapes = []tensor.Shape{{3, 150}, many.shapes[1], many.shapes[2]}
 		few.in = [][]float32{many.in[0][:3*150], many.in[1], many.in[2]}
 		got := many.run(t, Options{})
-		many.compare(t, got, 1e-6)
+		many.compare(t, got, allowed[FP32].functions)
 		same(t, fmt.Sprint(columns, " columns"), got[:3*columns], few.run(t, Options{}))
 	}
 }
@@ -111,8 +111,8 @@ func TestGradientTiles_Agree(t *testing.T) {
 			got := forced(productTiles, FP32, one, func() []float32 { return kept.run(t, Options{}) })
 			added := forced(productTiles, FP32, one, func() []float32 { return sum.run(t, Options{}) })
 			if first == nil {
-				kept.compare(t, got, 1e-6)
-				sum.compare(t, added, 1e-6)
+				kept.compare(t, got, allowed[FP32].products)
+				sum.compare(t, added, allowed[FP32].products)
 				first, total = got, added
 			}
 			same(t, "kept, tile "+one.name, got, first)
@@ -130,7 +130,7 @@ func TestSums_InParts(t *testing.T) {
 		given(r, op.WeightedRows{}, tensor.Shape{321, 37}, tensor.Shape{321}),
 		given(r, op.Dot{}, tensor.Shape{10001}, tensor.Shape{10001}),
 	} {
-		o.compare(t, o.run(t, Options{}), 1e-6)
+		o.compare(t, o.run(t, Options{}), allowed[FP32].products)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestRankOne_HugeValues(t *testing.T) {
 		spec:   op.SquaredNorms{Form: op.Product{In: 3, Out: 2}, Records: 1, Method: op.RankOne},
 		shapes: []tensor.Shape{{1, 3}, {1, 2}}, in: [][]float32{{1e20, 1e20, -1e20}, {1e-3, -1e-3}},
 	}
-	o.compare(t, o.run(t, Options{}), 1e-6)
+	o.compare(t, o.run(t, Options{}), allowed[FP32].products)
 }
 
 // A table that is looked up and multiplied: by Gram matrices if records have few rows, and

@@ -63,7 +63,7 @@ func TestRecurrent_StepRanges(t *testing.T) {
 			} {
 				t.Run(fmt.Sprint(x.spec, hidden), func(t *testing.T) {
 					got := x.run(t, Options{})
-					x.compare(t, got, 1e-6)
+					x.compare(t, got, allowed[FP32].functions)
 					for _, n := range []int{1, blocks + 1, 2*blocks + 1} {
 						same(t, fmt.Sprint(n, " records"), x.few(n, x.shared...).run(t, Options{}), got[:len(got)/records*n])
 					}
@@ -91,13 +91,13 @@ func TestAttention_LongSequences(t *testing.T) {
 					for i := range o.in[0] {
 						o.in[0][i] *= 10 // weights that differ
 					}
-					o.compare(t, o.run(t, Options{}), roundings[FP32])
+					o.compare(t, o.run(t, Options{}), allowed[FP32].functions)
 					if testing.Short() || causal != (len(o.in)%2 == 0) { // tensor cores are slow to emulate
 						return
 					}
 					for _, precision := range []Precision{TF32, BF16} {
 						got := o.run(t, Options{Precision: precision})
-						o.compare(t, got, roundings[precision])
+						o.compare(t, got, allowed[precision].functions)
 						same(t, "a record alone", o.few(1).run(t, Options{Precision: precision}), got[:len(got)/2])
 					}
 				})
@@ -129,7 +129,7 @@ func TestEmbedding_LongTables(t *testing.T) {
 				if _, norms := o.spec.(op.SquaredNorms); norms {
 					o.checkUpperBounds(t, got, 0.02) // thousands of rows that are summed in float
 				} else {
-					o.compare(t, got, 1e-6)
+					o.compare(t, got, allowed[FP32].products)
 				}
 				same(t, "again", o.run(t, Options{}), got)
 			})

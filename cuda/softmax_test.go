@@ -29,7 +29,7 @@ func TestSoftmax_AlongAnotherAxis(t *testing.T) {
 						largest = math.Max(largest, math.Abs(w))
 					}
 					for i, w := range want {
-						if !(math.Abs(float64(got[i])-w) <= 1e-6*largest) {
+						if !(math.Abs(float64(got[i])-w) <= allowed[FP32].functions*largest) {
 							t.Fatalf("element %d is %v, want %v", i, got[i], w)
 						}
 					}

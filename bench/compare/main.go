@@ -41,6 +41,8 @@ func main() {
 	flag.IntVar(&c.threads, "threads", 2, "threads per program")
 	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS: regular expressions that select a part of the table")
 	flag.BoolVar(&c.add, "add", false, "keep the other measurements of existing result files")
+	flag.BoolVar(&c.resume, "resume", false, "like -add, and skip what the existing result files contain, failures included; needs -device cuda, because a CPU is measured twice")
+	flag.DurationVar(&c.limit, "limit", 0, "start no measurement after this time; the exit code is then 75, and -resume continues")
 	tables := flag.String("tables", "", "measure nothing; update the tables of this Markdown file from the result files")
 	step := flag.String("step", "", "time only dptrain on WORKLOAD/private, WORKLOAD/float or WORKLOAD/plain")
 	flag.Parse()
@@ -54,6 +56,9 @@ func main() {
 		}
 		if c.device != "cpu" && c.device != "cuda" {
 			return fmt.Errorf("-device %s is unknown; use cpu or cuda", c.device)
+		}
+		if c.resume && c.device != "cuda" {
+			return errors.New("-resume needs -device cuda")
 		}
 		if *tables != "" {
 			return c.writeTables(*tables)
@@ -72,9 +77,17 @@ func main() {
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
+	}
+	switch {
+	case errors.Is(err, errLimit):
+		os.Exit(75) // EX_TEMPFAIL of sysexits.h: the same command can succeed later
+	case err != nil:
 		os.Exit(1)
 	}
 }
+
+// errLimit means that measurements are left because of -limit.
+var errLimit = errors.New("the time limit is reached; -resume continues")
 
 type comparison struct {
 	python, venv, peers, out, device string
@@ -83,7 +96,8 @@ type comparison struct {
 	time                             time.Duration
 	threads                          int
 	workloads, programs              *regexp.Regexp // those that are measured
-	add                              bool
+	add, resume                      bool
+	limit                            time.Duration // 0: none
 }
 
 func (c *comparison) run() error {
@@ -95,7 +109,7 @@ func (c *comparison) run() error {
 		return err
 	}
 	r := results{Versions: map[string]string{}, Checks: map[string]string{}}
-	if c.add {
+	if c.add || c.resume {
 		if err := c.readExisting(&r, m.fileName()); err != nil {
 			return err
 		}
@@ -109,7 +123,7 @@ func (c *comparison) run() error {
 		}
 	}
 	// Results are written after every measurement, so a later failure loses nothing.
-	timed := 0
+	timed, start := 0, time.Now()
 	for _, precision := range c.precisions {
 		for _, w := range bench.Workloads() {
 			if !c.workloads.MatchString(w.Name) {
@@ -121,6 +135,13 @@ func (c *comparison) run() error {
 					continue
 				}
 				for _, records := range p.records {
+					if m := r.find(w, p, precision, records); c.resume && m != nil {
+						row = append(row, *m)
+						continue
+					}
+					if c.limit > 0 && time.Since(start) > c.limit {
+						return errLimit
+					}
 					m := c.measure(w, p, precision, records)
 					fmt.Fprintf(os.Stderr, "%-15s %-16s %s %3d  %s\n", w.Name, p.name, precision, records, m)
 					row = append(row, m)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,6 +72,38 @@ func TestRun_OnlySelectedPrograms(t *testing.T) {
 	c.checks = map[string]string{"suite": "passed"} // they alone are written then
 	if err := c.run(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A comparison that its time limit ended is continued: what was measured, failures
+// included, is not measured again.
+func TestRun_ContinuesAfterLimit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	script := "#!/bin/sh\necho \"$2\" >>asked\nsleep 0.02\n[ \"$2\" = jax ] || echo '{\"median_ms\": 7}'\n"
+	if err := os.WriteFile("python", []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := comparison{
+		python: "./python", out: ".", device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32}, resume: true, limit: time.Nanosecond,
+		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^(JAX|torch.func|Opacus ghost)$"),
+	}
+	if err := c.run(); !errors.Is(err, errLimit) {
+		t.Fatal(err)
+	}
+	c.limit = 10 * time.Millisecond // one measurement a run
+	runs := 0
+	for err := errLimit; errors.Is(err, errLimit); runs++ {
+		if err = c.run(); err != nil && !errors.Is(err, errLimit) || runs > 9 {
+			t.Fatal(runs, err)
+		}
+	}
+	asked, err := os.ReadFile("asked")
+	if want := "jax\nopacus-ghost\ntorch-func\ntorch-func\n"; err != nil || string(asked) != want {
+		t.Errorf("measured were %q (%v), want %q", asked, err, want)
+	}
+	r, err := c.readResults("cpu.json")
+	if err != nil || len(r.Measurements) != 4 || runs < 3 {
+		t.Errorf("after %d runs: %v, %v", runs, r.Measurements, err)
 	}
 }
 

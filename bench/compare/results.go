@@ -95,6 +95,18 @@ func (r results) sortKey(m measurement) []int {
 	}
 }
 
+// find returns the measurement of this kind, failed or not, nil if there is none.
+func (r *results) find(w bench.Workload, p program, precision cuda.Precision, records int) *measurement {
+	i := slices.IndexFunc(r.Measurements, func(m measurement) bool {
+		return m.Workload == w.Name && m.Program == p.name && m.Precision == precision.String() && m.Records == records
+	})
+	if i < 0 {
+		return nil
+	}
+	found := r.Measurements[i]
+	return &found
+}
+
 // replace adds measurements and deletes older ones of the same workload, program and precision.
 func (r *results) replace(row []measurement) {
 	r.Measurements = slices.DeleteFunc(r.Measurements, func(old measurement) bool {

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 func bare(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	for _, name := range []string{"bash", "mkdir", "dirname", "nproc", "timeout", "cat", "rm"} {
+	for _, name := range []string{"bash", "mkdir", "dirname", "nproc", "timeout", "cat", "rm", "tail"} {
 		path, err := exec.LookPath(name)
 		if err == nil {
 			err = os.Symlink(path, filepath.Join(folder, name))
@@ -25,6 +26,33 @@ func bare(t *testing.T) string {
 	}
 	return folder
 }
+
+// testProgram is a script that behaves as a test program: it lists its tests, and runs the
+// one that -test.run or -test.bench selects, in a function of its name.
+func testProgram(tests ...string) string {
+	return `
+if [ "$1" = -test.list ]; then
+	for test in ` + strings.Join(tests, " ") + `; do [[ ! $test =~ $2 ]] || echo $test; done
+	exit
+fi
+for word in "$@"; do [[ $word != ^* ]] || selected=$word; done
+echo "$0 $selected" >>../ran
+`
+}
+
+// failing is a test of which one part makes all later parts of its process fail.
+const failing = `
+case $selected in
+'^TestLost$') echo '=== RUN   TestLost'; echo '=== RUN   TestLost/first'; echo '--- PASS: TestLost/first (0.00s)'
+	echo '=== RUN   TestLost/a_[3_5]'; echo '    --- FAIL: TestLost/a_[3_5] (0.00s)'; echo 'the device is lost'
+	echo '=== RUN   TestLost/after'; echo '    --- FAIL: TestLost/after (0.00s)'; exit 1 ;;
+'^TestLost$/^a_.3_5.$') echo '--- FAIL: TestLost/a_[3_5]'; exit 1 ;;
+'^TestLost$/^after$') echo '    --- PASS: TestLost/after (0.00s)' ;;
+'^TestGood$') echo '--- PASS: TestGood (0.00s)' ;;
+'^TestSkipped$') printf '=== RUN   TestSkipped\n--- SKIP: TestSkipped (0.00s)\nPASS\n' ;;
+'^TestSlow$') sleep 30 ;;
+esac
+`
 
 // bundle is a folder with the script and with programs that print their arguments; one of
 // them fails.
@@ -39,11 +67,11 @@ func bundle(t *testing.T, devices string) string {
 		"run":                 string(script),
 		"bin/dptrain":         "echo 'cpu  2 threads'; echo '" + devices + "'",
 		"bin/compare":         `echo "$*" >>asked`,
-		"bin/driver.test":     "echo '=== RUN   TestErrors'; echo '--- PASS: TestErrors'; echo '--- FAIL: TestCapture_Replays'; exit 1",
-		"bin/cuda.test":       "echo $LD_LIBRARY_PATH ${PATH##*:} $1",
-		"bin/perexample.test": "echo ok",
-		"bin/bench.test":      "echo ok",
-		"bin/engine.test":     "echo $1",
+		"bin/driver.test":     testProgram("TestGood", "TestLost", "TestSkipped") + failing,
+		"bin/cuda.test":       testProgram("TestGood", "BenchmarkCopy") + "echo $LD_LIBRARY_PATH ${PATH##*:}",
+		"bin/perexample.test": testProgram("TestGood") + failing,
+		"bin/bench.test":      testProgram("TestSteps_OnGPU") + failing,
+		"bin/engine.test":     testProgram("TestRun_OnEveryDevice", "TestOther") + failing,
 	}
 	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o755); err != nil {
 		t.Fatal(err)
@@ -59,36 +87,90 @@ func bundle(t *testing.T, devices string) string {
 	return folder
 }
 
-func run(t *testing.T, folder string) (output string, err error) {
+// run runs the script and returns its output and exit code.
+func run(t *testing.T, folder string, environment ...string) (output string, code int) {
 	t.Helper()
 	c := exec.Command("bash", filepath.Join(folder, "run"))
-	c.Dir, c.Env = folder, []string{"PATH=" + bare(t) + ":" + filepath.Join(folder, "tools"), "LD_LIBRARY_PATH=/before", "ONLY=none"}
+	c.Dir = folder
+	c.Env = append([]string{"PATH=" + bare(t) + ":" + filepath.Join(folder, "tools"), "LD_LIBRARY_PATH=/before", "ONLY=none"}, environment...)
 	out, err := c.CombinedOutput()
-	return string(out), err
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), c.ProcessState.ExitCode()
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
 }
 
 func TestRun_OnBareHost(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
-	output, err := run(t, folder)
-	if err == nil || strings.Contains(output, "not found") {
-		t.Errorf("a check fails, and the script returns %v\n%s", err, output)
+	output, code := run(t, folder)
+	if code != 1 || strings.Contains(output, "not found") {
+		t.Errorf("a check fails, and the script returns %d\n%s", code, output)
 	}
-	asked, err := os.ReadFile(filepath.Join(folder, "asked"))
-	if err != nil {
+	contains(t, read(t, folder, "asked"), "-add -only none ",
+		"-check doctor=passed in ", "-check driver=passed 2 of 3 tests; TestLost: FAILED with status 1: ", "-check conformance=passed 1 of 1 tests",
+		"-check networks=passed 1 of 1 tests", "-check workloads=passed 1 of 1 tests", "-check devices-agree=passed 1 of 1 tests", "-check speed=passed 1 of 1 tests",
+		"-check sanitizer-synccheck=not installed here")
+	contains(t, read(t, folder, "results", "checks.log"), "== speed/BenchmarkCopy: passed in ", "\n/before:/usr/local/nvidia/lib64 /usr/local/cuda/bin\n", "the device is lost\n")
+}
+
+// A test fails in its own process only, and its parts run alone after it.
+func TestRun_IsolatesFailures(t *testing.T) {
+	folder := bundle(t, "cuda:0  a card")
+	run(t, folder, "CHECKS=^driver")
+	results := read(t, folder, "results", "results.tsv")
+	contains(t, results, "driver/TestGood\tpassed in ", "driver/TestLost\tFAILED with status 1: ", "driver/TestSkipped\tskipped\n",
+		"driver/TestLost/a_[3_5]\tFAILED with status 1: ", "driver/TestLost/after\tpassed in ")
+	if strings.Contains(results, "TestLost/first") || strings.Contains(results, "conformance") || strings.Count(results, "\n") != 5 {
+		t.Errorf("the results are\n%s", results)
+	}
+	if _, code := run(t, folder, "CHECKS=driver/TestGood"); code != 0 {
+		t.Errorf("without failures the script returns %d", code)
+	}
+}
+
+// A part ends before its time, with exit code 75, and the next part does what is left.
+func TestRun_InParts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for seconds")
+	}
+	folder := bundle(t, "cuda:0  a card")
+	slow := "#!/usr/bin/env bash\n" + testProgram("TestGood", "TestWait", "TestLast") + "[[ $selected != *Wait* ]] || read -rt 3 <> <(:) || true\n"
+	if err := os.WriteFile(filepath.Join(folder, "bin", "driver.test"), []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{
-		"-check doctor=passed in ", "-check driver=FAILED with status 1: --- FAIL: TestCapture_Replays\n", "-check conformance=passed in ",
-		"-check networks=passed in ", "-check workloads=passed in ", "-check devices-agree=passed in ", "-check speed=passed in ", "-check sanitizer-synccheck=not installed here\n",
-	} {
-		if !strings.Contains(string(asked), part) {
-			t.Errorf("no %q in\n%s", part, asked)
+	output, code := run(t, folder, "CHECKS=^driver", "PART=7")
+	if code != 75 || !strings.Contains(output, "run the same command again") {
+		t.Fatalf("the first part returns %d\n%s", code, output)
+	}
+	contains(t, read(t, folder, "asked"), "-check driver=passed 2 of 2 tests")
+	if _, code := run(t, folder, "CHECKS=^driver", "PART=7"); code != 0 {
+		t.Errorf("the second part returns %d", code)
+	}
+	ran := read(t, folder, "ran")
+	for _, test := range []string{"^TestGood$", "^TestWait$", "^TestLast$"} {
+		if n := strings.Count(ran, test); n != 1 {
+			t.Errorf("%s ran %d times", test, n)
 		}
 	}
-	log, err := os.ReadFile(filepath.Join(folder, "results", "checks.log"))
-	if want := "/before:/usr/local/nvidia/lib64 /usr/local/cuda/bin -test.v\n== networks: passed in "; err != nil || !strings.Contains(string(log), want) {
-		t.Errorf("the log holds %q (%v), want %q", log, err, want)
-	}
+	contains(t, read(t, folder, "asked"), "-check driver=passed 3 of 3 tests")
 }
 
 // What compute-sanitizer finds is output, and calls that are to fail are nothing found.
@@ -108,21 +190,29 @@ exit 9
 	if err := os.WriteFile(filepath.Join(folder, "tools", "compute-sanitizer"), []byte(tool), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	output, _ := run(t, folder)
-	for _, part := range []string{"sanitizer-memcheck: passed in ", "sanitizer-racecheck: FAILED with status 9: ========= Error: Race reported\n"} {
-		if !strings.Contains(output, part) {
-			t.Errorf("no %q in\n%s", part, output)
-		}
-	}
+	output, _ := run(t, folder, "CHECKS=sanitizer")
+	contains(t, output, "sanitizer-memcheck/TestGood: passed in ", "sanitizer-racecheck/TestGood: FAILED with status 9: ========= Error: Race reported\n")
 }
 
 func TestRun_WithoutGPU(t *testing.T) {
 	folder := bundle(t, "no GPU  no driver was found")
-	output, err := run(t, folder)
-	if err == nil || !strings.Contains(output, "no driver was found") {
-		t.Errorf("without a GPU the script returns %v\n%s", err, output)
+	output, code := run(t, folder)
+	if code != 1 || !strings.Contains(output, "no driver was found") {
+		t.Errorf("without a GPU the script returns %d\n%s", code, output)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "asked")); err == nil {
 		t.Error("it goes on without a card")
 	}
+}
+
+// A check of which no test exists is a failure, and not silently absent.
+func TestRun_WithoutTests(t *testing.T) {
+	folder := bundle(t, "cuda:0  a card")
+	if err := os.WriteFile(filepath.Join(folder, "bin", "bench.test"), []byte("#!/usr/bin/env bash\n"+testProgram("TestOther")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := run(t, folder, "CHECKS=^workloads"); code != 1 {
+		t.Errorf("the script returns %d", code)
+	}
+	contains(t, read(t, folder, "asked"), "-check workloads=no test matches OnGPU")
 }

@@ -35,8 +35,7 @@ type Product struct {
 // version that the driver supports. If the name is not a file, for example none, no
 // cuBLASLt is used.
 func OpenCuBLASLt(d *Device) (*CuBLASLt, error) {
-	b := &CuBLASLt{library: library{device: d, name: "cuBLASLt", variable: "DPTRAIN_CUBLASLT", file: "libcublasLt.so.",
-		wheels: []string{"nvidia/cublas/lib", "nvidia/cu13/lib"}}}
+	b := &CuBLASLt{library: library{device: d, name: "cuBLASLt", variable: "DPTRAIN_CUBLASLT", file: "libcublasLt.so."}}
 	for v := newestCUDA(); v >= 12; v-- {
 		b.versions = append(b.versions, v)
 	}

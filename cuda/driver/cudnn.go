@@ -33,7 +33,7 @@ type Convolution struct {
 // the name is not a file, for example none, no cuDNN is used.
 func OpenCuDNN(d *Device) (*CuDNN, error) {
 	n := &CuDNN{library: library{device: d, name: "cuDNN", variable: "DPTRAIN_CUDNN", file: "libcudnn.so.",
-		versions: []int{9, 8}, wheels: []string{"nvidia/cudnn/lib"}}}
+		versions: []int{9, 8}}}
 	n.status = func(status C.int) string { return C.GoString(C.driver_dnn_status(n.c, status)) }
 	err := n.find(func(path *C.char, found *C.int, failure *C.char, bytes C.size_t) bool {
 		n.c = C.driver_dnn_open(path, found, failure, bytes)

@@ -30,6 +30,11 @@ const (
 	minDriver  = "525"
 )
 
+// ptxDriver is the oldest release of the driver that compiles the embedded PTX, which is
+// that of CUDA 12.9's compiler. Only GPUs without a cubin need it; their own minimum is
+// release 580 or newer.
+const ptxDriver = "575"
+
 // fatalErrors lists the errors after which every call in a context fails. The first
 // headers of CUDA 12 lack the names of the last two.
 var fatalErrors = map[C.CUresult]string{

@@ -153,6 +153,8 @@ func TestOpen_EmulatedHosts(t *testing.T) {
 		t.Skip("only the emulated device can be made old, small or faulty")
 	}
 	expect(t, on(t, "open", "DPTRAIN_EMU_DRIVER=11040"), "cuda:0: the NVIDIA driver is too old (CUDA 11.4)")
+	expect(t, on(t, "launch", "DPTRAIN_EMU_DRIVER=12080", "DPTRAIN_EMU_ARCH=130"), "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "; install driver release 575 or newer")
+	expect(t, on(t, "launch", "DPTRAIN_EMU_DRIVER=12000"), "<nil>") // a cubin needs no newer driver
 	expect(t, on(t, "open", "DPTRAIN_EMU_ARCH=70"), "the GPU is too old: its compute capability is 7.0, and dptrain needs 7.5 or newer")
 	lines := strings.Split(on(t, "launch", "DPTRAIN_EMU_LOST=1"), "\n")
 	expect(t, lines[len(lines)-1], "the device is lost to this process: another process owns it, or it was disconnected")

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -24,10 +26,9 @@ var ErrNotFound = errors.New("was not found")
 type library struct {
 	device   *Device
 	name     string
-	variable string   // environment variable that names another file
-	file     string   // name without the version
-	versions []int    // in order of preference
-	wheels   []string // folders in Python packages
+	variable string // environment variable that names another file
+	file     string // name without the version
+	versions []int  // in order of preference
 	path     string
 	status   func(C.int) string
 }
@@ -68,17 +69,13 @@ func (l *library) find(open func(path *C.char, found *C.int, failure *C.char, by
 }
 
 // paths lists where the library may be: the linker's default, NVIDIA's folders, and the
-// folders of Python packages.
+// folders of Python packages, in which pip installs NVIDIA's wheels (PyTorch's copy among
+// them).
 func (l *library) paths() []string {
 	if path := os.Getenv(l.variable); path != "" {
 		return []string{path}
 	}
-	var prefixes []string
-	for _, prefix := range []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), filepath.Join(os.Getenv("HOME"), ".local"), "/usr/local", "/usr"} {
-		if filepath.IsAbs(prefix) {
-			prefixes = append(prefixes, prefix)
-		}
-	}
+	packages := pythonPackages()
 	var paths []string
 	for _, version := range l.versions {
 		file := l.file + strconv.Itoa(version)
@@ -88,16 +85,45 @@ func (l *library) paths() []string {
 				paths = append(paths, filepath.Join(folder, "lib64", file))
 			}
 		}
-		for _, prefix := range prefixes {
-			for _, folder := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages"} {
-				for _, wheel := range l.wheels {
-					found, _ := filepath.Glob(filepath.Join(prefix, folder, wheel, file)) // the pattern is well formed
-					paths = append(paths, found...)
-				}
-			}
+		for _, folder := range packages {
+			found, _ := filepath.Glob(filepath.Join(folder, "nvidia", "*", "lib", file)) // the pattern is well formed
+			paths = append(paths, found...)
 		}
 	}
 	return paths
+}
+
+// pythonPackages lists patterns of folders of Python packages, without those of the working
+// folder, whose owner may be another user: of the active environment, of the Python in
+// PATH, of the host, and of environments in their usual places, which need not be active.
+func pythonPackages() (patterns []string) {
+	prefixes := []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX")}
+	for _, name := range []string{"python3", "python"} {
+		if python, err := exec.LookPath(name); err == nil {
+			prefixes = append(prefixes, filepath.Dir(filepath.Dir(python)))
+			if resolved, err := filepath.EvalSymlinks(python); err == nil {
+				prefixes = append(prefixes, filepath.Dir(filepath.Dir(resolved)))
+			}
+		}
+	}
+	home := os.Getenv("HOME")
+	for _, folder := range []string{".local", "venv", ".venv", ".pyenv/versions/*"} {
+		prefixes = append(prefixes, filepath.Join(home, folder))
+	}
+	prefixes = append(prefixes, "/usr/local", "/usr", "/opt/venv", "/venv")
+	for _, conda := range []string{"/opt/conda", filepath.Join(home, "miniconda3"), filepath.Join(home, "anaconda3"), filepath.Join(home, "miniforge3")} {
+		prefixes = append(prefixes, conda, filepath.Join(conda, "envs", "*"))
+	}
+	patterns = filepath.SplitList(os.Getenv("PYTHONPATH"))
+	for _, prefix := range prefixes {
+		patterns = append(patterns, filepath.Join(prefix, "lib", "python3*", "site-packages"), filepath.Join(prefix, "lib", "python3*", "dist-packages"))
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(patterns, func(p string) bool {
+		drop := !filepath.IsAbs(p) || seen[p]
+		seen[p] = true
+		return drop
+	})
 }
 
 // check converts a library's status to an error. A negative status is minus the driver's

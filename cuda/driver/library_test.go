@@ -5,8 +5,10 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,6 +29,45 @@ func opened[L fmt.Stringer](t *testing.T, d *Device, variable, file string, open
 	}
 	t.Log(l)
 	return l
+}
+
+// Libraries are found where pip installs NVIDIA's wheels, although no environment is
+// active, but not in the working folder.
+func TestLibrary_FoundInPythonPackages(t *testing.T) {
+	home, work := t.TempDir(), t.TempDir()
+	t.Chdir(work)
+	t.Setenv("HOME", home)
+	t.Setenv("VIRTUAL_ENV", "")
+	t.Setenv("CONDA_PREFIX", "relative")
+	t.Setenv("PATH", filepath.Join(home, "tools", "bin"))
+	t.Setenv("PYTHONPATH", filepath.Join(home, "target")+string(filepath.ListSeparator)+"modules")
+	const packages = "lib/python3.11/site-packages"
+	var want []string
+	for _, folder := range []string{
+		"target", "tools/" + packages, "base/" + packages, ".local/" + packages, ".venv/" + packages, ".pyenv/versions/3.12/" + packages, "miniconda3/" + packages, "miniconda3/envs/torch/" + packages,
+	} {
+		want = append(want, filepath.Join(home, folder, "nvidia", "cudnn", "lib", "libcudnn.so.9"))
+	}
+	python := filepath.Join(home, "base", "bin", "python3.11")
+	for _, file := range append([]string{python, filepath.Join(work, "modules/nvidia/cudnn/lib/libcudnn.so.9"), filepath.Join(work, "relative", packages, "nvidia/cudnn/lib/libcudnn.so.9")}, want...) {
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, nil, 0o755))
+	}
+	must(t, os.Mkdir(filepath.Join(home, "tools", "bin"), 0o755))
+	must(t, os.Symlink(python, filepath.Join(home, "tools", "bin", "python3")))
+	l := library{file: "libcudnn.so.", versions: []int{9, 8}}
+	var got []string
+	for _, path := range l.paths() {
+		if strings.HasPrefix(path, home) || !filepath.IsAbs(path) && strings.Contains(path, "/") {
+			got = append(got, path)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if paths := l.paths(); paths[0] != "libcudnn.so.9" {
+		t.Errorf("the linker's default is not first: %q", paths[0])
+	}
 }
 
 // twin builds the plain twin of a library.

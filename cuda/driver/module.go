@@ -45,6 +45,9 @@ func (m *modules) LoadModule(image []byte) error {
 	var log [4096]C.char
 	result := C.driver_load_module(m.device.current, content, &module, &log[0], C.size_t(len(log)))
 	if err := m.device.check(fmt.Sprintf("an image of %s cannot be loaded", formatBytes(int64(len(image)))), result); err != nil {
+		if result == C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION {
+			return fmt.Errorf("%w; install driver release %s or newer", err, ptxDriver)
+		}
 		if report := strings.Join(strings.Fields(C.GoString(&log[0])), " "); report != "" {
 			err = fmt.Errorf("%w (%s)", err, report)
 		}

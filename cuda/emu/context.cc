@@ -21,7 +21,7 @@ int launches_left = -1;
 
 static std::set<Context *> contexts;
 static Context primary;  // of the device
-static int version = 12090;
+int version = 12090;
 static thread_local std::vector<Context *> stack;  // the last is current
 
 constexpr int device = 0;

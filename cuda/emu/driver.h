@@ -23,6 +23,7 @@ namespace emu {
 	CODE(CUDA_ERROR_INVALID_IMAGE, 200, "the image is not device code")                                              \
 	CODE(CUDA_ERROR_INVALID_CONTEXT, 201, "this thread has no current context, or an unknown one")                   \
 	CODE(CUDA_ERROR_NO_BINARY_FOR_GPU, 209, "the image is for other devices")                                        \
+	CODE(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222, "the PTX is newer than the driver")                                \
 	CODE(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708, "the primary context is in use")                                    \
 	CODE(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "the context was destroyed")                                          \
 	CODE(CUDA_ERROR_INVALID_HANDLE, 400, "unknown handle")                                                           \
@@ -63,6 +64,7 @@ struct Context {
 extern std::mutex driver;
 extern bool initialised;
 extern int arch;           // the compute capability, 90 for 9.0
+extern int version;        // of the driver, 12090 for CUDA 12.9
 extern int multiprocessors;
 extern int launches_left;  // until the device is lost; -1: never
 

@@ -34,6 +34,18 @@ void drop_modules(Context &c) {
 		if (m->context == &c) drop(m);
 }
 
+// The newest PTX that the driver reads: the table of releases in NVIDIA's "Parallel Thread
+// Execution ISA".
+static double newest_ptx() {
+	static const struct {
+		int driver;
+		double ptx;
+	} releases[] = {{13000, 9.0}, {12090, 8.8}, {12080, 8.7}, {12070, 8.6}, {12050, 8.5}, {12040, 8.4}, {12030, 8.3}, {12020, 8.2}, {12010, 8.1}};
+	for (const auto &r : releases)
+		if (version >= r.driver) return r.ptx;
+	return 8.0;
+}
+
 // A cubin runs on its own architecture and on later ones of the same major version, PTX
 // on its target and all later ones.
 static int check_image(const char *image) {
@@ -42,8 +54,9 @@ static int check_image(const char *image) {
 		int made_for = static_cast<unsigned char>(image[image[8] < 8 ? 48 : 49]);  // the place of the architecture differs from 10.0 on
 		compatible = made_for / 10 == arch / 10 && made_for <= arch;
 	} else {
-		const char *target = strstr(image, ".target sm_");
-		if (target == nullptr || strstr(image, ".version ") == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+		const char *target = strstr(image, ".target sm_"), *made_with = strstr(image, ".version ");
+		if (target == nullptr || made_with == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+		if (atof(made_with + strlen(".version ")) > newest_ptx() + 0.01) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 		compatible = atoi(target + strlen(".target sm_")) <= arch;
 	}
 	return compatible ? 0 : CUDA_ERROR_NO_BINARY_FOR_GPU;
