@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
 )
 
 // Of any two steps that conflict, the later depends on the earlier, directly or
@@ -196,4 +197,52 @@ func longest(parts ...[]step) (chain, all int) {
 		chain, all = chain+last, all+len(steps)
 	}
 	return chain, all
+}
+
+// A microbatch is one graph, and each of its nodes costs a launch on a GPU. A change that
+// fuses launches lowers the numbers here; one that raises them needs a reason. The emulated
+// device has as many multiprocessors as an H100, which affects how many launches a sum takes.
+func TestPipeline_CountsNodesOnH100(t *testing.T) {
+	device(t)
+	onCard(t, "^TestPipeline_CountsNodes$", "DPTRAIN_EMU_MULTIPROCESSORS=132")
+}
+
+func TestPipeline_CountsNodes(t *testing.T) {
+	device(t)
+	d, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Emulated() || d.Multiprocessors() != 132 {
+		t.Skip("TestPipeline_CountsNodesOnH100 runs this")
+	}
+	for _, c := range []struct {
+		network
+		nodes int
+	}{
+		{network{"wrn16-4", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 16, 1}, 343},
+		{network{"transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, LabelShape: []int{64}}, 32, 1}, 171},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			program, clipper := c.compiled(t)
+			m, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if err := clipper.BeginLot(0); err != nil {
+				t.Fatal(err)
+			}
+			formula, _ := clipper.Formula()
+			e := m.(*Executable)
+			if err := e.Configure(formula, c.batch, func([][]float32, []int) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range e.pipeline.slots {
+				if s.graph.Nodes != c.nodes {
+					t.Errorf("the graph has %d nodes, want %d", s.graph.Nodes, c.nodes)
+				}
+			}
+		})
+	}
 }
