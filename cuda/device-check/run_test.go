@@ -42,15 +42,14 @@ echo "$0 $selected" >>../ran
 
 // failing is a test of which one part makes all later parts of its process fail.
 const failing = `
-case $selected in
-'^TestLost$') echo '=== RUN   TestLost'; echo '=== RUN   TestLost/first'; echo '--- PASS: TestLost/first (0.00s)'
+case ${selected#^} in # without ^, which marks real tests for package lint
+'TestLost$') echo '=== RUN   TestLost'; echo '=== RUN   TestLost/first'; echo '--- PASS: TestLost/first (0.00s)'
 	echo '=== RUN   TestLost/a_[3_5]'; echo '    --- FAIL: TestLost/a_[3_5] (0.00s)'; echo 'the device is lost'
 	echo '=== RUN   TestLost/after'; echo '    --- FAIL: TestLost/after (0.00s)'; exit 1 ;;
-'^TestLost$/^a_.3_5.$') echo '--- FAIL: TestLost/a_[3_5]'; exit 1 ;;
-'^TestLost$/^after$') echo '    --- PASS: TestLost/after (0.00s)' ;;
-'^TestGood$') echo '--- PASS: TestGood (0.00s)' ;;
-'^TestSkipped$') printf '=== RUN   TestSkipped\n--- SKIP: TestSkipped (0.00s)\nPASS\n' ;;
-'^TestSlow$') sleep 30 ;;
+'TestLost$/^a_.3_5.$') echo '--- FAIL: TestLost/a_[3_5]'; exit 1 ;;
+'TestLost$/^after$') echo '    --- PASS: TestLost/after (0.00s)' ;;
+'TestGood$') echo '--- PASS: TestGood (0.00s)' ;;
+'TestSkipped$') printf '=== RUN   TestSkipped\n--- SKIP: TestSkipped (0.00s)\nPASS\n' ;;
 esac
 `
 
@@ -165,8 +164,8 @@ func TestRun_InParts(t *testing.T) {
 		t.Errorf("the second part returns %d", code)
 	}
 	ran := read(t, folder, "ran")
-	for _, test := range []string{"^TestGood$", "^TestWait$", "^TestLast$"} {
-		if n := strings.Count(ran, test); n != 1 {
+	for _, test := range []string{"TestGood$", "TestWait$", "TestLast$"} {
+		if n := strings.Count(ran, " ^"+test); n != 1 {
 			t.Errorf("%s ran %d times", test, n)
 		}
 	}
