@@ -97,6 +97,11 @@ func (c *clippedVectors) add(weight int64) error {
 	return nil
 }
 
+// isUnclipped reports whether the last record's vectors were not scaled down.
+func (c *clippedVectors) isUnclipped() bool {
+	return !slices.ContainsFunc(c.factors, func(f float32) bool { return f < 1 })
+}
+
 // shrink multiplies a vector by 2^-500 if a number is larger than 2^900, so that it can be divided by
 // a scale. The vector is still longer than every bound.
 func shrink(vector []float64) {

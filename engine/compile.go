@@ -40,7 +40,11 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		return nil, err
 	}
 	records := min(c.Microbatch, e.Records) // no lot has more, or its number is private
-	if records == 0 {
+	local := c.LocalTraining.Steps > 0
+	switch {
+	case local: // a record of the program is an example of a local step
+		records, rowsPerRecord = c.LocalTraining.Batch, 1
+	case records == 0:
 		records = chooseMicrobatch(device, e, c.Sampling.ConstantWork)
 	}
 	for {
@@ -48,7 +52,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		if err != nil {
 			return nil, err
 		}
-		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate, Output: len(c.Statistics) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic})
+		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local})
 		if err != nil {
 			return nil, err
 		}

@@ -32,6 +32,8 @@ type Config struct {
 	// weighted. MinMean must be 0.
 	Weights Weights
 
+	LocalTraining LocalTraining // steps of each user in a lot; default: users contribute gradients
+
 	Validation   Validation   // held-out private records; default: none
 	Projection   Projection   // private first layer; default: none
 	Augmentation Augmentation // views of an example that replace the example; default: none
@@ -172,6 +174,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("no network: set Config.Network")
 	}
 	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
+		return err
+	}
+	if err := c.checkLocalTraining(); err != nil {
 		return err
 	}
 	if err := c.checkWeights(); err != nil {

@@ -2,18 +2,19 @@ package engine
 
 // Description is what is public about a run before it starts.
 type Description struct {
-	Records     int     // in the data set, or Sampling.Population
-	ExpectedLot float64 // q·N
-	Microbatch  int     // records computed together
-	PerRecord   int     // examples in a record
-	Bytes       int     // memory of the program's buffers and of the device's workspace
-	Device      string
-	Threads     int
-	Secure      bool // the operating system keyed the generator
-	Delta       float64
-	Arithmetic  Arithmetic
-	Warning     string
-	Parameters  []ParameterDescription
+	Records       int     // in the data set, or Sampling.Population
+	ExpectedLot   float64 // q·N
+	Microbatch    int     // records computed together
+	PerRecord     int     // examples in a record
+	Bytes         int     // memory of the program's buffers and of the device's workspace
+	Device        string
+	Threads       int
+	Secure        bool // the operating system keyed the generator
+	Delta         float64
+	Arithmetic    Arithmetic
+	LocalTraining LocalTraining // with its defaults
+	Warning       string
+	Parameters    []ParameterDescription
 }
 
 // ParameterDescription describes how a parameter is used, and how it is clipped and noised in
@@ -35,7 +36,7 @@ func (r *Run) Describe() Description {
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
 		Microbatch: program.Records, PerRecord: r.index.perRecord, Bytes: program.Bytes() + r.compiled.executable.WorkspaceBytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
-		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic, Warning: r.compiled.warning(),
+		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic, LocalTraining: r.config.LocalTraining, Warning: r.compiled.warning(),
 	}
 	for v, p := range program.Parameters {
 		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}

@@ -98,6 +98,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
 	}
+	if l := c.LocalTraining; l.Steps > 0 {
+		note("local training", "%d steps of %d examples at rate %v", l.Steps, l.Batch, l.Rate)
+	}
 	if c.isWeighted() {
 		note("weights", "at most %v, mean %v", c.Weights.Cap, c.Weights.Mean)
 	}

@@ -112,7 +112,7 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 		clear(l.weights[n*per:])
 	}
 	if l.maskSeed != nil {
-		if err := l.drawMaskSeeds(n * per); err != nil {
+		if err := l.drawMaskSeeds(n*per, l.loaded*per); err != nil {
 			return err
 		}
 	}
@@ -159,9 +159,9 @@ func (l *microbatchLoader) drawWords(words []uint64, first int, stream uint32) e
 	return l.source.Uint64s(words, noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(l.step), Vector: stream}, uint64(first))
 }
 
-// drawMaskSeeds draws the dropout masks of the first rows of the microbatch.
-func (l *microbatchLoader) drawMaskSeeds(rows int) error {
-	if err := l.drawWords(l.words[:rows], l.loaded*l.rowsPerRecord(), maskStream); err != nil {
+// drawMaskSeeds draws the dropout masks of the first rows of the microbatch, from a number on.
+func (l *microbatchLoader) drawMaskSeeds(rows, first int) error {
+	if err := l.drawWords(l.words[:rows], first, maskStream); err != nil {
 		return err
 	}
 	clear(l.maskSeed)

@@ -148,12 +148,9 @@ func (d *recordIndex) weight(record int, w Weights) int64 {
 	return sum / max(n, 1)
 }
 
-// writeRows writes the rows of a record, and their weights unless weights is nil. Blank examples
-// of the record do not take part. Where fewer examples take part than there are rows, the rest
-// repeat an example of the record with weight 0, so that they contain no value that the record
-// does not contain. Of a blank record all rows have weight 0.
-func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
-	n := 0
+// writeParticipants writes the rows of a record that take part, and returns their number. For a blank
+// record it is 0, and the first row is one of the record.
+func (d *recordIndex) writeParticipants(record int, rows []int) (n int) {
 	from, to := d.bounds(record)
 	for i := from; i < to && n < d.perRecord; i++ {
 		row := i
@@ -164,6 +161,15 @@ func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
 			n++
 		}
 	}
+	return n
+}
+
+// writeRows writes the rows of a record, and their weights unless weights is nil. Blank examples
+// of the record do not take part. Where fewer examples take part than there are rows, the rest
+// repeat an example of the record with weight 0, so that they contain no value that the record
+// does not contain. Of a blank record all rows have weight 0.
+func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
+	n := d.writeParticipants(record, rows)
 	for i := max(n, 1); i < d.perRecord; i++ {
 		rows[i] = rows[0]
 	}

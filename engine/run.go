@@ -44,6 +44,7 @@ type Run struct {
 	statistics  *lotStatistics
 	pipeline    *pipelineDriver   // nil where the host computes clip factors
 	optimizer   *hostOptimizer    // nil where the device computes the optimizer
+	local       *localTrainer     // nil where records contribute gradients
 	account     *privacyAccount   // nil where the run is not private
 	checkpoints *checkpointWriter // nil where no checkpoints are kept
 
@@ -123,7 +124,11 @@ func build(c Config) (*Run, error) {
 	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch); err != nil {
 		return nil, err
 	}
-	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, r.compiled.executable, r.compiled.program.Records, 0, r.Event(), r.statistics.queries()); err != nil {
+	gradients := r.compiled.executable
+	if c.LocalTraining.Steps > 0 {
+		r.local, gradients = newLocalTrainer(&r.config, r.index, r.loader, r.compiled), nil
+	}
+	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients, r.compiled.program.Records, 0, r.Event(), r.statistics.queries()); err != nil {
 		return nil, err
 	}
 	release := &r.mechanism.release
@@ -139,7 +144,7 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	r.optimizer = newHostOptimizer(&r.config.Optimization, r.compiled, groups)
-	if !c.awaitsProjection() {
+	if !c.awaitsProjection() && r.local == nil {
 		if r.pipeline, err = newPipelineDriver(&r.config, r.compiled.executable, r.mechanism.clipper); err != nil {
 			return nil, err
 		}
@@ -347,6 +352,10 @@ func (r *Run) runLot() error {
 func (r *Run) sumLot() error {
 	r.statistics.startLot(r.step)
 	r.loader.startLot(r.step)
+	if r.local != nil {
+		r.checkpoints.waitUntilRead() // local steps change the state that a checkpoint reads
+		r.local.startLot()
+	}
 	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err
 	}
@@ -376,6 +385,9 @@ func (r *Run) addMicrobatch(n int) error {
 	if r.pipeline != nil {
 		return r.pipeline.addMicrobatch(r.loader, n)
 	}
+	if r.local != nil {
+		return r.local.addUsers(r, n)
+	}
 	if err := r.loader.load(n, nil); err != nil {
 		return err
 	}
@@ -402,7 +414,13 @@ func (r *Run) releaseLot() error {
 		m.release.Rate = r.learningRate
 	}
 	r.checkpoints.waitUntilRead()
-	if err := r.compiled.executable.Release(&m.release); err != nil {
+	var err error
+	if r.local != nil {
+		err = r.local.releaseChanges(r)
+	} else {
+		err = r.compiled.executable.Release(&m.release)
+	}
+	if err != nil {
 		return err
 	}
 	if r.optimizer != nil {

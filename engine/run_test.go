@@ -25,6 +25,11 @@ func disableNoise(r *Run) {
 			r.mechanism.release.Sigma[v] = 0x1p-20
 		}
 	}
+	if r.mechanism.vectors != nil {
+		for _, s := range r.mechanism.vectors.sums {
+			s.noise.Sigma, s.query.Noise = 1, 0
+		}
+	}
 }
 
 // removeBound removes the clipping bound, which no configuration of a private run can do.

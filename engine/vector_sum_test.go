@@ -419,7 +419,7 @@ func TestVectorSum_AdaptsBounds(t *testing.T) {
 	}
 }
 
-// A sum of vectors ends at its limit on ε and at its number of lots, whatever the vectors are.
+// A sum of vectors ends at its limit on ε and at its number of lots, for any vectors.
 func TestVectorSum_EndsAtBudget(t *testing.T) {
 	c := vectorSumConfig(t)
 	c.Budget.StopAtEpsilon = 8

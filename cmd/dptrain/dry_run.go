@@ -50,6 +50,9 @@ type preview struct {
 	NoiseMultiplier   float64            `json:"noise_multiplier"`
 	ValidationRecords int                `json:"validation_records,omitempty"`
 	ValidationNoise   float64            `json:"validation_noise,omitempty"`
+	LocalSteps        int                `json:"local_steps,omitempty"` // as in run.json
+	LocalRate         float64            `json:"local_lr,omitempty"`
+	LocalBatch        int                `json:"local_batch,omitempty"`
 	*rundir.Projection
 	*rundir.Augmentation
 	Seconds float64 `json:"seconds"` // estimated from a few lots of blank examples
@@ -133,6 +136,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.Mechanism.NonPrivate,
 		StartNote: spec.Network.StartNote(), Augmentation: spec.AugmentationSummary(),
 	}
+	p.LocalSteps, p.LocalRate, p.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	for _, v := range d.Parameters {
 		p.Layers = append(p.Layers, previewParameter{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
@@ -193,6 +197,9 @@ func (p *preview) print(w io.Writer) {
 		atMost = fmt.Sprintf(", at most %d,", p.MaxLot)
 	}
 	fmt.Fprintf(w, "lots\t%d of about %.0f%s from %d records (%s), computed %d at a time in %.1f MB\n", p.Steps, p.ExpectedLot, atMost, p.Records, p.Unit, p.Microbatch, float64(p.Bytes)/1e6)
+	if p.LocalSteps > 0 {
+		fmt.Fprintf(w, "local training\t%d steps of each user on up to %d examples, with learning rate %g\n", p.LocalSteps, p.LocalBatch, p.LocalRate)
+	}
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {

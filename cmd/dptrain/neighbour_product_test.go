@@ -339,9 +339,12 @@ func TestNeighbours_Product(t *testing.T) {
 				if format != "csv" && !wholeProduct() || unit == "microbatch:2" || format != "csv" && format != "jsonl" {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%s/%s/weights", format, unit, sampling), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s/weights and local steps", format, unit, sampling), func(t *testing.T) {
 					n := newNeighbourhood(format, unit)
 					n.more = " --weight weight --weight-cap 2.5"
+					if unit == "user:who" {
+						n.more += " --local-steps 3 --local-lr 0.5 --local-batch 2"
+					}
 					requireSameOutputs(t, n, sampling, records)
 				})
 			}

@@ -45,6 +45,9 @@ type summary struct {
 	MaxLot       int         `json:"max_lot"` // 0: no limit
 	ConstantWork bool        `json:"constant_work"`
 	Rate         float64     `json:"rate"`
+	LocalSteps   int         `json:"local_steps"` // 0: users contribute gradients
+	LocalRate    float64     `json:"local_lr"`
+	LocalBatch   int         `json:"local_batch"`
 	Weight       string      `json:"weight"`
 	WeightCap    float64     `json:"weight_cap"`
 	Steps        int         `json:"steps"`

@@ -35,6 +35,7 @@ func (r *Run) settingRows() []row {
 	add(s.MaxLot > 0, "largest lot", number.Thousands(s.MaxLot))
 	add(s.ConstantWork, "constant work", "each lot is padded to the largest lot")
 	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
+	add(s.LocalSteps > 0, "local training", fmt.Sprintf("each user contributes the change of the weights in %s of SGD on up to %s, with learning rate %s", plural(s.LocalSteps, "step"), plural(s.LocalBatch, "example"), number.Short(s.LocalRate)))
 	add(s.Weight != "", "weights of records", fmt.Sprintf("column %s, at most %s", s.Weight, number.Short(s.WeightCap)))
 	add(true, "lots", number.Thousands(s.Steps))
 	add(s.StopWhen != "", "stops when", s.StopWhen)

@@ -37,8 +37,11 @@ type Summary struct {
 	ExpectedLot      float64          `json:"expected_lot"`
 	MaxLot           int              `json:"max_lot,omitempty"` // of truncated lots
 	ConstantWork     bool             `json:"constant_work,omitempty"`
-	Weight           string           `json:"weight,omitempty"`     // column with the weights of records
-	WeightCap        float64          `json:"weight_cap,omitempty"` // the largest weight
+	Weight           string           `json:"weight,omitempty"`      // column with the weights of records
+	WeightCap        float64          `json:"weight_cap,omitempty"`  // the largest weight
+	LocalSteps       int              `json:"local_steps,omitempty"` // of each user in a lot; 0: users contribute gradients
+	LocalRate        float64          `json:"local_lr,omitempty"`
+	LocalBatch       int              `json:"local_batch,omitempty"` // examples in a local step
 	Microbatch       int              `json:"microbatch"`
 	Steps            int              `json:"steps"`
 	LostLots         int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost

@@ -73,6 +73,7 @@ func New(flags *Flags, task *data.Task) (*Spec, error) {
 	if c.Records, err = ParseRecord(flags.Record, flags.UserExamples); err != nil {
 		return nil, err
 	}
+	c.LocalTraining = flags.localTraining()
 	if c.Weights, err = weightLimits(flags, task.Train); err != nil {
 		return nil, err
 	}

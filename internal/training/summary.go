@@ -114,6 +114,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
 		Preset: f.Preset, Finished: time.Now().UTC().Truncate(time.Second),
 	}
+	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	if column := spec.Task.Schema.Weight; column != "" {
 		s.Weight, s.WeightCap = column, c.Weights.Cap
 	}
