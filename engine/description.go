@@ -40,6 +40,9 @@ func (r *Run) Describe() Description {
 	}
 	for v, p := range program.Parameters {
 		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
+		if r.local != nil {
+			pd.Method = "change" // the norm is that of a user's change, in float64
+		}
 		if m := r.mechanism; m.clipper != nil {
 			pd.Group = m.clipper.Groups()[m.groups[v]].Name
 			pd.Clip = m.clipper.Sensitivities()[m.groups[v]]

@@ -29,7 +29,9 @@ import (
 //   - the vectors of a record depend on this record, on earlier releases and on public values only;
 //   - the operating system keyed the noise source (VectorSumConfig.Seed is nil);
 //   - where the caller draws the lots (VectorSumConfig.CallerDraws), each lot has the distribution
-//     that VectorSumConfig.Sampling states, and its members are secret.
+//     that VectorSumConfig.Sampling states, and its members are secret;
+//   - the number of lots does not depend on what was released. Where the caller ends because of it,
+//     PlannedEpsilon is the cost: what was released is a function of what all lots would release.
 //
 // With ExactArithmetic, the default, it holds for the released bits: a record adds integers, whose
 // norm is checked in integers, for every content of its vectors. With FloatArithmetic it holds up
@@ -475,6 +477,14 @@ func (s *VectorSum) Epsilon() (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.account.meter.cost(s.account.meter.done)
+}
+
+// PlannedEpsilon returns the ε of all lots up to VectorSumConfig.Lots, or up to the end of the
+// budget.
+func (s *VectorSum) PlannedEpsilon() (float64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.meter.planned(s.config.Steps - s.step)
 }
 
 // Spent returns the cost according to the ledger, which may have reserved lots before Close. name is

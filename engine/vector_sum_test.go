@@ -429,6 +429,9 @@ func TestVectorSum_EndsAtBudget(t *testing.T) {
 		t.Fatalf("%d lots are allowed", allowed)
 	}
 	for range allowed {
+		if planned, err := s.PlannedEpsilon(); err != nil || planned > 8 || planned < 7 {
+			t.Errorf("the planned ε is %v, %v", planned, err)
+		}
 		startLot(t, s)
 		releaseVectors(t, s)
 	}
