@@ -247,13 +247,19 @@ func (s *Step) accumulateMicrobatch() error {
 			return err
 		}
 	}
-	if c := s.executable.Contributions(); c != nil {
-		stream := noise.Stream{Purpose: noise.ExampleRandomness, Lot: s.release.Lot}
-		if err := s.release.Source.Uint64s(c.Seeds, stream, 0); err != nil {
-			return err
-		}
+	if err := s.drawSeeds(); err != nil {
+		return err
 	}
 	return s.executable.AddClippedSums()
+}
+
+// drawSeeds draws what the roundings of an exact program start from.
+func (s *Step) drawSeeds() error {
+	c := s.executable.Contributions()
+	if c == nil {
+		return nil
+	}
+	return s.release.Source.Uint64s(c.Seeds, noise.Stream{Purpose: noise.ExampleRandomness, Lot: s.release.Lot}, 0)
 }
 
 // pushBatch sends the whole batch to the pipeline.
@@ -261,6 +267,9 @@ func (s *Step) pushBatch() error {
 	rows := s.pipeline.Rows()
 	for i := range rows {
 		rows[i] = int32(i)
+	}
+	if err := s.drawSeeds(); err != nil {
+		return err
 	}
 	return s.pipeline.Push(s.batch, s.bounds)
 }

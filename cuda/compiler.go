@@ -26,6 +26,9 @@ type compiler struct {
 	buffers *bufferLayout
 	options Options
 
+	contributions *contributions // nil unless the program is exact
+	uses          int            // of parameters, whose contributions the compiler has met
+
 	front, back stepSequence
 	calls       []*driver.PreparedCall // of libraries
 	scratch     scratchPlanner
@@ -77,6 +80,10 @@ func (c *compiler) compileProgram() error {
 		return err
 	}
 	c.steps = &c.back.steps
+	if c.program.Exact {
+		c.uses = 0
+		c.beginContributions()
+	}
 	return c.compileInstructions(c.program.Back)
 }
 
@@ -107,10 +114,14 @@ func (c *compiler) compileInstructions(list []plan.Instruction) error {
 			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
 			k.bases = append(k.bases, c.program.Buffers[id].Base)
 		}
-		if i.Spec == nil {
+		switch {
+		case i.Spec == nil:
 			c.name = i.Foreign.String()
 			runGorgoniaOp(c, i.Foreign, k)
-		} else {
+		case c.buffers.isIntegerSum(i.Out):
+			c.name = i.Spec.String()
+			lowerContribution(c, i, k)
+		default:
 			c.name = i.Spec.String()
 			if !lower(c, i.Spec, k) {
 				runReference(c, i.Spec, k)

@@ -3,8 +3,10 @@
 package cuda
 
 import (
+	"cmp"
 	"testing"
 
+	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/plan/plantest"
 )
@@ -29,3 +31,34 @@ func TestConformance_Operations(t *testing.T) { device(t); plantest.Operations(t
 func TestConformance_Sums(t *testing.T)       { device(t); plantest.Sums(t, backend, 1) }
 func TestConformance_Norms(t *testing.T)      { device(t); plantest.Norms(t, backend) }
 func TestConformance_Release(t *testing.T)    { device(t); plantest.Release(t, backend, 1) }
+
+func TestContributions_OfNetworks(t *testing.T) {
+	device(t)
+	// Little memory for built gradients, because each instruction has memory of its own here.
+	defer func(bytes int) { maxGradientBytes = bytes }(maxGradientBytes)
+	maxGradientBytes = 8 << 20
+	plantest.Contributions(t, backend, 1)
+}
+
+func TestContributions_AreBounded(t *testing.T) {
+	device(t)
+	plantest.ContributionBounds(t, backend, 1)
+}
+
+// SquaredNormTaken returns what record r took of its budget in a group in the last microbatch.
+func (e *Executable) SquaredNormTaken(group, r int) (int64, error) {
+	left := make([]int64, 1)
+	at := e.contributions.budgets + driver.Pointer(8*(group*e.program.Records+r))
+	err := cmp.Or(e.device.CopyOut(bytesOf(left), at), e.device.Synchronize())
+	return plan.Bound*plan.Bound - left[0], err
+}
+
+// PartCounts returns the parts that were rounded again and omitted since the last call.
+func (e *Executable) PartCounts() (reduced, omitted int, err error) {
+	c := e.contributions
+	err = cmp.Or(c.queueCounts(), e.device.Synchronize())
+	c.addCounts()
+	reduced, omitted = c.Reduced, c.Omitted
+	c.Reduced, c.Omitted = 0, 0
+	return reduced, omitted, err
+}

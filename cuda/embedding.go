@@ -56,16 +56,19 @@ func launchScatterAdd(c *compiler, f op.Gather, k call, factors driver.Pointer) 
 // one, then its sum is added to that of the group before it.
 func scatterAddRoundings(rows int) int { return rows/2048 + 1 + 4096/16 + 512 }
 
+// gatherRoom is how many keys of a record fit shared memory: list_capacity of
+// kernels/embedding.cu.
+const gatherRoom = 4096
+
 // launchSortedGather queues a kernel that sorts each record's indices, one block per
 // record. Long records are sorted in scratch memory.
 func launchSortedGather(c *compiler, kernel string, f op.Gather, records int, k call) {
-	const room = 4096 // as in kernels/embedding.cu
 	rows, slots := k.size(0)/records, 1
 	for slots < rows {
 		slots *= 2
 	}
 	var keys driver.Pointer
-	if slots > room {
+	if slots > gatherRoom {
 		keys = c.allocScratch(8 * records * slots)
 	}
 	c.launch(kernel, dim{uint32(records), 1, 1}, threads, k.out, k.in[0], k.in[1], keys,

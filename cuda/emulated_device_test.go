@@ -34,7 +34,7 @@ func TestArena_TrainsNetworks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	onCard(t, "^TestNetworks_MatchCPU$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestPipeline_CopiesDuringWork$", "DPTRAIN_EMU_NAME=a GPU", "DPTRAIN_EMU_MULTIPROCESSORS=132")
+	onCard(t, "^TestNetworks_MatchCPU$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestPipeline_CopiesDuringWork$|^TestContributions_SameBitsAsCPU$|^TestContributions_OfNetworks$/^(mlp|mnist-cnn|gru|embbag|transformer:tied)", "DPTRAIN_EMU_NAME=a GPU", "DPTRAIN_EMU_MULTIPROCESSORS=132")
 }
 
 // A GPU without tensor cores for TF32 and bfloat16 computes in float32.

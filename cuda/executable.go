@@ -28,6 +28,8 @@ type Executable struct {
 	state        *trainingState
 	release      releaser
 	pipeline     *pipeline // nil where the host computes clip factors
+
+	contributions *contributions // nil unless the program is exact
 }
 
 // New compiles a program for a GPU.
@@ -61,7 +63,13 @@ func (e *Executable) prepare(o plan.Optimizer, average bool, options Options) er
 	if e.host, err = newHostBuffers(e.program, e.memory, buffers); err != nil {
 		return err
 	}
+	if e.program.Exact {
+		if e.contributions, err = newContributions(e.program, e.memory); err != nil {
+			return err
+		}
+	}
 	c := newCompiler(e.program, e.memory, buffers, options)
+	c.contributions = e.contributions
 	err = c.compile()
 	e.front, e.back, e.libraryCalls, e.scratchBytes = c.front, c.back, c.calls, c.scratch.bytes
 	if err != nil {
@@ -70,7 +78,7 @@ func (e *Executable) prepare(o plan.Optimizer, average bool, options Options) er
 	if err := e.capture(); err != nil {
 		return err
 	}
-	if err := e.release.prepare(e.memory, e.state.parameters, o); err != nil {
+	if err := e.release.prepare(e.memory, e.state.parameters, o, e.contributions); err != nil {
 		return err
 	}
 	if err := e.LoadState(); err != nil {
@@ -100,7 +108,11 @@ func (e *Executable) capture() error {
 	if err := e.front.capture(e.device, before, after); err != nil {
 		return err
 	}
-	return e.back.capture(e.device, stepsOf(copyIn, e.host.factors), nil)
+	before = stepsOf(copyIn, e.host.factors)
+	if c := e.contributions; c != nil {
+		before = append(before, c.copyIn(c.host))
+	}
+	return e.back.capture(e.device, before, nil)
 }
 
 // WorkspaceBytes is the size of the memory that instructions use as scratch memory.
@@ -151,12 +163,23 @@ func (e *Executable) Forward() error {
 	return e.device.Synchronize()
 }
 
-// Contributions is nil: this device adds floating-point numbers.
-func (e *Executable) Contributions() *plan.Contributions { return nil }
+// Contributions are what an exact program reads in addition to clip factors; nil if the program
+// adds floating-point numbers. Release updates the counts.
+func (e *Executable) Contributions() *plan.Contributions {
+	if e.contributions == nil {
+		return nil
+	}
+	return e.contributions.Contributions
+}
 
 // AddClippedSums copies the clip factors in and adds clipped sums to the accumulators,
 // asynchronously. The host may fill the factors again after the next Forward.
-func (e *Executable) AddClippedSums() error { return e.back.launch(e.device) }
+func (e *Executable) AddClippedSums() error {
+	if c := e.contributions; c != nil {
+		c.write(c.host)
+	}
+	return e.back.launch(e.device)
+}
 
 // Release adds noise to the sums, updates the weights and clears the sums.
 func (e *Executable) Release(r *plan.Release) error { return e.release.run(r) }
@@ -171,14 +194,17 @@ func (e *Executable) SyncState() error { return e.state.copyOut() }
 func (e *Executable) LoadState() error { return e.state.copyIn() }
 
 // Sum is the accumulator of parameter i.
-func (e *Executable) Sum(i int) ([]float32, error) { return e.state.sum(i) }
+func (e *Executable) Sum(i int) ([]float32, error) { return readSum[float32](e.state, i) }
+
+// IntegerSum is the accumulator of parameter i of an exact program.
+func (e *Executable) IntegerSum(i int) ([]int64, error) { return readSum[int64](e.state, i) }
 
 // Configure makes the device compute clip factors. The caller calls it at most once.
 func (e *Executable) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
 	if e.front.runsOnHost() || e.back.runsOnHost() {
 		return plan.ErrNoPipeline
 	}
-	e.pipeline = &pipeline{program: e.program, device: e.device, memory: e.memory, host: e.host, groups: len(f.Groups)}
+	e.pipeline = &pipeline{program: e.program, device: e.device, memory: e.memory, host: e.host, groups: len(f.Groups), contributions: e.contributions}
 	return e.pipeline.prepare(f, e.front.steps, e.back.steps, examples, read)
 }
 

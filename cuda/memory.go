@@ -113,7 +113,7 @@ func newBufferLayout(p *plan.Program, m *deviceMemory) (l *bufferLayout, err err
 		case b.Role == plan.RoleTemporary && arena != 0:
 			l.address[i] = arena + driver.Pointer(4*b.Offset)
 		default:
-			if l.address[i], err = m.alloc(4 * b.Size()); err != nil {
+			if l.address[i], err = m.alloc(l.bytes(i)); err != nil {
 				return nil, err
 			}
 		}
@@ -131,7 +131,7 @@ func (l *bufferLayout) initialize(m *deviceMemory) (err error) {
 		switch {
 		case b.Base != i || err != nil:
 		case b.Role == plan.RoleClippedSum:
-			err = m.device.Zero(l.address[i], 4*b.Size())
+			err = m.device.Zero(l.address[i], l.bytes(i))
 		case b.Role == plan.RoleConstant:
 			err = m.upload(l.address[i], bytesOf(b.Value))
 		}
@@ -139,9 +139,22 @@ func (l *bufferLayout) initialize(m *deviceMemory) (err error) {
 	return err
 }
 
+// isIntegerSum reports whether a buffer is an accumulator of integers of 64 bits.
+func (l *bufferLayout) isIntegerSum(id int) bool {
+	return l.program.Exact && l.program.Buffers[id].Role == plan.RoleClippedSum
+}
+
+// bytes is the size of a buffer.
+func (l *bufferLayout) bytes(id int) int {
+	if l.isIntegerSum(id) {
+		return 8 * l.program.Buffers[id].Size()
+	}
+	return 4 * l.program.Buffers[id].Size()
+}
+
 // span is the memory of a buffer's base.
 func (l *bufferLayout) span(id int) span {
-	return floatsAt(l.address[id], l.program.Buffers[l.program.Buffers[id].Base].Size())
+	return bytesAt(l.address[id], l.bytes(l.program.Buffers[id].Base))
 }
 
 // pinnedBuffer is page-locked memory of the host for a buffer of the device.
@@ -227,7 +240,7 @@ func (h *hostBuffers) read() []*pinnedBuffer {
 	return append(append([]*pinnedBuffer{}, h.squared...), h.output, h.losses)
 }
 
-func bytesOf[T float32 | int32 | int64](x []T) []byte {
+func bytesOf[T float32 | float64 | int32 | int64](x []T) []byte {
 	if len(x) == 0 {
 		return nil
 	}

@@ -25,9 +25,8 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 		launchTiedNorms(c, t, s.Records, k)
 		return
 	}
-	largest, terms, each := 0, 0, roundoff
+	terms, each := 0, roundoff
 	for i, p := range *s.Parts {
-		largest = max(largest, p.Form.Size())
 		meet := p.Map.MaxMultiplicity(s.Size)
 		terms += newParameterUse(s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + meet
 		if len(*s.Parts) > 1 || meet > 1 {
@@ -35,33 +34,59 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 		}
 	}
 	relative := float64(terms+8) * each
-	at := min(s.Records, maxGridDepth, max(1, maxGradientBytes/(8*(s.Size+largest))))
+	b := newMultiUseBuilder(c, s, k)
+	at, sum := b.records, b.sum
 	chunk := max(8192, ceil(s.Size, maxGridDepth))
 	chunks := ceil(s.Size, chunk)
-	sum, view := c.allocScratch(8*s.Size*at), c.allocScratch(8*largest*at)
 	squares, bound, operands := c.allocScratch(8*chunks*at), c.allocScratch(8*at), c.allocScratch(8*at)
 	for first := 0; first < s.Records; first += at {
 		records := min(at, s.Records-first)
-		for i, p := range *s.Parts {
+		b.build(first, records)
+		for i := range *s.Parts {
 			u := newParameterUse(s, i, first, k)
-			if i == 0 && p.Map == nil {
-				buildGradients(c, u, records, sum)
-			} else {
-				buildGradients(c, u, records, view)
-				var first, from driver.Pointer
-				if p.Map != nil {
-					places, of := op.Scatter{At: p.Map, Size: s.Size}.Sources()
-					first, from = c.constant(places), c.constant(of)
-				}
-				c.launch("double_add", blocks(records*s.Size), threads,
-					sum, view, first, from, int32(records), int32(p.Form.Size()), int32(s.Size), boolArg(i > 0))
-			}
 			c.launch("double_bound", dim{uint32(records), 1, 1}, threads,
 				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, boolArg(i > 0))
 		}
 		c.launch("double_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
 		c.launch("double_norms", blocks(records), threads,
 			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandNormShare, int32(records), int32(chunks))
+	}
+}
+
+// multiUseBuilder builds gradients of a parameter with several uses in float64.
+type multiUseBuilder struct {
+	*compiler
+	op.MultiUseNorms
+	call
+	records   int            // whose gradients fit the memory
+	sum, view driver.Pointer // the gradients, and those of one use
+}
+
+func newMultiUseBuilder(c *compiler, s op.MultiUseNorms, k call) multiUseBuilder {
+	largest := 0
+	for _, p := range *s.Parts {
+		largest = max(largest, p.Form.Size())
+	}
+	n := min(s.Records, maxGridDepth, max(1, maxGradientBytes/(8*(s.Size+largest))))
+	return multiUseBuilder{c, s, k, n, c.allocScratch(8 * s.Size * n), c.allocScratch(8 * largest * n)}
+}
+
+// build builds the gradients of records from first on.
+func (b multiUseBuilder) build(first, records int) {
+	for i, p := range *b.Parts {
+		u := newParameterUse(b.MultiUseNorms, i, first, b.call)
+		if i == 0 && p.Map == nil {
+			buildGradients(b.compiler, u, records, b.sum)
+			continue
+		}
+		buildGradients(b.compiler, u, records, b.view)
+		var places, from driver.Pointer
+		if p.Map != nil {
+			starts, of := op.Scatter{At: p.Map, Size: b.Size}.Sources()
+			places, from = b.constant(starts), b.constant(of)
+		}
+		b.launch("double_add", blocks(records*b.Size), threads,
+			b.sum, b.view, places, from, int32(records), int32(p.Form.Size()), int32(b.Size), boolArg(i > 0))
 	}
 }
 

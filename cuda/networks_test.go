@@ -122,6 +122,12 @@ func apart(x, y []float32) float64 {
 // compiled returns a private step of the network, and its clipper.
 func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	t.Helper()
+	return n.compiledFor(t, false)
+}
+
+// compiledFor is compiled for one of the arithmetics.
+func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clip.Clipper) {
+	t.Helper()
 	build, err := models.Parse(n.model, n.example, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +136,7 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true})
+	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true, Exact: exact})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +144,11 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	for _, v := range program.Parameters {
 		names = append(names, v.Name)
 	}
-	clipper, err := clip.NewClipper(names, clip.Flat(clip.Constant(1), nil), clip.Float32Accuracy)
+	accuracy := clip.Float32Accuracy
+	if exact {
+		accuracy = clip.LatticeAccuracy
+	}
+	clipper, err := clip.NewClipper(names, clip.Flat(clip.Constant(1), nil), accuracy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func (g gpu) MemoryLimit() (int64, error) {
 	return int64(microbatchShare * float64(free)), err
 }
 
-func (gpu) IsExact() bool { return false }
+func (gpu) IsExact() bool { return true }
 
 func (gpu) MaxMicrobatch() int { return 1024 }
 

@@ -25,6 +25,8 @@ type pipeline struct {
 	host    *hostBuffers
 	groups  int
 
+	contributions *contributions // nil unless the program is exact
+
 	slots      [2]pipelineSlot
 	current    int
 	copyStream *driver.Stream // nil where the data set is on the device
@@ -39,6 +41,7 @@ type pipelineSlot struct {
 	header   []byte // number of records, bounds of the groups, rows
 	weights  []byte
 	maskSeed []byte
+	rounding []byte   // the input of the contributions
 	inputs   [][]byte // where the data set is not on the device
 	staged   []driver.Pointer
 	graph    *driver.Graph
@@ -156,6 +159,9 @@ func (p *pipeline) allocate(resident bool) (err error) {
 		if p.host.maskSeed != nil {
 			s.maskSeed = pinned(len(p.host.maskSeed.bytes))
 		}
+		if p.contributions != nil {
+			s.rounding = pinned(p.contributions.inputBytes())
+		}
 		if err != nil {
 			return err
 		}
@@ -209,6 +215,9 @@ func (p *pipeline) inputSteps(s *pipelineSlot, sets []driver.Pointer) ([]step, e
 	if m := p.host.maskSeed; m != nil {
 		copyIn(m.span(), func() error { return d.CopyIn(m.device, s.maskSeed) })
 	}
+	if p.contributions != nil {
+		*c.steps = append(*c.steps, p.contributions.copyIn(s.rounding))
+	}
 	for k, x := range p.host.inputs {
 		if sets == nil {
 			copyIn(x.span(), func() error { return d.Copy(x.device, s.staged[k], 4*len(x.values)) })
@@ -251,7 +260,8 @@ func (p *pipeline) push(records int, bounds []float64) error {
 	return p.slot().done.Synchronize()
 }
 
-// writeHeader writes the number of valid records and the groups' bounds.
+// writeHeader writes the number of valid records, the groups' bounds and what the contributions
+// read.
 func (p *pipeline) writeHeader(s *pipelineSlot, records int, bounds []float64) error {
 	if len(bounds) != p.groups {
 		return fmt.Errorf("cuda: got bounds for %d groups, want %d", len(bounds), p.groups)
@@ -259,6 +269,9 @@ func (p *pipeline) writeHeader(s *pipelineSlot, records int, bounds []float64) e
 	binary.LittleEndian.PutUint32(s.header, uint32(records))
 	for g, b := range bounds {
 		binary.LittleEndian.PutUint64(s.header[8+8*g:], math.Float64bits(b))
+	}
+	if p.contributions != nil {
+		p.contributions.write(s.rounding)
 	}
 	return nil
 }

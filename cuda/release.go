@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -29,8 +31,12 @@ type releaser struct {
 	blockParameters driver.Pointer // the parameter of each block of all launches
 	launches        []releaseLaunch
 	groups          []plan.ParamGroup // for which the launches are laid out
-	sigma           []float32         // on the device
+	sigma           []float32         // on the device; nil if the program is exact
 	args            *releaseArgs
+
+	contributions *contributions // nil unless the program is exact
+	rounded       roundedNoise   // of an exact program
+	unit          []float64      // of an exact program: on the device
 }
 
 // releaseLaunch updates the parameters of one group: parameter is one of them, first and
@@ -40,7 +46,7 @@ type releaseLaunch struct{ parameter, first, blocks int }
 // releaseArgs is struct Release of kernels/release.cu. It is rewritten in place for every
 // release.
 type releaseArgs struct {
-	Parameters, BlockParameter, Sigma          driver.Pointer
+	Parameters, BlockParameter, Sigma, Unit    driver.Pointer
 	Key                                        noise.Key
 	Lot                                        [2]uint32
 	Rule                                       int32
@@ -62,14 +68,19 @@ var releaseRules = map[plan.OptimizerKind]int32{
 }
 
 // prepare allocates the tables of parameters and blocks, and lays them out for one group.
-func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer) (err error) {
-	*r = releaser{
-		memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)), sigma: make([]float32, len(parameters)), args: &releaseArgs{},
+func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer, c *contributions) (err error) {
+	*r = releaser{memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)), args: &releaseArgs{}, contributions: c}
+	kernel := "release"
+	if c == nil {
+		r.sigma = make([]float32, len(parameters))
+	} else {
+		kernel, r.unit = "release_exact", make([]float64, len(parameters))
 	}
-	if r.kernel, err = m.device.Kernel("release"); err != nil {
+	if r.kernel, err = m.device.Kernel(kernel); err != nil {
 		return err
 	}
 	blocks := 0
+	var sums []integerSums
 	for i, t := range parameters {
 		if t.sum == 0 {
 			continue
@@ -85,6 +96,7 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 		}
 		r.parameters[i] = v
 		blocks += v.blocks()
+		sums = append(sums, integerSums{i, t.sum, t.size})
 	}
 	if blocks == 0 {
 		return nil
@@ -92,15 +104,17 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	for _, x := range []struct {
 		at    *driver.Pointer
 		bytes int
-	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
+	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}, {&r.args.Unit, 8 * len(r.unit)}} {
 		if *x.at, err = m.alloc(x.bytes); err != nil {
 			return err
 		}
 	}
-	if err = m.upload(r.args.Sigma, bytesOf(r.sigma)); err != nil {
-		return err
+	if c != nil {
+		err = r.rounded.prepare(m, sums)
+	} else {
+		err = m.upload(r.args.Sigma, bytesOf(r.sigma))
 	}
-	return r.layOut(nil)
+	return cmp.Or(err, r.layOut(nil))
 }
 
 func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) }
@@ -157,7 +171,11 @@ func (r *releaser) run(now *plan.Release) error {
 	}
 	a := r.args
 	defer func() { a.Key = noise.Key{} }()
-	if err := r.setNoise(now); err != nil {
+	setNoise := r.setNoise
+	if r.contributions != nil {
+		setNoise = r.addRoundedNoise
+	}
+	if err := setNoise(now); err != nil {
 		return err
 	}
 	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
@@ -177,8 +195,10 @@ func (r *releaser) check(now *plan.Release) error {
 		return fmt.Errorf("cuda: release at step %d: steps are numbered from 1", now.Step)
 	case now.Optimizer.Slots() != r.slots:
 		return fmt.Errorf("cuda: optimizer %s needs %d state values per weight, but this program was compiled with %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
-	case len(now.Sigma) != len(r.sigma):
-		return fmt.Errorf("cuda: %d standard deviations for %d parameters", len(now.Sigma), len(r.sigma))
+	case len(now.Sigma) != len(r.parameters):
+		return fmt.Errorf("cuda: %d standard deviations for %d parameters", len(now.Sigma), len(r.parameters))
+	case r.contributions != nil && len(now.Unit) != len(r.parameters):
+		return fmt.Errorf("cuda: %d lattice steps for %d parameters of an exact program", len(now.Unit), len(r.parameters))
 	case now.ParamGroups != nil && len(now.ParamGroups) != len(r.parameters):
 		return fmt.Errorf("cuda: %d parameter groups for %d parameters", len(now.ParamGroups), len(r.parameters))
 	}
@@ -221,6 +241,35 @@ func (r *releaser) setNoise(now *plan.Release) error {
 	return r.memory.upload(r.args.Sigma, bytesOf(r.sigma))
 }
 
+// addRoundedNoise adds noise to the integer sums of an exact program and waits for the result. It
+// uploads the values of the released integers if they changed.
+func (r *releaser) addRoundedNoise(now *plan.Release) error {
+	if now.Source == nil {
+		return fmt.Errorf("cuda: an exact release needs a noise source")
+	}
+	if err := r.contributions.queueCounts(); err != nil {
+		return err
+	}
+	stream := func(v int) (noise.RoundedGaussian, noise.Stream) {
+		return noise.RoundedGaussian{Sigma: now.Sigma[v]}, noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
+	}
+	if err := r.rounded.add(now.Source, stream); err != nil {
+		return err
+	}
+	r.contributions.addCounts()
+	changed := false
+	for _, s := range r.rounded.sums {
+		gaussian, _ := stream(s.vector)
+		unit := math.Ldexp(now.Unit[s.vector]*now.Scale, gaussian.Grid())
+		changed = changed || unit != r.unit[s.vector]
+		r.unit[s.vector] = unit
+	}
+	if !changed {
+		return nil
+	}
+	return r.memory.upload(r.args.Unit, bytesOf(r.unit))
+}
+
 // setOptimizer converts the optimiser of a parameter to the kernel's arguments, each
 // rounded once, as in package optim.
 func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
@@ -255,117 +304,144 @@ const _ = uint64(noise.MaxRounded - maxElements)
 type roundedNoise struct {
 	memory                    *deviceMemory
 	roundSums, roundUndecided driver.Kernel
-	largest                   int // number of sums in the largest vector
+	sums                      []integerSums
+	capacity                  []int            // [sums]: of the lists
+	undecided                 driver.Pointer   // the list of values that float32 does not decide; every vector uses it in turn
+	remaining                 []driver.Pointer // [sums]: the list of values for the host
 	args                      *roundingArgs
-	counts                    []byte // page-locked
+	counts                    driver.Pointer // [sums][2]: the lengths of both lists
+	counters                  []byte         // page-locked copy of counts
+}
+
+// integerSums is a vector of integer sums on the device.
+type integerSums struct {
+	vector int // of the noise stream
+	at     driver.Pointer
+	size   int
 }
 
 // roundingArgs is struct Rounding of kernels/rounded.h. It is rewritten in place.
 type roundingArgs struct {
-	Sums, Undecided, Remaining driver.Pointer
-	Steps                      float64
-	Size, Capacity             int32
-	Grid, Bits                 int32
-	Scale, Slope, Base         float32
-	Key                        noise.Key
-	Words, Digits              [3]uint32
+	Sums, Undecided, Remaining, Counts driver.Pointer
+	Steps                              float64
+	Size, Capacity                     int32
+	Grid, Bits                         int32
+	Scale, Slope, Base                 float32
+	Key                                noise.Key
+	Words, Digits                      [3]uint32
 }
 
-// prepare allocates the lists of undecided values for vectors of at most `largest` sums. A
-// thousandth of the values is undecided in float32. The capacity is many times that: a list
-// overflows with a probability below 2^-1000.
-func (r *roundedNoise) prepare(m *deviceMemory, largest int) (err error) {
-	*r = roundedNoise{memory: m, largest: largest, args: &roundingArgs{Capacity: int32(largest/64 + 4096)}}
+// prepare allocates the lists of undecided values. A thousandth of the values is undecided in
+// float32. The capacity of a list is many times that: it overflows with a probability below 2^-1000.
+func (r *roundedNoise) prepare(m *deviceMemory, sums []integerSums) (err error) {
+	*r = roundedNoise{memory: m, sums: sums, args: &roundingArgs{}}
 	if r.roundSums, err = m.device.Kernel("round_sums"); err != nil {
 		return err
 	}
 	if r.roundUndecided, err = m.device.Kernel("round_undecided"); err != nil {
 		return err
 	}
-	for _, list := range []*driver.Pointer{&r.args.Undecided, &r.args.Remaining} {
-		if *list, err = m.alloc(4 * (1 + int(r.args.Capacity))); err != nil {
-			return err
-		}
+	list := func(capacity int) driver.Pointer {
+		p, e := m.alloc(4 * capacity)
+		err = cmp.Or(err, e)
+		return p
 	}
-	r.counts, err = m.allocPinned(8)
+	for _, s := range sums {
+		r.capacity = append(r.capacity, s.size/64+4096)
+		r.remaining = append(r.remaining, list(s.size/64+4096))
+	}
+	r.undecided, r.counts = list(slices.Max(append(r.capacity, 0))), list(2*len(sums))
+	if err == nil {
+		r.counters, err = m.allocPinned(8 * len(sums))
+	}
 	return err
 }
 
-// add replaces the sums of a vector and waits for the result. The key is a launch argument, and
-// this copy of it is wiped, as in releaser.run.
-func (r *roundedNoise) add(gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, sums driver.Pointer, size int) error {
-	if size == 0 {
-		return nil
+// add replaces all sums and waits for the result. noiseOf returns the noise of a vector and its
+// stream.
+func (r *roundedNoise) add(source *noise.Source, noiseOf func(vector int) (noise.RoundedGaussian, noise.Stream)) error {
+	device, bytes := r.memory.device, 8*len(r.sums)
+	if err := device.Zero(r.counts, bytes); err != nil {
+		return err
 	}
-	if size > r.largest {
-		return fmt.Errorf("cuda: rounded noise for %d sums: it was prepared for %d", size, r.largest)
+	for i, s := range r.sums {
+		gaussian, stream := noiseOf(s.vector)
+		if err := r.launch(i, gaussian, source, stream); err != nil {
+			return err
+		}
 	}
+	if err := device.CopyOut(r.counters[:bytes], r.counts); err != nil {
+		return err
+	}
+	if err := device.Synchronize(); err != nil {
+		return err
+	}
+	for i, s := range r.sums {
+		undecided, remaining := r.count(i)
+		if max(undecided, remaining) > r.capacity[i] {
+			return fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
+		}
+		if remaining == 0 {
+			continue
+		}
+		gaussian, stream := noiseOf(s.vector)
+		if err := r.decide(i, gaussian, source, stream, remaining); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count returns how many values of a vector float32 and the device did not decide.
+func (r *roundedNoise) count(i int) (undecided, remaining int) {
+	return int(binary.LittleEndian.Uint32(r.counters[8*i:])), int(binary.LittleEndian.Uint32(r.counters[8*i+4:]))
+}
+
+// launch queues the kernels for a vector. The key is a launch argument, and this copy of it is
+// wiped, as in releaser.run.
+func (r *roundedNoise) launch(i int, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream) error {
 	constants, err := gaussian.Constants()
 	if err != nil {
 		return err
 	}
-	a, device := r.args, r.memory.device
+	a, s, device := r.args, r.sums[i], r.memory.device
 	if a.Words, a.Digits, err = stream.RoundedNonces(); err != nil {
 		return err
 	}
-	a.Sums, a.Size, a.Steps = sums, int32(size), constants.Steps
+	a.Sums, a.Size, a.Steps = s.at, int32(s.size), constants.Steps
+	a.Undecided, a.Remaining, a.Counts, a.Capacity = r.undecided, r.remaining[i], r.counts+driver.Pointer(8*i), int32(r.capacity[i])
 	a.Grid, a.Bits = int32(constants.Grid), int32(constants.Bits)
 	a.Scale, a.Slope, a.Base = constants.Scale, constants.Slope, constants.Base
 	a.Key = source.Key()
 	defer func() { a.Key = noise.Key{} }()
-
-	clear(r.counts)
-	for _, list := range []driver.Pointer{a.Undecided, a.Remaining} {
-		if err := device.CopyIn(list, r.counts[:4]); err != nil {
-			return err
-		}
-	}
 	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
-	threads := uint32(ceil(size, noise.NormalBatch) * 16)
+	threads := uint32(ceil(s.size, noise.NormalBatch) * 16)
 	if err := device.Launch(r.roundSums, dim{(threads + 127) / 128, 1, 1}, dim{128, 1, 1}, packed); err != nil {
 		return err
 	}
 	// About one thread for each undecided value; more values take another turn.
-	if err := device.Launch(r.roundUndecided, dim{uint32(ceil(size, 128*1024)), 1, 1}, dim{128, 1, 1}, packed); err != nil {
-		return err
-	}
-	for i, list := range []driver.Pointer{a.Undecided, a.Remaining} {
-		if err := device.CopyOut(r.counts[4*i:4*i+4], list); err != nil {
-			return err
-		}
-	}
-	if err := device.Synchronize(); err != nil {
-		return err
-	}
-	counts := unsafe.Slice((*int32)(unsafe.Pointer(&r.counts[0])), 2)
-	if max(counts[0], counts[1]) > a.Capacity {
-		return fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
-	}
-	return r.decide(gaussian, source, stream, int(counts[1]))
+	return device.Launch(r.roundUndecided, dim{uint32(ceil(s.size, 128*1024)), 1, 1}, dim{128, 1, 1}, packed)
 }
 
-// decide computes the values that the device left.
-func (r *roundedNoise) decide(gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, count int) error {
-	if count == 0 {
-		return nil
-	}
+// decide computes the values of a vector that the device left.
+func (r *roundedNoise) decide(i int, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, count int) error {
 	device := r.memory.device
 	values := make([]int32, count)
-	if err := device.CopyOut(bytesOf(values), r.args.Remaining+4); err != nil {
+	if err := device.CopyOut(bytesOf(values), r.remaining[i]); err != nil {
 		return err
 	}
 	if err := device.Synchronize(); err != nil {
 		return err
 	}
-	for _, i := range values {
-		sum, at := make([]int64, 1), r.args.Sums+driver.Pointer(8*i)
+	for _, v := range values {
+		sum, at := make([]int64, 1), r.sums[i].at+driver.Pointer(8*v)
 		if err := device.CopyOut(bytesOf(sum), at); err != nil {
 			return err
 		}
 		if err := device.Synchronize(); err != nil {
 			return err
 		}
-		if err := gaussian.Add(source, sum, stream, uint64(i)); err != nil {
+		if err := gaussian.Add(source, sum, stream, uint64(v)); err != nil {
 			return err
 		}
 		if err := r.memory.upload(at, bytesOf(sum)); err != nil {

@@ -3,68 +3,69 @@
 package cuda
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/noise"
 )
 
-// roundedOnDevice returns sums with noise added by the device, and how many values the float32
-// and the float64 stage left undecided.
-func roundedOnDevice(t *testing.T, r *roundedNoise, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, sums []int64) (out []int64, undecided, remaining int32) {
-	t.Helper()
-	at, err := r.memory.alloc(8 * len(sums))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.memory.upload(at, bytesOf(sums)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.add(gaussian, source, stream, at, len(sums)); err != nil {
-		t.Fatal(err)
-	}
-	out = make([]int64, len(sums))
-	counts := make([]int32, 2)
-	for _, err := range []error{
-		r.memory.device.CopyOut(bytesOf(out), at),
-		r.memory.device.CopyOut(bytesOf(counts[:1]), r.args.Undecided), r.memory.device.CopyOut(bytesOf(counts[1:]), r.args.Remaining),
-		r.memory.device.Synchronize(),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return out, counts[0], counts[1]
-}
-
-func newRoundedNoise(t *testing.T, largest int) *roundedNoise {
+// roundedOnDevice returns vectors with noise added by the device, each from the stream of its
+// number, and how many values the float32 and the float64 stage left undecided.
+func roundedOnDevice(t *testing.T, gaussian noise.RoundedGaussian, source *noise.Source, lot uint64, vectors ...[]int64) (out [][]int64, undecided, remaining int) {
 	t.Helper()
 	device(t)
 	d, err := open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &roundedNoise{}
-	if err := r.prepare(&deviceMemory{device: d}, largest); err != nil {
-		t.Fatal(err)
-	}
+	m := &deviceMemory{device: d}
 	t.Cleanup(func() {
-		if err := r.memory.close(); err != nil {
+		if err := m.close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return r
+	var sums []integerSums
+	for v, x := range vectors {
+		at, err := m.alloc(8 * len(x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.upload(at, bytesOf(x)); err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, integerSums{v, at, len(x)})
+	}
+	r := &roundedNoise{}
+	if err := r.prepare(m, sums); err != nil {
+		t.Fatal(err)
+	}
+	err = r.add(source, func(v int) (noise.RoundedGaussian, noise.Stream) {
+		return gaussian, noise.Stream{Purpose: noise.Release, Lot: lot, Vector: uint32(v)}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range vectors {
+		out = append(out, make([]int64, len(x)))
+		if err := cmp.Or(d.CopyOut(bytesOf(out[i]), sums[i].at), d.Synchronize()); err != nil {
+			t.Fatal(err)
+		}
+		a, b := r.count(i)
+		undecided, remaining = undecided+a, remaining+b
+	}
+	return out, undecided, remaining
 }
 
 // The device gives the integers of package noise, for every length of the last batch and
 // every kind of grid.
 func TestRoundedNoise_SameBitsAsPackageNoise(t *testing.T) {
-	r := newRoundedNoise(t, 100_000)
 	source := noise.NewSeeded(11)
 	undecided := 0
 	for k, sigma := range []float64{0.3, 255, 256, 77_777, 1 << 20, 5e6, 0x1.fffffp27, 0x1p28, 1e11, 0x1p60} {
-		for _, n := range []int{1, 15, 16, 17, 33, 511, 512, 513, 4097, 50_000 + k} {
+		lot, gaussian := 1<<40+uint64(k), noise.RoundedGaussian{Sigma: sigma}
+		var vectors, want [][]int64
+		for v, n := range []int{1, 15, 16, 17, 33, 511, 512, 513, 4097, 50_000 + k} {
 			sums := make([]int64, n)
 			for i := range sums {
 				sums[i] = int64(uint64(i+1)*0x9e3779b97f4a7c15) >> (2 + (5*i+k)%40)
@@ -72,16 +73,17 @@ func TestRoundedNoise_SameBitsAsPackageNoise(t *testing.T) {
 					sums[i] >>= 12
 				}
 			}
-			stream := noise.Stream{Purpose: noise.Release, Lot: 1<<40 + uint64(k), Vector: uint32(n)}
-			want, gaussian := slices.Clone(sums), noise.RoundedGaussian{Sigma: sigma}
-			if err := gaussian.Add(source, want, stream, 0); err != nil {
+			vectors, want = append(vectors, sums), append(want, slices.Clone(sums))
+			if err := gaussian.Add(source, want[v], noise.Stream{Purpose: noise.Release, Lot: lot, Vector: uint32(v)}, 0); err != nil {
 				t.Fatal(err)
 			}
-			got, left, _ := roundedOnDevice(t, r, gaussian, source, stream, sums)
-			undecided += int(left)
-			for i := range want {
-				if got[i] != want[i] {
-					t.Fatalf("σ %v, value %d of %d: %d, want %d", sigma, i, n, got[i], want[i])
+		}
+		got, left, _ := roundedOnDevice(t, gaussian, source, lot, vectors...)
+		undecided += left
+		for v := range want {
+			for i := range want[v] {
+				if got[v][i] != want[v][i] {
+					t.Fatalf("σ %v, value %d of %d: %d, want %d", sigma, i, len(want[v]), got[v][i], want[v][i])
 				}
 			}
 		}
@@ -95,7 +97,6 @@ func TestRoundedNoise_SameBitsAsPackageNoise(t *testing.T) {
 // float32, and some the host's.
 func TestRoundedNoise_DecidesAtBoundaries(t *testing.T) {
 	const n = 200
-	r := newRoundedNoise(t, n)
 	source, stream := noise.NewSeeded(12), noise.Stream{Purpose: noise.Release, Lot: 3}
 	gaussian := noise.RoundedGaussian{Sigma: 0x1.6p59}
 	rounded := func(sums []int64) []int64 {
@@ -124,26 +125,12 @@ func TestRoundedNoise_DecidesAtBoundaries(t *testing.T) {
 		}
 	}
 	for name, sums := range map[string][]int64{"below": low, "above": high} {
-		got, undecided, remaining := roundedOnDevice(t, r, gaussian, source, stream, sums)
-		if want := rounded(sums); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
+		got, undecided, remaining := roundedOnDevice(t, gaussian, source, stream.Lot, sums)
+		if want := rounded(sums); !slices.Equal(got[0], want) {
+			t.Errorf("%s: %v, want %v", name, got[0], want)
 		}
 		if undecided < n*9/10 || remaining < n/2 {
 			t.Errorf("%s: %d of %d values took the float64 stage, %d the host", name, undecided, n, remaining)
-		}
-	}
-}
-
-func TestRoundedNoise_RefusesInvalidArguments(t *testing.T) {
-	r := newRoundedNoise(t, 10)
-	source := noise.NewSeeded(1)
-	for name, err := range map[string]error{
-		"too many sums": r.add(noise.RoundedGaussian{Sigma: 1}, source, noise.Stream{Purpose: noise.Release}, driver.Pointer(0), 11),
-		"σ = 0":         r.add(noise.RoundedGaussian{}, source, noise.Stream{Purpose: noise.Release}, driver.Pointer(0), 10),
-		"no purpose":    r.add(noise.RoundedGaussian{Sigma: 1}, source, noise.Stream{}, driver.Pointer(0), 10),
-	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
 		}
 	}
 }

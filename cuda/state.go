@@ -61,9 +61,9 @@ func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *device
 	return s, nil
 }
 
-// sum copies the accumulator of parameter i from the device.
-func (s *trainingState) sum(i int) ([]float32, error) {
-	x := make([]float32, s.parameters[i].size)
+// readSum copies the accumulator of parameter i, floats or integers, from the device.
+func readSum[T float32 | int64](s *trainingState, i int) ([]T, error) {
+	x := make([]T, s.parameters[i].size)
 	if err := s.memory.device.CopyOut(bytesOf(x), s.parameters[i].sum); err != nil {
 		return nil, err
 	}

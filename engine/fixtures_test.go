@@ -213,20 +213,41 @@ func accumulatedSums(r *Run) [][]float32 {
 	if r.mechanism.contributions != nil {
 		return accumulatedIntegers(r)
 	}
-	m := r.compiled.executable.(interface{ Sum(v int) []float32 })
 	var all [][]float32
 	for v := range r.compiled.program.Parameters {
-		all = append(all, append([]float32(nil), m.Sum(v)...))
+		switch m := r.compiled.executable.(type) {
+		case interface{ Sum(v int) []float32 }:
+			all = append(all, append([]float32(nil), m.Sum(v)...))
+		case interface {
+			Sum(v int) ([]float32, error)
+		}:
+			sum, err := m.Sum(v)
+			if err != nil {
+				panic(err)
+			}
+			all = append(all, sum)
+		}
 	}
 	return all
 }
 
 // accumulatedIntegers returns the sums of an exact run in the units of the gradient.
 func accumulatedIntegers(r *Run) (all [][]float32) {
-	m := r.compiled.executable.(interface{ IntegerSum(v int) []int64 })
 	for v := range r.compiled.program.Parameters {
+		var integers []int64
+		switch m := r.compiled.executable.(type) {
+		case interface{ IntegerSum(v int) []int64 }:
+			integers = m.IntegerSum(v)
+		case interface {
+			IntegerSum(v int) ([]int64, error)
+		}:
+			var err error
+			if integers, err = m.IntegerSum(v); err != nil {
+				panic(err)
+			}
+		}
 		var sum []float32
-		for _, steps := range m.IntegerSum(v) {
+		for _, steps := range integers {
 			sum = append(sum, float32(float64(steps)*r.mechanism.release.Unit[v]))
 		}
 		all = append(all, sum)

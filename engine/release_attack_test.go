@@ -92,7 +92,7 @@ const (
 	attackedCheckpoint attackedRelease = "checkpoint" // its file, with a momentum per weight
 )
 
-func (a attackedNetwork) config(t *testing.T, present bool, arithmetic Arithmetic, release attackedRelease) Config {
+func (a attackedNetwork) config(t *testing.T, device string, present bool, arithmetic Arithmetic, release attackedRelease) Config {
 	columns := []data.Column{a.input, {Name: "y", Kind: data.Target, Shape: []int{a.size}}}
 	width := a.input.Size()
 	x, y := make([]float32, attackRecords*width), make([]float32, attackRecords*a.size)
@@ -113,7 +113,7 @@ func (a attackedNetwork) config(t *testing.T, present bool, arithmetic Arithmeti
 		t.Fatal(err)
 	}
 	c := testConfig(t)
-	c.Seed = nil
+	c.Seed, c.Device.Name = nil, device
 	c.Network = func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		p := a.build(n, n.Input("x", a.input.Shape...))
@@ -198,30 +198,35 @@ func correlated(before, after, contribution []float32) bool {
 // fails with probability 10⁻⁶ where every attack is right half of the time, as ε allows up to a
 // quarter of a percent.
 func TestAttack_UnreachableWeights(t *testing.T) {
-	for _, a := range attackedNetworks() {
-		for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
-			for _, release := range []attackedRelease{attackedWeights, attackedAverage, attackedCheckpoint} {
-				if release == attackedAverage && arithmetic == FloatArithmetic {
-					continue
+	for _, device := range deviceNames() {
+		if device == "gorgonia" {
+			continue // its arithmetic is float
+		}
+		for _, a := range attackedNetworks() {
+			for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
+				for _, release := range []attackedRelease{attackedWeights, attackedAverage, attackedCheckpoint} {
+					if release == attackedAverage && arithmetic == FloatArithmetic {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s/%s/%s", device, a.name, arithmetic, release), func(t *testing.T) {
+						t.Parallel()
+						a.attack(t, device, arithmetic, release)
+					})
 				}
-				t.Run(fmt.Sprintf("%s/%s/%s", a.name, arithmetic, release), func(t *testing.T) {
-					t.Parallel()
-					a.attack(t, arithmetic, release)
-				})
 			}
 		}
 	}
 }
 
-func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, release attackedRelease) {
+func (a attackedNetwork) attack(t *testing.T, device string, arithmetic Arithmetic, release attackedRelease) {
 	lots := 64
 	if arithmetic == FloatArithmetic {
 		lots = 12
 	}
-	contribution := a.contribution(t, arithmetic)
+	contribution := a.contribution(t, device, arithmetic)
 	unreached, likely := 0, 0
 	for _, present := range []bool{true, false} {
-		c := a.config(t, present, arithmetic, release)
+		c := a.config(t, device, present, arithmetic, release)
 		c.Steps = lots
 		r := newRun(t, c)
 		before := flatWeights(t, r)
@@ -237,6 +242,9 @@ func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, release att
 				for _, slot := range slots {
 					clear(slot)
 				}
+			}
+			if err := r.compiled.executable.LoadState(); err != nil {
+				t.Fatal(err)
 			}
 			if err := r.runLot(); err != nil {
 				t.Fatal(err)
@@ -272,8 +280,8 @@ func (a attackedNetwork) attack(t *testing.T, arithmetic Arithmetic, release att
 }
 
 // contribution returns what the attacked record adds to the sums.
-func (a attackedNetwork) contribution(t *testing.T, arithmetic Arithmetic) (all []float32) {
-	r := newRun(t, a.config(t, true, arithmetic, attackedWeights))
+func (a attackedNetwork) contribution(t *testing.T, device string, arithmetic Arithmetic) (all []float32) {
+	r := newRun(t, a.config(t, device, true, arithmetic, attackedWeights))
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}

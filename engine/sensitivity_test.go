@@ -47,26 +47,7 @@ func lotSum(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
-	if r.mechanism.contributions != nil {
-		for _, vector := range accumulatedIntegers(r) {
-			for _, x := range vector {
-				sum = append(sum, float64(x))
-			}
-		}
-		return sum
-	}
-	for v := range r.compiled.program.Parameters {
-		var vector []float32
-		switch m := r.compiled.executable.(type) {
-		case interface{ Sum(v int) []float32 }:
-			vector = m.Sum(v)
-		case interface {
-			Sum(v int) ([]float32, error)
-		}:
-			if vector, err = m.Sum(v); err != nil {
-				t.Fatal(err)
-			}
-		}
+	for _, vector := range accumulatedSums(r) {
 		for _, x := range vector {
 			sum = append(sum, float64(x))
 		}

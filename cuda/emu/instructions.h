@@ -326,7 +326,10 @@ SPACES(f64, double)
 SPACES(s32, s32)
 SPACES(u32, u32)
 SPACES(u64, u64)
+ADDRESSED(global_, s16, s16)
+ADDRESSED(global_, u16, u16)
 inline u32 atom_global_add_u32(u64 address, u32 a, HERE) { return __atomic_fetch_add(at<u32>(emu::Request::store, address, 4, line), a, __ATOMIC_RELAXED); }
+inline u64 atom_global_add_u64(u64 address, u64 a, HERE) { return __atomic_fetch_add(at<u64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
 
 // Synchronization.
 #define SITE (emu::Site{file, line})

@@ -33,8 +33,14 @@
 // embbag-256: 128 keys, 28 passes, 1.3 µs; four entries per group, 1 µs; two blocks per
 // multiprocessor at the same time: ≈4 µs, lstm-64 ≈4 µs. Up to 4096 steps, a record is
 // sorted in shared memory, above in scratch memory, through L2, ≈50 µs at 8192.
+//
+// Contributions of an exact program (see contributions.cu). round_gathered rounds a record's rows
+// of Δ to integers, determines the squared norm of what they add to the table, with integer sums of
+// the rows of equal index, and writes the integers. add_gathered adds them to the table: integers
+// have the same sum in every order, so atomic additions are exact.
 #include "device.h"
 #include "each.h"
+#include "lattice.h"
 #include "reduce.h"
 
 typedef unsigned long long Key; // index in the upper half, t in the lower
@@ -108,8 +114,8 @@ template <class Keys> __device__ __forceinline__ void sort(Keys &keys, int count
 // add_runs adds up the rows of each index in a sorted list, and passes every column of
 // every sum to into.add, once. carried has room for thread_columns numbers of each
 // thread: the sums of runs that began in an earlier group.
-template <class Into, class Keys, class Carried>
-__device__ __forceinline__ void add_runs(Into &into, Keys &keys, Carried &carried, int count, const float *delta, int dim, int bag) {
+template <class Into, class Keys, class Carried, class Element>
+__device__ __forceinline__ void add_runs(Into &into, Keys &keys, Carried &carried, int count, const Element *delta, int dim, int bag) {
 	typedef typename Into::Number Number;
 	int lanes = 1;
 	while (lanes < 32 && lanes * thread_columns < dim) lanes *= 2;
@@ -139,16 +145,17 @@ __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Carried &carrie
 			cut = false;
 		};
 		for (int first = from; first < to; first += 4) {
-			float v[4][thread_columns], factor[4];
+			Element v[4][thread_columns];
+			float factor[4];
 			int rows[4];
 #pragma unroll
 			for (int i = 0; i < 4; i++) {
 				Key k = keys[min(first + i, to - 1)];
 				rows[i] = row_of(k);
 				factor[i] = into.factor(step_of(k));
-				const float *x = delta + step_of(k) / bag * dim;
+				const Element *x = delta + step_of(k) / bag * dim;
 #pragma unroll
-				for (int w = 0; w < thread_columns; w++) v[i][w] = base + lanes * w < dim ? x[base + lanes * w] : 0.0f;
+				for (int w = 0; w < thread_columns; w++) v[i][w] = base + lanes * w < dim ? x[base + lanes * w] : Element(0);
 			}
 #pragma unroll
 			for (int i = 0; i < 4; i++) {
@@ -322,4 +329,72 @@ KERNEL LAUNCH_BOUNDS(256, 1) gather_norms(float *out, const float *index, const 
 	double total = block_sum(partial, into.total), sizes = block_sum(partial, into.sizes);
 	double norm = sqrt(total) + (rows + 1) * 0x1p-24 * sqrt(sizes);
 	if (threadIdx.x == 0) out[blockIdx.x] = (float)(norm * norm);
+}
+
+// LatticeNorm adds up the squares of integer sums. It stays at too_long once it is above the largest
+// norm; a sum beyond the bound is not squared.
+struct LatticeNorm {
+	typedef int64_t Number;
+	uint64_t total;
+
+	__device__ __forceinline__ float factor(int) const { return 1.0f; }
+	__device__ __forceinline__ void add(int, int, int64_t sum) {
+		bool outside = sum < -lattice_bound || sum > lattice_bound;
+		total += outside ? too_long : (uint64_t)(sum * sum);
+		if (total > too_long) total = too_long;
+	}
+};
+
+// round_rows rounds rows of Δ to integers, one warp per row, and returns whether any row is too
+// long, to all threads.
+template <class S>
+__device__ __forceinline__ bool round_rows(S &partial, int *rounded, const float *delta, int rows, int dim, float scale, uint64_t seed) {
+	uint64_t refused = 0;
+	for (int t = threadIdx.x / 32; t < rows; t += blockDim.x / 32) {
+		const RoundingWords words(row_key(seed, 0, t));
+		uint64_t sum = 0;
+		for (int j = threadIdx.x % 32; j < dim; j += 32) {
+			float d = scale == 0 ? 0.0f : dither(delta[t * dim + j], scale, words.of(j));
+			add_square(sum, d);
+			rounded[t * dim + j] = fabsf(d) <= (float)lattice_bound + 0.5f ? __float2int_rn(d) : 0;
+		}
+		if (warp_sum(sum) > (uint64_t)lattice_bound_squared) refused = 1;
+	}
+	return block_sum(partial, refused) > 0;
+}
+
+KERNEL LAUNCH_BOUNDS(256, 1) round_gathered(Contribution c, int *rounded, const float *index, const float *delta, Key *scratch, int lookups, int slots, int vocabulary, int dim, int bag) {
+	SHARED(Key, keys, list_capacity);
+	SHARED(int64_t, carried, warps_of_record * 32 * thread_columns);
+	SHARED(int, counts, warps_of_record);
+	SHARED(uint64_t, partial, 32);
+	const int r = blockIdx.x, rows = lookups / bag;
+	Key *scratch_keys = scratch + (long long)r * slots;
+	index += (long long)r * lookups;
+	delta += (long long)r * rows * dim;
+	rounded += (long long)r * rows * dim;
+	int length = 0;
+	if (c.factors[r] > 0)
+		length = slots <= list_capacity ? sort_record(keys, counts, index, lookups, vocabulary) : sort_record(scratch_keys, counts, index, lookups, vocabulary);
+	choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
+		if (round_rows(partial, rounded, delta, rows, dim, (float)scale, seed)) return -1;
+		LatticeNorm norm = {0};
+		const int *steps = rounded;
+		if (slots <= list_capacity)
+			add_runs(norm, keys, carried, length, steps, dim, bag);
+		else
+			add_runs(norm, scratch_keys, carried, length, steps, dim, bag);
+		return within(block_sum(partial, norm.total));
+	});
+}
+
+// add_gathered adds n rounded numbers, those of each lookup.
+KERNEL add_gathered(int64_t *sums, const int *at, const RecordRounding *roundings, const int *rounded, const float *index, long long n, int lookups, int vocabulary, int dim, int bag) {
+	EACH(i, n) {
+		const long long t = i / dim;
+		const int j = (int)(i - t * dim), row = table_row(index[t], vocabulary);
+		if (row < 0 || !roundings[t / lookups].adds) continue;
+		const int e = row * dim + j, to = at ? at[e] : e;
+		if (to >= 0) add_steps(sums + to, rounded[t / bag * dim + j]);
+	}
 }

@@ -5,6 +5,9 @@
 // optimizer's numbers. Per weight: 16 bytes for SGD, 24 with momentum, 32 for Adam, 8
 // more for an average.
 //
+// release_exact is the release of an exact program after rounded.cu has added the noise: its
+// sums are released integers of 64 bits, 8 bytes more per weight, and it draws nothing.
+//
 // Noise. Element i gets normal i of the parameter's stream, with the same bits as
 // package noise, and every operation is rounded as package optim rounds it. The key and
 // the values that change with the lot are launch arguments: the key is in no memory that
@@ -30,7 +33,8 @@
 #include "noise.h"
 
 struct Parameter {
-	float *weights, *sum;
+	float *weights;
+	void *sum;              // floats; of an exact program: integers of 64 bits
 	float *average;         // null: there is no average
 	float *first, *second;  // the optimizer's mean gradient and mean square; null: none
 	int size;
@@ -41,6 +45,7 @@ struct Release {
 	const Parameter *parameters;
 	const int *block_parameter;  // of each block: the parameter that it processes
 	const float *sigma;          // of each parameter; 0: no noise is drawn
+	const double *unit;          // of each parameter of an exact program: the step per released integer
 	Key key;
 	unsigned lot[2];  // the nonce without its first word, the parameter
 	int rule;
@@ -72,15 +77,42 @@ template <class S> __device__ __forceinline__ void draw_normals(S &normals, int 
 // multiply_add is keep·x + step with two roundings.
 __device__ __forceinline__ float multiply_add(float keep, float x, float step) { return __fadd_rn(__fmul_rn(keep, x), step); }
 
+// Gradient reads sums, adds the noise and scales the result. With sigma 0 no noise is added.
+template <class S> struct Gradient {
+	float *sum;
+	float sigma, scale;
+	S &normals;
+
+	__device__ __forceinline__ float read(int i) const { return sum[i]; }
+	__device__ __forceinline__ void clear(int i) const { sum[i] = 0; }
+	__device__ __forceinline__ float release(float sum, int drawn) const {
+		if (sigma > 0) {
+			float normal = normals[drawn];
+			sum = __fadd_rn(sum, __fmul_rn(sigma, normal));
+		}
+		return __fmul_rn(sum, scale);
+	}
+};
+
+// IntegerGradient scales released integers.
+struct IntegerGradient {
+	int64_t *sum;
+	double unit;
+
+	__device__ __forceinline__ float read(int i) const { return (float)((double)sum[i] * unit); }
+	__device__ __forceinline__ void clear(int i) const { sum[i] = 0; }
+	__device__ __forceinline__ float release(float gradient, int) const { return gradient; }
+};
+
 // update updates count weights, 32 apart, from number `at` on. All are read before any
-// is written, so that their loads overlap. With sigma 0 no noise is added.
-template <int count, class S>
-__device__ __forceinline__ void update(const Release &r, const Parameter &v, int at, float sigma, S &normals, int drawn) {
+// is written, so that their loads overlap.
+template <int count, class G>
+__device__ __forceinline__ void update(const Release &r, const Parameter &v, int at, const G &gradient, int drawn) {
 	bool average = v.average && r.average > 0;
 	float g[count], w[count], m[count] = {}, q[count] = {}, mean[count] = {};
 #pragma unroll
 	for (int k = 0; k < count; k++) {
-		g[k] = v.sum[at + 32 * k];
+		g[k] = gradient.read(at + 32 * k);
 		w[k] = v.weights[at + 32 * k];
 	}
 	if (v.first)
@@ -96,15 +128,9 @@ __device__ __forceinline__ void update(const Release &r, const Parameter &v, int
 		for (int k = 0; k < count; k++)
 			mean[k] = v.average[at + 32 * k];
 
-	if (sigma > 0)
-#pragma unroll
-		for (int k = 0; k < count; k++) {
-			float normal = normals[drawn + 32 * k];
-			g[k] = __fadd_rn(g[k], __fmul_rn(sigma, normal));
-		}
 #pragma unroll
 	for (int k = 0; k < count; k++)
-		g[k] = __fadd_rn(__fmul_rn(g[k], r.scale), __fmul_rn(r.decay, w[k]));
+		g[k] = __fadd_rn(gradient.release(g[k], drawn + 32 * k), __fmul_rn(r.decay, w[k]));
 
 	// From here on g is the step.
 	switch (r.rule) {
@@ -134,7 +160,7 @@ __device__ __forceinline__ void update(const Release &r, const Parameter &v, int
 #pragma unroll
 	for (int k = 0; k < count; k++) {
 		w[k] = __fsub_rn(__fmul_rn(w[k], r.shrink), __fmul_rn(r.rate, g[k]));
-		v.sum[at + 32 * k] = 0;
+		gradient.clear(at + 32 * k);
 		v.weights[at + 32 * k] = w[k];
 	}
 	if (v.first)
@@ -157,26 +183,46 @@ constexpr int warps = 4;                  // of a block
 constexpr int warp_elements = 2 * grain;  // that a warp updates
 constexpr int per_thread = 4;             // elements that a thread updates at a time
 
+// Range is the part of a parameter that a warp updates.
+struct Range {
+	int from, n;
+};
+
+__device__ __forceinline__ Range range_of(const Parameter &v) {
+	int from = ((int)blockIdx.x - v.block) * (warps * warp_elements) + (int)threadIdx.x / 32 * warp_elements;
+	return {from, min(warp_elements, v.size - from)};
+}
+
+template <class G> __device__ __forceinline__ void update_range(const Release &r, const Parameter &v, const Range &range, const G &gradient, int drawn) {
+	int i = threadIdx.x % 32;
+	for (; i + 32 * (per_thread - 1) < range.n; i += 32 * per_thread)
+		update<per_thread>(r, v, range.from + i, gradient, drawn + i + i / grain * 16);
+	for (; i < range.n; i += 32)
+		update<1>(r, v, range.from + i, gradient, drawn + i + i / grain * 16);
+}
+
 KERNEL LAUNCH_BOUNDS(32 * warps) release(Release r) {
 	SHARED(float, normals, warps * (warp_elements + 32));
-	int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-	int number = r.block_parameter[blockIdx.x];
+	int warp = threadIdx.x / 32, number = r.block_parameter[blockIdx.x];
 	Parameter v = r.parameters[number];
-	int from = ((int)blockIdx.x - v.block) * (warps * warp_elements) + warp * warp_elements;
-	int n = min(warp_elements, v.size - from);
-	if (n <= 0)
+	Range range = range_of(v);
+	if (range.n <= 0)
 		return;
 
 	float sigma = r.sigma[number];
 	int drawn = warp * (warp_elements + 32);
 	if (sigma > 0) {
 		Nonce nonce = {{(unsigned)number, r.lot[0], r.lot[1]}};
-		draw_normals(normals, drawn, r.key, nonce, from);
+		draw_normals(normals, drawn, r.key, nonce, range.from);
 		__syncwarp();
 	}
-	int i = lane;
-	for (; i + 32 * (per_thread - 1) < n; i += 32 * per_thread)
-		update<per_thread>(r, v, from + i, sigma, normals, drawn + i + i / grain * 16);
-	for (; i < n; i += 32)
-		update<1>(r, v, from + i, sigma, normals, drawn + i + i / grain * 16);
+	Gradient<decltype(normals)> gradient = {(float *)v.sum, sigma, r.scale, normals};
+	update_range(r, v, range, gradient, drawn);
+}
+
+KERNEL LAUNCH_BOUNDS(32 * warps) release_exact(Release r) {
+	int number = r.block_parameter[blockIdx.x];
+	Parameter v = r.parameters[number];
+	IntegerGradient gradient = {(int64_t *)v.sum, r.unit[number]};
+	update_range(r, v, range_of(v), gradient, 0);
 }

@@ -15,10 +15,10 @@
 
 constexpr int warps = 4;
 
-__device__ __forceinline__ void append(int *list, int capacity, int value) {
-	int at = atomicAdd(&list[0], 1);
+__device__ __forceinline__ void append(int *list, int *count, int capacity, int value) {
+	int at = atomicAdd(count, 1);
 	if (at < capacity)
-		list[1 + at] = value;
+		list[at] = value;
 }
 
 KERNEL LAUNCH_BOUNDS(32 * warps) round_sums(Rounding now) {
@@ -40,15 +40,15 @@ KERNEL LAUNCH_BOUNDS(32 * warps) round_sums(Rounding now) {
 			if (fast_round(now, p, second ? p.y : p.x, sum))
 				now.sums[i] = sum;
 			else
-				append(now.undecided, now.capacity, i);
+				append(now.undecided, &now.counts[0], now.capacity, i);
 		}
 	}
 }
 
 KERNEL LAUNCH_BOUNDS(32 * warps) round_undecided(Rounding now) {
-	int count = min(now.undecided[0], now.capacity);
+	int count = min(now.counts[0], now.capacity);
 	for (int at = blockIdx.x * (32 * warps) + threadIdx.x; at < count; at += gridDim.x * (32 * warps)) {
-		int i = now.undecided[1 + at], batch = i / batch_values, k = i % batch_values;
+		int i = now.undecided[at], batch = i / batch_values, k = i % batch_values;
 		int row = k / 32, lane = k % 16;
 		bool second = k % 32 >= 16;
 		unsigned words[2][16], word = 0, angle = 0;
@@ -75,6 +75,6 @@ KERNEL LAUNCH_BOUNDS(32 * warps) round_undecided(Rounding now) {
 		if (decided)
 			now.sums[i] = whole_steps(now, sum) + cell;
 		else
-			append(now.remaining, now.capacity, i);
+			append(now.remaining, &now.counts[1], now.capacity, i);
 	}
 }

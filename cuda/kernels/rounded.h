@@ -11,7 +11,8 @@ constexpr int batch_values = 512, batch_blocks = 32;
 
 struct Rounding {
 	int64_t *sums;
-	int *undecided, *remaining;  // their number, then the values left by the float32 and the float64 stage
+	int *undecided, *remaining;  // the values left by the float32 and the float64 stage
+	int *counts;                 // their numbers
 	double steps;                // Sigma/g
 	int size, capacity;          // of sums, and of each list
 	int grid, bits;              // g is 2^grid; the float32 stage has units of 2^-bits·g

@@ -21,7 +21,8 @@ type Contributions struct {
 	Group []int     // [parameter] its group; written once
 
 	// Reduced and Omitted count the parts that were rounded again with a smaller factor and
-	// that were left out, since the caller set them to 0. They are private.
+	// that were left out, since the caller set them to 0. A device may add to them as late as
+	// in Release. They are private.
 	Reduced, Omitted int
 }
 

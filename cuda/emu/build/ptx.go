@@ -56,7 +56,7 @@ func readPTX(file string) (*module, error) {
 }
 
 var (
-	globalWords = regexp.MustCompile(`^\.global \.align (\d+) \.[bu](8|32) (\w+)(\[\d+\])?(?: = (.*))?;$`)
+	globalWords = regexp.MustCompile(`^\.global \.align (\d+) \.[bu](8|32|64) (\w+)(\[\d+\])?(?: = (.*))?;$`)
 	entryWords  = regexp.MustCompile(`^\.visible \.entry (\w+)\($`)
 	boundWords  = regexp.MustCompile(`^\.maxntid (\d+), 1, 1$`)
 )

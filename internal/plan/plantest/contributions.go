@@ -1,4 +1,4 @@
-package cpu_test
+package plantest
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models"
@@ -15,6 +14,15 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )
+
+// ExactExecutable is an exact program with what the tests of contributions read in addition.
+type ExactExecutable interface {
+	plan.Executable
+	// SquaredNormTaken is what record r took of its budget in a group in the last microbatch.
+	SquaredNormTaken(group, r int) (int64, error)
+	// PartCounts are the parts that were rounded again and omitted since the last call.
+	PartCounts() (reduced, omitted int, err error)
+}
 
 // contributionNetwork is a network with four records, which can take any slot of a
 // microbatch.
@@ -107,14 +115,15 @@ type slots []int
 
 const empty = -1
 
-// groupedMicrobatch is an exact executable for some number of slots.
-type groupedMicrobatch struct {
-	*cpu.Executable
+// slotExecutable is an executable for some number of slots.
+type slotExecutable struct {
+	plan.Executable
 	program *plan.Program
 	network contributionNetwork
+	before  [][]int64 // sums at the last call of add
 }
 
-func (n contributionNetwork) open(t *testing.T, slots, threads int, exact bool) *groupedMicrobatch {
+func (n contributionNetwork) open(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
 	t.Helper()
 	p, err := perexample.Compile(n.build, slots, 1)
 	if err != nil {
@@ -124,16 +133,76 @@ func (n contributionNetwork) open(t *testing.T, slots, threads int, exact bool) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
+	m, err := compile(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.Close() })
-	return &groupedMicrobatch{m, program.Stripped(), n}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &slotExecutable{Executable: m, program: program.Stripped(), network: n, before: make([][]int64, len(program.Parameters))}
+}
+
+// sum is the accumulator of parameter v of a program that adds floating-point numbers.
+func (m *slotExecutable) sum(t *testing.T, v int) []float32 {
+	t.Helper()
+	switch e := m.Executable.(type) {
+	case interface{ Sum(v int) []float32 }:
+		return append([]float32(nil), e.Sum(v)...)
+	case interface {
+		Sum(v int) ([]float32, error)
+	}:
+		sum, err := e.Sum(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	t.Fatal("the executable has no accumulators to read")
+	return nil
+}
+
+// integerSum is the accumulator of parameter v of an exact program.
+func integerSum(t *testing.T, m plan.Executable, v int) []int64 {
+	t.Helper()
+	switch e := m.(type) {
+	case interface{ IntegerSum(v int) []int64 }:
+		return append([]int64(nil), e.IntegerSum(v)...)
+	case interface {
+		IntegerSum(v int) ([]int64, error)
+	}:
+		sum, err := e.IntegerSum(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	t.Fatal("the executable has no integer accumulators to read")
+	return nil
+}
+
+func (m *slotExecutable) squaredNormTaken(t *testing.T, group, r int) int64 {
+	t.Helper()
+	taken, err := m.Executable.(ExactExecutable).SquaredNormTaken(group, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
+}
+
+func (m *slotExecutable) partCounts(t *testing.T) (reduced, omitted int) {
+	t.Helper()
+	reduced, omitted, err := m.Executable.(ExactExecutable).PartCounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reduced, omitted
 }
 
 // load writes the examples of records and their factors.
-func (m *groupedMicrobatch) load(t *testing.T, s slots, factors []float32) {
+func (m *slotExecutable) load(t *testing.T, s slots, factors []float32) {
 	t.Helper()
 	for slot, record := range s {
 		for _, b := range m.program.Buffers {
@@ -168,9 +237,15 @@ func (m *groupedMicrobatch) load(t *testing.T, s slots, factors []float32) {
 }
 
 // add adds the contributions of a microbatch and returns the sums since the last call.
-func (m *groupedMicrobatch) add(t *testing.T, s slots, factors []float32) (sums [][]int64) {
+func (m *slotExecutable) add(t *testing.T, s slots, factors []float32) (sums [][]int64) {
 	t.Helper()
 	m.load(t, s, factors)
+	return m.run(t)
+}
+
+// run adds the contributions of the loaded microbatch and returns the sums since the last call.
+func (m *slotExecutable) run(t *testing.T) (sums [][]int64) {
+	t.Helper()
 	if err := m.Forward(); err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +253,22 @@ func (m *groupedMicrobatch) add(t *testing.T, s slots, factors []float32) (sums 
 		t.Fatal(err)
 	}
 	for v := range m.program.Parameters {
-		sums = append(sums, append([]int64(nil), m.IntegerSum(v)...))
-		clear(m.IntegerSum(v))
+		after := integerSum(t, m.Executable, v)
+		added := append([]int64(nil), after...)
+		for i, x := range m.before[v] {
+			added[i] -= x
+		}
+		m.before[v] = after
+		sums = append(sums, added)
 	}
 	return sums
 }
 
 // gradients returns a record's gradient of every parameter, from a program that adds
 // floating-point numbers.
-func (n contributionNetwork) gradients(t *testing.T, record int) (all [][]float32, norm float64) {
+func (n contributionNetwork) gradients(t *testing.T, compile Compile, record int) (all [][]float32, norm float64) {
 	t.Helper()
-	m := n.open(t, 1, 1, false)
+	m := n.open(t, compile, 1, 1, false)
 	factors := make([]float32, contributingRecords)
 	factors[record] = 1
 	m.load(t, slots{record}, factors)
@@ -199,8 +279,9 @@ func (n contributionNetwork) gradients(t *testing.T, record int) (all [][]float3
 		t.Fatal(err)
 	}
 	for v := range m.program.Parameters {
-		all = append(all, m.Sum(v))
-		for _, x := range m.Sum(v) {
+		sum := m.sum(t, v)
+		all = append(all, sum)
+		for _, x := range sum {
 			norm += float64(x) * float64(x)
 		}
 	}
@@ -218,9 +299,10 @@ func squaredNorm(sums [][]int64) *big.Int {
 	return norm
 }
 
-// A factor that is too large, or numbers that are not finite, do not make a contribution longer
-// than the bound. A gradient of rows that cancel is added as any other gradient.
-func TestContributions_AreBounded(t *testing.T) {
+// ContributionBounds checks that a factor that is too large, or numbers that are not finite, do
+// not make a contribution longer than the bound. A gradient of rows that cancel is added as any
+// other gradient.
+func ContributionBounds(t *testing.T, compile Compile, threads int) {
 	cancelling := customNetwork("cancelling rows", models.DataSpec{Shape: []int{2, 40}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
 		h := layer.Dense(b, x, "fc", 30, layer.Identity)
 		row := func(i int) *G.Node {
@@ -239,25 +321,26 @@ func TestContributions_AreBounded(t *testing.T) {
 	}
 	for _, n := range append(contributionNetworks(t), cancelling) {
 		t.Run(n.name, func(t *testing.T) {
-			t.Parallel()
-			_, length := n.gradients(t, 2)
-			m := n.open(t, 1, 2, true)
+			if threads > 1 {
+				t.Parallel()
+			}
+			_, length := n.gradients(t, compile, 2)
+			m := n.open(t, compile, 1, threads, true)
 			for v := range m.program.Parameters {
 				m.Contributions().Steps[v] = plan.Bound
 			}
 			for _, times := range []float64{0.9, 1.5, 40, 1e5, 1e20, math.Inf(1), math.NaN()} {
 				factors := []float32{2: float32(times / length)}
-				c := m.Contributions()
-				c.Reduced, c.Omitted = 0, 0
+				m.partCounts(t)
 				sums := m.add(t, slots{2}, factors)
 				norm := squaredNorm(sums)
-				if taken := m.SquaredNormTaken(0, 0); norm.Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
+				if taken := m.squaredNormTaken(t, 0, 0); norm.Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
 					t.Errorf("%g times the bound: squared norm %v, and %d was taken of %d", times, norm, taken, int64(plan.Bound*plan.Bound))
 				}
-				switch reduced := c.Reduced + c.Omitted; {
-				case times < 1 && (reduced > 0 || norm.Cmp(big.NewInt(plan.Bound*plan.Bound/2)) < 0):
-					t.Errorf("%g times the bound: %d parts were reduced, squared norm %v", times, reduced, norm)
-				case times > 1 && !math.IsInf(times, 1) && reduced == 0:
+				switch reduced, omitted := m.partCounts(t); {
+				case times < 1 && (reduced+omitted > 0 || norm.Cmp(big.NewInt(plan.Bound*plan.Bound/2)) < 0):
+					t.Errorf("%g times the bound: %d parts were reduced, %d omitted, squared norm %v", times, reduced, omitted, norm)
+				case times > 1 && !math.IsInf(times, 1) && reduced+omitted == 0:
 					t.Errorf("%g times the bound: no part was reduced", times)
 				}
 			}
@@ -266,18 +349,8 @@ func TestContributions_AreBounded(t *testing.T) {
 				for i := range m.Input(0) {
 					m.Input(0)[i] = x
 				}
-				if err := m.Forward(); err != nil {
-					t.Fatal(err)
-				}
-				if err := m.AddClippedSums(); err != nil {
-					t.Fatal(err)
-				}
-				var sums [][]int64
-				for v := range m.program.Parameters {
-					sums = append(sums, append([]int64(nil), m.IntegerSum(v)...))
-					clear(m.IntegerSum(v))
-				}
-				if taken := m.SquaredNormTaken(0, 0); squaredNorm(sums).Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
+				sums := m.run(t)
+				if taken := m.squaredNormTaken(t, 0, 0); squaredNorm(sums).Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
 					t.Errorf("inputs %v: squared norm %v, and %d was taken", x, squaredNorm(sums), taken)
 				}
 			}
@@ -296,28 +369,30 @@ func equalSums(a, b [][]int64) error {
 	return nil
 }
 
-// The integers that a record adds are bounded by Bound in norm, and their squared norm is the
-// one that was taken from its budget, in arbitrary precision. They are the record's clipped
-// gradient up to the rounding to the lattice. They do not depend on the other records, on
-// the slot or on the number of threads; and a microbatch adds the sum of what its records
-// add.
-func TestContributions_OfNetworks(t *testing.T) {
+// Contributions checks the integers that a record adds. They are bounded by Bound in norm, and
+// their squared norm is the one that was taken from its budget, in arbitrary precision. They are
+// the record's clipped gradient up to the rounding to the lattice. They do not depend on the other
+// records, on the slot or on the number of threads; and a microbatch adds the sum of what its
+// records add.
+func Contributions(t *testing.T, compile Compile, threads int) {
 	for _, n := range contributionNetworks(t) {
 		t.Run(n.name, func(t *testing.T) {
-			t.Parallel()
+			if threads > 1 {
+				t.Parallel()
+			}
 			factors := make([]float32, contributingRecords)
 			var exact [][][]float32
 			var lengths []float64
 			for record := range contributingRecords {
-				gradient, norm := n.gradients(t, record)
+				gradient, norm := n.gradients(t, compile, record)
 				exact, lengths = append(exact, gradient), append(lengths, norm)
 				// One record is far below the bound of 1, the others are at it.
 				if factors[record] = float32((1 - 1.0/256) / norm); record == 1 {
 					factors[record] *= 1e-4
 				}
 			}
-			m := n.open(t, contributingRecords, 2, true)
-			prepare := func(m *groupedMicrobatch) {
+			m := n.open(t, compile, contributingRecords, threads, true)
+			prepare := func(m *slotExecutable) {
 				for v := range m.program.Parameters {
 					m.Contributions().Steps[v] = plan.Bound
 				}
@@ -344,7 +419,7 @@ func TestContributions_OfNetworks(t *testing.T) {
 				if norm.Cmp(big.NewInt(plan.Bound*plan.Bound)) > 0 {
 					t.Errorf("record %d: squared norm %v exceeds the bound", record, norm)
 				}
-				if taken := m.SquaredNormTaken(0, record); norm.Cmp(big.NewInt(taken)) != 0 {
+				if taken := m.squaredNormTaken(t, 0, record); norm.Cmp(big.NewInt(taken)) != 0 {
 					t.Errorf("record %d: squared norm %v, and %d was taken from the budget", record, norm, taken)
 				}
 				length := float64(factors[record]) * lengths[record] * plan.Bound
@@ -352,8 +427,8 @@ func TestContributions_OfNetworks(t *testing.T) {
 					t.Errorf("record %d: the contribution is off by %.0f of %.0f steps", record, math.Sqrt(deviation), length)
 				}
 			}
-			if c := m.Contributions(); c.Reduced+c.Omitted > 0 {
-				t.Errorf("%d parts reduced, %d omitted", c.Reduced, c.Omitted)
+			if reduced, omitted := m.partCounts(t); reduced+omitted > 0 {
+				t.Errorf("%d parts reduced, %d omitted", reduced, omitted)
 			}
 			if err := equalSums(m.add(t, slots{0, 1, 2, 3}, factors), want); err != nil {
 				t.Errorf("all records together: %v", err)
@@ -364,7 +439,7 @@ func TestContributions_OfNetworks(t *testing.T) {
 			if err := equalSums(m.add(t, slots{empty, 3, empty, empty}, factors), alone[3]); err != nil {
 				t.Errorf("one record in another slot: %v", err)
 			}
-			one, three := n.open(t, 9, 1, true), n.open(t, 9, 3, true)
+			one, three := n.open(t, compile, 9, 1, true), n.open(t, compile, 9, threads+1, true)
 			prepare(one)
 			prepare(three)
 			want = one.add(t, slots{3, empty, 1, empty, 2, empty, 0, empty, empty}, factors)

@@ -1,0 +1,265 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+// contributions is the memory that the sums of an exact program share. The promise of
+// plan.Contributions holds for the integers that the kernels add: choose_rounding of
+// kernels/lattice.h takes the squared norm of every part of a contribution, determined in
+// integers, from the record's budget before the part is added.
+type contributions struct {
+	*plan.Contributions
+	device   *driver.Device
+	input    driver.Pointer // a microbatch's seeds, then the parameters' steps and groups
+	host     []byte         // page-locked memory for input
+	budgets  driver.Pointer // [group][record]: the rest of Bound²
+	counts   driver.Pointer // parts that were reduced and omitted since readCounts
+	counters []byte         // page-locked copy of counts
+}
+
+func newContributions(p *plan.Program, m *deviceMemory) (c *contributions, err error) {
+	c = &contributions{Contributions: plan.NewContributions(p), device: m.device}
+	alloc := func(bytes int) driver.Pointer {
+		x, e := m.alloc(bytes)
+		err = cmp.Or(err, e)
+		return x
+	}
+	pinned := func(bytes int) []byte {
+		b, e := m.allocPinned(bytes)
+		err = cmp.Or(err, e)
+		return b
+	}
+	c.input, c.host = alloc(c.inputBytes()), pinned(c.inputBytes())
+	c.budgets = alloc(c.budgetBytes()) // there are at most as many groups as parameters
+	c.counts, c.counters = alloc(8), pinned(8)
+	if err != nil {
+		return nil, err
+	}
+	return c, m.device.Zero(c.counts, 8)
+}
+
+func (c *contributions) inputBytes() int {
+	return 8*len(c.Seeds) + 8*len(c.Steps) + 4*len(c.Group)
+}
+
+func (c *contributions) budgetBytes() int { return 8 * len(c.Seeds) * len(c.Group) }
+
+// seeds, steps and groups are places in input.
+func (c *contributions) seeds(record int) driver.Pointer { return c.input + driver.Pointer(8*record) }
+
+func (c *contributions) steps(parameter int) driver.Pointer {
+	return c.input + driver.Pointer(8*(len(c.Seeds)+parameter))
+}
+
+func (c *contributions) group(parameter int) driver.Pointer {
+	return c.input + driver.Pointer(8*(len(c.Seeds)+len(c.Steps))+4*parameter)
+}
+
+// write writes the input of a microbatch.
+func (c *contributions) write(to []byte) {
+	at := to
+	for _, s := range c.Seeds {
+		binary.LittleEndian.PutUint64(at, s)
+		at = at[8:]
+	}
+	for _, s := range c.Steps {
+		binary.LittleEndian.PutUint64(at, math.Float64bits(s))
+		at = at[8:]
+	}
+	for _, g := range c.Group {
+		binary.LittleEndian.PutUint32(at, uint32(g))
+		at = at[4:]
+	}
+}
+
+// copyIn is a step that copies an input from page-locked memory.
+func (c *contributions) copyIn(from []byte) step {
+	return copyInStep(bytesAt(c.input, c.inputBytes()), func() error { return c.device.CopyIn(c.input, from[:c.inputBytes()]) })
+}
+
+// queueCounts copies the counts to the host and clears them; addCounts adds them after the device
+// has finished.
+func (c *contributions) queueCounts() error {
+	return cmp.Or(c.device.CopyOut(c.counters[:8], c.counts), c.device.Zero(c.counts, 8))
+}
+
+func (c *contributions) addCounts() {
+	c.Reduced += int(binary.LittleEndian.Uint32(c.counters))
+	c.Omitted += int(binary.LittleEndian.Uint32(c.counters[4:]))
+}
+
+// beginContributions gives every record its budget.
+func (c *compiler) beginContributions() {
+	budgets := c.contributions.budgets
+	n := c.contributions.budgetBytes() / 8
+	c.name, c.access = "contributions", &access{writes: []span{bytesAt(budgets, 8*n)}}
+	c.launch("begin_contributions", blocks(n), threads, budgets, int32(n))
+}
+
+// contributionArgs is struct Contribution of kernels/lattice.h.
+type contributionArgs struct {
+	Factors, Seeds, Steps, Group, Budgets, Counts, Roundings driver.Pointer
+	Records, Number                                          int32
+}
+
+// roundingBytes is the size of struct RecordRounding of kernels/lattice.h.
+const roundingBytes = 16
+
+// contributionSum is an instruction that adds the contributions of some records to a parameter.
+type contributionSum struct {
+	*compiler
+	call
+	records int            // of the instruction
+	at      driver.Pointer // where elements of the contribution belong; 0: the parameter's order
+	all     contributionArgs
+}
+
+// lowerContribution queues the kernels of a sum of an exact program.
+func lowerContribution(c *compiler, i plan.Instruction, k call) {
+	if i.FirstRecord == 0 { // else the instruction continues a use for other records
+		c.uses++
+	}
+	last, shared := len(k.in)-1, c.contributions
+	s := contributionSum{compiler: c, call: k, records: k.size(last)}
+	parameter := c.program.Buffers[i.Out].Index
+	s.all = contributionArgs{
+		Factors: k.in[last], Seeds: shared.seeds(i.FirstRecord), Steps: shared.steps(parameter), Group: shared.group(parameter),
+		Budgets: shared.budgets + driver.Pointer(8*i.FirstRecord), Counts: shared.counts, Roundings: c.allocScratch(roundingBytes * s.records),
+		Records: int32(c.program.Records), Number: int32(c.uses),
+	}
+	if i.At != nil {
+		s.at = c.constant(i.At.At)
+	}
+	c.access.reads = append(c.access.reads, bytesAt(shared.input, shared.inputBytes()))
+	c.access.writes = append(c.access.writes, bytesAt(shared.budgets, shared.budgetBytes()), bytesAt(shared.counts, 8))
+	switch f := i.Spec.(type) {
+	case op.WeightedRows:
+		s.addBuilt(k.in[0], k.size(0)/s.records, 0, s.records)
+	case op.MultiUseSum:
+		s.lowerMultiUse(op.MultiUseNorms(f))
+	case op.ClippedSum:
+		switch form := f.Form.(type) {
+		case op.Gather:
+			s.lowerGather(form)
+			return
+		case op.Product:
+			if k.size(0) == s.records*form.In { // one row a record
+				s.lowerRankOne(form)
+				return
+			}
+		}
+		s.lowerBuilt(f.Form)
+	default:
+		panic("cuda: no rule for the contributions of " + i.Spec.String())
+	}
+}
+
+// from is the argument for the records from one on.
+func (s *contributionSum) from(record int) contributionArgs {
+	a := s.all
+	a.Factors += driver.Pointer(4 * record)
+	a.Seeds += driver.Pointer(8 * record)
+	a.Budgets += driver.Pointer(8 * record)
+	a.Roundings += driver.Pointer(roundingBytes * record)
+	return a
+}
+
+// chunk is how many records fit the memory for built gradients, with this many bytes each.
+func (s *contributionSum) chunk(bytes int) int {
+	return max(1, min(s.records, maxGridDepth, maxGradientBytes/max(bytes, 1)))
+}
+
+// addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
+func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
+	args := s.from(first)
+	s.launch("admit_built", dim{uint32(n), 1, 1}, dim{uint32(min(max(ceil(size, 128), 1), 16) * 32), 1, 1}, args, rows, int32(size))
+	across := ceil(size, 256)
+	each := ceil(n, min(ceil(n, 16), ceil(8*s.device.Multiprocessors(), across)))
+	s.launch("add_built", dim{uint32(across), uint32(ceil(n, each)), 1}, threads,
+		s.out, s.at, args.Roundings, rows, int32(size), int32(n), int32(each))
+}
+
+// lowerBuilt builds the gradients of as many records as fit the memory, and adds them.
+func (s *contributionSum) lowerBuilt(form op.Form) {
+	size := form.Size()
+	n := s.chunk(4 * size)
+	rows := s.allocScratch(4 * n * size)
+	for first := 0; first < s.records; first += n {
+		n := min(n, s.records-first)
+		k := call{out: rows, shape: tensor.Shape{n, size}}
+		for i := range s.in[:len(s.in)-1] {
+			width := s.size(i) / s.records
+			k.in = append(k.in, s.in[i]+driver.Pointer(4*first*width))
+			k.shapes = append(k.shapes, tensor.Shape{n, width})
+			k.bases = append(k.bases, s.bases[i])
+		}
+		spec := op.RecordGradients{Form: form, Records: n}
+		if !lowerRecordGradients(s.compiler, spec, k) {
+			runReference(s.compiler, spec, k)
+		}
+		s.addBuilt(rows, size, first, n)
+	}
+}
+
+// lowerMultiUse builds the gradients of a parameter with several uses in float64.
+func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
+	b := newMultiUseBuilder(s.compiler, m, s.call)
+	rows := s.allocScratch(4 * b.records * m.Size)
+	for first := 0; first < s.records; first += b.records {
+		n := min(b.records, s.records-first)
+		b.build(first, n)
+		s.launch("narrow_gradients", blocks(n*m.Size), threads, rows, b.sum, int64(n*m.Size))
+		s.addBuilt(rows, m.Size, first, n)
+	}
+}
+
+// maxSumRecords is lattice.MaxRecords: the records whose contributions a sum of 32 bits can hold.
+const maxSumRecords = (1<<31 - 1) / plan.Bound
+
+// lowerRankOne adds products of one row a record, rounded to 16 bits.
+func (s *contributionSum) lowerRankOne(f op.Product) {
+	a, delta := s.allocScratch(2*s.records*f.In), s.allocScratch(2*s.records*f.Out)
+	s.launch("round_rank_one", dim{uint32(s.records), 1, 1}, threads,
+		s.all, a, delta, s.in[0], s.in[1], int32(f.In), int32(f.Out), math.Sqrt(float64(f.In)/float64(f.Out)))
+	const side, depth = 64, 16 // of a block of kernels/contributions.cu
+	tiles := ceil(f.In, side) * ceil(f.Out, side)
+	slices := max(ceil(s.records, maxSumRecords), min(ceil(s.records, 4*depth), ceil(2*s.device.Multiprocessors(), tiles)))
+	each := ceil(s.records, slices)
+	s.launch("add_rank_one", dim{uint32(tiles), uint32(ceil(s.records, each)), 1}, threads,
+		s.out, s.at, a, delta, int32(f.In), int32(f.Out), int32(s.records), int32(each))
+}
+
+// lowerGather adds rows of Δ that are rounded to 32 bits to the rows of the table that indices
+// name.
+func (s *contributionSum) lowerGather(f op.Gather) {
+	lookups, slots := s.size(0)/s.records, 1
+	for slots < lookups {
+		slots *= 2
+	}
+	width := lookups / f.Bag * f.Dim
+	n := s.chunk(4 * width)
+	rounded := s.allocScratch(4 * n * width)
+	var keys driver.Pointer
+	if slots > gatherRoom {
+		keys = s.allocScratch(8 * n * slots)
+	}
+	for first := 0; first < s.records; first += n {
+		n, args := min(n, s.records-first), s.from(first)
+		index, delta := s.in[0]+driver.Pointer(4*first*lookups), s.in[1]+driver.Pointer(4*first*width)
+		s.launch("round_gathered", dim{uint32(n), 1, 1}, threads,
+			args, rounded, index, delta, keys, int32(lookups), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
+		all := n * lookups * f.Dim
+		s.launch("add_gathered", blocks(all), threads,
+			s.out, s.at, args.Roundings, rounded, index, int64(all), int32(lookups), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
+	}
+}

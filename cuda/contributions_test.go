@@ -1,0 +1,284 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/noise"
+	"gorgonia.org/tensor"
+)
+
+// contributing is a sum of an exact program with the operands of its records.
+type contributing struct {
+	name  string
+	spec  func(records int) op.Spec
+	in    [][]float32 // of all records
+	at    *op.Map
+	size  int // of the parameter
+	first int // the record of the first factor
+}
+
+// exactProgram is a program that adds these contributions, each to a parameter of its own, with the
+// clip factors of the first parameter for all.
+func exactProgram(records int, sums []contributing) *plan.Program {
+	p := &plan.Program{Batch: records, Records: records, PerRecord: 1, Exact: true}
+	buffer := func(b plan.Buffer) int {
+		b.Base = len(p.Buffers)
+		p.Buffers = append(p.Buffers, b)
+		return b.Base
+	}
+	inputs := 0
+	for v, s := range sums {
+		contributing := records - s.first
+		var in []int
+		for _, x := range s.in {
+			in = append(in, buffer(plan.Buffer{Name: "operand", Shape: tensor.Shape{contributing, len(x) / contributing}, Role: plan.RoleInput, Index: inputs}))
+			inputs++
+		}
+		factors := buffer(plan.Buffer{Name: "factors", Shape: tensor.Shape{contributing}, Role: plan.RoleClipFactors, Index: v})
+		weights := buffer(plan.Buffer{Name: "weights", Shape: tensor.Shape{s.size}, Role: plan.RoleParameter, Index: v, Value: make([]float32, s.size)})
+		sum := buffer(plan.Buffer{Name: "sum", Shape: tensor.Shape{s.size}, Role: plan.RoleClippedSum, Index: v})
+		p.Back = append(p.Back, plan.Instruction{Spec: s.spec(contributing), In: append(in, factors), Out: sum, Accumulate: true, At: s.at, FirstRecord: s.first})
+		p.Parameters = append(p.Parameters, plan.Parameter{
+			Name: "weights", Shape: tensor.Shape{s.size}, Value: weights, SquaredNorms: -1, ClipFactors: factors, ClippedSum: sum,
+		})
+	}
+	return p
+}
+
+// addTo runs a microbatch and returns the sums.
+func addTo(t *testing.T, m plan.Executable, sums []contributing, factors []float32) (all [][]int64) {
+	t.Helper()
+	input := 0
+	c := m.Contributions()
+	for r := range c.Seeds {
+		c.Seeds[r] = uint64(r+1) * 0x2545f4914f6cdd1d
+	}
+	for v, s := range sums {
+		c.Steps[v] = plan.Bound / float64(v+1)
+		for _, x := range s.in {
+			copy(m.Input(input), x)
+			input++
+		}
+		copy(m.ClipFactors(v), factors[s.first:])
+	}
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddClippedSums(); err != nil {
+		t.Fatal(err)
+	}
+	for v := range sums {
+		switch m := m.(type) {
+		case *cpu.Executable:
+			all = append(all, slices.Clone(m.IntegerSum(v)))
+		case *Executable:
+			sum, err := m.IntegerSum(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, sum)
+		}
+	}
+	return all
+}
+
+// hostileNormals are numbers of records, about 1 in norm. Those of some records are not finite, very
+// large, very small or zero.
+func hostileNormals(r *rand.Rand, records, width int) []float32 {
+	x := make([]float32, records*width)
+	for i := range x {
+		record := i / width
+		switch v := float32(r.NormFloat64() / math.Sqrt(float64(width))); record % 16 {
+		case 9:
+			x[i] = float32(math.NaN())
+		case 10:
+			x[i] = float32(math.Inf(1 - i%2*2))
+		case 11:
+			x[i] = math.MaxFloat32
+		case 12:
+			x[i] = v * 1e-38
+		case 13:
+			x[i] = 0
+		case 14:
+			x[i] = v * 1e20
+		default:
+			x[i] = v
+		}
+	}
+	return x
+}
+
+func wholeNumbers(r *rand.Rand, n, from, to int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(from + r.IntN(to-from))
+	}
+	return x
+}
+
+func clippedSum(f op.Form) func(int) op.Spec {
+	return func(records int) op.Spec { return op.ClippedSum{Form: f, Records: records} }
+}
+
+// exactSums are sums whose rows both devices round: gradients that are kept, products of one row a
+// record, lookups of one row and of bags, sums of one element; in the parameter's order and in
+// another one, and for the last records only.
+func exactSums(r *rand.Rand, records int) []contributing {
+	permutation := make([]int32, 35)
+	for i, to := range r.Perm(40)[:35] {
+		permutation[i] = int32(to)
+	}
+	other := op.NewMap(permutation)
+	kept := func(int) op.Spec { return op.WeightedRows{} }
+	return []contributing{
+		{"short gradient", kept, [][]float32{hostileNormals(r, records, 7)}, nil, 7, 0},
+		{"long gradient", kept, [][]float32{hostileNormals(r, records, 5003)}, nil, 5003, 0},
+		{"gradient in another order", kept, [][]float32{hostileNormals(r, records, 35)}, other, 40, 0},
+		{"gradient of the last records", kept, [][]float32{hostileNormals(r, records-3, 35)}, nil, 35, 3},
+		{"product", clippedSum(op.Product{In: 70, Out: 67}), [][]float32{hostileNormals(r, records, 70), hostileNormals(r, records, 67)}, nil, 70 * 67, 0},
+		{"product of long rows", clippedSum(op.Product{In: 600, Out: 3}), [][]float32{hostileNormals(r, records, 600), hostileNormals(r, records, 3)}, nil, 1800, 0},
+		{"product in another order", clippedSum(op.Product{In: 5, Out: 7}), [][]float32{hostileNormals(r, records, 5), hostileNormals(r, records, 7)}, other, 40, 0},
+		{"shift", clippedSum(op.Shift{Channels: 19, Inner: 1}), [][]float32{hostileNormals(r, records, 19)}, nil, 19, 0},
+		{"lookups", clippedSum(op.Gather{Vocabulary: 9, Dim: 33, Bag: 1}), [][]float32{wholeNumbers(r, 14*records, -2, 11), hostileNormals(r, records, 14*33)}, nil, 9 * 33, 0},
+		{"bag", clippedSum(op.Gather{Vocabulary: 9, Dim: 5, Bag: 14}), [][]float32{wholeNumbers(r, 14*records, -1, 9), hostileNormals(r, records, 5)}, nil, 45, 0},
+		{"bags in another order", clippedSum(op.Gather{Vocabulary: 7, Dim: 5, Bag: 2}), [][]float32{wholeNumbers(r, 6*records, -1, 8), hostileNormals(r, records, 15)}, other, 40, 0},
+		{"many lookups", clippedSum(op.Gather{Vocabulary: 50, Dim: 2, Bag: 1}), [][]float32{wholeNumbers(r, 4200*records, 0, 50), hostileNormals(r, records, 8400)}, nil, 100, 0},
+	}
+}
+
+// For equal rows the device adds the CPU's integers, takes the same norms and omits the same parts:
+// factors within the bound, beyond it, and far beyond it, and hostile numbers. It does so in one
+// piece and with memory for a few records.
+func TestContributions_SameBitsAsCPU(t *testing.T) {
+	device(t)
+	const records = 37
+	r := rand.New(rand.NewPCG(5, 6))
+	sums := exactSums(r, records)
+	factors := make([]float32, records)
+	for i := range factors {
+		factors[i] = []float32{0, 0.1, 0.2, 0.8, 1, 1.6, 1e4, 1e20, float32(math.Inf(1)), float32(math.NaN()), 0.3}[i%11]
+	}
+	check := func(t *testing.T, sums []contributing) {
+		program := exactProgram(records, sums)
+		want, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { want.Close() })
+		expected := addTo(t, want, sums, factors)
+		for _, memory := range []int{maxGradientBytes, 20_000} {
+			func() {
+				defer func(bytes int) { maxGradientBytes = bytes }(maxGradientBytes)
+				maxGradientBytes = memory
+				m := machineOf(t, program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
+				for v, sum := range addTo(t, m, sums, factors) {
+					for i := range sum {
+						if sum[i] != expected[v][i] {
+							t.Fatalf("%s, memory of %d bytes: element %d is %d, want %d", sums[v].name, memory, i, sum[i], expected[v][i])
+						}
+					}
+				}
+				reduced, omitted, err := m.PartCounts()
+				if c := want.Contributions(); err != nil || reduced != c.Reduced || omitted != c.Omitted || len(sums) > 1 && (reduced == 0 || omitted == 0) {
+					t.Errorf("%d parts reduced and %d omitted, want %d and %d; error %v", reduced, omitted, c.Reduced, c.Omitted, err)
+				}
+			}()
+		}
+	}
+	for _, s := range sums {
+		t.Run(s.name, func(t *testing.T) { check(t, []contributing{s}) })
+	}
+	t.Run("all, with one budget", func(t *testing.T) { check(t, sums) })
+}
+
+// A sum of 32 bits wraps with 512 contributions of the largest norm in one element.
+func TestContributions_ManyFullRecords(t *testing.T) {
+	device(t)
+	const records = 1100
+	x := slices.Repeat([]float32{1}, records)
+	for name, s := range map[string]contributing{
+		"product":  {spec: clippedSum(op.Product{In: 1, Out: 1}), in: [][]float32{x, x}, size: 1},
+		"gradient": {spec: func(int) op.Spec { return op.WeightedRows{} }, in: [][]float32{x}, size: 1},
+		"lookups":  {spec: clippedSum(op.Gather{Vocabulary: 1, Dim: 1, Bag: 1}), in: [][]float32{make([]float32, records), x}, size: 1},
+	} {
+		m := machineOf(t, exactProgram(records, []contributing{s}), plan.Optimizer{Kind: plan.SGD})
+		if sum := addTo(t, m, []contributing{s}, x); sum[0][0] != records*plan.Bound {
+			t.Errorf("%s: %d, want %d", name, sum[0][0], records*plan.Bound)
+		}
+	}
+}
+
+// Weights of 0, updated by SGD at rate −1, are the released integers in units of the gradient. They
+// are those of package noise, to the bit, and the next lot starts at zero.
+func TestRelease_OfIntegerSums(t *testing.T) {
+	device(t)
+	const records = 3
+	var sums []contributing
+	r := rand.New(rand.NewPCG(8, 9))
+	for _, n := range []int{1, 17, 511, 4099, 20011} {
+		x := make([]float32, records*n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(n)))
+		}
+		sums = append(sums, contributing{spec: func(int) op.Spec { return op.WeightedRows{} }, in: [][]float32{x}, size: n})
+	}
+	sgd, source := plan.Optimizer{Kind: plan.SGD}, noise.NewSeeded(4)
+	m := machineOf(t, exactProgram(records, sums), sgd).(*Executable)
+	now := &plan.Release{Source: source, Scale: 1.0 / 7, Optimizer: sgd, Rate: -1}
+	for v := range sums {
+		now.Sigma, now.Unit = append(now.Sigma, float64(v+1)*plan.Bound/3), append(now.Unit, float64(v+2)*1e-7)
+	}
+	for lot := range uint64(3) {
+		now.Lot, now.Step = lot, int(lot)+1
+		now.Sigma[2] *= 5
+		var want [][]int64
+		if lot == 1 {
+			for _, s := range sums {
+				want = append(want, make([]int64, s.size)) // an empty lot
+			}
+		} else {
+			want = addTo(t, m, sums, []float32{1, 0.5, 0.25})
+		}
+		if err := m.Release(now); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.SyncState(); err != nil {
+			t.Fatal(err)
+		}
+		for v, got := range m.State().Weights {
+			gaussian := noise.RoundedGaussian{Sigma: now.Sigma[v]}
+			if err := gaussian.Add(source, want[v], noise.Stream{Purpose: noise.Release, Lot: lot, Vector: uint32(v)}, 0); err != nil {
+				t.Fatal(err)
+			}
+			unit := math.Ldexp(now.Unit[v]*now.Scale, gaussian.Grid())
+			for i := range got {
+				if w := float32(float64(want[v][i]) * unit); got[i] != w {
+					t.Fatalf("lot %d, parameter %d: element %d is %v, want %v", lot, v, i, got[i], w)
+				}
+			}
+			clear(got)
+		}
+		if err := m.LoadState(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, spoil := range map[string]func(r *plan.Release){
+		"lattice steps":        func(r *plan.Release) { r.Unit = nil },
+		"needs a noise source": func(r *plan.Release) { r.Source = nil },
+		"deviation":            func(r *plan.Release) { r.Sigma = make([]float64, len(sums)) },
+	} {
+		spoiled := *now
+		spoil(&spoiled)
+		if err := m.Release(&spoiled); err == nil {
+			t.Errorf("%s: no error", want)
+		}
+	}
+}
