@@ -33,7 +33,11 @@ var publicDifferences = []struct {
 	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"validation_accuracy": ?[\d.e+-]+`), "released with noise"},
 	{regexp.MustCompile(`json|standard output|checkpoint`), regexp.MustCompile(`"(run|prev|crc|weights|ledger_head)": ?"[0-9a-f]+"`), "a random identifier, and digests that depend on it and on the released weights"},
 	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"(seconds|examples_per_second|finished)": ?("[^"]*"|[\d.e+-]+)`), "the clock"},
-	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[\dhms]+ left, [\d.e+]+ examples/s`), "the clock"},
+	{regexp.MustCompile(`metrics.jsonl`), regexp.MustCompile(`"value":\[[-\d.e+,]+\]`), "released metrics; the deviation of their noise follows"},
+	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[-\d.e+]+%? ± `), "likewise"},
+	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"(test_accuracy|test_loss)": ?[-\d.e+]+|"confusion": ?\[[][\d,\s]+\]`), "released weights on public test data"},
+	{regexp.MustCompile(`standard error`), regexp.MustCompile(`test accuracy [\d.]+%`), "likewise"},
+	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[\dhms]+ left|[\d.e+]+ examples/s`), "the clock"},
 	{regexp.MustCompile(`earlier checkpoint`), regexp.MustCompile(`"step":\d+`), "the clock decides when a checkpoint is written"},
 }
 
@@ -163,6 +167,9 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		}
 		w.Flush()
 		flags += columns + owner + " --model logistic"
+		if err := os.WriteFile("public.csv", []byte("age,note,who,label\n10,1,a,no\n20,2,b,yes\n30,3,c,yes\n40,4,d,no\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	case "jsonl":
 		for _, e := range all {
 			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label, "weight": e.weight}
@@ -227,6 +234,7 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 // outputs trains on a data set in a folder. It returns everything that is printed and written,
 // without publicDifferences.
 func (n *neighbourhood) outputs(t *testing.T, dir, more string) (seen map[string]string) {
+	stops := strings.Contains(more, "--stop-when")
 	t.Helper()
 	t.Chdir(dir)
 	line := "train" + n.write(t) + more + " --steps 3 --noise 1 --accountant rdp --threads 1 --device cpu --out run --json"
@@ -245,7 +253,11 @@ func (n *neighbourhood) outputs(t *testing.T, dir, more string) (seen map[string
 		seen["standard error"] += stderr
 	}
 	ended := time.Now()
-	last := fmt.Sprintf("lot-%012d.checkpoint", 2+len(commands))
+	lots := 2 + len(commands)
+	if stops && len(commands) == 1 {
+		lots = 2 // of 3
+	}
+	last := fmt.Sprintf("lot-%012d.checkpoint", lots)
 	err := filepath.WalkDir("run", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -314,6 +326,17 @@ func requireSameReport(t *testing.T, first, second string) {
 	}
 }
 
+// releases are flags of a run that releases all metrics that the data have, has two groups, and is
+// ended by a metric: by its second lot, because the condition holds for every value.
+func (n *neighbourhood) releases() string {
+	flags := " --group weights=*.weight,clip=0.5 --group biases=*.bias,clip=0.25,noise=2 --stop-when loss<=1e300" +
+		" --metric loss:noise=1,every=2 --metric accuracy:noise=1,every=1 --metric lot-size:noise=2,every=1 --metric class-counts"
+	if n.format != "txt" {
+		flags += " --metric feature-means:noise=1,every=1,clip=0.5"
+	}
+	return flags
+}
+
 // wholeProduct reports whether TestNeighbours_Product tests everything.
 func wholeProduct() bool { return os.Getenv("DPTRAIN_NEIGHBOURS") == "all" }
 
@@ -321,7 +344,8 @@ func wholeProduct() bool { return os.Getenv("DPTRAIN_NEIGHBOURS") == "all" }
 // except for publicDifferences: for every unit of privacy, every data format and every change of a
 // record. By default each change is applied to the last record, in Poisson lots. With
 // DPTRAIN_NEIGHBOURS=all it is applied to four records, also in truncated, fixed and shuffled
-// lots, and each run is resumed.
+// lots, and each run is resumed. Metrics, groups and a stop by a metric are tested with a record that
+// is changed, and with DPTRAIN_NEIGHBOURS=all with every change.
 func TestNeighbours_Product(t *testing.T) {
 	samplings, records := []string{"poisson"}, []int{11}
 	if wholeProduct() {
@@ -362,7 +386,10 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	if n.format == "txt" {
 		common += " --tokens 9 --length 4 --model gru:4"
 	}
-	settings := []string{"", " --population 20"}
+	settings := []string{"", " --population 20", n.releases()}
+	if n.format == "csv" {
+		settings = append(settings, " --test public.csv --stop-when test-loss<=1e300")
+	}
 	if n.format == "csv" && n.unit == "example" {
 		settings = append(settings, neighbourSettings...)
 	}
@@ -373,8 +400,12 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 		}
 		dir := t.TempDir()
 		first := n.outputs(t, dir, common+more)
+		stops := strings.Contains(more, "--stop-when")
+		if stops && !wholeProduct() && !strings.Contains(first["run/run.json"], `"stopped": true`) {
+			t.Fatalf("the condition did not end the run: %s", first["run/run.json"])
+		}
 		for name, attack := range attacks {
-			if (name == "removed") != counts {
+			if (name == "removed") != counts || stops && name != "changed" && !wholeProduct() {
 				continue
 			}
 			for _, at := range records {
