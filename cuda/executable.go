@@ -154,6 +154,14 @@ func (e *Executable) Output() []float32 { return e.host.output.slice() }
 // Losses are the examples' losses.
 func (e *Executable) Losses() []float32 { return e.host.losses.slice() }
 
+// Observed is what the i-th statistic behind running statistics reads.
+func (e *Executable) Observed(i int) []float32 {
+	if i >= len(e.host.observed) {
+		return nil
+	}
+	return e.host.observed[i].slice()
+}
+
 // Forward copies the microbatch in, runs the forward and the backward pass, and copies
 // the squared norms and outputs out.
 func (e *Executable) Forward() error {

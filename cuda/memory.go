@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/driver"
@@ -194,6 +195,7 @@ type hostBuffers struct {
 	weights, maskSeed *pinnedBuffer
 	squared, factors  []*pinnedBuffer // of each parameter
 	output, losses    *pinnedBuffer
+	observed          []*pinnedBuffer
 }
 
 func newHostBuffers(p *plan.Program, m *deviceMemory, l *bufferLayout) (h *hostBuffers, err error) {
@@ -223,6 +225,9 @@ func newHostBuffers(p *plan.Program, m *deviceMemory, l *bufferLayout) (h *hostB
 	h.maskSeed = newBuffer(p.FindBuffer(plan.RoleMaskSeed, 0))
 	h.output = newBuffer(p.FindBuffer(plan.RoleOutput, 0))
 	h.losses = newBuffer(p.FindBuffer(plan.RoleLosses, 0))
+	for id := p.FindBuffer(plan.RoleObserved, 0); id >= 0; id = p.FindBuffer(plan.RoleObserved, len(h.observed)) {
+		h.observed = append(h.observed, newBuffer(id))
+	}
 	for _, v := range p.Parameters {
 		h.squared = append(h.squared, newBuffer(v.SquaredNorms))
 		h.factors = append(h.factors, newBuffer(v.ClipFactors))
@@ -237,7 +242,7 @@ func (h *hostBuffers) filled() []*pinnedBuffer {
 
 // read are the buffers that the host reads after Forward.
 func (h *hostBuffers) read() []*pinnedBuffer {
-	return append(append([]*pinnedBuffer{}, h.squared...), h.output, h.losses)
+	return append(slices.Concat(h.squared, h.observed), h.output, h.losses)
 }
 
 func bytesOf[T float32 | float64 | int32 | int64](x []T) []byte {

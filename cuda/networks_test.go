@@ -40,6 +40,7 @@ func networks() []network {
 		{"mlp:50,dropout=0.5", pixels, 6, 10},
 		{"abadi-mlp", models.DataSpec{Shape: []int{60}, Classes: 10}, 37, 10},
 		{"digits-cnn", digits, 5, 10},
+		{"digits-cnn:norm=batch", digits, 5, 10},
 		{"mnist-cnn", digits, 5, 10},
 		{"cifar-abadi", small, 2, 10},
 		{"cifar-tanh", pictures, 2, 10},
@@ -136,7 +137,7 @@ func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clip.Cli
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true, Exact: exact})
+	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true, Observed: true, Exact: exact})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +167,11 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 	}
 	defer m.Close()
 	n.fill(m)
+	for k := 2; m.Observed(k-2) != nil; k++ { // running statistics, as many as are observed
+		for i := range m.Input(k) {
+			m.Input(k)[i] = float32(k%2) + float32(i%3)/4
+		}
+	}
 	var squared, factors [][]float32
 	release := plan.Release{Source: noise.NewSeeded(1), Scale: 1 / float64(n.batch), Optimizer: o, Rate: 0.1}
 	for v := range program.Parameters {
@@ -197,6 +203,9 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 		t.Fatal(err)
 	}
 	var weights [][]float32
+	for k := 0; m.Observed(k) != nil; k++ {
+		weights = append(weights, append([]float32(nil), m.Observed(k)...))
+	}
 	for _, w := range m.State().Weights {
 		weights = append(weights, append([]float32(nil), w...))
 	}

@@ -25,7 +25,7 @@ var ErrDamaged = errors.New("damaged")
 //
 // The file format: the line checkpointMagic; the length of the header, 8 bytes, little-endian;
 // the header, as JSON; parameter by parameter the weights, the average and the optimizer state,
-// then the directions of a projection, as little-endian float32; the SHA-256 of all this.
+// then the directions of a projection and running statistics, as little-endian float32; the SHA-256 of all this.
 type checkpoint struct {
 	Run     fingerprint `json:"run"`
 	Step    int         `json:"step"` // lots done
@@ -38,6 +38,9 @@ type checkpoint struct {
 
 	Projection int `json:"projection,omitempty"` // numbers of released directions
 	projection []float32
+
+	Running int `json:"running,omitempty"` // numbers of running statistics
+	running []float32
 
 	numbers *io.SectionReader // of a file that is read: the input of load
 	file    io.Closer
@@ -81,7 +84,7 @@ func (c *checkpoint) write(w io.Writer) error {
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
 	out.Write(header)
 	chunk := make([]byte, 0, 4*chunkNumbers)
-	for _, x := range append(c.arrays(), c.projection) {
+	for _, x := range append(c.arrays(), c.projection, c.running) {
 		for numbers := range slices.Chunk(x, chunkNumbers) {
 			chunk, _ = binary.Append(chunk[:0], binary.LittleEndian, numbers)
 			out.Write(chunk)
@@ -139,21 +142,25 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 		return damaged("it does not contain as many numbers as its header states")
 	}
 	c.numbers = io.NewSectionReader(file, body.Size()-left, left)
-	if err := readNumbers(c.numbers, left/4-int64(c.Projection), nil); err != nil {
+	if err := readNumbers(c.numbers, left/4-int64(c.Projection)-int64(c.Running), nil); err != nil {
 		return nil, err
 	}
 	if c.Projection > 0 {
 		c.projection = make([]float32, c.Projection)
 	}
-	return c, readNumbers(c.numbers, int64(c.Projection), c.projection)
+	if err := readNumbers(c.numbers, int64(c.Projection), c.projection); err != nil || c.Running == 0 {
+		return c, err
+	}
+	c.running = make([]float32, c.Running)
+	return c, readNumbers(c.numbers, int64(c.Running), c.running)
 }
 
 // describes reports whether the header describes size bytes of numbers.
 func (c *checkpoint) describes(size int64) bool {
-	if c.Step < 0 || c.Slots < 0 || int64(c.Slots) > size || c.Projection < 0 || int64(c.Projection) > size/4 {
+	if c.Step < 0 || c.Slots < 0 || int64(c.Slots) > size || c.Projection < 0 || int64(c.Projection) > size/4 || c.Running < 0 || int64(c.Running) > size/4-int64(c.Projection) {
 		return false
 	}
-	left := size - 4*int64(c.Projection)
+	left := size - 4*int64(c.Projection) - 4*int64(c.Running)
 	for _, n := range c.Sizes {
 		if n < 1 || int64(n) > left/4/c.numbersPerWeight() {
 			return false
@@ -165,7 +172,7 @@ func (c *checkpoint) describes(size int64) bool {
 
 // checkSizes compares the sizes of the state with those of a run whose fingerprint is equal.
 func (c *checkpoint) checkSizes(of *checkpoint) error {
-	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average || c.Projection != of.Projection {
+	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average || c.Projection != of.Projection || c.Running != of.Running {
 		return fmt.Errorf("%w: the checkpoint does not contain the parameters that it describes", ErrDamaged)
 	}
 	return nil

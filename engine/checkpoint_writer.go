@@ -53,7 +53,8 @@ func (r *Run) newCheckpointWriter() (*checkpointWriter, error) {
 	for _, p := range r.compiled.program.Parameters {
 		w.last.Sizes = append(w.last.Sizes, p.Shape.TotalSize())
 	}
-	w.last.state, w.last.projection = r.optimizer.state(r.compiled.executable), r.Directions()
+	w.last.state, w.last.projection, w.last.running = r.optimizer.state(r.compiled.executable), r.Directions(), r.compiled.running.all()
+	w.last.Running = len(w.last.running)
 	return w, nil
 }
 

@@ -16,7 +16,8 @@ import (
 type compiledNetwork struct {
 	program    *plan.Program
 	executable plan.Executable
-	deviceNote string // what the user should know about the device; may be empty
+	running    *runningStatistics // nil if the network has none
+	deviceNote string             // what the user should know about the device; may be empty
 }
 
 // compileNetwork compiles the network of c for a microbatch and opens it on the device. A
@@ -52,7 +53,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		if err != nil {
 			return nil, err
 		}
-		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local})
+		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local})
 		if err != nil {
 			return nil, err
 		}
@@ -81,6 +82,10 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 			return nil, err
 		}
 		if err := n.checkWeights(); err != nil {
+			n.executable.Close()
+			return nil, err
+		}
+		if n.running, err = newRunningStatistics(network.Network, n.executable, len(network.Inputs)); err != nil {
 			n.executable.Close()
 			return nil, err
 		}
@@ -148,6 +153,9 @@ func (n *compiledNetwork) check(c *Config, network *perexample.PrivateNetwork) e
 		if s.Output && network.Output == nil || s.Loss && network.Losses == nil {
 			return fmt.Errorf("statistic %s reads outputs or losses that the network does not keep; set Output and Losses of the network", s.Name)
 		}
+	}
+	if err := c.checkBatchStatistics(network.Network); err != nil {
+		return err
 	}
 	for _, b := range n.program.Buffers {
 		if b.Role == plan.RoleConstant && !areFinite(b.Value) {

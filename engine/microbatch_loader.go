@@ -31,6 +31,7 @@ type microbatchLoader struct {
 	maskSeed []float32   // of the executable; nil where the network drops nothing
 	output   []float32   // of the executable; nil where the network keeps no output
 	losses   []float32   // of the executable; nil where the network keeps no losses
+	observed [][]float32 // of the executable, for running statistics
 	words    []uint64    // random words for masks and views; nil where neither is drawn
 	seeds    []uint64    // of the records' roundings, in the executable; nil unless arithmetic is exact
 	examples []Example   // of one record
@@ -50,6 +51,11 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 	l.used = make([][]float32, len(l.inputs))
 	l.weights, l.maskSeed = n.executable.ExampleWeights(), n.executable.MaskSeed()
 	l.output, l.losses = n.executable.Output(), n.executable.Losses()
+	if s := n.running; s != nil {
+		for i := range s.parts {
+			l.observed = append(l.observed, n.executable.Observed(i))
+		}
+	}
 	if c := n.executable.Contributions(); c != nil {
 		l.seeds = c.Seeds
 	}
@@ -59,6 +65,7 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 	l.examples = make([]Example, l.rowsPerRecord())
 	for i := range l.examples {
 		l.examples[i].Columns = make([][]float32, len(l.inputs))
+		l.examples[i].observed = make([][]float32, len(l.observed))
 	}
 	return l
 }
@@ -214,6 +221,9 @@ func (l *microbatchLoader) examplesOf(i int) []Example {
 			width := len(l.output) / len(l.rows)
 			e.Output = l.output[row*width : (row+1)*width]
 		}
+		for i := range l.observed {
+			e.observed[i] = l.observedOf(i, row)
+		}
 		e.Loss = float32(math.NaN())
 		if l.losses != nil {
 			width := len(l.losses) / len(l.rows)
@@ -224,4 +234,18 @@ func (l *microbatchLoader) examplesOf(i int) []Example {
 		}
 	}
 	return l.examples[:n]
+}
+
+// observedOfFirst returns the observed numbers of the first row.
+func (l *microbatchLoader) observedOfFirst() (all [][]float32) {
+	for i := range l.observed {
+		all = append(all, l.observedOf(i, 0))
+	}
+	return all
+}
+
+// observedOf returns the numbers of a row that the i-th statistic behind running statistics reads.
+func (l *microbatchLoader) observedOf(i, row int) []float32 {
+	width := len(l.observed[i]) / len(l.rows)
+	return l.observed[i][row*width : (row+1)*width]
 }

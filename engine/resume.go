@@ -254,6 +254,7 @@ func (r *Run) restore(saved *checkpoint, spent ledger.History) (err error) {
 	if err := r.compiled.executable.LoadState(); err != nil {
 		return err
 	}
+	r.compiled.running.restore(saved.running)
 	if c.Mechanism.NonPrivate {
 		return nil
 	}

@@ -121,7 +121,7 @@ func build(c Config) (*Run, error) {
 	if err := r.config.checkQueries(r.index.records); err != nil {
 		return nil, err
 	}
-	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch); err != nil {
+	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch, r.loader.observedOfFirst()); err != nil {
 		return nil, err
 	}
 	gradients := r.compiled.executable
@@ -431,6 +431,7 @@ func (r *Run) releaseLot() error {
 	if err := r.statistics.release(r.streams, r.step, e.ExpectedLot()); err != nil {
 		return err
 	}
+	r.statistics.updateRunning(r.compiled.running, r.step, e.ExpectedLot())
 	if m.clipper == nil {
 		return nil
 	}
@@ -474,7 +475,7 @@ func (r *Run) Close() error {
 	return err
 }
 
-// Parameter is a trained parameter.
+// Parameter is a trained parameter, or a running statistic of layer.BatchNorm.
 type Parameter struct {
 	Name   string
 	Shape  []int
@@ -521,5 +522,5 @@ func (r *Run) BorrowParameters() ([]Parameter, error) {
 	for v, p := range r.compiled.program.Parameters {
 		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: values[v]}
 	}
-	return out, nil
+	return r.compiled.running.insert(out), nil
 }

@@ -30,6 +30,8 @@ type Statistic struct {
 	// Output and Loss declare that Of reads these fields of an Example; a network that does
 	// not keep them is then refused.
 	Output, Loss bool
+
+	running bool // it moves the network's running statistics: see BatchStatistics
 }
 
 // Example is what a statistic may read of one example.
@@ -37,6 +39,8 @@ type Example struct {
 	Columns [][]float32 // the data set's columns
 	Output  []float32   // the network's output; nil if it keeps none
 	Loss    float32     // NaN if the network keeps no losses
+
+	observed [][]float32 // what BatchStatistics reads, two for each layer
 }
 
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
@@ -50,6 +54,9 @@ type ReleasedStatistic struct {
 
 func (c *Config) checkStatistics() error {
 	for _, s := range c.Statistics {
+		if c.Mechanism.NonPrivate && s.running && s.Noise == 0 {
+			s.Noise = 1 // for the check: without privacy no noise is added
+		}
 		if err := s.check(); err != nil {
 			return err
 		}
@@ -207,13 +214,20 @@ func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator 
 // features are ones: a function that reads a missing column fails before anything is spent. A
 // function that gives another vector for the same record has a state, through which one record
 // would change the vectors of others, and is refused. Not every state is found.
-func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output int) error {
+func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output int, observed [][]float32) error {
 	var first [2][]float64
 	for call := range 6 {
 		value := call % 2
 		e := Example{Output: make([]float32, output), Loss: float32(value)}
 		for i := range e.Output {
 			e.Output[i] = float32(value)
+		}
+		for _, o := range observed {
+			channels := make([]float32, len(o))
+			for i := range channels {
+				channels[i] = float32(value)
+			}
+			e.observed = append(e.observed, channels)
 		}
 		for _, c := range columns {
 			numbers := make([]float32, c.Size())
@@ -304,12 +318,12 @@ type lotStatistics struct {
 }
 
 // newLotStatistics checks the user's functions on an example of zeros; output is the size of
-// an example's output.
-func newLotStatistics(c *Config, records, output int) (*lotStatistics, error) {
+// an example's output, and observed has the form of Example.observed.
+func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lotStatistics, error) {
 	s := &lotStatistics{}
 	for _, statistic := range c.Statistics {
 		a := newStatisticAccumulator(statistic, c.statisticQuery(statistic, records))
-		if err := a.tryOnConstants(c.Train.Columns(), output); err != nil {
+		if err := a.tryOnConstants(c.Train.Columns(), output, observed); err != nil {
 			return nil, err
 		}
 		s.accumulators = append(s.accumulators, a)

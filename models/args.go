@@ -17,6 +17,7 @@ type args struct {
 	tied    bool
 
 	standardized bool
+	norm         string // batch, group, or "" for none
 }
 
 // maxWidth limits the width of a layer, so that a typing error does not allocate all
@@ -98,12 +99,30 @@ func parseWidth(defaultWidth int) func(text string) (args, error) {
 	}
 }
 
-func parseTanh(text string) (args, error) {
-	a := args{act: layer.ReLU}
-	if text != "" {
-		a.act = layer.Tanh
+// parsePicture parses arguments such as act=tanh,norm=batch. Without hasActivation, act is refused.
+func parsePicture(hasActivation bool) func(text string) (args, error) {
+	return func(text string) (args, error) {
+		a := args{act: layer.ReLU}
+		given := map[string]bool{}
+		for field := range strings.SplitSeq(text, ",") {
+			name, value, _ := strings.Cut(field, "=")
+			switch {
+			case text == "":
+			case given[name]:
+				return a, fmt.Errorf("%s is given twice; remove one", name)
+			case name == "norm" && (value == "batch" || value == "group"):
+				a.norm = value
+			case name == "act" && value == "tanh" && hasActivation:
+				a.act = layer.Tanh
+			case hasActivation:
+				return a, fmt.Errorf("argument %q: write act=tanh, norm=batch or norm=group, or remove it", field)
+			default:
+				return a, fmt.Errorf("argument %q: write norm=batch or norm=group, or remove it", field)
+			}
+			given[name] = true
+		}
+		return a, nil
 	}
-	return a, checkOnlyArgument("act=tanh", text)
 }
 
 func parseTied(text string) (args, error) {

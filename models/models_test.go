@@ -355,7 +355,7 @@ func TestParse_Invalid(t *testing.T) {
 		want string
 	}{
 		{"mnist-cn", mnist, `did you mean "mnist-cnn"?`},
-		{"mnist-cnn:act=relu", mnist, "write act=tanh or remove it"},
+		{"mnist-cnn:act=relu", mnist, "write act=tanh, norm=batch or norm=group, or remove it"},
 		{"", mnist, "unknown model"},
 		{"logistic:3", mnist, "takes no arguments"},
 		{"mlp:0", mnist, `"0"`},

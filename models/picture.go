@@ -13,15 +13,29 @@ func head(b *layer.Builder, x *G.Node, units int, act layer.Activation, outputs 
 	return layer.Dense(b, x, "fc2", outputs, layer.Identity)
 }
 
+// convolve is a convolution, its normalization, if any, and its activation. Group normalization has
+// groups of four channels.
+func convolve(b *layer.Builder, x *G.Node, name string, channels int, w layer.Window, act layer.Activation, norm string) *G.Node {
+	switch norm {
+	case "batch":
+		x = layer.BatchNorm(b, layer.Conv2D(b, x, name, channels, w, layer.Identity), name+".norm")
+	case "group":
+		x = layer.GroupNorm(b, layer.Conv2D(b, x, name, channels, w, layer.Identity), name+".norm", channels/4)
+	default:
+		return layer.Conv2D(b, x, name, channels, w, act)
+	}
+	return layer.Activate(b, x, act)
+}
+
 var halve = layer.Window{Size: 2, Stride: 2}
 
 // digitsCNN takes 0.1 million multiplications and has 6,346 parameters for 28×28
 // pictures. Bounded activations keep gradients small, so clipping changes them little
 // (Papernot et al. 2021).
-func digitsCNN(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
-	x = layer.Conv2D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
+func digitsCNN(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
+	x = convolve(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh, a.norm)
 	x = layer.MaxPool(b, x, halve)
-	x = layer.Conv2D(b, x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
+	x = convolve(b, x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh, a.norm)
 	x = layer.MaxPool(b, x, halve)
 	return head(b, x, 32, layer.Tanh, data.outputs())
 }
@@ -31,24 +45,24 @@ func digitsCNN(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 func mnistCNN(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	b.UseKerasInitialization()
 	overlap := layer.Window{Size: 2}
-	x = layer.Conv2D(b, x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act)
+	x = convolve(b, x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act, a.norm)
 	x = layer.MaxPool(b, x, overlap)
-	x = layer.Conv2D(b, x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
+	x = convolve(b, x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act, a.norm)
 	x = layer.MaxPool(b, x, overlap)
 	return head(b, x, 32, a.act, data.outputs())
 }
 
-func cifarAbadi(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
+func cifarAbadi(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	for _, name := range []string{"conv1", "conv2"} {
-		x = layer.Conv2D(b, x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
+		x = convolve(b, x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU, a.norm)
 		x = layer.MaxPool(b, x, halve)
 	}
 	return head(b, x, 384, layer.ReLU, data.outputs())
 }
 
-func cifarTanh(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
+func cifarTanh(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	for i, channels := range []int{32, 32, 64, 64, 128, 128} {
-		x = layer.Conv2D(b, x, fmt.Sprintf("conv%d", i+1), channels, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
+		x = convolve(b, x, fmt.Sprintf("conv%d", i+1), channels, layer.Window{Size: 3, Pad: 1}, layer.Tanh, a.norm)
 		if i%2 == 1 {
 			x = layer.MaxPool(b, x, halve)
 		}

@@ -50,6 +50,8 @@ func networkCases(t *testing.T) []networkCase {
 	return []networkCase{
 		modelCase(t, "cifar-tanh", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
 		modelCase(t, "cifar-abadi", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		modelCase(t, "digits-cnn:norm=batch", DataSpec{Shape: []int{1, 8, 8}, Classes: 10}),
+		modelCase(t, "mnist-cnn:act=tanh,norm=group", DataSpec{Shape: []int{1, 28, 28}, Classes: 10}),
 		modelCase(t, "wrn16-4", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
 		modelCase(t, "wrn16-4:standardized", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
 		modelCase(t, "embbag", text),
@@ -65,6 +67,10 @@ func networkCases(t *testing.T) []networkCase {
 		modelCase(t, "transformer:tied", tokens),
 		modelCase(t, "mlp:8,act=tanh", DataSpec{Shape: []int{5}, Targets: 1}),
 		modelCase(t, "gru:9", DataSpec{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
+		customCase("batch normalization of features", DataSpec{Shape: []int{9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.Dense(b, layer.BatchNorm(b, x, "norm1"), "fc1", 8, layer.Identity)
+			return layer.Dense(b, layer.Activate(b, layer.BatchNorm(b, x, "norm2"), layer.ReLU), "fc2", 3, layer.Identity)
+		}),
 		customCase("two layers of LSTM in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.LSTM(b, layer.Embedding(b, x, "table", 30, 5), "lstm", 4, layer.RecurrentOptions{Layers: 2, Bidirectional: true})
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
@@ -148,8 +154,15 @@ func (w networkCase) exampleGradients(t *testing.T, x exampleColumns, example in
 			t.Fatal(err)
 		}
 	}
+	for _, b := range net.BatchNorms {
+		for k, p := range []*G.Node{b.Mean, b.Variance} {
+			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(runningValues(k, p.Shape().TotalSize())))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	bindMaskSeeds(t, net, example)
-	grads, err := G.Grad(net.Loss, net.Params...)
+	grads, err := G.Grad(net.Loss, net.Trained()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +180,15 @@ func (w networkCase) exampleGradients(t *testing.T, x exampleColumns, example in
 		out = append(out, wide)
 	}
 	return out
+}
+
+// runningValues are means (k is 0) or variances for a test.
+func runningValues(k, size int) []float32 {
+	values := make([]float32, size)
+	for i := range values {
+		values[i] = float32(k) + float32(i%3)/4
+	}
+	return values
 }
 
 // The squared norms and clipped sums of a microbatch equal those of its single records. The
@@ -199,6 +221,10 @@ func TestPrivateStep_MatchesSingleRecords(t *testing.T) {
 						in[i] = float32(math.NaN())
 					}
 					copy(in, x.columns[k])
+				}
+				for k := range 2 * len(p.BatchNorms) {
+					in := m.Input(len(p.Inputs) + k)
+					copy(in, runningValues(k%2, len(in)))
 				}
 				for i := range len(m.MaskSeed()) / op.MaskSeedWidth {
 					op.WriteMaskSeed(m.MaskSeed()[i*op.MaskSeedWidth:], uint64(i), 3)

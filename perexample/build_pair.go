@@ -30,6 +30,7 @@ func newBuildPair(net, other *Network) (*buildPair, error) {
 		{"parameter", net.Params, other.Params},
 		{"mask seed", G.Nodes{net.MaskSeed}, G.Nodes{other.MaskSeed}},
 		{"output", G.Nodes{net.Output}, G.Nodes{other.Output}},
+		{"observed node", net.observed(), other.observed()},
 		{"losses", G.Nodes{net.Losses}, G.Nodes{other.Losses}},
 		{"loss", G.Nodes{net.Loss}, G.Nodes{other.Loss}},
 	}

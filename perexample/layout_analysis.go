@@ -118,12 +118,12 @@ func (r *layoutAnalysis) checkResults() error {
 	if loss != layoutTotal && loss != layoutUnknown {
 		return fmt.Errorf("loss %s is not a sum over the examples: end the graph in gorgonia.Sum of the examples' losses", r.net.Loss.Name())
 	}
-	for _, n := range []*G.Node{r.net.Output, r.net.Losses} {
+	for _, n := range append(r.net.observed(), r.net.Output, r.net.Losses) {
 		if n == nil {
 			continue
 		}
 		if l := r.layouts[n]; l.kind != layoutUnknown && !l.isRowMajorBatch(n.Shape()) {
-			return fmt.Errorf("%s is listed as Output or Losses and has shape %v: axis 0 must be the microbatch of %d examples", describe(n), n.Shape(), r.net.Batch)
+			return fmt.Errorf("%s is listed as Output, Losses or Observed and has shape %v: axis 0 must be the microbatch of %d examples", describe(n), n.Shape(), r.net.Batch)
 		}
 	}
 	if n := r.net.Losses; n != nil && n.Shape().TotalSize() != r.net.Batch {

@@ -34,6 +34,55 @@ type Network struct {
 	Target   *G.Node   // the input whose values Output predicts, or nil
 	Losses   *G.Node   // the loss of each example; nil if the graph does not keep them apart
 	MaskSeed *G.Node   // [Batch, op.MaskSeedWidth], the seeds that layer.Dropout reads; nil if nothing is random
+
+	BatchNorms []BatchNorm // layers with running statistics; layer.BatchNorm adds them
+}
+
+// BatchNorm describes a layer that standardizes activations with running statistics. They are in
+// Params, so that files of weights contain them, and are not trained: within a lot they are
+// constants, and package engine moves them by what a private statistic releases. So no example
+// changes what is computed from another.
+type BatchNorm struct {
+	Mean, Variance *G.Node    // of Params: [channels]
+	Observed       [2]*G.Node // [Batch, channels]: the means over a channel of an example's standardized activations, and of their squares
+}
+
+// Trained returns the parameters that have a gradient: Params without running statistics.
+func (n *Network) Trained() G.Nodes {
+	running := n.running()
+	return slices.DeleteFunc(slices.Clone(n.Params), func(p *G.Node) bool { return slices.Contains(running, p) })
+}
+
+// running returns the running statistics, in the order of BatchNorms.
+func (n *Network) running() (all G.Nodes) {
+	for _, b := range n.BatchNorms {
+		all = append(all, b.Mean, b.Variance)
+	}
+	return all
+}
+
+// observed returns what the statistics behind BatchNorms read.
+func (n *Network) observed() (all G.Nodes) {
+	for _, b := range n.BatchNorms {
+		all = append(all, b.Observed[:]...)
+	}
+	return all
+}
+
+// checkBatchNorms checks that running statistics are parameters, and observed nodes belong to them.
+func checkBatchNorms(net *Network) error {
+	for _, b := range net.BatchNorms {
+		for i, p := range []*G.Node{b.Mean, b.Variance} {
+			o := b.Observed[i]
+			if p == nil || o == nil || !slices.Contains(net.Params, p) {
+				return fmt.Errorf("BatchNorms lists running statistics that are not in Params, or has no Observed: use layer.BatchNorm")
+			}
+			if want := (tensor.Shape{net.Batch, p.Shape().TotalSize()}); !o.Shape().Eq(want) {
+				return fmt.Errorf("%s observes %s and has shape %v: its shape must be %v", describe(o), p.Name(), o.Shape(), want)
+			}
+		}
+	}
+	return nil
 }
 
 // Build makes the network for microbatches of the given number of examples. It must make
@@ -101,7 +150,7 @@ func checkNetwork(net *Network, batch int) error {
 		return fmt.Errorf("the network was built for %d examples when asked for %d: use the number that the builder is given", net.Batch, batch)
 	case !net.Loss.IsScalar():
 		return fmt.Errorf("loss %s has shape %v and is not a scalar: end the graph in gorgonia.Sum of the examples' losses", net.Loss.Name(), net.Loss.Shape())
-	case len(net.Params) == 0:
+	case len(net.Trained()) == 0:
 		return fmt.Errorf("the network has no parameters to train: list them in Params")
 	case len(net.Inputs) == 0:
 		return fmt.Errorf("the network has no inputs: list them in Inputs")
@@ -118,6 +167,9 @@ func checkNetwork(net *Network, batch int) error {
 		return err
 	}
 	if err := checkMaskSeed(net); err != nil {
+		return err
+	}
+	if err := checkBatchNorms(net); err != nil {
 		return err
 	}
 	if n := net.Label; n != nil && !slices.Contains(net.Inputs, n) {
@@ -142,7 +194,7 @@ func checkNetwork(net *Network, batch int) error {
 
 // checkNotEmpty refuses nodes without elements. The rules divide by the lengths of axes.
 func checkNotEmpty(net *Network) error {
-	ends := slices.Concat(net.Inputs, net.Params, G.Nodes{net.Loss, net.Output, net.Losses})
+	ends := slices.Concat(net.Inputs, net.Params, G.Nodes{net.Loss, net.Output, net.Losses}, net.observed())
 	ends = slices.DeleteFunc(ends, func(n *G.Node) bool { return n == nil })
 	for _, n := range op.Ancestors(ends...) {
 		if slices.Contains(n.Shape(), 0) {

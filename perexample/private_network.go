@@ -116,7 +116,7 @@ func differentiate(net *Network, order G.Nodes) (err error) {
 			err = fmt.Errorf("the loss cannot be differentiated: %s", oneLine(p))
 		}
 	}()
-	if _, err := G.Grad(net.Loss, net.Params...); err != nil {
+	if _, err := G.Grad(net.Loss, net.Trained()...); err != nil {
 		return fmt.Errorf("the loss cannot be differentiated: %s", oneLine(err))
 	}
 	return nil
@@ -139,7 +139,7 @@ func (r *layoutAnalysis) addPrivateStep(records, perRecord int) (*PrivateNetwork
 		p.ExampleWeights = newVectorInput(r.net, "record weights", r.net.Batch)
 		signal.weights = p.ExampleWeights
 	}
-	for _, param := range r.net.Params {
+	for _, param := range r.net.Trained() {
 		v, err := p.addParameter(r, param, signal)
 		if err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", param.Name(), err)
@@ -165,7 +165,7 @@ func checkReachable(net *Network) error {
 		}
 	}
 	visit(net.Loss)
-	for _, p := range net.Params {
+	for _, p := range net.Trained() {
 		if !flows[p] {
 			return fmt.Errorf("parameter %s has no gradient path: the loss does not depend on it, or only through comparisons; remove it from Params", p.Name())
 		}
@@ -187,7 +187,7 @@ func wholeGradients(net *Network) (*PrivateNetwork, error) {
 		return nil, err
 	}
 	p := &PrivateNetwork{Network: net, Records: 1}
-	for _, param := range net.Params {
+	for _, param := range net.Trained() {
 		kept, err := reshape(param.Deriv(), 1, param.Shape().TotalSize())
 		if err != nil {
 			return nil, err

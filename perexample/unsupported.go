@@ -36,7 +36,7 @@ func mixesExamples(n *G.Node, why string) error {
 
 // unsupportedOps are operations that cannot be trained, with what to use instead.
 var unsupportedOps = map[string]string{
-	"BatchNormOp":         "it mixes the examples of a microbatch; use layer.GroupNorm or layer.LayerNorm",
+	"BatchNormOp":         "it mixes the examples of a microbatch; use layer.GroupNorm or layer.LayerNorm, or layer.BatchNorm, whose running statistics are released privately",
 	"GroupNormOp":         "Gorgonia v0.9.18 prints the gradients of its GroupNorm, which are private; use layer.GroupNorm",
 	"avgPoolOp":           "Gorgonia v0.9.18 computes it wrongly; use layer.AvgPool",
 	"globalAveragePoolOp": "Gorgonia v0.9.18 computes it wrongly; use layer.GlobalAvgPool",
@@ -57,7 +57,7 @@ func checkOperations(net *Network) error {
 		}
 	}
 	graph := countEdges(net.Loss.Graph())
-	for _, end := range []*G.Node{net.Loss, net.Output, net.Losses} {
+	for _, end := range append(net.observed(), net.Loss, net.Output, net.Losses) {
 		if end == nil {
 			continue
 		}

@@ -54,6 +54,7 @@ spends ε = 2.`,
   dptrain train --stop-when test-no-gain:3
   dptrain train --optimizer adambc --lr 0.002
   dptrain train --optimizer disk:kappa=0.7+momentum --lr 0.1
+  dptrain train --model digits-cnn:norm=batch
   dptrain train --arithmetic float
   dptrain train --non-private`,
 		Args: noArguments,

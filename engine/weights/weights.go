@@ -124,7 +124,8 @@ func Load(build perexample.Build, file io.ReadSeeker, except ...string) (initial
 }
 
 // Freeze makes layers, or single parameters, of a network constants with their initial values: they
-// get no gradient and are not among a run's Parameters. The ε of the run does not include what their
+// get no gradient and are not among a run's Parameters. Running statistics of such a layer stay
+// as they are. The ε of the run does not include what their
 // values reveal about records.
 func Freeze(build perexample.Build, layers ...string) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
@@ -137,7 +138,17 @@ func Freeze(build perexample.Build, layers ...string) perexample.Build {
 				return nil, fmt.Errorf("weights: the network has no layer or parameter %q to freeze; it has %s", name, strings.Join(LayerNames(net), ", "))
 			}
 		}
-		net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return BelongsTo(p.Name(), layers...) })
+		frozen := func(p *G.Node) bool { return BelongsTo(p.Name(), layers...) }
+		// The running statistics of a layer are frozen together.
+		var constants []*G.Node
+		net.BatchNorms = slices.DeleteFunc(slices.Clone(net.BatchNorms), func(b perexample.BatchNorm) bool {
+			if !frozen(b.Mean) && !frozen(b.Variance) {
+				return false
+			}
+			constants = append(constants, b.Mean, b.Variance)
+			return true
+		})
+		net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return frozen(p) || slices.Contains(constants, p) })
 		return net, nil
 	}
 }

@@ -168,6 +168,14 @@ func (m *Executable) Output() []float32 { return m.bufferOf(plan.RoleOutput) }
 // Losses returns the examples' losses.
 func (m *Executable) Losses() []float32 { return m.bufferOf(plan.RoleLosses) }
 
+// Observed returns what the i-th statistic behind running statistics reads.
+func (m *Executable) Observed(i int) []float32 {
+	if id := m.program.FindBuffer(plan.RoleObserved, i); id >= 0 {
+		return m.memory[id]
+	}
+	return nil
+}
+
 // Sum returns the accumulator of parameter v.
 func (m *Executable) Sum(v int) []float32 { return m.memory[m.program.Parameters[v].ClippedSum] }
 

@@ -20,6 +20,7 @@ type Executable struct {
 	squared  [][]float32
 	output   []float32
 	losses   []float32
+	observed [][]float32
 	sums     [][]float32
 	normals  []float32
 	state    plan.State
@@ -34,6 +35,9 @@ func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average boo
 	m := &Executable{squared: make([][]float32, len(p.Parameters))}
 	for _, in := range p.Inputs {
 		m.inputs = append(m.inputs, newVariable(in))
+	}
+	for _, b := range p.BatchNorms {
+		m.inputs = append(m.inputs, newVariable(b.Mean), newVariable(b.Variance))
 	}
 	if p.ExampleWeights != nil {
 		m.weights = newVariable(p.ExampleWeights)
@@ -79,6 +83,11 @@ func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average boo
 	if p.Losses != nil {
 		m.losses = m.front.addResult(p.Losses)
 	}
+	for _, b := range p.BatchNorms {
+		for _, n := range b.Observed {
+			m.observed = append(m.observed, m.front.addResult(n))
+		}
+	}
 	if err := m.front.collect(nil); err != nil {
 		return nil, err
 	}
@@ -115,6 +124,9 @@ func (m *Executable) Output() []float32 { return m.output }
 
 // Losses are the examples' losses.
 func (m *Executable) Losses() []float32 { return m.losses }
+
+// Observed is what the i-th statistic behind running statistics reads.
+func (m *Executable) Observed(i int) []float32 { return m.observed[i] }
 
 // Sum is the accumulator of parameter i.
 func (m *Executable) Sum(v int) []float32 { return m.sums[v] }

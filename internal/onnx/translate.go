@@ -50,6 +50,10 @@ func (s operation) translate(spec op.Spec) (string, error) {
 		if kind := comparisons[o.Kind]; kind != "" {
 			return s.castToFloat(s.emit(kind, in)), nil
 		}
+	case op.Unary:
+		if kind := functions[o.Kind]; kind != "" {
+			return s.emit(kind, in), nil
+		}
 	case op.Normalize:
 		return s.normalize(o, in[0])
 	case op.ScaleShift:
@@ -77,6 +81,7 @@ func (s operation) translate(spec op.Spec) (string, error) {
 
 var (
 	arithmetic  = map[string]string{"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+	functions   = map[string]string{"sqrt": "Sqrt", "inv": "Reciprocal", "neg": "Neg"}
 	comparisons = map[string]string{"<": "Less", ">": "Greater", "<=": "LessOrEqual", ">=": "GreaterOrEqual", "==": "Equal"}
 )
 

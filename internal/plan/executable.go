@@ -7,7 +7,8 @@ package plan
 // last microbatch: call Release once. The slices that an executable returns are the host's
 // view. They stay the same until Close, and are valid after the call that computes them.
 type Executable interface {
-	// Input is the memory for column k of the next microbatch.
+	// Input is the memory for column k of the next microbatch or, after all columns, for running
+	// statistics in the order of perexample.Network.BatchNorms, mean before variance.
 	Input(k int) []float32
 	// ExampleWeights is the memory for each example's weight within its record; nil if
 	// records are examples.
@@ -30,6 +31,9 @@ type Executable interface {
 	// program does not keep them.
 	Output() []float32
 	Losses() []float32
+	// Observed is what the i-th statistic behind running statistics reads, in their order; nil if the
+	// program does not keep it.
+	Observed(i int) []float32
 	// Release turns the accumulators into a step and sets them to zero.
 	Release(r *Release) error
 	// State is the host's view of what a checkpoint stores; SyncState updates it.

@@ -13,9 +13,10 @@ import (
 // Options selects what a training program computes in addition to clipped sums and
 // losses.
 type Options struct {
-	Norms  bool // squared norms; without them the caller sets the factors, as in a run without privacy
-	Output bool // keep the network's output
-	Exact  bool // add integer contributions: see Contributions; requires Norms
+	Norms    bool // squared norms; without them the caller sets the factors, as in a run without privacy
+	Output   bool // keep the network's output
+	Observed bool // keep what the statistics behind BatchNorms read
+	Exact    bool // add integer contributions: see Contributions; requires Norms
 }
 
 // LowerTraining lowers a network with the nodes of a private step.
@@ -42,6 +43,11 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 		// Here, so that an output which is not kept is dead before the backward pass.
 		if err := l.lowerResults(p.Network, w.Output); err != nil {
 			return nil, err
+		}
+		if w.Observed {
+			if err := l.lowerObserved(p.Network); err != nil {
+				return nil, err
+			}
 		}
 	}
 	front := len(l.code)
@@ -159,7 +165,13 @@ func (l *lowering) lowerLeaves(net *perexample.Network, weights *G.Node) error {
 	for i, in := range net.Inputs {
 		l.buffers[in] = l.buffer(Buffer{Name: in.Name(), Shape: in.Shape(), Role: RoleInput, Index: i})
 	}
-	for i, p := range net.Params {
+	trained := net.Trained()
+	if l.evaluating {
+		trained = net.Params
+	} else {
+		l.lowerRunning(net)
+	}
+	for i, p := range trained {
 		b := Buffer{Name: p.Name(), Shape: p.Shape(), Role: RoleParameter, Index: i}
 		if s, later := p.Value().(*perexample.InitialValue); later {
 			b.Draw = s.Draw
@@ -176,6 +188,28 @@ func (l *lowering) lowerLeaves(net *perexample.Network, weights *G.Node) error {
 	}
 	if weights != nil {
 		l.buffers[weights] = l.buffer(Buffer{Name: weights.Name(), Shape: weights.Shape(), Role: RoleExampleWeights})
+	}
+	return nil
+}
+
+// lowerRunning lowers the running statistics of a training program: inputs behind the columns, which
+// the engine fills when it has released new ones.
+func (l *lowering) lowerRunning(net *perexample.Network) {
+	for i, b := range net.BatchNorms {
+		for k, n := range []*G.Node{b.Mean, b.Variance} {
+			l.buffers[n] = l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleInput, Index: len(net.Inputs) + 2*i + k})
+		}
+	}
+}
+
+// lowerObserved lowers what the statistics behind running statistics read.
+func (l *lowering) lowerObserved(net *perexample.Network) error {
+	for i, b := range net.BatchNorms {
+		for k, n := range b.Observed {
+			if err := l.lowerResult(n, RoleObserved, 2*i+k); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 	}
 	var names []string
 	var roots []float64 // of the sizes
-	for _, p := range net.Params {
+	for _, p := range net.Trained() {
 		names = append(names, p.Name())
 		roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
 	}

@@ -53,7 +53,7 @@ func (s *Flags) resolveResume() error {
 // the run's directory, from which --resume reads them.
 func (s *Flags) WriteConfig(c *engine.Config) error {
 	s.Steps, s.Noise, s.StopAtEpsilon = c.Steps, c.Mechanism.NoiseMultiplier, c.Budget.StopAtEpsilon
-	if s.Metrics != nil {
+	if s.resolvedMetrics != nil {
 		s.Metrics = s.resolvedMetrics
 	}
 	s.given["steps"], s.given["noise"] = true, !c.Mechanism.NonPrivate && !s.allGroupsHaveNoise

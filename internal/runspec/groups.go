@@ -133,7 +133,7 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 		return err
 	}
 	size := func(names []string) (n int) {
-		for _, p := range net.Params {
+		for _, p := range net.Trained() {
 			if slices.Contains(names, p.Name()) {
 				n += p.Shape().TotalSize()
 			}
@@ -141,7 +141,7 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 		return n
 	}
 	var all []string
-	for _, p := range net.Params {
+	for _, p := range net.Trained() {
 		all = append(all, p.Name())
 	}
 	m := &c.Mechanism
@@ -149,7 +149,7 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 	for _, g := range parsed {
 		group := clip.Group{Name: g.name}
 		for i, pattern := range g.patterns {
-			names := matchParameters(net.Params, pattern)
+			names := matchParameters(net.Trained(), pattern)
 			if names == nil {
 				known := slices.Concat(weights.LayerNames(net), all)
 				return exitcode.Usagef("--group %s=%s: the network has no such layer or parameter to train; the nearest is %s (dptrain train --dry-run lists them)", g.name, pattern, nearest.Closest(pattern, known))

@@ -11,12 +11,17 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // LotSizeMetric is the metric whose mean is a share of the expected lot.
 const LotSizeMetric = "lot-size"
 
-var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric}
+// BatchStatisticsMetric is the metric that moves the running statistics of batch normalization. A
+// network with it always releases this metric.
+const BatchStatisticsMetric = "batch-statistics"
+
+var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, BatchStatisticsMetric}
 
 // metricShare is the share of the budget that a metric without a given noise costs alone.
 const metricShare = 1.0 / 20
@@ -54,7 +59,7 @@ func parseMetric(text string) (m metricFlag, err error) {
 			if m.every, err = strconv.Atoi(value); err != nil || m.every < 1 {
 				return fail("every: %q is not a number of lots, 1 or more", value)
 			}
-		case key == "clip" && (name == "loss" || name == "feature-means"):
+		case key == "clip" && (name == "loss" || name == "feature-means" || name == BatchStatisticsMetric):
 			m.clip, err = parsePositive(value)
 		case key == "clip":
 			return fail("a record adds at most 1 to %s, so it has no clip", name)
@@ -74,12 +79,20 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 	c := &s.Config
 	c.Statistics, s.Flags.resolvedMetrics = nil, nil
 	var statistics []engine.Statistic
-	for _, text := range s.Flags.Metrics {
+	texts, err := withBatchStatistics(s.Flags.Metrics, c.Network)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
 		m, err := parseMetric(text)
 		if err != nil {
 			return err
 		}
-		if m.every == 0 {
+		switch {
+		case m.every > 0:
+		case m.name == BatchStatisticsMetric:
+			m.every = 1
+		default:
 			m.every = max(1, c.Steps/10)
 		}
 		if m.every > c.Steps {
@@ -103,6 +116,30 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 	}
 	c.Statistics = statistics
 	return nil
+}
+
+// withBatchStatistics returns the values of --metric, and the metric that the network's batch
+// normalization requires.
+func withBatchStatistics(texts []string, network perexample.Build) ([]string, error) {
+	net, err := network.ForBatch(1)
+	if err != nil || len(net.BatchNorms) == 0 {
+		return texts, err
+	}
+	if slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, BatchStatisticsMetric) }) {
+		return texts, nil
+	}
+	return append(slices.Clip(texts), BatchStatisticsMetric), nil
+}
+
+// baselineStatistics returns the statistics of a run without privacy: those of batch normalization,
+// without noise and with a bound that clips nothing.
+func baselineStatistics(network perexample.Build) ([]engine.Statistic, error) {
+	net, err := network.ForBatch(1)
+	if err != nil || len(net.BatchNorms) == 0 {
+		return nil, err
+	}
+	s, err := engine.BatchStatistics(network, 1e100, 0)
+	return []engine.Statistic{s}, err
 }
 
 // newStatistic returns the statistic of a metric without its noise, and sets the metric's clip,
@@ -142,6 +179,11 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 		statistic = engine.FeatureMeans(0, size, m.clip, 0)
 	case LotSizeMetric:
 		statistic = engine.LotSize(0)
+	case BatchStatisticsMetric:
+		if statistic, err = engine.BatchStatistics(s.Config.Network, m.clip, 0); err != nil {
+			return statistic, exitcode.Usagef("--metric %s: the network has no batch normalization: use a model with norm=batch, or drop the metric", m.name)
+		}
+		m.clip = statistic.Sensitivity
 	}
 	statistic.Name = m.name
 	return statistic, nil

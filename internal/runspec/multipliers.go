@@ -34,7 +34,7 @@ func (s *Flags) multipliers(build perexample.Build) (learningRate, weightDecay f
 	}
 	if s.WeightDecayOf == "matrices" {
 		factors := map[string]float64{}
-		for _, p := range net.Params {
+		for _, p := range net.Trained() {
 			if p.Dims() > 1 {
 				factors[p.Name()] = 1
 			}
@@ -56,7 +56,7 @@ func (s *Flags) learningRateFactors(net *perexample.Network) (map[string]float64
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range net.Params {
+		for _, p := range net.Trained() {
 			if !weights.BelongsTo(p.Name(), layers...) {
 				continue
 			}

@@ -120,7 +120,8 @@ func (s *Spec) Calibrate() error {
 	}
 	if f.NonPrivate {
 		c.Mechanism.NonPrivate = true
-		return nil
+		c.Statistics, err = baselineStatistics(c.Network)
+		return err
 	}
 	if err := s.resolveMechanism(); err != nil {
 		return err

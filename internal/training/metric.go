@@ -23,7 +23,8 @@ type Metric struct {
 // releasedMetrics returns the metrics that a lot released; with latest, also those of earlier lots.
 func releasedMetrics(lot *engine.Progress, expectedLot float64, latest bool) (all []Metric) {
 	for _, r := range lot.Released {
-		if r.Lot == 0 || r.Lot != lot.Lot && !latest {
+		// The running statistics of a network are in its file of weights.
+		if r.Lot == 0 || r.Lot != lot.Lot && !latest || r.Name == runspec.BatchStatisticsMetric {
 			continue
 		}
 		unit := 1.0

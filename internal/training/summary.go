@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
+	"gorgonia.org/tensor"
 )
 
 // Validate releases the accuracy, or the error, of a run that ended on the held-out records;
@@ -80,8 +81,8 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	s.StopWhen, s.Stopped = spec.Flags.StopWhen, p.stopped
-	for _, p := range parameters {
-		s.Parameters += len(p.Values)
+	for _, p := range d.Parameters {
+		s.Parameters += tensor.ProdInts(p.Shape)
 	}
 	if spec.Config.Mechanism.NonPrivate {
 		s.Clipping, s.Accountant, s.Adjacency = "none", "none", "none"

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )
 
@@ -17,7 +18,7 @@ const weightEpsilon = 1e-8
 
 // GroupNorm normalizes each example's channels in groups (Wu & He 2018), with 1e-5
 // added to their variances. Then it scales and shifts each channel by the parameters
-// name.weight and name.bias. Use it instead of batch normalization.
+// name.weight and name.bias.
 func GroupNorm(b *Builder, x *G.Node, name string, groups int) *G.Node {
 	if !b.requirePictures(name, x) {
 		return nil
@@ -27,6 +28,58 @@ func GroupNorm(b *Builder, x *G.Node, name string, groups int) *G.Node {
 		return b.fail(fmt.Errorf("%s: %d channels cannot be divided into %d groups", name, s[1], groups))
 	}
 	return normalize(b, x, name, s[1]/groups*s[2]*s[3], s[1], s[2]*s[3])
+}
+
+// BatchNorm standardizes each channel of pictures, or each feature, with running statistics: a
+// mean and a variance for all examples, with 1e-5 added to the variance. Then it scales and
+// shifts each channel by the parameters name.weight and name.bias (Ioffe & Szegedy 2015).
+//
+// The statistics of a batch would let one example change the gradients of others. The running
+// statistics name.running_mean and name.running_var do not: within a lot they are constants, and
+// engine.BatchStatistics moves them after the lot by released values. They start at 0 and 1.
+func BatchNorm(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.present(name, x) {
+		return nil
+	}
+	s := x.Shape()
+	if len(s) != 2 && len(s) != 4 {
+		return b.fail(fmt.Errorf("%s: batch normalization reads features [batch, features] or pictures [batch, channels, height, width], and its operand has shape %v", name, s))
+	}
+	channels, inner := s[1], s.TotalSize()/(s[0]*s[1])
+	mean := b.Parameter(name+".running_mean", Constant(0), channels)
+	variance := b.Parameter(name+".running_var", Constant(1), channels)
+	scale := b.Parameter(name+".weight", Constant(1), channels)
+	shift := b.Parameter(name+".bias", Constant(0), channels)
+	inverse := b.Try(func() (*G.Node, error) { return inverseDeviation(variance) })
+	offset := b.Try(func() (*G.Node, error) {
+		product, err := G.HadamardProd(mean, inverse)
+		if err != nil {
+			return nil, err
+		}
+		return G.Neg(product)
+	})
+	standardized := b.apply(name, op.ScaleShift{Channels: channels, Inner: inner}, x, inverse, offset)
+	squares := b.Try(func() (*G.Node, error) { return G.Square(standardized) })
+	observed := [2]*G.Node{standardized, squares}
+	if len(s) == 4 {
+		observed = [2]*G.Node{GlobalAvgPool(b, standardized), GlobalAvgPool(b, squares)}
+	}
+	if b.err == nil {
+		b.net.BatchNorms = append(b.net.BatchNorms, perexample.BatchNorm{Mean: mean, Variance: variance, Observed: observed})
+	}
+	return b.apply(name, op.ScaleShift{Channels: channels, Inner: inner}, standardized, scale, shift)
+}
+
+// inverseDeviation returns one over the root of a variance.
+func inverseDeviation(variance *G.Node) (*G.Node, error) {
+	sum, err := G.Add(variance, G.NewConstant(float32(epsilon)))
+	if err != nil {
+		return nil, err
+	}
+	if sum, err = G.Sqrt(sum); err != nil {
+		return nil, err
+	}
+	return G.Inverse(sum)
 }
 
 // InstanceNorm normalizes each channel of each example separately (Ulyanov et al.

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	G "gorgonia.org/gorgonia"
@@ -55,6 +56,59 @@ func TestNorms_MatchDefinitions(t *testing.T) {
 				want := (float64(x[i])-mean)/math.Sqrt(variance+1e-5)*float64(scale[k]) + float64(shift[k])
 				if !(math.Abs(float64(got[i])-want) <= 1e-4) {
 					t.Fatalf("%s: element %d is %v, want %v", name, i, got[i], want)
+				}
+			}
+		}
+	}
+}
+
+// BatchNorm computes with its running statistics, and what it observes of an example are the means of
+// the standardized channels and of their squares. They depend on no other example.
+func TestBatchNorm_ComputesWithRunningStatistics(t *testing.T) {
+	for _, shape := range [][]int{{3, 2, 2}, {3}} {
+		b := NewBuilder(2, 1)
+		x := b.Input("x", shape...)
+		y := BatchNorm(b, x, "norm")
+		b.SetLoss(SquaredError(b, y, b.Input("target", shape...)), y)
+		net, err := b.Network()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := net.BatchNorms[0]
+		var names []string
+		for _, p := range net.Trained() {
+			names = append(names, p.Name())
+		}
+		if len(net.Params) != 4 || !slices.Equal(names, []string{"norm.weight", "norm.bias"}) || n.Mean.Name() != "norm.running_mean" || n.Variance.Name() != "norm.running_var" {
+			t.Fatalf("%v: parameters %v, trained %v", shape, net.Params, names)
+		}
+		values := map[*G.Node][]float32{n.Mean: {1, -1, 0.5}, n.Variance: {4, 0.25, 0}, net.Trained()[0]: {1, 2, 3}, net.Trained()[1]: {0, -1, 0.25}}
+		for p, v := range values {
+			if err := G.Let(p, tensor.New(tensor.WithShape(3), tensor.WithBacking(v))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		area := x.Shape().TotalSize() / 6
+		in := make([]float32, 6*area)
+		for i := range in {
+			in[i] = float32(i*i%11) / 7
+		}
+		got := evaluate(t, net.Inputs, [][]float32{in, make([]float32, len(in))}, y, n.Observed[0], n.Observed[1])
+		observed := [2][]float64{make([]float64, 6), make([]float64, 6)}
+		for i, v := range in {
+			row, c := i/area, i/area%3
+			standardized := (float64(v) - float64(values[n.Mean][c])) / math.Sqrt(float64(values[n.Variance][c])+1e-5)
+			observed[0][row] += standardized / float64(area)
+			observed[1][row] += standardized * standardized / float64(area)
+			want := standardized*float64(values[net.Trained()[0]][c]) + float64(values[net.Trained()[1]][c])
+			if math.Abs(float64(got[0][i])-want) > 1e-4*(1+math.Abs(want)) {
+				t.Errorf("%v: element %d is %v, want %v", shape, i, got[0][i], want)
+			}
+		}
+		for k := range observed {
+			for i, want := range observed[k] {
+				if math.Abs(float64(got[1+k][i])-want) > 1e-4*(1+math.Abs(want)) {
+					t.Errorf("%v: observed %d of channel %d is %v, want %v", shape, k, i, got[1+k][i], want)
 				}
 			}
 		}

@@ -87,6 +87,7 @@ func contributionNetworks(t *testing.T) []contributionNetwork {
 		modelNetwork(t, "mlp:300", models.DataSpec{Shape: []int{200}, Classes: 10}),
 		modelNetwork(t, "mlp:8,act=tanh", models.DataSpec{Shape: []int{5}, Targets: 1}),
 		modelNetwork(t, "mnist-cnn", models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}),
+		modelNetwork(t, "digits-cnn:norm=batch", models.DataSpec{Shape: []int{1, 12, 12}, Classes: 10}),
 		modelNetwork(t, "cifar-tanh", models.DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
 		modelNetwork(t, "cifar-abadi", models.DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
 		modelNetwork(t, "wrn16-4", models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
@@ -121,6 +122,7 @@ type slotExecutable struct {
 	program *plan.Program
 	network contributionNetwork
 	before  [][]int64 // sums at the last call of add
+	columns int
 }
 
 func (n contributionNetwork) open(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
@@ -142,7 +144,12 @@ func (n contributionNetwork) open(t *testing.T, compile Compile, slots, threads 
 			t.Error(err)
 		}
 	})
-	return &slotExecutable{Executable: m, program: program.Stripped(), network: n, before: make([][]int64, len(program.Parameters))}
+	for i := range p.BatchNorms { // running statistics in the inputs behind the columns
+		for c := range m.Input(len(p.Inputs) + 2*i) {
+			m.Input(len(p.Inputs) + 2*i)[c], m.Input(len(p.Inputs) + 2*i + 1)[c] = float32(c%3)/4, 1+float32(c%2)
+		}
+	}
+	return &slotExecutable{Executable: m, program: program.Stripped(), network: n, columns: len(p.Inputs), before: make([][]int64, len(program.Parameters))}
 }
 
 // sum is the accumulator of parameter v of a program that adds floating-point numbers.
@@ -206,7 +213,7 @@ func (m *slotExecutable) load(t *testing.T, s slots, factors []float32) {
 	t.Helper()
 	for slot, record := range s {
 		for _, b := range m.program.Buffers {
-			if b.Role != plan.RoleInput {
+			if b.Role != plan.RoleInput || b.Index >= m.columns {
 				continue
 			}
 			size := b.Size() / len(s)
