@@ -226,7 +226,9 @@ func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
 // maxSumRecords is lattice.MaxRecords: the records whose contributions a sum of 32 bits can hold.
 const maxSumRecords = (1<<31 - 1) / plan.Bound
 
-// lowerRankOne adds products of one row a record, rounded to 16 bits.
+// lowerRankOne adds products of one row a record, rounded to 16 bits. The scales of the two rows
+// are powers of two that follow from their lengths, which the CPU adds up in another order: the
+// integers could differ from the CPU's where a length is within a rounding error of a power of two.
 func (s *contributionSum) lowerRankOne(f op.Product) {
 	a, delta := s.allocScratch(2*s.records*f.In), s.allocScratch(2*s.records*f.Out)
 	s.launch("round_rank_one", dim{uint32(s.records), 1, 1}, threads,

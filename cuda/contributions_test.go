@@ -164,7 +164,7 @@ func TestContributions_SameBitsAsCPU(t *testing.T) {
 	sums := exactSums(r, records)
 	factors := make([]float32, records)
 	for i := range factors {
-		factors[i] = []float32{0, 0.1, 0.2, 0.8, 1, 1.6, 1e4, 1e20, float32(math.Inf(1)), float32(math.NaN()), 0.3}[i%11]
+		factors[i] = []float32{0, 0.1, 0.2, 0.8, 1, 1.6, 1e4, 1e20, float32(math.Inf(1)), float32(math.NaN()), 0.3, 100}[i%12]
 	}
 	check := func(t *testing.T, sums []contributing) {
 		program := exactProgram(records, sums)
@@ -199,20 +199,45 @@ func TestContributions_SameBitsAsCPU(t *testing.T) {
 	t.Run("all, with one budget", func(t *testing.T) { check(t, sums) })
 }
 
-// A sum of 32 bits wraps with 512 contributions of the largest norm in one element.
+// A sum of 32 bits wraps with 512 contributions of the largest norm in one element. The product is
+// so wide that its blocks divide the records no further than these sums require.
 func TestContributions_ManyFullRecords(t *testing.T) {
 	device(t)
+	d, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	const records = 1100
-	x := slices.Repeat([]float32{1}, records)
+	ones, width := slices.Repeat([]float32{1}, records), 128*d.Multiprocessors()
+	wide := make([]float32, records*width)
+	for r := range records {
+		wide[r*width] = 1
+	}
 	for name, s := range map[string]contributing{
-		"product":  {spec: clippedSum(op.Product{In: 1, Out: 1}), in: [][]float32{x, x}, size: 1},
-		"gradient": {spec: func(int) op.Spec { return op.WeightedRows{} }, in: [][]float32{x}, size: 1},
-		"lookups":  {spec: clippedSum(op.Gather{Vocabulary: 1, Dim: 1, Bag: 1}), in: [][]float32{make([]float32, records), x}, size: 1},
+		"product":  {spec: clippedSum(op.Product{In: width, Out: 1}), in: [][]float32{wide, ones}, size: width},
+		"gradient": {spec: func(int) op.Spec { return op.WeightedRows{} }, in: [][]float32{ones}, size: 1},
+		"lookups":  {spec: clippedSum(op.Gather{Vocabulary: 1, Dim: 1, Bag: 1}), in: [][]float32{make([]float32, records), ones}, size: 1},
 	} {
 		m := machineOf(t, exactProgram(records, []contributing{s}), plan.Optimizer{Kind: plan.SGD})
-		if sum := addTo(t, m, []contributing{s}, x); sum[0][0] != records*plan.Bound {
+		if sum := addTo(t, m, []contributing{s}, ones); sum[0][0] != records*plan.Bound {
 			t.Errorf("%s: %d, want %d", name, sum[0][0], records*plan.Bound)
 		}
+	}
+}
+
+// The lookups of a record add up to 2³² in one element, whose square is 0 modulo 2⁶⁴. The record adds
+// nothing.
+func TestContributions_RefusesWrappedNorm(t *testing.T) {
+	device(t)
+	const lookups = 1 << 32 / plan.Bound
+	s := contributing{
+		spec: clippedSum(op.Gather{Vocabulary: 1, Dim: 1, Bag: 1}), size: 1,
+		in: [][]float32{make([]float32, lookups), slices.Repeat([]float32{1}, lookups)},
+	}
+	m := machineOf(t, exactProgram(1, []contributing{s}), plan.Optimizer{Kind: plan.SGD}).(*Executable)
+	sum := addTo(t, m, []contributing{s}, []float32{1})
+	if _, omitted, err := m.PartCounts(); sum[0][0] != 0 || omitted != 1 || err != nil {
+		t.Errorf("the record adds %d, %d parts are omitted, error %v", sum[0][0], omitted, err)
 	}
 }
 
