@@ -32,6 +32,7 @@ type Clipper struct {
 	groups        []group
 	sensitivities []float64
 	begun         bool
+	l1            bool
 	inverse       float64 // 1/(1 − Relative)
 	margin        float64 // of factors
 	excluded      int
@@ -39,11 +40,12 @@ type Clipper struct {
 
 // group is the state of a group that ComputeFactors needs.
 type group struct {
+	l1       bool
 	rule     Rule
 	schedule Bound     // nil if the bound adapts
 	quantile *Quantile // nil if the bound does not adapt
 	adapted  float64   // the current value C of an adaptive bound
-	weights  []float64 // 1/s² of each member
+	weights  []float64 // 1/s² of each member, 1/s with l1
 	absolute float64   // absolute error of the weighted sum of squared norms
 	count    float64   // Σ(b_i − ½) since BeginLot; private
 }
@@ -51,6 +53,21 @@ type group struct {
 // NewClipper returns a clipper for the named parameters. Each parameter must belong to
 // exactly one group. Accuracy is that of the squared norms.
 func NewClipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, error) {
+	return newClipper(names, groups, accuracy, false)
+}
+
+// NewL1Clipper returns a clipper by ℓ₁ norms: where [Clipper.ComputeFactors] takes squared norms,
+// it takes the ℓ₁ norms themselves, and accuracy is theirs. With u_v the gradients of a record,
+//
+//	c · Σ_v ‖u_v‖₁/s_v ≤ S
+//
+// The record then changes the ℓ₁ norm of the group's sum by at most S, as Laplace noise requires
+// (Dwork, McSherry, Nissim and Smith 2006).
+func NewL1Clipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, error) {
+	return newClipper(names, groups, accuracy, true)
+}
+
+func newClipper(names []string, groups []Group, accuracy Accuracy, l1 bool) (*Clipper, error) {
 	if err := accuracy.check(); err != nil {
 		return nil, err
 	}
@@ -63,11 +80,12 @@ func NewClipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, er
 		resolved:      parts,
 		groups:        make([]group, len(groups)),
 		sensitivities: make([]float64, len(groups)),
+		l1:            l1,
 		inverse:       1 / (1 - accuracy.Relative),
 		margin:        accuracy.factorMargin(),
 	}
 	for i, g := range groups {
-		if c.groups[i], err = newGroup(g, parts[i].Members, accuracy); err != nil {
+		if c.groups[i], err = newGroup(g, parts[i].Members, accuracy, l1); err != nil {
 			return nil, err
 		}
 		if q := c.groups[i].quantile; q != nil {
@@ -77,8 +95,8 @@ func NewClipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, er
 	return c, nil
 }
 
-func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
-	made := group{rule: g.Rule, schedule: g.Bound}
+func newGroup(g Group, members []Member, accuracy Accuracy, l1 bool) (group, error) {
+	made := group{rule: g.Rule, schedule: g.Bound, l1: l1}
 	bound := g.Bound
 	part, shared := g.Bound.(share)
 	if shared {
@@ -115,6 +133,9 @@ func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
 	}
 	for _, m := range members {
 		weight := 1 / (m.Scale * m.Scale)
+		if l1 {
+			weight = 1 / m.Scale
+		}
 		made.weights = append(made.weights, weight)
 		made.absolute += weight * accuracy.Absolute
 	}
@@ -228,7 +249,10 @@ func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, me
 // factor returns the factor of a record with this weighted sum of squared norms, and counts the
 // record for an adaptive bound.
 func (g *group) factor(sum, bound, inverse, margin float64) float32 {
-	upper := math.Sqrt((sum + g.absolute) * inverse)
+	upper := (sum + g.absolute) * inverse
+	if !g.l1 {
+		upper = math.Sqrt(upper)
+	}
 	if upper <= bound {
 		g.count += 0.5
 	} else {

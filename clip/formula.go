@@ -26,8 +26,11 @@ type GroupFormula struct {
 }
 
 // Formula returns the clipper's formula. If a group has a rule of a type that Formula cannot
-// express, ok is false.
+// express, or norms are ℓ₁ norms, ok is false.
 func (c *Clipper) Formula() (f Formula, ok bool) {
+	if c.l1 {
+		return Formula{}, false
+	}
 	f = Formula{Inverse: c.inverse, Margin: c.margin, Smallest: minFactor}
 	for i, g := range c.groups {
 		part := GroupFormula{Weights: g.weights, Absolute: g.absolute, Gamma: -1}

@@ -53,7 +53,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		if err != nil {
 			return nil, err
 		}
-		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local})
+		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace()})
 		if err != nil {
 			return nil, err
 		}

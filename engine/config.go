@@ -82,6 +82,7 @@ type Mechanism struct {
 	NoiseMultiplier   float64               // z = σ/S of adaptive counts and of the gradient groups without noise of their own, all together
 	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must not depend on released values: see Choose
 	Allocation        Allocation            // how this noise is divided among groups; default: Proportional
+	Distribution      Distribution          // of the noise on gradients; default: GaussianNoise
 	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact where the device can
 
 	// GroupNoiseMultipliers and GroupNoiseMultiplierAt give groups of Clipping noise of their own,
@@ -146,6 +147,56 @@ const (
 	// proved for real numbers.
 	FloatArithmetic Arithmetic = "float"
 )
+
+// Distribution is the distribution of the noise on gradients.
+type Distribution string
+
+const (
+	// GaussianNoise belongs to ℓ₂ norms: a record's gradient is clipped by its ℓ₂ norm.
+	GaussianNoise Distribution = "gaussian"
+	// LaplaceNoise belongs to ℓ₁ norms. A record contributes a vector of integers whose ℓ₁ norm is
+	// checked in integers, and the noise is discrete Laplace, with its exact distribution
+	// (noise.Source.DiscreteLaplaces). Lots in which every record takes part cost a pure ε. The
+	// noise multiplier is its scale over the bound. It requires exact arithmetic, the device cpu,
+	// one group without an adaptive bound, and lots that are not truncated.
+	LaplaceNoise Distribution = "laplace"
+)
+
+// checkDistribution sets the default, and the device of Laplace noise.
+func (c *Config) checkDistribution() error {
+	m := &c.Mechanism
+	switch m.Distribution {
+	case "":
+		m.Distribution = GaussianNoise
+		return nil
+	case GaussianNoise:
+		return nil
+	case LaplaceNoise:
+	default:
+		return fmt.Errorf("noise distribution %q is unknown: use %s or %s", m.Distribution, GaussianNoise, LaplaceNoise)
+	}
+	if c.Device.Name == "" || c.Device.Name == "auto" {
+		c.Device.Name = "cpu"
+	}
+	switch {
+	case c.Device.Name != "cpu":
+		return fmt.Errorf("device %s adds no Laplace noise: use --device cpu, or --mechanism gaussian", c.Device.Name)
+	case m.Arithmetic == FloatArithmetic:
+		return fmt.Errorf("Laplace noise requires exact arithmetic: drop --arithmetic float, or use --mechanism gaussian")
+	case len(m.Clipping) != 1 || len(m.GroupNoiseMultipliers)+len(m.GroupNoiseMultiplierAt) > 0:
+		return fmt.Errorf("Laplace noise requires that all parameters are clipped as one group without noise of its own: use --clipping flat, or --mechanism gaussian")
+	case m.Choose != nil:
+		return fmt.Errorf("Mechanism.Choose chooses Gaussian noise only: drop it, or use Gaussian noise")
+	case c.LocalTraining.Steps > 0:
+		return fmt.Errorf("Laplace noise is not available with local steps: drop one of them")
+	case c.Sampling.Policy == sample.PolicyTruncated:
+		return fmt.Errorf("the cost of truncated lots is known for Gaussian noise only: use --sampling poisson, or --mechanism gaussian")
+	}
+	if _, adapts := m.Clipping[0].Bound.(clip.Quantile); adapts {
+		return fmt.Errorf("an adaptive bound follows ℓ₂ norms: use a constant bound with Laplace noise, or --mechanism gaussian")
+	}
+	return nil
+}
 
 // Allocation is a way to divide the noise among groups (McMahan et al. 2019, section 4).
 type Allocation string
@@ -326,7 +377,7 @@ func (c *Config) checkPrivacy() error {
 	if len(m.Clipping) == 0 {
 		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
-	if err := m.checkNoise(); err != nil {
+	if err := cmp.Or(m.checkNoise(), c.checkDistribution()); err != nil {
 		return err
 	}
 	return c.checkChoose()

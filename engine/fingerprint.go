@@ -82,6 +82,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 			note(filterOrderEntry, "%v", c.Budget.FilterOrder)
 		}
 		note("allocation", "%s", c.Mechanism.Allocation)
+		if c.Mechanism.addsLaplace() { // earlier versions have no such entry
+			note("distribution", "%s", c.Mechanism.Distribution)
+		}
 		if c.Mechanism.Arithmetic == ExactArithmetic { // a run without this entry used floating-point numbers
 			note(arithmeticEntry, "%s", c.Mechanism.Arithmetic)
 		}

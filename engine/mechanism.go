@@ -85,7 +85,11 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 		}
 	}
 	var err error
-	if m.clipper, err = clip.NewClipper(m.names, c.Mechanism.Clipping, m.accuracy()); err != nil {
+	newClipper := clip.NewClipper
+	if m.release.Laplace = c.Mechanism.addsLaplace(); m.release.Laplace {
+		newClipper = clip.NewL1Clipper
+	}
+	if m.clipper, err = newClipper(m.names, c.Mechanism.Clipping, m.accuracy()); err != nil {
 		return nil, err
 	}
 	if err := m.addVectors(parameters, executable, leastWeight); err != nil {
@@ -236,8 +240,12 @@ func (m *mechanism) checkLots() error {
 func (m *mechanism) checkNoiseOf(lot int) error {
 	c := &m.config.Mechanism
 	if c.sharesNoise() {
-		if err := checkNoiseMultiplier(c.noiseMultiplier(lot)); err != nil {
+		z := c.noiseMultiplier(lot)
+		if err := checkNoiseMultiplier(z); err != nil {
 			return fmt.Errorf("lot %d: %w", lot, err)
+		}
+		if c.addsLaplace() && !(z >= 1.0/maxLaplaceMultiplier && z <= maxLaplaceMultiplier) {
+			return fmt.Errorf("lot %d: a noise multiplier of %v: Laplace noise requires one from 2^-18 to 2^18", lot, z)
 		}
 	}
 	for _, g := range c.Clipping {
@@ -321,7 +329,7 @@ func (m *mechanism) setLot(lot int) error {
 			changed = g
 		}
 		s := sensitivities[g] * m.perBound
-		m.setQuery(&m.entry.Queries[m.queries[g]], s, z*s)
+		m.setQuery(&m.entry.Queries[m.queries[g]], s, z)
 	})
 	if err != nil {
 		return err
@@ -348,9 +356,12 @@ func (m *mechanism) setLot(lot int) error {
 	return nil
 }
 
-// setQuery sets a gradient group's query.
-func (m *mechanism) setQuery(q *ledger.Query, sensitivity, noise float64) {
+// setQuery sets a gradient group's query, given the noise over the sensitivity.
+func (m *mechanism) setQuery(q *ledger.Query, sensitivity, z float64) {
+	noise := z * sensitivity
 	switch {
+	case m.release.Laplace:
+		*q = laplaceQuery(q.Group, sensitivity, z)
 	case m.vectors != nil:
 		*q = m.config.query(q.Group, sensitivity, noise, statisticLattice, m.records)
 	case m.contributions != nil:
@@ -370,13 +381,34 @@ func (m *mechanism) setLattice() {
 		m.contributions.Group[v] = g
 		m.contributions.Steps[v] = 1 / step
 		m.release.Unit[v] = step
-		m.release.Sigma[v] = q.LatticeNoise()
+		if m.release.Laplace {
+			m.release.Sigma[v] = q.LatticeScale()
+		} else {
+			m.release.Sigma[v] = q.LatticeNoise()
+		}
 	}
 }
 
+// addsLaplace reports whether gradients have Laplace noise.
+func (m *Mechanism) addsLaplace() bool { return !m.NonPrivate && m.Distribution == LaplaceNoise }
+
+// laplaceQuery returns the query of a group's gradients with Laplace noise. Its cost, which is
+// that of the integers, is below the cost of Laplace noise of scale z·sensitivity over the reals:
+// one more lattice step is more than the difference.
+func laplaceQuery(group string, sensitivity, z float64) ledger.Query {
+	return ledger.DiscreteLaplaceQuery(group, sensitivity, int64(math.Ceil(z*plan.Bound))+1, plan.Bound)
+}
+
+// maxLaplaceMultiplier bounds z of Laplace noise: sums of 2^31 contributions and values of 8000
+// scales then fit 64 bits.
+const maxLaplaceMultiplier = 1 << 18
+
 // noiseOf returns the standard deviation of the noise on an element of a parameter's sum.
 func (m *mechanism) noiseOf(v int) float64 {
-	if m.contributions != nil {
+	switch {
+	case m.release.Laplace:
+		return math.Sqrt2 * m.release.Sigma[v] * m.release.Unit[v]
+	case m.contributions != nil:
 		return m.release.Sigma[v] * m.release.Unit[v]
 	}
 	return m.release.Sigma[v]
@@ -408,7 +440,7 @@ func (m *mechanism) plannedLot(lot int, sensitivity func(group int) float64) led
 	// checkLots has checked the multipliers of every lot.
 	m.noiseMultipliers(lot, func(g int, z float64) {
 		s := sensitivity(g) * m.perBound
-		m.setQuery(&entry.Queries[m.queries[g]], s, z*s)
+		m.setQuery(&entry.Queries[m.queries[g]], s, z)
 	})
 	return entry
 }

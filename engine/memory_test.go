@@ -39,6 +39,7 @@ func TestLot_AllocatesNothing(t *testing.T) {
 			c.Optimization.Optimizer = optim.LowPass{A: []float64{-0.5}, B: []float64{0.25, 0.25}, Base: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}}
 			c.Optimization.Average.Decay = 0.99
 		},
+		"laplace": func(c *Config) { c.Mechanism.Distribution = LaplaceNoise },
 		"paces": func(c *Config) {
 			c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.bias", 2), multiplierOf("fc2.weight", 0)
 		},

@@ -74,7 +74,10 @@ func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
 	add := func(group string, z float64) {
 		queries = append(queries, ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z})
 	}
-	if m.sharesNoise() {
+	switch {
+	case m.addsLaplace():
+		queries = append(queries, laplaceQuery("gradient", 1, m.noiseMultiplier(lot)))
+	case m.sharesNoise():
 		add("gradient", m.noiseMultiplier(lot))
 	}
 	for _, g := range m.Clipping {
@@ -139,6 +142,9 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	c.Mechanism.NoiseMultiplier = 1
 	lots := PlannedHistory(c)
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
+	if c.Mechanism.addsLaplace() {
+		plan.Groups = []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}}
+	}
 	low, err := accountant.CalibrateNoise(plan, epsilon, c.Budget.Delta, c.Budget.Accountant)
 	if err != nil || len(lots.Lots) == 1 && len(lots.Lots[0].Lot.Queries) == 1 {
 		return low, err

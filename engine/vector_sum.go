@@ -278,6 +278,8 @@ func (s *VectorSum) check() error {
 		return fmt.Errorf("VectorSumConfig.Lots is %d: give the largest number of lots, at least 1", c.Steps)
 	case c.Mechanism.NonPrivate:
 		return errors.New("a VectorSum is private: leave Mechanism.NonPrivate unset")
+	case c.Mechanism.Distribution == LaplaceNoise:
+		return errors.New("a VectorSum adds Gaussian noise only: leave Mechanism.Distribution unset")
 	case c.Mechanism.Choose != nil || c.Budget.FilterOrder != 0:
 		return errors.New("a VectorSum cannot choose noise from releases: leave Mechanism.Choose and Budget.FilterOrder unset")
 	case len(s.vectors) == 0:

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 )
 
 // chain is the state of a ledger after its lines so far. Reader and writer share it, so
@@ -38,8 +37,10 @@ func (c *chain) checkNext(e entry) string {
 		if e.count > MaxLots-c.lots {
 			return fmt.Sprintf("the ledger has more than %d lots", MaxLots)
 		}
-		if c.version < firstRounded && slices.ContainsFunc(e.lot.Queries, func(q Query) bool { return q.Mechanism == RoundedGaussian }) {
-			return fmt.Sprintf("mechanism %q is unknown in format version %d", RoundedGaussian, c.version)
+		for _, q := range e.lot.Queries {
+			if c.version < firstVersion(q.Mechanism) {
+				return fmt.Sprintf("mechanism %q is unknown in format version %d", q.Mechanism, c.version)
+			}
 		}
 		if c.version < firstRounded && e.lot.Sampling.Policy == Truncated {
 			return fmt.Sprintf("sampling policy %q is unknown in format version %d", Truncated, c.version)
@@ -62,6 +63,17 @@ func (c *chain) checkNext(e entry) string {
 		}
 	}
 	return ""
+}
+
+// firstVersion returns the first version of the format that has a mechanism.
+func firstVersion(m Mechanism) int {
+	switch m {
+	case RoundedGaussian:
+		return firstRounded
+	case DiscreteLaplace, PermuteAndFlip:
+		return firstDiscreteLaplace
+	}
+	return 1
 }
 
 // checkIdentifier returns why a resume line cannot have these keys, or "". A ledger of version

@@ -17,6 +17,8 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 	id, sum := strings.Repeat("0a", runIDSize), strings.Repeat("0b", 32)
 	v2 := entry{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: id}}
 	rounded := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{RoundedQuery("all", 1, 4, 1<<22)}}}
+	laplace := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{DiscreteLaplaceQuery("all", 1, 3<<21, 1<<22)}}}
+	choice := entry{kind: spendLine, count: 1, lot: Lot{Sampling{Policy: FullBatch}, []Query{{Group: "choice", Mechanism: PermuteAndFlip, Sensitivity: 1, Noise: 4}}}}
 	truncated := entry{kind: spendLine, count: 1, lot: Lot{Sampling{Policy: Truncated, Rate: .5, LotSize: 6, Records: 9}, []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}}}}
 	for _, test := range []struct {
 		why   string // "" if the last line is sound
@@ -32,12 +34,15 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"key \"run\" is unknown", []entry{header, {kind: resumeLine, count: 2, header: Header{Run: id}}}},
 		{"key \"weights\" is unknown", []entry{header, {kind: endLine, weights: sum}}},
 		{"format version from 2 to 2", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}}},
-		{"format version from 1 to 4", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 4, Run: id}}}},
+		{"format version from 1 to 5", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 5, Run: id}}}},
 		{"requires the key \"run\"", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut}}}},
 		{"hexadecimal", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: strings.ToUpper(id)}}}},
 		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, truncated, {kind: endLine, count: 2}}},
 		{"\"rounded-gaussian\" is unknown in format version 2", []entry{v2, rounded}},
 		{"\"truncated\" is unknown in format version 2", []entry{v2, truncated}},
+		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 4, Run: id}}, rounded, laplace, choice, {kind: endLine, count: 3}}},
+		{"\"discrete-laplace\" is unknown in format version 3", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, laplace}},
+		{"\"permute-and-flip\" is unknown in format version 3", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, choice}},
 		{"\"rounded-gaussian\" is unknown in format version 1", []entry{header, spend(1), rounded}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
@@ -110,10 +115,14 @@ func TestRead_ExampleInFormatDocument(t *testing.T) {
 	}
 	sampling := Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}
 	want := []RepeatedLot{{Lot{sampling, []Query{{Group: "all", Mechanism: RoundedGaussian, Sensitivity: 1, Noise: 4, Lattice: 1 << 22, Grid: 16}}}, 10}}
-	if got := read(t, path); !reflect.DeepEqual(got, History{Header{3, "example", 60000, AddRemove, true, report.Run}, want}) {
+	if got := read(t, path); !reflect.DeepEqual(got, History{Header{4, "example", 60000, AddRemove, true, report.Run}, want}) {
 		t.Errorf("read as %+v", got)
 	}
 	// The examples of earlier versions of the page.
+	path = filepath.Join("testdata", "version3.jsonl")
+	if got := read(t, path); !reflect.DeepEqual(got, History{Header{3, "example", 60000, AddRemove, true, report.Run}, want}) {
+		t.Errorf("%s is read as %+v", path, got)
+	}
 	want[0].Lot.Queries[0] = Query{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}
 	for _, old := range []struct {
 		file   string

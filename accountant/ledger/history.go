@@ -34,12 +34,22 @@ const (
 	// public grid. It is post-processing of the Gaussian mechanism, so it costs the same.
 	RoundedGaussian Mechanism = "rounded-gaussian"
 	Laplace         Mechanism = "laplace"
+	// DiscreteLaplace: an integer sum with discrete Laplace noise of an integer scale.
+	DiscreteLaplace Mechanism = "discrete-laplace"
+	// PermuteAndFlip: no sum, but the choice of a candidate by the integer scores of all candidates,
+	// of which a record changes each by at most Sensitivity (McKenna and Sheldon 2020).
+	PermuteAndFlip Mechanism = "permute-and-flip"
 )
 
 // IsExact reports whether the mechanism's guarantee holds for the bits that are released. The
 // others are proved over the real numbers, and their sums and noise are floating-point numbers
 // (Mironov 2012, "On Significance of the Least Significant Bits for Differential Privacy").
-func (m Mechanism) IsExact() bool { return m == RoundedGaussian || m == DiscreteGaussian }
+func (m Mechanism) IsExact() bool {
+	return m != Gaussian && m != Laplace
+}
+
+// hasLattice reports whether queries of the mechanism have the keys lattice and grid.
+func (m Mechanism) hasLattice() bool { return m == RoundedGaussian || m == DiscreteLaplace }
 
 // Adjacency is the relation of the data sets that the guarantee makes indistinguishable.
 type Adjacency string
@@ -66,12 +76,12 @@ type Sampling struct {
 type Query struct {
 	Group       string    `json:"group"`
 	Mechanism   Mechanism `json:"mechanism"`
-	Sensitivity float64   `json:"sensitivity"` // S: l2 for the Gaussians, l1 for Laplace
-	Noise       float64   `json:"noise"`       // σ, the standard deviation; for Laplace its scale
+	Sensitivity float64   `json:"sensitivity"` // S: l2 for the Gaussians, l1 for Laplace, of a score for PermuteAndFlip
+	Noise       float64   `json:"noise"`       // σ, the standard deviation; for Laplace and PermuteAndFlip the scale
 
-	// Lattice and Grid belong to RoundedGaussian and are 0 otherwise. A record contributes
-	// integers of norm at most Lattice: lattice steps, of which Lattice are the sensitivity.
-	// What is released are multiples of 2^Grid lattice steps.
+	// Lattice and Grid belong to RoundedGaussian and DiscreteLaplace and are 0 otherwise. A
+	// record contributes integers of norm at most Lattice: lattice steps, of which Lattice are
+	// the sensitivity. What is released are multiples of 2^Grid lattice steps.
 	Lattice int64 `json:"lattice"`
 	Grid    int   `json:"grid"`
 }
@@ -81,6 +91,23 @@ func RoundedQuery(group string, sensitivity, noise float64, lattice int64) Query
 	q := Query{Group: group, Mechanism: RoundedGaussian, Sensitivity: sensitivity, Noise: noise, Lattice: lattice}
 	q.Grid = q.roundingGrid()
 	return q
+}
+
+// DiscreteLaplaceQuery returns the query of integer contributions of l1 norm at most lattice with
+// discrete Laplace noise of this scale, an integer, in lattice steps.
+func DiscreteLaplaceQuery(group string, sensitivity float64, scale, lattice int64) Query {
+	q := Query{Group: group, Mechanism: DiscreteLaplace, Sensitivity: sensitivity, Lattice: lattice}
+	q.Noise = q.noiseOfScale(float64(scale))
+	return q
+}
+
+func (q Query) noiseOfScale(scale float64) float64 {
+	return q.Sensitivity * (scale / float64(q.Lattice))
+}
+
+// LatticeScale returns the scale of a DiscreteLaplace in lattice steps, an integer.
+func (q Query) LatticeScale() float64 {
+	return math.Round(q.Noise / q.Sensitivity * float64(q.Lattice))
 }
 
 // LatticeNoise returns the standard deviation of a RoundedGaussian in lattice steps: the least

@@ -11,13 +11,16 @@ import (
 
 // formatVersion is the version of the file format in FORMAT.md that this package writes. It
 // reads earlier versions too, from 1.
-const formatVersion = 3
+const formatVersion = 4
 
 // firstIdentified is the first version whose header and resume lines have a run identifier.
 const firstIdentified = 2
 
 // firstRounded is the first version with the mechanism RoundedGaussian and the policy Truncated.
 const firstRounded = 3
+
+// firstDiscreteLaplace is the first version with the mechanisms DiscreteLaplace and PermuteAndFlip.
+const firstDiscreteLaplace = 4
 
 // runIDSize is the size in bytes of a run identifier. Two of 2^40 identifiers are equal with a
 // probability below 2^-48.
@@ -165,7 +168,7 @@ func appendQuery(b []byte, q Query) []byte {
 	b = appendNumber(b, q.Sensitivity)
 	b = append(b, `,"noise":`...)
 	b = appendNumber(b, q.Noise)
-	if q.Mechanism == RoundedGaussian {
+	if q.Mechanism.hasLattice() {
 		b = append(b, `,"lattice":`...)
 		b = strconv.AppendInt(b, q.Lattice, 10)
 		b = append(b, `,"grid":`...)

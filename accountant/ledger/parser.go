@@ -201,11 +201,11 @@ func (p *parser) queries() []Query {
 		})
 		const always, onLattice = 1<<4 - 1, 1<<6 - 1
 		switch {
-		case q.Mechanism == RoundedGaussian && given != onLattice:
-			p.fail("a rounded-gaussian query needs the keys group, mechanism, sensitivity, noise, lattice and grid")
-		case q.Mechanism != RoundedGaussian && given&^always != 0:
-			p.fail("the keys lattice and grid belong to the mechanism rounded-gaussian")
-		case q.Mechanism != RoundedGaussian && given != always:
+		case q.Mechanism.hasLattice() && given != onLattice:
+			p.fail("a " + string(q.Mechanism) + " query needs the keys group, mechanism, sensitivity, noise, lattice and grid")
+		case !q.Mechanism.hasLattice() && given&^always != 0:
+			p.fail("the keys lattice and grid belong to the mechanisms rounded-gaussian and discrete-laplace")
+		case !q.Mechanism.hasLattice() && given != always:
 			p.fail("a query needs the keys group, mechanism, sensitivity and noise")
 		}
 		all = append(all, q)

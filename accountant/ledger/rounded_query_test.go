@@ -55,6 +55,17 @@ func TestValidate_RejectsImpossibleRoundedGaussians(t *testing.T) {
 		{"grid 17 must be 16", func(q *Query) { q.Sensitivity = 1 }},
 		{"grid 17 must be 16", func(q *Query) { q.Lattice /= 2 }},
 		{"belong to rounded-gaussian", func(q *Query) { q.Mechanism = Gaussian }},
+		{"", func(q *Query) { *q = DiscreteLaplaceQuery("all", 0.7, 12345678, 1<<22) }},
+		{"", func(q *Query) { *q = DiscreteLaplaceQuery("all", 0.7, 12345678, 1e6+1) }},
+		{"not a whole number of lattice steps", func(q *Query) {
+			*q = DiscreteLaplaceQuery("all", 0.7, 12345678, 1<<22)
+			q.Noise = math.Nextafter(q.Noise, 1e9)
+		}},
+		{"grid 1 must be 0", func(q *Query) { *q = DiscreteLaplaceQuery("all", 0.7, 12345678, 1<<22); q.Grid = 1 }},
+		{"from 1 to 2^49", func(q *Query) { *q = DiscreteLaplaceQuery("all", 0.7, 1<<50, 1<<22) }},
+		{"from 1 to 2^49", func(q *Query) { *q = DiscreteLaplaceQuery("all", 0.7, 0, 1<<22); q.Noise = 1e-9 }},
+		{"lattice 0", func(q *Query) { *q = DiscreteLaplaceQuery("all", 0.7, 5, 1<<22); q.Lattice = 0 }},
+		{"belong to rounded-gaussian", func(q *Query) { q.Mechanism = PermuteAndFlip }},
 		{"belong to rounded-gaussian", func(q *Query) { q.Mechanism, q.Lattice = Laplace, 0 }},
 		{"from 2^-20 to 2^60", func(q *Query) { *q = RoundedQuery("all", 1, 1e-7, 1) }},
 		{"from 2^-20 to 2^60", func(q *Query) { *q = RoundedQuery("all", 1, 1e300, 1<<22) }},

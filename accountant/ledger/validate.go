@@ -63,9 +63,9 @@ func (s Sampling) validate() error {
 
 func (q Query) validate() error {
 	switch q.Mechanism {
-	case Gaussian, RoundedGaussian, DiscreteGaussian, Laplace:
+	case Gaussian, RoundedGaussian, DiscreteGaussian, Laplace, DiscreteLaplace, PermuteAndFlip:
 	default:
-		return fmt.Errorf("mechanism %q is unknown: use %s, %s, %s or %s", q.Mechanism, Gaussian, RoundedGaussian, DiscreteGaussian, Laplace)
+		return fmt.Errorf("mechanism %q is unknown: use %s, %s, %s, %s, %s or %s", q.Mechanism, Gaussian, RoundedGaussian, DiscreteGaussian, Laplace, DiscreteLaplace, PermuteAndFlip)
 	}
 	if !(q.Sensitivity >= 0 && q.Sensitivity <= math.MaxFloat64) {
 		return fmt.Errorf("sensitivity %v must be a finite number, 0 or more", q.Sensitivity)
@@ -73,11 +73,11 @@ func (q Query) validate() error {
 	if !(q.Noise > 0 && q.Noise <= math.MaxFloat64) {
 		return fmt.Errorf("noise %v must be a finite number above 0", q.Noise)
 	}
-	if q.Mechanism == RoundedGaussian {
+	if q.Mechanism.hasLattice() {
 		return q.validateLattice()
 	}
 	if q.Lattice != 0 || q.Grid != 0 {
-		return fmt.Errorf("mechanism %s has the lattice %d and the grid %d, which belong to %s", q.Mechanism, q.Lattice, q.Grid, RoundedGaussian)
+		return fmt.Errorf("mechanism %s has the lattice %d and the grid %d, which belong to %s and %s", q.Mechanism, q.Lattice, q.Grid, RoundedGaussian, DiscreteLaplace)
 	}
 	return nil
 }
@@ -99,11 +99,32 @@ func (q Query) validateLattice() error {
 	if q.Sensitivity == 0 {
 		return nil
 	}
+	if q.Mechanism == DiscreteLaplace {
+		return q.validateScale()
+	}
 	if sigma := q.LatticeNoise(); !(sigma >= minLatticeNoise && sigma <= maxLatticeNoise) {
 		return fmt.Errorf("the noise is %v lattice steps and must be from 2^-20 to 2^60", sigma)
 	}
 	if grid := q.roundingGrid(); q.Grid != grid {
 		return fmt.Errorf("grid %d must be %d, which is ⌊log₂(noise/sensitivity·lattice)⌋ − 8", q.Grid, grid)
+	}
+	return nil
+}
+
+// maxLatticeScale bounds the scale of discrete Laplace noise, as package noise limits it.
+const maxLatticeScale = 1 << 49
+
+// validateScale checks that the noise is an integer number of lattice steps, as a float64 states it.
+func (q Query) validateScale() error {
+	scale := q.LatticeScale()
+	if !(scale >= 1 && scale <= maxLatticeScale) {
+		return fmt.Errorf("the noise is %v lattice steps and must be from 1 to 2^49", scale)
+	}
+	if want := q.noiseOfScale(scale); q.Noise != want {
+		return fmt.Errorf("noise %v is not a whole number of lattice steps; that of %.0f steps is %v", q.Noise, scale, want)
+	}
+	if q.Grid != 0 {
+		return fmt.Errorf("grid %d must be 0 for %s", q.Grid, DiscreteLaplace)
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type preview struct {
 	Approximate       bool               `json:"approximate,omitempty"`       // likewise
 	Delta             number.Float       `json:"delta"`
 	Accountant        string             `json:"accountant"`
+	Mechanism         string             `json:"mechanism,omitempty"`
 	Adjacency         ledger.Adjacency   `json:"adjacency,omitempty"`
 	Note              string             `json:"note,omitempty"`
 	Secure            bool               `json:"secure"`
@@ -150,6 +151,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 			return nil, err
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.CombinedNoiseMultiplier(0)
+		p.Mechanism = string(c.Mechanism.Distribution)
 		p.Adjacency, p.PublishedEpsilon, p.Approximate, p.Note = a.Adjacency, number.Float(a.Published), a.Approximate, a.Note
 	}
 	warn := func(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
@@ -203,7 +205,11 @@ func (p *preview) print(w io.Writer) {
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
-		fmt.Fprintf(w, "privacy\tε %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", relateEpsilon(p.Epsilon, p.Approximate), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier)
+		laplace := ""
+		if p.Mechanism == string(engine.LaplaceNoise) {
+			laplace = " of discrete Laplace noise: its scale over the bound on ℓ₁ norms"
+		}
+		fmt.Fprintf(w, "privacy\tε %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g%s\n", relateEpsilon(p.Epsilon, p.Approximate), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier, laplace)
 		if p.PublishedEpsilon != 0 {
 			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(p.PublishedEpsilon))
 		}

@@ -108,7 +108,7 @@ func (l *ledgerListing) print(w io.Writer) {
 		sampling := describeSampling(lot.Sampling)
 		for _, q := range lot.Queries {
 			lattice := ""
-			if q.Mechanism == ledger.RoundedGaussian {
+			if q.Lattice > 0 {
 				lattice = fmt.Sprintf("\t%d\t%d", q.Lattice, q.Grid)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%g\t%g%s\n", interval, sampling, q.Group, q.Mechanism, q.Sensitivity, q.Noise, lattice)
@@ -121,7 +121,7 @@ func (l *ledgerListing) print(w io.Writer) {
 func (l *ledgerListing) latticeColumns(header string) string {
 	for _, lot := range l.Lots {
 		for _, q := range lot.Queries {
-			if q.Mechanism == ledger.RoundedGaussian {
+			if q.Lattice > 0 {
 				return header
 			}
 		}

@@ -55,6 +55,7 @@ spends ε = 2.`,
   dptrain train --optimizer adambc --lr 0.002
   dptrain train --optimizer disk:kappa=0.7+momentum --lr 0.1
   dptrain train --model digits-cnn:norm=batch
+  dptrain train --mechanism laplace --model logistic --lr 2
   dptrain train --arithmetic float
   dptrain train --non-private`,
 		Args: noArguments,

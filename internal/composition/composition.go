@@ -118,6 +118,7 @@ func unsampledEpsilon(e dpevent.Event, delta float64) float64 {
 	for _, ratio := range e.LaplaceShifts {
 		pure += ratio
 	}
+	pure -= e.LossExcess
 	if e.GaussianShift == 0 && len(e.DiscreteGaussians) == 0 {
 		return pure
 	}

@@ -15,11 +15,14 @@ import (
 // the group's parameters have a squared norm of at most plan.Bound². Every part of a
 // contribution takes its squared norm, determined in integers, from the record's budget
 // before it is added, and a part that the rest of the budget does not cover is not added.
+// In a program with L1 they have an ℓ₁ norm of at most plan.Bound: parts take theirs from a
+// budget of plan.Bound, and every part is built.
 // What a record adds is a function of its own operands, factors and random word.
 type contributions struct {
 	*plan.Contributions
 	sums             [][]int64 // [parameter]
-	budgets          [][]int64 // [group][record]: Bound² less what was taken
+	budgets          [][]int64 // [group][record]: Bound², with L1 Bound, less what was taken
+	l1               bool
 	reduced, omitted atomic.Int64
 	scratch          contributionScratch
 }
@@ -57,9 +60,13 @@ func (c *contributions) begin() {
 			c.budgets = append(c.budgets, make([]int64, len(c.Seeds)))
 		}
 	}
+	whole := int64(plan.Bound * plan.Bound)
+	if c.l1 {
+		whole = plan.Bound
+	}
 	for _, budget := range c.budgets {
 		for r := range budget {
-			budget[r] = plan.Bound * plan.Bound
+			budget[r] = whole
 		}
 	}
 }
@@ -87,8 +94,8 @@ type rounding struct {
 	seed  uint64
 }
 
-// choose returns the rounding of the part of record r, and takes its squared norm from the
-// record's budget. try computes the squared norm that a rounding gives; it is not ok if the
+// choose returns the rounding of the part of record r, and takes its squared norm, with L1 its
+// norm, from the record's budget. try computes what a rounding takes; it is not ok if the
 // integers are out of range.
 func (p *part) choose(r int, try func(rounding) (squares int64, ok bool)) rounding {
 	how := p.rounding(r, 0, float64(p.factors[r])*p.Steps[p.parameter])
@@ -106,7 +113,11 @@ func (p *part) choose(r int, try func(rounding) (squares int64, ok bool)) roundi
 func (p *part) chooseSmaller(r int, how rounding, squares int64, ok bool, try func(rounding) (squares int64, ok bool)) rounding {
 	shrink := 0.5
 	if ok {
-		shrink = min(shrink, math.Sqrt(float64(*p.budget(r))/float64(squares)))
+		fits := float64(*p.budget(r)) / float64(squares)
+		if !p.l1 {
+			fits = math.Sqrt(fits)
+		}
+		shrink = min(shrink, fits)
 	}
 	if how = p.rounding(r, 1, how.scale*shrink); how.scale > 0 {
 		if squares, ok = try(how); p.take(r, squares, ok) {
@@ -182,7 +193,12 @@ func newBuiltSum(l *lowering, p part, rows []float32, n, size, buildCost int, bu
 			if build != nil {
 				build(row, r, w)
 			}
-			s.how[i] = s.choose(r, func(how rounding) (int64, bool) { return squaresOf(row, how) })
+			s.how[i] = s.choose(r, func(how rounding) (int64, bool) {
+				if s.l1 {
+					return lengthOf(row, how, w.sum)
+				}
+				return squaresOf(row, how)
+			})
 		}
 	})
 	blocks := (size + builtBlock - 1) / builtBlock
@@ -219,6 +235,25 @@ func squaresOf(row []float32, how rounding) (squares int64, ok bool) {
 	return squares, true
 }
 
+// lengthOf is the ℓ₁ norm of a built gradient that is rounded. It uses memory for a block, which
+// contains zeros before and after.
+func lengthOf(row []float32, how rounding, memory []int32) (length int64, ok bool) {
+	for b := 0; b*builtBlock < len(row); b++ {
+		block := row[b*builtBlock : min(len(row), (b+1)*builtBlock)]
+		key := lattice.RowKey(how.seed, 0, b)
+		if _, ok := lattice.QuantizedSquares(block, float32(how.scale), key); !ok { // the elements are in range
+			return 0, false
+		}
+		rounded := memory[:len(block)]
+		lattice.AddQuantized(rounded, block, float32(how.scale), key)
+		for i, v := range rounded {
+			length += max(int64(v), -int64(v))
+			rounded[i] = 0
+		}
+	}
+	return length, true
+}
+
 // newPart describes the part that an instruction adds.
 func (l *lowering) newPart(i plan.Instruction, k call) part {
 	if i.FirstRecord == 0 { // else the instruction continues a use for other records
@@ -231,14 +266,19 @@ func (l *lowering) newPart(i plan.Instruction, k call) part {
 func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 	p := l.newPart(i, k)
 	in := k.in[:len(k.in)-1]
+	if s, ok := i.Spec.(op.ClippedSum); ok && p.l1 {
+		return l.lowerBuilt(p, s.Form.Size(), newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
+	}
 	switch s := i.Spec.(type) {
 	case op.WeightedRows:
 		n := len(p.factors)
 		b := newBuiltSum(l, p, in[0], n, len(in[0])/n, 0, nil)
 		return sequence(b.admit, b.add)
 	case op.MultiUseSum:
-		if step := l.lowerTiedContribution(p, op.MultiUseNorms(s), in); step != nil {
-			return step
+		if !p.l1 {
+			if step := l.lowerTiedContribution(p, op.MultiUseNorms(s), in); step != nil {
+				return step
+			}
 		}
 		return l.lowerBuilt(p, op.MultiUseNorms(s).Size, newMultiUseBuilder(l, op.MultiUseNorms(s), in))
 	case op.ClippedSum:

@@ -89,7 +89,7 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 		}
 	}
 	if m.program.Exact {
-		m.contributions = &contributions{Contributions: plan.NewContributions(m.program)}
+		m.contributions = &contributions{Contributions: plan.NewContributions(m.program), l1: m.program.L1}
 		for _, v := range m.program.Parameters {
 			m.contributions.sums = append(m.contributions.sums, memory.Zeros[int64](v.Shape.TotalSize()))
 		}

@@ -15,3 +15,8 @@ func (m *Executable) PartCounts() (reduced, omitted int, err error) {
 	c.Reduced, c.Omitted = 0, 0
 	return reduced, omitted, nil
 }
+
+// LengthTaken is SquaredNormTaken for ℓ₁ norms.
+func (m *Executable) LengthTaken(group, r int) int64 {
+	return plan.Bound - m.contributions.budgets[group][r]
+}

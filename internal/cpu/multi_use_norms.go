@@ -17,8 +17,10 @@ import (
 // The norm includes a bound on the rounding errors of this record and of the other
 // records in between. A single use has its gradients built another way, see package plan.
 func lowerMultiUseNorms(l *lowering, s op.MultiUseNorms, k call) func() {
-	if step := lowerTiedNorms(l, s, k); step != nil {
-		return step
+	if !l.program.L1 {
+		if step := lowerTiedNorms(l, s, k); step != nil {
+			return step
+		}
 	}
 	m := newMultiUse(l, s, k.in)
 	rounding := roundoff
@@ -31,6 +33,13 @@ func lowerMultiUseNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 		for r := from; r < to; r++ {
 			gradient, length := m.build(r, w)
 			var total float64
+			if l.program.L1 {
+				for _, v := range gradient {
+					total += math.Abs(v)
+				}
+				out[r] = float32(total + math.Sqrt(k.operandShare(r, s.Records)))
+				continue
+			}
 			for _, v := range gradient {
 				total += v * v
 			}

@@ -73,12 +73,19 @@ func lowerRowSquares(l *lowering, k call) func() {
 	n := len(x) / len(out)
 	return l.pool.forRanges(len(out), n, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
+			if l.program.L1 {
+				out[r] = lengthOfRow(x[r*n : (r+1)*n])
+				continue
+			}
 			out[r] = float32(simd.SumSquares(x[r*n : (r+1)*n]))
 		}
 	})
 }
 
 func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
+	if l.program.L1 {
+		return lowerLengths(l, s, k)
+	}
 	switch f := s.Form.(type) {
 	case op.Product:
 		rows := len(k.in[1]) / f.Out / s.Records
@@ -102,6 +109,37 @@ func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
 		return lowerGatherNorms(l, f, s.Records, k)
 	}
 	return lowerMultiUseNorms(l, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+}
+
+// lowerLengths computes ℓ₁ norms of gradients that are built as contributions build them.
+func lowerLengths(l *lowering, s op.SquaredNorms, k call) func() {
+	size, out := s.Form.Size(), k.out
+	g := newGradientBuilder(l, s.Form, s.Records, k.in, k.inChannelsLast)
+	n := min(s.Records, max(2*len(l.pool.workers), builtFloats/size))
+	scratch := &l.contributions.scratch
+	scratch.reserve(0, 0, 0, n*size)
+	base := 0
+	some := l.pool.forRanges(n, size+g.cost, func(from, to int, w *worker) {
+		for i := from; i < to && base+i < s.Records; i++ {
+			row := scratch.floats[i*size : (i+1)*size]
+			g.build(row, base+i, w)
+			out[base+i] = lengthOfRow(row)
+		}
+	})
+	return func() {
+		for base = 0; base < s.Records; base += n {
+			some()
+		}
+	}
+}
+
+// lengthOfRow returns an ℓ₁ norm.
+func lengthOfRow(x []float32) float32 {
+	var length float64
+	for _, v := range x {
+		length += math.Abs(float64(v))
+	}
+	return float32(length)
 }
 
 // lowerRankOneNorms uses ‖a⊗δ‖² = ‖a‖²‖δ‖².

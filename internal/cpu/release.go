@@ -122,6 +122,9 @@ func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
 func (r *releaser) addRoundedNoise(gradient []float32, b parameterBlock) error {
 	v := b.vector
 	sums := r.ints[v][b.from:b.to]
+	if r.current.Laplace {
+		return r.addLaplaceNoise(gradient, b)
+	}
 	n := noise.RoundedGaussian{Sigma: r.current.Sigma[v]}
 	if err := n.Add(r.current.Source, sums, r.stream(v), uint64(b.from)); err != nil {
 		return err
@@ -129,6 +132,27 @@ func (r *releaser) addRoundedNoise(gradient []float32, b parameterBlock) error {
 	scale := math.Ldexp(r.current.Unit[v]*r.current.Scale, n.Grid())
 	for i, s := range sums {
 		gradient[i] = float32(float64(s) * scale)
+	}
+	clear(sums)
+	return nil
+}
+
+// addLaplaceNoise writes integer sums with discrete Laplace noise, scaled, to gradient. It sets
+// the sums to zero.
+func (r *releaser) addLaplaceNoise(gradient []float32, b parameterBlock) error {
+	v := b.vector
+	sums := r.ints[v][b.from:b.to]
+	step := r.current.Unit[v] * r.current.Scale
+	var drawn [256]int64
+	for from := 0; from < len(sums); from += len(drawn) {
+		part := sums[from:min(from+len(drawn), len(sums))]
+		values := drawn[:len(part)]
+		if err := r.current.Source.DiscreteLaplaces(values, r.stream(v), uint64(b.from+from), uint64(r.current.Sigma[v])); err != nil {
+			return err
+		}
+		for i, s := range part {
+			gradient[from+i] = float32(float64(s+values[i]) * step)
+		}
 	}
 	clear(sums)
 	return nil

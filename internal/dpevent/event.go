@@ -2,6 +2,7 @@ package dpevent
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -27,7 +28,8 @@ type Event struct {
 	ReplaceOne        bool               // the record is replaced, not added or removed
 	FixedSize         bool               // the record is replaced in a lot of a fixed size, drawn without replacement
 	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian and the rounded Gaussian groups
-	LaplaceShifts     []float64          // S/scale of each Laplace group
+	LaplaceShifts     []float64          // S/scale of each Laplace group, and of what one dominates
+	LossExcess        float64            // by which the sum of LaplaceShifts exceeds the largest loss of these groups
 	DiscreteGaussians []DiscreteGaussian // the discrete Gaussian groups
 	Truncation        Truncation         // truncated lots, whose pair is another one; all noise is then Gaussian
 }
@@ -46,7 +48,7 @@ func (e Event) Subsampled() bool { return e.Rate < 1 }
 
 // Key is equal for equal events.
 func (e Event) Key() string {
-	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.DiscreteGaussians, e.Truncation)
+	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.LossExcess, e.DiscreteGaussians, e.Truncation)
 }
 
 // newEvent rounds every shift and rate up: the event dominates that of the exact quotients.
@@ -75,6 +77,13 @@ func newEvent(lot ledger.Lot, adjacency ledger.Adjacency) Event {
 			squares = AddUp(squares, MultiplyUp(ratio, ratio))
 		case q.Mechanism == ledger.Laplace:
 			e.LaplaceShifts = append(e.LaplaceShifts, ratio)
+		case q.Mechanism == ledger.DiscreteLaplace:
+			e.LaplaceShifts = append(e.LaplaceShifts, discreteLaplaceShift(scale*float64(q.Lattice), q.LatticeScale()))
+		case q.Mechanism == ledger.PermuteAndFlip:
+			loss := 2 * ratio
+			shift := pureShift(loss)
+			e.LaplaceShifts = append(e.LaplaceShifts, shift)
+			e.LossExcess += math.Max(0, shift-loss) * (1 - 1e-12)
 		case q.Mechanism == ledger.DiscreteGaussian:
 			e.DiscreteGaussians = append(e.DiscreteGaussians, DiscreteGaussian{scale * q.Sensitivity, q.Noise})
 		}
@@ -84,6 +93,44 @@ func newEvent(lot ledger.Lot, adjacency ledger.Adjacency) Event {
 	}
 	slices.Sort(e.LaplaceShifts)
 	return e
+}
+
+// discreteLaplaceShift returns the shift of Laplace noise of scale 1 whose pair dominates that of
+// discrete Laplace noise of scale t on vectors of integers that move by an l1 distance of at most
+// d. Probabilities of discrete Laplace noise are proportional to q^|x|, q = e^(-1/t).
+//
+// Let one coordinate move by d. The likelihood ratio q^|x|/q^|x-d| exceeds e^s, for s =
+// (d-2k-1+v)/t with v from -1 to 1, exactly where x ≤ k. So the hockey-stick divergence at s is
+//
+//	Pr[x ≤ k] - e^s·Pr[x-d ≤ k] = 1 - q^(k+1)·(1 + q^-v)/(1+q),
+//
+// and that of Laplace noise of scale 1 with the shift u is 1 - e^((s-u)/2) for -u ≤ s ≤ u. The
+// second is at least the first if cosh(v/2t)/cosh(1/2t) ≥ e^(-(u-d/t)/2), which u = d/t + 1/(4t²)
+// satisfies, because ln cosh(x) ≤ x²/2. For s beyond ±d/t both are equal or the first is 0. A pair
+// with a larger hockey-stick divergence at every s dominates, also after sampling and composition
+// (Zhu, Dong and Wang 2022).
+//
+// Several coordinates that move by d_1, d_2, … in sum d, none of them 0, are dominated by Laplace
+// noise with the shifts u_i = d_i/t + 1/(4t²), and this by one with their sum, which is at most
+// d/t + d/(4t²): for shifts a ≥ b and s ≥ 0, the loss of the second is at most b, and the
+// divergence of the first decreases in s, so that the divergence of both at s is at most that of
+// the first at s-b ≥ -a, which is 1 - e^((s-a-b)/2). For s < 0 use the symmetry of the pairs.
+func discreteLaplaceShift(d, t float64) float64 {
+	ratio := DivideUp(d, t)
+	return AddUp(ratio, DivideUp(ratio, 4*t))
+}
+
+// pureShift returns the shift of Laplace noise of scale 1 whose pair dominates every mechanism
+// that satisfies loss-differential privacy without δ. Randomized response dominates them all
+// (Kairouz, Oh and Viswanath 2015); its hockey-stick divergence at s, for |s| ≤ loss, is
+// (e^loss - e^s)/(1 + e^loss). That of Laplace noise, 1 - e^((s-u)/2), is at least as large if
+// 2·cosh(s/2) ≥ (1 + e^loss)·e^(-u/2), and s = 0 needs most: u = 2·ln((1 + e^loss)/2).
+func pureShift(loss float64) float64 {
+	u := 2 * math.Log1p(math.Expm1(loss)/2) // loss/2 + ln cosh(loss/2) for large losses, too
+	if loss > 700 {
+		u = 2 * loss
+	}
+	return u * (1 + 8*RoundingUnit)
 }
 
 // dominatingEvent returns an event that dominates both a and b.

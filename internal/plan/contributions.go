@@ -11,7 +11,8 @@ const Bound = lattice.Bound
 // The contribution of record r to parameter i is an integer vector: the record's gradient
 // times its clip factor times Steps[i], rounded to integers at random. AddClippedSums adds
 // it only if the squared norms of the record's contributions to the parameters of a group
-// add up to at most Bound². It determines the norms in integers, without rounding.
+// add up to at most Bound². It determines the norms in integers, without rounding. In a program
+// with L1, the sum of all absolute values is at most Bound instead.
 //
 // A part of a contribution that would exceed the bound is rounded again with a smaller
 // factor, and is left out if it exceeds the bound again. This decision depends on the record alone.

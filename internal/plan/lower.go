@@ -17,12 +17,13 @@ type Options struct {
 	Output   bool // keep the network's output
 	Observed bool // keep what the statistics behind BatchNorms read
 	Exact    bool // add integer contributions: see Contributions; requires Norms
+	L1       bool // see Program.L1; requires Exact
 }
 
 // LowerTraining lowers a network with the nodes of a private step.
 func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	l := lowering{program: &Program{
-		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Exact: w.Exact, Warning: p.Warning, Network: p,
+		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Exact: w.Exact, L1: w.L1, Warning: p.Warning, Network: p,
 	}, buffers: map[*G.Node]int{}}
 	if err := l.lowerLeaves(p.Network, p.ExampleWeights); err != nil {
 		return nil, err

@@ -76,6 +76,7 @@ type Program struct {
 	Back       []Instruction
 	Arena      int  // elements that the temporaries share
 	Exact      bool // Back adds integers: see Contributions
+	L1         bool // norms are ℓ₁ norms and not squared, also those of contributions; only the device cpu compiles it
 	Warning    string
 	Parameters []Parameter
 	Network    *perexample.PrivateNetwork // the graph of a training program; the device gorgonia runs it

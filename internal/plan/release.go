@@ -10,6 +10,9 @@ import "github.com/dptrain/dptrain/noise"
 // that of [noise.RoundedGaussian]. Unit[i] is the value of a lattice step; the device
 // multiplies by it, too. Everything after the rounding is a function of the released integers.
 //
+// With Laplace the program is exact, Sigma[i] is an integer, and the noise is that of
+// [noise.Source.DiscreteLaplaces] with this scale, added to the integer sums.
+//
 // Element j of parameter i takes normal j of the source's stream (Release, Lot, i), on
 // every device. The caller must have written the lot's ledger entry to disk before.
 type Release struct {
@@ -17,6 +20,7 @@ type Release struct {
 	Lot         uint64
 	Sigma       []float64
 	Unit        []float64 // nil unless the program is exact
+	Laplace     bool
 	Scale       float64
 	Optimizer   Optimizer
 	Step        int

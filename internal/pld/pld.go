@@ -159,6 +159,7 @@ func MaxLoss(events []dpevent.RepeatedEvent) float64 {
 		for _, ratio := range e.LaplaceShifts {
 			one = dpevent.AddUp(one, ratio)
 		}
+		one -= e.LossExcess
 		if e.Subsampled() && one < 700 {
 			one = math.Log1p(e.Rate*math.Expm1(one)) * (1 + 16*roundingUnit)
 		}

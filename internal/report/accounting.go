@@ -164,14 +164,16 @@ func epsilonCurves(h ledger.History, delta float64, accountants []string, limit 
 
 // noiseMultipliers returns the smallest and the largest noise multiplier of a training lot.
 // Several groups of one lot have the multiplier (Σ(S/σ)²)^(-1/2) (McMahan et al. 2019,
-// section 3). ok is false if some noise is not Gaussian.
+// section 3), which holds for Gaussian noise; one group has a multiplier for every noise. ok is
+// false where there is none.
 func noiseMultipliers(h ledger.History) (low, high float64, ok bool) {
 	low = math.Inf(1)
 	h, _ = splitTraining(h)
 	for _, spent := range h.Lots {
 		squares := 0.0
 		for _, q := range spent.Lot.Queries {
-			if q.Mechanism == ledger.Laplace {
+			laplace := q.Mechanism == ledger.Laplace || q.Mechanism == ledger.DiscreteLaplace
+			if q.Mechanism == ledger.PermuteAndFlip || laplace && len(spent.Lot.Queries) > 1 {
 				return 0, 0, false
 			}
 			squares += (q.Sensitivity / q.Noise) * (q.Sensitivity / q.Noise)

@@ -80,6 +80,7 @@ type summary struct {
 	Clipping     string  `json:"clipping"`
 	Clip         float64 `json:"clip"`
 	Allocation   string  `json:"allocation"`
+	Mechanism    string  `json:"mechanism"`
 	Optimizer    string  `json:"optimizer"`
 	DecayOf      string  `json:"decay_of"`
 	LearningRate float64 `json:"learning_rate"`

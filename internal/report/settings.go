@@ -46,6 +46,7 @@ func (r *Run) settingRows() []row {
 		bound = "first clip bound"
 	}
 	add(s.Private && s.Clip > 0, bound, number.Short(s.Clip))
+	add(s.Private && s.Mechanism == "laplace", "mechanism", "discrete Laplace noise; the bound is on the ℓ₁ norm")
 	add(s.Private && s.Allocation != "" && len(r.accounting.groups) > 1, "noise allocation", s.Allocation)
 	add(s.Optimizer != "", "optimizer", s.Optimizer)
 	add(s.DecayOf != "", "layers with weight decay", s.DecayOf)

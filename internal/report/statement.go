@@ -128,6 +128,8 @@ func describeNoise(h ledger.History) string {
 		ledger.RoundedGaussian:  "correctly rounded Gaussian noise",
 		ledger.DiscreteGaussian: "discrete Gaussian noise",
 		ledger.Laplace:          "Laplace noise",
+		ledger.DiscreteLaplace:  "discrete Laplace noise",
+		ledger.PermuteAndFlip:   "random choices by permute-and-flip",
 	}
 	first := h.Lots[0].Lot.Queries
 	kind := kinds[first[0].Mechanism]
@@ -188,7 +190,7 @@ func Arithmetic(h ledger.History) string {
 }
 
 const (
-	exactSentence = "The guarantee holds for the released bits. Every sum is a sum of integers whose norms were checked in integers, and its Gaussian noise is correctly rounded."
+	exactSentence = "The guarantee holds for the released bits. Every sum is a sum of integers whose norms were checked in integers, and its noise is a correctly rounded Gaussian or has an exact discrete distribution."
 	floatSentence = "The guarantee is proved over the reals; it does not cover the rounding of the floating-point sums and noise."
 )
 
@@ -211,7 +213,7 @@ func describeArithmetic(h ledger.History) string {
 	}):
 		return floatSentence
 	}
-	return floatSentence + " These were used for the releases of " + strings.Join(inexact, ", ") + "; all other releases are integer sums with correctly rounded noise."
+	return floatSentence + " These were used for the releases of " + strings.Join(inexact, ", ") + "; all other releases are integer sums with correctly rounded or discrete noise."
 }
 
 const insecureSentence = "The randomness came from a seed, so the guarantee holds only against an adversary who neither knows nor guesses the seed."

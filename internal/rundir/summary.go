@@ -83,6 +83,7 @@ type Summary struct {
 	Task            string       `json:"task"` // a task name of the Hugging Face Hub
 	Clip            float64      `json:"clip,omitempty"`
 	Allocation      string       `json:"allocation,omitempty"`
+	Mechanism       string       `json:"mechanism,omitempty"` // laplace; empty for gaussian
 	Optimizer       string       `json:"optimizer"`
 	WeightDecayOf   string       `json:"decay_of,omitempty"` // empty if all parameters decay
 	LearningRate    float64      `json:"learning_rate"`

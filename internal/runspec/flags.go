@@ -60,6 +60,7 @@ type Flags struct {
 	Metrics                                    []string // see metricFlag
 	StopWhen                                   string   // see StopCondition
 	Arithmetic                                 string   // one of arithmetics; "": the device's best
+	Mechanism                                  string   // one of mechanisms
 
 	Optimizer, Schedule     string
 	LearningRate, EMA       float64
@@ -80,6 +81,7 @@ type Flags struct {
 var (
 	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
 	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
+	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
 	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
 	weightDecayTargets = []string{"all", "matrices"}
@@ -130,6 +132,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
 	f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
 	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
+	f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), "noise on gradients: gaussian, with --clip a bound on the ℓ₂ norm, or laplace, with --clip a bound on the ℓ₁ norm and --noise the scale over it (exact discrete noise on the device cpu; --clipping flat or normalized)")
 	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact where the device has it)")
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
 	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
@@ -168,7 +171,7 @@ func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
 // completion.
 func Choices() map[string][]string {
 	choices := map[string][]string{
-		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "allocation": allocations, "decay-of": weightDecayTargets,
+		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "mechanism": mechanisms, "allocation": allocations, "decay-of": weightDecayTargets,
 		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Names(), "accountant": accountant.Names(),
 	}
 	for _, p := range models.Presets() {
@@ -291,7 +294,7 @@ func (s *Flags) Resolve() error {
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
-	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}, {"on-bad-row", s.OnBadRow, data.BadRowPolicies()}} {
+	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"mechanism", s.Mechanism, mechanisms}, {"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}, {"on-bad-row", s.OnBadRow, data.BadRowPolicies()}} {
 		if err := exitcode.CheckChoice(c.flag, c.value, c.choices); err != nil {
 			return err
 		}
@@ -301,11 +304,39 @@ func (s *Flags) Resolve() error {
 			return err
 		}
 	}
+	if err := s.checkLaplace(); err != nil {
+		return err
+	}
 	if err := s.checkProjectBudget(); err != nil {
 		return err
 	}
 	if s.Out == "" {
 		s.Out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+	}
+	return nil
+}
+
+// checkLaplace refuses what Laplace noise on gradients does not support.
+func (s *Flags) checkLaplace() error {
+	if s.Mechanism != string(engine.LaplaceNoise) || s.NonPrivate {
+		return nil
+	}
+	refuse := func(flag, value, why string) error {
+		return exitcode.Usagef("--mechanism laplace does not support --%s %s: %s; drop one of them", flag, value, why)
+	}
+	switch {
+	case s.Clipping != "flat" && s.Clipping != "normalized":
+		return refuse("clipping", s.Clipping, "all parameters are clipped together by their ℓ₁ norm, with a constant bound")
+	case len(s.Groups) > 0:
+		return refuse("group", s.Groups[0], "all parameters are clipped together by their ℓ₁ norm")
+	case s.Arithmetic == string(engine.FloatArithmetic):
+		return refuse("arithmetic", s.Arithmetic, "its guarantee is for integers")
+	case s.Sampling == string(sample.PolicyTruncated):
+		return refuse("sampling", s.Sampling, "the cost of such lots is known for Gaussian noise only")
+	case s.LocalSteps > 0:
+		return refuse("local-steps", fmt.Sprint(s.LocalSteps), "changes of users have Gaussian noise")
+	case s.Device.Name != "auto" && s.Device.Name != "cpu":
+		return refuse("device", s.Device.Name, "only the device cpu adds it")
 	}
 	return nil
 }
@@ -348,7 +379,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "group", "metric", "allocation", "arithmetic", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
+var privacyFlags = []string{"clip", "clipping", "group", "metric", "allocation", "arithmetic", "mechanism", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

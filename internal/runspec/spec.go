@@ -204,6 +204,7 @@ func (s *Spec) resolveMechanism() error {
 	c.Files.Ledger = filepath.Join(f.Out, rundir.LedgerFile)
 	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon, AllowLargeDelta: f.AllowLargeDelta}
 	c.Mechanism.Allocation, c.Mechanism.Arithmetic = engine.Allocation(f.Allocation), engine.Arithmetic(f.Arithmetic)
+	c.Mechanism.Distribution = engine.Distribution(f.Mechanism)
 	switch {
 	case f.given["delta"]:
 		if err := budget.CheckDelta(f.Delta); err != nil {

@@ -116,6 +116,9 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Preset: f.Preset, Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
+	if d := c.Mechanism.Distribution; d == engine.LaplaceNoise {
+		s.Mechanism = string(d)
+	}
 	if column := spec.Task.Schema.Weight; column != "" {
 		s.Weight, s.WeightCap = column, c.Weights.Cap
 	}

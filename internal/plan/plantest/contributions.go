@@ -127,11 +127,16 @@ type slotExecutable struct {
 
 func (n contributionNetwork) open(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
 	t.Helper()
+	return n.openWith(t, compile, slots, threads, plan.Options{Norms: true, Exact: exact})
+}
+
+func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, threads int, options plan.Options) *slotExecutable {
+	t.Helper()
 	p, err := perexample.Compile(n.build, slots, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Exact: exact})
+	program, err := plan.LowerTraining(p, options)
 	if err != nil {
 		t.Fatal(err)
 	}
