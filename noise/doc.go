@@ -20,8 +20,8 @@
 // [RoundedGaussian] adds noise to sums of integers whose sensitivity is bounded in integers; the
 // guarantee of the Gaussian mechanism then holds for the released bits. The other Gaussian and
 // Laplace samplers round to floating-point numbers, and a guarantee that uses them is proved over
-// the reals (Mironov 2012). [Source.DiscreteGaussians] and
-// [Source.DiscreteLaplaces] are exact.
+// the reals (Mironov 2012). [Source.DiscreteGaussians], [Source.DiscreteLaplaces] and
+// [Source.PermuteAndFlip], which chooses among scores, are exact.
 //
 // Reading a stream twice gives the same noise twice, and two releases with the same noise
 // reveal their difference. The caller must give each released vector its own lot and vector

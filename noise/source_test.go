@@ -56,7 +56,7 @@ func TestStream_NoncesDiffer(t *testing.T) {
 	for _, p := range []Purpose{Release, Sampling, ExampleRandomness} {
 		for _, lot := range []uint64{0, 1, 1 << 16, 1 << 31, 1 << 32, MaxLots - 1} {
 			for _, v := range []uint32{0, 1, 1 << 16, math.MaxUint32} {
-				for by := uniformSampler; by <= discreteLaplaceSampler; by++ {
+				for by := uniformSampler; by <= permuteAndFlipSampler; by++ {
 					n, err := Stream{p, lot, v}.nonce(by)
 					if err != nil {
 						t.Fatal(err)

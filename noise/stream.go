@@ -52,6 +52,7 @@ const (
 	roundedSampler // the first words of RoundedGaussian
 	roundedDigits  // its further digits
 	discreteLaplaceSampler
+	permuteAndFlipSampler
 )
 
 // NormalsNonce returns the nonce with which Normals computes this stream, for a device that
