@@ -56,9 +56,10 @@ type preview struct {
 	LocalBatch        int                `json:"local_batch,omitempty"`
 	*rundir.Projection
 	*rundir.Augmentation
-	Seconds float64 `json:"seconds"` // estimated from a few lots of blank examples
-	Device  string  `json:"device"`
-	Warning string  `json:"warning,omitempty"`
+	Seconds float64  `json:"seconds"` // estimated from a few lots of blank examples
+	Device  string   `json:"device"`
+	Warning string   `json:"warning,omitempty"`
+	Advice  []string `json:"advice,omitempty"` // about settings outside the range of published runs
 
 	validationStatistic string
 }
@@ -164,6 +165,9 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 	if stop := c.Budget.StopAtEpsilon; stop > 0 && float64(p.Epsilon) > stop {
 		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first lot that would exceed it", stop))
 	}
+	if !c.Mechanism.NonPrivate {
+		p.Advice = budget.Advice(runspec.AdviceSettings(spec, d))
+	}
 	if c.Validation.Set != nil {
 		p.ValidationRecords, p.ValidationNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise
 		p.validationStatistic = spec.ValidationStatistic()
@@ -236,5 +240,8 @@ func (p *preview) print(w io.Writer) {
 	fmt.Fprintf(w, "time\tabout %v on %s\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), p.Device)
 	if p.Warning != "" {
 		fmt.Fprintf(w, "warning\t%s\n", p.Warning)
+	}
+	for _, sentence := range p.Advice {
+		fmt.Fprintf(w, "advice\t%s\n", sentence)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/training"
 )
@@ -66,5 +67,29 @@ func TestDryRun_PredictsCostAndLeavesNothing(t *testing.T) {
 	}
 	if last["views"] != 1.0 || last["augment"] != "flip" {
 		t.Errorf("%v views, changed by %v", last["views"], last["augment"])
+	}
+}
+
+// Settings outside the range of published runs get one line of advice each, and are no error.
+func TestDryRun_Advice(t *testing.T) {
+	inWorkshop(t)
+	stdout, stderr, code := dptrain(brief + " --steps 3 --lot 2 --noise 1 --clip 40 --delta 1e-9 --dry-run")
+	if code != exitcode.Done || strings.Count(stdout, "advice ") != 3 {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	for _, want := range []string{"a clip bound of 40 is outside", "3 lots are few", "lots of 2 records are below"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no advice with %q in %s", want, stdout)
+		}
+	}
+	if v := runJSON(t, brief+" --steps 3 --lot 2 --noise 1 --clip 40 --delta 1e-9 --dry-run"); len(v["advice"].([]any)) != 3 {
+		t.Errorf("advice %v", v["advice"])
+	}
+	if stdout, _, _ := dptrain(brief + " --steps 3 --lot 2 --non-private --dry-run"); strings.Contains(stdout, "advice") {
+		t.Errorf("a run without privacy gets advice: %s", stdout)
+	}
+	stdout, _, code = dptrain("train --dry-run --threads 1")
+	if code != exitcode.Done || strings.Contains(stdout, "advice") {
+		t.Errorf("the default run gets advice: exit %d, %s", code, stdout)
 	}
 }

@@ -339,3 +339,23 @@ func (s *Spec) extendSteps() error {
 	s.Config.Steps = steps
 	return nil
 }
+
+// AdviceSettings returns what [budget.Advice] reads of a private run.
+func AdviceSettings(s *Spec, d engine.Description) budget.Settings {
+	m := &s.Config.Mechanism
+	a := budget.Settings{Delta: d.Delta, Records: d.Records, Lot: d.ExpectedLot, Steps: s.Config.Steps}
+	for _, p := range d.Parameters {
+		weights := 1
+		for _, n := range p.Shape {
+			weights *= n
+		}
+		a.Parameters += weights
+	}
+	if m.Distribution != engine.LaplaceNoise {
+		a.NoiseMultiplier = m.CombinedNoiseMultiplier(0)
+		if s.Flags.Clipping != "joint" && len(s.Flags.Groups) == 0 {
+			a.Clip = s.Flags.Clip
+		}
+	}
+	return a
+}
