@@ -71,6 +71,21 @@ func TestHostOptimizer_GetsReleasedGradient(t *testing.T) {
 	}
 }
 
+// The same holds for changes of users' local steps.
+func TestHostOptimizer_GetsReleasedChange(t *testing.T) {
+	c := testConfig(t)
+	c.Train, c.Records, c.Sampling.Lot = examplesOfUsers(), Records{Users: true, Examples: 3}, 5
+	c.LocalTraining, c.Optimization.Schedule.Base = LocalTraining{Steps: 2, Rate: 0.1}, 0.7
+	sgd := newRun(t, c)
+	trainRun(t, sgd, nil)
+	c.Optimization.Optimizer, c.Files.Ledger = hostSGD{1}, filepath.Join(t.TempDir(), "ledger.jsonl")
+	host := newRun(t, c)
+	trainRun(t, host, nil)
+	if d := relativeDistance(flatWeights(t, host), flatWeights(t, sgd)); d > 1e-6 {
+		t.Errorf("off by %g", d)
+	}
+}
+
 // quadraticNetwork has one weight, initially 1. The loss of an example is (x·w)²/2, and its
 // gradient x²·w depends on the point at which it is computed.
 func quadraticNetwork(batch int) (*perexample.Network, error) {
