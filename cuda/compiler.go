@@ -269,12 +269,15 @@ func (s *scratchPlanner) alloc(bytes int) driver.Pointer {
 	return s.pool + driver.Pointer(at)
 }
 
+// current is the memory of the current instruction so far.
+func (s *scratchPlanner) current() span { return bytesAt(s.pool+driver.Pointer(s.start), s.used) }
+
 // end returns the memory of the current instruction.
 func (s *scratchPlanner) end() span {
 	if s.measuring {
 		s.sizes = append(s.sizes, s.used)
 	}
-	return bytesAt(s.pool+driver.Pointer(s.start), s.used)
+	return s.current()
 }
 
 // blocks is a grid of one thread per element, in blocks of 256. Kernels stride by the

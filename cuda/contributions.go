@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
@@ -122,6 +123,11 @@ type contributionSum struct {
 	records int            // of the instruction
 	at      driver.Pointer // where elements of the contribution belong; 0: the parameter's order
 	all     contributionArgs
+
+	// Only the kernels that choose roundings take from the budgets, and only those that add write
+	// the sum. So sums of other parameters, and gradients that are built, need not wait for each
+	// other.
+	admitting, adding *access
 }
 
 // lowerContribution queues the kernels of a sum of an exact program.
@@ -140,11 +146,22 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	if i.At != nil {
 		s.at = c.constant(i.At.At)
 	}
-	c.access.reads = append(c.access.reads, bytesAt(shared.input, shared.inputBytes()))
-	c.access.writes = append(c.access.writes, bytesAt(shared.budgets, shared.budgetBytes()), bytesAt(shared.counts, 8))
-	switch f := i.Spec.(type) {
+	operands := c.access.reads
+	s.admitting = &access{
+		reads:  append(slices.Clone(operands), bytesAt(shared.input, shared.inputBytes())),
+		writes: []span{bytesAt(shared.budgets, shared.budgetBytes()), bytesAt(shared.counts, 8)},
+	}
+	s.adding = &access{reads: slices.Clone(operands), writes: c.access.writes}
+	c.access = &access{reads: operands} // of the kernels that build gradients
+	s.lower(i.Spec)
+	s.admitting.writes = append(s.admitting.writes, c.scratch.current())
+	s.adding.reads = append(s.adding.reads, c.scratch.current())
+}
+
+func (s *contributionSum) lower(spec op.Spec) {
+	switch f := spec.(type) {
 	case op.WeightedRows:
-		s.addBuilt(k.in[0], k.size(0)/s.records, 0, s.records)
+		s.addBuilt(s.in[0], s.size(0)/s.records, 0, s.records)
 	case op.MultiUseSum:
 		s.lowerMultiUse(op.MultiUseNorms(f))
 	case op.ClippedSum:
@@ -153,15 +170,31 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 			s.lowerGather(form)
 			return
 		case op.Product:
-			if k.size(0) == s.records*form.In { // one row a record
+			if s.size(0) == s.records*form.In { // one row a record
 				s.lowerRankOne(form)
 				return
 			}
 		}
 		s.lowerBuilt(f.Form)
 	default:
-		panic("cuda: no rule for the contributions of " + i.Spec.String())
+		panic("cuda: no rule for the contributions of " + spec.String())
 	}
+}
+
+// admit queues a kernel that chooses roundings, and add one that adds to the sum.
+func (s *contributionSum) admit(kernel string, grid, block dim, args ...any) {
+	s.launchWith(s.admitting, kernel, grid, block, args)
+}
+
+func (s *contributionSum) add(kernel string, grid, block dim, args ...any) {
+	s.launchWith(s.adding, kernel, grid, block, args)
+}
+
+func (s *contributionSum) launchWith(a *access, kernel string, grid, block dim, args []any) {
+	building := s.access
+	s.access = a
+	s.launch(kernel, grid, block, args...)
+	s.access = building
 }
 
 // from is the argument for the records from one on.
@@ -182,10 +215,10 @@ func (s *contributionSum) chunk(bytes int) int {
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
 	args := s.from(first)
-	s.launch("admit_built", dim{uint32(n), 1, 1}, dim{uint32(min(max(ceil(size, 128), 1), 16) * 32), 1, 1}, args, rows, int32(size))
+	s.admit("admit_built", dim{uint32(n), 1, 1}, dim{uint32(min(max(ceil(size, 128), 1), 16) * 32), 1, 1}, args, rows, int32(size))
 	across := ceil(size, 256)
 	each := ceil(n, min(ceil(n, 16), ceil(8*s.device.Multiprocessors(), across)))
-	s.launch("add_built", dim{uint32(across), uint32(ceil(n, each)), 1}, threads,
+	s.add("add_built", dim{uint32(across), uint32(ceil(n, each)), 1}, threads,
 		s.out, s.at, args.Roundings, rows, int32(size), int32(n), int32(each))
 }
 
@@ -231,13 +264,13 @@ const maxSumRecords = (1<<31 - 1) / plan.Bound
 // integers could differ from the CPU's where a length is within a rounding error of a power of two.
 func (s *contributionSum) lowerRankOne(f op.Product) {
 	a, delta := s.allocScratch(2*s.records*f.In), s.allocScratch(2*s.records*f.Out)
-	s.launch("round_rank_one", dim{uint32(s.records), 1, 1}, threads,
+	s.admit("round_rank_one", dim{uint32(s.records), 1, 1}, threads,
 		s.all, a, delta, s.in[0], s.in[1], int32(f.In), int32(f.Out), math.Sqrt(float64(f.In)/float64(f.Out)))
 	const side, depth = 64, 16 // of a block of kernels/contributions.cu
 	tiles := ceil(f.In, side) * ceil(f.Out, side)
 	slices := max(ceil(s.records, maxSumRecords), min(ceil(s.records, 4*depth), ceil(2*s.device.Multiprocessors(), tiles)))
 	each := ceil(s.records, slices)
-	s.launch("add_rank_one", dim{uint32(tiles), uint32(ceil(s.records, each)), 1}, threads,
+	s.add("add_rank_one", dim{uint32(tiles), uint32(ceil(s.records, each)), 1}, threads,
 		s.out, s.at, a, delta, int32(f.In), int32(f.Out), int32(s.records), int32(each))
 }
 
@@ -258,10 +291,10 @@ func (s *contributionSum) lowerGather(f op.Gather) {
 	for first := 0; first < s.records; first += n {
 		n, args := min(n, s.records-first), s.from(first)
 		index, delta := s.in[0]+driver.Pointer(4*first*lookups), s.in[1]+driver.Pointer(4*first*width)
-		s.launch("round_gathered", dim{uint32(n), 1, 1}, threads,
+		s.admit("round_gathered", dim{uint32(n), 1, 1}, threads,
 			args, rounded, index, delta, keys, int32(lookups), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 		all := n * lookups * f.Dim
-		s.launch("add_gathered", blocks(all), threads,
+		s.add("add_gathered", blocks(all), threads,
 			s.out, s.at, args.Roundings, rounded, index, int64(all), int32(lookups), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 	}
 }

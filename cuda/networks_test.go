@@ -159,7 +159,13 @@ func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clip.Cli
 // train returns the weights after some private steps on one batch.
 func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (plan.Executable, error)) [][]float32 {
 	t.Helper()
-	program, clipper := n.compiled(t)
+	return n.trainWith(t, false, open)
+}
+
+// trainWith is train with one of the arithmetics.
+func (n network) trainWith(t *testing.T, exact bool, open func(*plan.Program, plan.Optimizer) (plan.Executable, error)) [][]float32 {
+	t.Helper()
+	program, clipper := n.compiledFor(t, exact)
 	o := plan.Optimizer{Kind: plan.SGD}
 	m, err := open(program, o)
 	if err != nil {
@@ -177,6 +183,10 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 	for v := range program.Parameters {
 		squared, factors = append(squared, m.SquaredNorms(v)), append(factors, m.ClipFactors(v))
 		release.Sigma = append(release.Sigma, 0.1)
+		if c := m.Contributions(); c != nil { // for a bound of 1
+			c.Steps[v], release.Sigma[v] = plan.Bound, 0.1*plan.Bound
+			release.Unit = append(release.Unit, 1.0/plan.Bound)
+		}
 	}
 	for step := range n.steps {
 		if err := m.Forward(); err != nil {
