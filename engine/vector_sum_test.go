@@ -737,3 +737,42 @@ func TestVectorSum_DenominatorOfLot(t *testing.T) {
 		t.Error("fixed lots have a denominator that depends on the lot")
 	}
 }
+
+// Each release is a public multiple of an integer on the grid in the ledger, also of groups that are
+// clipped jointly and of weighted means whose denominator depends on the lot. A release in floating
+// point is not.
+func TestVectorSum_ReleasesAreOnLedgerGrid(t *testing.T) {
+	onGrid := func(c VectorSumConfig) (count int) {
+		s := newVectorSum(t, c)
+		random := rand.New(rand.NewPCG(16, 17))
+		records := hostileRecords(random, 60)
+		for _, record := range startLot(t, s) {
+			addVectors(t, s, record, random.Float64(), records[record])
+		}
+		queries := slices.Clone(s.mechanism.entry.Queries)
+		for v, mean := range releaseVectors(t, s) {
+			g := []int{0, 1, 1}[v]
+			q := queries[g]
+			sum := s.mechanism.vectors.sums[g]
+			unit := s.scale * []float64{1, 2, 0.25}[v] * math.Ldexp(sum.length/float64(max(sum.bound, 1)), q.Grid)
+			for _, x := range mean {
+				if steps := x / unit; math.Abs(steps-math.Round(steps)) < 1e-6 && math.Abs(steps) < 1<<20 {
+					count++
+				}
+			}
+		}
+		return count
+	}
+	for _, minMean := range []float64{0, 0.2} {
+		c := vectorSumConfig(t)
+		c.Weights.MinMean = minMean
+		if n := onGrid(c); n != 9 {
+			t.Errorf("least mean %v: %d of 9 numbers are on the grid", minMean, n)
+		}
+	}
+	c := vectorSumConfig(t)
+	c.Mechanism.Arithmetic = FloatArithmetic
+	if n := onGrid(c); n > 1 { // by chance at most
+		t.Errorf("%d of 9 numbers in floating point are on the grid: the test has no power", n)
+	}
+}
