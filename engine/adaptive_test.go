@@ -253,3 +253,30 @@ func TestStop_CostsThePlan(t *testing.T) {
 		t.Errorf("continued: %d lots, cost %v, want %v; %v", r.StepsDone(), cost, planned, err)
 	}
 }
+
+// The filter of every policy uses the adjacency of its lots.
+func TestChoose_EverySampling(t *testing.T) {
+	for policy, adjacency := range map[sample.Policy]ledger.Adjacency{sample.PolicyFixed: ledger.ReplaceOne, sample.PolicyTruncated: ledger.ZeroOut, sample.PolicyPoisson: ledger.AddRemove} {
+		c := adaptiveConfig(t)
+		c.Sampling.Policy, c.Steps, c.Budget.StopAtEpsilon = policy, 2, 40
+		if policy == sample.PolicyPoisson {
+			c.Sampling.Population = 60
+		}
+		r := newRun(t, c)
+		trainRun(t, r, nil)
+		r.Close()
+		h := readLedger(t, c.Files.Ledger)
+		f, err := accountant.NewFilter(40, c.Budget.Delta, r.config.Budget.FilterOrder, adjacency)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, lot := range lotsOf(h) {
+			if ok, err := f.Admit(lot, 1); !ok || err != nil {
+				t.Errorf("%s: %v, %v", policy, ok, err)
+			}
+		}
+		if used := r.config.Mechanism.adaptive.filter.UsedFraction(); math.Abs(used/f.UsedFraction()-1) > 1e-9 || h.Header.Adjacency != adjacency {
+			t.Errorf("%s: %v of the budget is used, want %v under %s; the ledger states %s", policy, used, f.UsedFraction(), adjacency, h.Header.Adjacency)
+		}
+	}
+}
