@@ -486,3 +486,61 @@ func TestLocalTraining_RefusesSettings(t *testing.T) {
 		}
 	}
 }
+
+// The noise that a lot adds is that of its ledger entry, with schedules, choices and adaptive bounds.
+func TestLocalTraining_NoiseIsThatOfLedger(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"schedule": func(c *Config) {
+			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return 1 + float64(lot) }
+			c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(lot int) float64 { return 0.5 / float64(1+lot) }), nil)
+		},
+		"choice": func(c *Config) {
+			c.Budget.StopAtEpsilon = 100
+			c.Mechanism.Choose = func(p *Progress) LotChoice {
+				return LotChoice{NoiseMultiplier: 1 + float64(p.Lot), ClipFactor: 1 / float64(1+p.Lot)}
+			}
+		},
+		"adaptive": func(c *Config) {
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 0.1, Target: 0.5, Rate: 0.2, Noise: 2}, nil)
+		},
+	} {
+		c := localConfig(t)
+		c.Sampling, c.Steps = Sampling{Lot: 3}, 4
+		change(&c)
+		r := newRun(t, c)
+		var noises []float64
+		rows := &spiedReads{Set: c.Train, before: func() {
+			entry, sum := r.mechanism.entry.Queries[0], r.mechanism.vectors.sums[0]
+			if sum.query != entry || sum.noise.Sigma != entry.LatticeNoise() {
+				t.Fatalf("%s: the sum has the query %+v and the noise %v, the ledger %+v", name, sum.query, sum.noise.Sigma, entry)
+			}
+			if n := len(noises); n == 0 || noises[n-1] != entry.Noise/entry.Sensitivity+entry.Sensitivity {
+				noises = append(noises, entry.Noise/entry.Sensitivity+entry.Sensitivity)
+			}
+		}}
+		r.local.train = rows
+		trainRun(t, r, nil)
+		if len(noises) < 3 {
+			t.Errorf("%s: %d different queries in 4 lots: the test has no power", name, len(noises))
+		}
+		r.Close()
+		queries := 0
+		for _, lot := range readLedger(t, c.Files.Ledger).Lots {
+			queries += lot.Count
+		}
+		if queries != 4 {
+			t.Errorf("%s: the ledger has %d lots", name, queries)
+		}
+	}
+}
+
+// spiedReads calls a function before each read.
+type spiedReads struct {
+	data.Set
+	before func()
+}
+
+func (s *spiedReads) Read(dst [][]float32, rows []int) error {
+	s.before()
+	return s.Set.Read(dst, rows)
+}
