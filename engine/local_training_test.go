@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
@@ -428,7 +429,7 @@ func TestLocalTraining_Resumes(t *testing.T) {
 		c := localConfig(t)
 		c.Sampling, c.Steps = Sampling{Lot: 3, Policy: policy}, 3
 		c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-3}
-		c.Files.CheckpointFolder = t.TempDir()
+		c.Files.CheckpointFolder, c.Files.CheckpointInterval = t.TempDir(), time.Nanosecond // local steps wait for the writer
 		r := newRun(t, c)
 		trainRun(t, r, nil)
 		state := runState(r)
