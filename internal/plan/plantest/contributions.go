@@ -125,7 +125,7 @@ type slotExecutable struct {
 	columns int
 }
 
-func (n contributionNetwork) open(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
+func (n contributionNetwork) compile(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
 	t.Helper()
 	return n.openWith(t, compile, slots, threads, plan.Options{Norms: true, Exact: exact})
 }
@@ -144,17 +144,26 @@ func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, thre
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	for i := range p.BatchNorms { // running statistics in the inputs behind the columns
 		for c := range m.Input(len(p.Inputs) + 2*i) {
 			m.Input(len(p.Inputs) + 2*i)[c], m.Input(len(p.Inputs) + 2*i + 1)[c] = float32(c%3)/4, 1+float32(c%2)
 		}
 	}
 	return &slotExecutable{Executable: m, program: program.Stripped(), network: n, columns: len(p.Inputs), before: make([][]int64, len(program.Parameters))}
+}
+
+// open compiles the network and closes the executable when the test ends.
+func (n contributionNetwork) open(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
+	t.Helper()
+	m := n.compile(t, compile, slots, threads, exact)
+	t.Cleanup(func() { m.close(t) })
+	return m
+}
+
+func (m *slotExecutable) close(t *testing.T) {
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // sum is the accumulator of parameter v of a program that adds floating-point numbers.
@@ -280,7 +289,8 @@ func (m *slotExecutable) run(t *testing.T) (sums [][]int64) {
 // floating-point numbers.
 func (n contributionNetwork) gradients(t *testing.T, compile Compile, record int) (all [][]float32, norm float64) {
 	t.Helper()
-	m := n.open(t, compile, 1, 1, false)
+	m := n.compile(t, compile, 1, 1, false)
+	defer m.close(t) // a device may lack memory for the programs of all records
 	factors := make([]float32, contributingRecords)
 	factors[record] = 1
 	m.load(t, slots{record}, factors)
