@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dptrain/dptrain/cuda/choice"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -41,14 +42,16 @@ type compiler struct {
 	shared    map[any]driver.Pointer
 	written   map[any]bool // shared memory that an earlier instruction of the program writes
 	prepared  map[libraryTask]*driver.PreparedCall
-	probed    bool // a test of a library has overwritten buffers
+
+	choices     *choice.Table // nil: nothing is measured
+	overwritten bool          // a measurement or a test of a library has overwritten buffers
 }
 
 func newCompiler(p *plan.Program, m *deviceMemory, l *bufferLayout, o Options) *compiler {
 	return &compiler{
 		program: p, device: m.device, memory: m, buffers: l, options: o,
 		constants: map[string]driver.Pointer{}, shared: map[any]driver.Pointer{}, written: map[any]bool{},
-		prepared: map[libraryTask]*driver.PreparedCall{},
+		prepared: map[libraryTask]*driver.PreparedCall{}, choices: choices(o.Ordinal),
 	}
 }
 
@@ -65,10 +68,16 @@ func (c *compiler) compile() error {
 	if err := c.scratch.allocate(c.memory, c.buffers.guarded); err != nil {
 		return err
 	}
-	if err := c.compileProgram(); err != nil || !c.probed {
+	if err := c.compileProgram(); err != nil {
 		return err
 	}
-	return c.buffers.initialize(c.memory)
+	if c.choices != nil {
+		_ = c.choices.Save() // without the file, the next process measures again
+	}
+	if c.overwritten {
+		return c.buffers.initialize(c.memory)
+	}
+	return nil
 }
 
 func (c *compiler) compileProgram() error {

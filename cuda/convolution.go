@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/cuda/driver"
@@ -176,14 +177,14 @@ func lowerConvGradInput(c *compiler, f op.ConvWeight, k call) bool {
 // convolutionTiles are the tiles of kernels/convolution.cu, by precision.
 var convolutionTiles = map[Precision][]tile{
 	FP32: {
-		{"128x128", 128, 128, 256, 0.68}, {"64x128", 64, 128, 128, 0.64}, {"32x128", 32, 128, 64, 0.58},
-		{"64x64", 64, 64, 128, 0.6}, {"16x128", 16, 128, 64, 0.47}, {"32x32", 32, 32, 64, 0.42},
+		{"128x128", 128, 128, 256}, {"64x128", 64, 128, 128}, {"32x128", 32, 128, 64},
+		{"64x64", 64, 64, 128}, {"16x128", 16, 128, 64}, {"32x32", 32, 32, 64},
 	},
 	TF32: {
-		{"128x128_tf32", 128, 128, 256, 2}, {"64x128_tf32", 64, 128, 256, 1.7}, {"32x128_tf32", 32, 128, 128, 1.1}, {"64x64_tf32", 64, 64, 128, 1.2},
+		{"128x128_tf32", 128, 128, 256}, {"64x128_tf32", 64, 128, 256}, {"32x128_tf32", 32, 128, 128}, {"64x64_tf32", 64, 64, 128},
 	},
 	BF16: {
-		{"128x128_bf16", 128, 128, 256, 2.4}, {"64x128_bf16", 64, 128, 256, 1.9}, {"32x128_bf16", 32, 128, 128, 1.2}, {"64x64_bf16", 64, 64, 128, 1.3},
+		{"128x128_bf16", 128, 128, 256}, {"64x128_bf16", 64, 128, 256}, {"32x128_bf16", 32, 128, 128}, {"64x64_bf16", 64, 64, 128},
 	},
 }
 
@@ -200,20 +201,27 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 	// An image gets the same bits in every microbatch: only its shape splits the sum.
 	length, count := splitSum(depth, depth/256)
 	all := columns * v.Groups * len(m.phases)
-	s := chooseTile(c, convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
-	if convolveWithCuDNN(c, v, r, all, depth, s.seconds) {
-		return true
-	}
+	convolveWithCuDNN(c, v, r, func() {
+		list, unmeasured := schedules(c, convolutionTiles[c.options.Precision], r.rows, all, depth, count)
+		of := fmt.Sprintf("%+v rows %d depth %d of %d slices %d", v.ConvWeight, r.rows, depth, r.count, count)
+		launchSchedules(c, list, unmeasured, fmt.Sprintf("convolution backward %v precision %v", r.backward, c.options.Precision), of, func(s tileSchedule) {
+			launchPhases(c, v, m, r, s, columns, length, count)
+		})
+	})
+	return true
+}
+
+// launchPhases launches a convolution with a schedule.
+func launchPhases(c *compiler, v convGeometry, m phaseTables, r convolutionOutput, s tileSchedule, columns, length, count int) {
 	args := convolutionArgs{
 		Images: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
 		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel), Group: int32(v.groupOutputs * v.patchWidth), Rows: int32(r.rows),
 		ImageCount: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(length), Act: int32(r.act),
 	}
 	blocksPerSum := 1
-	size := r.count * v.Groups * r.rows * r.plane
 	if s.separate {
 		blocksPerSum = count
-		args.Out = c.allocScratch(4 * size * count)
+		args.Out = c.allocScratch(4 * r.count * v.Groups * r.rows * r.plane * count)
 	}
 	for len(m.phases) > 0 {
 		n := copy(args.Phase[:min(maxPhases, math.MaxUint16/v.Groups)], m.phases)
@@ -224,7 +232,46 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 	if s.separate {
 		finishConvolution(c, v, r, args.Out, count)
 	}
-	return true
+}
+
+// cudnnConvolution is a convolution or its gradient with respect to the input; each image
+// belongs to one record.
+type cudnnConvolution driver.Convolution
+
+func (v cudnnConvolution) records() (count, in, weights, out int) {
+	in, out = v.C*v.H*v.W, v.O*v.High*v.Wide
+	if v.Backward {
+		in, out = out, in
+	}
+	return v.N, in, v.O * v.C / v.Groups * v.Kernel[0] * v.Kernel[1], out
+}
+
+func (v cudnnConvolution) prepare(l *mathLibraries, o operands) (*driver.PreparedCall, error) {
+	n, err := l.dnn()
+	if err != nil {
+		return nil, err
+	}
+	return n.Prepare(driver.Convolution(v), o.in, o.weights, o.out)
+}
+
+// convolveWithCuDNN queues a convolution for cuDNN, or for dptrain's own kernels, which own
+// queues. cuDNN's algorithms for bfloat16 do not read float32.
+func convolveWithCuDNN(c *compiler, v convGeometry, r convolutionOutput, own func()) {
+	if c.options.Precision == BF16 {
+		own()
+		return
+	}
+	s := cudnnConvolution{
+		Backward: r.backward, N: r.count, C: v.C, H: v.H, W: v.W, O: v.O, Groups: v.Groups, High: v.outH, Wide: v.outW,
+		Kernel: [2]int{v.KernelH, v.KernelW}, Stride: [2]int{v.StrideH, v.StrideW},
+		Pad: [2]int{v.PadH, v.PadW}, Dilation: [2]int{v.DilationH, v.DilationW},
+		Precision: driver.Precision(c.options.Precision),
+	}
+	useLibrary(c, "cuDNN", libraryTask{s, operands{r.from.Data, r.weight, r.out}}, own, func() {
+		if r.bias != 0 || r.act != op.Identity {
+			finishConvolution(c, v, r, r.out, 1)
+		}
+	})
 }
 
 // finishConvolution adds up slices that were computed separately, adds the bias and

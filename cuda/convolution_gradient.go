@@ -24,8 +24,8 @@ type weightGradientArgs struct {
 
 // weightGradientTiles are the tiles of kernels/convolution_weight.cu.
 var weightGradientTiles = []tile{
-	{"128x128", 128, 128, 256, 0.68}, {"64x128", 64, 128, 128, 0.63}, {"64x64", 64, 64, 128, 0.55},
-	{"32x64", 32, 64, 64, 0.48}, {"32x32", 32, 32, 64, 0.38},
+	{"128x128", 128, 128, 256}, {"64x128", 64, 128, 128}, {"64x64", 64, 64, 128},
+	{"32x64", 32, 64, 64}, {"32x32", 32, 32, 64},
 }
 
 // paddedOutputs is the number of output positions of an image, rounded up to a multiple of
@@ -98,19 +98,22 @@ func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Poi
 		return false
 	}
 	parts := c.allocScratch(4 * v.Size() * count)
-	s := chooseTile(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*count, length, length, 1)
-	x, delta, to := k.in[0], k.in[1], parts
-	for left := records; left > 0; left -= atOnce {
-		n := min(atOnce, left)
-		slices := ceil(n*each*v.paddedOutputs(), length)
-		launchWeightGradients(c, v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
-		x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
-		delta += driver.Pointer(4 * n * each * v.O * v.outArea)
-		if factors != 0 {
-			factors += driver.Pointer(4 * n)
+	list, unmeasured := schedules(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*count, length, 1)
+	of := fmt.Sprintf("%+v records %d of %d slices %d", v.ConvWeight, records, each, count)
+	launchSchedules(c, list, unmeasured, fmt.Sprintf("convolution weight, clipped %v", factors != 0), of, func(s tileSchedule) {
+		x, delta, factors, to := k.in[0], k.in[1], factors, parts
+		for left := records; left > 0; left -= atOnce {
+			n := min(atOnce, left)
+			slices := ceil(n*each*v.paddedOutputs(), length)
+			launchWeightGradients(c, v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
+			x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
+			delta += driver.Pointer(4 * n * each * v.O * v.outArea)
+			if factors != 0 {
+				factors += driver.Pointer(4 * n)
+			}
+			to += driver.Pointer(4 * v.Size() * slices)
 		}
-		to += driver.Pointer(4 * v.Size() * slices)
-	}
+	})
 	launchAddParts(c, k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }
@@ -125,14 +128,17 @@ func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call)
 	images := k.size(1) / (v.O * v.outArea) / records
 	terms := images * v.paddedOutputs()
 	length, count := splitSum(terms, min(ceil(terms, 256), ceil(32, v.weightTileCount())))
-	s := chooseTile(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, length, count)
-	if !s.separate {
-		launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, images, s.tile, length, 1)
-		return true
-	}
-	parts := c.allocScratch(4 * records * v.Size() * count)
-	launchWeightGradients(c, v, k.in[0], k.in[1], 0, parts, 1, records, images, s.tile, length, count)
-	launchAddParts(c, k.out, parts, records, v.Size(), count, false)
+	list, unmeasured := schedules(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, count)
+	of := fmt.Sprintf("%+v records %d of %d slices %d", v.ConvWeight, records, images, count)
+	launchSchedules(c, list, unmeasured, "convolution weight of records", of, func(s tileSchedule) {
+		if !s.separate {
+			launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, images, s.tile, length, 1)
+			return
+		}
+		parts := c.allocScratch(4 * records * v.Size() * count)
+		launchWeightGradients(c, v, k.in[0], k.in[1], 0, parts, 1, records, images, s.tile, length, count)
+		launchAddParts(c, k.out, parts, records, v.Size(), count, false)
+	})
 	return true
 }
 

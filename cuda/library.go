@@ -45,9 +45,6 @@ type libraryTask struct {
 // time, as on a stream.
 var libraryMemory = span{1, 2}
 
-// minLibrarySaving is the time in seconds that a library must save to be used.
-var minLibrarySaving = 2e-6
-
 // ProductLibrary describes the cuBLASLt that computes large products on a GPU, or reports
 // why dptrain's own kernels compute all of them: [ErrNoLibrary] if no cuBLASLt is
 // installed. It opens the GPU.
@@ -107,27 +104,32 @@ func wrapNotFound(work string, err error) error {
 	return err
 }
 
-// useLibrary queues a library call that is predicted to take time seconds if that is
-// faster than dptrain's own kernels, which take own seconds. Libraries never compute sums
-// over records. The same shape has the same bits everywhere in a program, because a
-// library's algorithm depends only on shape and precision; a gradient built once for its
-// norm and once for the sum relies on it.
-func useLibrary(c *compiler, name string, t libraryTask, time, own float64) bool {
-	if minLibrarySaving+time >= own || (t.in|t.weights|t.out)%16 != 0 {
-		return false
+// useLibrary queues the faster of a library call with the steps that finish its result, and
+// of dptrain's own kernels. Without measurements these compute everything. Libraries never
+// compute sums over records. The same shape has the same bits everywhere in a program: a
+// library's algorithm depends only on shape and precision, and so does the choice between
+// the library and the own kernels, whose tiles all give the same bits. A gradient built once
+// for its norm and once for the sum relies on it.
+func useLibrary(c *compiler, name string, t libraryTask, own, finish func()) {
+	var prepared *driver.PreparedCall
+	if (t.in|t.weights|t.out)%16 == 0 {
+		prepared = prepareLibraryCall(c, t)
 	}
-	prepared := prepareLibraryCall(c, t)
 	if prepared == nil {
-		return false
+		own()
+		return
 	}
-	workspace := c.allocScratch(prepared.Workspace())
-	c.access.writes = append(c.access.writes, libraryMemory)
-	c.queue(c.name+" ("+name+")", func() error { return prepared.Run(workspace) })
-	return true
+	call := func() {
+		workspace := c.allocScratch(prepared.Workspace())
+		c.access.writes = append(c.access.writes, libraryMemory)
+		c.queue(c.name+" ("+name+")", func() error { return prepared.Run(workspace) })
+		finish()
+	}
+	c.choose(fmt.Sprintf("%v: %+v", prepared, t.libraryShape), []option{{ownKernels, own}, {name, call}}, 0)
 }
 
-// passSeconds is the predicted time of a kernel that reads and writes this many numbers.
-func passSeconds(numbers int) float64 { return launchSeconds + 8*float64(numbers)/bandwidth }
+// ownKernels is the name of the option that uses no library.
+const ownKernels = "own kernels"
 
 // prepareLibraryCall makes the library choose an algorithm for a task, once per
 // executable; nil if no algorithm may be used.
@@ -196,7 +198,7 @@ func testIsolation(c *compiler, t libraryTask, m *driver.PreparedCall) (apart bo
 		return false, err
 	}
 	defer func() { err = cmp.Or(err, c.device.Free(workspace)) }()
-	c.probed = true
+	c.overwritten = true
 	directly := func() error { return m.Run(workspace) }
 	captured := func() error {
 		g, err := c.device.Capture(directly)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,18 +110,10 @@ func (w twin) check(t *testing.T, o operation, precision Precision, goes bool) {
 // eager makes the library compute every operation that it may compute.
 func eager(t *testing.T) {
 	t.Helper()
-	own, blas, dnn := minLibrarySaving, cublasltTiles, cudnnTiles
-	t.Cleanup(func() { minLibrarySaving, cublasltTiles, cudnnTiles = own, blas, dnn })
-	minLibrarySaving = -1
-	quick := func(all map[Precision]tile) map[Precision]tile {
-		tiles := map[Precision]tile{}
-		for p, one := range all {
-			one.speed = 1e12
-			tiles[p] = one
-		}
-		return tiles
+	t.Cleanup(func() { forceOption = nil })
+	forceOption = func(names []string) int {
+		return slices.IndexFunc(names, func(n string) bool { return n == blasTwin.name || n == dnnTwin.name })
 	}
-	cublasltTiles, cudnnTiles = quick(blas), quick(dnn)
 }
 
 // The library computes the forward product and the gradient with respect to the inputs,

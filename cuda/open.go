@@ -3,9 +3,12 @@
 package cuda
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync"
 
+	"github.com/dptrain/dptrain/cuda/choice"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/cuda/kernels"
 	"github.com/dptrain/dptrain/cuda/override"
@@ -18,6 +21,7 @@ var opened struct {
 	sync.Mutex
 	devices   map[int]*driver.Device
 	libraries map[int]*mathLibraries
+	choices   map[int]*choice.Table // none for an emulated device
 }
 
 func open(ordinal int) (*driver.Device, error) {
@@ -30,8 +34,21 @@ func open(ordinal int) (*driver.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := loadKernels(d); err != nil {
+	image, err := loadKernels(d)
+	if err != nil {
 		return nil, err
+	}
+	if d.HasTimings() {
+		sum := sha256.Sum256(image)
+		of := choice.Identity{
+			Card:    fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors", d.Name(), d.Arch()/10, d.Arch()%10, d.Multiprocessors()),
+			Driver:  driver.Version(),
+			Kernels: hex.EncodeToString(sum[:]),
+		}
+		if opened.choices == nil {
+			opened.choices = map[int]*choice.Table{}
+		}
+		opened.choices[ordinal] = choice.Load(choice.FileName(of), of)
 	}
 	if opened.devices == nil {
 		opened.devices = map[int]*driver.Device{}
@@ -40,27 +57,33 @@ func open(ordinal int) (*driver.Device, error) {
 	return d, nil
 }
 
-// loadKernels loads the embedded kernels, or those of the file that replaces them.
-func loadKernels(d *driver.Device) error {
+// loadKernels loads the embedded kernels, or those of the file that replaces them, and
+// returns their image.
+func loadKernels(d *driver.Device) (image []byte, err error) {
 	file, err := override.Kernels()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if file == nil {
-		image, err := kernels.ImageFor(d.Arch())
-		if err != nil {
-			return fmt.Errorf("%v: %w", d, err)
+		if image, err = kernels.ImageFor(d.Arch()); err != nil {
+			return nil, fmt.Errorf("%v: %w", d, err)
 		}
-		return d.LoadModule(image)
+		return image, d.LoadModule(image)
 	}
-	image, err := file.Image(d.Arch())
-	if err == nil {
+	if image, err = file.Image(d.Arch()); err == nil {
 		err = d.LoadModule(image)
 	}
 	if err != nil {
-		return fmt.Errorf("kernels from %v: %w", file, err)
+		return nil, fmt.Errorf("kernels from %v: %w", file, err)
 	}
-	return nil
+	return image, nil
+}
+
+// choices returns what was measured on an open device, nil if nothing is.
+func choices(ordinal int) *choice.Table {
+	opened.Lock()
+	defer opened.Unlock()
+	return opened.choices[ordinal]
 }
 
 // Overrides describes what environment variables replace, one line each.

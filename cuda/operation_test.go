@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -111,9 +112,8 @@ func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precisio
 	t.Helper()
 	var first []float32
 	for _, one := range tiles[precision] {
-		for _, speed := range []float64{1e-6, 1e6} { // slices apart, and not
-			one.speed = speed
-			got := forced(tiles, precision, one, func() []float32 { return o.run(t, Options{Precision: precision}) })
+		for _, separate := range []bool{false, true} {
+			got := forced(one, separate, func() []float32 { return o.run(t, Options{Precision: precision}) })
 			if first == nil {
 				o.compare(t, got, allowed[precision].products)
 				first = got
@@ -123,11 +123,18 @@ func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precisio
 	}
 }
 
-// forced runs f with a single tile to choose from, and without libraries.
-func forced[K comparable](from map[K][]tile, key K, one tile, f func() []float32) []float32 {
-	all, own := from[key], minLibrarySaving
-	from[key], minLibrarySaving = []tile{one}, math.Inf(1)
-	defer func() { from[key], minLibrarySaving = all, own }()
+// forced runs f with one tile, with blocks for each slice if that is requested and possible,
+// and without libraries.
+func forced(one tile, separate bool, f func() []float32) []float32 {
+	defer func() { forceOption = nil }()
+	forceOption = func(names []string) int {
+		for _, name := range []string{tileSchedule{one, separate}.String(), one.name, ownKernels} {
+			if i := slices.Index(names, name); i >= 0 {
+				return i
+			}
+		}
+		return -1
+	}
 	return f()
 }
 

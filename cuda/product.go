@@ -3,7 +3,7 @@
 package cuda
 
 import (
-	"math"
+	"fmt"
 	"strconv"
 
 	"github.com/dptrain/dptrain/cuda/driver"
@@ -47,28 +47,16 @@ func lowerDot(c *compiler, k call) {
 	c.launch("dot", dim{1, 1, 1}, threads, k.out, partial, int32(parts))
 }
 
-// tile is the tile of results that a block of a kernel computes.
-type tile struct {
-	name          string
-	rows, columns int
-	threads       uint32
-	speed         float64 // fraction of the peak that a full GPU reaches
-}
-
 var (
 	// productTiles are the tiles of kernels/product.cu, by precision; the FP32 tiles are also
 	// those of kernels/gradient.cu. narrowTile is for few columns.
 	productTiles = map[Precision][]tile{
-		FP32: {{"128", 128, 128, 256, 0.8}, {"64", 64, 64, 128, 0.6}, {"32", 32, 32, 64, 0.35}},
-		TF32: {{"128_tf32", 128, 128, 256, 2.2}, {"64_tf32", 64, 64, 128, 1.5}},
-		BF16: {{"128_bf16", 128, 128, 256, 2.4}, {"64_bf16", 64, 64, 128, 1.6}},
+		FP32: {{"128", 128, 128, 256}, {"64", 64, 64, 128}, {"32", 32, 32, 64}},
+		TF32: {{"128_tf32", 128, 128, 256}, {"64_tf32", 64, 64, 128}},
+		BF16: {{"128_bf16", 128, 128, 256}, {"64_bf16", 64, 64, 128}},
 	}
-	narrowTile = tile{"16", 64, 16, 64, 0.25}
+	narrowTile = tile{"16", 64, 16, 64}
 )
-
-func ceil(a, b int) int { return (a + b - 1) / b }
-
-func (t tile) count(rows, columns int) int { return ceil(rows, t.rows) * ceil(columns, t.columns) }
 
 // splitSum divides a sum of depth terms into at most most slices that are added
 // separately. It returns the length and the number of slices. The split is part of the
@@ -93,54 +81,6 @@ const maxSliceRows = 256
 func splitByRows(rows, columns, depth int) (length, count int) {
 	most := min(ceil(depth, 32), 256/(ceil(rows, 64)*ceil(columns, 64)))
 	return splitSum(depth, max(most, ceil(depth, maxSliceRows)))
-}
-
-// tileSchedule is how a product is divided among blocks.
-type tileSchedule struct {
-	tile     tile
-	separate bool    // every slice has blocks of its own
-	seconds  float64 // predicted
-}
-
-const (
-	launchSeconds = 2e-6 // of a launch
-	bandwidth     = 2e12 // bytes per second
-)
-
-// stepSeconds is the predicted time of the blocks for each step of k. Fewer than eight
-// warps on a multiprocessor do not hide memory latency.
-func (t tile) stepSeconds(blocks, multiprocessors int) float64 {
-	const peak = 2e11 // fmaf per second of one multiprocessor
-	each := ceil(blocks, multiprocessors)
-	busy := min(1, 0.25+0.75*float64(each)*float64(t.threads)/256)
-	return float64(each*t.rows*t.columns) / (peak * t.speed * busy)
-}
-
-// slicesFit reports whether the slices' results may have memory of their own: they take no
-// more memory than the operands. A weight for which they would take more has enough blocks
-// without.
-func slicesFit(rows, columns, depth, count int) bool {
-	return rows*columns*count <= max(concurrentScratch/4, depth*(rows+columns))
-}
-
-// chooseTile returns the tile, and whether slices get blocks of their own, with the
-// shortest predicted time. The choice does not change the bits of the result.
-func chooseTile(c *compiler, tiles []tile, rows, columns, depth, length, count int) (best tileSchedule) {
-	best.seconds = math.Inf(1)
-	for _, t := range tiles {
-		n := t.count(rows, columns)
-		if time := t.stepSeconds(n, c.device.Multiprocessors()) * float64(depth); time < best.seconds {
-			best = tileSchedule{t, false, time}
-		}
-		if count == 1 || !fitsGridDepth(count) || !slicesFit(rows, columns, depth, count) {
-			continue
-		}
-		time := t.stepSeconds(n*count, c.device.Multiprocessors())*float64(length) + passSeconds(rows*columns*count)
-		if time < best.seconds {
-			best = tileSchedule{t, true, time}
-		}
-	}
-	return best
 }
 
 // productArgs is the argument of the kernels of kernels/product.cu.
@@ -175,25 +115,61 @@ func launchProduct(c *compiler, p matrixProduct) {
 	case p.columns <= narrowTile.columns:
 		tiles = []tile{narrowTile}
 	}
-	s := chooseTile(c, tiles, p.rows, p.columns, p.depth, length, count)
-	if multiplyWithCuBLASLt(c, p, s.seconds) {
-		return
-	}
 	args := productArgs{
 		A: p.a, B: p.b, Out: p.out,
-		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length),
+		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length), Act: int32(p.act),
 		AlignedA: alignedArg(p.a, p.depth), AlignedB: alignedArg(p.b, p.depth), AlignedOut: alignedArg(p.out|p.bias, p.columns),
 	}
-	kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
-	if !s.separate {
-		args.Bias, args.Act = p.bias, int32(p.act)
-		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+	list, unmeasured := schedules(c, tiles, p.rows, p.columns, p.depth, count)
+	multiplyWithCuBLASLt(c, p, func() {
+		launchSchedules(c, list, unmeasured, fmt.Sprintf("product_%s precision %v", layouts, c.options.Precision), args.timed(), func(s tileSchedule) {
+			args := args
+			kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
+			if !s.separate {
+				args.Bias = p.bias
+				c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+				return
+			}
+			args.Out, args.Act = c.allocScratch(4*p.rows*p.columns*count), 0
+			grid[2] = uint32(count)
+			c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+			launchAddSlices(c, p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
+		})
+	})
+}
+
+// timed is what the time of a product depends on.
+func (a productArgs) timed() productArgs {
+	a.A, a.B, a.Bias, a.Out = 0, 0, 0, 0
+	return a
+}
+
+// cublasltProduct is a product of matrices; each row belongs to one record.
+type cublasltProduct driver.Product
+
+func (p cublasltProduct) records() (count, in, weights, out int) { return p.M, p.K, p.K * p.N, p.N }
+
+func (p cublasltProduct) prepare(l *mathLibraries, o operands) (*driver.PreparedCall, error) {
+	b, err := l.blas()
+	if err != nil {
+		return nil, err
+	}
+	return b.Prepare(driver.Product(p), o.in, o.weights, o.out)
+}
+
+// multiplyWithCuBLASLt queues a product for cuBLASLt, or for dptrain's own kernels, which
+// own queues.
+func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own func()) {
+	if p.transA { // a sum over records
+		own()
 		return
 	}
-	args.Out = c.allocScratch(4 * p.rows * p.columns * count)
-	grid[2] = uint32(count)
-	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	launchAddSlices(c, p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
+	s := cublasltProduct{TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, Precision: driver.Precision(c.options.Precision)}
+	useLibrary(c, "cuBLASLt", libraryTask{s, operands{p.a, p.b, p.out}}, own, func() {
+		if p.bias != 0 || p.act != op.Identity {
+			launchAddSlices(c, p.out, p.out, p.bias, p.rows*p.columns, p.columns, 1, p.act, false)
+		}
+	})
 }
 
 // skinnyArgs is the argument of the kernels of kernels/skinny.cu.

@@ -106,10 +106,9 @@ func TestGradientTiles_Agree(t *testing.T) {
 	sum.in[2][1] = 0
 	var first, total []float32
 	for _, one := range productTiles[FP32] {
-		for _, speed := range []float64{1e-6, 1e6} {
-			one.speed = speed
-			got := forced(productTiles, FP32, one, func() []float32 { return kept.run(t, Options{}) })
-			added := forced(productTiles, FP32, one, func() []float32 { return sum.run(t, Options{}) })
+		for _, separate := range []bool{false, true} {
+			got := forced(one, separate, func() []float32 { return kept.run(t, Options{}) })
+			added := forced(one, separate, func() []float32 { return sum.run(t, Options{}) })
 			if first == nil {
 				kept.compare(t, got, allowed[FP32].products)
 				sum.compare(t, added, allowed[FP32].products)
@@ -279,8 +278,9 @@ func TestSlices_FitInMemoryOfRows(t *testing.T) {
 		for _, rows := range []int{16, 64, 256, 1024, 4096} {
 			for _, columns := range []int{16, 64, 256, 1024, 4096} {
 				for depth := 1 << 8; depth <= 1<<24; depth *= 4 {
-					length, count := splitByRows(rows, columns, depth)
-					s := chooseTile(c, tiles, rows, columns, depth, length, count)
+					_, count := splitByRows(rows, columns, depth)
+					list, unmeasured := schedules(c, tiles, rows, columns, depth, count)
+					s := list[unmeasured]
 					if taken, of := 4*rows*columns*count, 4*depth*(rows+columns); s.separate && taken > max(of, concurrentScratch) {
 						t.Errorf("%d by %d over %d rows: slices of %d MB, and the rows have %d", rows, columns, depth, taken>>20, of>>20)
 					}

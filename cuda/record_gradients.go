@@ -102,20 +102,25 @@ func gradientTiles(f op.Product) []tile {
 func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out
 	length, count := splitByRows(f.In, f.Out, rows)
-	s := chooseTile(c, gradientTiles(f), f.In, f.Out, rows, length, count)
 	args := clippedProductArgs{
 		A: k.in[0], Delta: k.in[1], Factors: k.in[2], Out: k.out, Record: newDivider(rows / records),
 		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: boolArg(k.accumulate), AlignedOut: alignedArg(k.out, f.Out),
 	}
-	kernel, grid := "clipped_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
-	if !s.separate {
+	timed := args
+	timed.A, timed.Delta, timed.Factors, timed.Out = 0, 0, 0, 0
+	list, unmeasured := schedules(c, gradientTiles(f), f.In, f.Out, rows, count)
+	launchSchedules(c, list, unmeasured, "clipped_product", timed, func(s tileSchedule) {
+		args := args
+		kernel, grid := "clipped_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
+		if !s.separate {
+			c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+			return
+		}
+		grid[2] = uint32(count)
+		args.Out, args.Add = c.allocScratch(4*f.Size()*count), 0
 		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-		return
-	}
-	grid[2] = uint32(count)
-	args.Out, args.Add = c.allocScratch(4*f.Size()*count), 0
-	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	launchAddSlices(c, k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
+		launchAddSlices(c, k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
+	})
 }
 
 // recordProductArgs is the argument of the kernels record_product of
@@ -128,9 +133,11 @@ type recordProductArgs struct {
 // launchRecordProducts writes AᵀΔ of every record.
 func launchRecordProducts(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out / records
-	s := chooseTile(c, gradientTiles(f), records*f.In, f.Out, rows, rows, 1)
-	c.launch("record_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1}, dim{s.tile.threads, 1, 1},
-		recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
+	list, unmeasured := schedules(c, gradientTiles(f), records*f.In, f.Out, rows, 1)
+	launchSchedules(c, list, unmeasured, "record_product", []int{f.In, f.Out, rows, records}, func(s tileSchedule) {
+		c.launch("record_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1}, dim{s.tile.threads, 1, 1},
+			recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
+	})
 }
 
 // lowerWeightedRows adds up the rows of a matrix, each multiplied by its factor: first

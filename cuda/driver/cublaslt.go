@@ -39,6 +39,10 @@ func OpenCuBLASLt(d *Device) (*CuBLASLt, error) {
 	for v := newestCUDA(); v >= 12; v-- {
 		b.versions = append(b.versions, v)
 	}
+	b.title = func() string {
+		v := b.version()
+		return fmt.Sprintf("cuBLASLt %d.%d.%d", v/10000, v/100%100, v%100)
+	}
 	b.status = func(status C.int) string { return C.GoString(C.driver_blas_status(b.c, status)) }
 	err := b.find(func(path *C.char, found *C.int, failure *C.char, bytes C.size_t) bool {
 		b.c = C.driver_blas_open(path, found, failure, bytes)
@@ -79,8 +83,7 @@ func (b *CuBLASLt) version() int {
 }
 
 func (b *CuBLASLt) String() string {
-	v := b.version()
-	return fmt.Sprintf("cuBLASLt %d.%d.%d (%s)", v/10000, v/100%100, v%100, b.path)
+	return fmt.Sprintf("%s (%s)", b.title(), b.path)
 }
 
 // Prepare chooses an algorithm for a product of operands at these addresses. The choice

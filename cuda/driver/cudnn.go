@@ -34,6 +34,10 @@ type Convolution struct {
 func OpenCuDNN(d *Device) (*CuDNN, error) {
 	n := &CuDNN{library: library{device: d, name: "cuDNN", variable: "DPTRAIN_CUDNN", file: "libcudnn.so.",
 		versions: []int{9, 8}}}
+	n.title = func() string {
+		v := n.version()
+		return fmt.Sprintf("cuDNN %d.%d.%d", v/10000, v/100%100, v%100)
+	}
 	n.status = func(status C.int) string { return C.GoString(C.driver_dnn_status(n.c, status)) }
 	err := n.find(func(path *C.char, found *C.int, failure *C.char, bytes C.size_t) bool {
 		n.c = C.driver_dnn_open(path, found, failure, bytes)
@@ -69,8 +73,7 @@ func (n *CuDNN) version() int {
 }
 
 func (n *CuDNN) String() string {
-	v := n.version()
-	return fmt.Sprintf("cuDNN %d.%d.%d (%s)", v/10000, v/100%100, v%100, n.path)
+	return fmt.Sprintf("%s (%s)", n.title(), n.path)
 }
 
 // Prepare chooses an algorithm for a convolution of operands at these addresses. The

@@ -166,9 +166,12 @@ func (d *Device) Multiprocessors() int { return d.info.multiprocessors }
 // one double operation.
 func (d *Device) SlowDoubles() bool { return d.info.floatsPerDouble > 8 }
 
-// Emulated reports whether this is the emulated device: its timings do not apply to a
-// GPU.
+// Emulated reports whether this is the emulated device, unless it has the name of a GPU.
 func (d *Device) Emulated() bool { return d.info.Emulated() }
+
+// HasTimings reports whether the times that work takes are those of a GPU: not of the
+// emulated device, under any name.
+func (d *Device) HasTimings() bool { return C.driver_open().emulated == 0 }
 
 func (d *Device) String() string {
 	if d.info.Name == "" {

@@ -57,14 +57,21 @@ var fatalErrors = map[C.CUresult]string{
 	810:                                "the MPS server terminated this process's client",                         // CUDA_ERROR_MPS_CLIENT_TERMINATED
 }
 
+// Version names the driver: its release, where the host states it, and its version of CUDA.
+func Version() string {
+	version := max(cu.Version(), 0)
+	name := fmt.Sprintf("CUDA %d.%d", version/1000, version%1000/10)
+	if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil && os.Getenv("DPTRAIN_LIBCUDA") == "" {
+		name = fmt.Sprintf("release %s, %s", strings.TrimSpace(string(release)), name)
+	}
+	return name
+}
+
 // checkLibrary reports why an opened libcuda cannot be used.
 func checkLibrary(library *C.driver_library) error {
 	version := max(cu.Version(), 0)
 	if missing := C.GoString(&library.missing[0]); missing != "" || version < minVersion {
-		have := fmt.Sprintf("CUDA %d.%d", version/1000, version%1000/10)
-		if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil && os.Getenv("DPTRAIN_LIBCUDA") == "" {
-			have = fmt.Sprintf("release %s, %s", strings.TrimSpace(string(release)), have)
-		}
+		have := Version()
 		if version >= minVersion {
 			have += ", without " + missing
 		}

@@ -73,6 +73,7 @@ static void open_library(void) {
 		return;
 	}
 	library.found = 1;
+	library.emulated = dlsym(handle, "dptrain_emulated_device") != NULL;
 	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
 		if (!dlsym(handle, needed[i])) {
 			snprintf(library.missing, sizeof library.missing, "%s", needed[i]);

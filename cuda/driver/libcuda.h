@@ -6,6 +6,7 @@
 /* The result of opening libcuda. */
 typedef struct {
 	int found;          /* the library was opened */
+	int emulated;       /* it is the emulated device, under any name */
 	CUresult started;   /* the result of its cuInit */
 	char failure[512];  /* why it was not opened */
 	char missing[64];   /* a required function that it lacks */

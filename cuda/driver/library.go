@@ -31,6 +31,7 @@ type library struct {
 	versions []int  // in order of preference
 	path     string
 	status   func(C.int) string
+	title    func() string // name and version
 }
 
 // newestCUDA is the newest known CUDA major version whose libraries the driver supports.
@@ -147,6 +148,9 @@ type PreparedCall struct {
 	run       func(workspace C.CUdeviceptr) C.int
 	drop      func()
 }
+
+// String names the library and its version.
+func (m *PreparedCall) String() string { return m.library.title() }
 
 // Workspace is the number of bytes of scratch memory that Run needs.
 func (m *PreparedCall) Workspace() int { return m.workspace }
