@@ -225,13 +225,13 @@ func TestPipeline_CountsNodes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		network
-		nodes int
+		float, exact int // nodes
 	}{
-		{network{"wrn16-4", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 16, 1}, 331},
-		{network{"transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, LabelShape: []int{64}}, 32, 1}, 170},
+		{network{"wrn16-4", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 16, 1}, 331, 393},
+		{network{"transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, LabelShape: []int{64}}, 32, 1}, 170, 206},
 	} {
-		t.Run(c.model, func(t *testing.T) {
-			program, clipper := c.compiled(t)
+		count := func(t *testing.T, exact bool, want int) {
+			program, clipper := c.compiledFor(t, exact)
 			m, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -246,10 +246,12 @@ func TestPipeline_CountsNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range e.pipeline.slots {
-				if s.graph.Nodes != c.nodes {
-					t.Errorf("the graph has %d nodes, want %d", s.graph.Nodes, c.nodes)
+				if s.graph.Nodes != want {
+					t.Errorf("the graph has %d nodes, want %d", s.graph.Nodes, want)
 				}
 			}
-		})
+		}
+		t.Run(c.model+" float", func(t *testing.T) { count(t, false, c.float) })
+		t.Run(c.model+" exact", func(t *testing.T) { count(t, true, c.exact) })
 	}
 }
