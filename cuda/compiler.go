@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dptrain/dptrain/cuda/choice"
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/cuda/timing"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -43,7 +43,7 @@ type compiler struct {
 	written   map[any]bool // shared memory that an earlier instruction of the program writes
 	prepared  map[libraryTask]*driver.PreparedCall
 
-	choices     *choice.Table // nil: nothing is measured
+	choices     *timing.Table // nil: nothing is measured
 	overwritten bool          // a measurement or a test of a library has overwritten buffers
 }
 

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dptrain/dptrain/cuda/choice"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/cuda/kernels"
 	"github.com/dptrain/dptrain/cuda/override"
+	"github.com/dptrain/dptrain/cuda/timing"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -21,7 +21,7 @@ var opened struct {
 	sync.Mutex
 	devices   map[int]*driver.Device
 	libraries map[int]*mathLibraries
-	choices   map[int]*choice.Table // none for an emulated device
+	choices   map[int]*timing.Table // none for an emulated device
 }
 
 func open(ordinal int) (*driver.Device, error) {
@@ -40,15 +40,15 @@ func open(ordinal int) (*driver.Device, error) {
 	}
 	if d.HasTimings() {
 		sum := sha256.Sum256(image)
-		of := choice.Identity{
+		of := timing.Identity{
 			Card:    fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors", d.Name(), d.Arch()/10, d.Arch()%10, d.Multiprocessors()),
 			Driver:  driver.Version(),
 			Kernels: hex.EncodeToString(sum[:]),
 		}
 		if opened.choices == nil {
-			opened.choices = map[int]*choice.Table{}
+			opened.choices = map[int]*timing.Table{}
 		}
-		opened.choices[ordinal] = choice.Load(choice.FileName(of), of)
+		opened.choices[ordinal] = timing.Load(timing.FileName(of), of)
 	}
 	if opened.devices == nil {
 		opened.devices = map[int]*driver.Device{}
@@ -80,7 +80,7 @@ func loadKernels(d *driver.Device) (image []byte, err error) {
 }
 
 // choices returns what was measured on an open device, nil if nothing is.
-func choices(ordinal int) *choice.Table {
+func choices(ordinal int) *timing.Table {
 	opened.Lock()
 	defer opened.Unlock()
 	return opened.choices[ordinal]

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/cuda/choice"
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/cuda/timing"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -45,7 +45,7 @@ func measured(t *testing.T, path string, with func(*driver.Device, []step) (floa
 	}
 	before, clock := opened.choices, timer
 	t.Cleanup(func() { opened.choices, timer = before, clock })
-	opened.choices = map[int]*choice.Table{0: choice.Load(path, choice.Identity{Card: d.Name()})}
+	opened.choices = map[int]*timing.Table{0: timing.Load(path, timing.Identity{Card: d.Name()})}
 	timer = with
 }
 
@@ -95,7 +95,7 @@ func TestChoices_FastestScheduleIsUsed(t *testing.T) {
 			measured(t, path, watch.time)
 			for run := range 3 {
 				if run == 2 {
-					opened.choices[0] = choice.Load(path, choice.Identity{Card: "emulated device"})
+					opened.choices[0] = timing.Load(path, timing.Identity{Card: "emulated device"})
 				}
 				m := o.machine(t, Options{})
 				if names := stepNames(m); !anyContains(names, best) || anyContains(names, "add_slices") != separate {

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"engine/drawdiscard"},
 	{"engine", "internal/plan/plantest"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/cpu", "internal/gorgonia"},
-	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch", "cuda/choice", "cuda/override"},
+	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch", "cuda/timing", "cuda/override"},
 	{"perexample", "cuda/driver", "cuda/kernels"},
 	{"accountant", "internal/projectbudget"},
 	{"internal/pld"},
@@ -54,10 +54,10 @@ var separate = map[string][]string{
 	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest", "internal/synthetic"},
 	"engine/choice":     {"accountant/ledger", "noise"},
 	"engine/sample":     {"noise"},
-	"cuda/choice":       {"internal/atomicfile"},
+	"cuda/timing":       {"internal/atomicfile"},
 	"internal/plan":     {"clip", "internal/lattice", "internal/op", "noise", "perexample"},
 	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/lattice", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},
-	"cuda":              {"clip", "cuda/choice", "cuda/driver", "cuda/kernels", "cuda/override", "internal/op", "internal/plan", "noise", "perexample"},
+	"cuda":              {"clip", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/op", "internal/plan", "noise", "perexample"},
 }
 
 // Imports run downwards.

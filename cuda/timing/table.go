@@ -1,6 +1,6 @@
-// Package choice keeps which of several ways to compute something is the fastest on a GPU,
+// Package timing keeps which of several ways to compute something is the fastest on a GPU,
 // as measured there, in memory and in a file.
-package choice
+package timing
 
 import (
 	"crypto/sha256"
