@@ -60,16 +60,23 @@ func newModels(term *terminal.Terminal) *cobra.Command {
 
 func newPresets(term *terminal.Terminal) *cobra.Command {
 	type row struct {
-		Name   string            `json:"name"`
-		About  string            `json:"about"`
-		Source string            `json:"source"`
-		Result string            `json:"result"`
-		Flags  map[string]string `json:"flags"`
+		Name   string         `json:"name"`
+		About  string         `json:"about"`
+		Source string         `json:"source"`
+		Result string         `json:"result"`
+		Flags  map[string]any `json:"flags"` // a string, or a list for a flag that is repeated
 	}
 	return newCatalog(term, "presets", "List the presets: published runs that you can repeat", "dptrain train --preset tfp-mnist --data-dir ~/mnist", models.Presets(), func(p models.Preset) (string, any, string) {
-		flags := map[string]string{}
+		flags := map[string]any{}
 		for _, f := range p.Flags {
-			flags[f.Name] = f.Value
+			switch earlier := flags[f.Name].(type) {
+			case nil:
+				flags[f.Name] = f.Value
+			case string:
+				flags[f.Name] = []string{earlier, f.Value}
+			case []string:
+				flags[f.Name] = append(earlier, f.Value)
+			}
 		}
 		return p.Name, row{p.Name, p.Summary, p.Source, p.Result, flags}, fmt.Sprintf("%s\t%s\n\tpublished: %s\n\t%s\n", p.Name, p.Summary, p.Result, p.Source)
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +114,15 @@ func TestResolve_OverridesBudget(t *testing.T) {
 	for flags, want := range map[string]float64{"": 0.5, " --epsilon 1": 0, " --stop-at-epsilon 3": 3, " --epsilon 4 --stop-at-epsilon 3": 3} {
 		if s := resolved(t, "--preset abadi-mnist-low"+flags); s.StopAtEpsilon != want {
 			t.Errorf("preset with%s: it stops at %v, want %v", flags, s.StopAtEpsilon, want)
+		}
+	}
+}
+
+// A preset sets each of its groups; other clipping on the command line replaces all of them.
+func TestResolve_GroupsOfPreset(t *testing.T) {
+	for flags, want := range map[string][]string{"": {"fc1=fc1", "fc2=fc2"}, " --clipping flat": nil, " --group all=fc*": {"all=fc*"}} {
+		if s := resolved(t, "--preset abadi-mnist"+flags); !slices.Equal(s.Groups, want) {
+			t.Errorf("preset with%s: groups %q, want %q", flags, s.Groups, want)
 		}
 	}
 }

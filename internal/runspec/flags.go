@@ -350,10 +350,9 @@ func (s *Flags) readPreset() error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	for _, f := range p.Flags {
-		if s.overridden(f.Name) {
-			continue
-		}
+	// A preset can repeat a flag, so all flags are compared with what was given before it.
+	flags := slices.DeleteFunc(p.Flags, func(f models.Flag) bool { return s.overridden(f.Name) })
+	for _, f := range flags {
 		if err := s.set.Set(f.Name, f.Value); err != nil {
 			return fmt.Errorf("preset %s: %w", p.Name, err)
 		}
