@@ -110,10 +110,7 @@ func TestTrain_RefusesArithmetic(t *testing.T) {
 		" --noise 1e-13 --device cpu --arithmetic exact":                           "float",
 		" --noise 1e6 --validation-split 0.2 --validation-noise 1e30 --device cpu": "float",
 	} {
-		_, stderr, code := dptrain(brief + " --steps 2 --delta 1e-5 --out refused" + flags)
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %q", flags, code, stderr)
-		}
+		checkUsageError(t, brief+" --steps 2 --delta 1e-5 --out refused"+flags, want)
 	}
 	if v := runJSON(t, brief+" --steps 2 --noise 2 --delta 1e-5 --device gorgonia --out oracle"); v["arithmetic"] != "float" {
 		t.Errorf("the default of a device without exact arithmetic: %v", v["arithmetic"])

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
@@ -82,9 +81,6 @@ func TestBatchNorm_Refused(t *testing.T) {
 		"train --model digits-cnn:norm=batch --lot 99 --steps 9 --group a=conv*":   "fc1",
 		"train --model digits-cnn:norm=batch --group r=*.running_mean --group a=*": "no such layer or parameter to train",
 	} {
-		_, stderr, code := dptrain(flags + " --out refused")
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s, want %q", flags, code, stderr, want)
-		}
+		checkUsageError(t, flags+" --out refused", want)
 	}
 }

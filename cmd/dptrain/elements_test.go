@@ -69,9 +69,7 @@ func TestElements_MustMatchTheModel(t *testing.T) {
 		"train --resume of-bytes --steps 4 --data numbers":             "data: elements is numbers (it was bytes)",
 		"train --resume of-numbers --steps 4 --data bytes":             "data: elements is bytes (it was numbers)",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", line, code, stderr)
-		}
+		checkUsageError(t, line, want)
 	}
 	if more := runJSON(t, "train --resume of-bytes --steps 3"); more["steps"] != 3.0 {
 		t.Errorf("resumed: %v lots", more["steps"])

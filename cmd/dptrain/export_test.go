@@ -68,8 +68,6 @@ func TestExport(t *testing.T) {
 		"export run --out run":                   "not a regular file",
 		brief + " --model mlp:3 --init run/model.safetensors --out o": "missing fc",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
-		}
+		checkUsageError(t, line, want)
 	}
 }

@@ -88,10 +88,7 @@ func TestTrain_RefusesLocalSteps(t *testing.T) {
 		if strings.HasPrefix(flags, "--record") {
 			line = strings.Replace(line, "--record user:who --user-examples 4", "--ignore who", 1)
 		}
-		_, stderr, code := dptrain(line + " --noise 1 --steps 2 --out run " + flags)
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", flags, code, stderr)
-		}
+		checkUsageError(t, line+" --noise 1 --steps 2 --out run "+flags, want)
 	}
 	for _, flags := range []string{"--local-lr 1", "--local-batch 2"} {
 		_, stderr, code := dptrain(strings.Replace(localSteps, "--local-steps 5 --local-lr 1", "", 1) + " --noise 1 --steps 2 --out run " + flags)

@@ -123,8 +123,6 @@ func TestLedgerEpsilon_Parallel(t *testing.T) {
 		"runa --parallel --disjoint":      "at least two",
 		"runa copy --parallel --disjoint": "one run",
 	} {
-		if _, stderr, code := dptrain("ledger epsilon --delta 1e-5 " + line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", line, code, stderr)
-		}
+		checkUsageError(t, "ledger epsilon --delta 1e-5 "+line, want)
 	}
 }

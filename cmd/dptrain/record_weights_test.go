@@ -68,10 +68,7 @@ func TestTrain_RefusesWeights(t *testing.T) {
 		if strings.Contains(flags, "owner") {
 			line = strings.Replace(brief, "--ignore owner", "", 1)
 		}
-		_, stderr, code := dptrain(line + " --noise 2 --steps 2 --out run " + flags)
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", flags, code, stderr)
-		}
+		checkUsageError(t, line+" --noise 2 --steps 2 --out run "+flags, want)
 	}
 	if _, stderr, code := dptrain(drawn + " --weight visits --steps 2 --out run"); code != exitcode.Usage || !strings.Contains(stderr, "for CSV and JSONL") {
 		t.Errorf("weights of digits: exit %d, %s", code, stderr)

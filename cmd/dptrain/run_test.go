@@ -33,6 +33,14 @@ func dptrain(line string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
+// checkUsageError checks that a command line is refused by one line that contains a text.
+func checkUsageError(t *testing.T, line, want string) {
+	t.Helper()
+	if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
+	}
+}
+
 // runJSON runs a command with --json and returns its JSON object.
 func runJSON(t *testing.T, line string) map[string]any {
 	t.Helper()

@@ -216,10 +216,7 @@ func TestServe_RejectsInvalid(t *testing.T) {
 		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --mechanism gaussian": "--delta",
 		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --privacy row":        "row",
 	} {
-		_, stderr, code := dptrain(line)
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", line, code, stderr)
-		}
+		checkUsageError(t, line, want)
 	}
 	if _, stderr, code := dptrain("contribute --server http://127.0.0.1:1 --epsilon 1" + clientFile(t)); code != exitcode.Failed {
 		t.Errorf("no server: exit %d, %s", code, stderr)

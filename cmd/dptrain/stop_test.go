@@ -120,10 +120,7 @@ func TestStop_Refused(t *testing.T) {
 		if strings.Contains(flags, "non-private") {
 			line = baseline
 		}
-		_, stderr, code := dptrain(line + " --steps 4 --out refused " + flags)
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s, want %q", flags, code, stderr, want)
-		}
+		checkUsageError(t, line+" --steps 4 --out refused "+flags, want)
 	}
 	untested := strings.Replace(brief, " --test test.csv", "", 1)
 	if _, stderr, code := dptrain(untested + " --steps 4 --out refused --stop-when test-no-gain:2"); untested == brief || code != exitcode.Usage || !strings.Contains(stderr, "requires public test data") {
@@ -152,8 +149,6 @@ func TestBudgetOdometer_ReadsLedger(t *testing.T) {
 		}
 	}
 	for flags, want := range map[string]string{"run": "delta", "nowhere --delta 1e-5": "nowhere does not exist", "run --delta 1e-5 --epsilon 0": "above 0"} {
-		if _, stderr, code := dptrain("budget odometer " + flags); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", flags, code, stderr)
-		}
+		checkUsageError(t, "budget odometer "+flags, want)
 	}
 }

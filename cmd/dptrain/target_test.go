@@ -366,9 +366,7 @@ func TestRegression_RefusesInvalidFlags(t *testing.T) {
 		"train --target y":                                            "digits has no named columns",
 		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "--validation-split 0.1; their error",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
-		}
+		checkUsageError(t, line, want)
 	}
 	if left, _ := os.ReadDir("runs"); len(left) > 0 {
 		t.Errorf("%d runs were begun", len(left))

@@ -126,9 +126,6 @@ func TestTrain_LanguageModels(t *testing.T) {
 		"--data remarks --length -1 --tokens bytes":                 "length",
 		"--data digits --tokens bytes":                              "no named columns",
 	} {
-		_, stderr, code := dptrain("train --out refused " + flags)
-		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", flags, code, stderr)
-		}
+		checkUsageError(t, "train --out refused "+flags, want)
 	}
 }

@@ -63,9 +63,7 @@ func TestTruncated_RefusesContradictions(t *testing.T) {
 		"budget epsilon --records 100 --lot 10 --noise 4 --steps 9 --sampling truncated --max-lot 0": "--max-lot 0",
 		"budget rate --records 100 --noise 4 --steps 10 --epsilon 1 --sampling truncated":            "--sampling poisson",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
-		}
+		checkUsageError(t, line, want)
 	}
 	if v := runJSON(t, "budget epsilon --records 60000 --lot 256 --noise 1.1 --steps 1000 --sampling truncated"); v["max_lot"] != 364.0 {
 		t.Errorf("the largest lot is %v by default, want 364", v["max_lot"])

@@ -61,9 +61,7 @@ func TestTune_PublicData(t *testing.T) {
 		"tune --data people.csv --public":                 "label",
 		strings.Replace(public, "--test test.csv", "", 1): "no test part",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", line, code, stderr)
-		}
+		checkUsageError(t, line, want)
 	}
 	if shown := runText(t, public); !strings.HasPrefix(shown, "accuracy  clip") || strings.Count(shown, "\n") != 5 || !strings.Contains(shown, "\nbest ") {
 		t.Errorf("tune shows\n%s", shown)
