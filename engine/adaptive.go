@@ -174,9 +174,7 @@ func (c *Config) adoptFilterOrder(saved *checkpoint) {
 	if c.Mechanism.Choose == nil || c.Budget.FilterOrder != 0 {
 		return
 	}
-	for _, e := range saved.Run {
-		if e.Name == filterOrderEntry {
-			c.Budget.FilterOrder, _ = strconv.ParseFloat(e.Value, 64) // 0, the default, differs from the saved order
-		}
+	if order, ok := saved.Run.value(filterOrderEntry); ok {
+		c.Budget.FilterOrder, _ = strconv.ParseFloat(order, 64) // 0, the default, differs from the saved order
 	}
 }

@@ -28,6 +28,16 @@ type fingerprintEntry struct {
 	Value string `json:"is"`
 }
 
+// value returns the value of the entry with a name.
+func (f fingerprint) value(name string) (value string, ok bool) {
+	for _, e := range f {
+		if e.Name == name {
+			return e.Value, true
+		}
+	}
+	return "", false
+}
+
 // arithmeticEntry is the name of an entry that only exact runs have.
 const arithmeticEntry = "arithmetic"
 

@@ -47,8 +47,7 @@ func Resume(c Config) (*Run, error) {
 		}
 	}
 	if c.Seed != nil {
-		seed := *c.Seed + 0x9E3779B97F4A7C15*resumptionNumber(&c, saved)
-		c.Seed = &seed
+		c.Seed = reseed(*c.Seed, resumptionNumber(&c, saved))
 	}
 	c.Projection.released = saved.projection
 	r, err := build(c)
@@ -138,10 +137,8 @@ func (c *Config) adoptArithmetic(saved *checkpoint) {
 		return
 	}
 	c.Mechanism.Arithmetic = FloatArithmetic
-	for _, e := range saved.Run {
-		if e.Name == arithmeticEntry {
-			c.Mechanism.Arithmetic = Arithmetic(e.Value)
-		}
+	if arithmetic, ok := saved.Run.value(arithmeticEntry); ok {
+		c.Mechanism.Arithmetic = Arithmetic(arithmetic)
 	}
 }
 
@@ -152,8 +149,20 @@ func resumptionNumber(c *Config, saved *checkpoint) uint64 {
 	if c.Mechanism.NonPrivate {
 		return uint64(saved.Step)
 	}
-	report, _ := ledger.Verify(c.Files.Ledger) // readHistory has read it; only its last line may be incomplete
+	return countRuns(c.Files.Ledger)
+}
+
+// countRuns returns the number of processes that wrote to a ledger, which readHistory has read.
+func countRuns(name string) uint64 {
+	report, _ := ledger.Verify(name) // only its last line may be incomplete
 	return uint64(report.Runs)
+}
+
+// reseed returns the seed of a resumption of a seeded run, which draws other numbers than the
+// processes before it.
+func reseed(seed, resumption uint64) *uint64 {
+	seed += 0x9E3779B97F4A7C15 * resumption
+	return &seed
 }
 
 // newestCheckpoint opens the newest undamaged checkpoint in a folder; nil where there are no

@@ -95,8 +95,9 @@ type VectorSumConfig struct {
 }
 
 // Weights describes the weights of records in a weighted mean. A weight is private; it is set to 0
-// where it is negative or NaN, to Cap where it is larger, and rounded down to a multiple of Cap/2^20. A record contributes its clipped
-// vectors times weight/Cap, so weights do not change the sensitivity.
+// where it is negative or NaN, to Cap where it is larger, and rounded down to a multiple of
+// Cap/2^20. A record contributes its clipped vectors times weight/Cap, so weights do not change the
+// sensitivity.
 //
 // The mean is the estimator with a fixed denominator of McMahan et al. 2018 ("Learning
 // Differentially Private Recurrent Language Models", section 3): the sum of weighted vectors over
@@ -189,9 +190,7 @@ func ResumeVectorSum(c VectorSumConfig, state VectorSumState) (*VectorSum, error
 		return nil, err
 	}
 	if c.Seed != nil {
-		report, _ := ledger.Verify(c.Ledger) // readHistory has read it; only its last line may be incomplete
-		seed := *c.Seed + 0x9E3779B97F4A7C15*uint64(report.Runs)
-		c.Seed = &seed
+		c.Seed = reseed(*c.Seed, countRuns(c.Ledger))
 	}
 	s, err := buildVectorSum(c)
 	if err != nil {

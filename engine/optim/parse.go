@@ -2,7 +2,6 @@ package optim
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,25 +13,13 @@ import (
 //
 //	sgd   momentum:momentum=0.95   adamw:beta2=0.98,weight-decay=0.1
 func Parse(spec string) (Optimizer, error) {
-	name, options, given := strings.Cut(spec, ":")
+	name, _, _ := strings.Cut(spec, ":")
 	o, err := defaultOf(name)
-	if err != nil || !given {
-		return o, err
+	if err == nil {
+		err = parseOptions(spec, spec, o.options(), nil)
 	}
-	fields := o.options()
-	known := make([]string, len(fields))
-	for i, f := range fields {
-		known[i] = f.name
-	}
-	for option := range strings.SplitSeq(options, ",") {
-		key, text, _ := strings.Cut(option, "=")
-		at := slices.Index(known, key)
-		if at < 0 {
-			return Optimizer{}, unknown("option of "+name, key, known)
-		}
-		if *fields[at].value, err = parseNumber(spec, text); err != nil {
-			return Optimizer{}, err
-		}
+	if err != nil {
+		return Optimizer{}, err
 	}
 	return o, o.Check()
 }
