@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -256,9 +257,6 @@ func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
 	}
 }
 
-// maxSumRecords is lattice.MaxRecords: the records whose contributions a sum of 32 bits can hold.
-const maxSumRecords = (1<<31 - 1) / plan.Bound
-
 // lowerRankOne adds products of one row a record, rounded to 16 bits. The scales of the two rows
 // are powers of two that follow from their lengths, which the CPU adds up in another order: the
 // integers could differ from the CPU's where a length is within a rounding error of a power of two.
@@ -268,7 +266,7 @@ func (s *contributionSum) lowerRankOne(f op.Product) {
 		s.all, a, delta, s.in[0], s.in[1], int32(f.In), int32(f.Out), math.Sqrt(float64(f.In)/float64(f.Out)))
 	const side, depth = 64, 16 // of a block of kernels/contributions.cu
 	tiles := ceil(f.In, side) * ceil(f.Out, side)
-	slices := max(ceil(s.records, maxSumRecords), min(ceil(s.records, 4*depth), ceil(2*s.device.Multiprocessors(), tiles)))
+	slices := max(ceil(s.records, lattice.MaxRecords), min(ceil(s.records, 4*depth), ceil(2*s.device.Multiprocessors(), tiles)))
 	each := ceil(s.records, slices)
 	s.add("add_rank_one", dim{uint32(tiles), uint32(ceil(s.records, each)), 1}, threads,
 		s.out, s.at, a, delta, int32(f.In), int32(f.Out), int32(s.records), int32(each))
