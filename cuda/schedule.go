@@ -155,7 +155,7 @@ func (c *compiler) try(o option) (steps []step, used int) {
 var timer = timeSteps
 
 // timeSteps runs steps as a graph, as a program does: once to load the kernels, then three
-// times, of which the fastest counts. A graph of short steps contains them ten times.
+// times. The fastest counts. A graph of short steps contains them ten times.
 func timeSteps(d *driver.Device, steps []step) (float64, error) {
 	const short = 500 * time.Microsecond
 	for repeats := 1; ; repeats = 10 {

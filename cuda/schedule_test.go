@@ -60,7 +60,7 @@ func stepNames(m plan.Executable) (names []string) {
 	return names
 }
 
-// The emulated device measures nothing, and writes no file, whatever its name is.
+// The emulated device measures nothing, and writes no file, under any name.
 func TestChoices_EmulatedDeviceMeasuresNothing(t *testing.T) {
 	device(t)
 	d, err := open(0)

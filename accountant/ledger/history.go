@@ -36,8 +36,8 @@ const (
 	Laplace         Mechanism = "laplace"
 	// DiscreteLaplace: an integer sum with discrete Laplace noise of an integer scale.
 	DiscreteLaplace Mechanism = "discrete-laplace"
-	// PermuteAndFlip: no sum, but the choice of a candidate by the integer scores of all candidates,
-	// of which a record changes each by at most Sensitivity (McKenna and Sheldon 2020).
+	// PermuteAndFlip: no sum, but the choice of a candidate by the integer scores of all candidates.
+	// A record changes each score by at most Sensitivity (McKenna and Sheldon 2020).
 	PermuteAndFlip Mechanism = "permute-and-flip"
 )
 

@@ -40,7 +40,7 @@ echo "$0 $selected" >>../ran
 `
 }
 
-// failing is a test of which one part makes all later parts of its process fail.
+// failing is a test with a part after which all later parts of its process fail.
 const failing = `
 case ${selected#^} in # without ^, which marks real tests for package lint
 'TestLost$') echo '=== RUN   TestLost'; echo '=== RUN   TestLost/first'; echo '--- PASS: TestLost/first (0.00s)'
@@ -204,7 +204,7 @@ func TestRun_WithoutGPU(t *testing.T) {
 	}
 }
 
-// A check of which no test exists is a failure, and not silently absent.
+// A check without a test is a failure.
 func TestRun_WithoutTests(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
 	if err := os.WriteFile(filepath.Join(folder, "bin", "bench.test"), []byte("#!/usr/bin/env bash\n"+testProgram("TestOther")), 0o755); err != nil {
