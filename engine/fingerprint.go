@@ -116,6 +116,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	}
 	if c.isWeighted() {
 		note("weights", "at most %v, mean %v", c.Weights.Cap, c.Weights.Mean)
+		if c.Weights.MinMean != 0 {
+			note("denominator", "of the lot")
+		}
 	}
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)

@@ -124,19 +124,18 @@ func build(c Config) (*Run, error) {
 	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch, r.loader.observedOfFirst()); err != nil {
 		return nil, err
 	}
-	gradients := r.compiled.executable
+	gradients, denominator, least := r.compiled.executable, r.Event().ExpectedLot(), int64(0)
 	if c.LocalTraining.Steps > 0 {
 		r.local, gradients = newLocalTrainer(&r.config, r.index, r.loader, r.compiled), nil
 	}
-	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients, r.compiled.program.Records, 0, r.Event(), r.statistics.queries()); err != nil {
+	if c.isWeighted() {
+		denominator, least = r.config.Weights.denominator(denominator)
+	}
+	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients, r.compiled.program.Records, least, r.Event(), r.statistics.queries()); err != nil {
 		return nil, err
 	}
 	release := &r.mechanism.release
-	release.Source, release.ParamGroups = r.source, groups
-	if c.isWeighted() {
-		records, _ := r.config.Weights.denominator(r.Event().ExpectedLot())
-		release.Scale = 1 / records
-	}
+	release.Source, release.ParamGroups, release.Scale = r.source, groups, 1/denominator
 	if release.Optimizer = r.config.Optimization.ofDevice(); !r.config.Optimization.onHost() {
 		release.Average = c.Optimization.Average.ForDevice()
 	}

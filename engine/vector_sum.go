@@ -115,10 +115,14 @@ type Weights struct {
 	MinMean float64
 }
 
-func (w *Weights) check() error {
+// check sets the defaults and refuses weights that are impossible with lots of this policy.
+func (w *Weights) check(policy sample.Policy) error {
 	w.Cap = cmp.Or(w.Cap, 1)
+	if w.MinMean != 0 && policy != sample.PolicyPoisson {
+		return fmt.Errorf("a weighted mean whose denominator depends on the lot needs %s lots: use them, or a fixed denominator (leave Weights.MinMean unset, drop --weight-min-mean)", sample.PolicyPoisson)
+	}
 	if w.MinMean != 0 && w.Mean != 0 {
-		return fmt.Errorf("both a mean weight (%v) and a least mean weight (%v) are set: Weights.Mean is of the fixed denominator, Weights.MinMean of the other; set one of them", w.Mean, w.MinMean)
+		return fmt.Errorf("both a mean weight (%v) and a least mean weight (%v) are set: Weights.Mean (--weight-mean) is of the fixed denominator, Weights.MinMean (--weight-min-mean) of the other; set one of them", w.Mean, w.MinMean)
 	}
 	w.Mean = cmp.Or(w.MinMean, w.Mean, w.Cap)
 	if !(w.Cap > 0) || math.IsInf(w.Cap, 1) {
@@ -304,10 +308,7 @@ func (s *VectorSum) check() error {
 	if a := c.Mechanism.Arithmetic; a != ExactArithmetic && a != FloatArithmetic {
 		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", a, ExactArithmetic, FloatArithmetic)
 	}
-	if s.weights.MinMean != 0 && c.Sampling.Policy != sample.PolicyPoisson {
-		return fmt.Errorf("a weighted mean whose denominator depends on the lot needs %s lots: use them, or leave Weights.MinMean unset", sample.PolicyPoisson)
-	}
-	return cmp.Or(s.weights.check(), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(), c.Mechanism.checkAllocation(), c.checkPrivacy())
+	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(), c.Mechanism.checkAllocation(), c.checkPrivacy())
 }
 
 func (s *VectorSum) ledgerHeader(unit string) ledger.Header {

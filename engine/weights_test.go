@@ -5,9 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/sample"
 )
 
 // hostileWeights are weights of examples, and each limited to [0, 4] and divided by 4.
@@ -108,6 +110,52 @@ func TestWeights_OfGradients(t *testing.T) {
 	}
 }
 
+// With local steps and MinMean, the mean change is divided by the sum of the lot's weights, at least by
+// q·N·MinMean. The ledger then states twice the bound and twice the noise, and ε is that of a run
+// without weights.
+func TestWeights_DenominatorOfLot(t *testing.T) {
+	total := 0.0 // in units of the cap
+	for _, w := range hostileWeights {
+		total += w.share / 3
+	}
+	for _, arithmetic := range []Arithmetic{ExactArithmetic, FloatArithmetic} {
+		for _, private := range []bool{true, false} {
+			for minMean, denominator := range map[float64]float64{1: total, 3: 3} {
+				c := weightedConfig(t)
+				c.Records, c.LocalTraining = Records{Users: true, Examples: 3}, LocalTraining{Steps: 1, Rate: 1}
+				c.Weights = Weights{Cap: 4, MinMean: minMean}
+				c.Mechanism.Arithmetic, c.Mechanism.NonPrivate = arithmetic, !private
+				r := newRun(t, c)
+				norm := 5.0
+				if private {
+					disableNoise(r)
+					norm = 1
+				}
+				trainRun(t, r, nil)
+				for i, w := range flatWeights(t, r) {
+					want := -norm * []float64{.6, .8}[i] * total / denominator
+					if math.Abs(float64(w)-want) > 1e-5 {
+						t.Errorf("%s, private %v, a least mean of %v: weight %d is %v, want %v", arithmetic, private, minMean, i, w, want)
+					}
+				}
+				r.Close()
+				if !private {
+					continue
+				}
+				h := readLedger(t, c.Files.Ledger)
+				if q := h.Lots[0].Lot.Queries; len(q) != 1 || q[0].Sensitivity != 2 || q[0].Noise != 2 {
+					t.Errorf("the ledger states %+v", q)
+				}
+				cost, err := accountant.Epsilon(h, 1e-3, "")
+				planned, plannedErr := accountant.Epsilon(PlannedHistory(c), 1e-3, "")
+				if err != nil || plannedErr != nil || math.Abs(cost.Epsilon/planned.Epsilon-1) > 1e-6 {
+					t.Errorf("ε is %v and was planned as %v (%v, %v)", cost.Epsilon, planned.Epsilon, err, plannedErr)
+				}
+			}
+		}
+	}
+}
+
 // Another weight of a record changes the integers of a lot by at most the lattice, and a record with
 // the largest weight adds what it adds without weights.
 func TestWeights_SensitivityInIntegers(t *testing.T) {
@@ -152,10 +200,18 @@ func TestWeights_DoNotChangeCounts(t *testing.T) {
 
 func TestWeights_RefusesSettings(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
-		"no weights in the data": func(c *Config) { c.Train = newColumnTable(12, zeros, 2) },
-		"a negative cap":         func(c *Config) { c.Weights.Cap = -1 },
-		"a mean above the cap":   func(c *Config) { c.Weights.Mean = 5 },
-		"a least mean":           func(c *Config) { c.Weights = Weights{Cap: 4, MinMean: 1} },
+		"no weights in the data":           func(c *Config) { c.Train = newColumnTable(12, zeros, 2) },
+		"a negative cap":                   func(c *Config) { c.Weights.Cap = -1 },
+		"a mean above the cap":             func(c *Config) { c.Weights.Mean = 5 },
+		"a least mean without local steps": func(c *Config) { c.Weights = Weights{Cap: 4, MinMean: 1} },
+		"a least mean of fixed lots": func(c *Config) {
+			c.Records, c.LocalTraining = Records{Users: true, Examples: 3}, LocalTraining{Steps: 1, Rate: 1}
+			c.Weights, c.Sampling = Weights{Cap: 4, MinMean: 1}, Sampling{Policy: sample.PolicyFixed, Lot: 2}
+		},
+		"both means": func(c *Config) {
+			c.Records, c.LocalTraining = Records{Users: true, Examples: 3}, LocalTraining{Steps: 1, Rate: 1}
+			c.Weights.MinMean = 1
+		},
 	} {
 		c := weightedConfig(t)
 		change(&c)

@@ -373,6 +373,9 @@ func TestNeighbours_Product(t *testing.T) {
 					n.more = " --weight weight --weight-cap 2.5"
 					if unit == "user:who" {
 						n.more += " --local-steps 3 --local-lr 0.5 --local-batch 2"
+						if n.more += " --weight-mean 1"; sampling == "poisson" {
+							n.more = strings.Replace(n.more, "--weight-mean", "--weight-min-mean", 1)
+						}
 					}
 					requireSameOutputs(t, n, sampling, records)
 				})

@@ -54,15 +54,64 @@ func TestTrain_WeightsOfRecords(t *testing.T) {
 	}
 }
 
+// The mean of the changes of users is divided by a public mean weight, or by the sum of the lot's
+// weights: with the sensitivity, ε and noise that this has.
+func TestTrain_DenominatorsOfWeights(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, users := range map[string]int{"users.csv": 400, "test.csv": 60} {
+		usersTable(t, name, users)
+		rows := strings.Fields(string(readFile(t, name)))
+		for i := range rows {
+			rows[i] += []string{",0", ",1", ",2", ",3"}[i%4]
+		}
+		rows[0] = "age,who,label,visits"
+		if err := os.WriteFile(name, []byte(strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const line = localSteps + " --steps 8 --noise 0.5 --clip 2 --seed 1 --weight visits --weight-cap 3"
+	runs := map[string]map[string]any{}
+	for name, flags := range map[string]string{"cap": "", "mean": " --weight-mean 1.5", "lot": " --weight-min-mean 1"} {
+		runs[name] = runJSON(t, line+flags+" --out "+name)
+	}
+	for name, want := range map[string]float64{"cap": 2, "mean": 2, "lot": 4} {
+		run := runs[name]
+		group := run["groups"].([]any)[0].(map[string]any)
+		if group["sensitivity"] != want || group["noise"] != want/2 || run["epsilon"] != runs["cap"]["epsilon"] || run["noise_multiplier"] != 0.5 {
+			t.Errorf("%s: %v with ε = %v", name, group, run["epsilon"])
+		}
+		if run["test_accuracy"].(float64) < 0.85 {
+			t.Errorf("%s: accuracy %v", name, run["test_accuracy"])
+		}
+	}
+	if v := runs["mean"]; v["weight_mean"] != 1.5 || v["weight_min_mean"] != nil {
+		t.Errorf("run.json has the means %v and %v", v["weight_mean"], v["weight_min_mean"])
+	}
+	if v := runJSON(t, "train --resume lot --steps 10"); v["weight_min_mean"] != 1.0 || v["weight_mean"] != nil {
+		t.Errorf("resumed: %v", v)
+	}
+	for name, want := range map[string]string{"mean": "the expected lot times a mean weight of 1.5", "lot": "the sum of the lot&#39;s weights, at least the expected lot times 1"} {
+		if page := string(readFile(t, name+"/report.html")); !strings.Contains(page, want) {
+			t.Errorf("the report of %s does not state the denominator", name)
+		}
+	}
+	checkUsageError(t, line+" --weight-mean 1 --weight-min-mean 1 --out both", "set one of them")
+	checkUsageError(t, line+" --weight-min-mean 1 --sampling fixed --out fixed", "needs poisson lots")
+}
+
 func TestTrain_RefusesWeights(t *testing.T) {
 	inWorkshop(t)
 	for flags, want := range map[string]string{
-		"--weight-cap 2":                   "needs --weight COLUMN",
-		"--weight nothing":                 `no column "nothing"`,
-		"--weight age":                     "used in two ways",
-		"--weight label":                   "used in two ways",
-		"--weight owner --weight-cap 0":    "above 0",
-		"--weight owner --weight-cap +Inf": "finite",
+		"--weight-cap 2":                     "needs --weight COLUMN",
+		"--weight nothing":                   `no column "nothing"`,
+		"--weight age":                       "used in two ways",
+		"--weight label":                     "used in two ways",
+		"--weight owner --weight-cap 0":      "above 0",
+		"--weight owner --weight-cap +Inf":   "finite",
+		"--weight-mean 1":                    "needs --weight COLUMN",
+		"--weight owner --weight-mean 0":     "above 0",
+		"--weight owner --weight-mean 1.5":   "above the largest weight",
+		"--weight owner --weight-min-mean 1": "needs local steps",
 	} {
 		line := brief
 		if strings.Contains(flags, "owner") {

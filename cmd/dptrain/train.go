@@ -47,6 +47,8 @@ spends ε = 2.`,
       --weight visits --weight-cap 20
   dptrain train --data letters.jsonl --text body --tokens bytes --length 64 --next \
       --record user:writer --local-steps 4 --local-lr 0.5 --clipping adaptive
+  dptrain train --data visits.csv --label sick --classes no,yes --bounds age=0:120 \
+      --record user:clinic --local-steps 4 --weight visits --weight-cap 20 --weight-min-mean 5
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --group conv=conv*,clip=0.5,noise=4 --group 'head=fc*,clip=linear:1->0.5@300'
   dptrain train --metric accuracy --metric loss:noise=5,every=20

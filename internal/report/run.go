@@ -29,28 +29,30 @@ type Run struct {
 
 // summary has the keys of run.json that are shown. Other keys are never shown.
 type summary struct {
-	Private      bool        `json:"private"`
-	Accountant   string      `json:"accountant"`
-	Delta        float64     `json:"delta"`
-	Planned      jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
-	Odometer     jsonEpsilon `json:"epsilon_odometer"`
-	StopWhen     string      `json:"stop_when"`
-	Stopped      bool        `json:"stopped"`
-	PlannedLots  int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
-	LedgerHead   string      `json:"ledger_head"`
-	Unit         string      `json:"unit"`
-	Sampling     string      `json:"sampling"`
-	Records      int         `json:"records"`
-	ExpectedLot  float64     `json:"expected_lot"`
-	MaxLot       int         `json:"max_lot"` // 0: no limit
-	ConstantWork bool        `json:"constant_work"`
-	Rate         float64     `json:"rate"`
-	LocalSteps   int         `json:"local_steps"` // 0: users contribute gradients
-	LocalRate    float64     `json:"local_lr"`
-	LocalBatch   int         `json:"local_batch"`
-	Weight       string      `json:"weight"`
-	WeightCap    float64     `json:"weight_cap"`
-	Steps        int         `json:"steps"`
+	Private       bool        `json:"private"`
+	Accountant    string      `json:"accountant"`
+	Delta         float64     `json:"delta"`
+	Planned       jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
+	Odometer      jsonEpsilon `json:"epsilon_odometer"`
+	StopWhen      string      `json:"stop_when"`
+	Stopped       bool        `json:"stopped"`
+	PlannedLots   int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
+	LedgerHead    string      `json:"ledger_head"`
+	Unit          string      `json:"unit"`
+	Sampling      string      `json:"sampling"`
+	Records       int         `json:"records"`
+	ExpectedLot   float64     `json:"expected_lot"`
+	MaxLot        int         `json:"max_lot"` // 0: no limit
+	ConstantWork  bool        `json:"constant_work"`
+	Rate          float64     `json:"rate"`
+	LocalSteps    int         `json:"local_steps"` // 0: users contribute gradients
+	LocalRate     float64     `json:"local_lr"`
+	LocalBatch    int         `json:"local_batch"`
+	Weight        string      `json:"weight"`
+	WeightCap     float64     `json:"weight_cap"`
+	WeightMean    float64     `json:"weight_mean"`     // of a fixed denominator; 0 in earlier versions: the cap
+	WeightMinMean float64     `json:"weight_min_mean"` // of a denominator that depends on the lot; 0: it is fixed
+	Steps         int         `json:"steps"`
 
 	Data       string `json:"data"`
 	Task       string `json:"task"`

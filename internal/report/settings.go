@@ -37,6 +37,8 @@ func (r *Run) settingRows() []row {
 	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
 	add(s.LocalSteps > 0, "local training", fmt.Sprintf("each user contributes the change of the weights in %s of SGD on up to %s, with learning rate %s", plural(s.LocalSteps, "step"), plural(s.LocalBatch, "example"), number.Short(s.LocalRate)))
 	add(s.Weight != "", "weights of records", fmt.Sprintf("column %s, at most %s", s.Weight, number.Short(s.WeightCap)))
+	add(s.WeightMean > 0, "denominator", fmt.Sprintf("the expected lot times a mean weight of %s", number.Short(s.WeightMean)))
+	add(s.WeightMinMean > 0, "denominator", fmt.Sprintf("the sum of the lot's weights, at least the expected lot times %s", number.Short(s.WeightMinMean)))
 	add(true, "lots", number.Thousands(s.Steps))
 	add(s.StopWhen != "", "stops when", s.StopWhen)
 	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))

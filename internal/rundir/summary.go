@@ -37,9 +37,11 @@ type Summary struct {
 	ExpectedLot      float64          `json:"expected_lot"`
 	MaxLot           int              `json:"max_lot,omitempty"` // of truncated lots
 	ConstantWork     bool             `json:"constant_work,omitempty"`
-	Weight           string           `json:"weight,omitempty"`      // column with the weights of records
-	WeightCap        float64          `json:"weight_cap,omitempty"`  // the largest weight
-	LocalSteps       int              `json:"local_steps,omitempty"` // of each user in a lot; 0: users contribute gradients
+	Weight           string           `json:"weight,omitempty"`          // column with the weights of records
+	WeightCap        float64          `json:"weight_cap,omitempty"`      // the largest weight
+	WeightMean       float64          `json:"weight_mean,omitempty"`     // of a fixed denominator
+	WeightMinMean    float64          `json:"weight_min_mean,omitempty"` // of a denominator that depends on the lot
+	LocalSteps       int              `json:"local_steps,omitempty"`     // of each user in a lot; 0: users contribute gradients
 	LocalRate        float64          `json:"local_lr,omitempty"`
 	LocalBatch       int              `json:"local_batch,omitempty"` // examples in a local step
 	Microbatch       int              `json:"microbatch"`

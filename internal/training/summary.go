@@ -120,7 +120,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		s.Mechanism = string(d)
 	}
 	if column := spec.Task.Schema.Weight; column != "" {
-		s.Weight, s.WeightCap = column, c.Weights.Cap
+		s.Weight, s.WeightCap, s.WeightMean, s.WeightMinMean = column, c.Weights.Cap, c.Weights.Mean, c.Weights.MinMean
 	}
 	if schema := spec.Task.Schema; schema.Target != "" {
 		bounds := schema.Bounds[schema.Target]
