@@ -126,6 +126,24 @@ var auditCases = map[string]auditCase{
 		with: plantedRecords(5, 1, 40), without: plantedRecords(5, 1, -40),
 		score: func(l observedLot) float64 { return l.sum[0] + l.statistic/2 },
 	},
+	"local steps": {
+		change: func(c *Config) {
+			c.Sampling.Rate, c.Records = 0.5, Records{Users: true, Examples: 2}
+			c.LocalTraining = LocalTraining{Steps: 2, Rate: 1, Batch: 1}
+		},
+		with: withOwners(plantedRecords(5, 4, 40), 1, 1, 5, 7, 5, 6, 6, 6, 6), without: withOwners(plantedRecords(5, 0, 0), 1, 1, 5, 7, 5),
+		score: func(l observedLot) float64 { return mixtureScore(0.5, l.sum[0], 1) },
+	},
+	"local steps and statistic": {
+		change: func(c *Config) {
+			c.Sampling.Rate, c.Mechanism.NoiseMultiplier = 1, 1.5
+			c.Records, c.LocalTraining = Records{Users: true, Examples: 1}, LocalTraining{Steps: 1, Rate: 1}
+			c.Statistics = []Statistic{{Name: "first", Size: 1, Sensitivity: 2, Noise: 3,
+				Of: func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
+		},
+		with: withOwners(plantedRecords(5, 1, 40), 0, 1, 2, 3, 4, 5), without: withOwners(plantedRecords(5, 0, 0), 0, 1, 2, 3, 4),
+		score: func(l observedLot) float64 { return l.sum[0] + l.statistic/2 - 1 },
+	},
 	"adaptive count": {
 		change: func(c *Config) {
 			c.Sampling.Rate, c.Mechanism.NoiseMultiplier = 1, 0.9

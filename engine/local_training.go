@@ -17,6 +17,9 @@ import (
 // −1, is the gradient of Optimization: SGD with rate 1 adds the mean to the weights. Other
 // optimizers are those of Reddi et al. 2021 ("Adaptive Federated Optimization").
 //
+// Statistics are those of all examples of a user that take part, with the weights of the lot: the
+// user's steps come after them.
+//
 // The guarantee is that of gradients of users. The change is a function of the released weights and
 // of the user's own examples: the steps start from the same weights for every user, and nothing
 // remains of the previous user's.
@@ -54,8 +57,6 @@ func (c *Config) checkLocalTraining() error {
 		return fmt.Errorf("local steps need users as records (Records.Users, --record user:COLUMN), whose examples they train on")
 	case c.Microbatch != 0:
 		return fmt.Errorf("a microbatch of %d records with local steps: users are computed one after the other, and the batch of a local step is LocalTraining.Batch (--local-batch); drop the microbatch", c.Microbatch)
-	case len(c.Statistics) > 0:
-		return fmt.Errorf("statistics of a lot (Config.Statistics, --metric) are not available with local steps: drop one of them; a validation (Config.Validation, --validation-split) measures the weights")
 	case c.Augmentation.Views > 0:
 		return fmt.Errorf("augmentation is not available with local steps: drop one of them")
 	case c.Projection.Directions > 0:
@@ -87,6 +88,8 @@ type localTrainer struct {
 	used       [][]float32 // the part of the executable's inputs that contains them
 	factors    [][]float32 // of the executable
 	step       plan.Release
+	measured   []Example // of the user, for statistics; nil without them
+	row        []Example // one, which shares the memory of the executable
 }
 
 func newLocalTrainer(c *Config, index *recordIndex, loader *microbatchLoader, n *compiledNetwork) *localTrainer {
@@ -96,6 +99,9 @@ func newLocalTrainer(c *Config, index *recordIndex, loader *microbatchLoader, n 
 	for v, w := range n.executable.State().Weights {
 		t.start = append(t.start, make([]float32, len(w)))
 		t.factors = append(t.factors, n.executable.ClipFactors(v))
+	}
+	if len(c.Statistics) > 0 {
+		t.measured, t.row = loader.newExamples(index.perRecord), loader.newExamples(1)
 	}
 	t.step = plan.Release{Sigma: make([]float64, len(t.start)), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: c.LocalTraining.Rate}
 	return t
@@ -125,12 +131,15 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 			t.batch[i] = t.rows[(k*n+i)%examples]
 		}
 		for from := 0; from < n; from += t.together {
-			l, err := t.addGradients(t.batch[from:min(from+t.together, n)], (t.loader.loaded*t.Steps+k)*len(t.batch)+from)
-			if err != nil {
+			rows := t.batch[from:min(from+t.together, n)]
+			if err := t.forward(rows, (t.loader.loaded*t.Steps+k)*len(t.batch)+from, maskStream); err != nil {
 				return 0, err
 			}
 			if k == 0 {
-				loss += l / float64(n)
+				loss += t.sumLosses(len(rows)) / float64(n)
+			}
+			if err := t.addGradients(len(rows)); err != nil {
+				return 0, err
 			}
 		}
 		t.step.Step, t.step.Scale = k+1, 1/float64(n)
@@ -147,9 +156,9 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 	return loss, nil
 }
 
-// addGradients adds the gradients of rows, at most as many as the executable computes together, and
-// returns the sum of their losses. first numbers the first row among all that users take in the lot.
-func (t *localTrainer) addGradients(rows []int, first int) (loss float64, err error) {
+// forward computes rows, at most as many as the executable computes together. first numbers the
+// first of them among all rows of the lot whose masks are from the stream.
+func (t *localTrainer) forward(rows []int, first int, masks uint32) error {
 	n := len(rows)
 	for c, in := range t.loader.inputs {
 		size := t.loader.sizes[c]
@@ -157,21 +166,27 @@ func (t *localTrainer) addGradients(rows []int, first int) (loss float64, err er
 		clear(in[n*size:])
 	}
 	if err := t.train.Read(t.used, rows); err != nil {
-		return 0, fmt.Errorf("training data: %w", err)
+		return fmt.Errorf("training data: %w", err)
 	}
 	if t.loader.maskSeed != nil {
-		if err := t.loader.drawMaskSeeds(n, first); err != nil {
-			return 0, err
+		if err := t.loader.drawMaskSeeds(n, first, masks); err != nil {
+			return err
 		}
 	}
-	if err := t.executable.Forward(); err != nil {
-		return 0, err
+	return t.executable.Forward()
+}
+
+// sumLosses returns the sum of the losses of the first n rows; 0 where the network keeps none.
+func (t *localTrainer) sumLosses(n int) (sum float64) {
+	losses := t.loader.losses
+	for _, l := range losses[:n*len(losses)/t.together] {
+		sum += float64(l)
 	}
-	if losses := t.loader.losses; losses != nil {
-		for _, l := range losses[:n*len(losses)/t.together] {
-			loss += float64(l)
-		}
-	}
+	return sum
+}
+
+// addGradients adds the gradients of the first n rows that were computed.
+func (t *localTrainer) addGradients(n int) error {
 	for _, factors := range t.factors {
 		for i := range factors {
 			factors[i] = 0
@@ -180,13 +195,39 @@ func (t *localTrainer) addGradients(rows []int, first int) (loss float64, err er
 			}
 		}
 	}
-	return loss, t.executable.AddClippedSums()
+	return t.executable.AddClippedSums()
+}
+
+// measure returns what statistics read of a user's examples. The weights are those of the lot. The
+// next call overwrites it.
+func (t *localTrainer) measure(user int) ([]Example, error) {
+	examples := t.index.writeParticipants(user, t.rows)
+	for from := 0; from < examples; from += t.together {
+		rows := t.rows[from:min(from+t.together, examples)]
+		if err := t.forward(rows, t.loader.loaded*len(t.rows)+from, statisticMaskStream); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			t.loader.readRow(&t.row[0], i)
+			t.measured[from+i].set(&t.row[0])
+		}
+	}
+	return t.measured[:examples], nil
 }
 
 // addUsers adds the clipped changes of the first n users of the loader.
 func (t *localTrainer) addUsers(r *Run, n int) error {
 	private := &r.statistics.private
 	for _, user := range t.loader.records[:n] {
+		if r.statistics.isDue() {
+			record, err := t.measure(user)
+			if err != nil {
+				return err
+			}
+			if err := r.statistics.addRecord(record); err != nil {
+				return err
+			}
+		}
 		sums := r.mechanism.vectors
 		loss, err := t.computeChange(sums.vectors, user)
 		if err != nil {

@@ -62,12 +62,18 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 	if l.maskSeed != nil || a.Transform != nil {
 		l.words = make([]uint64, wordsPerView*len(l.rows))
 	}
-	l.examples = make([]Example, l.rowsPerRecord())
-	for i := range l.examples {
-		l.examples[i].Columns = make([][]float32, len(l.inputs))
-		l.examples[i].observed = make([][]float32, len(l.observed))
-	}
+	l.examples = l.newExamples(l.rowsPerRecord())
 	return l
+}
+
+// newExamples returns examples without content.
+func (l *microbatchLoader) newExamples(n int) []Example {
+	examples := make([]Example, n)
+	for i := range examples {
+		examples[i].Columns = make([][]float32, len(l.inputs))
+		examples[i].observed = make([][]float32, len(l.observed))
+	}
+	return examples
 }
 
 // startLot begins the lot of a step.
@@ -119,7 +125,7 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 		clear(l.weights[n*per:])
 	}
 	if l.maskSeed != nil {
-		if err := l.drawMaskSeeds(n*per, l.loaded*per); err != nil {
+		if err := l.drawMaskSeeds(n*per, l.loaded*per, maskStream); err != nil {
 			return err
 		}
 	}
@@ -157,6 +163,7 @@ const (
 	maskStream = iota
 	transformStream
 	roundingStream
+	statisticMaskStream // masks of the statistics of users with local steps
 )
 
 // drawWords fills words with those of the lot from a number on. They are independent
@@ -167,8 +174,8 @@ func (l *microbatchLoader) drawWords(words []uint64, first int, stream uint32) e
 }
 
 // drawMaskSeeds draws the dropout masks of the first rows of the microbatch, from a number on.
-func (l *microbatchLoader) drawMaskSeeds(rows, first int) error {
-	if err := l.drawWords(l.words[:rows], first, maskStream); err != nil {
+func (l *microbatchLoader) drawMaskSeeds(rows, first int, stream uint32) error {
+	if err := l.drawWords(l.words[:rows], first, stream); err != nil {
 		return err
 	}
 	clear(l.maskSeed)
@@ -212,28 +219,32 @@ func (l *microbatchLoader) examplesOf(i int) []Example {
 		if l.weights != nil && l.weights[row] == 0 {
 			continue
 		}
-		e := &l.examples[n]
+		l.readRow(&l.examples[n], row)
 		n++
-		for k, size := range l.sizes {
-			e.Columns[k] = l.inputs[k][row*size : (row+1)*size]
-		}
-		if l.output != nil {
-			width := len(l.output) / len(l.rows)
-			e.Output = l.output[row*width : (row+1)*width]
-		}
-		for i := range l.observed {
-			e.observed[i] = l.observedOf(i, row)
-		}
-		e.Loss = float32(math.NaN())
-		if l.losses != nil {
-			width := len(l.losses) / len(l.rows)
-			e.Loss = 0
-			for _, loss := range l.losses[row*width : (row+1)*width] {
-				e.Loss += loss
-			}
-		}
 	}
 	return l.examples[:n]
+}
+
+// readRow sets an example to a row of the microbatch, whose memory it shares.
+func (l *microbatchLoader) readRow(e *Example, row int) {
+	for k, size := range l.sizes {
+		e.Columns[k] = l.inputs[k][row*size : (row+1)*size]
+	}
+	if l.output != nil {
+		width := len(l.output) / len(l.rows)
+		e.Output = l.output[row*width : (row+1)*width]
+	}
+	for i := range l.observed {
+		e.observed[i] = l.observedOf(i, row)
+	}
+	e.Loss = float32(math.NaN())
+	if l.losses != nil {
+		width := len(l.losses) / len(l.rows)
+		e.Loss = 0
+		for _, loss := range l.losses[row*width : (row+1)*width] {
+			e.Loss += loss
+		}
+	}
 }
 
 // observedOfFirst returns the observed numbers of the first row.

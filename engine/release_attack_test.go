@@ -196,8 +196,17 @@ func correlated(before, after, contribution []float32) bool {
 // (Mironov 2012). With exact arithmetic neither this attack nor the most powerful test against
 // Gaussian noise is better than chance, from weights, averages or the momentum in checkpoints: each of the tests below
 // fails with probability 10⁻⁶ where every attack is right half of the time, as ε allows up to a
-// quarter of a percent.
+// quarter of a percent. The sums of vectors of the caller, and those of changes of weights in local
+// steps, of which the released weights are roundings, are attacked in float64.
 func TestAttack_UnreachableWeights(t *testing.T) {
+	for name, open := range attackedSums() {
+		for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
+			t.Run(fmt.Sprintf("%s/%s", name, arithmetic), func(t *testing.T) {
+				t.Parallel()
+				attackSum(t, open, arithmetic)
+			})
+		}
+	}
 	for _, device := range deviceNames() {
 		if device == "gorgonia" {
 			continue // its arithmetic is float
@@ -258,12 +267,7 @@ func (a attackedNetwork) attack(t *testing.T, device string, arithmetic Arithmet
 			}
 		}
 		r.Close()
-		lot := readLedger(t, c.Files.Ledger)
-		lot.Lots[0].Count = 1
-		g, err := accountant.Epsilon(lot, 1e-6, "pld")
-		if err != nil || g.Epsilon > 0.005 {
-			t.Fatalf("ε of a lot is %v, error %v", g.Epsilon, err)
-		}
+		requireSmallEpsilon(t, c.Files.Ledger)
 	}
 	if arithmetic == FloatArithmetic {
 		if unreached < 2*lots {
@@ -271,8 +275,15 @@ func (a attackedNetwork) attack(t *testing.T, device string, arithmetic Arithmet
 		}
 		return
 	}
+	requireChance(t, lots, map[string]int{"unreachable weights": unreached, "correlation": likely})
+}
+
+// requireChance checks that attacks on 2·lots lots, half of them with the record, are no better than
+// chance.
+func requireChance(t *testing.T, lots int, attacks map[string]int) {
+	t.Helper()
 	margin := 4.9 * math.Sqrt(float64(2*lots)) / 2 // 10⁻⁶ of the binomial distribution
-	for name, right := range map[string]int{"unreachable weights": unreached, "correlation": likely} {
+	for name, right := range attacks {
 		if math.Abs(float64(right-lots)) > margin {
 			t.Errorf("%s: right %d of %d times", name, right, 2*lots)
 		}
@@ -292,6 +303,150 @@ func (a attackedNetwork) contribution(t *testing.T, device string, arithmetic Ar
 		t.Fatalf("the record's contribution has norm %v: the attack has no power", d)
 	}
 	return all
+}
+
+// attackedSum is a sum of vectors of attackRecords records, which the host adds. Records other than
+// the attacked one add exactly 0.
+type attackedSum struct {
+	add    func() error // adds the records of a lot
+	lot    func() error // adds and releases a lot
+	sums   *clippedVectors
+	ledger string
+	close  func() error
+}
+
+type openAttackedSum func(t *testing.T, present bool, arithmetic Arithmetic) attackedSum
+
+func attackedSums() map[string]openAttackedSum {
+	all := map[string]openAttackedSum{"vector sum": openAttackedVectors}
+	for _, a := range attackedNetworks() {
+		all["local steps/"+a.name] = a.openLocalSteps
+	}
+	return all
+}
+
+func openAttackedVectors(t *testing.T, present bool, arithmetic Arithmetic) attackedSum {
+	c := vectorSumConfig(t)
+	c.Vectors, c.Records, c.Sampling, c.Lots, c.Seed = []Vector{{Name: "attacked", Size: 256}}, attackRecords, Sampling{Rate: 1}, 64, nil
+	c.Mechanism = Mechanism{Clipping: clip.Flat(clip.Constant(1), nil), NoiseMultiplier: attackNoise, Arithmetic: arithmetic}
+	s := newVectorSum(t, c)
+	vectors := make([][]float64, attackRecords)
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range vectors {
+		vectors[i] = make([]float64, 256)
+		for j := range vectors[i] {
+			if i == 0 && present {
+				vectors[i][j] = r.NormFloat64()
+			}
+		}
+	}
+	add := func() error {
+		for _, record := range startLot(t, s) {
+			addVectors(t, s, record, 1, vectors[record:record+1])
+		}
+		return nil
+	}
+	return attackedSum{add: add, sums: s.mechanism.vectors, ledger: c.Ledger, close: s.Close, lot: func() error {
+		if err := add(); err != nil {
+			return err
+		}
+		_, err := s.Release()
+		return err
+	}}
+}
+
+// openLocalSteps opens a run of one local step of four users. Each lot begins with the same weights.
+func (a attackedNetwork) openLocalSteps(t *testing.T, present bool, arithmetic Arithmetic) attackedSum {
+	c := a.config(t, "cpu", present, arithmetic, attackedWeights)
+	columns := c.Train.Columns()
+	numbers := make([][]float32, len(columns))
+	for k := range columns {
+		numbers[k] = make([]float32, attackRecords*columns[k].Size())
+	}
+	if err := c.Train.Read(numbers, sequence(attackRecords)); err != nil {
+		t.Fatal(err)
+	}
+	owned, err := data.NewTable(columns, numbers, []int32{0, 1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Train, c.Records, c.LocalTraining, c.Steps = owned, Records{Users: true, Examples: 1}, LocalTraining{Steps: 1, Rate: 8}, 64
+	r := newRun(t, c)
+	before := flatWeights(t, r)
+	return attackedSum{add: r.sumLot, sums: r.mechanism.vectors, ledger: c.Files.Ledger, close: r.Close, lot: func() error {
+		state := r.compiled.executable.State()
+		for v, from := 0, 0; v < len(state.Weights); v++ {
+			from += copy(state.Weights[v], before[from:])
+		}
+		return r.runLot()
+	}}
+}
+
+func attackSum(t *testing.T, open openAttackedSum, arithmetic Arithmetic) {
+	const lots = 64
+	victim := open(t, true, arithmetic)
+	if err := victim.add(); err != nil {
+		t.Fatal(err)
+	}
+	sum := victim.sums.sums[0]
+	contribution := append([]float64{}, sum.floats...)
+	for _, x := range sum.integers {
+		contribution = append(contribution, float64(x)*sum.length/float64(sum.bound))
+	}
+	length := 0.0
+	for _, x := range contribution {
+		length += x * x
+	}
+	if length < 0.81 {
+		t.Fatalf("the squared norm of the record's contribution is %v: the attack has no power", length)
+	}
+	unreached, likely := 0, 0
+	for _, present := range []bool{true, false} {
+		s := open(t, present, arithmetic)
+		for range lots {
+			if err := s.lot(); err != nil {
+				t.Fatal(err)
+			}
+			product, unreachable := 0.0, false
+			at := 0
+			for _, mean := range s.sums.means {
+				for _, x := range mean {
+					x *= attackRecords // exact
+					product += x * contribution[at]
+					unreachable = unreachable || !isReachable(x, attackNoise)
+					at++
+				}
+			}
+			if present == unreachable {
+				unreached++
+			}
+			if present == (product > length/2) {
+				likely++
+			}
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		requireSmallEpsilon(t, s.ledger)
+	}
+	if arithmetic == FloatArithmetic {
+		if unreached < 2*lots {
+			t.Errorf("floating point: the attack was right %d of %d times; it has no power here", unreached, 2*lots)
+		}
+		return
+	}
+	requireChance(t, lots, map[string]int{"unreachable sums": unreached, "correlation": likely})
+}
+
+// requireSmallEpsilon checks that one lot of a ledger costs at most ε = 0.005.
+func requireSmallEpsilon(t *testing.T, ledger string) {
+	t.Helper()
+	lot := readLedger(t, ledger)
+	lot.Lots[0].Count = 1
+	g, err := accountant.Epsilon(lot, 1e-6, "pld")
+	if err != nil || g.Epsilon > 0.005 {
+		t.Fatalf("ε of a lot is %v, error %v", g.Epsilon, err)
+	}
 }
 
 func euclideanNorm(x []float32) float64 {

@@ -43,6 +43,17 @@ type Example struct {
 	observed [][]float32 // what BatchStatistics reads, two for each layer
 }
 
+// set copies an example.
+func (e *Example) set(from *Example) {
+	for k, column := range from.Columns {
+		e.Columns[k] = append(e.Columns[k][:0], column...)
+	}
+	for i, channels := range from.observed {
+		e.observed[i] = append(e.observed[i][:0], channels...)
+	}
+	e.Output, e.Loss = append(e.Output[:0], from.Output...), from.Loss
+}
+
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
 // estimate of the mean, and public.
 type ReleasedStatistic struct {
@@ -373,16 +384,29 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 				s.private.Loss += float64(e.Loss) / float64(len(record))
 			}
 		}
-		for _, a := range s.accumulators {
-			if !a.isDue(s.lot) {
-				continue
-			}
-			if err := a.addRecord(record); err != nil {
-				return err
-			}
+		if err := s.addRecord(record); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// addRecord adds a record to the statistics that the lot releases.
+func (s *lotStatistics) addRecord(record []Example) error {
+	for _, a := range s.accumulators {
+		if !a.isDue(s.lot) {
+			continue
+		}
+		if err := a.addRecord(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDue reports whether the lot releases a statistic.
+func (s *lotStatistics) isDue() bool {
+	return slices.ContainsFunc(s.accumulators, func(a *statisticAccumulator) bool { return a.isDue(s.lot) })
 }
 
 // release noises the statistics that a step's lot releases.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/training"
 )
 
 // usersTable writes rows of users whose label follows from their age.
@@ -67,6 +69,40 @@ func TestTrain_LocalSteps(t *testing.T) {
 	}
 }
 
+// A run with local steps releases metrics of the users' examples with the weights of the lot, accounts for
+// them, and can be ended by them.
+func TestTrain_MetricsOfLocalSteps(t *testing.T) {
+	t.Chdir(t.TempDir())
+	usersTable(t, "users.csv", 400)
+	usersTable(t, "test.csv", 60)
+	run := runJSON(t, localSteps+" --steps 12 --noise 0.5 --clip 2 --seed 1 --metric accuracy:noise=2,every=3 --metric lot-size:noise=1,every=3 --out run")
+	bare := runJSON(t, localSteps+" --steps 12 --noise 0.5 --clip 2 --seed 1 --out bare")
+	if !(run["epsilon"].(float64) > bare["epsilon"].(float64)) {
+		t.Errorf("ε = %v with metrics, %v without", run["epsilon"], bare["epsilon"])
+	}
+	last := 0.0
+	for _, line := range strings.Split(strings.TrimSpace(string(readFile(t, "run/metrics.jsonl"))), "\n") {
+		var point struct {
+			Released []training.Metric
+		}
+		if err := json.Unmarshal([]byte(line), &point); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range point.Released {
+			if m.Name == "accuracy" {
+				last = m.Value[0]
+			}
+		}
+	}
+	if last < 0.85 || last > 1.15 { // 100 users with a deviation of 2 and of the lot's size
+		t.Errorf("the last released accuracy is %v", last)
+	}
+	stopped := runJSON(t, localSteps+" --steps 12 --noise 0.5 --clip 2 --seed 1 --metric accuracy:noise=2,every=3 --stop-when accuracy>=0 --out stopped")
+	if stopped["stopped"] != true || stopped["steps"] != 3.0 {
+		t.Errorf("stopped %v after %v lots", stopped["stopped"], stopped["steps"])
+	}
+}
+
 func TestTrain_RefusesLocalSteps(t *testing.T) {
 	t.Chdir(t.TempDir())
 	usersTable(t, "users.csv", 400)
@@ -79,7 +115,6 @@ func TestTrain_RefusesLocalSteps(t *testing.T) {
 		"--local-batch 0":                      "at least 1",
 		"--microbatch 8":                       "drop the microbatch",
 		"--device gorgonia":                    "use --device cpu",
-		"--metric lot-size":                    "not available with local steps",
 		"--project 1":                          "not available with local steps",
 		"--record example":                     "needs --record user:COLUMN",
 		"--sampling truncated --constant-work": "not available with local steps",

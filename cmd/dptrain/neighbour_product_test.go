@@ -327,14 +327,10 @@ func requireSameReport(t *testing.T, first, second string) {
 }
 
 // releases are flags of a run that releases all metrics that the data have, has two groups, and is
-// ended by a metric: by its second lot, because the condition holds for every value. A run with local
-// steps has the groups only.
+// ended by a metric: by its second lot, because the condition holds for every value.
 func (n *neighbourhood) releases() string {
-	flags := " --group weights=*.weight,clip=0.5 --group biases=*.bias,clip=0.25,noise=2"
-	if strings.Contains(n.more, "--local-steps") {
-		return flags
-	}
-	flags += " --stop-when loss<=1e300" +
+	flags := " --group weights=*.weight,clip=0.5 --group biases=*.bias,clip=0.25,noise=2" +
+		" --stop-when loss<=1e300" +
 		" --metric loss:noise=1,every=2 --metric accuracy:noise=1,every=1 --metric lot-size:noise=2,every=1 --metric class-counts"
 	if n.format != "txt" {
 		flags += " --metric feature-means:noise=1,every=1,clip=0.5"

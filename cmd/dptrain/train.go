@@ -46,7 +46,7 @@ spends ε = 2.`,
   dptrain train --data visits.csv --label sick --classes no,yes --bounds age=0:120 \
       --weight visits --weight-cap 20
   dptrain train --data letters.jsonl --text body --tokens bytes --length 64 --next \
-      --record user:writer --local-steps 4 --local-lr 0.5 --clipping adaptive
+      --record user:writer --local-steps 4 --local-lr 0.5 --clipping adaptive --metric loss
   dptrain train --data visits.csv --label sick --classes no,yes --bounds age=0:120 \
       --record user:clinic --local-steps 4 --weight visits --weight-cap 20 --weight-min-mean 5
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
