@@ -108,7 +108,9 @@ func formInputs(u op.Use, more ...*G.Node) G.Nodes {
 // chooseMethod chooses how norms are computed: the cheapest method that keeps nothing
 // larger than the rows. With T rows of p and d elements per record, the Gram matrices
 // cost T²(p+d) and the gradient costs T·p·d. Comparing T(p+d) with p·d therefore decides
-// both time and memory.
+// both time and memory. A norm could also be added up from tiles of the gradient that are
+// not kept. This takes more of both: the clipped sum then computes the product a second
+// time, from rows that stay in memory until the clip factors are known.
 func (p *PrivateNetwork) chooseMethod(u parameterUse) (keep bool, m op.Method) {
 	switch f := u.Form.(type) {
 	case op.Product:
