@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/internal/plan"
 )
@@ -163,4 +164,32 @@ func FuzzCheckpoint(f *testing.F) {
 			t.Fatalf("read back as %+v, %v; want %+v", again, err, c)
 		}
 	})
+}
+
+// The observer has seen every lot of a checkpoint: what it writes about lots covers a resumed run.
+func TestCheckpoint_FollowsObserver(t *testing.T) {
+	c := testConfig(t)
+	c.Files.CheckpointFolder, c.Files.CheckpointInterval, c.Steps = t.TempDir(), time.Nanosecond, 20
+	r := newRun(t, c)
+	newest := 0
+	trainRun(t, r, func(p *Progress) error {
+		if err := r.checkpoints.wait(); err != nil {
+			return err
+		}
+		names, err := listCheckpoints(c.Files.CheckpointFolder)
+		if err != nil {
+			return err
+		}
+		file, err := readWholeCheckpoint([]byte(readFile(t, names[0])))
+		if err != nil {
+			return err
+		}
+		if newest = file.Step; newest >= p.Lot {
+			t.Errorf("a checkpoint has lot %d, which the observer sees now", newest)
+		}
+		return nil
+	})
+	if newest == 0 {
+		t.Error("no checkpoint was written: the test has no power")
+	}
 }

@@ -252,7 +252,8 @@ type Progress struct {
 
 // Train releases the directions of a projection, if there is one, and runs lots until the last
 // step, the budget's end or the end of ctx. It checks ctx between lots and while it computes
-// directions. It calls the observer, if any, after each lot; the next lot overwrites the values
+// directions. It calls the observer, if any, after each lot and before a checkpoint contains the
+// lot, so that the observer has seen every lot of a checkpoint; the next lot overwrites the values
 // that the observer gets. When Train ends, the checkpoint, if there is one, contains the result
 // of all lots, unless a lot failed: then the checkpoint is older, the run cannot continue, and
 // what the ledger states as spent stays spent. After the observer's error or the end of ctx,
@@ -291,33 +292,37 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if err := r.runLot(); err != nil {
 			return err
 		}
-		if r.checkpoints != nil {
-			if err := r.checkpoints.saveIfDue(r.step); err != nil {
-				return err
-			}
-		}
 		for i := range p.Released {
 			if r.config.Statistics[i].isDue(r.step - 1) {
 				p.Released[i].Lot = r.step
 			}
 		}
-		if observe == nil {
-			continue
+		if observe != nil {
+			if err := r.observeLot(&p, observe); errors.Is(err, ErrStop) {
+				return nil
+			} else if err != nil {
+				return err
+			}
 		}
-		p.Lot, p.LearningRate = r.step, r.learningRate
-		if r.account != nil {
-			p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
-		}
-		if a := r.config.Mechanism.adaptive; a != nil {
-			p.BudgetUsed = a.filter.UsedFraction()
-		}
-		if err := observe(&p); errors.Is(err, ErrStop) {
-			return nil
-		} else if err != nil {
-			return err
+		if r.checkpoints != nil {
+			if err := r.checkpoints.saveIfDue(r.step); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// observeLot passes the last lot to the observer.
+func (r *Run) observeLot(p *Progress, observe func(*Progress) error) error {
+	p.Lot, p.LearningRate = r.step, r.learningRate
+	if r.account != nil {
+		p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
+	}
+	if a := r.config.Mechanism.adaptive; a != nil {
+		p.BudgetUsed = a.filter.UsedFraction()
+	}
+	return observe(p)
 }
 
 // errPanicked is the fault of a run in which the user's code, such as a data set, panicked

@@ -117,6 +117,33 @@ func TestTrain_Killed(t *testing.T) {
 	t.Logf("%d runs, killed %d times", done, kills)
 }
 
+// A run that is interrupted and resumed ends at the lot at which --stop-when ends a whole run. Weights that
+// do not change have the same accuracy after each lot, so this lot is known.
+func TestStop_InterruptedRun(t *testing.T) {
+	inWorkshop(t)
+	const line = baseline + " --lr 1e-12 --seed 3 --steps 100000 --stop-when test-no-gain:1500 --json --out "
+	whole := runJSON(t, strings.Replace(line, " --json", "", 1)+"whole")
+	child, stderr := process(t, line+"run")
+	for deadline := time.Now().Add(time.Minute); ; {
+		text, err := os.ReadFile("run/metrics.jsonl")
+		if n := bytes.Count(text, []byte("\n")); err == nil && n > 200 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the run does not begin: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	child.Process.Signal(syscall.SIGINT)
+	var exit *exec.ExitError
+	if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitcode.Interrupted {
+		t.Fatalf("interrupted: %v, %s", err, stderr)
+	}
+	if v := runJSON(t, "train --resume run"); v["steps"] != whole["steps"] || v["stopped"] != true || whole["stopped"] != true {
+		t.Errorf("the interrupted run ended after %v lots, a whole one after %v", v["steps"], whole["steps"])
+	}
+}
+
 // An interrupted run finishes its lot, saves, and prints how to continue. Its cost is that of its
 // plan, which cannot become smaller.
 func TestTrain_Interrupted(t *testing.T) {

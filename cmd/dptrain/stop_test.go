@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -77,6 +79,72 @@ func TestStop_ReleasedMetric(t *testing.T) {
 	}
 	if v["steps"] != float64(at+3) || len(losses) != at+3 {
 		t.Errorf("%v lots, the best of %v is number %d", v["steps"], losses, at+1)
+	}
+}
+
+// stopOf returns the lot at which no-gain:patience ends a series of losses, of which the first is of
+// lot first.
+func stopOf(losses []float64, first, patience int) int {
+	best, at := math.Inf(1), 0
+	for i, loss := range losses {
+		if loss < best {
+			best, at = loss, i
+		}
+		if i-at == patience {
+			return first + i
+		}
+	}
+	return 0
+}
+
+// A resumed run counts the values before its interruption: with released metrics, with test data and
+// where a crash lost lots.
+func TestStop_ResumedRunCounts(t *testing.T) {
+	inWorkshop(t)
+	const line = brief + " --noise 2 --delta 1e-5 --lr 1e-9 --seed 3"
+	released := func() (losses []float64) {
+		for text := range strings.Lines(string(readFile(t, "run/metrics.jsonl"))) {
+			var entry struct {
+				Lot      int
+				Released []struct{ Value []float64 }
+			}
+			if err := json.Unmarshal([]byte(text), &entry); err != nil {
+				t.Fatal(err)
+			}
+			losses = append(losses[:entry.Lot-1], entry.Released[0].Value[0]) // a line replaces lots that were lost
+		}
+		return losses
+	}
+	runJSON(t, line+" --metric loss:noise=1,every=1 --stop-when no-gain:6 --steps 6 --out run")
+	// A crash may leave lines of lots that no checkpoint has.
+	const lost = `{"lot":7,"released":[{"metric":"loss","value":[-1e9],"deviation":1}],"learning_rate":1,"seconds":1}` + "\n"
+	if err := os.WriteFile("run/metrics.jsonl", append(readFile(t, "run/metrics.jsonl"), lost...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v := runJSON(t, "train --resume run --steps 60")
+	losses := released()
+	want := stopOf(losses, 1, 6)
+	if v["stopped"] != true || v["steps"] != float64(want) || len(losses) != want {
+		t.Errorf("%v lots, want %d", v["steps"], want)
+	}
+	if afresh := stopOf(losses[6:], 7, 6); afresh == want {
+		t.Errorf("counting from the interruption ends at lot %d as well: the test has no power", afresh)
+	}
+	// With test data and without a gain, both runs end at the same lot.
+	const tested = baseline + " --lr 1e-12 --seed 3 --stop-when test-no-gain:3"
+	whole := runJSON(t, tested+" --steps 60 --out whole")
+	if n := whole["steps"].(float64); whole["stopped"] != true || n < 4 {
+		t.Fatalf("%v lots", n)
+	}
+	runJSON(t, tested+fmt.Sprintf(" --steps %v --out part", whole["steps"].(float64)-2))
+	if v := runJSON(t, "train --resume part --steps 60"); v["steps"] != whole["steps"] || v["stopped"] != true {
+		t.Errorf("resumed: %v lots, without an interruption %v", v["steps"], whole["steps"])
+	}
+	if err := os.WriteFile("run/metrics.jsonl", []byte("no JSON\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("train --resume run --steps 61"); code == exitcode.Done || !strings.Contains(stderr, "move it away") {
+		t.Errorf("with another file: exit %d, %s", code, stderr)
 	}
 }
 

@@ -26,6 +26,19 @@ func (x Float) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(x))
 }
 
+// UnmarshalJSON reads what MarshalJSON writes.
+func (x *Float) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case `"Infinity"`:
+		*x = Float(math.Inf(1))
+		return nil
+	case "null":
+		*x = Float(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(x))
+}
+
 // RoundUp writes x with six significant digits. The written number is not below x.
 func RoundUp(x float64) string { return Round(x, 1, 6) }
 

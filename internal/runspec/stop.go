@@ -2,6 +2,7 @@ package runspec
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,13 +102,14 @@ func newStop(f *Flags, task *data.Task) (*StopCondition, error) {
 	return c, nil
 }
 
-// Observe reads the next value of the metric and reports whether the run ends.
+// Observe reads the next value of the metric and reports whether the run ends. Its state is a function
+// of the values.
 func (c *StopCondition) Observe(value float64) bool {
 	isAccuracy := c.Metric == "accuracy"
 	if c.patience == 0 {
 		return isAccuracy && value >= c.limit || !isAccuracy && value <= c.limit
 	}
-	if !c.begun || isAccuracy && value > c.best || !isAccuracy && value < c.best {
+	if !c.begun || math.IsNaN(c.best) || isAccuracy && value > c.best || !isAccuracy && value < c.best {
 		c.best, c.begun, c.without = value, true, 0
 		return false
 	}

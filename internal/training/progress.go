@@ -36,7 +36,7 @@ type Progress struct {
 	evaluator *engine.Evaluator // nil until it is needed
 
 	evaluation   *engine.Evaluation // the last one on the test data; nil before the first
-	evaluatedLot int                // the lot of that evaluation, or firstLot
+	evaluatedLot int                // the lot of the last evaluation of the run; firstLot if it is unknown
 
 	started        time.Time
 	trainingTime   time.Duration // set by End
@@ -67,6 +67,9 @@ func NewProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, s
 		if err := p.openEvaluator(); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.restoreStop(); err != nil {
+		return nil, err
 	}
 	p.bar = term.NewProgressBar(spec.Config.Steps)
 	return p, p.bar.Update(p.firstLot, func() []string { return nil })
@@ -200,38 +203,6 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 	}
 	p.stopped = lot.Lot < lot.Lots
 	return engine.ErrStop
-}
-
-// isTestDue reports whether the run has probably trained on as many examples since the last
-// evaluation as the test data have.
-func (p *Progress) isTestDue(lot *engine.Progress) bool {
-	return p.examplesPerLot*float64(lot.Lot-p.evaluatedLot) >= float64(p.spec.Task.Test.Len())
-}
-
-// stopsAt reports whether the metric that a lot released ends the run.
-func (p *Progress) stopsAt(lot *engine.Progress) bool {
-	c := p.spec.Stop
-	if c == nil || c.OnTest {
-		return false
-	}
-	for _, m := range lot.Released {
-		if m.Name == c.Metric && m.Lot == lot.Lot {
-			return c.Observe(m.Mean[0])
-		}
-	}
-	return false
-}
-
-// stopsOnTest reports whether the last evaluation of the test data ends the run.
-func (p *Progress) stopsOnTest() bool {
-	c := p.spec.Stop
-	switch {
-	case c == nil || !c.OnTest:
-		return false
-	case c.Metric == "accuracy":
-		return c.Observe(p.evaluation.Accuracy)
-	}
-	return c.Observe(p.evaluation.Loss)
 }
 
 // write writes an entry to metrics.jsonl and for TensorBoard.
