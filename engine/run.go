@@ -298,7 +298,8 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 			}
 		}
 		if observe != nil {
-			if err := r.observeLot(&p, observe); errors.Is(err, ErrStop) {
+			p.update(r)
+			if err := observe(&p); errors.Is(err, ErrStop) {
 				return nil
 			} else if err != nil {
 				return err
@@ -313,8 +314,8 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 	return nil
 }
 
-// observeLot passes the last lot to the observer.
-func (r *Run) observeLot(p *Progress, observe func(*Progress) error) error {
+// update describes the last lot.
+func (p *Progress) update(r *Run) {
 	p.Lot, p.LearningRate = r.step, r.learningRate
 	if r.account != nil {
 		p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
@@ -322,7 +323,6 @@ func (r *Run) observeLot(p *Progress, observe func(*Progress) error) error {
 	if a := r.config.Mechanism.adaptive; a != nil {
 		p.BudgetUsed = a.filter.UsedFraction()
 	}
-	return observe(p)
 }
 
 // errPanicked is the fault of a run in which the user's code, such as a data set, panicked

@@ -37,9 +37,11 @@ Each command computes one of them from the others. Printed values are rounded so
 			"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5\n"+
 				"  dptrain budget epsilon --records 60000 --lot 600 --epochs 60 --groups 1:4,0.5:2 --accountant rdp\n"+
 				"  dptrain budget epsilon --records 60000 --lot 600 --sampling truncated --max-lot 700 --epochs 60 --noise 4\n"+
+				"  dptrain budget epsilon --sampling none --mechanism laplace --noise 20 --steps 10 --delta 1e-5\n"+
 				"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5 --accountant moments --asymptotic"),
 		newBudgetSolve(term, budget.Noise, "Compute the least noise that keeps a run within ε",
 			"  dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2\n"+
+				"  dptrain budget noise --records 60000 --lot 600 --epochs 2 --epsilon 2 --mechanism laplace\n"+
 				"  dptrain budget noise --rate 0.04 --steps 2000 --epsilon 8 --delta 1e-5 --quiet"),
 		newBudgetSolve(term, budget.Steps, "Compute the largest number of steps within ε",
 			"  dptrain budget steps --rate 0.01 --noise 1 --epsilon 2 --delta 1e-5"),
@@ -64,6 +66,7 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 	f.IntVar(&r.Steps, "steps", 0, "the number of lots")
 	f.Float64Var(&r.Epochs, "epochs", 0, "the average number of times that each record is drawn; replaces --steps")
 	f.Float64Var(&r.Noise, "noise", 0, "the noise multiplier: standard deviation over sensitivity")
+	f.StringVar(&r.Mechanism, "mechanism", budget.Mechanisms[0], "the noise: "+flags.Alternatives(budget.Mechanisms)+"; of laplace, --noise is the scale over the bound on the ℓ₁ norm, as in train")
 	f.StringVar(&r.Groups, "groups", "", "the sensitivity and noise of each group, as S1:σ1,S2:σ2,…; replaces --noise")
 	f.Float64Var(&r.Delta, "delta", 0, "the δ of (ε, δ); by default the largest power of ten that is at most 1/(10·N), where N is --records")
 	f.Float64Var(&r.Epsilon, "epsilon", 0, "the ε of (ε, δ)")
@@ -77,6 +80,7 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 	}
 	flags.Complete(cmd, "sampling", budget.Policies)
 	flags.Complete(cmd, "adjacency", budget.Adjacencies)
+	flags.Complete(cmd, "mechanism", budget.Mechanisms)
 	return r
 }
 
@@ -121,7 +125,8 @@ func newBudgetCompare(term *terminal.Terminal) *cobra.Command {
 		Use:   "compare",
 		Short: "Compare the ε of a run by every accountant",
 		Long: `Computes the ε of one run by every accountant. The smallest ε holds, except where a
-remark states that it is an approximation, which "≈" marks, or that a published ε is smaller.`,
+remark states that it is an approximation, which "≈" marks, or that a published ε is smaller.
+The gdp accountant has no result for Laplace noise.`,
 		Example: "  dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5",
 		Args:    noArguments,
 	}
@@ -169,6 +174,9 @@ or as a table (.csv). With --epochs the axis counts epochs.`,
 		plan, err := request.Plan()
 		if err != nil {
 			return err
+		}
+		if !request.Given("accountants") {
+			names = budget.AccountantsOf(plan)
 		}
 		if out == "" {
 			return exitcode.Usagef("--out is missing: give a file name that ends in %s", flags.Alternatives(budget.ChartFormats))
@@ -237,10 +245,14 @@ et al. 2023, "How to DP-fy ML", section 5.3).`,
 		}
 		history := plan.History()
 		history.Header.Unit, history.Header.Secure = record, true
+		exact := ledger.RoundedGaussian
+		if solution.Mechanism != "" { // the noise of such a run is always discrete
+			arithmetic, exact = report.ExactArithmetic, ledger.DiscreteLaplace
+		}
 		if arithmetic == report.ExactArithmetic {
 			for _, planned := range history.Lots { // the statement needs no lattice
 				for i := range planned.Lot.Queries {
-					planned.Lot.Queries[i].Mechanism = ledger.RoundedGaussian
+					planned.Lot.Queries[i].Mechanism = exact
 				}
 			}
 		}

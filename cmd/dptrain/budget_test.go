@@ -310,3 +310,61 @@ func TestBudgetCurve(t *testing.T) {
 		t.Errorf("7 steps are drawn at %v", at)
 	}
 }
+
+// With Laplace noise every verb states what a run with --mechanism laplace costs: the noise that it
+// calibrates reaches ε, and the ε of its noise is not below that of the run's ledger.
+func TestBudget_Laplace(t *testing.T) {
+	inWorkshop(t)
+	const plan = " --records 4000 --lot 200 --delta 1e-5 --mechanism laplace"
+	value := func(line, key string) float64 {
+		t.Helper()
+		v := runJSON(t, line)
+		if v["mechanism"] != "laplace" {
+			t.Errorf("%s: mechanism %v", line, v["mechanism"])
+		}
+		return v[key].(float64)
+	}
+	run := runJSON(t, brief+" --accountant pld --mechanism laplace --steps 3 --epsilon 4 --delta 1e-5 --out run")
+	z := run["noise_multiplier"].(float64)
+	if noise := value("budget noise --steps 3 --epsilon 4"+plan, "noise_multiplier"); math.Abs(noise/z-1) > 1e-3 {
+		t.Errorf("noise %v, the run has %v", noise, z)
+	}
+	spent := runJSON(t, "ledger epsilon run --delta 1e-5")["epsilon"].(float64)
+	if e := value(fmt.Sprintf("budget epsilon --steps 3 --noise %v", z)+plan, "epsilon"); e < spent*(1-1e-9) || e > spent*(1+1e-4) {
+		t.Errorf("ε = %v, the run spent %v", e, spent)
+	}
+	steps := value("budget steps --noise 2 --epsilon 1"+plan, "steps")
+	for more, within := range []bool{true, false} {
+		if e := value(fmt.Sprintf("budget epsilon --noise 2 --steps %v", steps+float64(more))+plan, "epsilon"); (e <= 1) != within {
+			t.Errorf("%v steps cost %v", steps+float64(more), e)
+		}
+	}
+	rate := value("budget rate --noise 2 --steps 100 --epsilon 1 --delta 1e-5 --mechanism laplace", "rate")
+	if e := value(fmt.Sprintf("budget epsilon --noise 2 --steps 100 --rate %v --delta 1e-5 --mechanism laplace", rate), "epsilon"); !(e <= 1 && e > 0.999) {
+		t.Errorf("the rate %v costs %v", rate, e)
+	}
+	// Two releases of all records have the ε of basic composition, 2/noise, at every δ.
+	if e := value("budget epsilon --sampling none --noise 4 --steps 2 --delta 1e-300 --mechanism laplace --accountant naive", "epsilon"); math.Abs(e-0.5) > 1e-5 {
+		t.Errorf("two releases of all records cost %v, want 1/2", e)
+	}
+	if d := value("budget delta --sampling none --noise 4 --steps 2 --epsilon 0.51 --mechanism laplace", "delta"); d != 0 {
+		t.Errorf("δ = %v above the pure ε", d)
+	}
+	if rows := runJSON(t, "budget compare --noise 2 --steps 100"+plan)["rows"].([]any); len(rows) != len(accountant.Names())-1 {
+		t.Errorf("%d rows", len(rows))
+	}
+	runJSON(t, "budget curve --noise 2 --steps 20 --out curve.csv"+plan)
+	text := runJSON(t, "budget statement --noise 2 --steps 100"+plan)["statement"].(string)
+	if !strings.Contains(text, "discrete Laplace noise (noise multiplier 2)") || !strings.Contains(text, "holds for the released bits") {
+		t.Errorf("the statement is %s", text)
+	}
+	for flags, want := range map[string]string{
+		"epsilon --groups 1:4":                                "requires Gaussian noise",
+		"epsilon --noise 2 --sampling truncated":              "requires Gaussian noise",
+		"epsilon --noise 2 --accountant gdp":                  "Gaussian noise only",
+		"epsilon --noise 2 --accountant moments --asymptotic": "Gaussian noise",
+		"epsilon --noise 2 --mechanism cauchy":                "choose from gaussian, laplace",
+	} {
+		checkUsageError(t, "budget "+strings.Replace(flags, " ", plan+" --steps 3 ", 1), want)
+	}
+}

@@ -8,20 +8,22 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/number"
 )
 
 // Plan is a plan in the JSON that commands print.
 type Plan struct {
-	Sampling string  `json:"sampling"`
-	Rate     float64 `json:"rate"`
-	Records  int     `json:"records,omitempty"`
-	Lot      int     `json:"lot,omitempty"`
-	MaxLot   int     `json:"max_lot,omitempty"`
-	Steps    int     `json:"steps"`
-	Epochs   float64 `json:"epochs"`
-	Noise    float64 `json:"noise_multiplier"`
-	Groups   []Group `json:"groups,omitempty"`
+	Sampling  string  `json:"sampling"`
+	Mechanism string  `json:"mechanism,omitempty"` // "": Gaussian noise
+	Rate      float64 `json:"rate"`
+	Records   int     `json:"records,omitempty"`
+	Lot       int     `json:"lot,omitempty"`
+	MaxLot    int     `json:"max_lot,omitempty"`
+	Steps     int     `json:"steps"`
+	Epochs    float64 `json:"epochs"`
+	Noise     float64 `json:"noise_multiplier"`
+	Groups    []Group `json:"groups,omitempty"`
 }
 
 // Group is the sensitivity and the noise of one group.
@@ -48,6 +50,10 @@ func NewPlan(plan accountant.Plan) Plan {
 		p.Rate = 1
 	}
 	p.Epochs = float64(plan.Steps) / lotsPerEpoch(s)
+	if isLaplace(plan) {
+		p.Mechanism = string(engine.LaplaceNoise)
+		return p
+	}
 	if len(plan.Groups) > 0 {
 		// Several Gaussian groups are one Gaussian query (McMahan et al. 2019, section 3).
 		squares := 0.0
@@ -58,6 +64,11 @@ func NewPlan(plan accountant.Plan) Plan {
 		p.Noise = 1 / math.Sqrt(squares)
 	}
 	return p
+}
+
+// isLaplace reports whether a plan has Laplace noise, whose multiplier is the scale over the sensitivity.
+func isLaplace(plan accountant.Plan) bool {
+	return len(plan.Groups) == 1 && plan.Groups[0].Mechanism == ledger.Laplace
 }
 
 // lotsPerEpoch is the number of lots that draw each record once, on average.
@@ -93,6 +104,9 @@ func (p Plan) Print(w io.Writer, computed Quantity) {
 	}
 	row("steps", strconv.Itoa(p.Steps))
 	row("epochs", strconv.FormatFloat(p.Epochs, 'g', 6, 64))
+	if p.Mechanism != "" {
+		row("mechanism", p.Mechanism)
+	}
 	row("noise", number.RoundUp(p.Noise))
 	for i, g := range p.Groups {
 		row(fmt.Sprintf("group %d", i+1), fmt.Sprintf("sensitivity %g, noise %s", g.Sensitivity, number.RoundUp(g.Noise)))

@@ -26,6 +26,8 @@ const (
 var (
 	// Policies are the values of --sampling. The first is the default.
 	Policies = []string{string(ledger.Poisson), string(ledger.Truncated), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
+	// Mechanisms are the values of --mechanism. The first is the default.
+	Mechanisms = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	// Adjacencies are the values of --adjacency.
 	Adjacencies = []string{string(ledger.AddRemove), string(ledger.ReplaceOne), string(ledger.ZeroOut)}
 )
@@ -41,6 +43,7 @@ type Request struct {
 	Steps     int
 	Epochs    float64
 	Noise     float64
+	Mechanism string // "": Gaussian noise
 	Groups    string
 	Delta     float64
 	Epsilon   float64
@@ -66,6 +69,11 @@ func (r *Request) Plan() (accountant.Plan, error) {
 	plan := accountant.Plan{Adjacency: r.adjacency()}
 	if err := exitcode.CheckChoice("sampling", r.Sampling, Policies); err != nil {
 		return plan, err
+	}
+	if r.Given("mechanism") {
+		if err := exitcode.CheckChoice("mechanism", r.Mechanism, Mechanisms); err != nil {
+			return plan, err
+		}
 	}
 	if err := exitcode.CheckChoice("adjacency", string(plan.Adjacency), Adjacencies); err != nil {
 		return plan, err
@@ -208,8 +216,15 @@ func (r *Request) readSteps(plan *accountant.Plan) error {
 	return nil
 }
 
+// isLaplace reports whether the noise is Laplace noise.
+func (r *Request) isLaplace() bool { return r.Mechanism == string(engine.LaplaceNoise) }
+
 func (r *Request) readNoise(plan *accountant.Plan) error {
 	switch {
+	case r.isLaplace() && r.Given("groups"):
+		return exitcode.Usagef("--groups requires Gaussian noise: a run with --mechanism laplace has one group; give --noise")
+	case r.isLaplace() && plan.Sampling.Policy == ledger.Truncated:
+		return exitcode.Usagef("--sampling truncated requires Gaussian noise: the cost of such lots is known for it only; use --sampling poisson, or drop --mechanism laplace")
 	case r.Given("groups"):
 		for i, text := range strings.Split(r.Groups, ",") {
 			left, right, ok := strings.Cut(strings.TrimSpace(text), ":")
@@ -229,6 +244,9 @@ func (r *Request) readNoise(plan *accountant.Plan) error {
 		return exitcode.Usagef("--noise %v is out of range: give a finite value above 0", r.Noise)
 	default:
 		plan.Noise = r.Noise
+	}
+	if r.isLaplace() { // over the reals, which costs at least as much as the discrete noise of a run
+		plan.Groups = []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}}
 	}
 	return nil
 }

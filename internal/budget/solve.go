@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -117,10 +118,20 @@ type Comparison struct {
 	Plan
 }
 
-// Compare computes the ε of a plan by every accountant.
+// AccountantsOf returns the accountants that compute the cost of a plan: all, except for gdp with
+// Laplace noise.
+func AccountantsOf(plan accountant.Plan) []string {
+	names := accountant.Names()
+	if isLaplace(plan) {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "gdp" })
+	}
+	return names
+}
+
+// Compare computes the ε of a plan by every one of AccountantsOf.
 func Compare(plan accountant.Plan, delta float64) (Comparison, error) {
 	c := Comparison{Delta: delta, Plan: NewPlan(plan)}
-	for _, name := range accountant.Names() {
+	for _, name := range AccountantsOf(plan) {
 		g, err := accountant.Epsilon(plan.History(), delta, name)
 		if err != nil {
 			return c, err
