@@ -20,6 +20,7 @@ type rowSum struct {
 	rows       int
 	a, delta   rowRounder
 	overlap    float64   // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
+	windows    bool      // the rows are windows of what is rounded, not all of it
 	squares    []float64 // squared norms of the records' A and Δ, in turn; nil: not saved
 	build      func(dst []float32, r int, w *worker)
 	lookup     *tiedLookup // of a table that is also looked up in; nil for other parameters
@@ -33,7 +34,7 @@ type rowSum struct {
 type rowRounder struct {
 	x    []float32
 	size int // numbers of a record
-	// round writes the rows and returns the squared norm of the numbers from which the rows are
+	// round writes the rows and returns the squared norm of the integers from which the rows are
 	// taken: no row is longer. It is not ok if a row has a norm above lattice.MaxRowNorm.
 	round func(rows []int16, x []float32, scale float32, seed uint64, w *worker) (squares int64, ok bool)
 }
@@ -73,8 +74,8 @@ func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]f
 	picture, result := v.C*v.H*v.W, v.O*v.area
 	l.pool.reserveInt16s(pictures*max(picture, result) + unfolding.Scratch())
 	s := &rowSum{part: p, Product: op.Product{In: v.O, Out: v.taps}, rows: pictures * v.area,
-		overlap: float64(v.KernelH * v.KernelW),
-		build:   newGradientBuilder(l, v.ConvWeight, records, in, last).build}
+		overlap: float64(v.KernelH * v.KernelW), windows: true,
+		build: newGradientBuilder(l, v.ConvWeight, records, in, last).build}
 	s.a = rowRounder{delta, pictures * result, func(rows []int16, x []float32, scale float32, seed uint64, w *worker) (int64, bool) {
 		planes := w.int16s[:len(x)]
 		squares, ok := lattice.QuantizeInt16(planes, x, scale, lattice.RowKey(seed, 1, 0))
@@ -109,7 +110,7 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 	scratch.reserve(n*(nA+nD), 0, ordered, 0)
 	if s.rows > 1 {
 		scratch.reserve(0, 0, 0, f.Size())
-		l.pool.reserveIntegers(min(f.Size(), builtBlock), 2*s.rows*s.rows)
+		l.pool.reserveIntegers(0, 2*s.rows*s.rows)
 	}
 	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
 		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
@@ -206,7 +207,10 @@ func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, ho
 		return 0, false
 	}
 	if s.rows == 1 {
-		return lattice.SumSquares(a) * lattice.SumSquares(delta), true // at most 2⁵⁶
+		if s.windows {
+			squaresA, squaresD = lattice.SumSquares(a), lattice.SumSquares(delta)
+		}
+		return squaresA * squaresD, true // at most 2⁵⁶
 	}
 	// Σ_tu |⟨â_t, â_u⟩⟨δ̂_t, δ̂_u⟩| ≤ (Σ_t ‖â_t‖‖δ̂_t‖)² ≤ overlap·‖Â‖²‖Δ̂‖². Below 2⁶² no sum of
 	// 64 bits overflows; the rounding of this product is far below its distance from 2⁶².
@@ -254,17 +258,13 @@ func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []i
 	r, width := s.base+slot, k.lookups*k.Dim
 	rows, index := (*k.rows)[slot*width:(slot+1)*width], k.index[r*k.lookups:(r+1)*k.lookups]
 	how.seed = uint64(lattice.RowKey(how.seed, 2, 0))
-	gathered, ok := roundGathered(rows, k.Gather, index, k.delta[r*width:(r+1)*width], how, w)
+	gathered, ok := roundGathered(rows, k.Gather, index, k.delta[r*width:(r+1)*width], -1, how, w)
 	if !ok {
 		return 0, false
 	}
 	var length float64 // Σ_s ‖ε̂_s‖
-	for i := range k.lookups {
-		var square float64
-		for _, e := range rows[i*k.Dim : (i+1)*k.Dim] {
-			square += float64(e) * float64(e)
-		}
-		length += math.Sqrt(square)
+	for _, square := range w.rowSquares[:k.lookups] {
+		length += math.Sqrt(float64(square))
 	}
 	lengthP := math.Sqrt(float64(lattice.SumSquares(byEntry)) * float64(lattice.SumSquares(byDim))) // at least Σ_t ‖â_t‖‖δ̂_t‖
 	if length*lengthP > 0x1p60 || float64(product) > 0x1p60 {
@@ -298,6 +298,7 @@ func (l *lowering) lowerLookups(s *rowSum, slots int) func() {
 	width := k.lookups * k.Dim
 	l.contributions.scratch.reserve(0, slots*width, 0, 0)
 	l.pool.reserveGroups(k.lookups)
+	l.pool.reserveRowSquares(k.lookups)
 	l.pool.reserveRows(k.lookups)
 	return l.pool.forShards(slots*width+k.Size(), func(shard, shards int, w *worker) {
 		for slot, adding := range s.adds {
@@ -321,25 +322,29 @@ const maxRowExponent = 13
 // rows of lengths α and β, they are about √In·β and √Out·α. The scale of A is a power of two.
 func splitScale(scale, lengthA, lengthD float64, f op.Product) (scaleA, scaleD float32) {
 	balanced := math.Sqrt(scale*lengthA*lengthD*math.Sqrt(float64(f.In)/float64(f.Out))) / lengthA
-	exponent := math.Ilogb(balanced * math.Sqrt2)
-	exponent = max(exponent, math.Ilogb(scale*lengthD)+1-maxRowExponent)
-	exponent = min(exponent, maxRowExponent-1-math.Ilogb(lengthA))
+	exponent := binaryExponent(balanced * math.Sqrt2)
+	exponent = max(exponent, binaryExponent(scale*lengthD)+1-maxRowExponent)
+	exponent = min(exponent, maxRowExponent-1-binaryExponent(lengthA))
 	exponent = min(max(exponent, -120), 120)
-	return float32(math.Ldexp(1, exponent)), float32(math.Ldexp(scale, -exponent))
+	return float32(powerOfTwo(exponent)), float32(scale * powerOfTwo(-exponent))
 }
+
+// binaryExponent is math.Ilogb, inlined for normal numbers.
+func binaryExponent(x float64) int {
+	if e := int(math.Float64bits(x) >> 52 & 0x7ff); e > 0 && e < 0x7ff {
+		return e - 1023
+	}
+	return math.Ilogb(x)
+}
+
+// powerOfTwo returns 2^exponent for a normal number.
+func powerOfTwo(exponent int) float64 { return math.Float64frombits(uint64(exponent+1023) << 52) }
 
 // addBuilt adds the gradient of a record instead of its rows.
 func (s *rowSum) addBuilt(r int, gradient []float32, w *worker) {
-	s.build(gradient, r, w)
-	how := s.choose(r, func(how rounding) (int64, bool) { return squaresOf(gradient, how) })
-	if how.scale == 0 {
-		return
-	}
-	for b := 0; b*builtBlock < len(gradient); b++ {
-		from, to := b*builtBlock, min(len(gradient), (b+1)*builtBlock)
-		block := w.sum[:to-from]
-		lattice.AddQuantized(block, gradient[from:to], float32(how.scale), lattice.RowKey(how.seed, 0, b))
-		s.addTo(from, block)
+	ints := asInts(gradient)
+	if how := s.chooseBuilt(r, ints, gradient, s.build, w); how.scale > 0 {
+		s.addTo(0, ints)
 	}
 }
 
@@ -355,8 +360,9 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 	scratch := &l.contributions.scratch
 	scratch.reserve(0, n*width, 0, 0)
 	l.pool.reserveGroups(lookups)
+	l.pool.reserveRowSquares(lookups / f.Bag)
 	l.pool.reserveRows(f.Bag)
-	l.pool.reserve(0, f.Dim)
+	saved := l.saved.pairs[pairsKey{&index[0], f}]
 	base := 0
 	adds := make([]bool, n)
 	admit := l.pool.forRanges(n, width+8*lookups, func(from, to int, w *worker) {
@@ -366,8 +372,12 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 				continue
 			}
 			rows := scratch.int32s[i*width : (i+1)*width]
+			pairs := -1.0
+			if saved != nil {
+				pairs = saved[r]
+			}
 			how := p.choose(r, func(how rounding) (int64, bool) {
-				return roundGathered(rows, f, index[r*lookups:(r+1)*lookups], delta[r*width:(r+1)*width], how, w)
+				return roundGathered(rows, f, index[r*lookups:(r+1)*lookups], delta[r*width:(r+1)*width], pairs, how, w)
 			})
 			adds[i] = how.scale > 0
 		}
@@ -406,39 +416,55 @@ func (p *part) addRows(sum []int64, rows, x []int32) {
 }
 
 // roundGathered rounds a record's rows of Δ and returns the squared norm of what they add to
-// the table.
-func roundGathered(rows []int32, f op.Gather, index, delta []float32, how rounding, w *worker) (squares int64, ok bool) {
+// the table. pairs is that of groups.pairs, or negative if it is not known.
+func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how rounding, w *worker) (squares int64, ok bool) {
 	lookups := len(index)
-	var rowSquares int64
-	for t := range len(rows) / f.Dim {
-		row, x, key := rows[t*f.Dim:(t+1)*f.Dim], delta[t*f.Dim:(t+1)*f.Dim], lattice.RowKey(how.seed, 0, t)
-		if rowSquares, ok = lattice.QuantizedSquares(x, float32(how.scale), key); !ok {
+	rowSquares := w.rowSquares[:len(rows)/f.Dim]
+	for t := range rowSquares {
+		from, to := t*f.Dim, (t+1)*f.Dim
+		if rowSquares[t], ok = lattice.Round(rows[from:to], delta[from:to], float32(how.scale), lattice.RowKey(how.seed, 0, t)); !ok {
 			return 0, false
 		}
-		clear(row)
-		lattice.AddQuantized(row, x, float32(how.scale), key)
 	}
 	g := w.groups.sized(lookups)
 	if lookups == f.Bag { // all indices add the same row
-		pairs, _ := g.pairs(index, f.Vocabulary)
-		if pairs*float64(rowSquares) > plan.Bound*plan.Bound { // both factors are integers below 2⁵³
+		if pairs < 0 {
+			pairs, _ = g.pairs(index, f.Vocabulary)
+		}
+		if pairs*float64(rowSquares[0]) > plan.Bound*plan.Bound { // both factors are integers below 2⁵³
 			return 0, false
 		}
-		return int64(pairs) * rowSquares, true
+		return int64(pairs) * rowSquares[0], true
 	}
 	g.find(index, f.Vocabulary)
 	for _, first := range g.first {
-		for j := range f.Dim {
-			var v int64
-			for t := first; t >= 0; t = g.next[t] {
-				v += int64(rows[int(t)/f.Bag*f.Dim+j])
-			}
-			if v < -plan.Bound || v > plan.Bound {
-				return 0, false
-			}
-			if squares += v * v; squares > plan.Bound*plan.Bound {
-				return 0, false
-			}
+		if g.next[first] < 0 {
+			squares += rowSquares[int(first)/f.Bag]
+		} else if more, ok := g.squaresOfSum(first, rows, f); !ok {
+			return 0, false
+		} else {
+			squares += more
+		}
+		if squares > plan.Bound*plan.Bound {
+			return 0, false
+		}
+	}
+	return squares, true
+}
+
+// squaresOfSum returns the squared norm of the sum of a group's rows of integers. It is not ok if
+// an element or the squared norm is out of range.
+func (g *groups) squaresOfSum(first int32, rows []int32, f op.Gather) (squares int64, ok bool) {
+	for j := range f.Dim {
+		var v int64
+		for t := first; t >= 0; t = g.next[t] {
+			v += int64(rows[int(t)/f.Bag*f.Dim+j])
+		}
+		if v < -plan.Bound || v > plan.Bound {
+			return 0, false
+		}
+		if squares += v * v; squares > plan.Bound*plan.Bound {
+			return 0, false
 		}
 	}
 	return squares, true

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/op"
@@ -168,91 +169,122 @@ func (p *part) addTo(from int, x []int32) {
 // builtBlock is how many elements of a built gradient share a key.
 const builtBlock = 4096
 
-// builtSum adds gradients that are built in float32, one row per record.
+// builtSum adds gradients that exist in float32, one row per record. Rows are rounded once: in
+// place if the sum builds them itself, else to memory for integers.
 type builtSum struct {
 	part
-	rows  []float32
 	size  int
-	base  int // the record of the first row
+	build func(row []float32, r int, w *worker) // nil: the rows exist
+	rows  []float32                             // of the records from base on
+	ints  []int32                               // the same rows as integers
+	base  int
 	how   []rounding
-	admit func()
-	add   func()
 }
 
-// newBuiltSum makes a sum of this many rows. build, if not nil, writes the row of a record
-// before it is read.
-func newBuiltSum(l *lowering, p part, rows []float32, n, size, buildCost int, build func(row []float32, r int, w *worker)) *builtSum {
-	s := &builtSum{part: p, rows: rows, size: size, how: make([]rounding, n)}
-	s.admit = l.pool.forRanges(n, size+buildCost, func(from, to int, w *worker) {
-		for i := from; i < to; i++ {
-			r := s.base + i
-			if s.how[i] = (rounding{}); r >= len(s.factors) || s.factors[r] == 0 {
-				continue
-			}
-			row := s.rows[i*size : (i+1)*size]
-			if build != nil {
-				build(row, r, w)
-			}
-			s.how[i] = s.choose(r, func(how rounding) (int64, bool) {
-				if s.l1 {
-					return lengthOf(row, how, w.sum)
-				}
-				return squaresOf(row, how)
-			})
-		}
-	})
+// builtFloats and roundedInts bound the memory of the rows that are built or rounded together. They
+// stay in a cache near the cores between the two times that they are read.
+const (
+	builtFloats = 1 << 20
+	roundedInts = 1 << 18
+)
+
+// lowerBuilt adds the gradients of some records, one per thread at least, then those of others. rows
+// are the gradients of all records; if it is nil, g builds them.
+func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilder) func() {
+	records, scratch, limit := len(p.factors), &l.contributions.scratch, builtFloats
+	if rows != nil {
+		limit = roundedInts
+	}
+	n := min(records, max(2*len(l.pool.workers), limit/size))
+	if rows == nil {
+		scratch.reserve(0, 0, 0, n*size)
+	} else {
+		scratch.reserve(0, n*size, 0, 0)
+	}
+	s := &builtSum{part: p, size: size, build: g.build, how: make([]rounding, n)}
+	admit := l.pool.forRanges(n, size+g.cost, s.admit)
 	blocks := (size + builtBlock - 1) / builtBlock
 	l.pool.reserveIntegers(min(size, builtBlock), 0)
-	s.add = l.pool.forRanges(blocks, n*builtBlock/4, func(from, to int, w *worker) {
-		for b := from; b < to; b++ {
-			lo, hi := b*builtBlock, min(size, (b+1)*builtBlock)
-			sum, summed := w.sum[:hi-lo], 0
-			for i, how := range s.how {
-				if how.scale == 0 {
-					continue
-				}
-				if summed++; summed > lattice.MaxRecords {
-					s.addTo(lo, sum)
-					summed = 1
-				}
-				lattice.AddQuantized(sum, s.rows[i*size+lo:i*size+hi], float32(how.scale), lattice.RowKey(how.seed, 0, b))
+	add := l.pool.forRanges(blocks, n*builtBlock/4, s.add)
+	return func() {
+		for s.base = 0; s.base < records; s.base += n {
+			if rows == nil {
+				s.rows = scratch.floats[:n*size]
+				s.ints = asInts(s.rows)
+			} else {
+				s.rows, s.ints = rows[s.base*size:], scratch.int32s
 			}
-			s.addTo(lo, sum)
+			admit()
+			add()
 		}
+	}
+}
+
+// admit rounds rows from … to-1.
+func (s *builtSum) admit(from, to int, w *worker) {
+	for i := from; i < to; i++ {
+		r := s.base + i
+		if s.how[i] = (rounding{}); r >= len(s.factors) || s.factors[r] == 0 {
+			continue
+		}
+		s.how[i] = s.chooseBuilt(r, s.ints[i*s.size:(i+1)*s.size], s.rows[i*s.size:(i+1)*s.size], s.build, w)
+	}
+}
+
+// add adds blocks from … to-1 of the rows that were admitted.
+func (s *builtSum) add(from, to int, w *worker) {
+	for b := from; b < to; b++ {
+		lo, hi := b*builtBlock, min(s.size, (b+1)*builtBlock)
+		sum, summed := w.sum[:hi-lo], 0
+		for i, how := range s.how {
+			if how.scale == 0 {
+				continue
+			}
+			if summed++; summed > lattice.MaxRecords {
+				s.addTo(lo, sum)
+				summed = 1
+			}
+			lattice.Add(sum, s.ints[i*s.size+lo:i*s.size+hi])
+		}
+		s.addTo(lo, sum)
+	}
+}
+
+// chooseBuilt chooses the rounding of a record's gradient and writes its integers, which may take
+// the place of the row if build writes the row.
+func (p *part) chooseBuilt(r int, ints []int32, row []float32, build func(row []float32, r int, w *worker), w *worker) rounding {
+	return p.choose(r, func(how rounding) (int64, bool) {
+		if build != nil {
+			build(row, r, w)
+		}
+		return p.round(ints, row, how)
 	})
-	return s
 }
 
-// squaresOf is the squared norm of a built gradient that is rounded.
-func squaresOf(row []float32, how rounding) (squares int64, ok bool) {
+// round rounds a gradient. It returns what the integers take from a budget: their squared norm, with
+// L1 their norm. If it is not ok, they are undefined.
+func (p *part) round(ints []int32, row []float32, how rounding) (taken int64, ok bool) {
 	for b := 0; b*builtBlock < len(row); b++ {
-		block := row[b*builtBlock : min(len(row), (b+1)*builtBlock)]
-		more, ok := lattice.QuantizedSquares(block, float32(how.scale), lattice.RowKey(how.seed, 0, b))
-		if squares += more; !ok || squares > plan.Bound*plan.Bound {
+		from, to := b*builtBlock, min(len(row), (b+1)*builtBlock)
+		squares, ok := lattice.Round(ints[from:to], row[from:to], float32(how.scale), lattice.RowKey(how.seed, 0, b))
+		if !ok {
 			return 0, false
 		}
+		if !p.l1 {
+			if taken += squares; taken > plan.Bound*plan.Bound {
+				return 0, false
+			}
+			continue
+		}
+		for _, v := range ints[from:to] {
+			taken += max(int64(v), -int64(v))
+		}
 	}
-	return squares, true
+	return taken, true
 }
 
-// lengthOf is the ℓ₁ norm of a built gradient that is rounded. It uses memory for a block, which
-// contains zeros before and after.
-func lengthOf(row []float32, how rounding, memory []int32) (length int64, ok bool) {
-	for b := 0; b*builtBlock < len(row); b++ {
-		block := row[b*builtBlock : min(len(row), (b+1)*builtBlock)]
-		key := lattice.RowKey(how.seed, 0, b)
-		if _, ok := lattice.QuantizedSquares(block, float32(how.scale), key); !ok { // the elements are in range
-			return 0, false
-		}
-		rounded := memory[:len(block)]
-		lattice.AddQuantized(rounded, block, float32(how.scale), key)
-		for i, v := range rounded {
-			length += max(int64(v), -int64(v))
-			rounded[i] = 0
-		}
-	}
-	return length, true
-}
+// asInts returns the memory of floats as memory for integers.
+func asInts(x []float32) []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(&x[0])), len(x)) }
 
 // newPart describes the part that an instruction adds.
 func (l *lowering) newPart(i plan.Instruction, k call) part {
@@ -267,20 +299,18 @@ func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 	p := l.newPart(i, k)
 	in := k.in[:len(k.in)-1]
 	if s, ok := i.Spec.(op.ClippedSum); ok && p.l1 {
-		return l.lowerBuilt(p, s.Form.Size(), newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
+		return l.lowerBuilt(p, s.Form.Size(), nil, newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
 	}
 	switch s := i.Spec.(type) {
 	case op.WeightedRows:
-		n := len(p.factors)
-		b := newBuiltSum(l, p, in[0], n, len(in[0])/n, 0, nil)
-		return sequence(b.admit, b.add)
+		return l.lowerBuilt(p, len(in[0])/len(p.factors), in[0], gradientBuilder{})
 	case op.MultiUseSum:
 		if !p.l1 {
 			if step := l.lowerTiedContribution(p, op.MultiUseNorms(s), in); step != nil {
 				return step
 			}
 		}
-		return l.lowerBuilt(p, op.MultiUseNorms(s).Size, newMultiUseBuilder(l, op.MultiUseNorms(s), in))
+		return l.lowerBuilt(p, op.MultiUseNorms(s).Size, nil, newMultiUseBuilder(l, op.MultiUseNorms(s), in))
 	case op.ClippedSum:
 		switch f := s.Form.(type) {
 		case op.Product:
@@ -295,29 +325,9 @@ func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 				return l.lowerConvolutionContribution(p, v, in, k.inChannelsLast)
 			}
 		}
-		return l.lowerBuilt(p, s.Form.Size(), newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
+		return l.lowerBuilt(p, s.Form.Size(), nil, newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
 	}
 	panic("cpu: no rule for the contributions of " + i.Spec.String())
-}
-
-// builtFloats bounds the memory of the gradients that are built together. They stay in a
-// cache near the cores between the two times that they are read.
-const builtFloats = 1 << 20
-
-// lowerBuilt builds the gradients of some records, one per thread at least, then adds them.
-func (l *lowering) lowerBuilt(p part, size int, g gradientBuilder) func() {
-	records := len(p.factors)
-	n := min(records, max(2*len(l.pool.workers), builtFloats/size))
-	scratch := &l.contributions.scratch
-	scratch.reserve(0, 0, 0, n*size)
-	b := newBuiltSum(l, p, nil, n, size, g.cost, g.build)
-	return func() {
-		b.rows = scratch.floats[:n*size]
-		for b.base = 0; b.base < records; b.base += n {
-			b.admit()
-			b.add()
-		}
-	}
 }
 
 // newMultiUseBuilder builds the gradients of a parameter with several uses, in float64.
@@ -351,6 +361,5 @@ func (l *lowering) savedContribution(p part, f op.ConvWeight, k call) func() {
 		}
 		p.at = op.NewMap(at)
 	}
-	b := newBuiltSum(l, p, saved, len(p.factors), f.Size(), 0, nil)
-	return sequence(b.admit, b.add)
+	return l.lowerBuilt(p, f.Size(), saved, gradientBuilder{})
 }

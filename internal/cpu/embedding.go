@@ -113,12 +113,19 @@ func lowerGatherNorms(l *lowering, f op.Gather, records int, k call) func() {
 	rows := len(index) / records
 	l.pool.reserveGroups(rows)
 	l.pool.reserve(0, f.Dim)
+	var saved []float64
+	if l.program.Exact && rows == f.Bag {
+		saved, _ = saveFor(l.saved.pairs, pairsKey{&index[0], f}, records)
+	}
 	return l.pool.forRanges(records, 8*rows+rows*f.Dim, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			delta := delta[r*rows/f.Bag*f.Dim:]
 			g := w.groups.sized(rows)
 			if rows == f.Bag {
 				pairs, repeated := g.pairs(index[r*rows:(r+1)*rows], f.Vocabulary)
+				if saved != nil {
+					saved[r] = pairs
+				}
 				square := simd.SumSquares(delta[:f.Dim])
 				out[r] = float32(addRounding(pairs*square, sequentialRoundings(rows), float64(repeated)*math.Sqrt(square)))
 				continue

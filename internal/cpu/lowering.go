@@ -41,6 +41,13 @@ type savedResults struct {
 	attention   map[attentionKey][]float32 // attention weights
 	gradients   map[gradientKey][]float32  // records' gradients, from the norms to the clipped sum
 	squares     map[[2]rowsKey][]float64   // squared norms of records' rows of A and of Δ, in turn
+	pairs       map[pairsKey][]float64     // of the records' bags: see groups.pairs
+}
+
+// pairsKey names the bags of some records in a table.
+type pairsKey struct {
+	index *float32 // the first index
+	table op.Gather
 }
 
 // rowsKey names the rows of a buffer. The same buffer may have rows of another width
@@ -56,7 +63,7 @@ func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
 			maxCells: map[poolKey][]int32{}, maxTaps: map[poolKey][]uint8{},
 			logSumExp: map[rowsKey][]float64{}, signalGrams: map[rowsKey][]float32{},
 			cellTanh: map[int][]float32{}, attention: map[attentionKey][]float32{},
-			gradients: map[gradientKey][]float32{}, squares: map[[2]rowsKey][]float64{},
+			gradients: map[gradientKey][]float32{}, squares: map[[2]rowsKey][]float64{}, pairs: map[pairsKey][]float64{},
 		},
 		computedEarly:  map[int]bool{},
 		winogradMemory: new([]float32),

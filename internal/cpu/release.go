@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/noise"
@@ -129,11 +130,7 @@ func (r *releaser) addRoundedNoise(gradient []float32, b parameterBlock) error {
 	if err := n.Add(r.current.Source, sums, r.stream(v), uint64(b.from)); err != nil {
 		return err
 	}
-	scale := math.Ldexp(r.current.Unit[v]*r.current.Scale, n.Grid())
-	for i, s := range sums {
-		gradient[i] = float32(float64(s) * scale)
-	}
-	clear(sums)
+	lattice.TakeScaled(gradient, sums, math.Ldexp(r.current.Unit[v]*r.current.Scale, n.Grid()))
 	return nil
 }
 

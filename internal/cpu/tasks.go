@@ -14,9 +14,11 @@ type worker struct {
 	groups  groups
 	rows    []int32
 	lattice *lattice.Workspace
-	sum     []int32 // zeros between tasks
-	grams   []int32
-	int16s  []int16
+
+	rowSquares []int64 // of rows of integers
+	sum        []int32 // zeros between tasks
+	grams      []int32
+	int16s     []int16
 }
 
 // floats returns n float32 numbers of the worker's scratch memory. Their values are
@@ -47,6 +49,16 @@ func (p *pool) reserveRows(n int) {
 	for _, w := range p.workers {
 		if len(w.rows) < n {
 			w.rows = make([]int32, n)
+		}
+	}
+}
+
+// reserveRowSquares makes the memory of every worker for squared norms of rows of integers at
+// least n long.
+func (p *pool) reserveRowSquares(n int) {
+	for _, w := range p.workers {
+		if len(w.rowSquares) < n {
+			w.rowSquares = make([]int64, n)
 		}
 	}
 }

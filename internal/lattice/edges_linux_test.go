@@ -59,8 +59,8 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 			n := e.rng.IntN(140)
 			x := atEdge[float32](e, n)
 			k.quantizeInt16(atEdge[int16](e, n), x, 1, 1)
-			k.quantizedSquares(x, 1, 1)
-			k.addQuantized(atEdge[int32](e, n), x, 1, 1)
+			k.roundInts(atEdge[int32](e, n), x, 1, 1)
+			k.takeSums(atEdge[float32](e, n), atEdge[int64](e, n), 1)
 
 			e.used = 0
 			n++

@@ -6,7 +6,7 @@ package lattice
 type kernels struct {
 	name string
 
-	// rounding selects the implementation of quantize, squares and add. It is not a table of
+	// rounding selects the implementation of quantize and round. It is not a table of
 	// functions, because the compiler would move the buffers of the last elements of a row to the
 	// heap.
 	rounding instructionSet
@@ -42,6 +42,9 @@ type kernels struct {
 	addInts      func(sum, part *int32, n int)  // sum += part; n may be 0
 	innerProduct func(x, y *int32, n int) int64 // Σ x·y; n may be 0
 	sumSquares   func(x *int16, n int) int64    // Σ x²; n may be 0
+	// takeScaled writes dst = float32(float64(sum)·scale), with a rounding after each conversion and
+	// operation, and sets sum to zeros. n is a multiple of 8 and may be 0.
+	takeScaled func(dst *float32, sum *int64, n int, scale float64)
 }
 
 // copyRunsFunc copies, for each of some positions, n runs of contiguous elements of src one after

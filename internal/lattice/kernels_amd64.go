@@ -14,7 +14,7 @@ func assembly() []*kernels {
 		name: "avx2", rounding: avx2, lanes: 8, depth: 2, mr: 6, nr: 16,
 		tile: tileAVX2, direct: directAVX2, interleave: interleaveAVX2, columns: columnsAVX2,
 		transpose8: transpose8AVX2, copyRuns: [2]copyRunsFunc{copyRuns4AVX2, copyRuns8AVX2},
-		widen: widenAVX2, addToRows: addToRowsAVX2, addInts: addIntsAVX2, innerProduct: innerProductAVX2, sumSquares: sumSquaresAVX2,
+		widen: widenAVX2, addToRows: addToRowsAVX2, addInts: addIntsAVX2, innerProduct: innerProductAVX2, sumSquares: sumSquaresAVX2, takeScaled: takeScaledAVX2,
 	}}
 	if !(x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL) {
 		return list
@@ -23,7 +23,7 @@ func assembly() []*kernels {
 		name: "avx512", rounding: avx512, lanes: 16, depth: 2, mr: 12, nr: 32,
 		tile: tileAVX512, direct: directAVX512, interleave: interleaveAVX512, columns: columnsAVX2,
 		transpose8: transpose8AVX2, copyRuns: [2]copyRunsFunc{copyRuns4AVX2, copyRuns8AVX2},
-		widen: widenAVX512, addToRows: addToRowsAVX512, addInts: addIntsAVX512, innerProduct: innerProductAVX512, sumSquares: sumSquaresAVX512,
+		widen: widenAVX512, addToRows: addToRowsAVX512, addInts: addIntsAVX512, innerProduct: innerProductAVX512, sumSquares: sumSquaresAVX512, takeScaled: takeScaledAVX512,
 	})
 	if x.HasAVX512VNNI {
 		vnni := *list[1]
@@ -43,23 +43,12 @@ func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, st
 	return quantizeGo(dst, x, blocks, scale, start, step)
 }
 
-func (k *kernels) squares(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+func (k *kernels) round(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
 	switch k.rounding {
 	case avx2:
-		return squaresAVX2(x, blocks, scale, start, step)
+		return roundAVX2(dst, x, blocks, scale, start, step)
 	case avx512:
-		return squaresAVX512(x, blocks, scale, start, step)
+		return roundAVX512(dst, x, blocks, scale, start, step)
 	}
-	return squaresGo(x, blocks, scale, start, step)
-}
-
-func (k *kernels) add(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
-	switch k.rounding {
-	case avx2:
-		addAVX2(sum, x, blocks, scale, start, step)
-	case avx512:
-		addAVX512(sum, x, blocks, scale, start, step)
-	default:
-		addGo(sum, x, blocks, scale, start, step)
-	}
+	return roundGo(dst, x, blocks, scale, start, step)
 }

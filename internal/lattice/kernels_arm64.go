@@ -10,7 +10,7 @@ func assembly() []*kernels {
 		name: "neon", rounding: neon, lanes: 8, depth: 1, mr: 6, nr: 16,
 		tile: tileNEON, transpose8: transpose8NEON, copyRuns: [2]copyRunsFunc{copyRuns4NEON, copyRuns8NEON},
 		columns: func(dst *int16, ld int, rows *int16, n int) { transpose8NEON(dst, ld, rows, n, 1) },
-		widen:   widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares,
+		widen:   widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares, takeScaled: takeScaledNEON,
 	}}
 }
 
@@ -21,21 +21,13 @@ func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, st
 	return quantizeGo(dst, x, blocks, scale, start, step)
 }
 
-func (k *kernels) squares(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+func (k *kernels) round(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
 	if k.rounding == neon {
 		var results [2]uint64
-		squaresNEON(x, blocks, scale, start, step, &results)
+		roundNEON(dst, x, blocks, scale, start, step, &results)
 		return results[0], uint32(results[1])
 	}
-	return squaresGo(x, blocks, scale, start, step)
-}
-
-func (k *kernels) add(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
-	if k.rounding == neon {
-		addNEON(sum, x, blocks, scale, start, step)
-		return
-	}
-	addGo(sum, x, blocks, scale, start, step)
+	return roundGo(dst, x, blocks, scale, start, step)
 }
 
 // The assembly of the functions below handles a multiple of 8 elements, pure Go the rest.

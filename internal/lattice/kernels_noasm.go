@@ -8,10 +8,6 @@ func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, st
 	return quantizeGo(dst, x, blocks, scale, start, step)
 }
 
-func (k *kernels) squares(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
-	return squaresGo(x, blocks, scale, start, step)
-}
-
-func (k *kernels) add(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
-	addGo(sum, x, blocks, scale, start, step)
+func (k *kernels) round(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	return roundGo(dst, x, blocks, scale, start, step)
 }

@@ -302,8 +302,7 @@ func TestFunctions_DoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() {
 		u.Rows(a, a[:256], scratch, 0)
 		QuantizeInt16(a[:100], x, 1, 1)
-		QuantizedSquares(x, 1, 1)
-		AddQuantized(part[:100], x, 1, 1)
+		Round(part[:100], x, 1, 1)
 		Widen(sum, part)
 		SumSquares(a)
 		p.Run(sum, a, a, ws, 0, 2)

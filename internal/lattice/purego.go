@@ -8,7 +8,7 @@ import (
 var pureGo = kernels{
 	name: "go", lanes: 4, depth: 1, mr: 4, nr: 8,
 	tile:  tileGo,
-	widen: widenGo, addInts: addIntsGo, innerProduct: innerProductGo, sumSquares: sumSquaresGo,
+	widen: widenGo, addInts: addIntsGo, innerProduct: innerProductGo, sumSquares: sumSquaresGo, takeScaled: takeScaledGo,
 }
 
 // dither returns x·scale + w/2^32 with a rounding after each operation. The conversions keep the
@@ -43,11 +43,11 @@ func quantizeGo(dst *int16, x *float32, blocks int, scale float32, start, step u
 	return sum
 }
 
-// squaresGo rounds blocks of elements and returns the sum of their squares, and the largest of the
-// bits of |x·scale + w/2^32|. The sum is undefined if largest exceeds the bits of largestInRange,
-// which are below those of infinity and of NaN.
-func squaresGo(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
-	from := unsafe.Slice(x, blocks*blockSize)
+// roundGo rounds blocks of elements to dst, which may be the memory of x. It returns the sum of their
+// squares, and the largest of the bits of |x·scale + w/2^32|. The integers and the sum are undefined if
+// largest exceeds the bits of largestInRange, which are below those of infinity and of NaN.
+func roundGo(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	to, from := unsafe.Slice(dst, blocks*blockSize), unsafe.Slice(x, blocks*blockSize)
 	for len(from) > 0 {
 		for i, x := range from[:blockSize] {
 			t := dither(x, scale, wordOf(start, step, i))
@@ -57,24 +57,13 @@ func squaresGo(x *float32, blocks int, scale float32, start, step uint32) (sum u
 			if largest > math.Float32bits(largestInRange) {
 				return 0, largest
 			}
-			v := int64(round(t))
-			sum += uint64(v * v)
-		}
-		from, start = from[blockSize:], skip(start, step, 1)
-	}
-	return sum, largest
-}
-
-// addGo adds blocks of rounded elements to sum modulo 2^32. What it adds is undefined where
-// |x·scale + w/2^32| exceeds largestInRange.
-func addGo(sum *int32, x *float32, blocks int, scale float32, start, step uint32) {
-	to, from := unsafe.Slice(sum, blocks*blockSize), unsafe.Slice(x, blocks*blockSize)
-	for len(from) > 0 {
-		for i, x := range from[:blockSize] {
-			to[i] += round(dither(x, scale, wordOf(start, step, i)))
+			v := round(t)
+			to[i] = v
+			sum += uint64(int64(v) * int64(v))
 		}
 		to, from, start = to[blockSize:], from[blockSize:], skip(start, step, 1)
 	}
+	return sum, largest
 }
 
 func tileGo(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int) {
@@ -129,4 +118,12 @@ func sumSquaresGo(x *int16, n int) (sum int64) {
 		sum += int64(v) * int64(v)
 	}
 	return sum
+}
+
+func takeScaledGo(dst *float32, sum *int64, n int, scale float64) {
+	to, from := unsafe.Slice(dst, n), unsafe.Slice(sum, n)
+	for i, v := range from {
+		to[i] = float32(float64(v) * scale)
+		from[i] = 0
+	}
 }

@@ -56,16 +56,16 @@ func (k *kernels) quantizeInt16(dst []int16, x []float32, scale float32, key Key
 	return int64(sum), true
 }
 
-// QuantizedSquares returns Σ v² of the integers v to which AddQuantized rounds x, without
-// storing them. It returns 0 and false if an element is not finite, if a v is outside
-// [-Bound, Bound], or if the sum exceeds Bound². If it returns true, the sum is exact.
+// Round rounds x to integers as QuantizeInt16 does, and returns Σ v² of the integers v. It returns 0
+// and false, and dst is undefined, if an element is not finite, if a v is outside [-Bound, Bound], or
+// if the sum exceeds Bound². If it returns true, the sum is exact. dst may be the memory of x.
 //
 // No sum is used before the range of its elements is checked: four infinities, converted to
 // −2^31, would have squares with the sum 0 modulo 2^64.
 //
-// scale 0 returns 0 and true without reading x.
-func QuantizedSquares(x []float32, scale float32, key Key) (squares int64, ok bool) {
-	return active.quantizedSquares(x, scale, key)
+// scale 0 writes zeros, does not read x, and returns 0 and true.
+func Round(dst []int32, x []float32, scale float32, key Key) (squares int64, ok bool) {
+	return active.roundInts(dst, x, scale, key)
 }
 
 // largestInRange is the largest float32 that rounds to Bound: Bound + ½ rounds to even.
@@ -75,60 +75,39 @@ const largestInRange = Bound + 0.5
 // below 2^60.
 const chunkBlocks = 1 << 10
 
-func (k *kernels) quantizedSquares(x []float32, scale float32, key Key) (squares int64, ok bool) {
+func (k *kernels) roundInts(dst []int32, x []float32, scale float32, key Key) (squares int64, ok bool) {
+	checkLengths(len(dst), len(x))
 	if scale == 0 {
+		clear(dst)
 		return 0, true
 	}
 	start, step := key.state()
-	var tail [blockSize]float32
-	for at := 0; len(x) > 0; {
+	for len(x) >= blockSize {
 		blocks := min(len(x)/blockSize, chunkBlocks)
-		from := &tail[0]
-		if blocks == 0 {
-			copy(tail[:], x)
-			blocks, x = 1, nil
-		} else {
-			from, x = &x[0], x[blocks*blockSize:]
-		}
-		sum, largest := k.squares(from, blocks, scale, skip(start, step, at), step)
-		if largest > math.Float32bits(largestInRange) {
+		sum, largest := k.round(&dst[0], &x[0], blocks, scale, start, step)
+		if squares, ok = addSquares(squares, sum, largest); !ok {
 			return 0, false
 		}
-		if squares += int64(sum); squares > Bound*Bound {
-			return 0, false
-		}
-		at += blocks
+		dst, x, start = dst[blocks*blockSize:], x[blocks*blockSize:], skip(start, step, blocks)
 	}
-	return squares, true
+	if len(x) == 0 {
+		return squares, true
+	}
+	var from [blockSize]float32
+	var to [blockSize]int32
+	copy(from[:], x)
+	sum, largest := k.round(&to[0], &from[0], 1, scale, start, step)
+	copy(dst, to[:])
+	return addSquares(squares, sum, largest)
 }
 
-// AddQuantized adds the integers to which x is rounded, as described with QuantizeInt16, to sum
-// modulo 2^32. QuantizedSquares must have returned true for the same x, scale and key: without
-// it, an element may be outside the range of int32, and what is added is then undefined.
-//
-// scale 0 leaves sum as it is and does not read x.
-func AddQuantized(sum []int32, x []float32, scale float32, key Key) {
-	active.addQuantized(sum, x, scale, key)
-}
-
-func (k *kernels) addQuantized(sum []int32, x []float32, scale float32, key Key) {
-	checkLengths(len(sum), len(x))
-	if scale == 0 {
-		return
+// addSquares adds a sum of squares to another. It returns 0 and false if the sum exceeds Bound², or if
+// largest, the bits of the largest of the numbers before they are rounded, is out of range.
+func addSquares(squares int64, sum uint64, largest uint32) (int64, bool) {
+	if largest > math.Float32bits(largestInRange) || squares+int64(sum) > Bound*Bound {
+		return 0, false
 	}
-	start, step := key.state()
-	blocks := len(x) / blockSize
-	if blocks > 0 {
-		k.add(&sum[0], &x[0], blocks, scale, start, step)
-	}
-	if rest := blocks * blockSize; rest < len(x) {
-		var from [blockSize]float32
-		var to [blockSize]int32
-		copy(from[:], x[rest:])
-		copy(to[:], sum[rest:])
-		k.add(&to[0], &from[0], 1, scale, skip(start, step, blocks), step)
-		copy(sum[rest:], to[:])
-	}
+	return squares + int64(sum), true
 }
 
 // Widen adds part, sign-extended, to sum and sets part to zeros.
@@ -137,6 +116,29 @@ func Widen(sum []int64, part []int32) {
 	if len(sum) > 0 {
 		active.widen(&sum[0], &part[0], len(sum))
 		clear(part)
+	}
+}
+
+// Add adds x to sum modulo 2^32.
+func Add(sum, x []int32) {
+	checkLengths(len(sum), len(x))
+	if len(sum) > 0 {
+		active.addInts(&sum[0], &x[0], len(sum))
+	}
+}
+
+// TakeScaled writes the numbers of sum times scale and sets sum to zeros. A number is rounded to
+// float64, its product with scale to float64, and the result to float32.
+func TakeScaled(dst []float32, sum []int64, scale float64) { active.takeSums(dst, sum, scale) }
+
+func (k *kernels) takeSums(dst []float32, sum []int64, scale float64) {
+	checkLengths(len(dst), len(sum))
+	whole := len(sum) &^ 7
+	if whole > 0 {
+		k.takeScaled(&dst[0], &sum[0], whole, scale)
+	}
+	if whole < len(sum) {
+		takeScaledGo(&dst[whole], &sum[whole], len(sum)-whole, scale)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // forEachImplementation runs f for every implementation that the processor supports.
@@ -138,26 +139,20 @@ func TestQuantize_AgreesWithOracle(t *testing.T) {
 				passed[0]++
 			}
 
-			got, ok = k.quantizedSquares(x, scale, key)
+			rounded, check := guarded[int32](t, n)
+			got, ok = k.roundInts(rounded, x, scale, key)
+			check()
 			want = !outside && squares.Cmp(big.NewInt(Bound*Bound)) <= 0
 			if ok != want || ok && got != squares.Int64() || !ok && got != 0 {
-				t.Fatalf("%s: QuantizedSquares returns %d, %v; want %v, %v", name, got, ok, squares, want)
+				t.Fatalf("%s: Round returns %d, %v; want %d, %v", name, got, ok, squares, want)
 			}
 			if !ok {
 				continue
 			}
 			passed[1]++
-			sum, check := guarded[int32](t, n)
-			before := make([]int32, n)
-			for i := range sum {
-				before[i] = int32(rng.Uint32())
-				sum[i] = before[i]
-			}
-			k.addQuantized(sum, x, scale, key)
-			check()
-			for i := range sum {
-				if want := before[i] + int32(v[i].Int64()); sum[i] != want {
-					t.Fatalf("%s: sum %d is %d, want %d", name, i, sum[i], want)
+			for i, r := range rounded {
+				if v[i].Cmp(big.NewInt(int64(r))) != 0 {
+					t.Fatalf("%s: element %d (%v) is rounded to %d, want %v", name, i, x[i], r, v[i])
 				}
 			}
 		}
@@ -178,20 +173,14 @@ func TestQuantize_ImplementationsAgree(t *testing.T) {
 		key := Key(rng.Uint64())
 		want16, want32 := make([]int16, n), make([]int32, n)
 		squares, _ := pureGo.quantizeInt16(want16, x, 3, key)
-		pureGo.addQuantized(want32, x, 3, key)
+		squares32, ok := pureGo.roundInts(want32, x, 3, key)
 		for _, k := range supported[1:] {
 			got16, got32 := make([]int16, n), make([]int32, n)
 			if s, _ := k.quantizeInt16(got16, x, 3, key); s != squares || !slices.Equal(got16, want16) {
 				t.Errorf("%s: QuantizeInt16 of %d elements differs from pure Go", k.name, n)
 			}
-			k.addQuantized(got32, x, 3, key)
-			if !slices.Equal(got32, want32) {
-				t.Errorf("%s: AddQuantized of %d elements differs from pure Go", k.name, n)
-			}
-			if a, ok := k.quantizedSquares(x, 3, key); true {
-				if b, okGo := pureGo.quantizedSquares(x, 3, key); a != b || ok != okGo {
-					t.Errorf("%s: QuantizedSquares of %d elements is %d, %v; pure Go returns %d, %v", k.name, n, a, ok, b, okGo)
-				}
+			if s, alsoOK := k.roundInts(got32, x, 3, key); s != squares32 || ok != alsoOK || !slices.Equal(got32, want32) {
+				t.Errorf("%s: Round of %d elements differs from pure Go", k.name, n)
 			}
 		}
 	}
@@ -199,7 +188,7 @@ func TestQuantize_ImplementationsAgree(t *testing.T) {
 
 // Values that fit in no integer are refused at every place of a row, alone and in groups whose
 // squares would have the sum 0 modulo 2^64.
-func TestQuantizedSquares_RefusesBeforeSquaring(t *testing.T) {
+func TestRound_RefusesBeforeSquaring(t *testing.T) {
 	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		for _, bad := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 3e38, -3e38, 1 << 31, -(1 << 31), 1 << 32, 1<<22 + 2} {
 			for _, count := range []int{1, 2, 4, 8, 16} {
@@ -208,7 +197,7 @@ func TestQuantizedSquares_RefusesBeforeSquaring(t *testing.T) {
 					for i := range count {
 						x[n-1-i*(n/count)] = bad
 					}
-					if squares, ok := k.quantizedSquares(x, 1, 5); ok || squares != 0 {
+					if squares, ok := k.roundInts(make([]int32, n), x, 1, 5); ok || squares != 0 {
 						t.Fatalf("%d times %v in %d elements: %d, %v", count, bad, n, squares, ok)
 					}
 					if squares, ok := k.quantizeInt16(make([]int16, n), x, 1, 5); ok || squares != 0 {
@@ -243,8 +232,55 @@ func TestQuantize_BoundsAreExact(t *testing.T) {
 				t.Errorf("%d elements of %v: QuantizeInt16 returns %v", len(c.x), c.x[0], ok)
 			}
 			const larger = Bound / MaxRowNorm
-			if squares, ok := k.quantizedSquares(c.x, c.scale*larger, 3); ok != c.whole {
-				t.Errorf("%d elements of %v: QuantizedSquares returns %d, %v", len(c.x), c.x[0], squares, ok)
+			if squares, ok := k.roundInts(make([]int32, len(c.x)), c.x, c.scale*larger, 3); ok != c.whole {
+				t.Errorf("%d elements of %v: Round returns %d, %v", len(c.x), c.x[0], squares, ok)
+			}
+		}
+	})
+}
+
+// Round may write to the memory that it reads.
+func TestRound_InPlace(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(11, 12))
+		for n := 1; n < 200; n++ {
+			x, want := make([]float32, n), make([]int32, n)
+			for i := range x {
+				x[i] = float32(rng.NormFloat64())
+			}
+			squares, _ := k.roundInts(want, x, 1000, Key(n))
+			got := unsafe.Slice((*int32)(unsafe.Pointer(&x[0])), n)
+			if again, ok := k.roundInts(got, x, 1000, Key(n)); again != squares || !ok || !slices.Equal(got, want) {
+				t.Fatalf("%d elements: %v with the squares %d, %v; want %v with %d", n, got, again, ok, want, squares)
+			}
+		}
+	})
+}
+
+// The sums become floats as math/big rounds them, and zero.
+func TestTakeScaled_AgreesWithOracle(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(13, 14))
+		for n := range 130 {
+			dst, sum := make([]float32, n), make([]int64, n)
+			want := make([]float32, n)
+			scale := math.Ldexp(rng.Float64()+0.5, rng.IntN(60)-50)
+			for i := range sum {
+				sum[i] = int64(rng.Uint64()) >> rng.IntN(64)
+				switch rng.IntN(8) {
+				case 0:
+					sum[i] = []int64{0, 1, -1, math.MaxInt64, math.MinInt64, 1<<53 + 1, -1<<53 - 1, 1 << 32, -1 << 32, 1<<32 - 1, 1<<52 + 1}[rng.IntN(11)]
+				}
+				number, _ := new(big.Float).SetInt64(sum[i]).Float64()
+				product, _ := new(big.Float).Mul(big.NewFloat(number), big.NewFloat(scale)).Float64()
+				want[i], _ = big.NewFloat(product).Float32()
+			}
+			got, again := slices.Clone(sum), slices.Clone(dst)
+			if k.takeSums(dst, got, scale); !slices.Equal(dst, want) || slices.ContainsFunc(got, func(v int64) bool { return v != 0 }) {
+				t.Fatalf("%d sums %v times %v: %v and %v, want %v and zeros", n, sum, scale, dst, got, want)
+			}
+			if TakeScaled(again, sum, scale); !slices.Equal(again, want) {
+				t.Fatalf("%d sums: TakeScaled gives %v, want %v", n, again, want)
 			}
 		}
 	})
@@ -258,12 +294,9 @@ func TestQuantize_ScaleZeroReadsNothing(t *testing.T) {
 		if squares, ok := k.quantizeInt16(dst, x, 0, 1); squares != 0 || !ok || slices.ContainsFunc(dst, func(v int16) bool { return v != 0 }) {
 			t.Errorf("QuantizeInt16 with scale 0 gives %v, %d, %v", dst, squares, ok)
 		}
-		sum := slices.Repeat([]int32{7}, 100)
-		if squares, ok := k.quantizedSquares(x, 0, 1); squares != 0 || !ok {
-			t.Errorf("QuantizedSquares with scale 0 gives %d, %v", squares, ok)
-		}
-		if k.addQuantized(sum, x, 0, 1); slices.ContainsFunc(sum, func(v int32) bool { return v != 7 }) {
-			t.Errorf("AddQuantized with scale 0 gives %v", sum)
+		ints := slices.Repeat([]int32{7}, 100)
+		if squares, ok := k.roundInts(ints, x, 0, 1); squares != 0 || !ok || slices.ContainsFunc(ints, func(v int32) bool { return v != 0 }) {
+			t.Errorf("Round with scale 0 gives %v, %d, %v", ints, squares, ok)
 		}
 	})
 }
@@ -334,9 +367,9 @@ func TestSumSquares_IsExact(t *testing.T) {
 	})
 }
 
-// FuzzQuantizedSquares compares QuantizedSquares and QuantizeInt16 of all implementations with
+// FuzzRound compares Round and QuantizeInt16 of all implementations with
 // the oracle.
-func FuzzQuantizedSquares(f *testing.F) {
+func FuzzRound(f *testing.F) {
 	f.Add([]byte{0, 0, 0x80, 0x7f, 0, 0, 0x80, 0xff}, float32(1), uint64(1))
 	f.Add([]byte{0, 0, 0x80, 0x4a, 1, 0, 0x80, 0x4a}, float32(1), uint64(2))
 	f.Add(make([]byte, 400), float32(1e30), uint64(3))
@@ -347,9 +380,9 @@ func FuzzQuantizedSquares(f *testing.F) {
 		}
 		_, squares, finite, outside := oracle(x, scale, Key(key))
 		for _, k := range supported {
-			got, ok := k.quantizedSquares(x, scale, Key(key))
+			got, ok := k.roundInts(make([]int32, len(x)), x, scale, Key(key))
 			if want := !outside && squares.Cmp(big.NewInt(Bound*Bound)) <= 0; ok != want || ok && got != squares.Int64() {
-				t.Errorf("%s: QuantizedSquares returns %d, %v; want %v, %v", k.name, got, ok, squares, want)
+				t.Errorf("%s: Round returns %d, %v; want %v, %v", k.name, got, ok, squares, want)
 			}
 			got, ok = k.quantizeInt16(make([]int16, len(x)), x, scale, Key(key))
 			if want := finite && squares.Cmp(big.NewInt(MaxRowNorm*MaxRowNorm)) <= 0; ok != want || ok && got != squares.Int64() {

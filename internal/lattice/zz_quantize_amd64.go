@@ -9,27 +9,17 @@ package lattice
 //go:noescape
 func quantizeAVX2(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
 
-// squaresAVX2 implements squaresGo.
+// roundAVX2 implements roundGo.
 //
 //go:noescape
-func squaresAVX2(x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
-
-// addAVX2 implements addGo.
-//
-//go:noescape
-func addAVX2(sum *int32, x *float32, blocks int, scale float32, start uint32, step uint32)
+func roundAVX2(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
 
 // quantizeAVX512 implements quantizeGo.
 //
 //go:noescape
 func quantizeAVX512(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
 
-// squaresAVX512 implements squaresGo.
+// roundAVX512 implements roundGo.
 //
 //go:noescape
-func squaresAVX512(x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
-
-// addAVX512 implements addGo.
-//
-//go:noescape
-func addAVX512(sum *int32, x *float32, blocks int, scale float32, start uint32, step uint32)
+func roundAVX512(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)

@@ -131,14 +131,15 @@ GLOBL w2f800000<>(SB), RODATA|NOPTR, $4
 DATA w20000000<>+0(SB)/4, $0x20000000
 GLOBL w20000000<>(SB), RODATA|NOPTR, $4
 
-// func squaresAVX2(x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+// func roundAVX2(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·squaresAVX2(SB), NOSPLIT, $0-44
-	MOVQ         x+0(FP), AX
-	MOVQ         blocks+8(FP), CX
-	VBROADCASTSS scale+16(FP), Y0
-	VBROADCASTSS start+20(FP), Y1
-	VBROADCASTSS step+24(FP), Y2
+TEXT ·roundAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS scale+24(FP), Y0
+	VBROADCASTSS start+28(FP), Y1
+	VBROADCASTSS step+32(FP), Y2
 	VPMULLD      iota<>+0(SB), Y2, Y3
 	VPADDD       Y3, Y1, Y1
 	VPSLLD       $0x04, Y2, Y3
@@ -172,22 +173,24 @@ loop_2:
 	VPSRLD       $0x10, Y12, Y13
 	VPXOR        Y13, Y12, Y12
 	VCVTDQ2PS    Y11, Y13
-	VMULPS       (AX), Y0, Y14
+	VMULPS       (CX), Y0, Y14
 	VFMADD231PS  Y7, Y13, Y14
 	VPAND        Y10, Y14, Y13
 	VPMAXUD      Y13, Y9, Y9
 	VCVTPS2DQ    Y14, Y14
+	VMOVDQU      Y14, (AX)
 	VPSRLQ       $0x20, Y14, Y13
 	VPMULDQ      Y14, Y14, Y14
 	VPADDQ       Y14, Y8, Y8
 	VPMULDQ      Y13, Y13, Y13
 	VPADDQ       Y13, Y8, Y8
 	VCVTDQ2PS    Y12, Y13
-	VMULPS       32(AX), Y0, Y14
+	VMULPS       32(CX), Y0, Y14
 	VFMADD231PS  Y7, Y13, Y14
 	VPAND        Y10, Y14, Y13
 	VPMAXUD      Y13, Y9, Y9
 	VCVTPS2DQ    Y14, Y14
+	VMOVDQU      Y14, 32(AX)
 	VPSRLQ       $0x20, Y14, Y13
 	VPMULDQ      Y14, Y14, Y14
 	VPADDQ       Y14, Y8, Y8
@@ -196,36 +199,39 @@ loop_2:
 	VPSHUFB      Y4, Y11, Y11
 	VPSHUFB      Y4, Y12, Y12
 	VCVTDQ2PS    Y11, Y11
-	VMULPS       64(AX), Y0, Y13
+	VMULPS       64(CX), Y0, Y13
 	VFMADD231PS  Y7, Y11, Y13
 	VPAND        Y10, Y13, Y11
 	VPMAXUD      Y11, Y9, Y9
 	VCVTPS2DQ    Y13, Y13
+	VMOVDQU      Y13, 64(AX)
 	VPSRLQ       $0x20, Y13, Y11
 	VPMULDQ      Y13, Y13, Y13
 	VPADDQ       Y13, Y8, Y8
 	VPMULDQ      Y11, Y11, Y11
 	VPADDQ       Y11, Y8, Y8
 	VCVTDQ2PS    Y12, Y11
-	VMULPS       96(AX), Y0, Y12
+	VMULPS       96(CX), Y0, Y12
 	VFMADD231PS  Y7, Y11, Y12
 	VPAND        Y10, Y12, Y11
 	VPMAXUD      Y11, Y9, Y9
 	VCVTPS2DQ    Y12, Y12
+	VMOVDQU      Y12, 96(AX)
 	VPSRLQ       $0x20, Y12, Y11
 	VPMULDQ      Y12, Y12, Y12
 	VPADDQ       Y12, Y8, Y8
 	VPMULDQ      Y11, Y11, Y11
 	VPADDQ       Y11, Y8, Y8
 	ADDQ         $0x80, AX
-	DECQ         CX
+	ADDQ         $0x80, CX
+	DECQ         DX
 	JNE          loop_2
 	VEXTRACTI128 $0x01, Y8, X0
 	VPADDQ       X0, X8, X8
 	VPSHUFD      $0xee, X8, X0
 	VPADDQ       X0, X8, X8
 	VMOVQ        X8, AX
-	MOVQ         AX, sum+32(FP)
+	MOVQ         AX, sum+40(FP)
 	VEXTRACTI128 $0x01, Y9, X0
 	VPMAXUD      X0, X9, X9
 	VPSHUFD      $0xee, X9, X0
@@ -233,83 +239,12 @@ loop_2:
 	VPSHUFD      $0x55, X9, X0
 	VPMAXUD      X0, X9, X9
 	VMOVD        X9, AX
-	MOVL         AX, largest+40(FP)
+	MOVL         AX, largest+48(FP)
 	VZEROUPPER
 	RET
 
 DATA w7fffffff<>+0(SB)/4, $0x7fffffff
 GLOBL w7fffffff<>(SB), RODATA|NOPTR, $4
-
-// func addAVX2(sum *int32, x *float32, blocks int, scale float32, start uint32, step uint32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·addAVX2(SB), NOSPLIT, $0-36
-	MOVQ         sum+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         blocks+16(FP), DX
-	VBROADCASTSS scale+24(FP), Y0
-	VBROADCASTSS start+28(FP), Y1
-	VBROADCASTSS step+32(FP), Y2
-	VPMULLD      iota<>+0(SB), Y2, Y3
-	VPADDD       Y3, Y1, Y1
-	VPSLLD       $0x04, Y2, Y3
-	VPSLLD       $0x03, Y2, Y2
-	VPADDD       Y2, Y1, Y2
-	VMOVDQU      rotation<>+0(SB), Y4
-	VPBROADCASTD w7feb352d<>+0(SB), Y5
-	VPBROADCASTD w846ca68b<>+0(SB), Y6
-	VPBROADCASTD w2f800000<>+0(SB), Y7
-
-loop_3:
-	VPSRLD      $0x10, Y1, Y9
-	VPXOR       Y9, Y1, Y8
-	VPADDD      Y3, Y1, Y1
-	VPMULLD     Y5, Y8, Y8
-	VPSRLD      $0x0f, Y8, Y9
-	VPXOR       Y9, Y8, Y8
-	VPMULLD     Y6, Y8, Y8
-	VPSRLD      $0x10, Y8, Y9
-	VPXOR       Y9, Y8, Y8
-	VPSRLD      $0x10, Y2, Y10
-	VPXOR       Y10, Y2, Y9
-	VPADDD      Y3, Y2, Y2
-	VPMULLD     Y5, Y9, Y9
-	VPSRLD      $0x0f, Y9, Y10
-	VPXOR       Y10, Y9, Y9
-	VPMULLD     Y6, Y9, Y9
-	VPSRLD      $0x10, Y9, Y10
-	VPXOR       Y10, Y9, Y9
-	VCVTDQ2PS   Y8, Y10
-	VMULPS      (CX), Y0, Y11
-	VFMADD231PS Y7, Y10, Y11
-	VCVTPS2DQ   Y11, Y11
-	VPADDD      (AX), Y11, Y11
-	VMOVDQU     Y11, (AX)
-	VCVTDQ2PS   Y9, Y10
-	VMULPS      32(CX), Y0, Y11
-	VFMADD231PS Y7, Y10, Y11
-	VCVTPS2DQ   Y11, Y11
-	VPADDD      32(AX), Y11, Y11
-	VMOVDQU     Y11, 32(AX)
-	VPSHUFB     Y4, Y8, Y8
-	VPSHUFB     Y4, Y9, Y9
-	VCVTDQ2PS   Y8, Y8
-	VMULPS      64(CX), Y0, Y10
-	VFMADD231PS Y7, Y8, Y10
-	VCVTPS2DQ   Y10, Y10
-	VPADDD      64(AX), Y10, Y10
-	VMOVDQU     Y10, 64(AX)
-	VCVTDQ2PS   Y9, Y8
-	VMULPS      96(CX), Y0, Y9
-	VFMADD231PS Y7, Y8, Y9
-	VCVTPS2DQ   Y9, Y9
-	VPADDD      96(AX), Y9, Y9
-	VMOVDQU     Y9, 96(AX)
-	ADDQ        $0x80, AX
-	ADDQ        $0x80, CX
-	DECQ        DX
-	JNE         loop_3
-	VZEROUPPER
-	RET
 
 // func quantizeAVX512(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
 // Requires: AVX, AVX2, AVX512BW, AVX512F
@@ -330,7 +265,7 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-48
 	VPXORD       Z4, Z4, Z4
 	VMOVDQU32    packOrder<>+0(SB), Z8
 
-loop_4:
+loop_3:
 	VPSRLD        $0x10, Z1, Z10
 	VPXORD        Z10, Z1, Z9
 	VPADDD        Z2, Z1, Z1
@@ -358,7 +293,7 @@ loop_4:
 	ADDQ          $0x40, AX
 	ADDQ          $0x80, CX
 	DECQ          DX
-	JNE           loop_4
+	JNE           loop_3
 	VPSRLQ        $0x20, Z4, Z0
 	VPSLLQ        $0x20, Z4, Z4
 	VPSRLQ        $0x20, Z4, Z4
@@ -392,14 +327,15 @@ DATA packOrder<>+56(SB)/4, $0x00000007
 DATA packOrder<>+60(SB)/4, $0x00000000
 GLOBL packOrder<>(SB), RODATA|NOPTR, $64
 
-// func squaresAVX512(x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+// func roundAVX512(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
 // Requires: AVX, AVX2, AVX512F
-TEXT ·squaresAVX512(SB), NOSPLIT, $0-44
-	MOVQ         x+0(FP), AX
-	MOVQ         blocks+8(FP), CX
-	VBROADCASTSS scale+16(FP), Z0
-	VBROADCASTSS start+20(FP), Z1
-	VBROADCASTSS step+24(FP), Z2
+TEXT ·roundAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS scale+24(FP), Z0
+	VBROADCASTSS start+28(FP), Z1
+	VBROADCASTSS step+32(FP), Z2
 	VPMULLD      iota<>+0(SB), Z2, Z3
 	VPADDD       Z3, Z1, Z1
 	VPSLLD       $0x04, Z2, Z2
@@ -410,7 +346,7 @@ TEXT ·squaresAVX512(SB), NOSPLIT, $0-44
 	VPXORD       Z5, Z5, Z5
 	VPBROADCASTD w7fffffff<>+0(SB), Z8
 
-loop_5:
+loop_4:
 	VPSRLD        $0x10, Z1, Z10
 	VPXORD        Z10, Z1, Z9
 	VPADDD        Z2, Z1, Z1
@@ -421,11 +357,12 @@ loop_5:
 	VPSRLD        $0x10, Z9, Z10
 	VPXORD        Z10, Z9, Z9
 	VCVTDQ2PS     Z9, Z10
-	VMULPS        (AX), Z0, Z11
+	VMULPS        (CX), Z0, Z11
 	VFMADD231PS   Z7, Z10, Z11
 	VPANDD        Z8, Z11, Z10
 	VPMAXUD       Z10, Z5, Z5
 	VCVTPS2DQ     Z11, Z11
+	VMOVDQU32     Z11, (AX)
 	VPSRLQ        $0x20, Z11, Z10
 	VPMULDQ       Z11, Z11, Z11
 	VPADDQ        Z11, Z4, Z4
@@ -433,19 +370,21 @@ loop_5:
 	VPADDQ        Z10, Z4, Z4
 	VPROLD        $0x10, Z9, Z9
 	VCVTDQ2PS     Z9, Z9
-	VMULPS        64(AX), Z0, Z10
+	VMULPS        64(CX), Z0, Z10
 	VFMADD231PS   Z7, Z9, Z10
 	VPANDD        Z8, Z10, Z9
 	VPMAXUD       Z9, Z5, Z5
 	VCVTPS2DQ     Z10, Z10
+	VMOVDQU32     Z10, 64(AX)
 	VPSRLQ        $0x20, Z10, Z9
 	VPMULDQ       Z10, Z10, Z10
 	VPADDQ        Z10, Z4, Z4
 	VPMULDQ       Z9, Z9, Z9
 	VPADDQ        Z9, Z4, Z4
 	ADDQ          $0x80, AX
-	DECQ          CX
-	JNE           loop_5
+	ADDQ          $0x80, CX
+	DECQ          DX
+	JNE           loop_4
 	VEXTRACTI64X4 $0x01, Z4, Y0
 	VPADDQ        Y0, Y4, Y4
 	VEXTRACTI128  $0x01, Y4, X0
@@ -453,7 +392,7 @@ loop_5:
 	VPSHUFD       $0xee, X4, X0
 	VPADDQ        X0, X4, X4
 	VMOVQ         X4, AX
-	MOVQ          AX, sum+32(FP)
+	MOVQ          AX, sum+40(FP)
 	VEXTRACTI64X4 $0x01, Z5, Y0
 	VPMAXUD       Y0, Y5, Y5
 	VEXTRACTI128  $0x01, Y5, X0
@@ -463,52 +402,6 @@ loop_5:
 	VPSHUFD       $0x55, X5, X0
 	VPMAXUD       X0, X5, X5
 	VMOVD         X5, AX
-	MOVL          AX, largest+40(FP)
-	VZEROUPPER
-	RET
-
-// func addAVX512(sum *int32, x *float32, blocks int, scale float32, start uint32, step uint32)
-// Requires: AVX, AVX512F
-TEXT ·addAVX512(SB), NOSPLIT, $0-36
-	MOVQ         sum+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         blocks+16(FP), DX
-	VBROADCASTSS scale+24(FP), Z0
-	VBROADCASTSS start+28(FP), Z1
-	VBROADCASTSS step+32(FP), Z2
-	VPMULLD      iota<>+0(SB), Z2, Z3
-	VPADDD       Z3, Z1, Z1
-	VPSLLD       $0x04, Z2, Z2
-	VPBROADCASTD w7feb352d<>+0(SB), Z3
-	VPBROADCASTD w846ca68b<>+0(SB), Z4
-	VPBROADCASTD w2f800000<>+0(SB), Z5
-
-loop_6:
-	VPSRLD      $0x10, Z1, Z7
-	VPXORD      Z7, Z1, Z6
-	VPADDD      Z2, Z1, Z1
-	VPMULLD     Z3, Z6, Z6
-	VPSRLD      $0x0f, Z6, Z7
-	VPXORD      Z7, Z6, Z6
-	VPMULLD     Z4, Z6, Z6
-	VPSRLD      $0x10, Z6, Z7
-	VPXORD      Z7, Z6, Z6
-	VCVTDQ2PS   Z6, Z7
-	VMULPS      (CX), Z0, Z8
-	VFMADD231PS Z5, Z7, Z8
-	VCVTPS2DQ   Z8, Z8
-	VPADDD      (AX), Z8, Z8
-	VMOVDQU32   Z8, (AX)
-	VPROLD      $0x10, Z6, Z6
-	VCVTDQ2PS   Z6, Z6
-	VMULPS      64(CX), Z0, Z7
-	VFMADD231PS Z5, Z6, Z7
-	VCVTPS2DQ   Z7, Z7
-	VPADDD      64(AX), Z7, Z7
-	VMOVDQU32   Z7, 64(AX)
-	ADDQ        $0x80, AX
-	ADDQ        $0x80, CX
-	DECQ        DX
-	JNE         loop_6
+	MOVL          AX, largest+48(FP)
 	VZEROUPPER
 	RET

@@ -8,7 +8,4 @@ package lattice
 func quantizeNEON(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64
 
 //go:noescape
-func squaresNEON(x *float32, blocks int, scale float32, start, step uint32, results *[2]uint64)
-
-//go:noescape
-func addNEON(sum *int32, x *float32, blocks int, scale float32, start, step uint32)
+func roundNEON(dst *int32, x *float32, blocks int, scale float32, start, step uint32, results *[2]uint64)

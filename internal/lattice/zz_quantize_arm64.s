@@ -181,42 +181,43 @@ done_2:
 	MOVD R0, ret+40(FP)
 	RET
 
-DATA squaresNEONConstants<>+0(SB)/4, $0x00000000
-DATA squaresNEONConstants<>+4(SB)/4, $0x00000001
-DATA squaresNEONConstants<>+8(SB)/4, $0x00000002
-DATA squaresNEONConstants<>+12(SB)/4, $0x00000003
-DATA squaresNEONConstants<>+16(SB)/4, $0x7feb352d
-DATA squaresNEONConstants<>+20(SB)/4, $0x7feb352d
-DATA squaresNEONConstants<>+24(SB)/4, $0x7feb352d
-DATA squaresNEONConstants<>+28(SB)/4, $0x7feb352d
-DATA squaresNEONConstants<>+32(SB)/4, $0x846ca68b
-DATA squaresNEONConstants<>+36(SB)/4, $0x846ca68b
-DATA squaresNEONConstants<>+40(SB)/4, $0x846ca68b
-DATA squaresNEONConstants<>+44(SB)/4, $0x846ca68b
-GLOBL squaresNEONConstants<>(SB), RODATA|NOPTR, $48
+DATA roundNEONConstants<>+0(SB)/4, $0x00000000
+DATA roundNEONConstants<>+4(SB)/4, $0x00000001
+DATA roundNEONConstants<>+8(SB)/4, $0x00000002
+DATA roundNEONConstants<>+12(SB)/4, $0x00000003
+DATA roundNEONConstants<>+16(SB)/4, $0x7feb352d
+DATA roundNEONConstants<>+20(SB)/4, $0x7feb352d
+DATA roundNEONConstants<>+24(SB)/4, $0x7feb352d
+DATA roundNEONConstants<>+28(SB)/4, $0x7feb352d
+DATA roundNEONConstants<>+32(SB)/4, $0x846ca68b
+DATA roundNEONConstants<>+36(SB)/4, $0x846ca68b
+DATA roundNEONConstants<>+40(SB)/4, $0x846ca68b
+DATA roundNEONConstants<>+44(SB)/4, $0x846ca68b
+GLOBL roundNEONConstants<>(SB), RODATA|NOPTR, $48
 
-TEXT ·squaresNEON(SB), NOSPLIT, $0-40
-	MOVD $squaresNEONConstants<>(SB), R0
+TEXT ·roundNEON(SB), NOSPLIT, $0-48
+	MOVD $roundNEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
-	MOVD blocks+8(FP), R0
-	MOVD results+32(FP), R1
-	MOVD x+0(FP), R2
-	FMOVS scale+16(FP), F3
-	MOVWU start+20(FP), R3
-	MOVWU step+24(FP), R4
-	VDUP R4, V4.S4
+	MOVD dst+0(FP), R0
+	MOVD blocks+16(FP), R1
+	MOVD results+40(FP), R2
+	MOVD x+8(FP), R3
+	FMOVS scale+24(FP), F3
+	MOVWU start+28(FP), R4
+	MOVWU step+32(FP), R5
+	VDUP R5, V4.S4
 	WORD $0x4ea09c85 // mul v5.4s, v4.4s, v0.4s
-	LSL $2, R4, R5
-	VDUP R5, V0.S4
-	VDUP R3, V4.S4
+	LSL $2, R5, R6
+	VDUP R6, V0.S4
+	VDUP R4, V4.S4
 	VADD V5.S4, V4.S4, V6.S4
 	VADD V0.S4, V6.S4, V4.S4
 	VADD V0.S4, V4.S4, V5.S4
 	VADD V0.S4, V5.S4, V7.S4
-	LSL $4, R4, R5
-	VDUP R5, V0.S4
+	LSL $4, R5, R6
+	VDUP R6, V0.S4
 	VEOR V8.B16, V8.B16, V8.B16
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
@@ -258,8 +259,8 @@ loop_1:
 	VEOR V16.B16, V15.B16, V11.B16
 	VEOR V17.B16, V13.B16, V12.B16
 	VEOR V18.B16, V14.B16, V13.B16
-	FLDPQ 0(R2), (F14, F15)
-	FLDPQ 32(R2), (F16, F17)
+	FLDPQ 0(R3), (F14, F15)
+	FLDPQ 32(R3), (F16, F17)
 	WORD $0x4f20e672 // scvtf v18.4s, v19.4s, #32
 	WORD $0x4f8391d4 // fmul v20.4s, v14.4s, v3.s[0]
 	WORD $0x4e32d68e // fadd v14.4s, v20.4s, v18.4s
@@ -282,18 +283,21 @@ loop_1:
 	WORD $0x4e21a9ee // fcvtns v14.4s, v15.4s
 	WORD $0x0eae81c8 // smlal v8.2d, v14.2s, v14.2s
 	WORD $0x4eae81c9 // smlal2 v9.2d, v14.4s, v14.4s
-	WORD $0x4ea0fa0e // fabs v14.4s, v16.4s
-	WORD $0x6eae654a // umax v10.4s, v10.4s, v14.4s
-	WORD $0x4e21aa0e // fcvtns v14.4s, v16.4s
-	WORD $0x0eae81c8 // smlal v8.2d, v14.2s, v14.2s
-	WORD $0x4eae81c9 // smlal2 v9.2d, v14.4s, v14.4s
-	WORD $0x4ea0fa2e // fabs v14.4s, v17.4s
-	WORD $0x6eae654a // umax v10.4s, v10.4s, v14.4s
-	WORD $0x4e21aa2e // fcvtns v14.4s, v17.4s
-	WORD $0x0eae81c8 // smlal v8.2d, v14.2s, v14.2s
-	WORD $0x4eae81c9 // smlal2 v9.2d, v14.4s, v14.4s
-	FLDPQ 64(R2), (F14, F15)
-	FLDPQ 96(R2), (F16, F17)
+	WORD $0x4ea0fa0f // fabs v15.4s, v16.4s
+	WORD $0x6eaf654a // umax v10.4s, v10.4s, v15.4s
+	WORD $0x4e21aa0f // fcvtns v15.4s, v16.4s
+	WORD $0x0eaf81e8 // smlal v8.2d, v15.2s, v15.2s
+	WORD $0x4eaf81e9 // smlal2 v9.2d, v15.4s, v15.4s
+	WORD $0x4ea0fa30 // fabs v16.4s, v17.4s
+	WORD $0x6eb0654a // umax v10.4s, v10.4s, v16.4s
+	WORD $0x4e21aa30 // fcvtns v16.4s, v17.4s
+	WORD $0x0eb08208 // smlal v8.2d, v16.2s, v16.2s
+	WORD $0x4eb08209 // smlal2 v9.2d, v16.4s, v16.4s
+	FSTPQ (F18, F14), 0(R0)
+	FSTPQ (F15, F16), 32(R0)
+	ADD $64, R0, R0
+	FLDPQ 64(R3), (F14, F15)
+	FLDPQ 96(R3), (F16, F17)
 	WORD $0x6e600a72 // rev32 v18.8h, v19.8h
 	WORD $0x4f20e653 // scvtf v19.4s, v18.4s, #32
 	WORD $0x4f8391d2 // fmul v18.4s, v14.4s, v3.s[0]
@@ -315,165 +319,31 @@ loop_1:
 	WORD $0x4e21a9cb // fcvtns v11.4s, v14.4s
 	WORD $0x0eab8168 // smlal v8.2d, v11.2s, v11.2s
 	WORD $0x4eab8169 // smlal2 v9.2d, v11.4s, v11.4s
-	WORD $0x4ea0f9eb // fabs v11.4s, v15.4s
-	WORD $0x6eab654a // umax v10.4s, v10.4s, v11.4s
-	WORD $0x4e21a9eb // fcvtns v11.4s, v15.4s
-	WORD $0x0eab8168 // smlal v8.2d, v11.2s, v11.2s
-	WORD $0x4eab8169 // smlal2 v9.2d, v11.4s, v11.4s
-	WORD $0x4ea0fa0b // fabs v11.4s, v16.4s
-	WORD $0x6eab654a // umax v10.4s, v10.4s, v11.4s
-	WORD $0x4e21aa0b // fcvtns v11.4s, v16.4s
-	WORD $0x0eab8168 // smlal v8.2d, v11.2s, v11.2s
-	WORD $0x4eab8169 // smlal2 v9.2d, v11.4s, v11.4s
-	WORD $0x4ea0f9ab // fabs v11.4s, v13.4s
-	WORD $0x6eab654a // umax v10.4s, v10.4s, v11.4s
-	WORD $0x4e21a9ab // fcvtns v11.4s, v13.4s
-	WORD $0x0eab8168 // smlal v8.2d, v11.2s, v11.2s
-	WORD $0x4eab8169 // smlal2 v9.2d, v11.4s, v11.4s
-	ADD $128, R2, R2
-	SUBS $1, R0, R0
+	WORD $0x4ea0f9ec // fabs v12.4s, v15.4s
+	WORD $0x6eac654a // umax v10.4s, v10.4s, v12.4s
+	WORD $0x4e21a9ec // fcvtns v12.4s, v15.4s
+	WORD $0x0eac8188 // smlal v8.2d, v12.2s, v12.2s
+	WORD $0x4eac8189 // smlal2 v9.2d, v12.4s, v12.4s
+	WORD $0x4ea0fa0e // fabs v14.4s, v16.4s
+	WORD $0x6eae654a // umax v10.4s, v10.4s, v14.4s
+	WORD $0x4e21aa0e // fcvtns v14.4s, v16.4s
+	WORD $0x0eae81c8 // smlal v8.2d, v14.2s, v14.2s
+	WORD $0x4eae81c9 // smlal2 v9.2d, v14.4s, v14.4s
+	WORD $0x4ea0f9af // fabs v15.4s, v13.4s
+	WORD $0x6eaf654a // umax v10.4s, v10.4s, v15.4s
+	WORD $0x4e21a9af // fcvtns v15.4s, v13.4s
+	WORD $0x0eaf81e8 // smlal v8.2d, v15.2s, v15.2s
+	WORD $0x4eaf81e9 // smlal2 v9.2d, v15.4s, v15.4s
+	FSTPQ (F11, F12), 0(R0)
+	FSTPQ (F14, F15), 32(R0)
+	ADD $64, R0, R0
+	ADD $128, R3, R3
+	SUBS $1, R1, R1
 	BNE loop_1
 	VADD V8.D2, V9.D2, V8.D2
 	WORD $0x5ef1b900 // addp d0, v8.2d
-	FMOVD F0, (R1)
+	FMOVD F0, (R2)
 	WORD $0x6eb0a940 // umaxv s0, v10.4s
 	FMOVS F0, R0
-	MOVD R0, 8(R1)
-	RET
-
-DATA addNEONConstants<>+0(SB)/4, $0x00000000
-DATA addNEONConstants<>+4(SB)/4, $0x00000001
-DATA addNEONConstants<>+8(SB)/4, $0x00000002
-DATA addNEONConstants<>+12(SB)/4, $0x00000003
-DATA addNEONConstants<>+16(SB)/4, $0x7feb352d
-DATA addNEONConstants<>+20(SB)/4, $0x7feb352d
-DATA addNEONConstants<>+24(SB)/4, $0x7feb352d
-DATA addNEONConstants<>+28(SB)/4, $0x7feb352d
-DATA addNEONConstants<>+32(SB)/4, $0x846ca68b
-DATA addNEONConstants<>+36(SB)/4, $0x846ca68b
-DATA addNEONConstants<>+40(SB)/4, $0x846ca68b
-DATA addNEONConstants<>+44(SB)/4, $0x846ca68b
-GLOBL addNEONConstants<>(SB), RODATA|NOPTR, $48
-
-TEXT ·addNEON(SB), NOSPLIT, $0-36
-	MOVD $addNEONConstants<>(SB), R0
-	FMOVQ 0(R0), F0
-	FMOVQ 16(R0), F1
-	FMOVQ 32(R0), F2
-	MOVD sum+0(FP), R0
-	MOVD blocks+16(FP), R1
-	MOVD x+8(FP), R2
-	FMOVS scale+24(FP), F3
-	MOVWU start+28(FP), R3
-	MOVWU step+32(FP), R4
-	VDUP R4, V4.S4
-	WORD $0x4ea09c85 // mul v5.4s, v4.4s, v0.4s
-	LSL $2, R4, R5
-	VDUP R5, V0.S4
-	VDUP R3, V4.S4
-	VADD V5.S4, V4.S4, V6.S4
-	VADD V0.S4, V6.S4, V4.S4
-	VADD V0.S4, V4.S4, V5.S4
-	VADD V0.S4, V5.S4, V7.S4
-	LSL $4, R4, R5
-	VDUP R5, V0.S4
-
-loop_1:
-	VUSHR $16, V6.S4, V8.S4
-	VUSHR $16, V4.S4, V9.S4
-	VUSHR $16, V5.S4, V10.S4
-	VUSHR $16, V7.S4, V11.S4
-	VEOR V8.B16, V6.B16, V12.B16
-	VEOR V9.B16, V4.B16, V8.B16
-	VEOR V10.B16, V5.B16, V9.B16
-	VEOR V11.B16, V7.B16, V10.B16
-	VADD V0.S4, V6.S4, V6.S4
-	VADD V0.S4, V4.S4, V4.S4
-	VADD V0.S4, V5.S4, V5.S4
-	VADD V0.S4, V7.S4, V7.S4
-	WORD $0x4ea19d8b // mul v11.4s, v12.4s, v1.4s
-	WORD $0x4ea19d0c // mul v12.4s, v8.4s, v1.4s
-	WORD $0x4ea19d28 // mul v8.4s, v9.4s, v1.4s
-	WORD $0x4ea19d49 // mul v9.4s, v10.4s, v1.4s
-	VUSHR $15, V11.S4, V10.S4
-	VUSHR $15, V12.S4, V13.S4
-	VUSHR $15, V8.S4, V14.S4
-	VUSHR $15, V9.S4, V15.S4
-	VEOR V10.B16, V11.B16, V16.B16
-	VEOR V13.B16, V12.B16, V10.B16
-	VEOR V14.B16, V8.B16, V11.B16
-	VEOR V15.B16, V9.B16, V8.B16
-	WORD $0x4ea29e09 // mul v9.4s, v16.4s, v2.4s
-	WORD $0x4ea29d4c // mul v12.4s, v10.4s, v2.4s
-	WORD $0x4ea29d6a // mul v10.4s, v11.4s, v2.4s
-	WORD $0x4ea29d0b // mul v11.4s, v8.4s, v2.4s
-	VUSHR $16, V9.S4, V8.S4
-	VUSHR $16, V12.S4, V13.S4
-	VUSHR $16, V10.S4, V14.S4
-	VUSHR $16, V11.S4, V15.S4
-	VEOR V8.B16, V9.B16, V16.B16
-	VEOR V13.B16, V12.B16, V8.B16
-	VEOR V14.B16, V10.B16, V9.B16
-	VEOR V15.B16, V11.B16, V10.B16
-	FLDPQ 0(R2), (F11, F12)
-	FLDPQ 32(R2), (F13, F14)
-	WORD $0x4f20e60f // scvtf v15.4s, v16.4s, #32
-	WORD $0x4f839171 // fmul v17.4s, v11.4s, v3.s[0]
-	WORD $0x4e2fd62b // fadd v11.4s, v17.4s, v15.4s
-	WORD $0x4f20e50f // scvtf v15.4s, v8.4s, #32
-	WORD $0x4f839191 // fmul v17.4s, v12.4s, v3.s[0]
-	WORD $0x4e2fd62c // fadd v12.4s, v17.4s, v15.4s
-	WORD $0x4f20e52f // scvtf v15.4s, v9.4s, #32
-	WORD $0x4f8391b1 // fmul v17.4s, v13.4s, v3.s[0]
-	WORD $0x4e2fd62d // fadd v13.4s, v17.4s, v15.4s
-	WORD $0x4f20e54f // scvtf v15.4s, v10.4s, #32
-	WORD $0x4f8391d1 // fmul v17.4s, v14.4s, v3.s[0]
-	WORD $0x4e2fd62e // fadd v14.4s, v17.4s, v15.4s
-	FLDPQ 0(R0), (F15, F17)
-	FLDPQ 32(R0), (F18, F19)
-	WORD $0x4e21a974 // fcvtns v20.4s, v11.4s
-	VADD V20.S4, V15.S4, V11.S4
-	WORD $0x4e21a98f // fcvtns v15.4s, v12.4s
-	VADD V15.S4, V17.S4, V12.S4
-	WORD $0x4e21a9af // fcvtns v15.4s, v13.4s
-	VADD V15.S4, V18.S4, V13.S4
-	WORD $0x4e21a9cf // fcvtns v15.4s, v14.4s
-	VADD V15.S4, V19.S4, V14.S4
-	FSTPQ (F11, F12), 0(R0)
-	FSTPQ (F13, F14), 32(R0)
-	ADD $64, R0, R0
-	FLDPQ 64(R2), (F11, F12)
-	FLDPQ 96(R2), (F13, F14)
-	WORD $0x6e600a0f // rev32 v15.8h, v16.8h
-	WORD $0x4f20e5f0 // scvtf v16.4s, v15.4s, #32
-	WORD $0x4f83916f // fmul v15.4s, v11.4s, v3.s[0]
-	WORD $0x4e30d5eb // fadd v11.4s, v15.4s, v16.4s
-	WORD $0x6e60090f // rev32 v15.8h, v8.8h
-	WORD $0x4f20e5e8 // scvtf v8.4s, v15.4s, #32
-	WORD $0x4f83918f // fmul v15.4s, v12.4s, v3.s[0]
-	WORD $0x4e28d5ec // fadd v12.4s, v15.4s, v8.4s
-	WORD $0x6e600928 // rev32 v8.8h, v9.8h
-	WORD $0x4f20e509 // scvtf v9.4s, v8.4s, #32
-	WORD $0x4f8391a8 // fmul v8.4s, v13.4s, v3.s[0]
-	WORD $0x4e29d50d // fadd v13.4s, v8.4s, v9.4s
-	WORD $0x6e600948 // rev32 v8.8h, v10.8h
-	WORD $0x4f20e509 // scvtf v9.4s, v8.4s, #32
-	WORD $0x4f8391c8 // fmul v8.4s, v14.4s, v3.s[0]
-	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
-	FLDPQ 0(R0), (F8, F9)
-	FLDPQ 32(R0), (F14, F15)
-	WORD $0x4e21a970 // fcvtns v16.4s, v11.4s
-	VADD V16.S4, V8.S4, V11.S4
-	WORD $0x4e21a988 // fcvtns v8.4s, v12.4s
-	VADD V8.S4, V9.S4, V12.S4
-	WORD $0x4e21a9a8 // fcvtns v8.4s, v13.4s
-	VADD V8.S4, V14.S4, V9.S4
-	WORD $0x4e21a948 // fcvtns v8.4s, v10.4s
-	VADD V8.S4, V15.S4, V10.S4
-	FSTPQ (F11, F12), 0(R0)
-	FSTPQ (F9, F10), 32(R0)
-	ADD $64, R0, R0
-	ADD $128, R2, R2
-	SUBS $1, R1, R1
-	BNE loop_1
+	MOVD R0, 8(R2)
 	RET

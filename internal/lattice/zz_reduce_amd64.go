@@ -29,6 +29,11 @@ func innerProductAVX2(x *int32, y *int32, n int) int64
 //go:noescape
 func sumSquaresAVX2(x *int16, n int) int64
 
+// takeScaledAVX2 implements kernels.takeScaled.
+//
+//go:noescape
+func takeScaledAVX2(dst *float32, sum *int64, n int, scale float64)
+
 // widenAVX512 implements kernels.widen.
 //
 //go:noescape
@@ -53,3 +58,8 @@ func innerProductAVX512(x *int32, y *int32, n int) int64
 //
 //go:noescape
 func sumSquaresAVX512(x *int16, n int) int64
+
+// takeScaledAVX512 implements kernels.takeScaled.
+//
+//go:noescape
+func takeScaledAVX512(dst *float32, sum *int64, n int, scale float64)

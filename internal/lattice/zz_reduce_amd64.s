@@ -222,6 +222,53 @@ DATA lowWord<>+0(SB)/4, $0xffffffff
 DATA lowWord<>+4(SB)/4, $0x00000000
 GLOBL lowWord<>(SB), RODATA|NOPTR, $8
 
+// func takeScaledAVX2(dst *float32, sum *int64, n int, scale float64)
+// Requires: AVX, AVX2
+TEXT ·takeScaledAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         sum+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VPXOR        Y1, Y1, Y1
+	VBROADCASTSD scale+24(FP), Y0
+	VPBROADCASTQ highExponent<>+0(SB), Y2
+	VPBROADCASTQ lowExponent<>+0(SB), Y3
+	VPBROADCASTQ offset<>+0(SB), Y4
+	SUBQ         $0x04, DX
+	JLT          end_23
+
+chunk_22:
+	VMOVDQU    (CX), Y5
+	VPBLENDD   $0xaa, Y3, Y5, Y6
+	VPSRLQ     $0x20, Y5, Y5
+	VPXOR      Y2, Y5, Y5
+	VSUBPD     Y4, Y5, Y5
+	VADDPD     Y6, Y5, Y5
+	VMULPD     Y0, Y5, Y5
+	VCVTPD2PSY Y5, X5
+	VMOVDQU    X5, (AX)
+	VMOVDQU    Y1, (CX)
+	ADDQ       $0x10, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x04, DX
+	JGE        chunk_22
+
+end_23:
+	ADDQ $0x04, DX
+	VZEROUPPER
+	RET
+
+DATA highExponent<>+0(SB)/4, $0x80000000
+DATA highExponent<>+4(SB)/4, $0x45300000
+GLOBL highExponent<>(SB), RODATA|NOPTR, $8
+
+DATA lowExponent<>+0(SB)/4, $0x00000000
+DATA lowExponent<>+4(SB)/4, $0x43300000
+GLOBL lowExponent<>(SB), RODATA|NOPTR, $8
+
+DATA offset<>+0(SB)/4, $0x80100000
+DATA offset<>+4(SB)/4, $0x45300000
+GLOBL offset<>(SB), RODATA|NOPTR, $8
+
 // func widenAVX512(sum *int64, part *int32, n int)
 // Requires: AVX, AVX512F
 TEXT ·widenAVX512(SB), NOSPLIT, $0-24
@@ -229,31 +276,31 @@ TEXT ·widenAVX512(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JLT  end_23
+	JLT  end_25
 
-chunk_22:
+chunk_24:
 	VPMOVSXDQ (CX), Z0
 	VPADDQ    (AX), Z0, Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x20, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x08, DX
-	JGE       chunk_22
+	JGE       chunk_24
 
-end_23:
+end_25:
 	ADDQ  $0x08, DX
 	TESTQ DX, DX
-	JEQ   done_24
+	JEQ   done_26
 
-loop_25:
+loop_27:
 	MOVLQSX (CX), BX
 	ADDQ    BX, (AX)
 	ADDQ    $0x04, CX
 	ADDQ    $0x08, AX
 	DECQ    DX
-	JNE     loop_25
+	JNE     loop_27
 
-done_24:
+done_26:
 	VZEROUPPER
 	RET
 
@@ -266,41 +313,41 @@ TEXT ·addToRowsAVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-loop_26:
+loop_28:
 	MOVLQSX (BX), DI
 	IMULQ   DX, DI
 	LEAQ    (AX)(DI*8), DI
 	MOVQ    CX, R8
 	MOVQ    DX, R9
 	SUBQ    $0x08, R9
-	JLT     end_28
+	JLT     end_30
 
-chunk_27:
+chunk_29:
 	VPMOVSXDQ (R8), Z0
 	VPADDQ    (DI), Z0, Z0
 	VMOVDQU32 Z0, (DI)
 	ADDQ      $0x20, R8
 	ADDQ      $0x40, DI
 	SUBQ      $0x08, R9
-	JGE       chunk_27
+	JGE       chunk_29
 
-end_28:
+end_30:
 	ADDQ  $0x08, R9
 	TESTQ R9, R9
-	JEQ   done_29
+	JEQ   done_31
 
-loop_30:
+loop_32:
 	MOVLQSX (R8), R10
 	ADDQ    R10, (DI)
 	ADDQ    $0x04, R8
 	ADDQ    $0x08, DI
 	DECQ    R9
-	JNE     loop_30
+	JNE     loop_32
 
-done_29:
+done_31:
 	ADDQ $0x04, BX
 	DECQ SI
-	JNE  loop_26
+	JNE  loop_28
 	VZEROUPPER
 	RET
 
@@ -311,31 +358,31 @@ TEXT ·addIntsAVX512(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x10, DX
-	JLT  end_32
+	JLT  end_34
 
-chunk_31:
+chunk_33:
 	VMOVDQU32 (CX), Z0
 	VPADDD    (AX), Z0, Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x40, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
-	JGE       chunk_31
+	JGE       chunk_33
 
-end_32:
+end_34:
 	ADDQ  $0x10, DX
 	TESTQ DX, DX
-	JEQ   done_33
+	JEQ   done_35
 
-loop_34:
+loop_36:
 	MOVL (CX), BX
 	ADDL BX, (AX)
 	ADDQ $0x04, CX
 	ADDQ $0x04, AX
 	DECQ DX
-	JNE  loop_34
+	JNE  loop_36
 
-done_33:
+done_35:
 	VZEROUPPER
 	RET
 
@@ -348,9 +395,9 @@ TEXT ·innerProductAVX512(SB), NOSPLIT, $0-32
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $0x10, DX
-	JLT    end_36
+	JLT    end_38
 
-chunk_35:
+chunk_37:
 	VMOVDQU32 (AX), Z2
 	VMOVDQU32 (CX), Z3
 	VPSRLQ    $0x20, Z2, Z4
@@ -362,9 +409,9 @@ chunk_35:
 	ADDQ      $0x40, AX
 	ADDQ      $0x40, CX
 	SUBQ      $0x10, DX
-	JGE       chunk_35
+	JGE       chunk_37
 
-end_36:
+end_38:
 	ADDQ          $0x10, DX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -375,9 +422,9 @@ end_36:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, BX
 	TESTQ         DX, DX
-	JEQ           done_37
+	JEQ           done_39
 
-loop_38:
+loop_40:
 	MOVLQSX (AX), SI
 	MOVLQSX (CX), DI
 	IMULQ   SI, DI
@@ -385,9 +432,9 @@ loop_38:
 	ADDQ    $0x04, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JNE     loop_38
+	JNE     loop_40
 
-done_37:
+done_39:
 	MOVQ BX, ret+24(FP)
 	VZEROUPPER
 	RET
@@ -401,9 +448,9 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
 	VPXORD       Z1, Z1, Z1
 	VPBROADCASTQ lowWord<>+0(SB), Z2
 	SUBQ         $0x20, CX
-	JLT          end_40
+	JLT          end_42
 
-chunk_39:
+chunk_41:
 	VMOVDQU32 (AX), Z3
 	VPMADDWD  Z3, Z3, Z3
 	VPSRLQ    $0x20, Z3, Z4
@@ -412,9 +459,9 @@ chunk_39:
 	VPADDQ    Z4, Z1, Z1
 	ADDQ      $0x40, AX
 	SUBQ      $0x20, CX
-	JGE       chunk_39
+	JGE       chunk_41
 
-end_40:
+end_42:
 	ADDQ          $0x20, CX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -425,17 +472,44 @@ end_40:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, DX
 	TESTQ         CX, CX
-	JEQ           done_41
+	JEQ           done_43
 
-loop_42:
+loop_44:
 	MOVWQSX (AX), BX
 	IMULQ   BX, BX
 	ADDQ    BX, DX
 	ADDQ    $0x02, AX
 	DECQ    CX
-	JNE     loop_42
+	JNE     loop_44
 
-done_41:
+done_43:
 	MOVQ DX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func takeScaledAVX512(dst *float32, sum *int64, n int, scale float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·takeScaledAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         sum+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSD scale+24(FP), Z0
+	SUBQ         $0x08, DX
+	JLT          end_46
+
+chunk_45:
+	VCVTQQ2PD (CX), Z2
+	VMULPD    Z0, Z2, Z2
+	VCVTPD2PS Z2, Y2
+	VMOVDQU   Y2, (AX)
+	VMOVDQU32 Z1, (CX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x08, DX
+	JGE       chunk_45
+
+end_46:
+	ADDQ $0x08, DX
 	VZEROUPPER
 	RET

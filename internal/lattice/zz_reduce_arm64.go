@@ -15,3 +15,6 @@ func innerProductNEON(x, y *int32, n int) int64
 
 //go:noescape
 func sumSquaresNEON(x *int16, n int) int64
+
+//go:noescape
+func takeScaledNEON(dst *float32, sum *int64, n int, scale float64)

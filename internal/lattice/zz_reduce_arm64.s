@@ -103,3 +103,40 @@ end_2:
 	WORD $0x5ef1b801 // addp d1, v0.2d
 	FMOVD F1, ret+16(FP)
 	RET
+
+TEXT ·takeScaledNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD sum+8(FP), R1
+	MOVD n+16(FP), R2
+	VEOR V0.B16, V0.B16, V0.B16
+	FMOVD scale+24(FP), F1
+	VDUP V1.D[0], V1.D2
+	SUBS $8, R2, R2
+	BLT end_2
+
+loop_1:
+	FLDPQ 0(R1), (F2, F3)
+	FLDPQ 32(R1), (F4, F5)
+	FSTPQ (F0, F0), 0(R1)
+	FSTPQ (F0, F0), 32(R1)
+	WORD $0x4e61d846 // scvtf v6.2d, v2.2d
+	WORD $0x6e61dcc2 // fmul v2.2d, v6.2d, v1.2d
+	WORD $0x0e616846 // fcvtn v6.2s, v2.2d
+	WORD $0x4e61d862 // scvtf v2.2d, v3.2d
+	WORD $0x6e61dc43 // fmul v3.2d, v2.2d, v1.2d
+	WORD $0x4e616866 // fcvtn2 v6.4s, v3.2d
+	WORD $0x4e61d882 // scvtf v2.2d, v4.2d
+	WORD $0x6e61dc43 // fmul v3.2d, v2.2d, v1.2d
+	WORD $0x0e616862 // fcvtn v2.2s, v3.2d
+	WORD $0x4e61d8a3 // scvtf v3.2d, v5.2d
+	WORD $0x6e61dc64 // fmul v4.2d, v3.2d, v1.2d
+	WORD $0x4e616882 // fcvtn2 v2.4s, v4.2d
+	FSTPQ (F6, F2), 0(R0)
+	ADD $64, R1, R1
+	ADD $32, R0, R0
+	SUBS $8, R2, R2
+	BGE loop_1
+
+end_2:
+	ADD $8, R2, R2
+	RET

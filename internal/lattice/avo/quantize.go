@@ -18,12 +18,11 @@ const (
 func quantizeFile(g *generator) {
 	g.forEachSet(func() {
 		emitQuantize(g)
-		emitSquares(g)
-		emitAdd(g)
+		emitRound(g)
 	})
 }
 
-// dithering is the part that all three functions share: x·scale + w/2^32 of whole blocks.
+// dithering is the part that all functions share: x·scale + w/2^32 of whole blocks.
 type dithering struct {
 	g                 *generator
 	x, blocks         reg.Register
@@ -150,9 +149,10 @@ func emitQuantize(g *generator) {
 	g.leave()
 }
 
-// emitSquares emits squares.
-func emitSquares(g *generator) {
-	g.function("squares", "func(x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32)", "squaresGo")
+// emitRound emits round.
+func emitRound(g *generator) {
+	g.function("round", "func(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32)", "roundGo")
+	dst := g.param("dst")
 	d := newDithering(g)
 	sums, largest, size := g.zero(), g.zero(), g.constant(math.MaxInt32)
 	d.forEachBlock(func(next func(i int) vec) {
@@ -165,12 +165,14 @@ func emitSquares(g *generator) {
 			}
 			g.VPMAXUD(abs, largest, largest)
 			g.VCVTPS2DQ(t, t)
+			g.store(t, Mem{Base: dst, Disp: 4 * g.lanes * i})
 			g.VPSRLQ(U8(32), t, abs)
 			g.VPMULDQ(t, t, t)
 			g.VPADDQ(t, sums, sums)
 			g.VPMULDQ(abs, abs, abs)
 			g.VPADDQ(abs, sums, sums)
 		}
+		g.ADDQ(U8(8*groupSize), dst)
 	})
 	g.Store(g.sumQuads(sums), g.Return("sum"))
 	if g.lanes == 16 {
@@ -187,22 +189,5 @@ func emitSquares(g *generator) {
 	g.VPMAXUD(high, largest.AsX(), largest.AsX())
 	g.VMOVD(largest.AsX(), result)
 	g.Store(result, g.Return("largest"))
-	g.leave()
-}
-
-// emitAdd emits add.
-func emitAdd(g *generator) {
-	g.function("add", "func(sum *int32, x *float32, blocks int, scale float32, start, step uint32)", "addGo")
-	sum := g.param("sum")
-	d := newDithering(g)
-	d.forEachBlock(func(next func(i int) vec) {
-		for i := range d.vectors {
-			t, at := next(i), Mem{Base: sum, Disp: 4 * g.lanes * i}
-			g.VCVTPS2DQ(t, t)
-			g.VPADDD(at, t, t)
-			g.store(t, at)
-		}
-		g.ADDQ(U8(8*groupSize), sum)
-	})
 	g.leave()
 }

@@ -11,6 +11,7 @@ func reduceFile(g *generator) {
 		emitAddInts(g)
 		emitInnerProduct(g)
 		emitSumSquares(g)
+		emitTakeScaled(g)
 	})
 }
 
@@ -174,5 +175,52 @@ func emitSumSquares(g *generator) {
 	})
 	g.Label(done)
 	g.Store(sum, g.ReturnIndex(0))
+	g.leave()
+}
+
+// emitTakeScaled emits takeScaled. AVX2 has no conversion from integers of 64 bits. There, the words
+// h·2^32 + l are put into two numbers 2^84 + 2^63 + h·2^32 and 2^52 + l. The difference of the first and
+// 2^84 + 2^63 + 2^52 is exact, and its sum with the second rounds once.
+func emitTakeScaled(g *generator) {
+	g.function("takeScaled", "func(dst *float32, sum *int64, n int, scale float64)", "kernels.takeScaled")
+	dst, sum, n := g.param("dst"), g.param("sum"), g.param("n")
+	scale, zero := g.vector(), g.zero()
+	g.VBROADCASTSD(g.argument("scale"), scale)
+	var highExponent, lowExponent, offset vec
+	if g.lanes == 8 {
+		pair := func(name string, high, low uint32) vec {
+			x := g.vector()
+			g.VPBROADCASTQ(g.words(name, 2, func(i int) uint32 { return []uint32{low, high}[i] }), x)
+			return x
+		}
+		highExponent, lowExponent, offset = pair("highExponent", 0x45300000, 0x80000000), pair("lowExponent", 0x43300000, 0), pair("offset", 0x45300000, 0x80100000)
+	}
+	g.forChunks(n, g.lanes/2, func() {
+		x := g.vector()
+		if g.lanes == 16 {
+			g.VCVTQQ2PD(Mem{Base: sum}, x)
+		} else {
+			low := g.vector()
+			g.load(Mem{Base: sum}, x)
+			g.VPBLENDD(U8(0xaa), lowExponent, x, low)
+			g.VPSRLQ(U8(32), x, x)
+			g.VPXOR(highExponent, x, x)
+			g.VSUBPD(offset, x, x)
+			g.VADDPD(low, x, x)
+		}
+		g.VMULPD(scale, x, x)
+		if g.lanes == 16 {
+			y := g.half()
+			g.VCVTPD2PS(x, y)
+			g.VMOVDQU(y, Mem{Base: dst})
+		} else {
+			y := g.half()
+			g.VCVTPD2PSY(x, y)
+			g.VMOVDQU(y, Mem{Base: dst})
+		}
+		g.store(zero, Mem{Base: sum})
+		g.ADDQ(U8(2*g.lanes), dst)
+		g.ADDQ(U8(4*g.lanes), sum)
+	})
 	g.leave()
 }

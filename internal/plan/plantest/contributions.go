@@ -346,7 +346,7 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 			if threads > 1 {
 				t.Parallel()
 			}
-			_, length := n.gradients(t, compile, 2)
+			exact, length := n.gradients(t, compile, 2)
 			m := n.open(t, compile, 1, threads, true)
 			for v := range m.program.Parameters {
 				m.Contributions().Steps[v] = plan.Bound
@@ -365,6 +365,13 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 				case times > 1 && !math.IsInf(times, 1) && reduced+omitted == 0:
 					t.Errorf("%g times the bound: no part was reduced", times)
 				}
+				if times == 1.5 { // a part that is reduced keeps its direction
+					for v, sum := range sums {
+						if c, long := cosine(sum, exact[v]); long && c < 0.95 {
+							t.Errorf("%g times the bound: the cosine of parameter %d's contribution and its gradient is %.3f", times, v, c)
+						}
+					}
+				}
 			}
 			for _, x := range []float32{float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, 1e-38} {
 				m.load(t, slots{2}, []float32{2: float32(1 / length)})
@@ -378,6 +385,17 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 			}
 		})
 	}
+}
+
+// cosine returns the cosine of the angle between integers and numbers, and whether the integers are
+// so long that their roundings do not matter.
+func cosine(x []int64, y []float32) (c float64, long bool) {
+	var xx, xy, yy float64
+	for i, v := range x {
+		a, b := float64(v), float64(y[i])
+		xx, xy, yy = xx+a*a, xy+a*b, yy+b*b
+	}
+	return xy / math.Sqrt(xx*yy), xx > 0x1p32+4*float64(len(x))
 }
 
 func equalSums(a, b [][]int64) error {

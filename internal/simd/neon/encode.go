@@ -50,8 +50,11 @@ var bases = map[string]uint32{
 	"fcmlt v%d.4s, v%d.4s, #0.0": 0x4ea0e800,
 	"fcmle v%d.4s, v%d.4s, #0.0": 0x6ea0d800,
 	"fcmeq v%d.4s, v%d.4s, #0.0": 0x4ea0d800,
+	"scvtf v%d.2d, v%d.2d":       0x4e61d800,
 	"fcvtl v%d.2d, v%d.2s":       0x0e617800,
 	"fcvtl2 v%d.2d, v%d.4s":      0x4e617800,
+	"fcvtn v%d.2s, v%d.2d":       0x0e616800,
+	"fcvtn2 v%d.4s, v%d.2d":      0x4e616800,
 	"faddp d%d, v%d.2d":          0x7e70d800,
 	"fmaxnmv s%d, v%d.4s":        0x6e30c800,
 

@@ -39,6 +39,9 @@ const gnuEncodings = `
 4ea0eb08 fcmlt v8.4s, v24.4s, #0.0
 6ea0da8a fcmle v10.4s, v20.4s, #0.0
 4ea0daab fcmeq v11.4s, v21.4s, #0.0
+4e61d927 scvtf v7.2d, v9.2d
+0e616a44 fcvtn v4.2s, v18.2d
+4e616a44 fcvtn2 v4.4s, v18.2d
 0e617acc fcvtl v12.2d, v22.2s
 4e617aed fcvtl2 v13.2d, v23.4s
 7e70db2e faddp d14, v25.2d

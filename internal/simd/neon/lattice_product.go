@@ -54,7 +54,27 @@ func latticeReduce() []*function {
 		increment(addInts, sum, 32)
 	})
 	addInts.ret()
-	return []*function{widen, addInts, inner, squares}
+
+	take := newFunction("takeScaledNEON", "func(dst *float32, sum *int64, n int, scale float64)")
+	dst, sum, n := take.load("dst"), take.load("sum"), take.load("n")
+	scale, zeros := take.vec(), zero(take)
+	place, _ := take.parameter("scale")
+	take.op("FMOVD "+place+", F%d", scale)
+	take.op("VDUP V%d.D[0], V%d.D2", scale, scale)
+	forChunks(take, n, 8, func() {
+		x := loadVectors(take, sum, 0, 4)
+		storeVectors(take, []*reg{zeros, zeros, zeros, zeros}, sum, 0)
+		y := []*reg{take.vec(), take.vec()}
+		for i := range x {
+			v := take.make("fmul v%d.2d, v%d.2d, v%d.2d", take.make("scvtf v%d.2d, v%d.2d", x[i]), scale)
+			take.vector([]string{"fcvtn v%d.2s, v%d.2d", "fcvtn2 v%d.4s, v%d.2d"}[i%2], y[i/2], v)
+		}
+		storeVectors(take, y, dst, 0)
+		increment(take, sum, 64)
+		increment(take, dst, 32)
+	})
+	take.ret()
+	return []*function{widen, addInts, inner, squares, take}
 }
 
 // addWidened adds vectors of words, sign-extended, to twice as many vectors of 64 bits.

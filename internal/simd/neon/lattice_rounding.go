@@ -6,7 +6,7 @@ import (
 
 // latticeQuantize lists the kernels of package lattice that round floats.
 func latticeQuantize() []*function {
-	return []*function{quantizeInt16(), quantizedSquares(), addQuantized()}
+	return []*function{quantizeInt16(), roundToInts()}
 }
 
 // dithering emits x·scale + w/2^32 of whole blocks of 32 elements, see package lattice.
@@ -118,42 +118,27 @@ func addSquares(f *function, sums, x *reg) {
 	f.vector("uadalp v%d.2d, v%d.4s", sums, pairs)
 }
 
-// quantizedSquares emits squares. The results are stored in two words of 64 bits.
-func quantizedSquares() *function {
-	f := newFunction("squaresNEON", "func(x *float32, blocks int, scale float32, start, step uint32, results *[2]uint64)")
-	blocks, results := f.load("blocks"), f.load("results")
+// roundToInts emits round. The results are stored in two words of 64 bits.
+func roundToInts() *function {
+	f := newFunction("roundNEON", "func(dst *int32, x *float32, blocks int, scale float32, start, step uint32, results *[2]uint64)")
+	dst, blocks, results := f.load("dst"), f.load("blocks"), f.load("results")
 	d := newDithering(f)
 	sums, largest := [2]*reg{zero(f), zero(f)}, zero(f)
 	d.forEachBlock(blocks, func(t [4]*reg) {
-		for _, t := range t {
-			f.vector("umax v%d.4s, v%d.4s, v%d.4s", largest, largest, abs(f, t))
-			v := f.make("fcvtns v%d.4s, v%d.4s", t)
-			f.vector("smlal v%d.2d, v%d.2s, v%d.2s", sums[0], v, v)
-			f.vector("smlal2 v%d.2d, v%d.4s, v%d.4s", sums[1], v, v)
+		for i := range t {
+			f.vector("umax v%d.4s, v%d.4s, v%d.4s", largest, largest, abs(f, t[i]))
+			t[i] = f.make("fcvtns v%d.4s, v%d.4s", t[i])
+			f.vector("smlal v%d.2d, v%d.2s, v%d.2s", sums[0], t[i], t[i])
+			f.vector("smlal2 v%d.2d, v%d.4s, v%d.4s", sums[1], t[i], t[i])
 		}
+		storeVectors(f, t[:], dst, 0)
+		increment(f, dst, 64)
 	})
 	f.op("VADD V%d.D2, V%d.D2, V%d.D2", sums[0], sums[1], sums[0])
 	f.op("FMOVD F%d, (R%d)", f.make("addp d%d, v%d.2d", sums[0]), results)
 	word := f.gp()
 	f.op("FMOVS F%d, R%d", f.make("umaxv s%d, v%d.4s", largest), word)
 	f.op("MOVD R%d, 8(R%d)", word, results)
-	f.ret()
-	return f
-}
-
-// addQuantized emits add.
-func addQuantized() *function {
-	f := newFunction("addNEON", "func(sum *int32, x *float32, blocks int, scale float32, start, step uint32)")
-	sum, blocks := f.load("sum"), f.load("blocks")
-	d := newDithering(f)
-	d.forEachBlock(blocks, func(t [4]*reg) {
-		old := loadVectors(f, sum, 0, 4)
-		for i, t := range t {
-			old[i] = addInts(f, old[i], f.make("fcvtns v%d.4s, v%d.4s", t))
-		}
-		storeVectors(f, old, sum, 0)
-		increment(f, sum, 64)
-	})
 	f.ret()
 	return f
 }
