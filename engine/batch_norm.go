@@ -29,6 +29,11 @@ const batchStatisticsName = "batch-statistics"
 // are m + r·d·√v and v·(1 + r·(s - d²)), where d² is without the variance of the noise. The rate r
 // is 1/n for the n-th release, and at least 0.1 (PyTorch's momentum). A factor of v is limited to
 // [1/4, 4].
+//
+// A run with Optimization.Average averages the running statistics in the same way as the weights, after
+// each lot, and its result has both averages. To first order in the change of the weights, the
+// statistics of averaged weights are the averages of the statistics; those of the last weights are
+// not. Training computes with the last running statistics.
 func BatchStatistics(network perexample.Build, bound, sigma float64) (Statistic, error) {
 	net, err := network.ForBatch(1)
 	if err != nil {
@@ -86,15 +91,18 @@ func (c *Config) checkBatchStatistics(net *perexample.Network) error {
 // runningStatistics are the running means and variances of a network's batch normalization. They
 // change between lots only.
 type runningStatistics struct {
-	values []float32   // all, one after the other, as a checkpoint contains them
-	parts  []Parameter // Values are parts of values: the mean and the variance of each layer
-	inputs [][]float32 // [part]: memory of the executable
-	order  []int       // [parameter of the network]: its part, or -1 if it is trained
+	numbers  []float32   // values and average, as a checkpoint contains them
+	values   []float32   // one after the other
+	parts    []Parameter // Values are parts of values: the mean and the variance of each layer
+	inputs   [][]float32 // [part]: memory of the executable
+	order    []int       // [parameter of the network]: its part, or -1 if it is trained
+	average  []float32   // moving average of values; empty if the run keeps none
+	averages []Parameter // [part]: Values are parts of average
 }
 
 // newRunningStatistics returns the running statistics with their initial values; nil if the network
-// has none. columns is the number of the network's inputs.
-func newRunningStatistics(net *perexample.Network, e plan.Executable, columns int) (*runningStatistics, error) {
+// has none. columns is the number of the network's inputs. With averaged it keeps their average.
+func newRunningStatistics(net *perexample.Network, e plan.Executable, columns int, averaged bool) (*runningStatistics, error) {
 	if len(net.BatchNorms) == 0 {
 		return nil, nil
 	}
@@ -111,13 +119,23 @@ func newRunningStatistics(net *perexample.Network, e plan.Executable, columns in
 		if !areFinite(initial) || k%2 == 1 && slices.Min(initial) < 0 {
 			return nil, fmt.Errorf("running statistic %s starts with a value that is not possible: a variance is a finite number of at least 0", n.Name())
 		}
-		s.values = append(s.values, initial...)
+		s.numbers = append(s.numbers, initial...)
 		s.inputs = append(s.inputs, e.Input(columns+k))
 	}
+	size := len(s.numbers)
+	if averaged {
+		s.numbers = append(s.numbers, s.numbers...)
+	}
+	s.values, s.average = s.numbers[:size], s.numbers[size:]
 	at := 0
 	for _, n := range nodes {
 		size := n.Shape().TotalSize()
-		s.parts = append(s.parts, Parameter{Name: n.Name(), Shape: n.Shape(), Values: s.values[at : at+size : at+size]})
+		part := func(of []float32) Parameter {
+			return Parameter{Name: n.Name(), Shape: n.Shape(), Values: of[at : at+size : at+size]}
+		}
+		if s.parts = append(s.parts, part(s.values)); averaged {
+			s.averages = append(s.averages, part(s.average))
+		}
 		at += size
 	}
 	for _, p := range net.Params {
@@ -134,33 +152,49 @@ func (s *runningStatistics) load() {
 	}
 }
 
-// restore sets the values of a checkpoint.
-func (s *runningStatistics) restore(values []float32) {
-	if s != nil {
-		copy(s.values, values)
-		s.load()
+// restore sets the values of a checkpoint. The checkpoints of earlier versions have no average: it
+// begins with the values.
+func (s *runningStatistics) restore(numbers []float32) {
+	if s == nil {
+		return
 	}
+	copy(s.values, numbers)
+	copy(s.average, numbers[len(numbers)-len(s.average):])
+	s.load()
 }
 
-// all returns the values; nil if there are none.
+// all returns the values and their average; nil if there are none.
 func (s *runningStatistics) all() []float32 {
 	if s == nil {
 		return nil
 	}
-	return s.values
+	return s.numbers
 }
 
-// insert returns the network's parameters: the trained ones and the running statistics.
-func (s *runningStatistics) insert(trained []Parameter) []Parameter {
+// updateAverage updates the average after the lot of a step, counted from 1.
+func (s *runningStatistics) updateAverage(a plan.Average, step int) error {
+	if s == nil || len(s.average) == 0 {
+		return nil
+	}
+	return a.Apply(step, s.average, s.values)
+}
+
+// insert returns the network's parameters: the trained ones and the running statistics, or their
+// averages.
+func (s *runningStatistics) insert(trained []Parameter, averaged bool) []Parameter {
 	if s == nil {
 		return trained
+	}
+	parts := s.parts
+	if averaged {
+		parts = s.averages
 	}
 	var all []Parameter
 	for _, part := range s.order {
 		if part < 0 {
 			all, trained = append(all, trained[0]), trained[1:]
 		} else {
-			all = append(all, s.parts[part])
+			all = append(all, parts[part])
 		}
 	}
 	return all

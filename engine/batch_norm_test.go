@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -303,6 +306,91 @@ func TestBatchNorm_Resume(t *testing.T) {
 	trainRun(t, again, nil)
 	if !slices.Equal(flatWeights(t, again), want) {
 		t.Error("the resumed run has other weights or running statistics")
+	}
+}
+
+// With a moving average of the weights, the result has the average of the running statistics with the
+// same shares, on the device and on the host. Training computes with the last ones. A resumed run goes
+// on with both; from a checkpoint of an earlier version, the average begins with the last ones.
+func TestBatchNorm_AveragesRunningStatistics(t *testing.T) {
+	const decay = 0.7
+	for _, kind := range []string{"sgd", "adambc"} {
+		rule, err := optim.ParseRule(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := batchNormConfig(t, 5)
+		c.Steps = 6
+		c.Optimization = Optimization{Optimizer: rule, Schedule: optim.Schedule{Base: 0.05}, Average: optim.Average{Decay: decay}}
+		c.Files.CheckpointFolder = t.TempDir()
+		r := newRun(t, c)
+		total, shares := map[string][]float64{}, 0.0
+		trainRun(t, r, func(p *Progress) error {
+			shares = decay*shares + 1
+			result := map[string][]float32{}
+			all, err := r.Parameters()
+			for _, p := range all {
+				result[p.Name] = p.Values
+			}
+			for k, part := range r.compiled.running.parts {
+				if !slices.Equal(part.Values, r.compiled.running.inputs[k]) {
+					t.Errorf("lot %d: the network computes with other values of %s than the last", p.Lot, part.Name)
+				}
+				if total[part.Name] == nil {
+					total[part.Name] = make([]float64, len(part.Values))
+				}
+				for i, v := range part.Values {
+					sum := &total[part.Name][i]
+					*sum = decay**sum + float64(v)
+					if got, want := float64(result[part.Name][i]), *sum/shares; math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
+						t.Errorf("%s, lot %d: number %d of %s is %v, want %v", kind, p.Lot, i, part.Name, got, want)
+					}
+				}
+			}
+			return err
+		})
+		numbers := slices.Clone(r.compiled.running.numbers)
+		values := len(r.compiled.running.values)
+		if slices.Equal(numbers[:values], numbers[values:]) {
+			t.Error("the average is the last values: the test has no power")
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		resumed := resumeRun(t, c)
+		if !slices.Equal(resumed.compiled.running.numbers, numbers) {
+			t.Errorf("%s: resumed with other running statistics or another average", kind)
+		}
+		if err := resumed.Close(); err != nil {
+			t.Fatal(err)
+		}
+		names, err := listCheckpoints(c.Files.CheckpointFolder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			saved, err := readWholeCheckpoint([]byte(readFile(t, name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			saved.Running, saved.running = values, saved.running[:values]
+			var file bytes.Buffer
+			if err := saved.write(&file); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, file.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Steps++
+		resumed = resumeRun(t, c)
+		if got := resumed.compiled.running; !slices.Equal(got.values, numbers[:values]) || !slices.Equal(got.average, numbers[:values]) {
+			t.Errorf("%s: an earlier checkpoint gives other running statistics", kind)
+		}
+		trainRun(t, resumed, nil)
+		if err := resumed.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

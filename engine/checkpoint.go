@@ -39,7 +39,7 @@ type checkpoint struct {
 	Projection int `json:"projection,omitempty"` // numbers of released directions
 	projection []float32
 
-	Running int `json:"running,omitempty"` // numbers of running statistics
+	Running int `json:"running,omitempty"` // numbers of running statistics, and of their average
 	running []float32
 
 	numbers *io.SectionReader // of a file that is read: the input of load
@@ -172,10 +172,16 @@ func (c *checkpoint) describes(size int64) bool {
 
 // checkSizes compares the sizes of the state with those of a run whose fingerprint is equal.
 func (c *checkpoint) checkSizes(of *checkpoint) error {
-	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average || c.Projection != of.Projection || c.Running != of.Running {
+	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average || c.Projection != of.Projection || c.Running != of.Running && !c.hasNoRunningAverage(of) {
 		return fmt.Errorf("%w: the checkpoint does not contain the parameters that it describes", ErrDamaged)
 	}
 	return nil
+}
+
+// hasNoRunningAverage reports whether the checkpoint lacks the average of the running statistics, which
+// earlier versions did not keep.
+func (c *checkpoint) hasNoRunningAverage(of *checkpoint) bool {
+	return c.Average && 2*c.Running == of.Running
 }
 
 // load reads the state's numbers into memory.

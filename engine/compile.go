@@ -85,7 +85,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 			n.executable.Close()
 			return nil, err
 		}
-		if n.running, err = newRunningStatistics(network.Network, n.executable, len(network.Inputs)); err != nil {
+		if n.running, err = newRunningStatistics(network.Network, n.executable, len(network.Inputs), c.Optimization.Average.Decay > 0); err != nil {
 			n.executable.Close()
 			return nil, err
 		}

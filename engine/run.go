@@ -436,6 +436,9 @@ func (r *Run) releaseLot() error {
 		return err
 	}
 	r.statistics.updateRunning(r.compiled.running, r.step, e.ExpectedLot())
+	if err := r.compiled.running.updateAverage(r.config.Optimization.Average.ForDevice(), r.step+1); err != nil {
+		return err
+	}
 	if m.clipper == nil {
 		return nil
 	}
@@ -514,10 +517,10 @@ func (r *Run) BorrowParameters() ([]Parameter, error) {
 		}
 	}
 	state := r.optimizer.state(r.compiled.executable)
-	values := state.Weights
+	values, averaged := state.Weights, r.step > 0 && state.Average != nil
 	switch {
 	case r.step == 0:
-	case state.Average != nil:
+	case averaged:
 		values = state.Average
 	case r.optimizer != nil:
 		values = r.optimizer.results()
@@ -526,5 +529,5 @@ func (r *Run) BorrowParameters() ([]Parameter, error) {
 	for v, p := range r.compiled.program.Parameters {
 		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: values[v]}
 	}
-	return r.compiled.running.insert(out), nil
+	return r.compiled.running.insert(out, averaged), nil
 }
