@@ -50,11 +50,12 @@ type channelLayout struct {
 	Rows, Channels, Inner      int32
 	ByRecord                   divider
 	Group, Width, Lanes, Tiles int32
+	Threads                    int32
 }
 
-// newChannelLayout returns the layout for groups of rows, and the block size. It depends
-// on the channels and on the rows of a group, not on the number of groups.
-func newChannelLayout(channels, inner, rows, each, group int) (channelLayout, dim) {
+// newChannelLayout returns the layout for groups of rows. It depends on the channels and on
+// the rows of a group, not on the number of groups.
+func newChannelLayout(channels, inner, rows, each, group int) channelLayout {
 	const most = 256
 	lanes := 1
 	for lanes < 32 && 2*lanes <= inner {
@@ -65,8 +66,8 @@ func newChannelLayout(channels, inner, rows, each, group int) (channelLayout, di
 	tiles = ceil(channels, width)
 	busy := width * lanes * min(group, most/(width*lanes))
 	return channelLayout{
-		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(width), int32(lanes), int32(tiles),
-	}, dim{uint32(ceil(busy, 32) * 32), 1, 1}
+		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(width), int32(lanes), int32(tiles), int32(ceil(busy, 32) * 32),
+	}
 }
 
 // channelSum describes a sum over channels: of Δ, or of A⊙Δ where a is not 0, with each
@@ -85,29 +86,29 @@ func (s channelSum) rows() int { return s.elements / (s.channels * s.inner) }
 func sumChannels(c *compiler, s channelSum, k call) {
 	rows := s.rows()
 	each := rows / s.records
-	layout, _ := newChannelLayout(s.channels, s.inner, rows, each, rows)
-	tiles := int(layout.Tiles)
+	tiles := int(newChannelLayout(s.channels, s.inner, rows, each, rows).Tiles)
 	parts := max(1, min(s.elements/4096/tiles, 1024/tiles, 256, rows))
 	group := ceil(rows, parts)
 	parts = ceil(rows, group)
 	accumulate := boolArg(k.accumulate)
-	layout, block := newChannelLayout(s.channels, s.inner, rows, each, group)
+	layout := newChannelLayout(s.channels, s.inner, rows, each, group)
 	grid := dim{uint32(parts * tiles), 1, 1}
 	if parts == 1 {
-		c.launch("channel_sums", grid, block, k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, accumulate)
+		c.launchPart("channel_sums", grid, threads, k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, accumulate)
 		return
 	}
 	partial := c.allocScratch(8 * parts * s.channels)
-	c.launch("channel_sums", grid, block, k.out, partial, s.a, s.delta, s.factors, layout, float32(1), int32(0))
-	layout, block = newChannelLayout(s.channels, 1, parts, 1, parts)
-	c.launch("channel_parts", dim{uint32(layout.Tiles), 1, 1}, block, k.out, partial, layout, s.scale, accumulate)
+	c.launchPart("channel_sums", grid, threads, k.out, partial, s.a, s.delta, s.factors, layout, float32(1), int32(0))
+	const none = driver.Pointer(0)
+	layout = newChannelLayout(s.channels, 1, parts, 1, parts)
+	c.launchPart("channel_parts", dim{uint32(layout.Tiles), 1, 1}, threads, k.out, partial, none, none, none, layout, s.scale, accumulate)
 }
 
 // sumChannelsPerRecord computes the sums of each record.
 func sumChannelsPerRecord(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
-	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
-	c.launch("channel_sums", dim{uint32(s.records) * uint32(layout.Tiles), 1, 1}, block,
+	layout := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
+	c.launchPart("channel_sums", dim{uint32(s.records) * uint32(layout.Tiles), 1, 1}, threads,
 		k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, int32(0))
 }
 
@@ -117,7 +118,7 @@ func sumChannelsPerRecord(c *compiler, s channelSum, k call) {
 func launchChannelNorms(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
 	roundings := float64(each*s.inner+8) * roundoff
-	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
+	layout := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
 	tiles := int(layout.Tiles)
 	run := min(tiles, max(1, 8192/(int(layout.Width)*s.inner*each)))
 	runs := ceil(tiles, run)
@@ -125,7 +126,7 @@ func launchChannelNorms(c *compiler, s channelSum, k call) {
 	if runs > 1 {
 		partial = c.allocScratch(16 * s.records * runs)
 	}
-	c.launch("channel_norms", dim{uint32(s.records) * uint32(runs), 1, 1}, block,
+	c.launch("channel_norms", dim{uint32(s.records) * uint32(runs), 1, 1}, dim{uint32(layout.Threads), 1, 1},
 		k.out, partial, s.a, s.delta, layout, int32(run), roundings)
 	if runs > 1 {
 		c.launch("channel_norms_runs", dim{uint32(ceil(s.records, 4)), 1, 1}, dim{128, 1, 1},

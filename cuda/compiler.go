@@ -182,6 +182,20 @@ func (c *compiler) launch(kernel string, grid, block dim, args ...any) {
 	c.queue(c.name+" ("+kernel+")", func() error { return c.device.Launch(k, grid, block, packed) })
 }
 
+// launchPart adds a launch that can become part of a batch: of a kernel whose argument is a
+// table. The arguments of the part are laid out as a struct in C.
+func (c *compiler) launchPart(kernel string, grid, block dim, args ...any) {
+	k, err := c.device.Kernel(kernel)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	p := &part{kernel: k, name: kernel, grid: grid, block: block, arguments: driver.Pack(args...)}
+	c.queue(c.name+" ("+kernel+")", func() error { return launchBatch(c.device, []*part{p}) })
+	steps := *c.steps
+	steps[len(steps)-1].part = p
+}
+
 // zero adds a step that sets memory to zero.
 func (c *compiler) zero(p driver.Pointer, bytes int) {
 	c.queue(c.name+" (zeros)", func() error { return c.device.Zero(p, bytes) })

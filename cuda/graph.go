@@ -4,9 +4,11 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
+	"github.com/dptrain/dptrain/cuda/batch"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/cuda/override"
 )
@@ -18,6 +20,66 @@ type step struct {
 	access *access // of the queued work
 	queue  func() error
 	host   func() error
+	part   *part // nil unless queue launches a batch of this part
+}
+
+// part is a launch that can share a batch with others.
+type part struct {
+	kernel      driver.Kernel
+	name        string
+	grid, block dim
+	arguments   driver.Args
+}
+
+// kind identifies the parts with which a part can share a batch.
+func (p *part) kind() batch.Kind {
+	if p == nil {
+		return batch.Kind{}
+	}
+	return batch.Kind{Name: fmt.Sprint(p.name, p.block), Capacity: batch.Capacity(ceil(len(p.arguments), 8) * 8)}
+}
+
+// launchBatch launches parts of one kind.
+func launchBatch(d *driver.Device, parts []*part) error {
+	var table batch.Table
+	for _, p := range parts {
+		table.Add(p.grid, p.arguments)
+	}
+	if table.Blocks() > math.MaxInt32 {
+		return fmt.Errorf("kernel %s cannot be launched with %d blocks", parts[0].name, table.Blocks())
+	}
+	return d.Launch(parts[0].kernel, dim{uint32(table.Blocks()), 1, 1}, parts[0].block, table.Argument())
+}
+
+// joinsLaunches can be switched off by a test.
+var joinsLaunches = true
+
+// joinBatches orders steps and joins parts into batches. All memory has been allocated before,
+// so the batches take none.
+func joinBatches(d *driver.Device, steps []step) (joined []step) {
+	if !joinsLaunches {
+		return steps
+	}
+	kinds := make([]batch.Kind, len(steps))
+	for i, s := range steps {
+		kinds[i] = s.part.kind()
+	}
+	for _, group := range batch.Join(dependencies(steps), kinds) {
+		first := steps[group[0]]
+		if len(group) > 1 {
+			first.access = &access{}
+			var parts []*part
+			for _, i := range group {
+				parts = append(parts, steps[i].part)
+				first.access.reads = append(first.access.reads, steps[i].access.reads...)
+				first.access.writes = append(first.access.writes, steps[i].access.writes...)
+			}
+			first.name = fmt.Sprintf("%d × %s", len(parts), parts[0].name)
+			first.queue = func() error { return launchBatch(d, parts) }
+		}
+		joined = append(joined, first)
+	}
+	return joined
 }
 
 // copyInStep is a step that copies to the device's memory.
@@ -80,13 +142,14 @@ func dependencies(steps []step) [][]int {
 	return direct
 }
 
-// capture captures steps as a graph with their dependencies. If an override requests it,
-// each step depends on the step before it instead.
+// capture captures steps, in batches, as a graph with their dependencies. If an override
+// requests it, each step depends on the step before it instead.
 func capture(d *driver.Device, steps []step) (*driver.Graph, error) {
 	chain, err := override.ChainsGraphs()
 	if err != nil {
 		return nil, err
 	}
+	steps = joinBatches(d, steps)
 	if chain {
 		return d.Capture(func() error {
 			for _, s := range steps {

@@ -201,8 +201,8 @@ func launchSkinny(c *compiler, p matrixProduct) {
 // launchAddSlices ends a product whose slices were computed separately: out = act(Σ +
 // bias), or out += Σ.
 func launchAddSlices(c *compiler, out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
-	c.launch("add_slices", blocks(size), threads,
-		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), boolArg(add))
+	c.launchPart("add_slices", blocks(size), threads,
+		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), boolArg(add), int32(0))
 }
 
 func boolArg(x bool) int32 {

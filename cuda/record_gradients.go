@@ -149,11 +149,11 @@ func lowerWeightedRows(c *compiler, k call) {
 	count := ceil(rows, slice)
 	grid := dim{uint32(across), uint32(count), 1}
 	if count == 1 {
-		c.launch("weighted_rows", grid, threads, k.out, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), boolArg(k.accumulate))
+		c.launchPart("weighted_rows", grid, threads, k.out, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), boolArg(k.accumulate))
 		return
 	}
 	partial := c.allocScratch(4 * columns * count)
-	c.launch("weighted_rows", grid, threads, partial, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), int32(0))
+	c.launchPart("weighted_rows", grid, threads, partial, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), int32(0))
 	launchAddSlices(c, k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
 }
 
@@ -168,9 +168,10 @@ func lowerRowSquares(c *compiler, k call) {
 	if count > 1 {
 		chunks = c.allocScratch(8 * rows * count)
 	}
-	c.launch("row_squares", dim{uint32(rows), uint32(count), 1}, squaresBlock(n), k.out, chunks, k.in[0], int32(n), int32(chunk))
+	c.launchPart("row_squares", dim{uint32(rows), uint32(count), 1}, threads,
+		k.out, chunks, k.in[0], int32(n), int32(chunk), int32(count), int32(squaresBlock(n)[0]))
 	if count > 1 {
-		c.launch("sum_chunks", blocks(rows), threads, k.out, chunks, int32(rows), int32(count))
+		c.launchPart("sum_chunks", blocks(rows), threads, k.out, chunks, int32(rows), int32(count))
 	}
 }
 

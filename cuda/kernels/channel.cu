@@ -19,6 +19,7 @@
 // neighbouring threads read neighbouring channels; if it is larger, up to 32 lanes share
 // a channel's run of inner elements. The remaining threads stride over rows, and their
 // sums are added in a tree.
+#include "batch.h"
 #include "device.h"
 #include "divide.h"
 #include "each.h"
@@ -41,6 +42,7 @@ struct Channels {
 	int width;          // channels of a block
 	int lanes;          // threads that share a run of inner elements, a power of two
 	int tiles;          // number of tiles of `width` channels
+	int threads;        // of a block that process elements
 };
 
 // ThreadPosition is a thread's position in its block, which processes a tile of the
@@ -57,7 +59,7 @@ struct ThreadPosition {
 		int place = threadIdx.x / c.lanes;
 		channel = place % width;
 		row = place / width;
-		rows = blockDim.x / c.lanes / width;
+		rows = c.threads / c.lanes / width;
 		idle = row >= rows;
 	}
 	// owns_sum reports whether channel_total gives this thread its channel's sum.
@@ -132,35 +134,48 @@ __device__ __forceinline__ Sum thread_sum(const Channels &c, const ThreadPositio
 
 __device__ __forceinline__ void store_sum(float *out, double sum, bool accumulate) { *out = (float)(accumulate ? *out + sum : sum); }
 
+struct ChannelSums {
+	float *out;
+	double *partial;
+	const float *a, *delta, *factors;
+	Channels c;
+	float scale;
+	int accumulate;
+};
+
 // channel_sums computes the sums of every group, [groups, channels], and writes them to
-// out, or to partial if it is not null.
-KERNEL LAUNCH_BOUNDS(256)
-channel_sums(float *out, double *partial, const float *a, const float *delta, const float *factors, Channels c, float scale, int accumulate) {
+// out, or to partial if it is not null. It is launched in batches: so are the gradients of
+// a scale and of a shift, which read the same Δ.
+KERNEL LAUNCH_BOUNDS(256) channel_sums(Batch<ChannelSums> batch) {
 	SHARED(double, sums, 256);
-	ThreadPosition s(c, blockIdx.x / c.tiles, blockIdx.x % c.tiles);
-	double sum = channel_total(sums, s, c.lanes, thread_sum<false>(c, s, a, delta, factors).value);
+	const BatchBlock block(batch);
+	const ChannelSums p = batch.arguments[block.part];
+	const ThreadPosition s(p.c, block.x / p.c.tiles, block.x % p.c.tiles);
+	const double sum = channel_total(sums, s, p.c.lanes, thread_sum<false>(p.c, s, p.a, p.delta, p.factors).value);
 	if (!s.owns_sum())
 		return;
-	int at = s.group * c.channels + s.first + s.channel;
-	if (partial)
-		partial[at] = sum;
+	const int at = s.group * p.c.channels + s.first + s.channel;
+	if (p.partial)
+		p.partial[at] = sum;
 	else
-		store_sum(out + at, sum * scale, accumulate);
+		store_sum(p.out + at, sum * p.scale, p.accumulate);
 }
 
-// channel_parts adds up the sums of all parts; each part is a row.
-KERNEL LAUNCH_BOUNDS(256) channel_parts(float *out, const double *partial, Channels c, float scale, int accumulate) {
+// channel_parts adds up the sums of all parts of a sum; each part is a row of partial.
+KERNEL LAUNCH_BOUNDS(256) channel_parts(Batch<ChannelSums> batch) {
 	SHARED(double, sums, 256);
-	ThreadPosition s(c, 0, blockIdx.x);
+	const BatchBlock block(batch);
+	const ChannelSums p = batch.arguments[block.part];
+	const ThreadPosition s(p.c, 0, block.x);
 	double sum = 0;
 	if (!s.idle) {
 #pragma unroll 4
-		for (int r = s.row; r < c.rows; r += s.rows)
-			sum += partial[r * c.channels + s.first + s.channel];
+		for (int r = s.row; r < p.c.rows; r += s.rows)
+			sum += p.partial[r * p.c.channels + s.first + s.channel];
 	}
-	sum = channel_total(sums, s, c.lanes, sum);
+	sum = channel_total(sums, s, p.c.lanes, sum);
 	if (s.owns_sum())
-		store_sum(out + s.first + s.channel, sum * scale, accumulate);
+		store_sum(p.out + s.first + s.channel, sum * p.scale, p.accumulate);
 }
 
 // norm_upper_bound is an upper bound on a squared norm, from computed sums. Rounding

@@ -8,6 +8,7 @@
 // TFLOP/s where tiles of 128×128 fill the GPU, 60% for tiles of 64×64, 35% for 32×32, or
 // the bytes of operands and result at 3.35 TB/s where K is small. A dense layer 784→1000
 // at batch 1024 takes 1.6 GFLOP: 30 µs.
+#include "batch.h"
 #include "matrix.h"
 #include "tensor.h"
 #include "each.h"
@@ -75,12 +76,20 @@ KERNEL LAUNCH_BOUNDS(128, 2) product_tn_64_bf16(Product p) { multiply<Tile64x64,
 
 // add_slices ends a product whose slices were computed separately, with the same
 // roundings in the same order as one block would.
-KERNEL add_slices(float *out, const float *partial, const float *bias, int size, int columns, int slices, int act, int add) {
-	EACH(i, size) {
-		float sum = add ? out[i] : 0;
-		for (int s = 0; s < slices; s++)
-			sum += partial[(long long)s * size + i];
-		if (bias) sum += bias[(int)i % columns];
-		out[i] = activate(act, sum);
+struct Slices {
+	float *out;
+	const float *partial, *bias;
+	int size, columns, count, act, add, _;
+};
+
+KERNEL add_slices(Batch<Slices> batch) {
+	const BatchBlock block(batch);
+	const Slices p = batch.arguments[block.part];
+	EACH_OF(block, i, p.size) {
+		float sum = p.add ? p.out[i] : 0;
+		for (int s = 0; s < p.count; s++)
+			sum += p.partial[(long long)s * p.size + i];
+		if (p.bias) sum += p.bias[(int)i % p.columns];
+		p.out[i] = activate(p.act, sum);
 	}
 }

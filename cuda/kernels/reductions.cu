@@ -6,30 +6,49 @@
 // 65536. Squares are added in double, where none overflows or underflows: a conversion
 // and a multiplication per element, which cost less than reading it on every GPU with at
 // least one double operation per 64 float operations.
+#include "batch.h"
 #include "device.h"
-#include "squares.h"
 #include "each.h"
+#include "squares.h"
+
+struct RowSquares {
+	float *out;
+	double *chunks;
+	const float *x;
+	int n, chunk, count;  // elements of a row and of a chunk; chunks of a row
+	int threads;          // that add the squares: it determines their order
+};
 
 // row_squares computes the squared norms of rows of n elements. A block processes one
 // chunk of a row; sum_chunks adds up the chunks of rows that have several.
-KERNEL LAUNCH_BOUNDS(256) row_squares(float *out, double *chunks, const float *x, int n, int chunk) {
+KERNEL LAUNCH_BOUNDS(256) row_squares(Batch<RowSquares> batch) {
 	SHARED(double, partial, 32);
-	int from = blockIdx.y * chunk;
-	double sum = squares(partial, x + (long long)blockIdx.x * n + from, min(chunk, n - from));
+	const BatchBlock block(batch);
+	const RowSquares p = batch.arguments[block.part];
+	const int from = block.y * p.chunk;
+	const double sum = squares(partial, p.x + (long long)block.x * p.n + from, min(p.chunk, p.n - from), p.threads);
 	if (threadIdx.x == 0) {
-		if (chunks)
-			chunks[(long long)blockIdx.x * gridDim.y + blockIdx.y] = sum;
+		if (p.chunks)
+			p.chunks[(long long)block.x * p.count + block.y] = sum;
 		else
-			out[blockIdx.x] = (float)sum;
+			p.out[block.x] = (float)sum;
 	}
 }
 
-KERNEL sum_chunks(float *out, const double *chunks, int rows, int count) {
-	EACH(r, rows) {
+struct Chunks {
+	float *out;
+	const double *chunks;
+	int rows, count;
+};
+
+KERNEL sum_chunks(Batch<Chunks> batch) {
+	const BatchBlock block(batch);
+	const Chunks p = batch.arguments[block.part];
+	EACH_OF(block, r, p.rows) {
 		double sum = 0;
-		for (int i = 0; i < count; i++)
-			sum += chunks[r * count + i];
-		out[r] = (float)sum;
+		for (int i = 0; i < p.count; i++)
+			sum += p.chunks[r * p.count + i];
+		p.out[r] = (float)sum;
 	}
 }
 
@@ -45,32 +64,40 @@ KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delt
 // weighted_rows is Σ_r c_r·row_r: a block processes 32 columns and a slice of the rows,
 // and each of its eight warps every eighth row of it. add_slices adds the slices' sums.
 // A row of factor 0 is not read.
-KERNEL LAUNCH_BOUNDS(256) weighted_rows(float *out, const float *x, const float *factors, int rows, int columns, int slice, int add) {
+struct WeightedRows {
+	float *out;
+	const float *x, *factors;
+	int rows, columns, slice, add;
+};
+
+KERNEL LAUNCH_BOUNDS(256) weighted_rows(Batch<WeightedRows> batch) {
 	SHARED(float, sums, 8 * 32);
+	const BatchBlock block(batch);
+	const WeightedRows p = batch.arguments[block.part];
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	const int column = blockIdx.x * 32 + lane;
-	const int from = blockIdx.y * slice, to = min(rows, from + slice);
+	const int column = block.x * 32 + lane;
+	const int from = block.y * p.slice, to = min(p.rows, from + p.slice);
 	float sum = 0;
 	for (int first = from + warp; first < to; first += 64) {
 		float factor[8], v[8];  // loads in flight
 #pragma unroll
 		for (int j = 0; j < 8; j++)
-			factor[j] = first + 8 * j < to ? factors[first + 8 * j] : 0;
+			factor[j] = first + 8 * j < to ? p.factors[first + 8 * j] : 0;
 #pragma unroll
 		for (int j = 0; j < 8; j++)
-			v[j] = factor[j] != 0 && column < columns ? x[(first + 8 * j) * (long long)columns + column] : 0;
+			v[j] = factor[j] != 0 && column < p.columns ? p.x[(first + 8 * j) * (long long)p.columns + column] : 0;
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 			sum = fmaf(factor[j], v[j], sum);
 	}
 	sums[threadIdx.x] = sum;
 	__syncthreads();
-	if (warp > 0 || column >= columns) return;
-	float *at = out + (long long)blockIdx.y * columns + column;
+	if (warp > 0 || column >= p.columns) return;
+	float *at = p.out + (long long)block.y * p.columns + column;
 	sum = 0;
 	for (int w = 0; w < 8; w++)
 		sum += sums[w * 32 + lane];
-	*at = add ? *at + sum : sum;
+	*at = p.add ? *at + sum : sum;
 }
 
 // dot_parts and dot compute an inner product in double, one block per part.

@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"internal/safetensors", "internal/simd", "internal/tensorboard"},
 	{
 		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/memory", "internal/nearest",
-		"internal/number", "internal/synthetic", "internal/terminal", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
+		"internal/number", "internal/synthetic", "internal/terminal", "cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
 	},
 }
 
@@ -57,7 +57,7 @@ var separate = map[string][]string{
 	"cuda/timing":       {"internal/atomicfile"},
 	"internal/plan":     {"clip", "internal/lattice", "internal/op", "noise", "perexample"},
 	"internal/cpu":      {"clip", "internal/cpu/gram", "internal/lattice", "internal/memory", "internal/op", "internal/plan", "internal/simd", "noise", "perexample"},
-	"cuda":              {"clip", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/lattice", "internal/op", "internal/plan", "noise", "perexample"},
+	"cuda":              {"clip", "cuda/batch", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/lattice", "internal/op", "internal/plan", "noise", "perexample"},
 }
 
 // Imports run downwards.
