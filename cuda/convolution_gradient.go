@@ -58,7 +58,7 @@ func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out d
 		args.Images = v.inputImages(at(x, images*v.C*v.H*v.W))
 		args.Delta, args.Out = at(delta, images*v.O*v.outArea), at(out, blocksPerSum*v.Size())
 		grid := dim{uint32(t.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * blocksPerSum)}
-		c.launch(kernel+t.name, grid, dim{t.threads, 1, 1}, args)
+		c.launchPart(kernel+t.name, grid, dim{t.threads, 1, 1}, args)
 	}
 }
 
@@ -67,8 +67,8 @@ func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out d
 func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count int, add bool) {
 	for first := 0; first < runs; first += maxGridDepth {
 		n := min(maxGridDepth, runs-first)
-		c.launch("add_parts", dim{uint32(ceil(size, 32)), uint32(n), 1}, dim{uint32(32 * min(count, 32)), 1, 1},
-			out+driver.Pointer(4*first*size), parts+driver.Pointer(4*first*size*count), int32(size), int32(count), boolArg(add))
+		c.launchPart("add_parts", dim{uint32(ceil(size, 32)), uint32(n), 1}, dim{uint32(32 * min(count, 32)), 1, 1},
+			out+driver.Pointer(4*first*size), parts+driver.Pointer(4*first*size*count), int32(size), int32(count), boolArg(add), int32(0))
 	}
 }
 

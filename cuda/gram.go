@@ -87,8 +87,8 @@ func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	if args.Selected = recompute; recompute == 0 {
 		shareDeltaGrams(c, &args, g, 8*tile*tile)
 	}
-	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
-	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
+	c.launchPart(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
+	c.launchPart("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, args.Partial, recompute, int32(g.records), args.Pairs*int32(g.groups),
 		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.errorTerms())
 }
@@ -120,7 +120,7 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 	}
 	args, grid := newGramArgs(c, g, tile, 5)
 	shareDeltaGrams(c, &args, g, 4*tile*tile)
-	c.launch(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
+	c.launchPart(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
 
 	// An element is a sum of n products that passes through k roundings. Its error is at
 	// most γ = k·u/(1 − k·u) times the product of the two rows' lengths, u = 2⁻²⁴ (Higham
@@ -136,7 +136,7 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 	}
 	const ofThread = 32 // results per thread, added in float
 	recompute = c.allocScratch(4 * g.records)
-	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
+	c.launchPart("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, recompute, args.Partial, int32(g.records), args.Pairs*int32(g.groups), errorBound(g.na), errorBound(g.nd),
 		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.errorTerms())
 	return recompute

@@ -98,6 +98,16 @@ func gradientTiles(f op.Product) []tile {
 	return productTiles[FP32]
 }
 
+// launchGradientTiles launches a kernel of kernels/gradient.cu. The largest tiles are not
+// computed in batches.
+func launchGradientTiles(c *compiler, kernel string, t tile, grid dim, args any) {
+	launch := c.launchPart
+	if t.name == "128" {
+		launch = c.launch
+	}
+	launch(kernel+"_"+t.name, grid, dim{t.threads, 1, 1}, args)
+}
+
 // lowerClippedProduct adds Aᵀ·diag(c)·Δ to the accumulator.
 func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out
@@ -111,14 +121,14 @@ func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	list, unmeasured := schedules(c, gradientTiles(f), f.In, f.Out, rows, count)
 	launchSchedules(c, list, unmeasured, "clipped_product", timed, func(s tileSchedule) {
 		args := args
-		kernel, grid := "clipped_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
+		kernel, grid := "clipped_product", dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
 		if !s.separate {
-			c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+			launchGradientTiles(c, kernel, s.tile, grid, args)
 			return
 		}
 		grid[2] = uint32(count)
 		args.Out, args.Add = c.allocScratch(4*f.Size()*count), 0
-		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+		launchGradientTiles(c, kernel, s.tile, grid, args)
 		launchAddSlices(c, k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
 	})
 }
@@ -135,7 +145,7 @@ func launchRecordProducts(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out / records
 	list, unmeasured := schedules(c, gradientTiles(f), records*f.In, f.Out, rows, 1)
 	launchSchedules(c, list, unmeasured, "record_product", []int{f.In, f.Out, rows, records}, func(s tileSchedule) {
-		c.launch("record_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1}, dim{s.tile.threads, 1, 1},
+		launchGradientTiles(c, "record_product", s.tile, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1},
 			recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
 	})
 }

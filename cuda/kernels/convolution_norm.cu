@@ -80,13 +80,19 @@ struct SignalRows {
 
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram(Gram<double> g, RecordImages p) {
-	const int item = blockIdx.x / g.pairs, record = item / p.groups, group = item % p.groups;
-	if (g.is_selected(record)) inner_product(g, PatchRows{p, record, group}, SignalRows{p, record, group}, blockIdx.x % g.pairs, p.width, p.outputs);
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram(Batch<GramPart<double, RecordImages>> batch) {
+	const BatchBlock block(batch);
+	const Gram<double> g = batch.arguments[block.part].gram;
+	const RecordImages p = batch.arguments[block.part].rows;
+	const int item = block.x / g.pairs, record = item / p.groups, group = item % p.groups;
+	if (g.is_selected(record)) inner_product(g, PatchRows{p, record, group}, SignalRows{p, record, group}, block.x, p.width, p.outputs);
 }
-KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram_float_64(Gram<float> g, RecordImages p) {
-	const int item = blockIdx.x / g.pairs, record = item / p.groups, group = item % p.groups;
-	inner_product_float<Tile64x64>(g, PatchRows{p, record, group}, SignalRows{p, record, group}, blockIdx.x % g.pairs, p.width, p.outputs);
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram_float_64(Batch<GramPart<float, RecordImages>> batch) {
+	const BatchBlock block(batch);
+	const Gram<float> g = batch.arguments[block.part].gram;
+	const RecordImages p = batch.arguments[block.part].rows;
+	const int item = block.x / g.pairs, record = item / p.groups, group = item % p.groups;
+	inner_product_float<Tile64x64>(g, PatchRows{p, record, group}, SignalRows{p, record, group}, block.x, p.width, p.outputs);
 }
 
 // convolution_double writes a tile of 32 outputs by 32 elements of the patches for each

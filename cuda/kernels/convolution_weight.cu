@@ -19,6 +19,7 @@
 // up to 11 µs (38 MB for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for
 // 128 to 128. Sums over the records take the same time or a fifth less, wrn16-4-16's
 // last stage 33 µs per layer.
+#include "batch.h"
 #include "device.h"
 #include "matrix.h"
 #include "patch.h"
@@ -121,14 +122,16 @@ struct GradientResult {
 };
 
 // sum_tile computes one tile of one group and record: all slices in their order, or one.
-template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const WeightGradient &g) {
-	int group = blockIdx.y, record = blockIdx.z / g.slices, slice = blockIdx.z % g.slices;
+template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const Batch<WeightGradient> &batch) {
+	const BatchBlock block(batch);
+	const WeightGradient g = batch.arguments[block.part];
+	int group = block.y, record = block.z / g.slices, slice = block.z % g.slices;
 	int down = (g.outputs + T::rows - 1) / T::rows;
-	int m = blockIdx.x % down * T::rows, n = blockIdx.x / down * T::columns;
+	int m = block.x % down * T::rows, n = block.x / down * T::columns;
 	int first = record * g.image_count, terms = g.image_count * g.positions.by;
 	SignalRows<clipped> left = {g, g.delta + group * g.outputs * g.area, first};
 	PatchColumns<clipped> right = {g, g.images.data + group * g.images.group_size, first};
-	GradientResult out = {g.out + ((long long)blockIdx.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
+	GradientResult out = {g.out + ((long long)block.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
 	int from = slice * g.slice;
 	product<T>(left, right, out, m, n, from, g.slices == 1 ? terms : min(terms, from + g.slice), g.slice);
 }
@@ -138,36 +141,44 @@ using Tile32x64 = Tile<32, 64, 8, 4, 16>;
 
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(WeightGradient g) { sum_tile<Tile128x128, false>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(WeightGradient g) { sum_tile<Tile64x128, false>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(WeightGradient g) { sum_tile<Tile64x64, false>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(WeightGradient g) { sum_tile<Tile32x64, false>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(WeightGradient g) { sum_tile<Tile32x32, false>(g); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(Batch<WeightGradient> batch) { sum_tile<Tile128x128, false>(batch); }
+KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, false>(batch); }
+KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, false>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false>(batch); }
 
-KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum_tile<Tile128x128, true>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(WeightGradient g) { sum_tile<Tile64x128, true>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(WeightGradient g) { sum_tile<Tile64x64, true>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(WeightGradient g) { sum_tile<Tile32x64, true>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(WeightGradient g) { sum_tile<Tile32x32, true>(g); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(Batch<WeightGradient> batch) { sum_tile<Tile128x128, true>(batch); }
+KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, true>(batch); }
+KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, true>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, true>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, true>(batch); }
 
 // add_parts adds up the count parts of every run, each of size elements. A block
 // processes 32 neighbouring elements, its warps stride over the parts, and the warps'
 // sums are added in their order.
-KERNEL LAUNCH_BOUNDS(1024) add_parts(float *out, const float *parts, int size, int count, int add) {
+struct Parts {
+	float *out;
+	const float *parts;
+	int size, count, add, _;
+};
+
+KERNEL LAUNCH_BOUNDS(1024) add_parts(Batch<Parts> batch) {
 	SHARED(float, sums, 1024);
+	const BatchBlock block(batch);
+	const Parts p = batch.arguments[block.part];
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-	long long run = blockIdx.y;
-	int i = blockIdx.x * 32 + lane;
+	long long run = block.y;
+	int i = block.x * 32 + lane;
 	float sum = 0;
-	if (i < size)
+	if (i < p.size)
 #pragma unroll 4
-		for (int part = warp; part < count; part += warps)
-			sum += parts[(run * count + part) * size + i];
+		for (int part = warp; part < p.count; part += warps)
+			sum += p.parts[(run * p.count + part) * p.size + i];
 	sums[threadIdx.x] = sum;
 	__syncthreads();
-	if (warp > 0 || i >= size) return;
+	if (warp > 0 || i >= p.size) return;
 	for (int w = 1; w < warps; w++)
 		sum += sums[w * 32 + lane];
-	float *to = out + run * size + i;
-	*to = add ? *to + sum : sum;
+	float *to = p.out + run * p.size + i;
+	*to = p.add ? *to + sum : sum;
 }

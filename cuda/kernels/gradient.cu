@@ -12,6 +12,7 @@
 // record_product reads A and Δ, and writes every record's gradient: programs use it
 // where the gradient is not larger than the rows it comes from. It is bound by writing:
 // 32 records of 128×128 are 2 MB, 0.6 µs at 3.35 TB/s, in addition to 67 MFLOP, 1.5 µs.
+#include "batch.h"
 #include "divide.h"
 #include "matrix.h"
 
@@ -46,22 +47,30 @@ struct ClippedProduct {
 	int add, aligned;
 };
 
-template <class T> __device__ __forceinline__ void multiply_clipped(const ClippedProduct &p) {
+// multiply_clipped computes a tile of a slice, or of all slices if there is one.
+template <class T> __device__ __forceinline__ void multiply_clipped(const ClippedProduct &p, unsigned tile, unsigned slice, unsigned slices) {
 	int m, n, from = 0, to = p.depth;
-	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
-	if (gridDim.z > 1) {
-		from = blockIdx.z * p.slice;
+	tile_position<T>(tile, p.rows, p.columns, m, n);
+	if (slices > 1) {
+		from = slice * p.slice;
 		to = min(to, from + p.slice);
 	}
-	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), nullptr, p.rows, p.columns, 0, p.add != 0, p.aligned != 0};
+	Result out = {p.out + slice * ((long long)p.rows * p.columns), nullptr, p.rows, p.columns, 0, p.add != 0, p.aligned != 0};
 	product<T>(FactoredRows<false>{p.a, p.factors, p.record, p.rows, p.depth}, FactoredRows<true>{p.delta, p.factors, p.record, p.columns, p.depth},
 		out, m, n, from, to, p.slice);
 }
 
-KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { multiply_clipped<Tile128x128>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(ClippedProduct p) { multiply_clipped<Tile64x64>(p); }
-KERNEL LAUNCH_BOUNDS(64) clipped_product_32(ClippedProduct p) { multiply_clipped<Tile32x32>(p); }
-KERNEL LAUNCH_BOUNDS(64) clipped_product_16(ClippedProduct p) { multiply_clipped<Tile64x16>(p); }
+template <class T> __device__ __forceinline__ void multiply_clipped(const Batch<ClippedProduct> &batch) {
+	const BatchBlock block(batch);
+	multiply_clipped<T>(batch.arguments[block.part], block.x, block.z, block.grid_z);
+}
+
+// Products in tiles of 128 fill a GPU, and their registers leave no room for the place in a
+// batch.
+KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { multiply_clipped<Tile128x128>(p, blockIdx.x, blockIdx.z, gridDim.z); }
+KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x64>(batch); }
+KERNEL LAUNCH_BOUNDS(64) clipped_product_32(Batch<ClippedProduct> batch) { multiply_clipped<Tile32x32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) clipped_product_16(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x16>(batch); }
 
 struct RecordProduct {
 	const float *a, *delta;
@@ -69,16 +78,20 @@ struct RecordProduct {
 	int rows, columns, depth, aligned;  // of one record; depth is its number of rows
 };
 
-template <class T> __device__ __forceinline__ void multiply_record(const RecordProduct &p) {
+template <class T> __device__ __forceinline__ void multiply_record(const RecordProduct &p, unsigned tile, long long record) {
 	int m, n;
-	const long long record = blockIdx.y;
-	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
+	tile_position<T>(tile, p.rows, p.columns, m, n);
 	Result out = {p.out + record * p.rows * p.columns, nullptr, p.rows, p.columns, 0, false, p.aligned != 0};
 	product<T>(ColumnMajor{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
 		ColumnMajor{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, 1 << 30);
 }
 
-KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { multiply_record<Tile128x128>(p); }
-KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(RecordProduct p) { multiply_record<Tile64x64>(p); }
-KERNEL LAUNCH_BOUNDS(64) record_product_32(RecordProduct p) { multiply_record<Tile32x32>(p); }
-KERNEL LAUNCH_BOUNDS(64) record_product_16(RecordProduct p) { multiply_record<Tile64x16>(p); }
+template <class T> __device__ __forceinline__ void multiply_record(const Batch<RecordProduct> &batch) {
+	const BatchBlock block(batch);
+	multiply_record<T>(batch.arguments[block.part], block.x, block.y);
+}
+
+KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { multiply_record<Tile128x128>(p, blockIdx.x, blockIdx.y); }
+KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(Batch<RecordProduct> batch) { multiply_record<Tile64x64>(batch); }
+KERNEL LAUNCH_BOUNDS(64) record_product_32(Batch<RecordProduct> batch) { multiply_record<Tile32x32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) record_product_16(Batch<RecordProduct> batch) { multiply_record<Tile64x16>(batch); }

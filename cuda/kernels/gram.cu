@@ -43,16 +43,22 @@ struct Rows {
 	}
 };
 
-KERNEL LAUNCH_BOUNDS(128, 2) product_gram(Gram<double> g, Rows r) {
-	const int record = blockIdx.x / g.pairs;
-	if (g.is_selected(record)) inner_product(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
+KERNEL LAUNCH_BOUNDS(128, 2) product_gram(Batch<GramPart<double, Rows>> batch) {
+	const BatchBlock block(batch);
+	const Gram<double> &g = batch.arguments[block.part].gram;
+	const Rows &r = batch.arguments[block.part].rows;
+	const int record = block.x / g.pairs;
+	if (g.is_selected(record)) inner_product(g, r.left(record, g.rows), r.right(record, g.rows), block.x, r.na, r.nd);
 }
-template <class T> __device__ __forceinline__ void product_gram_float(const Gram<float> &g, const Rows &r) {
-	const int record = blockIdx.x / g.pairs;
-	inner_product_float<T>(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
+template <class T> __device__ __forceinline__ void product_gram_float(const Batch<GramPart<float, Rows>> &batch) {
+	const BatchBlock block(batch);
+	const Gram<float> &g = batch.arguments[block.part].gram;
+	const Rows &r = batch.arguments[block.part].rows;
+	const int record = block.x / g.pairs;
+	inner_product_float<T>(g, r.left(record, g.rows), r.right(record, g.rows), block.x, r.na, r.nd);
 }
-KERNEL LAUNCH_BOUNDS(64) product_gram_float_32(Gram<float> g, Rows r) { product_gram_float<Tile32x32>(g, r); }
-KERNEL LAUNCH_BOUNDS(128, 2) product_gram_float_64(Gram<float> g, Rows r) { product_gram_float<Tile64x64>(g, r); }
+KERNEL LAUNCH_BOUNDS(64, 6) product_gram_float_32(Batch<GramPart<float, Rows>> batch) { product_gram_float<Tile32x32>(batch); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_gram_float_64(Batch<GramPart<float, Rows>> batch) { product_gram_float<Tile64x64>(batch); }
 
 // TiedTable is a table that is both multiplied and lookup_rows up, as an embedding tied
 // to the last layer. A lookup of entry i is a product with a row that is 1 at i and 0
@@ -101,13 +107,19 @@ struct TiedSignals {
 	}
 };
 
-KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Gram<double> g, TiedTable t) {
-	const int record = blockIdx.x / g.pairs;
-	if (g.is_selected(record)) inner_product(g, TiedInputs{t, record}, TiedSignals{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Batch<GramPart<double, TiedTable>> batch) {
+	const BatchBlock block(batch);
+	const Gram<double> &g = batch.arguments[block.part].gram;
+	const TiedTable &t = batch.arguments[block.part].rows;
+	const int record = block.x / g.pairs;
+	if (g.is_selected(record)) inner_product(g, TiedInputs{t, record}, TiedSignals{t, record}, block.x, t.width, t.vocabulary);
 }
-KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Gram<float> g, TiedTable t) {
-	const int record = blockIdx.x / g.pairs;
-	inner_product_float<Tile64x64>(g, TiedInputs{t, record}, TiedSignals{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Batch<GramPart<float, TiedTable>> batch) {
+	const BatchBlock block(batch);
+	const Gram<float> &g = batch.arguments[block.part].gram;
+	const TiedTable &t = batch.arguments[block.part].rows;
+	const int record = block.x / g.pairs;
+	inner_product_float<Tile64x64>(g, TiedInputs{t, record}, TiedSignals{t, record}, block.x, t.width, t.vocabulary);
 }
 
 // record_sum is the sum over a record's blocks of result i of n. A warp computes it for
@@ -135,17 +147,27 @@ struct ErrorTerms {
 // their lengths. The sum of rows² of them adds the error of 2·rows roundings. The sum of
 // all products of lengths is length²; the argument error is relative to it and covers
 // both.
-KERNEL LAUNCH_BOUNDS(128)
-gram_norms(float *out, const double *partial, const int *recompute, int records, int pairs, double error, ErrorTerms terms) {
-	const int record = blockIdx.x * 4 + threadIdx.x / 32;
-	if (record >= records || (recompute && !recompute[record])) return;
+struct GramNorms {
+	float *out;
+	const double *partial;
+	const int *recompute;
+	int records, pairs;
+	double error;
+	ErrorTerms terms;
+};
+
+KERNEL LAUNCH_BOUNDS(128) gram_norms(Batch<GramNorms> batch) {
+	const BatchBlock block(batch);
+	const GramNorms p = batch.arguments[block.part];
+	const int record = block.x * 4 + threadIdx.x / 32;
+	if (record >= p.records || (p.recompute && !p.recompute[record])) return;
 	double sum[gram_parts];
 #pragma unroll
 	for (int i = 0; i < gram_parts; i++)
-		sum[i] = record_sum(partial, record, pairs, gram_parts, i);
+		sum[i] = record_sum(p.partial, record, p.pairs, gram_parts, i);
 	if (threadIdx.x % 32 != 0) return;
 	const double total = sum[0], length = sum[1];
-	out[record] = terms.add_to((total < 0 ? 0 : total) + error * length * length, length, sum[2]);
+	p.out[record] = p.terms.add_to((total < 0 ? 0 : total) + p.error * length * length, length, sum[2]);
 }
 
 // GramError bounds the error of a Gram matrix in float: in the Frobenius norm it is at
@@ -163,20 +185,31 @@ struct GramError {
 //
 // and adding up ⟨A′, D′⟩ has an error of at most dot_error·‖A′‖‖D′‖, plus tiny where
 // products underflow.
-KERNEL LAUNCH_BOUNDS(128)
-gram_norms_float(float *out, int *recompute, const double *partial, int records, int pairs, GramError a, GramError d, double dot_error, double tiny, ErrorTerms terms) {
-	const int record = blockIdx.x * 4 + threadIdx.x / 32;
-	if (record >= records) return;
+struct FloatGramNorms {
+	float *out;
+	int *recompute;
+	const double *partial;
+	int records, pairs;
+	GramError a, d;
+	double dot_error, tiny;
+	ErrorTerms terms;
+};
+
+KERNEL LAUNCH_BOUNDS(128) gram_norms_float(Batch<FloatGramNorms> batch) {
+	const BatchBlock block(batch);
+	const FloatGramNorms p = batch.arguments[block.part];
+	const int record = block.x * 4 + threadIdx.x / 32;
+	if (record >= p.records) return;
 	double sum[gram_sums];
 #pragma unroll
 	for (int i = 0; i < gram_sums; i++)
-		sum[i] = record_sum(partial, record, pairs, gram_sums, i);
+		sum[i] = record_sum(p.partial, record, p.pairs, gram_sums, i);
 	if (threadIdx.x % 32 != 0) return;
-	const double total = sum[0], norm_a = sqrt(sum[1] + tiny), norm_d = sqrt(sum[2] + tiny);
-	const double error_a = a.bound(sum[3]), error_d = d.bound(sum[4]);
+	const double total = sum[0], tiny = p.tiny, norm_a = sqrt(sum[1] + tiny), norm_d = sqrt(sum[2] + tiny);
+	const double error_a = p.a.bound(sum[3]), error_d = p.d.bound(sum[4]);
 	const double margin = 1.001;  // for the rounding errors of the bounds themselves
-	const double total_error = margin * (error_a * norm_d + (norm_a + error_a) * error_d + dot_error * norm_a * norm_d) + tiny;
-	recompute[record] = !((total_error <= total / 256 && total_error < INFINITY) || total_error <= 1e-30);
+	const double total_error = margin * (error_a * norm_d + (norm_a + error_a) * error_d + p.dot_error * norm_a * norm_d) + tiny;
+	p.recompute[record] = !((total_error <= total / 256 && total_error < INFINITY) || total_error <= 1e-30);
 	const double length = margin * sqrt((sum[3] + error_a) * (sum[4] + error_d));  // by the Cauchy–Schwarz inequality
-	out[record] = terms.add_to((total < 0 ? 0 : total) + total_error, length, sum[3] + sum[4]);
+	p.out[record] = p.terms.add_to((total < 0 ? 0 : total) + total_error, length, sum[3] + sum[4]);
 }

@@ -1,12 +1,13 @@
 // Inner products of Gram matrices in double, ⟨AAᵀ, ΔΔᵀ⟩. The rows are operands as tile.h
 // defines them. See gram.cu.
 #pragma once
+#include "batch.h"
 #include "double.h"
 #include "reduce.h"
 #include "tile.h"
 
-// Gram is the argument that all blocks of a grid share. A block computes one pair of
-// tiles of a record's rows.
+// Gram is the argument that all blocks of a part of a batch share. A block computes one
+// pair of tiles of a record's rows.
 template <class Number> struct Gram {
 	double *partial;     // results of every block
 	Number *signals;     // ΔΔᵀ of every block, or null
@@ -16,6 +17,12 @@ template <class Number> struct Gram {
 	int slice;           // in float: the products that are added before their sum is added to a larger sum
 
 	__device__ __forceinline__ bool is_selected(int record) const { return !selected || selected[record]; }
+};
+
+// GramPart is a part of a batch: the argument of all kinds of rows, and the rows.
+template <class Number, class Rows> struct GramPart {
+	Gram<Number> gram;
+	Rows rows;
 };
 
 // TilePair is a block's two tiles. Pairs are numbered row by row: (0,0), (1,0), (1,1),
@@ -101,15 +108,15 @@ template <class S> __device__ __forceinline__ void reduce_warps(double (&own)[8]
 	__syncthreads();
 }
 
-// inner_product computes, for a block's tiles, the inner product, Σ‖a_t‖‖δ_t‖, and the
+// inner_product computes, for the tiles of a block of the part, the inner product, Σ‖a_t‖‖δ_t‖, and the
 // sum of the two traces.
 constexpr int gram_parts = 3;
 
 template <class A, class D>
-__device__ __forceinline__ void inner_product(const Gram<double> &g, const A &a, const D &delta, int pair, int na, int nd) {
+__device__ __forceinline__ void inner_product(const Gram<double> &g, const A &a, const D &delta, long long block, int na, int nd) {
 	SHARED(double, sums, 4 * 1024);
 	SHARED(double, partial, 32);
-	const TilePair at(pair);
+	const TilePair at(block % g.pairs);
 	const int tile_row = at.row, tile_column = at.column;
 	int limit[4];
 #pragma unroll
@@ -123,7 +130,7 @@ __device__ __forceinline__ void inner_product(const Gram<double> &g, const A &a,
 		add_gram_products(sum, a, 32 * tile_row, 32 * tile_column, limit, na);
 		reduce_warps(left, sums, sum);
 	}
-	double *signals = g.signals + (long long)blockIdx.x * 1024;
+	double *signals = g.signals + block * 1024;
 	if (g.signals_stored) {
 #pragma unroll
 		for (int m = 0; m < 8; m++)
@@ -150,6 +157,6 @@ __device__ __forceinline__ void inner_product(const Gram<double> &g, const A &a,
 #pragma unroll
 	for (int i = 0; i < gram_parts; i++) {
 		double sum = block_sum(partial, parts[i]);
-		if (threadIdx.x == 0) g.partial[gram_parts * (long long)blockIdx.x + i] = sum;
+		if (threadIdx.x == 0) g.partial[gram_parts * block + i] = sum;
 	}
 }

@@ -21,16 +21,16 @@ template <class T> struct SliceSum {
 constexpr int gram_sums = 5;
 
 template <class T, class A, class D>
-__device__ __forceinline__ void inner_product_float(const Gram<float> &g, const A &a, const D &delta, int pair, int na, int nd) {
+__device__ __forceinline__ void inner_product_float(const Gram<float> &g, const A &a, const D &delta, long long block, int na, int nd) {
 	static_assert(T::rows == T::columns, "tiles are square");
 	SHARED(float, left, T::left_floats);
 	SHARED(float, right, T::right_floats);
 	SHARED(double, partial, 32);
-	const TilePair at(pair);
+	const TilePair at(block % g.pairs);
 	const int m = at.row * T::rows, n = at.column * T::rows;
 	float x[T::thread_rows][T::thread_columns], y[T::thread_rows][T::thread_columns];
 	multiply_slices<T>(left, right, a, a, m, n, 0, na, g.slice, SliceSum<T>{x});
-	float *signals = g.signals + (long long)blockIdx.x * (T::rows * T::rows) + threadIdx.x;
+	float *signals = g.signals + block * (T::rows * T::rows) + threadIdx.x;
 	if (!g.signals_stored) multiply_slices<T>(left, right, delta, delta, m, n, 0, nd, g.slice, SliceSum<T>{y});
 	if (g.signals)
 #pragma unroll
@@ -58,6 +58,6 @@ __device__ __forceinline__ void inner_product_float(const Gram<float> &g, const 
 #pragma unroll
 	for (int i = 0; i < gram_sums; i++) {
 		double sum = block_sum(partial, multiplicity * sums[i]);
-		if (threadIdx.x == 0) g.partial[gram_sums * (long long)blockIdx.x + i] = sum;
+		if (threadIdx.x == 0) g.partial[gram_sums * block + i] = sum;
 	}
 }
