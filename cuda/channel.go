@@ -16,11 +16,11 @@ func lowerChannelOp(c *compiler, spec op.Spec, k call) bool {
 	case op.NormalizeGrad:
 		lowerNormalizeGrad(c, s, k)
 	case op.ScaleShift:
-		launchChannelAffine(c, s.Channels, s.Inner, k, k.in[1], k.in[2])
+		launchElement(c, k, newAffine(s.Channels, s.Inner, k, k.in[1], k.in[2]))
 	case op.ChannelScale:
-		launchChannelAffine(c, s.Channels, s.Inner, k, k.in[1], 0)
+		launchElement(c, k, newAffine(s.Channels, s.Inner, k, k.in[1], 0))
 	case op.ChannelShift:
-		launchChannelAffine(c, s.Channels, s.Inner, k, 0, k.in[1])
+		launchElement(c, k, newAffine(s.Channels, s.Inner, k, 0, k.in[1]))
 	case op.ChannelSum:
 		sumChannels(c, channelSum{s.Channels, s.Inner, 0, k.in[0], 0, k.size(0), 1, 1}, k)
 	case op.ChannelDot:
@@ -37,11 +37,10 @@ func lowerChannelOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// launchChannelAffine computes x⊙scale + shift, with one scale and one shift per channel;
-// a pointer of 0 omits one.
-func launchChannelAffine(c *compiler, channels, inner int, k call, scale, shift driver.Pointer) {
-	n := k.results()
-	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
+// newAffine is x⊙scale + shift, with one scale and one shift per channel; a pointer of 0 omits
+// one.
+func newAffine(channels, inner int, k call, scale, shift driver.Pointer) element {
+	return element{X: k.in[0], Y: scale, Z: shift, Kind: elementAffine, Inner: newDivider(inner), Channels: newDivider(channels)}
 }
 
 // channelLayout is struct Channels of kernels/channel.cu: how sums over channels are divided

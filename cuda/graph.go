@@ -20,7 +20,8 @@ type step struct {
 	access *access // of the queued work
 	queue  func() error
 	host   func() error
-	part   *part // nil unless queue launches a batch of this part
+	part   *part        // nil unless queue launches a batch of this part
+	chain  *chainLaunch // nil unless queue launches it
 }
 
 // part is a launch that can share a batch with others.
@@ -51,15 +52,9 @@ func launchBatch(d *driver.Device, parts []*part) error {
 	return d.Launch(parts[0].kernel, dim{uint32(table.Blocks()), 1, 1}, parts[0].block, table.Argument())
 }
 
-// joinsLaunches can be switched off by a test.
-var joinsLaunches = true
-
 // joinBatches orders steps and joins parts into batches. All memory has been allocated before,
 // so the batches take none.
 func joinBatches(d *driver.Device, steps []step) (joined []step) {
-	if !joinsLaunches {
-		return steps
-	}
 	kinds := make([]batch.Kind, len(steps))
 	for i, s := range steps {
 		kinds[i] = s.part.kind()
@@ -142,14 +137,19 @@ func dependencies(steps []step) [][]int {
 	return direct
 }
 
-// capture captures steps, in batches, as a graph with their dependencies. If an override
+// joinsLaunches can be switched off by a test.
+var joinsLaunches = true
+
+// capture captures steps, joined to fewer launches, as a graph with their dependencies. If an override
 // requests it, each step depends on the step before it instead.
 func capture(d *driver.Device, steps []step) (*driver.Graph, error) {
 	chain, err := override.ChainsGraphs()
 	if err != nil {
 		return nil, err
 	}
-	steps = joinBatches(d, steps)
+	if joinsLaunches {
+		steps = joinBatches(d, joinChains(d, steps))
+	}
 	if chain {
 		return d.Capture(func() error {
 			for _, s := range steps {

@@ -11,14 +11,19 @@ import (
 // short, and to a block if they are long. The choice depends only on n, so a record's bits
 // do not depend on the number of rows.
 func launchPerRow(c *compiler, kernel string, rows, n int, args ...any) {
+	suffix, grid, block := teamOfRow(rows, n)
+	c.launch(kernel+suffix, grid, block, args...)
+}
+
+// teamOfRow returns the end of a kernel's name, and the grid and block for rows of n elements.
+func teamOfRow(rows, n int) (suffix string, grid, block dim) {
 	switch {
 	case n <= 1024:
-		c.launch(kernel+"_warp", dim{uint32(ceil(rows, 4)), 1, 1}, dim{128, 1, 1}, args...)
+		return "_warp", dim{uint32(ceil(rows, 4)), 1, 1}, dim{128, 1, 1}
 	case n <= 16384:
-		c.launch(kernel+"_block", dim{uint32(rows), 1, 1}, dim{256, 1, 1}, args...)
-	default:
-		c.launch(kernel+"_block", dim{uint32(rows), 1, 1}, dim{1024, 1, 1}, args...)
+		return "_block", dim{uint32(rows), 1, 1}, dim{256, 1, 1}
 	}
+	return "_block", dim{uint32(rows), 1, 1}, dim{1024, 1, 1}
 }
 
 // normalizeChunks is struct Chunks of kernels/normalize.cu.
@@ -33,12 +38,17 @@ func newNormalizeChunks(s op.Normalize, elements int) normalizeChunks {
 
 func lowerNormalize(c *compiler, s op.Normalize, k call) {
 	n := newNormalizeChunks(s, k.results())
-	launchPerRow(c, "normalize", int(n.Count), s.Chunk, k.out, k.in[0], n)
+	launchNormalize(c, "normalize", n, k, k.out, k.in[0], n)
 }
 
 func lowerNormalizeGrad(c *compiler, s op.NormalizeGrad, k call) {
 	n := newNormalizeChunks(op.Normalize(s), k.results())
-	launchPerRow(c, "normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
+	launchNormalize(c, "normalize_gradient", n, k, k.out, k.in[0], k.in[1], n)
+}
+
+func launchNormalize(c *compiler, kernel string, n normalizeChunks, k call, args ...any) {
+	suffix, grid, block := teamOfRow(int(n.Count), int(n.Size))
+	c.launchChain(kernel+suffix, grid, block, &chainLaunch{n: k.results(), rows: args})
 }
 
 // softmaxLines is struct Lines of kernels/softmax.cu.

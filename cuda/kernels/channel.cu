@@ -1,13 +1,12 @@
 // Scales, shifts and sums of channels. A tensor with channels is [rows, channels, inner]
 // in memory; each channel has one scale and one shift.
 //
-// channel_affine reads such a tensor, scales and shifts, and writes x⊙scale + shift.
 // channel_sums reads Δ, or A and Δ, and optional clip factors; it writes the sums over
 // rows and inner elements: those of every record (its gradient of a shift or of a
 // scale), or the sum over all records, each multiplied by its clip factor. channel_norms
 // writes the squared norms of the records' gradients.
 //
-// Shape. Memory is the limit. A scale and a shift move 8 bytes per element. Sums read 4
+// Shape. Memory is the limit. Sums read 4
 // bytes per element, 8 where two tensors are multiplied, and write very little: 20 µs
 // for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s. Terms are added
 // in double: a conversion and 3 operations per element, half of the cycles in which an
@@ -24,16 +23,6 @@
 #include "divide.h"
 #include "each.h"
 #include "reduce.h"
-
-// channel_affine is x⊙scale + shift; either may be null.
-KERNEL channel_affine(float *out, const float *x, const float *scale, const float *shift, int n, Divider inner, Divider channels) {
-	EACH(i, n) {
-		int c;
-		divide(channels, quotient(inner, (int)i), c);
-		float v = x[i];
-		out[i] = fmaf(v, scale ? scale[c] : 1.0f, shift ? shift[c] : 0.0f);
-	}
-}
 
 struct Channels {
 	int rows, channels, inner;

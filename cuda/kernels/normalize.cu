@@ -3,6 +3,9 @@
 // Reads x [chunks, size]; backward also the gradient of the result. Writes x with mean 0
 // (optionally) and variance 1 in each chunk; backward the gradient of x.
 //
+// Chains of elementwise operations can precede and follow in the same launch (elements.h): a
+// residual sum, a scale and a shift, an activation.
+//
 // Shape. One team of threads (team.h) processes a chunk: once for the mean, once for the
 // squares about the mean, and once to write. All passes but the first read from the
 // cache, so memory moves 8 bytes per element forward and 12 backward: 40 µs and 60 µs
@@ -13,6 +16,7 @@
 // and 64 a cycle). On GPUs with few double units the arithmetic takes about as long as
 // memory.
 #include "device.h"
+#include "elements.h"
 #include "team.h"
 
 struct Chunks {
@@ -30,9 +34,17 @@ struct Mean {
 	__device__ float center(float x) const { return x - value - rest; }
 };
 
-template <class Team> __device__ __forceinline__ void normalize(const Team &team, float *out, const float *x, const Chunks &c) {
+// A row's elements of a chain are computed by the threads that read them.
+template <class Team> __device__ __forceinline__ void compute_row(const Team &team, const Chain &chain, const Chunks &c) {
+	const long long first = (long long)team.row * c.size;
+	compute<4>(chain, first + team.rank, team.size, first + c.size);
+}
+
+template <class Team>
+__device__ __forceinline__ void normalize(const Team &team, float *out, const float *x, const Chunks &c, const Chain &before, const Chain &after) {
 	if (team.row >= c.count)
 		return;
+	compute_row(team, before, c);
 	out += (long long)team.row * c.size;
 	x += (long long)team.row * c.size;
 	double mean = 0, squares = 0;
@@ -52,13 +64,15 @@ template <class Team> __device__ __forceinline__ void normalize(const Team &team
 #pragma unroll 4
 	for (int i = team.rank; i < c.size; i += team.size)
 		out[i] = m.center(x[i]) * scale;
+	compute_row(team, after, c);
 }
 
 // normalize_gradient is (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+ε).
 template <class Team>
-__device__ __forceinline__ void normalize_gradient(const Team &team, float *out, const float *x, const float *gradient, const Chunks &c) {
+__device__ __forceinline__ void normalize_gradient(const Team &team, float *out, const float *x, const float *gradient, const Chunks &c, const Chain &before, const Chain &after) {
 	if (team.row >= c.count)
 		return;
+	compute_row(team, before, c);
 	out += (long long)team.row * c.size;
 	x += (long long)team.row * c.size;
 	gradient += (long long)team.row * c.size;
@@ -85,20 +99,23 @@ __device__ __forceinline__ void normalize_gradient(const Team &team, float *out,
 #pragma unroll 4
 	for (int i = team.rank; i < c.size; i += team.size)
 		out[i] = scale * (gradient[i] - shift - slope * m.center(x[i]));
+	compute_row(team, after, c);
 }
 
-KERNEL LAUNCH_BOUNDS(128) normalize_warp(float *out, const float *x, Chunks c) { normalize(Warp(), out, x, c); }
+KERNEL LAUNCH_BOUNDS(128) normalize_warp(float *out, const float *x, Chunks c, Chain before, Chain after) {
+	normalize(Warp(), out, x, c, before, after);
+}
 
-KERNEL LAUNCH_BOUNDS(1024) normalize_block(float *out, const float *x, Chunks c) {
+KERNEL LAUNCH_BOUNDS(1024, 1) normalize_block(float *out, const float *x, Chunks c, Chain before, Chain after) {
 	SHARED(double, partial, 32);
-	normalize(Block<decltype(partial)>(partial), out, x, c);
+	normalize(Block<decltype(partial)>(partial), out, x, c, before, after);
 }
 
-KERNEL LAUNCH_BOUNDS(128) normalize_gradient_warp(float *out, const float *x, const float *gradient, Chunks c) {
-	normalize_gradient(Warp(), out, x, gradient, c);
+KERNEL LAUNCH_BOUNDS(128) normalize_gradient_warp(float *out, const float *x, const float *gradient, Chunks c, Chain before, Chain after) {
+	normalize_gradient(Warp(), out, x, gradient, c, before, after);
 }
 
-KERNEL LAUNCH_BOUNDS(1024) normalize_gradient_block(float *out, const float *x, const float *gradient, Chunks c) {
+KERNEL LAUNCH_BOUNDS(1024, 1) normalize_gradient_block(float *out, const float *x, const float *gradient, Chunks c, Chain before, Chain after) {
 	SHARED(double, partial, 32);
-	normalize_gradient(Block<decltype(partial)>(partial), out, x, gradient, c);
+	normalize_gradient(Block<decltype(partial)>(partial), out, x, gradient, c, before, after);
 }
