@@ -188,11 +188,23 @@ func (c *Config) scoreHeldOut(weights [][]float32, add func(score float64)) erro
 		return err
 	}
 	defer e.Close()
-	scores, err := e.exampleScores(weights, c.Validation.Set)
+	return e.RecordScores(weights, c.Validation.Set, c.Records, add)
+}
+
+// RecordScores calls add with the score of each record of a set, in their order: the share of correct
+// predictions or, where the data have targets and no labels, 1 minus the error as a share of the
+// width of the targets' bounds, as [Run.Validate] describes. A score is between 0 and 1 for every
+// content of the record and all weights; a blank record has none. So a record changes the sum of the
+// scores by at most 1, which is a sensitivity for package choice. Scores are private.
+func (e *Evaluator) RecordScores(weights [][]float32, s data.Set, r Records, add func(score float64)) error {
+	if _, err := e.signature.validationWidth(&Validation{Set: s}); err != nil {
+		return err
+	}
+	scores, err := e.exampleScores(weights, s)
 	if err != nil {
 		return err
 	}
-	return forEachRecordMean(scores, c.Validation.Set, c.Records, add)
+	return forEachRecordMean(scores, s, r, add)
 }
 
 // forEachRecordMean calls add with the mean of each record's examples' scores.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -261,5 +262,43 @@ func TestValidate_Refuses(t *testing.T) {
 	r.fault = errPanicked
 	if got, err := r.Validate(); err != errPanicked {
 		t.Errorf("validated after a lot was broken off: %+v, %v", got, err)
+	}
+}
+
+// The scores of records are between 0 and 1 for every content, so a record changes their sum by at most
+// 1; a blank record has none.
+func TestRecordScores_AreBounded(t *testing.T) {
+	for _, value := range []float32{0, 1, -1e30, math.MaxFloat32} {
+		x, labels, users := make([]float32, 8*features), make([]float32, 8), []int32{0, 0, 0, 1, 1, 2, 3, 3}
+		for i := range labels {
+			labels[i] = float32(i % classes)
+		}
+		for i := range features {
+			x[i] = value
+		}
+		blank := blankedSet{newTable(x, labels, users), []bool{false, false, false, false, false, true, true, false}}
+		e, err := NewEvaluator(mlp, DeviceOptions{Name: "cpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []Records{{}, {Examples: 3}, {Users: true, Examples: 2}} {
+			var scores []float64
+			if err := e.RecordScores(e.Weights(), blank, r, func(s float64) { scores = append(scores, s) }); err != nil {
+				t.Fatal(err)
+			}
+			want := map[Records]int{{}: 6, {Examples: 3}: 3, {Users: true, Examples: 2}: 3}[r]
+			if len(scores) != want || slices.ContainsFunc(scores, func(s float64) bool { return !(s >= 0 && s <= 1) }) {
+				t.Errorf("features of %v, %+v: scores %v", value, r, scores)
+			}
+		}
+		e.Close()
+	}
+	e, err := NewEvaluator(mlp, DeviceOptions{Name: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.RecordScores(e.Weights(), newColumnTable(3, zeros, features), Records{}, func(float64) {}); err == nil {
+		t.Error("data without labels have scores")
 	}
 }

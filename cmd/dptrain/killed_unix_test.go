@@ -231,7 +231,7 @@ func TestTune_Interrupted(t *testing.T) {
 // next command that uses the directory removes them and reports it.
 func TestTunePrivate_Interrupted(t *testing.T) {
 	inWorkshop(t)
-	line := strings.Replace(choice, "--steps 15", "--steps 10000000", 1)
+	line := strings.Replace(selecting, "--steps 15", "--steps 10000000", 1)
 	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 		child, stderr := process(t, line+" --out "+name)
 		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
@@ -244,7 +244,7 @@ func TestTunePrivate_Interrupted(t *testing.T) {
 		}
 		again := func(want string) {
 			t.Helper()
-			_, stderr, code := dptrain(choice + " --out " + name)
+			_, stderr, code := dptrain(selecting + " --out " + name)
 			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
 				t.Errorf("%s, and again: exit %d, %s", name, code, stderr)
 			}

@@ -64,6 +64,7 @@ interrupted, with everything saved.`,
 	root.AddCommand(
 		newTrain(term),
 		newTune(term),
+		newChoose(term),
 		newEval(term),
 		newPredict(term),
 		newExport(term),

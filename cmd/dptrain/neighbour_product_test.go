@@ -438,6 +438,9 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	}
 }
 
+// releasedModel is the model that a choice releases.
+var releasedModel = regexp.MustCompile(`"model": ?"[^"]*"`)
+
 // A selection on neighbouring data sets states the same, except for the released choice.
 func TestTunePrivate_OutputsOfNeighbouringData(t *testing.T) {
 	released := regexp.MustCompile(`(?s)"best": \{.*?\}|"flags": "[^"]*",\n  "score"|"(run|ledger_head)": "[0-9a-f]+"`)

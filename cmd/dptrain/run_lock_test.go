@@ -39,7 +39,7 @@ func TestRunLock_ExcludesOtherProcesses(t *testing.T) {
 		}
 	}
 	refused(line, "--out")
-	refused(choice+" --out run", "--out")
+	refused(selecting+" --out run", "--out")
 	runJSON(t, line)
 	if got := files(t, "run"); strings.Contains(got, rundir.LockFile) || strings.Contains(got, ".new-") {
 		t.Errorf("left are %s", got)

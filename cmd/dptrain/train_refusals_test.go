@@ -15,7 +15,7 @@ import (
 func TestTrain_RefusesLargeDelta(t *testing.T) {
 	inWorkshop(t)
 	for delta, warns := range map[string]bool{"0.001": true, "0.00025": true, "0.0001": false} {
-		for _, command := range []string{brief + " --steps 2 --noise 2 --out no", brief + " --steps 2 --noise 2 --dry-run", choice + " --trials 2 --out no"} {
+		for _, command := range []string{brief + " --steps 2 --noise 2 --out no", brief + " --steps 2 --noise 2 --dry-run", selecting + " --trials 2 --out no"} {
 			if !warns {
 				break
 			}

@@ -24,8 +24,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is a short selection on private data.
-const choice = "tune --ignore owner --model logistic --steps 15 --trials 3 --epsilon 4" + columns
+// selecting is a short selection on private data.
+const selecting = "tune --ignore owner --model logistic --steps 15 --trials 3 --epsilon 4" + columns
 
 // files lists a directory.
 func files(t *testing.T, dir string) string {
@@ -52,7 +52,7 @@ func TestTunePrivate(t *testing.T) {
 		"poisson":     " --runs poisson --trials 8 --sampling shuffle",
 		"projected":   " --project 2",
 	} {
-		stdout, stderr, code := dptrain(choice + flags + " --json --out " + name)
+		stdout, stderr, code := dptrain(selecting + flags + " --json --out " + name)
 		if code != exitcode.Done || strings.Count(stderr, "\n") != 1 {
 			t.Fatalf("%s: exit %d, %s", name, code, stderr)
 		}
@@ -110,20 +110,20 @@ func TestTunePrivate(t *testing.T) {
 	if !strings.Contains(stdout, "geometric with mean 3, with 3 settings\nunit of privacy  example\n") || !strings.Contains(stderr, "the rdp accountant is used") {
 		t.Errorf("asked for zcdp: %s%s", stdout, stderr)
 	}
-	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitcode.Usage || !strings.Contains(stderr, "already contains") {
+	if _, stderr, code := dptrain(selecting + " --out poisson"); code != exitcode.Usage || !strings.Contains(stderr, "already contains") {
 		t.Errorf("into a folder that is used: exit %d, %s", code, stderr)
 	}
 	for line, want := range map[string]string{
 		"ledger show poisson":                  "use dptrain ledger epsilon to account for it",
 		"ledger verify poisson/selection.json": "use dptrain ledger epsilon to account for it",
-		choice + " --seed 1":                   "--seed",
-		choice + " --accountant pld":           "rdp",
-		choice + " --runs geometrik":           "geometric",
-		choice + " --runs -1":                  "shape -1",
-		choice + " --trials 1":                 "1 runs on average",
-		strings.Replace(choice, "--steps 15 --trials 3 --epsilon 4", "--steps 1 --trials 2 --epsilon 1e-4 --lot 4000 --delta 1e-4", 1): "raise the budget or δ",
-		choice + " --validation-split 0.2 --validation-noise 0.5":                                                                      "raise --validation-noise",
-		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                               "--validation-split",
+		selecting + " --seed 1":                "--seed",
+		selecting + " --accountant pld":        "rdp",
+		selecting + " --runs geometrik":        "geometric",
+		selecting + " --runs -1":               "shape -1",
+		selecting + " --trials 1":              "1 runs on average",
+		strings.Replace(selecting, "--steps 15 --trials 3 --epsilon 4", "--steps 1 --trials 2 --epsilon 1e-4 --lot 4000 --delta 1e-4", 1): "raise the budget or δ",
+		selecting + " --validation-split 0.2 --validation-noise 0.5":                                                                      "raise --validation-noise",
+		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                                  "--validation-split",
 	} {
 		_, stderr, code := dptrain(line + map[bool]string{true: " --out refused"}[strings.HasPrefix(line, "tune")])
 		if code != exitcode.Usage && code != exitcode.OverBudget || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
@@ -153,7 +153,7 @@ func TestTunePrivate_FileTimesHideNumberOfRuns(t *testing.T) {
 	inWorkshop(t)
 	for name, flags := range map[string]string{"test": " --trials 6", "held-out": " --validation-split 0.2 --trials 6"} {
 		before := time.Now()
-		stdout, stderr, code := dptrain(choice + flags + " --json --out " + name)
+		stdout, stderr, code := dptrain(selecting + flags + " --json --out " + name)
 		if code != exitcode.Done {
 			t.Fatalf("%s: exit %d, %s%s", flags, code, stdout, stderr)
 		}
@@ -195,8 +195,8 @@ func modificationTimes(t *testing.T, dir string) map[time.Time][]string {
 // The cost of a selection and that of ledgers about the same people add up. Copies count once.
 func TestLedgerEpsilon_SelectionWithLedgers(t *testing.T) {
 	inWorkshop(t)
-	runJSON(t, choice+" --trials 2 --out selection")
-	runJSON(t, choice+" --trials 2 --out other")
+	runJSON(t, selecting+" --trials 2 --out selection")
+	runJSON(t, selecting+" --trials 2 --out other")
 	runJSON(t, brief+" --noise 2 --steps 20 --delta 1e-5 --out run")
 	runJSON(t, strings.NewReplacer(" --ignore owner", "", " --lot 200", " --lot 4").Replace(brief)+" --noise 2 --steps 2 --delta 1e-5 --record user:owner --out users")
 	if err := os.CopyFS("copy", os.DirFS("selection")); err != nil {

@@ -54,8 +54,8 @@ const scaleBits = 20
 
 // Limits of a query: the numerator of a scale fits 52 bits, so that the ledger's float64 is exact.
 const (
-	minEpsilon     = 1e-6
-	maxEpsilon     = 1e3
+	MinEpsilon     = 1e-6
+	MaxEpsilon     = 1e3
 	maxSensitivity = 1 << 10
 )
 
@@ -68,8 +68,8 @@ func (q Query) lot(h ledger.Header) (lot ledger.Lot, scale uint64, err error) {
 		return lot, 0, fmt.Errorf("choice: query %q has no candidates: give at least one score", q.Name)
 	case q.Sensitivity < 1 || q.Sensitivity > maxSensitivity:
 		return lot, 0, fmt.Errorf("choice: query %q has the sensitivity %d: use 1 to %d; divide the scores by a public number if it is larger", q.Name, q.Sensitivity, maxSensitivity)
-	case !(q.Epsilon >= minEpsilon && q.Epsilon <= maxEpsilon):
-		return lot, 0, fmt.Errorf("choice: query %q has ε = %v: use a number from %v to %v", q.Name, q.Epsilon, minEpsilon, maxEpsilon)
+	case !(q.Epsilon >= MinEpsilon && q.Epsilon <= MaxEpsilon):
+		return lot, 0, fmt.Errorf("choice: query %q has ε = %v: use a number from %v to %v", q.Name, q.Epsilon, MinEpsilon, MaxEpsilon)
 	}
 	change := 2 * float64(q.Sensitivity)
 	if h.Adjacency == ledger.ReplaceOne {

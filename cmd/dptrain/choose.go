@@ -1,0 +1,213 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/choice"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/noise"
+	"github.com/spf13/cobra"
+)
+
+// choiceFile is the released choice, in the folder of its ledger.
+const choiceFile = "choice.json"
+
+// chosenModel is a released choice. Everything in it but Model was fixed before the choice.
+type chosenModel struct {
+	Model      string           `json:"model"` // the folder of the run that was chosen
+	Models     []string         `json:"models"`
+	Epsilon    float64          `json:"epsilon"` // of the choice alone, without δ
+	Adjacency  ledger.Adjacency `json:"adjacency"`
+	Unit       string           `json:"unit"`
+	Records    int              `json:"records"`
+	Score      string           `json:"score"`
+	Data       string           `json:"data"`
+	LedgerHead string           `json:"ledger_head"`
+	Out        string           `json:"out"`
+}
+
+func newChoose(term *terminal.Terminal) *cobra.Command {
+	set := &runspec.Flags{}
+	cmd := &cobra.Command{
+		Use:   "choose DIR DIR…",
+		Short: "Choose the best of several trained models on private data",
+		Long: `Choose the model that predicts best on private data, with a stated ε: permute-and-flip
+(McKenna and Sheldon 2020). Only the choice is released; scores are not. A record adds
+between 0 and 1 to the score of a model, its share of correct predictions or, for a
+--target, 1 minus the error as a share of the bounds.
+
+The choice is in the ledger of --out before it is made. It costs ε without δ, in
+addition to what the models cost: dptrain ledger epsilon with all their ledgers adds
+them up. Of K models, the chosen one predicts on average at most 2·ln(K)/ε fewer records
+correctly than the best one. Several runs of one training command are better compared by dptrain tune,
+whose cost does not grow with their number.`,
+		Example: `  dptrain choose runs/small runs/large --data held-out.csv --epsilon 0.5
+  dptrain choose runs/a runs/b runs/c --data letters.jsonl --record user:writer \
+      --epsilon 1 --out runs/choice
+  dptrain ledger epsilon runs/a runs/b runs/c runs/choice --delta 1e-5`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return exitcode.Usagef("give at least two run directories, as in dptrain choose runs/a runs/b --data FILE --epsilon 1")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return choose(term, args, set) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&set.Data, "data", "", "private records that no candidate was trained on; of a named data set the training part")
+	set.DataFlags.Define(f)
+	for _, name := range []string{"test", "standardize"} { // public data, and a property of the models
+		f.Lookup(name).Hidden = true
+	}
+	f.Float64Var(&set.Epsilon, "epsilon", 1, "ε of the choice")
+	f.StringVar(&set.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
+	f.IntVar(&set.UserExamples, "user-examples", 16, "largest number of examples of a user that count")
+	f.StringVar(&set.Out, "out", "", "directory for the choice and its ledger (default choices/<time>)")
+	runspec.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, runspec.DeviceChoices())
+	return cmd
+}
+
+// scoreSteps is the number of steps of a record's largest contribution to a score.
+const scoreSteps = 1 << 10
+
+func choose(term *terminal.Terminal, dirs []string, set *runspec.Flags) error {
+	records, err := checkChoice(dirs, set)
+	if err != nil {
+		return err
+	}
+	result := chosenModel{Models: dirs, Epsilon: set.Epsilon, Adjacency: ledger.ZeroOut, Unit: records.Unit(), Out: set.Out}
+	scores := make([]int64, len(dirs))
+	for i, dir := range dirs {
+		if err := scoreModel(term, dir, set, records, &scores[i], &result); err != nil {
+			return exitcode.AsUsage(fmt.Errorf("%s: %w", dir, err))
+		}
+	}
+	release, err := rundir.Create(set.Out)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	defer release()
+	index, err := result.release(scores)
+	if err != nil {
+		return exitcode.AsFailure(err)
+	}
+	result.Model = dirs[index]
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(filepath.Join(set.Out, choiceFile), append(text, '\n')); err != nil {
+		return exitcode.AsFailure(err)
+	}
+	warnAboutEpsilon(term, set.Epsilon)
+	term.Note("The models have costs of their own: dptrain ledger epsilon with their ledgers and %s adds them up.", rundir.ShellQuote(set.Out))
+	return term.Print(result, result.Model, result.print)
+}
+
+// checkChoice sets defaults and refuses settings that are impossible.
+func checkChoice(dirs []string, set *runspec.Flags) (engine.Records, error) {
+	switch {
+	case set.Data == "":
+		return engine.Records{}, exitcode.Usagef("--data is missing: name private records that the models were not trained on")
+	case !(set.Epsilon >= choice.MinEpsilon && set.Epsilon <= choice.MaxEpsilon):
+		return engine.Records{}, exitcode.Usagef("--epsilon %v: give a number from %v to %v", set.Epsilon, choice.MinEpsilon, choice.MaxEpsilon)
+	case set.Test != "" || set.Standardize:
+		return engine.Records{}, exitcode.Usagef("--test and --standardize have no use here: a choice reads private records only, as the models read theirs; name the records with --data")
+	}
+	for i, dir := range dirs {
+		if slices.Contains(dirs[:i], dir) {
+			return engine.Records{}, exitcode.Usagef("%s is given twice: give each model once", dir)
+		}
+	}
+	if set.Out == "" {
+		set.Out = "choices/" + time.Now().Format("2006-01-02_15-04-05.000")
+	}
+	return runspec.ParseRecord(set.Record, set.UserExamples)
+}
+
+// scoreModel adds up the scores of the records with a model, in scoreSteps. No error depends on the
+// content of a record.
+func scoreModel(term *terminal.Terminal, dir string, set *runspec.Flags, records engine.Records, score *int64, result *chosenModel) error {
+	model, err := rundir.ReadModel(dir)
+	if err != nil {
+		return err
+	}
+	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, TrainedImage: data.ImageShapeOf(model.Shape), OnBadRow: data.BlankBadRows}
+	if options.Image, err = set.ImageShape(); err != nil {
+		return err
+	}
+	if options.Schema, err = set.ReadSchema(model.Schema); err != nil {
+		return err
+	}
+	if column, byUser := strings.CutPrefix(set.Record, "user:"); byUser {
+		options.Schema.User = column
+		options.Schema.Ignore = slices.DeleteFunc(slices.Clone(options.Schema.Ignore), func(ignored string) bool { return ignored == column })
+	}
+	task, err := readData(term, set.Data, options)
+	if err != nil {
+		return err
+	}
+	if runspec.SameFile(set.Data, model.Data) { // a comparison of contents would reveal records
+		term.Warn("%s was trained on these records, so its score is too good: choose on records that no candidate was trained on; the guarantee holds, and the costs of the model and of the choice add up", dir)
+	}
+	count := engine.RecordCount(task.Train, records)
+	if result.Records != 0 && result.Records != count {
+		return fmt.Errorf("it reads %d records from %s, and the models before it %d: give models that read the same records", count, set.Data, result.Records)
+	}
+	result.Records, result.Data, result.Score = count, task.Name, "share of correct predictions"
+	if model.Schema.Target != "" {
+		result.Score = "1 minus the error as a share of the bounds of " + model.Schema.Target
+	}
+	evaluator, err := engine.NewEvaluator(model.Build, set.Device)
+	if err != nil {
+		return err
+	}
+	defer evaluator.Close()
+	_, err = terminal.Await(term, "Scoring "+dir, func() (any, error) {
+		return nil, evaluator.RecordScores(evaluator.Weights(), task.Train, records, func(s float64) { *score += int64(s * scoreSteps) })
+	})
+	return err
+}
+
+// release chooses a model by the scores, and returns its index. The ledger has the choice first.
+func (c *chosenModel) release(scores []int64) (index int, err error) {
+	source, err := noise.New()
+	if err != nil {
+		return 0, err
+	}
+	w, err := ledger.Create(filepath.Join(c.Out, rundir.LedgerFile), ledger.Header{Unit: c.Unit, Records: c.Records, Adjacency: c.Adjacency, Secure: source.Secure()})
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		c.LedgerHead = w.Head()
+		if closed := w.Close(); err == nil {
+			err = closed
+		}
+	}()
+	chooser, err := choice.New(w, source)
+	if err != nil {
+		return 0, err
+	}
+	return chooser.Choose(choice.Query{Name: "model", Scores: scores, Sensitivity: scoreSteps, Epsilon: c.Epsilon})
+}
+
+func (c *chosenModel) print(w io.Writer) {
+	fmt.Fprintf(w, "model\t%s\nepsilon\t%s\nadjacency\t%s\nrecords\t%s of unit %s\nscore\t%s\nledger\t%s\n", c.Model, number.RoundUp(c.Epsilon), c.Adjacency,
+		number.Thousands(c.Records), c.Unit, c.Score, filepath.Join(c.Out, rundir.LedgerFile))
+}
