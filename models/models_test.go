@@ -421,7 +421,7 @@ func TestPresets_NameExistingModels(t *testing.T) {
 			}
 			flags[f.Name] = f.Value
 		}
-		if _, err := Parse(flags["model"], DataSpec{Shape: []int{1, 28, 28}, Classes: 10}, 1); err != nil {
+		if _, err := Parse(flags["model"], DataSpec{Shape: []int{1, 32, 32}, Classes: 10}, 1); err != nil {
 			t.Errorf("preset %s: %v", p.Name, err)
 		}
 	}

@@ -40,9 +40,10 @@ func (p Preset) clone() Preset {
 }
 
 const (
-	tfPrivacy = "TensorFlow Privacy, tutorials/mnist_dpsgd_tutorial.py, and the table in tutorials/README.md of 2019"
-	tramer    = "Tramèr and Boneh, Differentially Private Learning Needs Better Features (or Much More Data), ICLR 2021, and the README of its code"
-	abadi     = "Abadi et al., Deep Learning with Differential Privacy, CCS 2016, section 5.2 and figure 3"
+	tfPrivacy  = "TensorFlow Privacy, tutorials/mnist_dpsgd_tutorial.py, and the table in tutorials/README.md of 2019"
+	tramer     = "Tramèr and Boneh, Differentially Private Learning Needs Better Features (or Much More Data), ICLR 2021, and the README of its code"
+	abadi      = "Abadi et al., Deep Learning with Differential Privacy, CCS 2016, section 5.2 and figure 3"
+	abadiCIFAR = "Abadi et al., Deep Learning with Differential Privacy, CCS 2016, section 5.3 and figure 6"
 )
 
 var presets = []Preset{
@@ -56,6 +57,12 @@ var presets = []Preset{
 	moments("abadi-mnist-low", "5.656854", "16", "0.5", "22", "90% at ε = 0.5, δ = 1e-5"),
 	moments("abadi-mnist", "2.828427", "7", "2", "110", "95% at ε = 2, δ = 1e-5"),
 	moments("abadi-mnist-high", "1.414214", "4", "8", "320", "97% at ε = 8, δ = 1e-5"),
+	{"abadi-cifar10", "a head of 384 hidden units on the public convolutions of --init, on CIFAR-10", abadiCIFAR, []Flag{
+		{"data", "cifar10"}, {"model", "cifar-abadi"}, {"freeze", "conv1,conv2"}, {"fresh", "fc1,fc2"},
+		{"lot", "2000"}, {"epochs", "200"}, {"stop-at-epsilon", "2"},
+		{"clip", "3"}, {"noise", "6"}, {"delta", "1e-5"}, {"accountant", "moments"},
+		{"optimizer", "sgd"}, {"lr", "0.1"},
+	}, "67% at ε = 2, δ = 1e-5, with convolutions that were trained on CIFAR-100"},
 }
 
 func tutorial(name, lr, noise, clip, epochs, result string) Preset {

@@ -128,6 +128,7 @@ func TestTrain_RefusesInvalidFlags(t *testing.T) {
 		{"--device cuda:0", "CUDA"},
 		{"--device cup", "cpu"},
 		{"--preset tfp", "tfp-mnist"},
+		{"--preset abadi-cifar10 --data digits", "--freeze conv1,conv2 needs --init"},
 		{"--config none.yaml", "none.yaml"},
 		{"--microbatch 0", "--microbatch"},
 		{"--init none.safetensors", "--init"},
