@@ -184,16 +184,14 @@ func (c *compiler) launch(kernel string, grid, block dim, args ...any) {
 
 // launchPart adds a launch that can become part of a batch: of a kernel whose argument is a
 // table. The arguments of the part are laid out as a struct in C.
-func (c *compiler) launchPart(kernel string, grid, block dim, args ...any) {
+func (c *compiler) launchPart(kernel string, grid, block dim, args ...any) *part {
 	k, err := c.device.Kernel(kernel)
-	if err != nil {
-		c.fail(err)
-		return
-	}
+	c.fail(err)
 	p := &part{kernel: k, name: kernel, grid: grid, block: block, arguments: driver.Pack(args...)}
 	c.queue(c.name+" ("+kernel+")", func() error { return launchBatch(c.device, []*part{p}) })
 	steps := *c.steps
 	steps[len(steps)-1].part = p
+	return p
 }
 
 // zero adds a step that sets memory to zero.

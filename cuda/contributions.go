@@ -184,17 +184,18 @@ func (s *contributionSum) lower(spec op.Spec) {
 
 // admit queues a kernel that chooses roundings, and add one that adds to the sum.
 func (s *contributionSum) admit(kernel string, grid, block dim, args ...any) {
-	s.launchWith(s.admitting, kernel, grid, block, args)
+	s.launchWith(s.admitting, func() { s.launch(kernel, grid, block, args...) })
 }
 
 func (s *contributionSum) add(kernel string, grid, block dim, args ...any) {
-	s.launchWith(s.adding, kernel, grid, block, args)
+	s.launchWith(s.adding, func() { s.launch(kernel, grid, block, args...) })
 }
 
-func (s *contributionSum) launchWith(a *access, kernel string, grid, block dim, args []any) {
+// launchWith queues launches of kernels that access a.
+func (s *contributionSum) launchWith(a *access, launch func()) {
 	building := s.access
 	s.access = a
-	s.launch(kernel, grid, block, args...)
+	launch()
 	s.access = building
 }
 
@@ -216,11 +217,16 @@ func (s *contributionSum) chunk(bytes int) int {
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
 	args := s.from(first)
-	s.admit("admit_built", dim{uint32(n), 1, 1}, dim{uint32(min(max(ceil(size, 128), 1), 16) * 32), 1, 1}, args, rows, int32(size))
+	s.launchWith(s.admitting, func() {
+		admitted := s.launchPart("admit_built", dim{uint32(n), 1, 1}, dim{512, 1, 1}, args, rows, int32(size))
+		admitted.budgets = args.Budgets
+	})
 	across := ceil(size, 256)
 	each := ceil(n, min(ceil(n, 16), ceil(8*s.device.Multiprocessors(), across)))
-	s.add("add_built", dim{uint32(across), uint32(ceil(n, each)), 1}, threads,
-		s.out, s.at, args.Roundings, rows, int32(size), int32(n), int32(each))
+	s.launchWith(s.adding, func() {
+		s.launchPart("add_built", dim{uint32(across), uint32(ceil(n, each)), 1}, threads,
+			s.out, s.at, args.Roundings, rows, int32(size), int32(n), int32(each))
+	})
 }
 
 // lowerBuilt builds the gradients of as many records as fit the memory, and adds them.

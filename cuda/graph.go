@@ -30,6 +30,8 @@ type part struct {
 	name        string
 	grid, block dim
 	arguments   driver.Args
+
+	budgets driver.Pointer // if not 0: parts that take from these follow each other in each block
 }
 
 // kind identifies the parts with which a part can share a batch.
@@ -37,7 +39,11 @@ func (p *part) kind() batch.Kind {
 	if p == nil {
 		return batch.Kind{}
 	}
-	return batch.Kind{Name: fmt.Sprint(p.name, p.block), Capacity: batch.Capacity(ceil(len(p.arguments), 8) * 8)}
+	k := batch.Kind{Name: fmt.Sprint(p.name, p.block), Capacity: batch.Capacity(ceil(len(p.arguments), 8) * 8)}
+	if p.budgets != 0 {
+		k.Name, k.InSequence = fmt.Sprint(k.Name, p.grid, p.budgets), true
+	}
+	return k
 }
 
 // launchBatch launches parts of one kind.
@@ -46,10 +52,14 @@ func launchBatch(d *driver.Device, parts []*part) error {
 	for _, p := range parts {
 		table.Add(p.grid, p.arguments)
 	}
-	if table.Blocks() > math.MaxInt32 {
-		return fmt.Errorf("kernel %s cannot be launched with %d blocks", parts[0].name, table.Blocks())
+	first, blocks := parts[0], table.Blocks()
+	if first.budgets != 0 {
+		blocks /= len(parts)
 	}
-	return d.Launch(parts[0].kernel, dim{uint32(table.Blocks()), 1, 1}, parts[0].block, table.Argument())
+	if blocks > math.MaxInt32 {
+		return fmt.Errorf("kernel %s cannot be launched with %d blocks", first.name, blocks)
+	}
+	return d.Launch(first.kernel, dim{uint32(blocks), 1, 1}, first.block, table.Argument())
 }
 
 // joinBatches orders steps and joins parts into batches. All memory has been allocated before,

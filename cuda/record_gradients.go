@@ -101,11 +101,12 @@ func gradientTiles(f op.Product) []tile {
 // launchGradientTiles launches a kernel of kernels/gradient.cu. The largest tiles are not
 // computed in batches.
 func launchGradientTiles(c *compiler, kernel string, t tile, grid dim, args any) {
-	launch := c.launchPart
+	kernel += "_" + t.name
 	if t.name == "128" {
-		launch = c.launch
+		c.launch(kernel, grid, dim{t.threads, 1, 1}, args)
+		return
 	}
-	launch(kernel+"_"+t.name, grid, dim{t.threads, 1, 1}, args)
+	c.launchPart(kernel, grid, dim{t.threads, 1, 1}, args)
 }
 
 // lowerClippedProduct adds Aᵀ·diag(c)·Δ to the accumulator.

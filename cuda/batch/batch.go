@@ -60,13 +60,15 @@ func (t *Table) Argument() []byte {
 // Kind identifies the launches that can share a batch: the kernel and whatever else they must
 // have in common. The zero Kind is that of a step that is no such launch.
 type Kind struct {
-	Name     string
-	Capacity int // of a batch
+	Name       string
+	Capacity   int  // of a batch
+	InSequence bool // the kernel computes a batch's parts one after the other
 }
 
 // Join orders steps and groups them into batches. waits lists, for each step, the earlier
 // steps that it waits for. A step comes after all steps for which it waits, so no step of a
-// batch waits for another step of it.
+// batch waits for another step of it, unless its kind is InSequence: such steps can wait for
+// earlier steps of their batch.
 //
 // A launch that can be part of a batch is delayed until every other step that is left waits
 // for such a launch, for its result or for the memory that it reads. Then the launch that
@@ -106,7 +108,9 @@ func Join(waits [][]int, kinds []Kind) (groups [][]int) {
 		}
 		var ready []int
 		for i, k := range kinds {
-			if k == kinds[longest] && isReady(i) {
+			switch {
+			case k != kinds[longest] || done[i]:
+			case isReady(i), k.InSequence && !slices.ContainsFunc(waits[i], func(j int) bool { return !done[j] && !slices.Contains(ready, j) }):
 				ready = append(ready, i)
 			}
 		}

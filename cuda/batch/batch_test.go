@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every step comes once and after the steps for which it waits; a batch contains launches of one
-// kind, at most as many as fit.
+// Every step comes once and after the steps for which it waits, in its batch only if the batch is
+// computed in sequence; a batch contains launches of one kind, at most as many as fit.
 func TestJoin_KeepsDependencies(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 1))
 	for range 500 {
@@ -21,17 +21,23 @@ func TestJoin_KeepsDependencies(t *testing.T) {
 				}
 			}
 			if r.IntN(3) > 0 {
-				kinds[i] = []Kind{{"a", 3}, {"b", 50}}[r.IntN(2)]
+				kinds[i] = []Kind{{"a", 3, false}, {"b", 50, false}, {"c", 4, true}}[r.IntN(3)]
 			}
 		}
 		var order []int
 		for _, group := range Join(waits, kinds) {
+			before := len(order)
 			for _, i := range group {
+				order = append(order, i)
 				if kinds[i] != kinds[group[0]] {
 					t.Fatalf("a batch of kinds %v and %v", kinds[i], kinds[group[0]])
 				}
+				earlier := order[:before]
+				if kinds[i].InSequence {
+					earlier = order
+				}
 				for _, j := range waits[i] {
-					if !slices.Contains(order, j) {
+					if !slices.Contains(earlier, j) {
 						t.Fatalf("step %d comes before step %d, for which it waits", i, j)
 					}
 				}
@@ -39,7 +45,6 @@ func TestJoin_KeepsDependencies(t *testing.T) {
 			if k := kinds[group[0]]; len(group) > max(k.Capacity, 1) {
 				t.Fatalf("a batch has %d parts, more than %d", len(group), max(k.Capacity, 1))
 			}
-			order = append(order, group...)
 		}
 		if slices.Sort(order); len(order) != n || len(slices.Compact(order)) != n {
 			t.Fatalf("of %d steps %v come", n, order)
@@ -51,13 +56,26 @@ func TestJoin_KeepsDependencies(t *testing.T) {
 // comes first: the norms (n) of three gradients (g) form a batch, although the second step is
 // ready for one of its own, and gradients are computed before their memory is overwritten (x).
 func TestJoin_DelaysLaunches(t *testing.T) {
-	x, g, n := Kind{}, Kind{"gradient", 50}, Kind{"norm", 50}
+	x, g, n := Kind{}, Kind{"gradient", 50, false}, Kind{"norm", 50, false}
 	kinds := []Kind{x, g, n, x, g, n, x, g, n}
 	waits := [][]int{{}, {0}, {1}, {1}, {3}, {4}, {4}, {6}, {7}}
 	got := Join(waits, kinds)
 	want := [][]int{{0}, {1}, {3}, {4}, {6}, {7}, {2, 5, 8}}
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Launches that wait for each other form a batch if it is computed in sequence.
+func TestJoin_InSequence(t *testing.T) {
+	for _, c := range []struct {
+		sequence bool
+		batches  int
+	}{{false, 3}, {true, 1}} {
+		k := Kind{"a", 50, c.sequence}
+		if got := Join([][]int{{}, {0}, {1}}, []Kind{k, k, k}); len(got) != c.batches {
+			t.Errorf("in sequence %v: %v", c.sequence, got)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@
 // most 511 records, then to sums of 64 bits. It multiplies 32-bit integers in ordinary lanes, 64 by
 // 64 sums a block: 784×1000 from 512 records are 0.4·10⁹ products, 28 µs at 14·10¹² a second. It
 // does not use tensor cores, whose peak for planes of 8 bits is more than ten times this rate.
+#include "batch.h"
 #include "each.h"
 #include "lattice.h"
 #include "squares.h"
@@ -26,53 +27,76 @@ KERNEL begin_contributions(int64_t *budgets, int n) {
 
 constexpr int built_block = 4096;  // elements of a built gradient that share a key
 
-KERNEL LAUNCH_BOUNDS(512) admit_built(Contribution c, const float *rows, int size) {
+struct BuiltGradients {
+	Contribution contribution;
+	const float *rows;
+	int size, _;
+};
+
+// admit_built processes the parts of a batch one after the other, because they take from the
+// same budgets: block r does the r-th record of each.
+KERNEL LAUNCH_BOUNDS(512) admit_built(Batch<BuiltGradients> batch) {
 	SHARED(uint64_t, partial, 32);
 	const int r = blockIdx.x;
-	const float *row = rows + (long long)r * size;
-	choose_rounding(c, r, [&](double wide, uint64_t seed) {
-		const float scale = (float)wide;
-		const uint64_t mixed = mix(seed);  // row_key(seed, 0, b) is mix(mixed + b·golden_gamma)
-		uint64_t sum = 0;
-		if (scale != 0)
-			for (int from = 0; from < size; from += built_block) {
-				const RoundingWords words(mix(mixed + (uint64_t)(from / built_block) * golden_gamma));
-				const int n = min(built_block, size - from);
-				for (int i = threadIdx.x; i < n; i += blockDim.x)
-					add_square(sum, dither(row[from + i], scale, words.of(i)));
-			}
-		return within(block_sum(partial, sum));
-	});
+	for (int part = 0; part < batch.parts; part++) {
+		const BuiltGradients &p = batch.arguments[part];
+		const int size = p.size;
+		const float *row = p.rows + (long long)r * size;
+		choose_rounding(p.contribution, r, [&](double wide, uint64_t seed) {
+			const float scale = (float)wide;
+			const uint64_t mixed = mix(seed);  // row_key(seed, 0, b) is mix(mixed + b·golden_gamma)
+			uint64_t sum = 0;
+			if (scale != 0)
+				for (int from = 0; from < size; from += built_block) {
+					const RoundingWords words(mix(mixed + (uint64_t)(from / built_block) * golden_gamma));
+					const int n = min(built_block, size - from);
+					for (int i = threadIdx.x; i < n; i += blockDim.x)
+						add_square(sum, dither(row[from + i], scale, words.of(i)));
+				}
+			return within(block_sum(partial, sum));
+		});
+		__syncthreads();  // before the next part reads the rest of the budget
+	}
 }
 
-// add_built adds the rounded gradients of some records; blockIdx.y selects each of them. A thread
+// add_built adds the rounded gradients of some records; the block's y selects each of them. A thread
 // adds one element. at maps elements to the parameter's order; null is the identity.
-KERNEL LAUNCH_BOUNDS(256) add_built(int64_t *sums, const int *at, const RecordRounding *roundings, const float *rows, int size, int records, int each) {
-	constexpr int batch = 256;
-	SHARED(float, scales, batch);
-	SHARED(unsigned, starts, batch);
-	SHARED(unsigned, strides, batch);
-	const long long e = blockIdx.x * (long long)batch + threadIdx.x;
-	const int block = (int)(blockIdx.x * (long long)batch / built_block), i = (int)(e % built_block);
-	const int from = blockIdx.y * each, to = min(records, from + each);
+struct BuiltSum {
+	int64_t *sums;
+	const int *at;
+	const RecordRounding *roundings;
+	const float *rows;
+	int size, records, each, _;
+};
+
+KERNEL LAUNCH_BOUNDS(256) add_built(Batch<BuiltSum> batch) {
+	constexpr int threads = 256;
+	SHARED(float, scales, threads);
+	SHARED(unsigned, starts, threads);
+	SHARED(unsigned, strides, threads);
+	const BatchBlock block(batch);
+	const BuiltSum p = batch.arguments[block.part];
+	const long long e = block.x * (long long)threads + threadIdx.x;
+	const int key = (int)(block.x * (long long)threads / built_block), i = (int)(e % built_block);
+	const int from = block.y * p.each, to = min(p.records, from + p.each);
 	int64_t sum = 0;
-	for (int first = from; first < to; first += batch) {
+	for (int first = from; first < to; first += threads) {
 		const int r = first + threadIdx.x;
 		RecordRounding how = {0, 0, 0};
-		if (r < to) how = roundings[r];
-		const RoundingWords words(row_key(how.seed, 0, block));
+		if (r < to) how = p.roundings[r];
+		const RoundingWords words(row_key(how.seed, 0, key));
 		scales[threadIdx.x] = how.adds ? how.scale : 0;
 		starts[threadIdx.x] = words.start;
 		strides[threadIdx.x] = words.step;
 		__syncthreads();
-		const int n = min(batch, to - first);
-		if (e < size)
+		const int n = min(threads, to - first);
+		if (e < p.size)
 			for (int k = 0; k < n; k += 4) {  // loads in flight; records after the last one have scale 0
 				float x[4], scale[4];
 #pragma unroll
 				for (int j = 0; j < 4; j++) {
 					scale[j] = scales[k + j];
-					x[j] = scale[j] != 0 ? rows[(long long)(first + k + j) * size + e] : 0;
+					x[j] = scale[j] != 0 ? p.rows[(long long)(first + k + j) * p.size + e] : 0;
 				}
 #pragma unroll
 				for (int j = 0; j < 4; j++) {
@@ -85,9 +109,9 @@ KERNEL LAUNCH_BOUNDS(256) add_built(int64_t *sums, const int *at, const RecordRo
 			}
 		__syncthreads();
 	}
-	if (e >= size) return;
-	const int to_element = at ? at[e] : (int)e;
-	if (to_element >= 0) add_steps(sums + to_element, sum);
+	if (e >= p.size) return;
+	const int to_element = p.at ? p.at[e] : (int)e;
+	if (to_element >= 0) add_steps(p.sums + to_element, sum);
 }
 
 // narrow_gradients rounds gradients that were built in double.
