@@ -196,6 +196,8 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 		limit = roundedInts
 	}
 	n := min(records, max(2*len(l.pool.workers), limit/size))
+	turns := (records + n - 1) / n
+	n = (records + turns - 1) / turns
 	if rows == nil {
 		scratch.reserve(0, 0, 0, n*size)
 	} else {

@@ -74,8 +74,7 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 			a, d := atEdge[int16](e, p.K*p.M), atEdge[int16](e, p.K*p.N)
 			shares := 1 + e.rng.IntN(3)
 			for s := range shares {
-				p.run(k, atEdge[int64](e, p.area()), nil, a, d, ws, s, shares)
-				p.run(k, nil, atEdge[int32](e, p.area()), a, d, ws, s, shares)
+				p.run(k, atEdge[int64](e, p.area()), a, d, ws, s, shares)
 			}
 
 			e.used = 0

@@ -2,7 +2,6 @@ package lattice
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/dptrain/dptrain/internal/simd"
 )
@@ -125,7 +124,7 @@ func (g *gramMatrix) pack(dst []int16, ld, t0, t1, from, to int) {
 
 // InnerProduct returns Σ_{t,u} a[t*T+u]·d[t*T+u] for two symmetric T×T matrices modulo 2^64. It
 // is exact if Σ|a||d| < 2^63. For Gram matrices of rows â_t and δ̂_t, Σ|a||d| is at most
-// (Σ_t ‖â_t‖‖δ̂_t‖)², which the caller bounds; InnerProduct128 needs no bound.
+// (Σ_t ‖â_t‖‖δ̂_t‖)², which the caller bounds.
 //
 // If a and d are the Gram matrices of the rows of one record, the result is the squared norm of
 // Σ_t â_t ⊗ δ̂_t (Goodfellow 2015, "Efficient per-example gradient computations").
@@ -134,19 +133,6 @@ func InnerProduct(a, d []int32, T int) int64 {
 		return 0
 	}
 	return active.innerProduct(&a[0], &d[0], T*T)
-}
-
-// InnerProduct128 returns the sum of InnerProduct as a signed 128-bit integer hi·2^64 + lo. It is
-// exact for all matrices.
-func InnerProduct128(a, d []int32, T int) (hi int64, lo uint64) {
-	checkSquare(a, d, T)
-	for i, x := range a[:T*T] {
-		term := int64(x) * int64(d[i])
-		var carry uint64
-		lo, carry = bits.Add64(lo, uint64(term), 0)
-		hi += term>>63 + int64(carry)
-	}
-	return hi, lo
 }
 
 func checkSquare(a, d []int32, T int) {

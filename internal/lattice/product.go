@@ -32,18 +32,12 @@ type Product struct {
 // every element once; no share accesses memory that another writes. ws belongs to the calling
 // thread.
 func (p *Product) Run(sum []int64, a, d []int16, ws *Workspace, share, shares int) {
-	p.run(active, sum, nil, a, d, ws, share, shares)
+	p.run(active, sum, a, d, ws, share, shares)
 }
 
-// RunModulo is Run without widening: it adds AᵀD to sum modulo 2^32. The caller widens the sum
-// before it contains more than MaxRecords records.
-func (p *Product) RunModulo(sum []int32, a, d []int16, ws *Workspace, share, shares int) {
-	p.run(active, nil, sum, a, d, ws, share, shares)
-}
-
-// run adds a share to sum or, if that is nil, to part modulo 2^32.
-func (p *Product) run(k *kernels, sum []int64, part []int32, a, d []int16, ws *Workspace, share, shares int) {
-	p.check(max(len(sum), len(part)), len(a), len(d), share, shares)
+// run is Run with an implementation.
+func (p *Product) run(k *kernels, sum []int64, a, d []int16, ws *Workspace, share, shares int) {
+	p.check(len(sum), len(a), len(d), share, shares)
 	if p.M == 0 || p.N == 0 {
 		return
 	}
@@ -51,12 +45,9 @@ func (p *Product) run(k *kernels, sum []int64, part []int32, a, d []int16, ws *W
 	if r.i0 == r.i1 || r.j0 == r.j1 {
 		return
 	}
-	rows := p.K
-	if sum != nil {
-		rows = MaxRecords * p.RowsPerRecord
-	}
+	rows := MaxRecords * p.RowsPerRecord
 	for from := 0; from < p.K; from += rows {
-		b := block{p, k, ws, sum, part, a, d, from, min(from+rows, p.K)}
+		b := block{p, k, ws, sum, a, d, from, min(from+rows, p.K)}
 		if p.isSkinny() {
 			b.runSkinny(r)
 		} else {
@@ -150,24 +141,22 @@ func NewWorkspace() *Workspace {
 	}
 }
 
-// block is the product of rows from … to-1 on one thread. sum is nil if the result is added to
-// part.
+// block is the product of rows from … to-1 on one thread.
 type block struct {
 	*Product
 	k        *kernels
 	ws       *Workspace
 	sum      []int64
-	part     []int32
 	a, d     []int16
 	from, to int
 }
 
 // runBlocked adds the product over r in blocks that fit the caches. Several blocks of k need the
-// sums of a block of the result in the workspace, unless they are added to part.
+// sums of a block of the result in the workspace.
 func (b *block) runBlocked(r rect) {
 	for j := r.j0; j < r.j1; j += nBlock {
 		j1 := min(j+nBlock, r.j1)
-		stored := b.sum != nil && b.to-b.from > kBlock
+		stored := b.to-b.from > kBlock
 		ldp, height := roundUp(j1-j, b.k.lanes)+rowPad, r.i1-r.i0
 		if stored {
 			height = len(b.ws.sums) / ldp / mBlock * mBlock
@@ -207,13 +196,10 @@ func (b *block) pack(dst []int16, ld int, x []int16, width, c0, c1, from, to int
 // k are in the workspace, from element start on.
 func (b *block) multiply(c rect, start, ldp, steps int, first, last bool) {
 	flags, part := 0, b.ws.sums[start:]
-	if b.sum == nil {
-		flags, part, ldp = flagAdd, b.part[c.i0*b.LDC+c.j0:], b.LDC
-	}
 	if !first {
 		flags |= flagAdd
 	}
-	if b.sum != nil && last {
+	if last {
 		flags |= flagWiden
 	}
 	rows, panels, depth := c.i1-c.i0, ceilDiv(c.i1-c.i0, b.k.mr), b.k.depth
@@ -223,10 +209,7 @@ func (b *block) multiply(c rect, start, ldp, steps int, first, last bool) {
 			i := q * rows / panels
 			m := (q+1)*rows/panels - i
 			at := i*ldp + j - c.j0
-			var sum *int64
-			if b.sum != nil {
-				sum = &b.sum[(c.i0+i)*b.LDC+j]
-			}
+			sum := &b.sum[(c.i0+i)*b.LDC+j]
 			x, y := &b.ws.a[i*depth], &b.ws.d[(j-c.j0)*depth]
 			if n%b.k.lanes == 0 {
 				b.k.tile(m, n, steps, x, aStride, y, dStride, &part[at], ldp, sum, b.LDC, flags)
@@ -328,7 +311,7 @@ func (b *block) addTransposed(i0, i1 int) {
 // asFloats returns the same memory as floats, to copy it.
 func asFloats(x []int32) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(&x[0])), len(x)) }
 
-// addRows adds rows, ld elements apart, to part [i0:i1, j0:j1] of the result.
+// addRows adds rows, ld elements apart, to the part [i0:i1, j0:j1] of the sum.
 func (b *block) addRows(rows []int32, ld, i0, i1, j0, j1 int) {
 	count, n := i1-i0, j1-j0
 	if n == ld && n == b.LDC { // without gaps: one long row
@@ -336,10 +319,6 @@ func (b *block) addRows(rows []int32, ld, i0, i1, j0, j1 int) {
 	}
 	for i := range count {
 		at := (i0+i)*b.LDC + j0
-		if b.sum != nil {
-			b.k.widen(&b.sum[at:][:n][0], &rows[i*ld:][:n][0], n)
-		} else {
-			b.k.addInts(&b.part[at:][:n][0], &rows[i*ld:][:n][0], n)
-		}
+		b.k.widen(&b.sum[at:][:n][0], &rows[i*ld:][:n][0], n)
 	}
 }

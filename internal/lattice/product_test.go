@@ -96,45 +96,23 @@ func TestProduct_AgreesWithOracle(t *testing.T) {
 			}
 			want, shared := slices.Clone(sum), slices.Clone(sum)
 			exactProduct(p, want, a, d)
-			p.run(k, sum, nil, a, d, ws, 0, 1)
+			p.run(k, sum, a, d, ws, 0, 1)
 			check()
 			if !slices.Equal(sum, want) {
 				t.Fatalf("%+v with elements up to %d: %s", *p, limit, firstDifference(sum, want))
 			}
 			shares := 2 + rng.IntN(5)
 			for s := range shares {
-				p.run(k, shared, nil, a, d, ws, s, shares)
+				p.run(k, shared, a, d, ws, s, shares)
 			}
 			if !slices.Equal(shared, want) {
 				t.Fatalf("%+v in %d shares: %s", *p, shares, firstDifference(shared, want))
-			}
-
-			part, check := guarded[int32](t, p.area())
-			for i := range part {
-				part[i] = int32(rng.Uint32())
-			}
-			sharedPart, wide := slices.Clone(part), make([]int64, len(part))
-			exactProduct(p, wide, a, d)
-			wantPart := slices.Clone(part)
-			for i, v := range wide {
-				wantPart[i] += int32(v)
-			}
-			p.run(k, nil, part, a, d, ws, 0, 1)
-			check()
-			if !slices.Equal(part, wantPart) {
-				t.Fatalf("%+v modulo 2^32: %s", *p, firstDifference(part, wantPart))
-			}
-			for s := range shares {
-				p.run(k, nil, sharedPart, a, d, ws, s, shares)
-			}
-			if !slices.Equal(sharedPart, wantPart) {
-				t.Fatalf("%+v modulo 2^32 in %d shares: %s", *p, shares, firstDifference(sharedPart, wantPart))
 			}
 		}
 	})
 }
 
-func firstDifference[T int32 | int64](got, want []T) string {
+func firstDifference(got, want []int64) string {
 	for i := range got {
 		if got[i] != want[i] {
 			return fmt.Sprintf("element %d of %d is %d, want %d", i, len(got), got[i], want[i])
@@ -173,7 +151,7 @@ func TestProduct_ReadsFullSumsOfMaxRecords(t *testing.T) {
 				}
 			}
 			sum := make([]int64, p.M*p.N)
-			p.run(k, sum, nil, a, d, ws, 0, 1)
+			p.run(k, sum, a, d, ws, 0, 1)
 			for at, v := range sum {
 				want := int64(0)
 				if at == i*c.n+j {
@@ -181,12 +159,6 @@ func TestProduct_ReadsFullSumsOfMaxRecords(t *testing.T) {
 				}
 				if v != want {
 					t.Fatalf("%+v: element %d is %d, want %d", *p, at, v, want)
-				}
-			}
-			if c.records == MaxRecords+1 && c.rowsPerRecord == 1 {
-				part := make([]int32, 1)
-				if p.run(k, nil, part, a, d, ws, 0, 1); part[0] != math.MinInt32 {
-					t.Errorf("%d records modulo 2^32 are %d, want −2^31", c.records, part[0])
 				}
 			}
 		}
@@ -262,11 +234,6 @@ func TestInnerProduct_AgreesWithOracle(t *testing.T) {
 			if got := k.innerProduct(&a[0], &d[0], T*T); uint64(got) != new(big.Int).Mod(want, modulus).Uint64() {
 				t.Errorf("%d×%d: %d, want %d modulo 2^64", T, T, got, want)
 			}
-			hi, lo := InnerProduct128(a, d, T)
-			got := new(big.Int).Mul(big.NewInt(hi), modulus)
-			if got.Add(got, new(big.Int).SetUint64(lo)); got.Cmp(want) != 0 {
-				t.Errorf("%d×%d in 128 bits: %d, want %d", T, T, got, want)
-			}
 		}
 	})
 }
@@ -307,10 +274,8 @@ func TestFunctions_DoNotAllocate(t *testing.T) {
 		SumSquares(a)
 		p.Run(sum, a, a, ws, 0, 2)
 		narrow.Run(sum, a, a, ws, 0, 1)
-		p.RunModulo(part, a, a, ws, 0, 1)
 		Gram(part, a, 50, 100, ws)
 		InnerProduct(part, part, 50)
-		InnerProduct128(part, part, 50)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
