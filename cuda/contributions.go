@@ -171,10 +171,8 @@ func (s *contributionSum) lower(spec op.Spec) {
 			s.lowerGather(form)
 			return
 		case op.Product:
-			if s.size(0) == s.records*form.In { // one row a record
-				s.lowerRankOne(form)
-				return
-			}
+			s.lowerRows(form)
+			return
 		}
 		s.lowerBuilt(f.Form)
 	default:
@@ -263,19 +261,65 @@ func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
 	}
 }
 
-// lowerRankOne adds products of one row a record, rounded to 16 bits. The scales of the two rows
-// are powers of two that follow from their lengths, which the CPU adds up in another order: the
-// integers could differ from the CPU's where a length is within a rounding error of a power of two.
-func (s *contributionSum) lowerRankOne(f op.Product) {
-	a, delta := s.allocScratch(2*s.records*f.In), s.allocScratch(2*s.records*f.Out)
-	s.admit("round_rank_one", dim{uint32(s.records), 1, 1}, threads,
-		s.all, a, delta, s.in[0], s.in[1], int32(f.In), int32(f.Out), math.Sqrt(float64(f.In)/float64(f.Out)))
-	const side, depth = 64, 16 // of a block of kernels/contributions.cu
-	tiles := ceil(f.In, side) * ceil(f.Out, side)
-	slices := max(ceil(s.records, lattice.MaxRecords), min(ceil(s.records, 4*depth), ceil(2*s.device.Multiprocessors(), tiles)))
-	each := ceil(s.records, slices)
-	s.add("add_rank_one", dim{uint32(tiles), uint32(ceil(s.records, each)), 1}, threads,
-		s.out, s.at, a, delta, int32(f.In), int32(f.Out), int32(s.records), int32(each))
+// rowSumArgs is struct RowSum of kernels/rounded_rows.cu.
+type rowSumArgs struct {
+	A, Delta          roundedOperand
+	Sums, At          driver.Pointer
+	Aspect            float64
+	Rows, FromProduct int32
+}
+
+// roundedOperand is struct Operand of kernels/rounded_rows.cu.
+type roundedOperand struct {
+	X, Rounded    driver.Pointer
+	Width, Stride int32
+}
+
+// integerSide and integerDepth are the sides of a block's tile and the elements of a step of
+// kernels/integer.h.
+const integerSide, integerDepth = 64, 32
+
+// lowerRows adds products of the rows of each record, rounded to 16 bits, for as many records at a
+// time as fit the memory. The scales of the rows are powers of two, up to the product of both scales,
+// that follow from the lengths of a record's rows together. The CPU adds these up in another order:
+// the integers could differ from the CPU's where a length is within a rounding error of a power of
+// two. Where the rows of a record cancel so much that 16 bits do not suffice, its gradient is built
+// in another order than the CPU's.
+func (s *contributionSum) lowerRows(f op.Product) {
+	rows := s.size(0) / s.records / f.In
+	operand := func(x driver.Pointer, width, n int) roundedOperand {
+		stride := ceil(width, 4) * 4
+		return roundedOperand{x, s.allocScratch(2 * n * rows * stride), int32(width), int32(stride)}
+	}
+	n := s.chunk(2 * rows * (f.In + f.Out))
+	args := rowSumArgs{
+		A: operand(s.in[0], f.In, n), Delta: operand(s.in[1], f.Out, n), Sums: s.out, At: s.at,
+		Aspect: math.Sqrt(float64(f.In) / float64(f.Out)), Rows: int32(rows), FromProduct: boolArg(normFromProduct(f, rows)),
+	}
+	kernel := "admit_rows"
+	if rows == 1 {
+		kernel = "round_rank_one"
+	} else {
+		s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
+	}
+	tiles := ceil(f.In, integerSide) * ceil(f.Out, integerSide)
+	for first := 0; first < s.records; first += n {
+		n := min(n, s.records-first)
+		s.admit(kernel, dim{uint32(n), 1, 1}, threads, s.from(first), args)
+		slices := max(ceil(n, lattice.MaxRecords), min(n, ceil(n*rows, 4*integerDepth), ceil(2*s.device.Multiprocessors(), tiles)))
+		each := ceil(n, slices)
+		s.add("add_rows", dim{uint32(tiles), uint32(ceil(n, each)), 1}, threads, args, int32(n), int32(each))
+		args.A.X += driver.Pointer(4 * n * rows * f.In)
+		args.Delta.X += driver.Pointer(4 * n * rows * f.Out)
+	}
+}
+
+// normFromProduct reports whether the squared norm of a product of integer rows is less work from the
+// product than from Gram matrices, in steps of kernels/integer.h.
+func normFromProduct(f op.Product, rows int) bool {
+	product := ceil(f.In, integerSide) * ceil(f.Out, integerSide) * ceil(rows, integerDepth)
+	pairs := ceil(rows, integerSide) * (ceil(rows, integerSide) + 1) / 2
+	return product < pairs*(ceil(f.In, integerDepth)+ceil(f.Out, integerDepth))
 }
 
 // lowerGather adds rows of Δ that are rounded to 32 bits to the rows of the table that indices

@@ -116,6 +116,25 @@ func hostileNormals(r *rand.Rand, records, width int) []float32 {
 	return x
 }
 
+// cancellingRows are four rows for each record, so long that their rounding to 16 bits would not do,
+// while the sum of their products is short. This sum is exact in float32 in every order.
+func cancellingRows(r *rand.Rand, records, width, signals int) [][]float32 {
+	const rows = 4
+	a, delta := make([]float32, 0, records*rows*width), make([]float32, 0, records*rows*signals)
+	for range records {
+		first, base := wholeNumbers(r, width, -3, 4), wholeNumbers(r, signals, -3, 4)
+		for t := range rows {
+			for _, v := range first {
+				a = append(a, v/1024*float32(1-t%2*2))
+			}
+			for _, v := range base {
+				delta = append(delta, v*8192+float32(r.IntN(5)-2)/64)
+			}
+		}
+	}
+	return [][]float32{a, delta}
+}
+
 func wholeNumbers(r *rand.Rand, n, from, to int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -128,8 +147,8 @@ func clippedSum(f op.Form) func(int) op.Spec {
 	return func(records int) op.Spec { return op.ClippedSum{Form: f, Records: records} }
 }
 
-// exactSums are sums whose rows both devices round: gradients that are kept, products of one row a
-// record, lookups of one row and of bags, sums of one element; in the parameter's order and in
+// exactSums are sums whose rows both devices round: gradients that are kept, products of one row and of
+// several rows a record, lookups of one row and of bags, sums of one element; in the parameter's order and in
 // another one, and for the last records only.
 func exactSums(r *rand.Rand, records int) []contributing {
 	permutation := make([]int32, 35)
@@ -146,6 +165,13 @@ func exactSums(r *rand.Rand, records int) []contributing {
 		{"product", clippedSum(op.Product{In: 70, Out: 67}), [][]float32{hostileNormals(r, records, 70), hostileNormals(r, records, 67)}, nil, 70 * 67, 0},
 		{"product of long rows", clippedSum(op.Product{In: 600, Out: 3}), [][]float32{hostileNormals(r, records, 600), hostileNormals(r, records, 3)}, nil, 1800, 0},
 		{"product in another order", clippedSum(op.Product{In: 5, Out: 7}), [][]float32{hostileNormals(r, records, 5), hostileNormals(r, records, 7)}, other, 40, 0},
+		{"rows", clippedSum(op.Product{In: 33, Out: 66}), [][]float32{hostileNormals(r, records, 5*33), hostileNormals(r, records, 5*66)}, nil, 33 * 66, 0},
+		{"many rows", clippedSum(op.Product{In: 70, Out: 9}), [][]float32{hostileNormals(r, records, 131*70), hostileNormals(r, records, 131*9)}, nil, 630, 0},
+		{"rows of a wide product", clippedSum(op.Product{In: 200, Out: 131}), [][]float32{hostileNormals(r, records, 3*200), hostileNormals(r, records, 3*131)}, nil, 200 * 131, 0},
+		{"rows in another order", clippedSum(op.Product{In: 5, Out: 7}), [][]float32{hostileNormals(r, records, 9*5), hostileNormals(r, records, 9*7)}, other, 40, 0},
+		{"rows of the last records", clippedSum(op.Product{In: 5, Out: 7}), [][]float32{hostileNormals(r, records-3, 2*5), hostileNormals(r, records-3, 2*7)}, nil, 35, 3},
+		{"rows that cancel", clippedSum(op.Product{In: 67, Out: 65}), cancellingRows(r, records, 67, 65), nil, 67 * 65, 0},
+		{"rows that cancel in another order", clippedSum(op.Product{In: 5, Out: 7}), cancellingRows(r, records, 5, 7), other, 40, 0},
 		{"shift", clippedSum(op.Shift{Channels: 19, Inner: 1}), [][]float32{hostileNormals(r, records, 19)}, nil, 19, 0},
 		{"lookups", clippedSum(op.Gather{Vocabulary: 9, Dim: 33, Bag: 1}), [][]float32{wholeNumbers(r, 14*records, -2, 11), hostileNormals(r, records, 14*33)}, nil, 9 * 33, 0},
 		{"bag", clippedSum(op.Gather{Vocabulary: 9, Dim: 5, Bag: 14}), [][]float32{wholeNumbers(r, 14*records, -1, 9), hostileNormals(r, records, 5)}, nil, 45, 0},
@@ -197,6 +223,59 @@ func TestContributions_SameBitsAsCPU(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) { check(t, []contributing{s}) })
 	}
 	t.Run("all, with one budget", func(t *testing.T) { check(t, sums) })
+}
+
+// Each record adds what it adds alone, while the operands of the others are not finite: a sum is that
+// of its records. A record takes the squared norm of what it adds from its budget. The products are not whole tiles; their records are added in several blocks.
+func TestContributions_OfRecordsAlone(t *testing.T) {
+	device(t)
+	const records = 7
+	r := rand.New(rand.NewPCG(7, 1))
+	ordinary := func(width int) []float32 {
+		x := make([]float32, records*width)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(width)))
+		}
+		return x
+	}
+	for _, s := range []contributing{
+		{"one row", clippedSum(op.Product{In: 66, Out: 3}), [][]float32{ordinary(66), ordinary(3)}, nil, 198, 0},
+		{"rows with a norm from the product", clippedSum(op.Product{In: 67, Out: 5}), [][]float32{ordinary(65 * 67), ordinary(65 * 5)}, nil, 335, 0},
+		{"rows with a norm from Gram matrices", clippedSum(op.Product{In: 200, Out: 131}), [][]float32{ordinary(65 * 200), ordinary(65 * 131)}, nil, 200 * 131, 0},
+		{"rows that cancel", clippedSum(op.Product{In: 5, Out: 7}), cancellingRows(r, records, 5, 7), nil, 35, 0},
+	} {
+		program := exactProgram(records, []contributing{s})
+		m := machineOf(t, program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
+		all := addTo(t, m, []contributing{s}, slices.Repeat([]float32{0.5}, records))[0]
+		m = machineOf(t, program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
+		var sum []int64
+		for one := range records {
+			alone := s
+			alone.in = nil
+			for _, x := range s.in {
+				width, y := len(x)/records, slices.Repeat([]float32{float32(math.NaN())}, len(x))
+				copy(y[one*width:(one+1)*width], x[one*width:])
+				alone.in = append(alone.in, y)
+			}
+			factors := make([]float32, records)
+			factors[one] = 0.5
+			next := addTo(t, m, []contributing{alone}, factors)[0]
+			var square int64
+			for i, v := range next {
+				if sum != nil {
+					v -= sum[i]
+				}
+				square += v * v
+			}
+			if taken, err := m.SquaredNormTaken(0, one); err != nil || taken != square || square == 0 {
+				t.Errorf("%s: record %d takes %d from its budget, but its squared norm is %d; error %v", s.name, one, taken, square, err)
+			}
+			sum = next
+		}
+		if !slices.Equal(sum, all) {
+			t.Errorf("%s: the records alone add other integers than together", s.name)
+		}
+	}
 }
 
 // A sum of 32 bits wraps with 512 contributions of the largest norm in one element. The product is

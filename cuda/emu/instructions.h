@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include <limits>
+#include "bytes.h"
 #include "driver.h"
 #include "fault.h"
 #include "memory.h"
@@ -100,6 +101,7 @@ inline u64 shr_u64(u64 a, u32 n) { return n < 64 ? a >> n : 0; }
 inline s32 shr_s32(s32 a, u32 n) { return a >> (n < 31 ? n : 31); }
 inline s64 shr_s64(s64 a, u32 n) { return a >> (n < 63 ? n : 63); }
 inline u32 popc_b32(b32 a) { return u32(__builtin_popcount(a)); }
+inline b32 prmt_b32(b32 low, b32 high, b32 selectors) { return __byte_perm(low, high, selectors); }
 inline b32 shf_l_wrap_b32(b32 low, b32 high, u32 n) { return b32((u64(high) << 32 | low) << (n & 31) >> 32); }
 template <class T> T insert(T from, T into, u32 at, u32 bits) {
 	T mask = bits >= 8 * sizeof(T) ? ~T(0) : (T(1) << bits) - 1;
@@ -353,13 +355,8 @@ template <class R> void shfl_sync_down_b32(R &to, bool &inside, b32 a, u32 by, u
 
 // mma adds the product of the matrices A and B to the sums of a warp. A lane passes some
 // elements of A and B, and has the sums of rows lane/4 and on and columns 2·(lane%4) and
-// 2·(lane%4)+1. The threads of a block run on one thread of the host and exchange
-// operands through its memory.
-template <class T, int N> T (*operands())[N] {
-	static thread_local T(*all)[32][N];  // of each warp; for the life of the thread
-	if (all == nullptr) all = new T[32][32][N];
-	return all[emu::view.id / 32];
-}
+// 2·(lane%4)+1.
+using emu::operands;
 inline float tf32(b32 word) { return In<b32>{word & 0xffffe000}; }
 inline float half_of(b32 word, int half) { return In<b32>{half ? word & 0xffff0000 : word << 16}; }
 
@@ -397,6 +394,17 @@ inline void mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64(double &d0, double &
 	emu::sync_warp(0xffffffff, SITE);
 	d0 = d[0], d1 = d[1];
 }
+#define MULTIPLY_BYTES(types, name)                                                                                        \
+	inline void mma_sync_aligned_m16n8k32_row_col_s32_##name##_s32(u32 &d0, u32 &d1, u32 &d2, u32 &d3, b32 a0, b32 a1, b32 a2, \
+		b32 a3, b32 b0, b32 b1, u32 c0, u32 c1, u32 c2, u32 c3, HERE) {                                                    \
+		u32 d[4] = {c0, c1, c2, c3};                                                                                       \
+		emu::multiply_bytes_16x8(types, d, {a0, a1, a2, a3}, {b0, b1}, file, line);                                        \
+		d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];                                                                        \
+	}
+MULTIPLY_BYTES("s8.s8", s8_s8)
+MULTIPLY_BYTES("s8.u8", s8_u8)
+MULTIPLY_BYTES("u8.s8", u8_s8)
+MULTIPLY_BYTES("u8.u8", u8_u8)
 #undef HERE
 #undef SITE
 

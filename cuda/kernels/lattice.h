@@ -60,8 +60,12 @@ __device__ __forceinline__ void add_square(uint64_t &sum, float dithered) {
 	if (sum > too_long) sum = too_long;
 }
 
-// within is a sum of add_square over a block's threads; −1 if it exceeds the square of the bound.
-__device__ __forceinline__ int64_t within(uint64_t sum) { return sum <= (uint64_t)lattice_bound_squared ? (int64_t)sum : -1; }
+// What a rounding takes from a budget if its squared norm is not known.
+constexpr int64_t out_of_range = -1, other_rounding = -2;
+
+// within is a sum of add_square over a block's threads; out_of_range if it exceeds the square of the
+// bound.
+__device__ __forceinline__ int64_t within(uint64_t sum) { return sum <= (uint64_t)lattice_bound_squared ? (int64_t)sum : out_of_range; }
 
 // RecordRounding determines how a record's part of a sum is rounded.
 struct RecordRounding {
@@ -87,7 +91,8 @@ struct Contribution {
 // choose_rounding chooses the rounding of record r's part, and takes its squared norm from the
 // record's budget of its group, as type part of internal/cpu does. All threads of the block call
 // it. squares(scale, seed) returns, to all threads, the squared norm of the integers that a
-// rounding gives, or −1 if they are out of range; it contains a barrier. A part that is too long is
+// rounding gives, or out_of_range; it contains a barrier. If it returns other_rounding, the caller
+// chooses in another way: choose_rounding returns false and takes, counts and writes nothing. A part that is too long is
 // rounded again with a smaller factor and other words, and then omitted. Only the record's own
 // operands, factor, word and budget decide. It returns whether the record adds its part.
 template <class Squares> __device__ __forceinline__ bool choose_rounding(const Contribution &c, int r, Squares squares) {
@@ -99,6 +104,7 @@ template <class Squares> __device__ __forceinline__ bool choose_rounding(const C
 	for (int attempt = 0; attempt < 2 && scale > 0; attempt++) {
 		const uint64_t seed = row_key(c.seeds[r], c.number, attempt);
 		const int64_t taken = squares(scale, seed);
+		if (taken == other_rounding) return false;
 		if (taken >= 0 && taken <= left) {
 			if (threadIdx.x == 0) {
 				*budget = left - taken;
