@@ -169,6 +169,8 @@ var planted = []struct {
 	{kernel: "deep_stack", found: "more than the 64 KiB stack", fast: "more than the 64 KiB stack"},
 	{kernel: "index_overflow", found: "overflows a signed integer by a product (arithmetic.cu:"},
 	{kernel: "integer_division_by_zero", found: "divides an integer by zero"},
+	{kernel: "misplaced_16x8", found: "__trap at fragment.cu:", fast: "__trap at fragment.cu:"},
+	{kernel: "misplaced_8x8", found: "__trap at fragment.cu:", fast: "__trap at fragment.cu:"},
 	{kernel: "trapped", found: "__trap at arithmetic.cu:", fast: "__trap at arithmetic.cu:"},
 }
 
