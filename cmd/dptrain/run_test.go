@@ -328,7 +328,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestGroup_PrintsHelp(t *testing.T) {
-	for line, want := range map[string]string{"--json": "budget, completion", "budget --json": "compare, curve", "ledger --json": "epsilon, show"} {
+	for line, want := range map[string]string{"--json": "budget, choose, completion", "budget --json": "compare, curve", "ledger --json": "epsilon, show"} {
 		if stdout, stderr, code := dptrain(line); code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, "--json needs a command: choose from "+want) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
 		}
