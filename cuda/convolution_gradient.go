@@ -47,9 +47,9 @@ func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out d
 		Outputs: int32(v.groupOutputs), Width: int32(v.patchWidth), Groups: int32(v.Groups),
 		ImageCount: int32(images), Slices: int32(blocksPerSum), Slice: int32(length),
 	}
-	kernel := "convolution_weight_"
+	kernel := "convolution_weight"
 	if factors != 0 {
-		kernel = "convolution_clipped_"
+		kernel = "convolution_clipped"
 	}
 	each := maxGridDepth / blocksPerSum
 	for first := 0; first < sums; first += each {
@@ -58,7 +58,7 @@ func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out d
 		args.Images = v.inputImages(at(x, images*v.C*v.H*v.W))
 		args.Delta, args.Out = at(delta, images*v.O*v.outArea), at(out, blocksPerSum*v.Size())
 		grid := dim{uint32(t.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * blocksPerSum)}
-		c.launchPart(kernel+t.name, grid, dim{t.threads, 1, 1}, args)
+		launchGradientTiles(c, kernel, t, grid, args)
 	}
 }
 

@@ -98,11 +98,11 @@ func gradientTiles(f op.Product) []tile {
 	return productTiles[FP32]
 }
 
-// launchGradientTiles launches a kernel of kernels/gradient.cu. The largest tiles are not
-// computed in batches.
+// launchGradientTiles launches a kernel of kernels/gradient.cu or convolution_weight.cu. The
+// largest tiles are not computed in batches.
 func launchGradientTiles(c *compiler, kernel string, t tile, grid dim, args any) {
 	kernel += "_" + t.name
-	if t.name == "128" {
+	if t.rows == 128 {
 		c.launch(kernel, grid, dim{t.threads, 1, 1}, args)
 		return
 	}

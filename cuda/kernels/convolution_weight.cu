@@ -122,18 +122,22 @@ struct GradientResult {
 };
 
 // sum_tile computes one tile of one group and record: all slices in their order, or one.
-template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const Batch<WeightGradient> &batch) {
-	const BatchBlock block(batch);
-	const WeightGradient g = batch.arguments[block.part];
-	int group = block.y, record = block.z / g.slices, slice = block.z % g.slices;
+template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const WeightGradient &g, unsigned x, unsigned y, unsigned z) {
+	int group = y, record = z / g.slices, slice = z % g.slices;
 	int down = (g.outputs + T::rows - 1) / T::rows;
-	int m = block.x % down * T::rows, n = block.x / down * T::columns;
+	int m = x % down * T::rows, n = x / down * T::columns;
 	int first = record * g.image_count, terms = g.image_count * g.positions.by;
 	SignalRows<clipped> left = {g, g.delta + group * g.outputs * g.area, first};
 	PatchColumns<clipped> right = {g, g.images.data + group * g.images.group_size, first};
-	GradientResult out = {g.out + ((long long)block.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
+	GradientResult out = {g.out + ((long long)z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
 	int from = slice * g.slice;
 	product<T>(left, right, out, m, n, from, g.slices == 1 ? terms : min(terms, from + g.slice), g.slice);
+}
+
+template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const Batch<WeightGradient> &batch) {
+	const BatchBlock block(batch);
+	const WeightGradient g = batch.arguments[block.part];
+	sum_tile<T, clipped>(g, block.x, block.y, block.z);
 }
 
 using Tile64x128 = Tile<64, 128, 8, 8, 8>;
@@ -141,13 +145,14 @@ using Tile32x64 = Tile<32, 64, 8, 4, 16>;
 
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(Batch<WeightGradient> batch) { sum_tile<Tile128x128, false>(batch); }
+// The registers of the largest tiles leave no room for the place in a batch.
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(WeightGradient g) { sum_tile<Tile128x128, false>(g, blockIdx.x, blockIdx.y, blockIdx.z); }
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, false>(batch); }
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, false>(batch); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false>(batch); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false>(batch); }
 
-KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(Batch<WeightGradient> batch) { sum_tile<Tile128x128, true>(batch); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum_tile<Tile128x128, true>(g, blockIdx.x, blockIdx.y, blockIdx.z); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, true>(batch); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, true>(batch); }
 KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, true>(batch); }
