@@ -20,8 +20,6 @@ KERNEL begin_contributions(int64_t *budgets, int n) {
 	EACH(i, n) budgets[i] = lattice_bound_squared;
 }
 
-constexpr int built_block = 4096;  // elements of a built gradient that share a key
-
 struct BuiltGradients {
 	Contribution contribution;
 	const float *rows;

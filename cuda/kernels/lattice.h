@@ -60,6 +60,8 @@ __device__ __forceinline__ void add_square(uint64_t &sum, float dithered) {
 	if (sum > too_long) sum = too_long;
 }
 
+constexpr int built_block = 4096;  // elements of a built gradient that share a key
+
 // What a rounding takes from a budget if its squared norm is not known.
 constexpr int64_t out_of_range = -1, other_rounding = -2;
 
@@ -92,9 +94,9 @@ struct Contribution {
 // record's budget of its group, as type part of internal/cpu does. All threads of the block call
 // it. squares(scale, seed) returns, to all threads, the squared norm of the integers that a
 // rounding gives, or out_of_range; it contains a barrier. If it returns other_rounding, the caller
-// chooses in another way: choose_rounding returns false and takes, counts and writes nothing. A part that is too long is
-// rounded again with a smaller factor and other words, and then omitted. Only the record's own
-// operands, factor, word and budget decide. It returns whether the record adds its part.
+// chooses in another way: choose_rounding returns false and takes, counts and writes nothing. A part
+// that is too long is rounded again with a smaller factor and other words, and then omitted. Only the
+// record's own operands, factor, word and budget decide. It returns whether the record adds its part.
 template <class Squares> __device__ __forceinline__ bool choose_rounding(const Contribution &c, int r, Squares squares) {
 	double scale = (double)c.factors[r] * *c.steps;
 	int64_t *budget = c.budgets + (int64_t)*c.group * c.records + r;

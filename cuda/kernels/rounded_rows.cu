@@ -193,8 +193,6 @@ __device__ __forceinline__ float gradient_element(const Operand &a, const Operan
 	return sum;
 }
 
-constexpr int built_block = 4096;  // elements of a built gradient that share a key, as in contributions.cu
-
 // each_built calls use with the elements of the rounding of a gradient in float32, before they are
 // converted to integers.
 template <class Use> __device__ __forceinline__ void each_built(const Operand &a, const Operand &delta, int rows, float scale, uint64_t seed, Use use) {
