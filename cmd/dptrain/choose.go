@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
@@ -135,7 +134,7 @@ func checkChoice(dirs []string, set *runspec.Flags) (engine.Records, error) {
 		}
 	}
 	if set.Out == "" {
-		set.Out = "choices/" + time.Now().Format("2006-01-02_15-04-05.000")
+		set.Out = rundir.NameByTime("choices")
 	}
 	return runspec.ParseRecord(set.Record, set.UserExamples)
 }

@@ -93,7 +93,7 @@ not cryptographic. Use public data.`,
 			s.Seed = rand.Uint64()
 		}
 		if out == "" {
-			out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+			out = rundir.NameByTime("runs")
 		}
 		return simulate(term, s, &source, out)
 	}

@@ -43,6 +43,11 @@ const (
 // Files lists the files that export and predict must not replace.
 var Files = []string{ConfigFile, SelectionFile, SummaryFile, LedgerFile, MetricsFile, WeightsFile, ManifestFile, ReportFile, CardFile}
 
+// NameByTime returns the path of a directory in parent, named after the current time.
+func NameByTime(parent string) string {
+	return filepath.Join(parent, time.Now().Format("2006-01-02_15-04-05.000"))
+}
+
 // Create makes and locks the directory of a new run until release is called. It refuses
 // a directory that contains a run: its ledger records what was spent. If Create made the
 // directory and nothing was written to it, release removes it.

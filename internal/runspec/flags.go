@@ -12,7 +12,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
@@ -21,6 +20,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/pflag"
 )
@@ -315,7 +315,7 @@ func (s *Flags) Resolve() error {
 		return err
 	}
 	if s.Out == "" {
-		s.Out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+		s.Out = rundir.NameByTime("runs")
 	}
 	return nil
 }
