@@ -209,15 +209,13 @@ func emitTakeScaled(g *generator) {
 			g.VADDPD(low, x, x)
 		}
 		g.VMULPD(scale, x, x)
+		y := g.half()
 		if g.lanes == 16 {
-			y := g.half()
 			g.VCVTPD2PS(x, y)
-			g.VMOVDQU(y, Mem{Base: dst})
 		} else {
-			y := g.half()
 			g.VCVTPD2PSY(x, y)
-			g.VMOVDQU(y, Mem{Base: dst})
 		}
+		g.VMOVDQU(y, Mem{Base: dst})
 		g.store(zero, Mem{Base: sum})
 		g.ADDQ(U8(2*g.lanes), dst)
 		g.ADDQ(U8(4*g.lanes), sum)
