@@ -93,12 +93,9 @@ func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 					defer func(most int) { guardBuffers, concurrentScratch = true, most }(concurrentScratch)
 					guardBuffers, concurrentScratch = false, 0
 				}
-				return n.trainWith(t, exact, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
-					m, err := New(p, o, false, Options{})
-					if err == nil {
-						chain, all = longest(m.(*Executable).front.steps, m.(*Executable).back.steps)
-					}
-					return m, err
+				return n.trainInspected(t, exact, func(e *Executable) error {
+					chain, all = longest(e.front.steps, e.back.steps)
+					return nil
 				})
 			}
 			want := train(true)
@@ -125,6 +122,18 @@ func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 	}
 }
 
+// trainInspected is trainWith on the GPU. inspect gets the executable before the first step.
+func (n network) trainInspected(t *testing.T, exact bool, inspect func(*Executable) error) [][]float32 {
+	t.Helper()
+	return n.trainWith(t, exact, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
+		m, err := New(p, o, false, Options{})
+		if err == nil {
+			err = inspect(m.(*Executable))
+		}
+		return m, err
+	})
+}
+
 // graphSizes returns the nodes and the edges of each graph of an executable.
 func graphSizes(e *Executable) (sizes [][2]int) {
 	for _, s := range append(slices.Clone(e.front.segments), e.back.segments...) {
@@ -146,12 +155,9 @@ func TestCapture_ChainGivesSameBits(t *testing.T) {
 		n.steps = 2
 		t.Run(n.model, func(t *testing.T) {
 			train := func() (weights [][]float32, sizes [][2]int) {
-				weights = n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
-					m, err := New(p, o, false, Options{})
-					if err == nil {
-						sizes = graphSizes(m.(*Executable))
-					}
-					return m, err
+				weights = n.trainInspected(t, false, func(e *Executable) error {
+					sizes = graphSizes(e)
+					return nil
 				})
 				return weights, sizes
 			}
@@ -190,15 +196,12 @@ func TestCapture_BatchesGiveSameBits(t *testing.T) {
 			train := func(joins bool) (weights [][]float32, nodes int, free int64) {
 				defer func() { joinsLaunches = true }()
 				joinsLaunches = joins
-				weights = n.trainWith(t, exact, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
-					m, err := New(p, o, false, Options{})
-					if err == nil {
-						for _, s := range graphSizes(m.(*Executable)) {
-							nodes += s[0]
-						}
-						free, _, err = m.(*Executable).device.MemoryInfo()
+				weights = n.trainInspected(t, exact, func(e *Executable) (err error) {
+					for _, s := range graphSizes(e) {
+						nodes += s[0]
 					}
-					return m, err
+					free, _, err = e.device.MemoryInfo()
+					return err
 				})
 				return weights, nodes, free
 			}
