@@ -85,13 +85,7 @@ func TestWeights_OfGradients(t *testing.T) {
 					c := weightedConfig(t)
 					c.Records, c.Microbatch, c.Mechanism.Arithmetic = unit.records, microbatch, arithmetic
 					c.Mechanism.NonPrivate = !private
-					r := newRun(t, c)
-					norm := 5.0
-					if private {
-						disableNoise(r)
-						norm = 1
-					}
-					trainRun(t, r, nil)
+					r, norm := trainWithoutNoise(t, c)
 					for i, w := range flatWeights(t, r) {
 						want := -norm * []float64{.6, .8}[i] * total / (float64(len(unit.members)) * 2 / 4)
 						if math.Abs(float64(w)-want) > 5e-3*norm {
@@ -110,6 +104,19 @@ func TestWeights_OfGradients(t *testing.T) {
 	}
 }
 
+// trainWithoutNoise trains a configuration, and returns the norm of a record's contribution: the bound,
+// or that of the gradient without privacy.
+func trainWithoutNoise(t *testing.T, c Config) (r *Run, norm float64) {
+	t.Helper()
+	r, norm = newRun(t, c), 5
+	if !c.Mechanism.NonPrivate {
+		disableNoise(r)
+		norm = 1
+	}
+	trainRun(t, r, nil)
+	return r, norm
+}
+
 // With local steps and MinMean, the mean change is divided by the sum of the lot's weights, at least by
 // q·N·MinMean. The ledger then states twice the bound and twice the noise, and ε is that of a run
 // without weights.
@@ -125,13 +132,7 @@ func TestWeights_DenominatorOfLot(t *testing.T) {
 				c.Records, c.LocalTraining = Records{Users: true, Examples: 3}, LocalTraining{Steps: 1, Rate: 1}
 				c.Weights = Weights{Cap: 4, MinMean: minMean}
 				c.Mechanism.Arithmetic, c.Mechanism.NonPrivate = arithmetic, !private
-				r := newRun(t, c)
-				norm := 5.0
-				if private {
-					disableNoise(r)
-					norm = 1
-				}
-				trainRun(t, r, nil)
+				r, norm := trainWithoutNoise(t, c)
 				for i, w := range flatWeights(t, r) {
 					want := -norm * []float64{.6, .8}[i] * total / denominator
 					if math.Abs(float64(w)-want) > 1e-5 {
