@@ -86,7 +86,7 @@ func TestJoinChains_NeedsSamePlaces(t *testing.T) {
 	}
 }
 
-// randomChain is a program of at most 12 operations on four tensors, all of which are results.
+// randomChain is a program of at most 12 operations on four tensors. All tensors are results.
 func randomChain(r *rand.Rand, inner int) *plan.Program {
 	const records, channels, tensors = 2, 3, 4
 	shape, n := tensor.Shape{records, channels, inner}, records*channels*inner

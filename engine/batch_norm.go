@@ -163,7 +163,7 @@ func (s *runningStatistics) restore(numbers []float32) {
 	s.load()
 }
 
-// all returns the values and their average; nil if there are none.
+// all returns the values, then their average if there is one; nil if the network has no statistics.
 func (s *runningStatistics) all() []float32 {
 	if s == nil {
 		return nil

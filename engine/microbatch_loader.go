@@ -173,7 +173,8 @@ func (l *microbatchLoader) drawWords(words []uint64, first int, stream uint32) e
 	return l.source.Uint64s(words, noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(l.step), Vector: stream}, uint64(first))
 }
 
-// drawMaskSeeds draws the dropout masks of the first rows of the microbatch, from a number on.
+// drawMaskSeeds draws the dropout masks of the first rows of the microbatch from a stream, from a number
+// on.
 func (l *microbatchLoader) drawMaskSeeds(rows, first int, stream uint32) error {
 	if err := l.drawWords(l.words[:rows], first, stream); err != nil {
 		return err

@@ -196,8 +196,8 @@ func correlated(before, after, contribution []float32) bool {
 // (Mironov 2012). With exact arithmetic neither this attack nor the most powerful test against
 // Gaussian noise is better than chance, from weights, averages or the momentum in checkpoints: each of the tests below
 // fails with probability 10⁻⁶ where every attack is right half of the time, as ε allows up to a
-// quarter of a percent. The sums of vectors of the caller, and those of changes of weights in local
-// steps, of which the released weights are roundings, are attacked in float64.
+// quarter of a percent. The sums of vectors of the caller and of changes of weights in local steps are
+// attacked in float64: the released weights are roundings of these sums.
 func TestAttack_UnreachableWeights(t *testing.T) {
 	for name, open := range attackedSums() {
 		for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {

@@ -82,8 +82,7 @@ func TestStop_ReleasedMetric(t *testing.T) {
 	}
 }
 
-// stopOf returns the lot at which no-gain:patience ends a series of losses, of which the first is of
-// lot first.
+// stopOf returns the lot at which no-gain:patience ends a series of losses of lots first, first+1, ….
 func stopOf(losses []float64, first, patience int) int {
 	best, at := math.Inf(1), 0
 	for i, loss := range losses {

@@ -57,8 +57,8 @@ func (t *Table) Argument() []byte {
 	return append(content, make([]byte, (n-t.parts)*len(t.arguments)/t.parts)...)
 }
 
-// Kind identifies the launches that can share a batch: the kernel and whatever else they must
-// have in common. The zero Kind is that of a step that is no such launch.
+// Kind identifies the launches that can share a batch: the kernel and all else that they
+// must have in common. The zero Kind is that of a step that is no such launch.
 type Kind struct {
 	Name       string
 	Capacity   int  // of a batch
