@@ -20,8 +20,9 @@ export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
 export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
 
 # The emulated device: EMU=checked checks every access to shared memory, EMU=fast does
-# not, and EMU=ptx runs the PTX to which NVRTC compiled the kernels.
+# not, and EMU=ptx runs the PTX to which NVRTC compiled the kernels, of the archive KERNELS.
 EMU := checked
+KERNELS := cuda/kernels/kernels.zip
 PKG := ./cuda/...
 RUN := .
 
@@ -34,7 +35,7 @@ vet-gpu: $(HEADER)
 	go vet -tags gpu ./cuda/... ./cmd/dptrain ./engine ./bench ./perexample
 
 emu:
-	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx cuda/kernels/kernels.zip,-only $(EMU))
+	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx $(KERNELS),-only $(EMU))
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance_Operations
 test-emu: $(HEADER) emu
@@ -73,18 +74,27 @@ $(NVRTC)/libnvrtc.so.12:
 	$(PIP) $(CACHE)/nvrtc nvidia-cuda-nvrtc-cu12==12.9.86
 	touch $@
 
+# The second archive of kernels, whose time a card compares with that of the first. To see that
+# it computes the same bits:
+# make more-blocks test-emu EMU=ptx KERNELS=.cache/cuda/more-blocks.zip PKG=./cuda RUN='Tiles_Agree|TestContributions_SameBitsAsCPU'
+MORE_BLOCKS := $(CACHE)/more-blocks.zip
+.PHONY: more-blocks
+more-blocks: $(MORE_BLOCKS)
+$(MORE_BLOCKS): $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/toolchain/*.go) $(NVRTC)/libnvrtc.so.12
+	go run ./cuda/toolchain -nvrtc $(NVRTC) -variant $@
+
 # Everything that a GPU host needs to check and time dptrain, in one file. Its seven
 # programs contain the same kernels, which xz with a wide window compresses once. Python
 # compresses, because some hosts lack the program xz.
 BUNDLE := $(CACHE)/dptrain-gpu
 MAX_BUNDLE := 67108864
 .PHONY: gpu-bundle
-gpu-bundle: $(HEADER)
+gpu-bundle: $(HEADER) $(MORE_BLOCKS)
 	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
 	go build -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
 	for p in bench cuda cuda/driver engine perexample; do \
 		go test -c -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
-	cp -r bench/peers cuda/device-check/run $(BUNDLE)
+	cp -r bench/peers cuda/device-check/run $(MORE_BLOCKS) $(MORE_BLOCKS:.zip=.md) $(BUNDLE)
 	tar -cf - -C $(CACHE) dptrain-gpu | python3 -c 'import lzma, shutil, sys; \
 		f = lzma.open(sys.stdout.buffer, "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 27}]); \
 		shutil.copyfileobj(sys.stdin.buffer, f, 1 << 20); f.close()' > dptrain-gpu.tar.xz

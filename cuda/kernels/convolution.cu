@@ -193,11 +193,11 @@ using TensorTile64x128 = Tile<64, 128, 8, 4, 16>;
 } // namespace
 
 KERNEL LAUNCH_BOUNDS(64) convolution_16x128(Convolution c) { convolve<Tile16x128>(c); }
-KERNEL LAUNCH_BOUNDS(64) convolution_32x128(Convolution c) { convolve<Tile32x128>(c); }
+KERNEL VARIED_BOUNDS(64, 8) convolution_32x128(Convolution c) { convolve<Tile32x128>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_64x128(Convolution c) { convolve<Tile64x128>(c); }
 KERNEL LAUNCH_BOUNDS(256, 2) convolution_128x128(Convolution c) { convolve<Tile128x128>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_64x64(Convolution c) { convolve<Tile64x64>(c); }
-KERNEL LAUNCH_BOUNDS(64) convolution_32x32(Convolution c) { convolve<Tile32x32>(c); }
+KERNEL VARIED_BOUNDS(64, 16) convolution_32x32(Convolution c) { convolve<Tile32x32>(c); }
 
 KERNEL LAUNCH_BOUNDS(128) convolution_32x128_tf32(Convolution c) { convolve<TensorTile32x128, TF32>(c); }
 KERNEL LAUNCH_BOUNDS(256) convolution_64x128_tf32(Convolution c) { convolve<TensorTile64x128, TF32>(c); }

@@ -150,13 +150,13 @@ KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(WeightGradient g) { sum_
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, false>(batch); }
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, false>(batch); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false>(batch); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false>(batch); }
+KERNEL VARIED_BOUNDS(64, 16) convolution_weight_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false>(batch); }
 
 KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum_tile<Tile128x128, true>(g, blockIdx.x, blockIdx.y, blockIdx.z); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, true>(batch); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, true>(batch); }
-KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, true>(batch); }
-KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, true>(batch); }
+KERNEL VARIED_BOUNDS(64, 8) convolution_clipped_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, true>(batch); }
+KERNEL VARIED_BOUNDS(64, 16) convolution_clipped_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, true>(batch); }
 
 // add_parts adds up the count parts of every run, each of size elements. A block
 // processes 32 neighbouring elements, its warps stride over the parts, and the warps'

@@ -2,7 +2,7 @@
 //
 // NVRTC compiles a kernel for a GPU and has no standard headers. g++ compiles the same
 // source for the emulated device (cuda/emu), where EMULATED is defined and a thread is a
-// fibre. A kernel is plain CUDA C++ except for three macros:
+// fibre. A kernel is plain CUDA C++ except for these macros:
 //
 //    KERNEL LAUNCH_BOUNDS(256) name(float *y, const float *x, int n) { ... }
 //    SHARED(float, tile, 32 * 33);   // static shared memory, one-dimensional
@@ -63,6 +63,16 @@ template <class S> __device__ __forceinline__ void store2(S &s, int i, float2 v)
 #include "../emu/shared.h"
 #include "../emu/bytes.h"
 
+#endif
+
+// VARIED_BOUNDS are the launch bounds of a kernel of which only a card can tell whether it is
+// faster with more blocks on a multiprocessor and fewer registers, or with all the registers
+// that the compiler wants. -DMORE_BLOCKS compiles it in the first way, for a second archive.
+// Both ways compute the same bits.
+#ifdef MORE_BLOCKS
+#define VARIED_BOUNDS(threads, blocks) LAUNCH_BOUNDS(threads, blocks)
+#else
+#define VARIED_BOUNDS(threads, blocks) LAUNCH_BOUNDS(threads)
 #endif
 
 // bf16 is the upper half of a float, rounded to nearest, ties to even, as

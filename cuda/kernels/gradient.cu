@@ -69,8 +69,8 @@ template <class T> __device__ __forceinline__ void multiply_clipped(const Batch<
 // batch.
 KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { multiply_clipped<Tile128x128>(p, blockIdx.x, blockIdx.z, gridDim.z); }
 KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x64>(batch); }
-KERNEL LAUNCH_BOUNDS(64) clipped_product_32(Batch<ClippedProduct> batch) { multiply_clipped<Tile32x32>(batch); }
-KERNEL LAUNCH_BOUNDS(64) clipped_product_16(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x16>(batch); }
+KERNEL VARIED_BOUNDS(64, 16) clipped_product_32(Batch<ClippedProduct> batch) { multiply_clipped<Tile32x32>(batch); }
+KERNEL VARIED_BOUNDS(64, 12) clipped_product_16(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x16>(batch); }
 
 struct RecordProduct {
 	const float *a, *delta;
@@ -93,5 +93,5 @@ template <class T> __device__ __forceinline__ void multiply_record(const Batch<R
 
 KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { multiply_record<Tile128x128>(p, blockIdx.x, blockIdx.y); }
 KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(Batch<RecordProduct> batch) { multiply_record<Tile64x64>(batch); }
-KERNEL LAUNCH_BOUNDS(64) record_product_32(Batch<RecordProduct> batch) { multiply_record<Tile32x32>(batch); }
-KERNEL LAUNCH_BOUNDS(64) record_product_16(Batch<RecordProduct> batch) { multiply_record<Tile64x16>(batch); }
+KERNEL VARIED_BOUNDS(64, 16) record_product_32(Batch<RecordProduct> batch) { multiply_record<Tile32x32>(batch); }
+KERNEL VARIED_BOUNDS(64, 12) record_product_16(Batch<RecordProduct> batch) { multiply_record<Tile64x16>(batch); }

@@ -55,11 +55,11 @@ KERNEL LAUNCH_BOUNDS(256, 2) product_tn_128(Product p) { multiply<Tile128x128, f
 KERNEL LAUNCH_BOUNDS(128, 4) product_nn_64(Product p) { multiply<Tile64x64, true, false>(p); }
 KERNEL LAUNCH_BOUNDS(128, 4) product_nt_64(Product p) { multiply<Tile64x64, true, true>(p); }
 KERNEL LAUNCH_BOUNDS(128, 4) product_tn_64(Product p) { multiply<Tile64x64, false, false>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_nn_32(Product p) { multiply<Tile32x32, true, false>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_nt_32(Product p) { multiply<Tile32x32, true, true>(p); }
+KERNEL VARIED_BOUNDS(64, 16) product_nn_32(Product p) { multiply<Tile32x32, true, false>(p); }
+KERNEL VARIED_BOUNDS(64, 16) product_nt_32(Product p) { multiply<Tile32x32, true, true>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_tn_32(Product p) { multiply<Tile32x32, false, false>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_tt_32(Product p) { multiply<Tile32x32, false, true>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_tn_16(Product p) { multiply<Tile64x16, false, false>(p); }
+KERNEL VARIED_BOUNDS(64, 16) product_tt_32(Product p) { multiply<Tile32x32, false, true>(p); }
+KERNEL VARIED_BOUNDS(64, 16) product_tn_16(Product p) { multiply<Tile64x16, false, false>(p); }
 
 KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_tf32(Product p) { multiply<Tile128x128, true, false, TF32>(p); }
 KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_tf32(Product p) { multiply<Tile128x128, true, true, TF32>(p); }

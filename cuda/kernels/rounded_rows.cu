@@ -203,7 +203,7 @@ template <class Use> __device__ __forceinline__ void each_built(const Operand &a
 	}
 }
 
-KERNEL LAUNCH_BOUNDS(256) admit_rows(Contribution c, RowSum s) {
+KERNEL VARIED_BOUNDS(256, 2) admit_rows(Contribution c, RowSum s) {
 	SHARED(float, panels, integer_words);
 	SHARED(int, grams, integer_side * integer_side);
 	SHARED(double, sums, 32);

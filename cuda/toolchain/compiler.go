@@ -16,7 +16,10 @@ import (
 //go:embed nvrtc/compile.c
 var compileSource string
 
-type compiler struct{ program, libraries, folder, scratch string }
+type compiler struct {
+	program, libraries, folder, scratch string
+	options                             []string // of NVRTC, in addition
+}
 
 // image is a compiled unit with the compiler's log.
 type image struct {
@@ -34,7 +37,7 @@ func newCompiler(libraries, folder string) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{filepath.Join(scratch, "compile"), libraries, folder, scratch}
+	c := &compiler{program: filepath.Join(scratch, "compile"), libraries: libraries, folder: folder, scratch: scratch}
 	cc := exec.Command("cc", "-O2", "-no-pie", "-rdynamic", "-x", "c", "-o", c.program, "-", "-ldl", "-lpthread")
 	cc.Stdin = strings.NewReader(compileSource)
 	if output, err := cc.CombinedOutput(); err != nil {
@@ -47,11 +50,13 @@ func newCompiler(libraries, folder string) (*compiler, error) {
 func (c *compiler) close() { os.RemoveAll(c.scratch) }
 
 func (c *compiler) compile(unit string, t target) (image, error) {
-	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.architecture, "--std=c++17", "-I.", "--ptxas-options=--verbose"}
+	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.architecture, "--std=c++17", "-I."}
 	if t.ptx {
-		args = args[:5]
 		args[1] = "ptx"
+	} else {
+		args = append(args, "--ptxas-options=--verbose")
 	}
+	args = append(args, c.options...)
 	var code, log bytes.Buffer
 	run := exec.Command(c.program, args...)
 	run.Dir, run.Stdin, run.Stdout, run.Stderr = c.folder, strings.NewReader(unit), &code, &log

@@ -3,6 +3,10 @@
 // table of the kernels' resource usage to cuda/kernels/RESOURCES.md. The same sources and
 // the same NVRTC give the same bytes: -check compiles again and compares. A kernel that
 // spills registers is an error unless resources.go lists it.
+//
+// -variant FILE compiles the kernels with VARIED_BOUNDS (cuda/kernels/device.h) for more blocks
+// on a multiprocessor, and writes this second archive, which DPTRAIN_KERNELS loads, and its
+// table. Its kernels may spill registers: only a card can tell what that costs.
 package main
 
 import (
@@ -42,19 +46,23 @@ func main() {
 	libraries := flag.String("nvrtc", "", "folder of NVRTC 12.9's libraries")
 	folder := flag.String("kernels", "cuda/kernels", "folder of the kernels")
 	check := flag.Bool("check", false, "compare with the stored files, write nothing")
+	variant := flag.String("variant", "", "archive (FILE.zip) of kernels with more blocks on a multiprocessor, to write instead")
 	flag.Parse()
-	if err := run(*libraries, *folder, *check); err != nil {
+	if err := run(*libraries, *folder, *variant, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "toolchain:", err)
 		os.Exit(1)
 	}
 }
 
-func run(libraries, folder string, check bool) error {
+func run(libraries, folder, variant string, check bool) error {
 	c, err := newCompiler(libraries, folder)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	if variant != "" {
+		c.options = append(c.options, "-DMORE_BLOCKS")
+	}
 	unit, err := readUnit(folder)
 	if err != nil {
 		return err
@@ -89,11 +97,15 @@ func run(libraries, folder string, check bool) error {
 	if err != nil {
 		return err
 	}
-	finish := write
-	if check {
-		finish = compare
+	switch {
+	case variant != "":
+		return write(variant, strings.TrimSuffix(variant, ".zip")+".md", images, table)
+	case check:
+		err = compare(folder, images, table)
+	default:
+		err = write(archiveName(folder), tableName(folder), images, table)
 	}
-	if err := finish(folder, images, table); err != nil {
+	if err != nil {
 		return err
 	}
 	if len(spills) > 0 {
@@ -103,7 +115,7 @@ func run(libraries, folder string, check bool) error {
 	return nil
 }
 
-func write(folder string, images []image, table []byte) error {
+func write(archivePath, tablePath string, images []image, table []byte) error {
 	var list []kernels.Image
 	for _, i := range images {
 		list = append(list, kernels.Image{Name: i.target.file, PTX: i.target.ptx, Base: i.target.base, Code: i.code})
@@ -112,10 +124,10 @@ func write(folder string, images []image, table []byte) error {
 	if err := kernels.WriteArchive(&archive, list); err != nil {
 		return err
 	}
-	if err := os.WriteFile(archiveName(folder), archive.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(archivePath, archive.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(tableName(folder), table, 0o644)
+	return os.WriteFile(tablePath, table, 0o644)
 }
 
 func compare(folder string, images []image, table []byte) error {
