@@ -163,7 +163,7 @@ func TestStep_OnGPU(t *testing.T) {
 		list = append(list, Workloads()...)
 	}
 	for _, w := range list {
-		for _, kind := range []Kind{Float, Plain} { // a GPU has no exact arithmetic
+		for _, kind := range Kinds {
 			t.Run(name(w, kind), func(t *testing.T) {
 				steps := 2
 				if kind != Plain {

@@ -42,6 +42,8 @@ func main() {
 	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS: regular expressions that select a part of the table")
 	flag.BoolVar(&c.add, "add", false, "keep the other measurements of existing result files")
 	flag.BoolVar(&c.resume, "resume", false, "like -add, and skip what the existing result files contain, failures included; needs -device cuda, because a CPU is measured twice")
+	flag.DurationVar(&c.timeout, "timeout", 2*time.Minute, "limit of one measurement; torch.compile needs most of it")
+	flag.StringVar(&c.kernels, "kernels", "", "second archive of GPU kernels to time (make more-blocks)")
 	flag.DurationVar(&c.limit, "limit", 0, "start no measurement after this time; the exit code is then 75, and -resume continues")
 	tables := flag.String("tables", "", "measure nothing; update the tables of this Markdown file from the result files")
 	step := flag.String("step", "", "time only dptrain on WORKLOAD/private, WORKLOAD/float or WORKLOAD/plain")
@@ -98,6 +100,8 @@ type comparison struct {
 	workloads, programs              *regexp.Regexp // those that are measured
 	add, resume                      bool
 	limit                            time.Duration // 0: none
+	timeout                          time.Duration // of one measurement
+	kernels                          string        // second archive of GPU kernels, or ""
 }
 
 func (c *comparison) run() error {
@@ -130,7 +134,7 @@ func (c *comparison) run() error {
 				continue
 			}
 			var row []measurement
-			for _, p := range r.measurementOrder() {
+			for _, p := range r.measurementOrder(c.kernels) {
 				if !c.programs.MatchString(p.name) {
 					continue
 				}
@@ -154,6 +158,7 @@ func (c *comparison) run() error {
 			timed += len(row)
 		}
 	}
+	r.writeRatios(os.Stderr, c.workloads)
 	if timed == 0 && len(c.checks) == 0 {
 		return fmt.Errorf("-only %v/%v: matches no workload and program; workloads are %s", c.workloads, c.programs, workloadNames())
 	}

@@ -55,7 +55,7 @@ func TestResults_ReplaceExisting(t *testing.T) {
 // -only selects workloads and programs; an expression without a match is an error.
 func TestRun_OnlySelectedPrograms(t *testing.T) {
 	c := comparison{
-		python: "/nonexistent/python", out: t.TempDir(), device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32},
+		python: "/nonexistent/python", out: t.TempDir(), device: "cpu", threads: 1, timeout: time.Minute, precisions: []cuda.Precision{cuda.FP32},
 		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^JAX$"),
 	}
 	if err := c.run(); err != nil {
@@ -84,7 +84,7 @@ func TestRun_ContinuesAfterLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := comparison{
-		python: "./python", out: ".", device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32}, resume: true, limit: time.Nanosecond,
+		python: "./python", out: ".", device: "cpu", threads: 1, timeout: time.Minute, precisions: []cuda.Precision{cuda.FP32}, resume: true, limit: time.Nanosecond,
 		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^(JAX|torch.func|Opacus ghost)$"),
 	}
 	if err := c.run(); !errors.Is(err, errLimit) {
@@ -110,7 +110,7 @@ func TestRun_ContinuesAfterLimit(t *testing.T) {
 // The child processes of a peer do not delay the comparison, whether the peer ends or times out.
 // Earlier measurements are on disk by then.
 func TestMeasure_IgnoresChildProcesses(t *testing.T) {
-	defer func(whole, rest time.Duration) { measurementTimeout, outputTimeout = whole, rest }(measurementTimeout, outputTimeout)
+	defer func(before time.Duration) { outputTimeout = before }(outputTimeout)
 	outputTimeout = 50 * time.Millisecond
 	t.Chdir(t.TempDir())
 	script := `#!/bin/sh
@@ -124,7 +124,7 @@ esac
 		t.Fatal(err)
 	}
 	c := comparison{
-		python: "./python", out: ".", device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32},
+		python: "./python", out: ".", device: "cpu", threads: 1, timeout: time.Minute, precisions: []cuda.Precision{cuda.FP32},
 		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^(PyTorch|JAX)$"),
 	}
 	start := time.Now()
@@ -137,7 +137,7 @@ esac
 			t.Errorf("%s: %v, %v", file, r.Measurements, err)
 		}
 	}
-	measurementTimeout = 100 * time.Millisecond
+	c.timeout = 100 * time.Millisecond
 	m := c.measure(bench.Workloads()[0], program{script: "slow"}, cuda.FP32, 0)
 	if took := time.Since(start); m.Error != "not complete after 100ms" || took > 2500*time.Millisecond {
 		t.Errorf("%q after %v", m.Error, took)

@@ -21,44 +21,67 @@ import (
 
 // program is a training program to time.
 type program struct {
-	name     string
-	script   string // its name in bench/peers/measure.py; empty for dptrain
-	private  bool
-	records  []int // microbatch sizes to try; 0 is the whole batch
-	repeated bool  // on a CPU, timed again after the others, because the ratios depend on it and the machine's speed drifts
+	name        string
+	script      string     // its name in bench/peers/measure.py; empty for dptrain
+	step        bench.Kind // of dptrain
+	private     bool
+	records     []int    // microbatch sizes to try; 0 is the whole batch
+	repeated    bool     // on a CPU, timed again after the others, because the ratios depend on it and the machine's speed drifts
+	environment []string // more variables
 }
+
+var whole = []int{0}
 
 var programs = []program{
-	{"dptrain", "", true, []int{0}, true},
-	{"dptrain plain", "", false, []int{0}, true},
-	{"PyTorch", "pytorch", false, []int{0}, true},
-	{"JAX", "jax", false, []int{0}, false},
-	{"Opacus hooks", "opacus-hooks", true, []int{0}, false},
-	{"Opacus ghost", "opacus-ghost", true, []int{0}, false},
-	{"torch.func", "torch-func", true, []int{0, 16}, false},
-	{"jax-privacy", "jax-privacy", true, []int{0, 16, 1}, false},
+	{name: "dptrain", step: bench.Private, private: true, records: whole, repeated: true},
+	{name: "dptrain plain", step: bench.Plain, records: whole, repeated: true},
+	{name: "PyTorch", script: "pytorch", records: whole, repeated: true},
+	{name: "JAX", script: "jax", records: whole},
+	{name: "Opacus hooks", script: "opacus-hooks", private: true, records: whole},
+	{name: "Opacus ghost", script: "opacus-ghost", private: true, records: whole},
+	{name: "torch.func", script: "torch-func", private: true, records: []int{0, 16}},
+	{name: "jax-privacy", script: "jax-privacy", private: true, records: []int{0, 16, 1}},
 }
 
-// Programs timed on a GPU only: dptrain without cuBLASLt and cuDNN, and PyTorch with torch.compile.
-var (
-	ownKernels = program{"dptrain, own kernels", "", true, []int{0}, false}
-	compiled   = program{"PyTorch compiled", "pytorch-compiled", false, []int{0}, false}
-)
+// PyTorch with torch.compile, on a GPU only.
+var compiled = program{name: "PyTorch compiled", script: "pytorch-compiled", records: whole}
 
-// programs returns the programs to time on the machine.
+// variants are private steps of dptrain with another setting, on a GPU only. Their times are compared
+// with those of the program dptrain. The last one loads the kernels of -kernels.
+var variants = []program{
+	{name: "dptrain, float", step: bench.Float, private: true, records: whole},
+	{name: "dptrain, own kernels", step: bench.Private, private: true, records: whole, environment: []string{"DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none"}},
+	{name: "dptrain, graph in sequence", step: bench.Private, private: true, records: whole, environment: []string{"DPTRAIN_GRAPH=chain"}},
+	{name: secondKernels, step: bench.Private, private: true, records: whole},
+}
+
+const secondKernels = "dptrain, second kernels"
+
+// programs returns the programs of the table.
 func (r results) programs() []program {
 	if r.Machine.GPU == "" {
 		return programs
 	}
-	return slices.Insert(slices.Insert(slices.Clone(programs), 3, compiled), 1, ownKernels)
+	return slices.Insert(slices.Clone(programs), 3, compiled)
 }
 
-// measurementOrder returns the order of the measurements of a workload: all programs, then the
-// repeated ones. A GPU needs no repetition, because no other process uses it.
-func (r results) measurementOrder() []program {
-	list := r.programs()
-	for _, p := range r.programs() {
-		if p.repeated && r.Machine.GPU == "" {
+// measurementOrder returns the order of the measurements of a workload: all programs, then on a CPU the
+// repeated ones, and on a GPU the variants. A GPU needs no repetition, because no other process uses it.
+func (r results) measurementOrder(kernels string) []program {
+	list := slices.Clone(r.programs())
+	if r.Machine.GPU == "" {
+		for _, p := range programs {
+			if p.repeated {
+				list = append(list, p)
+			}
+		}
+		return list
+	}
+	for _, p := range variants {
+		if p.name != secondKernels {
+			list = append(list, p)
+		} else if kernels != "" {
+			p.environment = []string{"DPTRAIN_KERNELS=" + kernels}
 			list = append(list, p)
 		}
 	}
@@ -69,12 +92,9 @@ func (r results) measurementOrder() []program {
 // peers that build a gradient for each record.
 var keepFreedMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864"}
 
-// measurementTimeout limits one measurement; torch.compile needs most of it. torch.compile starts
-// processes that can outlive their parent; outputTimeout limits the wait for their output.
-var (
-	measurementTimeout = 2 * time.Minute
-	outputTimeout      = 5 * time.Second
-)
+// torch.compile starts processes that can outlive their parent; outputTimeout limits the wait for their
+// output.
+var outputTimeout = 5 * time.Second
 
 // installPeers creates or updates the virtual environment of the peers.
 func (c *comparison) installPeers() error {
@@ -110,7 +130,7 @@ func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precisi
 	defer func() {
 		m.Workload, m.Program, m.Private, m.Records, m.Precision = w.Name, p.name, p.private, records, precision.String()
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), measurementTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	cmd, err := c.command(ctx, w, p, precision, records)
 	if err != nil {
@@ -125,7 +145,7 @@ func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precisi
 	}
 	switch {
 	case ctx.Err() != nil:
-		m.Error = fmt.Sprintf("not complete after %v", measurementTimeout)
+		m.Error = fmt.Sprintf("not complete after %v", c.timeout)
 	case err != nil:
 		m.Error = strings.TrimSuffix(fmt.Sprintf("%v: %s", err, lastError(stderr.String())), ": ")
 	}
@@ -151,15 +171,9 @@ func (c *comparison) command(ctx context.Context, w bench.Workload, p program, p
 	threads := strconv.Itoa(c.threads)
 	if p.script == "" {
 		self, err := os.Executable()
-		kind := "/plain"
-		if p.private {
-			kind = "/private"
-		}
-		cmd := exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads,
+		cmd := exec.CommandContext(ctx, self, "-step", w.Name+"/"+string(p.step), "-time", c.time.String(), "-threads", threads,
 			"-device", c.device, "-precision", precision.String())
-		if p.name == ownKernels.name {
-			cmd.Env = append(os.Environ(), "DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none")
-		}
+		cmd.Env = append(os.Environ(), p.environment...)
 		return cmd, err
 	}
 	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(c.peers, "measure.py"), p.script, w.Name,

@@ -91,7 +91,7 @@ func (r results) sortKey(m measurement) []int {
 	return []int{
 		slices.IndexFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == m.Workload }),
 		int(precision),
-		slices.IndexFunc(r.programs(), func(p program) bool { return p.name == m.Program }),
+		slices.IndexFunc(append(slices.Clone(r.programs()), variants...), func(p program) bool { return p.name == m.Program }),
 	}
 }
 

@@ -2,9 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/bench"
 )
 
 // markdown returns the results as Markdown tables.
@@ -42,6 +46,7 @@ func (r results) markdown() string {
 		part.table(&s, func(m measurement) float64 { return m.Median }, part.ratioCells)
 		fmt.Fprintf(&s, "\n### Peak memory of the process, or on the GPU, MB\n\n")
 		part.table(&s, func(m measurement) float64 { return m.Memory }, nil)
+		part.variantTable(&s)
 	}
 	r.writeErrors(&s)
 	return s.String()
@@ -116,6 +121,61 @@ func (r results) ratioCells(workload string) []string {
 		share = fmt.Sprintf("%.0f%%", 100*ours.Rate/ours.Peak)
 	}
 	return []string{over(r.baseline(workload)), over(r.best(workload, "dptrain plain")), ahead, fmt.Sprintf("%.0f", ours.Rate), share}
+}
+
+// variantTable writes the times of the variants and their ratios to the program dptrain, if any was
+// measured.
+func (r results) variantTable(s *strings.Builder) {
+	if !slices.ContainsFunc(r.Measurements, func(m measurement) bool { return isVariant(m.Program) }) {
+		return
+	}
+	fmt.Fprintf(s, "\n### Variants of dptrain's private step, ms (÷ dptrain)\n\n| workload | dptrain |")
+	for _, p := range variants {
+		fmt.Fprintf(s, " %s |", strings.TrimPrefix(p.name, "dptrain, "))
+	}
+	fmt.Fprintf(s, "\n|---%s|\n", strings.Repeat("|---:", 1+len(variants)))
+	for _, workload := range r.distinct(func(m measurement) string { return m.Workload }) {
+		ours, ok := r.best(workload, "dptrain")
+		if !ok {
+			continue
+		}
+		fmt.Fprintf(s, "| %s | %s |", workload, threeDigits(ours.Median))
+		for _, p := range variants {
+			if m, ok := r.best(workload, p.name); ok {
+				fmt.Fprintf(s, " %s (%.2f) |", threeDigits(m.Median), m.Median/ours.Median)
+			} else {
+				fmt.Fprintf(s, " – |")
+			}
+		}
+		fmt.Fprintln(s)
+	}
+}
+
+func isVariant(name string) bool {
+	return slices.ContainsFunc(variants, func(p program) bool { return p.name == name })
+}
+
+// writeRatios writes a line for each selected workload and precision with variants: their times divided
+// by that of dptrain, and the fastest that computes the same.
+func (r results) writeRatios(w io.Writer, workloads *regexp.Regexp) {
+	for _, precision := range r.distinct(func(m measurement) string { return m.Precision }) {
+		part := r.withPrecision(precision)
+		for _, workload := range part.distinct(func(m measurement) string { return m.Workload }) {
+			fastest, ok := part.best(workload, "dptrain")
+			ours, ratios := fastest, ""
+			for _, p := range variants {
+				if m, measured := part.best(workload, p.name); measured && ok {
+					ratios += fmt.Sprintf(", %s %.2f", strings.TrimPrefix(p.name, "dptrain, "), m.Median/ours.Median)
+					if p.step == bench.Private && m.Median < fastest.Median {
+						fastest = m
+					}
+				}
+			}
+			if ratios != "" && workloads.MatchString(workload) {
+				fmt.Fprintf(w, "%s %s: ÷ dptrain%s; fastest: %s\n", workload, precision, ratios, fastest.Program)
+			}
+		}
+	}
 }
 
 // best returns the fastest measurement of a program on a workload.

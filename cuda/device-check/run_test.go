@@ -64,10 +64,10 @@ func bundle(t *testing.T, devices string) string {
 	}
 	files := map[string]string{
 		"run":                 string(script),
-		"bin/dptrain":         "echo 'cpu  2 threads'; echo '" + devices + "'",
+		"bin/dptrain":         "if [ \"$1\" = train ]; then echo \"$*\" >>../asked; echo '0.97 2'; exit; fi; echo 'cpu  2 threads'; echo '" + devices + "'",
 		"bin/compare":         `echo "$*" >>asked`,
-		"bin/driver.test":     testProgram("TestGood", "TestLost", "TestSkipped") + failing,
-		"bin/cuda.test":       testProgram("TestGood", "BenchmarkCopy") + "echo $LD_LIBRARY_PATH ${PATH##*:}",
+		"bin/driver.test":     testProgram("TestGood") + failing,
+		"bin/cuda.test":       testProgram("TestGood", "TestLost", "TestSkipped", "TestRelease_Draws", "BenchmarkCopy") + failing + "echo $LD_LIBRARY_PATH ${PATH##*:}",
 		"bin/perexample.test": testProgram("TestGood") + failing,
 		"bin/bench.test":      testProgram("TestSteps_OnGPU") + failing,
 		"bin/engine.test":     testProgram("TestRun_OnEveryDevice", "TestOther") + failing,
@@ -123,26 +123,112 @@ func TestRun_OnBareHost(t *testing.T) {
 	if code != 1 || strings.Contains(output, "not found") {
 		t.Errorf("a check fails, and the script returns %d\n%s", code, output)
 	}
-	contains(t, read(t, folder, "asked"), "-add -only none ",
-		"-check doctor=passed in ", "-check driver=passed 2 of 3 tests; TestLost: FAILED with status 1: ", "-check conformance=passed 1 of 1 tests",
-		"-check networks=passed 1 of 1 tests", "-check workloads=passed 1 of 1 tests", "-check devices-agree=passed 1 of 1 tests", "-check speed=passed 1 of 1 tests",
-		"-check sanitizer-synccheck=not installed here")
+	asked := read(t, folder, "asked")
+	contains(t, asked, "-add -only none ",
+		"-check doctor=passed in ", "-check driver=passed 1 of 1 tests", "-check conformance=passed 3 of 4 tests; TestLost: FAILED with status 1: ",
+		"-check steps=passed 1 of 1 tests", "-check networks=passed 1 of 1 tests", "-check workloads=passed 1 of 1 tests", "-check devices-agree=passed 1 of 1 tests",
+		"-check speed=passed 1 of 1 tests", "-check profile=not installed here", "-check sanitizer-synccheck=not installed here",
+		"-check train=passed 3 of 3 tests", "train --device cuda:0 --quiet --lot 4096\n")
+	if strings.Contains(asked, "mnist") {
+		t.Errorf("without DATA it trains on\n%s", asked)
+	}
+	contains(t, read(t, folder, "results", "results.tsv"), "train/digits\tpassed in ", " s: accuracy and ε 0.97 2\n")
 	contains(t, read(t, folder, "results", "checks.log"), "== speed/BenchmarkCopy: passed in ", "\n/before:/usr/local/nvidia/lib64 /usr/local/cuda/bin\n", "the device is lost\n")
 }
 
 // A test fails in its own process only, and its parts run alone after it.
 func TestRun_IsolatesFailures(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
-	run(t, folder, "CHECKS=^driver")
+	run(t, folder, "CHECKS=^conformance")
 	results := read(t, folder, "results", "results.tsv")
-	contains(t, results, "driver/TestGood\tpassed in ", "driver/TestLost\tFAILED with status 1: ", "driver/TestSkipped\tskipped\n",
-		"driver/TestLost/a_[3_5]\tFAILED with status 1: ", "driver/TestLost/after\tpassed in ")
-	if strings.Contains(results, "TestLost/first") || strings.Contains(results, "conformance") || strings.Count(results, "\n") != 5 {
+	contains(t, results, "conformance/TestGood\tpassed in ", "conformance/TestLost\tFAILED with status 1: ", "conformance/TestSkipped\tskipped\n",
+		"conformance/TestLost/a_[3_5]\tFAILED with status 1: ", "conformance/TestLost/after\tpassed in ")
+	if strings.Contains(results, "TestLost/first") || strings.Contains(results, "driver") || strings.Count(results, "\n") != 6 {
 		t.Errorf("the results are\n%s", results)
 	}
-	if _, code := run(t, folder, "CHECKS=driver/TestGood"); code != 0 {
+	if _, code := run(t, folder, "CHECKS=conformance/TestGood"); code != 0 {
 		t.Errorf("without failures the script returns %d", code)
 	}
+}
+
+// A fault of the driver or of the noise ends the script, also when it runs again.
+func TestRun_StopsOnFault(t *testing.T) {
+	for program, test := range map[string]string{"driver": "TestBroken", "cuda": "TestRoundedNoise_Broken"} {
+		folder := bundle(t, "cuda:0  a card")
+		broken := "#!/usr/bin/env bash\n" + testProgram(test, "TestGood") + "[[ $selected != *Broken* ]] || { echo '--- FAIL: broken'; exit 1; }\n"
+		if err := os.WriteFile(filepath.Join(folder, "bin", program+".test"), []byte(broken), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []string{"STEP=abcdef", "STEP=b"} {
+			output, code := run(t, folder, step)
+			if code != 1 || !strings.Contains(output, "\nstop: ") || !strings.Contains(output, test+": FAILED with status 1: --- FAIL: broken; ") {
+				t.Errorf("%s: the script returns %d\n%s", step, code, output)
+			}
+		}
+		if results := read(t, folder, "results", "results.tsv"); strings.Contains(results, "steps") || strings.Contains(results, "speed") {
+			t.Errorf("after the fault it runs\n%s", results)
+		}
+		if _, code := run(t, folder, "CHECKS=workloads", "STEP=d"); code != 0 {
+			t.Errorf("a selected check is not run: %d", code)
+		}
+	}
+}
+
+// A step runs its own checks and times its own programs.
+func TestRun_Steps(t *testing.T) {
+	for step, want := range map[string][2]string{
+		"a": {"doctor driver conformance steps", ""},
+		"b": {"speed", "-precision fp32,tf32,bf16 -only ^(mlp-1024|mnist-cnn-256|cifar-tanh-64|wrn16-4-16|transformer-32)$/^(dptrain|dptrain plain|PyTorch)$\n"},
+		"c": {"profile", ""},
+		"d": {"networks workloads devices-agree train", ""},
+		"e": {"", "-timeout 120s -precision fp32,tf32,bf16 -only \n"},
+		"f": {"sanitizer-memcheck sanitizer-racecheck sanitizer-initcheck sanitizer-synccheck", ""},
+	} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			folder := bundle(t, "cuda:0  a card")
+			run(t, folder, "STEP="+step, "ONLY=")
+			if want[0] != "" {
+				checks := map[string]bool{}
+				for line := range strings.Lines(read(t, folder, "results", "results.tsv")) {
+					check, _, _ := strings.Cut(line, "\t")
+					check, _, _ = strings.Cut(check, "/")
+					checks[check] = true
+				}
+				for _, check := range strings.Fields(want[0]) {
+					if !checks[check] {
+						t.Errorf("%s does not run", check)
+					}
+					delete(checks, check)
+				}
+				if len(checks) > 0 {
+					t.Errorf("it runs %v too", checks)
+				}
+			}
+			timed := 0
+			if asked, err := os.ReadFile(filepath.Join(folder, "asked")); err == nil {
+				timed = strings.Count(string(asked), "-resume")
+				contains(t, string(asked), want[1])
+			}
+			if want[1] == "" != (timed == 0) {
+				t.Errorf("it times %d times", timed)
+			}
+		})
+	}
+}
+
+// With data, presets are trained.
+func TestRun_PresetsWithData(t *testing.T) {
+	folder := bundle(t, "cuda:0  a card")
+	data := t.TempDir()
+	for _, name := range []string{"mnist", "cifar10"} {
+		if err := os.Mkdir(filepath.Join(data, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, folder, "CHECKS=^train", "DATA="+data)
+	contains(t, read(t, folder, "asked"), "-check train=passed 8 of 8 tests",
+		"--preset tramer-mnist --lot 4096 --data-dir "+data+"/mnist\n", "--preset tramer-cifar10 --data-dir "+data+"/cifar10\n")
 }
 
 // A part ends before its time, with exit code 75, and the next part does what is left.
