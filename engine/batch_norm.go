@@ -163,6 +163,14 @@ func (s *runningStatistics) restore(numbers []float32) {
 	s.load()
 }
 
+// count returns the number of statistics.
+func (s *runningStatistics) count() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.parts)
+}
+
 // all returns the values, then their average if there is one; nil if the network has no statistics.
 func (s *runningStatistics) all() []float32 {
 	if s == nil {

@@ -6,8 +6,11 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
+	"time"
 
+	"github.com/dptrain/dptrain/engine/frozen"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -17,6 +20,7 @@ type compiledNetwork struct {
 	program    *plan.Program
 	executable plan.Executable
 	running    *runningStatistics // nil if the network has none
+	frozen     *frozen.Outputs    // what the program reads of frozen layers; nil where it computes them itself
 	deviceNote string             // what the user should know about the device; may be empty
 }
 
@@ -53,7 +57,8 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		if err != nil {
 			return nil, err
 		}
-		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace()})
+		keeps := c.keepsFrozenOutputs(device, network, index, e)
+		n.program, err = plan.LowerTraining(network, plan.Options{Frozen: keeps, Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace()})
 		if err != nil {
 			return nil, err
 		}
@@ -89,11 +94,34 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 			n.executable.Close()
 			return nil, err
 		}
+		if keeps {
+			if n.frozen, err = frozen.New(device, network, c.Train, index.blank); err != nil {
+				n.executable.Close()
+				return nil, err
+			}
+		}
 		n.program = n.program.Stripped()
 		debug.FreeOSMemory() // the memory of the graph
 		return n, nil
 	}
 }
+
+// keepsFrozenOutputs reports whether the run computes the outputs of frozen first layers once for
+// each example and keeps them. They must be the same in every lot, be read more often than they are
+// computed, and take at most half of the memory that is left. Their number must be public. A GPU
+// keeps the data set instead.
+func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork, index *recordIndex, e sample.Event) bool {
+	if len(network.FrozenOutputs) == 0 || device.Name() != "cpu" || c.Augmentation.Views > 0 || c.LocalTraining.Steps > 0 || c.Records.Users || c.Sampling.Population > 0 {
+		return false
+	}
+	read := float64(c.Steps) * e.ExpectedLot() * float64(index.perRecord)
+	return read > float64(index.rows) && memory.Available().Fits(2*frozen.BytesFor(network, index.rows))
+}
+
+// EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
+// outputs of frozen first layers, which it then keeps in memory; 0 where it keeps none. Train does
+// not compute them afterwards: it is for a run that is only timed.
+func EstimateFrozenOutputs(r *Run) (time.Duration, error) { return r.compiled.frozen.Estimate() }
 
 // resolveArithmetic sets the default: exact arithmetic where the device has it. A run without
 // privacy adds floating-point numbers.

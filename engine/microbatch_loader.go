@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/frozen"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -20,21 +21,23 @@ type microbatchLoader struct {
 	step      int // of the lot
 	loaded    int // records of the lot so far
 
-	records  []int       // of the microbatch; the caller fills them
-	limits   Weights     // of the records' weights
-	shares   []float32   // the records' weights, from 0 to 1; nil where records have none
-	rows     []int       // of the data set, record by record
-	inputs   [][]float32 // buffers of the executable
-	used     [][]float32 // the part of inputs that contains examples
-	sizes    []int       // numbers of an example in each column
-	weights  []float32   // of the examples, in the executable; nil where records are examples
-	maskSeed []float32   // of the executable; nil where the network drops nothing
-	output   []float32   // of the executable; nil where the network keeps no output
-	losses   []float32   // of the executable; nil where the network keeps no losses
-	observed [][]float32 // of the executable, for running statistics
-	words    []uint64    // random words for masks and views; nil where neither is drawn
-	seeds    []uint64    // of the records' roundings, in the executable; nil unless arithmetic is exact
-	examples []Example   // of one record
+	records  []int           // of the microbatch; the caller fills them
+	limits   Weights         // of the records' weights
+	shares   []float32       // the records' weights, from 0 to 1; nil where records have none
+	rows     []int           // of the data set, record by record
+	inputs   [][]float32     // buffers of the executable
+	used     [][]float32     // the part of inputs that contains examples
+	sizes    []int           // numbers of an example in each column
+	frozen   *frozen.Outputs // nil where the executable computes all layers
+	outputs  [][]float32     // buffers of the executable for frozen
+	weights  []float32       // of the examples, in the executable; nil where records are examples
+	maskSeed []float32       // of the executable; nil where the network drops nothing
+	output   []float32       // of the executable; nil where the network keeps no output
+	losses   []float32       // of the executable; nil where the network keeps no losses
+	observed [][]float32     // of the executable, for running statistics
+	words    []uint64        // random words for masks and views; nil where neither is drawn
+	seeds    []uint64        // of the records' roundings, in the executable; nil unless arithmetic is exact
+	examples []Example       // of one record
 }
 
 func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *noise.Source, n *compiledNetwork) *microbatchLoader {
@@ -49,6 +52,11 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 		l.sizes = append(l.sizes, column.Size())
 	}
 	l.used = make([][]float32, len(l.inputs))
+	if l.frozen = n.frozen; l.frozen != nil {
+		for k := range l.frozen.Count() {
+			l.outputs = append(l.outputs, n.executable.Input(len(l.inputs)+n.running.count()+k))
+		}
+	}
 	l.weights, l.maskSeed = n.executable.ExampleWeights(), n.executable.MaskSeed()
 	l.output, l.losses = n.executable.Output(), n.executable.Losses()
 	if s := n.running; s != nil {
@@ -145,11 +153,17 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 		l.used[k] = in[:n*per*l.sizes[k]]
 		clear(in[n*per*l.sizes[k]:])
 	}
+	for _, out := range l.outputs {
+		clear(out[n*per*len(out)/len(l.rows):])
+	}
 	if n == 0 {
 		return nil
 	}
 	if err := l.train.Read(l.used, l.rows[:n*per]); err != nil {
 		return fmt.Errorf("training data: %w", err)
+	}
+	if l.frozen != nil {
+		l.frozen.Read(l.outputs, l.rows[:n*per])
 	}
 	if err := l.transformViews(n * per); err != nil {
 		return err

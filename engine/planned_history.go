@@ -189,7 +189,7 @@ type Description struct {
 	ExpectedLot   float64 // q·N
 	Microbatch    int     // records computed together
 	PerRecord     int     // examples in a record
-	Bytes         int     // memory of the program's buffers and of the device's workspace
+	Bytes         int     // memory of the program's buffers, of the device's workspace and of frozen layers' outputs
 	Device        string
 	Threads       int
 	Secure        bool // the operating system keyed the generator
@@ -217,7 +217,7 @@ func (r *Run) Describe() Description {
 	program := r.compiled.program
 	d := Description{
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
-		Microbatch: program.Records, PerRecord: r.index.perRecord, Bytes: program.Bytes() + r.compiled.executable.WorkspaceBytes(),
+		Microbatch: program.Records, PerRecord: r.index.perRecord, Bytes: program.Bytes() + r.compiled.executable.WorkspaceBytes() + r.compiled.frozen.Bytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
 		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic, LocalTraining: r.config.LocalTraining, Warning: r.compiled.warning(),
 	}

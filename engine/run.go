@@ -286,6 +286,9 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if r.account != nil && r.account.meter.allowed == 0 {
 			return nil
 		}
+		if err := r.compiled.frozen.Compute(ctx); err != nil {
+			return err
+		}
 		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
 			return err
 		}

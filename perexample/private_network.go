@@ -25,6 +25,7 @@ type PrivateNetwork struct {
 	Records        int         // in a microbatch
 	Parameters     []Parameter // one per parameter, in order
 	ExampleWeights *G.Node     // [Batch], an input: an example's weight in its record; nil if records are examples
+	FrozenOutputs  G.Nodes     // what the trained layers read of frozen first layers, a row for each example: the same in every lot
 	Warning        string      // why the network is computed one record at a time; empty if it is not
 }
 
@@ -130,10 +131,11 @@ func (r *layoutAnalysis) addPrivateStep(records, perRecord int) (*PrivateNetwork
 	if r.unknown != nil {
 		return nil, &noRuleError{node: r.unknown}
 	}
+	frozen := r.frozenOutputs() // before the backward pass is added to the graph
 	if err := differentiate(r.net, r.order); err != nil {
 		return nil, err
 	}
-	p := &PrivateNetwork{Network: r.net, Records: records}
+	p := &PrivateNetwork{Network: r.net, Records: records, FrozenOutputs: frozen}
 	signal := &signalWeighting{batch: r.net.Batch}
 	if perRecord > 1 {
 		p.ExampleWeights = newVectorInput(r.net, "record weights", r.net.Batch)

@@ -8,7 +8,8 @@ package plan
 // view. They stay the same until Close, and are valid after the call that computes them.
 type Executable interface {
 	// Input is the memory for column k of the next microbatch or, after all columns, for running
-	// statistics in the order of perexample.Network.BatchNorms, mean before variance.
+	// statistics in the order of perexample.Network.BatchNorms, mean before variance, and then for
+	// the outputs of frozen layers that Options.Frozen asks for.
 	Input(k int) []float32
 	// ExampleWeights is the memory for each example's weight within its record; nil if
 	// records are examples.
@@ -31,8 +32,8 @@ type Executable interface {
 	// program does not keep them.
 	Output() []float32
 	Losses() []float32
-	// Observed is what the i-th statistic behind running statistics reads, in their order; nil if the
-	// program does not keep it.
+	// Observed is what the i-th statistic behind running statistics reads, in their order, or the
+	// i-th output of LowerFrozen; nil if the program does not keep it.
 	Observed(i int) []float32
 	// Release turns the accumulators into a step and sets them to zero.
 	Release(r *Release) error

@@ -18,6 +18,7 @@ type Options struct {
 	Observed bool // keep what the statistics behind BatchNorms read
 	Exact    bool // add integer contributions: see Contributions; requires Norms
 	L1       bool // see Program.L1; requires Exact
+	Frozen   bool // read the network's FrozenOutputs as inputs in place of computing them: see LowerFrozen
 }
 
 // LowerTraining lowers a network with the nodes of a private step.
@@ -27,6 +28,11 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	}, buffers: map[*G.Node]int{}}
 	if err := l.lowerLeaves(p.Network, p.ExampleWeights); err != nil {
 		return nil, err
+	}
+	if w.Frozen {
+		for i, n := range p.FrozenOutputs {
+			l.buffers[n] = l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleInput, Index: len(p.Inputs) + 2*len(p.BatchNorms) + i})
+		}
 	}
 	for i, v := range p.Parameters {
 		l.buffers[v.ClipFactors] = l.buffer(Buffer{Name: v.ClipFactors.Name(), Shape: v.ClipFactors.Shape(), Role: RoleClipFactors, Index: i})
@@ -138,6 +144,21 @@ func LowerEvaluation(net *perexample.Network) (*Program, error) {
 		l.program.Parameters = append(l.program.Parameters, Parameter{
 			Name: p.Name(), Shape: p.Shape(), Value: l.buffers[p], SquaredNorms: -1, ClipFactors: -1, ClippedSum: l.program.FindBuffer(RoleClippedSum, i),
 		})
+	}
+	return l.finish(len(l.code)), nil
+}
+
+// LowerFrozen lowers the frozen first layers of a network: Observed of the executable is
+// FrozenOutputs. It reads the columns of the data set and has no parameters.
+func LowerFrozen(p *perexample.PrivateNetwork) (*Program, error) {
+	l := lowering{program: &Program{Batch: p.Batch, Records: p.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}}
+	for i, in := range p.Inputs {
+		l.buffers[in] = l.buffer(Buffer{Name: in.Name(), Shape: in.Shape(), Role: RoleInput, Index: i})
+	}
+	for i, n := range p.FrozenOutputs {
+		if err := l.lowerResult(n, RoleObserved, i); err != nil {
+			return nil, err
+		}
 	}
 	return l.finish(len(l.code)), nil
 }

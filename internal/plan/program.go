@@ -14,7 +14,7 @@ type Role uint8
 
 const (
 	RoleTemporary      Role = iota // its memory is in the arena, between its first and last instruction
-	RoleInput                      // a column of the microbatch or, after all columns of a training program, running statistics; Index counts both
+	RoleInput                      // a column of the microbatch; after all columns of a training program, running statistics, then the outputs of frozen layers; Index counts all
 	RoleParameter                  // Index is the parameter
 	RoleConstant                   // Value is its content
 	RoleExampleWeights             // each example's weight within its record
@@ -24,7 +24,7 @@ const (
 	RoleOutput                     // the network's output
 	RoleLosses                     // each example's loss
 	RoleMaskSeed                   // the examples' mask seeds, which op.WriteMaskSeed writes
-	RoleObserved                   // perexample.BatchNorm.Observed, two for each layer
+	RoleObserved                   // perexample.BatchNorm.Observed, two for each layer; of LowerFrozen: the outputs of frozen layers
 )
 
 // Buffer is a contiguous row-major float32 tensor.

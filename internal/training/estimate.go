@@ -45,11 +45,15 @@ const TimingDuration = 2 * time.Second
 // EstimateDuration runs at least one lot, and returns the estimated seconds of all steps.
 // The first lot takes longer than the others: it counts only if no other lot ran.
 func EstimateDuration(run *engine.Run, steps int) (float64, error) {
+	once, err := engine.EstimateFrozenOutputs(run)
+	if err != nil {
+		return 0, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started, lots := time.Now(), 0
 	var first, last time.Time
-	err := run.Train(ctx, func(*engine.Progress) error {
+	err = run.Train(ctx, func(*engine.Progress) error {
 		last = time.Now()
 		if lots++; lots == 1 {
 			first = last
@@ -65,5 +69,5 @@ func EstimateDuration(run *engine.Run, steps int) (float64, error) {
 	if lots == 1 {
 		first, lots = started, 2
 	}
-	return last.Sub(first).Seconds() / float64(lots-1) * float64(steps), nil
+	return once.Seconds() + last.Sub(first).Seconds()/float64(lots-1)*float64(steps), nil
 }

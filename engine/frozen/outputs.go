@@ -1,0 +1,138 @@
+// Package frozen keeps in memory what the frozen first layers of a network compute from the
+// examples of a data set. Their weights do not change, so a run computes this once and not in each
+// lot. Each value has the bits that the lots would compute.
+package frozen
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// Outputs are the outputs of frozen layers for all examples of a set. They are private, as the
+// examples are. Outputs that are nil are those of a network without frozen first layers.
+type Outputs struct {
+	device  plan.Device
+	program *plan.Program // computes the outputs; nil when they are computed
+	set     data.Set
+	blank   []bool      // examples that have no outputs, because they contribute nothing; nil if there are none
+	sizes   []int       // numbers of an example in each output
+	values  [][]float32 // of the examples, one after the other, for each output
+}
+
+// BytesFor is the memory of the outputs for a number of examples.
+func BytesFor(network *perexample.PrivateNetwork, examples int) (bytes int64) {
+	for _, n := range network.FrozenOutputs {
+		bytes += 4 * int64(n.Shape().TotalSize()/network.Batch) * int64(examples)
+	}
+	return bytes
+}
+
+// New returns outputs of zeros for the examples of a set. A blank example keeps them.
+func New(device plan.Device, network *perexample.PrivateNetwork, set data.Set, blank []bool) (*Outputs, error) {
+	o := &Outputs{device: device, set: set, blank: blank}
+	var err error
+	if o.program, err = plan.LowerFrozen(network); err != nil {
+		return nil, err
+	}
+	for _, n := range network.FrozenOutputs {
+		size := n.Shape().TotalSize() / network.Batch
+		o.sizes = append(o.sizes, size)
+		o.values = append(o.values, memory.Zeros[float32](size*set.Len()))
+	}
+	return o, nil
+}
+
+// Compute computes the outputs, unless it has done so. The end of ctx interrupts it; another call
+// starts again.
+func (o *Outputs) Compute(ctx context.Context) error {
+	if o == nil || o.program == nil {
+		return nil
+	}
+	if _, err := o.compute(ctx, o.set.Len()); err != nil {
+		return err
+	}
+	o.program = nil
+	return nil
+}
+
+// Estimate computes one batch, and returns the time that all examples take. The other outputs stay
+// zeros: it is for a run that is only timed.
+func (o *Outputs) Estimate() (time.Duration, error) {
+	if o == nil || o.program == nil {
+		return 0, nil
+	}
+	batch := min(o.program.Batch, o.set.Len())
+	duration, err := o.compute(context.Background(), batch)
+	o.program = nil
+	return time.Duration(float64(duration) * float64(o.set.Len()) / float64(batch)), err
+}
+
+// compute computes the outputs of the first examples. It returns the duration without that of the
+// compilation.
+func (o *Outputs) compute(ctx context.Context, examples int) (time.Duration, error) {
+	e, err := o.device.Compile(o.program, plan.Optimizer{Kind: plan.SGD}, false)
+	if err != nil {
+		return 0, err
+	}
+	defer e.Close()
+	start, batch := time.Now(), o.program.Batch
+	columns := o.set.Columns()
+	inputs, rows := make([][]float32, len(columns)), make([]int, 0, batch)
+	for next := 0; next < examples; {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		for rows = rows[:0]; len(rows) < batch && next < examples; next++ {
+			if o.blank == nil || !o.blank[next] {
+				rows = append(rows, next)
+			}
+		}
+		if len(rows) == 0 {
+			break
+		}
+		for k, c := range columns {
+			inputs[k] = e.Input(k)[:len(rows)*c.Size()]
+		}
+		if err := o.set.Read(inputs, rows); err != nil {
+			return 0, fmt.Errorf("training data: %w", err)
+		}
+		if err := e.Forward(); err != nil {
+			return 0, err
+		}
+		for k, size := range o.sizes {
+			for i, row := range rows {
+				copy(o.values[k][row*size:(row+1)*size], e.Observed(k)[i*size:])
+			}
+		}
+	}
+	return time.Since(start), nil
+}
+
+// Bytes is the memory of the outputs.
+func (o *Outputs) Bytes() (bytes int) {
+	if o == nil {
+		return 0
+	}
+	for _, v := range o.values {
+		bytes += 4 * len(v)
+	}
+	return bytes
+}
+
+// Count returns the number of outputs.
+func (o *Outputs) Count() int { return len(o.sizes) }
+
+// Read copies the outputs for the given examples, one after the other.
+func (o *Outputs) Read(dst [][]float32, rows []int) {
+	for k, size := range o.sizes {
+		for i, row := range rows {
+			copy(dst[k][i*size:(i+1)*size], o.values[k][row*size:])
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// withFrozen makes the parameters constants whose names begin with a prefix.
+func withFrozen(prefix string, build perexample.Build) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		net, err := build(batch)
+		if err == nil {
+			net.Params = slices.DeleteFunc(net.Params, func(p *G.Node) bool { return strings.HasPrefix(p.Name(), prefix) })
+		}
+		return net, err
+	}
+}
+
+// frozenPictures has a convolution, two layers with batch normalization, and a rate of dropout before
+// and one behind the convolution. The parameters are frozen whose names begin with frozen.
+func frozenPictures(frozen string, before, behind float64) perexample.Build {
+	return withFrozen(frozen, func(batch int) (*perexample.Network, error) {
+		b := layer.NewBuilder(batch, 1)
+		x := layer.Dropout(b, b.Input("x", 2, 4, 4), before)
+		x = layer.Conv2D(b, x, "frozen", 6, layer.Window{Size: 3, Pad: 1}, layer.ReLU)
+		x = layer.MaxPool(b, x, layer.Window{Size: 2, Stride: 2})
+		x = layer.Dropout(b, layer.Dense(b, layer.Flatten(b, x), "fc1", 7, layer.Identity), behind)
+		x = layer.Activate(b, layer.BatchNorm(b, x, "norm"), layer.Tanh)
+		logits := layer.Dense(b, x, "fc2", classes, layer.Identity)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+		return b.Network()
+	})
+}
+
+// frozenSteps has a frozen recurrent layer over the rows of a picture and a frozen layer on each of its
+// steps. Trained layers read both.
+var frozenSteps = withFrozen("frozen", func(batch int) (*perexample.Network, error) {
+	b := layer.NewBuilder(batch, 1)
+	x := b.Try(func() (*G.Node, error) { return G.Reshape(b.Input("x", 2, 4, 4), []int{batch, 8, 4}) })
+	h := layer.LSTM(b, x, "frozen1", 5, layer.RecurrentOptions{})
+	u := layer.Dense(b, h, "frozen2", 6, layer.Tanh)
+	logits := layer.Add(b, layer.Dense(b, layer.Flatten(b, h), "fc1", classes, layer.Identity), layer.Dense(b, layer.Flatten(b, u), "fc2", classes, layer.Identity))
+	b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+	return b.Network()
+})
+
+// isFrozenLayer reports whether an instruction is of a layer that is frozen in these networks.
+func isFrozenLayer(i plan.Instruction) bool {
+	switch i.Spec.(type) {
+	case op.Conv2D, op.LSTMTrace:
+		return true
+	}
+	return false
+}
+
+// frozenConfig computes the outputs of frozen layers once, unless compute is set. To declare the
+// number of records changes nothing else.
+func frozenConfig(t *testing.T, build perexample.Build, records Records, compute bool) Config {
+	c := testConfig(t)
+	table := pictureTable(61)
+	blank := make([]bool, 61)
+	blank[4], blank[5], blank[60] = true, true, true
+	c.Network, c.Train, c.Records = build, blankedSet{table, blank}, records
+	c.Microbatch, c.Steps, c.Sampling.Lot = 5, 20, 7
+	if compute {
+		c.Sampling.Population = (61 + max(1, records.Examples) - 1) / max(1, records.Examples)
+	}
+	if net, err := build(1); err == nil && len(net.BatchNorms) > 0 {
+		s, err := BatchStatistics(build, 3, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Statistics = []Statistic{s}
+	}
+	c.Statistics = append(c.Statistics, Statistic{Name: "pixels", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []Example) {
+		dst[0] = float64(record[0].Columns[0][3])
+	}})
+	return c
+}
+
+// A run that computes the outputs of frozen layers once has the same bits as one that computes them
+// in each lot.
+func TestFrozenOutputs_SameBits(t *testing.T) {
+	for name, build := range map[string]perexample.Build{"pictures": frozenPictures("frozen", 0, 0), "dropout": frozenPictures("frozen", 0, .3), "steps": frozenSteps} {
+		for _, records := range []Records{{}, {Examples: 3}} {
+			var weights [2][]float32
+			for i := range weights {
+				c := frozenConfig(t, build, records, i == 1)
+				r := newRun(t, c)
+				if kept := r.compiled.frozen != nil; kept != (i == 0) {
+					t.Fatalf("%s: outputs are kept: %v", name, kept)
+				}
+				if computes := slices.ContainsFunc(r.compiled.program.Front, isFrozenLayer); computes != (i == 1) {
+					t.Fatalf("%s: lots compute frozen layers: %v", name, computes)
+				}
+				interrupted, cancel := context.WithCancel(context.Background())
+				cancel()
+				if err := r.Train(interrupted, nil); !errors.Is(err, context.Canceled) {
+					t.Fatal(err)
+				}
+				trainRun(t, r, nil)
+				weights[i] = flatWeights(t, r)
+			}
+			if !slices.Equal(weights[0], weights[1]) {
+				t.Errorf("%s, records %v: kept outputs change the weights by %.1e", name, records, relativeDistance(weights[0], weights[1]))
+			}
+		}
+	}
+}
+
+// Outputs that are not the same in every lot, that are read less often than computed, or whose number
+// is private are not kept.
+func TestFrozenOutputs_Refused(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"nothing frozen": func(c *Config) { c.Network = frozenPictures("none", 0, 0) },
+		"dropout before": func(c *Config) { c.Network = frozenPictures("frozen", .3, 0) },
+		"views":          func(c *Config) { c.Augmentation = Augmentation{1, func([][]float32, *rand.Rand) {}} },
+		"few lots":       func(c *Config) { c.Steps = 8 },
+		"users": func(c *Config) {
+			users := make([]int32, c.Train.Len())
+			for i := range users {
+				users[i] = int32(i)
+			}
+			table := pictureTable(len(users))
+			x, labels := make([]float32, len(users)*pictureSize), make([]float32, len(users))
+			_ = table.Read([][]float32{x, labels}, sequence(len(users)))
+			owned, err := data.NewTable(table.Columns(), [][]float32{x, labels}, users)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Train, c.Records = owned, Records{Users: true, Examples: 1}
+		},
+	} {
+		c := frozenConfig(t, frozenPictures("frozen", 0, 0), Records{}, false)
+		change(&c)
+		if r := newRun(t, c); r.compiled.frozen != nil {
+			t.Errorf("%s: outputs are kept", name)
+		}
+	}
+}
