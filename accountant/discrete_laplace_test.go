@@ -115,53 +115,6 @@ func TestDiscreteLaplace_CostsMoreThanLaplace(t *testing.T) {
 	}
 }
 
-// The accounted δ of selections is at least that of randomised response, the worst mechanism of
-// their pure ε; ε adds up without δ in every accountant that has such a result.
-func TestPermuteAndFlip_Accounting(t *testing.T) {
-	for _, loss := range []float64{0.01, 0.1, 0.5, 1, 3} {
-		flip := [2][]float64{{math.Exp(loss) / (1 + math.Exp(loss)), 1 / (1 + math.Exp(loss))}, {1 / (1 + math.Exp(loss)), math.Exp(loss) / (1 + math.Exp(loss))}}
-		for _, count := range []int{1, 3, 8} {
-			h := selections(loss, count)
-			var all [][2][]float64
-			for range count {
-				all = append(all, flip)
-			}
-			for _, share := range []float64{0, 0.2, 0.5, 0.8, 0.99} {
-				epsilon := share * loss * float64(count)
-				got, err := Delta(h, epsilon, "pld")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if exact := convolveLosses(epsilon, all...); got.Delta < exact*(1-1e-9) {
-					t.Errorf("%d selections of ε = %v, at ε = %v: δ = %v, exact %v", count, loss, epsilon, got.Delta, exact)
-				}
-			}
-			for _, name := range []string{"pld", "naive"} {
-				g, err := Epsilon(h, 1e-12, name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := loss * float64(count); !(g.Epsilon <= want*(1+1e-6)) || name == "naive" && g.Epsilon < want*(1-1e-9) {
-					t.Errorf("%s: %d selections of ε = %v cost %v", name, count, loss, g.Epsilon)
-				}
-			}
-		}
-	}
-	h := selections(0.5, 1)
-	h.Header.Adjacency = ledger.ReplaceOne
-	if g, err := Epsilon(h, 1e-12, "naive"); err != nil || math.Abs(g.Epsilon-1) > 1e-9 {
-		t.Errorf("a replaced record costs %v, %v", g.Epsilon, err)
-	}
-}
-
-// selections is a history of selections with this pure ε each.
-func selections(epsilon float64, count int) ledger.History {
-	return ledger.History{Header: ledger.Header{Records: 100, Adjacency: ledger.AddRemove}, Lots: []ledger.RepeatedLot{{
-		Lot:   ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{{Group: "choice", Mechanism: ledger.PermuteAndFlip, Sensitivity: 1, Noise: 2 / epsilon}}},
-		Count: count,
-	}}}
-}
-
 // Every accountant that has a result for Laplace noise has one for discrete noise, at least as large
 // and, at the scale of a run, the same.
 func TestDiscreteLaplace_EveryAccountant(t *testing.T) {

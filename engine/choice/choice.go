@@ -12,7 +12,7 @@
 // scores.
 //
 // The ledger states a choice on disk before it is made. Accountants compose it with everything
-// else in the ledger; choices alone cost the sum of their ε.
+// else in the ledger, where it costs at most its ε.
 package choice
 
 import (

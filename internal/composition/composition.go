@@ -18,8 +18,8 @@ import (
 func gdpShift(events []dpevent.RepeatedEvent) (float64, error) {
 	squares := 0.0
 	for _, e := range events {
-		if len(e.LaplaceShifts) > 0 {
-			return 0, dpevent.InvalidArgument("the gdp accountant supports Gaussian noise only, but a group has Laplace noise: use pld or rdp")
+		if len(e.LaplaceShifts)+len(e.PureLosses) > 0 {
+			return 0, dpevent.InvalidArgument("the gdp accountant supports Gaussian noise only, but a group has Laplace noise or is a choice: use pld or rdp")
 		}
 		shift := e.GaussianShift * e.GaussianShift
 		for _, d := range e.DiscreteGaussians {
@@ -60,7 +60,7 @@ func GDPDelta(events []dpevent.RepeatedEvent, epsilon float64) (float64, error) 
 
 // ZCDPEpsilon adds the ρ of zCDP, without amplification by sampling: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
 // 1.6; Canonne et al. 2020, theorem 4, for discrete ones), ε²/2 for a Laplace group
-// that is ε-private (proposition 1.4), and converts the sum at the best order.
+// or a choice that is ε-private (proposition 1.4), and converts the sum at the best order.
 func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 	rho := 0.0
 	for _, e := range events {
@@ -68,8 +68,10 @@ func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 		for _, d := range e.DiscreteGaussians {
 			one += d.SquaredRatio() / 2
 		}
-		for _, ratio := range e.LaplaceShifts {
-			one += ratio * ratio / 2
+		for _, list := range [2][]float64{e.LaplaceShifts, e.PureLosses} {
+			for _, loss := range list {
+				one += loss * loss / 2
+			}
 		}
 		rho += float64(e.Count) * one
 	}
@@ -114,13 +116,8 @@ func unsampledEpsilon(e dpevent.Event, delta float64) float64 {
 		epsilon, _ := gaussian.EpsilonBounds(e.GaussianShift, delta)
 		return epsilon
 	}
-	pure := 0.0
-	for _, ratio := range e.LaplaceShifts {
-		pure += ratio
-	}
-	pure -= e.LossExcess
-	if e.GaussianShift == 0 && len(e.DiscreteGaussians) == 0 {
-		return pure
+	if e.IsPure() {
+		return e.PureLoss()
 	}
 	_, epsilon := rdp.BestOrder(func(order float64) float64 {
 		return rdp.ToEpsilon(order, rdp.UnsampledDivergence(e, order), delta)
@@ -128,16 +125,19 @@ func unsampledEpsilon(e dpevent.Event, delta float64) float64 {
 	return max(0, epsilon)
 }
 
-// expectedParticipations is the expected number of lots that contain a given record.
+// expectedParticipations is the expected number of lots that contain a given record and need a
+// part of δ.
 func expectedParticipations(events []dpevent.RepeatedEvent) float64 {
 	total := 0.0
 	for _, e := range events {
-		total += float64(e.Count) * e.Rate
+		if !e.IsPure() {
+			total += float64(e.Count) * e.Rate
+		}
 	}
 	return total
 }
 
-// BasicEpsilon adds the ε of all steps, each at an equal part of δ and amplified
+// BasicEpsilon adds the ε of all steps, each that is not pure at an equal part of δ, and amplified
 // by sampling as (log(1 + q(e^ε - 1)), qδ) (Balle, Barthe and Gaboardi 2018,
 // theorem 8).
 func BasicEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {

@@ -2,7 +2,6 @@ package dpevent
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -29,7 +28,7 @@ type Event struct {
 	FixedSize         bool               // the record is replaced in a lot of a fixed size, drawn without replacement
 	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian and the rounded Gaussian groups
 	LaplaceShifts     []float64          // S/scale of each Laplace group, and of what one dominates
-	LossExcess        float64            // by which the sum of LaplaceShifts exceeds the largest loss of these groups
+	PureLosses        []float64          // ε of each mechanism that satisfies ε-differential privacy without δ and is known by this alone
 	DiscreteGaussians []DiscreteGaussian // the discrete Gaussian groups
 	Truncation        Truncation         // truncated lots, whose pair is another one; all noise is then Gaussian
 }
@@ -41,14 +40,30 @@ type DiscreteGaussian struct{ Shift, Sigma float64 }
 func (d DiscreteGaussian) SquaredRatio() float64 { return d.Shift / d.Sigma * (d.Shift / d.Sigma) }
 
 // GaussianOnly reports whether all noise of the lot is Gaussian.
-func (e Event) GaussianOnly() bool { return len(e.LaplaceShifts) == 0 && len(e.DiscreteGaussians) == 0 }
+func (e Event) GaussianOnly() bool { return !e.hasPure() && len(e.DiscreteGaussians) == 0 }
+
+func (e Event) hasPure() bool { return len(e.LaplaceShifts)+len(e.PureLosses) > 0 }
+
+// PureLoss is the largest loss of the groups that satisfy ε-differential privacy without δ.
+func (e Event) PureLoss() float64 {
+	total := 0.0
+	for _, list := range [2][]float64{e.LaplaceShifts, e.PureLosses} {
+		for _, loss := range list {
+			total = AddUp(total, loss)
+		}
+	}
+	return total
+}
+
+// IsPure reports whether the event satisfies ε-differential privacy without δ.
+func (e Event) IsPure() bool { return e.GaussianShift == 0 && len(e.DiscreteGaussians) == 0 }
 
 // Subsampled reports whether the record may be absent from the lot.
 func (e Event) Subsampled() bool { return e.Rate < 1 }
 
 // Key is equal for equal events.
 func (e Event) Key() string {
-	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.LossExcess, e.DiscreteGaussians, e.Truncation)
+	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.PureLosses, e.DiscreteGaussians, e.Truncation)
 }
 
 // newEvent rounds every shift and rate up: the event dominates that of the exact quotients.
@@ -80,10 +95,7 @@ func newEvent(lot ledger.Lot, adjacency ledger.Adjacency) Event {
 		case q.Mechanism == ledger.DiscreteLaplace:
 			e.LaplaceShifts = append(e.LaplaceShifts, discreteLaplaceShift(scale*float64(q.Lattice), q.LatticeScale()))
 		case q.Mechanism == ledger.PermuteAndFlip:
-			loss := 2 * ratio
-			shift := pureShift(loss)
-			e.LaplaceShifts = append(e.LaplaceShifts, shift)
-			e.LossExcess += math.Max(0, shift-loss) * (1 - 1e-12)
+			e.PureLosses = append(e.PureLosses, 2*ratio)
 		case q.Mechanism == ledger.DiscreteGaussian:
 			e.DiscreteGaussians = append(e.DiscreteGaussians, DiscreteGaussian{scale * q.Sensitivity, q.Noise})
 		}
@@ -92,6 +104,7 @@ func newEvent(lot ledger.Lot, adjacency ledger.Adjacency) Event {
 		e.GaussianShift = SqrtUp(squares)
 	}
 	slices.Sort(e.LaplaceShifts)
+	slices.Sort(e.PureLosses)
 	return e
 }
 
@@ -120,34 +133,26 @@ func discreteLaplaceShift(d, t float64) float64 {
 	return AddUp(ratio, DivideUp(ratio, 4*t))
 }
 
-// pureShift returns the shift of Laplace noise of scale 1 whose pair dominates every mechanism
-// that satisfies loss-differential privacy without δ. Randomized response dominates them all
-// (Kairouz, Oh and Viswanath 2015); its hockey-stick divergence at s, for |s| ≤ loss, is
-// (e^loss - e^s)/(1 + e^loss). That of Laplace noise, 1 - e^((s-u)/2), is at least as large if
-// 2·cosh(s/2) ≥ (1 + e^loss)·e^(-u/2), and s = 0 needs most: u = 2·ln((1 + e^loss)/2).
-func pureShift(loss float64) float64 {
-	u := 2 * math.Log1p(math.Expm1(loss)/2) // loss/2 + ln cosh(loss/2) for large losses, too
-	if loss > 700 {
-		u = 2 * loss
-	}
-	return u * (1 + 8*RoundingUnit)
-}
-
 // dominatingEvent returns an event that dominates both a and b.
 func dominatingEvent(a, b Event) Event {
 	w := Event{Rate: max(a.Rate, b.Rate), ReplaceOne: a.ReplaceOne || b.ReplaceOne, GaussianShift: max(a.GaussianShift, b.GaussianShift)}
-	few, many := a.LaplaceShifts, b.LaplaceShifts
-	if len(few) > len(many) {
-		few, many = many, few
-	}
-	w.LaplaceShifts = slices.Clone(many)
-	for i, ratio := range few {
-		w.LaplaceShifts[i] = max(ratio, many[i])
-	}
+	w.LaplaceShifts = largerOfEach(a.LaplaceShifts, b.LaplaceShifts)
+	w.PureLosses = largerOfEach(a.PureLosses, b.PureLosses)
 	if slices.Equal(a.DiscreteGaussians, b.DiscreteGaussians) {
 		w.DiscreteGaussians = a.DiscreteGaussians
 	} else {
 		w.DiscreteGaussians = slices.Concat(a.DiscreteGaussians, b.DiscreteGaussians)
 	}
 	return w
+}
+
+func largerOfEach(few, many []float64) []float64 {
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	larger := slices.Clone(many)
+	for i, x := range few {
+		larger[i] = max(x, many[i])
+	}
+	return larger
 }

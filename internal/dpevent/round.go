@@ -66,7 +66,7 @@ func CheckIntegratedEvents(events []RepeatedEvent, needsIntegral func(Event) boo
 		if e.GaussianOnly() || !needsIntegral(e.Event) {
 			continue
 		}
-		groups := len(e.LaplaceShifts) + len(e.DiscreteGaussians)
+		groups := len(e.LaplaceShifts) + len(e.PureLosses) + len(e.DiscreteGaussians)
 		if groups > 1 || e.GaussianShift > 0 {
 			groups *= jointGroupCost
 		}

@@ -78,6 +78,9 @@ func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
 		for _, ratio := range e.LaplaceShifts {
 			merge(dpevent.Event{Rate: 1, LaplaceShifts: []float64{ratio}}, e.Count)
 		}
+		for _, loss := range e.PureLosses {
+			merge(dpevent.Event{Rate: 1, PureLosses: []float64{loss}}, e.Count)
+		}
 		for _, d := range e.DiscreteGaussians {
 			merge(dpevent.Event{Rate: 1, DiscreteGaussians: []dpevent.DiscreteGaussian{d}}, e.Count)
 		}
@@ -116,7 +119,7 @@ func (c *composer) dominatingPair(e dpevent.Event, d lossDirection, cut, share f
 		return p
 	}
 	var p lossPair
-	switch groups := len(e.LaplaceShifts) + len(e.DiscreteGaussians); {
+	switch groups := len(e.LaplaceShifts) + len(e.PureLosses) + len(e.DiscreteGaussians); {
 	case groups == 0:
 		p = gaussianPair(e.GaussianShift)
 	case groups > 1 || e.GaussianShift > 0:
@@ -127,6 +130,8 @@ func (c *composer) dominatingPair(e dpevent.Event, d lossDirection, cut, share f
 		p = c.jointPairs[key]
 	case len(e.LaplaceShifts) == 1:
 		p = laplacePair(e.LaplaceShifts[0])
+	case len(e.PureLosses) == 1:
+		p = purePair(e.PureLosses[0])
 	default:
 		p = discreteGaussianPair(e.DiscreteGaussians[0], share)
 	}

@@ -23,6 +23,9 @@ func jointPair(e dpevent.Event, share float64) lossPair {
 	for _, ratio := range e.LaplaceShifts {
 		parts = append(parts, laplacePair(ratio))
 	}
+	for _, loss := range e.PureLosses {
+		parts = append(parts, purePair(loss))
+	}
 	for _, d := range e.DiscreteGaussians {
 		parts = append(parts, discreteGaussianPair(d, share))
 	}

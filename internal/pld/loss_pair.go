@@ -114,6 +114,15 @@ func laplacePair(shift float64) lossPair {
 	}
 }
 
+// purePair is the pair of randomised response with two answers, the losses of which are ±loss. It
+// dominates every mechanism that satisfies loss-differential privacy without δ (Kairouz, Oh and
+// Viswanath 2015, theorem 2.1): its hockey-stick divergence at s, (e^loss - e^s)/(1 + e^loss) for
+// |s| ≤ loss, is the largest that two distributions with these losses have.
+func purePair(loss float64) lossPair {
+	less := math.Log1p(math.Exp(-loss))
+	return lossPair{rate: 1, atoms: []atom{{-loss, -less}, {loss, -loss - less}}}
+}
+
 // discreteGaussianPair is the pair of integer noise with probability proportional to
 // e^(-k²/2σ²), moved by an integer shift. It omits probabilities far below share at both ends
 // (Canonne, Kamath and

@@ -36,6 +36,13 @@ func Epsilon(events []dpevent.RepeatedEvent, symmetric bool, delta float64) (upp
 	}
 	plain := dpevent.Untruncated(c.roundedUp)
 	known := min(MaxLoss(events), renyiBound(c.roundedUp, delta), composition.BasicEpsilon(plain, delta), composition.ZCDPEpsilon(plain, delta))
+	if pure, others := splitPure(c.roundedUp); len(pure) > 0 && len(others) > 0 {
+		rest, _, err := Epsilon(others, symmetric, delta)
+		if err != nil {
+			return 0, 0, err
+		}
+		known = min(known, dpevent.AddUp(rest, MaxLoss(pure))) // basic composition
+	}
 	if c.exceedsRange() {
 		return known, 0, nil
 	}
@@ -75,9 +82,19 @@ func Delta(events []dpevent.RepeatedEvent, symmetric bool, epsilon float64) (upp
 	if c.exceedsRange() {
 		return min(1, TotalVariationBound(events)), 0, nil
 	}
+	known := min(1, TotalVariationBound(events))
+	if pure, others := splitPure(c.roundedUp); len(pure) > 0 && len(others) > 0 {
+		if rest := math.Nextafter(epsilon-MaxLoss(pure), math.Inf(-1)); rest >= 0 {
+			most, _, err := Delta(others, symmetric, rest)
+			if err != nil {
+				return 0, 0, err
+			}
+			known = min(known, most) // basic composition
+		}
+	}
 	cut := c.cutLoss(epsilon)
 	b := c.worstDirection(query{
-		upperBound:        min(1, TotalVariationBound(events)),
+		upperBound:        known,
 		absoluteTolerance: 1e-25,
 		epsilon:           func(float64) float64 { return epsilon },
 		plan: func(d lossDirection, high float64) computation {
@@ -100,20 +117,33 @@ func Delta(events []dpevent.RepeatedEvent, symmetric bool, epsilon float64) (upp
 	return b.high, b.low, nil
 }
 
+// splitPure separates the events that satisfy ε-differential privacy without δ. Their largest losses
+// add to the ε of the others; the composition of all is at most a rounding error above this sum.
+func splitPure(events []dpevent.RepeatedEvent) (pure, others []dpevent.RepeatedEvent) {
+	for _, e := range events {
+		if e.IsPure() {
+			pure = append(pure, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return pure, others
+}
+
 // Larger shifts are not discretised: maxSampledShift and maxUnsampledShift limit Gaussian
-// noise in lots with and without sampling, maxLaplaceShift limits Laplace noise. Noise below
+// noise in lots with and without sampling, maxPureLoss limits Laplace noise and choices. Noise below
 // 1/maxSampledShift gives no protection, and the cost of a computation grows with the square
 // of the shift.
 const (
 	maxSampledShift   = 100
 	maxUnsampledShift = 1e6
-	maxLaplaceShift   = 1000
+	maxPureLoss       = 1000
 )
 
 // exceedsRange reports whether the composition is not discretised.
 func (c *composer) exceedsRange() bool {
 	return slices.ContainsFunc(c.roundedUp, func(e dpevent.RepeatedEvent) bool {
-		return slices.ContainsFunc(e.LaplaceShifts, func(ratio float64) bool { return ratio > maxLaplaceShift }) ||
+		return slices.ContainsFunc(slices.Concat(e.LaplaceShifts, e.PureLosses), func(loss float64) bool { return loss > maxPureLoss }) ||
 			e.GaussianShift > maxUnsampledShift || e.Subsampled() && (e.Untruncated().GaussianShift > maxSampledShift || slices.ContainsFunc(e.DiscreteGaussians, func(d dpevent.DiscreteGaussian) bool { return d.Shift/d.Sigma > maxSampledShift }))
 	})
 }
@@ -138,28 +168,27 @@ func TotalVariationBound(events []dpevent.RepeatedEvent) float64 {
 		for _, ratio := range e.LaplaceShifts {
 			one -= math.Expm1(-ratio / 2)
 		}
+		for _, loss := range e.PureLosses {
+			one += math.Tanh(loss / 2)
+		}
 		if len(e.DiscreteGaussians) > 0 {
 			one = 1
 		}
-		one *= 1 + roundingUnit*float64(16+8*len(e.LaplaceShifts))
+		one *= 1 + roundingUnit*float64(16+8*(len(e.LaplaceShifts)+len(e.PureLosses)))
 		total = dpevent.AddUp(total, dpevent.MultiplyUp(dpevent.MultiplyUp(float64(e.Count), e.Rate), min(1, one)))
 	}
 	return total
 }
 
-// MaxLoss is the largest possible privacy loss of the events. It is finite if all noise is
-// Laplace, which gives pure ε-privacy.
+// MaxLoss is the largest possible privacy loss of the events. It is finite if all of them satisfy
+// ε-differential privacy without δ.
 func MaxLoss(events []dpevent.RepeatedEvent) float64 {
 	total := 0.0
 	for _, e := range events {
-		if e.GaussianShift > 0 || len(e.DiscreteGaussians) > 0 {
+		if !e.IsPure() {
 			return math.Inf(1)
 		}
-		one := 0.0
-		for _, ratio := range e.LaplaceShifts {
-			one = dpevent.AddUp(one, ratio)
-		}
-		one -= e.LossExcess
+		one := e.PureLoss()
 		if e.Subsampled() && one < 700 {
 			one = math.Log1p(e.Rate*math.Expm1(one)) * (1 + 16*roundingUnit)
 		}

@@ -60,6 +60,9 @@ func UnsampledDivergence(e dpevent.Event, order float64) float64 {
 	for _, ratio := range e.LaplaceShifts {
 		total += laplaceDivergence(ratio, order)
 	}
+	for _, loss := range e.PureLosses {
+		total += pureDivergence(loss, order)
+	}
 	return total
 }
 
@@ -70,6 +73,17 @@ func laplaceDivergence(ratio, order float64) float64 {
 		return ratio + math.Log(up)/(order-1)
 	}
 	return math.Log1p(up*math.Expm1((order-1)*ratio)+down*math.Expm1(-order*ratio)) / (order - 1)
+}
+
+// pureDivergence is that of randomised response with the loss ε, which dominates every mechanism
+// that satisfies ε-differential privacy (Kairouz, Oh and Viswanath 2015, theorem 2.1):
+// log(1 + (e^((order-1)·ε) - 1)·(1 - e^(-order·ε))/(1 + e^-ε))/(order - 1).
+func pureDivergence(loss, order float64) float64 {
+	part := -math.Expm1(-order*loss) / (1 + math.Exp(-loss))
+	if grow := (order - 1) * loss; grow > 600 {
+		return loss + math.Log(part)/(order-1)
+	}
+	return math.Log1p(math.Expm1((order-1)*loss)*part) / (order - 1)
 }
 
 // sampledGaussianDivergence is the Rényi divergence of (1-q)N(0,1) + qN(shift,1) from

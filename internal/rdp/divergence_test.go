@@ -96,6 +96,32 @@ func TestDivergence_PublishedValues(t *testing.T) {
 	}
 }
 
+// A mechanism that is known by a pure ε has the divergence of randomised response, by its two answers;
+// a sampled one that of the mixture, at integer orders.
+func TestDivergence_PureLoss(t *testing.T) {
+	for _, loss := range []float64{1e-6, 0.1, 1, 5, 30} {
+		for _, order := range []float64{1.01, 2, 3.5, 8} {
+			likely, unlikely := 1/(1+math.Exp(-loss)), 1/(1+math.Exp(loss))
+			want := math.Log(math.Pow(likely, order)*math.Pow(unlikely, 1-order)+math.Pow(unlikely, order)*math.Pow(likely, 1-order)) / (order - 1)
+			e := dpevent.Event{Rate: 1, PureLosses: []float64{loss}}
+			if got := Divergence(e, order); math.Abs(got-want) > 1e-10*want+1e-13 {
+				t.Errorf("loss %v, order %v: %v, want %v", loss, order, got, want)
+			}
+			const rate = 0.1
+			e.Rate = rate
+			with := rate*likely + (1-rate)*unlikely
+			rest := 1 - with
+			want = math.Log(math.Pow(with, order)*math.Pow(unlikely, 1-order)+math.Pow(rest, order)*math.Pow(likely, 1-order)) / (order - 1)
+			if got := Divergence(e, order); order == math.Floor(order) && math.Abs(got-want) > 1e-8*want+1e-11 || !(got >= want*(1-1e-8)-1e-11) {
+				t.Errorf("sampled, loss %v, order %v: %v, want %v", loss, order, got, want)
+			}
+		}
+	}
+	if got := Divergence(dpevent.Event{Rate: 1, PureLosses: []float64{900}}, 2); math.Abs(got-900) > 1e-9 {
+		t.Errorf("loss 900: %v", got)
+	}
+}
+
 // For sampled Laplace noise the divergence is exact at integer orders and a bound between them.
 // The reference is the midpoint rule.
 func TestDivergence_SampledLaplace(t *testing.T) {

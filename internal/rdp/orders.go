@@ -123,4 +123,6 @@ func RoundEvents(events []dpevent.RepeatedEvent) ([]dpevent.RepeatedEvent, error
 }
 
 // needsIntegral reports whether the Rényi divergence of an event takes a long computation.
-func needsIntegral(e dpevent.Event) bool { return e.Subsampled() && len(e.LaplaceShifts) > 0 }
+func needsIntegral(e dpevent.Event) bool {
+	return e.Subsampled() && len(e.LaplaceShifts)+len(e.PureLosses) > 0
+}
