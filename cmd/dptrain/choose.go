@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/projectbudget"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
@@ -53,10 +56,15 @@ The choice is in the ledger of --out before it is made. It costs ε without δ, 
 addition to what the models cost: dptrain ledger epsilon with all their ledgers adds
 them up. Of K models, the chosen one predicts on average at most 2·ln(K)/ε fewer records
 correctly than the best one. Several runs of one training command are better compared by dptrain tune,
-whose cost does not grow with their number.`,
+whose cost does not grow with their number.
+
+With --budget the choice draws its ε from a project budget before it is made. With --population N
+the number of records is not shown, and the guarantee is for adding or removing a record.`,
 		Example: `  dptrain choose runs/small runs/large --data held-out.csv --epsilon 0.5
   dptrain choose runs/a runs/b runs/c --data letters.jsonl --record user:writer \
       --epsilon 1 --out runs/choice
+  dptrain choose runs/a runs/b --data held-out.csv --epsilon 0.5 --budget people.budget
+  dptrain choose runs/a runs/b --data held-out.csv --epsilon 0.5 --population 5000
   dptrain ledger epsilon runs/a runs/b runs/c runs/choice --delta 1e-5`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -64,7 +72,12 @@ whose cost does not grow with their number.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return choose(term, args, set) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("population") && (set.Population < 1 || set.Population > math.MaxInt32) {
+				return exitcode.Usagef("--population %d: give the number of records, from 1 to %d; drop the flag where the number of records is public", set.Population, math.MaxInt32)
+			}
+			return choose(term, args, set)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&set.Data, "data", "", "private records that no candidate was trained on; of a named data set the training part")
@@ -75,6 +88,8 @@ whose cost does not grow with their number.`,
 	f.Float64Var(&set.Epsilon, "epsilon", 1, "ε of the choice")
 	f.StringVar(&set.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 	f.IntVar(&set.UserExamples, "user-examples", 16, "largest number of examples of a user that count")
+	f.IntVar(&set.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: the number of records is not shown")
+	f.StringVar(&set.ProjectBudget, "budget", "", "file of a project budget, made by dptrain budget open, that the choice draws from before it is made")
 	f.StringVar(&set.Out, "out", "", "directory for the choice and its ledger (default choices/<time>)")
 	runspec.DefineDeviceFlags(f, &set.Device)
 	completeChoices(cmd, runspec.DeviceChoices())
@@ -89,19 +104,44 @@ func choose(term *terminal.Terminal, dirs []string, set *runspec.Flags) error {
 	if err != nil {
 		return err
 	}
-	result := chosenModel{Models: dirs, Epsilon: set.Epsilon, Adjacency: ledger.ZeroOut, Unit: records.Unit(), Out: set.Out}
+	result := chosenModel{Models: dirs, Epsilon: set.Epsilon, Adjacency: ledger.ZeroOut, Unit: records.Unit(), Records: set.Population, Out: set.Out}
+	if set.Population > 0 {
+		result.Adjacency = ledger.AddRemove
+	}
+	draw, err := result.draw()
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if set.ProjectBudget != "" { // refused before the models are scored, without the lock
+		b, err := projectbudget.OpenFor(set.ProjectBudget, draw)
+		if err != nil {
+			return exitcode.AsUsage(err)
+		}
+		b.Close()
+	}
 	scores := make([]int64, len(dirs))
 	for i, dir := range dirs {
-		if err := scoreModel(term, dir, set, records, &scores[i], &result); err != nil {
+		model, err := rundir.ReadModel(dir)
+		if err != nil {
+			return exitcode.AsUsage(err)
+		}
+		if err := scoreModel(term, dir, model, set, records, &scores[i], &result); err != nil {
 			return exitcode.AsUsage(fmt.Errorf("%s: %w", dir, err))
 		}
+	}
+	var project *projectbudget.Writer
+	if set.ProjectBudget != "" {
+		if project, err = projectbudget.OpenFor(set.ProjectBudget, draw); err != nil {
+			return exitcode.AsUsage(err)
+		}
+		defer project.Close()
 	}
 	release, err := rundir.Create(set.Out)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
 	defer release()
-	index, err := result.release(scores)
+	index, err := result.release(scores, project, draw)
 	if err != nil {
 		return exitcode.AsFailure(err)
 	}
@@ -141,11 +181,7 @@ func checkChoice(dirs []string, set *runspec.Flags) (engine.Records, error) {
 
 // scoreModel adds up the scores of the records with a model, in scoreSteps. No error depends on the
 // content of a record.
-func scoreModel(term *terminal.Terminal, dir string, set *runspec.Flags, records engine.Records, score *int64, result *chosenModel) error {
-	model, err := rundir.ReadModel(dir)
-	if err != nil {
-		return err
-	}
+func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *runspec.Flags, records engine.Records, score *int64, result *chosenModel) (err error) {
 	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, TrainedImage: data.ImageShapeOf(model.Shape), OnBadRow: data.BlankBadRows}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return err
@@ -164,11 +200,14 @@ func scoreModel(term *terminal.Terminal, dir string, set *runspec.Flags, records
 	if runspec.SameFile(set.Data, model.Data) { // a comparison of contents would reveal records
 		term.Warn("%s was trained on these records, so its score is too good: choose on records that no candidate was trained on; the guarantee holds, and the costs of the model and of the choice add up", dir)
 	}
-	count := engine.RecordCount(task.Train, records)
-	if result.Records != 0 && result.Records != count {
-		return fmt.Errorf("it reads %d records from %s, and the models before it %d: give models that read the same records", count, set.Data, result.Records)
+	if set.Population == 0 { // otherwise the number of records is private
+		count := engine.RecordCount(task.Train, records)
+		if result.Records != 0 && result.Records != count {
+			return fmt.Errorf("it reads %d records from %s, and the models before it %d: give models that read the same records", count, set.Data, result.Records)
+		}
+		result.Records = count
 	}
-	result.Records, result.Data, result.Score = count, task.Name, "share of correct predictions"
+	result.Data, result.Score = task.Name, "share of correct predictions"
 	if model.Schema.Target != "" {
 		result.Score = "1 minus the error as a share of the bounds of " + model.Schema.Target
 	}
@@ -183,8 +222,15 @@ func scoreModel(term *terminal.Terminal, dir string, set *runspec.Flags, records
 	return err
 }
 
-// release chooses a model by the scores, and returns its index. The ledger has the choice first.
-func (c *chosenModel) release(scores []int64) (index int, err error) {
+// draw is what the choice draws from a project budget.
+func (c *chosenModel) draw() (projectbudget.Draw, error) {
+	what, err := filepath.Abs(c.Out)
+	return projectbudget.Draw{Epsilon: c.Epsilon, Unit: c.Unit, Adjacency: c.Adjacency, What: what}, err
+}
+
+// release chooses a model by the scores, and returns its index. The project budget, if there is one,
+// and the ledger have the choice first.
+func (c *chosenModel) release(scores []int64, project *projectbudget.Writer, draw projectbudget.Draw) (index int, err error) {
 	source, err := noise.New()
 	if err != nil {
 		return 0, err
@@ -199,6 +245,13 @@ func (c *chosenModel) release(scores []int64) (index int, err error) {
 			err = closed
 		}
 	}()
+	if project != nil {
+		draw.Run = w.History().Header.Run
+		// The choice spends all that it draws.
+		if err := errors.Join(project.Draw(draw), project.Settle(draw.Run, draw.Epsilon)); err != nil {
+			return 0, err
+		}
+	}
 	chooser, err := choice.New(w, source)
 	if err != nil {
 		return 0, err

@@ -71,7 +71,9 @@ func TestChoose_Refuses(t *testing.T) {
 		"good --data test.csv":                                            "at least two",
 		"good poor":                                                       "--data is missing",
 		"good good --data test.csv":                                       "given twice",
-		"good nowhere --data test.csv":                                    "nowhere",
+		"good nowhere --data test.csv":                                    "choose: nowhere contains no model",
+		"good poor --data test.csv --population 0":                        "--population 0",
+		"good poor --data test.csv --budget none.budget":                  "none.budget",
 		"good poor --data test.csv --epsilon 0":                           "--epsilon 0",
 		"good poor --data test.csv --epsilon Inf":                         "--epsilon +Inf",
 		"good poor --data test.csv --record user":                         "user:COLUMN",
@@ -101,10 +103,10 @@ func TestChoose_OutputsOfNeighbouringData(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				runJSON(t, "train"+n.write(t)+" --lot 3 --steps 2 --noise 1 --accountant rdp --threads 1 --device cpu --out "+models+name)
 			}
-			outputs := func(n *neighbourhood) map[string]string {
+			outputs := func(n *neighbourhood, more string) map[string]string {
 				t.Chdir(t.TempDir())
 				flags := strings.Fields(n.write(t))
-				line := "choose " + models + "a " + models + "b --epsilon 1 --out chosen --json " + strings.Join(flags[:4], " ")
+				line := "choose " + models + "a " + models + "b --epsilon 1 --out chosen --json " + strings.Join(flags[:4], " ") + more
 				stdout, stderr, code := dptrain(line)
 				if code != exitcode.Done {
 					t.Fatalf("%s: exit %d, %s", line, code, stderr)
@@ -123,20 +125,47 @@ func TestChoose_OutputsOfNeighbouringData(t *testing.T) {
 				}
 				return seen
 			}
-			first := outputs(n)
-			for name, attack := range attacks {
-				for _, at := range []int{0, 11} {
-					attacked := n.clone()
-					if name == "removed" || !attack(attacked, at) {
-						continue // the number of records is public
-					}
-					for file, text := range outputs(attacked) {
-						if text != first[file] {
-							t.Errorf("%s, %s, %s: %s without the change:\n%s\nwith it:\n%s", format, unit, name, file, first[file], text)
+			for _, more := range []string{"", " --population 20"} {
+				first := outputs(n, more)
+				for name, attack := range attacks {
+					for _, at := range []int{0, 11} {
+						attacked := n.clone()
+						if (name == "removed") != (more != "") || !attack(attacked, at) {
+							continue // the number of records is public, or the removal is the change
+						}
+						for file, text := range outputs(attacked, more) {
+							if text != first[file] {
+								t.Errorf("%s, %s, %s: %s without the change:\n%s\nwith it:\n%s", format, unit, name, file, first[file], text)
+							}
 						}
 					}
 				}
 			}
 		}
+	}
+}
+
+// A choice draws its ε from a project budget before it is made, and writes nothing where the budget
+// does not allow it.
+func TestChoose_DrawsFromBudget(t *testing.T) {
+	openBudget(t, "3")
+	threeModels(t)
+	line := "choose good poor --data test.csv --budget people.budget --epsilon 2 --out "
+	declared := runJSON(t, line+"chosen --population 5000")
+	if left := epsilonLeft(t); declared["records"] != 5000.0 || declared["adjacency"] != "add-or-remove-one" || left != 1 {
+		t.Errorf("%v is left after %v", left, declared)
+	}
+	if text := runText(t, "budget left people.budget"); !strings.Contains(text, "chosen") {
+		t.Errorf("the budget does not list the choice: %s", text)
+	}
+	for flags, want := range map[string]int{"second --population 5000": exitcode.OverBudget, "second --epsilon 0.5": exitcode.Usage} {
+		_, stderr, code := dptrain(line + flags)
+		if _, err := os.Stat("second"); code != want || strings.Count(stderr, "\n") != 1 || err == nil {
+			t.Errorf("%s: exit %d, %s; the directory: %v", flags, code, stderr, err)
+		}
+	}
+	h, err := ledger.Read("chosen/ledger.jsonl")
+	if err != nil || h.Header.Records != 5000 || h.Lots[0].Lot.Sampling.Records != 5000 {
+		t.Errorf("the ledger has %+v, %v", h, err)
 	}
 }

@@ -138,15 +138,8 @@ func openSelectionBudget(base *runspec.Spec, g accountant.Guarantee) (*projectbu
 		return nil, projectbudget.Draw{}, err
 	}
 	draw := projectbudget.Draw{Epsilon: g.Epsilon, Delta: g.Delta, Unit: base.Config.Records.Unit(), Adjacency: g.Adjacency, What: what}
-	w, err := projectbudget.Open(base.Flags.ProjectBudget)
-	if err != nil {
-		return nil, draw, fmt.Errorf("--budget: %w", err)
-	}
-	if err := w.Check(draw); err != nil {
-		w.Close()
-		return nil, draw, fmt.Errorf("--budget %s: %w", base.Flags.ProjectBudget, err)
-	}
-	return w, draw, nil
+	w, err := projectbudget.OpenFor(base.Flags.ProjectBudget, draw)
+	return w, draw, err
 }
 
 // checkPrivateTuning refuses flags that a selection on private data cannot use.

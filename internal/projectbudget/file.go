@@ -252,6 +252,19 @@ func open(path string, patience time.Duration) (*Writer, error) {
 	return w, nil
 }
 
+// OpenFor opens a budget file, if it allows a draw.
+func OpenFor(path string, d Draw) (*Writer, error) {
+	w, err := Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--budget: %w", err)
+	}
+	if err := w.Check(d); err != nil {
+		w.Close()
+		return nil, fmt.Errorf("--budget %s: %w", path, err)
+	}
+	return w, nil
+}
+
 // Draw writes a draw. When it returns without an error, the draw is on disk.
 func (w *Writer) Draw(d Draw) error {
 	if err := w.Check(d); err != nil {

@@ -81,7 +81,7 @@ func ReadModel(dir string) (*Model, error) {
 	}
 	build, err := models.ParseProjected(m.Model, m.Example(), 1, m.Directions)
 	if err != nil {
-		return nil, exitcode.AsUsage(err)
+		return nil, exitcode.Usagef("%s: %w", filepath.Join(dir, ManifestFile), err)
 	}
 	m.Build, _, err = StartFrom(build, file, m.Directions != nil)
 	return m, exitcode.AsUsage(err)

@@ -36,12 +36,8 @@ func OpenBudget(spec *runspec.Spec) (*BudgetDraw, error) {
 			return nil, err
 		}
 	}
-	if b.writer, err = projectbudget.Open(spec.Flags.ProjectBudget); err != nil {
-		return nil, fmt.Errorf("--budget: %w", err)
-	}
-	if err := b.writer.Check(b.draw); err != nil {
-		b.writer.Close()
-		return nil, fmt.Errorf("--budget %s: %w", spec.Flags.ProjectBudget, err)
+	if b.writer, err = projectbudget.OpenFor(spec.Flags.ProjectBudget, b.draw); err != nil {
+		return nil, err
 	}
 	return b, nil
 }
