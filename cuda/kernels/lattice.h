@@ -24,22 +24,12 @@ __device__ __forceinline__ uint64_t row_key(uint64_t seed, int parameter, int ro
 	return mix(mix(seed + (uint64_t)parameter * golden_gamma) + (uint64_t)row * golden_gamma);
 }
 
-// RoundingWords are the words of one key.
+// RoundingWords are the words of one key: the word of element i of a row is start + i·step.
 struct RoundingWords {
 	unsigned start, step;
 
-	__device__ __forceinline__ RoundingWords(uint64_t key) : start((unsigned)key), step((unsigned)(key >> 32) | 1) {}
-	// of returns the word of element i of the row. Elements i and i+16 of a block of 32 share the
-	// hash lowbias32 (Wellons 2018).
-	__device__ __forceinline__ unsigned of(int i) const {
-		unsigned w = start + step * (16 * (i / 32) + i % 16);
-		w ^= w >> 16;
-		w *= 0x7feb352d;
-		w ^= w >> 15;
-		w *= 0x846ca68b;
-		w ^= w >> 16;
-		return i % 32 >= 16 ? w << 16 | w >> 16 : w;
-	}
+	__device__ __forceinline__ RoundingWords(uint64_t key) : start((unsigned)key), step((unsigned)(key >> 32)) {}
+	__device__ __forceinline__ unsigned of(int i) const { return start + step * (unsigned)i; }
 };
 
 // dither is x·scale plus the word as a number from −½ to ½. The integer next to it is the rounded

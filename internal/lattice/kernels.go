@@ -9,7 +9,8 @@ type kernels struct {
 	// rounding selects the implementation of quantize and round. It is not a table of
 	// functions, because the compiler would move the buffers of the last elements of a row to the
 	// heap.
-	rounding instructionSet
+	rounding    instructionSet
+	wholeBlocks bool // quantize and round take whole blocks of blockSize elements only
 
 	lanes  int // the columns of a tile are a multiple of it
 	mr, nr int // rows and columns of the largest tile

@@ -11,7 +11,7 @@ func assembly() []*kernels {
 		return nil
 	}
 	list := []*kernels{{
-		name: "avx2", rounding: avx2, lanes: 8, depth: 2, mr: 6, nr: 16,
+		name: "avx2", rounding: avx2, wholeBlocks: true, lanes: 8, depth: 2, mr: 6, nr: 16,
 		tile: tileAVX2, direct: directAVX2, interleave: interleaveAVX2, columns: columnsAVX2,
 		transpose8: transpose8AVX2, copyRuns: [2]copyRunsFunc{copyRuns4AVX2, copyRuns8AVX2},
 		widen: widenAVX2, addToRows: addToRowsAVX2, addInts: addIntsAVX2, innerProduct: innerProductAVX2, sumSquares: sumSquaresAVX2, takeScaled: takeScaledAVX2,
@@ -33,22 +33,22 @@ func assembly() []*kernels {
 	return list
 }
 
-func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64 {
+func (k *kernels) quantize(dst *int16, x *float32, n int, scale float32, start, step uint32) uint64 {
 	switch k.rounding {
 	case avx2:
-		return quantizeAVX2(dst, x, blocks, scale, start, step)
+		return quantizeAVX2(dst, x, n, scale, start, step)
 	case avx512:
-		return quantizeAVX512(dst, x, blocks, scale, start, step)
+		return quantizeAVX512(dst, x, n, scale, start, step)
 	}
-	return quantizeGo(dst, x, blocks, scale, start, step)
+	return quantizeGo(dst, x, n, scale, start, step)
 }
 
-func (k *kernels) round(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+func (k *kernels) round(dst *int32, x *float32, n int, scale float32, start, step uint32) (sum uint64, largest uint32) {
 	switch k.rounding {
 	case avx2:
-		return roundAVX2(dst, x, blocks, scale, start, step)
+		return roundAVX2(dst, x, n, scale, start, step)
 	case avx512:
-		return roundAVX512(dst, x, blocks, scale, start, step)
+		return roundAVX512(dst, x, n, scale, start, step)
 	}
-	return roundGo(dst, x, blocks, scale, start, step)
+	return roundGo(dst, x, n, scale, start, step)
 }

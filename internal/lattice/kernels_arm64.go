@@ -7,27 +7,27 @@ import "unsafe"
 // assembly lists the implementations that this processor can run: every 64-bit processor has NEON.
 func assembly() []*kernels {
 	return []*kernels{{
-		name: "neon", rounding: neon, lanes: 8, depth: 1, mr: 6, nr: 16,
+		name: "neon", rounding: neon, wholeBlocks: true, lanes: 8, depth: 1, mr: 6, nr: 16,
 		tile: tileNEON, transpose8: transpose8NEON, copyRuns: [2]copyRunsFunc{copyRuns4NEON, copyRuns8NEON},
 		columns: func(dst *int16, ld int, rows *int16, n int) { transpose8NEON(dst, ld, rows, n, 1) },
 		widen:   widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares, takeScaled: takeScaledNEON,
 	}}
 }
 
-func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64 {
+func (k *kernels) quantize(dst *int16, x *float32, n int, scale float32, start, step uint32) uint64 {
 	if k.rounding == neon {
-		return quantizeNEON(dst, x, blocks, scale, start, step)
+		return quantizeNEON(dst, x, n/blockSize, scale, start, step)
 	}
-	return quantizeGo(dst, x, blocks, scale, start, step)
+	return quantizeGo(dst, x, n, scale, start, step)
 }
 
-func (k *kernels) round(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+func (k *kernels) round(dst *int32, x *float32, n int, scale float32, start, step uint32) (sum uint64, largest uint32) {
 	if k.rounding == neon {
 		var results [2]uint64
-		roundNEON(dst, x, blocks, scale, start, step, &results)
+		roundNEON(dst, x, n/blockSize, scale, start, step, &results)
 		return results[0], uint32(results[1])
 	}
-	return roundGo(dst, x, blocks, scale, start, step)
+	return roundGo(dst, x, n, scale, start, step)
 }
 
 // The assembly of the functions below handles a multiple of 8 elements, pure Go the rest.

@@ -4,10 +4,10 @@ package lattice
 
 func assembly() []*kernels { return nil }
 
-func (k *kernels) quantize(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64 {
-	return quantizeGo(dst, x, blocks, scale, start, step)
+func (k *kernels) quantize(dst *int16, x *float32, n int, scale float32, start, step uint32) uint64 {
+	return quantizeGo(dst, x, n, scale, start, step)
 }
 
-func (k *kernels) round(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
-	return roundGo(dst, x, blocks, scale, start, step)
+func (k *kernels) round(dst *int32, x *float32, n int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	return roundGo(dst, x, n, scale, start, step)
 }

@@ -1,13 +1,16 @@
 package lattice
 
-import "math/bits"
-
-// Key selects the rounding words of one row. The low half is the first state of a sequence of
-// 32-bit words, the high half its step.
+// Key selects the rounding words of one row: the word of element i is start + i·step modulo 2^32,
+// where start is the low half of the key and step the high half.
 //
 // The guarantee of a release needs only that rounding words are independent of the noise; they
 // need not be secret and may repeat. Accuracy needs more: a rounding error has the mean 0, and
-// errors of different elements and of different keys are uncorrelated.
+// errors of different elements and of different keys are uncorrelated. For a uniform key, words
+// are uniform, and the upper 33−u bits of the words of any two of 2^u elements are independent
+// (Dietzfelbinger 1996, "Universal hashing and k-wise independent random variables via integer
+// arithmetic without primes"): for i and j that differ by an odd multiple of 2^k, k < u, and any
+// word of i, the word of j is that word plus a uniform multiple of 2^k. Three words are dependent,
+// but the variance of a sum of errors depends on pairs only.
 type Key uint64
 
 // RowKey returns the key of one row of one parameter. seed is a word that belongs to one record
@@ -27,41 +30,11 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// A block of elements shares the words of a vector: element l < groupSize uses word l, element
-// groupSize+l the same word rotated by 16 bits.
-const (
-	groupSize = 16
-	blockSize = 2 * groupSize
-)
+// blockSize is the number of elements that assembly rounds at a time.
+const blockSize = 32
 
-// state returns the first state of a key's sequence and its step, which is odd, so that the
-// sequence has the period 2^32.
-func (k Key) state() (start, step uint32) { return uint32(k), uint32(k>>32) | 1 }
+// state returns the word of a key's first element and the distance to the next word.
+func (k Key) state() (start, step uint32) { return uint32(k), uint32(k >> 32) }
 
-// skip returns the state after the words of n blocks.
-func skip(start, step uint32, n int) uint32 { return start + step*groupSize*uint32(n) }
-
-const (
-	firstFactor  = 0x7feb352d
-	secondFactor = 0x846ca68b
-)
-
-// word is the hash lowbias32 (Wellons 2018, "Prospecting for hash functions"), a bijection of
-// 32-bit words.
-func word(state uint32) uint32 {
-	state ^= state >> 16
-	state *= firstFactor
-	state ^= state >> 15
-	state *= secondFactor
-	return state ^ state>>16
-}
-
-// wordOf returns the rounding word of element i < blockSize of the block that starts with state
-// start.
-func wordOf(start, step uint32, i int) uint32 {
-	w := word(start + step*uint32(i%groupSize))
-	if i >= groupSize {
-		w = bits.RotateLeft32(w, 16)
-	}
-	return w
-}
+// wordOf returns the rounding word of element i of a row whose first word is start.
+func wordOf(start, step uint32, i int) uint32 { return start + step*uint32(i) }

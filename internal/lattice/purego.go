@@ -23,45 +23,38 @@ func round(t float32) int32 { return int32(math.RoundToEven(float64(t))) }
 // tooLarge is a sum of squares above every valid one.
 const tooLarge = 1 << 62
 
-// quantizeGo rounds blocks of blockSize elements to dst, saturated to int16. It returns the sum of
-// their squares if that is at most MaxRowNorm² and all elements are finite, else a larger number
-// up to tooLarge.
-func quantizeGo(dst *int16, x *float32, blocks int, scale float32, start, step uint32) (sum uint64) {
-	to, from := unsafe.Slice(dst, blocks*blockSize), unsafe.Slice(x, blocks*blockSize)
-	for len(from) > 0 {
-		for i, x := range from[:blockSize] {
-			t := dither(x, scale, wordOf(start, step, i))
-			if !(t >= -math.MaxInt16 && t <= math.MaxInt16) {
-				return tooLarge
-			}
-			v := round(t)
-			to[i] = int16(v)
-			sum += uint64(int64(v) * int64(v))
+// quantizeGo rounds n elements to dst, saturated to int16. It returns the sum of their squares if
+// that is at most MaxRowNorm² and all elements are finite, else a larger number up to tooLarge.
+func quantizeGo(dst *int16, x *float32, n int, scale float32, start, step uint32) (sum uint64) {
+	to := unsafe.Slice(dst, n)
+	for i, x := range unsafe.Slice(x, n) {
+		t := dither(x, scale, wordOf(start, step, i))
+		if !(t >= -math.MaxInt16 && t <= math.MaxInt16) {
+			return tooLarge
 		}
-		to, from, start = to[blockSize:], from[blockSize:], skip(start, step, 1)
+		v := round(t)
+		to[i] = int16(v)
+		sum += uint64(int64(v) * int64(v))
 	}
 	return sum
 }
 
-// roundGo rounds blocks of elements to dst, which may be the memory of x. It returns the sum of their
-// squares, and the largest of the bits of |x·scale + w/2^32|. The integers and the sum are undefined if
-// largest exceeds the bits of largestInRange, which are below those of infinity and of NaN.
-func roundGo(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32) {
-	to, from := unsafe.Slice(dst, blocks*blockSize), unsafe.Slice(x, blocks*blockSize)
-	for len(from) > 0 {
-		for i, x := range from[:blockSize] {
-			t := dither(x, scale, wordOf(start, step, i))
-			if size := math.Float32bits(t) &^ (1 << 31); size > largest {
-				largest = size
-			}
-			if largest > math.Float32bits(largestInRange) {
-				return 0, largest
-			}
-			v := round(t)
-			to[i] = v
-			sum += uint64(int64(v) * int64(v))
+// roundGo rounds n elements to dst, which may be the memory of x. It returns the sum of their squares,
+// and the largest of the bits of |x·scale + w/2^32|. The integers and the sum are undefined if largest
+// exceeds the bits of largestInRange, which are below those of infinity and of NaN.
+func roundGo(dst *int32, x *float32, n int, scale float32, start, step uint32) (sum uint64, largest uint32) {
+	to := unsafe.Slice(dst, n)
+	for i, x := range unsafe.Slice(x, n) {
+		t := dither(x, scale, wordOf(start, step, i))
+		if size := math.Float32bits(t) &^ (1 << 31); size > largest {
+			largest = size
 		}
-		to, from, start = to[blockSize:], from[blockSize:], skip(start, step, 1)
+		if largest > math.Float32bits(largestInRange) {
+			return 0, largest
+		}
+		v := round(t)
+		to[i] = v
+		sum += uint64(int64(v) * int64(v))
 	}
 	return sum, largest
 }

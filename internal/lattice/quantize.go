@@ -15,8 +15,8 @@ const MaxRowNorm = 1 << 14
 // QuantizeInt16 rounds a row to a lattice: element i becomes x[i]·scale rounded up or down at
 // random, without bias (stochastic rounding). It returns the exact squared norm of the result.
 //
-// The random words come from hash(key, i): a rounding depends on x[i], i, scale and key, not on
-// other elements. In detail, with w the word of element i as a signed integer,
+// The random words are those of key: a rounding depends on x[i], i, scale and key, not on other
+// elements. In detail, with w the word of element i as a signed integer,
 //
 //	dst[i] = RoundToEven(x[i]·scale + w/2^32)
 //
@@ -38,22 +38,30 @@ func (k *kernels) quantizeInt16(dst []int16, x []float32, scale float32, key Key
 	}
 	start, step := key.state()
 	var sum uint64
-	blocks := len(x) / blockSize
-	if blocks > 0 {
-		sum = k.quantize(&dst[0], &x[0], blocks, scale, start, step)
+	n := k.countAtOnce(len(x))
+	if n > 0 {
+		sum = k.quantize(&dst[0], &x[0], n, scale, start, step)
 	}
-	if rest := blocks * blockSize; rest < len(x) {
+	if n < len(x) {
 		var from [blockSize]float32
 		var to [blockSize]int16
-		copy(from[:], x[rest:])
-		sum += k.quantize(&to[0], &from[0], 1, scale, skip(start, step, blocks), step)
-		copy(dst[rest:], to[:])
+		copy(from[:], x[n:])
+		sum += k.quantize(&to[0], &from[0], blockSize, scale, wordOf(start, step, n), step)
+		copy(dst[n:], to[:])
 	}
 	if sum > MaxRowNorm*MaxRowNorm {
 		clear(dst)
 		return 0, false
 	}
 	return int64(sum), true
+}
+
+// countAtOnce returns how many of n elements quantize and round take.
+func (k *kernels) countAtOnce(n int) int {
+	if k.wholeBlocks {
+		n &^= blockSize - 1
+	}
+	return n
 }
 
 // Round rounds x to integers as QuantizeInt16 does, and returns Σ v² of the integers v. It returns 0
@@ -71,9 +79,9 @@ func Round(dst []int32, x []float32, scale float32, key Key) (squares int64, ok 
 // largestInRange is the largest float32 that rounds to Bound: Bound + ½ rounds to even.
 const largestInRange = Bound + 0.5
 
-// chunkBlocks limits the blocks between two checks: 2^15 squares of at most Bound² have a sum
+// chunkSize limits the elements between two checks: 2^15 squares of at most Bound² have a sum
 // below 2^60.
-const chunkBlocks = 1 << 10
+const chunkSize = 1 << 15
 
 func (k *kernels) roundInts(dst []int32, x []float32, scale float32, key Key) (squares int64, ok bool) {
 	checkLengths(len(dst), len(x))
@@ -82,13 +90,16 @@ func (k *kernels) roundInts(dst []int32, x []float32, scale float32, key Key) (s
 		return 0, true
 	}
 	start, step := key.state()
-	for len(x) >= blockSize {
-		blocks := min(len(x)/blockSize, chunkBlocks)
-		sum, largest := k.round(&dst[0], &x[0], blocks, scale, start, step)
+	for {
+		n := k.countAtOnce(min(len(x), chunkSize))
+		if n == 0 {
+			break
+		}
+		sum, largest := k.round(&dst[0], &x[0], n, scale, start, step)
 		if squares, ok = addSquares(squares, sum, largest); !ok {
 			return 0, false
 		}
-		dst, x, start = dst[blocks*blockSize:], x[blocks*blockSize:], skip(start, step, blocks)
+		dst, x, start = dst[n:], x[n:], wordOf(start, step, n)
 	}
 	if len(x) == 0 {
 		return squares, true
@@ -96,7 +107,7 @@ func (k *kernels) roundInts(dst []int32, x []float32, scale float32, key Key) (s
 	var from [blockSize]float32
 	var to [blockSize]int32
 	copy(from[:], x)
-	sum, largest := k.round(&to[0], &from[0], 1, scale, start, step)
+	sum, largest := k.round(&to[0], &from[0], blockSize, scale, start, step)
 	copy(dst, to[:])
 	return addSquares(squares, sum, largest)
 }

@@ -69,7 +69,7 @@ var scales = []float32{1, 0, 0.5, 1 << 10, 1.0 / (1 << 9), 3.7, -1, 1e-30, 1e30,
 // rounded to float32, is correctly rounded (Figueroa 1995: 53 ≥ 2·24+2 bits suffice). It returns
 // nil for NaN and infinities.
 func roundExactly(x, scale float32, start, step uint32, i int) *big.Int {
-	w := int32(wordOf(skip(start, step, i/blockSize), step, i%blockSize))
+	w := int32(wordOf(start, step, i))
 	product := float32(float64(x) * float64(scale))
 	t := float32(float64(product) + float64(float32(w))/(1<<32))
 	if math.IsNaN(float64(t)) || math.IsInf(float64(t), 0) {

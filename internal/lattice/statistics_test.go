@@ -11,36 +11,18 @@ import (
 // the chance that such a choice of keys fails is below 1e-7.
 const threshold = 6.5
 
-// chiSquareScore returns how many standard deviations the sum of χ² statistics is above its mean,
-// by the approximation of Wilson and Hilferty (1931).
-func chiSquareScore(tables []*pairCounts) float64 {
-	statistic, v := 0.0, 0.0
-	for _, counts := range tables {
-		total := 0
-		for _, c := range counts {
-			total += c
-		}
-		expected := float64(total) / float64(len(counts))
-		for _, c := range counts {
-			statistic += (float64(c) - expected) * (float64(c) - expected) / expected
-		}
-		v += float64(len(counts) - 1)
+// chiSquareScore returns how many standard deviations the χ² statistic is above its mean, by the
+// approximation of Wilson and Hilferty (1931).
+func chiSquareScore(counts *pairCounts) float64 {
+	total := 0
+	for _, c := range counts {
+		total += c
+	}
+	expected, statistic, v := float64(total)/float64(len(counts)), 0.0, float64(len(counts)-1)
+	for _, c := range counts {
+		statistic += (float64(c) - expected) * (float64(c) - expected) / expected
 	}
 	return (math.Cbrt(statistic/v) - 1 + 2/(9*v)) / math.Sqrt(2/(9*v))
-}
-
-// rowWords returns the rounding words of the elements of a row.
-func rowWords(key Key, n int, hash func(uint32) uint32) []uint32 {
-	w := make([]uint32, n)
-	start, step := key.state()
-	for i := range w {
-		state := skip(start, step, i/blockSize) + step*uint32(i%groupSize)
-		w[i] = hash(state)
-		if i%blockSize >= groupSize {
-			w[i] = w[i]<<16 | w[i]>>16
-		}
-	}
-	return w
 }
 
 // pairCounts counts pairs of words in 16×16 bins of their upper bits.
@@ -48,44 +30,38 @@ type pairCounts [256]int
 
 func (c *pairCounts) add(a, b uint32) { c[a>>28<<4|b>>28]++ }
 
-// wordScores returns the scores of χ² tests of words and of pairs of words: neighbours at several
-// distances in a row, and the same elements of two rows whose seeds, parameters or row numbers are
-// neighbours. The statistic of each pair of rows is computed on its own and then added: in the
-// counts of all rows, dependencies that differ from row to row would cancel.
-func wordScores(hash func(uint32) uint32) map[string]float64 {
-	const rows, n = 96, 1 << 14
-	statistics := map[string][]*pairCounts{}
-	count := func(name string) *pairCounts {
-		c := &pairCounts{}
-		statistics[name] = append(statistics[name], c)
-		return c
+// wordScores returns the scores of χ² tests of words over keys: the words of two elements of a row
+// at several distances, and of the same element of two rows whose seeds, parameters or row numbers
+// are neighbours. A key gives one pair, because the words of one row are a function of two of them.
+func wordScores(wordOf func(start, step uint32, i int) uint32) map[string]float64 {
+	const parameters, rows = 1 << 10, 64
+	statistics := map[string]*pairCounts{}
+	count := func(name string, a, b uint32) {
+		if statistics[name] == nil {
+			statistics[name] = &pairCounts{}
+		}
+		statistics[name].add(a, b)
 	}
-	for r := range rows {
-		w := rowWords(RowKey(1, 0, r), n, hash)
-		single := count("single words")
-		for _, x := range w {
-			single.add(x, x<<4)
-		}
-		for _, distance := range []int{1, 2, 15, 16, 17, 32, 48, 64, 256, 1024} {
-			c := count(fmt.Sprintf("elements at distance %d", distance))
-			for i := distance; i < n; i++ {
-				c.add(w[i-distance], w[i])
+	for parameter := range parameters {
+		for r := range rows {
+			of := func(k Key, i int) uint32 {
+				start, step := k.state()
+				return wordOf(start, step, i)
 			}
-		}
-		for name, key := range map[string]Key{
-			"next row": RowKey(1, 0, r+1), "next parameter": RowKey(1, 1, r), "next seed": RowKey(2, 0, r), "highest bit of the seed": RowKey(1<<63|1, 0, r),
-		} {
-			c := count(name)
-			for i, x := range rowWords(key, n, hash) {
-				c.add(w[i], x)
+			key := RowKey(3, parameter, r)
+			for _, first := range []int{0, 5} {
+				w := of(key, first)
+				count("single words", w, w<<4)
+				for _, distance := range []int{1, 2, 3, 15, 16, 17, 32, 48, 1024, 4095, 1 << 16, 1<<20 + 1<<16} {
+					count(fmt.Sprintf("elements at distance %d", distance), w, of(key, first+distance))
+				}
+				for name, key := range map[string]Key{
+					"next row": RowKey(3, parameter, r+1), "next parameter": RowKey(3, parameter+1, r),
+					"next seed": RowKey(4, parameter, r), "highest bit of the seed": RowKey(1<<63|3, parameter, r),
+				} {
+					count(name, w, of(key, first))
+				}
 			}
-		}
-		// The first words of many rows.
-		inRow, inNext := count("first two elements of rows"), count("first elements of two rows")
-		for parameter := range n {
-			first := rowWords(RowKey(3, parameter, r), 2, hash)
-			inRow.add(first[0], first[1])
-			inNext.add(first[0], rowWords(RowKey(3, parameter, r+1), 1, hash)[0])
 		}
 	}
 	scores := map[string]float64{}
@@ -95,24 +71,39 @@ func wordScores(hash func(uint32) uint32) map[string]float64 {
 	return scores
 }
 
-func TestWords_AreUniformAndIndependent(t *testing.T) {
-	for name, score := range wordScores(word) {
+func TestWords_AreUniformAndPairwiseIndependent(t *testing.T) {
+	for name, score := range wordScores(wordOf) {
 		if math.Abs(score) > threshold {
 			t.Errorf("%s: χ² is %.1f standard deviations from its mean", name, score)
 		}
 	}
-	// The statistics find a hash without its second round.
-	weak := wordScores(func(state uint32) uint32 { return (state ^ state>>16) * firstFactor })
-	worst := 0.0
-	for _, score := range weak {
-		worst = max(worst, score)
-	}
-	if worst < threshold {
-		t.Errorf("a hash of one round passes: %v", weak)
+	for name, weak := range map[string]func(start, step uint32, i int) uint32{
+		"a step of 16 bits":          func(start, step uint32, i int) uint32 { return start + step>>16*uint32(i) },
+		"steps without their origin": func(_, step uint32, i int) uint32 { return step * uint32(i+1) },
+	} {
+		worst := 0.0
+		for _, score := range wordScores(weak) {
+			worst = max(worst, score)
+		}
+		if worst < threshold {
+			t.Errorf("words with %s pass", name)
+		}
 	}
 }
 
-// The mean of many roundings of x is x, and the errors of neighbours are uncorrelated.
+// meanScore returns how many standard deviations the mean of x is from 0, by the deviation of x.
+func meanScore(x []float64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	return sum / math.Sqrt(squares)
+}
+
+// The mean of many roundings of x is x. The variance of the sum of a row's errors is that of
+// independent errors, so the errors of any two elements are uncorrelated on average; those of
+// neighbours are uncorrelated by themselves.
 func TestQuantize_IsUnbiased(t *testing.T) {
 	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		const n = 64
@@ -126,29 +117,33 @@ func TestQuantize_IsUnbiased(t *testing.T) {
 			for i := range x {
 				x[i] = float32(value / 4)
 			}
-			var sum, products float64
+			fraction := value - math.Floor(value)
+			variance := fraction * (1 - fraction)
+			var sums, excesses, products []float64
 			for r := range rows {
 				if _, ok := k.quantizeInt16(dst, x, 4, RowKey(uint64(r), 1, 2)); !ok {
 					t.Fatalf("a row of %v is refused", value)
 				}
-				previous := 0.0
+				var sum, product, previous float64
 				for _, v := range dst {
 					e := float64(v) - value
 					if math.Abs(e) >= 1 {
 						t.Fatalf("%v is rounded to %d", value, v)
 					}
 					sum += e
-					products += e * previous
+					product += e * previous
 					previous = e
 				}
+				sums, excesses, products = append(sums, sum), append(excesses, sum*sum-n*variance), append(products, product)
 			}
-			fraction, total := value-math.Floor(value), float64(rows*n)
-			variance := fraction * (1 - fraction)
-			if z := sum / math.Sqrt(total*variance); math.Abs(z) > threshold {
-				t.Errorf("the mean error of %v is %.2g, %.1f standard deviations", value, sum/total, z)
+			scores := map[string]float64{"error": meanScore(sums)}
+			if variance > 0.08 { // else few rows decide, and their number is far from normal
+				scores["excess of the squares of sums of errors"], scores["product of neighbours' errors"] = meanScore(excesses), meanScore(products)
 			}
-			if z := products / (variance * math.Sqrt(total)); math.Abs(z) > threshold {
-				t.Errorf("the errors of neighbours of %v have the correlation %.2g, %.1f standard deviations", value, products/total/variance, z)
+			for name, z := range scores {
+				if math.Abs(z) > threshold {
+					t.Errorf("%v: the mean %s is %.1f standard deviations from 0", value, name, z)
+				}
 			}
 		}
 	})

@@ -7,19 +7,19 @@ package lattice
 // quantizeAVX2 implements quantizeGo.
 //
 //go:noescape
-func quantizeAVX2(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
+func quantizeAVX2(dst *int16, x *float32, n int, scale float32, start uint32, step uint32) uint64
 
 // roundAVX2 implements roundGo.
 //
 //go:noescape
-func roundAVX2(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+func roundAVX2(dst *int32, x *float32, n int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
 
 // quantizeAVX512 implements quantizeGo.
 //
 //go:noescape
-func quantizeAVX512(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
+func quantizeAVX512(dst *int16, x *float32, n int, scale float32, start uint32, step uint32) uint64
 
 // roundAVX512 implements roundGo.
 //
 //go:noescape
-func roundAVX512(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+func roundAVX512(dst *int32, x *float32, n int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)

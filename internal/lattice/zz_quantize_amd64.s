@@ -4,89 +4,73 @@
 
 #include "textflag.h"
 
-// func quantizeAVX2(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
+// func quantizeAVX2(dst *int16, x *float32, n int, scale float32, start uint32, step uint32) uint64
 // Requires: AVX, AVX2, FMA3
 TEXT ·quantizeAVX2(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         blocks+16(FP), DX
+	MOVQ         n+16(FP), DX
 	VBROADCASTSS scale+24(FP), Y0
 	VBROADCASTSS start+28(FP), Y1
 	VBROADCASTSS step+32(FP), Y2
 	VPMULLD      iota<>+0(SB), Y2, Y3
 	VPADDD       Y3, Y1, Y1
-	VPSLLD       $0x04, Y2, Y3
 	VPSLLD       $0x03, Y2, Y2
-	VPADDD       Y2, Y1, Y2
-	VMOVDQU      rotation<>+0(SB), Y4
-	VPBROADCASTD w7feb352d<>+0(SB), Y5
-	VPBROADCASTD w846ca68b<>+0(SB), Y6
-	VPBROADCASTD w2f800000<>+0(SB), Y7
-	VPBROADCASTD w20000000<>+0(SB), Y8
-	VPXOR        Y9, Y9, Y9
+	VPBROADCASTD w2f800000<>+0(SB), Y3
+	VPBROADCASTD w20000000<>+0(SB), Y4
+	VPXOR        Y5, Y5, Y5
+	SUBQ         $0x20, DX
+	JLT          end_2
 
-loop_1:
-	VPSRLD       $0x10, Y1, Y11
-	VPXOR        Y11, Y1, Y10
-	VPADDD       Y3, Y1, Y1
-	VPMULLD      Y5, Y10, Y10
-	VPSRLD       $0x0f, Y10, Y11
-	VPXOR        Y11, Y10, Y10
-	VPMULLD      Y6, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPXOR        Y11, Y10, Y10
-	VPSRLD       $0x10, Y2, Y12
-	VPXOR        Y12, Y2, Y11
-	VPADDD       Y3, Y2, Y2
-	VPMULLD      Y5, Y11, Y11
-	VPSRLD       $0x0f, Y11, Y12
-	VPXOR        Y12, Y11, Y11
-	VPMULLD      Y6, Y11, Y11
-	VPSRLD       $0x10, Y11, Y12
-	VPXOR        Y12, Y11, Y11
-	VCVTDQ2PS    Y10, Y12
-	VMULPS       (CX), Y0, Y13
-	VFMADD231PS  Y7, Y12, Y13
-	VCVTDQ2PS    Y11, Y12
-	VMULPS       32(CX), Y0, Y14
-	VFMADD231PS  Y7, Y12, Y14
-	VCVTPS2DQ    Y13, Y13
-	VCVTPS2DQ    Y14, Y14
-	VPACKSSDW    Y14, Y13, Y13
-	VPMADDWD     Y13, Y13, Y14
-	VPADDD       Y14, Y9, Y9
-	VPMINUD      Y8, Y9, Y9
-	VPERMQ       $0xd8, Y13, Y13
-	VMOVDQU      Y13, (AX)
-	VPSHUFB      Y4, Y10, Y10
-	VPSHUFB      Y4, Y11, Y11
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       64(CX), Y0, Y12
-	VFMADD231PS  Y7, Y10, Y12
-	VCVTDQ2PS    Y11, Y10
-	VMULPS       96(CX), Y0, Y11
-	VFMADD231PS  Y7, Y10, Y11
-	VCVTPS2DQ    Y12, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPACKSSDW    Y11, Y12, Y12
-	VPMADDWD     Y12, Y12, Y11
-	VPADDD       Y11, Y9, Y9
-	VPMINUD      Y8, Y9, Y9
-	VPERMQ       $0xd8, Y12, Y12
-	VMOVDQU      Y12, 32(AX)
-	ADDQ         $0x40, AX
-	ADDQ         $0x80, CX
-	DECQ         DX
-	JNE          loop_1
-	VPSRLQ       $0x20, Y9, Y0
-	VPSLLQ       $0x20, Y9, Y9
-	VPSRLQ       $0x20, Y9, Y9
-	VPADDQ       Y0, Y9, Y9
-	VEXTRACTI128 $0x01, Y9, X0
-	VPADDQ       X0, X9, X9
-	VPSHUFD      $0xee, X9, X0
-	VPADDQ       X0, X9, X9
-	VMOVQ        X9, AX
+chunk_1:
+	VCVTDQ2PS   Y1, Y6
+	VPADDD      Y2, Y1, Y1
+	VMULPS      (CX), Y0, Y7
+	VFMADD231PS Y3, Y6, Y7
+	VCVTDQ2PS   Y1, Y6
+	VPADDD      Y2, Y1, Y1
+	VMULPS      32(CX), Y0, Y8
+	VFMADD231PS Y3, Y6, Y8
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VPACKSSDW   Y8, Y7, Y7
+	VPMADDWD    Y7, Y7, Y8
+	VPADDD      Y8, Y5, Y5
+	VPMINUD     Y4, Y5, Y5
+	VPERMQ      $0xd8, Y7, Y7
+	VMOVDQU     Y7, (AX)
+	VCVTDQ2PS   Y1, Y6
+	VPADDD      Y2, Y1, Y1
+	VMULPS      64(CX), Y0, Y7
+	VFMADD231PS Y3, Y6, Y7
+	VCVTDQ2PS   Y1, Y6
+	VPADDD      Y2, Y1, Y1
+	VMULPS      96(CX), Y0, Y8
+	VFMADD231PS Y3, Y6, Y8
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VPACKSSDW   Y8, Y7, Y7
+	VPMADDWD    Y7, Y7, Y8
+	VPADDD      Y8, Y5, Y5
+	VPMINUD     Y4, Y5, Y5
+	VPERMQ      $0xd8, Y7, Y7
+	VMOVDQU     Y7, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $+128, CX
+	SUBQ        $0x20, DX
+	JGE         chunk_1
+
+end_2:
+	ADDQ         $0x20, DX
+	VPSRLQ       $0x20, Y5, Y0
+	VPSLLQ       $0x20, Y5, Y5
+	VPSRLQ       $0x20, Y5, Y5
+	VPADDQ       Y0, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X0
+	VPADDQ       X0, X5, X5
+	VPSHUFD      $0xee, X5, X0
+	VPADDQ       X0, X5, X5
+	VMOVQ        X5, AX
 	MOVQ         AX, ret+40(FP)
 	VZEROUPPER
 	RET
@@ -109,136 +93,104 @@ DATA iota<>+56(SB)/4, $0x0000000e
 DATA iota<>+60(SB)/4, $0x0000000f
 GLOBL iota<>(SB), RODATA|NOPTR, $64
 
-DATA rotation<>+0(SB)/4, $0x01000302
-DATA rotation<>+4(SB)/4, $0x05040706
-DATA rotation<>+8(SB)/4, $0x09080b0a
-DATA rotation<>+12(SB)/4, $0x0d0c0f0e
-DATA rotation<>+16(SB)/4, $0x01000302
-DATA rotation<>+20(SB)/4, $0x05040706
-DATA rotation<>+24(SB)/4, $0x09080b0a
-DATA rotation<>+28(SB)/4, $0x0d0c0f0e
-GLOBL rotation<>(SB), RODATA|NOPTR, $32
-
-DATA w7feb352d<>+0(SB)/4, $0x7feb352d
-GLOBL w7feb352d<>(SB), RODATA|NOPTR, $4
-
-DATA w846ca68b<>+0(SB)/4, $0x846ca68b
-GLOBL w846ca68b<>(SB), RODATA|NOPTR, $4
-
 DATA w2f800000<>+0(SB)/4, $0x2f800000
 GLOBL w2f800000<>(SB), RODATA|NOPTR, $4
 
 DATA w20000000<>+0(SB)/4, $0x20000000
 GLOBL w20000000<>(SB), RODATA|NOPTR, $4
 
-// func roundAVX2(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+// func roundAVX2(dst *int32, x *float32, n int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·roundAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         blocks+16(FP), DX
+	MOVQ         n+16(FP), DX
 	VBROADCASTSS scale+24(FP), Y0
 	VBROADCASTSS start+28(FP), Y1
 	VBROADCASTSS step+32(FP), Y2
 	VPMULLD      iota<>+0(SB), Y2, Y3
 	VPADDD       Y3, Y1, Y1
-	VPSLLD       $0x04, Y2, Y3
 	VPSLLD       $0x03, Y2, Y2
-	VPADDD       Y2, Y1, Y2
-	VMOVDQU      rotation<>+0(SB), Y4
-	VPBROADCASTD w7feb352d<>+0(SB), Y5
-	VPBROADCASTD w846ca68b<>+0(SB), Y6
-	VPBROADCASTD w2f800000<>+0(SB), Y7
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPBROADCASTD w7fffffff<>+0(SB), Y10
+	VPBROADCASTD w2f800000<>+0(SB), Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPBROADCASTD w7fffffff<>+0(SB), Y6
+	SUBQ         $0x20, DX
+	JLT          end_4
 
-loop_2:
-	VPSRLD       $0x10, Y1, Y12
-	VPXOR        Y12, Y1, Y11
-	VPADDD       Y3, Y1, Y1
-	VPMULLD      Y5, Y11, Y11
-	VPSRLD       $0x0f, Y11, Y12
-	VPXOR        Y12, Y11, Y11
-	VPMULLD      Y6, Y11, Y11
-	VPSRLD       $0x10, Y11, Y12
-	VPXOR        Y12, Y11, Y11
-	VPSRLD       $0x10, Y2, Y13
-	VPXOR        Y13, Y2, Y12
-	VPADDD       Y3, Y2, Y2
-	VPMULLD      Y5, Y12, Y12
-	VPSRLD       $0x0f, Y12, Y13
-	VPXOR        Y13, Y12, Y12
-	VPMULLD      Y6, Y12, Y12
-	VPSRLD       $0x10, Y12, Y13
-	VPXOR        Y13, Y12, Y12
-	VCVTDQ2PS    Y11, Y13
-	VMULPS       (CX), Y0, Y14
-	VFMADD231PS  Y7, Y13, Y14
-	VPAND        Y10, Y14, Y13
-	VPMAXUD      Y13, Y9, Y9
-	VCVTPS2DQ    Y14, Y14
-	VMOVDQU      Y14, (AX)
-	VPSRLQ       $0x20, Y14, Y13
-	VPMULDQ      Y14, Y14, Y14
-	VPADDQ       Y14, Y8, Y8
-	VPMULDQ      Y13, Y13, Y13
-	VPADDQ       Y13, Y8, Y8
-	VCVTDQ2PS    Y12, Y13
-	VMULPS       32(CX), Y0, Y14
-	VFMADD231PS  Y7, Y13, Y14
-	VPAND        Y10, Y14, Y13
-	VPMAXUD      Y13, Y9, Y9
-	VCVTPS2DQ    Y14, Y14
-	VMOVDQU      Y14, 32(AX)
-	VPSRLQ       $0x20, Y14, Y13
-	VPMULDQ      Y14, Y14, Y14
-	VPADDQ       Y14, Y8, Y8
-	VPMULDQ      Y13, Y13, Y13
-	VPADDQ       Y13, Y8, Y8
-	VPSHUFB      Y4, Y11, Y11
-	VPSHUFB      Y4, Y12, Y12
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       64(CX), Y0, Y13
-	VFMADD231PS  Y7, Y11, Y13
-	VPAND        Y10, Y13, Y11
-	VPMAXUD      Y11, Y9, Y9
-	VCVTPS2DQ    Y13, Y13
-	VMOVDQU      Y13, 64(AX)
-	VPSRLQ       $0x20, Y13, Y11
-	VPMULDQ      Y13, Y13, Y13
-	VPADDQ       Y13, Y8, Y8
-	VPMULDQ      Y11, Y11, Y11
-	VPADDQ       Y11, Y8, Y8
-	VCVTDQ2PS    Y12, Y11
-	VMULPS       96(CX), Y0, Y12
-	VFMADD231PS  Y7, Y11, Y12
-	VPAND        Y10, Y12, Y11
-	VPMAXUD      Y11, Y9, Y9
-	VCVTPS2DQ    Y12, Y12
-	VMOVDQU      Y12, 96(AX)
-	VPSRLQ       $0x20, Y12, Y11
-	VPMULDQ      Y12, Y12, Y12
-	VPADDQ       Y12, Y8, Y8
-	VPMULDQ      Y11, Y11, Y11
-	VPADDQ       Y11, Y8, Y8
-	ADDQ         $0x80, AX
-	ADDQ         $0x80, CX
-	DECQ         DX
-	JNE          loop_2
-	VEXTRACTI128 $0x01, Y8, X0
-	VPADDQ       X0, X8, X8
-	VPSHUFD      $0xee, X8, X0
-	VPADDQ       X0, X8, X8
-	VMOVQ        X8, AX
+chunk_3:
+	VCVTDQ2PS   Y1, Y7
+	VPADDD      Y2, Y1, Y1
+	VMULPS      (CX), Y0, Y8
+	VFMADD231PS Y3, Y7, Y8
+	VPAND       Y6, Y8, Y7
+	VPMAXUD     Y7, Y5, Y5
+	VCVTPS2DQ   Y8, Y8
+	VMOVDQU     Y8, (AX)
+	VPSRLQ      $0x20, Y8, Y7
+	VPMULDQ     Y8, Y8, Y8
+	VPADDQ      Y8, Y4, Y4
+	VPMULDQ     Y7, Y7, Y7
+	VPADDQ      Y7, Y4, Y4
+	VCVTDQ2PS   Y1, Y7
+	VPADDD      Y2, Y1, Y1
+	VMULPS      32(CX), Y0, Y8
+	VFMADD231PS Y3, Y7, Y8
+	VPAND       Y6, Y8, Y7
+	VPMAXUD     Y7, Y5, Y5
+	VCVTPS2DQ   Y8, Y8
+	VMOVDQU     Y8, 32(AX)
+	VPSRLQ      $0x20, Y8, Y7
+	VPMULDQ     Y8, Y8, Y8
+	VPADDQ      Y8, Y4, Y4
+	VPMULDQ     Y7, Y7, Y7
+	VPADDQ      Y7, Y4, Y4
+	VCVTDQ2PS   Y1, Y7
+	VPADDD      Y2, Y1, Y1
+	VMULPS      64(CX), Y0, Y8
+	VFMADD231PS Y3, Y7, Y8
+	VPAND       Y6, Y8, Y7
+	VPMAXUD     Y7, Y5, Y5
+	VCVTPS2DQ   Y8, Y8
+	VMOVDQU     Y8, 64(AX)
+	VPSRLQ      $0x20, Y8, Y7
+	VPMULDQ     Y8, Y8, Y8
+	VPADDQ      Y8, Y4, Y4
+	VPMULDQ     Y7, Y7, Y7
+	VPADDQ      Y7, Y4, Y4
+	VCVTDQ2PS   Y1, Y7
+	VPADDD      Y2, Y1, Y1
+	VMULPS      96(CX), Y0, Y8
+	VFMADD231PS Y3, Y7, Y8
+	VPAND       Y6, Y8, Y7
+	VPMAXUD     Y7, Y5, Y5
+	VCVTPS2DQ   Y8, Y8
+	VMOVDQU     Y8, 96(AX)
+	VPSRLQ      $0x20, Y8, Y7
+	VPMULDQ     Y8, Y8, Y8
+	VPADDQ      Y8, Y4, Y4
+	VPMULDQ     Y7, Y7, Y7
+	VPADDQ      Y7, Y4, Y4
+	ADDQ        $+128, AX
+	ADDQ        $+128, CX
+	SUBQ        $0x20, DX
+	JGE         chunk_3
+
+end_4:
+	ADDQ         $0x20, DX
+	VEXTRACTI128 $0x01, Y4, X0
+	VPADDQ       X0, X4, X4
+	VPSHUFD      $0xee, X4, X0
+	VPADDQ       X0, X4, X4
+	VMOVQ        X4, AX
 	MOVQ         AX, sum+40(FP)
-	VEXTRACTI128 $0x01, Y9, X0
-	VPMAXUD      X0, X9, X9
-	VPSHUFD      $0xee, X9, X0
-	VPMAXUD      X0, X9, X9
-	VPSHUFD      $0x55, X9, X0
-	VPMAXUD      X0, X9, X9
-	VMOVD        X9, AX
+	VEXTRACTI128 $0x01, Y5, X0
+	VPMAXUD      X0, X5, X5
+	VPSHUFD      $0xee, X5, X0
+	VPMAXUD      X0, X5, X5
+	VPSHUFD      $0x55, X5, X0
+	VPMAXUD      X0, X5, X5
+	VMOVD        X5, AX
 	MOVL         AX, largest+48(FP)
 	VZEROUPPER
 	RET
@@ -246,54 +198,76 @@ loop_2:
 DATA w7fffffff<>+0(SB)/4, $0x7fffffff
 GLOBL w7fffffff<>(SB), RODATA|NOPTR, $4
 
-// func quantizeAVX512(dst *int16, x *float32, blocks int, scale float32, start uint32, step uint32) uint64
-// Requires: AVX, AVX2, AVX512BW, AVX512F
+// func quantizeAVX512(dst *int16, x *float32, n int, scale float32, start uint32, step uint32) uint64
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
 TEXT ·quantizeAVX512(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         blocks+16(FP), DX
+	MOVQ         n+16(FP), DX
 	VBROADCASTSS scale+24(FP), Z0
 	VBROADCASTSS start+28(FP), Z1
 	VBROADCASTSS step+32(FP), Z2
 	VPMULLD      iota<>+0(SB), Z2, Z3
 	VPADDD       Z3, Z1, Z1
-	VPSLLD       $0x04, Z2, Z2
-	VPBROADCASTD w7feb352d<>+0(SB), Z3
-	VPBROADCASTD w846ca68b<>+0(SB), Z5
-	VPBROADCASTD w2f800000<>+0(SB), Z6
-	VPBROADCASTD w20000000<>+0(SB), Z7
+	VPSLLD       $0x04, Z2, Z3
+	VPADDD       Z3, Z1, Z3
+	VPSLLD       $0x05, Z2, Z2
+	VPBROADCASTD w2f800000<>+0(SB), Z5
+	VPBROADCASTD w20000000<>+0(SB), Z6
 	VPXORD       Z4, Z4, Z4
-	VMOVDQU32    packOrder<>+0(SB), Z8
+	VMOVDQU32    packOrder<>+0(SB), Z7
+	SUBQ         $0x20, DX
+	JLT          end_6
 
-loop_3:
-	VPSRLD        $0x10, Z1, Z10
-	VPXORD        Z10, Z1, Z9
-	VPADDD        Z2, Z1, Z1
-	VPMULLD       Z3, Z9, Z9
-	VPSRLD        $0x0f, Z9, Z10
-	VPXORD        Z10, Z9, Z9
-	VPMULLD       Z5, Z9, Z9
-	VPSRLD        $0x10, Z9, Z10
-	VPXORD        Z10, Z9, Z9
-	VCVTDQ2PS     Z9, Z10
-	VMULPS        (CX), Z0, Z11
-	VFMADD231PS   Z6, Z10, Z11
-	VPROLD        $0x10, Z9, Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        64(CX), Z0, Z10
-	VFMADD231PS   Z6, Z9, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z10, Z11, Z11
-	VPMADDWD      Z11, Z11, Z10
-	VPADDD        Z10, Z4, Z4
-	VPMINUD       Z7, Z4, Z4
-	VPERMQ        Z11, Z8, Z11
-	VMOVDQU32     Z11, (AX)
-	ADDQ          $0x40, AX
-	ADDQ          $0x80, CX
-	DECQ          DX
-	JNE           loop_3
+chunk_5:
+	VCVTDQ2PS   Z1, Z8
+	VPADDD      Z2, Z1, Z1
+	VMULPS      (CX), Z0, Z9
+	VFMADD231PS Z5, Z8, Z9
+	VCVTDQ2PS   Z3, Z8
+	VPADDD      Z2, Z3, Z3
+	VMULPS      64(CX), Z0, Z10
+	VFMADD231PS Z5, Z8, Z10
+	VCVTPS2DQ   Z9, Z9
+	VCVTPS2DQ   Z10, Z10
+	VPACKSSDW   Z10, Z9, Z9
+	VPMADDWD    Z9, Z9, Z10
+	VPADDD      Z10, Z4, Z4
+	VPMINUD     Z6, Z4, Z4
+	VPERMQ      Z9, Z7, Z9
+	VMOVDQU32   Z9, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $+128, CX
+	SUBQ        $0x20, DX
+	JGE         chunk_5
+
+end_6:
+	ADDQ        $0x20, DX
+	TESTQ       DX, DX
+	JEQ         whole_7
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVD       BX, K1
+	VCVTDQ2PS   Z1, Z8
+	VPADDD      Z2, Z1, Z1
+	VMULPS.Z    (CX), Z0, K1, Z1
+	VFMADD231PS Z5, Z8, Z1
+	VCVTDQ2PS   Z3, Z8
+	VPADDD      Z2, Z3, Z3
+	KSHIFTRD    $0x10, K1, K2
+	VMULPS.Z    64(CX), Z0, K2, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VCVTPS2DQ   Z1, Z1
+	VCVTPS2DQ   Z0, Z0
+	VPACKSSDW   Z0, Z1, Z1
+	VPMADDWD    Z1, Z1, Z0
+	VPADDD      Z0, Z4, Z4
+	VPMINUD     Z6, Z4, Z4
+	VPERMQ      Z1, Z7, Z1
+	VMOVDQU16   Z1, K1, (AX)
+	ADDQ        $0x40, AX
+
+whole_7:
 	VPSRLQ        $0x20, Z4, Z0
 	VPSLLQ        $0x20, Z4, Z4
 	VPSRLQ        $0x20, Z4, Z4
@@ -327,64 +301,97 @@ DATA packOrder<>+56(SB)/4, $0x00000007
 DATA packOrder<>+60(SB)/4, $0x00000000
 GLOBL packOrder<>(SB), RODATA|NOPTR, $64
 
-// func roundAVX512(dst *int32, x *float32, blocks int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
-// Requires: AVX, AVX2, AVX512F
+// func roundAVX512(dst *int32, x *float32, n int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
 TEXT ·roundAVX512(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         blocks+16(FP), DX
+	MOVQ         n+16(FP), DX
 	VBROADCASTSS scale+24(FP), Z0
 	VBROADCASTSS start+28(FP), Z1
 	VBROADCASTSS step+32(FP), Z2
 	VPMULLD      iota<>+0(SB), Z2, Z3
 	VPADDD       Z3, Z1, Z1
-	VPSLLD       $0x04, Z2, Z2
-	VPBROADCASTD w7feb352d<>+0(SB), Z3
-	VPBROADCASTD w846ca68b<>+0(SB), Z6
-	VPBROADCASTD w2f800000<>+0(SB), Z7
+	VPSLLD       $0x04, Z2, Z3
+	VPADDD       Z3, Z1, Z3
+	VPSLLD       $0x05, Z2, Z2
+	VPBROADCASTD w2f800000<>+0(SB), Z6
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	VPBROADCASTD w7fffffff<>+0(SB), Z8
+	VPBROADCASTD w7fffffff<>+0(SB), Z7
+	SUBQ         $0x20, DX
+	JLT          end_9
 
-loop_4:
-	VPSRLD        $0x10, Z1, Z10
-	VPXORD        Z10, Z1, Z9
-	VPADDD        Z2, Z1, Z1
-	VPMULLD       Z3, Z9, Z9
-	VPSRLD        $0x0f, Z9, Z10
-	VPXORD        Z10, Z9, Z9
-	VPMULLD       Z6, Z9, Z9
-	VPSRLD        $0x10, Z9, Z10
-	VPXORD        Z10, Z9, Z9
-	VCVTDQ2PS     Z9, Z10
-	VMULPS        (CX), Z0, Z11
-	VFMADD231PS   Z7, Z10, Z11
-	VPANDD        Z8, Z11, Z10
-	VPMAXUD       Z10, Z5, Z5
-	VCVTPS2DQ     Z11, Z11
-	VMOVDQU32     Z11, (AX)
-	VPSRLQ        $0x20, Z11, Z10
-	VPMULDQ       Z11, Z11, Z11
-	VPADDQ        Z11, Z4, Z4
-	VPMULDQ       Z10, Z10, Z10
-	VPADDQ        Z10, Z4, Z4
-	VPROLD        $0x10, Z9, Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        64(CX), Z0, Z10
-	VFMADD231PS   Z7, Z9, Z10
-	VPANDD        Z8, Z10, Z9
-	VPMAXUD       Z9, Z5, Z5
-	VCVTPS2DQ     Z10, Z10
-	VMOVDQU32     Z10, 64(AX)
-	VPSRLQ        $0x20, Z10, Z9
-	VPMULDQ       Z10, Z10, Z10
-	VPADDQ        Z10, Z4, Z4
-	VPMULDQ       Z9, Z9, Z9
-	VPADDQ        Z9, Z4, Z4
-	ADDQ          $0x80, AX
-	ADDQ          $0x80, CX
-	DECQ          DX
-	JNE           loop_4
+chunk_8:
+	VCVTDQ2PS   Z1, Z8
+	VPADDD      Z2, Z1, Z1
+	VMULPS      (CX), Z0, Z9
+	VFMADD231PS Z6, Z8, Z9
+	VPANDD      Z7, Z9, Z8
+	VPMAXUD     Z8, Z5, Z5
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU32   Z9, (AX)
+	VPSRLQ      $0x20, Z9, Z8
+	VPMULDQ     Z9, Z9, Z9
+	VPADDQ      Z9, Z4, Z4
+	VPMULDQ     Z8, Z8, Z8
+	VPADDQ      Z8, Z4, Z4
+	VCVTDQ2PS   Z3, Z8
+	VPADDD      Z2, Z3, Z3
+	VMULPS      64(CX), Z0, Z9
+	VFMADD231PS Z6, Z8, Z9
+	VPANDD      Z7, Z9, Z8
+	VPMAXUD     Z8, Z5, Z5
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU32   Z9, 64(AX)
+	VPSRLQ      $0x20, Z9, Z8
+	VPMULDQ     Z9, Z9, Z9
+	VPADDQ      Z9, Z4, Z4
+	VPMULDQ     Z8, Z8, Z8
+	VPADDQ      Z8, Z4, Z4
+	ADDQ        $+128, AX
+	ADDQ        $+128, CX
+	SUBQ        $0x20, DX
+	JGE         chunk_8
+
+end_9:
+	ADDQ        $0x20, DX
+	TESTQ       DX, DX
+	JEQ         whole_10
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVD       BX, K1
+	VCVTDQ2PS   Z1, Z8
+	VPADDD      Z2, Z1, Z1
+	VMULPS.Z    (CX), Z0, K1, Z1
+	VFMADD231PS Z6, Z8, Z1
+	VPANDD      Z7, Z1, Z8
+	VPMAXUD     Z8, Z5, Z5
+	VCVTPS2DQ   Z1, Z1
+	VMOVDQU32   Z1, K1, (AX)
+	VPSRLQ      $0x20, Z1, Z8
+	VPMULDQ     Z1, Z1, Z1
+	VPADDQ      Z1, Z4, Z4
+	VPMULDQ     Z8, Z8, Z8
+	VPADDQ      Z8, Z4, Z4
+	VCVTDQ2PS   Z3, Z1
+	VPADDD      Z2, Z3, Z3
+	KSHIFTRD    $0x10, K1, K2
+	VMULPS.Z    64(CX), Z0, K2, Z0
+	VFMADD231PS Z6, Z1, Z0
+	VPANDD      Z7, Z0, Z1
+	VPMAXUD     Z1, Z5, Z5
+	VCVTPS2DQ   Z0, Z0
+	KSHIFTRD    $0x10, K1, K1
+	VMOVDQU32   Z0, K1, 64(AX)
+	VPSRLQ      $0x20, Z0, Z1
+	VPMULDQ     Z0, Z0, Z0
+	VPADDQ      Z0, Z4, Z4
+	VPMULDQ     Z1, Z1, Z1
+	VPADDQ      Z1, Z4, Z4
+	ADDQ        $+128, AX
+
+whole_10:
 	VEXTRACTI64X4 $0x01, Z4, Y0
 	VPADDQ        Y0, Y4, Y4
 	VEXTRACTI128  $0x01, Y4, X0

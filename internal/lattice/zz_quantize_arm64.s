@@ -12,166 +12,124 @@ DATA quantizeNEONConstants<>+16(SB)/4, $0xffffffff
 DATA quantizeNEONConstants<>+20(SB)/4, $0xffffffff
 DATA quantizeNEONConstants<>+24(SB)/4, $0xffffffff
 DATA quantizeNEONConstants<>+28(SB)/4, $0xffffffff
-DATA quantizeNEONConstants<>+32(SB)/4, $0x7feb352d
-DATA quantizeNEONConstants<>+36(SB)/4, $0x7feb352d
-DATA quantizeNEONConstants<>+40(SB)/4, $0x7feb352d
-DATA quantizeNEONConstants<>+44(SB)/4, $0x7feb352d
-DATA quantizeNEONConstants<>+48(SB)/4, $0x846ca68b
-DATA quantizeNEONConstants<>+52(SB)/4, $0x846ca68b
-DATA quantizeNEONConstants<>+56(SB)/4, $0x846ca68b
-DATA quantizeNEONConstants<>+60(SB)/4, $0x846ca68b
-GLOBL quantizeNEONConstants<>(SB), RODATA|NOPTR, $64
+GLOBL quantizeNEONConstants<>(SB), RODATA|NOPTR, $32
 
 TEXT ·quantizeNEON(SB), NOSPLIT, $0-48
 	MOVD $quantizeNEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
-	FMOVQ 32(R0), F2
-	FMOVQ 48(R0), F3
 	MOVD dst+0(FP), R0
 	MOVD blocks+16(FP), R1
 	MOVD x+8(FP), R2
-	FMOVS scale+24(FP), F4
+	FMOVS scale+24(FP), F2
 	MOVWU start+28(FP), R3
 	MOVWU step+32(FP), R4
-	VDUP R4, V5.S4
-	WORD $0x4ea09ca6 // mul v6.4s, v5.4s, v0.4s
+	VDUP R4, V3.S4
+	WORD $0x4ea09c64 // mul v4.4s, v3.4s, v0.4s
 	LSL $2, R4, R5
 	VDUP R5, V0.S4
-	VDUP R3, V5.S4
-	VADD V6.S4, V5.S4, V7.S4
-	VADD V0.S4, V7.S4, V5.S4
-	VADD V0.S4, V5.S4, V6.S4
-	VADD V0.S4, V6.S4, V8.S4
+	VDUP R3, V3.S4
+	VADD V4.S4, V3.S4, V5.S4
+	VADD V0.S4, V5.S4, V3.S4
+	VADD V0.S4, V3.S4, V4.S4
+	VADD V0.S4, V4.S4, V6.S4
 	LSL $4, R4, R5
 	VDUP R5, V0.S4
-	VEOR V9.B16, V9.B16, V9.B16
-	VMOV V1.B16, V10.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VMOV V1.B16, V8.B16
 
 loop_1:
-	VUSHR $16, V7.S4, V1.S4
-	VUSHR $16, V5.S4, V11.S4
-	VUSHR $16, V6.S4, V12.S4
-	VUSHR $16, V8.S4, V13.S4
-	VEOR V1.B16, V7.B16, V14.B16
-	VEOR V11.B16, V5.B16, V1.B16
-	VEOR V12.B16, V6.B16, V11.B16
-	VEOR V13.B16, V8.B16, V12.B16
-	VADD V0.S4, V7.S4, V7.S4
+	FLDPQ 0(R2), (F1, F9)
+	FLDPQ 32(R2), (F10, F11)
+	WORD $0x4f20e4ac // scvtf v12.4s, v5.4s, #32
 	VADD V0.S4, V5.S4, V5.S4
+	WORD $0x4f82902d // fmul v13.4s, v1.4s, v2.s[0]
+	WORD $0x4e2cd5a1 // fadd v1.4s, v13.4s, v12.4s
+	WORD $0x4f20e46c // scvtf v12.4s, v3.4s, #32
+	VADD V0.S4, V3.S4, V3.S4
+	WORD $0x4f82912d // fmul v13.4s, v9.4s, v2.s[0]
+	WORD $0x4e2cd5a9 // fadd v9.4s, v13.4s, v12.4s
+	WORD $0x4f20e48c // scvtf v12.4s, v4.4s, #32
+	VADD V0.S4, V4.S4, V4.S4
+	WORD $0x4f82914d // fmul v13.4s, v10.4s, v2.s[0]
+	WORD $0x4e2cd5aa // fadd v10.4s, v13.4s, v12.4s
+	WORD $0x4f20e4cc // scvtf v12.4s, v6.4s, #32
 	VADD V0.S4, V6.S4, V6.S4
-	VADD V0.S4, V8.S4, V8.S4
-	WORD $0x4ea29dcd // mul v13.4s, v14.4s, v2.4s
-	WORD $0x4ea29c2e // mul v14.4s, v1.4s, v2.4s
-	WORD $0x4ea29d61 // mul v1.4s, v11.4s, v2.4s
-	WORD $0x4ea29d8b // mul v11.4s, v12.4s, v2.4s
-	VUSHR $15, V13.S4, V12.S4
-	VUSHR $15, V14.S4, V15.S4
-	VUSHR $15, V1.S4, V16.S4
-	VUSHR $15, V11.S4, V17.S4
-	VEOR V12.B16, V13.B16, V18.B16
-	VEOR V15.B16, V14.B16, V12.B16
-	VEOR V16.B16, V1.B16, V13.B16
-	VEOR V17.B16, V11.B16, V1.B16
-	WORD $0x4ea39e4b // mul v11.4s, v18.4s, v3.4s
-	WORD $0x4ea39d8e // mul v14.4s, v12.4s, v3.4s
-	WORD $0x4ea39dac // mul v12.4s, v13.4s, v3.4s
-	WORD $0x4ea39c2d // mul v13.4s, v1.4s, v3.4s
-	VUSHR $16, V11.S4, V1.S4
-	VUSHR $16, V14.S4, V15.S4
-	VUSHR $16, V12.S4, V16.S4
-	VUSHR $16, V13.S4, V17.S4
-	VEOR V1.B16, V11.B16, V18.B16
-	VEOR V15.B16, V14.B16, V1.B16
-	VEOR V16.B16, V12.B16, V11.B16
-	VEOR V17.B16, V13.B16, V12.B16
-	FLDPQ 0(R2), (F13, F14)
-	FLDPQ 32(R2), (F15, F16)
-	WORD $0x4f20e651 // scvtf v17.4s, v18.4s, #32
-	WORD $0x4f8491b3 // fmul v19.4s, v13.4s, v4.s[0]
-	WORD $0x4e31d66d // fadd v13.4s, v19.4s, v17.4s
-	WORD $0x4f20e431 // scvtf v17.4s, v1.4s, #32
-	WORD $0x4f8491d3 // fmul v19.4s, v14.4s, v4.s[0]
-	WORD $0x4e31d66e // fadd v14.4s, v19.4s, v17.4s
-	WORD $0x4f20e571 // scvtf v17.4s, v11.4s, #32
-	WORD $0x4f8491f3 // fmul v19.4s, v15.4s, v4.s[0]
-	WORD $0x4e31d66f // fadd v15.4s, v19.4s, v17.4s
-	WORD $0x4f20e591 // scvtf v17.4s, v12.4s, #32
-	WORD $0x4f849213 // fmul v19.4s, v16.4s, v4.s[0]
-	WORD $0x4e31d670 // fadd v16.4s, v19.4s, v17.4s
-	WORD $0x4e2de5b1 // fcmeq v17.4s, v13.4s, v13.4s
-	VAND V17.B16, V10.B16, V10.B16
-	WORD $0x4e21a9b1 // fcvtns v17.4s, v13.4s
-	WORD $0x0e614a2d // sqxtn v13.4h, v17.4s
-	WORD $0x4e2ee5d1 // fcmeq v17.4s, v14.4s, v14.4s
-	VAND V17.B16, V10.B16, V10.B16
-	WORD $0x4e21a9d1 // fcvtns v17.4s, v14.4s
-	WORD $0x4e614a2d // sqxtn2 v13.8h, v17.4s
-	WORD $0x0e6dc1ae // smull v14.4s, v13.4h, v13.4h
-	WORD $0x4e6d81ae // smlal2 v14.4s, v13.8h, v13.8h
-	WORD $0x6ea069c9 // uadalp v9.2d, v14.4s
-	FMOVQ.P F13, 16(R0)
-	WORD $0x4e2fe5ed // fcmeq v13.4s, v15.4s, v15.4s
-	VAND V13.B16, V10.B16, V10.B16
-	WORD $0x4e21a9ed // fcvtns v13.4s, v15.4s
-	WORD $0x0e6149ae // sqxtn v14.4h, v13.4s
-	WORD $0x4e30e60d // fcmeq v13.4s, v16.4s, v16.4s
-	VAND V13.B16, V10.B16, V10.B16
-	WORD $0x4e21aa0d // fcvtns v13.4s, v16.4s
-	WORD $0x4e6149ae // sqxtn2 v14.8h, v13.4s
-	WORD $0x0e6ec1cd // smull v13.4s, v14.4h, v14.4h
-	WORD $0x4e6e81cd // smlal2 v13.4s, v14.8h, v14.8h
-	WORD $0x6ea069a9 // uadalp v9.2d, v13.4s
-	FMOVQ.P F14, 16(R0)
-	FLDPQ 64(R2), (F13, F14)
-	FLDPQ 96(R2), (F15, F16)
-	WORD $0x6e600a51 // rev32 v17.8h, v18.8h
-	WORD $0x4f20e632 // scvtf v18.4s, v17.4s, #32
-	WORD $0x4f8491b1 // fmul v17.4s, v13.4s, v4.s[0]
-	WORD $0x4e32d62d // fadd v13.4s, v17.4s, v18.4s
-	WORD $0x6e600831 // rev32 v17.8h, v1.8h
-	WORD $0x4f20e621 // scvtf v1.4s, v17.4s, #32
-	WORD $0x4f8491d1 // fmul v17.4s, v14.4s, v4.s[0]
-	WORD $0x4e21d62e // fadd v14.4s, v17.4s, v1.4s
-	WORD $0x6e600961 // rev32 v1.8h, v11.8h
-	WORD $0x4f20e42b // scvtf v11.4s, v1.4s, #32
-	WORD $0x4f8491e1 // fmul v1.4s, v15.4s, v4.s[0]
-	WORD $0x4e2bd42f // fadd v15.4s, v1.4s, v11.4s
-	WORD $0x6e600981 // rev32 v1.8h, v12.8h
-	WORD $0x4f20e42b // scvtf v11.4s, v1.4s, #32
-	WORD $0x4f849201 // fmul v1.4s, v16.4s, v4.s[0]
-	WORD $0x4e2bd42c // fadd v12.4s, v1.4s, v11.4s
-	WORD $0x4e2de5a1 // fcmeq v1.4s, v13.4s, v13.4s
-	VAND V1.B16, V10.B16, V10.B16
-	WORD $0x4e21a9a1 // fcvtns v1.4s, v13.4s
-	WORD $0x0e61482b // sqxtn v11.4h, v1.4s
-	WORD $0x4e2ee5c1 // fcmeq v1.4s, v14.4s, v14.4s
-	VAND V1.B16, V10.B16, V10.B16
-	WORD $0x4e21a9c1 // fcvtns v1.4s, v14.4s
-	WORD $0x4e61482b // sqxtn2 v11.8h, v1.4s
-	WORD $0x0e6bc161 // smull v1.4s, v11.4h, v11.4h
-	WORD $0x4e6b8161 // smlal2 v1.4s, v11.8h, v11.8h
-	WORD $0x6ea06829 // uadalp v9.2d, v1.4s
-	FMOVQ.P F11, 16(R0)
-	WORD $0x4e2fe5e1 // fcmeq v1.4s, v15.4s, v15.4s
-	VAND V1.B16, V10.B16, V10.B16
-	WORD $0x4e21a9e1 // fcvtns v1.4s, v15.4s
-	WORD $0x0e61482b // sqxtn v11.4h, v1.4s
-	WORD $0x4e2ce581 // fcmeq v1.4s, v12.4s, v12.4s
-	VAND V1.B16, V10.B16, V10.B16
-	WORD $0x4e21a981 // fcvtns v1.4s, v12.4s
-	WORD $0x4e61482b // sqxtn2 v11.8h, v1.4s
-	WORD $0x0e6bc161 // smull v1.4s, v11.4h, v11.4h
-	WORD $0x4e6b8161 // smlal2 v1.4s, v11.8h, v11.8h
-	WORD $0x6ea06829 // uadalp v9.2d, v1.4s
-	FMOVQ.P F11, 16(R0)
+	WORD $0x4f82916d // fmul v13.4s, v11.4s, v2.s[0]
+	WORD $0x4e2cd5ab // fadd v11.4s, v13.4s, v12.4s
+	WORD $0x4e21e42c // fcmeq v12.4s, v1.4s, v1.4s
+	VAND V12.B16, V8.B16, V8.B16
+	WORD $0x4e21a82c // fcvtns v12.4s, v1.4s
+	WORD $0x0e614981 // sqxtn v1.4h, v12.4s
+	WORD $0x4e29e52c // fcmeq v12.4s, v9.4s, v9.4s
+	VAND V12.B16, V8.B16, V8.B16
+	WORD $0x4e21a92c // fcvtns v12.4s, v9.4s
+	WORD $0x4e614981 // sqxtn2 v1.8h, v12.4s
+	WORD $0x0e61c029 // smull v9.4s, v1.4h, v1.4h
+	WORD $0x4e618029 // smlal2 v9.4s, v1.8h, v1.8h
+	WORD $0x6ea06927 // uadalp v7.2d, v9.4s
+	FMOVQ.P F1, 16(R0)
+	WORD $0x4e2ae541 // fcmeq v1.4s, v10.4s, v10.4s
+	VAND V1.B16, V8.B16, V8.B16
+	WORD $0x4e21a941 // fcvtns v1.4s, v10.4s
+	WORD $0x0e614829 // sqxtn v9.4h, v1.4s
+	WORD $0x4e2be561 // fcmeq v1.4s, v11.4s, v11.4s
+	VAND V1.B16, V8.B16, V8.B16
+	WORD $0x4e21a961 // fcvtns v1.4s, v11.4s
+	WORD $0x4e614829 // sqxtn2 v9.8h, v1.4s
+	WORD $0x0e69c121 // smull v1.4s, v9.4h, v9.4h
+	WORD $0x4e698121 // smlal2 v1.4s, v9.8h, v9.8h
+	WORD $0x6ea06827 // uadalp v7.2d, v1.4s
+	FMOVQ.P F9, 16(R0)
+	FLDPQ 64(R2), (F1, F9)
+	FLDPQ 96(R2), (F10, F11)
+	WORD $0x4f20e4ac // scvtf v12.4s, v5.4s, #32
+	VADD V0.S4, V5.S4, V5.S4
+	WORD $0x4f82902d // fmul v13.4s, v1.4s, v2.s[0]
+	WORD $0x4e2cd5a1 // fadd v1.4s, v13.4s, v12.4s
+	WORD $0x4f20e46c // scvtf v12.4s, v3.4s, #32
+	VADD V0.S4, V3.S4, V3.S4
+	WORD $0x4f82912d // fmul v13.4s, v9.4s, v2.s[0]
+	WORD $0x4e2cd5a9 // fadd v9.4s, v13.4s, v12.4s
+	WORD $0x4f20e48c // scvtf v12.4s, v4.4s, #32
+	VADD V0.S4, V4.S4, V4.S4
+	WORD $0x4f82914d // fmul v13.4s, v10.4s, v2.s[0]
+	WORD $0x4e2cd5aa // fadd v10.4s, v13.4s, v12.4s
+	WORD $0x4f20e4cc // scvtf v12.4s, v6.4s, #32
+	VADD V0.S4, V6.S4, V6.S4
+	WORD $0x4f82916d // fmul v13.4s, v11.4s, v2.s[0]
+	WORD $0x4e2cd5ab // fadd v11.4s, v13.4s, v12.4s
+	WORD $0x4e21e42c // fcmeq v12.4s, v1.4s, v1.4s
+	VAND V12.B16, V8.B16, V8.B16
+	WORD $0x4e21a82c // fcvtns v12.4s, v1.4s
+	WORD $0x0e614981 // sqxtn v1.4h, v12.4s
+	WORD $0x4e29e52c // fcmeq v12.4s, v9.4s, v9.4s
+	VAND V12.B16, V8.B16, V8.B16
+	WORD $0x4e21a92c // fcvtns v12.4s, v9.4s
+	WORD $0x4e614981 // sqxtn2 v1.8h, v12.4s
+	WORD $0x0e61c029 // smull v9.4s, v1.4h, v1.4h
+	WORD $0x4e618029 // smlal2 v9.4s, v1.8h, v1.8h
+	WORD $0x6ea06927 // uadalp v7.2d, v9.4s
+	FMOVQ.P F1, 16(R0)
+	WORD $0x4e2ae541 // fcmeq v1.4s, v10.4s, v10.4s
+	VAND V1.B16, V8.B16, V8.B16
+	WORD $0x4e21a941 // fcvtns v1.4s, v10.4s
+	WORD $0x0e614829 // sqxtn v9.4h, v1.4s
+	WORD $0x4e2be561 // fcmeq v1.4s, v11.4s, v11.4s
+	VAND V1.B16, V8.B16, V8.B16
+	WORD $0x4e21a961 // fcvtns v1.4s, v11.4s
+	WORD $0x4e614829 // sqxtn2 v9.8h, v1.4s
+	WORD $0x0e69c121 // smull v1.4s, v9.4h, v9.4h
+	WORD $0x4e698121 // smlal2 v1.4s, v9.8h, v9.8h
+	WORD $0x6ea06827 // uadalp v7.2d, v1.4s
+	FMOVQ.P F9, 16(R0)
 	ADD $128, R2, R2
 	SUBS $1, R1, R1
 	BNE loop_1
-	WORD $0x5ef1b920 // addp d0, v9.2d
+	WORD $0x5ef1b8e0 // addp d0, v7.2d
 	FMOVD F0, R0
-	VMOV V10.D[0], R1
-	VMOV V10.D[1], R2
+	VMOV V8.D[0], R1
+	VMOV V8.D[1], R2
 	AND R1, R2, R1
 	MVN R1, R1
 	CBZ R1, done_2
@@ -185,165 +143,123 @@ DATA roundNEONConstants<>+0(SB)/4, $0x00000000
 DATA roundNEONConstants<>+4(SB)/4, $0x00000001
 DATA roundNEONConstants<>+8(SB)/4, $0x00000002
 DATA roundNEONConstants<>+12(SB)/4, $0x00000003
-DATA roundNEONConstants<>+16(SB)/4, $0x7feb352d
-DATA roundNEONConstants<>+20(SB)/4, $0x7feb352d
-DATA roundNEONConstants<>+24(SB)/4, $0x7feb352d
-DATA roundNEONConstants<>+28(SB)/4, $0x7feb352d
-DATA roundNEONConstants<>+32(SB)/4, $0x846ca68b
-DATA roundNEONConstants<>+36(SB)/4, $0x846ca68b
-DATA roundNEONConstants<>+40(SB)/4, $0x846ca68b
-DATA roundNEONConstants<>+44(SB)/4, $0x846ca68b
-GLOBL roundNEONConstants<>(SB), RODATA|NOPTR, $48
+GLOBL roundNEONConstants<>(SB), RODATA|NOPTR, $16
 
 TEXT ·roundNEON(SB), NOSPLIT, $0-48
 	MOVD $roundNEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
-	FMOVQ 16(R0), F1
-	FMOVQ 32(R0), F2
 	MOVD dst+0(FP), R0
 	MOVD blocks+16(FP), R1
 	MOVD results+40(FP), R2
 	MOVD x+8(FP), R3
-	FMOVS scale+24(FP), F3
+	FMOVS scale+24(FP), F1
 	MOVWU start+28(FP), R4
 	MOVWU step+32(FP), R5
-	VDUP R5, V4.S4
-	WORD $0x4ea09c85 // mul v5.4s, v4.4s, v0.4s
+	VDUP R5, V2.S4
+	WORD $0x4ea09c43 // mul v3.4s, v2.4s, v0.4s
 	LSL $2, R5, R6
 	VDUP R6, V0.S4
-	VDUP R4, V4.S4
-	VADD V5.S4, V4.S4, V6.S4
-	VADD V0.S4, V6.S4, V4.S4
-	VADD V0.S4, V4.S4, V5.S4
-	VADD V0.S4, V5.S4, V7.S4
+	VDUP R4, V2.S4
+	VADD V3.S4, V2.S4, V4.S4
+	VADD V0.S4, V4.S4, V2.S4
+	VADD V0.S4, V2.S4, V3.S4
+	VADD V0.S4, V3.S4, V5.S4
 	LSL $4, R5, R6
 	VDUP R6, V0.S4
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
 	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
 
 loop_1:
-	VUSHR $16, V6.S4, V11.S4
-	VUSHR $16, V4.S4, V12.S4
-	VUSHR $16, V5.S4, V13.S4
-	VUSHR $16, V7.S4, V14.S4
-	VEOR V11.B16, V6.B16, V15.B16
-	VEOR V12.B16, V4.B16, V11.B16
-	VEOR V13.B16, V5.B16, V12.B16
-	VEOR V14.B16, V7.B16, V13.B16
-	VADD V0.S4, V6.S4, V6.S4
+	FLDPQ 0(R3), (F9, F10)
+	FLDPQ 32(R3), (F11, F12)
+	WORD $0x4f20e48d // scvtf v13.4s, v4.4s, #32
 	VADD V0.S4, V4.S4, V4.S4
+	WORD $0x4f81912e // fmul v14.4s, v9.4s, v1.s[0]
+	WORD $0x4e2dd5c9 // fadd v9.4s, v14.4s, v13.4s
+	WORD $0x4f20e44d // scvtf v13.4s, v2.4s, #32
+	VADD V0.S4, V2.S4, V2.S4
+	WORD $0x4f81914e // fmul v14.4s, v10.4s, v1.s[0]
+	WORD $0x4e2dd5ca // fadd v10.4s, v14.4s, v13.4s
+	WORD $0x4f20e46d // scvtf v13.4s, v3.4s, #32
+	VADD V0.S4, V3.S4, V3.S4
+	WORD $0x4f81916e // fmul v14.4s, v11.4s, v1.s[0]
+	WORD $0x4e2dd5cb // fadd v11.4s, v14.4s, v13.4s
+	WORD $0x4f20e4ad // scvtf v13.4s, v5.4s, #32
 	VADD V0.S4, V5.S4, V5.S4
-	VADD V0.S4, V7.S4, V7.S4
-	WORD $0x4ea19dee // mul v14.4s, v15.4s, v1.4s
-	WORD $0x4ea19d6f // mul v15.4s, v11.4s, v1.4s
-	WORD $0x4ea19d8b // mul v11.4s, v12.4s, v1.4s
-	WORD $0x4ea19dac // mul v12.4s, v13.4s, v1.4s
-	VUSHR $15, V14.S4, V13.S4
-	VUSHR $15, V15.S4, V16.S4
-	VUSHR $15, V11.S4, V17.S4
-	VUSHR $15, V12.S4, V18.S4
-	VEOR V13.B16, V14.B16, V19.B16
-	VEOR V16.B16, V15.B16, V13.B16
-	VEOR V17.B16, V11.B16, V14.B16
-	VEOR V18.B16, V12.B16, V11.B16
-	WORD $0x4ea29e6c // mul v12.4s, v19.4s, v2.4s
-	WORD $0x4ea29daf // mul v15.4s, v13.4s, v2.4s
-	WORD $0x4ea29dcd // mul v13.4s, v14.4s, v2.4s
-	WORD $0x4ea29d6e // mul v14.4s, v11.4s, v2.4s
-	VUSHR $16, V12.S4, V11.S4
-	VUSHR $16, V15.S4, V16.S4
-	VUSHR $16, V13.S4, V17.S4
-	VUSHR $16, V14.S4, V18.S4
-	VEOR V11.B16, V12.B16, V19.B16
-	VEOR V16.B16, V15.B16, V11.B16
-	VEOR V17.B16, V13.B16, V12.B16
-	VEOR V18.B16, V14.B16, V13.B16
-	FLDPQ 0(R3), (F14, F15)
-	FLDPQ 32(R3), (F16, F17)
-	WORD $0x4f20e672 // scvtf v18.4s, v19.4s, #32
-	WORD $0x4f8391d4 // fmul v20.4s, v14.4s, v3.s[0]
-	WORD $0x4e32d68e // fadd v14.4s, v20.4s, v18.4s
-	WORD $0x4f20e572 // scvtf v18.4s, v11.4s, #32
-	WORD $0x4f8391f4 // fmul v20.4s, v15.4s, v3.s[0]
-	WORD $0x4e32d68f // fadd v15.4s, v20.4s, v18.4s
-	WORD $0x4f20e592 // scvtf v18.4s, v12.4s, #32
-	WORD $0x4f839214 // fmul v20.4s, v16.4s, v3.s[0]
-	WORD $0x4e32d690 // fadd v16.4s, v20.4s, v18.4s
-	WORD $0x4f20e5b2 // scvtf v18.4s, v13.4s, #32
-	WORD $0x4f839234 // fmul v20.4s, v17.4s, v3.s[0]
-	WORD $0x4e32d691 // fadd v17.4s, v20.4s, v18.4s
-	WORD $0x4ea0f9d2 // fabs v18.4s, v14.4s
-	WORD $0x6eb2654a // umax v10.4s, v10.4s, v18.4s
-	WORD $0x4e21a9d2 // fcvtns v18.4s, v14.4s
-	WORD $0x0eb28248 // smlal v8.2d, v18.2s, v18.2s
-	WORD $0x4eb28249 // smlal2 v9.2d, v18.4s, v18.4s
-	WORD $0x4ea0f9ee // fabs v14.4s, v15.4s
-	WORD $0x6eae654a // umax v10.4s, v10.4s, v14.4s
-	WORD $0x4e21a9ee // fcvtns v14.4s, v15.4s
-	WORD $0x0eae81c8 // smlal v8.2d, v14.2s, v14.2s
-	WORD $0x4eae81c9 // smlal2 v9.2d, v14.4s, v14.4s
-	WORD $0x4ea0fa0f // fabs v15.4s, v16.4s
-	WORD $0x6eaf654a // umax v10.4s, v10.4s, v15.4s
-	WORD $0x4e21aa0f // fcvtns v15.4s, v16.4s
-	WORD $0x0eaf81e8 // smlal v8.2d, v15.2s, v15.2s
-	WORD $0x4eaf81e9 // smlal2 v9.2d, v15.4s, v15.4s
-	WORD $0x4ea0fa30 // fabs v16.4s, v17.4s
-	WORD $0x6eb0654a // umax v10.4s, v10.4s, v16.4s
-	WORD $0x4e21aa30 // fcvtns v16.4s, v17.4s
-	WORD $0x0eb08208 // smlal v8.2d, v16.2s, v16.2s
-	WORD $0x4eb08209 // smlal2 v9.2d, v16.4s, v16.4s
-	FSTPQ (F18, F14), 0(R0)
-	FSTPQ (F15, F16), 32(R0)
+	WORD $0x4f81918e // fmul v14.4s, v12.4s, v1.s[0]
+	WORD $0x4e2dd5cc // fadd v12.4s, v14.4s, v13.4s
+	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
+	WORD $0x6ead6508 // umax v8.4s, v8.4s, v13.4s
+	WORD $0x4e21a92d // fcvtns v13.4s, v9.4s
+	WORD $0x0ead81a6 // smlal v6.2d, v13.2s, v13.2s
+	WORD $0x4ead81a7 // smlal2 v7.2d, v13.4s, v13.4s
+	WORD $0x4ea0f949 // fabs v9.4s, v10.4s
+	WORD $0x6ea96508 // umax v8.4s, v8.4s, v9.4s
+	WORD $0x4e21a949 // fcvtns v9.4s, v10.4s
+	WORD $0x0ea98126 // smlal v6.2d, v9.2s, v9.2s
+	WORD $0x4ea98127 // smlal2 v7.2d, v9.4s, v9.4s
+	WORD $0x4ea0f96a // fabs v10.4s, v11.4s
+	WORD $0x6eaa6508 // umax v8.4s, v8.4s, v10.4s
+	WORD $0x4e21a96a // fcvtns v10.4s, v11.4s
+	WORD $0x0eaa8146 // smlal v6.2d, v10.2s, v10.2s
+	WORD $0x4eaa8147 // smlal2 v7.2d, v10.4s, v10.4s
+	WORD $0x4ea0f98b // fabs v11.4s, v12.4s
+	WORD $0x6eab6508 // umax v8.4s, v8.4s, v11.4s
+	WORD $0x4e21a98b // fcvtns v11.4s, v12.4s
+	WORD $0x0eab8166 // smlal v6.2d, v11.2s, v11.2s
+	WORD $0x4eab8167 // smlal2 v7.2d, v11.4s, v11.4s
+	FSTPQ (F13, F9), 0(R0)
+	FSTPQ (F10, F11), 32(R0)
 	ADD $64, R0, R0
-	FLDPQ 64(R3), (F14, F15)
-	FLDPQ 96(R3), (F16, F17)
-	WORD $0x6e600a72 // rev32 v18.8h, v19.8h
-	WORD $0x4f20e653 // scvtf v19.4s, v18.4s, #32
-	WORD $0x4f8391d2 // fmul v18.4s, v14.4s, v3.s[0]
-	WORD $0x4e33d64e // fadd v14.4s, v18.4s, v19.4s
-	WORD $0x6e600972 // rev32 v18.8h, v11.8h
-	WORD $0x4f20e64b // scvtf v11.4s, v18.4s, #32
-	WORD $0x4f8391f2 // fmul v18.4s, v15.4s, v3.s[0]
-	WORD $0x4e2bd64f // fadd v15.4s, v18.4s, v11.4s
-	WORD $0x6e60098b // rev32 v11.8h, v12.8h
-	WORD $0x4f20e56c // scvtf v12.4s, v11.4s, #32
-	WORD $0x4f83920b // fmul v11.4s, v16.4s, v3.s[0]
-	WORD $0x4e2cd570 // fadd v16.4s, v11.4s, v12.4s
-	WORD $0x6e6009ab // rev32 v11.8h, v13.8h
-	WORD $0x4f20e56c // scvtf v12.4s, v11.4s, #32
-	WORD $0x4f83922b // fmul v11.4s, v17.4s, v3.s[0]
-	WORD $0x4e2cd56d // fadd v13.4s, v11.4s, v12.4s
-	WORD $0x4ea0f9cb // fabs v11.4s, v14.4s
-	WORD $0x6eab654a // umax v10.4s, v10.4s, v11.4s
-	WORD $0x4e21a9cb // fcvtns v11.4s, v14.4s
-	WORD $0x0eab8168 // smlal v8.2d, v11.2s, v11.2s
-	WORD $0x4eab8169 // smlal2 v9.2d, v11.4s, v11.4s
-	WORD $0x4ea0f9ec // fabs v12.4s, v15.4s
-	WORD $0x6eac654a // umax v10.4s, v10.4s, v12.4s
-	WORD $0x4e21a9ec // fcvtns v12.4s, v15.4s
-	WORD $0x0eac8188 // smlal v8.2d, v12.2s, v12.2s
-	WORD $0x4eac8189 // smlal2 v9.2d, v12.4s, v12.4s
-	WORD $0x4ea0fa0e // fabs v14.4s, v16.4s
-	WORD $0x6eae654a // umax v10.4s, v10.4s, v14.4s
-	WORD $0x4e21aa0e // fcvtns v14.4s, v16.4s
-	WORD $0x0eae81c8 // smlal v8.2d, v14.2s, v14.2s
-	WORD $0x4eae81c9 // smlal2 v9.2d, v14.4s, v14.4s
-	WORD $0x4ea0f9af // fabs v15.4s, v13.4s
-	WORD $0x6eaf654a // umax v10.4s, v10.4s, v15.4s
-	WORD $0x4e21a9af // fcvtns v15.4s, v13.4s
-	WORD $0x0eaf81e8 // smlal v8.2d, v15.2s, v15.2s
-	WORD $0x4eaf81e9 // smlal2 v9.2d, v15.4s, v15.4s
-	FSTPQ (F11, F12), 0(R0)
-	FSTPQ (F14, F15), 32(R0)
+	FLDPQ 64(R3), (F9, F10)
+	FLDPQ 96(R3), (F11, F12)
+	WORD $0x4f20e48d // scvtf v13.4s, v4.4s, #32
+	VADD V0.S4, V4.S4, V4.S4
+	WORD $0x4f81912e // fmul v14.4s, v9.4s, v1.s[0]
+	WORD $0x4e2dd5c9 // fadd v9.4s, v14.4s, v13.4s
+	WORD $0x4f20e44d // scvtf v13.4s, v2.4s, #32
+	VADD V0.S4, V2.S4, V2.S4
+	WORD $0x4f81914e // fmul v14.4s, v10.4s, v1.s[0]
+	WORD $0x4e2dd5ca // fadd v10.4s, v14.4s, v13.4s
+	WORD $0x4f20e46d // scvtf v13.4s, v3.4s, #32
+	VADD V0.S4, V3.S4, V3.S4
+	WORD $0x4f81916e // fmul v14.4s, v11.4s, v1.s[0]
+	WORD $0x4e2dd5cb // fadd v11.4s, v14.4s, v13.4s
+	WORD $0x4f20e4ad // scvtf v13.4s, v5.4s, #32
+	VADD V0.S4, V5.S4, V5.S4
+	WORD $0x4f81918e // fmul v14.4s, v12.4s, v1.s[0]
+	WORD $0x4e2dd5cc // fadd v12.4s, v14.4s, v13.4s
+	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
+	WORD $0x6ead6508 // umax v8.4s, v8.4s, v13.4s
+	WORD $0x4e21a92d // fcvtns v13.4s, v9.4s
+	WORD $0x0ead81a6 // smlal v6.2d, v13.2s, v13.2s
+	WORD $0x4ead81a7 // smlal2 v7.2d, v13.4s, v13.4s
+	WORD $0x4ea0f949 // fabs v9.4s, v10.4s
+	WORD $0x6ea96508 // umax v8.4s, v8.4s, v9.4s
+	WORD $0x4e21a949 // fcvtns v9.4s, v10.4s
+	WORD $0x0ea98126 // smlal v6.2d, v9.2s, v9.2s
+	WORD $0x4ea98127 // smlal2 v7.2d, v9.4s, v9.4s
+	WORD $0x4ea0f96a // fabs v10.4s, v11.4s
+	WORD $0x6eaa6508 // umax v8.4s, v8.4s, v10.4s
+	WORD $0x4e21a96a // fcvtns v10.4s, v11.4s
+	WORD $0x0eaa8146 // smlal v6.2d, v10.2s, v10.2s
+	WORD $0x4eaa8147 // smlal2 v7.2d, v10.4s, v10.4s
+	WORD $0x4ea0f98b // fabs v11.4s, v12.4s
+	WORD $0x6eab6508 // umax v8.4s, v8.4s, v11.4s
+	WORD $0x4e21a98b // fcvtns v11.4s, v12.4s
+	WORD $0x0eab8166 // smlal v6.2d, v11.2s, v11.2s
+	WORD $0x4eab8167 // smlal2 v7.2d, v11.4s, v11.4s
+	FSTPQ (F13, F9), 0(R0)
+	FSTPQ (F10, F11), 32(R0)
 	ADD $64, R0, R0
 	ADD $128, R3, R3
 	SUBS $1, R1, R1
 	BNE loop_1
-	VADD V8.D2, V9.D2, V8.D2
-	WORD $0x5ef1b900 // addp d0, v8.2d
+	VADD V6.D2, V7.D2, V6.D2
+	WORD $0x5ef1b8c0 // addp d0, v6.2d
 	FMOVD F0, (R2)
-	WORD $0x6eb0a940 // umaxv s0, v10.4s
+	WORD $0x6eb0a900 // umaxv s0, v8.4s
 	FMOVS F0, R0
 	MOVD R0, 8(R2)
 	RET

@@ -9,10 +9,8 @@ import (
 
 // The constants of the hash and of the limits, as in package lattice.
 const (
-	groupSize    = 16
-	firstFactor  = 0x7feb352d
-	secondFactor = 0x846ca68b
-	sumLimit     = 1 << 29 // above MaxRowNorm²; adding two squares of int16 to it does not wrap
+	blockSize = 32
+	sumLimit  = 1 << 29 // above MaxRowNorm²; adding two squares of int16 to it does not wrap
 )
 
 func quantizeFile(g *generator) {
@@ -22,99 +20,95 @@ func quantizeFile(g *generator) {
 	})
 }
 
-// dithering is the part that all functions share: x·scale + w/2^32 of whole blocks.
+// dithering is the part that all functions share: x·scale + w/2^32 of blocks of elements.
 type dithering struct {
-	g                 *generator
-	x, blocks         reg.Register
-	states            []vec // of the words of one block
-	advance           vec   // 16·step
-	scale, unit       vec
-	factors           [2]vec
-	rotation          vec // AVX2: the bytes of a rotation by 16 bits
-	bytesOfX, vectors int
+	g           *generator
+	x, n        reg.Register
+	words       []vec // of the vectors of a block; AVX2: of its first vector
+	advance     vec
+	scale, unit vec
+	vectors     int // of a block
 }
 
-// newDithering loads the arguments x, blocks, scale, start and step.
+// newDithering loads the arguments x, n, scale, start and step. AVX-512 has registers for the
+// words of each vector of a block, so that no word waits for the one before.
 func newDithering(g *generator) *dithering {
-	d := &dithering{g: g, x: g.param("x"), blocks: g.param("blocks"), vectors: 2 * groupSize / g.lanes}
+	d := &dithering{g: g, x: g.param("x"), n: g.param("n"), vectors: blockSize / g.lanes}
 	d.scale = g.vector()
 	g.VBROADCASTSS(g.argument("scale"), d.scale)
-	state, step := g.vector(), g.vector()
-	g.VBROADCASTSS(g.argument("start"), state)
+	first, step := g.vector(), g.vector()
+	g.VBROADCASTSS(g.argument("start"), first)
 	g.VBROADCASTSS(g.argument("step"), step)
 	iota := g.vector()
 	g.VPMULLD(g.words("iota", 16, func(i int) uint32 { return uint32(i) }), step, iota)
-	g.VPADDD(iota, state, state)
-	d.states = []vec{state}
+	g.VPADDD(iota, first, first)
+	d.words = []vec{first}
 	d.advance = g.vector()
-	g.VPSLLD(U8(4), step, d.advance)
 	if g.lanes == 8 {
+		g.VPSLLD(U8(3), step, d.advance)
+	} else {
 		next := g.vector()
-		g.VPSLLD(U8(3), step, next)
-		g.VPADDD(next, state, next)
-		d.states = append(d.states, next)
-		d.rotation = g.vector()
-		g.load(g.words("rotation", 8, func(i int) uint32 { return []uint32{0x01000302, 0x05040706, 0x09080b0a, 0x0d0c0f0e}[i%4] }), d.rotation)
+		g.VPSLLD(U8(4), step, next)
+		g.VPADDD(next, first, next)
+		d.words = append(d.words, next)
+		g.VPSLLD(U8(5), step, d.advance)
 	}
-	d.factors = [2]vec{g.constant(firstFactor), g.constant(secondFactor)}
 	d.unit = g.constant(math.Float32bits(1.0 / (1 << 32)))
 	return d
 }
 
-// words returns the words of the next block's first half and advances the states.
-func (d *dithering) words() (words []vec) {
+// forEachBlock emits a loop that runs body for each block. next returns vector i of
+// x·scale + w/2^32; body calls it once for each i in order. With AVX-512, body is emitted once more
+// for the elements after the last whole block: tail is then a mask of them, and elements outside of
+// it are zeros. Otherwise tail is nil.
+func (d *dithering) forEachBlock(body func(next func(i int) vec, tail reg.Register)) {
 	g := d.g
-	for _, state := range d.states {
-		w, shifted := g.vector(), g.vector()
-		xor := func(by uint8, x vec) {
-			g.VPSRLD(U8(by), x, shifted)
-			if g.lanes == 16 {
-				g.VPXORD(shifted, x, w)
-			} else {
-				g.VPXOR(shifted, x, w)
-			}
-		}
-		xor(16, state)
-		g.VPADDD(d.advance, state, state)
-		g.VPMULLD(d.factors[0], w, w)
-		xor(15, w)
-		g.VPMULLD(d.factors[1], w, w)
-		xor(16, w)
-		words = append(words, w)
+	dither := func(i int, load func(from Mem, to vec)) vec {
+		words, u, t := d.words[i%len(d.words)], g.vector(), g.vector()
+		g.VCVTDQ2PS(words, u)
+		g.VPADDD(d.advance, words, words)
+		load(Mem{Base: d.x, Disp: 4 * g.lanes * i}, t)
+		g.VFMADD231PS(d.unit, u, t) // the product is exact: this is one rounding
+		return t
 	}
-	return words
+	g.forChunks(d.n, blockSize, func() {
+		body(func(i int) vec {
+			return dither(i, func(from Mem, to vec) { g.VMULPS(from, d.scale, to) })
+		}, nil)
+		g.ADDQ(I32(4*blockSize), d.x)
+	})
+	if g.lanes == 8 {
+		return
+	}
+	done := g.label("whole")
+	g.TESTQ(d.n, d.n)
+	g.JEQ(LabelRef(done))
+	bits, tail := g.GP64(), g.K()
+	g.MOVQ(I32(-1), bits)
+	g.BZHIQ(d.n, bits, bits)
+	g.KMOVD(bits.As32(), tail)
+	body(func(i int) vec {
+		return dither(i, func(from Mem, to vec) {
+			g.VMULPS_Z(from, d.scale, g.half16(tail, i), to)
+		})
+	}, tail)
+	g.Label(done)
 }
 
-// forEachBlock emits a loop that runs body for each block. next returns vector i of
-// x·scale + w/2^32; body calls it once for each i in order.
-func (d *dithering) forEachBlock(body func(next func(i int) vec)) {
-	g := d.g
-	g.repeat(d.blocks, func() {
-		words := d.words()
-		body(func(i int) vec {
-			w, u, t := words[i%len(words)], g.vector(), g.vector()
-			if i == len(words) { // the second half uses the words rotated by 16 bits
-				for _, w := range words {
-					if g.lanes == 16 {
-						g.VPROLD(U8(16), w, w)
-					} else {
-						g.VPSHUFB(d.rotation, w, w)
-					}
-				}
-			}
-			g.VCVTDQ2PS(w, u)
-			g.VMULPS(Mem{Base: d.x, Disp: 4 * g.lanes * i}, d.scale, t)
-			g.VFMADD231PS(d.unit, u, t) // the product is exact: this is one rounding
-			return t
-		})
-		g.ADDQ(U8(8*groupSize), d.x)
-	})
+// half16 returns a mask of the 16 elements of vector i, of a mask of 32 elements.
+func (g *generator) half16(mask reg.Register, i int) reg.Register {
+	if i == 0 {
+		return mask
+	}
+	high := g.K()
+	g.KSHIFTRD(U8(16), mask, high)
+	return high
 }
 
 // emitQuantize emits quantize. The squares of two elements have a sum of at most 2^31, which
 // VPMADDWD gives as an unsigned number. The sums of lanes stay at sumLimit once they reach it.
 func emitQuantize(g *generator) {
-	g.function("quantize", "func(dst *int16, x *float32, blocks int, scale float32, start, step uint32) uint64", "quantizeGo")
+	g.function("quantize", "func(dst *int16, x *float32, n int, scale float32, start, step uint32) uint64", "quantizeGo")
 	dst := g.param("dst")
 	d := newDithering(g)
 	limit, sums := g.constant(sumLimit), g.zero()
@@ -122,7 +116,7 @@ func emitQuantize(g *generator) {
 	if g.lanes == 16 {
 		g.load(g.words("packOrder", 16, func(i int) uint32 { return uint32([]int{0, 2, 4, 6, 1, 3, 5, 7}[i/2] * (1 - i%2)) }), order)
 	}
-	d.forEachBlock(func(next func(i int) vec) {
+	d.forEachBlock(func(next func(i int) vec, tail reg.Register) {
 		for i := 0; i < d.vectors; i += 2 {
 			a, b := next(i), next(i+1)
 			g.VCVTPS2DQ(a, a)
@@ -136,9 +130,14 @@ func emitQuantize(g *generator) {
 			} else {
 				g.VPERMQ(U8(0xd8), a, a)
 			}
-			g.store(a, Mem{Base: dst, Disp: 4 * g.lanes * i / 2})
+			to := Mem{Base: dst, Disp: 4 * g.lanes * i / 2}
+			if tail != nil {
+				g.VMOVDQU16(a, tail, to)
+				continue
+			}
+			g.store(a, to)
 		}
-		g.ADDQ(U8(4*groupSize), dst)
+		g.ADDQ(U8(2*blockSize), dst)
 	})
 	even := g.vector()
 	g.VPSRLQ(U8(32), sums, even)
@@ -151,11 +150,11 @@ func emitQuantize(g *generator) {
 
 // emitRound emits round.
 func emitRound(g *generator) {
-	g.function("round", "func(dst *int32, x *float32, blocks int, scale float32, start, step uint32) (sum uint64, largest uint32)", "roundGo")
+	g.function("round", "func(dst *int32, x *float32, n int, scale float32, start, step uint32) (sum uint64, largest uint32)", "roundGo")
 	dst := g.param("dst")
 	d := newDithering(g)
 	sums, largest, size := g.zero(), g.zero(), g.constant(math.MaxInt32)
-	d.forEachBlock(func(next func(i int) vec) {
+	d.forEachBlock(func(next func(i int) vec, tail reg.Register) {
 		for i := range d.vectors {
 			t, abs := next(i), g.vector()
 			if g.lanes == 16 {
@@ -165,14 +164,18 @@ func emitRound(g *generator) {
 			}
 			g.VPMAXUD(abs, largest, largest)
 			g.VCVTPS2DQ(t, t)
-			g.store(t, Mem{Base: dst, Disp: 4 * g.lanes * i})
+			if to := (Mem{Base: dst, Disp: 4 * g.lanes * i}); tail != nil {
+				g.VMOVDQU32(t, g.half16(tail, i), to)
+			} else {
+				g.store(t, to)
+			}
 			g.VPSRLQ(U8(32), t, abs)
 			g.VPMULDQ(t, t, t)
 			g.VPADDQ(t, sums, sums)
 			g.VPMULDQ(abs, abs, abs)
 			g.VPADDQ(abs, sums, sums)
 		}
-		g.ADDQ(U8(8*groupSize), dst)
+		g.ADDQ(I32(4*blockSize), dst)
 	})
 	g.Store(g.sumQuads(sums), g.Return("sum"))
 	if g.lanes == 16 {

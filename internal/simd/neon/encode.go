@@ -66,7 +66,6 @@ var bases = map[string]uint32{
 	"smlal2 v%d.2d, v%d.4s, v%d.4s": 0x4ea08000,
 	"saddw v%d.2d, v%d.2d, v%d.2s":  0x0ea01000,
 	"saddw2 v%d.2d, v%d.2d, v%d.4s": 0x4ea01000,
-	"rev32 v%d.8h, v%d.8h":          0x6e600800,
 	"scvtf v%d.4s, v%d.4s, #32":     0x4f20e400,
 	"sqxtn v%d.4h, v%d.4s":          0x0e614800,
 	"sqxtn2 v%d.8h, v%d.4s":         0x4e614800,

@@ -69,7 +69,6 @@ const gnuEncodings = `
 4eb48272 smlal2 v18.2d, v19.4s, v20.4s
 0ea31041 saddw v1.2d, v2.2d, v3.2s
 4ebb1358 saddw2 v24.2d, v26.2d, v27.4s
-6e600aed rev32 v13.8h, v23.8h
 4f20e6ab scvtf v11.4s, v21.4s, #32
 0e614acc sqxtn v12.4h, v22.4s
 4e614b2e sqxtn2 v14.8h, v25.4s

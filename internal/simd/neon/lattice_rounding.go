@@ -13,7 +13,7 @@ func latticeQuantize() []*function {
 type dithering struct {
 	f       *function
 	x       *reg
-	states  [4]*reg // of the words of one block
+	words   [4]*reg // of the next four vectors
 	advance *reg    // 16·step
 	scale   lane
 }
@@ -26,9 +26,9 @@ func newDithering(f *function) *dithering {
 	quarter := f.gp()
 	f.op("LSL $2, R%d, R%d", step, quarter)
 	next := duplicate(f, quarter)
-	d.states[0] = addInts(f, duplicate(f, start), places)
-	for i := 1; i < len(d.states); i++ {
-		d.states[i] = addInts(f, d.states[i-1], next)
+	d.words[0] = addInts(f, duplicate(f, start), places)
+	for i := 1; i < len(d.words); i++ {
+		d.words[i] = addInts(f, d.words[i-1], next)
 	}
 	f.op("LSL $4, R%d, R%d", step, quarter)
 	f.op("VDUP R%d, V%d.S4", quarter, d.advance)
@@ -47,27 +47,12 @@ func duplicate(f *function, word *reg) *reg {
 func (d *dithering) forEachBlock(blocks *reg, body func(t [4]*reg)) {
 	f := d.f
 	repeat(f, blocks, func() {
-		var words [4]*reg
-		var write []func()
-		for i, state := range d.states {
-			write = append(write, func() {
-				w := xor(f, state, shiftRight(f, state, 16))
-				f.op("VADD V%d.S4, V%d.S4, V%d.S4", d.advance, state, state)
-				w = f.make("mul v%d.4s, v%d.4s, v%d.4s", w, f.bits(0x7feb352d))
-				w = xor(f, w, shiftRight(f, w, 15))
-				w = f.make("mul v%d.4s, v%d.4s, v%d.4s", w, f.bits(0x846ca68b))
-				words[i] = xor(f, w, shiftRight(f, w, 16))
-			})
-		}
-		f.interleave(write...)
 		for half := range 2 {
 			x := loadVectors(f, d.x, 64*half, 4)
 			var t [4]*reg
-			for i, w := range words {
-				if half == 1 {
-					w = f.make("rev32 v%d.8h, v%d.8h", w)
-				}
+			for i, w := range d.words {
 				u := f.make("scvtf v%d.4s, v%d.4s, #32", w)
+				f.op("VADD V%d.S4, V%d.S4, V%d.S4", d.advance, w, w)
 				t[i] = add(f, mulLane(f, x[i], d.scale), u)
 			}
 			body(t)
