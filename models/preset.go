@@ -58,7 +58,7 @@ var presets = []Preset{
 	moments("abadi-mnist", "2.828427", "7", "2", "110", "95% at ε = 2, δ = 1e-5"),
 	moments("abadi-mnist-high", "1.414214", "4", "8", "320", "97% at ε = 8, δ = 1e-5"),
 	{"abadi-cifar10", "a head of 384 hidden units on the public convolutions of --init, on CIFAR-10", abadiCIFAR, []Flag{
-		{"data", "cifar10"}, {"model", "cifar-abadi"}, {"freeze", "conv1,conv2"}, {"fresh", "fc1,fc2"},
+		{"data", "cifar10"}, {"standardize", "true"}, {"model", "cifar-abadi"}, {"freeze", "conv1,conv2"}, {"fresh", "fc1,fc2"},
 		{"lot", "2000"}, {"epochs", "200"}, {"stop-at-epsilon", "2"},
 		{"clip", "3"}, {"noise", "6"}, {"delta", "1e-5"}, {"accountant", "moments"},
 		{"optimizer", "sgd"}, {"lr", "0.1"},

@@ -145,7 +145,8 @@ func openSynthetic(name string, o Options) (*Task, error) {
 	if o.Dir != "" {
 		return nil, fmt.Errorf("the program generates %s and does not read --data-dir; leave out --data-dir, or name the data set in that folder with --data", name)
 	}
-	if o.Standardize {
+	standardization := publishedStandardization(name)
+	if o.Standardize && standardization == nil {
 		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize", name)
 	}
 	if name == "remarks" {
@@ -157,10 +158,14 @@ func openSynthetic(name string, o Options) (*Task, error) {
 	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err
 	}
-	if name == "shapes" {
-		return Shapes(), nil
+	if name == "digits" {
+		return Digits(), nil
 	}
-	return Digits(), nil
+	task := Shapes()
+	if o.Standardize {
+		task.Train, task.Test = standardized(task.Train, standardization), standardized(task.Test, standardization)
+	}
+	return task, nil
 }
 
 // openPath reads a folder or archive. Its content determines how.

@@ -30,8 +30,11 @@ func publishedStandardization(name string) []Standardization {
 	if format, ok := mnistFormats[name]; ok {
 		return []Standardization{format.standardization}
 	}
-	if name == "cifar10" {
+	switch name {
+	case "cifar10":
 		return cifarStandardization
+	case "shapes":
+		return shapesStandardization
 	}
 	return nil
 }

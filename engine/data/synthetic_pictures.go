@@ -23,6 +23,9 @@ func Digits() *Task {
 	return &Task{Name: "digits", Train: train, Test: test, Classes: 10, ClassNames: tenDigits()}
 }
 
+// shapesStandardization has the means and deviations of the channels of the first 10,000 drawn shapes.
+var shapesStandardization = []Standardization{{0.4971, 0.2181}, {0.4979, 0.2171}, {0.5001, 0.2153}}
+
 // Shapes returns a public data set of generated color pictures: 32×32, of 50 classes, an outline
 // with a texture each. The lower layers of a network for private photographs can be trained on it
 // without cost of privacy. Pictures are fixed and drawn once, as those of Digits are.
@@ -70,4 +73,14 @@ func drawnPictures(channels, side int, pixels []byte, labels []int32, classes in
 		panic(err) // unreachable: the shapes and labels are valid
 	}
 	return p
+}
+
+// standardized returns drawn pictures with their numbers shifted and scaled.
+func standardized(drawn Set, standardization []Standardization) Set {
+	p := *drawn.(*Pictures)
+	s, err := newPictures(p.columns, p.pixels, p.labels, standardization)
+	if err != nil {
+		panic(err) // unreachable: the shapes and labels are valid
+	}
+	return s
 }
