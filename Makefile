@@ -26,7 +26,7 @@ KERNELS := cuda/kernels/kernels.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: gpu vet-gpu emu test-emu bench-gpu traffic cubins cubins-check resources
+.PHONY: gpu vet-gpu emu test-emu bench-gpu traffic bytes cubins cubins-check resources
 
 gpu: $(HEADER)
 	go build -tags gpu ./cmd/dptrain
@@ -41,14 +41,22 @@ emu:
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -timeout 1h -run '$(RUN)' $(PKG)
 
-# Counts the memory traffic of the kernels of two steps: make traffic STEP=mnist-cnn
+# Counts the memory requests of the kernels' instructions in three steps, on a sample of
+# blocks: make traffic STEP=mnist-cnn. Counts launches and distinct bytes of a step's kernels,
+# on all blocks, which takes minutes: make bytes STEP=mnist-cnn KIND=float
 STEP := mnist-cnn
-traffic: EMU := ptx
+KIND := private
+COUNT = DPTRAIN_LIBCUDA=$(CACHE)/emu/ptx/libcuda.so.1 DPTRAIN_EMU_NAME='a GPU' DPTRAIN_EMU_MULTIPROCESSORS=132 \
+	DPTRAIN_CUBLASLT=none DPTRAIN_CUDNN=none go test -tags gpu ./bench -run '^$$' \
+	-bench 'Step/$(STEP).*/$(KIND)' -benchtime 1x -timeout 1h -device cuda:0 -precision $(PRECISION)
+traffic bytes: EMU := ptx
 traffic: $(HEADER) emu
-	DPTRAIN_LIBCUDA=$(CACHE)/emu/ptx/libcuda.so.1 DPTRAIN_EMU_TRAFFIC=$(CACHE)/traffic.tsv \
-		DPTRAIN_EMU_NAME='a GPU' DPTRAIN_CUBLASLT=none DPTRAIN_CUDNN=none \
-		go test -tags gpu ./bench -run '^$$' -bench 'Step/$(STEP).*/private' -benchtime 2x -device cuda:0 -precision $(PRECISION)
+	DPTRAIN_EMU_TRAFFIC=$(CACHE)/traffic.tsv $(COUNT)
 	@head -40 $(CACHE)/traffic.tsv
+bytes: $(HEADER) emu
+	DPTRAIN_EMU_BYTES=$(CACHE)/bytes.tsv $(COUNT)
+	@awk -F '\t' 'NR > 1 { n += $$2; r += $$3; w += $$4 } \
+		END { printf "$(STEP) $(KIND): %.0f launches, %.1f MB loaded, %.1f MB stored a step\n", n / 3, r / 3e6, w / 3e6 }' $(CACHE)/bytes.tsv
 
 # Measures training steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
 DEVICE := cuda:0

@@ -56,6 +56,7 @@ static bool read_number(const char *name, long long *value) {
 //   DPTRAIN_EMU_ORDER            order of blocks and threads: forward, reverse or the number of a
 //                                shuffle (forward; see worker.h)
 //   DPTRAIN_EMU_TRAFFIC          file for the counts of memory traffic (traffic.h)
+//   DPTRAIN_EMU_BYTES            file for the launches and bytes of each kernel (traffic.h)
 static bool read_environment() {
 	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch, many = multiprocessors;
 	if (!read_number("DPTRAIN_EMU_MEMORY", &memory) || !read_number("DPTRAIN_EMU_THREADS", &threads) || !read_number("DPTRAIN_EMU_LOST", &lost) ||

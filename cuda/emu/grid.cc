@@ -110,10 +110,12 @@ void run(const Launch &l) {
 			pool.wake_helpers.notify_all();
 		}
 	}
-	if (pool.open == nullptr) return;
-	std::unique_lock<std::mutex> lock(pool.mutex);
-	pool.open = nullptr;
-	pool.done.wait(lock, [] { return pool.inside == 0; });
+	if (pool.open != nullptr) {
+		std::unique_lock<std::mutex> lock(pool.mutex);
+		pool.open = nullptr;
+		pool.done.wait(lock, [] { return pool.inside == 0; });
+	}
+	end_launch(*l.kernel);
 }
 
 }  // namespace emu

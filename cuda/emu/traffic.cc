@@ -14,6 +14,7 @@
 namespace emu {
 
 bool traffic;
+static bool bytes;  // whether distinct bytes are counted, not requests
 
 // A thread's part of a request. Requests of a warp are distinguished by the line and by
 // the number of earlier requests of the same lane at this line.
@@ -41,19 +42,54 @@ static std::map<SourceLine, Count> &counts = *new std::map<SourceLine, Count>;  
 static std::string &file = *new std::string;
 static thread_local std::vector<Part> *parts;  // of the block that runs
 
+// Sectors are the numbers of sectors that were loaded and stored.
+struct Sectors {
+	std::vector<uint64_t> loaded, stored;
+
+	void add(const Sectors &s) {
+		loaded.insert(loaded.end(), s.loaded.begin(), s.loaded.end());
+		stored.insert(stored.end(), s.stored.begin(), s.stored.end());
+	}
+	void clear() { loaded.clear(), stored.clear(); }
+};
+
+static void keep_distinct(std::vector<uint64_t> &sectors) {
+	std::sort(sectors.begin(), sectors.end());
+	sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
+}
+
+struct Bytes {
+	double launches = 0, loaded = 0, stored = 0;
+};
+
+static std::map<std::string, Bytes> &bytes_of = *new std::map<std::string, Bytes>;
+static Sectors &launch_sectors = *new Sectors;
+static thread_local Sectors *block_sectors;
+
 void begin_traffic() {
-	const char *name = getenv("DPTRAIN_EMU_TRAFFIC");
+	const char *name = getenv("DPTRAIN_EMU_BYTES");
+	bytes = name != nullptr && *name != 0;
+	if (!bytes) name = getenv("DPTRAIN_EMU_TRAFFIC");
 	traffic = name != nullptr && *name != 0;
 	if (traffic) file = name;
 }
 
 bool is_sampled(long long block, long long blocks) {
-	return !traffic || blocks <= 3 || block == 0 || block == blocks / 2 || block == blocks - 2;
+	return !traffic || bytes || blocks <= 3 || block == 0 || block == blocks / 2 || block == blocks - 2;
 }
 
-void note_traffic(Request request, int line, uint64_t address, size_t bytes) {
+static void note_sector(Request request, uint64_t sector) {
+	if (request != Request::load && request != Request::store) return;
+	if (block_sectors == nullptr) block_sectors = new Sectors;
+	std::vector<uint64_t> &to = request == Request::load ? block_sectors->loaded : block_sectors->stored;
+	if (to.empty() || to.back() != sector) to.push_back(sector);
+	if (to.size() == to.capacity() && to.size() > 1 << 16) keep_distinct(to);
+}
+
+void note_traffic(Request request, int line, uint64_t address, size_t size) {
+	if (bytes) return note_sector(request, address / 32);
 	if (parts == nullptr) parts = new std::vector<Part>;
-	parts->push_back(Part{address, line, 0, view.id, request, uint8_t(bytes)});
+	parts->push_back(Part{address, line, 0, view.id, request, uint8_t(size)});
 }
 
 // sectors adds the sectors of a request to global memory.
@@ -83,6 +119,15 @@ static void passes(Count &c, const Part *begin, const Part *end, double blocks) 
 }
 
 void count_traffic(const Kernel &kernel, double blocks) {
+	if (bytes) {
+		if (block_sectors == nullptr) return;
+		keep_distinct(block_sectors->loaded);
+		keep_distinct(block_sectors->stored);
+		std::lock_guard<std::mutex> lock(mutex);
+		launch_sectors.add(*block_sectors);
+		block_sectors->clear();
+		return;
+	}
 	if (parts == nullptr) return;
 	auto sort = [](auto key) {
 		std::stable_sort(parts->begin(), parts->end(), [key](const Part &a, const Part &b) { return key(a) < key(b); });
@@ -106,10 +151,31 @@ void count_traffic(const Kernel &kernel, double blocks) {
 	parts->clear();
 }
 
+void end_launch(const Kernel &kernel) {
+	if (!bytes) return;
+	std::lock_guard<std::mutex> lock(mutex);
+	keep_distinct(launch_sectors.loaded);
+	keep_distinct(launch_sectors.stored);
+	Bytes &b = bytes_of[kernel.name];
+	b.launches++;
+	b.loaded += 32 * double(launch_sectors.loaded.size());
+	b.stored += 32 * double(launch_sectors.stored.size());
+	launch_sectors.clear();
+}
+
+static void write_bytes() {
+	FILE *to = fopen(file.c_str(), "w");
+	if (to == nullptr) return;
+	fprintf(to, "kernel\tlaunches\tbytes loaded\tbytes stored\n");
+	for (const auto &[name, b] : bytes_of) fprintf(to, "%s\t%.0f\t%.0f\t%.0f\n", name.c_str(), b.launches, b.loaded, b.stored);
+	fclose(to);
+}
+
 // Kernels with the most traffic come first; within a kernel, the lines with the largest
 // difference from the minimum.
 void write_traffic() {
 	std::lock_guard<std::mutex> lock(mutex);
+	if (bytes) return write_bytes();
 	std::map<std::string, double> total;
 	for (const auto &[place, c] : counts) total[place.kernel] += c.actual;
 	std::vector<std::pair<SourceLine, Count>> rows(counts.begin(), counts.end());

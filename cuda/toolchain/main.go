@@ -6,7 +6,8 @@
 //
 // -variant FILE compiles the kernels with VARIED_BOUNDS (cuda/kernels/device.h) for more blocks
 // on a multiprocessor, and writes this second archive, which DPTRAIN_KERNELS loads, and its
-// table. Its kernels may spill registers: only a card can tell what that costs.
+// table. It has fewer images: a card uses the newest that it can run. Its kernels may spill
+// registers: only a card can tell what that costs.
 package main
 
 import (
@@ -42,6 +43,12 @@ var targets = []target{
 	{file: "compute_90.ptx", architecture: "compute_90", ptx: true},
 }
 
+var variantTargets = []target{
+	{file: "sm_80.cubin", architecture: "sm_80"},
+	{file: "sm_90.cubin", architecture: "sm_90"},
+	{file: "compute_90.ptx", architecture: "compute_90", ptx: true},
+}
+
 func main() {
 	libraries := flag.String("nvrtc", "", "folder of NVRTC 12.9's libraries")
 	folder := flag.String("kernels", "cuda/kernels", "folder of the kernels")
@@ -60,7 +67,9 @@ func run(libraries, folder, variant string, check bool) error {
 		return err
 	}
 	defer c.close()
+	targets := targets
 	if variant != "" {
+		targets = variantTargets
 		c.options = append(c.options, "-DMORE_BLOCKS")
 	}
 	unit, err := readUnit(folder)

@@ -274,6 +274,11 @@ func TestEmulator_FindsFaultsInPTX(t *testing.T) {
 			t.Errorf("the traffic is not %q but\n%s", want, lines)
 		}
 	}
+	// Both blocks read and write the same: 64 sectors and 32.
+	run(t, device, "compiled_strides", "DPTRAIN_EMU_BYTES="+table)
+	if lines, err = os.ReadFile(table); err != nil || !strings.HasSuffix(string(lines), "\ncompiled_strides\t1\t2048\t1024\n") {
+		t.Errorf("the bytes are %v\n%s", err, lines)
+	}
 	if out := run(t, device, "compiled_barrier_mended"); !strings.HasPrefix(out, "compiled_barrier_mended bits ") {
 		t.Errorf("a kernel without a fault fails:\n%s", out)
 	}
