@@ -12,6 +12,16 @@ import (
 // rowInts bounds the memory of rows that are rounded together.
 const rowInts = 3 << 19
 
+// recordsAtOnce bounds the records whose rows are multiplied together. A product reads and writes the
+// sum for every 256 rows. Where the sum is settled between records of a microbatch, it is for every
+// second product.
+func recordsAtOnce(records int) int {
+	if records <= 256 {
+		return records
+	}
+	return lattice.MaxUnsettled / 2
+}
+
 // rowSum adds Σ_t a_t ⊗ δ_t of rows that are rounded to 16 bits. The gradient of a record is
 // built only if its rows cancel so much that their norms do not fit 16 bits.
 type rowSum struct {
@@ -98,7 +108,7 @@ func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]f
 func (l *lowering) lowerRowSum(s *rowSum) func() {
 	f, records := s.Product, len(s.factors)
 	nA, nD := s.rows*f.In, s.rows*f.Out
-	n := min(records, lattice.MaxRecords, max(2*len(l.pool.workers), rowInts/(nA+nD)))
+	n := min(records, recordsAtOnce(records), max(2*len(l.pool.workers), rowInts/(nA+nD)))
 	turns := (records + n - 1) / n
 	n = (records + turns - 1) / turns
 	s.cancels, s.adds = make([]bool, n), make([]bool, n)
@@ -110,7 +120,7 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 	scratch.reserve(n*(nA+nD), 0, ordered, 0)
 	if s.rows > 1 {
 		scratch.reserve(0, 0, 0, f.Size())
-		l.pool.reserveIntegers(0, 2*s.rows*s.rows)
+		l.pool.reserveGrams(2 * s.rows * s.rows)
 	}
 	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
 		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
@@ -118,35 +128,34 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 			s.admit(i, a[i*nA:(i+1)*nA], delta[i*nD:(i+1)*nD], w)
 		}
 	})
-	product := lattice.Product{M: f.In, N: f.Out, K: n * s.rows, RowsPerRecord: s.rows, LDC: f.Out}
+	product := lattice.Product{M: f.In, N: f.Out, K: n * s.rows, LDC: f.Out}
 	add := l.pool.forShards(product.M*product.N*product.K/8, func(shard, shards int, w *worker) {
-		sum := s.sums[s.parameter]
+		sum := s.sum()
 		if s.at != nil {
-			sum = scratch.int64s[:f.Size()]
+			sum = scratch.ordered[:f.Size()]
 		}
 		product.Run(sum, scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)], w.lattice, shard, shards)
 	})
-	addLookups := func() {}
+	reserve, addLookups := l.lowerReserve(&s.part, n), func() {}
 	if s.lookup != nil {
 		addLookups = l.lowerLookups(s, n)
 	}
 	return func() {
 		for s.base = 0; s.base < records; s.base += n {
 			admit()
+			reserve()
 			add()
+			if s.at != nil {
+				ordered := scratch.ordered[:f.Size()]
+				s.addFrom(0, ordered)
+				clear(ordered)
+			}
 			addLookups()
 			for i, cancels := range s.cancels {
 				if cancels {
 					s.addBuilt(s.base+i, scratch.floats[:f.Size()], l.pool.workers[0])
 				}
 			}
-		}
-		if s.at != nil {
-			sum, ordered := s.sums[s.parameter], scratch.int64s[:f.Size()]
-			for i, v := range ordered {
-				sum[s.at.At[i]] += v
-			}
-			clear(ordered)
 		}
 	}
 }
@@ -307,7 +316,7 @@ func (l *lowering) lowerLookups(s *rowSum, slots int) func() {
 			}
 			index := k.index[(s.base+slot)*k.lookups:][:k.lookups]
 			for i := range index {
-				s.addRows(s.sums[s.parameter], w.ownRows(index[i:i+1], k.Vocabulary, shard, shards), (*k.rows)[slot*width+i*k.Dim:][:k.Dim])
+				s.addRows(w.ownRows(index[i:i+1], k.Vocabulary, shard, shards), (*k.rows)[slot*width+i*k.Dim:][:k.Dim])
 			}
 		}
 	})
@@ -344,7 +353,7 @@ func powerOfTwo(exponent int) float64 { return math.Float64frombits(uint64(expon
 func (s *rowSum) addBuilt(r int, gradient []float32, w *worker) {
 	ints := asInts(gradient)
 	if how := s.chooseBuilt(r, ints, gradient, s.build, w); how.scale > 0 {
-		s.addTo(0, ints)
+		s.addFrom(0, ints)
 	}
 }
 
@@ -356,7 +365,7 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 	index, delta := in[0], in[1]
 	lookups := len(index) / records
 	width := lookups / f.Bag * f.Dim
-	n := min(records, max(2*len(l.pool.workers), rowInts/width))
+	n := min(records, lattice.MaxUnsettled, max(2*len(l.pool.workers), rowInts/width))
 	scratch := &l.contributions.scratch
 	scratch.reserve(0, n*width, 0, 0)
 	l.pool.reserveGroups(lookups)
@@ -383,34 +392,36 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 		}
 	})
 	add := l.pool.forShards(n*width+f.Size(), func(shard, shards int, w *worker) {
-		sum := p.sums[p.parameter]
 		for i, adding := range adds {
 			if !adding {
 				continue
 			}
 			index, rows := index[(base+i)*lookups:(base+i+1)*lookups], scratch.int32s[i*width:(i+1)*width]
 			for t := 0; t < lookups; t += f.Bag {
-				p.addRows(sum, w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards), rows[t/f.Bag*f.Dim:][:f.Dim])
+				p.addRows(w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards), rows[t/f.Bag*f.Dim:][:f.Dim])
 			}
 		}
 	})
+	reserve := l.lowerReserve(&p, n)
 	return func() {
 		for base = 0; base < records; base += n {
 			admit()
+			reserve()
 			add()
 		}
 	}
 }
 
 // addRows adds integers to rows of the parameter's sum, which is a table.
-func (p *part) addRows(sum []int64, rows, x []int32) {
+func (p *part) addRows(rows, x []int32) {
+	sum := p.sum()
 	if p.at == nil {
 		lattice.AddToRows(sum, x, rows)
 		return
 	}
 	for _, row := range rows {
 		for j, v := range x {
-			sum[p.at.At[int(row)*len(x)+j]] += int64(v)
+			sum[p.at.At[int(row)*len(x)+j]] += v
 		}
 	}
 }

@@ -21,8 +21,8 @@ import (
 // What a record adds is a function of its own operands, factors and random word.
 type contributions struct {
 	*plan.Contributions
-	sums             [][]int64 // [parameter]
-	budgets          [][]int64 // [group][record]: Bound², with L1 Bound, less what was taken
+	sums             []*lattice.Sum // [parameter]; nil for a parameter that is not trained
+	budgets          [][]int64      // [group][record]: Bound², with L1 Bound, less what was taken
 	l1               bool
 	reduced, omitted atomic.Int64
 	scratch          contributionScratch
@@ -30,28 +30,28 @@ type contributions struct {
 
 // contributionScratch is memory that one step after the other uses.
 type contributionScratch struct {
-	int16s []int16
-	int32s []int32
-	int64s []int64 // zeros between steps
-	floats []float32
+	int16s  []int16
+	int32s  []int32
+	ordered []int32 // zeros between steps
+	floats  []float32
 
 	sizes [4]int // of the slices above
 }
 
 // reserve makes the slices at least this long. They exist after allocate.
-func (s *contributionScratch) reserve(int16s, int32s, int64s, floats int) {
-	for i, n := range [4]int{int16s, int32s, int64s, floats} {
+func (s *contributionScratch) reserve(int16s, int32s, ordered, floats int) {
+	for i, n := range [4]int{int16s, int32s, ordered, floats} {
 		s.sizes[i] = max(s.sizes[i], n)
 	}
 }
 
 func (s *contributionScratch) allocate() {
 	s.int16s, s.int32s = make([]int16, s.sizes[0]), make([]int32, s.sizes[1])
-	s.int64s, s.floats = make([]int64, s.sizes[2]), make([]float32, s.sizes[3])
+	s.ordered, s.floats = make([]int32, s.sizes[2]), make([]float32, s.sizes[3])
 }
 
 func (s *contributionScratch) bytes() int {
-	return 2*s.sizes[0] + 4*s.sizes[1] + 8*s.sizes[2] + 4*s.sizes[3]
+	return 2*s.sizes[0] + 4*s.sizes[1] + 4*s.sizes[2] + 4*s.sizes[3]
 }
 
 // begin gives every record of a microbatch its budget.
@@ -152,17 +152,35 @@ func (p *part) take(r int, squares int64, ok bool) bool {
 	return true
 }
 
-// addTo adds integers in the order of the contribution to the parameter's sum. They are the
-// elements from an index on.
-func (p *part) addTo(from int, x []int32) {
-	sum := p.sums[p.parameter]
+// sum returns the parameter's sum modulo 2^32.
+func (p *part) sum() []int32 { return p.sums[p.parameter].Low() }
+
+// addFrom adds integers to the parameter's sum: the elements of a contribution from an index on.
+func (p *part) addFrom(from int, x []int32) {
+	sum := p.sum()
 	if p.at == nil {
-		lattice.Widen(sum[from:from+len(x)], x)
+		lattice.Add(sum[from:from+len(x)], x)
 		return
 	}
-	for i, v := range x {
-		sum[p.at.At[from+i]] += int64(v)
-		x[i] = 0
+	for i, to := range p.at.At[from : from+len(x)] {
+		sum[to] += x[i]
+	}
+}
+
+// settleBlock is how many elements of a sum a task settles.
+const settleBlock = 1 << 14
+
+// lowerReserve makes the step before a step that adds the contributions of at most n records to the
+// parameter's sum.
+func (l *lowering) lowerReserve(p *part, n int) func() {
+	sum := p.sums[p.parameter]
+	settle := l.pool.forRanges((sum.Len()+settleBlock-1)/settleBlock, settleBlock, func(from, to int, _ *worker) {
+		sum.Settle(from*settleBlock, min(to*settleBlock, sum.Len()))
+	})
+	return func() {
+		if sum.Reserve(n) {
+			settle()
+		}
 	}
 }
 
@@ -195,7 +213,7 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 	if rows != nil {
 		limit = roundedInts
 	}
-	n := min(records, max(2*len(l.pool.workers), limit/size))
+	n := min(records, lattice.MaxUnsettled, max(2*len(l.pool.workers), limit/size))
 	turns := (records + n - 1) / n
 	n = (records + turns - 1) / turns
 	if rows == nil {
@@ -206,8 +224,8 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 	s := &builtSum{part: p, size: size, build: g.build, how: make([]rounding, n)}
 	admit := l.pool.forRanges(n, size+g.cost, s.admit)
 	blocks := (size + builtBlock - 1) / builtBlock
-	l.pool.reserveIntegers(min(size, builtBlock), 0)
 	add := l.pool.forRanges(blocks, n*builtBlock/4, s.add)
+	reserve := l.lowerReserve(&s.part, n)
 	return func() {
 		for s.base = 0; s.base < records; s.base += n {
 			if rows == nil {
@@ -217,6 +235,7 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 				s.rows, s.ints = rows[s.base*size:], scratch.int32s
 			}
 			admit()
+			reserve()
 			add()
 		}
 	}
@@ -234,21 +253,14 @@ func (s *builtSum) admit(from, to int, w *worker) {
 }
 
 // add adds blocks from … to-1 of the rows that were admitted.
-func (s *builtSum) add(from, to int, w *worker) {
+func (s *builtSum) add(from, to int, _ *worker) {
 	for b := from; b < to; b++ {
 		lo, hi := b*builtBlock, min(s.size, (b+1)*builtBlock)
-		sum, summed := w.sum[:hi-lo], 0
 		for i, how := range s.how {
-			if how.scale == 0 {
-				continue
+			if how.scale > 0 {
+				s.addFrom(lo, s.ints[i*s.size+lo:i*s.size+hi])
 			}
-			if summed++; summed > lattice.MaxRecords {
-				s.addTo(lo, sum)
-				summed = 1
-			}
-			lattice.Add(sum, s.ints[i*s.size+lo:i*s.size+hi])
 		}
-		s.addTo(lo, sum)
 	}
 }
 

@@ -2,9 +2,12 @@ package cpu
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
 )
 
 // A built gradient is rounded in its own memory. If the integers exceed the record's budget or
@@ -47,6 +50,74 @@ func TestChooseBuilt_SecondRoundingBuildsAgain(t *testing.T) {
 		}
 		if rest := int64(plan.Bound*plan.Bound) - squares; *p.budget(0) != rest {
 			t.Errorf("%s: the rest of the budget is %d, want %d", name, *p.budget(0), rest)
+		}
+	}
+}
+
+// Every record of two microbatches adds the largest contribution to the same element: the sums leave 32
+// bits several times within a microbatch and between microbatches, for every way to add.
+func TestContributions_ManyFullRecords(t *testing.T) {
+	const records, width = 1100, 70
+	ones, zeros := slices.Repeat([]float32{1}, records), make([]float32, records)
+	first := make([]float32, records*width)
+	for r := range records {
+		first[r*width] = 1
+	}
+	clipped := func(f op.Form) op.Spec { return op.ClippedSum{Form: f, Records: records} }
+	reversed := make([]int32, width)
+	for i := range reversed {
+		reversed[i] = int32(width - 1 - i)
+	}
+	for name, c := range map[string]struct {
+		spec op.Spec
+		in   [][]float32
+	}{
+		"narrow product": {clipped(op.Product{In: width, Out: 1}), [][]float32{first, ones}},
+		"product":        {clipped(op.Product{In: 1, Out: width}), [][]float32{ones, first}},
+		"gradients":      {op.WeightedRows{}, [][]float32{first}},
+		"built":          {clipped(op.Shift{Channels: width, Inner: 1}), [][]float32{first}},
+		"lookups":        {clipped(op.Gather{Vocabulary: 1, Dim: width, Bag: 1}), [][]float32{zeros, first}},
+	} {
+		for _, at := range []*op.Map{nil, op.NewMap(reversed)} {
+			p := &plan.Program{Batch: records, Records: records, PerRecord: 1, Exact: true}
+			buffer := func(b plan.Buffer) int {
+				b.Base = len(p.Buffers)
+				p.Buffers = append(p.Buffers, b)
+				return b.Base
+			}
+			var in []int
+			for i, x := range c.in {
+				in = append(in, buffer(plan.Buffer{Name: "operand", Shape: tensor.Shape{records, len(x) / records}, Role: plan.RoleInput, Index: i}))
+			}
+			factors := buffer(plan.Buffer{Name: "factors", Shape: tensor.Shape{records}, Role: plan.RoleClipFactors})
+			weights := buffer(plan.Buffer{Name: "weights", Shape: tensor.Shape{width}, Role: plan.RoleParameter, Value: make([]float32, width)})
+			sum := buffer(plan.Buffer{Name: "sum", Shape: tensor.Shape{width}, Role: plan.RoleClippedSum})
+			p.Back = []plan.Instruction{{Spec: c.spec, In: append(in, factors), Out: sum, Accumulate: true, At: at}}
+			p.Parameters = []plan.Parameter{{Name: "weights", Shape: tensor.Shape{width}, Value: weights, SquaredNorms: -1, ClipFactors: factors, ClippedSum: sum}}
+			m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Contributions().Steps[0] = plan.Bound
+			for i, x := range c.in {
+				copy(m.Input(i), x)
+			}
+			copy(m.ClipFactors(0), ones)
+			want := make([]int64, width)
+			for range 2 {
+				if err := m.AddClippedSums(); err != nil {
+					t.Fatal(err)
+				}
+				if at == nil {
+					want[0] += records * plan.Bound
+				} else {
+					want[width-1] += records * plan.Bound
+				}
+				if got := m.IntegerSum(0); !slices.Equal(got, want) {
+					t.Errorf("%s, in another order %v: %v, want %v", name, at != nil, got, want)
+				}
+			}
+			m.Close()
 		}
 	}
 }

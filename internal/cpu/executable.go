@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 )
@@ -91,7 +92,11 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 	if m.program.Exact {
 		m.contributions = &contributions{Contributions: plan.NewContributions(m.program), l1: m.program.L1}
 		for _, v := range m.program.Parameters {
-			m.contributions.sums = append(m.contributions.sums, memory.Zeros[int64](v.Shape.TotalSize()))
+			var sum *lattice.Sum
+			if v.ClippedSum >= 0 {
+				sum = lattice.NewSum(memory.Zeros[int32](v.Shape.TotalSize()))
+			}
+			m.contributions.sums = append(m.contributions.sums, sum)
 		}
 	}
 	for i, b := range m.program.Buffers {
@@ -190,8 +195,13 @@ func (m *Executable) Contributions() *plan.Contributions {
 	return m.contributions.Contributions
 }
 
-// IntegerSum returns the accumulator of parameter v of an exact program.
-func (m *Executable) IntegerSum(v int) []int64 { return m.contributions.sums[v] }
+// IntegerSum returns a copy of the sums of parameter v of an exact program.
+func (m *Executable) IntegerSum(v int) []int64 {
+	s := m.contributions.sums[v]
+	sums := make([]int64, s.Len())
+	s.Read(sums, 0)
+	return sums
+}
 
 // AddClippedSums adds the clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {

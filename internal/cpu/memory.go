@@ -38,6 +38,9 @@ func size(p *plan.Program, o plan.Optimizer, average bool) int {
 	for _, v := range p.Parameters {
 		if v.ClippedSum >= 0 {
 			bytes += 4 * copies * v.Shape.TotalSize()
+			if p.Exact { // a lattice.Sum has 6 bytes an element
+				bytes -= 2 * v.Shape.TotalSize()
+			}
 		}
 	}
 	return bytes

@@ -16,8 +16,8 @@ const releaseBlockSize = 8 * noise.NormalBatch
 // releaser adds noise to the sums and updates the weights. It does both block by block,
 // so that each block goes through the cache once.
 type releaser struct {
-	sums    [][]float32 // by parameter; nil if the program is exact
-	ints    [][]int64   // by parameter; nil unless the program is exact
+	sums    [][]float32    // by parameter; nil if the program is exact
+	ints    []*lattice.Sum // by parameter; nil unless the program is exact
 	state   plan.State
 	blocks  []parameterBlock
 	task    func(i int, w *worker)
@@ -57,6 +57,9 @@ func (r *releaser) prepare(m *Executable) {
 	r.errors = make([]error, len(r.blocks))
 	for _, w := range m.pool.workers {
 		w.floats(releaseBlockSize)
+		if r.ints != nil {
+			w.int64s = make([]int64, releaseBlockSize)
+		}
 	}
 	r.task = func(i int, w *worker) { r.errors[i] = r.process(r.blocks[i], w) }
 }
@@ -70,6 +73,11 @@ func (m *Executable) Release(now *plan.Release) error {
 			return err
 		}
 	}
+	for _, sum := range m.release.ints {
+		if sum != nil {
+			sum.Restart()
+		}
+	}
 	return nil
 }
 
@@ -79,7 +87,7 @@ func (r *releaser) process(b parameterBlock, w *worker) error {
 	var err error
 	if r.ints != nil {
 		gradient = w.floats(releaseBlockSize)[:b.to-b.from]
-		err = r.addRoundedNoise(gradient, b)
+		err = r.releaseInts(gradient, b, w)
 	} else {
 		gradient = r.sums[v][b.from:b.to]
 		err = r.addNoise(gradient, b, w)
@@ -118,40 +126,40 @@ func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
 	return nil
 }
 
-// addRoundedNoise writes integer sums with rounded noise, scaled, to gradient. It sets the
-// sums to zero.
-func (r *releaser) addRoundedNoise(gradient []float32, b parameterBlock) error {
-	v := b.vector
-	sums := r.ints[v][b.from:b.to]
+// releaseInts writes integer sums with noise, scaled, to gradient. It sets the sums to zero.
+func (r *releaser) releaseInts(gradient []float32, b parameterBlock, w *worker) error {
+	v, sums := b.vector, w.int64s[:len(gradient)]
+	r.ints[v].Read(sums, b.from)
+	r.ints[v].Clear(b.from, b.to)
+	scale := r.current.Unit[v] * r.current.Scale
 	if r.current.Laplace {
-		return r.addLaplaceNoise(gradient, b)
+		if err := r.addLaplaceNoise(sums, b); err != nil {
+			return err
+		}
+	} else {
+		n := noise.RoundedGaussian{Sigma: r.current.Sigma[v]}
+		if err := n.Add(r.current.Source, sums, r.stream(v), uint64(b.from)); err != nil {
+			return err
+		}
+		scale = math.Ldexp(scale, n.Grid())
 	}
-	n := noise.RoundedGaussian{Sigma: r.current.Sigma[v]}
-	if err := n.Add(r.current.Source, sums, r.stream(v), uint64(b.from)); err != nil {
-		return err
-	}
-	lattice.TakeScaled(gradient, sums, math.Ldexp(r.current.Unit[v]*r.current.Scale, n.Grid()))
+	lattice.ScaleInts(gradient, sums, scale)
 	return nil
 }
 
-// addLaplaceNoise writes integer sums with discrete Laplace noise, scaled, to gradient. It sets
-// the sums to zero.
-func (r *releaser) addLaplaceNoise(gradient []float32, b parameterBlock) error {
-	v := b.vector
-	sums := r.ints[v][b.from:b.to]
-	step := r.current.Unit[v] * r.current.Scale
+// addLaplaceNoise adds discrete Laplace noise.
+func (r *releaser) addLaplaceNoise(sums []int64, b parameterBlock) error {
 	var drawn [256]int64
 	for from := 0; from < len(sums); from += len(drawn) {
 		part := sums[from:min(from+len(drawn), len(sums))]
 		values := drawn[:len(part)]
-		if err := r.current.Source.DiscreteLaplaces(values, r.stream(v), uint64(b.from+from), uint64(r.current.Sigma[v])); err != nil {
+		if err := r.current.Source.DiscreteLaplaces(values, r.stream(b.vector), uint64(b.from+from), uint64(r.current.Sigma[b.vector])); err != nil {
 			return err
 		}
-		for i, s := range part {
-			gradient[from+i] = float32(float64(s+values[i]) * step)
+		for i, x := range values {
+			part[i] += x
 		}
 	}
-	clear(sums)
 	return nil
 }
 

@@ -38,9 +38,9 @@ func BenchmarkProduct(b *testing.B) {
 			}
 			report(b, "GOP/s", work)
 		})
-		p := &Product{M: s.m, N: s.n, K: s.k, RowsPerRecord: 16, LDC: s.n}
+		p := &Product{M: s.m, N: s.n, K: s.k, LDC: s.n}
 		a, d, ws := randomInts(rng, s.k*s.m, 100), randomInts(rng, s.k*s.n, 100), NewWorkspace()
-		sum := make([]int64, s.m*s.n)
+		sum := make([]int32, s.m*s.n)
 		for _, k := range supported[1:] {
 			b.Run(name+"/"+k.name, func(b *testing.B) {
 				for b.Loop() {
@@ -104,9 +104,12 @@ func BenchmarkGram(b *testing.B) {
 
 func BenchmarkReduce(b *testing.B) {
 	const n = 4096
-	x, sum, part := make([]int16, n), make([]int64, n), make([]int32, n)
+	x, wide, part := make([]int16, n), make([]int64, n), make([]int32, n)
+	sum := NewSum(make([]int32, n))
 	for name, f := range map[string]func(){
-		"Widen":        func() { Widen(sum, part) },
+		"Add":          func() { Add(sum.Low(), part) },
+		"Settle":       func() { sum.Settle(0, n) },
+		"Read":         func() { sum.Read(wide, 0) },
 		"SumSquares":   func() { SumSquares(x) },
 		"InnerProduct": func() { InnerProduct(part, part, 64) },
 	} {

@@ -60,11 +60,13 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 			x := atEdge[float32](e, n)
 			k.quantizeInt16(atEdge[int16](e, n), x, 1, 1)
 			k.roundInts(atEdge[int32](e, n), x, 1, 1)
-			k.takeSums(atEdge[float32](e, n), atEdge[int64](e, n), 1)
+			k.scale(atEdge[float32](e, n), atEdge[int64](e, n), 1)
+			sum := &Sum{low: atEdge[int32](e, n), high: atEdge[int16](e, n), settled: 1}
+			sum.settle(k, 0, n)
+			sum.read(k, atEdge[int64](e, n), 0)
 
 			e.used = 0
 			n++
-			k.widen(&atEdge[int64](e, n)[0], &atEdge[int32](e, n)[0], n)
 			k.addInts(&atEdge[int32](e, n)[0], &atEdge[int32](e, n)[0], n)
 			k.innerProduct(&atEdge[int32](e, n)[0], &atEdge[int32](e, n)[0], n)
 			k.sumSquares(&atEdge[int16](e, n)[0], n)
@@ -74,7 +76,7 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 			a, d := atEdge[int16](e, p.K*p.M), atEdge[int16](e, p.K*p.N)
 			shares := 1 + e.rng.IntN(3)
 			for s := range shares {
-				p.run(k, atEdge[int64](e, p.area()), a, d, ws, s, shares)
+				p.run(k, atEdge[int32](e, p.area()), a, d, ws, s, shares)
 			}
 
 			e.used = 0

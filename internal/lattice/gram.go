@@ -87,12 +87,11 @@ func (g *gramMatrix) multiply(c rect) {
 // tile computes m×n inner products from element at of the matrix on.
 func (g *gramMatrix) tile(m, n, steps int, a *int16, lda int, d *int16, at, flags int) {
 	if n%g.k.lanes == 0 {
-		g.k.tile(m, n, steps, a, lda, d, dStride, &g.out[at], g.T, nil, 0, flags)
+		g.k.tile(m, n, steps, a, lda, d, dStride, &g.out[at], g.T, flags)
 		return
 	}
-	g.k.tile(m, roundUp(n, g.k.lanes), steps, a, lda, d, dStride, &g.ws.edges[0], g.k.nr, nil, 0, 0)
-	b := block{k: g.k, ws: g.ws}
-	b.addEdge(m, n, g.out[at:], g.T, 0, flags)
+	g.k.tile(m, roundUp(n, g.k.lanes), steps, a, lda, d, dStride, &g.ws.edges[0], g.k.nr, 0)
+	storeEdge(g.ws.edges, g.k.nr, m, n, g.out[at:], g.T, flags)
 }
 
 // pack transposes elements from … to-1 of rows t0 … t1-1.

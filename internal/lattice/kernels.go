@@ -17,12 +17,11 @@ type kernels struct {
 	// depth is the number of rows of an operand that are packed together: element (p, i) of a
 	// packed operand, at (p·ld+i)·depth, is column i of the rows p·depth … (p+1)·depth−1.
 	depth int
-	// tile computes the m×n sums Σ_p a(p, i)·b(p, j) over steps of packed operands. n is a
-	// multiple of lanes. It adds part if flagAdd is set. It stores the result in part or, if
-	// flagWiden is set, adds it to sum with its sign extended.
-	tile func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+	// tile computes the m×n sums Σ_p a(p, i)·b(p, j) over steps of packed operands and stores them
+	// in part. n is a multiple of lanes. It adds what part contains if flagAdd is set.
+	tile func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 	// direct is tile for nr columns and an operand B of some rows that are not packed: column j of
-	// row k is b[k·ldb+j]. It ignores flagWiden. It is nil if depth is 1.
+	// row k is b[k·ldb+j]. It is nil if depth is 1.
 	direct func(m, rows int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 	// interleave packs rows of n elements, ldx elements apart. Rows after the last one count as
 	// zeros. It is nil if depth is 1.
@@ -36,16 +35,22 @@ type kernels struct {
 	// copyRuns copies runs of at most 4 or 8 elements. It may be nil.
 	copyRuns [2]copyRunsFunc
 
-	widen func(sum *int64, part *int32, n int) // sum += part, sign-extended; n may be 0
 	// addToRows adds x, of dim ≥ 1 elements, to n ≥ 1 rows of sum, of which rows has the numbers.
 	// It may be nil.
-	addToRows    func(sum *int64, x *int32, dim int, rows *int32, n int)
+	addToRows    func(sum, x *int32, dim int, rows *int32, n int)
 	addInts      func(sum, part *int32, n int)  // sum += part; n may be 0
 	innerProduct func(x, y *int32, n int) int64 // Σ x·y; n may be 0
 	sumSquares   func(x *int16, n int) int64    // Σ x²; n may be 0
-	// takeScaled writes dst = float32(float64(sum)·scale), with a rounding after each conversion and
-	// operation, and sets sum to zeros. n is a multiple of 8 and may be 0.
-	takeScaled func(dst *float32, sum *int64, n int, scale float64)
+
+	// In the following functions n is a multiple of 8 and may be 0.
+
+	// scaleInts writes dst = float32(float64(x)·scale), with a rounding after each conversion and
+	// operation.
+	scaleInts func(dst *float32, x *int64, n int, scale float64)
+	// settle sets high to ⌊s/2^28⌋, and readSums sets dst to s, of the sum s that low and high
+	// determine: see sumOf. They may be nil.
+	settle   func(low *int32, high *int16, n int)
+	readSums func(dst *int64, low *int32, high *int16, n int)
 }
 
 // copyRunsFunc copies, for each of some positions, n runs of contiguous elements of src one after
@@ -56,11 +61,8 @@ type copyRunsFunc = func(dst, src *int16, starts *int32, n, run, positions, step
 // columnsTile is the number of rows and of steps that columns packs.
 const columnsTile = 8
 
-// Flags of a tile.
-const (
-	flagAdd   = 1 << iota // start from the sums in part
-	flagWiden             // add the result to sum instead of storing it in part
-)
+// flagAdd is a flag of a tile: start from the sums in part.
+const flagAdd = 1
 
 // instructionSet names code for a processor.
 type instructionSet int

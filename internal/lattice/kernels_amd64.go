@@ -14,7 +14,8 @@ func assembly() []*kernels {
 		name: "avx2", rounding: avx2, wholeBlocks: true, lanes: 8, depth: 2, mr: 6, nr: 16,
 		tile: tileAVX2, direct: directAVX2, interleave: interleaveAVX2, columns: columnsAVX2,
 		transpose8: transpose8AVX2, copyRuns: [2]copyRunsFunc{copyRuns4AVX2, copyRuns8AVX2},
-		widen: widenAVX2, addToRows: addToRowsAVX2, addInts: addIntsAVX2, innerProduct: innerProductAVX2, sumSquares: sumSquaresAVX2, takeScaled: takeScaledAVX2,
+		addToRows: addToRowsAVX2, addInts: addIntsAVX2, innerProduct: innerProductAVX2, sumSquares: sumSquaresAVX2,
+		scaleInts: scaleIntsAVX2, settle: settleAVX2, readSums: readSumsAVX2,
 	}}
 	if !(x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL) {
 		return list
@@ -23,7 +24,8 @@ func assembly() []*kernels {
 		name: "avx512", rounding: avx512, lanes: 16, depth: 2, mr: 12, nr: 32,
 		tile: tileAVX512, direct: directAVX512, interleave: interleaveAVX512, columns: columnsAVX2,
 		transpose8: transpose8AVX2, copyRuns: [2]copyRunsFunc{copyRuns4AVX2, copyRuns8AVX2},
-		widen: widenAVX512, addToRows: addToRowsAVX512, addInts: addIntsAVX512, innerProduct: innerProductAVX512, sumSquares: sumSquaresAVX512, takeScaled: takeScaledAVX512,
+		addToRows: addToRowsAVX512, addInts: addIntsAVX512, innerProduct: innerProductAVX512, sumSquares: sumSquaresAVX512,
+		scaleInts: scaleIntsAVX512, settle: settleAVX2, readSums: readSumsAVX2,
 	})
 	if x.HasAVX512VNNI {
 		vnni := *list[1]

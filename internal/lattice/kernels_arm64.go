@@ -10,7 +10,7 @@ func assembly() []*kernels {
 		name: "neon", rounding: neon, wholeBlocks: true, lanes: 8, depth: 1, mr: 6, nr: 16,
 		tile: tileNEON, transpose8: transpose8NEON, copyRuns: [2]copyRunsFunc{copyRuns4NEON, copyRuns8NEON},
 		columns: func(dst *int16, ld int, rows *int16, n int) { transpose8NEON(dst, ld, rows, n, 1) },
-		widen:   widenInts, addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares, takeScaled: takeScaledNEON,
+		addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares, scaleInts: scaleIntsNEON, settle: settleNEON, readSums: readSumsNEON,
 	}}
 }
 
@@ -31,16 +31,6 @@ func (k *kernels) round(dst *int32, x *float32, n int, scale float32, start, ste
 }
 
 // The assembly of the functions below handles a multiple of 8 elements, pure Go the rest.
-
-func widenInts(sum *int64, part *int32, n int) {
-	whole := n &^ 7
-	if whole > 0 {
-		widenNEON(sum, part, whole)
-	}
-	if whole < n {
-		widenGo(&unsafe.Slice(sum, n)[whole], &unsafe.Slice(part, n)[whole], n-whole)
-	}
-}
 
 func addInts(sum, part *int32, n int) {
 	whole := n &^ 7

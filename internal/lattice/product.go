@@ -12,31 +12,23 @@ import (
 const MaxRecords = (1<<31 - 1) / Bound
 
 // Product is the integer product AᵀD of the rows a_k of A and d_k of D: the sum over rows of
-// a_k ⊗ d_k. RowsPerRecord rows, one after the other, are one record's contribution.
-//
-// Elements of a and d are in [-2^14, 2^14]. The caller has checked in integers that the
-// contribution of each record has a norm of at most Bound. Then every element of the sum over
-// MaxRecords records is in the range of int32. Sums of them modulo 2^32 are therefore read
-// right even if it wraps on the way: the result is exact, and its bits do not depend on the order
-// of the rows, on the shape of the blocks or on the number of shares.
+// a_k ⊗ d_k, modulo 2^32. Its bits do not depend on the order of the rows, on the shape of the
+// blocks or on the number of shares. Elements of a and d are in [-2^14, 2^14].
 type Product struct {
 	// A is K×M, D is K×N, both stored by rows without gaps.
-	M, N, K       int
-	RowsPerRecord int
+	M, N, K int
 	// LDC is the distance between rows of the M×N sum.
 	LDC int
 }
 
-// Run adds one of several shares of AᵀD to sum. It adds the products of at most MaxRecords
-// records modulo 2^32, extends their signs and adds them to sum. Together the shares update
-// every element once; no share accesses memory that another writes. ws belongs to the calling
-// thread.
-func (p *Product) Run(sum []int64, a, d []int16, ws *Workspace, share, shares int) {
+// Run adds one of several shares of AᵀD to sum. Together the shares update every element once; no
+// share accesses memory that another writes. ws belongs to the calling thread.
+func (p *Product) Run(sum []int32, a, d []int16, ws *Workspace, share, shares int) {
 	p.run(active, sum, a, d, ws, share, shares)
 }
 
 // run is Run with an implementation.
-func (p *Product) run(k *kernels, sum []int64, a, d []int16, ws *Workspace, share, shares int) {
+func (p *Product) run(k *kernels, sum []int32, a, d []int16, ws *Workspace, share, shares int) {
 	p.check(len(sum), len(a), len(d), share, shares)
 	if p.M == 0 || p.N == 0 {
 		return
@@ -45,14 +37,11 @@ func (p *Product) run(k *kernels, sum []int64, a, d []int16, ws *Workspace, shar
 	if r.i0 == r.i1 || r.j0 == r.j1 {
 		return
 	}
-	rows := MaxRecords * p.RowsPerRecord
-	for from := 0; from < p.K; from += rows {
-		b := block{p, k, ws, sum, a, d, from, min(from+rows, p.K)}
-		if p.isSkinny() {
-			b.runSkinny(r)
-		} else {
-			b.runBlocked(r)
-		}
+	b := block{p, k, ws, sum, a, d}
+	if p.isSkinny() {
+		b.runSkinny(r)
+	} else {
+		b.runBlocked(r)
 	}
 }
 
@@ -60,8 +49,6 @@ func (p *Product) check(sum, a, d, share, shares int) {
 	switch {
 	case p.M < 0 || p.N < 0 || p.K < 0 || p.LDC < p.N:
 		panic(fmt.Sprintf("lattice: invalid product %+v", *p))
-	case p.RowsPerRecord < 1 || p.K%p.RowsPerRecord != 0:
-		panic(fmt.Sprintf("lattice: %d rows are not whole records of %d rows", p.K, p.RowsPerRecord))
 	case uint(share) >= uint(shares):
 		panic(fmt.Sprintf("lattice: share %d must be below the number of shares, %d", share, shares))
 	case p.M > 0 && p.N > 0 && (sum < (p.M-1)*p.LDC+p.N || a < p.K*p.M || d < p.K*p.N):
@@ -117,62 +104,49 @@ const (
 	skinny = 16   // the most columns of the narrow operand of a skinny product
 	strip  = 2048 // columns of its wide operand at a time
 
-	blockSums = 1 << 16 // sums in the workspace, at least skinny·strip
-	maxTile   = 12 * 32 // elements of the largest tile
+	maxTile = 12 * 32 // elements of the largest tile
 )
 
 // Workspace is the scratch memory of one thread. Only one call at a time may use it.
 type Workspace struct {
 	a, d  []int16 // packed blocks
-	sums  []int32 // of a block, or of a strip
+	sums  []int32 // of a strip
 	turn  []int32 // the sums of a strip, transposed
 	edges []int32 // a tile that does not fit the sum
 }
 
 // NewWorkspace allocates the scratch memory for products and Gram matrices of any shape, about
-// 600 KiB.
+// 500 KiB.
 func NewWorkspace() *Workspace {
 	return &Workspace{
 		a:     make([]int16, kBlock*aStride),
 		d:     make([]int16, kBlock*dStride),
-		sums:  make([]int32, blockSums),
+		sums:  make([]int32, skinny*strip),
 		turn:  make([]int32, skinny*strip),
 		edges: make([]int32, maxTile),
 	}
 }
 
-// block is the product of rows from … to-1 on one thread.
+// block is a product on one thread.
 type block struct {
 	*Product
-	k        *kernels
-	ws       *Workspace
-	sum      []int64
-	a, d     []int16
-	from, to int
+	k    *kernels
+	ws   *Workspace
+	sum  []int32
+	a, d []int16
 }
 
-// runBlocked adds the product over r in blocks that fit the caches. Several blocks of k need the
-// sums of a block of the result in the workspace.
+// runBlocked adds the product over r in blocks that fit the caches.
 func (b *block) runBlocked(r rect) {
 	for j := r.j0; j < r.j1; j += nBlock {
 		j1 := min(j+nBlock, r.j1)
-		stored := b.to-b.from > kBlock
-		ldp, height := roundUp(j1-j, b.k.lanes)+rowPad, r.i1-r.i0
-		if stored {
-			height = len(b.ws.sums) / ldp / mBlock * mBlock
-		}
-		for i := r.i0; i < r.i1; i += height {
-			for from := b.from; from < b.to; from += kBlock {
-				to, i1 := min(from+kBlock, b.to), min(i+height, r.i1)
-				b.pack(b.ws.d, dStride, b.d, b.N, j, j1, from, to)
-				for at := i; at < i1; at += mBlock {
-					c, start := rect{at, min(at+mBlock, i1), j, j1}, 0
-					if stored {
-						start = (at - i) * ldp
-					}
-					b.pack(b.ws.a, aStride, b.a, b.M, c.i0, c.i1, from, to)
-					b.multiply(c, start, ldp, ceilDiv(to-from, b.k.depth), from == b.from, to == b.to)
-				}
+		for from := 0; from < b.K; from += kBlock {
+			to := min(from+kBlock, b.K)
+			b.pack(b.ws.d, dStride, b.d, b.N, j, j1, from, to)
+			for i := r.i0; i < r.i1; i += mBlock {
+				c := rect{i, min(i+mBlock, r.i1), j, j1}
+				b.pack(b.ws.a, aStride, b.a, b.M, c.i0, c.i1, from, to)
+				b.multiply(c, ceilDiv(to-from, b.k.depth))
 			}
 		}
 	}
@@ -192,53 +166,38 @@ func (b *block) pack(dst []int16, ld int, x []int16, width, c0, c1, from, to int
 	b.k.interleave(&dst[0], ld, &rows[0], width, to-from, n)
 }
 
-// multiply adds the products of packed operands to a block of the result. Sums of other blocks of
-// k are in the workspace, from element start on.
-func (b *block) multiply(c rect, start, ldp, steps int, first, last bool) {
-	flags, part := 0, b.ws.sums[start:]
-	if !first {
-		flags |= flagAdd
-	}
-	if last {
-		flags |= flagWiden
-	}
+// multiply adds the products of packed operands to a block of the sum.
+func (b *block) multiply(c rect, steps int) {
 	rows, panels, depth := c.i1-c.i0, ceilDiv(c.i1-c.i0, b.k.mr), b.k.depth
 	for j := c.j0; j < c.j1; j += b.k.nr {
 		n := min(b.k.nr, c.j1-j)
 		for q := range panels {
 			i := q * rows / panels
 			m := (q+1)*rows/panels - i
-			at := i*ldp + j - c.j0
-			sum := &b.sum[(c.i0+i)*b.LDC+j]
+			sum := b.sum[(c.i0+i)*b.LDC+j:]
 			x, y := &b.ws.a[i*depth], &b.ws.d[(j-c.j0)*depth]
 			if n%b.k.lanes == 0 {
-				b.k.tile(m, n, steps, x, aStride, y, dStride, &part[at], ldp, sum, b.LDC, flags)
+				b.k.tile(m, n, steps, x, aStride, y, dStride, &sum[0], b.LDC, flagAdd)
 				continue
 			}
-			b.k.tile(m, roundUp(n, b.k.lanes), steps, x, aStride, y, dStride, &b.ws.edges[0], b.k.nr, nil, 0, 0)
-			b.addEdge(m, n, part[at:], ldp, (c.i0+i)*b.LDC+j, flags)
+			b.k.tile(m, roundUp(n, b.k.lanes), steps, x, aStride, y, dStride, &b.ws.edges[0], b.k.nr, 0)
+			storeEdge(b.ws.edges, b.k.nr, m, n, sum, b.LDC, flagAdd)
 		}
 	}
 }
 
 func roundUp(n, to int) int { return ceilDiv(n, to) * to }
 
-// addEdge finishes a tile in ws.edges as tile would, for n columns.
-func (b *block) addEdge(m, n int, part []int32, ldp, at, flags int) {
+// storeEdge finishes a tile in edges as tile would, for n columns.
+func storeEdge(edges []int32, width, m, n int, part []int32, ldp, flags int) {
 	for i := range m {
-		edge := b.ws.edges[i*b.k.nr:][:n]
-		if flags&flagAdd != 0 {
-			for j, v := range part[i*ldp:][:n] {
-				edge[j] += v
-			}
-		}
-		if flags&flagWiden == 0 {
-			copy(part[i*ldp:], edge)
+		edge, row := edges[i*width:][:n], part[i*ldp:][:n]
+		if flags&flagAdd == 0 {
+			copy(row, edge)
 			continue
 		}
-		sum := b.sum[at+i*b.LDC:][:n]
 		for j, v := range edge {
-			sum[j] += int64(v)
+			row[j] += v
 		}
 	}
 }
@@ -248,8 +207,8 @@ func (b *block) addEdge(m, n int, part []int32, ldp, at, flags int) {
 func (p *Product) isSkinny() bool { return min(p.M, p.N) <= skinny }
 
 // runSkinny adds the product over r in strips of the wide operand, whose rows are read as they
-// are. The narrow operand is packed. The sums of a strip have one row for each column of the
-// narrow operand.
+// are. The narrow operand is packed. If it is A, the rows of a strip's sums are parts of the rows
+// of the sum. Otherwise they are its columns.
 func (b *block) runSkinny(r rect) {
 	narrow, n, wide, w, c0, c1 := b.a, b.M, b.d, b.N, r.j0, r.j1
 	if b.M > b.N {
@@ -257,28 +216,29 @@ func (b *block) runSkinny(r rect) {
 	}
 	for c := c0; c < c1; c += strip {
 		end := min(c+strip, c1)
-		for from := b.from; from < b.to; from += kBlock {
-			to := min(from+kBlock, b.to)
-			if c == c0 || b.to-b.from > kBlock {
+		for from := 0; from < b.K; from += kBlock {
+			to := min(from+kBlock, b.K)
+			if c == c0 || b.K > kBlock {
 				b.pack(b.ws.a, aStride, narrow, n, 0, n, from, to)
 			}
-			b.multiplyStrip(wide, w, n, c, end, from, to)
+			switch {
+			case b.M <= b.N:
+				b.multiplyStrip(wide, w, n, c, end, from, to, b.sum[c:], b.LDC, flagAdd)
+			case from == 0:
+				b.multiplyStrip(wide, w, n, c, end, from, to, b.ws.sums, strip, 0)
+			default:
+				b.multiplyStrip(wide, w, n, c, end, from, to, b.ws.sums, strip, flagAdd)
+			}
 		}
-		if b.M > b.N {
+		if b.M > b.N && b.K > 0 {
 			b.addTransposed(c, end)
-		} else {
-			b.addRows(b.ws.sums, strip, 0, b.M, c, end)
 		}
 	}
 }
 
 // multiplyStrip multiplies columns c0 … c1-1 of the wide operand, of width w, with the n packed
-// columns of the narrow one, over rows from … to-1.
-func (b *block) multiplyStrip(wide []int16, w, n, c0, c1, from, to int) {
-	flags := 0
-	if from > b.from {
-		flags = flagAdd
-	}
+// columns of the narrow one, over rows from … to-1. It stores n rows of sums, ld elements apart.
+func (b *block) multiplyStrip(wide []int16, w, n, c0, c1, from, to int, sums []int32, ld, flags int) {
 	k, steps, panels := b.k, ceilDiv(to-from, b.k.depth), ceilDiv(n, b.k.mr)
 	for c := c0; c < c1; c += k.nr {
 		width := min(k.nr, c1-c)
@@ -289,14 +249,15 @@ func (b *block) multiplyStrip(wide []int16, w, n, c0, c1, from, to int) {
 		for q := range panels {
 			i := q * n / panels
 			m := (q+1)*n/panels - i
-			x, sums := &b.ws.a[i*k.depth], &b.ws.sums[i*strip+c-c0]
+			x, part := &b.ws.a[i*k.depth], sums[i*ld+c-c0:]
 			switch {
 			case packed:
-				k.tile(m, roundUp(width, k.lanes), steps, x, aStride, &b.ws.d[0], k.nr, sums, strip, nil, 0, flags)
+				k.tile(m, roundUp(width, k.lanes), steps, x, aStride, &b.ws.d[0], k.nr, &b.ws.edges[0], k.nr, 0)
+				storeEdge(b.ws.edges, k.nr, m, width, part, ld, flags)
 			case k.depth == 1:
-				k.tile(m, k.nr, steps, x, aStride, &wide[from*w+c], w, sums, strip, nil, 0, flags)
+				k.tile(m, k.nr, steps, x, aStride, &wide[from*w+c], w, &part[0], ld, flags)
 			default:
-				k.direct(m, to-from, x, aStride, &wide[from*w+c], w, sums, strip, flags)
+				k.direct(m, to-from, x, aStride, &wide[from*w+c], w, &part[0], ld, flags)
 			}
 		}
 	}
@@ -305,20 +266,14 @@ func (b *block) multiplyStrip(wide []int16, w, n, c0, c1, from, to int) {
 // addTransposed adds the sums of a strip to rows i0 … i1-1 of the result.
 func (b *block) addTransposed(i0, i1 int) {
 	simd.Transpose(asFloats(b.ws.turn), b.N, asFloats(b.ws.sums), strip, b.N, i1-i0)
-	b.addRows(b.ws.turn, b.N, i0, i1, 0, b.N)
+	if b.N == b.LDC {
+		b.k.addInts(&b.sum[i0*b.N:][:(i1-i0)*b.N][0], &b.ws.turn[0], (i1-i0)*b.N)
+		return
+	}
+	for i := i0; i < i1; i++ {
+		b.k.addInts(&b.sum[i*b.LDC:][:b.N][0], &b.ws.turn[(i-i0)*b.N], b.N)
+	}
 }
 
 // asFloats returns the same memory as floats, to copy it.
 func asFloats(x []int32) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(&x[0])), len(x)) }
-
-// addRows adds rows, ld elements apart, to the part [i0:i1, j0:j1] of the sum.
-func (b *block) addRows(rows []int32, ld, i0, i1, j0, j1 int) {
-	count, n := i1-i0, j1-j0
-	if n == ld && n == b.LDC { // without gaps: one long row
-		count, n = 1, count*n
-	}
-	for i := range count {
-		at := (i0+i)*b.LDC + j0
-		b.k.widen(&b.sum[at:][:n][0], &rows[i*ld:][:n][0], n)
-	}
-}

@@ -7,8 +7,8 @@ import (
 
 var pureGo = kernels{
 	name: "go", lanes: 4, depth: 1, mr: 4, nr: 8,
-	tile:  tileGo,
-	widen: widenGo, addInts: addIntsGo, innerProduct: innerProductGo, sumSquares: sumSquaresGo, takeScaled: takeScaledGo,
+	tile:    tileGo,
+	addInts: addIntsGo, innerProduct: innerProductGo, sumSquares: sumSquaresGo, scaleInts: scaleIntsGo,
 }
 
 // dither returns x·scale + w/2^32 with a rounding after each operation. The conversions keep the
@@ -59,7 +59,7 @@ func roundGo(dst *int32, x *float32, n int, scale float32, start, step uint32) (
 	return sum, largest
 }
 
-func tileGo(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int) {
+func tileGo(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int) {
 	x, y := unsafe.Slice(a, (steps-1)*lda+m), unsafe.Slice(b, (steps-1)*ldb+n)
 	for i := range m {
 		var acc [8]int32
@@ -69,25 +69,11 @@ func tileGo(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, 
 				acc[j&7] += f * int32(v)
 			}
 		}
-		if flags&flagAdd != 0 || flags&flagWiden == 0 {
-			row := unsafe.Slice(part, (m-1)*ldp+n)[i*ldp:][:n]
-			if flags&flagAdd != 0 {
-				addIntsGo(&acc[0], &row[0], n)
-			}
-			if flags&flagWiden == 0 {
-				copy(row, acc[:])
-			}
+		row := unsafe.Slice(part, (m-1)*ldp+n)[i*ldp:][:n]
+		if flags&flagAdd != 0 {
+			addIntsGo(&acc[0], &row[0], n)
 		}
-		if flags&flagWiden != 0 {
-			widenGo(&unsafe.Slice(sum, (m-1)*lds+n)[i*lds], &acc[0], n)
-		}
-	}
-}
-
-func widenGo(sum *int64, part *int32, n int) {
-	to := unsafe.Slice(sum, n)
-	for i, v := range unsafe.Slice(part, n) {
-		to[i] += int64(v)
+		copy(row, acc[:])
 	}
 }
 
@@ -113,10 +99,9 @@ func sumSquaresGo(x *int16, n int) (sum int64) {
 	return sum
 }
 
-func takeScaledGo(dst *float32, sum *int64, n int, scale float64) {
-	to, from := unsafe.Slice(dst, n), unsafe.Slice(sum, n)
-	for i, v := range from {
+func scaleIntsGo(dst *float32, x *int64, n int, scale float64) {
+	to := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(x, n) {
 		to[i] = float32(float64(v) * scale)
-		from[i] = 0
 	}
 }

@@ -121,15 +121,6 @@ func addSquares(squares int64, sum uint64, largest uint32) (int64, bool) {
 	return squares + int64(sum), true
 }
 
-// Widen adds part, sign-extended, to sum and sets part to zeros.
-func Widen(sum []int64, part []int32) {
-	checkLengths(len(sum), len(part))
-	if len(sum) > 0 {
-		active.widen(&sum[0], &part[0], len(sum))
-		clear(part)
-	}
-}
-
 // Add adds x to sum modulo 2^32.
 func Add(sum, x []int32) {
 	checkLengths(len(sum), len(x))
@@ -138,26 +129,26 @@ func Add(sum, x []int32) {
 	}
 }
 
-// TakeScaled writes the numbers of sum times scale and sets sum to zeros. A number is rounded to
-// float64, its product with scale to float64, and the result to float32.
-func TakeScaled(dst []float32, sum []int64, scale float64) { active.takeSums(dst, sum, scale) }
+// ScaleInts writes the numbers of x times scale. A number is rounded to float64, its product with
+// scale to float64, and the result to float32.
+func ScaleInts(dst []float32, x []int64, scale float64) { active.scale(dst, x, scale) }
 
-func (k *kernels) takeSums(dst []float32, sum []int64, scale float64) {
-	checkLengths(len(dst), len(sum))
-	whole := len(sum) &^ 7
+func (k *kernels) scale(dst []float32, x []int64, scale float64) {
+	checkLengths(len(dst), len(x))
+	whole := len(x) &^ 7
 	if whole > 0 {
-		k.takeScaled(&dst[0], &sum[0], whole, scale)
+		k.scaleInts(&dst[0], &x[0], whole, scale)
 	}
-	if whole < len(sum) {
-		takeScaledGo(&dst[whole], &sum[whole], len(sum)-whole, scale)
+	if whole < len(x) {
+		scaleIntsGo(&dst[whole], &x[whole], len(x)-whole, scale)
 	}
 }
 
-// AddToRows adds x, sign-extended, to rows of a table of rows of its length. A row occurs as often
-// as its number.
-func AddToRows(table []int64, x []int32, rows []int32) { active.addRows(table, x, rows) }
+// AddToRows adds x modulo 2^32 to rows of a table of rows of its length. A row occurs as often as its
+// number.
+func AddToRows(table, x, rows []int32) { active.addRows(table, x, rows) }
 
-func (k *kernels) addRows(table []int64, x []int32, rows []int32) {
+func (k *kernels) addRows(table, x, rows []int32) {
 	if len(x) == 0 || len(rows) == 0 {
 		return
 	}
@@ -171,7 +162,7 @@ func (k *kernels) addRows(table []int64, x []int32, rows []int32) {
 		return
 	}
 	for _, row := range rows {
-		k.widen(&table[int(row)*len(x)], &x[0], len(x))
+		k.addInts(&table[int(row)*len(x)], &x[0], len(x))
 	}
 }
 

@@ -257,30 +257,29 @@ func TestRound_InPlace(t *testing.T) {
 	})
 }
 
-// The sums become floats as math/big rounds them, and zero.
-func TestTakeScaled_AgreesWithOracle(t *testing.T) {
+// Integers become floats as math/big rounds them.
+func TestScaleInts_AgreesWithOracle(t *testing.T) {
 	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(13, 14))
 		for n := range 130 {
-			dst, sum := make([]float32, n), make([]int64, n)
+			got, again, x := make([]float32, n), make([]float32, n), make([]int64, n)
 			want := make([]float32, n)
 			scale := math.Ldexp(rng.Float64()+0.5, rng.IntN(60)-50)
-			for i := range sum {
-				sum[i] = int64(rng.Uint64()) >> rng.IntN(64)
+			for i := range x {
+				x[i] = int64(rng.Uint64()) >> rng.IntN(64)
 				switch rng.IntN(8) {
 				case 0:
-					sum[i] = []int64{0, 1, -1, math.MaxInt64, math.MinInt64, 1<<53 + 1, -1<<53 - 1, 1 << 32, -1 << 32, 1<<32 - 1, 1<<52 + 1}[rng.IntN(11)]
+					x[i] = []int64{0, 1, -1, math.MaxInt64, math.MinInt64, 1<<53 + 1, -1<<53 - 1, 1 << 32, -1 << 32, 1<<32 - 1, 1<<52 + 1}[rng.IntN(11)]
 				}
-				number, _ := new(big.Float).SetInt64(sum[i]).Float64()
+				number, _ := new(big.Float).SetInt64(x[i]).Float64()
 				product, _ := new(big.Float).Mul(big.NewFloat(number), big.NewFloat(scale)).Float64()
 				want[i], _ = big.NewFloat(product).Float32()
 			}
-			got, again := slices.Clone(sum), slices.Clone(dst)
-			if k.takeSums(dst, got, scale); !slices.Equal(dst, want) || slices.ContainsFunc(got, func(v int64) bool { return v != 0 }) {
-				t.Fatalf("%d sums %v times %v: %v and %v, want %v and zeros", n, sum, scale, dst, got, want)
+			if k.scale(got, x, scale); !slices.Equal(got, want) {
+				t.Fatalf("%d integers %v times %v: %v, want %v", n, x, scale, got, want)
 			}
-			if TakeScaled(again, sum, scale); !slices.Equal(again, want) {
-				t.Fatalf("%d sums: TakeScaled gives %v, want %v", n, again, want)
+			if ScaleInts(again, x, scale); !slices.Equal(again, want) {
+				t.Fatalf("%d integers: ScaleInts gives %v, want %v", n, again, want)
 			}
 		}
 	})
@@ -317,31 +316,6 @@ func TestQuantize_KeepsZeros(t *testing.T) {
 				if dst[i] != 0 {
 					t.Fatalf("key %d: element %d is %d, want 0", key, i, dst[i])
 				}
-			}
-		}
-	})
-}
-
-func TestWiden_ExtendsSigns(t *testing.T) {
-	forEachImplementation(t, func(t *testing.T, k *kernels) {
-		rng := rand.New(rand.NewPCG(5, 6))
-		for n := 1; n < 130; n++ {
-			sum, checkSum := guarded[int64](t, n)
-			part, checkPart := guarded[int32](t, n)
-			want := make([]int64, n)
-			for i := range n {
-				sum[i], part[i] = int64(rng.Uint64()), int32(rng.Uint32())
-				want[i] = sum[i] + int64(part[i])
-			}
-			again := slices.Clone(sum)
-			k.widen(&sum[0], &part[0], n)
-			checkSum()
-			checkPart()
-			if !slices.Equal(sum, want) {
-				t.Fatalf("%d elements: %v, want %v", n, sum, want)
-			}
-			if Widen(again, part); !slices.Equal(again, want) || slices.ContainsFunc(part, func(v int32) bool { return v != 0 }) {
-				t.Fatalf("%d elements: Widen gives %v, %v", n, again, part)
 			}
 		}
 	})
@@ -398,19 +372,19 @@ func TestAddToRows_AgreesWithDefinition(t *testing.T) {
 		for dim := 1; dim <= 40; dim++ {
 			r := rand.New(rand.NewPCG(uint64(dim), 9))
 			const entries = 7
-			table, want := make([]int64, entries*dim), make([]int64, entries*dim)
+			table, want := make([]int32, entries*dim), make([]int32, entries*dim)
 			x, rows := make([]int32, dim), make([]int32, r.IntN(20))
 			for i := range x {
 				x[i] = int32(r.Uint32())
 			}
 			for i := range table {
-				table[i] = int64(r.Uint64())
+				table[i] = int32(r.Uint32())
 				want[i] = table[i]
 			}
 			for i := range rows {
 				rows[i] = int32(r.IntN(entries))
 				for j, v := range x {
-					want[int(rows[i])*dim+j] += int64(v)
+					want[int(rows[i])*dim+j] += v
 				}
 			}
 			k.addRows(table, x, rows)

@@ -7,7 +7,7 @@ package lattice
 // tileAVX2 implements kernels.tile.
 //
 //go:noescape
-func tileAVX2(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+func tileAVX2(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 
 // directAVX2 implements kernels.direct.
 //
@@ -17,7 +17,7 @@ func directAVX2(m int, rows int, a *int16, lda int, b *int16, ldb int, part *int
 // tileAVX512 implements kernels.tile.
 //
 //go:noescape
-func tileAVX512(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+func tileAVX512(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 
 // directAVX512 implements kernels.direct.
 //
@@ -27,7 +27,7 @@ func directAVX512(m int, rows int, a *int16, lda int, b *int16, ldb int, part *i
 // tileVNNI implements kernels.tile.
 //
 //go:noescape
-func tileVNNI(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+func tileVNNI(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 
 // directVNNI implements kernels.direct.
 //

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func tileAVX2(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+// func tileAVX2(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·tileAVX2(SB), NOSPLIT, $0-96
+TEXT ·tileAVX2(SB), NOSPLIT, $0-80
 	MOVQ       a+24(FP), AX
 	MOVQ       lda+32(FP), CX
 	MOVQ       b+40(FP), DX
@@ -35,48 +35,103 @@ TEXT ·tileAVX2(SB), NOSPLIT, $0-96
 	VPXOR      Y9, Y9, Y9
 	VPXOR      Y10, Y10, Y10
 	VPXOR      Y11, Y11, Y11
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_3
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_4
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	SUBQ       $0x02, SI
+	JLT        end_4
 
-prefetch_3:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
+chunk_3:
+	VMOVDQU      (DX), Y12
+	VMOVDQU      32(DX), Y13
+	ADDQ         BX, DX
+	VPBROADCASTD (AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 16(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y8, Y8
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 20(AX), Y14
+	VPMADDWD     Y12, Y14, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y13, Y14, Y12
+	VPADDD       Y12, Y11, Y11
+	ADDQ         CX, AX
+	VMOVDQU      (DX), Y12
+	VMOVDQU      32(DX), Y13
+	ADDQ         BX, DX
+	VPBROADCASTD (AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 16(AX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y8, Y8
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 20(AX), Y14
+	VPMADDWD     Y12, Y14, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y13, Y14, Y12
+	VPADDD       Y12, Y11, Y11
+	ADDQ         CX, AX
+	SUBQ         $0x02, SI
+	JGE          chunk_3
 
-start_4:
-	SUBQ $0x02, SI
+end_4:
+	ADDQ $0x02, SI
+	SUBQ $0x01, SI
 	JLT  end_6
 
 chunk_5:
@@ -114,90 +169,13 @@ chunk_5:
 	VPMADDWD     Y13, Y14, Y12
 	VPADDD       Y12, Y11, Y11
 	ADDQ         CX, AX
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	ADDQ         BX, DX
-	VPBROADCASTD (AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y0, Y0
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD 4(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y2, Y2
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y3, Y3
-	VPBROADCASTD 8(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y4, Y4
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y5, Y5
-	VPBROADCASTD 12(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y6, Y6
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y7, Y7
-	VPBROADCASTD 16(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y8, Y8
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y9, Y9
-	VPBROADCASTD 20(AX), Y14
-	VPMADDWD     Y12, Y14, Y12
-	VPADDD       Y12, Y10, Y10
-	VPMADDWD     Y13, Y14, Y12
-	VPADDD       Y12, Y11, Y11
-	ADDQ         CX, AX
-	SUBQ         $0x02, SI
+	SUBQ         $0x01, SI
 	JGE          chunk_5
 
 end_6:
-	ADDQ $0x02, SI
-	SUBQ $0x01, SI
-	JLT  end_8
-
-chunk_7:
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	ADDQ         BX, DX
-	VPBROADCASTD (AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y0, Y0
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD 4(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y2, Y2
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y3, Y3
-	VPBROADCASTD 8(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y4, Y4
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y5, Y5
-	VPBROADCASTD 12(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y6, Y6
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y7, Y7
-	VPBROADCASTD 16(AX), Y14
-	VPMADDWD     Y12, Y14, Y15
-	VPADDD       Y15, Y8, Y8
-	VPMADDWD     Y13, Y14, Y14
-	VPADDD       Y14, Y9, Y9
-	VPBROADCASTD 20(AX), Y14
-	VPMADDWD     Y12, Y14, Y12
-	VPADDD       Y12, Y10, Y10
-	VPMADDWD     Y13, Y14, Y12
-	VPADDD       Y12, Y11, Y11
-	ADDQ         CX, AX
-	SUBQ         $0x01, SI
-	JGE          chunk_7
-
-end_8:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_9
+	TESTQ  $0x00000001, R9
+	JEQ    skip_7
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	VPADDD 32(AX), Y1, Y1
@@ -217,99 +195,7 @@ end_8:
 	VPADDD (AX), Y10, Y10
 	VPADDD 32(AX), Y11, Y11
 
-skip_9:
-	LEAQ         (R9)(R10*2), AX
-	ADDQ         R10, AX
-	TESTQ        $0x00000002, R11
-	JEQ          store_10
-	VPMOVSXDQ    X0, Y12
-	VPADDQ       (R9), Y12, Y12
-	VMOVDQU      Y12, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       64(R9), Y0, Y0
-	VMOVDQU      Y0, 64(R9)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9), Y0, Y0
-	VMOVDQU      Y0, 96(R9)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       64(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*1)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*1)
-	VPMOVSXDQ    X4, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y4, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X5, Y0
-	VPADDQ       64(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*2)
-	VEXTRACTI128 $0x01, Y5, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*2)
-	VPMOVSXDQ    X6, Y0
-	VPADDQ       (AX), Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VEXTRACTI128 $0x01, Y6, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX), Y0, Y0
-	VMOVDQU      Y0, 32(AX)
-	VPMOVSXDQ    X7, Y0
-	VPADDQ       64(AX), Y0, Y0
-	VMOVDQU      Y0, 64(AX)
-	VEXTRACTI128 $0x01, Y7, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(AX), Y0, Y0
-	VMOVDQU      Y0, 96(AX)
-	VPMOVSXDQ    X8, Y0
-	VPADDQ       (AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (AX)(R10*1)
-	VEXTRACTI128 $0x01, Y8, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(AX)(R10*1)
-	VPMOVSXDQ    X9, Y0
-	VPADDQ       64(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(AX)(R10*1)
-	VEXTRACTI128 $0x01, Y9, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(AX)(R10*1)
-	VPMOVSXDQ    X10, Y0
-	VPADDQ       (AX)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (AX)(R10*2)
-	VEXTRACTI128 $0x01, Y10, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(AX)(R10*2)
-	VPMOVSXDQ    X11, Y0
-	VPADDQ       64(AX)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 64(AX)(R10*2)
-	VEXTRACTI128 $0x01, Y11, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(AX)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 96(AX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_10:
+skip_7:
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -332,7 +218,7 @@ store_10:
 
 next_2:
 	CMPQ       R9, $0x05
-	JNE        next_11
+	JNE        next_8
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
@@ -343,46 +229,26 @@ next_2:
 	VPXOR      Y7, Y7, Y7
 	VPXOR      Y8, Y8, Y8
 	VPXOR      Y9, Y9, Y9
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_12
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_13
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	SUBQ       $0x02, SI
+	JLT        end_10
 
-prefetch_12:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_13:
-	SUBQ $0x02, SI
-	JLT  end_15
-
-chunk_14:
+chunk_9:
 	VMOVDQU      (DX), Y10
 	VMOVDQU      32(DX), Y11
 	ADDQ         BX, DX
@@ -442,14 +308,14 @@ chunk_14:
 	VPADDD       Y10, Y9, Y9
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_14
+	JGE          chunk_9
 
-end_15:
+end_10:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_17
+	JLT  end_12
 
-chunk_16:
+chunk_11:
 	VMOVDQU      (DX), Y10
 	VMOVDQU      32(DX), Y11
 	ADDQ         BX, DX
@@ -480,12 +346,12 @@ chunk_16:
 	VPADDD       Y10, Y9, Y9
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_16
+	JGE          chunk_11
 
-end_17:
+end_12:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_18
+	TESTQ  $0x00000001, R9
+	JEQ    skip_13
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	VPADDD 32(AX), Y1, Y1
@@ -502,85 +368,7 @@ end_17:
 	VPADDD (AX), Y8, Y8
 	VPADDD 32(AX), Y9, Y9
 
-skip_18:
-	LEAQ         (R9)(R10*2), AX
-	ADDQ         R10, AX
-	TESTQ        $0x00000002, R11
-	JEQ          store_19
-	VPMOVSXDQ    X0, Y10
-	VPADDQ       (R9), Y10, Y10
-	VMOVDQU      Y10, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       64(R9), Y0, Y0
-	VMOVDQU      Y0, 64(R9)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9), Y0, Y0
-	VMOVDQU      Y0, 96(R9)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       64(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*1)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*1)
-	VPMOVSXDQ    X4, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y4, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X5, Y0
-	VPADDQ       64(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*2)
-	VEXTRACTI128 $0x01, Y5, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*2)
-	VPMOVSXDQ    X6, Y0
-	VPADDQ       (AX), Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VEXTRACTI128 $0x01, Y6, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX), Y0, Y0
-	VMOVDQU      Y0, 32(AX)
-	VPMOVSXDQ    X7, Y0
-	VPADDQ       64(AX), Y0, Y0
-	VMOVDQU      Y0, 64(AX)
-	VEXTRACTI128 $0x01, Y7, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(AX), Y0, Y0
-	VMOVDQU      Y0, 96(AX)
-	VPMOVSXDQ    X8, Y0
-	VPADDQ       (AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (AX)(R10*1)
-	VEXTRACTI128 $0x01, Y8, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(AX)(R10*1)
-	VPMOVSXDQ    X9, Y0
-	VPADDQ       64(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(AX)(R10*1)
-	VEXTRACTI128 $0x01, Y9, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(AX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_19:
+skip_13:
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -598,9 +386,9 @@ store_19:
 	VZEROUPPER
 	RET
 
-next_11:
+next_8:
 	CMPQ       R9, $0x04
-	JNE        next_20
+	JNE        next_14
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
@@ -609,41 +397,23 @@ next_11:
 	VPXOR      Y5, Y5, Y5
 	VPXOR      Y6, Y6, Y6
 	VPXOR      Y7, Y7, Y7
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_21
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_22
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	SUBQ       $0x02, SI
+	JLT        end_16
 
-prefetch_21:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_22:
-	SUBQ $0x02, SI
-	JLT  end_24
-
-chunk_23:
+chunk_15:
 	VMOVDQU      (DX), Y8
 	VMOVDQU      32(DX), Y9
 	ADDQ         BX, DX
@@ -693,14 +463,14 @@ chunk_23:
 	VPADDD       Y8, Y7, Y7
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_23
+	JGE          chunk_15
 
-end_24:
+end_16:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_26
+	JLT  end_18
 
-chunk_25:
+chunk_17:
 	VMOVDQU      (DX), Y8
 	VMOVDQU      32(DX), Y9
 	ADDQ         BX, DX
@@ -726,12 +496,12 @@ chunk_25:
 	VPADDD       Y8, Y7, Y7
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_25
+	JGE          chunk_17
 
-end_26:
+end_18:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_27
+	TESTQ  $0x00000001, R9
+	JEQ    skip_19
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	VPADDD 32(AX), Y1, Y1
@@ -745,71 +515,7 @@ end_26:
 	VPADDD (AX), Y6, Y6
 	VPADDD 32(AX), Y7, Y7
 
-skip_27:
-	LEAQ         (R9)(R10*2), AX
-	ADDQ         R10, AX
-	TESTQ        $0x00000002, R11
-	JEQ          store_28
-	VPMOVSXDQ    X0, Y8
-	VPADDQ       (R9), Y8, Y8
-	VMOVDQU      Y8, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       64(R9), Y0, Y0
-	VMOVDQU      Y0, 64(R9)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9), Y0, Y0
-	VMOVDQU      Y0, 96(R9)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       64(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*1)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*1)
-	VPMOVSXDQ    X4, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y4, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X5, Y0
-	VPADDQ       64(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*2)
-	VEXTRACTI128 $0x01, Y5, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*2)
-	VPMOVSXDQ    X6, Y0
-	VPADDQ       (AX), Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VEXTRACTI128 $0x01, Y6, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX), Y0, Y0
-	VMOVDQU      Y0, 32(AX)
-	VPMOVSXDQ    X7, Y0
-	VPADDQ       64(AX), Y0, Y0
-	VMOVDQU      Y0, 64(AX)
-	VEXTRACTI128 $0x01, Y7, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(AX), Y0, Y0
-	VMOVDQU      Y0, 96(AX)
-	VZEROUPPER
-	RET
-
-store_28:
+skip_19:
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -824,45 +530,29 @@ store_28:
 	VZEROUPPER
 	RET
 
-next_20:
+next_14:
 	CMPQ       R9, $0x03
-	JNE        next_29
+	JNE        next_20
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
 	VPXOR      Y4, Y4, Y4
 	VPXOR      Y5, Y5, Y5
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_30
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_31
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	SUBQ       $0x02, SI
+	JLT        end_22
 
-prefetch_30:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_31:
-	SUBQ $0x02, SI
-	JLT  end_33
-
-chunk_32:
+chunk_21:
 	VMOVDQU      (DX), Y6
 	VMOVDQU      32(DX), Y7
 	ADDQ         BX, DX
@@ -902,14 +592,14 @@ chunk_32:
 	VPADDD       Y6, Y5, Y5
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_32
+	JGE          chunk_21
 
-end_33:
+end_22:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_35
+	JLT  end_24
 
-chunk_34:
+chunk_23:
 	VMOVDQU      (DX), Y6
 	VMOVDQU      32(DX), Y7
 	ADDQ         BX, DX
@@ -930,12 +620,12 @@ chunk_34:
 	VPADDD       Y6, Y5, Y5
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_34
+	JGE          chunk_23
 
-end_35:
+end_24:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_36
+	TESTQ  $0x00000001, R9
+	JEQ    skip_25
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	VPADDD 32(AX), Y1, Y1
@@ -946,55 +636,7 @@ end_35:
 	VPADDD (AX), Y4, Y4
 	VPADDD 32(AX), Y5, Y5
 
-skip_36:
-	TESTQ        $0x00000002, R11
-	JEQ          store_37
-	VPMOVSXDQ    X0, Y6
-	VPADDQ       (R9), Y6, Y6
-	VMOVDQU      Y6, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       64(R9), Y0, Y0
-	VMOVDQU      Y0, 64(R9)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9), Y0, Y0
-	VMOVDQU      Y0, 96(R9)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       64(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*1)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*1)
-	VPMOVSXDQ    X4, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y4, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X5, Y0
-	VPADDQ       64(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*2)
-	VEXTRACTI128 $0x01, Y5, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*2)
-	VZEROUPPER
-	RET
-
-store_37:
+skip_25:
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -1006,38 +648,24 @@ store_37:
 	VZEROUPPER
 	RET
 
-next_29:
+next_20:
 	CMPQ       R9, $0x02
-	JNE        next_38
+	JNE        next_26
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_39
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_40
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	SUBQ       $0x02, SI
+	JLT        end_28
 
-prefetch_39:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_40:
-	SUBQ $0x02, SI
-	JLT  end_42
-
-chunk_41:
+chunk_27:
 	VMOVDQU      (DX), Y4
 	VMOVDQU      32(DX), Y5
 	ADDQ         BX, DX
@@ -1067,14 +695,14 @@ chunk_41:
 	VPADDD       Y4, Y3, Y3
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_41
+	JGE          chunk_27
 
-end_42:
+end_28:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_44
+	JLT  end_30
 
-chunk_43:
+chunk_29:
 	VMOVDQU      (DX), Y4
 	VMOVDQU      32(DX), Y5
 	ADDQ         BX, DX
@@ -1090,12 +718,12 @@ chunk_43:
 	VPADDD       Y4, Y3, Y3
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_43
+	JGE          chunk_29
 
-end_44:
+end_30:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_45
+	TESTQ  $0x00000001, R9
+	JEQ    skip_31
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	VPADDD 32(AX), Y1, Y1
@@ -1103,41 +731,7 @@ end_44:
 	VPADDD (AX), Y2, Y2
 	VPADDD 32(AX), Y3, Y3
 
-skip_45:
-	TESTQ        $0x00000002, R11
-	JEQ          store_46
-	VPMOVSXDQ    X0, Y4
-	VPADDQ       (R9), Y4, Y4
-	VMOVDQU      Y4, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       64(R9), Y0, Y0
-	VMOVDQU      Y0, 64(R9)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9), Y0, Y0
-	VMOVDQU      Y0, 96(R9)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       64(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 64(R9)(R10*1)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 96(R9)(R10*1)
-	VZEROUPPER
-	RET
-
-store_46:
+skip_31:
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -1146,29 +740,17 @@ store_46:
 	VZEROUPPER
 	RET
 
-next_38:
+next_26:
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
-	MOVQ       sum+72(FP), R8
-	MOVQ       lds+80(FP), R9
-	MOVQ       flags+88(FP), R10
-	SHLQ       $0x03, R9
-	TESTQ      $0x00000002, R10
-	JEQ        prefetch_48
-	MOVQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	JMP        start_49
-
-prefetch_48:
+	MOVQ       flags+72(FP), R8
 	MOVQ       DI, R9
 	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	SUBQ       $0x02, SI
+	JLT        end_34
 
-start_49:
-	SUBQ $0x02, SI
-	JLT  end_51
-
-chunk_50:
+chunk_33:
 	VMOVDQU      (DX), Y2
 	VMOVDQU      32(DX), Y3
 	ADDQ         BX, DX
@@ -1188,14 +770,14 @@ chunk_50:
 	VPADDD       Y2, Y1, Y1
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_50
+	JGE          chunk_33
 
-end_51:
+end_34:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_53
+	JLT  end_36
 
-chunk_52:
+chunk_35:
 	VMOVDQU      (DX), Y2
 	VMOVDQU      32(DX), Y3
 	ADDQ         BX, DX
@@ -1206,37 +788,17 @@ chunk_52:
 	VPADDD       Y2, Y1, Y1
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_52
+	JGE          chunk_35
 
-end_53:
+end_36:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R10
-	JEQ    skip_54
+	TESTQ  $0x00000001, R8
+	JEQ    skip_37
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	VPADDD 32(AX), Y1, Y1
 
-skip_54:
-	TESTQ        $0x00000002, R10
-	JEQ          store_55
-	VPMOVSXDQ    X0, Y2
-	VPADDQ       (R8), Y2, Y2
-	VMOVDQU      Y2, (R8)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R8), Y0, Y0
-	VMOVDQU      Y0, 32(R8)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       64(R8), Y0, Y0
-	VMOVDQU      Y0, 64(R8)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       96(R8), Y0, Y0
-	VMOVDQU      Y0, 96(R8)
-	VZEROUPPER
-	RET
-
-store_55:
+skip_37:
 	VMOVDQU Y0, (DI)
 	VMOVDQU Y1, 32(DI)
 	VZEROUPPER
@@ -1245,52 +807,30 @@ store_55:
 narrow_1:
 	MOVQ       m+0(FP), R9
 	CMPQ       R9, $0x06
-	JNE        next_56
+	JNE        next_38
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
 	VPXOR      Y4, Y4, Y4
 	VPXOR      Y5, Y5, Y5
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_57
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	JMP        start_58
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_40
 
-prefetch_57:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_58:
-	SUBQ $0x02, SI
-	JLT  end_60
-
-chunk_59:
+chunk_39:
 	VMOVDQU      (DX), Y6
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y7
@@ -1334,14 +874,14 @@ chunk_59:
 	VPADDD       Y6, Y5, Y5
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_59
+	JGE          chunk_39
 
-end_60:
+end_40:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_62
+	JLT  end_42
 
-chunk_61:
+chunk_41:
 	VMOVDQU      (DX), Y6
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y7
@@ -1364,12 +904,12 @@ chunk_61:
 	VPADDD       Y6, Y5, Y5
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_61
+	JGE          chunk_41
 
-end_62:
+end_42:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_63
+	TESTQ  $0x00000001, R9
+	JEQ    skip_43
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	ADDQ   R8, AX
@@ -1383,57 +923,7 @@ end_62:
 	ADDQ   R8, AX
 	VPADDD (AX), Y5, Y5
 
-skip_63:
-	LEAQ         (R9)(R10*2), AX
-	ADDQ         R10, AX
-	TESTQ        $0x00000002, R11
-	JEQ          store_64
-	VPMOVSXDQ    X0, Y6
-	VPADDQ       (R9), Y6, Y6
-	VMOVDQU      Y6, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       (AX), Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX), Y0, Y0
-	VMOVDQU      Y0, 32(AX)
-	VPMOVSXDQ    X4, Y0
-	VPADDQ       (AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (AX)(R10*1)
-	VEXTRACTI128 $0x01, Y4, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(AX)(R10*1)
-	VPMOVSXDQ    X5, Y0
-	VPADDQ       (AX)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (AX)(R10*2)
-	VEXTRACTI128 $0x01, Y5, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(AX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_64:
+skip_43:
 	VMOVDQU Y0, (DI)
 	ADDQ    R8, DI
 	VMOVDQU Y1, (DI)
@@ -1448,49 +938,29 @@ store_64:
 	VZEROUPPER
 	RET
 
-next_56:
+next_38:
 	CMPQ       R9, $0x05
-	JNE        next_65
+	JNE        next_44
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
 	VPXOR      Y4, Y4, Y4
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_66
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	JMP        start_67
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_46
 
-prefetch_66:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_67:
-	SUBQ $0x02, SI
-	JLT  end_69
-
-chunk_68:
+chunk_45:
 	VMOVDQU      (DX), Y5
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y6
@@ -1528,14 +998,14 @@ chunk_68:
 	VPADDD       Y5, Y4, Y4
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_68
+	JGE          chunk_45
 
-end_69:
+end_46:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_71
+	JLT  end_48
 
-chunk_70:
+chunk_47:
 	VMOVDQU      (DX), Y5
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y6
@@ -1555,12 +1025,12 @@ chunk_70:
 	VPADDD       Y5, Y4, Y4
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_70
+	JGE          chunk_47
 
-end_71:
+end_48:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_72
+	TESTQ  $0x00000001, R9
+	JEQ    skip_49
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	ADDQ   R8, AX
@@ -1572,50 +1042,7 @@ end_71:
 	ADDQ   R8, AX
 	VPADDD (AX), Y4, Y4
 
-skip_72:
-	LEAQ         (R9)(R10*2), AX
-	ADDQ         R10, AX
-	TESTQ        $0x00000002, R11
-	JEQ          store_73
-	VPMOVSXDQ    X0, Y5
-	VPADDQ       (R9), Y5, Y5
-	VMOVDQU      Y5, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       (AX), Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX), Y0, Y0
-	VMOVDQU      Y0, 32(AX)
-	VPMOVSXDQ    X4, Y0
-	VPADDQ       (AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (AX)(R10*1)
-	VEXTRACTI128 $0x01, Y4, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(AX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_73:
+skip_49:
 	VMOVDQU Y0, (DI)
 	ADDQ    R8, DI
 	VMOVDQU Y1, (DI)
@@ -1628,44 +1055,26 @@ store_73:
 	VZEROUPPER
 	RET
 
-next_65:
+next_44:
 	CMPQ       R9, $0x04
-	JNE        next_74
+	JNE        next_50
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_75
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	JMP        start_76
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_52
 
-prefetch_75:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_76:
-	SUBQ $0x02, SI
-	JLT  end_78
-
-chunk_77:
+chunk_51:
 	VMOVDQU      (DX), Y4
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y5
@@ -1697,14 +1106,14 @@ chunk_77:
 	VPADDD       Y4, Y3, Y3
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_77
+	JGE          chunk_51
 
-end_78:
+end_52:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_80
+	JLT  end_54
 
-chunk_79:
+chunk_53:
 	VMOVDQU      (DX), Y4
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y5
@@ -1721,12 +1130,12 @@ chunk_79:
 	VPADDD       Y4, Y3, Y3
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_79
+	JGE          chunk_53
 
-end_80:
+end_54:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_81
+	TESTQ  $0x00000001, R9
+	JEQ    skip_55
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	ADDQ   R8, AX
@@ -1736,43 +1145,7 @@ end_80:
 	ADDQ   R8, AX
 	VPADDD (AX), Y3, Y3
 
-skip_81:
-	LEAQ         (R9)(R10*2), AX
-	ADDQ         R10, AX
-	TESTQ        $0x00000002, R11
-	JEQ          store_82
-	VPMOVSXDQ    X0, Y4
-	VPADDQ       (R9), Y4, Y4
-	VMOVDQU      Y4, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VPMOVSXDQ    X3, Y0
-	VPADDQ       (AX), Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VEXTRACTI128 $0x01, Y3, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(AX), Y0, Y0
-	VMOVDQU      Y0, 32(AX)
-	VZEROUPPER
-	RET
-
-store_82:
+skip_55:
 	VMOVDQU Y0, (DI)
 	ADDQ    R8, DI
 	VMOVDQU Y1, (DI)
@@ -1783,39 +1156,23 @@ store_82:
 	VZEROUPPER
 	RET
 
-next_74:
+next_50:
 	CMPQ       R9, $0x03
-	JNE        next_83
+	JNE        next_56
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_84
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	JMP        start_85
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_58
 
-prefetch_84:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_85:
-	SUBQ $0x02, SI
-	JLT  end_87
-
-chunk_86:
+chunk_57:
 	VMOVDQU      (DX), Y3
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y4
@@ -1841,14 +1198,14 @@ chunk_86:
 	VPADDD       Y3, Y2, Y2
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_86
+	JGE          chunk_57
 
-end_87:
+end_58:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_89
+	JLT  end_60
 
-chunk_88:
+chunk_59:
 	VMOVDQU      (DX), Y3
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y4
@@ -1862,12 +1219,12 @@ chunk_88:
 	VPADDD       Y3, Y2, Y2
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_88
+	JGE          chunk_59
 
-end_89:
+end_60:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_90
+	TESTQ  $0x00000001, R9
+	JEQ    skip_61
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	ADDQ   R8, AX
@@ -1875,34 +1232,7 @@ end_89:
 	ADDQ   R8, AX
 	VPADDD (AX), Y2, Y2
 
-skip_90:
-	TESTQ        $0x00000002, R11
-	JEQ          store_91
-	VPMOVSXDQ    X0, Y3
-	VPADDQ       (R9), Y3, Y3
-	VMOVDQU      Y3, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VPMOVSXDQ    X2, Y0
-	VPADDQ       (R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*2)
-	VEXTRACTI128 $0x01, Y2, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*2), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*2)
-	VZEROUPPER
-	RET
-
-store_91:
+skip_61:
 	VMOVDQU Y0, (DI)
 	ADDQ    R8, DI
 	VMOVDQU Y1, (DI)
@@ -1911,34 +1241,20 @@ store_91:
 	VZEROUPPER
 	RET
 
-next_83:
+next_56:
 	CMPQ       R9, $0x02
-	JNE        next_92
+	JNE        next_62
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_93
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	JMP        start_94
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_64
 
-prefetch_93:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_94:
-	SUBQ $0x02, SI
-	JLT  end_96
-
-chunk_95:
+chunk_63:
 	VMOVDQU      (DX), Y2
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y3
@@ -1958,14 +1274,14 @@ chunk_95:
 	VPADDD       Y2, Y1, Y1
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_95
+	JGE          chunk_63
 
-end_96:
+end_64:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_98
+	JLT  end_66
 
-chunk_97:
+chunk_65:
 	VMOVDQU      (DX), Y2
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y3
@@ -1976,65 +1292,33 @@ chunk_97:
 	VPADDD       Y2, Y1, Y1
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_97
+	JGE          chunk_65
 
-end_98:
+end_66:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_99
+	TESTQ  $0x00000001, R9
+	JEQ    skip_67
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 	ADDQ   R8, AX
 	VPADDD (AX), Y1, Y1
 
-skip_99:
-	TESTQ        $0x00000002, R11
-	JEQ          store_100
-	VPMOVSXDQ    X0, Y2
-	VPADDQ       (R9), Y2, Y2
-	VMOVDQU      Y2, (R9)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9), Y0, Y0
-	VMOVDQU      Y0, 32(R9)
-	VPMOVSXDQ    X1, Y0
-	VPADDQ       (R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, (R9)(R10*1)
-	VEXTRACTI128 $0x01, Y1, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R9)(R10*1), Y0, Y0
-	VMOVDQU      Y0, 32(R9)(R10*1)
-	VZEROUPPER
-	RET
-
-store_100:
+skip_67:
 	VMOVDQU Y0, (DI)
 	ADDQ    R8, DI
 	VMOVDQU Y1, (DI)
 	VZEROUPPER
 	RET
 
-next_92:
+next_62:
 	VPXOR      Y0, Y0, Y0
-	MOVQ       sum+72(FP), R8
-	MOVQ       lds+80(FP), R9
-	MOVQ       flags+88(FP), R10
-	SHLQ       $0x03, R9
-	TESTQ      $0x00000002, R10
-	JEQ        prefetch_102
-	MOVQ       R8, R9
-	PREFETCHT0 (R9)
-	JMP        start_103
-
-prefetch_102:
+	MOVQ       flags+72(FP), R8
 	MOVQ       DI, R9
 	PREFETCHT0 (R9)
+	SUBQ       $0x02, SI
+	JLT        end_70
 
-start_103:
-	SUBQ $0x02, SI
-	JLT  end_105
-
-chunk_104:
+chunk_69:
 	VMOVDQU      (DX), Y1
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y2
@@ -2048,14 +1332,14 @@ chunk_104:
 	VPADDD       Y1, Y0, Y0
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_104
+	JGE          chunk_69
 
-end_105:
+end_70:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_107
+	JLT  end_72
 
-chunk_106:
+chunk_71:
 	VMOVDQU      (DX), Y1
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Y2
@@ -2063,29 +1347,16 @@ chunk_106:
 	VPADDD       Y1, Y0, Y0
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_106
+	JGE          chunk_71
 
-end_107:
+end_72:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R10
-	JEQ    skip_108
+	TESTQ  $0x00000001, R8
+	JEQ    skip_73
 	MOVQ   DI, AX
 	VPADDD (AX), Y0, Y0
 
-skip_108:
-	TESTQ        $0x00000002, R10
-	JEQ          store_109
-	VPMOVSXDQ    X0, Y1
-	VPADDQ       (R8), Y1, Y1
-	VMOVDQU      Y1, (R8)
-	VEXTRACTI128 $0x01, Y0, X0
-	VPMOVSXDQ    X0, Y0
-	VPADDQ       32(R8), Y0, Y0
-	VMOVDQU      Y0, 32(R8)
-	VZEROUPPER
-	RET
-
-store_109:
+skip_73:
 	VMOVDQU Y0, (DI)
 	VZEROUPPER
 	RET
@@ -2106,7 +1377,7 @@ TEXT ·directAVX2(SB), NOSPLIT, $0-72
 	MOVQ  flags+64(FP), R9
 	MOVQ  m+0(FP), R10
 	CMPQ  R10, $0x06
-	JNE   next_110
+	JNE   next_74
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -2120,9 +1391,9 @@ TEXT ·directAVX2(SB), NOSPLIT, $0-72
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	SUBQ  $0x02, SI
-	JLT   end_112
+	JLT   end_76
 
-chunk_111:
+chunk_75:
 	VMOVDQU      (DX), Y13
 	VPUNPCKLWD   (DX)(BX*1), Y13, Y12
 	VPUNPCKHWD   (DX)(BX*1), Y13, Y13
@@ -2159,12 +1430,12 @@ chunk_111:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_111
+	JGE          chunk_75
 
-end_112:
+end_76:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_113
+	JEQ          even_77
 	VPXOR        Y12, Y12, Y12
 	VMOVDQU      (DX), Y14
 	VPUNPCKLWD   Y12, Y14, Y13
@@ -2201,7 +1472,7 @@ end_112:
 	VPADDD       Y12, Y11, Y11
 	ADDQ         CX, AX
 
-even_113:
+even_77:
 	VPERM2I128 $0x20, Y1, Y0, Y12
 	VPERM2I128 $0x31, Y1, Y0, Y1
 	VPERM2I128 $0x20, Y3, Y2, Y0
@@ -2215,7 +1486,7 @@ even_113:
 	VPERM2I128 $0x20, Y11, Y10, Y8
 	VPERM2I128 $0x31, Y11, Y10, Y11
 	TESTQ      $0x00000001, R9
-	JEQ        skip_114
+	JEQ        skip_78
 	MOVQ       DI, AX
 	VPADDD     (AX), Y12, Y12
 	VPADDD     32(AX), Y1, Y1
@@ -2235,7 +1506,7 @@ even_113:
 	VPADDD     (AX), Y8, Y8
 	VPADDD     32(AX), Y11, Y11
 
-skip_114:
+skip_78:
 	VMOVDQU Y12, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -2256,9 +1527,9 @@ skip_114:
 	VZEROUPPER
 	RET
 
-next_110:
+next_74:
 	CMPQ  R10, $0x05
-	JNE   next_115
+	JNE   next_79
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -2270,9 +1541,9 @@ next_110:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	SUBQ  $0x02, SI
-	JLT   end_117
+	JLT   end_81
 
-chunk_116:
+chunk_80:
 	VMOVDQU      (DX), Y11
 	VPUNPCKLWD   (DX)(BX*1), Y11, Y10
 	VPUNPCKHWD   (DX)(BX*1), Y11, Y11
@@ -2304,12 +1575,12 @@ chunk_116:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_116
+	JGE          chunk_80
 
-end_117:
+end_81:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_118
+	JEQ          even_82
 	VPXOR        Y10, Y10, Y10
 	VMOVDQU      (DX), Y12
 	VPUNPCKLWD   Y10, Y12, Y11
@@ -2341,7 +1612,7 @@ end_117:
 	VPADDD       Y10, Y9, Y9
 	ADDQ         CX, AX
 
-even_118:
+even_82:
 	VPERM2I128 $0x20, Y1, Y0, Y10
 	VPERM2I128 $0x31, Y1, Y0, Y1
 	VPERM2I128 $0x20, Y3, Y2, Y0
@@ -2353,7 +1624,7 @@ even_118:
 	VPERM2I128 $0x20, Y9, Y8, Y6
 	VPERM2I128 $0x31, Y9, Y8, Y9
 	TESTQ      $0x00000001, R9
-	JEQ        skip_119
+	JEQ        skip_83
 	MOVQ       DI, AX
 	VPADDD     (AX), Y10, Y10
 	VPADDD     32(AX), Y1, Y1
@@ -2370,7 +1641,7 @@ even_118:
 	VPADDD     (AX), Y6, Y6
 	VPADDD     32(AX), Y9, Y9
 
-skip_119:
+skip_83:
 	VMOVDQU Y10, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -2388,9 +1659,9 @@ skip_119:
 	VZEROUPPER
 	RET
 
-next_115:
+next_79:
 	CMPQ  R10, $0x04
-	JNE   next_120
+	JNE   next_84
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -2400,9 +1671,9 @@ next_115:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	SUBQ  $0x02, SI
-	JLT   end_122
+	JLT   end_86
 
-chunk_121:
+chunk_85:
 	VMOVDQU      (DX), Y9
 	VPUNPCKLWD   (DX)(BX*1), Y9, Y8
 	VPUNPCKHWD   (DX)(BX*1), Y9, Y9
@@ -2429,12 +1700,12 @@ chunk_121:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_121
+	JGE          chunk_85
 
-end_122:
+end_86:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_123
+	JEQ          even_87
 	VPXOR        Y8, Y8, Y8
 	VMOVDQU      (DX), Y10
 	VPUNPCKLWD   Y8, Y10, Y9
@@ -2461,7 +1732,7 @@ end_122:
 	VPADDD       Y8, Y7, Y7
 	ADDQ         CX, AX
 
-even_123:
+even_87:
 	VPERM2I128 $0x20, Y1, Y0, Y8
 	VPERM2I128 $0x31, Y1, Y0, Y1
 	VPERM2I128 $0x20, Y3, Y2, Y0
@@ -2471,7 +1742,7 @@ even_123:
 	VPERM2I128 $0x20, Y7, Y6, Y4
 	VPERM2I128 $0x31, Y7, Y6, Y7
 	TESTQ      $0x00000001, R9
-	JEQ        skip_124
+	JEQ        skip_88
 	MOVQ       DI, AX
 	VPADDD     (AX), Y8, Y8
 	VPADDD     32(AX), Y1, Y1
@@ -2485,7 +1756,7 @@ even_123:
 	VPADDD     (AX), Y4, Y4
 	VPADDD     32(AX), Y7, Y7
 
-skip_124:
+skip_88:
 	VMOVDQU Y8, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -2500,9 +1771,9 @@ skip_124:
 	VZEROUPPER
 	RET
 
-next_120:
+next_84:
 	CMPQ  R10, $0x03
-	JNE   next_125
+	JNE   next_89
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -2510,9 +1781,9 @@ next_120:
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
 	SUBQ  $0x02, SI
-	JLT   end_127
+	JLT   end_91
 
-chunk_126:
+chunk_90:
 	VMOVDQU      (DX), Y7
 	VPUNPCKLWD   (DX)(BX*1), Y7, Y6
 	VPUNPCKHWD   (DX)(BX*1), Y7, Y7
@@ -2534,12 +1805,12 @@ chunk_126:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_126
+	JGE          chunk_90
 
-end_127:
+end_91:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_128
+	JEQ          even_92
 	VPXOR        Y6, Y6, Y6
 	VMOVDQU      (DX), Y8
 	VPUNPCKLWD   Y6, Y8, Y7
@@ -2561,7 +1832,7 @@ end_127:
 	VPADDD       Y6, Y5, Y5
 	ADDQ         CX, AX
 
-even_128:
+even_92:
 	VPERM2I128 $0x20, Y1, Y0, Y6
 	VPERM2I128 $0x31, Y1, Y0, Y1
 	VPERM2I128 $0x20, Y3, Y2, Y0
@@ -2569,7 +1840,7 @@ even_128:
 	VPERM2I128 $0x20, Y5, Y4, Y2
 	VPERM2I128 $0x31, Y5, Y4, Y5
 	TESTQ      $0x00000001, R9
-	JEQ        skip_129
+	JEQ        skip_93
 	MOVQ       DI, AX
 	VPADDD     (AX), Y6, Y6
 	VPADDD     32(AX), Y1, Y1
@@ -2580,7 +1851,7 @@ even_128:
 	VPADDD     (AX), Y2, Y2
 	VPADDD     32(AX), Y5, Y5
 
-skip_129:
+skip_93:
 	VMOVDQU Y6, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -2592,17 +1863,17 @@ skip_129:
 	VZEROUPPER
 	RET
 
-next_125:
+next_89:
 	CMPQ  R10, $0x02
-	JNE   next_130
+	JNE   next_94
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	SUBQ  $0x02, SI
-	JLT   end_132
+	JLT   end_96
 
-chunk_131:
+chunk_95:
 	VMOVDQU      (DX), Y5
 	VPUNPCKLWD   (DX)(BX*1), Y5, Y4
 	VPUNPCKHWD   (DX)(BX*1), Y5, Y5
@@ -2619,12 +1890,12 @@ chunk_131:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_131
+	JGE          chunk_95
 
-end_132:
+end_96:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_133
+	JEQ          even_97
 	VPXOR        Y4, Y4, Y4
 	VMOVDQU      (DX), Y6
 	VPUNPCKLWD   Y4, Y6, Y5
@@ -2641,13 +1912,13 @@ end_132:
 	VPADDD       Y4, Y3, Y3
 	ADDQ         CX, AX
 
-even_133:
+even_97:
 	VPERM2I128 $0x20, Y1, Y0, Y4
 	VPERM2I128 $0x31, Y1, Y0, Y1
 	VPERM2I128 $0x20, Y3, Y2, Y0
 	VPERM2I128 $0x31, Y3, Y2, Y3
 	TESTQ      $0x00000001, R9
-	JEQ        skip_134
+	JEQ        skip_98
 	MOVQ       DI, AX
 	VPADDD     (AX), Y4, Y4
 	VPADDD     32(AX), Y1, Y1
@@ -2655,7 +1926,7 @@ even_133:
 	VPADDD     (AX), Y0, Y0
 	VPADDD     32(AX), Y3, Y3
 
-skip_134:
+skip_98:
 	VMOVDQU Y4, (DI)
 	VMOVDQU Y1, 32(DI)
 	ADDQ    R8, DI
@@ -2664,13 +1935,13 @@ skip_134:
 	VZEROUPPER
 	RET
 
-next_130:
+next_94:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ  $0x02, SI
-	JLT   end_137
+	JLT   end_101
 
-chunk_136:
+chunk_100:
 	VMOVDQU      (DX), Y3
 	VPUNPCKLWD   (DX)(BX*1), Y3, Y2
 	VPUNPCKHWD   (DX)(BX*1), Y3, Y3
@@ -2682,12 +1953,12 @@ chunk_136:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_136
+	JGE          chunk_100
 
-end_137:
+end_101:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_138
+	JEQ          even_102
 	VPXOR        Y2, Y2, Y2
 	VMOVDQU      (DX), Y4
 	VPUNPCKLWD   Y2, Y4, Y3
@@ -2699,24 +1970,24 @@ end_137:
 	VPADDD       Y2, Y1, Y1
 	ADDQ         CX, AX
 
-even_138:
+even_102:
 	VPERM2I128 $0x20, Y1, Y0, Y2
 	VPERM2I128 $0x31, Y1, Y0, Y1
 	TESTQ      $0x00000001, R9
-	JEQ        skip_139
+	JEQ        skip_103
 	MOVQ       DI, AX
 	VPADDD     (AX), Y2, Y2
 	VPADDD     32(AX), Y1, Y1
 
-skip_139:
+skip_103:
 	VMOVDQU Y2, (DI)
 	VMOVDQU Y1, 32(DI)
 	VZEROUPPER
 	RET
 
-// func tileAVX512(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+// func tileAVX512(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·tileAVX512(SB), NOSPLIT, $0-96
+TEXT ·tileAVX512(SB), NOSPLIT, $0-80
 	MOVQ       a+24(FP), AX
 	MOVQ       lda+32(FP), CX
 	MOVQ       b+40(FP), DX
@@ -2729,10 +2000,10 @@ TEXT ·tileAVX512(SB), NOSPLIT, $0-96
 	SHLQ       $0x02, R8
 	MOVQ       n+8(FP), R9
 	CMPQ       R9, $0x10
-	JLE        narrow_140
+	JLE        narrow_104
 	MOVQ       m+0(FP), R9
 	CMPQ       R9, $0x0c
-	JNE        next_141
+	JNE        next_105
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2757,117 +2028,47 @@ TEXT ·tileAVX512(SB), NOSPLIT, $0-96
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_142
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_143
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_107
 
-prefetch_142:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_143:
-	SUBQ $0x02, SI
-	JLT  end_145
-
-chunk_144:
+chunk_106:
 	VMOVDQU32    (DX), Z24
 	VMOVDQU32    64(DX), Z25
 	ADDQ         BX, DX
@@ -2997,14 +2198,14 @@ chunk_144:
 	VPADDD       Z24, Z23, Z23
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_144
+	JGE          chunk_106
 
-end_145:
+end_107:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_147
+	JLT  end_109
 
-chunk_146:
+chunk_108:
 	VMOVDQU32    (DX), Z24
 	VMOVDQU32    64(DX), Z25
 	ADDQ         BX, DX
@@ -3070,12 +2271,12 @@ chunk_146:
 	VPADDD       Z24, Z23, Z23
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_146
+	JGE          chunk_108
 
-end_147:
+end_109:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_148
+	TESTQ  $0x00000001, R9
+	JEQ    skip_110
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -3113,187 +2314,7 @@ end_147:
 	VPADDD (AX), Z22, Z22
 	VPADDD 64(AX), Z23, Z23
 
-skip_148:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_149
-	VPMOVSXDQ     Y0, Z24
-	VPADDQ        (R9), Z24, Z24
-	VMOVDQU32     Z24, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VPMOVSXDQ     Y18, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z18, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y19, Z0
-	VPADDQ        128(DX), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)
-	VEXTRACTI64X4 $0x01, Z19, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)
-	VPMOVSXDQ     Y20, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z20, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VPMOVSXDQ     Y21, Z0
-	VPADDQ        128(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z21, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)(R10*1)
-	VPMOVSXDQ     Y22, Z0
-	VPADDQ        (DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z22, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*2)
-	VPMOVSXDQ     Y23, Z0
-	VPADDQ        128(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z23, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_149:
+skip_110:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -3332,9 +2353,9 @@ store_149:
 	VZEROUPPER
 	RET
 
-next_141:
+next_105:
 	CMPQ       R9, $0x0b
-	JNE        next_150
+	JNE        next_111
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3357,109 +2378,44 @@ next_141:
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_151
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_152
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_113
 
-prefetch_151:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_152:
-	SUBQ $0x02, SI
-	JLT  end_154
-
-chunk_153:
+chunk_112:
 	VMOVDQU32    (DX), Z22
 	VMOVDQU32    64(DX), Z23
 	ADDQ         BX, DX
@@ -3579,14 +2535,14 @@ chunk_153:
 	VPADDD       Z22, Z21, Z21
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_153
+	JGE          chunk_112
 
-end_154:
+end_113:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_156
+	JLT  end_115
 
-chunk_155:
+chunk_114:
 	VMOVDQU32    (DX), Z22
 	VMOVDQU32    64(DX), Z23
 	ADDQ         BX, DX
@@ -3647,12 +2603,12 @@ chunk_155:
 	VPADDD       Z22, Z21, Z21
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_155
+	JGE          chunk_114
 
-end_156:
+end_115:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_157
+	TESTQ  $0x00000001, R9
+	JEQ    skip_116
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -3687,173 +2643,7 @@ end_156:
 	VPADDD (AX), Z20, Z20
 	VPADDD 64(AX), Z21, Z21
 
-skip_157:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_158
-	VPMOVSXDQ     Y0, Z22
-	VPADDQ        (R9), Z22, Z22
-	VMOVDQU32     Z22, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VPMOVSXDQ     Y18, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z18, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y19, Z0
-	VPADDQ        128(DX), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)
-	VEXTRACTI64X4 $0x01, Z19, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)
-	VPMOVSXDQ     Y20, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z20, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VPMOVSXDQ     Y21, Z0
-	VPADDQ        128(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z21, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_158:
+skip_116:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -3889,9 +2679,9 @@ store_158:
 	VZEROUPPER
 	RET
 
-next_150:
+next_111:
 	CMPQ       R9, $0x0a
-	JNE        next_159
+	JNE        next_117
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3912,101 +2702,41 @@ next_150:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_160
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_161
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_119
 
-prefetch_160:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_161:
-	SUBQ $0x02, SI
-	JLT  end_163
-
-chunk_162:
+chunk_118:
 	VMOVDQU32    (DX), Z20
 	VMOVDQU32    64(DX), Z21
 	ADDQ         BX, DX
@@ -4116,14 +2846,14 @@ chunk_162:
 	VPADDD       Z20, Z19, Z19
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_162
+	JGE          chunk_118
 
-end_163:
+end_119:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_165
+	JLT  end_121
 
-chunk_164:
+chunk_120:
 	VMOVDQU32    (DX), Z20
 	VMOVDQU32    64(DX), Z21
 	ADDQ         BX, DX
@@ -4179,12 +2909,12 @@ chunk_164:
 	VPADDD       Z20, Z19, Z19
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_164
+	JGE          chunk_120
 
-end_165:
+end_121:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_166
+	TESTQ  $0x00000001, R9
+	JEQ    skip_122
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -4216,159 +2946,7 @@ end_165:
 	VPADDD (AX), Z18, Z18
 	VPADDD 64(AX), Z19, Z19
 
-skip_166:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_167
-	VPMOVSXDQ     Y0, Z20
-	VPADDQ        (R9), Z20, Z20
-	VMOVDQU32     Z20, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VPMOVSXDQ     Y18, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z18, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y19, Z0
-	VPADDQ        128(DX), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)
-	VEXTRACTI64X4 $0x01, Z19, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)
-	VZEROUPPER
-	RET
-
-store_167:
+skip_122:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -4401,9 +2979,9 @@ store_167:
 	VZEROUPPER
 	RET
 
-next_159:
+next_117:
 	CMPQ       R9, $0x09
-	JNE        next_168
+	JNE        next_123
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4422,93 +3000,38 @@ next_159:
 	VPXORD     Z15, Z15, Z15
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_169
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_170
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_125
 
-prefetch_169:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_170:
-	SUBQ $0x02, SI
-	JLT  end_172
-
-chunk_171:
+chunk_124:
 	VMOVDQU32    (DX), Z18
 	VMOVDQU32    64(DX), Z19
 	ADDQ         BX, DX
@@ -4608,14 +3131,14 @@ chunk_171:
 	VPADDD       Z18, Z17, Z17
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_171
+	JGE          chunk_124
 
-end_172:
+end_125:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_174
+	JLT  end_127
 
-chunk_173:
+chunk_126:
 	VMOVDQU32    (DX), Z18
 	VMOVDQU32    64(DX), Z19
 	ADDQ         BX, DX
@@ -4666,12 +3189,12 @@ chunk_173:
 	VPADDD       Z18, Z17, Z17
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_173
+	JGE          chunk_126
 
-end_174:
+end_127:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_175
+	TESTQ  $0x00000001, R9
+	JEQ    skip_128
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -4700,143 +3223,7 @@ end_174:
 	VPADDD (AX), Z16, Z16
 	VPADDD 64(AX), Z17, Z17
 
-skip_175:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_176
-	VPMOVSXDQ     Y0, Z18
-	VPADDQ        (R9), Z18, Z18
-	VMOVDQU32     Z18, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_176:
+skip_128:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -4866,9 +3253,9 @@ store_176:
 	VZEROUPPER
 	RET
 
-next_168:
+next_123:
 	CMPQ       R9, $0x08
-	JNE        next_177
+	JNE        next_129
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4885,85 +3272,35 @@ next_168:
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_178
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_179
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_131
 
-prefetch_178:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_179:
-	SUBQ $0x02, SI
-	JLT  end_181
-
-chunk_180:
+chunk_130:
 	VMOVDQU32    (DX), Z16
 	VMOVDQU32    64(DX), Z17
 	ADDQ         BX, DX
@@ -5053,14 +3390,14 @@ chunk_180:
 	VPADDD       Z16, Z15, Z15
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_180
+	JGE          chunk_130
 
-end_181:
+end_131:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_183
+	JLT  end_133
 
-chunk_182:
+chunk_132:
 	VMOVDQU32    (DX), Z16
 	VMOVDQU32    64(DX), Z17
 	ADDQ         BX, DX
@@ -5106,12 +3443,12 @@ chunk_182:
 	VPADDD       Z16, Z15, Z15
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_182
+	JGE          chunk_132
 
-end_183:
+end_133:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_184
+	TESTQ  $0x00000001, R9
+	JEQ    skip_134
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -5137,129 +3474,7 @@ end_183:
 	VPADDD (AX), Z14, Z14
 	VPADDD 64(AX), Z15, Z15
 
-skip_184:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_185
-	VPMOVSXDQ     Y0, Z16
-	VPADDQ        (R9), Z16, Z16
-	VMOVDQU32     Z16, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_185:
+skip_134:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -5286,9 +3501,9 @@ store_185:
 	VZEROUPPER
 	RET
 
-next_177:
+next_129:
 	CMPQ       R9, $0x07
-	JNE        next_186
+	JNE        next_135
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -5303,77 +3518,32 @@ next_177:
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_187
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_188
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_137
 
-prefetch_187:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_188:
-	SUBQ $0x02, SI
-	JLT  end_190
-
-chunk_189:
+chunk_136:
 	VMOVDQU32    (DX), Z14
 	VMOVDQU32    64(DX), Z15
 	ADDQ         BX, DX
@@ -5453,14 +3623,14 @@ chunk_189:
 	VPADDD       Z14, Z13, Z13
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_189
+	JGE          chunk_136
 
-end_190:
+end_137:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_192
+	JLT  end_139
 
-chunk_191:
+chunk_138:
 	VMOVDQU32    (DX), Z14
 	VMOVDQU32    64(DX), Z15
 	ADDQ         BX, DX
@@ -5501,12 +3671,12 @@ chunk_191:
 	VPADDD       Z14, Z13, Z13
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_191
+	JGE          chunk_138
 
-end_192:
+end_139:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_193
+	TESTQ  $0x00000001, R9
+	JEQ    skip_140
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -5529,115 +3699,7 @@ end_192:
 	VPADDD (AX), Z12, Z12
 	VPADDD 64(AX), Z13, Z13
 
-skip_193:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_194
-	VPMOVSXDQ     Y0, Z14
-	VPADDQ        (R9), Z14, Z14
-	VMOVDQU32     Z14, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VZEROUPPER
-	RET
-
-store_194:
+skip_140:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -5661,9 +3723,9 @@ store_194:
 	VZEROUPPER
 	RET
 
-next_186:
+next_135:
 	CMPQ       R9, $0x06
-	JNE        next_195
+	JNE        next_141
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -5676,69 +3738,29 @@ next_186:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_196
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_197
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_143
 
-prefetch_196:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_197:
-	SUBQ $0x02, SI
-	JLT  end_199
-
-chunk_198:
+chunk_142:
 	VMOVDQU32    (DX), Z12
 	VMOVDQU32    64(DX), Z13
 	ADDQ         BX, DX
@@ -5808,14 +3830,14 @@ chunk_198:
 	VPADDD       Z12, Z11, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_198
+	JGE          chunk_142
 
-end_199:
+end_143:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_201
+	JLT  end_145
 
-chunk_200:
+chunk_144:
 	VMOVDQU32    (DX), Z12
 	VMOVDQU32    64(DX), Z13
 	ADDQ         BX, DX
@@ -5851,12 +3873,12 @@ chunk_200:
 	VPADDD       Z12, Z11, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_200
+	JGE          chunk_144
 
-end_201:
+end_145:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_202
+	TESTQ  $0x00000001, R9
+	JEQ    skip_146
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -5876,99 +3898,7 @@ end_201:
 	VPADDD (AX), Z10, Z10
 	VPADDD 64(AX), Z11, Z11
 
-skip_202:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_203
-	VPMOVSXDQ     Y0, Z12
-	VPADDQ        (R9), Z12, Z12
-	VMOVDQU32     Z12, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_203:
+skip_146:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -5989,9 +3919,9 @@ store_203:
 	VZEROUPPER
 	RET
 
-next_195:
+next_141:
 	CMPQ       R9, $0x05
-	JNE        next_204
+	JNE        next_147
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -6002,61 +3932,26 @@ next_195:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_205
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_206
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_149
 
-prefetch_205:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_206:
-	SUBQ $0x02, SI
-	JLT  end_208
-
-chunk_207:
+chunk_148:
 	VMOVDQU32    (DX), Z10
 	VMOVDQU32    64(DX), Z11
 	ADDQ         BX, DX
@@ -6116,14 +4011,14 @@ chunk_207:
 	VPADDD       Z10, Z9, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_207
+	JGE          chunk_148
 
-end_208:
+end_149:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_210
+	JLT  end_151
 
-chunk_209:
+chunk_150:
 	VMOVDQU32    (DX), Z10
 	VMOVDQU32    64(DX), Z11
 	ADDQ         BX, DX
@@ -6154,12 +4049,12 @@ chunk_209:
 	VPADDD       Z10, Z9, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_209
+	JGE          chunk_150
 
-end_210:
+end_151:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_211
+	TESTQ  $0x00000001, R9
+	JEQ    skip_152
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -6176,85 +4071,7 @@ end_210:
 	VPADDD (AX), Z8, Z8
 	VPADDD 64(AX), Z9, Z9
 
-skip_211:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_212
-	VPMOVSXDQ     Y0, Z10
-	VPADDQ        (R9), Z10, Z10
-	VMOVDQU32     Z10, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_212:
+skip_152:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -6272,9 +4089,9 @@ store_212:
 	VZEROUPPER
 	RET
 
-next_204:
+next_147:
 	CMPQ       R9, $0x04
-	JNE        next_213
+	JNE        next_153
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -6283,53 +4100,23 @@ next_204:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_214
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_215
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_155
 
-prefetch_214:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_215:
-	SUBQ $0x02, SI
-	JLT  end_217
-
-chunk_216:
+chunk_154:
 	VMOVDQU32    (DX), Z8
 	VMOVDQU32    64(DX), Z9
 	ADDQ         BX, DX
@@ -6379,14 +4166,14 @@ chunk_216:
 	VPADDD       Z8, Z7, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_216
+	JGE          chunk_154
 
-end_217:
+end_155:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_219
+	JLT  end_157
 
-chunk_218:
+chunk_156:
 	VMOVDQU32    (DX), Z8
 	VMOVDQU32    64(DX), Z9
 	ADDQ         BX, DX
@@ -6412,12 +4199,12 @@ chunk_218:
 	VPADDD       Z8, Z7, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_218
+	JGE          chunk_156
 
-end_219:
+end_157:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_220
+	TESTQ  $0x00000001, R9
+	JEQ    skip_158
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -6431,71 +4218,7 @@ end_219:
 	VPADDD (AX), Z6, Z6
 	VPADDD 64(AX), Z7, Z7
 
-skip_220:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_221
-	VPMOVSXDQ     Y0, Z8
-	VPADDQ        (R9), Z8, Z8
-	VMOVDQU32     Z8, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VZEROUPPER
-	RET
-
-store_221:
+skip_158:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -6510,54 +4233,29 @@ store_221:
 	VZEROUPPER
 	RET
 
-next_213:
+next_153:
 	CMPQ       R9, $0x03
-	JNE        next_222
+	JNE        next_159
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_223
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_224
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_161
 
-prefetch_223:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_224:
-	SUBQ $0x02, SI
-	JLT  end_226
-
-chunk_225:
+chunk_160:
 	VMOVDQU32    (DX), Z6
 	VMOVDQU32    64(DX), Z7
 	ADDQ         BX, DX
@@ -6597,14 +4295,14 @@ chunk_225:
 	VPADDD       Z6, Z5, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_225
+	JGE          chunk_160
 
-end_226:
+end_161:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_228
+	JLT  end_163
 
-chunk_227:
+chunk_162:
 	VMOVDQU32    (DX), Z6
 	VMOVDQU32    64(DX), Z7
 	ADDQ         BX, DX
@@ -6625,12 +4323,12 @@ chunk_227:
 	VPADDD       Z6, Z5, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_227
+	JGE          chunk_162
 
-end_228:
+end_163:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_229
+	TESTQ  $0x00000001, R9
+	JEQ    skip_164
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -6641,55 +4339,7 @@ end_228:
 	VPADDD (AX), Z4, Z4
 	VPADDD 64(AX), Z5, Z5
 
-skip_229:
-	TESTQ         $0x00000002, R11
-	JEQ           store_230
-	VPMOVSXDQ     Y0, Z6
-	VPADDQ        (R9), Z6, Z6
-	VMOVDQU32     Z6, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VZEROUPPER
-	RET
-
-store_230:
+skip_164:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -6701,44 +4351,24 @@ store_230:
 	VZEROUPPER
 	RET
 
-next_222:
+next_159:
 	CMPQ       R9, $0x02
-	JNE        next_231
+	JNE        next_165
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_232
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_233
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_167
 
-prefetch_232:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_233:
-	SUBQ $0x02, SI
-	JLT  end_235
-
-chunk_234:
+chunk_166:
 	VMOVDQU32    (DX), Z4
 	VMOVDQU32    64(DX), Z5
 	ADDQ         BX, DX
@@ -6768,14 +4398,14 @@ chunk_234:
 	VPADDD       Z4, Z3, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_234
+	JGE          chunk_166
 
-end_235:
+end_167:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_237
+	JLT  end_169
 
-chunk_236:
+chunk_168:
 	VMOVDQU32    (DX), Z4
 	VMOVDQU32    64(DX), Z5
 	ADDQ         BX, DX
@@ -6791,12 +4421,12 @@ chunk_236:
 	VPADDD       Z4, Z3, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_236
+	JGE          chunk_168
 
-end_237:
+end_169:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_238
+	TESTQ  $0x00000001, R9
+	JEQ    skip_170
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -6804,41 +4434,7 @@ end_237:
 	VPADDD (AX), Z2, Z2
 	VPADDD 64(AX), Z3, Z3
 
-skip_238:
-	TESTQ         $0x00000002, R11
-	JEQ           store_239
-	VPMOVSXDQ     Y0, Z4
-	VPADDQ        (R9), Z4, Z4
-	VMOVDQU32     Z4, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VZEROUPPER
-	RET
-
-store_239:
+skip_170:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -6847,32 +4443,17 @@ store_239:
 	VZEROUPPER
 	RET
 
-next_231:
+next_165:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       sum+72(FP), R8
-	MOVQ       lds+80(FP), R9
-	MOVQ       flags+88(FP), R10
-	SHLQ       $0x03, R9
-	TESTQ      $0x00000002, R10
-	JEQ        prefetch_241
-	MOVQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	JMP        start_242
-
-prefetch_241:
+	MOVQ       flags+72(FP), R8
 	MOVQ       DI, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
+	SUBQ       $0x02, SI
+	JLT        end_173
 
-start_242:
-	SUBQ $0x02, SI
-	JLT  end_244
-
-chunk_243:
+chunk_172:
 	VMOVDQU32    (DX), Z2
 	VMOVDQU32    64(DX), Z3
 	ADDQ         BX, DX
@@ -6892,14 +4473,14 @@ chunk_243:
 	VPADDD       Z2, Z1, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_243
+	JGE          chunk_172
 
-end_244:
+end_173:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_246
+	JLT  end_175
 
-chunk_245:
+chunk_174:
 	VMOVDQU32    (DX), Z2
 	VMOVDQU32    64(DX), Z3
 	ADDQ         BX, DX
@@ -6910,46 +4491,26 @@ chunk_245:
 	VPADDD       Z2, Z1, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_245
+	JGE          chunk_174
 
-end_246:
+end_175:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R10
-	JEQ    skip_247
+	TESTQ  $0x00000001, R8
+	JEQ    skip_176
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
 
-skip_247:
-	TESTQ         $0x00000002, R10
-	JEQ           store_248
-	VPMOVSXDQ     Y0, Z2
-	VPADDQ        (R8), Z2, Z2
-	VMOVDQU32     Z2, (R8)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R8), Z0, Z0
-	VMOVDQU32     Z0, 64(R8)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R8), Z0, Z0
-	VMOVDQU32     Z0, 128(R8)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R8), Z0, Z0
-	VMOVDQU32     Z0, 192(R8)
-	VZEROUPPER
-	RET
-
-store_248:
+skip_176:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	VZEROUPPER
 	RET
 
-narrow_140:
+narrow_104:
 	MOVQ       m+0(FP), R9
 	CMPQ       R9, $0x0c
-	JNE        next_249
+	JNE        next_177
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -6962,81 +4523,35 @@ narrow_140:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_250
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_251
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_179
 
-prefetch_250:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_251:
-	SUBQ $0x02, SI
-	JLT  end_253
-
-chunk_252:
+chunk_178:
 	VMOVDQU32    (DX), Z12
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z13
@@ -7116,14 +4631,14 @@ chunk_252:
 	VPADDD       Z12, Z11, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_252
+	JGE          chunk_178
 
-end_253:
+end_179:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_255
+	JLT  end_181
 
-chunk_254:
+chunk_180:
 	VMOVDQU32    (DX), Z12
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z13
@@ -7164,12 +4679,12 @@ chunk_254:
 	VPADDD       Z12, Z11, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_254
+	JGE          chunk_180
 
-end_255:
+end_181:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_256
+	TESTQ  $0x00000001, R9
+	JEQ    skip_182
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -7195,103 +4710,7 @@ end_255:
 	ADDQ   R8, AX
 	VPADDD (AX), Z11, Z11
 
-skip_256:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_257
-	VPMOVSXDQ     Y0, Z12
-	VPADDQ        (R9), Z12, Z12
-	VMOVDQU32     Z12, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        (DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_257:
+skip_182:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -7318,9 +4737,9 @@ store_257:
 	VZEROUPPER
 	RET
 
-next_249:
+next_177:
 	CMPQ       R9, $0x0b
-	JNE        next_258
+	JNE        next_183
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -7332,76 +4751,33 @@ next_249:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_259
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_260
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_185
 
-prefetch_259:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_260:
-	SUBQ $0x02, SI
-	JLT  end_262
-
-chunk_261:
+chunk_184:
 	VMOVDQU32    (DX), Z11
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z12
@@ -7475,14 +4851,14 @@ chunk_261:
 	VPADDD       Z11, Z10, Z10
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_261
+	JGE          chunk_184
 
-end_262:
+end_185:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_264
+	JLT  end_187
 
-chunk_263:
+chunk_186:
 	VMOVDQU32    (DX), Z11
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z12
@@ -7520,12 +4896,12 @@ chunk_263:
 	VPADDD       Z11, Z10, Z10
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_263
+	JGE          chunk_186
 
-end_264:
+end_187:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_265
+	TESTQ  $0x00000001, R9
+	JEQ    skip_188
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -7549,96 +4925,7 @@ end_264:
 	ADDQ   R8, AX
 	VPADDD (AX), Z10, Z10
 
-skip_265:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_266
-	VPMOVSXDQ     Y0, Z11
-	VPADDQ        (R9), Z11, Z11
-	VMOVDQU32     Z11, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_266:
+skip_188:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -7663,9 +4950,9 @@ store_266:
 	VZEROUPPER
 	RET
 
-next_258:
+next_183:
 	CMPQ       R9, $0x0a
-	JNE        next_267
+	JNE        next_189
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -7676,71 +4963,31 @@ next_258:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_268
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_269
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_191
 
-prefetch_268:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_269:
-	SUBQ $0x02, SI
-	JLT  end_271
-
-chunk_270:
+chunk_190:
 	VMOVDQU32    (DX), Z10
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z11
@@ -7808,14 +5055,14 @@ chunk_270:
 	VPADDD       Z10, Z9, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_270
+	JGE          chunk_190
 
-end_271:
+end_191:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_273
+	JLT  end_193
 
-chunk_272:
+chunk_192:
 	VMOVDQU32    (DX), Z10
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z11
@@ -7850,12 +5097,12 @@ chunk_272:
 	VPADDD       Z10, Z9, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_272
+	JGE          chunk_192
 
-end_273:
+end_193:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_274
+	TESTQ  $0x00000001, R9
+	JEQ    skip_194
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -7877,89 +5124,7 @@ end_273:
 	ADDQ   R8, AX
 	VPADDD (AX), Z9, Z9
 
-skip_274:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_275
-	VPMOVSXDQ     Y0, Z10
-	VPADDQ        (R9), Z10, Z10
-	VMOVDQU32     Z10, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VZEROUPPER
-	RET
-
-store_275:
+skip_194:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -7982,9 +5147,9 @@ store_275:
 	VZEROUPPER
 	RET
 
-next_267:
+next_189:
 	CMPQ       R9, $0x09
-	JNE        next_276
+	JNE        next_195
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -7994,66 +5159,29 @@ next_267:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_277
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_278
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_197
 
-prefetch_277:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_278:
-	SUBQ $0x02, SI
-	JLT  end_280
-
-chunk_279:
+chunk_196:
 	VMOVDQU32    (DX), Z9
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z10
@@ -8115,14 +5243,14 @@ chunk_279:
 	VPADDD       Z9, Z8, Z8
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_279
+	JGE          chunk_196
 
-end_280:
+end_197:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_282
+	JLT  end_199
 
-chunk_281:
+chunk_198:
 	VMOVDQU32    (DX), Z9
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z10
@@ -8154,12 +5282,12 @@ chunk_281:
 	VPADDD       Z9, Z8, Z8
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_281
+	JGE          chunk_198
 
-end_282:
+end_199:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_283
+	TESTQ  $0x00000001, R9
+	JEQ    skip_200
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -8179,80 +5307,7 @@ end_282:
 	ADDQ   R8, AX
 	VPADDD (AX), Z8, Z8
 
-skip_283:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_284
-	VPMOVSXDQ     Y0, Z9
-	VPADDQ        (R9), Z9, Z9
-	VMOVDQU32     Z9, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_284:
+skip_200:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -8273,9 +5328,9 @@ store_284:
 	VZEROUPPER
 	RET
 
-next_276:
+next_195:
 	CMPQ       R9, $0x08
-	JNE        next_285
+	JNE        next_201
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -8284,61 +5339,27 @@ next_276:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_286
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_287
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_203
 
-prefetch_286:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_287:
-	SUBQ $0x02, SI
-	JLT  end_289
-
-chunk_288:
+chunk_202:
 	VMOVDQU32    (DX), Z8
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z9
@@ -8394,14 +5415,14 @@ chunk_288:
 	VPADDD       Z8, Z7, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_288
+	JGE          chunk_202
 
-end_289:
+end_203:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_291
+	JLT  end_205
 
-chunk_290:
+chunk_204:
 	VMOVDQU32    (DX), Z8
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z9
@@ -8430,12 +5451,12 @@ chunk_290:
 	VPADDD       Z8, Z7, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_290
+	JGE          chunk_204
 
-end_291:
+end_205:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_292
+	TESTQ  $0x00000001, R9
+	JEQ    skip_206
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -8453,73 +5474,7 @@ end_291:
 	ADDQ   R8, AX
 	VPADDD (AX), Z7, Z7
 
-skip_292:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_293
-	VPMOVSXDQ     Y0, Z8
-	VPADDQ        (R9), Z8, Z8
-	VMOVDQU32     Z8, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_293:
+skip_206:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -8538,9 +5493,9 @@ store_293:
 	VZEROUPPER
 	RET
 
-next_285:
+next_201:
 	CMPQ       R9, $0x07
-	JNE        next_294
+	JNE        next_207
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -8548,56 +5503,25 @@ next_285:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_295
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_296
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_209
 
-prefetch_295:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_296:
-	SUBQ $0x02, SI
-	JLT  end_298
-
-chunk_297:
+chunk_208:
 	VMOVDQU32    (DX), Z7
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z8
@@ -8647,14 +5571,14 @@ chunk_297:
 	VPADDD       Z7, Z6, Z6
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_297
+	JGE          chunk_208
 
-end_298:
+end_209:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_300
+	JLT  end_211
 
-chunk_299:
+chunk_210:
 	VMOVDQU32    (DX), Z7
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z8
@@ -8680,12 +5604,12 @@ chunk_299:
 	VPADDD       Z7, Z6, Z6
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_299
+	JGE          chunk_210
 
-end_300:
+end_211:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_301
+	TESTQ  $0x00000001, R9
+	JEQ    skip_212
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -8701,66 +5625,7 @@ end_300:
 	ADDQ   R8, AX
 	VPADDD (AX), Z6, Z6
 
-skip_301:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_302
-	VPMOVSXDQ     Y0, Z7
-	VPADDQ        (R9), Z7, Z7
-	VMOVDQU32     Z7, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VZEROUPPER
-	RET
-
-store_302:
+skip_212:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -8777,60 +5642,32 @@ store_302:
 	VZEROUPPER
 	RET
 
-next_294:
+next_207:
 	CMPQ       R9, $0x06
-	JNE        next_303
+	JNE        next_213
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_304
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_305
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_215
 
-prefetch_304:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_305:
-	SUBQ $0x02, SI
-	JLT  end_307
-
-chunk_306:
+chunk_214:
 	VMOVDQU32    (DX), Z6
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z7
@@ -8874,14 +5711,14 @@ chunk_306:
 	VPADDD       Z6, Z5, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_306
+	JGE          chunk_214
 
-end_307:
+end_215:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_309
+	JLT  end_217
 
-chunk_308:
+chunk_216:
 	VMOVDQU32    (DX), Z6
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z7
@@ -8904,12 +5741,12 @@ chunk_308:
 	VPADDD       Z6, Z5, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_308
+	JGE          chunk_216
 
-end_309:
+end_217:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_310
+	TESTQ  $0x00000001, R9
+	JEQ    skip_218
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -8923,57 +5760,7 @@ end_309:
 	ADDQ   R8, AX
 	VPADDD (AX), Z5, Z5
 
-skip_310:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_311
-	VPMOVSXDQ     Y0, Z6
-	VPADDQ        (R9), Z6, Z6
-	VMOVDQU32     Z6, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_311:
+skip_218:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -8988,54 +5775,29 @@ store_311:
 	VZEROUPPER
 	RET
 
-next_303:
+next_213:
 	CMPQ       R9, $0x05
-	JNE        next_312
+	JNE        next_219
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_313
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_314
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_221
 
-prefetch_313:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_314:
-	SUBQ $0x02, SI
-	JLT  end_316
-
-chunk_315:
+chunk_220:
 	VMOVDQU32    (DX), Z5
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z6
@@ -9073,14 +5835,14 @@ chunk_315:
 	VPADDD       Z5, Z4, Z4
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_315
+	JGE          chunk_220
 
-end_316:
+end_221:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_318
+	JLT  end_223
 
-chunk_317:
+chunk_222:
 	VMOVDQU32    (DX), Z5
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z6
@@ -9100,12 +5862,12 @@ chunk_317:
 	VPADDD       Z5, Z4, Z4
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_317
+	JGE          chunk_222
 
-end_318:
+end_223:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_319
+	TESTQ  $0x00000001, R9
+	JEQ    skip_224
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -9117,50 +5879,7 @@ end_318:
 	ADDQ   R8, AX
 	VPADDD (AX), Z4, Z4
 
-skip_319:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_320
-	VPMOVSXDQ     Y0, Z5
-	VPADDQ        (R9), Z5, Z5
-	VMOVDQU32     Z5, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_320:
+skip_224:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -9173,48 +5892,26 @@ store_320:
 	VZEROUPPER
 	RET
 
-next_312:
+next_219:
 	CMPQ       R9, $0x04
-	JNE        next_321
+	JNE        next_225
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_322
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_323
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_227
 
-prefetch_322:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_323:
-	SUBQ $0x02, SI
-	JLT  end_325
-
-chunk_324:
+chunk_226:
 	VMOVDQU32    (DX), Z4
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z5
@@ -9246,14 +5943,14 @@ chunk_324:
 	VPADDD       Z4, Z3, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_324
+	JGE          chunk_226
 
-end_325:
+end_227:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_327
+	JLT  end_229
 
-chunk_326:
+chunk_228:
 	VMOVDQU32    (DX), Z4
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z5
@@ -9270,12 +5967,12 @@ chunk_326:
 	VPADDD       Z4, Z3, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_326
+	JGE          chunk_228
 
-end_327:
+end_229:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_328
+	TESTQ  $0x00000001, R9
+	JEQ    skip_230
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -9285,43 +5982,7 @@ end_327:
 	ADDQ   R8, AX
 	VPADDD (AX), Z3, Z3
 
-skip_328:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_329
-	VPMOVSXDQ     Y0, Z4
-	VPADDQ        (R9), Z4, Z4
-	VMOVDQU32     Z4, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VZEROUPPER
-	RET
-
-store_329:
+skip_230:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -9332,42 +5993,23 @@ store_329:
 	VZEROUPPER
 	RET
 
-next_321:
+next_225:
 	CMPQ       R9, $0x03
-	JNE        next_330
+	JNE        next_231
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_331
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_332
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_233
 
-prefetch_331:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_332:
-	SUBQ $0x02, SI
-	JLT  end_334
-
-chunk_333:
+chunk_232:
 	VMOVDQU32    (DX), Z3
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z4
@@ -9393,14 +6035,14 @@ chunk_333:
 	VPADDD       Z3, Z2, Z2
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_333
+	JGE          chunk_232
 
-end_334:
+end_233:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_336
+	JLT  end_235
 
-chunk_335:
+chunk_234:
 	VMOVDQU32    (DX), Z3
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z4
@@ -9414,12 +6056,12 @@ chunk_335:
 	VPADDD       Z3, Z2, Z2
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_335
+	JGE          chunk_234
 
-end_336:
+end_235:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_337
+	TESTQ  $0x00000001, R9
+	JEQ    skip_236
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -9427,34 +6069,7 @@ end_336:
 	ADDQ   R8, AX
 	VPADDD (AX), Z2, Z2
 
-skip_337:
-	TESTQ         $0x00000002, R11
-	JEQ           store_338
-	VPMOVSXDQ     Y0, Z3
-	VPADDQ        (R9), Z3, Z3
-	VMOVDQU32     Z3, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VZEROUPPER
-	RET
-
-store_338:
+skip_236:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -9463,36 +6078,20 @@ store_338:
 	VZEROUPPER
 	RET
 
-next_330:
+next_231:
 	CMPQ       R9, $0x02
-	JNE        next_339
+	JNE        next_237
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_340
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_341
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_239
 
-prefetch_340:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_341:
-	SUBQ $0x02, SI
-	JLT  end_343
-
-chunk_342:
+chunk_238:
 	VMOVDQU32    (DX), Z2
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z3
@@ -9512,14 +6111,14 @@ chunk_342:
 	VPADDD       Z2, Z1, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_342
+	JGE          chunk_238
 
-end_343:
+end_239:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_345
+	JLT  end_241
 
-chunk_344:
+chunk_240:
 	VMOVDQU32    (DX), Z2
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z3
@@ -9530,66 +6129,33 @@ chunk_344:
 	VPADDD       Z2, Z1, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_344
+	JGE          chunk_240
 
-end_345:
+end_241:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_346
+	TESTQ  $0x00000001, R9
+	JEQ    skip_242
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
 	VPADDD (AX), Z1, Z1
 
-skip_346:
-	TESTQ         $0x00000002, R11
-	JEQ           store_347
-	VPMOVSXDQ     Y0, Z2
-	VPADDQ        (R9), Z2, Z2
-	VMOVDQU32     Z2, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VZEROUPPER
-	RET
-
-store_347:
+skip_242:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
 	VZEROUPPER
 	RET
 
-next_339:
+next_237:
 	VPXORD     Z0, Z0, Z0
-	MOVQ       sum+72(FP), R8
-	MOVQ       lds+80(FP), R9
-	MOVQ       flags+88(FP), R10
-	SHLQ       $0x03, R9
-	TESTQ      $0x00000002, R10
-	JEQ        prefetch_349
-	MOVQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	JMP        start_350
-
-prefetch_349:
+	MOVQ       flags+72(FP), R8
 	MOVQ       DI, R9
 	PREFETCHT0 (R9)
+	SUBQ       $0x02, SI
+	JLT        end_245
 
-start_350:
-	SUBQ $0x02, SI
-	JLT  end_352
-
-chunk_351:
+chunk_244:
 	VMOVDQU32    (DX), Z1
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z2
@@ -9603,14 +6169,14 @@ chunk_351:
 	VPADDD       Z1, Z0, Z0
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_351
+	JGE          chunk_244
 
-end_352:
+end_245:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_354
+	JLT  end_247
 
-chunk_353:
+chunk_246:
 	VMOVDQU32    (DX), Z1
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z2
@@ -9618,29 +6184,16 @@ chunk_353:
 	VPADDD       Z1, Z0, Z0
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_353
+	JGE          chunk_246
 
-end_354:
+end_247:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R10
-	JEQ    skip_355
+	TESTQ  $0x00000001, R8
+	JEQ    skip_248
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 
-skip_355:
-	TESTQ         $0x00000002, R10
-	JEQ           store_356
-	VPMOVSXDQ     Y0, Z1
-	VPADDQ        (R8), Z1, Z1
-	VMOVDQU32     Z1, (R8)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R8), Z0, Z0
-	VMOVDQU32     Z0, 64(R8)
-	VZEROUPPER
-	RET
-
-store_356:
+skip_248:
 	VMOVDQU32 Z0, (DI)
 	VZEROUPPER
 	RET
@@ -9661,7 +6214,7 @@ TEXT ·directAVX512(SB), NOSPLIT, $0-72
 	MOVQ   flags+64(FP), R9
 	MOVQ   m+0(FP), R10
 	CMPQ   R10, $0x0c
-	JNE    next_357
+	JNE    next_249
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -9687,9 +6240,9 @@ TEXT ·directAVX512(SB), NOSPLIT, $0-72
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ   $0x02, SI
-	JLT    end_359
+	JLT    end_251
 
-chunk_358:
+chunk_250:
 	VMOVDQU32    (DX), Z25
 	VPUNPCKLWD   (DX)(BX*1), Z25, Z24
 	VPUNPCKHWD   (DX)(BX*1), Z25, Z25
@@ -9756,12 +6309,12 @@ chunk_358:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_358
+	JGE          chunk_250
 
-end_359:
+end_251:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_360
+	JEQ          even_252
 	VPXORD       Z28, Z28, Z28
 	VMOVDQU32    (DX), Z25
 	VPUNPCKLWD   Z28, Z25, Z24
@@ -9828,7 +6381,7 @@ end_359:
 	VPADDD       Z24, Z23, Z23
 	ADDQ         CX, AX
 
-even_360:
+even_252:
 	VMOVDQU32 lowOrder<>+0(SB), Z24
 	VMOVDQU32 highOrder<>+0(SB), Z25
 	VPERMI2Q  Z1, Z0, Z24
@@ -9878,7 +6431,7 @@ even_360:
 	VPERMI2Q  Z23, Z22, Z20
 	VPERMI2Q  Z23, Z22, Z21
 	TESTQ     $0x00000001, R9
-	JEQ       skip_361
+	JEQ       skip_253
 	MOVQ      DI, AX
 	VPADDD    (AX), Z24, Z24
 	VPADDD    64(AX), Z25, Z25
@@ -9916,7 +6469,7 @@ even_360:
 	VPADDD    (AX), Z20, Z20
 	VPADDD    64(AX), Z21, Z21
 
-skip_361:
+skip_253:
 	VMOVDQU32 Z24, (DI)
 	VMOVDQU32 Z25, 64(DI)
 	ADDQ      R8, DI
@@ -9955,9 +6508,9 @@ skip_361:
 	VZEROUPPER
 	RET
 
-next_357:
+next_249:
 	CMPQ   R10, $0x0b
-	JNE    next_362
+	JNE    next_254
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -9981,9 +6534,9 @@ next_357:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	SUBQ   $0x02, SI
-	JLT    end_364
+	JLT    end_256
 
-chunk_363:
+chunk_255:
 	VMOVDQU32    (DX), Z23
 	VPUNPCKLWD   (DX)(BX*1), Z23, Z22
 	VPUNPCKHWD   (DX)(BX*1), Z23, Z23
@@ -10045,12 +6598,12 @@ chunk_363:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_363
+	JGE          chunk_255
 
-end_364:
+end_256:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_365
+	JEQ          even_257
 	VPXORD       Z26, Z26, Z26
 	VMOVDQU32    (DX), Z23
 	VPUNPCKLWD   Z26, Z23, Z22
@@ -10112,7 +6665,7 @@ end_364:
 	VPADDD       Z22, Z21, Z21
 	ADDQ         CX, AX
 
-even_365:
+even_257:
 	VMOVDQU32 lowOrder<>+0(SB), Z22
 	VMOVDQU32 highOrder<>+0(SB), Z23
 	VPERMI2Q  Z1, Z0, Z22
@@ -10158,7 +6711,7 @@ even_365:
 	VPERMI2Q  Z21, Z20, Z18
 	VPERMI2Q  Z21, Z20, Z19
 	TESTQ     $0x00000001, R9
-	JEQ       skip_366
+	JEQ       skip_258
 	MOVQ      DI, AX
 	VPADDD    (AX), Z22, Z22
 	VPADDD    64(AX), Z23, Z23
@@ -10193,7 +6746,7 @@ even_365:
 	VPADDD    (AX), Z18, Z18
 	VPADDD    64(AX), Z19, Z19
 
-skip_366:
+skip_258:
 	VMOVDQU32 Z22, (DI)
 	VMOVDQU32 Z23, 64(DI)
 	ADDQ      R8, DI
@@ -10229,9 +6782,9 @@ skip_366:
 	VZEROUPPER
 	RET
 
-next_362:
+next_254:
 	CMPQ   R10, $0x0a
-	JNE    next_367
+	JNE    next_259
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10253,9 +6806,9 @@ next_362:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ   $0x02, SI
-	JLT    end_369
+	JLT    end_261
 
-chunk_368:
+chunk_260:
 	VMOVDQU32    (DX), Z21
 	VPUNPCKLWD   (DX)(BX*1), Z21, Z20
 	VPUNPCKHWD   (DX)(BX*1), Z21, Z21
@@ -10312,12 +6865,12 @@ chunk_368:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_368
+	JGE          chunk_260
 
-end_369:
+end_261:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_370
+	JEQ          even_262
 	VPXORD       Z24, Z24, Z24
 	VMOVDQU32    (DX), Z21
 	VPUNPCKLWD   Z24, Z21, Z20
@@ -10374,7 +6927,7 @@ end_369:
 	VPADDD       Z20, Z19, Z19
 	ADDQ         CX, AX
 
-even_370:
+even_262:
 	VMOVDQU32 lowOrder<>+0(SB), Z20
 	VMOVDQU32 highOrder<>+0(SB), Z21
 	VPERMI2Q  Z1, Z0, Z20
@@ -10416,7 +6969,7 @@ even_370:
 	VPERMI2Q  Z19, Z18, Z16
 	VPERMI2Q  Z19, Z18, Z17
 	TESTQ     $0x00000001, R9
-	JEQ       skip_371
+	JEQ       skip_263
 	MOVQ      DI, AX
 	VPADDD    (AX), Z20, Z20
 	VPADDD    64(AX), Z21, Z21
@@ -10448,7 +7001,7 @@ even_370:
 	VPADDD    (AX), Z16, Z16
 	VPADDD    64(AX), Z17, Z17
 
-skip_371:
+skip_263:
 	VMOVDQU32 Z20, (DI)
 	VMOVDQU32 Z21, 64(DI)
 	ADDQ      R8, DI
@@ -10481,9 +7034,9 @@ skip_371:
 	VZEROUPPER
 	RET
 
-next_367:
+next_259:
 	CMPQ   R10, $0x09
-	JNE    next_372
+	JNE    next_264
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10503,9 +7056,9 @@ next_367:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	SUBQ   $0x02, SI
-	JLT    end_374
+	JLT    end_266
 
-chunk_373:
+chunk_265:
 	VMOVDQU32    (DX), Z19
 	VPUNPCKLWD   (DX)(BX*1), Z19, Z18
 	VPUNPCKHWD   (DX)(BX*1), Z19, Z19
@@ -10557,12 +7110,12 @@ chunk_373:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_373
+	JGE          chunk_265
 
-end_374:
+end_266:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_375
+	JEQ          even_267
 	VPXORD       Z22, Z22, Z22
 	VMOVDQU32    (DX), Z19
 	VPUNPCKLWD   Z22, Z19, Z18
@@ -10614,7 +7167,7 @@ end_374:
 	VPADDD       Z18, Z17, Z17
 	ADDQ         CX, AX
 
-even_375:
+even_267:
 	VMOVDQU32 lowOrder<>+0(SB), Z18
 	VMOVDQU32 highOrder<>+0(SB), Z19
 	VPERMI2Q  Z1, Z0, Z18
@@ -10652,7 +7205,7 @@ even_375:
 	VPERMI2Q  Z17, Z16, Z14
 	VPERMI2Q  Z17, Z16, Z15
 	TESTQ     $0x00000001, R9
-	JEQ       skip_376
+	JEQ       skip_268
 	MOVQ      DI, AX
 	VPADDD    (AX), Z18, Z18
 	VPADDD    64(AX), Z19, Z19
@@ -10681,7 +7234,7 @@ even_375:
 	VPADDD    (AX), Z14, Z14
 	VPADDD    64(AX), Z15, Z15
 
-skip_376:
+skip_268:
 	VMOVDQU32 Z18, (DI)
 	VMOVDQU32 Z19, 64(DI)
 	ADDQ      R8, DI
@@ -10711,9 +7264,9 @@ skip_376:
 	VZEROUPPER
 	RET
 
-next_372:
+next_264:
 	CMPQ   R10, $0x08
-	JNE    next_377
+	JNE    next_269
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10731,9 +7284,9 @@ next_372:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ   $0x02, SI
-	JLT    end_379
+	JLT    end_271
 
-chunk_378:
+chunk_270:
 	VMOVDQU32    (DX), Z17
 	VPUNPCKLWD   (DX)(BX*1), Z17, Z16
 	VPUNPCKHWD   (DX)(BX*1), Z17, Z17
@@ -10780,12 +7333,12 @@ chunk_378:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_378
+	JGE          chunk_270
 
-end_379:
+end_271:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_380
+	JEQ          even_272
 	VPXORD       Z20, Z20, Z20
 	VMOVDQU32    (DX), Z17
 	VPUNPCKLWD   Z20, Z17, Z16
@@ -10832,7 +7385,7 @@ end_379:
 	VPADDD       Z16, Z15, Z15
 	ADDQ         CX, AX
 
-even_380:
+even_272:
 	VMOVDQU32 lowOrder<>+0(SB), Z16
 	VMOVDQU32 highOrder<>+0(SB), Z17
 	VPERMI2Q  Z1, Z0, Z16
@@ -10866,7 +7419,7 @@ even_380:
 	VPERMI2Q  Z15, Z14, Z12
 	VPERMI2Q  Z15, Z14, Z13
 	TESTQ     $0x00000001, R9
-	JEQ       skip_381
+	JEQ       skip_273
 	MOVQ      DI, AX
 	VPADDD    (AX), Z16, Z16
 	VPADDD    64(AX), Z17, Z17
@@ -10892,7 +7445,7 @@ even_380:
 	VPADDD    (AX), Z12, Z12
 	VPADDD    64(AX), Z13, Z13
 
-skip_381:
+skip_273:
 	VMOVDQU32 Z16, (DI)
 	VMOVDQU32 Z17, 64(DI)
 	ADDQ      R8, DI
@@ -10919,9 +7472,9 @@ skip_381:
 	VZEROUPPER
 	RET
 
-next_377:
+next_269:
 	CMPQ   R10, $0x07
-	JNE    next_382
+	JNE    next_274
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10937,9 +7490,9 @@ next_377:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	SUBQ   $0x02, SI
-	JLT    end_384
+	JLT    end_276
 
-chunk_383:
+chunk_275:
 	VMOVDQU32    (DX), Z15
 	VPUNPCKLWD   (DX)(BX*1), Z15, Z14
 	VPUNPCKHWD   (DX)(BX*1), Z15, Z15
@@ -10981,12 +7534,12 @@ chunk_383:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_383
+	JGE          chunk_275
 
-end_384:
+end_276:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_385
+	JEQ          even_277
 	VPXORD       Z18, Z18, Z18
 	VMOVDQU32    (DX), Z15
 	VPUNPCKLWD   Z18, Z15, Z14
@@ -11028,7 +7581,7 @@ end_384:
 	VPADDD       Z14, Z13, Z13
 	ADDQ         CX, AX
 
-even_385:
+even_277:
 	VMOVDQU32 lowOrder<>+0(SB), Z14
 	VMOVDQU32 highOrder<>+0(SB), Z15
 	VPERMI2Q  Z1, Z0, Z14
@@ -11058,7 +7611,7 @@ even_385:
 	VPERMI2Q  Z13, Z12, Z10
 	VPERMI2Q  Z13, Z12, Z11
 	TESTQ     $0x00000001, R9
-	JEQ       skip_386
+	JEQ       skip_278
 	MOVQ      DI, AX
 	VPADDD    (AX), Z14, Z14
 	VPADDD    64(AX), Z15, Z15
@@ -11081,7 +7634,7 @@ even_385:
 	VPADDD    (AX), Z10, Z10
 	VPADDD    64(AX), Z11, Z11
 
-skip_386:
+skip_278:
 	VMOVDQU32 Z14, (DI)
 	VMOVDQU32 Z15, 64(DI)
 	ADDQ      R8, DI
@@ -11105,9 +7658,9 @@ skip_386:
 	VZEROUPPER
 	RET
 
-next_382:
+next_274:
 	CMPQ   R10, $0x06
-	JNE    next_387
+	JNE    next_279
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11121,9 +7674,9 @@ next_382:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ   $0x02, SI
-	JLT    end_389
+	JLT    end_281
 
-chunk_388:
+chunk_280:
 	VMOVDQU32    (DX), Z13
 	VPUNPCKLWD   (DX)(BX*1), Z13, Z12
 	VPUNPCKHWD   (DX)(BX*1), Z13, Z13
@@ -11160,12 +7713,12 @@ chunk_388:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_388
+	JGE          chunk_280
 
-end_389:
+end_281:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_390
+	JEQ          even_282
 	VPXORD       Z16, Z16, Z16
 	VMOVDQU32    (DX), Z13
 	VPUNPCKLWD   Z16, Z13, Z12
@@ -11202,7 +7755,7 @@ end_389:
 	VPADDD       Z12, Z11, Z11
 	ADDQ         CX, AX
 
-even_390:
+even_282:
 	VMOVDQU32 lowOrder<>+0(SB), Z12
 	VMOVDQU32 highOrder<>+0(SB), Z13
 	VPERMI2Q  Z1, Z0, Z12
@@ -11228,7 +7781,7 @@ even_390:
 	VPERMI2Q  Z11, Z10, Z8
 	VPERMI2Q  Z11, Z10, Z9
 	TESTQ     $0x00000001, R9
-	JEQ       skip_391
+	JEQ       skip_283
 	MOVQ      DI, AX
 	VPADDD    (AX), Z12, Z12
 	VPADDD    64(AX), Z13, Z13
@@ -11248,7 +7801,7 @@ even_390:
 	VPADDD    (AX), Z8, Z8
 	VPADDD    64(AX), Z9, Z9
 
-skip_391:
+skip_283:
 	VMOVDQU32 Z12, (DI)
 	VMOVDQU32 Z13, 64(DI)
 	ADDQ      R8, DI
@@ -11269,9 +7822,9 @@ skip_391:
 	VZEROUPPER
 	RET
 
-next_387:
+next_279:
 	CMPQ   R10, $0x05
-	JNE    next_392
+	JNE    next_284
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11283,9 +7836,9 @@ next_387:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	SUBQ   $0x02, SI
-	JLT    end_394
+	JLT    end_286
 
-chunk_393:
+chunk_285:
 	VMOVDQU32    (DX), Z11
 	VPUNPCKLWD   (DX)(BX*1), Z11, Z10
 	VPUNPCKHWD   (DX)(BX*1), Z11, Z11
@@ -11317,12 +7870,12 @@ chunk_393:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_393
+	JGE          chunk_285
 
-end_394:
+end_286:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_395
+	JEQ          even_287
 	VPXORD       Z14, Z14, Z14
 	VMOVDQU32    (DX), Z11
 	VPUNPCKLWD   Z14, Z11, Z10
@@ -11354,7 +7907,7 @@ end_394:
 	VPADDD       Z10, Z9, Z9
 	ADDQ         CX, AX
 
-even_395:
+even_287:
 	VMOVDQU32 lowOrder<>+0(SB), Z10
 	VMOVDQU32 highOrder<>+0(SB), Z11
 	VPERMI2Q  Z1, Z0, Z10
@@ -11376,7 +7929,7 @@ even_395:
 	VPERMI2Q  Z9, Z8, Z6
 	VPERMI2Q  Z9, Z8, Z7
 	TESTQ     $0x00000001, R9
-	JEQ       skip_396
+	JEQ       skip_288
 	MOVQ      DI, AX
 	VPADDD    (AX), Z10, Z10
 	VPADDD    64(AX), Z11, Z11
@@ -11393,7 +7946,7 @@ even_395:
 	VPADDD    (AX), Z6, Z6
 	VPADDD    64(AX), Z7, Z7
 
-skip_396:
+skip_288:
 	VMOVDQU32 Z10, (DI)
 	VMOVDQU32 Z11, 64(DI)
 	ADDQ      R8, DI
@@ -11411,9 +7964,9 @@ skip_396:
 	VZEROUPPER
 	RET
 
-next_392:
+next_284:
 	CMPQ   R10, $0x04
-	JNE    next_397
+	JNE    next_289
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11423,9 +7976,9 @@ next_392:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ   $0x02, SI
-	JLT    end_399
+	JLT    end_291
 
-chunk_398:
+chunk_290:
 	VMOVDQU32    (DX), Z9
 	VPUNPCKLWD   (DX)(BX*1), Z9, Z8
 	VPUNPCKHWD   (DX)(BX*1), Z9, Z9
@@ -11452,12 +8005,12 @@ chunk_398:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_398
+	JGE          chunk_290
 
-end_399:
+end_291:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_400
+	JEQ          even_292
 	VPXORD       Z12, Z12, Z12
 	VMOVDQU32    (DX), Z9
 	VPUNPCKLWD   Z12, Z9, Z8
@@ -11484,7 +8037,7 @@ end_399:
 	VPADDD       Z8, Z7, Z7
 	ADDQ         CX, AX
 
-even_400:
+even_292:
 	VMOVDQU32 lowOrder<>+0(SB), Z8
 	VMOVDQU32 highOrder<>+0(SB), Z9
 	VPERMI2Q  Z1, Z0, Z8
@@ -11502,7 +8055,7 @@ even_400:
 	VPERMI2Q  Z7, Z6, Z4
 	VPERMI2Q  Z7, Z6, Z5
 	TESTQ     $0x00000001, R9
-	JEQ       skip_401
+	JEQ       skip_293
 	MOVQ      DI, AX
 	VPADDD    (AX), Z8, Z8
 	VPADDD    64(AX), Z9, Z9
@@ -11516,7 +8069,7 @@ even_400:
 	VPADDD    (AX), Z4, Z4
 	VPADDD    64(AX), Z5, Z5
 
-skip_401:
+skip_293:
 	VMOVDQU32 Z8, (DI)
 	VMOVDQU32 Z9, 64(DI)
 	ADDQ      R8, DI
@@ -11531,9 +8084,9 @@ skip_401:
 	VZEROUPPER
 	RET
 
-next_397:
+next_289:
 	CMPQ   R10, $0x03
-	JNE    next_402
+	JNE    next_294
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11541,9 +8094,9 @@ next_397:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	SUBQ   $0x02, SI
-	JLT    end_404
+	JLT    end_296
 
-chunk_403:
+chunk_295:
 	VMOVDQU32    (DX), Z7
 	VPUNPCKLWD   (DX)(BX*1), Z7, Z6
 	VPUNPCKHWD   (DX)(BX*1), Z7, Z7
@@ -11565,12 +8118,12 @@ chunk_403:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_403
+	JGE          chunk_295
 
-end_404:
+end_296:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_405
+	JEQ          even_297
 	VPXORD       Z10, Z10, Z10
 	VMOVDQU32    (DX), Z7
 	VPUNPCKLWD   Z10, Z7, Z6
@@ -11592,7 +8145,7 @@ end_404:
 	VPADDD       Z6, Z5, Z5
 	ADDQ         CX, AX
 
-even_405:
+even_297:
 	VMOVDQU32 lowOrder<>+0(SB), Z6
 	VMOVDQU32 highOrder<>+0(SB), Z7
 	VPERMI2Q  Z1, Z0, Z6
@@ -11606,7 +8159,7 @@ even_405:
 	VPERMI2Q  Z5, Z4, Z2
 	VPERMI2Q  Z5, Z4, Z3
 	TESTQ     $0x00000001, R9
-	JEQ       skip_406
+	JEQ       skip_298
 	MOVQ      DI, AX
 	VPADDD    (AX), Z6, Z6
 	VPADDD    64(AX), Z7, Z7
@@ -11617,7 +8170,7 @@ even_405:
 	VPADDD    (AX), Z2, Z2
 	VPADDD    64(AX), Z3, Z3
 
-skip_406:
+skip_298:
 	VMOVDQU32 Z6, (DI)
 	VMOVDQU32 Z7, 64(DI)
 	ADDQ      R8, DI
@@ -11629,17 +8182,17 @@ skip_406:
 	VZEROUPPER
 	RET
 
-next_402:
+next_294:
 	CMPQ   R10, $0x02
-	JNE    next_407
+	JNE    next_299
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ   $0x02, SI
-	JLT    end_409
+	JLT    end_301
 
-chunk_408:
+chunk_300:
 	VMOVDQU32    (DX), Z5
 	VPUNPCKLWD   (DX)(BX*1), Z5, Z4
 	VPUNPCKHWD   (DX)(BX*1), Z5, Z5
@@ -11656,12 +8209,12 @@ chunk_408:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_408
+	JGE          chunk_300
 
-end_409:
+end_301:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_410
+	JEQ          even_302
 	VPXORD       Z8, Z8, Z8
 	VMOVDQU32    (DX), Z5
 	VPUNPCKLWD   Z8, Z5, Z4
@@ -11678,7 +8231,7 @@ end_409:
 	VPADDD       Z4, Z3, Z3
 	ADDQ         CX, AX
 
-even_410:
+even_302:
 	VMOVDQU32 lowOrder<>+0(SB), Z4
 	VMOVDQU32 highOrder<>+0(SB), Z5
 	VPERMI2Q  Z1, Z0, Z4
@@ -11688,7 +8241,7 @@ even_410:
 	VPERMI2Q  Z3, Z2, Z0
 	VPERMI2Q  Z3, Z2, Z1
 	TESTQ     $0x00000001, R9
-	JEQ       skip_411
+	JEQ       skip_303
 	MOVQ      DI, AX
 	VPADDD    (AX), Z4, Z4
 	VPADDD    64(AX), Z5, Z5
@@ -11696,7 +8249,7 @@ even_410:
 	VPADDD    (AX), Z0, Z0
 	VPADDD    64(AX), Z1, Z1
 
-skip_411:
+skip_303:
 	VMOVDQU32 Z4, (DI)
 	VMOVDQU32 Z5, 64(DI)
 	ADDQ      R8, DI
@@ -11705,13 +8258,13 @@ skip_411:
 	VZEROUPPER
 	RET
 
-next_407:
+next_299:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $0x02, SI
-	JLT    end_414
+	JLT    end_306
 
-chunk_413:
+chunk_305:
 	VMOVDQU32    (DX), Z3
 	VPUNPCKLWD   (DX)(BX*1), Z3, Z2
 	VPUNPCKHWD   (DX)(BX*1), Z3, Z3
@@ -11723,12 +8276,12 @@ chunk_413:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_413
+	JGE          chunk_305
 
-end_414:
+end_306:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_415
+	JEQ          even_307
 	VPXORD       Z5, Z5, Z5
 	VMOVDQU32    (DX), Z3
 	VPUNPCKLWD   Z5, Z3, Z2
@@ -11740,18 +8293,18 @@ end_414:
 	VPADDD       Z2, Z1, Z1
 	ADDQ         CX, AX
 
-even_415:
+even_307:
 	VMOVDQU32 lowOrder<>+0(SB), Z2
 	VMOVDQU32 highOrder<>+0(SB), Z3
 	VPERMI2Q  Z1, Z0, Z2
 	VPERMI2Q  Z1, Z0, Z3
 	TESTQ     $0x00000001, R9
-	JEQ       skip_416
+	JEQ       skip_308
 	MOVQ      DI, AX
 	VPADDD    (AX), Z2, Z2
 	VPADDD    64(AX), Z3, Z3
 
-skip_416:
+skip_308:
 	VMOVDQU32 Z2, (DI)
 	VMOVDQU32 Z3, 64(DI)
 	VZEROUPPER
@@ -11793,9 +8346,9 @@ DATA highOrder<>+56(SB)/4, $0x0000000f
 DATA highOrder<>+60(SB)/4, $0x00000000
 GLOBL highOrder<>(SB), RODATA|NOPTR, $64
 
-// func tileVNNI(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+// func tileVNNI(m int, n int, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·tileVNNI(SB), NOSPLIT, $0-96
+TEXT ·tileVNNI(SB), NOSPLIT, $0-80
 	MOVQ       a+24(FP), AX
 	MOVQ       lda+32(FP), CX
 	MOVQ       b+40(FP), DX
@@ -11808,10 +8361,10 @@ TEXT ·tileVNNI(SB), NOSPLIT, $0-96
 	SHLQ       $0x02, R8
 	MOVQ       n+8(FP), R9
 	CMPQ       R9, $0x10
-	JLE        narrow_417
+	JLE        narrow_309
 	MOVQ       m+0(FP), R9
 	CMPQ       R9, $0x0c
-	JNE        next_418
+	JNE        next_310
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -11836,117 +8389,47 @@ TEXT ·tileVNNI(SB), NOSPLIT, $0-96
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_419
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_420
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_312
 
-prefetch_419:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_420:
-	SUBQ $0x02, SI
-	JLT  end_422
-
-chunk_421:
+chunk_311:
 	VMOVDQU32    (DX), Z24
 	VMOVDQU32    64(DX), Z25
 	ADDQ         BX, DX
@@ -12028,14 +8511,14 @@ chunk_421:
 	VPDPWSSD     Z25, Z26, Z23
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_421
+	JGE          chunk_311
 
-end_422:
+end_312:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_424
+	JLT  end_314
 
-chunk_423:
+chunk_313:
 	VMOVDQU32    (DX), Z24
 	VMOVDQU32    64(DX), Z25
 	ADDQ         BX, DX
@@ -12077,12 +8560,12 @@ chunk_423:
 	VPDPWSSD     Z25, Z26, Z23
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_423
+	JGE          chunk_313
 
-end_424:
+end_314:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_425
+	TESTQ  $0x00000001, R9
+	JEQ    skip_315
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -12120,187 +8603,7 @@ end_424:
 	VPADDD (AX), Z22, Z22
 	VPADDD 64(AX), Z23, Z23
 
-skip_425:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_426
-	VPMOVSXDQ     Y0, Z24
-	VPADDQ        (R9), Z24, Z24
-	VMOVDQU32     Z24, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VPMOVSXDQ     Y18, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z18, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y19, Z0
-	VPADDQ        128(DX), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)
-	VEXTRACTI64X4 $0x01, Z19, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)
-	VPMOVSXDQ     Y20, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z20, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VPMOVSXDQ     Y21, Z0
-	VPADDQ        128(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z21, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)(R10*1)
-	VPMOVSXDQ     Y22, Z0
-	VPADDQ        (DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z22, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*2)
-	VPMOVSXDQ     Y23, Z0
-	VPADDQ        128(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z23, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_426:
+skip_315:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -12339,9 +8642,9 @@ store_426:
 	VZEROUPPER
 	RET
 
-next_418:
+next_310:
 	CMPQ       R9, $0x0b
-	JNE        next_427
+	JNE        next_316
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -12364,109 +8667,44 @@ next_418:
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_428
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_429
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_318
 
-prefetch_428:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_429:
-	SUBQ $0x02, SI
-	JLT  end_431
-
-chunk_430:
+chunk_317:
 	VMOVDQU32    (DX), Z22
 	VMOVDQU32    64(DX), Z23
 	ADDQ         BX, DX
@@ -12542,14 +8780,14 @@ chunk_430:
 	VPDPWSSD     Z23, Z24, Z21
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_430
+	JGE          chunk_317
 
-end_431:
+end_318:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_433
+	JLT  end_320
 
-chunk_432:
+chunk_319:
 	VMOVDQU32    (DX), Z22
 	VMOVDQU32    64(DX), Z23
 	ADDQ         BX, DX
@@ -12588,12 +8826,12 @@ chunk_432:
 	VPDPWSSD     Z23, Z24, Z21
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_432
+	JGE          chunk_319
 
-end_433:
+end_320:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_434
+	TESTQ  $0x00000001, R9
+	JEQ    skip_321
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -12628,173 +8866,7 @@ end_433:
 	VPADDD (AX), Z20, Z20
 	VPADDD 64(AX), Z21, Z21
 
-skip_434:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_435
-	VPMOVSXDQ     Y0, Z22
-	VPADDQ        (R9), Z22, Z22
-	VMOVDQU32     Z22, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VPMOVSXDQ     Y18, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z18, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y19, Z0
-	VPADDQ        128(DX), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)
-	VEXTRACTI64X4 $0x01, Z19, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)
-	VPMOVSXDQ     Y20, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z20, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VPMOVSXDQ     Y21, Z0
-	VPADDQ        128(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z21, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_435:
+skip_321:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -12830,9 +8902,9 @@ store_435:
 	VZEROUPPER
 	RET
 
-next_427:
+next_316:
 	CMPQ       R9, $0x0a
-	JNE        next_436
+	JNE        next_322
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -12853,101 +8925,41 @@ next_427:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_437
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_438
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_324
 
-prefetch_437:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_438:
-	SUBQ $0x02, SI
-	JLT  end_440
-
-chunk_439:
+chunk_323:
 	VMOVDQU32    (DX), Z20
 	VMOVDQU32    64(DX), Z21
 	ADDQ         BX, DX
@@ -13017,14 +9029,14 @@ chunk_439:
 	VPDPWSSD     Z21, Z22, Z19
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_439
+	JGE          chunk_323
 
-end_440:
+end_324:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_442
+	JLT  end_326
 
-chunk_441:
+chunk_325:
 	VMOVDQU32    (DX), Z20
 	VMOVDQU32    64(DX), Z21
 	ADDQ         BX, DX
@@ -13060,12 +9072,12 @@ chunk_441:
 	VPDPWSSD     Z21, Z22, Z19
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_441
+	JGE          chunk_325
 
-end_442:
+end_326:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_443
+	TESTQ  $0x00000001, R9
+	JEQ    skip_327
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -13097,159 +9109,7 @@ end_442:
 	VPADDD (AX), Z18, Z18
 	VPADDD 64(AX), Z19, Z19
 
-skip_443:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_444
-	VPMOVSXDQ     Y0, Z20
-	VPADDQ        (R9), Z20, Z20
-	VMOVDQU32     Z20, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VPMOVSXDQ     Y18, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z18, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y19, Z0
-	VPADDQ        128(DX), Z0, Z0
-	VMOVDQU32     Z0, 128(DX)
-	VEXTRACTI64X4 $0x01, Z19, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(DX), Z0, Z0
-	VMOVDQU32     Z0, 192(DX)
-	VZEROUPPER
-	RET
-
-store_444:
+skip_327:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -13282,9 +9142,9 @@ store_444:
 	VZEROUPPER
 	RET
 
-next_436:
+next_322:
 	CMPQ       R9, $0x09
-	JNE        next_445
+	JNE        next_328
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -13303,93 +9163,38 @@ next_436:
 	VPXORD     Z15, Z15, Z15
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_446
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_447
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_330
 
-prefetch_446:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_447:
-	SUBQ $0x02, SI
-	JLT  end_449
-
-chunk_448:
+chunk_329:
 	VMOVDQU32    (DX), Z18
 	VMOVDQU32    64(DX), Z19
 	ADDQ         BX, DX
@@ -13453,14 +9258,14 @@ chunk_448:
 	VPDPWSSD     Z19, Z20, Z17
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_448
+	JGE          chunk_329
 
-end_449:
+end_330:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_451
+	JLT  end_332
 
-chunk_450:
+chunk_331:
 	VMOVDQU32    (DX), Z18
 	VMOVDQU32    64(DX), Z19
 	ADDQ         BX, DX
@@ -13493,12 +9298,12 @@ chunk_450:
 	VPDPWSSD     Z19, Z20, Z17
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_450
+	JGE          chunk_331
 
-end_451:
+end_332:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_452
+	TESTQ  $0x00000001, R9
+	JEQ    skip_333
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -13527,143 +9332,7 @@ end_451:
 	VPADDD (AX), Z16, Z16
 	VPADDD 64(AX), Z17, Z17
 
-skip_452:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_453
-	VPMOVSXDQ     Y0, Z18
-	VPADDQ        (R9), Z18, Z18
-	VMOVDQU32     Z18, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VPMOVSXDQ     Y16, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y17, Z0
-	VPADDQ        128(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_453:
+skip_333:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -13693,9 +9362,9 @@ store_453:
 	VZEROUPPER
 	RET
 
-next_445:
+next_328:
 	CMPQ       R9, $0x08
-	JNE        next_454
+	JNE        next_334
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -13712,85 +9381,35 @@ next_445:
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_455
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_456
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_336
 
-prefetch_455:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_456:
-	SUBQ $0x02, SI
-	JLT  end_458
-
-chunk_457:
+chunk_335:
 	VMOVDQU32    (DX), Z16
 	VMOVDQU32    64(DX), Z17
 	ADDQ         BX, DX
@@ -13848,14 +9467,14 @@ chunk_457:
 	VPDPWSSD     Z17, Z18, Z15
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_457
+	JGE          chunk_335
 
-end_458:
+end_336:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_460
+	JLT  end_338
 
-chunk_459:
+chunk_337:
 	VMOVDQU32    (DX), Z16
 	VMOVDQU32    64(DX), Z17
 	ADDQ         BX, DX
@@ -13885,12 +9504,12 @@ chunk_459:
 	VPDPWSSD     Z17, Z18, Z15
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_459
+	JGE          chunk_337
 
-end_460:
+end_338:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_461
+	TESTQ  $0x00000001, R9
+	JEQ    skip_339
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -13916,129 +9535,7 @@ end_460:
 	VPADDD (AX), Z14, Z14
 	VPADDD 64(AX), Z15, Z15
 
-skip_461:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_462
-	VPMOVSXDQ     Y0, Z16
-	VPADDQ        (R9), Z16, Z16
-	VMOVDQU32     Z16, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VPMOVSXDQ     Y14, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z14, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y15, Z0
-	VPADDQ        128(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_462:
+skip_339:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -14065,9 +9562,9 @@ store_462:
 	VZEROUPPER
 	RET
 
-next_454:
+next_334:
 	CMPQ       R9, $0x07
-	JNE        next_463
+	JNE        next_340
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -14082,77 +9579,32 @@ next_454:
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_464
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_465
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_342
 
-prefetch_464:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_465:
-	SUBQ $0x02, SI
-	JLT  end_467
-
-chunk_466:
+chunk_341:
 	VMOVDQU32    (DX), Z14
 	VMOVDQU32    64(DX), Z15
 	ADDQ         BX, DX
@@ -14204,14 +9656,14 @@ chunk_466:
 	VPDPWSSD     Z15, Z16, Z13
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_466
+	JGE          chunk_341
 
-end_467:
+end_342:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_469
+	JLT  end_344
 
-chunk_468:
+chunk_343:
 	VMOVDQU32    (DX), Z14
 	VMOVDQU32    64(DX), Z15
 	ADDQ         BX, DX
@@ -14238,12 +9690,12 @@ chunk_468:
 	VPDPWSSD     Z15, Z16, Z13
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_468
+	JGE          chunk_343
 
-end_469:
+end_344:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_470
+	TESTQ  $0x00000001, R9
+	JEQ    skip_345
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -14266,115 +9718,7 @@ end_469:
 	VPADDD (AX), Z12, Z12
 	VPADDD 64(AX), Z13, Z13
 
-skip_470:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_471
-	VPMOVSXDQ     Y0, Z14
-	VPADDQ        (R9), Z14, Z14
-	VMOVDQU32     Z14, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VPMOVSXDQ     Y12, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z12, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y13, Z0
-	VPADDQ        128(CX), Z0, Z0
-	VMOVDQU32     Z0, 128(CX)
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(CX), Z0, Z0
-	VMOVDQU32     Z0, 192(CX)
-	VZEROUPPER
-	RET
-
-store_471:
+skip_345:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -14398,9 +9742,9 @@ store_471:
 	VZEROUPPER
 	RET
 
-next_463:
+next_340:
 	CMPQ       R9, $0x06
-	JNE        next_472
+	JNE        next_346
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -14413,69 +9757,29 @@ next_463:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_473
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_474
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_348
 
-prefetch_473:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_474:
-	SUBQ $0x02, SI
-	JLT  end_476
-
-chunk_475:
+chunk_347:
 	VMOVDQU32    (DX), Z12
 	VMOVDQU32    64(DX), Z13
 	ADDQ         BX, DX
@@ -14521,14 +9825,14 @@ chunk_475:
 	VPDPWSSD     Z13, Z14, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_475
+	JGE          chunk_347
 
-end_476:
+end_348:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_478
+	JLT  end_350
 
-chunk_477:
+chunk_349:
 	VMOVDQU32    (DX), Z12
 	VMOVDQU32    64(DX), Z13
 	ADDQ         BX, DX
@@ -14552,12 +9856,12 @@ chunk_477:
 	VPDPWSSD     Z13, Z14, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_477
+	JGE          chunk_349
 
-end_478:
+end_350:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_479
+	TESTQ  $0x00000001, R9
+	JEQ    skip_351
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -14577,99 +9881,7 @@ end_478:
 	VPADDD (AX), Z10, Z10
 	VPADDD 64(AX), Z11, Z11
 
-skip_479:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_480
-	VPMOVSXDQ     Y0, Z12
-	VPADDQ        (R9), Z12, Z12
-	VMOVDQU32     Z12, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        128(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_480:
+skip_351:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -14690,9 +9902,9 @@ store_480:
 	VZEROUPPER
 	RET
 
-next_472:
+next_346:
 	CMPQ       R9, $0x05
-	JNE        next_481
+	JNE        next_352
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -14703,61 +9915,26 @@ next_472:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_482
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_483
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_354
 
-prefetch_482:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_483:
-	SUBQ $0x02, SI
-	JLT  end_485
-
-chunk_484:
+chunk_353:
 	VMOVDQU32    (DX), Z10
 	VMOVDQU32    64(DX), Z11
 	ADDQ         BX, DX
@@ -14797,14 +9974,14 @@ chunk_484:
 	VPDPWSSD     Z11, Z12, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_484
+	JGE          chunk_353
 
-end_485:
+end_354:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_487
+	JLT  end_356
 
-chunk_486:
+chunk_355:
 	VMOVDQU32    (DX), Z10
 	VMOVDQU32    64(DX), Z11
 	ADDQ         BX, DX
@@ -14825,12 +10002,12 @@ chunk_486:
 	VPDPWSSD     Z11, Z12, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_486
+	JGE          chunk_355
 
-end_487:
+end_356:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_488
+	TESTQ  $0x00000001, R9
+	JEQ    skip_357
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -14847,85 +10024,7 @@ end_487:
 	VPADDD (AX), Z8, Z8
 	VPADDD 64(AX), Z9, Z9
 
-skip_488:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_489
-	VPMOVSXDQ     Y0, Z10
-	VPADDQ        (R9), Z10, Z10
-	VMOVDQU32     Z10, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        128(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_489:
+skip_357:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -14943,9 +10042,9 @@ store_489:
 	VZEROUPPER
 	RET
 
-next_481:
+next_352:
 	CMPQ       R9, $0x04
-	JNE        next_490
+	JNE        next_358
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -14954,53 +10053,23 @@ next_481:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_491
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_492
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_360
 
-prefetch_491:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_492:
-	SUBQ $0x02, SI
-	JLT  end_494
-
-chunk_493:
+chunk_359:
 	VMOVDQU32    (DX), Z8
 	VMOVDQU32    64(DX), Z9
 	ADDQ         BX, DX
@@ -15034,14 +10103,14 @@ chunk_493:
 	VPDPWSSD     Z9, Z10, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_493
+	JGE          chunk_359
 
-end_494:
+end_360:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_496
+	JLT  end_362
 
-chunk_495:
+chunk_361:
 	VMOVDQU32    (DX), Z8
 	VMOVDQU32    64(DX), Z9
 	ADDQ         BX, DX
@@ -15059,12 +10128,12 @@ chunk_495:
 	VPDPWSSD     Z9, Z10, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_495
+	JGE          chunk_361
 
-end_496:
+end_362:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_497
+	TESTQ  $0x00000001, R9
+	JEQ    skip_363
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -15078,71 +10147,7 @@ end_496:
 	VPADDD (AX), Z6, Z6
 	VPADDD 64(AX), Z7, Z7
 
-skip_497:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_498
-	VPMOVSXDQ     Y0, Z8
-	VPADDQ        (R9), Z8, Z8
-	VMOVDQU32     Z8, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        128(AX), Z0, Z0
-	VMOVDQU32     Z0, 128(AX)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(AX), Z0, Z0
-	VMOVDQU32     Z0, 192(AX)
-	VZEROUPPER
-	RET
-
-store_498:
+skip_363:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -15157,54 +10162,29 @@ store_498:
 	VZEROUPPER
 	RET
 
-next_490:
+next_358:
 	CMPQ       R9, $0x03
-	JNE        next_499
+	JNE        next_364
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_500
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_501
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_366
 
-prefetch_500:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_501:
-	SUBQ $0x02, SI
-	JLT  end_503
-
-chunk_502:
+chunk_365:
 	VMOVDQU32    (DX), Z6
 	VMOVDQU32    64(DX), Z7
 	ADDQ         BX, DX
@@ -15232,14 +10212,14 @@ chunk_502:
 	VPDPWSSD     Z7, Z8, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_502
+	JGE          chunk_365
 
-end_503:
+end_366:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_505
+	JLT  end_368
 
-chunk_504:
+chunk_367:
 	VMOVDQU32    (DX), Z6
 	VMOVDQU32    64(DX), Z7
 	ADDQ         BX, DX
@@ -15254,12 +10234,12 @@ chunk_504:
 	VPDPWSSD     Z7, Z8, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_504
+	JGE          chunk_367
 
-end_505:
+end_368:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_506
+	TESTQ  $0x00000001, R9
+	JEQ    skip_369
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -15270,55 +10250,7 @@ end_505:
 	VPADDD (AX), Z4, Z4
 	VPADDD 64(AX), Z5, Z5
 
-skip_506:
-	TESTQ         $0x00000002, R11
-	JEQ           store_507
-	VPMOVSXDQ     Y0, Z6
-	VPADDQ        (R9), Z6, Z6
-	VMOVDQU32     Z6, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        128(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*2)
-	VZEROUPPER
-	RET
-
-store_507:
+skip_369:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -15330,44 +10262,24 @@ store_507:
 	VZEROUPPER
 	RET
 
-next_499:
+next_364:
 	CMPQ       R9, $0x02
-	JNE        next_508
+	JNE        next_370
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_509
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	PREFETCHT0 128(R12)
-	PREFETCHT0 192(R12)
-	JMP        start_510
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	SUBQ       $0x02, SI
+	JLT        end_372
 
-prefetch_509:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-
-start_510:
-	SUBQ $0x02, SI
-	JLT  end_512
-
-chunk_511:
+chunk_371:
 	VMOVDQU32    (DX), Z4
 	VMOVDQU32    64(DX), Z5
 	ADDQ         BX, DX
@@ -15389,14 +10301,14 @@ chunk_511:
 	VPDPWSSD     Z5, Z6, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_511
+	JGE          chunk_371
 
-end_512:
+end_372:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_514
+	JLT  end_374
 
-chunk_513:
+chunk_373:
 	VMOVDQU32    (DX), Z4
 	VMOVDQU32    64(DX), Z5
 	ADDQ         BX, DX
@@ -15408,12 +10320,12 @@ chunk_513:
 	VPDPWSSD     Z5, Z6, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_513
+	JGE          chunk_373
 
-end_514:
+end_374:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_515
+	TESTQ  $0x00000001, R9
+	JEQ    skip_375
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
@@ -15421,41 +10333,7 @@ end_514:
 	VPADDD (AX), Z2, Z2
 	VPADDD 64(AX), Z3, Z3
 
-skip_515:
-	TESTQ         $0x00000002, R11
-	JEQ           store_516
-	VPMOVSXDQ     Y0, Z4
-	VPADDQ        (R9), Z4, Z4
-	VMOVDQU32     Z4, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R9), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        128(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 128(R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 192(R9)(R10*1)
-	VZEROUPPER
-	RET
-
-store_516:
+skip_375:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	ADDQ      R8, DI
@@ -15464,32 +10342,17 @@ store_516:
 	VZEROUPPER
 	RET
 
-next_508:
+next_370:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       sum+72(FP), R8
-	MOVQ       lds+80(FP), R9
-	MOVQ       flags+88(FP), R10
-	SHLQ       $0x03, R9
-	TESTQ      $0x00000002, R10
-	JEQ        prefetch_518
-	MOVQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	JMP        start_519
-
-prefetch_518:
+	MOVQ       flags+72(FP), R8
 	MOVQ       DI, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
+	SUBQ       $0x02, SI
+	JLT        end_378
 
-start_519:
-	SUBQ $0x02, SI
-	JLT  end_521
-
-chunk_520:
+chunk_377:
 	VMOVDQU32    (DX), Z2
 	VMOVDQU32    64(DX), Z3
 	ADDQ         BX, DX
@@ -15505,14 +10368,14 @@ chunk_520:
 	VPDPWSSD     Z3, Z4, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_520
+	JGE          chunk_377
 
-end_521:
+end_378:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_523
+	JLT  end_380
 
-chunk_522:
+chunk_379:
 	VMOVDQU32    (DX), Z2
 	VMOVDQU32    64(DX), Z3
 	ADDQ         BX, DX
@@ -15521,46 +10384,26 @@ chunk_522:
 	VPDPWSSD     Z3, Z4, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_522
+	JGE          chunk_379
 
-end_523:
+end_380:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R10
-	JEQ    skip_524
+	TESTQ  $0x00000001, R8
+	JEQ    skip_381
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	VPADDD 64(AX), Z1, Z1
 
-skip_524:
-	TESTQ         $0x00000002, R10
-	JEQ           store_525
-	VPMOVSXDQ     Y0, Z2
-	VPADDQ        (R8), Z2, Z2
-	VMOVDQU32     Z2, (R8)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R8), Z0, Z0
-	VMOVDQU32     Z0, 64(R8)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        128(R8), Z0, Z0
-	VMOVDQU32     Z0, 128(R8)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        192(R8), Z0, Z0
-	VMOVDQU32     Z0, 192(R8)
-	VZEROUPPER
-	RET
-
-store_525:
+skip_381:
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z1, 64(DI)
 	VZEROUPPER
 	RET
 
-narrow_417:
+narrow_309:
 	MOVQ       m+0(FP), R9
 	CMPQ       R9, $0x0c
-	JNE        next_526
+	JNE        next_382
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -15573,81 +10416,35 @@ narrow_417:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_527
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_528
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_384
 
-prefetch_527:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_528:
-	SUBQ $0x02, SI
-	JLT  end_530
-
-chunk_529:
+chunk_383:
 	VMOVDQU32    (DX), Z12
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z13
@@ -15703,14 +10500,14 @@ chunk_529:
 	VPDPWSSD     Z12, Z13, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_529
+	JGE          chunk_383
 
-end_530:
+end_384:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_532
+	JLT  end_386
 
-chunk_531:
+chunk_385:
 	VMOVDQU32    (DX), Z12
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z13
@@ -15739,12 +10536,12 @@ chunk_531:
 	VPDPWSSD     Z12, Z13, Z11
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_531
+	JGE          chunk_385
 
-end_532:
+end_386:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_533
+	TESTQ  $0x00000001, R9
+	JEQ    skip_387
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -15770,103 +10567,7 @@ end_532:
 	ADDQ   R8, AX
 	VPADDD (AX), Z11, Z11
 
-skip_533:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_534
-	VPMOVSXDQ     Y0, Z12
-	VPADDQ        (R9), Z12, Z12
-	VMOVDQU32     Z12, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VPMOVSXDQ     Y11, Z0
-	VPADDQ        (DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z11, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_534:
+skip_387:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -15893,9 +10594,9 @@ store_534:
 	VZEROUPPER
 	RET
 
-next_526:
+next_382:
 	CMPQ       R9, $0x0b
-	JNE        next_535
+	JNE        next_388
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -15907,76 +10608,33 @@ next_526:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_536
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_537
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_390
 
-prefetch_536:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_537:
-	SUBQ $0x02, SI
-	JLT  end_539
-
-chunk_538:
+chunk_389:
 	VMOVDQU32    (DX), Z11
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z12
@@ -16028,14 +10686,14 @@ chunk_538:
 	VPDPWSSD     Z11, Z12, Z10
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_538
+	JGE          chunk_389
 
-end_539:
+end_390:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_541
+	JLT  end_392
 
-chunk_540:
+chunk_391:
 	VMOVDQU32    (DX), Z11
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z12
@@ -16062,12 +10720,12 @@ chunk_540:
 	VPDPWSSD     Z11, Z12, Z10
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_540
+	JGE          chunk_391
 
-end_541:
+end_392:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_542
+	TESTQ  $0x00000001, R9
+	JEQ    skip_393
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -16091,96 +10749,7 @@ end_541:
 	ADDQ   R8, AX
 	VPADDD (AX), Z10, Z10
 
-skip_542:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_543
-	VPMOVSXDQ     Y0, Z11
-	VPADDQ        (R9), Z11, Z11
-	VMOVDQU32     Z11, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VPMOVSXDQ     Y10, Z0
-	VPADDQ        (DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (DX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z10, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_543:
+skip_393:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -16205,9 +10774,9 @@ store_543:
 	VZEROUPPER
 	RET
 
-next_535:
+next_388:
 	CMPQ       R9, $0x0a
-	JNE        next_544
+	JNE        next_394
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -16218,71 +10787,31 @@ next_535:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_545
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_546
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_396
 
-prefetch_545:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_546:
-	SUBQ $0x02, SI
-	JLT  end_548
-
-chunk_547:
+chunk_395:
 	VMOVDQU32    (DX), Z10
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z11
@@ -16330,14 +10859,14 @@ chunk_547:
 	VPDPWSSD     Z10, Z11, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_547
+	JGE          chunk_395
 
-end_548:
+end_396:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_550
+	JLT  end_398
 
-chunk_549:
+chunk_397:
 	VMOVDQU32    (DX), Z10
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z11
@@ -16362,12 +10891,12 @@ chunk_549:
 	VPDPWSSD     Z10, Z11, Z9
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_549
+	JGE          chunk_397
 
-end_550:
+end_398:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_551
+	TESTQ  $0x00000001, R9
+	JEQ    skip_399
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -16389,89 +10918,7 @@ end_550:
 	ADDQ   R8, AX
 	VPADDD (AX), Z9, Z9
 
-skip_551:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	LEAQ          (CX)(R10*2), DX
-	ADDQ          R10, DX
-	TESTQ         $0x00000002, R11
-	JEQ           store_552
-	VPMOVSXDQ     Y0, Z10
-	VPADDQ        (R9), Z10, Z10
-	VMOVDQU32     Z10, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VPMOVSXDQ     Y9, Z0
-	VPADDQ        (DX), Z0, Z0
-	VMOVDQU32     Z0, (DX)
-	VEXTRACTI64X4 $0x01, Z9, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(DX), Z0, Z0
-	VMOVDQU32     Z0, 64(DX)
-	VZEROUPPER
-	RET
-
-store_552:
+skip_399:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -16494,9 +10941,9 @@ store_552:
 	VZEROUPPER
 	RET
 
-next_544:
+next_394:
 	CMPQ       R9, $0x09
-	JNE        next_553
+	JNE        next_400
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -16506,66 +10953,29 @@ next_544:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_554
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_555
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_402
 
-prefetch_554:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_555:
-	SUBQ $0x02, SI
-	JLT  end_557
-
-chunk_556:
+chunk_401:
 	VMOVDQU32    (DX), Z9
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z10
@@ -16609,14 +11019,14 @@ chunk_556:
 	VPDPWSSD     Z9, Z10, Z8
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_556
+	JGE          chunk_401
 
-end_557:
+end_402:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_559
+	JLT  end_404
 
-chunk_558:
+chunk_403:
 	VMOVDQU32    (DX), Z9
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z10
@@ -16639,12 +11049,12 @@ chunk_558:
 	VPDPWSSD     Z9, Z10, Z8
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_558
+	JGE          chunk_403
 
-end_559:
+end_404:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_560
+	TESTQ  $0x00000001, R9
+	JEQ    skip_405
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -16664,80 +11074,7 @@ end_559:
 	ADDQ   R8, AX
 	VPADDD (AX), Z8, Z8
 
-skip_560:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_561
-	VPMOVSXDQ     Y0, Z9
-	VPADDQ        (R9), Z9, Z9
-	VMOVDQU32     Z9, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VPMOVSXDQ     Y8, Z0
-	VPADDQ        (CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z8, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_561:
+skip_405:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -16758,9 +11095,9 @@ store_561:
 	VZEROUPPER
 	RET
 
-next_553:
+next_400:
 	CMPQ       R9, $0x08
-	JNE        next_562
+	JNE        next_406
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -16769,61 +11106,27 @@ next_553:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_563
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_564
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_408
 
-prefetch_563:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_564:
-	SUBQ $0x02, SI
-	JLT  end_566
-
-chunk_565:
+chunk_407:
 	VMOVDQU32    (DX), Z8
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z9
@@ -16863,14 +11166,14 @@ chunk_565:
 	VPDPWSSD     Z8, Z9, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_565
+	JGE          chunk_407
 
-end_566:
+end_408:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_568
+	JLT  end_410
 
-chunk_567:
+chunk_409:
 	VMOVDQU32    (DX), Z8
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z9
@@ -16891,12 +11194,12 @@ chunk_567:
 	VPDPWSSD     Z8, Z9, Z7
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_567
+	JGE          chunk_409
 
-end_568:
+end_410:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_569
+	TESTQ  $0x00000001, R9
+	JEQ    skip_411
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -16914,73 +11217,7 @@ end_568:
 	ADDQ   R8, AX
 	VPADDD (AX), Z7, Z7
 
-skip_569:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_570
-	VPMOVSXDQ     Y0, Z8
-	VPADDQ        (R9), Z8, Z8
-	VMOVDQU32     Z8, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VPMOVSXDQ     Y7, Z0
-	VPADDQ        (CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (CX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z7, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_570:
+skip_411:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -16999,9 +11236,9 @@ store_570:
 	VZEROUPPER
 	RET
 
-next_562:
+next_406:
 	CMPQ       R9, $0x07
-	JNE        next_571
+	JNE        next_412
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -17009,56 +11246,25 @@ next_562:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_572
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_573
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_414
 
-prefetch_572:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_573:
-	SUBQ $0x02, SI
-	JLT  end_575
-
-chunk_574:
+chunk_413:
 	VMOVDQU32    (DX), Z7
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z8
@@ -17094,14 +11300,14 @@ chunk_574:
 	VPDPWSSD     Z7, Z8, Z6
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_574
+	JGE          chunk_413
 
-end_575:
+end_414:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_577
+	JLT  end_416
 
-chunk_576:
+chunk_415:
 	VMOVDQU32    (DX), Z7
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z8
@@ -17120,12 +11326,12 @@ chunk_576:
 	VPDPWSSD     Z7, Z8, Z6
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_576
+	JGE          chunk_415
 
-end_577:
+end_416:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_578
+	TESTQ  $0x00000001, R9
+	JEQ    skip_417
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -17141,66 +11347,7 @@ end_577:
 	ADDQ   R8, AX
 	VPADDD (AX), Z6, Z6
 
-skip_578:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	LEAQ          (AX)(R10*2), CX
-	ADDQ          R10, CX
-	TESTQ         $0x00000002, R11
-	JEQ           store_579
-	VPMOVSXDQ     Y0, Z7
-	VPADDQ        (R9), Z7, Z7
-	VMOVDQU32     Z7, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VPMOVSXDQ     Y6, Z0
-	VPADDQ        (CX), Z0, Z0
-	VMOVDQU32     Z0, (CX)
-	VEXTRACTI64X4 $0x01, Z6, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(CX), Z0, Z0
-	VMOVDQU32     Z0, 64(CX)
-	VZEROUPPER
-	RET
-
-store_579:
+skip_417:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -17217,60 +11364,32 @@ store_579:
 	VZEROUPPER
 	RET
 
-next_571:
+next_412:
 	CMPQ       R9, $0x06
-	JNE        next_580
+	JNE        next_418
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_581
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_582
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_420
 
-prefetch_581:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_582:
-	SUBQ $0x02, SI
-	JLT  end_584
-
-chunk_583:
+chunk_419:
 	VMOVDQU32    (DX), Z6
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z7
@@ -17302,14 +11421,14 @@ chunk_583:
 	VPDPWSSD     Z6, Z7, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_583
+	JGE          chunk_419
 
-end_584:
+end_420:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_586
+	JLT  end_422
 
-chunk_585:
+chunk_421:
 	VMOVDQU32    (DX), Z6
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z7
@@ -17326,12 +11445,12 @@ chunk_585:
 	VPDPWSSD     Z6, Z7, Z5
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_585
+	JGE          chunk_421
 
-end_586:
+end_422:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_587
+	TESTQ  $0x00000001, R9
+	JEQ    skip_423
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -17345,57 +11464,7 @@ end_586:
 	ADDQ   R8, AX
 	VPADDD (AX), Z5, Z5
 
-skip_587:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_588
-	VPMOVSXDQ     Y0, Z6
-	VPADDQ        (R9), Z6, Z6
-	VMOVDQU32     Z6, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VPMOVSXDQ     Y5, Z0
-	VPADDQ        (AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*2)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*2)
-	VZEROUPPER
-	RET
-
-store_588:
+skip_423:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -17410,54 +11479,29 @@ store_588:
 	VZEROUPPER
 	RET
 
-next_580:
+next_418:
 	CMPQ       R9, $0x05
-	JNE        next_589
+	JNE        next_424
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_590
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_591
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_426
 
-prefetch_590:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_591:
-	SUBQ $0x02, SI
-	JLT  end_593
-
-chunk_592:
+chunk_425:
 	VMOVDQU32    (DX), Z5
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z6
@@ -17485,14 +11529,14 @@ chunk_592:
 	VPDPWSSD     Z5, Z6, Z4
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_592
+	JGE          chunk_425
 
-end_593:
+end_426:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_595
+	JLT  end_428
 
-chunk_594:
+chunk_427:
 	VMOVDQU32    (DX), Z5
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z6
@@ -17507,12 +11551,12 @@ chunk_594:
 	VPDPWSSD     Z5, Z6, Z4
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_594
+	JGE          chunk_427
 
-end_595:
+end_428:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_596
+	TESTQ  $0x00000001, R9
+	JEQ    skip_429
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -17524,50 +11568,7 @@ end_595:
 	ADDQ   R8, AX
 	VPADDD (AX), Z4, Z4
 
-skip_596:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_597
-	VPMOVSXDQ     Y0, Z5
-	VPADDQ        (R9), Z5, Z5
-	VMOVDQU32     Z5, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VPMOVSXDQ     Y4, Z0
-	VPADDQ        (AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (AX)(R10*1)
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)(R10*1)
-	VZEROUPPER
-	RET
-
-store_597:
+skip_429:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -17580,48 +11581,26 @@ store_597:
 	VZEROUPPER
 	RET
 
-next_589:
+next_424:
 	CMPQ       R9, $0x04
-	JNE        next_598
+	JNE        next_430
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_599
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_600
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_432
 
-prefetch_599:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_600:
-	SUBQ $0x02, SI
-	JLT  end_602
-
-chunk_601:
+chunk_431:
 	VMOVDQU32    (DX), Z4
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z5
@@ -17645,14 +11624,14 @@ chunk_601:
 	VPDPWSSD     Z4, Z5, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_601
+	JGE          chunk_431
 
-end_602:
+end_432:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_604
+	JLT  end_434
 
-chunk_603:
+chunk_433:
 	VMOVDQU32    (DX), Z4
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z5
@@ -17665,12 +11644,12 @@ chunk_603:
 	VPDPWSSD     Z4, Z5, Z3
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_603
+	JGE          chunk_433
 
-end_604:
+end_434:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_605
+	TESTQ  $0x00000001, R9
+	JEQ    skip_435
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -17680,43 +11659,7 @@ end_604:
 	ADDQ   R8, AX
 	VPADDD (AX), Z3, Z3
 
-skip_605:
-	LEAQ          (R9)(R10*2), AX
-	ADDQ          R10, AX
-	TESTQ         $0x00000002, R11
-	JEQ           store_606
-	VPMOVSXDQ     Y0, Z4
-	VPADDQ        (R9), Z4, Z4
-	VMOVDQU32     Z4, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VPMOVSXDQ     Y3, Z0
-	VPADDQ        (AX), Z0, Z0
-	VMOVDQU32     Z0, (AX)
-	VEXTRACTI64X4 $0x01, Z3, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(AX), Z0, Z0
-	VMOVDQU32     Z0, 64(AX)
-	VZEROUPPER
-	RET
-
-store_606:
+skip_435:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -17727,42 +11670,23 @@ store_606:
 	VZEROUPPER
 	RET
 
-next_598:
+next_430:
 	CMPQ       R9, $0x03
-	JNE        next_607
+	JNE        next_436
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_608
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_609
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_438
 
-prefetch_608:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_609:
-	SUBQ $0x02, SI
-	JLT  end_611
-
-chunk_610:
+chunk_437:
 	VMOVDQU32    (DX), Z3
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z4
@@ -17782,14 +11706,14 @@ chunk_610:
 	VPDPWSSD     Z3, Z4, Z2
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_610
+	JGE          chunk_437
 
-end_611:
+end_438:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_613
+	JLT  end_440
 
-chunk_612:
+chunk_439:
 	VMOVDQU32    (DX), Z3
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z4
@@ -17800,12 +11724,12 @@ chunk_612:
 	VPDPWSSD     Z3, Z4, Z2
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_612
+	JGE          chunk_439
 
-end_613:
+end_440:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_614
+	TESTQ  $0x00000001, R9
+	JEQ    skip_441
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
@@ -17813,34 +11737,7 @@ end_613:
 	ADDQ   R8, AX
 	VPADDD (AX), Z2, Z2
 
-skip_614:
-	TESTQ         $0x00000002, R11
-	JEQ           store_615
-	VPMOVSXDQ     Y0, Z3
-	VPADDQ        (R9), Z3, Z3
-	VMOVDQU32     Z3, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VPMOVSXDQ     Y2, Z0
-	VPADDQ        (R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*2)
-	VEXTRACTI64X4 $0x01, Z2, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*2), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*2)
-	VZEROUPPER
-	RET
-
-store_615:
+skip_441:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
@@ -17849,36 +11746,20 @@ store_615:
 	VZEROUPPER
 	RET
 
-next_607:
+next_436:
 	CMPQ       R9, $0x02
-	JNE        next_616
+	JNE        next_442
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       sum+72(FP), R9
-	MOVQ       lds+80(FP), R10
-	MOVQ       flags+88(FP), R11
-	SHLQ       $0x03, R10
-	TESTQ      $0x00000002, R11
-	JEQ        prefetch_617
-	MOVQ       R9, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	JMP        start_618
+	MOVQ       flags+72(FP), R9
+	MOVQ       DI, R10
+	PREFETCHT0 (R10)
+	ADDQ       R8, R10
+	PREFETCHT0 (R10)
+	SUBQ       $0x02, SI
+	JLT        end_444
 
-prefetch_617:
-	MOVQ       DI, R12
-	PREFETCHT0 (R12)
-	ADDQ       R8, R12
-	PREFETCHT0 (R12)
-
-start_618:
-	SUBQ $0x02, SI
-	JLT  end_620
-
-chunk_619:
+chunk_443:
 	VMOVDQU32    (DX), Z2
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z3
@@ -17894,14 +11775,14 @@ chunk_619:
 	VPDPWSSD     Z2, Z3, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_619
+	JGE          chunk_443
 
-end_620:
+end_444:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_622
+	JLT  end_446
 
-chunk_621:
+chunk_445:
 	VMOVDQU32    (DX), Z2
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z3
@@ -17910,66 +11791,33 @@ chunk_621:
 	VPDPWSSD     Z2, Z3, Z1
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_621
+	JGE          chunk_445
 
-end_622:
+end_446:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R11
-	JEQ    skip_623
+	TESTQ  $0x00000001, R9
+	JEQ    skip_447
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 	ADDQ   R8, AX
 	VPADDD (AX), Z1, Z1
 
-skip_623:
-	TESTQ         $0x00000002, R11
-	JEQ           store_624
-	VPMOVSXDQ     Y0, Z2
-	VPADDQ        (R9), Z2, Z2
-	VMOVDQU32     Z2, (R9)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)
-	VPMOVSXDQ     Y1, Z0
-	VPADDQ        (R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, (R9)(R10*1)
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R9)(R10*1), Z0, Z0
-	VMOVDQU32     Z0, 64(R9)(R10*1)
-	VZEROUPPER
-	RET
-
-store_624:
+skip_447:
 	VMOVDQU32 Z0, (DI)
 	ADDQ      R8, DI
 	VMOVDQU32 Z1, (DI)
 	VZEROUPPER
 	RET
 
-next_616:
+next_442:
 	VPXORD     Z0, Z0, Z0
-	MOVQ       sum+72(FP), R8
-	MOVQ       lds+80(FP), R9
-	MOVQ       flags+88(FP), R10
-	SHLQ       $0x03, R9
-	TESTQ      $0x00000002, R10
-	JEQ        prefetch_626
-	MOVQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	JMP        start_627
-
-prefetch_626:
+	MOVQ       flags+72(FP), R8
 	MOVQ       DI, R9
 	PREFETCHT0 (R9)
+	SUBQ       $0x02, SI
+	JLT        end_450
 
-start_627:
-	SUBQ $0x02, SI
-	JLT  end_629
-
-chunk_628:
+chunk_449:
 	VMOVDQU32    (DX), Z1
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z2
@@ -17981,43 +11829,30 @@ chunk_628:
 	VPDPWSSD     Z1, Z2, Z0
 	ADDQ         CX, AX
 	SUBQ         $0x02, SI
-	JGE          chunk_628
+	JGE          chunk_449
 
-end_629:
+end_450:
 	ADDQ $0x02, SI
 	SUBQ $0x01, SI
-	JLT  end_631
+	JLT  end_452
 
-chunk_630:
+chunk_451:
 	VMOVDQU32    (DX), Z1
 	ADDQ         BX, DX
 	VPBROADCASTD (AX), Z2
 	VPDPWSSD     Z1, Z2, Z0
 	ADDQ         CX, AX
 	SUBQ         $0x01, SI
-	JGE          chunk_630
+	JGE          chunk_451
 
-end_631:
+end_452:
 	ADDQ   $0x01, SI
-	TESTQ  $0x00000001, R10
-	JEQ    skip_632
+	TESTQ  $0x00000001, R8
+	JEQ    skip_453
 	MOVQ   DI, AX
 	VPADDD (AX), Z0, Z0
 
-skip_632:
-	TESTQ         $0x00000002, R10
-	JEQ           store_633
-	VPMOVSXDQ     Y0, Z1
-	VPADDQ        (R8), Z1, Z1
-	VMOVDQU32     Z1, (R8)
-	VEXTRACTI64X4 $0x01, Z0, Y0
-	VPMOVSXDQ     Y0, Z0
-	VPADDQ        64(R8), Z0, Z0
-	VMOVDQU32     Z0, 64(R8)
-	VZEROUPPER
-	RET
-
-store_633:
+skip_453:
 	VMOVDQU32 Z0, (DI)
 	VZEROUPPER
 	RET
@@ -18038,7 +11873,7 @@ TEXT ·directVNNI(SB), NOSPLIT, $0-72
 	MOVQ   flags+64(FP), R9
 	MOVQ   m+0(FP), R10
 	CMPQ   R10, $0x0c
-	JNE    next_634
+	JNE    next_454
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -18064,9 +11899,9 @@ TEXT ·directVNNI(SB), NOSPLIT, $0-72
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ   $0x02, SI
-	JLT    end_636
+	JLT    end_456
 
-chunk_635:
+chunk_455:
 	VMOVDQU32    (DX), Z25
 	VPUNPCKLWD   (DX)(BX*1), Z25, Z24
 	VPUNPCKHWD   (DX)(BX*1), Z25, Z25
@@ -18109,12 +11944,12 @@ chunk_635:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_635
+	JGE          chunk_455
 
-end_636:
+end_456:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_637
+	JEQ          even_457
 	VPXORD       Z27, Z27, Z27
 	VMOVDQU32    (DX), Z25
 	VPUNPCKLWD   Z27, Z25, Z24
@@ -18157,7 +11992,7 @@ end_636:
 	VPDPWSSD     Z25, Z26, Z23
 	ADDQ         CX, AX
 
-even_637:
+even_457:
 	VMOVDQU32 lowOrder<>+0(SB), Z24
 	VMOVDQU32 highOrder<>+0(SB), Z25
 	VPERMI2Q  Z1, Z0, Z24
@@ -18207,7 +12042,7 @@ even_637:
 	VPERMI2Q  Z23, Z22, Z20
 	VPERMI2Q  Z23, Z22, Z21
 	TESTQ     $0x00000001, R9
-	JEQ       skip_638
+	JEQ       skip_458
 	MOVQ      DI, AX
 	VPADDD    (AX), Z24, Z24
 	VPADDD    64(AX), Z25, Z25
@@ -18245,7 +12080,7 @@ even_637:
 	VPADDD    (AX), Z20, Z20
 	VPADDD    64(AX), Z21, Z21
 
-skip_638:
+skip_458:
 	VMOVDQU32 Z24, (DI)
 	VMOVDQU32 Z25, 64(DI)
 	ADDQ      R8, DI
@@ -18284,9 +12119,9 @@ skip_638:
 	VZEROUPPER
 	RET
 
-next_634:
+next_454:
 	CMPQ   R10, $0x0b
-	JNE    next_639
+	JNE    next_459
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -18310,9 +12145,9 @@ next_634:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	SUBQ   $0x02, SI
-	JLT    end_641
+	JLT    end_461
 
-chunk_640:
+chunk_460:
 	VMOVDQU32    (DX), Z23
 	VPUNPCKLWD   (DX)(BX*1), Z23, Z22
 	VPUNPCKHWD   (DX)(BX*1), Z23, Z23
@@ -18352,12 +12187,12 @@ chunk_640:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_640
+	JGE          chunk_460
 
-end_641:
+end_461:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_642
+	JEQ          even_462
 	VPXORD       Z25, Z25, Z25
 	VMOVDQU32    (DX), Z23
 	VPUNPCKLWD   Z25, Z23, Z22
@@ -18397,7 +12232,7 @@ end_641:
 	VPDPWSSD     Z23, Z24, Z21
 	ADDQ         CX, AX
 
-even_642:
+even_462:
 	VMOVDQU32 lowOrder<>+0(SB), Z22
 	VMOVDQU32 highOrder<>+0(SB), Z23
 	VPERMI2Q  Z1, Z0, Z22
@@ -18443,7 +12278,7 @@ even_642:
 	VPERMI2Q  Z21, Z20, Z18
 	VPERMI2Q  Z21, Z20, Z19
 	TESTQ     $0x00000001, R9
-	JEQ       skip_643
+	JEQ       skip_463
 	MOVQ      DI, AX
 	VPADDD    (AX), Z22, Z22
 	VPADDD    64(AX), Z23, Z23
@@ -18478,7 +12313,7 @@ even_642:
 	VPADDD    (AX), Z18, Z18
 	VPADDD    64(AX), Z19, Z19
 
-skip_643:
+skip_463:
 	VMOVDQU32 Z22, (DI)
 	VMOVDQU32 Z23, 64(DI)
 	ADDQ      R8, DI
@@ -18514,9 +12349,9 @@ skip_643:
 	VZEROUPPER
 	RET
 
-next_639:
+next_459:
 	CMPQ   R10, $0x0a
-	JNE    next_644
+	JNE    next_464
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -18538,9 +12373,9 @@ next_639:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ   $0x02, SI
-	JLT    end_646
+	JLT    end_466
 
-chunk_645:
+chunk_465:
 	VMOVDQU32    (DX), Z21
 	VPUNPCKLWD   (DX)(BX*1), Z21, Z20
 	VPUNPCKHWD   (DX)(BX*1), Z21, Z21
@@ -18577,12 +12412,12 @@ chunk_645:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_645
+	JGE          chunk_465
 
-end_646:
+end_466:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_647
+	JEQ          even_467
 	VPXORD       Z23, Z23, Z23
 	VMOVDQU32    (DX), Z21
 	VPUNPCKLWD   Z23, Z21, Z20
@@ -18619,7 +12454,7 @@ end_646:
 	VPDPWSSD     Z21, Z22, Z19
 	ADDQ         CX, AX
 
-even_647:
+even_467:
 	VMOVDQU32 lowOrder<>+0(SB), Z20
 	VMOVDQU32 highOrder<>+0(SB), Z21
 	VPERMI2Q  Z1, Z0, Z20
@@ -18661,7 +12496,7 @@ even_647:
 	VPERMI2Q  Z19, Z18, Z16
 	VPERMI2Q  Z19, Z18, Z17
 	TESTQ     $0x00000001, R9
-	JEQ       skip_648
+	JEQ       skip_468
 	MOVQ      DI, AX
 	VPADDD    (AX), Z20, Z20
 	VPADDD    64(AX), Z21, Z21
@@ -18693,7 +12528,7 @@ even_647:
 	VPADDD    (AX), Z16, Z16
 	VPADDD    64(AX), Z17, Z17
 
-skip_648:
+skip_468:
 	VMOVDQU32 Z20, (DI)
 	VMOVDQU32 Z21, 64(DI)
 	ADDQ      R8, DI
@@ -18726,9 +12561,9 @@ skip_648:
 	VZEROUPPER
 	RET
 
-next_644:
+next_464:
 	CMPQ   R10, $0x09
-	JNE    next_649
+	JNE    next_469
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -18748,9 +12583,9 @@ next_644:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	SUBQ   $0x02, SI
-	JLT    end_651
+	JLT    end_471
 
-chunk_650:
+chunk_470:
 	VMOVDQU32    (DX), Z19
 	VPUNPCKLWD   (DX)(BX*1), Z19, Z18
 	VPUNPCKHWD   (DX)(BX*1), Z19, Z19
@@ -18784,12 +12619,12 @@ chunk_650:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_650
+	JGE          chunk_470
 
-end_651:
+end_471:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_652
+	JEQ          even_472
 	VPXORD       Z21, Z21, Z21
 	VMOVDQU32    (DX), Z19
 	VPUNPCKLWD   Z21, Z19, Z18
@@ -18823,7 +12658,7 @@ end_651:
 	VPDPWSSD     Z19, Z20, Z17
 	ADDQ         CX, AX
 
-even_652:
+even_472:
 	VMOVDQU32 lowOrder<>+0(SB), Z18
 	VMOVDQU32 highOrder<>+0(SB), Z19
 	VPERMI2Q  Z1, Z0, Z18
@@ -18861,7 +12696,7 @@ even_652:
 	VPERMI2Q  Z17, Z16, Z14
 	VPERMI2Q  Z17, Z16, Z15
 	TESTQ     $0x00000001, R9
-	JEQ       skip_653
+	JEQ       skip_473
 	MOVQ      DI, AX
 	VPADDD    (AX), Z18, Z18
 	VPADDD    64(AX), Z19, Z19
@@ -18890,7 +12725,7 @@ even_652:
 	VPADDD    (AX), Z14, Z14
 	VPADDD    64(AX), Z15, Z15
 
-skip_653:
+skip_473:
 	VMOVDQU32 Z18, (DI)
 	VMOVDQU32 Z19, 64(DI)
 	ADDQ      R8, DI
@@ -18920,9 +12755,9 @@ skip_653:
 	VZEROUPPER
 	RET
 
-next_649:
+next_469:
 	CMPQ   R10, $0x08
-	JNE    next_654
+	JNE    next_474
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -18940,9 +12775,9 @@ next_649:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ   $0x02, SI
-	JLT    end_656
+	JLT    end_476
 
-chunk_655:
+chunk_475:
 	VMOVDQU32    (DX), Z17
 	VPUNPCKLWD   (DX)(BX*1), Z17, Z16
 	VPUNPCKHWD   (DX)(BX*1), Z17, Z17
@@ -18973,12 +12808,12 @@ chunk_655:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_655
+	JGE          chunk_475
 
-end_656:
+end_476:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_657
+	JEQ          even_477
 	VPXORD       Z19, Z19, Z19
 	VMOVDQU32    (DX), Z17
 	VPUNPCKLWD   Z19, Z17, Z16
@@ -19009,7 +12844,7 @@ end_656:
 	VPDPWSSD     Z17, Z18, Z15
 	ADDQ         CX, AX
 
-even_657:
+even_477:
 	VMOVDQU32 lowOrder<>+0(SB), Z16
 	VMOVDQU32 highOrder<>+0(SB), Z17
 	VPERMI2Q  Z1, Z0, Z16
@@ -19043,7 +12878,7 @@ even_657:
 	VPERMI2Q  Z15, Z14, Z12
 	VPERMI2Q  Z15, Z14, Z13
 	TESTQ     $0x00000001, R9
-	JEQ       skip_658
+	JEQ       skip_478
 	MOVQ      DI, AX
 	VPADDD    (AX), Z16, Z16
 	VPADDD    64(AX), Z17, Z17
@@ -19069,7 +12904,7 @@ even_657:
 	VPADDD    (AX), Z12, Z12
 	VPADDD    64(AX), Z13, Z13
 
-skip_658:
+skip_478:
 	VMOVDQU32 Z16, (DI)
 	VMOVDQU32 Z17, 64(DI)
 	ADDQ      R8, DI
@@ -19096,9 +12931,9 @@ skip_658:
 	VZEROUPPER
 	RET
 
-next_654:
+next_474:
 	CMPQ   R10, $0x07
-	JNE    next_659
+	JNE    next_479
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -19114,9 +12949,9 @@ next_654:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	SUBQ   $0x02, SI
-	JLT    end_661
+	JLT    end_481
 
-chunk_660:
+chunk_480:
 	VMOVDQU32    (DX), Z15
 	VPUNPCKLWD   (DX)(BX*1), Z15, Z14
 	VPUNPCKHWD   (DX)(BX*1), Z15, Z15
@@ -19144,12 +12979,12 @@ chunk_660:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_660
+	JGE          chunk_480
 
-end_661:
+end_481:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_662
+	JEQ          even_482
 	VPXORD       Z17, Z17, Z17
 	VMOVDQU32    (DX), Z15
 	VPUNPCKLWD   Z17, Z15, Z14
@@ -19177,7 +13012,7 @@ end_661:
 	VPDPWSSD     Z15, Z16, Z13
 	ADDQ         CX, AX
 
-even_662:
+even_482:
 	VMOVDQU32 lowOrder<>+0(SB), Z14
 	VMOVDQU32 highOrder<>+0(SB), Z15
 	VPERMI2Q  Z1, Z0, Z14
@@ -19207,7 +13042,7 @@ even_662:
 	VPERMI2Q  Z13, Z12, Z10
 	VPERMI2Q  Z13, Z12, Z11
 	TESTQ     $0x00000001, R9
-	JEQ       skip_663
+	JEQ       skip_483
 	MOVQ      DI, AX
 	VPADDD    (AX), Z14, Z14
 	VPADDD    64(AX), Z15, Z15
@@ -19230,7 +13065,7 @@ even_662:
 	VPADDD    (AX), Z10, Z10
 	VPADDD    64(AX), Z11, Z11
 
-skip_663:
+skip_483:
 	VMOVDQU32 Z14, (DI)
 	VMOVDQU32 Z15, 64(DI)
 	ADDQ      R8, DI
@@ -19254,9 +13089,9 @@ skip_663:
 	VZEROUPPER
 	RET
 
-next_659:
+next_479:
 	CMPQ   R10, $0x06
-	JNE    next_664
+	JNE    next_484
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -19270,9 +13105,9 @@ next_659:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ   $0x02, SI
-	JLT    end_666
+	JLT    end_486
 
-chunk_665:
+chunk_485:
 	VMOVDQU32    (DX), Z13
 	VPUNPCKLWD   (DX)(BX*1), Z13, Z12
 	VPUNPCKHWD   (DX)(BX*1), Z13, Z13
@@ -19297,12 +13132,12 @@ chunk_665:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_665
+	JGE          chunk_485
 
-end_666:
+end_486:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_667
+	JEQ          even_487
 	VPXORD       Z15, Z15, Z15
 	VMOVDQU32    (DX), Z13
 	VPUNPCKLWD   Z15, Z13, Z12
@@ -19327,7 +13162,7 @@ end_666:
 	VPDPWSSD     Z13, Z14, Z11
 	ADDQ         CX, AX
 
-even_667:
+even_487:
 	VMOVDQU32 lowOrder<>+0(SB), Z12
 	VMOVDQU32 highOrder<>+0(SB), Z13
 	VPERMI2Q  Z1, Z0, Z12
@@ -19353,7 +13188,7 @@ even_667:
 	VPERMI2Q  Z11, Z10, Z8
 	VPERMI2Q  Z11, Z10, Z9
 	TESTQ     $0x00000001, R9
-	JEQ       skip_668
+	JEQ       skip_488
 	MOVQ      DI, AX
 	VPADDD    (AX), Z12, Z12
 	VPADDD    64(AX), Z13, Z13
@@ -19373,7 +13208,7 @@ even_667:
 	VPADDD    (AX), Z8, Z8
 	VPADDD    64(AX), Z9, Z9
 
-skip_668:
+skip_488:
 	VMOVDQU32 Z12, (DI)
 	VMOVDQU32 Z13, 64(DI)
 	ADDQ      R8, DI
@@ -19394,9 +13229,9 @@ skip_668:
 	VZEROUPPER
 	RET
 
-next_664:
+next_484:
 	CMPQ   R10, $0x05
-	JNE    next_669
+	JNE    next_489
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -19408,9 +13243,9 @@ next_664:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	SUBQ   $0x02, SI
-	JLT    end_671
+	JLT    end_491
 
-chunk_670:
+chunk_490:
 	VMOVDQU32    (DX), Z11
 	VPUNPCKLWD   (DX)(BX*1), Z11, Z10
 	VPUNPCKHWD   (DX)(BX*1), Z11, Z11
@@ -19432,12 +13267,12 @@ chunk_670:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_670
+	JGE          chunk_490
 
-end_671:
+end_491:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_672
+	JEQ          even_492
 	VPXORD       Z13, Z13, Z13
 	VMOVDQU32    (DX), Z11
 	VPUNPCKLWD   Z13, Z11, Z10
@@ -19459,7 +13294,7 @@ end_671:
 	VPDPWSSD     Z11, Z12, Z9
 	ADDQ         CX, AX
 
-even_672:
+even_492:
 	VMOVDQU32 lowOrder<>+0(SB), Z10
 	VMOVDQU32 highOrder<>+0(SB), Z11
 	VPERMI2Q  Z1, Z0, Z10
@@ -19481,7 +13316,7 @@ even_672:
 	VPERMI2Q  Z9, Z8, Z6
 	VPERMI2Q  Z9, Z8, Z7
 	TESTQ     $0x00000001, R9
-	JEQ       skip_673
+	JEQ       skip_493
 	MOVQ      DI, AX
 	VPADDD    (AX), Z10, Z10
 	VPADDD    64(AX), Z11, Z11
@@ -19498,7 +13333,7 @@ even_672:
 	VPADDD    (AX), Z6, Z6
 	VPADDD    64(AX), Z7, Z7
 
-skip_673:
+skip_493:
 	VMOVDQU32 Z10, (DI)
 	VMOVDQU32 Z11, 64(DI)
 	ADDQ      R8, DI
@@ -19516,9 +13351,9 @@ skip_673:
 	VZEROUPPER
 	RET
 
-next_669:
+next_489:
 	CMPQ   R10, $0x04
-	JNE    next_674
+	JNE    next_494
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -19528,9 +13363,9 @@ next_669:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ   $0x02, SI
-	JLT    end_676
+	JLT    end_496
 
-chunk_675:
+chunk_495:
 	VMOVDQU32    (DX), Z9
 	VPUNPCKLWD   (DX)(BX*1), Z9, Z8
 	VPUNPCKHWD   (DX)(BX*1), Z9, Z9
@@ -19549,12 +13384,12 @@ chunk_675:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_675
+	JGE          chunk_495
 
-end_676:
+end_496:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_677
+	JEQ          even_497
 	VPXORD       Z11, Z11, Z11
 	VMOVDQU32    (DX), Z9
 	VPUNPCKLWD   Z11, Z9, Z8
@@ -19573,7 +13408,7 @@ end_676:
 	VPDPWSSD     Z9, Z10, Z7
 	ADDQ         CX, AX
 
-even_677:
+even_497:
 	VMOVDQU32 lowOrder<>+0(SB), Z8
 	VMOVDQU32 highOrder<>+0(SB), Z9
 	VPERMI2Q  Z1, Z0, Z8
@@ -19591,7 +13426,7 @@ even_677:
 	VPERMI2Q  Z7, Z6, Z4
 	VPERMI2Q  Z7, Z6, Z5
 	TESTQ     $0x00000001, R9
-	JEQ       skip_678
+	JEQ       skip_498
 	MOVQ      DI, AX
 	VPADDD    (AX), Z8, Z8
 	VPADDD    64(AX), Z9, Z9
@@ -19605,7 +13440,7 @@ even_677:
 	VPADDD    (AX), Z4, Z4
 	VPADDD    64(AX), Z5, Z5
 
-skip_678:
+skip_498:
 	VMOVDQU32 Z8, (DI)
 	VMOVDQU32 Z9, 64(DI)
 	ADDQ      R8, DI
@@ -19620,9 +13455,9 @@ skip_678:
 	VZEROUPPER
 	RET
 
-next_674:
+next_494:
 	CMPQ   R10, $0x03
-	JNE    next_679
+	JNE    next_499
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -19630,9 +13465,9 @@ next_674:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	SUBQ   $0x02, SI
-	JLT    end_681
+	JLT    end_501
 
-chunk_680:
+chunk_500:
 	VMOVDQU32    (DX), Z7
 	VPUNPCKLWD   (DX)(BX*1), Z7, Z6
 	VPUNPCKHWD   (DX)(BX*1), Z7, Z7
@@ -19648,12 +13483,12 @@ chunk_680:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_680
+	JGE          chunk_500
 
-end_681:
+end_501:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_682
+	JEQ          even_502
 	VPXORD       Z9, Z9, Z9
 	VMOVDQU32    (DX), Z7
 	VPUNPCKLWD   Z9, Z7, Z6
@@ -19669,7 +13504,7 @@ end_681:
 	VPDPWSSD     Z7, Z8, Z5
 	ADDQ         CX, AX
 
-even_682:
+even_502:
 	VMOVDQU32 lowOrder<>+0(SB), Z6
 	VMOVDQU32 highOrder<>+0(SB), Z7
 	VPERMI2Q  Z1, Z0, Z6
@@ -19683,7 +13518,7 @@ even_682:
 	VPERMI2Q  Z5, Z4, Z2
 	VPERMI2Q  Z5, Z4, Z3
 	TESTQ     $0x00000001, R9
-	JEQ       skip_683
+	JEQ       skip_503
 	MOVQ      DI, AX
 	VPADDD    (AX), Z6, Z6
 	VPADDD    64(AX), Z7, Z7
@@ -19694,7 +13529,7 @@ even_682:
 	VPADDD    (AX), Z2, Z2
 	VPADDD    64(AX), Z3, Z3
 
-skip_683:
+skip_503:
 	VMOVDQU32 Z6, (DI)
 	VMOVDQU32 Z7, 64(DI)
 	ADDQ      R8, DI
@@ -19706,17 +13541,17 @@ skip_683:
 	VZEROUPPER
 	RET
 
-next_679:
+next_499:
 	CMPQ   R10, $0x02
-	JNE    next_684
+	JNE    next_504
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ   $0x02, SI
-	JLT    end_686
+	JLT    end_506
 
-chunk_685:
+chunk_505:
 	VMOVDQU32    (DX), Z5
 	VPUNPCKLWD   (DX)(BX*1), Z5, Z4
 	VPUNPCKHWD   (DX)(BX*1), Z5, Z5
@@ -19729,12 +13564,12 @@ chunk_685:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_685
+	JGE          chunk_505
 
-end_686:
+end_506:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_687
+	JEQ          even_507
 	VPXORD       Z7, Z7, Z7
 	VMOVDQU32    (DX), Z5
 	VPUNPCKLWD   Z7, Z5, Z4
@@ -19747,7 +13582,7 @@ end_686:
 	VPDPWSSD     Z5, Z6, Z3
 	ADDQ         CX, AX
 
-even_687:
+even_507:
 	VMOVDQU32 lowOrder<>+0(SB), Z4
 	VMOVDQU32 highOrder<>+0(SB), Z5
 	VPERMI2Q  Z1, Z0, Z4
@@ -19757,7 +13592,7 @@ even_687:
 	VPERMI2Q  Z3, Z2, Z0
 	VPERMI2Q  Z3, Z2, Z1
 	TESTQ     $0x00000001, R9
-	JEQ       skip_688
+	JEQ       skip_508
 	MOVQ      DI, AX
 	VPADDD    (AX), Z4, Z4
 	VPADDD    64(AX), Z5, Z5
@@ -19765,7 +13600,7 @@ even_687:
 	VPADDD    (AX), Z0, Z0
 	VPADDD    64(AX), Z1, Z1
 
-skip_688:
+skip_508:
 	VMOVDQU32 Z4, (DI)
 	VMOVDQU32 Z5, 64(DI)
 	ADDQ      R8, DI
@@ -19774,13 +13609,13 @@ skip_688:
 	VZEROUPPER
 	RET
 
-next_684:
+next_504:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $0x02, SI
-	JLT    end_691
+	JLT    end_511
 
-chunk_690:
+chunk_510:
 	VMOVDQU32    (DX), Z3
 	VPUNPCKLWD   (DX)(BX*1), Z3, Z2
 	VPUNPCKHWD   (DX)(BX*1), Z3, Z3
@@ -19790,12 +13625,12 @@ chunk_690:
 	ADDQ         CX, AX
 	LEAQ         (DX)(BX*2), DX
 	SUBQ         $0x02, SI
-	JGE          chunk_690
+	JGE          chunk_510
 
-end_691:
+end_511:
 	ADDQ         $0x02, SI
 	TESTQ        SI, SI
-	JEQ          even_692
+	JEQ          even_512
 	VPXORD       Z5, Z5, Z5
 	VMOVDQU32    (DX), Z3
 	VPUNPCKLWD   Z5, Z3, Z2
@@ -19805,18 +13640,18 @@ end_691:
 	VPDPWSSD     Z3, Z4, Z1
 	ADDQ         CX, AX
 
-even_692:
+even_512:
 	VMOVDQU32 lowOrder<>+0(SB), Z2
 	VMOVDQU32 highOrder<>+0(SB), Z3
 	VPERMI2Q  Z1, Z0, Z2
 	VPERMI2Q  Z1, Z0, Z3
 	TESTQ     $0x00000001, R9
-	JEQ       skip_693
+	JEQ       skip_513
 	MOVQ      DI, AX
 	VPADDD    (AX), Z2, Z2
 	VPADDD    64(AX), Z3, Z3
 
-skip_693:
+skip_513:
 	VMOVDQU32 Z2, (DI)
 	VMOVDQU32 Z3, 64(DI)
 	VZEROUPPER
@@ -19834,17 +13669,17 @@ TEXT ·interleaveAVX2(SB), NOSPLIT, $0-48
 	SHLQ $0x02, CX
 	SHLQ $0x01, BX
 	SUBQ $0x02, SI
-	JLT  end_695
+	JLT  end_515
 
-chunk_694:
+chunk_514:
 	MOVQ DX, R8
 	LEAQ (DX)(BX*1), R9
 	MOVQ AX, R10
 	MOVQ DI, R11
 	SUBQ $0x08, R11
-	JLT  end_697
+	JLT  end_517
 
-chunk_696:
+chunk_516:
 	VPMOVZXWD (R8), Y0
 	VPMOVZXWD (R9), Y1
 	VPSLLD    $0x10, Y1, Y1
@@ -19854,14 +13689,14 @@ chunk_696:
 	ADDQ      $0x10, R8
 	ADDQ      $0x20, R10
 	SUBQ      $0x08, R11
-	JGE       chunk_696
+	JGE       chunk_516
 
-end_697:
+end_517:
 	ADDQ $0x08, R11
 	SUBQ $0x04, R11
-	JLT  end_700
+	JLT  end_520
 
-chunk_699:
+chunk_519:
 	VPMOVZXWD (R8), X0
 	VPMOVZXWD (R9), X1
 	VPSLLD    $0x10, X1, X1
@@ -19871,14 +13706,14 @@ chunk_699:
 	ADDQ      $0x08, R8
 	ADDQ      $0x10, R10
 	SUBQ      $0x04, R11
-	JGE       chunk_699
+	JGE       chunk_519
 
-end_700:
+end_520:
 	ADDQ  $0x04, R11
 	TESTQ R11, R11
-	JEQ   done_698
+	JEQ   done_518
 
-loop_701:
+loop_521:
 	MOVWLZX (R8), R12
 	ADDQ    $0x02, R8
 	MOVWLZX (R9), R13
@@ -19888,59 +13723,59 @@ loop_701:
 	MOVL    R12, (R10)
 	ADDQ    $0x04, R10
 	DECQ    R11
-	JNE     loop_701
+	JNE     loop_521
 
-done_698:
+done_518:
 	LEAQ (DX)(BX*2), DX
 	ADDQ CX, AX
 	SUBQ $0x02, SI
-	JGE  chunk_694
+	JGE  chunk_514
 
-end_695:
+end_515:
 	ADDQ  $0x02, SI
 	TESTQ SI, SI
-	JEQ   even_702
+	JEQ   even_522
 	MOVQ  DX, CX
 	MOVQ  DI, DX
 	SUBQ  $0x08, DX
-	JLT   end_704
+	JLT   end_524
 
-chunk_703:
+chunk_523:
 	VPMOVZXWD (CX), Y0
 	VMOVDQU   Y0, (AX)
 	ADDQ      $0x10, CX
 	ADDQ      $0x20, AX
 	SUBQ      $0x08, DX
-	JGE       chunk_703
+	JGE       chunk_523
 
-end_704:
+end_524:
 	ADDQ $0x08, DX
 	SUBQ $0x04, DX
-	JLT  end_707
+	JLT  end_527
 
-chunk_706:
+chunk_526:
 	VPMOVZXWD (CX), X0
 	VMOVDQU   X0, (AX)
 	ADDQ      $0x08, CX
 	ADDQ      $0x10, AX
 	SUBQ      $0x04, DX
-	JGE       chunk_706
+	JGE       chunk_526
 
-end_707:
+end_527:
 	ADDQ  $0x04, DX
 	TESTQ DX, DX
-	JEQ   done_705
+	JEQ   done_525
 
-loop_708:
+loop_528:
 	MOVWLZX (CX), BX
 	ADDQ    $0x02, CX
 	MOVL    BX, (AX)
 	ADDQ    $0x04, AX
 	DECQ    DX
-	JNE     loop_708
+	JNE     loop_528
 
-done_705:
-even_702:
+done_525:
+even_522:
 	VZEROUPPER
 	RET
 
@@ -19961,17 +13796,17 @@ TEXT ·interleaveAVX512(SB), NOSPLIT, $0-48
 	BZHIQ R8, R9, R8
 	KMOVW R8, K1
 	SUBQ  $0x02, SI
-	JLT   end_710
+	JLT   end_530
 
-chunk_709:
+chunk_529:
 	MOVQ DX, R8
 	LEAQ (DX)(BX*1), R9
 	MOVQ AX, R10
 	MOVQ DI, R11
 	SUBQ $0x10, R11
-	JLT  end_712
+	JLT  end_532
 
-chunk_711:
+chunk_531:
 	VPMOVZXWD (R8), Z0
 	VPMOVZXWD (R9), Z1
 	VPSLLD    $0x10, Z1, Z1
@@ -19981,12 +13816,12 @@ chunk_711:
 	ADDQ      $0x20, R8
 	ADDQ      $0x40, R10
 	SUBQ      $0x10, R11
-	JGE       chunk_711
+	JGE       chunk_531
 
-end_712:
+end_532:
 	ADDQ        $0x10, R11
 	TESTQ       R11, R11
-	JEQ         done_713
+	JEQ         done_533
 	VPMOVZXWD.Z (R8), K1, Z0
 	VPMOVZXWD.Z (R9), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19996,40 +13831,40 @@ end_712:
 	ADDQ        $0x20, R8
 	ADDQ        $0x40, R10
 
-done_713:
+done_533:
 	LEAQ (DX)(BX*2), DX
 	ADDQ CX, AX
 	SUBQ $0x02, SI
-	JGE  chunk_709
+	JGE  chunk_529
 
-end_710:
+end_530:
 	ADDQ  $0x02, SI
 	TESTQ SI, SI
-	JEQ   even_714
+	JEQ   even_534
 	MOVQ  DX, CX
 	MOVQ  DI, DX
 	SUBQ  $0x10, DX
-	JLT   end_716
+	JLT   end_536
 
-chunk_715:
+chunk_535:
 	VPMOVZXWD (CX), Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x20, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
-	JGE       chunk_715
+	JGE       chunk_535
 
-end_716:
+end_536:
 	ADDQ        $0x10, DX
 	TESTQ       DX, DX
-	JEQ         done_717
+	JEQ         done_537
 	VPMOVZXWD.Z (CX), K1, Z0
 	VMOVDQU32   Z0, K1, (AX)
 	ADDQ        $0x20, CX
 	ADDQ        $0x40, AX
 
-done_717:
-even_714:
+done_537:
+even_534:
 	VZEROUPPER
 	RET
 

@@ -5,4 +5,4 @@
 package lattice
 
 //go:noescape
-func tileNEON(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)
+func tileNEON(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)

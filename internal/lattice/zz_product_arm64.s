@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-TEXT ·tileNEON(SB), NOSPLIT, $0-96
+TEXT ·tileNEON(SB), NOSPLIT, $0-80
 	MOVD m+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD steps+16(FP), R2
@@ -14,13 +14,10 @@ TEXT ·tileNEON(SB), NOSPLIT, $0-96
 	MOVD ldb+48(FP), R6
 	MOVD part+56(FP), R7
 	MOVD ldp+64(FP), R8
-	MOVD sum+72(FP), R9
-	MOVD lds+80(FP), R10
-	MOVD flags+88(FP), R11
+	MOVD flags+72(FP), R9
 	LSL $1, R4, R4
 	LSL $1, R6, R6
 	LSL $2, R8, R8
-	LSL $3, R10, R10
 	VEOR V0.B16, V0.B16, V0.B16
 	CMP $8, R1
 	BLE narrow_1
@@ -152,7 +149,7 @@ loop_5:
 
 end_6:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_7
+	TBZ $0, R9, skip_7
 	MOVD R7, R1
 	FLDPQ 0(R1), (F25, F26)
 	FLDPQ 32(R1), (F27, F28)
@@ -198,112 +195,6 @@ end_6:
 	ADD R8, R1, R1
 
 skip_7:
-	TBZ $1, R11, store_8
-	FLDPQ 0(R9), (F25, F26)
-	WORD $0x0ea11339 // saddw v25.2d, v25.2d, v1.2s
-	WORD $0x4ea1135a // saddw2 v26.2d, v26.2d, v1.4s
-	FSTPQ (F25, F26), 0(R9)
-	FLDPQ 32(R9), (F25, F26)
-	WORD $0x0ea21339 // saddw v25.2d, v25.2d, v2.2s
-	WORD $0x4ea2135a // saddw2 v26.2d, v26.2d, v2.4s
-	FSTPQ (F25, F26), 32(R9)
-	FLDPQ 64(R9), (F25, F26)
-	WORD $0x0ea31339 // saddw v25.2d, v25.2d, v3.2s
-	WORD $0x4ea3135a // saddw2 v26.2d, v26.2d, v3.4s
-	FSTPQ (F25, F26), 64(R9)
-	FLDPQ 96(R9), (F25, F26)
-	WORD $0x0ea41339 // saddw v25.2d, v25.2d, v4.2s
-	WORD $0x4ea4135a // saddw2 v26.2d, v26.2d, v4.4s
-	FSTPQ (F25, F26), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F25, F26)
-	WORD $0x0ea51339 // saddw v25.2d, v25.2d, v5.2s
-	WORD $0x4ea5135a // saddw2 v26.2d, v26.2d, v5.4s
-	FSTPQ (F25, F26), 0(R9)
-	FLDPQ 32(R9), (F25, F26)
-	WORD $0x0ea61339 // saddw v25.2d, v25.2d, v6.2s
-	WORD $0x4ea6135a // saddw2 v26.2d, v26.2d, v6.4s
-	FSTPQ (F25, F26), 32(R9)
-	FLDPQ 64(R9), (F25, F26)
-	WORD $0x0ea71339 // saddw v25.2d, v25.2d, v7.2s
-	WORD $0x4ea7135a // saddw2 v26.2d, v26.2d, v7.4s
-	FSTPQ (F25, F26), 64(R9)
-	FLDPQ 96(R9), (F25, F26)
-	WORD $0x0ea81339 // saddw v25.2d, v25.2d, v8.2s
-	WORD $0x4ea8135a // saddw2 v26.2d, v26.2d, v8.4s
-	FSTPQ (F25, F26), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F25, F26)
-	WORD $0x0ea91339 // saddw v25.2d, v25.2d, v9.2s
-	WORD $0x4ea9135a // saddw2 v26.2d, v26.2d, v9.4s
-	FSTPQ (F25, F26), 0(R9)
-	FLDPQ 32(R9), (F25, F26)
-	WORD $0x0eaa1339 // saddw v25.2d, v25.2d, v10.2s
-	WORD $0x4eaa135a // saddw2 v26.2d, v26.2d, v10.4s
-	FSTPQ (F25, F26), 32(R9)
-	FLDPQ 64(R9), (F25, F26)
-	WORD $0x0eab1339 // saddw v25.2d, v25.2d, v11.2s
-	WORD $0x4eab135a // saddw2 v26.2d, v26.2d, v11.4s
-	FSTPQ (F25, F26), 64(R9)
-	FLDPQ 96(R9), (F25, F26)
-	WORD $0x0eac1339 // saddw v25.2d, v25.2d, v12.2s
-	WORD $0x4eac135a // saddw2 v26.2d, v26.2d, v12.4s
-	FSTPQ (F25, F26), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F25, F26)
-	WORD $0x0ead1339 // saddw v25.2d, v25.2d, v13.2s
-	WORD $0x4ead135a // saddw2 v26.2d, v26.2d, v13.4s
-	FSTPQ (F25, F26), 0(R9)
-	FLDPQ 32(R9), (F25, F26)
-	WORD $0x0eae1339 // saddw v25.2d, v25.2d, v14.2s
-	WORD $0x4eae135a // saddw2 v26.2d, v26.2d, v14.4s
-	FSTPQ (F25, F26), 32(R9)
-	FLDPQ 64(R9), (F25, F26)
-	WORD $0x0eaf1339 // saddw v25.2d, v25.2d, v15.2s
-	WORD $0x4eaf135a // saddw2 v26.2d, v26.2d, v15.4s
-	FSTPQ (F25, F26), 64(R9)
-	FLDPQ 96(R9), (F25, F26)
-	WORD $0x0eb01339 // saddw v25.2d, v25.2d, v16.2s
-	WORD $0x4eb0135a // saddw2 v26.2d, v26.2d, v16.4s
-	FSTPQ (F25, F26), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F25, F26)
-	WORD $0x0eb11339 // saddw v25.2d, v25.2d, v17.2s
-	WORD $0x4eb1135a // saddw2 v26.2d, v26.2d, v17.4s
-	FSTPQ (F25, F26), 0(R9)
-	FLDPQ 32(R9), (F25, F26)
-	WORD $0x0eb21339 // saddw v25.2d, v25.2d, v18.2s
-	WORD $0x4eb2135a // saddw2 v26.2d, v26.2d, v18.4s
-	FSTPQ (F25, F26), 32(R9)
-	FLDPQ 64(R9), (F25, F26)
-	WORD $0x0eb31339 // saddw v25.2d, v25.2d, v19.2s
-	WORD $0x4eb3135a // saddw2 v26.2d, v26.2d, v19.4s
-	FSTPQ (F25, F26), 64(R9)
-	FLDPQ 96(R9), (F25, F26)
-	WORD $0x0eb41339 // saddw v25.2d, v25.2d, v20.2s
-	WORD $0x4eb4135a // saddw2 v26.2d, v26.2d, v20.4s
-	FSTPQ (F25, F26), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F25, F26)
-	WORD $0x0eb51339 // saddw v25.2d, v25.2d, v21.2s
-	WORD $0x4eb5135a // saddw2 v26.2d, v26.2d, v21.4s
-	FSTPQ (F25, F26), 0(R9)
-	FLDPQ 32(R9), (F25, F26)
-	WORD $0x0eb61339 // saddw v25.2d, v25.2d, v22.2s
-	WORD $0x4eb6135a // saddw2 v26.2d, v26.2d, v22.4s
-	FSTPQ (F25, F26), 32(R9)
-	FLDPQ 64(R9), (F25, F26)
-	WORD $0x0eb71339 // saddw v25.2d, v25.2d, v23.2s
-	WORD $0x4eb7135a // saddw2 v26.2d, v26.2d, v23.4s
-	FSTPQ (F25, F26), 64(R9)
-	FLDPQ 96(R9), (F25, F26)
-	WORD $0x0eb81339 // saddw v25.2d, v25.2d, v24.2s
-	WORD $0x4eb8135a // saddw2 v26.2d, v26.2d, v24.4s
-	FSTPQ (F25, F26), 96(R9)
-	ADD R10, R9, R9
-	RET
-
-store_8:
 	FSTPQ (F1, F2), 0(R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD R8, R7, R7
@@ -326,7 +217,7 @@ store_8:
 
 lower_2:
 	CMP $5, R0
-	BNE lower_9
+	BNE lower_8
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -348,9 +239,9 @@ lower_2:
 	VEOR V19.B16, V19.B16, V19.B16
 	VEOR V20.B16, V20.B16, V20.B16
 	SUBS $2, R2, R2
-	BLT end_11
+	BLT end_10
 
-loop_10:
+loop_9:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F21, F22)
 	WORD $0x0f4022a1 // smlal v1.4s, v21.4h, v0.h[0]
@@ -400,14 +291,14 @@ loop_10:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_10
+	BGE loop_9
 
-end_11:
+end_10:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_13
+	BLT end_12
 
-loop_12:
+loop_11:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F21, F22)
 	WORD $0x0f4022a1 // smlal v1.4s, v21.4h, v0.h[0]
@@ -433,11 +324,11 @@ loop_12:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_12
+	BGE loop_11
 
-end_13:
+end_12:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_14
+	TBZ $0, R9, skip_13
 	MOVD R7, R1
 	FLDPQ 0(R1), (F21, F22)
 	FLDPQ 32(R1), (F23, F24)
@@ -475,96 +366,7 @@ end_13:
 	VADD V24.S4, V20.S4, V20.S4
 	ADD R8, R1, R1
 
-skip_14:
-	TBZ $1, R11, store_15
-	FLDPQ 0(R9), (F21, F22)
-	WORD $0x0ea112b5 // saddw v21.2d, v21.2d, v1.2s
-	WORD $0x4ea112d6 // saddw2 v22.2d, v22.2d, v1.4s
-	FSTPQ (F21, F22), 0(R9)
-	FLDPQ 32(R9), (F21, F22)
-	WORD $0x0ea212b5 // saddw v21.2d, v21.2d, v2.2s
-	WORD $0x4ea212d6 // saddw2 v22.2d, v22.2d, v2.4s
-	FSTPQ (F21, F22), 32(R9)
-	FLDPQ 64(R9), (F21, F22)
-	WORD $0x0ea312b5 // saddw v21.2d, v21.2d, v3.2s
-	WORD $0x4ea312d6 // saddw2 v22.2d, v22.2d, v3.4s
-	FSTPQ (F21, F22), 64(R9)
-	FLDPQ 96(R9), (F21, F22)
-	WORD $0x0ea412b5 // saddw v21.2d, v21.2d, v4.2s
-	WORD $0x4ea412d6 // saddw2 v22.2d, v22.2d, v4.4s
-	FSTPQ (F21, F22), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F21, F22)
-	WORD $0x0ea512b5 // saddw v21.2d, v21.2d, v5.2s
-	WORD $0x4ea512d6 // saddw2 v22.2d, v22.2d, v5.4s
-	FSTPQ (F21, F22), 0(R9)
-	FLDPQ 32(R9), (F21, F22)
-	WORD $0x0ea612b5 // saddw v21.2d, v21.2d, v6.2s
-	WORD $0x4ea612d6 // saddw2 v22.2d, v22.2d, v6.4s
-	FSTPQ (F21, F22), 32(R9)
-	FLDPQ 64(R9), (F21, F22)
-	WORD $0x0ea712b5 // saddw v21.2d, v21.2d, v7.2s
-	WORD $0x4ea712d6 // saddw2 v22.2d, v22.2d, v7.4s
-	FSTPQ (F21, F22), 64(R9)
-	FLDPQ 96(R9), (F21, F22)
-	WORD $0x0ea812b5 // saddw v21.2d, v21.2d, v8.2s
-	WORD $0x4ea812d6 // saddw2 v22.2d, v22.2d, v8.4s
-	FSTPQ (F21, F22), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F21, F22)
-	WORD $0x0ea912b5 // saddw v21.2d, v21.2d, v9.2s
-	WORD $0x4ea912d6 // saddw2 v22.2d, v22.2d, v9.4s
-	FSTPQ (F21, F22), 0(R9)
-	FLDPQ 32(R9), (F21, F22)
-	WORD $0x0eaa12b5 // saddw v21.2d, v21.2d, v10.2s
-	WORD $0x4eaa12d6 // saddw2 v22.2d, v22.2d, v10.4s
-	FSTPQ (F21, F22), 32(R9)
-	FLDPQ 64(R9), (F21, F22)
-	WORD $0x0eab12b5 // saddw v21.2d, v21.2d, v11.2s
-	WORD $0x4eab12d6 // saddw2 v22.2d, v22.2d, v11.4s
-	FSTPQ (F21, F22), 64(R9)
-	FLDPQ 96(R9), (F21, F22)
-	WORD $0x0eac12b5 // saddw v21.2d, v21.2d, v12.2s
-	WORD $0x4eac12d6 // saddw2 v22.2d, v22.2d, v12.4s
-	FSTPQ (F21, F22), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F21, F22)
-	WORD $0x0ead12b5 // saddw v21.2d, v21.2d, v13.2s
-	WORD $0x4ead12d6 // saddw2 v22.2d, v22.2d, v13.4s
-	FSTPQ (F21, F22), 0(R9)
-	FLDPQ 32(R9), (F21, F22)
-	WORD $0x0eae12b5 // saddw v21.2d, v21.2d, v14.2s
-	WORD $0x4eae12d6 // saddw2 v22.2d, v22.2d, v14.4s
-	FSTPQ (F21, F22), 32(R9)
-	FLDPQ 64(R9), (F21, F22)
-	WORD $0x0eaf12b5 // saddw v21.2d, v21.2d, v15.2s
-	WORD $0x4eaf12d6 // saddw2 v22.2d, v22.2d, v15.4s
-	FSTPQ (F21, F22), 64(R9)
-	FLDPQ 96(R9), (F21, F22)
-	WORD $0x0eb012b5 // saddw v21.2d, v21.2d, v16.2s
-	WORD $0x4eb012d6 // saddw2 v22.2d, v22.2d, v16.4s
-	FSTPQ (F21, F22), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F21, F22)
-	WORD $0x0eb112b5 // saddw v21.2d, v21.2d, v17.2s
-	WORD $0x4eb112d6 // saddw2 v22.2d, v22.2d, v17.4s
-	FSTPQ (F21, F22), 0(R9)
-	FLDPQ 32(R9), (F21, F22)
-	WORD $0x0eb212b5 // saddw v21.2d, v21.2d, v18.2s
-	WORD $0x4eb212d6 // saddw2 v22.2d, v22.2d, v18.4s
-	FSTPQ (F21, F22), 32(R9)
-	FLDPQ 64(R9), (F21, F22)
-	WORD $0x0eb312b5 // saddw v21.2d, v21.2d, v19.2s
-	WORD $0x4eb312d6 // saddw2 v22.2d, v22.2d, v19.4s
-	FSTPQ (F21, F22), 64(R9)
-	FLDPQ 96(R9), (F21, F22)
-	WORD $0x0eb412b5 // saddw v21.2d, v21.2d, v20.2s
-	WORD $0x4eb412d6 // saddw2 v22.2d, v22.2d, v20.4s
-	FSTPQ (F21, F22), 96(R9)
-	ADD R10, R9, R9
-	RET
-
-store_15:
+skip_13:
 	FSTPQ (F1, F2), 0(R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD R8, R7, R7
@@ -582,9 +384,9 @@ store_15:
 	ADD R8, R7, R7
 	RET
 
-lower_9:
+lower_8:
 	CMP $4, R0
-	BNE lower_16
+	BNE lower_14
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -602,6 +404,55 @@ lower_9:
 	VEOR V15.B16, V15.B16, V15.B16
 	VEOR V16.B16, V16.B16, V16.B16
 	SUBS $2, R2, R2
+	BLT end_16
+
+loop_15:
+	FMOVQ (R3), F0
+	FLDPQ 0(R5), (F17, F18)
+	WORD $0x0f402221 // smlal v1.4s, v17.4h, v0.h[0]
+	WORD $0x4f402222 // smlal2 v2.4s, v17.8h, v0.h[0]
+	WORD $0x0f502225 // smlal v5.4s, v17.4h, v0.h[1]
+	WORD $0x4f502226 // smlal2 v6.4s, v17.8h, v0.h[1]
+	WORD $0x0f602229 // smlal v9.4s, v17.4h, v0.h[2]
+	WORD $0x4f60222a // smlal2 v10.4s, v17.8h, v0.h[2]
+	WORD $0x0f70222d // smlal v13.4s, v17.4h, v0.h[3]
+	WORD $0x4f70222e // smlal2 v14.4s, v17.8h, v0.h[3]
+	WORD $0x0f402243 // smlal v3.4s, v18.4h, v0.h[0]
+	WORD $0x4f402244 // smlal2 v4.4s, v18.8h, v0.h[0]
+	WORD $0x0f502247 // smlal v7.4s, v18.4h, v0.h[1]
+	WORD $0x4f502248 // smlal2 v8.4s, v18.8h, v0.h[1]
+	WORD $0x0f60224b // smlal v11.4s, v18.4h, v0.h[2]
+	WORD $0x4f60224c // smlal2 v12.4s, v18.8h, v0.h[2]
+	WORD $0x0f70224f // smlal v15.4s, v18.4h, v0.h[3]
+	WORD $0x4f702250 // smlal2 v16.4s, v18.8h, v0.h[3]
+	ADD R4, R3, R3
+	ADD R6, R5, R5
+	FMOVQ (R3), F0
+	FLDPQ 0(R5), (F17, F18)
+	WORD $0x0f402221 // smlal v1.4s, v17.4h, v0.h[0]
+	WORD $0x4f402222 // smlal2 v2.4s, v17.8h, v0.h[0]
+	WORD $0x0f502225 // smlal v5.4s, v17.4h, v0.h[1]
+	WORD $0x4f502226 // smlal2 v6.4s, v17.8h, v0.h[1]
+	WORD $0x0f602229 // smlal v9.4s, v17.4h, v0.h[2]
+	WORD $0x4f60222a // smlal2 v10.4s, v17.8h, v0.h[2]
+	WORD $0x0f70222d // smlal v13.4s, v17.4h, v0.h[3]
+	WORD $0x4f70222e // smlal2 v14.4s, v17.8h, v0.h[3]
+	WORD $0x0f402243 // smlal v3.4s, v18.4h, v0.h[0]
+	WORD $0x4f402244 // smlal2 v4.4s, v18.8h, v0.h[0]
+	WORD $0x0f502247 // smlal v7.4s, v18.4h, v0.h[1]
+	WORD $0x4f502248 // smlal2 v8.4s, v18.8h, v0.h[1]
+	WORD $0x0f60224b // smlal v11.4s, v18.4h, v0.h[2]
+	WORD $0x4f60224c // smlal2 v12.4s, v18.8h, v0.h[2]
+	WORD $0x0f70224f // smlal v15.4s, v18.4h, v0.h[3]
+	WORD $0x4f702250 // smlal2 v16.4s, v18.8h, v0.h[3]
+	ADD R4, R3, R3
+	ADD R6, R5, R5
+	SUBS $2, R2, R2
+	BGE loop_15
+
+end_16:
+	ADD $2, R2, R2
+	SUBS $1, R2, R2
 	BLT end_18
 
 loop_17:
@@ -625,61 +476,12 @@ loop_17:
 	WORD $0x4f702250 // smlal2 v16.4s, v18.8h, v0.h[3]
 	ADD R4, R3, R3
 	ADD R6, R5, R5
-	FMOVQ (R3), F0
-	FLDPQ 0(R5), (F17, F18)
-	WORD $0x0f402221 // smlal v1.4s, v17.4h, v0.h[0]
-	WORD $0x4f402222 // smlal2 v2.4s, v17.8h, v0.h[0]
-	WORD $0x0f502225 // smlal v5.4s, v17.4h, v0.h[1]
-	WORD $0x4f502226 // smlal2 v6.4s, v17.8h, v0.h[1]
-	WORD $0x0f602229 // smlal v9.4s, v17.4h, v0.h[2]
-	WORD $0x4f60222a // smlal2 v10.4s, v17.8h, v0.h[2]
-	WORD $0x0f70222d // smlal v13.4s, v17.4h, v0.h[3]
-	WORD $0x4f70222e // smlal2 v14.4s, v17.8h, v0.h[3]
-	WORD $0x0f402243 // smlal v3.4s, v18.4h, v0.h[0]
-	WORD $0x4f402244 // smlal2 v4.4s, v18.8h, v0.h[0]
-	WORD $0x0f502247 // smlal v7.4s, v18.4h, v0.h[1]
-	WORD $0x4f502248 // smlal2 v8.4s, v18.8h, v0.h[1]
-	WORD $0x0f60224b // smlal v11.4s, v18.4h, v0.h[2]
-	WORD $0x4f60224c // smlal2 v12.4s, v18.8h, v0.h[2]
-	WORD $0x0f70224f // smlal v15.4s, v18.4h, v0.h[3]
-	WORD $0x4f702250 // smlal2 v16.4s, v18.8h, v0.h[3]
-	ADD R4, R3, R3
-	ADD R6, R5, R5
-	SUBS $2, R2, R2
+	SUBS $1, R2, R2
 	BGE loop_17
 
 end_18:
-	ADD $2, R2, R2
-	SUBS $1, R2, R2
-	BLT end_20
-
-loop_19:
-	FMOVQ (R3), F0
-	FLDPQ 0(R5), (F17, F18)
-	WORD $0x0f402221 // smlal v1.4s, v17.4h, v0.h[0]
-	WORD $0x4f402222 // smlal2 v2.4s, v17.8h, v0.h[0]
-	WORD $0x0f502225 // smlal v5.4s, v17.4h, v0.h[1]
-	WORD $0x4f502226 // smlal2 v6.4s, v17.8h, v0.h[1]
-	WORD $0x0f602229 // smlal v9.4s, v17.4h, v0.h[2]
-	WORD $0x4f60222a // smlal2 v10.4s, v17.8h, v0.h[2]
-	WORD $0x0f70222d // smlal v13.4s, v17.4h, v0.h[3]
-	WORD $0x4f70222e // smlal2 v14.4s, v17.8h, v0.h[3]
-	WORD $0x0f402243 // smlal v3.4s, v18.4h, v0.h[0]
-	WORD $0x4f402244 // smlal2 v4.4s, v18.8h, v0.h[0]
-	WORD $0x0f502247 // smlal v7.4s, v18.4h, v0.h[1]
-	WORD $0x4f502248 // smlal2 v8.4s, v18.8h, v0.h[1]
-	WORD $0x0f60224b // smlal v11.4s, v18.4h, v0.h[2]
-	WORD $0x4f60224c // smlal2 v12.4s, v18.8h, v0.h[2]
-	WORD $0x0f70224f // smlal v15.4s, v18.4h, v0.h[3]
-	WORD $0x4f702250 // smlal2 v16.4s, v18.8h, v0.h[3]
-	ADD R4, R3, R3
-	ADD R6, R5, R5
-	SUBS $1, R2, R2
-	BGE loop_19
-
-end_20:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_21
+	TBZ $0, R9, skip_19
 	MOVD R7, R1
 	FLDPQ 0(R1), (F17, F18)
 	FLDPQ 32(R1), (F19, F20)
@@ -710,79 +512,7 @@ end_20:
 	VADD V20.S4, V16.S4, V16.S4
 	ADD R8, R1, R1
 
-skip_21:
-	TBZ $1, R11, store_22
-	FLDPQ 0(R9), (F17, F18)
-	WORD $0x0ea11231 // saddw v17.2d, v17.2d, v1.2s
-	WORD $0x4ea11252 // saddw2 v18.2d, v18.2d, v1.4s
-	FSTPQ (F17, F18), 0(R9)
-	FLDPQ 32(R9), (F17, F18)
-	WORD $0x0ea21231 // saddw v17.2d, v17.2d, v2.2s
-	WORD $0x4ea21252 // saddw2 v18.2d, v18.2d, v2.4s
-	FSTPQ (F17, F18), 32(R9)
-	FLDPQ 64(R9), (F17, F18)
-	WORD $0x0ea31231 // saddw v17.2d, v17.2d, v3.2s
-	WORD $0x4ea31252 // saddw2 v18.2d, v18.2d, v3.4s
-	FSTPQ (F17, F18), 64(R9)
-	FLDPQ 96(R9), (F17, F18)
-	WORD $0x0ea41231 // saddw v17.2d, v17.2d, v4.2s
-	WORD $0x4ea41252 // saddw2 v18.2d, v18.2d, v4.4s
-	FSTPQ (F17, F18), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F17, F18)
-	WORD $0x0ea51231 // saddw v17.2d, v17.2d, v5.2s
-	WORD $0x4ea51252 // saddw2 v18.2d, v18.2d, v5.4s
-	FSTPQ (F17, F18), 0(R9)
-	FLDPQ 32(R9), (F17, F18)
-	WORD $0x0ea61231 // saddw v17.2d, v17.2d, v6.2s
-	WORD $0x4ea61252 // saddw2 v18.2d, v18.2d, v6.4s
-	FSTPQ (F17, F18), 32(R9)
-	FLDPQ 64(R9), (F17, F18)
-	WORD $0x0ea71231 // saddw v17.2d, v17.2d, v7.2s
-	WORD $0x4ea71252 // saddw2 v18.2d, v18.2d, v7.4s
-	FSTPQ (F17, F18), 64(R9)
-	FLDPQ 96(R9), (F17, F18)
-	WORD $0x0ea81231 // saddw v17.2d, v17.2d, v8.2s
-	WORD $0x4ea81252 // saddw2 v18.2d, v18.2d, v8.4s
-	FSTPQ (F17, F18), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F17, F18)
-	WORD $0x0ea91231 // saddw v17.2d, v17.2d, v9.2s
-	WORD $0x4ea91252 // saddw2 v18.2d, v18.2d, v9.4s
-	FSTPQ (F17, F18), 0(R9)
-	FLDPQ 32(R9), (F17, F18)
-	WORD $0x0eaa1231 // saddw v17.2d, v17.2d, v10.2s
-	WORD $0x4eaa1252 // saddw2 v18.2d, v18.2d, v10.4s
-	FSTPQ (F17, F18), 32(R9)
-	FLDPQ 64(R9), (F17, F18)
-	WORD $0x0eab1231 // saddw v17.2d, v17.2d, v11.2s
-	WORD $0x4eab1252 // saddw2 v18.2d, v18.2d, v11.4s
-	FSTPQ (F17, F18), 64(R9)
-	FLDPQ 96(R9), (F17, F18)
-	WORD $0x0eac1231 // saddw v17.2d, v17.2d, v12.2s
-	WORD $0x4eac1252 // saddw2 v18.2d, v18.2d, v12.4s
-	FSTPQ (F17, F18), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F17, F18)
-	WORD $0x0ead1231 // saddw v17.2d, v17.2d, v13.2s
-	WORD $0x4ead1252 // saddw2 v18.2d, v18.2d, v13.4s
-	FSTPQ (F17, F18), 0(R9)
-	FLDPQ 32(R9), (F17, F18)
-	WORD $0x0eae1231 // saddw v17.2d, v17.2d, v14.2s
-	WORD $0x4eae1252 // saddw2 v18.2d, v18.2d, v14.4s
-	FSTPQ (F17, F18), 32(R9)
-	FLDPQ 64(R9), (F17, F18)
-	WORD $0x0eaf1231 // saddw v17.2d, v17.2d, v15.2s
-	WORD $0x4eaf1252 // saddw2 v18.2d, v18.2d, v15.4s
-	FSTPQ (F17, F18), 64(R9)
-	FLDPQ 96(R9), (F17, F18)
-	WORD $0x0eb01231 // saddw v17.2d, v17.2d, v16.2s
-	WORD $0x4eb01252 // saddw2 v18.2d, v18.2d, v16.4s
-	FSTPQ (F17, F18), 96(R9)
-	ADD R10, R9, R9
-	RET
-
-store_22:
+skip_19:
 	FSTPQ (F1, F2), 0(R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD R8, R7, R7
@@ -797,9 +527,9 @@ store_22:
 	ADD R8, R7, R7
 	RET
 
-lower_16:
+lower_14:
 	CMP $3, R0
-	BNE lower_23
+	BNE lower_20
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -813,9 +543,9 @@ lower_16:
 	VEOR V11.B16, V11.B16, V11.B16
 	VEOR V12.B16, V12.B16, V12.B16
 	SUBS $2, R2, R2
-	BLT end_25
+	BLT end_22
 
-loop_24:
+loop_21:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F13, F14)
 	WORD $0x0f4021a1 // smlal v1.4s, v13.4h, v0.h[0]
@@ -849,14 +579,14 @@ loop_24:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_24
+	BGE loop_21
 
-end_25:
+end_22:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_27
+	BLT end_24
 
-loop_26:
+loop_23:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F13, F14)
 	WORD $0x0f4021a1 // smlal v1.4s, v13.4h, v0.h[0]
@@ -874,11 +604,11 @@ loop_26:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_26
+	BGE loop_23
 
-end_27:
+end_24:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_28
+	TBZ $0, R9, skip_25
 	MOVD R7, R1
 	FLDPQ 0(R1), (F13, F14)
 	FLDPQ 32(R1), (F15, F16)
@@ -902,62 +632,7 @@ end_27:
 	VADD V16.S4, V12.S4, V12.S4
 	ADD R8, R1, R1
 
-skip_28:
-	TBZ $1, R11, store_29
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea111ad // saddw v13.2d, v13.2d, v1.2s
-	WORD $0x4ea111ce // saddw2 v14.2d, v14.2d, v1.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0ea211ad // saddw v13.2d, v13.2d, v2.2s
-	WORD $0x4ea211ce // saddw2 v14.2d, v14.2d, v2.4s
-	FSTPQ (F13, F14), 32(R9)
-	FLDPQ 64(R9), (F13, F14)
-	WORD $0x0ea311ad // saddw v13.2d, v13.2d, v3.2s
-	WORD $0x4ea311ce // saddw2 v14.2d, v14.2d, v3.4s
-	FSTPQ (F13, F14), 64(R9)
-	FLDPQ 96(R9), (F13, F14)
-	WORD $0x0ea411ad // saddw v13.2d, v13.2d, v4.2s
-	WORD $0x4ea411ce // saddw2 v14.2d, v14.2d, v4.4s
-	FSTPQ (F13, F14), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea511ad // saddw v13.2d, v13.2d, v5.2s
-	WORD $0x4ea511ce // saddw2 v14.2d, v14.2d, v5.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0ea611ad // saddw v13.2d, v13.2d, v6.2s
-	WORD $0x4ea611ce // saddw2 v14.2d, v14.2d, v6.4s
-	FSTPQ (F13, F14), 32(R9)
-	FLDPQ 64(R9), (F13, F14)
-	WORD $0x0ea711ad // saddw v13.2d, v13.2d, v7.2s
-	WORD $0x4ea711ce // saddw2 v14.2d, v14.2d, v7.4s
-	FSTPQ (F13, F14), 64(R9)
-	FLDPQ 96(R9), (F13, F14)
-	WORD $0x0ea811ad // saddw v13.2d, v13.2d, v8.2s
-	WORD $0x4ea811ce // saddw2 v14.2d, v14.2d, v8.4s
-	FSTPQ (F13, F14), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea911ad // saddw v13.2d, v13.2d, v9.2s
-	WORD $0x4ea911ce // saddw2 v14.2d, v14.2d, v9.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0eaa11ad // saddw v13.2d, v13.2d, v10.2s
-	WORD $0x4eaa11ce // saddw2 v14.2d, v14.2d, v10.4s
-	FSTPQ (F13, F14), 32(R9)
-	FLDPQ 64(R9), (F13, F14)
-	WORD $0x0eab11ad // saddw v13.2d, v13.2d, v11.2s
-	WORD $0x4eab11ce // saddw2 v14.2d, v14.2d, v11.4s
-	FSTPQ (F13, F14), 64(R9)
-	FLDPQ 96(R9), (F13, F14)
-	WORD $0x0eac11ad // saddw v13.2d, v13.2d, v12.2s
-	WORD $0x4eac11ce // saddw2 v14.2d, v14.2d, v12.4s
-	FSTPQ (F13, F14), 96(R9)
-	ADD R10, R9, R9
-	RET
-
-store_29:
+skip_25:
 	FSTPQ (F1, F2), 0(R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD R8, R7, R7
@@ -969,9 +644,9 @@ store_29:
 	ADD R8, R7, R7
 	RET
 
-lower_23:
+lower_20:
 	CMP $2, R0
-	BNE lower_30
+	BNE lower_26
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -981,9 +656,9 @@ lower_23:
 	VEOR V7.B16, V7.B16, V7.B16
 	VEOR V8.B16, V8.B16, V8.B16
 	SUBS $2, R2, R2
-	BLT end_32
+	BLT end_28
 
-loop_31:
+loop_27:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F9, F10)
 	WORD $0x0f402121 // smlal v1.4s, v9.4h, v0.h[0]
@@ -1009,14 +684,14 @@ loop_31:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_31
+	BGE loop_27
 
-end_32:
+end_28:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_34
+	BLT end_30
 
-loop_33:
+loop_29:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F9, F10)
 	WORD $0x0f402121 // smlal v1.4s, v9.4h, v0.h[0]
@@ -1030,11 +705,11 @@ loop_33:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_33
+	BGE loop_29
 
-end_34:
+end_30:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_35
+	TBZ $0, R9, skip_31
 	MOVD R7, R1
 	FLDPQ 0(R1), (F9, F10)
 	FLDPQ 32(R1), (F11, F12)
@@ -1051,45 +726,7 @@ end_34:
 	VADD V12.S4, V8.S4, V8.S4
 	ADD R8, R1, R1
 
-skip_35:
-	TBZ $1, R11, store_36
-	FLDPQ 0(R9), (F9, F10)
-	WORD $0x0ea11129 // saddw v9.2d, v9.2d, v1.2s
-	WORD $0x4ea1114a // saddw2 v10.2d, v10.2d, v1.4s
-	FSTPQ (F9, F10), 0(R9)
-	FLDPQ 32(R9), (F9, F10)
-	WORD $0x0ea21129 // saddw v9.2d, v9.2d, v2.2s
-	WORD $0x4ea2114a // saddw2 v10.2d, v10.2d, v2.4s
-	FSTPQ (F9, F10), 32(R9)
-	FLDPQ 64(R9), (F9, F10)
-	WORD $0x0ea31129 // saddw v9.2d, v9.2d, v3.2s
-	WORD $0x4ea3114a // saddw2 v10.2d, v10.2d, v3.4s
-	FSTPQ (F9, F10), 64(R9)
-	FLDPQ 96(R9), (F9, F10)
-	WORD $0x0ea41129 // saddw v9.2d, v9.2d, v4.2s
-	WORD $0x4ea4114a // saddw2 v10.2d, v10.2d, v4.4s
-	FSTPQ (F9, F10), 96(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F9, F10)
-	WORD $0x0ea51129 // saddw v9.2d, v9.2d, v5.2s
-	WORD $0x4ea5114a // saddw2 v10.2d, v10.2d, v5.4s
-	FSTPQ (F9, F10), 0(R9)
-	FLDPQ 32(R9), (F9, F10)
-	WORD $0x0ea61129 // saddw v9.2d, v9.2d, v6.2s
-	WORD $0x4ea6114a // saddw2 v10.2d, v10.2d, v6.4s
-	FSTPQ (F9, F10), 32(R9)
-	FLDPQ 64(R9), (F9, F10)
-	WORD $0x0ea71129 // saddw v9.2d, v9.2d, v7.2s
-	WORD $0x4ea7114a // saddw2 v10.2d, v10.2d, v7.4s
-	FSTPQ (F9, F10), 64(R9)
-	FLDPQ 96(R9), (F9, F10)
-	WORD $0x0ea81129 // saddw v9.2d, v9.2d, v8.2s
-	WORD $0x4ea8114a // saddw2 v10.2d, v10.2d, v8.4s
-	FSTPQ (F9, F10), 96(R9)
-	ADD R10, R9, R9
-	RET
-
-store_36:
+skip_31:
 	FSTPQ (F1, F2), 0(R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD R8, R7, R7
@@ -1098,15 +735,15 @@ store_36:
 	ADD R8, R7, R7
 	RET
 
-lower_30:
+lower_26:
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
 	VEOR V4.B16, V4.B16, V4.B16
 	SUBS $2, R2, R2
-	BLT end_39
+	BLT end_34
 
-loop_38:
+loop_33:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F5, F6)
 	WORD $0x0f4020a1 // smlal v1.4s, v5.4h, v0.h[0]
@@ -1124,14 +761,14 @@ loop_38:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_38
+	BGE loop_33
 
-end_39:
+end_34:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_41
+	BLT end_36
 
-loop_40:
+loop_35:
 	FMOVQ (R3), F0
 	FLDPQ 0(R5), (F5, F6)
 	WORD $0x0f4020a1 // smlal v1.4s, v5.4h, v0.h[0]
@@ -1141,11 +778,11 @@ loop_40:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_40
+	BGE loop_35
 
-end_41:
+end_36:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_42
+	TBZ $0, R9, skip_37
 	MOVD R7, R1
 	FLDPQ 0(R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
@@ -1155,38 +792,17 @@ end_41:
 	VADD V8.S4, V4.S4, V4.S4
 	ADD R8, R1, R1
 
-skip_42:
-	TBZ $1, R11, store_43
-	FLDPQ 0(R9), (F5, F6)
-	WORD $0x0ea110a5 // saddw v5.2d, v5.2d, v1.2s
-	WORD $0x4ea110c6 // saddw2 v6.2d, v6.2d, v1.4s
-	FSTPQ (F5, F6), 0(R9)
-	FLDPQ 32(R9), (F5, F6)
-	WORD $0x0ea210a5 // saddw v5.2d, v5.2d, v2.2s
-	WORD $0x4ea210c6 // saddw2 v6.2d, v6.2d, v2.4s
-	FSTPQ (F5, F6), 32(R9)
-	FLDPQ 64(R9), (F5, F6)
-	WORD $0x0ea310a5 // saddw v5.2d, v5.2d, v3.2s
-	WORD $0x4ea310c6 // saddw2 v6.2d, v6.2d, v3.4s
-	FSTPQ (F5, F6), 64(R9)
-	FLDPQ 96(R9), (F5, F6)
-	WORD $0x0ea410a5 // saddw v5.2d, v5.2d, v4.2s
-	WORD $0x4ea410c6 // saddw2 v6.2d, v6.2d, v4.4s
-	FSTPQ (F5, F6), 96(R9)
-	ADD R10, R9, R9
-	RET
-
-store_43:
+skip_37:
 	FSTPQ (F1, F2), 0(R7)
 	FSTPQ (F3, F4), 32(R7)
 	ADD R8, R7, R7
 	RET
 
-lower_37:
+lower_32:
 
 narrow_1:
 	CMP $6, R0
-	BNE lower_44
+	BNE lower_38
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -1200,9 +816,9 @@ narrow_1:
 	VEOR V11.B16, V11.B16, V11.B16
 	VEOR V12.B16, V12.B16, V12.B16
 	SUBS $2, R2, R2
-	BLT end_46
+	BLT end_40
 
-loop_45:
+loop_39:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F13
 	WORD $0x0f4021a1 // smlal v1.4s, v13.4h, v0.h[0]
@@ -1236,14 +852,14 @@ loop_45:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_45
+	BGE loop_39
 
-end_46:
+end_40:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_48
+	BLT end_42
 
-loop_47:
+loop_41:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F13
 	WORD $0x0f4021a1 // smlal v1.4s, v13.4h, v0.h[0]
@@ -1261,11 +877,11 @@ loop_47:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_47
+	BGE loop_41
 
-end_48:
+end_42:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_49
+	TBZ $0, R9, skip_43
 	MOVD R7, R1
 	FLDPQ 0(R1), (F13, F14)
 	VADD V13.S4, V1.S4, V1.S4
@@ -1292,65 +908,7 @@ end_48:
 	VADD V14.S4, V12.S4, V12.S4
 	ADD R8, R1, R1
 
-skip_49:
-	TBZ $1, R11, store_50
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea111ad // saddw v13.2d, v13.2d, v1.2s
-	WORD $0x4ea111ce // saddw2 v14.2d, v14.2d, v1.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0ea211ad // saddw v13.2d, v13.2d, v2.2s
-	WORD $0x4ea211ce // saddw2 v14.2d, v14.2d, v2.4s
-	FSTPQ (F13, F14), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea311ad // saddw v13.2d, v13.2d, v3.2s
-	WORD $0x4ea311ce // saddw2 v14.2d, v14.2d, v3.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0ea411ad // saddw v13.2d, v13.2d, v4.2s
-	WORD $0x4ea411ce // saddw2 v14.2d, v14.2d, v4.4s
-	FSTPQ (F13, F14), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea511ad // saddw v13.2d, v13.2d, v5.2s
-	WORD $0x4ea511ce // saddw2 v14.2d, v14.2d, v5.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0ea611ad // saddw v13.2d, v13.2d, v6.2s
-	WORD $0x4ea611ce // saddw2 v14.2d, v14.2d, v6.4s
-	FSTPQ (F13, F14), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea711ad // saddw v13.2d, v13.2d, v7.2s
-	WORD $0x4ea711ce // saddw2 v14.2d, v14.2d, v7.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0ea811ad // saddw v13.2d, v13.2d, v8.2s
-	WORD $0x4ea811ce // saddw2 v14.2d, v14.2d, v8.4s
-	FSTPQ (F13, F14), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0ea911ad // saddw v13.2d, v13.2d, v9.2s
-	WORD $0x4ea911ce // saddw2 v14.2d, v14.2d, v9.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0eaa11ad // saddw v13.2d, v13.2d, v10.2s
-	WORD $0x4eaa11ce // saddw2 v14.2d, v14.2d, v10.4s
-	FSTPQ (F13, F14), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F13, F14)
-	WORD $0x0eab11ad // saddw v13.2d, v13.2d, v11.2s
-	WORD $0x4eab11ce // saddw2 v14.2d, v14.2d, v11.4s
-	FSTPQ (F13, F14), 0(R9)
-	FLDPQ 32(R9), (F13, F14)
-	WORD $0x0eac11ad // saddw v13.2d, v13.2d, v12.2s
-	WORD $0x4eac11ce // saddw2 v14.2d, v14.2d, v12.4s
-	FSTPQ (F13, F14), 32(R9)
-	ADD R10, R9, R9
-	RET
-
-store_50:
+skip_43:
 	FSTPQ (F1, F2), 0(R7)
 	ADD R8, R7, R7
 	FSTPQ (F3, F4), 0(R7)
@@ -1365,9 +923,9 @@ store_50:
 	ADD R8, R7, R7
 	RET
 
-lower_44:
+lower_38:
 	CMP $5, R0
-	BNE lower_51
+	BNE lower_44
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -1379,9 +937,9 @@ lower_44:
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	SUBS $2, R2, R2
-	BLT end_53
+	BLT end_46
 
-loop_52:
+loop_45:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F11
 	WORD $0x0f402161 // smlal v1.4s, v11.4h, v0.h[0]
@@ -1411,14 +969,14 @@ loop_52:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_52
+	BGE loop_45
 
-end_53:
+end_46:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_55
+	BLT end_48
 
-loop_54:
+loop_47:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F11
 	WORD $0x0f402161 // smlal v1.4s, v11.4h, v0.h[0]
@@ -1434,11 +992,11 @@ loop_54:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_54
+	BGE loop_47
 
-end_55:
+end_48:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_56
+	TBZ $0, R9, skip_49
 	MOVD R7, R1
 	FLDPQ 0(R1), (F11, F12)
 	VADD V11.S4, V1.S4, V1.S4
@@ -1461,56 +1019,7 @@ end_55:
 	VADD V12.S4, V10.S4, V10.S4
 	ADD R8, R1, R1
 
-skip_56:
-	TBZ $1, R11, store_57
-	FLDPQ 0(R9), (F11, F12)
-	WORD $0x0ea1116b // saddw v11.2d, v11.2d, v1.2s
-	WORD $0x4ea1118c // saddw2 v12.2d, v12.2d, v1.4s
-	FSTPQ (F11, F12), 0(R9)
-	FLDPQ 32(R9), (F11, F12)
-	WORD $0x0ea2116b // saddw v11.2d, v11.2d, v2.2s
-	WORD $0x4ea2118c // saddw2 v12.2d, v12.2d, v2.4s
-	FSTPQ (F11, F12), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F11, F12)
-	WORD $0x0ea3116b // saddw v11.2d, v11.2d, v3.2s
-	WORD $0x4ea3118c // saddw2 v12.2d, v12.2d, v3.4s
-	FSTPQ (F11, F12), 0(R9)
-	FLDPQ 32(R9), (F11, F12)
-	WORD $0x0ea4116b // saddw v11.2d, v11.2d, v4.2s
-	WORD $0x4ea4118c // saddw2 v12.2d, v12.2d, v4.4s
-	FSTPQ (F11, F12), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F11, F12)
-	WORD $0x0ea5116b // saddw v11.2d, v11.2d, v5.2s
-	WORD $0x4ea5118c // saddw2 v12.2d, v12.2d, v5.4s
-	FSTPQ (F11, F12), 0(R9)
-	FLDPQ 32(R9), (F11, F12)
-	WORD $0x0ea6116b // saddw v11.2d, v11.2d, v6.2s
-	WORD $0x4ea6118c // saddw2 v12.2d, v12.2d, v6.4s
-	FSTPQ (F11, F12), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F11, F12)
-	WORD $0x0ea7116b // saddw v11.2d, v11.2d, v7.2s
-	WORD $0x4ea7118c // saddw2 v12.2d, v12.2d, v7.4s
-	FSTPQ (F11, F12), 0(R9)
-	FLDPQ 32(R9), (F11, F12)
-	WORD $0x0ea8116b // saddw v11.2d, v11.2d, v8.2s
-	WORD $0x4ea8118c // saddw2 v12.2d, v12.2d, v8.4s
-	FSTPQ (F11, F12), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F11, F12)
-	WORD $0x0ea9116b // saddw v11.2d, v11.2d, v9.2s
-	WORD $0x4ea9118c // saddw2 v12.2d, v12.2d, v9.4s
-	FSTPQ (F11, F12), 0(R9)
-	FLDPQ 32(R9), (F11, F12)
-	WORD $0x0eaa116b // saddw v11.2d, v11.2d, v10.2s
-	WORD $0x4eaa118c // saddw2 v12.2d, v12.2d, v10.4s
-	FSTPQ (F11, F12), 32(R9)
-	ADD R10, R9, R9
-	RET
-
-store_57:
+skip_49:
 	FSTPQ (F1, F2), 0(R7)
 	ADD R8, R7, R7
 	FSTPQ (F3, F4), 0(R7)
@@ -1523,9 +1032,9 @@ store_57:
 	ADD R8, R7, R7
 	RET
 
-lower_51:
+lower_44:
 	CMP $4, R0
-	BNE lower_58
+	BNE lower_50
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -1535,9 +1044,9 @@ lower_51:
 	VEOR V7.B16, V7.B16, V7.B16
 	VEOR V8.B16, V8.B16, V8.B16
 	SUBS $2, R2, R2
-	BLT end_60
+	BLT end_52
 
-loop_59:
+loop_51:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F9
 	WORD $0x0f402121 // smlal v1.4s, v9.4h, v0.h[0]
@@ -1563,14 +1072,14 @@ loop_59:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_59
+	BGE loop_51
 
-end_60:
+end_52:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_62
+	BLT end_54
 
-loop_61:
+loop_53:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F9
 	WORD $0x0f402121 // smlal v1.4s, v9.4h, v0.h[0]
@@ -1584,11 +1093,11 @@ loop_61:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_61
+	BGE loop_53
 
-end_62:
+end_54:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_63
+	TBZ $0, R9, skip_55
 	MOVD R7, R1
 	FLDPQ 0(R1), (F9, F10)
 	VADD V9.S4, V1.S4, V1.S4
@@ -1607,47 +1116,7 @@ end_62:
 	VADD V10.S4, V8.S4, V8.S4
 	ADD R8, R1, R1
 
-skip_63:
-	TBZ $1, R11, store_64
-	FLDPQ 0(R9), (F9, F10)
-	WORD $0x0ea11129 // saddw v9.2d, v9.2d, v1.2s
-	WORD $0x4ea1114a // saddw2 v10.2d, v10.2d, v1.4s
-	FSTPQ (F9, F10), 0(R9)
-	FLDPQ 32(R9), (F9, F10)
-	WORD $0x0ea21129 // saddw v9.2d, v9.2d, v2.2s
-	WORD $0x4ea2114a // saddw2 v10.2d, v10.2d, v2.4s
-	FSTPQ (F9, F10), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F9, F10)
-	WORD $0x0ea31129 // saddw v9.2d, v9.2d, v3.2s
-	WORD $0x4ea3114a // saddw2 v10.2d, v10.2d, v3.4s
-	FSTPQ (F9, F10), 0(R9)
-	FLDPQ 32(R9), (F9, F10)
-	WORD $0x0ea41129 // saddw v9.2d, v9.2d, v4.2s
-	WORD $0x4ea4114a // saddw2 v10.2d, v10.2d, v4.4s
-	FSTPQ (F9, F10), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F9, F10)
-	WORD $0x0ea51129 // saddw v9.2d, v9.2d, v5.2s
-	WORD $0x4ea5114a // saddw2 v10.2d, v10.2d, v5.4s
-	FSTPQ (F9, F10), 0(R9)
-	FLDPQ 32(R9), (F9, F10)
-	WORD $0x0ea61129 // saddw v9.2d, v9.2d, v6.2s
-	WORD $0x4ea6114a // saddw2 v10.2d, v10.2d, v6.4s
-	FSTPQ (F9, F10), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F9, F10)
-	WORD $0x0ea71129 // saddw v9.2d, v9.2d, v7.2s
-	WORD $0x4ea7114a // saddw2 v10.2d, v10.2d, v7.4s
-	FSTPQ (F9, F10), 0(R9)
-	FLDPQ 32(R9), (F9, F10)
-	WORD $0x0ea81129 // saddw v9.2d, v9.2d, v8.2s
-	WORD $0x4ea8114a // saddw2 v10.2d, v10.2d, v8.4s
-	FSTPQ (F9, F10), 32(R9)
-	ADD R10, R9, R9
-	RET
-
-store_64:
+skip_55:
 	FSTPQ (F1, F2), 0(R7)
 	ADD R8, R7, R7
 	FSTPQ (F3, F4), 0(R7)
@@ -1658,9 +1127,9 @@ store_64:
 	ADD R8, R7, R7
 	RET
 
-lower_58:
+lower_50:
 	CMP $3, R0
-	BNE lower_65
+	BNE lower_56
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
@@ -1668,9 +1137,9 @@ lower_58:
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	SUBS $2, R2, R2
-	BLT end_67
+	BLT end_58
 
-loop_66:
+loop_57:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F7
 	WORD $0x0f4020e1 // smlal v1.4s, v7.4h, v0.h[0]
@@ -1692,14 +1161,14 @@ loop_66:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_66
+	BGE loop_57
 
-end_67:
+end_58:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_69
+	BLT end_60
 
-loop_68:
+loop_59:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F7
 	WORD $0x0f4020e1 // smlal v1.4s, v7.4h, v0.h[0]
@@ -1711,11 +1180,11 @@ loop_68:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_68
+	BGE loop_59
 
-end_69:
+end_60:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_70
+	TBZ $0, R9, skip_61
 	MOVD R7, R1
 	FLDPQ 0(R1), (F7, F8)
 	VADD V7.S4, V1.S4, V1.S4
@@ -1730,38 +1199,7 @@ end_69:
 	VADD V8.S4, V6.S4, V6.S4
 	ADD R8, R1, R1
 
-skip_70:
-	TBZ $1, R11, store_71
-	FLDPQ 0(R9), (F7, F8)
-	WORD $0x0ea110e7 // saddw v7.2d, v7.2d, v1.2s
-	WORD $0x4ea11108 // saddw2 v8.2d, v8.2d, v1.4s
-	FSTPQ (F7, F8), 0(R9)
-	FLDPQ 32(R9), (F7, F8)
-	WORD $0x0ea210e7 // saddw v7.2d, v7.2d, v2.2s
-	WORD $0x4ea21108 // saddw2 v8.2d, v8.2d, v2.4s
-	FSTPQ (F7, F8), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F7, F8)
-	WORD $0x0ea310e7 // saddw v7.2d, v7.2d, v3.2s
-	WORD $0x4ea31108 // saddw2 v8.2d, v8.2d, v3.4s
-	FSTPQ (F7, F8), 0(R9)
-	FLDPQ 32(R9), (F7, F8)
-	WORD $0x0ea410e7 // saddw v7.2d, v7.2d, v4.2s
-	WORD $0x4ea41108 // saddw2 v8.2d, v8.2d, v4.4s
-	FSTPQ (F7, F8), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F7, F8)
-	WORD $0x0ea510e7 // saddw v7.2d, v7.2d, v5.2s
-	WORD $0x4ea51108 // saddw2 v8.2d, v8.2d, v5.4s
-	FSTPQ (F7, F8), 0(R9)
-	FLDPQ 32(R9), (F7, F8)
-	WORD $0x0ea610e7 // saddw v7.2d, v7.2d, v6.2s
-	WORD $0x4ea61108 // saddw2 v8.2d, v8.2d, v6.4s
-	FSTPQ (F7, F8), 32(R9)
-	ADD R10, R9, R9
-	RET
-
-store_71:
+skip_61:
 	FSTPQ (F1, F2), 0(R7)
 	ADD R8, R7, R7
 	FSTPQ (F3, F4), 0(R7)
@@ -1770,17 +1208,17 @@ store_71:
 	ADD R8, R7, R7
 	RET
 
-lower_65:
+lower_56:
 	CMP $2, R0
-	BNE lower_72
+	BNE lower_62
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
 	VEOR V4.B16, V4.B16, V4.B16
 	SUBS $2, R2, R2
-	BLT end_74
+	BLT end_64
 
-loop_73:
+loop_63:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F5
 	WORD $0x0f4020a1 // smlal v1.4s, v5.4h, v0.h[0]
@@ -1798,14 +1236,14 @@ loop_73:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_73
+	BGE loop_63
 
-end_74:
+end_64:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_76
+	BLT end_66
 
-loop_75:
+loop_65:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F5
 	WORD $0x0f4020a1 // smlal v1.4s, v5.4h, v0.h[0]
@@ -1815,11 +1253,11 @@ loop_75:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_75
+	BGE loop_65
 
-end_76:
+end_66:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_77
+	TBZ $0, R9, skip_67
 	MOVD R7, R0
 	FLDPQ 0(R0), (F5, F6)
 	VADD V5.S4, V1.S4, V1.S4
@@ -1830,42 +1268,20 @@ end_76:
 	VADD V6.S4, V4.S4, V4.S4
 	ADD R8, R0, R0
 
-skip_77:
-	TBZ $1, R11, store_78
-	FLDPQ 0(R9), (F5, F6)
-	WORD $0x0ea110a5 // saddw v5.2d, v5.2d, v1.2s
-	WORD $0x4ea110c6 // saddw2 v6.2d, v6.2d, v1.4s
-	FSTPQ (F5, F6), 0(R9)
-	FLDPQ 32(R9), (F5, F6)
-	WORD $0x0ea210a5 // saddw v5.2d, v5.2d, v2.2s
-	WORD $0x4ea210c6 // saddw2 v6.2d, v6.2d, v2.4s
-	FSTPQ (F5, F6), 32(R9)
-	ADD R10, R9, R9
-	FLDPQ 0(R9), (F5, F6)
-	WORD $0x0ea310a5 // saddw v5.2d, v5.2d, v3.2s
-	WORD $0x4ea310c6 // saddw2 v6.2d, v6.2d, v3.4s
-	FSTPQ (F5, F6), 0(R9)
-	FLDPQ 32(R9), (F5, F6)
-	WORD $0x0ea410a5 // saddw v5.2d, v5.2d, v4.2s
-	WORD $0x4ea410c6 // saddw2 v6.2d, v6.2d, v4.4s
-	FSTPQ (F5, F6), 32(R9)
-	ADD R10, R9, R9
-	RET
-
-store_78:
+skip_67:
 	FSTPQ (F1, F2), 0(R7)
 	ADD R8, R7, R7
 	FSTPQ (F3, F4), 0(R7)
 	ADD R8, R7, R7
 	RET
 
-lower_72:
+lower_62:
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	SUBS $2, R2, R2
-	BLT end_81
+	BLT end_70
 
-loop_80:
+loop_69:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F3
 	WORD $0x0f402061 // smlal v1.4s, v3.4h, v0.h[0]
@@ -1879,14 +1295,14 @@ loop_80:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $2, R2, R2
-	BGE loop_80
+	BGE loop_69
 
-end_81:
+end_70:
 	ADD $2, R2, R2
 	SUBS $1, R2, R2
-	BLT end_83
+	BLT end_72
 
-loop_82:
+loop_71:
 	FMOVQ (R3), F0
 	FMOVQ 0(R5), F3
 	WORD $0x0f402061 // smlal v1.4s, v3.4h, v0.h[0]
@@ -1894,33 +1310,20 @@ loop_82:
 	ADD R4, R3, R3
 	ADD R6, R5, R5
 	SUBS $1, R2, R2
-	BGE loop_82
+	BGE loop_71
 
-end_83:
+end_72:
 	ADD $1, R2, R2
-	TBZ $0, R11, skip_84
+	TBZ $0, R9, skip_73
 	MOVD R7, R0
 	FLDPQ 0(R0), (F0, F3)
 	VADD V0.S4, V1.S4, V1.S4
 	VADD V3.S4, V2.S4, V2.S4
 	ADD R8, R0, R0
 
-skip_84:
-	TBZ $1, R11, store_85
-	FLDPQ 0(R9), (F0, F3)
-	WORD $0x0ea11000 // saddw v0.2d, v0.2d, v1.2s
-	WORD $0x4ea11063 // saddw2 v3.2d, v3.2d, v1.4s
-	FSTPQ (F0, F3), 0(R9)
-	FLDPQ 32(R9), (F0, F3)
-	WORD $0x0ea21000 // saddw v0.2d, v0.2d, v2.2s
-	WORD $0x4ea21063 // saddw2 v3.2d, v3.2d, v2.4s
-	FSTPQ (F0, F3), 32(R9)
-	ADD R10, R9, R9
-	RET
-
-store_85:
+skip_73:
 	FSTPQ (F1, F2), 0(R7)
 	ADD R8, R7, R7
 	RET
 
-lower_79:
+lower_68:

@@ -4,15 +4,20 @@
 
 package lattice
 
-// widenAVX2 implements kernels.widen.
+// settleAVX2 implements kernels.settle.
 //
 //go:noescape
-func widenAVX2(sum *int64, part *int32, n int)
+func settleAVX2(low *int32, high *int16, n int)
+
+// readSumsAVX2 implements kernels.readSums.
+//
+//go:noescape
+func readSumsAVX2(dst *int64, low *int32, high *int16, n int)
 
 // addToRowsAVX2 implements kernels.addToRows.
 //
 //go:noescape
-func addToRowsAVX2(sum *int64, x *int32, dim int, rows *int32, n int)
+func addToRowsAVX2(sum *int32, x *int32, dim int, rows *int32, n int)
 
 // addIntsAVX2 implements kernels.addInts.
 //
@@ -29,20 +34,15 @@ func innerProductAVX2(x *int32, y *int32, n int) int64
 //go:noescape
 func sumSquaresAVX2(x *int16, n int) int64
 
-// takeScaledAVX2 implements kernels.takeScaled.
+// scaleIntsAVX2 implements kernels.scaleInts.
 //
 //go:noescape
-func takeScaledAVX2(dst *float32, sum *int64, n int, scale float64)
-
-// widenAVX512 implements kernels.widen.
-//
-//go:noescape
-func widenAVX512(sum *int64, part *int32, n int)
+func scaleIntsAVX2(dst *float32, x *int64, n int, scale float64)
 
 // addToRowsAVX512 implements kernels.addToRows.
 //
 //go:noescape
-func addToRowsAVX512(sum *int64, x *int32, dim int, rows *int32, n int)
+func addToRowsAVX512(sum *int32, x *int32, dim int, rows *int32, n int)
 
 // addIntsAVX512 implements kernels.addInts.
 //
@@ -59,7 +59,7 @@ func innerProductAVX512(x *int32, y *int32, n int) int64
 //go:noescape
 func sumSquaresAVX512(x *int16, n int) int64
 
-// takeScaledAVX512 implements kernels.takeScaled.
+// scaleIntsAVX512 implements kernels.scaleInts.
 //
 //go:noescape
-func takeScaledAVX512(dst *float32, sum *int64, n int, scale float64)
+func scaleIntsAVX512(dst *float32, x *int64, n int, scale float64)

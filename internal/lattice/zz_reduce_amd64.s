@@ -4,42 +4,93 @@
 
 #include "textflag.h"
 
-// func widenAVX2(sum *int64, part *int32, n int)
+// func settleAVX2(low *int32, high *int16, n int)
 // Requires: AVX, AVX2
-TEXT ·widenAVX2(SB), NOSPLIT, $0-24
-	MOVQ sum+0(FP), AX
-	MOVQ part+8(FP), CX
-	MOVQ n+16(FP), DX
-	SUBQ $0x04, DX
-	JLT  end_2
+TEXT ·settleAVX2(SB), NOSPLIT, $0-24
+	MOVQ         low+0(FP), AX
+	MOVQ         high+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VPBROADCASTD w8000000<>+0(SB), Y0
+	VPBROADCASTD w4000000<>+0(SB), Y1
+	SUBQ         $0x08, DX
+	JLT          end_2
 
 chunk_1:
-	VPMOVSXDQ (CX), Y0
-	VPADDQ    (AX), Y0, Y0
-	VMOVDQU   Y0, (AX)
-	ADDQ      $0x10, CX
-	ADDQ      $0x20, AX
-	SUBQ      $0x04, DX
-	JGE       chunk_1
+	VPMOVSXWD    (CX), Y3
+	VPSLLD       $0x1c, Y3, Y4
+	VMOVDQU      (AX), Y2
+	VPSUBD       Y4, Y2, Y2
+	VPSUBD       Y0, Y2, Y2
+	VPSRAD       $0x01, Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPSRAD       $0x1b, Y2, Y2
+	VPADDD       Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSDW    X3, X2, X3
+	VMOVDQU      X3, (CX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x10, CX
+	SUBQ         $0x08, DX
+	JGE          chunk_1
 
 end_2:
-	ADDQ  $0x04, DX
-	TESTQ DX, DX
-	JEQ   done_3
-
-loop_4:
-	MOVLQSX (CX), BX
-	ADDQ    BX, (AX)
-	ADDQ    $0x04, CX
-	ADDQ    $0x08, AX
-	DECQ    DX
-	JNE     loop_4
-
-done_3:
+	ADDQ $0x08, DX
 	VZEROUPPER
 	RET
 
-// func addToRowsAVX2(sum *int64, x *int32, dim int, rows *int32, n int)
+DATA w8000000<>+0(SB)/4, $0x08000000
+GLOBL w8000000<>(SB), RODATA|NOPTR, $4
+
+DATA w4000000<>+0(SB)/4, $0x04000000
+GLOBL w4000000<>(SB), RODATA|NOPTR, $4
+
+// func readSumsAVX2(dst *int64, low *int32, high *int16, n int)
+// Requires: AVX, AVX2
+TEXT ·readSumsAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         low+8(FP), CX
+	MOVQ         high+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VPBROADCASTD w8000000<>+0(SB), Y0
+	VPBROADCASTQ middle<>+0(SB), Y1
+	SUBQ         $0x08, BX
+	JLT          end_4
+
+chunk_3:
+	VPMOVSXWD    (DX), Y2
+	VPSLLD       $0x1c, Y2, Y3
+	VMOVDQU      (CX), Y2
+	VPSUBD       Y3, Y2, Y2
+	VPSUBD       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVSXDQ    X2, Y2
+	VPMOVSXWQ    (DX), Y4
+	VPSLLQ       $0x1c, Y4, Y4
+	VPADDQ       Y4, Y2, Y2
+	VPADDQ       Y1, Y2, Y2
+	VMOVDQU      Y2, (AX)
+	VPMOVSXDQ    X3, Y2
+	VPMOVSXWQ    8(DX), Y3
+	VPSLLQ       $0x1c, Y3, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPADDQ       Y1, Y2, Y2
+	VMOVDQU      Y2, 32(AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x10, DX
+	ADDQ         $0x40, AX
+	SUBQ         $0x08, BX
+	JGE          chunk_3
+
+end_4:
+	ADDQ $0x08, BX
+	VZEROUPPER
+	RET
+
+DATA middle<>+0(SB)/4, $0x08000000
+DATA middle<>+4(SB)/4, $0x00000000
+GLOBL middle<>(SB), RODATA|NOPTR, $8
+
+// func addToRowsAVX2(sum *int32, x *int32, dim int, rows *int32, n int)
 // Requires: AVX, AVX2
 TEXT ·addToRowsAVX2(SB), NOSPLIT, $0-40
 	MOVQ sum+0(FP), AX
@@ -51,33 +102,33 @@ TEXT ·addToRowsAVX2(SB), NOSPLIT, $0-40
 loop_5:
 	MOVLQSX (BX), DI
 	IMULQ   DX, DI
-	LEAQ    (AX)(DI*8), DI
+	LEAQ    (AX)(DI*4), DI
 	MOVQ    CX, R8
 	MOVQ    DX, R9
-	SUBQ    $0x04, R9
+	SUBQ    $0x08, R9
 	JLT     end_7
 
 chunk_6:
-	VPMOVSXDQ (R8), Y0
-	VPADDQ    (DI), Y0, Y0
-	VMOVDQU   Y0, (DI)
-	ADDQ      $0x10, R8
-	ADDQ      $0x20, DI
-	SUBQ      $0x04, R9
-	JGE       chunk_6
+	VMOVDQU (R8), Y0
+	VPADDD  (DI), Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ    $0x20, R8
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, R9
+	JGE     chunk_6
 
 end_7:
-	ADDQ  $0x04, R9
+	ADDQ  $0x08, R9
 	TESTQ R9, R9
 	JEQ   done_8
 
 loop_9:
-	MOVLQSX (R8), R10
-	ADDQ    R10, (DI)
-	ADDQ    $0x04, R8
-	ADDQ    $0x08, DI
-	DECQ    R9
-	JNE     loop_9
+	MOVL (R8), R10
+	ADDL R10, (DI)
+	ADDQ $0x04, R8
+	ADDQ $0x04, DI
+	DECQ R9
+	JNE  loop_9
 
 done_8:
 	ADDQ $0x04, BX
@@ -222,31 +273,29 @@ DATA lowWord<>+0(SB)/4, $0xffffffff
 DATA lowWord<>+4(SB)/4, $0x00000000
 GLOBL lowWord<>(SB), RODATA|NOPTR, $8
 
-// func takeScaledAVX2(dst *float32, sum *int64, n int, scale float64)
+// func scaleIntsAVX2(dst *float32, x *int64, n int, scale float64)
 // Requires: AVX, AVX2
-TEXT ·takeScaledAVX2(SB), NOSPLIT, $0-32
+TEXT ·scaleIntsAVX2(SB), NOSPLIT, $0-32
 	MOVQ         dst+0(FP), AX
-	MOVQ         sum+8(FP), CX
+	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
-	VPXOR        Y1, Y1, Y1
 	VBROADCASTSD scale+24(FP), Y0
-	VPBROADCASTQ highExponent<>+0(SB), Y2
-	VPBROADCASTQ lowExponent<>+0(SB), Y3
-	VPBROADCASTQ offset<>+0(SB), Y4
+	VPBROADCASTQ highExponent<>+0(SB), Y1
+	VPBROADCASTQ lowExponent<>+0(SB), Y2
+	VPBROADCASTQ offset<>+0(SB), Y3
 	SUBQ         $0x04, DX
 	JLT          end_23
 
 chunk_22:
-	VMOVDQU    (CX), Y5
-	VPBLENDD   $0xaa, Y3, Y5, Y6
-	VPSRLQ     $0x20, Y5, Y5
-	VPXOR      Y2, Y5, Y5
-	VSUBPD     Y4, Y5, Y5
-	VADDPD     Y6, Y5, Y5
-	VMULPD     Y0, Y5, Y5
-	VCVTPD2PSY Y5, X5
-	VMOVDQU    X5, (AX)
-	VMOVDQU    Y1, (CX)
+	VMOVDQU    (CX), Y4
+	VPBLENDD   $0xaa, Y2, Y4, Y5
+	VPSRLQ     $0x20, Y4, Y4
+	VPXOR      Y1, Y4, Y4
+	VSUBPD     Y3, Y4, Y4
+	VADDPD     Y5, Y4, Y4
+	VMULPD     Y0, Y4, Y4
+	VCVTPD2PSY Y4, X4
+	VMOVDQU    X4, (AX)
 	ADDQ       $0x10, AX
 	ADDQ       $0x20, CX
 	SUBQ       $0x04, DX
@@ -269,42 +318,7 @@ DATA offset<>+0(SB)/4, $0x80100000
 DATA offset<>+4(SB)/4, $0x45300000
 GLOBL offset<>(SB), RODATA|NOPTR, $8
 
-// func widenAVX512(sum *int64, part *int32, n int)
-// Requires: AVX, AVX512F
-TEXT ·widenAVX512(SB), NOSPLIT, $0-24
-	MOVQ sum+0(FP), AX
-	MOVQ part+8(FP), CX
-	MOVQ n+16(FP), DX
-	SUBQ $0x08, DX
-	JLT  end_25
-
-chunk_24:
-	VPMOVSXDQ (CX), Z0
-	VPADDQ    (AX), Z0, Z0
-	VMOVDQU32 Z0, (AX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x40, AX
-	SUBQ      $0x08, DX
-	JGE       chunk_24
-
-end_25:
-	ADDQ  $0x08, DX
-	TESTQ DX, DX
-	JEQ   done_26
-
-loop_27:
-	MOVLQSX (CX), BX
-	ADDQ    BX, (AX)
-	ADDQ    $0x04, CX
-	ADDQ    $0x08, AX
-	DECQ    DX
-	JNE     loop_27
-
-done_26:
-	VZEROUPPER
-	RET
-
-// func addToRowsAVX512(sum *int64, x *int32, dim int, rows *int32, n int)
+// func addToRowsAVX512(sum *int32, x *int32, dim int, rows *int32, n int)
 // Requires: AVX, AVX512F
 TEXT ·addToRowsAVX512(SB), NOSPLIT, $0-40
 	MOVQ sum+0(FP), AX
@@ -313,41 +327,41 @@ TEXT ·addToRowsAVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-loop_28:
+loop_24:
 	MOVLQSX (BX), DI
 	IMULQ   DX, DI
-	LEAQ    (AX)(DI*8), DI
+	LEAQ    (AX)(DI*4), DI
 	MOVQ    CX, R8
 	MOVQ    DX, R9
-	SUBQ    $0x08, R9
-	JLT     end_30
+	SUBQ    $0x10, R9
+	JLT     end_26
 
-chunk_29:
-	VPMOVSXDQ (R8), Z0
-	VPADDQ    (DI), Z0, Z0
+chunk_25:
+	VMOVDQU32 (R8), Z0
+	VPADDD    (DI), Z0, Z0
 	VMOVDQU32 Z0, (DI)
-	ADDQ      $0x20, R8
+	ADDQ      $0x40, R8
 	ADDQ      $0x40, DI
-	SUBQ      $0x08, R9
-	JGE       chunk_29
+	SUBQ      $0x10, R9
+	JGE       chunk_25
 
-end_30:
-	ADDQ  $0x08, R9
+end_26:
+	ADDQ  $0x10, R9
 	TESTQ R9, R9
-	JEQ   done_31
+	JEQ   done_27
 
-loop_32:
-	MOVLQSX (R8), R10
-	ADDQ    R10, (DI)
-	ADDQ    $0x04, R8
-	ADDQ    $0x08, DI
-	DECQ    R9
-	JNE     loop_32
+loop_28:
+	MOVL (R8), R10
+	ADDL R10, (DI)
+	ADDQ $0x04, R8
+	ADDQ $0x04, DI
+	DECQ R9
+	JNE  loop_28
 
-done_31:
+done_27:
 	ADDQ $0x04, BX
 	DECQ SI
-	JNE  loop_28
+	JNE  loop_24
 	VZEROUPPER
 	RET
 
@@ -358,31 +372,31 @@ TEXT ·addIntsAVX512(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x10, DX
-	JLT  end_34
+	JLT  end_30
 
-chunk_33:
+chunk_29:
 	VMOVDQU32 (CX), Z0
 	VPADDD    (AX), Z0, Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x40, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
-	JGE       chunk_33
+	JGE       chunk_29
 
-end_34:
+end_30:
 	ADDQ  $0x10, DX
 	TESTQ DX, DX
-	JEQ   done_35
+	JEQ   done_31
 
-loop_36:
+loop_32:
 	MOVL (CX), BX
 	ADDL BX, (AX)
 	ADDQ $0x04, CX
 	ADDQ $0x04, AX
 	DECQ DX
-	JNE  loop_36
+	JNE  loop_32
 
-done_35:
+done_31:
 	VZEROUPPER
 	RET
 
@@ -395,9 +409,9 @@ TEXT ·innerProductAVX512(SB), NOSPLIT, $0-32
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $0x10, DX
-	JLT    end_38
+	JLT    end_34
 
-chunk_37:
+chunk_33:
 	VMOVDQU32 (AX), Z2
 	VMOVDQU32 (CX), Z3
 	VPSRLQ    $0x20, Z2, Z4
@@ -409,9 +423,9 @@ chunk_37:
 	ADDQ      $0x40, AX
 	ADDQ      $0x40, CX
 	SUBQ      $0x10, DX
-	JGE       chunk_37
+	JGE       chunk_33
 
-end_38:
+end_34:
 	ADDQ          $0x10, DX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -422,9 +436,9 @@ end_38:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, BX
 	TESTQ         DX, DX
-	JEQ           done_39
+	JEQ           done_35
 
-loop_40:
+loop_36:
 	MOVLQSX (AX), SI
 	MOVLQSX (CX), DI
 	IMULQ   SI, DI
@@ -432,9 +446,9 @@ loop_40:
 	ADDQ    $0x04, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JNE     loop_40
+	JNE     loop_36
 
-done_39:
+done_35:
 	MOVQ BX, ret+24(FP)
 	VZEROUPPER
 	RET
@@ -448,9 +462,9 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
 	VPXORD       Z1, Z1, Z1
 	VPBROADCASTQ lowWord<>+0(SB), Z2
 	SUBQ         $0x20, CX
-	JLT          end_42
+	JLT          end_38
 
-chunk_41:
+chunk_37:
 	VMOVDQU32 (AX), Z3
 	VPMADDWD  Z3, Z3, Z3
 	VPSRLQ    $0x20, Z3, Z4
@@ -459,9 +473,9 @@ chunk_41:
 	VPADDQ    Z4, Z1, Z1
 	ADDQ      $0x40, AX
 	SUBQ      $0x20, CX
-	JGE       chunk_41
+	JGE       chunk_37
 
-end_42:
+end_38:
 	ADDQ          $0x20, CX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -472,44 +486,42 @@ end_42:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, DX
 	TESTQ         CX, CX
-	JEQ           done_43
+	JEQ           done_39
 
-loop_44:
+loop_40:
 	MOVWQSX (AX), BX
 	IMULQ   BX, BX
 	ADDQ    BX, DX
 	ADDQ    $0x02, AX
 	DECQ    CX
-	JNE     loop_44
+	JNE     loop_40
 
-done_43:
+done_39:
 	MOVQ DX, ret+16(FP)
 	VZEROUPPER
 	RET
 
-// func takeScaledAVX512(dst *float32, sum *int64, n int, scale float64)
+// func scaleIntsAVX512(dst *float32, x *int64, n int, scale float64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·takeScaledAVX512(SB), NOSPLIT, $0-32
+TEXT ·scaleIntsAVX512(SB), NOSPLIT, $0-32
 	MOVQ         dst+0(FP), AX
-	MOVQ         sum+8(FP), CX
+	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
-	VPXORD       Z1, Z1, Z1
 	VBROADCASTSD scale+24(FP), Z0
 	SUBQ         $0x08, DX
-	JLT          end_46
+	JLT          end_42
 
-chunk_45:
-	VCVTQQ2PD (CX), Z2
-	VMULPD    Z0, Z2, Z2
-	VCVTPD2PS Z2, Y2
-	VMOVDQU   Y2, (AX)
-	VMOVDQU32 Z1, (CX)
+chunk_41:
+	VCVTQQ2PD (CX), Z1
+	VMULPD    Z0, Z1, Z1
+	VCVTPD2PS Z1, Y1
+	VMOVDQU   Y1, (AX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x40, CX
 	SUBQ      $0x08, DX
-	JGE       chunk_45
+	JGE       chunk_41
 
-end_46:
+end_42:
 	ADDQ $0x08, DX
 	VZEROUPPER
 	RET

@@ -5,9 +5,6 @@
 package lattice
 
 //go:noescape
-func widenNEON(sum *int64, part *int32, n int)
-
-//go:noescape
 func addIntsNEON(sum, part *int32, n int)
 
 //go:noescape
@@ -17,4 +14,10 @@ func innerProductNEON(x, y *int32, n int) int64
 func sumSquaresNEON(x *int16, n int) int64
 
 //go:noescape
-func takeScaledNEON(dst *float32, sum *int64, n int, scale float64)
+func scaleIntsNEON(dst *float32, x *int64, n int, scale float64)
+
+//go:noescape
+func settleNEON(low *int32, high *int16, n int)
+
+//go:noescape
+func readSumsNEON(dst *int64, low *int32, high *int16, n int)

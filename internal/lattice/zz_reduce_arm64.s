@@ -4,32 +4,6 @@
 
 #include "textflag.h"
 
-TEXT ·widenNEON(SB), NOSPLIT, $0-24
-	MOVD sum+0(FP), R0
-	MOVD part+8(FP), R1
-	MOVD n+16(FP), R2
-	SUBS $8, R2, R2
-	BLT end_2
-
-loop_1:
-	FLDPQ 0(R1), (F0, F1)
-	FLDPQ 0(R0), (F2, F3)
-	FLDPQ 32(R0), (F4, F5)
-	WORD $0x0ea01042 // saddw v2.2d, v2.2d, v0.2s
-	WORD $0x4ea01063 // saddw2 v3.2d, v3.2d, v0.4s
-	WORD $0x0ea11084 // saddw v4.2d, v4.2d, v1.2s
-	WORD $0x4ea110a5 // saddw2 v5.2d, v5.2d, v1.4s
-	FSTPQ (F2, F3), 0(R0)
-	FSTPQ (F4, F5), 32(R0)
-	ADD $32, R1, R1
-	ADD $64, R0, R0
-	SUBS $8, R2, R2
-	BGE loop_1
-
-end_2:
-	ADD $8, R2, R2
-	RET
-
 TEXT ·addIntsNEON(SB), NOSPLIT, $0-24
 	MOVD sum+0(FP), R0
 	MOVD part+8(FP), R1
@@ -104,34 +78,31 @@ end_2:
 	FMOVD F1, ret+16(FP)
 	RET
 
-TEXT ·takeScaledNEON(SB), NOSPLIT, $0-32
+TEXT ·scaleIntsNEON(SB), NOSPLIT, $0-32
 	MOVD dst+0(FP), R0
-	MOVD sum+8(FP), R1
+	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	VEOR V0.B16, V0.B16, V0.B16
-	FMOVD scale+24(FP), F1
-	VDUP V1.D[0], V1.D2
+	FMOVD scale+24(FP), F0
+	VDUP V0.D[0], V0.D2
 	SUBS $8, R2, R2
 	BLT end_2
 
 loop_1:
-	FLDPQ 0(R1), (F2, F3)
-	FLDPQ 32(R1), (F4, F5)
-	FSTPQ (F0, F0), 0(R1)
-	FSTPQ (F0, F0), 32(R1)
-	WORD $0x4e61d846 // scvtf v6.2d, v2.2d
-	WORD $0x6e61dcc2 // fmul v2.2d, v6.2d, v1.2d
-	WORD $0x0e616846 // fcvtn v6.2s, v2.2d
-	WORD $0x4e61d862 // scvtf v2.2d, v3.2d
-	WORD $0x6e61dc43 // fmul v3.2d, v2.2d, v1.2d
-	WORD $0x4e616866 // fcvtn2 v6.4s, v3.2d
+	FLDPQ 0(R1), (F1, F2)
+	FLDPQ 32(R1), (F3, F4)
+	WORD $0x4e61d825 // scvtf v5.2d, v1.2d
+	WORD $0x6e60dca1 // fmul v1.2d, v5.2d, v0.2d
+	WORD $0x0e616825 // fcvtn v5.2s, v1.2d
+	WORD $0x4e61d841 // scvtf v1.2d, v2.2d
+	WORD $0x6e60dc22 // fmul v2.2d, v1.2d, v0.2d
+	WORD $0x4e616845 // fcvtn2 v5.4s, v2.2d
+	WORD $0x4e61d861 // scvtf v1.2d, v3.2d
+	WORD $0x6e60dc22 // fmul v2.2d, v1.2d, v0.2d
+	WORD $0x0e616841 // fcvtn v1.2s, v2.2d
 	WORD $0x4e61d882 // scvtf v2.2d, v4.2d
-	WORD $0x6e61dc43 // fmul v3.2d, v2.2d, v1.2d
-	WORD $0x0e616862 // fcvtn v2.2s, v3.2d
-	WORD $0x4e61d8a3 // scvtf v3.2d, v5.2d
-	WORD $0x6e61dc64 // fmul v4.2d, v3.2d, v1.2d
-	WORD $0x4e616882 // fcvtn2 v2.4s, v4.2d
-	FSTPQ (F6, F2), 0(R0)
+	WORD $0x6e60dc43 // fmul v3.2d, v2.2d, v0.2d
+	WORD $0x4e616861 // fcvtn2 v1.4s, v3.2d
+	FSTPQ (F5, F1), 0(R0)
 	ADD $64, R1, R1
 	ADD $32, R0, R0
 	SUBS $8, R2, R2
@@ -139,4 +110,112 @@ loop_1:
 
 end_2:
 	ADD $8, R2, R2
+	RET
+
+DATA settleNEONConstants<>+0(SB)/4, $0x08000000
+DATA settleNEONConstants<>+4(SB)/4, $0x08000000
+DATA settleNEONConstants<>+8(SB)/4, $0x08000000
+DATA settleNEONConstants<>+12(SB)/4, $0x08000000
+DATA settleNEONConstants<>+16(SB)/4, $0x04000000
+DATA settleNEONConstants<>+20(SB)/4, $0x04000000
+DATA settleNEONConstants<>+24(SB)/4, $0x04000000
+DATA settleNEONConstants<>+28(SB)/4, $0x04000000
+GLOBL settleNEONConstants<>(SB), RODATA|NOPTR, $32
+
+TEXT ·settleNEON(SB), NOSPLIT, $0-24
+	MOVD $settleNEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	FMOVQ 16(R0), F1
+	MOVD low+0(FP), R0
+	MOVD high+8(FP), R1
+	MOVD n+16(FP), R2
+	SUBS $8, R2, R2
+	BLT end_2
+
+loop_1:
+	FMOVQ 0(R1), F2
+	WORD $0x0f10a443 // sxtl v3.4s, v2.4h
+	WORD $0x4f10a444 // sxtl2 v4.4s, v2.8h
+	FLDPQ 0(R0), (F2, F5)
+	VSHL $28, V3.S4, V6.S4
+	VSUB V6.S4, V2.S4, V7.S4
+	VSUB V0.S4, V7.S4, V2.S4
+	VSHL $28, V4.S4, V6.S4
+	VSUB V6.S4, V5.S4, V7.S4
+	VSUB V0.S4, V7.S4, V5.S4
+	WORD $0x4f3f0446 // sshr v6.4s, v2.4s, #1
+	VADD V1.S4, V6.S4, V2.S4
+	WORD $0x4f250446 // sshr v6.4s, v2.4s, #27
+	VADD V3.S4, V6.S4, V2.S4
+	WORD $0x0e614843 // sqxtn v3.4h, v2.4s
+	WORD $0x4f3f04a2 // sshr v2.4s, v5.4s, #1
+	VADD V1.S4, V2.S4, V5.S4
+	WORD $0x4f2504a2 // sshr v2.4s, v5.4s, #27
+	VADD V4.S4, V2.S4, V5.S4
+	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
+	FMOVQ F3, 0(R1)
+	ADD $32, R0, R0
+	ADD $16, R1, R1
+	SUBS $8, R2, R2
+	BGE loop_1
+
+end_2:
+	ADD $8, R2, R2
+	RET
+
+DATA readSumsNEONConstants<>+0(SB)/4, $0x08000000
+DATA readSumsNEONConstants<>+4(SB)/4, $0x08000000
+DATA readSumsNEONConstants<>+8(SB)/4, $0x08000000
+DATA readSumsNEONConstants<>+12(SB)/4, $0x08000000
+DATA readSumsNEONConstants<>+16(SB)/4, $0x10000000
+DATA readSumsNEONConstants<>+20(SB)/4, $0x10000000
+DATA readSumsNEONConstants<>+24(SB)/4, $0x10000000
+DATA readSumsNEONConstants<>+28(SB)/4, $0x10000000
+GLOBL readSumsNEONConstants<>(SB), RODATA|NOPTR, $32
+
+TEXT ·readSumsNEON(SB), NOSPLIT, $0-32
+	MOVD $readSumsNEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	FMOVQ 16(R0), F1
+	MOVD dst+0(FP), R0
+	MOVD low+8(FP), R1
+	MOVD high+16(FP), R2
+	MOVD n+24(FP), R3
+	VUSHR $32, V0.D2, V2.D2
+	SUBS $8, R3, R3
+	BLT end_2
+
+loop_1:
+	FMOVQ 0(R2), F3
+	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
+	WORD $0x4f10a465 // sxtl2 v5.4s, v3.8h
+	FLDPQ 0(R1), (F3, F6)
+	VSHL $28, V4.S4, V7.S4
+	VSUB V7.S4, V3.S4, V8.S4
+	VSUB V0.S4, V8.S4, V3.S4
+	VSHL $28, V5.S4, V7.S4
+	VSUB V7.S4, V6.S4, V8.S4
+	VSUB V0.S4, V8.S4, V6.S4
+	VMOV V2.B16, V7.B16
+	VMOV V2.B16, V8.B16
+	WORD $0x0ea310e7 // saddw v7.2d, v7.2d, v3.2s
+	WORD $0x4ea31108 // saddw2 v8.2d, v8.2d, v3.4s
+	WORD $0x0ea18087 // smlal v7.2d, v4.2s, v1.2s
+	WORD $0x4ea18088 // smlal2 v8.2d, v4.4s, v1.4s
+	VMOV V2.B16, V3.B16
+	VMOV V2.B16, V4.B16
+	WORD $0x0ea61063 // saddw v3.2d, v3.2d, v6.2s
+	WORD $0x4ea61084 // saddw2 v4.2d, v4.2d, v6.4s
+	WORD $0x0ea180a3 // smlal v3.2d, v5.2s, v1.2s
+	WORD $0x4ea180a4 // smlal2 v4.2d, v5.4s, v1.4s
+	FSTPQ (F7, F8), 0(R0)
+	FSTPQ (F3, F4), 32(R0)
+	ADD $32, R1, R1
+	ADD $16, R2, R2
+	ADD $64, R0, R0
+	SUBS $8, R3, R3
+	BGE loop_1
+
+end_2:
+	ADD $8, R3, R3
 	RET

@@ -20,7 +20,7 @@ const (
 	RoleExampleWeights             // each example's weight within its record
 	RoleSquaredNorms               // squared gradient norms of parameter Index, one per record
 	RoleClipFactors                // clip factors of parameter Index, one per record
-	RoleClippedSum                 // the accumulator of parameter Index; of an exact program: integers of 64 bits
+	RoleClippedSum                 // the accumulator of parameter Index; of an exact program: integers
 	RoleOutput                     // the network's output
 	RoleLosses                     // each example's loss
 	RoleMaskSeed                   // the examples' mask seeds, which op.WriteMaskSeed writes

@@ -6,11 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Flags of a tile, as in package lattice.
-const (
-	flagAdd   = 1 << iota // start from the sums in part
-	flagWiden             // add the result to sum instead of storing it in part
-)
+// flagAdd is a flag of a tile, as in package lattice: start from the sums in part.
+const flagAdd = 1
 
 // macFunc adds the products of the pairs of int16 in b and x to acc.
 type macFunc func(g *generator, b, x, acc vec)
@@ -84,7 +81,7 @@ func (g *generator) forEachHeight(mr int, body func(m int)) {
 
 // emitTile emits tile for one or two vectors of columns.
 func emitTile(g *generator, mr int, mac macFunc) {
-	g.function("tile", "func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)", "kernels.tile")
+	g.function("tile", "func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)", "kernels.tile")
 	t := tileArgs{g.param("a"), g.param("lda"), g.param("b"), g.param("ldb"), g.param("steps"), g.param("part"), g.param("ldp")}
 	for _, ld := range []reg.Register{t.lda, t.ldb, t.ldp} {
 		g.SHLQ(U8(2), ld)
@@ -122,29 +119,18 @@ func (g *generator) multiplyStep(t tileArgs, acc [][]vec, b []vec, mac macFunc) 
 
 func emitTileBody(g *generator, t tileArgs, m, vectors int, mac macFunc) {
 	acc := g.accumulators(m, vectors)
-	sum, lds, flags := g.param("sum"), g.param("lds"), g.param("flags")
-	g.SHLQ(U8(3), lds)
+	flags := g.param("flags")
 	// Prefetch the elements to which the result is added, whose rows may be far apart.
-	prefetch := func(base, ld reg.Register, bytes int) {
-		row := g.GP64()
-		g.MOVQ(base, row)
-		for i := range m {
-			for at := 0; at < bytes*g.lanes*vectors; at += 64 {
-				g.PREFETCHT0(Mem{Base: row, Disp: at})
-			}
-			if i < m-1 {
-				g.ADDQ(ld, row)
-			}
+	row := g.GP64()
+	g.MOVQ(t.part, row)
+	for i := range m {
+		for v := range vectors {
+			g.PREFETCHT0(Mem{Base: row, Disp: 4 * g.lanes * v})
+		}
+		if i < m-1 {
+			g.ADDQ(t.ldp, row)
 		}
 	}
-	narrow, start := g.label("prefetch"), g.label("start")
-	g.TESTQ(U32(flagWiden), flags)
-	g.JEQ(LabelRef(narrow))
-	prefetch(sum, lds, 8)
-	g.JMP(LabelRef(start))
-	g.Label(narrow)
-	prefetch(t.part, t.ldp, 4)
-	g.Label(start)
 	step := func() {
 		b := make([]vec, vectors)
 		for v := range b {
@@ -157,46 +143,7 @@ func emitTileBody(g *generator, t tileArgs, m, vectors int, mac macFunc) {
 	g.forChunks(t.steps, 2, func() { step(); step() })
 	g.forChunks(t.steps, 1, step)
 	addPart(g, t, acc, flags)
-	store, row := g.label("store"), g.rowPointers(sum, lds, m)
-	g.TESTQ(U32(flagWiden), flags)
-	g.JEQ(LabelRef(store))
-	for i := range acc {
-		for v, x := range acc[i] {
-			for h := range 2 {
-				at, half, wide := row(i), x, g.vector()
-				at.Disp += 4 * g.lanes * (2*v + h)
-				if h == 0 {
-					g.VPMOVSXDQ(g.lowHalf(x), wide)
-				} else {
-					half = g.half()
-					g.extractHigh(x, half)
-					g.VPMOVSXDQ(half, wide)
-				}
-				g.VPADDQ(at, wide, wide)
-				g.store(wide, at)
-			}
-		}
-	}
-	g.leave()
-	g.Label(store)
 	storePart(g, t, acc)
-}
-
-// lowHalf is the lower half of a vector's register.
-func (g *generator) lowHalf(x vec) reg.Register {
-	if g.lanes == 16 {
-		return x.AsY()
-	}
-	return x.AsX()
-}
-
-// extractHigh copies the upper half of a vector.
-func (g *generator) extractHigh(x, half vec) {
-	if g.lanes == 16 {
-		g.VEXTRACTI64X4(U8(1), x, half)
-	} else {
-		g.VEXTRACTI128(U8(1), x, half)
-	}
 }
 
 // addPart adds the sums in part if flagAdd is set.

@@ -2,75 +2,93 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 func reduceFile(g *generator) {
+	g.suffix, g.lanes = "AVX2", 8
+	emitSettle(g)
+	emitReadSums(g)
 	g.forEachSet(func() {
-		emitWiden(g)
 		emitAddToRows(g)
 		emitAddInts(g)
 		emitInnerProduct(g)
 		emitSumSquares(g)
-		emitTakeScaled(g)
+		emitScaleInts(g)
 	})
 }
 
-// emitWiden emits widen.
-func emitWiden(g *generator) {
-	g.function("widen", "func(sum *int64, part *int32, n int)", "kernels.widen")
-	sum, part, n := g.param("sum"), g.param("part"), g.param("n")
-	g.forChunks(n, g.lanes/2, func() {
-		x := g.vector()
-		g.VPMOVSXDQ(Mem{Base: part}, x)
-		g.VPADDQ(Mem{Base: sum}, x, x)
-		g.store(x, Mem{Base: sum})
-		g.ADDQ(U8(2*g.lanes), part)
-		g.ADDQ(U8(4*g.lanes), sum)
+// distance returns low - high·2^28 - half modulo 2^32, and high, of eight elements.
+func (g *generator) distance(low, high Mem, half vec) (distance, number vec) {
+	distance, number = g.vector(), g.vector()
+	shifted := g.vector()
+	g.VPMOVSXWD(high, number)
+	g.VPSLLD(U8(28), number, shifted)
+	g.VMOVDQU(low, distance)
+	g.VPSUBD(shifted, distance, distance)
+	g.VPSUBD(half, distance, distance)
+	return distance, number
+}
+
+// emitSettle emits settle.
+func emitSettle(g *generator) {
+	g.function("settle", "func(low *int32, high *int16, n int)", "kernels.settle")
+	low, high, n := g.param("low"), g.param("high"), g.param("n")
+	half, quarter := g.constant(1<<27), g.constant(1<<26)
+	g.forChunks(n, 8, func() {
+		steps, number := g.distance(Mem{Base: low}, Mem{Base: high}, half)
+		g.VPSRAD(U8(1), steps, steps)
+		g.VPADDD(quarter, steps, steps)
+		g.VPSRAD(U8(27), steps, steps)
+		g.VPADDD(number, steps, steps)
+		upper := g.XMM()
+		g.VEXTRACTI128(U8(1), steps, upper)
+		g.VPACKSSDW(upper, steps.AsX(), upper)
+		g.VMOVDQU(upper, Mem{Base: high})
+		g.ADDQ(U8(32), low)
+		g.ADDQ(U8(16), high)
 	})
-	done := g.label("done")
-	g.TESTQ(n, n)
-	g.JEQ(LabelRef(done))
-	g.repeat(n, func() {
-		x := g.GP64()
-		g.MOVLQSX(Mem{Base: part}, x)
-		g.ADDQ(x, Mem{Base: sum})
-		g.ADDQ(U8(4), part)
-		g.ADDQ(U8(8), sum)
+	g.leave()
+}
+
+// emitReadSums emits readSums.
+func emitReadSums(g *generator) {
+	g.function("readSums", "func(dst *int64, low *int32, high *int16, n int)", "kernels.readSums")
+	dst, low, high, n := g.param("dst"), g.param("low"), g.param("high"), g.param("n")
+	half, middle := g.constant(1<<27), g.vector()
+	g.VPBROADCASTQ(g.words("middle", 2, func(i int) uint32 { return []uint32{1 << 27, 0}[i] }), middle)
+	g.forChunks(n, 8, func() {
+		distance, _ := g.distance(Mem{Base: low}, Mem{Base: high}, half)
+		upper := g.XMM()
+		g.VEXTRACTI128(U8(1), distance, upper)
+		for half, part := range []reg.Register{distance.AsX(), upper} {
+			x, number := g.vector(), g.vector()
+			g.VPMOVSXDQ(part, x)
+			g.VPMOVSXWQ(Mem{Base: high, Disp: 8 * half}, number)
+			g.VPSLLQ(U8(28), number, number)
+			g.VPADDQ(number, x, x)
+			g.VPADDQ(middle, x, x)
+			g.VMOVDQU(x, Mem{Base: dst, Disp: 32 * half})
+		}
+		g.ADDQ(U8(32), low)
+		g.ADDQ(U8(16), high)
+		g.ADDQ(U8(64), dst)
 	})
-	g.Label(done)
 	g.leave()
 }
 
 // emitAddToRows emits addToRows.
 func emitAddToRows(g *generator) {
-	g.function("addToRows", "func(sum *int64, x *int32, dim int, rows *int32, n int)", "kernels.addToRows")
+	g.function("addToRows", "func(sum, x *int32, dim int, rows *int32, n int)", "kernels.addToRows")
 	sum, x, dim, rows, n := g.param("sum"), g.param("x"), g.param("dim"), g.param("rows"), g.param("n")
 	row, from, m := g.GP64(), g.GP64(), g.GP64()
 	g.repeat(n, func() {
 		g.MOVLQSX(Mem{Base: rows}, row)
 		g.IMULQ(dim, row)
-		g.LEAQ(Mem{Base: sum, Index: row, Scale: 8}, row)
+		g.LEAQ(Mem{Base: sum, Index: row, Scale: 4}, row)
 		g.MOVQ(x, from)
 		g.MOVQ(dim, m)
-		g.forChunks(m, g.lanes/2, func() {
-			v := g.vector()
-			g.VPMOVSXDQ(Mem{Base: from}, v)
-			g.VPADDQ(Mem{Base: row}, v, v)
-			g.store(v, Mem{Base: row})
-			g.ADDQ(U8(2*g.lanes), from)
-			g.ADDQ(U8(4*g.lanes), row)
-		})
-		done := g.label("done")
-		g.TESTQ(m, m)
-		g.JEQ(LabelRef(done))
-		g.repeat(m, func() {
-			v := g.GP64()
-			g.MOVLQSX(Mem{Base: from}, v)
-			g.ADDQ(v, Mem{Base: row})
-			g.ADDQ(U8(4), from)
-			g.ADDQ(U8(8), row)
-		})
-		g.Label(done)
+		g.addIntegers(row, from, m)
 		g.ADDQ(U8(4), rows)
 	})
 	g.leave()
@@ -80,6 +98,12 @@ func emitAddToRows(g *generator) {
 func emitAddInts(g *generator) {
 	g.function("addInts", "func(sum, part *int32, n int)", "kernels.addInts")
 	sum, part, n := g.param("sum"), g.param("part"), g.param("n")
+	g.addIntegers(sum, part, n)
+	g.leave()
+}
+
+// addIntegers adds n words from part on to those from sum on. It changes all three registers.
+func (g *generator) addIntegers(sum, part, n reg.Register) {
 	g.forChunks(n, g.lanes, func() {
 		x := g.vector()
 		g.load(Mem{Base: part}, x)
@@ -99,7 +123,6 @@ func emitAddInts(g *generator) {
 		g.ADDQ(U8(4), sum)
 	})
 	g.Label(done)
-	g.leave()
 }
 
 // emitInnerProduct emits innerProduct.
@@ -178,13 +201,13 @@ func emitSumSquares(g *generator) {
 	g.leave()
 }
 
-// emitTakeScaled emits takeScaled. AVX2 has no conversion from integers of 64 bits. There, the words
+// emitScaleInts emits scaleInts. AVX2 has no conversion from integers of 64 bits. There, the words
 // h·2^32 + l are put into two numbers 2^84 + 2^63 + h·2^32 and 2^52 + l. The difference of the first and
 // 2^84 + 2^63 + 2^52 is exact, and its sum with the second rounds once.
-func emitTakeScaled(g *generator) {
-	g.function("takeScaled", "func(dst *float32, sum *int64, n int, scale float64)", "kernels.takeScaled")
-	dst, sum, n := g.param("dst"), g.param("sum"), g.param("n")
-	scale, zero := g.vector(), g.zero()
+func emitScaleInts(g *generator) {
+	g.function("scaleInts", "func(dst *float32, x *int64, n int, scale float64)", "kernels.scaleInts")
+	dst, from, n := g.param("dst"), g.param("x"), g.param("n")
+	scale := g.vector()
 	g.VBROADCASTSD(g.argument("scale"), scale)
 	var highExponent, lowExponent, offset vec
 	if g.lanes == 8 {
@@ -198,10 +221,10 @@ func emitTakeScaled(g *generator) {
 	g.forChunks(n, g.lanes/2, func() {
 		x := g.vector()
 		if g.lanes == 16 {
-			g.VCVTQQ2PD(Mem{Base: sum}, x)
+			g.VCVTQQ2PD(Mem{Base: from}, x)
 		} else {
 			low := g.vector()
-			g.load(Mem{Base: sum}, x)
+			g.load(Mem{Base: from}, x)
 			g.VPBLENDD(U8(0xaa), lowExponent, x, low)
 			g.VPSRLQ(U8(32), x, x)
 			g.VPXOR(highExponent, x, x)
@@ -216,9 +239,8 @@ func emitTakeScaled(g *generator) {
 			g.VCVTPD2PSY(x, y)
 		}
 		g.VMOVDQU(y, Mem{Base: dst})
-		g.store(zero, Mem{Base: sum})
 		g.ADDQ(U8(2*g.lanes), dst)
-		g.ADDQ(U8(4*g.lanes), sum)
+		g.ADDQ(U8(4*g.lanes), from)
 	})
 	g.leave()
 }

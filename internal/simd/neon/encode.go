@@ -74,6 +74,8 @@ var bases = map[string]uint32{
 	"addp d%d, v%d.2d":              0x5ef1b800,
 	"uminv s%d, v%d.4s":             0x6eb1a800,
 	"addv s%d, v%d.4s":              0x4eb1b800,
+	"sxtl v%d.4s, v%d.4h":           0x0f10a400,
+	"sxtl2 v%d.4s, v%d.8h":          0x4f10a400,
 	"sxtl v%d.2d, v%d.2s":           0x0f20a400,
 	"sxtl2 v%d.2d, v%d.4s":          0x4f20a400,
 }
@@ -167,12 +169,15 @@ func shift(f *function, name string, x *reg, by int) *reg {
 func shiftLeft(f *function, x *reg, by int) *reg  { return shift(f, "VSHL", x, by) }
 func shiftRight(f *function, x *reg, by int) *reg { return shift(f, "VUSHR", x, by) }
 
-// signMask returns lanes of ones where the sign bit of x is set, else of zeros.
-func signMask(f *function, x *reg) *reg {
+// shiftRightInts shifts integers right by 1 to 32 bits, arithmetically.
+func shiftRightInts(f *function, x *reg, by int) *reg {
 	z := f.vec()
-	shiftRightSigned(f, z, x, 31)
+	shiftRightSigned(f, z, x, by)
 	return z
 }
+
+// signMask returns lanes of ones where the sign bit of x is set, else of zeros.
+func signMask(f *function, x *reg) *reg { return shiftRightInts(f, x, 31) }
 
 // zero returns a new vector of zeros. copyOf returns a copy of x.
 func zero(f *function) *reg {

@@ -51,6 +51,8 @@ const gnuEncodings = `
 6ebc3fbe cmhs v30.4s, v29.4s, v28.4s
 6eb1a907 uminv s7, v8.4s
 4eb1b949 addv s9, v10.4s
+0f10a58b sxtl v11.4s, v12.4h
+4f10a5cd sxtl2 v13.4s, v14.8h
 0f20a58b sxtl v11.2d, v12.2s
 4f20a5cd sxtl2 v13.2d, v14.4s
 4f839041 fmul v1.4s, v2.4s, v3.s[0]

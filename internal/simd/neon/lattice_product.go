@@ -5,17 +5,6 @@ import "fmt"
 // latticeReduce lists the kernels of package lattice for sums, of which n is a multiple of 8 and at
 // least 8.
 func latticeReduce() []*function {
-	widen := newFunction("widenNEON", "func(sum *int64, part *int32, n int)")
-	sum, part, n := widen.load("sum"), widen.load("part"), widen.load("n")
-	forChunks(widen, n, 8, func() {
-		x, y := loadVectors(widen, part, 0, 2), loadVectors(widen, sum, 0, 4)
-		addWidened(widen, y, x)
-		storeVectors(widen, y, sum, 0)
-		increment(widen, part, 32)
-		increment(widen, sum, 64)
-	})
-	widen.ret()
-
 	inner := newFunction("innerProductNEON", "func(x, y *int32, n int) int64")
 	x, y, n := inner.load("x"), inner.load("y"), inner.load("n")
 	sums := [2]*reg{zero(inner), zero(inner)}
@@ -43,7 +32,7 @@ func latticeReduce() []*function {
 	squares.ret()
 
 	addInts := newFunction("addIntsNEON", "func(sum, part *int32, n int)")
-	sum, part, n = addInts.load("sum"), addInts.load("part"), addInts.load("n")
+	sum, part, n := addInts.load("sum"), addInts.load("part"), addInts.load("n")
 	forChunks(addInts, n, 8, func() {
 		x, y := loadVectors(addInts, part, 0, 2), loadVectors(addInts, sum, 0, 2)
 		for i := range x {
@@ -55,26 +44,83 @@ func latticeReduce() []*function {
 	})
 	addInts.ret()
 
-	take := newFunction("takeScaledNEON", "func(dst *float32, sum *int64, n int, scale float64)")
-	dst, sum, n := take.load("dst"), take.load("sum"), take.load("n")
-	scale, zeros := take.vec(), zero(take)
-	place, _ := take.parameter("scale")
-	take.op("FMOVD "+place+", F%d", scale)
-	take.op("VDUP V%d.D[0], V%d.D2", scale, scale)
-	forChunks(take, n, 8, func() {
-		x := loadVectors(take, sum, 0, 4)
-		storeVectors(take, []*reg{zeros, zeros, zeros, zeros}, sum, 0)
-		y := []*reg{take.vec(), take.vec()}
-		for i := range x {
-			v := take.make("fmul v%d.2d, v%d.2d, v%d.2d", take.make("scvtf v%d.2d, v%d.2d", x[i]), scale)
-			take.vector([]string{"fcvtn v%d.2s, v%d.2d", "fcvtn2 v%d.4s, v%d.2d"}[i%2], y[i/2], v)
+	scaled := newFunction("scaleIntsNEON", "func(dst *float32, x *int64, n int, scale float64)")
+	dst, x, n := scaled.load("dst"), scaled.load("x"), scaled.load("n")
+	scale := scaled.vec()
+	place, _ := scaled.parameter("scale")
+	scaled.op("FMOVD "+place+", F%d", scale)
+	scaled.op("VDUP V%d.D[0], V%d.D2", scale, scale)
+	forChunks(scaled, n, 8, func() {
+		y := []*reg{scaled.vec(), scaled.vec()}
+		for i, x := range loadVectors(scaled, x, 0, 4) {
+			v := scaled.make("fmul v%d.2d, v%d.2d, v%d.2d", scaled.make("scvtf v%d.2d, v%d.2d", x), scale)
+			scaled.vector([]string{"fcvtn v%d.2s, v%d.2d", "fcvtn2 v%d.4s, v%d.2d"}[i%2], y[i/2], v)
 		}
-		storeVectors(take, y, dst, 0)
-		increment(take, sum, 64)
-		increment(take, dst, 32)
+		storeVectors(scaled, y, dst, 0)
+		increment(scaled, x, 64)
+		increment(scaled, dst, 32)
 	})
-	take.ret()
-	return []*function{widen, addInts, inner, squares, take}
+	scaled.ret()
+	return []*function{addInts, inner, squares, scaled, settle(), readSums()}
+}
+
+// distances returns low - high·2^28 - 2^27 modulo 2^32, and high, of eight elements.
+func distances(f *function, low, high *reg) (distances, numbers []*reg) {
+	x := loadVector(f, high, 0)
+	numbers = []*reg{f.make("sxtl v%d.4s, v%d.4h", x), f.make("sxtl2 v%d.4s, v%d.8h", x)}
+	for i, y := range loadVectors(f, low, 0, 2) {
+		distances = append(distances, subInts(f, subInts(f, y, shiftLeft(f, numbers[i], 28)), f.bits(1<<27)))
+	}
+	return distances, numbers
+}
+
+// settle emits settle.
+func settle() *function {
+	f := newFunction("settleNEON", "func(low *int32, high *int16, n int)")
+	low, high, n := f.load("low"), f.load("high"), f.load("n")
+	forChunks(f, n, 8, func() {
+		distances, numbers := distances(f, low, high)
+		y := f.vec()
+		for i, narrow := range []string{"sqxtn v%d.4h, v%d.4s", "sqxtn2 v%d.8h, v%d.4s"} {
+			steps := shiftRightInts(f, addInts(f, shiftRightInts(f, distances[i], 1), f.bits(1<<26)), 27)
+			f.vector(narrow, y, addInts(f, steps, numbers[i]))
+		}
+		storeVector(f, y, high, 0)
+		increment(f, low, 32)
+		increment(f, high, 16)
+	})
+	f.ret()
+	return f
+}
+
+// readSums emits readSums.
+func readSums() *function {
+	f := newFunction("readSumsNEON", "func(dst *int64, low *int32, high *int16, n int)")
+	dst, low, high, n := f.load("dst"), f.load("low"), f.load("high"), f.load("n")
+	middle := shiftRight64(f, f.bits(1<<27), 32)
+	forChunks(f, n, 8, func() {
+		distances, numbers := distances(f, low, high)
+		var sums []*reg
+		for i := range distances {
+			sums = append(sums, copyOf(f, middle), copyOf(f, middle))
+			addWidened(f, sums[2*i:], distances[i:i+1])
+			f.vector("smlal v%d.2d, v%d.2s, v%d.2s", sums[2*i], numbers[i], f.bits(1<<28))
+			f.vector("smlal2 v%d.2d, v%d.4s, v%d.4s", sums[2*i+1], numbers[i], f.bits(1<<28))
+		}
+		storeVectors(f, sums, dst, 0)
+		increment(f, low, 32)
+		increment(f, high, 16)
+		increment(f, dst, 64)
+	})
+	f.ret()
+	return f
+}
+
+// shiftRight64 shifts integers of 64 bits right.
+func shiftRight64(f *function, x *reg, by int) *reg {
+	z := f.vec()
+	f.op(fmt.Sprintf("VUSHR $%d, V%%d.D2, V%%d.D2", by), x, z)
+	return z
 }
 
 // addWidened adds vectors of words, sign-extended, to twice as many vectors of 64 bits.
@@ -93,13 +139,13 @@ func latticeProduct() []*function { return []*function{latticeTile()} }
 // registers: it is the first one that is used.
 func latticeTile() *function {
 	const mr = 6
-	f := newFunction("tileNEON", "func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, sum *int64, lds int, flags int)")
-	r := f.loads("m", "n", "steps", "a", "lda", "b", "ldb", "part", "ldp", "sum", "lds", "flags")
-	rows, n, steps, a, lda, b, ldb, part, ldp, sum, lds, flags := r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11]
+	f := newFunction("tileNEON", "func(m, n, steps int, a *int16, lda int, b *int16, ldb int, part *int32, ldp int, flags int)")
+	r := f.loads("m", "n", "steps", "a", "lda", "b", "ldb", "part", "ldp", "flags")
+	rows, n, steps, a, lda, b, ldb, part, ldp, flags := r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9]
 	for _, s := range []struct {
 		ld *reg
 		by int
-	}{{lda, 1}, {ldb, 1}, {ldp, 2}, {lds, 3}} {
+	}{{lda, 1}, {ldb, 1}, {ldp, 2}} {
 		f.op(fmt.Sprintf("LSL $%d, R%%d, R%%d", s.by), s.ld, s.ld)
 	}
 	x := zero(f)
@@ -123,7 +169,7 @@ func latticeTile() *function {
 		}
 		forChunks(f, steps, 2, func() { step(); step() })
 		forChunks(f, steps, 1, step)
-		skip, store := f.label("skip"), f.label("store")
+		skip := f.label("skip")
 		f.branch("TBZ $0, R%d,", skip, flags)
 		row := f.gp()
 		f.op("MOVD R%d, R%d", part, row)
@@ -134,17 +180,6 @@ func latticeTile() *function {
 			f.op("ADD R%d, R%d, R%d", ldp, row, row)
 		}
 		f.at(skip)
-		f.branch("TBZ $1, R%d,", store, flags)
-		for i := range acc {
-			for v := range acc[i] {
-				y := loadVectors(f, sum, 32*v, 2)
-				addWidened(f, y, acc[i][v:v+1])
-				storeVectors(f, y, sum, 32*v)
-			}
-			f.op("ADD R%d, R%d, R%d", lds, sum, sum)
-		}
-		f.ret()
-		f.at(store)
 		for i := range acc {
 			storeVectors(f, acc[i], part, 0)
 			f.op("ADD R%d, R%d, R%d", ldp, part, part)
