@@ -217,6 +217,33 @@ func TestRun_Steps(t *testing.T) {
 	}
 }
 
+// Each profile is appended to one file, after a run without the profiler. A profiler that may
+// not read the card's counters is a failure.
+func TestRun_Profile(t *testing.T) {
+	folder := bundle(t, "cuda:0  a card")
+	if err := os.Mkdir(filepath.Join(folder, "tools"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"tools/ncu":      `[[ $DPTRAIN_CUDNN != none || $* != *Step\$/^mlp* ]] || { echo '==ERROR== ERR_NVGPUCTRPERM' >profile.csv; exit 1; }; echo "of $*" >profile.csv`,
+		"bin/bench.test": `echo "$*" >>../ran`,
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/usr/bin/env bash\n"+content+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if output, code := run(t, folder, "STEP=c"); code != 1 {
+		t.Errorf("with a failed profile the script returns %d\n%s", code, output)
+	}
+	profile := read(t, folder, "results", "profile.csv")
+	contains(t, profile, "== wrn16-4-16, own kernels\nof --csv ", "== wrn16-4-16\nof ", "== mlp-1024\nof ", "-test.bench ^BenchmarkStep$/^mlp-1024$/^private$ -test.benchtime 1x")
+	if n, m := strings.Count(profile, "== "), strings.Count(read(t, folder, "ran"), "\n"); n != 5 || m != 6 {
+		t.Errorf("%d profiles of %d runs:\n%s", n, m, profile)
+	}
+	contains(t, read(t, folder, "asked"), "-check profile=passed 5 of 6 tests; mlp-1024, own kernels: FAILED with status 1: ==ERROR== ERR_NVGPUCTRPERM")
+}
+
 // With data, presets are trained.
 func TestRun_PresetsWithData(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
