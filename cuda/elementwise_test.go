@@ -23,8 +23,7 @@ func TestJoinChains_RandomProgramsGiveSameBits(t *testing.T) {
 		for range 12 {
 			p := randomChain(r, inner)
 			run := func(joins bool) (results [][]float32, nodes int) {
-				defer func() { joinsLaunches = true }()
-				joinsLaunches = joins
+				t.Setenv("DPTRAIN_GRAPH", map[bool]string{false: "separate"}[joins])
 				made, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 				if err != nil {
 					t.Fatal(err)

@@ -147,20 +147,17 @@ func dependencies(steps []step) [][]int {
 	return direct
 }
 
-// joinsLaunches can be switched off by a test.
-var joinsLaunches = true
-
 // capture captures steps, joined to fewer launches, as a graph with their dependencies. If an override
-// requests it, each step depends on the step before it instead.
+// requests it, the steps are not joined, or each depends on the step before it.
 func capture(d *driver.Device, steps []step) (*driver.Graph, error) {
-	chain, err := override.ChainsGraphs()
+	how, err := override.GraphCapture()
 	if err != nil {
 		return nil, err
 	}
-	if joinsLaunches {
+	if how != override.Separate {
 		steps = joinBatches(d, joinChains(d, steps))
 	}
-	if chain {
+	if how == override.Chain {
 		return d.Capture(func() error {
 			for _, s := range steps {
 				if err := s.queue(); err != nil {

@@ -194,8 +194,7 @@ func TestCapture_BatchesGiveSameBits(t *testing.T) {
 		n.steps = 1
 		batchesAgree := func(t *testing.T, exact bool) {
 			train := func(joins bool) (weights [][]float32, nodes int, free int64) {
-				defer func() { joinsLaunches = true }()
-				joinsLaunches = joins
+				t.Setenv("DPTRAIN_GRAPH", map[bool]string{false: "separate"}[joins])
 				weights = n.trainInspected(t, exact, func(e *Executable) (err error) {
 					for _, s := range graphSizes(e) {
 						nodes += s[0]

@@ -52,6 +52,7 @@ var variants = []program{
 	{name: "dptrain, float", step: bench.Float, private: true, records: whole},
 	{name: "dptrain, own kernels", step: bench.Private, private: true, records: whole, environment: []string{"DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none"}},
 	{name: "dptrain, graph in sequence", step: bench.Private, private: true, records: whole, environment: []string{"DPTRAIN_GRAPH=chain"}},
+	{name: "dptrain, separate launches", step: bench.Private, private: true, records: whole, environment: []string{"DPTRAIN_GRAPH=separate"}},
 	{name: secondKernels, step: bench.Private, private: true, records: whole},
 }
 

@@ -1,8 +1,9 @@
 // Package override reads the environment variables that replace parts of the CUDA device,
 // so that a fault that only a GPU shows can be bypassed or mended without a new build:
 //
-//	DPTRAIN_KERNELS=FILE  loads kernels from a file in place of the embedded archive
-//	DPTRAIN_GRAPH=chain   captures the launches of a CUDA graph in sequence
+//	DPTRAIN_KERNELS=FILE    loads kernels from a file in place of the embedded archive
+//	DPTRAIN_GRAPH=chain     captures the launches of a CUDA graph in sequence
+//	DPTRAIN_GRAPH=separate  captures each launch by itself: none does the work of several
 //
 // A value that is not understood is an error, never ignored.
 package override
@@ -143,16 +144,22 @@ func newestImage(content []byte, arch int) (string, error) {
 	return name, nil
 }
 
-// ChainsGraphs reports whether DPTRAIN_GRAPH requests graphs whose launches run one after
-// the other.
-func ChainsGraphs() (bool, error) {
-	switch value := os.Getenv(graphVariable); value {
-	case "":
-		return false, nil
-	case "chain":
-		return true, nil
+// Graph is how the launches of a CUDA graph are captured.
+type Graph string
+
+const (
+	Parallel Graph = ""         // joined to fewer launches; those that do not depend on each other can run at the same time
+	Chain    Graph = "chain"    // joined, one after the other
+	Separate Graph = "separate" // not joined
+)
+
+// GraphCapture returns what DPTRAIN_GRAPH requests.
+func GraphCapture() (Graph, error) {
+	switch g := Graph(os.Getenv(graphVariable)); g {
+	case Parallel, Chain, Separate:
+		return g, nil
 	default:
-		return false, fmt.Errorf("%s=%s is unknown: use chain, or unset the variable", graphVariable, value)
+		return Parallel, fmt.Errorf("%s=%s is unknown: use chain or separate, or unset the variable", graphVariable, g)
 	}
 }
 
@@ -166,9 +173,12 @@ func Describe() (lines []string, err error) {
 	if f != nil {
 		lines = append(lines, "kernels from "+f.String())
 	}
-	chain, err := ChainsGraphs()
-	if chain {
+	g, err := GraphCapture()
+	switch g {
+	case Chain:
 		lines = append(lines, "launches of a CUDA graph in sequence ("+graphVariable+"=chain)")
+	case Separate:
+		lines = append(lines, "launches of a CUDA graph not joined ("+graphVariable+"=separate)")
 	}
 	return lines, err
 }

@@ -116,10 +116,18 @@ func TestKernels_RefusesOtherFiles(t *testing.T) {
 	}
 }
 
-func TestChainsGraphs_RefusesUnknownValues(t *testing.T) {
+func TestGraphCapture_Separate(t *testing.T) {
+	t.Setenv(kernelsVariable, "")
+	t.Setenv(graphVariable, "separate")
+	if lines, err := Describe(); err != nil || len(lines) != 1 || !strings.Contains(lines[0], "DPTRAIN_GRAPH=separate") {
+		t.Errorf("the overrides are %q, %v", lines, err)
+	}
+}
+
+func TestGraphCapture_RefusesUnknownValues(t *testing.T) {
 	for _, value := range []string{"line", "Chain", "1"} {
 		t.Setenv(graphVariable, value)
-		if _, err := ChainsGraphs(); err == nil || !strings.HasPrefix(err.Error(), "DPTRAIN_GRAPH="+value+" is unknown: ") {
+		if _, err := GraphCapture(); err == nil || !strings.HasPrefix(err.Error(), "DPTRAIN_GRAPH="+value+" is unknown: ") {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
