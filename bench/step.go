@@ -73,7 +73,7 @@ func NewStep(w Workload, kind Kind, h DeviceConfig) (*Step, error) {
 		return nil, err
 	}
 	private := kind != Plain
-	options := plan.Options{Norms: private, Exact: kind == Private && device.IsExact()}
+	options := plan.Options{Norms: private, Exact: kind == Private}
 	program, err := w.microbatchProgram(options, device)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)

@@ -150,8 +150,6 @@ func (g gpu) MemoryLimit() (int64, error) {
 	return int64(microbatchShare * float64(free)), err
 }
 
-func (gpu) IsExact() bool { return true }
-
 func (gpu) MaxMicrobatch() int { return 1024 }
 
 func (gpu) PreferredMicrobatch(p *plan.Program) int { return p.Records }

@@ -37,7 +37,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Mechanism.resolveArithmetic(device); err != nil {
+	if err := c.Mechanism.resolveArithmetic(); err != nil {
 		return nil, err
 	}
 	limit, err := device.MemoryLimit()
@@ -123,22 +123,16 @@ func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.Priv
 // not compute them afterwards: it is for a run that is only timed.
 func EstimateFrozenOutputs(r *Run) (time.Duration, error) { return r.compiled.frozen.Estimate() }
 
-// resolveArithmetic sets the default: exact arithmetic where the device has it. A run without
-// privacy adds floating-point numbers.
-func (m *Mechanism) resolveArithmetic(d plan.Device) error {
-	if m.NonPrivate {
-		m.Arithmetic = FloatArithmetic
-		return nil
-	}
+// resolveArithmetic sets the default, exact arithmetic. A run without privacy adds floating-point
+// numbers.
+func (m *Mechanism) resolveArithmetic() error {
 	switch {
-	case m.Arithmetic == "" && d.IsExact():
-		m.Arithmetic = ExactArithmetic
-	case m.Arithmetic == "":
+	case m.NonPrivate:
 		m.Arithmetic = FloatArithmetic
+	case m.Arithmetic == "":
+		m.Arithmetic = ExactArithmetic
 	case m.Arithmetic != ExactArithmetic && m.Arithmetic != FloatArithmetic:
 		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", m.Arithmetic, ExactArithmetic, FloatArithmetic)
-	case m.Arithmetic == ExactArithmetic && !d.IsExact():
-		return fmt.Errorf("device %s has no exact arithmetic: use --device cpu, or --arithmetic float", d.Name())
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ type Mechanism struct {
 	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must not depend on released values: see Choose
 	Allocation        Allocation            // how this noise is divided among groups; default: Proportional
 	Distribution      Distribution          // of the noise on gradients; default: GaussianNoise
-	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact where the device can
+	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact
 
 	// GroupNoiseMultipliers and GroupNoiseMultiplierAt give groups of Clipping noise of their own,
 	// by name: z_g = σ_g/S_g (McMahan et al. 2019, section 3), the same in all lots or one for each

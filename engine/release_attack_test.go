@@ -208,9 +208,6 @@ func TestAttack_UnreachableWeights(t *testing.T) {
 		}
 	}
 	for _, device := range deviceNames() {
-		if device == "gorgonia" {
-			continue // its arithmetic is float
-		}
 		for _, a := range attackedNetworks() {
 			for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
 				for _, release := range []attackedRelease{attackedWeights, attackedAverage, attackedCheckpoint} {

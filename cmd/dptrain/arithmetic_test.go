@@ -106,14 +106,13 @@ func TestTrain_RefusesArithmetic(t *testing.T) {
 	for flags, want := range map[string]string{
 		" --arithmetic real --noise 2":                                             "--arithmetic",
 		" --arithmetic exact --non-private":                                        "--arithmetic and --non-private exclude each other",
-		" --arithmetic exact --noise 2 --device gorgonia":                          "has no exact arithmetic",
 		" --noise 1e-13 --device cpu --arithmetic exact":                           "float",
 		" --noise 1e6 --validation-split 0.2 --validation-noise 1e30 --device cpu": "float",
 	} {
 		checkUsageError(t, brief+" --steps 2 --delta 1e-5 --out refused"+flags, want)
 	}
-	if v := runJSON(t, brief+" --steps 2 --noise 2 --delta 1e-5 --device gorgonia --out oracle"); v["arithmetic"] != "float" {
-		t.Errorf("the default of a device without exact arithmetic: %v", v["arithmetic"])
+	if v := runJSON(t, brief+" --steps 2 --noise 2 --delta 1e-5 --device gorgonia --out oracle"); v["arithmetic"] != "exact" {
+		t.Errorf("the default of the device gorgonia: %v", v["arithmetic"])
 	}
 }
 

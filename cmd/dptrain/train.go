@@ -183,7 +183,7 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 		term.Warn("%s", insecureWarning)
 	}
 	if !c.Mechanism.NonPrivate && d.Arithmetic == engine.FloatArithmetic {
-		term.Warn("arithmetic is float: the guarantee is proved over the reals and does not cover the rounding of sums and noise; for exact arithmetic train on a CPU or a GPU without --arithmetic float")
+		term.Warn("arithmetic is float: the guarantee is proved over the reals and does not cover the rounding of sums and noise; for exact arithmetic drop --arithmetic float")
 	}
 	if d.Warning != "" {
 		term.Warn("%s", d.Warning)

@@ -66,7 +66,7 @@ func newDenseRounder(x []float32, records, width, side int) rowRounder {
 }
 
 func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32, k call) func() {
-	records := len(p.factors)
+	records := len(p.Factors)
 	s := &rowSum{part: p, Product: f, rows: len(in[1]) / f.Out / records, overlap: 1,
 		a: newDenseRounder(in[0], records, f.In, 0), delta: newDenseRounder(in[1], records, f.Out, 1),
 		squares: l.saved.squares[rowsKeys(k, f)],
@@ -77,7 +77,7 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 // lowerConvolutionContribution adds a convolution's gradient, whose rows are the windows of the
 // record's pictures. A picture is rounded once, not once for each window.
 func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]float32, last []bool) func() {
-	records := len(p.factors)
+	records := len(p.Factors)
 	x, delta := in[0], in[1]
 	pictures := len(delta) / (v.O * v.area) / records
 	unfolding := lattice.NewUnfolding(v.window, 1, false)
@@ -106,7 +106,7 @@ func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]f
 }
 
 func (l *lowering) lowerRowSum(s *rowSum) func() {
-	f, records := s.Product, len(s.factors)
+	f, records := s.Product, len(s.Factors)
 	nA, nD := s.rows*f.In, s.rows*f.Out
 	n := min(records, recordsAtOnce(records), max(2*len(l.pool.workers), rowInts/(nA+nD)))
 	turns := (records + n - 1) / n
@@ -165,13 +165,13 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 	r := s.base + slot
 	s.cancels[slot] = false
-	var how rounding
-	if r < len(s.factors) && s.factors[r] > 0 {
-		how = s.rounding(r, 0, float64(s.factors[r])*s.Steps[s.parameter])
+	var how plan.Rounding
+	if r < len(s.Factors) && s.Factors[r] > 0 {
+		how = s.Rounding(r)
 	}
-	if how.scale > 0 {
+	if how.Scale > 0 {
 		lengthA, lengthD := s.lengths(r)
-		try := func(how rounding) (int64, bool) {
+		try := func(how plan.Rounding) (int64, bool) {
 			squares, ok := s.roundRows(a, delta, r, lengthA, lengthD, how, w)
 			if ok && s.lookup != nil {
 				return s.lookup.join(squares, s, slot, a, delta, how, w)
@@ -182,12 +182,12 @@ func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 		s.cancels[slot] = !ok && s.rows > 1
 		switch {
 		case s.cancels[slot]:
-			how = rounding{}
-		case !s.take(r, squares, ok):
-			how = s.chooseSmaller(r, how, squares, ok, try)
+			how = plan.Rounding{}
+		case !s.Take(r, squares, ok):
+			how = s.ChooseSmaller(r, how, squares, ok, try)
 		}
 	}
-	if s.adds[slot] = how.scale > 0; !s.adds[slot] {
+	if s.adds[slot] = how.Scale > 0; !s.adds[slot] {
 		clear(a)
 		clear(delta)
 	}
@@ -203,15 +203,15 @@ func (s *rowSum) lengths(r int) (a, delta float64) {
 
 // roundRows rounds the rows of record r and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
 // ok if the rows are too long.
-func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, how rounding, w *worker) (squares int64, ok bool) {
+func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
 	if lengthA == 0 || lengthD == 0 {
 		clear(a)
 		clear(delta)
 		return 0, true
 	}
-	scaleA, scaleD := splitScale(how.scale, lengthA, lengthD, s.Product)
-	squaresA, okA := s.a.round(a, s.a.record(r), scaleA, how.seed, w)
-	squaresD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.seed, w)
+	scaleA, scaleD := splitScale(how.Scale, lengthA, lengthD, s.Product)
+	squaresA, okA := s.a.round(a, s.a.record(r), scaleA, how.Seed, w)
+	squaresD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.Seed, w)
 	if !okA || !okD {
 		return 0, false
 	}
@@ -263,10 +263,10 @@ func (l *lowering) lowerTiedContribution(p part, m op.MultiUseNorms, in [][]floa
 //	‖P + G‖² = ‖P‖² + ‖G‖² + 2⟨P, G⟩, ⟨P, G⟩ = Σ_s Σ_t δ̂_t[i_s]·⟨â_t, ε̂_s⟩
 //
 // byEntry are the rows δ̂ and byDim the rows â. It is not ok if a sum might leave 64 bits.
-func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []int16, how rounding, w *worker) (squares int64, ok bool) {
+func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []int16, how plan.Rounding, w *worker) (squares int64, ok bool) {
 	r, width := s.base+slot, k.lookups*k.Dim
 	rows, index := (*k.rows)[slot*width:(slot+1)*width], k.index[r*k.lookups:(r+1)*k.lookups]
-	how.seed = uint64(lattice.RowKey(how.seed, 2, 0))
+	how.Seed = uint64(lattice.RowKey(how.Seed, 2, 0))
 	gathered, ok := roundGathered(rows, k.Gather, index, k.delta[r*width:(r+1)*width], -1, how, w)
 	if !ok {
 		return 0, false
@@ -352,7 +352,7 @@ func powerOfTwo(exponent int) float64 { return math.Float64frombits(uint64(expon
 // addBuilt adds the gradient of a record instead of its rows.
 func (s *rowSum) addBuilt(r int, gradient []float32, w *worker) {
 	ints := asInts(gradient)
-	if how := s.chooseBuilt(r, ints, gradient, s.build, w); how.scale > 0 {
+	if how := s.chooseBuilt(r, ints, gradient, s.build, w); how.Scale > 0 {
 		s.addFrom(0, ints)
 	}
 }
@@ -361,7 +361,7 @@ func (s *rowSum) addBuilt(r int, gradient []float32, w *worker) {
 // table that indices name. A record's squared norm is that of its sums of rows of equal
 // index.
 func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) func() {
-	records := len(p.factors)
+	records := len(p.Factors)
 	index, delta := in[0], in[1]
 	lookups := len(index) / records
 	width := lookups / f.Bag * f.Dim
@@ -377,7 +377,7 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 	admit := l.pool.forRanges(n, width+8*lookups, func(from, to int, w *worker) {
 		for i := from; i < to; i++ {
 			r := base + i
-			if adds[i] = false; r >= records || p.factors[r] == 0 {
+			if adds[i] = false; r >= records || p.Factors[r] == 0 {
 				continue
 			}
 			rows := scratch.int32s[i*width : (i+1)*width]
@@ -385,10 +385,10 @@ func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) 
 			if saved != nil {
 				pairs = saved[r]
 			}
-			how := p.choose(r, func(how rounding) (int64, bool) {
+			how := p.Choose(r, func(how plan.Rounding) (int64, bool) {
 				return roundGathered(rows, f, index[r*lookups:(r+1)*lookups], delta[r*width:(r+1)*width], pairs, how, w)
 			})
-			adds[i] = how.scale > 0
+			adds[i] = how.Scale > 0
 		}
 	})
 	add := l.pool.forShards(n*width+f.Size(), func(shard, shards int, w *worker) {
@@ -428,12 +428,12 @@ func (p *part) addRows(rows, x []int32) {
 
 // roundGathered rounds a record's rows of Δ and returns the squared norm of what they add to
 // the table. pairs is that of groups.pairs, or negative if it is not known.
-func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how rounding, w *worker) (squares int64, ok bool) {
+func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
 	lookups := len(index)
 	rowSquares := w.rowSquares[:len(rows)/f.Dim]
 	for t := range rowSquares {
 		from, to := t*f.Dim, (t+1)*f.Dim
-		if rowSquares[t], ok = lattice.Round(rows[from:to], delta[from:to], float32(how.scale), lattice.RowKey(how.seed, 0, t)); !ok {
+		if rowSquares[t], ok = lattice.Round(rows[from:to], delta[from:to], float32(how.Scale), lattice.RowKey(how.Seed, 0, t)); !ok {
 			return 0, false
 		}
 	}

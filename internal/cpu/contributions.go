@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/internal/lattice"
@@ -11,21 +9,10 @@ import (
 )
 
 // contributions is the state that the sums of an exact program share.
-//
-// Guarantee: for every record and group, the integers that the record adds to the sums of
-// the group's parameters have a squared norm of at most plan.Bound². Every part of a
-// contribution takes its squared norm, determined in integers, from the record's budget
-// before it is added, and a part that the rest of the budget does not cover is not added.
-// In a program with L1 they have an ℓ₁ norm of at most plan.Bound: parts take theirs from a
-// budget of plan.Bound, and every part is built.
-// What a record adds is a function of its own operands, factors and random word.
 type contributions struct {
-	*plan.Contributions
-	sums             []*lattice.Sum // [parameter]; nil for a parameter that is not trained
-	budgets          [][]int64      // [group][record]: Bound², with L1 Bound, less what was taken
-	l1               bool
-	reduced, omitted atomic.Int64
-	scratch          contributionScratch
+	plan.Admission
+	sums    []*lattice.Sum // [parameter]; nil for a parameter that is not trained
+	scratch contributionScratch
 }
 
 // contributionScratch is memory that one step after the other uses.
@@ -54,106 +41,15 @@ func (s *contributionScratch) bytes() int {
 	return 2*s.sizes[0] + 4*s.sizes[1] + 4*s.sizes[2] + 4*s.sizes[3]
 }
 
-// begin gives every record of a microbatch its budget.
-func (c *contributions) begin() {
-	for _, g := range c.Group {
-		for len(c.budgets) <= g { // in the first microbatch only
-			c.budgets = append(c.budgets, make([]int64, len(c.Seeds)))
-		}
-	}
-	whole := int64(plan.Bound * plan.Bound)
-	if c.l1 {
-		whole = plan.Bound
-	}
-	for _, budget := range c.budgets {
-		for r := range budget {
-			budget[r] = whole
-		}
-	}
-}
-
-// end passes the counts on.
-func (c *contributions) end() {
-	c.Reduced += int(c.reduced.Swap(0))
-	c.Omitted += int(c.omitted.Swap(0))
-}
-
 // part is one instruction that adds contributions to a parameter.
 type part struct {
-	*contributions
-	parameter int
-	number    int       // of the use of a parameter that the part belongs to
-	first     int       // the record of factors[0]
-	factors   []float32 // clip factors
-	at        *op.Map   // where elements of the contribution belong; nil: the parameter's order
-}
-
-// rounding determines how a record's part is rounded to integers. With scale 0 the record
-// adds nothing.
-type rounding struct {
-	scale float64 // lattice steps in a unit of the gradient, clip factor included
-	seed  uint64
-}
-
-// choose returns the rounding of the part of record r, and takes its squared norm, with L1 its
-// norm, from the record's budget. try computes what a rounding takes; it is not ok if the
-// integers are out of range.
-func (p *part) choose(r int, try func(rounding) (squares int64, ok bool)) rounding {
-	how := p.rounding(r, 0, float64(p.factors[r])*p.Steps[p.parameter])
-	if how.scale == 0 {
-		return how
-	}
-	squares, ok := try(how)
-	if p.take(r, squares, ok) {
-		return how
-	}
-	return p.chooseSmaller(r, how, squares, ok, try)
-}
-
-// chooseSmaller is choose after a rounding that did not fit the budget.
-func (p *part) chooseSmaller(r int, how rounding, squares int64, ok bool, try func(rounding) (squares int64, ok bool)) rounding {
-	shrink := 0.5
-	if ok {
-		fits := float64(*p.budget(r)) / float64(squares)
-		if !p.l1 {
-			fits = math.Sqrt(fits)
-		}
-		shrink = min(shrink, fits)
-	}
-	if how = p.rounding(r, 1, how.scale*shrink); how.scale > 0 {
-		if squares, ok = try(how); p.take(r, squares, ok) {
-			p.reduced.Add(1)
-			return how
-		}
-	}
-	p.omitted.Add(1)
-	return rounding{}
-}
-
-// rounding is the rounding with a scale, in the first or second attempt. It is zero if the
-// scale is not a positive number.
-func (p *part) rounding(r, attempt int, scale float64) rounding {
-	if !(scale > 0) {
-		return rounding{}
-	}
-	return rounding{scale, uint64(lattice.RowKey(p.Seeds[p.first+r], p.number, attempt))}
-}
-
-func (p *part) budget(r int) *int64 { return &p.budgets[p.Group[p.parameter]][p.first+r] }
-
-// take takes a squared norm from the budget of record r, if it is known and the budget covers
-// it.
-func (p *part) take(r int, squares int64, ok bool) bool {
-	budget := p.budget(r)
-	if !ok || squares > *budget {
-		return false
-	}
-	*budget -= squares
-	return true
+	plan.Part
+	sums []*lattice.Sum // [parameter]
+	at   *op.Map        // where elements of the contribution belong; nil: the parameter's order
 }
 
 // sum returns the parameter's sum modulo 2^32.
-func (p *part) sum() []int32 { return p.sums[p.parameter].Low() }
+func (p *part) sum() []int32 { return p.sums[p.Parameter].Low() }
 
 // addFrom adds integers to the parameter's sum: the elements of a contribution from an index on.
 func (p *part) addFrom(from int, x []int32) {
@@ -173,7 +69,7 @@ const settleBlock = 1 << 14
 // lowerReserve makes the step before a step that adds the contributions of at most n records to the
 // parameter's sum.
 func (l *lowering) lowerReserve(p *part, n int) func() {
-	sum := p.sums[p.parameter]
+	sum := p.sums[p.Parameter]
 	settle := l.pool.forRanges((sum.Len()+settleBlock-1)/settleBlock, settleBlock, func(from, to int, _ *worker) {
 		sum.Settle(from*settleBlock, min(to*settleBlock, sum.Len()))
 	})
@@ -184,9 +80,6 @@ func (l *lowering) lowerReserve(p *part, n int) func() {
 	}
 }
 
-// builtBlock is how many elements of a built gradient share a key.
-const builtBlock = 4096
-
 // builtSum adds gradients that exist in float32, one row per record. Rows are rounded once: in
 // place if the sum builds them itself, else to memory for integers.
 type builtSum struct {
@@ -196,7 +89,7 @@ type builtSum struct {
 	rows  []float32                             // of the records from base on
 	ints  []int32                               // the same rows as integers
 	base  int
-	how   []rounding
+	how   []plan.Rounding
 }
 
 // builtFloats and roundedInts bound the memory of the rows that are built or rounded together. They
@@ -209,7 +102,7 @@ const (
 // lowerBuilt adds the gradients of some records, one per thread at least, then those of others. rows
 // are the gradients of all records; if it is nil, g builds them.
 func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilder) func() {
-	records, scratch, limit := len(p.factors), &l.contributions.scratch, builtFloats
+	records, scratch, limit := len(p.Factors), &l.contributions.scratch, builtFloats
 	if rows != nil {
 		limit = roundedInts
 	}
@@ -221,10 +114,10 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 	} else {
 		scratch.reserve(0, n*size, 0, 0)
 	}
-	s := &builtSum{part: p, size: size, build: g.build, how: make([]rounding, n)}
+	s := &builtSum{part: p, size: size, build: g.build, how: make([]plan.Rounding, n)}
 	admit := l.pool.forRanges(n, size+g.cost, s.admit)
-	blocks := (size + builtBlock - 1) / builtBlock
-	add := l.pool.forRanges(blocks, n*builtBlock/4, s.add)
+	blocks := (size + plan.BuiltBlock - 1) / plan.BuiltBlock
+	add := l.pool.forRanges(blocks, n*plan.BuiltBlock/4, s.add)
 	reserve := l.lowerReserve(&s.part, n)
 	return func() {
 		for s.base = 0; s.base < records; s.base += n {
@@ -245,7 +138,7 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 func (s *builtSum) admit(from, to int, w *worker) {
 	for i := from; i < to; i++ {
 		r := s.base + i
-		if s.how[i] = (rounding{}); r >= len(s.factors) || s.factors[r] == 0 {
+		if s.how[i] = (plan.Rounding{}); r >= len(s.Factors) || s.Factors[r] == 0 {
 			continue
 		}
 		s.how[i] = s.chooseBuilt(r, s.ints[i*s.size:(i+1)*s.size], s.rows[i*s.size:(i+1)*s.size], s.build, w)
@@ -255,9 +148,9 @@ func (s *builtSum) admit(from, to int, w *worker) {
 // add adds blocks from … to-1 of the rows that were admitted.
 func (s *builtSum) add(from, to int, _ *worker) {
 	for b := from; b < to; b++ {
-		lo, hi := b*builtBlock, min(s.size, (b+1)*builtBlock)
+		lo, hi := b*plan.BuiltBlock, min(s.size, (b+1)*plan.BuiltBlock)
 		for i, how := range s.how {
-			if how.scale > 0 {
+			if how.Scale > 0 {
 				s.addFrom(lo, s.ints[i*s.size+lo:i*s.size+hi])
 			}
 		}
@@ -266,35 +159,13 @@ func (s *builtSum) add(from, to int, _ *worker) {
 
 // chooseBuilt chooses the rounding of a record's gradient and writes its integers, which may take
 // the place of the row if build writes the row.
-func (p *part) chooseBuilt(r int, ints []int32, row []float32, build func(row []float32, r int, w *worker), w *worker) rounding {
-	return p.choose(r, func(how rounding) (int64, bool) {
+func (p *part) chooseBuilt(r int, ints []int32, row []float32, build func(row []float32, r int, w *worker), w *worker) plan.Rounding {
+	return p.Choose(r, func(how plan.Rounding) (int64, bool) {
 		if build != nil {
 			build(row, r, w)
 		}
-		return p.round(ints, row, how)
+		return p.Round(ints, row, how)
 	})
-}
-
-// round rounds a gradient. It returns what the integers take from a budget: their squared norm, with
-// L1 their norm. If it is not ok, they are undefined.
-func (p *part) round(ints []int32, row []float32, how rounding) (taken int64, ok bool) {
-	for b := 0; b*builtBlock < len(row); b++ {
-		from, to := b*builtBlock, min(len(row), (b+1)*builtBlock)
-		squares, ok := lattice.Round(ints[from:to], row[from:to], float32(how.scale), lattice.RowKey(how.seed, 0, b))
-		if !ok {
-			return 0, false
-		}
-		if !p.l1 {
-			if taken += squares; taken > plan.Bound*plan.Bound {
-				return 0, false
-			}
-			continue
-		}
-		for _, v := range ints[from:to] {
-			taken += max(int64(v), -int64(v))
-		}
-	}
-	return taken, true
 }
 
 // asInts returns the memory of floats as memory for integers.
@@ -305,21 +176,22 @@ func (l *lowering) newPart(i plan.Instruction, k call) part {
 	if i.FirstRecord == 0 { // else the instruction continues a use for other records
 		l.uses++
 	}
-	return part{l.contributions, l.program.Buffers[i.Out].Index, l.uses, i.FirstRecord, k.in[len(k.in)-1], i.At}
+	c := l.contributions
+	return part{plan.Part{Admission: &c.Admission, Parameter: l.program.Buffers[i.Out].Index, Number: l.uses, First: i.FirstRecord, Factors: k.in[len(k.in)-1]}, c.sums, i.At}
 }
 
 // lowerContribution makes the step of a sum of an exact program.
 func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 	p := l.newPart(i, k)
 	in := k.in[:len(k.in)-1]
-	if s, ok := i.Spec.(op.ClippedSum); ok && p.l1 {
+	if s, ok := i.Spec.(op.ClippedSum); ok && p.L1 {
 		return l.lowerBuilt(p, s.Form.Size(), nil, newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
 	}
 	switch s := i.Spec.(type) {
 	case op.WeightedRows:
-		return l.lowerBuilt(p, len(in[0])/len(p.factors), in[0], gradientBuilder{})
+		return l.lowerBuilt(p, len(in[0])/len(p.Factors), in[0], gradientBuilder{})
 	case op.MultiUseSum:
-		if !p.l1 {
+		if !p.L1 {
 			if step := l.lowerTiedContribution(p, op.MultiUseNorms(s), in); step != nil {
 				return step
 			}

@@ -19,7 +19,6 @@ func NewDevice(threads int) plan.Device { return device{threads} }
 
 func (device) Name() string                { return "cpu" }
 func (device) MemoryLimit() (int64, error) { return microbatchMemory, nil }
-func (device) IsExact() bool               { return true }
 func (device) MaxMicrobatch() int          { return 512 }
 
 // PreferredMicrobatch halves a microbatch in two cases. The program is larger than a

@@ -90,7 +90,7 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 		}
 	}
 	if m.program.Exact {
-		m.contributions = &contributions{Contributions: plan.NewContributions(m.program), l1: m.program.L1}
+		m.contributions = &contributions{Admission: plan.Admission{Contributions: plan.NewContributions(m.program), L1: m.program.L1}}
 		for _, v := range m.program.Parameters {
 			var sum *lattice.Sum
 			if v.ClippedSum >= 0 {
@@ -208,8 +208,8 @@ func (m *Executable) AddClippedSums() error {
 	if m.contributions == nil {
 		return runSteps(m.back)
 	}
-	m.contributions.begin()
-	defer m.contributions.end()
+	m.contributions.Begin()
+	defer m.contributions.End()
 	return runSteps(m.back)
 }
 

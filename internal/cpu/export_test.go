@@ -1,11 +1,9 @@
 package cpu
 
-import "github.com/dptrain/dptrain/internal/plan"
-
 // SquaredNormTaken returns what record r took of its budget in a group in the last
 // microbatch.
 func (m *Executable) SquaredNormTaken(group, r int) (int64, error) {
-	return plan.Bound*plan.Bound - m.contributions.budgets[group][r], nil
+	return m.contributions.Taken(group, r), nil
 }
 
 // PartCounts returns the parts that were rounded again and omitted since the last call.
@@ -18,5 +16,5 @@ func (m *Executable) PartCounts() (reduced, omitted int, err error) {
 
 // LengthTaken is SquaredNormTaken for ℓ₁ norms.
 func (m *Executable) LengthTaken(group, r int) int64 {
-	return plan.Bound - m.contributions.budgets[group][r]
+	return m.contributions.Taken(group, r)
 }

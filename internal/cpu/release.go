@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
@@ -131,36 +129,7 @@ func (r *releaser) releaseInts(gradient []float32, b parameterBlock, w *worker) 
 	v, sums := b.vector, w.int64s[:len(gradient)]
 	r.ints[v].Read(sums, b.from)
 	r.ints[v].Clear(b.from, b.to)
-	scale := r.current.Unit[v] * r.current.Scale
-	if r.current.Laplace {
-		if err := r.addLaplaceNoise(sums, b); err != nil {
-			return err
-		}
-	} else {
-		n := noise.RoundedGaussian{Sigma: r.current.Sigma[v]}
-		if err := n.Add(r.current.Source, sums, r.stream(v), uint64(b.from)); err != nil {
-			return err
-		}
-		scale = math.Ldexp(scale, n.Grid())
-	}
-	lattice.ScaleInts(gradient, sums, scale)
-	return nil
-}
-
-// addLaplaceNoise adds discrete Laplace noise.
-func (r *releaser) addLaplaceNoise(sums []int64, b parameterBlock) error {
-	var drawn [256]int64
-	for from := 0; from < len(sums); from += len(drawn) {
-		part := sums[from:min(from+len(drawn), len(sums))]
-		values := drawn[:len(part)]
-		if err := r.current.Source.DiscreteLaplaces(values, r.stream(b.vector), uint64(b.from+from), uint64(r.current.Sigma[b.vector])); err != nil {
-			return err
-		}
-		for i, x := range values {
-			part[i] += x
-		}
-	}
-	return nil
+	return r.current.ReleaseInts(gradient, sums, v, b.from)
 }
 
 // updateWeights takes the optimiser's step. SGD, with or without momentum, uses vector

@@ -26,6 +26,8 @@ type Executable struct {
 	state    plan.State
 	front    *nodeList
 	back     *nodeList
+
+	contributions *contributions // nil unless the program is exact
 }
 
 var _ plan.Executable = (*Executable)(nil)
@@ -142,15 +144,23 @@ func (m *Executable) Forward() error {
 	return m.front.run()
 }
 
-// Contributions is nil: this device adds floating-point numbers.
-func (m *Executable) Contributions() *plan.Contributions { return nil }
+// Contributions are what an exact program reads in addition to clip factors.
+func (m *Executable) Contributions() *plan.Contributions {
+	if m.contributions == nil {
+		return nil
+	}
+	return m.contributions.Contributions
+}
+
+// IntegerSum is the accumulator of parameter i of an exact program.
+func (m *Executable) IntegerSum(i int) []int64 { return m.contributions.sums[i] }
 
 // AddClippedSums adds clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {
-	for _, l := range m.factors {
-		l.bind(m.back.values)
+	if m.contributions != nil {
+		return m.addContributions()
 	}
-	if err := m.back.run(); err != nil {
+	if err := m.runBack(); err != nil {
 		return err
 	}
 	for v, sum := range m.sums {
@@ -161,20 +171,19 @@ func (m *Executable) AddClippedSums() error {
 	return nil
 }
 
+// runBack computes the clipped sums of the microbatch.
+func (m *Executable) runBack() error {
+	for _, l := range m.factors {
+		l.bind(m.back.values)
+	}
+	return m.back.run()
+}
+
 // Release adds noise to the sums, updates the weights and clears the sums.
 func (m *Executable) Release(now *plan.Release) error {
 	for v, sum := range m.sums {
-		normals := m.normals[:len(sum)]
-		clear(normals)
-		sigma, scale := float32(now.Sigma[v]), float32(now.Scale)
-		if sigma > 0 {
-			stream := noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
-			if err := now.Source.Normals(normals, stream, 0); err != nil {
-				return err
-			}
-		}
-		for i, z := range normals {
-			sum[i] = (sum[i] + sigma*z) * scale
+		if err := m.addNoise(now, v); err != nil {
+			return err
 		}
 		o, rate := now.OptimizerOf(v)
 		if err := o.Apply(now.Step, rate, m.state.Weights[v], sum, m.state.Slots[v]); err != nil {
@@ -186,6 +195,28 @@ func (m *Executable) Release(now *plan.Release) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// addNoise makes the sum of a parameter its noisy gradient.
+func (m *Executable) addNoise(now *plan.Release, v int) error {
+	sum := m.sums[v]
+	if m.contributions != nil {
+		defer clear(m.contributions.sums[v])
+		return now.ReleaseInts(sum, m.contributions.sums[v], v, 0)
+	}
+	normals := m.normals[:len(sum)]
+	clear(normals)
+	sigma, scale := float32(now.Sigma[v]), float32(now.Scale)
+	if sigma > 0 {
+		stream := noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
+		if err := now.Source.Normals(normals, stream, 0); err != nil {
+			return err
+		}
+	}
+	for i, z := range normals {
+		sum[i] = (sum[i] + sigma*z) * scale
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package gorgonia
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
@@ -96,6 +97,25 @@ func (t *nodeList) collect(earlier *nodeList) error {
 		t.steps = append(t.steps, s)
 	}
 	return nil
+}
+
+// splitUnchanged moves the nodes that do not depend on the given variables to a list of their own.
+func (t *nodeList) splitUnchanged(variables []*variable) *nodeList {
+	changes := map[*G.Node]bool{}
+	for _, v := range variables {
+		changes[v.node] = true
+	}
+	unchanged, steps := &nodeList{values: t.values}, t.steps
+	t.steps = nil
+	for _, s := range steps {
+		if slices.ContainsFunc(s.in, func(n *G.Node) bool { return changes[n] }) {
+			changes[s.node] = true
+			t.steps = append(t.steps, s)
+		} else {
+			unchanged.steps = append(unchanged.steps, s)
+		}
+	}
+	return unchanged
 }
 
 // run computes every node.

@@ -13,8 +13,6 @@ type Device interface {
 	Name() string
 	// MemoryLimit is the number of bytes that a microbatch chosen by the engine may take.
 	MemoryLimit() (int64, error)
-	// IsExact reports whether the device compiles exact programs.
-	IsExact() bool
 	// MaxMicrobatch is the number of records above which a larger microbatch is not faster.
 	MaxMicrobatch() int
 	// PreferredMicrobatch is p.Records, or half of it if the device runs smaller

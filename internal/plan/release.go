@@ -1,6 +1,11 @@
 package plan
 
-import "github.com/dptrain/dptrain/noise"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/lattice"
+	"github.com/dptrain/dptrain/noise"
+)
 
 // Release describes how a lot's sums become a step. The device adds noise of standard
 // deviation Sigma[i] to each element of parameter i's sum, multiplies the result by Scale,
@@ -40,4 +45,40 @@ func (r *Release) OptimizerOf(i int) (Optimizer, float64) {
 		rate *= r.ParamGroups[i].RateMultiplier
 	}
 	return o, rate
+}
+
+// ReleaseInts writes the integer sums of parameter i, from element from on, with noise and scaled, to
+// gradient. It is the host's release of an exact program. It overwrites the sums.
+func (r *Release) ReleaseInts(gradient []float32, sums []int64, i, from int) error {
+	stream := noise.Stream{Purpose: noise.Release, Lot: r.Lot, Vector: uint32(i)}
+	scale := r.Unit[i] * r.Scale
+	if r.Laplace {
+		if err := addLaplaceNoise(sums, r.Source, stream, uint64(from), uint64(r.Sigma[i])); err != nil {
+			return err
+		}
+	} else {
+		n := noise.RoundedGaussian{Sigma: r.Sigma[i]}
+		if err := n.Add(r.Source, sums, stream, uint64(from)); err != nil {
+			return err
+		}
+		scale = math.Ldexp(scale, n.Grid())
+	}
+	lattice.ScaleInts(gradient, sums, scale)
+	return nil
+}
+
+// addLaplaceNoise adds discrete Laplace noise.
+func addLaplaceNoise(sums []int64, source *noise.Source, stream noise.Stream, from, scale uint64) error {
+	var drawn [256]int64
+	for at := 0; at < len(sums); at += len(drawn) {
+		part := sums[at:min(at+len(drawn), len(sums))]
+		values := drawn[:len(part)]
+		if err := source.DiscreteLaplaces(values, stream, from+uint64(at), scale); err != nil {
+			return err
+		}
+		for i, x := range values {
+			part[i] += x
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -413,9 +414,12 @@ func equalSums(a, b [][]int64) error {
 // their squared norm is the one that was taken from its budget, in arbitrary precision. They are
 // the record's clipped gradient up to the rounding to the lattice. They do not depend on the other
 // records, on the slot or on the number of threads; and a microbatch adds the sum of what its
-// records add.
-func Contributions(t *testing.T, compile Compile, threads int) {
+// records add. It skips the networks of these names.
+func Contributions(t *testing.T, compile Compile, threads int, skip ...string) {
 	for _, n := range contributionNetworks(t) {
+		if slices.Contains(skip, n.name) {
+			continue
+		}
 		t.Run(n.name, func(t *testing.T) {
 			if threads > 1 {
 				t.Parallel()
