@@ -125,10 +125,10 @@ type contributionSum struct {
 	at      driver.Pointer // where elements of the contribution belong; 0: the parameter's order
 	all     contributionArgs
 
-	// Only the kernels that choose roundings take from the budgets, and only those that add write
+	// Only the kernels that admit parts take from the budgets, and only those that add write
 	// the sum. So sums of other parameters, and gradients that are built, need not wait for each
 	// other.
-	admitting, adding *access
+	rounding, admitting, adding *access
 }
 
 // lowerContribution queues the kernels of a sum of an exact program.
@@ -152,9 +152,11 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 		reads:  append(slices.Clone(operands), bytesAt(shared.input, shared.inputBytes())),
 		writes: []span{bytesAt(shared.budgets, shared.budgetBytes()), bytesAt(shared.counts, 8)},
 	}
+	s.rounding = &access{reads: slices.Clone(s.admitting.reads)}
 	s.adding = &access{reads: slices.Clone(operands), writes: c.access.writes}
 	c.access = &access{reads: operands} // of the kernels that build gradients
 	s.lower(i.Spec)
+	s.rounding.writes = append(s.rounding.writes, c.scratch.current())
 	s.admitting.writes = append(s.admitting.writes, c.scratch.current())
 	s.adding.reads = append(s.adding.reads, c.scratch.current())
 }
@@ -171,8 +173,12 @@ func (s *contributionSum) lower(spec op.Spec) {
 			s.lowerGather(form)
 			return
 		case op.Product:
-			s.lowerRows(form)
+			s.lowerProduct(form)
 			return
+		case op.ConvWeight:
+			if s.lowerConvolution(form) {
+				return
+			}
 		}
 		s.lowerBuilt(f.Form)
 	default:
@@ -251,6 +257,10 @@ func (s *contributionSum) lowerBuilt(form op.Form) {
 
 // lowerMultiUse builds the gradients of a parameter with several uses in float64.
 func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
+	if t, ok := m.TiedTable(); ok {
+		s.lowerTied(t)
+		return
+	}
 	b := newMultiUseBuilder(s.compiler, m, s.call)
 	rows := s.allocScratch(4 * b.records * m.Size)
 	for first := 0; first < s.records; first += b.records {
@@ -263,63 +273,163 @@ func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
 
 // rowSumArgs is struct RowSum of kernels/rounded_rows.cu.
 type rowSumArgs struct {
-	A, Delta          roundedOperand
-	Sums, At          driver.Pointer
-	Aspect            float64
-	Rows, FromProduct int32
+	Contribution                            contributionArgs
+	A, Delta                                rowOperand
+	Lookups                                 rowLookups
+	Lengths, Norms, Sums, At                driver.Pointer
+	Aspect, Overlap                         float64
+	Rows, FromProduct, Units, Records, Each int32
 }
 
-// roundedOperand is struct Operand of kernels/rounded_rows.cu.
-type roundedOperand struct {
-	X, Rounded    driver.Pointer
-	Width, Stride int32
+// rowNormBytes is the size of struct RowNorm of kernels/rounded_rows.cu.
+const rowNormBytes = 48
+
+// rowOperand is struct RowOperand of kernels/rounded_rows.cu.
+type rowOperand struct {
+	X, Rounded, Taps, Corners driver.Pointer
+	Area                      divider
+	Size, Picture             int32
+	Width, Stride             int32
+	Kind, Side                rowKind
+	_                         int32
 }
+
+// rowLookups is struct Lookups of kernels/rounded_rows.cu.
+type rowLookups struct {
+	Index, Delta, Rounded, Squares, Links driver.Pointer
+	Count                                 int32
+	_                                     int32
+}
+
+// rowKind is enum RowKind of kernels/rounded_rows.cu.
+type rowKind = int32
+
+const (
+	rowsOfNumbers rowKind = iota
+	rowsOfSignals
+	rowsOfPatches
+)
+
+// sections is how many sections of a record's floats have sums of squares of their own.
+func (o rowOperand) sections() int { return ceil(int(o.Size), 1<<14) }
 
 // integerSide and integerDepth are the sides of a block's tile and the elements of a step of
 // kernels/integer.h.
 const integerSide, integerDepth = 64, 32
 
-// lowerRows adds products of the rows of each record, rounded to 16 bits, for as many records at a
-// time as fit the memory. The scales of the rows are powers of two, up to the product of both scales,
-// that follow from the lengths of a record's rows together. The CPU adds these up in another order:
-// the integers could differ from the CPU's where a length is within a rounding error of a power of
-// two. Where the rows of a record cancel so much that 16 bits do not suffice, its gradient is built
-// in another order than the CPU's.
-func (s *contributionSum) lowerRows(f op.Product) {
-	rows := s.size(0) / s.records / f.In
-	operand := func(x driver.Pointer, width, n int) roundedOperand {
-		stride := ceil(width, 4) * 4
-		return roundedOperand{x, s.allocScratch(2 * n * rows * stride), int32(width), int32(stride)}
+// lowerProduct adds products of the rows of each record.
+func (s *contributionSum) lowerProduct(f op.Product) {
+	size := s.size(0) / s.records
+	s.lowerRows(f, size/f.In, 1,
+		rowOperand{X: s.in[0], Size: int32(size), Kind: rowsOfNumbers, Side: 0},
+		rowOperand{X: s.in[1], Size: int32(s.size(1) / s.records), Kind: rowsOfNumbers, Side: 1}, rowLookups{})
+}
+
+// lowerTied adds the gradient of a table that is multiplied with and looked up in, the sum of the rows
+// of the product and of those of the lookups.
+func (s *contributionSum) lowerTied(t op.TiedTable) {
+	byDim, byEntry := s.size(t.RowsByDim)/s.records, s.size(t.RowsByEntry)/s.records
+	s.lowerRows(op.Product{In: t.Table.Vocabulary, Out: t.Table.Dim}, byDim/t.Table.Dim, 1,
+		rowOperand{X: s.in[t.RowsByEntry], Size: int32(byEntry), Kind: rowsOfNumbers, Side: 1},
+		rowOperand{X: s.in[t.RowsByDim], Size: int32(byDim), Kind: rowsOfNumbers, Side: 0},
+		rowLookups{Index: s.in[t.Index], Delta: s.in[t.Delta], Count: int32(s.size(t.Index) / s.records)})
+}
+
+// lowerConvolution adds a convolution's gradient, the product of the signals and the patch of each
+// position. It returns false if the CPU builds the gradient, or if there are no kernels for the
+// geometry.
+func (s *contributionSum) lowerConvolution(f op.ConvWeight) bool {
+	v := newConvGeometry(f)
+	signals, pictures := s.size(1)/s.records, s.size(0)/s.records
+	rows := signals / f.O
+	if f.Groups != 1 || f.BuildsGradient(rows) || !v.supported() {
+		return false
 	}
-	n := s.chunk(2 * rows * (f.In + f.Out))
+	area := newDivider(v.outArea)
+	s.lowerRows(op.Product{In: f.O, Out: v.patchWidth}, rows, float64(v.kernelCells),
+		rowOperand{X: s.in[1], Area: area, Size: int32(signals), Picture: int32(f.O * v.outArea), Kind: rowsOfSignals, Side: 1},
+		rowOperand{
+			X: s.in[0], Taps: s.constant(v.taps()), Corners: s.constant(v.corners()), Area: area,
+			Size: int32(pictures), Picture: int32(f.C * f.H * f.W), Kind: rowsOfPatches, Side: 0,
+		}, rowLookups{})
+	return true
+}
+
+// lowerRows adds products f of the rows of each record, rounded to 16 bits, for as many records at a
+// time as fit the memory. overlap is how many rows read an element at most. The scales of the rows are
+// powers of two, up to the product of both scales, that follow from the lengths of a record's rows
+// together. The CPU adds these up in another order: the integers could differ from the CPU's where a
+// length is within a rounding error of a power of two. Where the rows of a record cancel so much that
+// 16 bits do not suffice, its gradient is built in another order than the CPU's.
+func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, delta rowOperand, lookups rowLookups) {
+	count := int(lookups.Count)
+	n := s.chunk(2*rows*(f.In+f.Out) + 4*count*f.Out)
+	sections := a.sections() + delta.sections()
 	args := rowSumArgs{
-		A: operand(s.in[0], f.In, n), Delta: operand(s.in[1], f.Out, n), Sums: s.out, At: s.at,
-		Aspect: math.Sqrt(float64(f.In) / float64(f.Out)), Rows: int32(rows), FromProduct: boolArg(normFromProduct(f, rows)),
+		Lengths: s.allocScratch(8 * n * sections), Norms: s.allocScratch(rowNormBytes * n), Sums: s.out, At: s.at,
+		Aspect: math.Sqrt(float64(f.In) / float64(f.Out)), Overlap: overlap, Rows: int32(rows),
 	}
-	kernel := "admit_rows"
-	if rows == 1 {
-		kernel = "round_rank_one"
-	} else {
-		s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
+	round := func(o *rowOperand, width int) {
+		stride := ceil(width, 4) * 4
+		o.Width, o.Stride, o.Rounded = int32(width), int32(stride), s.allocScratch(2*n*rows*stride)
 	}
+	round(&a, f.In)
+	round(&delta, f.Out)
+	if count > 0 {
+		lookups.Rounded, lookups.Squares, lookups.Links = s.allocScratch(4*n*count*f.Out), s.allocScratch(8*n*count), s.allocScratch(4*n*count)
+	}
+	var units int
+	units, args.FromProduct = normUnits(f, rows)
+	args.Units = int32(units)
 	tiles := ceil(f.In, integerSide) * ceil(f.Out, integerSide)
 	for first := 0; first < s.records; first += n {
 		n := min(n, s.records-first)
-		s.admit(kernel, dim{uint32(n), 1, 1}, threads, s.from(first), args)
+		args.Contribution, args.Records = s.from(first), int32(n)
+		args.A, args.Delta = a, delta
+		args.A.X += driver.Pointer(4 * first * int(a.Size))
+		args.Delta.X += driver.Pointer(4 * first * int(delta.Size))
+		args.Lookups = lookups
+		args.Lookups.Index += driver.Pointer(4 * first * count)
+		args.Lookups.Delta += driver.Pointer(4 * first * count * f.Out)
+		launch := func(kernel string, across, down int) *part {
+			return s.launchPart(kernel, dim{uint32(across), uint32(down), 1}, threads, args)
+		}
+		kernel := "round_rank_one"
+		if rows > 1 || a.Kind != rowsOfNumbers || count > 0 {
+			kernel = "admit_rows"
+			blocks := ceil(4*s.device.Multiprocessors(), n) // of a record
+			s.launchWith(s.rounding, func() {
+				launch("row_lengths", sections, n)
+				launch("round_rows", min(ceil(max(rows, count), 8), blocks), n)
+				launch("row_norms", units, n)
+				if count > 0 {
+					kernel = "admit_tied"
+					launch("tied_norms", min(ceil(count, 8), blocks), n)
+				}
+			})
+		}
+		s.launchWith(s.admitting, func() { launch(kernel, n, 1).budgets = args.Contribution.Budgets })
 		slices := max(ceil(n, lattice.MaxRecords), min(n, ceil(n*rows, 4*integerDepth), ceil(2*s.device.Multiprocessors(), tiles)))
-		each := ceil(n, slices)
-		s.add("add_rows", dim{uint32(tiles), uint32(ceil(n, each)), 1}, threads, args, int32(n), int32(each))
-		args.A.X += driver.Pointer(4 * n * rows * f.In)
-		args.Delta.X += driver.Pointer(4 * n * rows * f.Out)
+		args.Each = int32(ceil(n, slices))
+		s.launchWith(s.adding, func() { launch("add_rows", tiles, ceil(n, int(args.Each))) })
+		if count > 0 {
+			s.addGathered(op.Gather{Vocabulary: f.In, Dim: f.Out, Bag: 1}, args.Contribution, args.Lookups.Rounded, args.Lookups.Index, n*count, count)
+		}
+	}
+	if rows > 1 {
+		s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
 	}
 }
 
-// normFromProduct reports whether the squared norm of a product of integer rows is less work from the
-// product than from Gram matrices, in steps of kernels/integer.h.
-func normFromProduct(f op.Product, rows int) bool {
-	product := ceil(f.In, integerSide) * ceil(f.Out, integerSide) * ceil(rows, integerDepth)
+// normUnits returns how many tiles or pairs of tiles make the squared norm of a product of integer rows,
+// and 1 if it is less work from the product than from Gram matrices, in steps of kernels/integer.h.
+func normUnits(f op.Product, rows int) (units int, fromProduct int32) {
+	tiles := ceil(f.In, integerSide) * ceil(f.Out, integerSide)
 	pairs := ceil(rows, integerSide) * (ceil(rows, integerSide) + 1) / 2
-	return product < pairs*(ceil(f.In, integerDepth)+ceil(f.Out, integerDepth))
+	if tiles*ceil(rows, integerDepth) < pairs*(ceil(f.In, integerDepth)+ceil(f.Out, integerDepth)) {
+		return tiles, 1
+	}
+	return pairs, 0
 }
 
 // lowerGather adds rows of Δ that are rounded to 32 bits to the rows of the table that indices
@@ -341,8 +451,13 @@ func (s *contributionSum) lowerGather(f op.Gather) {
 		index, delta := s.in[0]+driver.Pointer(4*first*lookups), s.in[1]+driver.Pointer(4*first*width)
 		s.admit("round_gathered", dim{uint32(n), 1, 1}, threads,
 			args, rounded, index, delta, keys, int32(lookups), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
-		all := n * lookups * f.Dim
-		s.add("add_gathered", blocks(all), threads,
-			s.out, s.at, args.Roundings, rounded, index, int64(all), int32(lookups), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
+		s.addGathered(f, args, rounded, index, n*lookups, lookups)
 	}
+}
+
+// addGathered adds the rounded rows of some lookups; each record has `each` of them.
+func (s *contributionSum) addGathered(f op.Gather, args contributionArgs, rounded, index driver.Pointer, lookups, each int) {
+	all := lookups * f.Dim
+	s.add("add_gathered", blocks(all), threads,
+		s.out, s.at, args.Roundings, rounded, index, int64(all), int32(each), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 }

@@ -11,7 +11,7 @@
 // records of 26000 elements take 32 µs. A block adds one record's squares, so that few records
 // with long gradients do not fill the GPU.
 //
-// Products are added by rounded_rows.cu.
+// Products, and convolutions with few windows, are added by rounded_rows.cu.
 #include "batch.h"
 #include "each.h"
 #include "lattice.h"

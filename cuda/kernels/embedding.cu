@@ -42,19 +42,13 @@
 #include "each.h"
 #include "lattice.h"
 #include "reduce.h"
+#include "table.h"
 
 typedef unsigned long long Key; // index in the upper half, t in the lower
 
 static const int list_capacity = 4096; // keys in shared memory
 static const int thread_columns = 2;   // columns of a thread
 static const int warps_of_sum = 16, warps_of_record = 8;
-
-// table_row converts a number to the index of one of n table rows; −1 if it is none.
-__device__ __forceinline__ int table_row(float v, int n) {
-	if (!(v >= 0 && v < (float)n)) return -1;
-	int i = (int)v;
-	return (float)i == v && i < n ? i : -1;
-}
 
 KERNEL embed(float *out, const float *table, const float *index, int n, int vocabulary, int dim) {
 	EACH(i, n) {
@@ -345,24 +339,6 @@ struct LatticeNorm {
 	}
 };
 
-// round_rows rounds rows of Δ to integers, one warp per row, and returns whether any row is too
-// long, to all threads.
-template <class S>
-__device__ __forceinline__ bool round_rows(S &partial, int *rounded, const float *delta, int rows, int dim, float scale, uint64_t seed) {
-	uint64_t refused = 0;
-	for (int t = threadIdx.x / 32; t < rows; t += blockDim.x / 32) {
-		const RoundingWords words(row_key(seed, 0, t));
-		uint64_t sum = 0;
-		for (int j = threadIdx.x % 32; j < dim; j += 32) {
-			float d = scale == 0 ? 0.0f : dither(delta[t * dim + j], scale, words.of(j));
-			add_square(sum, d);
-			rounded[t * dim + j] = fabsf(d) <= (float)lattice_bound + 0.5f ? __float2int_rn(d) : 0;
-		}
-		if (warp_sum(sum) > (uint64_t)lattice_bound_squared) refused = 1;
-	}
-	return block_sum(partial, refused) > 0;
-}
-
 KERNEL LAUNCH_BOUNDS(256, 1) round_gathered(Contribution c, int *rounded, const float *index, const float *delta, Key *scratch, int lookups, int slots, int vocabulary, int dim, int bag) {
 	SHARED(Key, keys, list_capacity);
 	SHARED(int64_t, carried, warps_of_record * 32 * thread_columns);
@@ -377,7 +353,10 @@ KERNEL LAUNCH_BOUNDS(256, 1) round_gathered(Contribution c, int *rounded, const 
 	if (c.factors[r] > 0)
 		length = slots <= list_capacity ? sort_record(keys, counts, index, lookups, vocabulary) : sort_record(scratch_keys, counts, index, lookups, vocabulary);
 	choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
-		if (round_rows(partial, rounded, delta, rows, dim, (float)scale, seed)) return -1;
+		uint64_t refused = 0;
+		for (int t = threadIdx.x / 32; t < rows; t += blockDim.x / 32)
+			if (round_table_row(rounded + t * dim, delta + t * dim, dim, (float)scale, row_key(seed, 0, t)) > (uint64_t)lattice_bound_squared) refused = 1;
+		if (block_sum(partial, refused) > 0) return -1;
 		LatticeNorm norm = {0};
 		const int *steps = rounded;
 		if (slots <= list_capacity)

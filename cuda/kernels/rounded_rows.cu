@@ -1,25 +1,37 @@
 // Sums of an exact program over products, Σ_t a_t ⊗ δ_t of the rows of each record, as integers
 // (internal/plan, type Contributions). Both rows are rounded to 16 bits, with scales whose product is
-// the scale of the record; the integers and all decisions are those of type rowSum in internal/cpu.
+// the scale of the record; the integers and all decisions are those of type rowSum in internal/cpu. The
+// rows of a dense layer are numbers in memory. The rows of a convolution are its signals at a position
+// and the patch that the position reads; a picture has one rounding, which all patches share.
 //
-// round_rank_one is for one row a record, whose squared norm is ‖â‖²·‖δ̂‖². admit_rows is for several
-// rows. It writes the rounded rows and takes the squared norm of their integer product from the
-// record's budget; the host chooses whether that is computed from Gram matrices, ⟨ÂÂᵀ, Δ̂Δ̂ᵀ⟩, or from
-// the product itself. Rows that are too long for this, because they cancel, are replaced by zeros; the
-// block then builds the record's gradient in float32, element by element, and adds its rounding. Both
-// kernels write zeros for records that add nothing. A block processes one record: others do not
-// affect it.
+// round_rank_one is for one row a record, whose squared norm is ‖â‖²·‖δ̂‖². A block processes one record.
+//
+// Four kernels are for several rows. row_lengths adds up the squares of sections of a record's floats.
+// round_rows writes the rows, rounded as the first attempt of the record demands, and row_norms computes the
+// squared norm of their integer product, from Gram matrices, ⟨ÂÂᵀ, Δ̂Δ̂ᵀ⟩, or from the product itself, as
+// the host chooses. These three use many blocks a record and do not wait for other parameters: their
+// integer sums have the same bits in every order. admit_rows takes the squared norm from the record's
+// budget. A part that does not fit is rounded again in its block. Rows that are too long, because they
+// cancel, are replaced by zeros; the block then builds the record's gradient in float32, element by
+// element, and adds its rounding. Records that add nothing get zeros.
+//
+// A table that is looked up in and also multiplied with has the rows of the product and those of its
+// lookups, which are rounded to 32 bits. With P the product and G the sum of the lookups' rows,
+// ‖P + G‖² = ‖P‖² + ‖G‖² + 2⟨P, G⟩, and ⟨P, G⟩ = Σ_s Σ_t â_t[i_s]·⟨δ̂_t, ε̂_s⟩ for the lookups ε_s of the
+// rows i_s. tied_norms adds the last two; admit_tied is admit_rows for these tables. add_gathered of
+// embedding.cu adds the lookups.
 //
 // add_rows adds â⊗δ̂ over all rows of at most 511 records modulo 2^32, then to sums of 64 bits. No
 // gradient is written to memory. For 64 records of 64 rows, 128 and 512 wide, the rounded rows are 5
 // MB; the 16 tiles read 17 MB of them and multiply 2.7·10⁸ pairs, and the norms need 1.7·10⁸. The
 // gradients would be 17 MB in float32, written once and read twice.
-//
-// A block that chooses a rounding has 8 warps and up to 232 registers a thread, so a multiprocessor
-// runs one such block at a time: few records leave a part of the GPU idle.
+#include "batch.h"
+#include "gram.h"
 #include "integer.h"
 #include "lattice.h"
+#include "patch.h"
 #include "squares.h"
+#include "table.h"
 
 // exponent is math.Ilogb of Go.
 __device__ __forceinline__ long long exponent(double x) {
@@ -65,193 +77,476 @@ __device__ __forceinline__ void round_element(int16_t *out, float x, float scale
 
 constexpr uint64_t longest_row = 1 << 28;   // lattice.MaxRowNorm²
 constexpr uint64_t longest_rows = 1ull << 55;  // above every sum over the rows of a record; a block adds up 256
+constexpr int section = 1 << 14;            // floats whose squares a block adds up
 
-// Operand is one side of a product: rows in float32, and their rounding with rows that start at
+enum RowKind { numbers, signals, patches };
+
+// RowOperand is one side of a product: floats of records, and their rounding as rows that start at
 // multiples of 8 bytes. The elements after a row's end are zeros.
-struct Operand {
+struct RowOperand {
 	const float *x;
 	int16_t *rounded;
-	int width, stride;  // stride is width, rounded up to a multiple of 4
+	const PatchOffset *taps, *corners;  // of patches
+	Divider area;                       // of signals and patches: divides a row into its picture and position
+	int size, picture;                  // floats of a record, and of a picture
+	int width, stride;                  // stride is width, rounded up to a multiple of 4
+	int kind, side;                     // side selects the keys of the rows
+	int _;
 
-	// record selects the rows of a record.
-	__device__ __forceinline__ Operand record(int r, int rows) const {
-		return {x + (long long)r * rows * width, rounded + (long long)r * rows * stride, width, stride};
-	}
-	__device__ __forceinline__ IntegerMatrix matrix(int rows) const { return {rounded, rows, stride}; }
+	__device__ __forceinline__ const float *record(int r) const { return x + (long long)r * size; }
+	__device__ __forceinline__ int16_t *row(int r, int rows, int t) const { return rounded + ((long long)r * rows + t) * stride; }
+	__device__ __forceinline__ IntegerMatrix matrix(int r, int rows) const { return {row(r, rows, 0), rows, stride}; }
+	__device__ __forceinline__ int sections() const { return (size + section - 1) / section; }
 };
 
-// round_row rounds a row and returns its squared norm, to all threads; more than longest_row if an
-// element is out of range.
-template <class S> __device__ __forceinline__ uint64_t round_row(S &partial, const Operand &o, float scale, uint64_t key) {
-	const RoundingWords words(key);
-	uint64_t sum = 0;
-	bool outside = false;
-	for (int i = threadIdx.x; i < o.stride; i += blockDim.x) {
-		const bool inside = i < o.width;
-		round_element(o.rounded + i, inside ? o.x[i] : 0, inside ? scale : 0, words.of(i), sum, outside);
-	}
-	return block_sum(partial, outside ? too_long : sum);
-}
+// OperandRow finds the elements of a row of a record.
+template <int kind> struct OperandRow {
+	const RowOperand &o;
+	int first;            // float of the record: the row's first number, or the position in its picture
+	unsigned corner = 0;  // of a patch: its mask
 
-// round_rows rounds the rows of a record, a warp each, and returns the sum of their squared norms, to
-// all threads; longest_rows or more if the norm of a row is out of range. side is 0 for A and 1 for Δ.
-template <class S> __device__ __forceinline__ uint64_t round_rows(S &partial, const Operand &o, int rows, float scale, uint64_t seed, int side) {
+	__device__ __forceinline__ OperandRow(const RowOperand &o, int t) : o(o), first(t * o.width) {
+		if (kind == numbers) return;
+		int position;
+		first = divide(o.area, t, position) * o.picture;
+		if (kind == signals) {
+			first += position;
+			return;
+		}
+		const PatchOffset at = o.corners[position];
+		first += at.bytes / 4;
+		corner = at.mask;
+	}
+
+	// at returns which float of the record element i is; less than 0 if it is a zero.
+	__device__ __forceinline__ int at(int i) const {
+		if (i >= o.width) return -1;
+		if (kind == numbers) return first + i;
+		if (kind == signals) return first + i * (int)o.area.by;
+		const PatchOffset tap = o.taps[i];
+		return (corner & tap.mask) == tap.mask ? first + tap.bytes / 4 : -1;
+	}
+};
+
+// round_part_of adds to a thread's part of the result of round_part.
+template <int kind>
+__device__ __forceinline__ void round_part_of(const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed, uint64_t &total) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-	uint64_t total = 0;
-	for (int t = warp; t < rows; t += warps) {
-		const Operand row = o.record(t, 1);
-		const RoundingWords words(row_key(seed, side, t));
+	const float *x = o.record(r);
+	const int each = (rows + parts - 1) / parts, to = min(rows, (part + 1) * each);
+	for (int t = part * each + warp; t < to; t += warps) {
+		const OperandRow<kind> row(o, t);
+		const RoundingWords words(row_key(seed, o.side, kind == numbers ? t : 0));
+		int16_t *out = o.row(r, rows, t);
 		uint64_t sum = 0;
 		bool outside = false;
-		for (int i = lane; i < row.stride; i += 32) {
-			const bool inside = i < row.width;
-			round_element(row.rounded + i, inside ? row.x[i] : 0, inside ? scale : 0, words.of(i), sum, outside);
+#pragma unroll 4
+		for (int i = lane; i < o.stride; i += 32) {
+			const int at = row.at(i);
+			round_element(out + i, at < 0 ? 0 : x[at], at < 0 ? 0 : scale, words.of(kind == numbers ? i : at), sum, outside);
 		}
+		if (kind != numbers) continue;
 		sum = warp_sum(outside ? too_long : sum);
 		if (lane == 0) total += sum;
 		if (sum > longest_row) total = longest_rows;
 	}
-	return block_sum(partial, total);
+	if (kind == numbers || scale == 0) return;
+	const RoundingWords words(row_key(seed, o.side, 0));
+	const int last = (int)((long long)o.size * (part + 1) / parts);
+	bool outside = false;
+	for (int i = (int)((long long)o.size * part / parts) + threadIdx.x; i < last; i += blockDim.x) {
+		int16_t unused;
+		round_element(&unused, x[i], scale, words.of(i), total, outside);
+	}
+	if (outside) total = longest_rows;
+}
+
+// round_part rounds one of some parts of the rows of record r, a warp a row, and returns the sum of
+// their squared norms, to all threads; longest_rows or more if the norm of a row is out of range. The
+// squared norm of pictures is that of their own numbers, and more than longest_row is out of range.
+template <class S>
+__device__ __forceinline__ uint64_t round_part(S &partial, const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed) {
+	uint64_t total = 0;
+	if (o.kind == numbers)
+		round_part_of<numbers>(o, r, rows, part, parts, scale, seed, total);
+	else if (o.kind == signals)
+		round_part_of<signals>(o, r, rows, part, parts, scale, seed, total);
+	else
+		round_part_of<patches>(o, r, rows, part, parts, scale, seed, total);
+	total = block_sum(partial, total);
+	return o.kind != numbers && total > longest_row ? longest_rows : total;
+}
+
+// round_row rounds the only row of a record and returns its squared norm, to all threads; more than
+// longest_row if an element is out of range.
+template <class S> __device__ __forceinline__ uint64_t round_row(S &partial, const RowOperand &o, int r, float scale, uint64_t key) {
+	const RoundingWords words(key);
+	const float *x = o.record(r);
+	int16_t *out = o.row(r, 1, 0);
+	uint64_t sum = 0;
+	bool outside = false;
+	for (int i = threadIdx.x; i < o.stride; i += blockDim.x) {
+		const bool inside = i < o.width;
+		round_element(out + i, inside ? x[i] : 0, inside ? scale : 0, words.of(i), sum, outside);
+	}
+	return block_sum(partial, outside ? too_long : sum);
 }
 
 // clear_rows writes zeros for the rows of a record.
-__device__ __forceinline__ void clear_rows(const Operand &o, int rows) {
-	for (long long i = threadIdx.x; i < (long long)rows * o.stride; i += blockDim.x) o.rounded[i] = 0;
+__device__ __forceinline__ void clear_rows(const RowOperand &o, int r, int rows) {
+	int16_t *out = o.row(r, rows, 0);
+	for (long long i = threadIdx.x; i < (long long)rows * o.stride; i += blockDim.x) out[i] = 0;
 }
+
+// RowNorm is the result of a rounding of a record's rows.
+struct RowNorm {
+	uint64_t squares[2];  // of the rows of A and of Δ
+	uint64_t product;     // the squared norm of Σ_t â_t ⊗ δ̂_t
+	uint64_t outside;     // not 0: a row is too long
+	uint64_t gathered;    // the squared norm of the sum of the lookups
+	uint64_t cross;       // twice the inner product of both sums
+};
+
+// Lookups are those of a table that is also multiplied with; A has a column for each row of the table.
+struct Lookups {
+	const float *index, *delta;  // of all records
+	int *rounded;                // the rows of Δ, as integers
+	uint64_t *squares;           // their squared norms
+	int *links;                  // of each lookup, see find_link
+	int count, _;                // of a record; 0: the parameter has none
+};
 
 // RowSum is a sum over the products of the rows of each record.
 struct RowSum {
-	Operand a, delta;
+	Contribution contribution;
+	RowOperand a, delta;
+	Lookups lookups;
+	double *lengths;   // of each record: the sums of squares of its sections, those of A first
+	RowNorm *norms;    // of the first rounding of each record
 	int64_t *sums;
 	const int *at;     // where elements belong in sums; null is the identity
 	double aspect;     // √(a.width / delta.width)
+	double overlap;    // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	int rows;          // of a record
 	int from_product;  // whether the norm is computed from the product, not from Gram matrices
+	int units;         // tiles or pairs of tiles that make the norm
+	int records, each; // that add_rows adds; each of them in a block
 
 	__device__ __forceinline__ void add(long long e, int64_t steps) const {
 		const int to_element = at ? at[e] : (int)e;
 		if (to_element >= 0) add_steps(sums + to_element, steps);
 	}
+
+	__device__ __forceinline__ double *sections_of(int r) const { return lengths + (long long)r * (a.sections() + delta.sections()); }
+
+	// scales returns the scales of the rows of record r from its scale; zeros if one side is zero.
+	__device__ __forceinline__ void scales(int r, double scale, float &scale_a, float &scale_d) const {
+		double squares_a = 0, squares_d = 0;
+		const double *from = sections_of(r);
+		for (int i = 0; i < a.sections(); i++) squares_a += *from++;
+		for (int i = 0; i < delta.sections(); i++) squares_d += *from++;
+		scale_a = scale_d = 0;
+		if (squares_a != 0 && squares_d != 0) split_scale(scale, sqrt(squares_a), sqrt(squares_d), aspect, scale_a, scale_d);
+	}
+
+	// fits reports whether the norm can be computed. ‖Â‖²‖Δ̂‖² times overlap is then at most 2^60. It
+	// bounds the squared norm and, by the inequality of Cauchy and Schwarz, the sum of the absolute
+	// values of the products of the Gram matrices. No element of the product exceeds 2^30, no element
+	// of a Gram matrix 2^28: both are exact modulo 2^32.
+	__device__ __forceinline__ bool fits(const RowNorm &n) const {
+		return n.outside == 0 && (rows == 1 || overlap * (double)n.squares[0] * (double)n.squares[1] <= 0x1p60);
+	}
 };
 
-KERNEL LAUNCH_BOUNDS(256) round_rank_one(Contribution c, RowSum s) {
+// find_link is twice the number after the next lookup of the record with the index of lookup t, 0 if there
+// is none, and 1 more if an earlier lookup has this index.
+__device__ __forceinline__ int find_link(const float *index, int count, int t) {
+	int next = t + 1, earlier = 0;
+	while (next < count && index[next] != index[t]) next++;
+	while (earlier < t && index[earlier] != index[t]) earlier++;
+	return (next < count ? 2 * (next + 1) : 0) + (earlier < t);
+}
+
+// round_lookups rounds one of some parts of a record's lookups. It returns whether any is too long, to
+// all threads.
+template <class S>
+__device__ __forceinline__ bool round_lookups(S &partial, const RowSum &s, int r, int part, int parts, float scale, uint64_t seed) {
+	const Lookups &k = s.lookups;
+	const long long first = (long long)r * k.count;
+	const int dim = s.delta.width, each = (k.count + parts - 1) / parts, to = min(k.count, (part + 1) * each);
+	for (int t = part * each + threadIdx.x; t < to; t += blockDim.x) k.links[first + t] = find_link(k.index + first, k.count, t);
+	uint64_t refused = 0;
+	seed = row_key(seed, 2, 0);
+	for (int t = part * each + threadIdx.x / 32; t < to; t += blockDim.x / 32) {
+		const uint64_t sum = round_table_row(k.rounded + (first + t) * dim, k.delta + (first + t) * dim, dim, scale, row_key(seed, 0, t));
+		if (sum > (uint64_t)lattice_bound_squared) refused = 1;
+		if (threadIdx.x % 32 == 0) k.squares[first + t] = sum;
+	}
+	return block_sum(partial, refused) > 0;
+}
+
+// add_tied adds to a thread's parts of RowNorm.gathered, which stays at too_long or above once it is above
+// the largest norm, and of RowNorm.cross: those of some of the record's lookups.
+__device__ __forceinline__ void add_tied(const RowSum &s, int r, int part, int parts, uint64_t &gathered, uint64_t &cross) {
+	const Lookups &k = s.lookups;
+	const int dim = s.delta.width, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+	const float *index = k.index + (long long)r * k.count;
+	const int *links = k.links + (long long)r * k.count, *rounded = k.rounded + (long long)r * k.count * dim;
+	for (int t = part * warps + threadIdx.x / 32; t < k.count; t += parts * warps) {
+		const int entry = table_row(index[t], s.a.width);
+		if (entry < 0) continue;
+		for (int u = 0; u < s.rows; u++) {
+			const int64_t signal = s.a.row(r, s.rows, u)[entry];
+			if (signal == 0) continue;
+			const int16_t *row = s.delta.row(r, s.rows, u);
+			int64_t inner = 0;
+			for (int j = lane; j < dim; j += 32) inner += (int64_t)row[j] * rounded[(long long)t * dim + j];
+			cross += (uint64_t)(2 * signal * inner);
+		}
+		if (links[t] & 1) continue;  // the first lookup of the row adds up all
+		for (int j = lane; j < dim; j += 32) {
+			int64_t sum = rounded[(long long)t * dim + j];
+			for (int next = links[t] / 2; next > 0; next = links[next - 1] / 2) sum += rounded[(long long)(next - 1) * dim + j];
+			const bool outside = sum < -lattice_bound || sum > lattice_bound;
+			gathered += outside ? too_long : (uint64_t)(sum * sum);
+			if (gathered > too_long) gathered = too_long;
+		}
+	}
+}
+
+// tied_fits reports whether the norm with lookups can be computed, as fits does: Σ_s ‖ε̂_s‖·‖Â‖‖Δ̂‖ bounds
+// the terms of ⟨P, G⟩.
+template <class S> __device__ __forceinline__ bool tied_fits(S &partial, const RowSum &s, int r, const RowNorm &n) {
+	double length = 0;
+	for (int t = threadIdx.x; t < s.lookups.count; t += blockDim.x) length += sqrt((double)s.lookups.squares[(long long)r * s.lookups.count + t]);
+	length = block_sum(partial, length);
+	return s.fits(n) && n.gathered <= (uint64_t)lattice_bound_squared && !(length * sqrt((double)n.squares[0] * (double)n.squares[1]) > 0x1p60);
+}
+
+KERNEL LAUNCH_BOUNDS(256) round_rank_one(Batch<RowSum> batch) {
 	SHARED(double, sums, 32);
 	SHARED(uint64_t, partial, 32);
 	const int r = blockIdx.x;
-	const Operand a = s.a.record(r, 1), delta = s.delta.record(r, 1);
-	bool adds = false;
-	if (c.factors[r] > 0) {
-		const double length_a = sqrt(squares(sums, a.x, a.width)), length_d = sqrt(squares(sums, delta.x, delta.width));
-		const bool zero = length_a == 0 || length_d == 0;
-		adds = choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
-			float scale_a = 0, scale_d = 0;
-			if (!zero) split_scale(scale, length_a, length_d, s.aspect, scale_a, scale_d);
-			const uint64_t squares_a = round_row(partial, a, scale_a, row_key(seed, 0, 0));
-			const uint64_t squares_d = round_row(partial, delta, scale_d, row_key(seed, 1, 0));
-			return squares_a > longest_row || squares_d > longest_row ? out_of_range : (int64_t)(squares_a * squares_d);
-		});
+	for (int part = 0; part < batch.parts; part++) {
+		const RowSum &s = batch.arguments[part];
+		bool adds = false;
+		if (s.contribution.factors[r] > 0) {
+			const double length_a = sqrt(squares(sums, s.a.record(r), s.a.width)), length_d = sqrt(squares(sums, s.delta.record(r), s.delta.width));
+			const bool zero = length_a == 0 || length_d == 0;
+			adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) -> int64_t {
+				float scale_a = 0, scale_d = 0;
+				if (!zero) split_scale(scale, length_a, length_d, s.aspect, scale_a, scale_d);
+				const uint64_t squares_a = round_row(partial, s.a, r, scale_a, row_key(seed, 0, 0));
+				const uint64_t squares_d = round_row(partial, s.delta, r, scale_d, row_key(seed, 1, 0));
+				return squares_a > longest_row || squares_d > longest_row ? out_of_range : (int64_t)(squares_a * squares_d);
+			});
+		}
+		if (!adds) {
+			clear_rows(s.a, r, 1);
+			clear_rows(s.delta, r, 1);
+		}
+		__syncthreads();  // before the next part reads the rest of the budget
 	}
-	if (adds) return;
-	clear_rows(a, 1);
-	clear_rows(delta, 1);
 }
 
-// squared_norm is ‖Σ_t â_t ⊗ δ̂_t‖², to all threads. ‖Â‖²‖Δ̂‖² is at most 2^60. It bounds the squared
-// norm and, by the inequality of Cauchy and Schwarz, the sum of the absolute values of the products
-// of the Gram matrices. No element of the product exceeds 2^30, no element of a Gram matrix 2^28: both
-// are exact modulo 2^32. A thread keeps its elements of the first Gram matrix in shared memory.
-template <class P, class G, class S>
-__device__ __forceinline__ int64_t squared_norm(P &panels, G &grams, S &partial, const Operand &a, const Operand &delta, int rows, bool from_product) {
-	uint64_t sum = 0;
-	const IntegerMatrix left = a.matrix(rows), right = delta.matrix(rows);
-	if (from_product) {
-		for (int m = 0; m < a.width; m += integer_side)
-			for (int n = 0; n < delta.width; n += integer_side)
-				integer_product<false>(panels, left, right, m, n, 0, rows, [&](int, int, int, unsigned v) { sum += (uint64_t)((int64_t)(int)v * (int)v); });
-		return (int64_t)block_sum(partial, sum);
-	}
-	for (int u = 0; u < rows; u += integer_side)
-		for (int t = u; t < rows; t += integer_side) {  // below the diagonal
-			uint64_t part = 0;
+// first_scale is the scale of the first attempt of record r; not above 0 if the record adds nothing.
+__device__ __forceinline__ double first_scale(const Contribution &c, int r) { return (double)c.factors[r] * *c.steps; }
+
+KERNEL LAUNCH_BOUNDS(256) row_lengths(Batch<RowSum> batch) {
+	SHARED(double, sums, 32);
+	const BatchBlock block(batch);
+	const RowSum &s = batch.arguments[block.part];
+	const int r = block.y, here = block.x, before = s.a.sections();
+	if (here == 0 && threadIdx.x == 0) s.norms[r] = {{0, 0}, 0, 0, 0, 0};
+	if (!(first_scale(s.contribution, r) > 0)) return;
+	const RowOperand &o = here < before ? s.a : s.delta;
+	const int from = (here < before ? here : here - before) * section;
+	const double sum = squares(sums, o.record(r) + from, min(section, o.size - from));
+	if (threadIdx.x == 0) s.sections_of(r)[here] = sum;
+}
+
+KERNEL LAUNCH_BOUNDS(256, 3) round_rows(Batch<RowSum> batch) {
+	SHARED(uint64_t, partial, 32);
+	const BatchBlock block(batch);
+	const RowSum &s = batch.arguments[block.part];
+	const int r = block.y;
+	const double scale = first_scale(s.contribution, r);
+	if (!(scale > 0)) return;
+	float scale_a, scale_d;
+	s.scales(r, scale, scale_a, scale_d);
+	const uint64_t seed = row_key(s.contribution.seeds[r], s.contribution.number, 0);
 #pragma unroll 1
-			for (int side = 0; side < 2; side++)
-				integer_product<true>(panels, side ? right : left, side ? right : left, t, u, 0, side ? delta.stride : a.stride, [&](int i, int, int, unsigned v) {
-					if (side) part += (uint64_t)((int64_t)(int)grams[i * integer_threads + threadIdx.x] * (int)v);
-					else grams[i * integer_threads + threadIdx.x] = (int)v;
-				});
-			sum += t == u ? part : 2 * part;
-		}
-	return (int64_t)block_sum(partial, sum);
+	for (int side = 0; side < 2; side++) {
+		const uint64_t sum = round_part(partial, side ? s.delta : s.a, r, s.rows, block.x, block.grid_x, side ? scale_d : scale_a, seed);
+		if (threadIdx.x != 0) continue;
+		if (sum >= longest_rows)
+			atomicExch((unsigned long long *)&s.norms[r].outside, 1ull);
+		else
+			atomicAdd((unsigned long long *)&s.norms[r].squares[side], (unsigned long long)sum);
+	}
+	if (s.lookups.count > 0 && round_lookups(partial, s, r, block.x, block.grid_x, (float)scale, seed) && threadIdx.x == 0)
+		atomicExch((unsigned long long *)&s.norms[r].outside, 1ull);
+}
+
+KERNEL LAUNCH_BOUNDS(256) tied_norms(Batch<RowSum> batch) {
+	SHARED(uint64_t, partial, 32);
+	const BatchBlock block(batch);
+	const RowSum &s = batch.arguments[block.part];
+	const int r = block.y;
+	if (!(first_scale(s.contribution, r) > 0)) return;
+	uint64_t gathered = 0, cross = 0;
+	add_tied(s, r, block.x, block.grid_x, gathered, cross);
+	gathered = block_sum(partial, gathered);
+	cross = block_sum(partial, cross);
+	if (threadIdx.x != 0) return;
+	atomicAdd((unsigned long long *)&s.norms[r].gathered, (unsigned long long)gathered);
+	atomicAdd((unsigned long long *)&s.norms[r].cross, (unsigned long long)cross);
+}
+
+// norm_part is a thread's part of the squared norm of Σ_t â_t ⊗ δ̂_t: of a tile of the product, or of
+// a pair of tiles of rows. A thread keeps its elements of the first Gram matrix in shared memory.
+template <class P, class G> __device__ __forceinline__ uint64_t norm_part(P &panels, G &grams, const RowSum &s, int r, int unit) {
+	const IntegerMatrix left = s.a.matrix(r, s.rows), right = s.delta.matrix(r, s.rows);
+	uint64_t sum = 0;
+	if (s.from_product) {
+		const int across = (s.delta.width + integer_side - 1) / integer_side;
+		integer_product<false>(panels, left, right, unit / across * integer_side, unit % across * integer_side, 0, s.rows,
+			[&](int, int, int, unsigned v) { sum += (uint64_t)((int64_t)(int)v * (int)v); });
+		return sum;
+	}
+	const TilePair pair(unit);
+#pragma unroll 1
+	for (int side = 0; side < 2; side++)
+		integer_product<true>(panels, side ? right : left, side ? right : left, pair.row * integer_side, pair.column * integer_side, 0, side ? right.stride : left.stride,
+			[&](int i, int, int, unsigned v) {
+				if (side) sum += (uint64_t)((int64_t)(int)grams[i * integer_threads + threadIdx.x] * (int)v);
+				else grams[i * integer_threads + threadIdx.x] = (int)v;
+			});
+	return pair.row == pair.column ? sum : 2 * sum;
+}
+
+KERNEL LAUNCH_BOUNDS(256) row_norms(Batch<RowSum> batch) {
+	SHARED(float, panels, integer_words);
+	SHARED(int, grams, integer_side * integer_side);
+	SHARED(uint64_t, partial, 32);
+	const BatchBlock block(batch);
+	const RowSum &s = batch.arguments[block.part];
+	const int r = block.y;
+	RowNorm &n = s.norms[r];
+	if (!(first_scale(s.contribution, r) > 0) || n.squares[0] == 0 || n.squares[1] == 0 || !s.fits(n)) return;
+	const uint64_t sum = block_sum(partial, norm_part(panels, grams, s, r, block.x));
+	if (threadIdx.x == 0) atomicAdd((unsigned long long *)&n.product, (unsigned long long)sum);
 }
 
 // gradient_element is element (m, n) of Σ_t a_t ⊗ δ_t in float32, the same bits whenever it is
 // computed.
-__device__ __forceinline__ float gradient_element(const Operand &a, const Operand &delta, int rows, int m, int n) {
+template <int kind_a, int kind_d> __device__ __forceinline__ float gradient_element(const RowSum &s, int r, int m, int n) {
+	const float *x = s.a.record(r), *y = s.delta.record(r);
 	float sum = 0;
-	for (int t = 0; t < rows; t++)
-		sum = fmaf(a.x[(long long)t * a.width + m], delta.x[(long long)t * delta.width + n], sum);
+	for (int t = 0; t < s.rows; t++) {
+		const int i = OperandRow<kind_a>(s.a, t).at(m), j = OperandRow<kind_d>(s.delta, t).at(n);
+		if (i >= 0 && j >= 0) sum = fmaf(x[i], y[j], sum);
+	}
 	return sum;
+}
+
+// tied_element is element (m, n) with lookups, added up in double.
+__device__ __forceinline__ float tied_element(const RowSum &s, int r, int m, int n) {
+	const Lookups &k = s.lookups;
+	const float *x = s.a.record(r), *y = s.delta.record(r), *index = k.index + (long long)r * k.count;
+	double sum = 0;
+	for (int t = 0; t < s.rows; t++) sum = fma((double)x[t * s.a.width + m], (double)y[t * s.delta.width + n], sum);
+	for (int t = 0; t < k.count; t++)
+		if (table_row(index[t], s.a.width) == m) sum += k.delta[((long long)r * k.count + t) * s.delta.width + n];
+	return (float)sum;
 }
 
 // each_built calls use with the elements of the rounding of a gradient in float32, before they are
 // converted to integers.
-template <class Use> __device__ __forceinline__ void each_built(const Operand &a, const Operand &delta, int rows, float scale, uint64_t seed, Use use) {
-	const int size = a.width * delta.width;
+template <bool tied, class Use> __device__ __forceinline__ void each_built(const RowSum &s, int r, float scale, uint64_t seed, Use use) {
+	const int size = s.a.width * s.delta.width;
 	for (int e = threadIdx.x; e < size; e += blockDim.x) {
 		const RoundingWords words(row_key(seed, 0, e / built_block));
-		use(e, dither(gradient_element(a, delta, rows, e / delta.width, e % delta.width), scale, words.of(e % built_block)));
+		const int m = e / s.delta.width, n = e % s.delta.width;
+		const float v = tied ? tied_element(s, r, m, n) : s.a.kind == numbers ? gradient_element<numbers, numbers>(s, r, m, n) : gradient_element<signals, patches>(s, r, m, n);
+		use(e, dither(v, scale, words.of(e % built_block)));
 	}
 }
 
-KERNEL VARIED_BOUNDS(256, 2) admit_rows(Contribution c, RowSum s) {
+// admit admits the parts of a batch, one after the other, because they take from the same budgets.
+template <bool tied> __device__ __forceinline__ void admit(const Batch<RowSum> &batch) {
 	SHARED(float, panels, integer_words);
 	SHARED(int, grams, integer_side * integer_side);
-	SHARED(double, sums, 32);
 	SHARED(uint64_t, partial, 32);
+	SHARED(double, lengths, 32);
 	const int r = blockIdx.x;
-	const Operand a = s.a.record(r, s.rows), delta = s.delta.record(r, s.rows);
-	bool adds = false, cancels = false;
-	if (c.factors[r] > 0) {
-		const double length_a = sqrt(squares(sums, a.x, s.rows * a.width)), length_d = sqrt(squares(sums, delta.x, s.rows * delta.width));
-		const bool zero = length_a == 0 || length_d == 0;
-		bool first = true;
-		adds = choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
-			float scale_a = 0, scale_d = 0;
-			if (!zero) split_scale(scale, length_a, length_d, s.aspect, scale_a, scale_d);
-			const uint64_t squares_a = round_rows(partial, a, s.rows, scale_a, seed, 0);
-			const uint64_t squares_d = round_rows(partial, delta, s.rows, scale_d, seed, 1);
-			if (zero) return 0;
-			if (squares_a >= longest_rows || squares_d >= longest_rows || (double)squares_a * (double)squares_d > 0x1p60) {
-				cancels = first;
-				return first ? other_rounding : out_of_range;
-			}
+	for (int part = 0; part < batch.parts; part++) {
+		const RowSum &s = batch.arguments[part];
+		bool cancels = false, first = true;
+		bool adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) -> int64_t {
+			const bool again = !first;
 			first = false;
-			return squared_norm(panels, grams, partial, a, delta, s.rows, s.from_product != 0);
+			RowNorm n = s.norms[r];
+			if (again) {
+				float scale_a, scale_d;
+				s.scales(r, scale, scale_a, scale_d);
+				n.squares[0] = round_part(partial, s.a, r, s.rows, 0, 1, scale_a, seed);
+				n.squares[1] = round_part(partial, s.delta, r, s.rows, 0, 1, scale_d, seed);
+				n.outside = n.squares[0] >= longest_rows || n.squares[1] >= longest_rows;
+				if (tied) {
+					if (round_lookups(partial, s, r, 0, 1, (float)scale, seed)) n.outside = 1;
+					uint64_t gathered = 0, cross = 0;
+					__syncthreads();
+					add_tied(s, r, 0, 1, gathered, cross);
+					n.gathered = block_sum(partial, gathered);
+					n.cross = block_sum(partial, cross);
+				}
+			}
+			__syncthreads();
+			if (tied ? !tied_fits(lengths, s, r, n) : !s.fits(n)) {
+				cancels = !again && s.rows > 1;
+				return cancels ? other_rounding : out_of_range;
+			}
+			if (again) {
+				uint64_t sum = 0;
+				for (int unit = 0; unit < s.units; unit++) sum += norm_part(panels, grams, s, r, unit);
+				n.product = block_sum(partial, sum);
+			}
+			return (int64_t)(tied ? n.product + n.gathered + n.cross : n.product);
 		});
+		if (!adds) {
+			clear_rows(s.a, r, s.rows);
+			clear_rows(s.delta, r, s.rows);
+		}
+		if (cancels) {
+			adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) {
+				uint64_t sum = 0;
+				if ((float)scale != 0) each_built<tied>(s, r, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
+				return within(block_sum(partial, sum));
+			});
+			__syncthreads();
+			const RecordRounding how = s.contribution.roundings[r];
+			if (adds && how.scale != 0)
+				each_built<tied>(s, r, how.scale, how.seed, [&](int e, float dithered) { s.add(e, __float2int_rn(dithered)); });
+			__syncthreads();
+			if (tied && threadIdx.x == 0) s.contribution.roundings[r].adds = 0;  // add_gathered must not add the lookups again
+		}
+		__syncthreads();  // before the next part reads the rest of the budget
 	}
-	if (!adds) {
-		clear_rows(a, s.rows);
-		clear_rows(delta, s.rows);
-	}
-	if (!cancels) return;
-	adds = choose_rounding(c, r, [&](double scale, uint64_t seed) {
-		uint64_t sum = 0;
-		if ((float)scale != 0) each_built(a, delta, s.rows, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
-		return within(block_sum(partial, sum));
-	});
-	__syncthreads();
-	const RecordRounding how = c.roundings[r];
-	if (!adds || how.scale == 0) return;
-	each_built(a, delta, s.rows, how.scale, how.seed, [&](int e, float dithered) { s.add(e, __float2int_rn(dithered)); });
 }
 
-// add_rows adds the products of the rows of some records; blockIdx.y selects `each` of them.
-KERNEL LAUNCH_BOUNDS(256, 2) add_rows(RowSum s, int records, int each) {
+KERNEL LAUNCH_BOUNDS(256, 1) admit_rows(Batch<RowSum> batch) { admit<false>(batch); }
+KERNEL LAUNCH_BOUNDS(256, 1) admit_tied(Batch<RowSum> batch) { admit<true>(batch); }
+
+// add_rows adds the products of the rows of some records; a block's y selects `each` of them.
+KERNEL LAUNCH_BOUNDS(256, 2) add_rows(Batch<RowSum> batch) {
 	SHARED(float, panels, integer_words);
+	const BatchBlock block(batch);
+	const RowSum &s = batch.arguments[block.part];
 	const int across = (s.delta.width + integer_side - 1) / integer_side;
-	const int m0 = blockIdx.x / across * integer_side, n0 = blockIdx.x % across * integer_side;
-	const int from = blockIdx.y * each, to = min(records, from + each);
-	integer_product<false>(panels, s.a.matrix(to * s.rows), s.delta.matrix(to * s.rows), m0, n0, from * s.rows, to * s.rows, [&](int, int m, int n, unsigned v) {
+	const int m0 = block.x / across * integer_side, n0 = block.x % across * integer_side;
+	const int from = block.y * s.each, to = min(s.records, from + s.each);
+	integer_product<false>(panels, s.a.matrix(0, to * s.rows), s.delta.matrix(0, to * s.rows), m0, n0, from * s.rows, to * s.rows, [&](int, int m, int n, unsigned v) {
 		if (m < s.a.width && n < s.delta.width) s.add((long long)m * s.delta.width + n, (int)v);
 	});
 }

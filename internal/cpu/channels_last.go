@@ -88,12 +88,12 @@ func acceptsChannelsLast(l *lowering, i plan.Instruction) (in []bool, out bool) 
 			return []bool{true, true}, false
 		}
 	case op.SquaredNorms:
-		if v, pictures, ok := form(s.Form, s.Records); ok && s.Method == op.Gram && buildsGradients(v, pictures) {
+		if v, pictures, ok := form(s.Form, s.Records); ok && s.Method == op.Gram && v.BuildsGradient(pictures*v.area) {
 			return []bool{true, true}, false
 		}
 	case op.ClippedSum:
 		v, pictures, ok := form(s.Form, s.Records)
-		if ok && buildsGradients(v, pictures) && !(l.program.Exact && newGradientWinograd(l, v) != nil) {
+		if ok && v.BuildsGradient(pictures*v.area) && !(l.program.Exact && newGradientWinograd(l, v) != nil) {
 			return []bool{true, true}, false
 		}
 	case op.MaxPool2D:

@@ -207,7 +207,7 @@ func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 			if saved := l.savedContribution(p, f, k); saved != nil {
 				return saved
 			}
-			if v := newConvolution(f); f.Groups == 1 && !buildsGradients(v, k.shapes[0][0]/s.Records) {
+			if v := newConvolution(f); f.Groups == 1 && !v.BuildsGradient(k.shapes[0][0]/s.Records*v.area) {
 				return l.lowerConvolutionContribution(p, v, in, k.inChannelsLast)
 			}
 		}

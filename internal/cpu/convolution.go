@@ -173,7 +173,7 @@ func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func(
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area)
-	if factors != nil && buildsGradients(v, pictures/len(factors)) { // lowerSquaredNorms makes the same choice
+	if factors != nil && v.BuildsGradient(pictures/len(factors)*v.area) { // lowerSquaredNorms makes the same choice
 		if g := newPatched(v, k.inChannelsLast[0], k.inChannelsLast[1]); g != nil {
 			return lowerPatchedSum(l, g, k, factors)
 		}

@@ -98,7 +98,7 @@ func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
 	case op.ConvWeight:
 		if s.Method == op.Gram {
 			v := newConvolution(f)
-			if buildsGradients(v, k.shapes[0][0]/s.Records) {
+			if v.BuildsGradient(k.shapes[0][0] / s.Records * v.area) {
 				if g := newPatched(v, k.inChannelsLast[0], k.inChannelsLast[1]); g != nil {
 					return lowerPatchedNorms(l, g, s.Records, k)
 				}

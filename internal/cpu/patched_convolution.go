@@ -149,13 +149,6 @@ func (g *patched) toWeightOrder(dst, gradient []float32, outputs int) {
 	}
 }
 
-// buildsGradients reports whether building a record's gradient in float32 is less work
-// than its Gram matrices. The clipped sum then adds exactly the gradients whose norms were
-// computed.
-func buildsGradients(v *convolution, pictures int) bool {
-	return 4*v.Size() <= 5*pictures*v.area*(v.taps+v.O)
-}
-
 // gradientKey identifies records' gradients by the buffers that they are computed from.
 type gradientKey struct {
 	x, delta int

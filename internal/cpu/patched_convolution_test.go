@@ -42,7 +42,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 			defer pool.close()
 			l := newLowering(&plan.Program{}, nil, pool)
 			v := newConvolution(f)
-			if g := newPatched(v, false, false); g == nil || buildsGradients(v, pictures) != s.outright {
+			if g := newPatched(v, false, false); g == nil || v.BuildsGradient(pictures*v.area) != s.outright {
 				t.Fatalf("%v: %v", f, g)
 			}
 			oh, ow := v.window.OutputSize()
@@ -75,7 +75,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 					size += float64(v) * float64(v)
 				}
 				tolerance := 1e-6
-				if _, ok := s.spec.(op.SquaredNorms); ok && !buildsGradients(v, pictures) {
+				if _, ok := s.spec.(op.SquaredNorms); ok && !v.BuildsGradient(pictures*v.area) {
 					tolerance = 1.0 / 256
 				}
 				if !(off <= tolerance*tolerance*size) {

@@ -146,6 +146,13 @@ func (g ConvWeight) AddGradient(dst, a, delta []float64) {
 	g.forEachProduct(len(a)/(g.C*g.H*g.W), func(yi, xi, wi int) { dst[wi] += a[xi] * delta[yi] })
 }
 
+// BuildsGradient reports whether building a record's gradient in float32 from this many windows is less
+// work for a CPU than its Gram matrices. The clipped sum then adds exactly the gradients whose norms
+// were computed. In exact arithmetic every device makes this choice: the others are rounded as rows.
+func (g ConvWeight) BuildsGradient(windows int) bool {
+	return 4*g.Size() <= 5*windows*(g.C/g.Groups*g.KernelH*g.KernelW+g.O)
+}
+
 // result checks the shape of the result's gradient and returns the number of pictures.
 func (g ConvWeight) result(dy tensor.Shape) (int, error) {
 	oh, ow, err := g.OutputSize(g.H, g.W)
