@@ -22,11 +22,18 @@ type weightGradientArgs struct {
 	_                    int32
 }
 
-// weightGradientTiles are the tiles of kernels/convolution_weight.cu.
-var weightGradientTiles = []tile{
-	{"128x128", 128, 128, 256}, {"64x128", 64, 128, 128}, {"64x64", 64, 64, 128},
-	{"32x64", 32, 64, 64}, {"32x32", 32, 32, 64},
-}
+// weightGradientTiles are the tiles of kernels/convolution_weight.cu, splitWeightTiles those for
+// records' gradients with split operands (recordProductTiles).
+var (
+	weightGradientTiles = []tile{
+		{"128x128", 128, 128, 256}, {"64x128", 64, 128, 128}, {"64x64", 64, 64, 128},
+		{"32x64", 32, 64, 64}, {"32x32", 32, 32, 64},
+	}
+	splitWeightTiles = []tile{
+		{"128x128_split", 128, 128, 256}, {"64x128_split", 64, 128, 256}, {"64x64_split", 64, 64, 128},
+		{"32x64_split", 32, 64, 64}, {"32x32_split", 32, 32, 64},
+	}
+)
 
 // paddedOutputs is the number of output positions of an image, rounded up to a multiple of
 // four.
@@ -128,8 +135,12 @@ func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call)
 	images := k.size(1) / (v.O * v.outArea) / records
 	terms := images * v.paddedOutputs()
 	length, count := splitSum(terms, min(ceil(terms, 256), ceil(32, v.weightTileCount())))
-	list, unmeasured := schedules(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, count)
-	of := fmt.Sprintf("%+v records %d of %d slices %d", v.ConvWeight, records, images, count)
+	tiles := weightGradientTiles
+	if c.splitsOperands() {
+		tiles = splitWeightTiles
+	}
+	list, unmeasured := schedules(c, tiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, count)
+	of := fmt.Sprintf("%+v records %d of %d slices %d split %v", v.ConvWeight, records, images, count, c.splitsOperands())
 	launchSchedules(c, list, unmeasured, "convolution weight of records", of, func(s tileSchedule) {
 		if !s.separate {
 			launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, images, s.tile, length, 1)

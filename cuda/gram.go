@@ -74,18 +74,40 @@ type gramRows struct {
 	In, Out, AlignedA, AlignedDelta int32
 }
 
-// launchGramNorms computes norms in double. On a GPU with slow double arithmetic it
-// computes them in float, and recomputes in double only the records whose float result is
-// not accurate enough.
+// splitsOperandsOn reports whether norms and records' gradients are computed on tensor cores, from
+// operands that are split in two TF32 numbers (kernels/split.h): if the precision allows tensor
+// cores, where three products of TF32 numbers take less time than one in float32. They take as much
+// or more on 8.6, 8.9 and 12.0, which multiply two to four times as many TF32 as float32 numbers in
+// the same time.
+func splitsOperandsOn(arch int, p Precision) bool {
+	return p != FP32 && (arch == 80 || arch == 90 || arch/10 == 10)
+}
+
+func (c *compiler) splitsOperands() bool {
+	return splitsOperandsOn(c.device.Arch(), c.options.Precision)
+}
+
+// minSplitGram is the number of multiplications for a record from which Gram matrices of split
+// operands pay for the two launches that they add, on a GPU with fast doubles. Predicted for 16
+// records on an H100: 67 million multiplications take 3.3 µs in double at 60% of the peak.
+var minSplitGram = 4 << 20
+
+// launchGramNorms computes norms in double. Where split operands on tensor cores, or float, are
+// faster, it computes them so, and recomputes in double only the records whose result is not
+// accurate enough.
 func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	const tile = 32
 	var recompute driver.Pointer
-	if c.device.SlowDoubles() {
+	slow := c.device.SlowDoubles()
+	switch {
+	case c.splitsOperands() && (slow || g.groups*g.rows*g.rows/2*(g.na+g.nd) >= minSplitGram):
+		recompute = launchSplitGramNorms(c, g, out)
+	case slow:
 		recompute = launchFloatGramNorms(c, g, out)
 	}
 	args, grid := newGramArgs(c, g, tile, 3)
 	if args.Selected = recompute; recompute == 0 {
-		shareDeltaGrams(c, &args, g, 8*tile*tile)
+		shareDeltaGrams(c, &args, g, g.kernel, 8*tile*tile)
 	}
 	c.launchPart(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launchPart("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
@@ -111,6 +133,14 @@ func (g gramNorm) errorTerms() gramErrorTerms {
 // a larger sum: few, so that the bound on their rounding error is small.
 const gramSlice = 64
 
+// gramErrors is what gram_norms_float of kernels/gram.cu needs to bound the errors of Gram
+// matrices: those of AAᵀ and ΔΔᵀ, that of their inner product, and the least number where
+// products underflow.
+type gramErrors struct {
+	A, Delta  gramErrorBound
+	Dot, Tiny float64
+}
+
 // launchFloatGramNorms computes norms in float and returns a mark for each record that
 // must be recomputed in double.
 func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recompute driver.Pointer) {
@@ -119,26 +149,62 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 		tile = g.tiles[len(g.tiles)-1]
 	}
 	args, grid := newGramArgs(c, g, tile, 5)
-	shareDeltaGrams(c, &args, g, 4*tile*tile)
-	c.launchPart(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
+	kernel := g.kernel + "_float_" + strconv.Itoa(tile)
+	shareDeltaGrams(c, &args, g, kernel, 4*tile*tile)
+	c.launchPart(kernel, grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
 
 	// An element is a sum of n products that passes through k roundings. Its error is at
 	// most γ = k·u/(1 − k·u) times the product of the two rows' lengths, u = 2⁻²⁴ (Higham
 	// 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), plus n·2⁻¹⁴⁹
-	// where products underflow. Squared and summed over all pairs of rows, γ applies to the
-	// sum of the rows' squared lengths, the trace; the code adds γ/(1 − γ) of the computed
-	// trace.
-	const u, least = singleRoundoff, 0x1p-149
-	errorBound := func(n int) gramErrorBound {
-		ku := float64(min(n, gramSlice)+ceil(n, gramSlice)) * u
-		gamma := ku / (1 - ku)
-		return gramErrorBound{gamma / (1 - gamma), float64(g.groups*g.rows*n) * least}
+	// where products underflow.
+	const least = 0x1p-149
+	bound := func(n int) gramErrorBound {
+		return newGramErrorBound(min(n, gramSlice)+ceil(n, gramSlice), float64(g.groups*g.rows*n)*least)
 	}
 	const ofThread = 32 // results per thread, added in float
+	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), (ofThread + 2) * singleRoundoff, 2 * float64(g.groups*g.rows*g.rows) * least}, out)
+}
+
+// newGramErrorBound bounds the error of a Gram matrix of which an element has an error of at most k
+// units of 2⁻²⁴ of the product of two rows' lengths. Squared and summed over all pairs of rows, this
+// applies to the sum of the rows' squared lengths, the trace; γ/(1 − γ) applies to the computed trace.
+func newGramErrorBound(k int, underflow float64) gramErrorBound {
+	ku := float64(k) * singleRoundoff
+	gamma := ku / (1 - ku)
+	return gramErrorBound{gamma / (1 - gamma), underflow}
+}
+
+// splitGramSlice is the number of elements of a row whose products kernels/gram_split.h adds on
+// tensor cores before it adds their sum to a larger sum.
+const splitGramSlice = 32
+
+// splitRoundings is the bound of kernels/split.h for a sum of n products, in units of 2⁻²⁴ of the
+// sum of their magnitudes.
+func splitRoundings(n int) int { return 25 * (ceil(n, 8) + 1) }
+
+// launchSplitGramNorms is launchFloatGramNorms with split operands on tensor cores.
+func launchSplitGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recompute driver.Pointer) {
+	const tile = 32
+	args, grid := newGramArgs(c, g, tile, 5)
+	kernel := g.kernel + "_split"
+	shareDeltaGrams(c, &args, g, kernel, 8*tile*tile)
+	c.launchPart(kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
+
+	// Each of four warps adds every fourth group of 16 elements, in slices whose sums it adds
+	// in float32; the sums of the warps, and everything after them, are added in float64.
+	// Where numbers below h = 2⁻¹²⁶ are replaced by 0, an element of the rows x and y has an
+	// error of at most h·Σ(2|x| + 2|y| + 5) ≤ h·(7n + ‖x‖² + ‖y‖²). In the Frobenius norm this
+	// is at most h·(7n·rows² + 2·rows·trace). The last term is less than a millionth of γ.
+	bound := func(n int) gramErrorBound {
+		return newGramErrorBound(splitRoundings(min(n, splitGramSlice))+ceil(n, 4*splitGramSlice)+1, 7*float64(g.groups*g.rows*g.rows*n)*0x1p-126)
+	}
+	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), float64(64+g.groups*int(args.Pairs)) * roundoff, 0}, out)
+}
+
+func launchBoundedNorms(c *compiler, g gramNorm, args gramArgs, e gramErrors, out driver.Pointer) (recompute driver.Pointer) {
 	recompute = c.allocScratch(4 * g.records)
 	c.launchPart("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
-		out, recompute, args.Partial, int32(g.records), args.Pairs*int32(g.groups), errorBound(g.na), errorBound(g.nd),
-		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.errorTerms())
+		out, recompute, args.Partial, int32(g.records), args.Pairs*int32(g.groups), e, g.errorTerms())
 	return recompute
 }
 
@@ -152,14 +218,17 @@ func newGramArgs(c *compiler, g gramNorm, tile, sums int) (args gramArgs, grid d
 	return args, dim{uint32(blocks), 1, 1}
 }
 
-// deltaGramKey identifies the ΔΔᵀ of a buffer's rows. Another product may read the same
-// buffer in rows of another width.
-type deltaGramKey struct{ delta, width int }
+// deltaGramKey identifies the ΔΔᵀ of a buffer's rows that a kernel computes. Another product
+// may read the same buffer in rows of another width.
+type deltaGramKey struct {
+	kernel       string
+	delta, width int
+}
 
 // shareDeltaGrams allocates memory for ΔΔᵀ of every record if several products of the
 // program have the same Δ, as the two weights of an LSTM do, and if ΔΔᵀ is smaller than Δ.
 // tile is the number of bytes of a pair of tiles.
-func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, tile int) {
+func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, kernel string, tile int) {
 	size := int(args.Pairs) * tile
 	if g.delta < 0 || size > 4*g.rows*g.nd {
 		return
@@ -176,6 +245,6 @@ func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, tile int) {
 		return
 	}
 	var stored bool
-	args.DeltaGrams, stored = c.sharedMemory(deltaGramKey{g.delta, g.nd}, g.records*size)
+	args.DeltaGrams, stored = c.sharedMemory(deltaGramKey{kernel, g.delta, g.nd}, g.records*size)
 	args.SignalsStored = boolArg(stored)
 }

@@ -84,15 +84,27 @@ func TestGram_CancellingRows(t *testing.T) {
 // The error bound that is added to a norm is exactly the one that the proof requires. The
 // rows are ones, whose products and sums are exact, and the same rows with alternating
 // signs, whose sum is zero, so that the whole result is the bound. In float it is the
-// bound of gram_norms_float, unless the record is recomputed, and in double that of
-// gram_norms.
+// bound of gram_norms_float, and so it is of split operands, unless the record is
+// recomputed, and in double that of gram_norms.
 func TestGram_AddsErrorBound(t *testing.T) {
 	device(t)
-	for _, rows := range []int{2, 40} {
-		for _, cancel := range []bool{false, true} {
+	defer func(n int) { minSplitGram = n }(minSplitGram)
+	minSplitGram = 0
+	for _, c := range []struct {
+		rows   int
+		cancel bool
+		Options
+	}{
+		{2, false, Options{}}, {2, true, Options{}}, {40, false, Options{}}, {40, true, Options{}},
+		{2, false, Options{Precision: TF32}}, {2, true, Options{Precision: TF32}}, {40, false, Options{Precision: BF16}}, {40, true, Options{Precision: BF16}},
+	} {
+		rows, cancel := c.rows, c.cancel
+		t.Run(fmt.Sprintf("%d rows, %v, %v", rows, c.Precision, cancel), func(t *testing.T) {
 			const in, out, u = 200, 90, 0x1p-24
 			o := gramOf(rand.New(rand.NewPCG(1, 1)), 1, rows, in, out)
-			slow := o.machine(t, Options{}).(*Executable).device.SlowDoubles()
+			card := o.machine(t, Options{}).(*Executable).device
+			split := splitsOperandsOn(card.Arch(), c.Precision)
+			slow := split || card.SlowDoubles()
 			for k, n := range []int{in, out} {
 				for i := range o.in[k] {
 					o.in[k][i] = 1
@@ -112,18 +124,21 @@ func TestGram_AddsErrorBound(t *testing.T) {
 					gamma := k * u / (1 - k*u)
 					return gamma / (1 - gamma) * trace
 				}
-				offA, offD := off(a, 64+4), off(d, 64+2)
-				square += 1.001 * (offA*d + (a+offA)*offD + 34*u*a*d)
+				offA, offD, dot := off(a, 64+4), off(d, 64+2), 34*u
+				if split {
+					offA, offD, dot = off(a, 25*5+2+1), off(d, 25*5+1+1), 67*0x1p-53
+				}
+				square += 1.001 * (offA*d + (a+offA)*offD + dot*a*d)
 				length = 1.001 * math.Sqrt((a+offA)*(d+offD))
 			} else {
 				square += 2 * (in + out + 2*n + 8) * 0x1p-53 * length * length
 			}
 			norm := math.Sqrt(square) + (n+1+256)*u*length
 			want := norm*norm + op.OperandNormShare*(a+d)
-			if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 2e-7*want) {
-				t.Errorf("%d rows, in float %v, cancelling %v: %v, want %v", rows, slow, cancel, got, want)
+			if got := float64(o.run(t, c.Options)[0]); !(math.Abs(got-want) <= 2e-7*want) {
+				t.Errorf("%d rows, precision %v, split %v, in float %v, cancelling %v: %v, want %v", rows, c.Precision, split, slow, cancel, got, want)
 			}
-		}
+		})
 	}
 }
 
@@ -178,7 +193,7 @@ func TestGram_ManyRows(t *testing.T) {
 	c := newCompiler(m.program, m.memory, nil, Options{})
 	c.access = &access{}
 	args := gramArgs{Pairs: 6}
-	if shareDeltaGrams(c, &args, gramNorm{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.DeltaGrams == 0 {
+	if shareDeltaGrams(c, &args, gramNorm{records: records, rows: rows, nd: out, delta: 1}, "product_gram", 8*32*32); args.DeltaGrams == 0 {
 		t.Fatal("no memory is kept for ΔΔᵀ")
 	}
 }

@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -141,11 +143,23 @@ type recordProductArgs struct {
 	Rows, Columns, Depth, AlignedOut int32
 }
 
+// recordProductTiles are the tiles for records' gradients of a weight: on tensor cores, unless the
+// weight has few columns. An element of a gradient then has an error of at most splitRoundings(rows)
+// units of 2⁻²⁴ of the sum of its terms' magnitudes. No norm adds it: the gradient's norm is
+// computed from the gradient that the sum receives.
+func (c *compiler) recordProductTiles(f op.Product) []tile {
+	if tiles := gradientTiles(f); !c.splitsOperands() || len(tiles) == 1 {
+		return tiles
+	}
+	return splitProductTiles
+}
+
 // launchRecordProducts writes AᵀΔ of every record.
 func launchRecordProducts(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out / records
-	list, unmeasured := schedules(c, gradientTiles(f), records*f.In, f.Out, rows, 1)
-	launchSchedules(c, list, unmeasured, "record_product", []int{f.In, f.Out, rows, records}, func(s tileSchedule) {
+	list, unmeasured := schedules(c, c.recordProductTiles(f), records*f.In, f.Out, rows, 1)
+	of := fmt.Sprintf("%v split %v", []int{f.In, f.Out, rows, records}, c.splitsOperands())
+	launchSchedules(c, list, unmeasured, "record_product", of, func(s tileSchedule) {
 		launchGradientTiles(c, "record_product", s.tile, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1},
 			recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
 	})

@@ -12,6 +12,7 @@
 #include "fault.h"
 #include "memory.h"
 #include "shared.h"
+#include "tensor.h"
 #include "traffic.h"
 
 namespace ptx {
@@ -357,32 +358,15 @@ template <class R> void shfl_sync_down_b32(R &to, bool &inside, b32 a, u32 by, u
 // elements of A and B, and has the sums of rows lane/4 and on and columns 2·(lane%4) and
 // 2·(lane%4)+1.
 using emu::operands;
-inline float tf32(b32 word) { return In<b32>{word & 0xffffe000}; }
-inline float half_of(b32 word, int half) { return In<b32>{half ? word & 0xffff0000 : word << 16}; }
-
-// Along k there are eight words; lane i%4 has word i.
-template <int halves, class F>
-void mma_16x8(float &d0, float &d1, float &d2, float &d3, const b32 (&words)[6], const float (&sum)[4], F number, emu::Site site) {
-	b32(*all)[6] = operands<b32, 6>();
-	int lane = emu::lane();
-	memcpy(all[lane], words, sizeof words);
-	emu::sync_warp(0xffffffff, site);
-	double d[4] = {sum[0], sum[1], sum[2], sum[3]};
-	for (int i = 0; i < 4; i++) {
-		int row = lane / 4, column = lane % 4 * 2 + i % 2;
-		for (int k = 0; k < 8; k++)
-			for (int half = 0; half < halves; half++)
-				d[i] += double(number(all[row * 4 + k % 4][k / 4 * 2 + i / 2], half)) * number(all[column * 4 + k % 4][4 + k / 4], half);
+#define MULTIPLY_FLOATS(name, halves, number)                                                                              \
+	inline void mma_sync_aligned_##name(float &d0, float &d1, float &d2, float &d3, b32 a0, b32 a1, b32 a2, b32 a3, b32 b0, \
+		b32 b1, float c0, float c1, float c2, float c3, HERE) {                                                            \
+		float d[4] = {c0, c1, c2, c3};                                                                                     \
+		emu::multiply_16x8<halves>(d, {a0, a1, a2, a3, b0, b1}, number, file, line);                                       \
+		d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];                                                                        \
 	}
-	emu::sync_warp(0xffffffff, site);
-	d0 = float(d[0]), d1 = float(d[1]), d2 = float(d[2]), d3 = float(d[3]);
-}
-inline void mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(float &d0, float &d1, float &d2, float &d3, b32 a0, b32 a1, b32 a2, b32 a3, b32 b0, b32 b1, float c0, float c1, float c2, float c3, HERE) {
-	mma_16x8<1>(d0, d1, d2, d3, {a0, a1, a2, a3, b0, b1}, {c0, c1, c2, c3}, [](b32 w, int) { return tf32(w); }, SITE);
-}
-inline void mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(float &d0, float &d1, float &d2, float &d3, b32 a0, b32 a1, b32 a2, b32 a3, b32 b0, b32 b1, float c0, float c1, float c2, float c3, HERE) {
-	mma_16x8<2>(d0, d1, d2, d3, {a0, a1, a2, a3, b0, b1}, {c0, c1, c2, c3}, half_of, SITE);
-}
+MULTIPLY_FLOATS(m16n8k8_row_col_f32_tf32_tf32_f32, 1, emu::number_of_tf32)
+MULTIPLY_FLOATS(m16n8k16_row_col_f32_bf16_bf16_f32, 2, emu::half_of)
 inline void mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64(double &d0, double &d1, double a, double b, double c0, double c1, HERE) {
 	double(*all)[2] = operands<double, 2>();
 	int lane = emu::lane();

@@ -13,6 +13,7 @@
 // with 27 thousand cycles of work, take 16 µs. A block of convolution_double computes 32
 // by 32 elements.
 #include "gram_float.h"
+#include "gram_split.h"
 #include "patch.h"
 
 namespace {
@@ -86,6 +87,13 @@ KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram(Batch<GramPart<double, RecordImage
 	const RecordImages p = batch.arguments[block.part].rows;
 	const int item = block.x / g.pairs, record = item / p.groups, group = item % p.groups;
 	if (g.is_selected(record)) inner_product(g, PatchRows{p, record, group}, SignalRows{p, record, group}, block.x, p.width, p.outputs);
+}
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram_split(Batch<GramPart<double, RecordImages>> batch) {
+	const BatchBlock block(batch);
+	const Gram<double> g = batch.arguments[block.part].gram;
+	const RecordImages p = batch.arguments[block.part].rows;
+	const int item = block.x / g.pairs, record = item / p.groups, group = item % p.groups;
+	inner_product_split(g, PatchRows{p, record, group}, SignalRows{p, record, group}, block.x, p.width, p.outputs);
 }
 KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram_float_64(Batch<GramPart<float, RecordImages>> batch) {
 	const BatchBlock block(batch);

@@ -23,6 +23,7 @@
 #include "device.h"
 #include "matrix.h"
 #include "patch.h"
+#include "tensor.h"
 
 namespace {
 
@@ -122,7 +123,7 @@ struct GradientResult {
 };
 
 // sum_tile computes one tile of one group and record: all slices in their order, or one.
-template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const WeightGradient &g, unsigned x, unsigned y, unsigned z) {
+template <class T, bool clipped, class Math = FP32> __device__ __forceinline__ void sum_tile(const WeightGradient &g, unsigned x, unsigned y, unsigned z) {
 	int group = y, record = z / g.slices, slice = z % g.slices;
 	int down = (g.outputs + T::rows - 1) / T::rows;
 	int m = x % down * T::rows, n = x / down * T::columns;
@@ -131,17 +132,19 @@ template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const 
 	PatchColumns<clipped> right = {g, g.images.data + group * g.images.group_size, first};
 	GradientResult out = {g.out + ((long long)z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
 	int from = slice * g.slice;
-	product<T>(left, right, out, m, n, from, g.slices == 1 ? terms : min(terms, from + g.slice), g.slice);
+	product_as<T>(Math{}, left, right, out, m, n, from, g.slices == 1 ? terms : min(terms, from + g.slice), g.slice);
 }
 
-template <class T, bool clipped> __device__ __forceinline__ void sum_tile(const Batch<WeightGradient> &batch) {
+template <class T, bool clipped, class Math = FP32> __device__ __forceinline__ void sum_tile(const Batch<WeightGradient> &batch) {
 	const BatchBlock block(batch);
 	const WeightGradient g = batch.arguments[block.part];
-	sum_tile<T, clipped>(g, block.x, block.y, block.z);
+	sum_tile<T, clipped, Math>(g, block.x, block.y, block.z);
 }
 
 using Tile64x128 = Tile<64, 128, 8, 8, 8>;
 using Tile32x64 = Tile<32, 64, 8, 4, 16>;
+// On tensor cores a warp computes 32 columns.
+using TensorTile64x128 = Tile<64, 128, 8, 4, 16>;
 
 } // namespace
 
@@ -151,6 +154,12 @@ KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(Batch<WeightGradient> batch)
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, false>(batch); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false>(batch); }
 KERNEL VARIED_BOUNDS(64, 16) convolution_weight_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false>(batch); }
+
+KERNEL LAUNCH_BOUNDS(256, 1) convolution_weight_128x128_split(WeightGradient g) { sum_tile<Tile128x128, false, SplitTF32>(g, blockIdx.x, blockIdx.y, blockIdx.z); }
+KERNEL LAUNCH_BOUNDS(256, 1) convolution_weight_64x128_split(Batch<WeightGradient> batch) { sum_tile<TensorTile64x128, false, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_weight_64x64_split(Batch<WeightGradient> batch) { sum_tile<Tile64x64, false, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64_split(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32_split(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false, SplitTF32>(batch); }
 
 KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum_tile<Tile128x128, true>(g, blockIdx.x, blockIdx.y, blockIdx.z); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(Batch<WeightGradient> batch) { sum_tile<Tile64x128, true>(batch); }

@@ -62,6 +62,7 @@ template <class S> __device__ __forceinline__ void store2(S &s, int i, float2 v)
 #include "../emu/atomics.h"
 #include "../emu/shared.h"
 #include "../emu/bytes.h"
+#include "../emu/tensor.h"
 
 #endif
 

@@ -15,6 +15,7 @@
 #include "batch.h"
 #include "divide.h"
 #include "matrix.h"
+#include "tensor.h"
 
 // FactoredRows is a matrix whose rows in memory, one for each k, belong to records. The
 // rows of a record of factor 0 read as zeros; if scaled, the others are multiplied by
@@ -78,20 +79,24 @@ struct RecordProduct {
 	int rows, columns, depth, aligned;  // of one record; depth is its number of rows
 };
 
-template <class T> __device__ __forceinline__ void multiply_record(const RecordProduct &p, unsigned tile, long long record) {
+template <class T, class Math = FP32> __device__ __forceinline__ void multiply_record(const RecordProduct &p, unsigned tile, long long record) {
 	int m, n;
 	tile_position<T>(tile, p.rows, p.columns, m, n);
 	Result out = {p.out + record * p.rows * p.columns, nullptr, p.rows, p.columns, 0, false, p.aligned != 0};
-	product<T>(ColumnMajor{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
+	product_as<T>(Math{}, ColumnMajor{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
 		ColumnMajor{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, 1 << 30);
 }
 
-template <class T> __device__ __forceinline__ void multiply_record(const Batch<RecordProduct> &batch) {
+template <class T, class Math = FP32> __device__ __forceinline__ void multiply_record(const Batch<RecordProduct> &batch) {
 	const BatchBlock block(batch);
-	multiply_record<T>(batch.arguments[block.part], block.x, block.y);
+	multiply_record<T, Math>(batch.arguments[block.part], block.x, block.y);
 }
 
 KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { multiply_record<Tile128x128>(p, blockIdx.x, blockIdx.y); }
 KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(Batch<RecordProduct> batch) { multiply_record<Tile64x64>(batch); }
 KERNEL VARIED_BOUNDS(64, 16) record_product_32(Batch<RecordProduct> batch) { multiply_record<Tile32x32>(batch); }
 KERNEL VARIED_BOUNDS(64, 12) record_product_16(Batch<RecordProduct> batch) { multiply_record<Tile64x16>(batch); }
+
+KERNEL LAUNCH_BOUNDS(256, 1) record_product_128_split(RecordProduct p) { multiply_record<Tile128x128, SplitTF32>(p, blockIdx.x, blockIdx.y); }
+KERNEL LAUNCH_BOUNDS(128, 2) record_product_64_split(Batch<RecordProduct> batch) { multiply_record<Tile64x64, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) record_product_32_split(Batch<RecordProduct> batch) { multiply_record<Tile32x32, SplitTF32>(batch); }

@@ -28,7 +28,15 @@
 // double, and the blocks of all others return at once. Predicted for an L4 (15 T
 // multiplications a second in float, .23 in double): the 64 rows above take 9 µs at 60%,
 // with whole squares multiplied; 0.2 ms in double.
+//
+// Tensor cores. Where products of split operands are faster (split.h) and TF32 or bfloat16
+// is allowed, product_gram_split has the shape of product_gram, with three products of
+// TF32 numbers in the place of one in double. The bound and the recomputation are those of
+// float. Predicted for an H100: a step of a warp, 32 by 32 sums over 16 columns, takes 48
+// instructions of 4 to 6 cycles, and 460 cycles in double (35 products a cycle and quarter of
+// a multiprocessor).
 #include "gram_float.h"
+#include "gram_split.h"
 #include "matrix.h"
 
 // Rows are the rows of two matrices, A and Δ.
@@ -49,6 +57,13 @@ KERNEL LAUNCH_BOUNDS(128, 2) product_gram(Batch<GramPart<double, Rows>> batch) {
 	const Rows &r = batch.arguments[block.part].rows;
 	const int record = block.x / g.pairs;
 	if (g.is_selected(record)) inner_product(g, r.left(record, g.rows), r.right(record, g.rows), block.x, r.na, r.nd);
+}
+KERNEL LAUNCH_BOUNDS(128, 2) product_gram_split(Batch<GramPart<double, Rows>> batch) {
+	const BatchBlock block(batch);
+	const Gram<double> &g = batch.arguments[block.part].gram;
+	const Rows &r = batch.arguments[block.part].rows;
+	const int record = block.x / g.pairs;
+	inner_product_split(g, r.left(record, g.rows), r.right(record, g.rows), block.x, r.na, r.nd);
 }
 template <class T> __device__ __forceinline__ void product_gram_float(const Batch<GramPart<float, Rows>> &batch) {
 	const BatchBlock block(batch);
@@ -114,6 +129,13 @@ KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Batch<GramPart<double, TiedTable>> batch)
 	const int record = block.x / g.pairs;
 	if (g.is_selected(record)) inner_product(g, TiedInputs{t, record}, TiedSignals{t, record}, block.x, t.width, t.vocabulary);
 }
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_split(Batch<GramPart<double, TiedTable>> batch) {
+	const BatchBlock block(batch);
+	const Gram<double> &g = batch.arguments[block.part].gram;
+	const TiedTable &t = batch.arguments[block.part].rows;
+	const int record = block.x / g.pairs;
+	inner_product_split(g, TiedInputs{t, record}, TiedSignals{t, record}, block.x, t.width, t.vocabulary);
+}
 KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Batch<GramPart<float, TiedTable>> batch) {
 	const BatchBlock block(batch);
 	const Gram<float> &g = batch.arguments[block.part].gram;
@@ -170,16 +192,17 @@ KERNEL LAUNCH_BOUNDS(128) gram_norms(Batch<GramNorms> batch) {
 	p.out[record] = p.terms.add_to((total < 0 ? 0 : total) + p.error * length * length, length, sum[2]);
 }
 
-// GramError bounds the error of a Gram matrix in float: in the Frobenius norm it is at
-// most gamma times the trace, plus underflow for products that underflow.
+// GramError bounds the error of a Gram matrix in float or of split operands: in the
+// Frobenius norm it is at most gamma times the trace, plus underflow where numbers
+// underflow.
 struct GramError {
 	double gamma, underflow;
 
 	__device__ __forceinline__ double bound(double trace) const { return gamma * (trace + underflow) + underflow; }
 };
 
-// gram_norms_float computes norms from Gram matrices in float, and marks the records
-// that need double. With the computed matrices A′ and D′ for A and D,
+// gram_norms_float computes norms from Gram matrices with such errors, and marks the
+// records that need double. With the computed matrices A′ and D′ for A and D,
 //
 // 	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
 //

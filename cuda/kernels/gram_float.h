@@ -16,10 +16,6 @@ template <class T> struct SliceSum {
 	}
 };
 
-// Results of a block and of a record: the inner product, the sum of squares of AAᵀ, that
-// of ΔΔᵀ, and the two traces.
-constexpr int gram_sums = 5;
-
 template <class T, class A, class D>
 __device__ __forceinline__ void inner_product_float(const Gram<float> &g, const A &a, const D &delta, long long block, int na, int nd) {
 	static_assert(T::rows == T::columns, "tiles are square");

@@ -1,5 +1,6 @@
 // A product by tiles, as in tile.h, on tensor cores. Operands are rounded to TF32 or to
-// bfloat16 when they are stored to shared memory; sums are float32. Within a step of k
+// bfloat16 when they are stored to shared memory, or split in two TF32 numbers when they
+// are read from it (split.h); sums are float32. Within a step of k
 // the hardware adds in its own order, which is the same for every element of a tile and
 // for every tile size; slices are as in tile.h.
 //
@@ -14,95 +15,26 @@
 // for either type, 37% of the peak of TF32 and 19% of that of bfloat16. Predicted: 150
 // TFLOP/s for large products.
 #pragma once
+#include "split.h"
 #include "tile.h"
 
-// How products are computed: in float32, or on tensor cores from operands that are
-// rounded to TF32 or bfloat16. depth is the number of elements of k in a step, pack that
-// in a word.
-struct FP32 {};
-struct TF32 {
-	static constexpr int depth = 16, pack = 1;
-};
-struct BF16 {
-	static constexpr int depth = 32, pack = 2;
-};
-
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
-
-// FragmentA is a thread's elements of the left operand of one instruction: words lane%4
-// and lane%4+4 in k of rows lane/4 and lane/4+8. FragmentB is the same for column lane/4
-// of the right operand.
-struct FragmentA {
-	float top, bottom, top4, bottom4;
-};
-struct FragmentB {
-	float word, word4;
-};
-
-#ifdef EMULATED
-
-__device__ inline float word_product(TF32, float a, float b, float sum) { return fmaf(a, b, sum); }
-__device__ inline float word_product(BF16, float a, float b, float sum) {
-	uint32_t u = __float_as_uint(a), v = __float_as_uint(b);
-	sum = fmaf(from_bf16(uint16_t(u)), from_bf16(uint16_t(v)), sum);
-	return fmaf(from_bf16(uint16_t(u >> 16)), from_bf16(uint16_t(v >> 16)), sum);
-}
-
-// mma adds a product of 16 rows and 8 columns, 8 words deep. This thread's sums are rows
-// lane/4 and lane/4+8, columns 2·(lane%4) and 2·(lane%4)+1.
-template <class Math> __device__ inline void mma(Math m, float (&sum)[4], const FragmentA &a, const FragmentB &b) {
-	int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
-	for (int k = 0; k < 8; k++) {
-		float top = __shfl_sync(0xffffffff, k < 4 ? a.top : a.top4, row + k % 4);
-		float bottom = __shfl_sync(0xffffffff, k < 4 ? a.bottom : a.bottom4, row + k % 4);
-		float left = __shfl_sync(0xffffffff, k < 4 ? b.word : b.word4, column + k % 4);
-		float right = __shfl_sync(0xffffffff, k < 4 ? b.word : b.word4, column + 4 + k % 4);
-		sum[0] = word_product(m, top, left, sum[0]);
-		sum[1] = word_product(m, top, right, sum[1]);
-		sum[2] = word_product(m, bottom, left, sum[2]);
-		sum[3] = word_product(m, bottom, right, sum[3]);
-	}
-}
-
-__device__ inline float pack_bf16(float low, float row_tiles) {
-	return __uint_as_float(to_bf16(low) | uint32_t(to_bf16(row_tiles)) << 16);
-}
-
-#else
-
-// Volatile: all lanes take part, so the compiler must not move it into divergent code.
-#define MMA(shape)                                                                                                   \
-	asm volatile("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                  \
-		: "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                                     \
-		: "r"(__float_as_uint(a.top)), "r"(__float_as_uint(a.bottom)), "r"(__float_as_uint(a.top4)),                 \
-		"r"(__float_as_uint(a.bottom4)), "r"(__float_as_uint(b.word)), "r"(__float_as_uint(b.word4)))
-
-__device__ __forceinline__ void mma(TF32, float (&sum)[4], const FragmentA &a, const FragmentB &b) {
-	MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
-}
-__device__ __forceinline__ void mma(BF16, float (&sum)[4], const FragmentA &a, const FragmentB &b) {
-	MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
-}
-
-__device__ __forceinline__ float pack_bf16(float low, float row_tiles) {
-	uint32_t both;
-	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(row_tiles), "f"(low));
-	return __uint_as_float(both);
-}
-
-#endif
 
 // store_quad stores a quad, the four elements 4q to 4q+3 of a row, to shared memory.
 template <class S> __device__ __forceinline__ void store_quad(TF32, S &s, int row, int q, float4 v) {
 	store4(s, 16 * row + 4 * (q ^ (row / 2 % 4)), make_float4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)));
+}
+template <class S> __device__ __forceinline__ void store_quad(SplitTF32, S &s, int row, int q, float4 v) {
+	store4(s, 16 * row + 4 * (q ^ (row / 2 % 4)), v);
 }
 template <class S> __device__ __forceinline__ void store_quad(BF16, S &s, int row, int q, float4 v) {
 	store2(s, 16 * row + 4 * (q / 2 ^ (row / 2 % 4)) + q % 2 * 2, make_float2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w)));
 }
 
 // pack_word is the representation of one element, or of two, in shared memory.
-__device__ __forceinline__ float pack_word(const float (&v)[1]) { return to_tf32(v[0]); }
-__device__ __forceinline__ float pack_word(const float (&v)[2]) { return pack_bf16(v[0], v[1]); }
+__device__ __forceinline__ float pack_word(TF32, const float (&v)[1]) { return to_tf32(v[0]); }
+__device__ __forceinline__ float pack_word(SplitTF32, const float (&v)[1]) { return v[0]; }
+__device__ __forceinline__ float pack_word(BF16, const float (&v)[2]) { return pack_bf16(v[0], v[1]); }
 
 template <class Math, class P, class S> __device__ __forceinline__ void store_panel(const P &p, S &s, int first) {
 #pragma unroll
@@ -110,7 +42,7 @@ template <class Math, class P, class S> __device__ __forceinline__ void store_pa
 		const int row = first + P::row_of(i);
 		if constexpr (P::single) {
 			const int w = P::word_of();
-			s[16 * row + 4 * (w / 4 ^ (row / 2 % 4)) + w % 4] = pack_word(p.next[i]);
+			s[16 * row + 4 * (w / 4 ^ (row / 2 % 4)) + w % 4] = pack_word(Math{}, p.next[i]);
 		} else {
 			store_quad(Math{}, s, row, P::quad_of(i), p.next[i]);
 		}
@@ -119,6 +51,7 @@ template <class Math, class P, class S> __device__ __forceinline__ void store_pa
 
 template <class Math, class T, class A, class B, class Out>
 __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
+	using Sum = TensorSum<Math>;
 	constexpr int depth = Math::depth;
 	constexpr int warps = T::columns / 32;                               // side by side
 	constexpr int row_tiles = T::rows / (T::threads / 32 / warps) / 16;  // instructions for a warp's rows
@@ -144,25 +77,29 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 	int stage = 0;
 	for (int begin = from; begin < to; begin += slice) {
 		const int end = min(begin + slice, to);
-		float sum[row_tiles][column_tiles][4] = {};
+		Sum sum[row_tiles][column_tiles] = {};
 		for (int k = begin; k < end; k += depth) {
 			const bool more = k + depth < to;
 			if (more) {
 				pa.fetch(a, k + depth);
 				pb.fetch(b, k + depth);
 			}
-			float4 v[column_tiles];
+			typename Sum::B v[column_tiles][2];
 #pragma unroll
-			for (int j = 0; j < column_tiles; j++)
-				v[j] = load4(right, 16 * (stage * T::columns + x + 8 * j) + quad_offset);
+			for (int j = 0; j < column_tiles; j++) {
+				const float4 w = load4(right, 16 * (stage * T::columns + x + 8 * j) + quad_offset);
+				v[j][0] = Sum::right({w.x, w.y});
+				v[j][1] = Sum::right({w.z, w.w});
+			}
 #pragma unroll
 			for (int i = 0; i < row_tiles; i++) {
-				float4 top = load4(left, 16 * (stage * T::rows + y + 16 * i) + quad_offset);
-				float4 bottom = load4(left, 16 * (stage * T::rows + y + 16 * i + 8) + quad_offset);
+				const float4 top = load4(left, 16 * (stage * T::rows + y + 16 * i) + quad_offset);
+				const float4 bottom = load4(left, 16 * (stage * T::rows + y + 16 * i + 8) + quad_offset);
+				const typename Sum::A u[2] = {Sum::left({top.x, bottom.x, top.y, bottom.y}), Sum::left({top.z, bottom.z, top.w, bottom.w})};
 #pragma unroll
 				for (int j = 0; j < column_tiles; j++) {
-					mma(Math{}, sum[i][j], FragmentA{top.x, bottom.x, top.y, bottom.y}, FragmentB{v[j].x, v[j].y});
-					mma(Math{}, sum[i][j], FragmentA{top.z, bottom.z, top.w, bottom.w}, FragmentB{v[j].z, v[j].w});
+					sum[i][j].add(u[0], v[j][0]);
+					sum[i][j].add(u[1], v[j][1]);
 				}
 			}
 			if (more) {
@@ -176,7 +113,7 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 		for (int i = 0; i < row_tiles; i++)
 #pragma unroll
 			for (int j = 0; j < column_tiles; j++) {
-				float upper[2] = {sum[i][j][0], sum[i][j][1]}, lower[2] = {sum[i][j][2], sum[i][j][3]};
+				float upper[2] = {sum[i][j].of(0), sum[i][j].of(1)}, lower[2] = {sum[i][j].of(2), sum[i][j].of(3)};
 				out.store(row + 16 * i, column + 8 * j, upper, begin == from, end == to);
 				out.store(row + 16 * i + 8, column + 8 * j, lower, begin == from, end == to);
 			}
@@ -203,5 +140,13 @@ __device__ __forceinline__ void product_as(Math, const A &a, const B &b, const O
 	tensor_product<Math, T>(a, b, out, m0, n0, from, to, slice);
 #else
 	product<T>(a, b, out, m0, n0, from, to, slice);
+#endif
+}
+template <class T, class A, class B, class Out>
+__device__ __forceinline__ void product_as(SplitTF32, const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
+#ifdef SPLITS_OPERANDS
+	tensor_product<SplitTF32, T>(a, b, out, m0, n0, from, to, slice);
+#else
+	__trap();
 #endif
 }
