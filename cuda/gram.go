@@ -89,8 +89,8 @@ func (c *compiler) splitsOperands() bool {
 
 // minSplitGram is the number of multiplications for a record from which Gram matrices of split
 // operands pay for the two launches that they add, on a GPU with fast doubles. Predicted for 16
-// records on an H100: 67 million multiplications take 3.3 µs in double at 60% of the peak.
-var minSplitGram = 4 << 20
+// records on an H100: 34 million multiplications take 1.7 µs in double at 60% of the peak.
+var minSplitGram = 2 << 20
 
 // launchGramNorms computes norms in double. Where split operands on tensor cores, or float, are
 // faster, it computes them so, and recomputes in double only the records whose result is not

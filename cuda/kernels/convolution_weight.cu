@@ -13,8 +13,9 @@
 // number of slices depends only on the record's shape, and one block computes them all
 // if there are many records: a record's bits do not depend on the others.
 //
-// Always FP32. Predicted on an H100, by the assumptions of convolution.cu, for the
-// records' gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs,
+// In FP32, or, for records' gradients, from split operands on tensor cores (split.h).
+// Predicted in FP32 on an H100, by the assumptions of convolution.cu, for the records'
+// gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs,
 // cifar-tanh-64 11, 50, 22, 38, 16 and 30 µs for its six layers, of which writing takes
 // up to 11 µs (38 MB for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for
 // 128 to 128. Sums over the records take the same time or a fifth less, wrn16-4-16's

@@ -1,5 +1,6 @@
 // Weight gradients of records that are products, Σ_t a_t ⊗ δ_t over the rows t of a
-// record. Always in float32; see tile.h for how a product is computed.
+// record. In float32 (tile.h), or, for the gradients of single records, from split operands
+// on tensor cores (split.h).
 //
 // clipped_product reads A, Δ and a clip factor per record, and writes Aᵀ·diag(c)·Δ, the
 // sum of the clipped gradients. A row of Δ is multiplied by the factor when it is read.
