@@ -57,7 +57,7 @@ var (
 	}
 	narrowTile = tile{"16", 64, 16, 64}
 	// splitProductTiles are those of kernels/gradient.cu for split operands.
-	splitProductTiles = []tile{{"128_split", 128, 128, 256}, {"64_split", 64, 64, 128}, {"32_split", 32, 32, 64}}
+	splitProductTiles = []tile{{"64x128_split", 64, 128, 256}, {"64_split", 64, 64, 128}, {"32_split", 32, 32, 64}}
 )
 
 // splitSum divides a sum of depth terms into at most most slices that are added

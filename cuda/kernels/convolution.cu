@@ -188,7 +188,6 @@ using Tile32x128 = Tile<32, 128, 8, 8, 8>;
 using Tile64x128 = Tile<64, 128, 8, 8, 8>;
 // On tensor cores a warp computes 32 columns.
 using TensorTile32x128 = Tile<32, 128, 8, 4, 16>;
-using TensorTile64x128 = Tile<64, 128, 8, 4, 16>;
 
 } // namespace
 

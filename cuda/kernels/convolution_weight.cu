@@ -144,8 +144,6 @@ template <class T, bool clipped, class Math = FP32> __device__ __forceinline__ v
 
 using Tile64x128 = Tile<64, 128, 8, 8, 8>;
 using Tile32x64 = Tile<32, 64, 8, 4, 16>;
-// On tensor cores a warp computes 32 columns.
-using TensorTile64x128 = Tile<64, 128, 8, 4, 16>;
 
 } // namespace
 
@@ -156,7 +154,6 @@ KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(Batch<WeightGradient> batch) 
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false>(batch); }
 KERNEL VARIED_BOUNDS(64, 16) convolution_weight_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, false>(batch); }
 
-KERNEL LAUNCH_BOUNDS(256, 1) convolution_weight_128x128_split(WeightGradient g) { sum_tile<Tile128x128, false, SplitTF32>(g, blockIdx.x, blockIdx.y, blockIdx.z); }
 KERNEL LAUNCH_BOUNDS(256, 1) convolution_weight_64x128_split(Batch<WeightGradient> batch) { sum_tile<TensorTile64x128, false, SplitTF32>(batch); }
 KERNEL LAUNCH_BOUNDS(128, 2) convolution_weight_64x64_split(Batch<WeightGradient> batch) { sum_tile<Tile64x64, false, SplitTF32>(batch); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64_split(Batch<WeightGradient> batch) { sum_tile<Tile32x64, false, SplitTF32>(batch); }

@@ -98,6 +98,6 @@ KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(Batch<RecordProduct> batch) { mul
 KERNEL VARIED_BOUNDS(64, 16) record_product_32(Batch<RecordProduct> batch) { multiply_record<Tile32x32>(batch); }
 KERNEL VARIED_BOUNDS(64, 12) record_product_16(Batch<RecordProduct> batch) { multiply_record<Tile64x16>(batch); }
 
-KERNEL LAUNCH_BOUNDS(256, 1) record_product_128_split(RecordProduct p) { multiply_record<Tile128x128, SplitTF32>(p, blockIdx.x, blockIdx.y); }
+KERNEL LAUNCH_BOUNDS(256, 1) record_product_64x128_split(Batch<RecordProduct> batch) { multiply_record<TensorTile64x128, SplitTF32>(batch); }
 KERNEL LAUNCH_BOUNDS(128, 2) record_product_64_split(Batch<RecordProduct> batch) { multiply_record<Tile64x64, SplitTF32>(batch); }
 KERNEL LAUNCH_BOUNDS(64) record_product_32_split(Batch<RecordProduct> batch) { multiply_record<Tile32x32, SplitTF32>(batch); }

@@ -17,17 +17,18 @@ struct SplitSums {
 	__device__ __forceinline__ void add(const float4 (&u)[4], const float4 (&v)[4], const int (&limit)[4]) {
 #pragma unroll
 		for (int c = 0; c < 2; c++) {
-			SplitB b[4];
-#pragma unroll
-			for (int j = 0; j < 4; j++)
-				b[j] = split(c == 0 ? FragmentB{v[j].x, v[j].y} : FragmentB{v[j].z, v[j].w});
+			SplitA a[2];
 #pragma unroll
 			for (int i = 0; i < 2; i++) {
 				const float4 &top = u[2 * i], &bottom = u[2 * i + 1];
-				const SplitA a = split(c == 0 ? FragmentA{top.x, bottom.x, top.y, bottom.y} : FragmentA{top.z, bottom.z, top.w, bottom.w});
+				a[i] = split(c == 0 ? FragmentA{top.x, bottom.x, top.y, bottom.y} : FragmentA{top.z, bottom.z, top.w, bottom.w});
+			}
 #pragma unroll
-				for (int j = 0; j < 4; j++)
-					if (j < max(limit[2 * i], limit[2 * i + 1])) slice[i][j].add(a, b[j]);
+			for (int j = 0; j < 4; j++) {
+				const SplitB b = split(c == 0 ? FragmentB{v[j].x, v[j].y} : FragmentB{v[j].z, v[j].w});
+#pragma unroll
+				for (int i = 0; i < 2; i++)
+					if (j < max(limit[2 * i], limit[2 * i + 1])) slice[i][j].add(a[i], b);
 			}
 		}
 		if (half) finish();

@@ -18,6 +18,9 @@
 #include "split.h"
 #include "tile.h"
 
+// A warp computes 32 columns. Split operands take too many registers for tiles of 128×128.
+using TensorTile64x128 = Tile<64, 128, 8, 4, 16>;
+
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 
 // store_quad stores a quad, the four elements 4q to 4q+3 of a row, to shared memory.
