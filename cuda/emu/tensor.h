@@ -5,7 +5,7 @@
 // Science 7:e330). Khattak and Mikaitis 2025, "Accurate models of NVIDIA tensor cores",
 // arXiv:2512.07004, find blocks of 4 products of TF32 numbers and one more bit on an A100, 8 products
 // and two more bits on an H100 and a B200. The emulated device has blocks of 4 and no more bits, as a
-// V100: it loses at least as much as these.
+// V100: the most that a sum can lose is more than on these.
 #pragma once
 #include <math.h>
 #include "thread.h"
