@@ -435,6 +435,13 @@ func TestExactRun_LedgerMatchesPlan(t *testing.T) {
 		if err != nil || !(math.Abs(planned.Epsilon-spent.Epsilon) <= 1e-9*spent.Epsilon) {
 			t.Errorf("%s: the plan costs %v, the ledger %v, %v", policy, planned.Epsilon, spent.Epsilon, err)
 		}
+		for _, lot := range PlannedHistory(c).Lots {
+			for _, q := range lot.Lot.Queries {
+				if q.Mechanism != ledger.RoundedGaussian {
+					t.Errorf("%s: the plan states %+v", policy, q)
+				}
+			}
+		}
 		exact := 0
 		for _, lot := range readLedger(t, c.Files.Ledger).Lots {
 			for _, q := range lot.Lot.Queries {

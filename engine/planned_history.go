@@ -3,12 +3,14 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // PlannedHistory returns the history that the ledger of a run of c contains if the run goes to
@@ -17,6 +19,7 @@ import (
 // of their own and the adaptive counts are one query, which costs as much as they do.
 func PlannedHistory(c Config) ledger.History {
 	n := PublicRecordCount(c)
+	c.Mechanism.Arithmetic = cmp.Or(c.Mechanism.Arithmetic, ExactArithmetic)
 	c.Sampling.Policy = c.Sampling.policy()
 	policy := c.Sampling.Policy
 	sampling := ledger.Sampling{Policy: ledger.Policy(policy), Records: n}
@@ -29,8 +32,8 @@ func PlannedHistory(c Config) ledger.History {
 	default:
 		sampling.LotSize = lot
 	}
-	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.CombinedNoiseMultiplier(0), Adjacency: c.Sampling.Adjacency()}
-	h := plan.History()
+	lots := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.CombinedNoiseMultiplier(0), Adjacency: c.Sampling.Adjacency()}
+	h := lots.History()
 	h.Header.Unit = c.Records.Unit()
 	if c.lotsDiffer() {
 		h.Lots = nil
@@ -72,7 +75,7 @@ func (c *Config) lotsDiffer() bool {
 func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
 	m := &c.Mechanism
 	add := func(group string, z float64) {
-		queries = append(queries, ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z})
+		queries = append(queries, plannedQuery(c, group, z, records))
 	}
 	switch {
 	case m.addsLaplace():
@@ -94,6 +97,19 @@ func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
 		}
 	}
 	return queries
+}
+
+// plannedQuery returns the query of gradients with the bound 1. A run refuses noise for which there is
+// no lattice; the plan then states the cost alone.
+func plannedQuery(c *Config, group string, z float64, records int) ledger.Query {
+	q := c.query(group, 1, z, plan.Bound, math.MaxInt32) // a gradient has this lattice for any number of records
+	if c.LocalTraining.Steps > 0 {
+		q = c.query(group, 1, z, statisticLattice, records)
+	}
+	if (ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{q}}).Validate() != nil {
+		q = ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z}
+	}
+	return q
 }
 
 // appendLot appends a lot. It counts an equal lot before it twice, unless that is one of the
