@@ -193,7 +193,7 @@ func (r *releaser) check(now *plan.Release) error {
 	switch {
 	case now.Step < 1:
 		return fmt.Errorf("cuda: release at step %d: steps are numbered from 1", now.Step)
-	case now.Optimizer.Slots() != r.slots:
+	case now.Optimizer.Slots() != r.slots && now.Optimizer.Kind != plan.SGD: // SGD ignores the state
 		return fmt.Errorf("cuda: optimizer %s needs %d state values per weight, but this program was compiled with %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
 	case len(now.Sigma) != len(r.parameters):
 		return fmt.Errorf("cuda: %d standard deviations for %d parameters", len(now.Sigma), len(r.parameters))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -63,13 +64,13 @@ func (c *Config) checkLocalTraining() error {
 		return fmt.Errorf("a projection is not available with local steps: drop one of them")
 	case c.Sampling.ConstantWork:
 		return fmt.Errorf("constant work is not available with local steps: drop one of them")
-	case c.Device.Name != "" && c.Device.Name != "auto" && c.Device.Name != "cpu":
-		return fmt.Errorf("device %s has no local steps: use --device cpu", c.Device.Name)
 	}
 	if l.Batch == 0 {
 		l.Batch = min(max(1, c.Records.Examples), defaultMaxBatch)
 	}
-	c.Device.Name = "cpu"
+	if c.Device.Name == "" || c.Device.Name == "auto" { // users have few examples, one after the other
+		c.Device.Name = "cpu"
+	}
 	return nil
 }
 
@@ -123,6 +124,7 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 		for v, w := range weights {
 			copy(w, t.start[v])
 		}
+		err = cmp.Or(err, t.executable.LoadState())
 	}()
 	examples := t.index.writeParticipants(user, t.rows)
 	for k := range t.Steps {
@@ -148,6 +150,9 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 		}
 	}
 	t.loader.loaded++
+	if err := t.executable.SyncState(); err != nil {
+		return 0, err
+	}
 	for v, w := range weights {
 		for i, x := range w {
 			change[v][i] = float64(x) - float64(t.start[v][i])

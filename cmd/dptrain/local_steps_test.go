@@ -114,7 +114,6 @@ func TestTrain_RefusesLocalSteps(t *testing.T) {
 		"--local-lr +Inf":                      "finite",
 		"--local-batch 0":                      "at least 1",
 		"--microbatch 8":                       "drop the microbatch",
-		"--device gorgonia":                    "use --device cpu",
 		"--project 1":                          "not available with local steps",
 		"--record example":                     "needs --record user:COLUMN",
 		"--sampling truncated --constant-work": "not available with local steps",

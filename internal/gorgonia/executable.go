@@ -186,7 +186,7 @@ func (m *Executable) Release(now *plan.Release) error {
 			return err
 		}
 		o, rate := now.OptimizerOf(v)
-		if err := o.Apply(now.Step, rate, m.state.Weights[v], sum, m.state.Slots[v]); err != nil {
+		if err := o.Apply(now.Step, rate, m.state.Weights[v], sum, m.state.Slots[v][:min(o.Slots(), len(m.state.Slots[v]))]); err != nil {
 			return err
 		}
 		clear(sum)

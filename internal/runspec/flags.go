@@ -118,7 +118,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
-	f.IntVar(&s.LocalSteps, "local-steps", 0, "with --record user:COLUMN: a user contributes the change of the weights in this many steps of SGD on the user's own examples, in place of a gradient (federated averaging); --clip bounds the norm of a change, and the mean change is the negative gradient of --optimizer (default then: sgd with --lr 1, which adds it to the weights); on the CPU")
+	f.IntVar(&s.LocalSteps, "local-steps", 0, "with --record user:COLUMN: a user contributes the change of the weights in this many steps of SGD on the user's own examples, in place of a gradient (federated averaging); --clip bounds the norm of a change, and the mean change is the negative gradient of --optimizer (default then: sgd with --lr 1, which adds it to the weights); on the CPU, unless --device names another device")
 	f.Float64Var(&s.LocalRate, "local-lr", 0.1, "with --local-steps: learning rate of a user's steps")
 	f.IntVar(&s.LocalBatch, "local-batch", 0, "with --local-steps: examples in a user's step, which is public; a user with fewer examples uses all of them in each step (default: --user-examples, at most 64)")
 	f.StringVar(&s.Weight, "weight", "", "CSV, JSONL: the column with the weights of records, which are private: a record's clipped gradient counts weight/--weight-cap times, and ε does not change; negative numbers and cells without a number count as 0")
