@@ -29,15 +29,39 @@ type rowSum struct {
 	op.Product // of the rows
 	rows       int
 	a, delta   rowRounder
+	aspect     float64   // √(In/Out)
 	overlap    float64   // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	windows    bool      // the rows are windows of what is rounded, not all of it
 	squares    []float64 // squared norms of the records' A and Δ, in turn; nil: not saved
 	build      func(dst []float32, r int, w *worker)
 	lookup     *tiedLookup // of a table that is also looked up in; nil for other parameters
 
-	base    int    // the record in the first slot
-	cancels []bool // [slot] whether the gradient is built
-	adds    []bool // [slot] whether the rows add something
+	base     int        // the record in the first slot
+	cancels  []bool     // [slot] whether the gradient is built
+	adds     []bool     // [slot] whether the rows add something
+	together *roundings // [slot] of records of one row, which are rounded together; nil for others
+}
+
+// roundings determine how the rows of some records are rounded together: A and Δ. Rows of scale 0 become
+// zeros.
+type roundings struct {
+	how     []plan.Rounding
+	scales  [2][]float32
+	keys    [2][]lattice.Key
+	squares [2][]int64 // the results
+}
+
+func newRoundings(n, sides int) *roundings {
+	t := &roundings{how: make([]plan.Rounding, n)}
+	for side := range sides {
+		t.scales[side], t.keys[side], t.squares[side] = make([]float32, n), make([]lattice.Key, n), make([]int64, n)
+	}
+	return t
+}
+
+// set sets the rounding of a slot's row.
+func (t *roundings) set(side, slot int, scale float32, row lattice.Key) {
+	t.scales[side][slot], t.keys[side][slot] = scale, row
 }
 
 // rowRounder rounds one operand of a record to rows of integers.
@@ -122,8 +146,16 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 		scratch.reserve(0, 0, 0, f.Size())
 		l.pool.reserveGrams(2 * s.rows * s.rows)
 	}
+	if s.rows == 1 && !s.windows && s.lookup == nil {
+		s.together = newRoundings(n, 2)
+	}
+	s.aspect = math.Sqrt(float64(f.In) / float64(f.Out))
 	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
 		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
+		if s.together != nil {
+			s.admitTogether(from, to, a, delta, w)
+			return
+		}
 		for i := from; i < to; i++ {
 			s.admit(i, a[i*nA:(i+1)*nA], delta[i*nD:(i+1)*nD], w)
 		}
@@ -193,6 +225,53 @@ func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 	}
 }
 
+// admitTogether is admit for the slots from … to-1, where each record has one row.
+func (s *rowSum) admitTogether(from, to int, a, delta []int16, w *worker) {
+	t := s.together
+	end := min(to, len(s.Factors)-s.base)
+	for i := from; i < end; i++ {
+		r := s.base + i
+		how, scaleA, scaleD := plan.Rounding{}, float32(0), float32(0)
+		if s.Factors[r] > 0 {
+			how = s.Rounding(r)
+		}
+		if how.Scale > 0 {
+			if lengthA, lengthD := s.lengths(r); lengthA != 0 && lengthD != 0 {
+				scaleA, scaleD = s.splitScale(how.Scale, lengthA, lengthD)
+			}
+		}
+		t.how[i] = how
+		t.set(0, i, scaleA, lattice.RowKey(how.Seed, 0, 0))
+		t.set(1, i, scaleD, lattice.RowKey(how.Seed, 1, 0))
+	}
+	if end > from {
+		for side, o := range []rowRounder{s.a, s.delta} {
+			rows := [2][]int16{a, delta}[side]
+			lattice.QuantizeRows(rows[from*o.size:end*o.size], o.x[(s.base+from)*o.size:(s.base+end)*o.size],
+				t.scales[side][from:end], t.keys[side][from:end], t.squares[side][from:end])
+		}
+	}
+	for i := from; i < to; i++ {
+		a, delta := a[i*s.a.size:(i+1)*s.a.size], delta[i*s.delta.size:(i+1)*s.delta.size]
+		if s.adds[i] = i < end && t.how[i].Scale > 0; !s.adds[i] {
+			clear(a) // the slots after the last record
+			clear(delta)
+			continue
+		}
+		r, ok := s.base+i, t.squares[0][i] >= 0 && t.squares[1][i] >= 0
+		if squares := t.squares[0][i] * t.squares[1][i]; !s.Take(r, squares, ok) {
+			how := s.ChooseSmaller(r, t.how[i], squares, ok, func(how plan.Rounding) (int64, bool) {
+				lengthA, lengthD := s.lengths(r)
+				return s.roundRows(a, delta, r, lengthA, lengthD, how, w)
+			})
+			if s.adds[i] = how.Scale > 0; !s.adds[i] {
+				clear(a)
+				clear(delta)
+			}
+		}
+	}
+}
+
 // lengths returns the norms of a record's operands.
 func (s *rowSum) lengths(r int) (a, delta float64) {
 	if s.squares != nil {
@@ -209,7 +288,7 @@ func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, ho
 		clear(delta)
 		return 0, true
 	}
-	scaleA, scaleD := splitScale(how.Scale, lengthA, lengthD, s.Product)
+	scaleA, scaleD := s.splitScale(how.Scale, lengthA, lengthD)
 	squaresA, okA := s.a.round(a, s.a.record(r), scaleA, how.Seed, w)
 	squaresD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.Seed, w)
 	if !okA || !okD {
@@ -329,8 +408,8 @@ const maxRowExponent = 13
 // splitScale returns scales of a record's rows whose product is scale. Their ratio makes the
 // rounding errors of A and of Δ contribute alike to the error of the gradient: with integer
 // rows of lengths α and β, they are about √In·β and √Out·α. The scale of A is a power of two.
-func splitScale(scale, lengthA, lengthD float64, f op.Product) (scaleA, scaleD float32) {
-	balanced := math.Sqrt(scale*lengthA*lengthD*math.Sqrt(float64(f.In)/float64(f.Out))) / lengthA
+func (s *rowSum) splitScale(scale, lengthA, lengthD float64) (scaleA, scaleD float32) {
+	balanced := math.Sqrt(scale*lengthA*lengthD*s.aspect) / lengthA
 	exponent := binaryExponent(balanced * math.Sqrt2)
 	exponent = max(exponent, binaryExponent(scale*lengthD)+1-maxRowExponent)
 	exponent = min(exponent, maxRowExponent-1-binaryExponent(lengthA))

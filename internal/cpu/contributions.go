@@ -89,7 +89,10 @@ type builtSum struct {
 	rows  []float32                             // of the records from base on
 	ints  []int32                               // the same rows as integers
 	base  int
-	how   []plan.Rounding
+
+	// [slot] Rows that are short and exist are rounded together; others are not, and then only how is set.
+	*roundings
+	together bool
 }
 
 // builtFloats and roundedInts bound the memory of the rows that are built or rounded together. They
@@ -114,7 +117,7 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 	} else {
 		scratch.reserve(0, n*size, 0, 0)
 	}
-	s := &builtSum{part: p, size: size, build: g.build, how: make([]plan.Rounding, n)}
+	s := &builtSum{part: p, size: size, build: g.build, roundings: newRoundings(n, 1), together: rows != nil && size <= plan.BuiltBlock && !p.L1}
 	admit := l.pool.forRanges(n, size+g.cost, s.admit)
 	blocks := (size + plan.BuiltBlock - 1) / plan.BuiltBlock
 	add := l.pool.forRanges(blocks, n*plan.BuiltBlock/4, s.add)
@@ -136,6 +139,10 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 
 // admit rounds rows from … to-1.
 func (s *builtSum) admit(from, to int, w *worker) {
+	if s.together {
+		s.admitTogether(from, to)
+		return
+	}
 	for i := from; i < to; i++ {
 		r := s.base + i
 		if s.how[i] = (plan.Rounding{}); r >= len(s.Factors) || s.Factors[r] == 0 {
@@ -145,8 +152,46 @@ func (s *builtSum) admit(from, to int, w *worker) {
 	}
 }
 
+// admitTogether is admit for rows of one key each. Records that add nothing have rows of zeros.
+func (s *builtSum) admitTogether(from, to int) {
+	end := min(to, len(s.Factors)-s.base)
+	for i := from; i < end; i++ {
+		r := s.base + i
+		s.how[i] = plan.Rounding{}
+		if s.Factors[r] != 0 {
+			s.how[i] = s.Rounding(r)
+		}
+		s.set(0, i, float32(s.how[i].Scale), lattice.RowKey(s.how[i].Seed, 0, 0))
+	}
+	if end > from {
+		lattice.RoundRows(s.ints[from*s.size:end*s.size], s.rows[from*s.size:end*s.size], s.scales[0][from:end], s.keys[0][from:end], s.squares[0][from:end])
+	}
+	for i := from; i < to; i++ {
+		ints := s.ints[i*s.size : (i+1)*s.size]
+		if i >= end {
+			s.how[i] = plan.Rounding{}
+			clear(ints)
+			continue
+		}
+		r, squares := s.base+i, s.squares[0][i]
+		if s.how[i].Scale == 0 || s.Take(r, squares, squares >= 0) {
+			continue
+		}
+		s.how[i] = s.ChooseSmaller(r, s.how[i], squares, squares >= 0, func(how plan.Rounding) (int64, bool) {
+			return s.Round(ints, s.rows[i*s.size:(i+1)*s.size], how)
+		})
+		if s.how[i].Scale == 0 {
+			clear(ints)
+		}
+	}
+}
+
 // add adds blocks from … to-1 of the rows that were admitted.
 func (s *builtSum) add(from, to int, _ *worker) {
+	if s.together && s.at == nil {
+		lattice.AddRows(s.sum(), s.ints[:len(s.how)*s.size])
+		return
+	}
 	for b := from; b < to; b++ {
 		lo, hi := b*plan.BuiltBlock, min(s.size, (b+1)*plan.BuiltBlock)
 		for i, how := range s.how {

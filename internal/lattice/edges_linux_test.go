@@ -67,6 +67,7 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 
 			e.used = 0
 			n++
+			k.addAll(atEdge[int32](e, n), atEdge[int32](e, 3*n))
 			k.addInts(&atEdge[int32](e, n)[0], &atEdge[int32](e, n)[0], n)
 			k.innerProduct(&atEdge[int32](e, n)[0], &atEdge[int32](e, n)[0], n)
 			k.sumSquares(&atEdge[int16](e, n)[0], n)

@@ -8,8 +8,10 @@ type kernels struct {
 
 	// rounding selects the implementation of quantize and round. It is not a table of
 	// functions, because the compiler would move the buffers of the last elements of a row to the
-	// heap.
+	// heap. AVX-512 has quantizeAll and roundAll instead, which round several rows of a length of at
+	// least 1: they write squared norms, or larger numbers than those of any row that is not refused.
 	rounding    instructionSet
+	vnni        bool // of AVX-512
 	wholeBlocks bool // quantize and round take whole blocks of blockSize elements only
 
 	lanes  int // the columns of a tile are a multiple of it
@@ -37,8 +39,10 @@ type kernels struct {
 
 	// addToRows adds x, of dim ≥ 1 elements, to n ≥ 1 rows of sum, of which rows has the numbers.
 	// It may be nil.
-	addToRows    func(sum, x *int32, dim int, rows *int32, n int)
-	addInts      func(sum, part *int32, n int)  // sum += part; n may be 0
+	addToRows func(sum, x *int32, dim int, rows *int32, n int)
+	addInts   func(sum, part *int32, n int) // sum += part; n may be 0
+	// addShortRows adds n ≥ 1 rows of x to sum, which has their width ≥ 1. It may be nil.
+	addShortRows func(sum, x *int32, width, n int)
 	innerProduct func(x, y *int32, n int) int64 // Σ x·y; n may be 0
 	sumSquares   func(x *int16, n int) int64    // Σ x²; n may be 0
 

@@ -25,32 +25,38 @@ func assembly() []*kernels {
 		tile: tileAVX512, direct: directAVX512, interleave: interleaveAVX512, columns: columnsAVX2,
 		transpose8: transpose8AVX2, copyRuns: [2]copyRunsFunc{copyRuns4AVX2, copyRuns8AVX2},
 		addToRows: addToRowsAVX512, addInts: addIntsAVX512, innerProduct: innerProductAVX512, sumSquares: sumSquaresAVX512,
-		scaleInts: scaleIntsAVX512, settle: settleAVX2, readSums: readSumsAVX2,
+		addShortRows: addShortRowsAVX512, scaleInts: scaleIntsAVX512, settle: settleAVX2, readSums: readSumsAVX2,
 	})
 	if x.HasAVX512VNNI {
 		vnni := *list[1]
-		vnni.name, vnni.tile, vnni.direct = "avx512vnni", tileVNNI, directVNNI
+		vnni.name, vnni.vnni, vnni.tile, vnni.direct = "avx512vnni", true, tileVNNI, directVNNI
 		list = append(list, &vnni)
 	}
 	return list
 }
 
 func (k *kernels) quantize(dst *int16, x *float32, n int, scale float32, start, step uint32) uint64 {
-	switch k.rounding {
-	case avx2:
+	if k.rounding == avx2 {
 		return quantizeAVX2(dst, x, n, scale, start, step)
-	case avx512:
-		return quantizeAVX512(dst, x, n, scale, start, step)
 	}
 	return quantizeGo(dst, x, n, scale, start, step)
 }
 
 func (k *kernels) round(dst *int32, x *float32, n int, scale float32, start, step uint32) (sum uint64, largest uint32) {
-	switch k.rounding {
-	case avx2:
+	if k.rounding == avx2 {
 		return roundAVX2(dst, x, n, scale, start, step)
-	case avx512:
-		return roundAVX512(dst, x, n, scale, start, step)
 	}
 	return roundGo(dst, x, n, scale, start, step)
+}
+
+func (k *kernels) quantizeAll(dst []int16, x []float32, width int, scales []float32, keys []Key, squares []int64) {
+	if k.vnni {
+		quantizeVNNI(&dst[0], &x[0], width, &scales[0], (*uint64)(&keys[0]), &squares[0], len(squares))
+		return
+	}
+	quantizeAVX512(&dst[0], &x[0], width, &scales[0], (*uint64)(&keys[0]), &squares[0], len(squares))
+}
+
+func roundAll(dst []int32, x []float32, width int, scales []float32, keys []Key, squares []int64) {
+	roundAVX512(&dst[0], &x[0], width, &scales[0], (*uint64)(&keys[0]), &squares[0], len(squares))
 }

@@ -36,5 +36,8 @@ const blockSize = 32
 // state returns the word of a key's first element and the distance to the next word.
 func (k Key) state() (start, step uint32) { return uint32(k), uint32(k >> 32) }
 
+// newKey returns the key with a state.
+func newKey(start, step uint32) Key { return Key(step)<<32 | Key(start) }
+
 // wordOf returns the rounding word of element i of a row whose first word is start.
 func wordOf(start, step uint32, i int) uint32 { return start + step*uint32(i) }

@@ -31,11 +31,58 @@ func QuantizeInt16(dst []int16, x []float32, scale float32, key Key) (squares in
 }
 
 func (k *kernels) quantizeInt16(dst []int16, x []float32, scale float32, key Key) (squares int64, ok bool) {
-	checkLengths(len(dst), len(x))
-	if scale == 0 || len(x) == 0 {
-		clear(dst)
-		return 0, true
+	scales, keys, sums := [1]float32{scale}, [1]Key{key}, [1]int64{}
+	k.quantizeRows(dst, x, scales[:], keys[:], sums[:])
+	return max(sums[0], 0), sums[0] >= 0
+}
+
+// QuantizeRows is QuantizeInt16 for several rows of equal length, one after the other. Row i has
+// scales[i] and keys[i]. Its squared norm is written to squares[i], or -1 if QuantizeInt16 returns
+// false.
+func QuantizeRows(dst []int16, x []float32, scales []float32, keys []Key, squares []int64) {
+	active.quantizeRows(dst, x, scales, keys, squares)
+}
+
+func (k *kernels) quantizeRows(dst []int16, x []float32, scales []float32, keys []Key, squares []int64) {
+	width := rowWidth(len(dst), len(x), len(scales), len(keys), len(squares))
+	if width == 0 {
+		clear(squares)
+		return
 	}
+	if k.rounding == avx512 {
+		k.quantizeAll(dst, x, width, scales, keys, squares)
+	}
+	for i, scale := range scales {
+		row := dst[i*width : (i+1)*width]
+		if scale == 0 {
+			clear(row)
+			squares[i] = 0
+			continue
+		}
+		if k.rounding != avx512 {
+			squares[i] = k.quantizeRow(row, x[i*width:(i+1)*width], scale, keys[i])
+		}
+		if squares[i] > MaxRowNorm*MaxRowNorm {
+			clear(row)
+			squares[i] = -1
+		}
+	}
+}
+
+// rowWidth returns the length of each of some rows, which have n numbers together.
+func rowWidth(dst, n, rows, keys, squares int) (width int) {
+	checkLengths(dst, n)
+	if rows > 0 {
+		width = n / rows
+	}
+	if width*rows != n || keys != rows || squares != rows {
+		panic(fmt.Sprintf("lattice: %d numbers, %d keys and %d results are not those of %d equal rows", n, keys, squares, rows))
+	}
+	return width
+}
+
+// quantizeRow rounds a row for quantizeRows.
+func (k *kernels) quantizeRow(dst []int16, x []float32, scale float32, key Key) int64 {
 	start, step := key.state()
 	var sum uint64
 	n := k.countAtOnce(len(x))
@@ -49,11 +96,7 @@ func (k *kernels) quantizeInt16(dst []int16, x []float32, scale float32, key Key
 		sum += k.quantize(&to[0], &from[0], blockSize, scale, wordOf(start, step, n), step)
 		copy(dst[n:], to[:])
 	}
-	if sum > MaxRowNorm*MaxRowNorm {
-		clear(dst)
-		return 0, false
-	}
-	return int64(sum), true
+	return int64(min(sum, tooLarge))
 }
 
 // countAtOnce returns how many of n elements quantize and round take.
@@ -76,49 +119,83 @@ func Round(dst []int32, x []float32, scale float32, key Key) (squares int64, ok 
 	return active.roundInts(dst, x, scale, key)
 }
 
-// largestInRange is the largest float32 that rounds to Bound: Bound + ½ rounds to even.
-const largestInRange = Bound + 0.5
+func (k *kernels) roundInts(dst []int32, x []float32, scale float32, key Key) (squares int64, ok bool) {
+	checkLengths(len(dst), len(x))
+	start, step := key.state()
+	for len(x) > 0 {
+		n := min(len(x), chunkSize)
+		scales, keys, sums := [1]float32{scale}, [1]Key{newKey(start, step)}, [1]int64{}
+		k.roundRows(dst[:n], x[:n], scales[:], keys[:], sums[:])
+		if squares += sums[0]; sums[0] < 0 || squares > Bound*Bound {
+			return 0, false
+		}
+		dst, x, start = dst[n:], x[n:], wordOf(start, step, n)
+	}
+	return squares, true
+}
+
+// RoundRows is Round for several rows of equal length, at most 2^15, one after the other. Row i has
+// scales[i] and keys[i]. Its squared norm is written to squares[i], or -1 if Round returns false.
+func RoundRows(dst []int32, x []float32, scales []float32, keys []Key, squares []int64) {
+	active.roundRows(dst, x, scales, keys, squares)
+}
 
 // chunkSize limits the elements between two checks: 2^15 squares of at most Bound² have a sum
 // below 2^60.
 const chunkSize = 1 << 15
 
-func (k *kernels) roundInts(dst []int32, x []float32, scale float32, key Key) (squares int64, ok bool) {
-	checkLengths(len(dst), len(x))
-	if scale == 0 {
-		clear(dst)
-		return 0, true
+func (k *kernels) roundRows(dst []int32, x []float32, scales []float32, keys []Key, squares []int64) {
+	width := rowWidth(len(dst), len(x), len(scales), len(keys), len(squares))
+	if width > chunkSize {
+		panic(fmt.Sprintf("lattice: rows of %d elements, more than %d", width, chunkSize))
 	}
-	start, step := key.state()
-	for {
-		n := k.countAtOnce(min(len(x), chunkSize))
-		if n == 0 {
-			break
+	if width == 0 {
+		clear(squares)
+		return
+	}
+	if k.rounding == avx512 {
+		roundAll(dst, x, width, scales, keys, squares)
+	}
+	for i, scale := range scales {
+		row := dst[i*width : (i+1)*width]
+		if scale == 0 {
+			clear(row)
+			squares[i] = 0
+			continue
 		}
-		sum, largest := k.round(&dst[0], &x[0], n, scale, start, step)
-		if squares, ok = addSquares(squares, sum, largest); !ok {
-			return 0, false
+		if k.rounding != avx512 {
+			squares[i] = k.roundRow(row, x[i*width:(i+1)*width], scale, keys[i])
 		}
-		dst, x, start = dst[n:], x[n:], wordOf(start, step, n)
+		if squares[i] > Bound*Bound {
+			squares[i] = -1
+		}
 	}
-	if len(x) == 0 {
-		return squares, true
-	}
-	var from [blockSize]float32
-	var to [blockSize]int32
-	copy(from[:], x)
-	sum, largest := k.round(&to[0], &from[0], blockSize, scale, start, step)
-	copy(dst, to[:])
-	return addSquares(squares, sum, largest)
 }
 
-// addSquares adds a sum of squares to another. It returns 0 and false if the sum exceeds Bound², or if
-// largest, the bits of the largest of the numbers before they are rounded, is out of range.
-func addSquares(squares int64, sum uint64, largest uint32) (int64, bool) {
-	if largest > math.Float32bits(largestInRange) || squares+int64(sum) > Bound*Bound {
-		return 0, false
+// largestInRange is the largest float32 that rounds to Bound: Bound + ½ rounds to even.
+const largestInRange = Bound + 0.5
+
+// roundRow rounds a row for roundRows.
+func (k *kernels) roundRow(dst []int32, x []float32, scale float32, key Key) int64 {
+	start, step := key.state()
+	var sum uint64
+	var largest uint32
+	n := k.countAtOnce(len(x))
+	if n > 0 {
+		sum, largest = k.round(&dst[0], &x[0], n, scale, start, step)
 	}
-	return squares + int64(sum), true
+	if n < len(x) {
+		var from [blockSize]float32
+		var to [blockSize]int32
+		copy(from[:], x[n:])
+		more, size := k.round(&to[0], &from[0], blockSize, scale, wordOf(start, step, n), step)
+		sum, largest = sum+more, max(largest, size)
+		copy(dst[n:], to[:])
+	}
+	if largest > math.Float32bits(largestInRange) {
+		return tooLarge
+	}
+	return int64(sum)
 }
 
 // Add adds x to sum modulo 2^32.
@@ -126,6 +203,29 @@ func Add(sum, x []int32) {
 	checkLengths(len(sum), len(x))
 	if len(sum) > 0 {
 		active.addInts(&sum[0], &x[0], len(sum))
+	}
+}
+
+// shortRow is the longest row of which 16 columns of all rows are added at a time. The other columns of
+// the rows stay in the first-level cache until then.
+const shortRow = 64
+
+// AddRows adds rows of the length of sum, one after the other, modulo 2^32.
+func AddRows(sum, rows []int32) { active.addAll(sum, rows) }
+
+func (k *kernels) addAll(sum, rows []int32) {
+	width := len(sum)
+	if width == 0 || len(rows) == 0 {
+		return
+	}
+	n := len(rows) / width
+	checkLengths(n*width, len(rows))
+	if k.addShortRows != nil && width <= shortRow {
+		k.addShortRows(&sum[0], &rows[0], width, n)
+		return
+	}
+	for i := range n {
+		k.addInts(&sum[0], &rows[i*width], width)
 	}
 }
 

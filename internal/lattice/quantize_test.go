@@ -63,7 +63,7 @@ func randomRow(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-var scales = []float32{1, 0, 0.5, 1 << 10, 1.0 / (1 << 9), 3.7, -1, 1e-30, 1e30, math.SmallestNonzeroFloat32, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
+var testScales = []float32{1, 0, 0.5, 1 << 10, 1.0 / (1 << 9), 3.7, -1, 1e-30, 1e30, math.SmallestNonzeroFloat32, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
 
 // roundExactly rounds one element as QuantizeInt16 documents it: float64 arithmetic, each result
 // rounded to float32, is correctly rounded (Figueroa 1995: 53 ≥ 2·24+2 bits suffice). It returns
@@ -113,9 +113,9 @@ func TestQuantize_AgreesWithOracle(t *testing.T) {
 			if n > 130 {
 				n = rng.IntN(400)
 			}
-			x, scale, key := randomRow(rng, n), scales[0], Key(rng.Uint64())
+			x, scale, key := randomRow(rng, n), testScales[0], Key(rng.Uint64())
 			if rng.IntN(3) == 0 {
-				scale = scales[rng.IntN(len(scales))]
+				scale = testScales[rng.IntN(len(testScales))]
 			}
 			name := fmt.Sprintf("%d elements, scale %v, key %x", n, scale, key)
 			v, squares, finite, outside := oracle(x, scale, key)
@@ -391,6 +391,93 @@ func TestAddToRows_AgreesWithDefinition(t *testing.T) {
 			if !slices.Equal(table, want) {
 				t.Fatalf("%s, dimension %d: another table", k.name, dim)
 			}
+		}
+	})
+}
+
+// AddRows adds every row once.
+func TestAddRows_AgreesWithDefinition(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(31, 32))
+		for width := 1; width < 140; width++ {
+			n := rng.IntN(9)
+			rows := make([]int32, n*width+1)[1:] // not aligned
+			sum, check := guarded[int32](t, width)
+			for i := range sum {
+				sum[i] = int32(rng.Uint32())
+			}
+			want := slices.Clone(sum)
+			for i := range rows {
+				rows[i] = int32(rng.Uint32())
+				want[i%width] += rows[i]
+			}
+			k.addAll(sum, rows)
+			check()
+			if !slices.Equal(sum, want) {
+				t.Fatalf("%d rows of %d elements: %v, want %v", n, width, sum, want)
+			}
+		}
+	})
+}
+
+// Rows that are rounded together are rounded as each is alone: hostile rows, rows of scale 0, and rows
+// that are refused between others.
+func TestQuantizeRows_RoundsEachRowAsAlone(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		rng := rand.New(rand.NewPCG(33, 34))
+		refused := [2]int{}
+		for range 600 {
+			width, rows := rng.IntN(80), rng.IntN(7)
+			n := width * rows
+			var x []float32
+			scales, keys, squares := make([]float32, rows), make([]Key, rows), make([]int64, rows)
+			for i := range rows {
+				x = append(x, randomRow(rng, width)...)
+				scales[i], keys[i] = 1, Key(rng.Uint64())
+				if rng.IntN(4) == 0 {
+					scales[i] = testScales[rng.IntN(len(testScales))]
+				}
+			}
+			shorts, checkShorts := guarded[int16](t, n)
+			ints, checkInts := guarded[int32](t, n)
+			k.quantizeRows(shorts, x, scales, keys, squares)
+			checkShorts()
+			wide := make([]int64, rows)
+			k.roundRows(ints, x, scales, keys, wide)
+			checkInts()
+			for i := range rows {
+				row, one, same := x[i*width:(i+1)*width], make([]int16, width), make([]int32, width)
+				v, norm, finite, outside := oracle(row, scales[i], keys[i])
+				if ok := finite && norm.Cmp(big.NewInt(MaxRowNorm*MaxRowNorm)) <= 0; ok && squares[i] != norm.Int64() || !ok && squares[i] != -1 {
+					t.Fatalf("row %d of %d, width %d: the squared norm is %d, want %v, valid %v", i, rows, width, squares[i], norm, ok)
+				} else if !ok {
+					refused[0]++
+				} else {
+					for j := range one {
+						one[j] = int16(v[j].Int64())
+					}
+				}
+				if !slices.Equal(shorts[i*width:(i+1)*width], one) {
+					t.Fatalf("row %d of %d, width %d: %v, want %v", i, rows, width, shorts[i*width:(i+1)*width], one)
+				}
+				ok := !outside && norm.Cmp(big.NewInt(Bound*Bound)) <= 0
+				if ok && wide[i] != norm.Int64() || !ok && wide[i] != -1 {
+					t.Fatalf("row %d of %d, width %d: the squared norm of 32-bit integers is %d, want %v, valid %v", i, rows, width, wide[i], norm, ok)
+				}
+				if !ok {
+					refused[1]++
+					continue
+				}
+				for j := range same {
+					same[j] = int32(v[j].Int64())
+				}
+				if !slices.Equal(ints[i*width:(i+1)*width], same) {
+					t.Fatalf("row %d of %d, width %d: %v, want %v", i, rows, width, ints[i*width:(i+1)*width], same)
+				}
+			}
+		}
+		if min(refused[0], refused[1]) < 50 {
+			t.Errorf("%v rows are refused", refused)
 		}
 	})
 }

@@ -17,9 +17,14 @@ func roundAVX2(dst *int32, x *float32, n int, scale float32, start uint32, step 
 // quantizeAVX512 implements quantizeGo.
 //
 //go:noescape
-func quantizeAVX512(dst *int16, x *float32, n int, scale float32, start uint32, step uint32) uint64
+func quantizeAVX512(dst *int16, x *float32, width int, scales *float32, keys *uint64, squares *int64, n int)
 
 // roundAVX512 implements roundGo.
 //
 //go:noescape
-func roundAVX512(dst *int32, x *float32, n int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
+func roundAVX512(dst *int32, x *float32, width int, scales *float32, keys *uint64, squares *int64, n int)
+
+// quantizeVNNI implements quantizeGo.
+//
+//go:noescape
+func quantizeVNNI(dst *int16, x *float32, width int, scales *float32, keys *uint64, squares *int64, n int)

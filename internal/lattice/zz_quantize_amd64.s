@@ -9,26 +9,27 @@
 TEXT ·quantizeAVX2(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS scale+24(FP), Y0
-	VBROADCASTSS start+28(FP), Y1
-	VBROADCASTSS step+32(FP), Y2
-	VPMULLD      iota<>+0(SB), Y2, Y3
-	VPADDD       Y3, Y1, Y1
-	VPSLLD       $0x03, Y2, Y2
+	VMOVDQU      iota<>+0(SB), Y1
 	VPBROADCASTD w2f800000<>+0(SB), Y3
+	MOVQ         n+16(FP), DX
 	VPBROADCASTD w20000000<>+0(SB), Y4
+	VBROADCASTSS scale+24(FP), Y0
+	VBROADCASTSS start+28(FP), Y2
+	VBROADCASTSS step+32(FP), Y5
+	VPMULLD      Y1, Y5, Y1
+	VPADDD       Y1, Y2, Y2
+	VPSLLD       $0x03, Y5, Y1
 	VPXOR        Y5, Y5, Y5
 	SUBQ         $0x20, DX
 	JLT          end_2
 
 chunk_1:
-	VCVTDQ2PS   Y1, Y6
-	VPADDD      Y2, Y1, Y1
+	VCVTDQ2PS   Y2, Y6
+	VPADDD      Y1, Y2, Y2
 	VMULPS      (CX), Y0, Y7
 	VFMADD231PS Y3, Y6, Y7
-	VCVTDQ2PS   Y1, Y6
-	VPADDD      Y2, Y1, Y1
+	VCVTDQ2PS   Y2, Y6
+	VPADDD      Y1, Y2, Y2
 	VMULPS      32(CX), Y0, Y8
 	VFMADD231PS Y3, Y6, Y8
 	VCVTPS2DQ   Y7, Y7
@@ -39,12 +40,12 @@ chunk_1:
 	VPMINUD     Y4, Y5, Y5
 	VPERMQ      $0xd8, Y7, Y7
 	VMOVDQU     Y7, (AX)
-	VCVTDQ2PS   Y1, Y6
-	VPADDD      Y2, Y1, Y1
+	VCVTDQ2PS   Y2, Y6
+	VPADDD      Y1, Y2, Y2
 	VMULPS      64(CX), Y0, Y7
 	VFMADD231PS Y3, Y6, Y7
-	VCVTDQ2PS   Y1, Y6
-	VPADDD      Y2, Y1, Y1
+	VCVTDQ2PS   Y2, Y6
+	VPADDD      Y1, Y2, Y2
 	VMULPS      96(CX), Y0, Y8
 	VFMADD231PS Y3, Y6, Y8
 	VCVTPS2DQ   Y7, Y7
@@ -55,8 +56,8 @@ chunk_1:
 	VPMINUD     Y4, Y5, Y5
 	VPERMQ      $0xd8, Y7, Y7
 	VMOVDQU     Y7, 32(AX)
-	ADDQ        $0x40, AX
 	ADDQ        $+128, CX
+	ADDQ        $+64, AX
 	SUBQ        $0x20, DX
 	JGE         chunk_1
 
@@ -104,182 +105,199 @@ GLOBL w20000000<>(SB), RODATA|NOPTR, $4
 TEXT ·roundAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS scale+24(FP), Y0
-	VBROADCASTSS start+28(FP), Y1
-	VBROADCASTSS step+32(FP), Y2
-	VPMULLD      iota<>+0(SB), Y2, Y3
-	VPADDD       Y3, Y1, Y1
-	VPSLLD       $0x03, Y2, Y2
+	VMOVDQU      iota<>+0(SB), Y1
 	VPBROADCASTD w2f800000<>+0(SB), Y3
-	VPXOR        Y4, Y4, Y4
+	MOVQ         n+16(FP), DX
+	VPBROADCASTD w7fffffff<>+0(SB), Y4
+	VBROADCASTSS scale+24(FP), Y0
+	VBROADCASTSS start+28(FP), Y2
+	VBROADCASTSS step+32(FP), Y5
+	VPMULLD      Y1, Y5, Y1
+	VPADDD       Y1, Y2, Y2
+	VPSLLD       $0x03, Y5, Y1
 	VPXOR        Y5, Y5, Y5
-	VPBROADCASTD w7fffffff<>+0(SB), Y6
+	VPXOR        Y6, Y6, Y6
 	SUBQ         $0x20, DX
 	JLT          end_4
 
 chunk_3:
-	VCVTDQ2PS   Y1, Y7
-	VPADDD      Y2, Y1, Y1
+	VCVTDQ2PS   Y2, Y7
+	VPADDD      Y1, Y2, Y2
 	VMULPS      (CX), Y0, Y8
 	VFMADD231PS Y3, Y7, Y8
-	VPAND       Y6, Y8, Y7
-	VPMAXUD     Y7, Y5, Y5
+	VPAND       Y4, Y8, Y7
+	VPMAXUD     Y7, Y6, Y6
 	VCVTPS2DQ   Y8, Y8
 	VMOVDQU     Y8, (AX)
 	VPSRLQ      $0x20, Y8, Y7
 	VPMULDQ     Y8, Y8, Y8
-	VPADDQ      Y8, Y4, Y4
+	VPADDQ      Y8, Y5, Y5
 	VPMULDQ     Y7, Y7, Y7
-	VPADDQ      Y7, Y4, Y4
-	VCVTDQ2PS   Y1, Y7
-	VPADDD      Y2, Y1, Y1
+	VPADDQ      Y7, Y5, Y5
+	VCVTDQ2PS   Y2, Y7
+	VPADDD      Y1, Y2, Y2
 	VMULPS      32(CX), Y0, Y8
 	VFMADD231PS Y3, Y7, Y8
-	VPAND       Y6, Y8, Y7
-	VPMAXUD     Y7, Y5, Y5
+	VPAND       Y4, Y8, Y7
+	VPMAXUD     Y7, Y6, Y6
 	VCVTPS2DQ   Y8, Y8
 	VMOVDQU     Y8, 32(AX)
 	VPSRLQ      $0x20, Y8, Y7
 	VPMULDQ     Y8, Y8, Y8
-	VPADDQ      Y8, Y4, Y4
+	VPADDQ      Y8, Y5, Y5
 	VPMULDQ     Y7, Y7, Y7
-	VPADDQ      Y7, Y4, Y4
-	VCVTDQ2PS   Y1, Y7
-	VPADDD      Y2, Y1, Y1
+	VPADDQ      Y7, Y5, Y5
+	VCVTDQ2PS   Y2, Y7
+	VPADDD      Y1, Y2, Y2
 	VMULPS      64(CX), Y0, Y8
 	VFMADD231PS Y3, Y7, Y8
-	VPAND       Y6, Y8, Y7
-	VPMAXUD     Y7, Y5, Y5
+	VPAND       Y4, Y8, Y7
+	VPMAXUD     Y7, Y6, Y6
 	VCVTPS2DQ   Y8, Y8
 	VMOVDQU     Y8, 64(AX)
 	VPSRLQ      $0x20, Y8, Y7
 	VPMULDQ     Y8, Y8, Y8
-	VPADDQ      Y8, Y4, Y4
+	VPADDQ      Y8, Y5, Y5
 	VPMULDQ     Y7, Y7, Y7
-	VPADDQ      Y7, Y4, Y4
-	VCVTDQ2PS   Y1, Y7
-	VPADDD      Y2, Y1, Y1
+	VPADDQ      Y7, Y5, Y5
+	VCVTDQ2PS   Y2, Y7
+	VPADDD      Y1, Y2, Y2
 	VMULPS      96(CX), Y0, Y8
 	VFMADD231PS Y3, Y7, Y8
-	VPAND       Y6, Y8, Y7
-	VPMAXUD     Y7, Y5, Y5
+	VPAND       Y4, Y8, Y7
+	VPMAXUD     Y7, Y6, Y6
 	VCVTPS2DQ   Y8, Y8
 	VMOVDQU     Y8, 96(AX)
 	VPSRLQ      $0x20, Y8, Y7
 	VPMULDQ     Y8, Y8, Y8
-	VPADDQ      Y8, Y4, Y4
+	VPADDQ      Y8, Y5, Y5
 	VPMULDQ     Y7, Y7, Y7
-	VPADDQ      Y7, Y4, Y4
-	ADDQ        $+128, AX
+	VPADDQ      Y7, Y5, Y5
 	ADDQ        $+128, CX
+	ADDQ        $+128, AX
 	SUBQ        $0x20, DX
 	JGE         chunk_3
 
 end_4:
 	ADDQ         $0x20, DX
-	VEXTRACTI128 $0x01, Y4, X0
-	VPADDQ       X0, X4, X4
-	VPSHUFD      $0xee, X4, X0
-	VPADDQ       X0, X4, X4
-	VMOVQ        X4, AX
-	MOVQ         AX, sum+40(FP)
 	VEXTRACTI128 $0x01, Y5, X0
-	VPMAXUD      X0, X5, X5
+	VPADDQ       X0, X5, X5
 	VPSHUFD      $0xee, X5, X0
-	VPMAXUD      X0, X5, X5
-	VPSHUFD      $0x55, X5, X0
-	VPMAXUD      X0, X5, X5
-	VMOVD        X5, AX
-	MOVL         AX, largest+48(FP)
+	VPADDQ       X0, X5, X5
+	VMOVQ        X5, AX
+	VEXTRACTI128 $0x01, Y6, X0
+	VPMAXUD      X0, X6, X6
+	VPSHUFD      $0xee, X6, X0
+	VPMAXUD      X0, X6, X6
+	VPSHUFD      $0x55, X6, X0
+	VPMAXUD      X0, X6, X6
+	VMOVD        X6, CX
+	MOVQ         AX, sum+40(FP)
+	MOVL         CX, largest+48(FP)
 	VZEROUPPER
 	RET
 
 DATA w7fffffff<>+0(SB)/4, $0x7fffffff
 GLOBL w7fffffff<>(SB), RODATA|NOPTR, $4
 
-// func quantizeAVX512(dst *int16, x *float32, n int, scale float32, start uint32, step uint32) uint64
+// func quantizeAVX512(dst *int16, x *float32, width int, scales *float32, keys *uint64, squares *int64, n int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
-TEXT ·quantizeAVX512(SB), NOSPLIT, $0-48
+TEXT ·quantizeAVX512(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS scale+24(FP), Z0
-	VBROADCASTSS start+28(FP), Z1
-	VBROADCASTSS step+32(FP), Z2
-	VPMULLD      iota<>+0(SB), Z2, Z3
-	VPADDD       Z3, Z1, Z1
-	VPSLLD       $0x04, Z2, Z3
-	VPADDD       Z3, Z1, Z3
-	VPSLLD       $0x05, Z2, Z2
-	VPBROADCASTD w2f800000<>+0(SB), Z5
+	VMOVDQU32    iota<>+0(SB), Z1
+	VPBROADCASTD w2f800000<>+0(SB), Z4
+	MOVQ         width+16(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         scales+24(FP), SI
+	MOVQ         keys+32(FP), DI
+	MOVQ         squares+40(FP), R8
+	MOVQ         DX, R10
+	ANDQ         $0x1f, R10
+	MOVQ         $-1, R9
+	BZHIQ        R10, R9, R9
+	KMOVD        R9, K1
+	KSHIFTRD     $0x10, K1, K2
 	VPBROADCASTD w20000000<>+0(SB), Z6
-	VPXORD       Z4, Z4, Z4
-	VMOVDQU32    packOrder<>+0(SB), Z7
-	SUBQ         $0x20, DX
-	JLT          end_6
+	VMOVDQU32    packOrder<>+0(SB), Z8
 
-chunk_5:
-	VCVTDQ2PS   Z1, Z8
-	VPADDD      Z2, Z1, Z1
-	VMULPS      (CX), Z0, Z9
-	VFMADD231PS Z5, Z8, Z9
-	VCVTDQ2PS   Z3, Z8
+loop_6:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 4(DI), Z2
+	VPMULLD      Z1, Z2, Z5
+	VPADDD       Z5, Z3, Z3
+	VPSLLD       $0x04, Z2, Z5
+	VPADDD       Z5, Z3, Z5
+	VPSLLD       $0x05, Z2, Z2
+	MOVQ         DX, R9
+	VPXORD       Z7, Z7, Z7
+	SUBQ         $0x20, R9
+	JLT          end_8
+
+chunk_7:
+	VCVTDQ2PS   Z3, Z9
 	VPADDD      Z2, Z3, Z3
-	VMULPS      64(CX), Z0, Z10
-	VFMADD231PS Z5, Z8, Z10
-	VCVTPS2DQ   Z9, Z9
+	VMULPS      (CX), Z0, Z10
+	VFMADD231PS Z4, Z9, Z10
+	VCVTDQ2PS   Z5, Z9
+	VPADDD      Z2, Z5, Z5
+	VMULPS      64(CX), Z0, Z11
+	VFMADD231PS Z4, Z9, Z11
 	VCVTPS2DQ   Z10, Z10
-	VPACKSSDW   Z10, Z9, Z9
-	VPMADDWD    Z9, Z9, Z10
-	VPADDD      Z10, Z4, Z4
-	VPMINUD     Z6, Z4, Z4
-	VPERMQ      Z9, Z7, Z9
-	VMOVDQU32   Z9, (AX)
-	ADDQ        $0x40, AX
+	VCVTPS2DQ   Z11, Z11
+	VPACKSSDW   Z11, Z10, Z10
+	VPMADDWD    Z10, Z10, Z11
+	VPADDD      Z11, Z7, Z7
+	VPMINUD     Z6, Z7, Z7
+	VPERMQ      Z10, Z8, Z10
+	VMOVDQU32   Z10, (AX)
 	ADDQ        $+128, CX
-	SUBQ        $0x20, DX
-	JGE         chunk_5
+	ADDQ        $+64, AX
+	SUBQ        $0x20, R9
+	JGE         chunk_7
 
-end_6:
-	ADDQ        $0x20, DX
-	TESTQ       DX, DX
-	JEQ         whole_7
-	MOVQ        $-1, BX
-	BZHIQ       DX, BX, BX
-	KMOVD       BX, K1
-	VCVTDQ2PS   Z1, Z8
-	VPADDD      Z2, Z1, Z1
-	VMULPS.Z    (CX), Z0, K1, Z1
-	VFMADD231PS Z5, Z8, Z1
-	VCVTDQ2PS   Z3, Z8
+end_8:
+	ADDQ        $0x20, R9
+	TESTQ       R10, R10
+	JEQ         whole_9
+	VCVTDQ2PS   Z3, Z9
 	VPADDD      Z2, Z3, Z3
-	KSHIFTRD    $0x10, K1, K2
+	VMULPS.Z    (CX), Z0, K1, Z3
+	VFMADD231PS Z4, Z9, Z3
+	VCVTDQ2PS   Z5, Z9
+	VPADDD      Z2, Z5, Z5
 	VMULPS.Z    64(CX), Z0, K2, Z0
-	VFMADD231PS Z5, Z8, Z0
-	VCVTPS2DQ   Z1, Z1
+	VFMADD231PS Z4, Z9, Z0
+	VCVTPS2DQ   Z3, Z3
 	VCVTPS2DQ   Z0, Z0
-	VPACKSSDW   Z0, Z1, Z1
-	VPMADDWD    Z1, Z1, Z0
-	VPADDD      Z0, Z4, Z4
-	VPMINUD     Z6, Z4, Z4
-	VPERMQ      Z1, Z7, Z1
-	VMOVDQU16   Z1, K1, (AX)
-	ADDQ        $0x40, AX
+	VPACKSSDW   Z0, Z3, Z3
+	VPMADDWD    Z3, Z3, Z0
+	VPADDD      Z0, Z7, Z7
+	VPMINUD     Z6, Z7, Z7
+	VPERMQ      Z3, Z8, Z3
+	VMOVDQU16   Z3, K1, (AX)
+	LEAQ        (CX)(R10*4), CX
+	LEAQ        (AX)(R10*2), AX
 
-whole_7:
-	VPSRLQ        $0x20, Z4, Z0
-	VPSLLQ        $0x20, Z4, Z4
-	VPSRLQ        $0x20, Z4, Z4
-	VPADDQ        Z0, Z4, Z4
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPADDQ        Y0, Y4, Y4
-	VEXTRACTI128  $0x01, Y4, X0
-	VPADDQ        X0, X4, X4
-	VPSHUFD       $0xee, X4, X0
-	VPADDQ        X0, X4, X4
-	VMOVQ         X4, AX
-	MOVQ          AX, ret+40(FP)
+whole_9:
+	VPSRLQ        $0x20, Z7, Z0
+	VPSLLQ        $0x20, Z7, Z7
+	VPSRLQ        $0x20, Z7, Z7
+	VPADDQ        Z0, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y0
+	VPADDQ        Y0, Y7, Y7
+	VEXTRACTI128  $0x01, Y7, X0
+	VPADDQ        X0, X7, X7
+	VPSHUFD       $0xee, X7, X0
+	VPADDQ        X0, X7, X7
+	VMOVQ         X7, R9
+	MOVQ          R9, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x08, DI
+	ADDQ          $0x08, R8
+	DECQ          BX
+	JNE           loop_6
 	VZEROUPPER
 	RET
 
@@ -301,114 +319,232 @@ DATA packOrder<>+56(SB)/4, $0x00000007
 DATA packOrder<>+60(SB)/4, $0x00000000
 GLOBL packOrder<>(SB), RODATA|NOPTR, $64
 
-// func roundAVX512(dst *int32, x *float32, n int, scale float32, start uint32, step uint32) (sum uint64, largest uint32)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
-TEXT ·roundAVX512(SB), NOSPLIT, $0-52
+// func roundAVX512(dst *int32, x *float32, width int, scales *float32, keys *uint64, squares *int64, n int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV
+TEXT ·roundAVX512(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS scale+24(FP), Z0
-	VBROADCASTSS start+28(FP), Z1
-	VBROADCASTSS step+32(FP), Z2
-	VPMULLD      iota<>+0(SB), Z2, Z3
-	VPADDD       Z3, Z1, Z1
-	VPSLLD       $0x04, Z2, Z3
-	VPADDD       Z3, Z1, Z3
-	VPSLLD       $0x05, Z2, Z2
-	VPBROADCASTD w2f800000<>+0(SB), Z6
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPBROADCASTD w7fffffff<>+0(SB), Z7
-	SUBQ         $0x20, DX
-	JLT          end_9
+	VMOVDQU32    iota<>+0(SB), Z1
+	VPBROADCASTD w2f800000<>+0(SB), Z4
+	MOVQ         width+16(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         scales+24(FP), SI
+	MOVQ         keys+32(FP), DI
+	MOVQ         squares+40(FP), R8
+	MOVQ         DX, R10
+	ANDQ         $0x1f, R10
+	MOVQ         $-1, R9
+	BZHIQ        R10, R9, R9
+	KMOVD        R9, K1
+	KSHIFTRD     $0x10, K1, K2
+	VPBROADCASTD w7fffffff<>+0(SB), Z8
 
-chunk_8:
-	VCVTDQ2PS   Z1, Z8
-	VPADDD      Z2, Z1, Z1
-	VMULPS      (CX), Z0, Z9
-	VFMADD231PS Z6, Z8, Z9
-	VPANDD      Z7, Z9, Z8
-	VPMAXUD     Z8, Z5, Z5
-	VCVTPS2DQ   Z9, Z9
-	VMOVDQU32   Z9, (AX)
-	VPSRLQ      $0x20, Z9, Z8
+loop_10:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 4(DI), Z2
+	VPMULLD      Z1, Z2, Z5
+	VPADDD       Z5, Z3, Z3
+	VPSLLD       $0x04, Z2, Z5
+	VPADDD       Z5, Z3, Z5
+	VPSLLD       $0x05, Z2, Z2
+	MOVQ         DX, R9
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	SUBQ         $0x20, R9
+	JLT          end_12
+
+chunk_11:
+	VCVTDQ2PS   Z3, Z9
+	VPADDD      Z2, Z3, Z3
+	VMULPS      (CX), Z0, Z10
+	VFMADD231PS Z4, Z9, Z10
+	VPANDD      Z8, Z10, Z9
+	VPMAXUD     Z9, Z7, Z7
+	VCVTPS2DQ   Z10, Z10
+	VMOVDQU32   Z10, (AX)
+	VPSRLQ      $0x20, Z10, Z9
+	VPMULDQ     Z10, Z10, Z10
+	VPADDQ      Z10, Z6, Z6
 	VPMULDQ     Z9, Z9, Z9
-	VPADDQ      Z9, Z4, Z4
-	VPMULDQ     Z8, Z8, Z8
-	VPADDQ      Z8, Z4, Z4
+	VPADDQ      Z9, Z6, Z6
+	VCVTDQ2PS   Z5, Z9
+	VPADDD      Z2, Z5, Z5
+	VMULPS      64(CX), Z0, Z10
+	VFMADD231PS Z4, Z9, Z10
+	VPANDD      Z8, Z10, Z9
+	VPMAXUD     Z9, Z7, Z7
+	VCVTPS2DQ   Z10, Z10
+	VMOVDQU32   Z10, 64(AX)
+	VPSRLQ      $0x20, Z10, Z9
+	VPMULDQ     Z10, Z10, Z10
+	VPADDQ      Z10, Z6, Z6
+	VPMULDQ     Z9, Z9, Z9
+	VPADDQ      Z9, Z6, Z6
+	ADDQ        $+128, CX
+	ADDQ        $+128, AX
+	SUBQ        $0x20, R9
+	JGE         chunk_11
+
+end_12:
+	ADDQ        $0x20, R9
+	TESTQ       R10, R10
+	JEQ         whole_14
+	VCVTDQ2PS   Z3, Z9
+	VPADDD      Z2, Z3, Z3
+	VMULPS.Z    (CX), Z0, K1, Z3
+	VFMADD231PS Z4, Z9, Z3
+	VPANDD      Z8, Z3, Z9
+	VPMAXUD     Z9, Z7, Z7
+	VCVTPS2DQ   Z3, Z3
+	VMOVDQU32   Z3, K1, (AX)
+	VPSRLQ      $0x20, Z3, Z9
+	VPMULDQ     Z3, Z3, Z3
+	VPADDQ      Z3, Z6, Z6
+	VPMULDQ     Z9, Z9, Z9
+	VPADDQ      Z9, Z6, Z6
+	CMPQ        R10, $0x10
+	JLE         short_15
+	VCVTDQ2PS   Z5, Z3
+	VPADDD      Z2, Z5, Z5
+	VMULPS.Z    64(CX), Z0, K2, Z0
+	VFMADD231PS Z4, Z3, Z0
+	VPANDD      Z8, Z0, Z2
+	VPMAXUD     Z2, Z7, Z7
+	VCVTPS2DQ   Z0, Z0
+	VMOVDQU32   Z0, K2, 64(AX)
+	VPSRLQ      $0x20, Z0, Z2
+	VPMULDQ     Z0, Z0, Z0
+	VPADDQ      Z0, Z6, Z6
+	VPMULDQ     Z2, Z2, Z2
+	VPADDQ      Z2, Z6, Z6
+
+short_15:
+	LEAQ (CX)(R10*4), CX
+	LEAQ (AX)(R10*4), AX
+
+whole_14:
+	VEXTRACTI64X4 $0x01, Z6, Y0
+	VPADDQ        Y0, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X0
+	VPADDQ        X0, X6, X6
+	VPSHUFD       $0xee, X6, X0
+	VPADDQ        X0, X6, X6
+	VMOVQ         X6, R9
+	VEXTRACTI64X4 $0x01, Z7, Y0
+	VPMAXUD       Y0, Y7, Y7
+	VEXTRACTI128  $0x01, Y7, X0
+	VPMAXUD       X0, X7, X7
+	VPSHUFD       $0xee, X7, X0
+	VPMAXUD       X0, X7, X7
+	VPSHUFD       $0x55, X7, X0
+	VPMAXUD       X0, X7, X7
+	VMOVD         X7, R11
+	MOVQ          $0x4000000000000000, R12
+	CMPL          R11, $0x4a800001
+	CMOVQHI       R12, R9
+	MOVQ          R9, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x08, DI
+	ADDQ          $0x08, R8
+	DECQ          BX
+	JNE           loop_10
+	VZEROUPPER
+	RET
+
+// func quantizeVNNI(dst *int16, x *float32, width int, scales *float32, keys *uint64, squares *int64, n int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512_VNNI, BMI2
+TEXT ·quantizeVNNI(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VMOVDQU32    iota<>+0(SB), Z1
+	VPBROADCASTD w2f800000<>+0(SB), Z4
+	MOVQ         width+16(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         scales+24(FP), SI
+	MOVQ         keys+32(FP), DI
+	MOVQ         squares+40(FP), R8
+	MOVQ         DX, R10
+	ANDQ         $0x1f, R10
+	MOVQ         $-1, R9
+	BZHIQ        R10, R9, R9
+	KMOVD        R9, K1
+	KSHIFTRD     $0x10, K1, K2
+	VPBROADCASTD w20000000<>+0(SB), Z0
+	VMOVDQU32    packOrder<>+0(SB), Z7
+
+loop_16:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 4(DI), Z2
+	VPMULLD      Z1, Z2, Z5
+	VPADDD       Z5, Z3, Z3
+	VPSLLD       $0x04, Z2, Z5
+	VPADDD       Z5, Z3, Z5
+	VPSLLD       $0x05, Z2, Z2
+	MOVQ         DX, R9
+	VPXORD       Z6, Z6, Z6
+	SUBQ         $0x20, R9
+	JLT          end_18
+
+chunk_17:
 	VCVTDQ2PS   Z3, Z8
 	VPADDD      Z2, Z3, Z3
-	VMULPS      64(CX), Z0, Z9
-	VFMADD231PS Z6, Z8, Z9
-	VPANDD      Z7, Z9, Z8
-	VPMAXUD     Z8, Z5, Z5
+	VMULPS      (CX), Z0, Z9
+	VFMADD231PS Z4, Z8, Z9
+	VCVTDQ2PS   Z5, Z8
+	VPADDD      Z2, Z5, Z5
+	VMULPS      64(CX), Z0, Z10
+	VFMADD231PS Z4, Z8, Z10
 	VCVTPS2DQ   Z9, Z9
-	VMOVDQU32   Z9, 64(AX)
-	VPSRLQ      $0x20, Z9, Z8
-	VPMULDQ     Z9, Z9, Z9
-	VPADDQ      Z9, Z4, Z4
-	VPMULDQ     Z8, Z8, Z8
-	VPADDQ      Z8, Z4, Z4
-	ADDQ        $+128, AX
+	VCVTPS2DQ   Z10, Z10
+	VPACKSSDW   Z10, Z9, Z9
+	VPDPWSSDS   Z9, Z9, Z6
+	VPERMQ      Z9, Z7, Z9
+	VMOVDQU32   Z9, (AX)
 	ADDQ        $+128, CX
-	SUBQ        $0x20, DX
-	JGE         chunk_8
+	ADDQ        $+64, AX
+	SUBQ        $0x20, R9
+	JGE         chunk_17
 
-end_9:
-	ADDQ        $0x20, DX
-	TESTQ       DX, DX
-	JEQ         whole_10
-	MOVQ        $-1, BX
-	BZHIQ       DX, BX, BX
-	KMOVD       BX, K1
-	VCVTDQ2PS   Z1, Z8
-	VPADDD      Z2, Z1, Z1
-	VMULPS.Z    (CX), Z0, K1, Z1
-	VFMADD231PS Z6, Z8, Z1
-	VPANDD      Z7, Z1, Z8
-	VPMAXUD     Z8, Z5, Z5
-	VCVTPS2DQ   Z1, Z1
-	VMOVDQU32   Z1, K1, (AX)
-	VPSRLQ      $0x20, Z1, Z8
-	VPMULDQ     Z1, Z1, Z1
-	VPADDQ      Z1, Z4, Z4
-	VPMULDQ     Z8, Z8, Z8
-	VPADDQ      Z8, Z4, Z4
-	VCVTDQ2PS   Z3, Z1
+end_18:
+	ADDQ        $0x20, R9
+	TESTQ       R10, R10
+	JEQ         whole_19
+	VCVTDQ2PS   Z3, Z8
 	VPADDD      Z2, Z3, Z3
-	KSHIFTRD    $0x10, K1, K2
+	VMULPS.Z    (CX), Z0, K1, Z3
+	VFMADD231PS Z4, Z8, Z3
+	VCVTDQ2PS   Z5, Z8
+	VPADDD      Z2, Z5, Z5
 	VMULPS.Z    64(CX), Z0, K2, Z0
-	VFMADD231PS Z6, Z1, Z0
-	VPANDD      Z7, Z0, Z1
-	VPMAXUD     Z1, Z5, Z5
+	VFMADD231PS Z4, Z8, Z0
+	VCVTPS2DQ   Z3, Z3
 	VCVTPS2DQ   Z0, Z0
-	KSHIFTRD    $0x10, K1, K1
-	VMOVDQU32   Z0, K1, 64(AX)
-	VPSRLQ      $0x20, Z0, Z1
-	VPMULDQ     Z0, Z0, Z0
-	VPADDQ      Z0, Z4, Z4
-	VPMULDQ     Z1, Z1, Z1
-	VPADDQ      Z1, Z4, Z4
-	ADDQ        $+128, AX
+	VPACKSSDW   Z0, Z3, Z3
+	VPDPWSSDS   Z3, Z3, Z6
+	VPERMQ      Z3, Z7, Z3
+	VMOVDQU16   Z3, K1, (AX)
+	LEAQ        (CX)(R10*4), CX
+	LEAQ        (AX)(R10*2), AX
 
-whole_10:
-	VEXTRACTI64X4 $0x01, Z4, Y0
-	VPADDQ        Y0, Y4, Y4
-	VEXTRACTI128  $0x01, Y4, X0
-	VPADDQ        X0, X4, X4
-	VPSHUFD       $0xee, X4, X0
-	VPADDQ        X0, X4, X4
-	VMOVQ         X4, AX
-	MOVQ          AX, sum+40(FP)
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMAXUD       Y0, Y5, Y5
-	VEXTRACTI128  $0x01, Y5, X0
-	VPMAXUD       X0, X5, X5
-	VPSHUFD       $0xee, X5, X0
-	VPMAXUD       X0, X5, X5
-	VPSHUFD       $0x55, X5, X0
-	VPMAXUD       X0, X5, X5
-	VMOVD         X5, AX
-	MOVL          AX, largest+48(FP)
+whole_19:
+	VPSRLQ        $0x20, Z6, Z0
+	VPSLLQ        $0x20, Z6, Z6
+	VPSRLQ        $0x20, Z6, Z6
+	VPADDQ        Z0, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y0
+	VPADDQ        Y0, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X0
+	VPADDQ        X0, X6, X6
+	VPSHUFD       $0xee, X6, X0
+	VPADDQ        X0, X6, X6
+	VMOVQ         X6, R9
+	MOVQ          R9, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x08, DI
+	ADDQ          $0x08, R8
+	DECQ          BX
+	JNE           loop_16
 	VZEROUPPER
 	RET

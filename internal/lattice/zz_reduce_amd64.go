@@ -14,6 +14,11 @@ func settleAVX2(low *int32, high *int16, n int)
 //go:noescape
 func readSumsAVX2(dst *int64, low *int32, high *int16, n int)
 
+// addShortRowsAVX512 implements kernels.addShortRows.
+//
+//go:noescape
+func addShortRowsAVX512(sum *int32, x *int32, width int, n int)
+
 // addToRowsAVX2 implements kernels.addToRows.
 //
 //go:noescape

@@ -90,6 +90,55 @@ DATA middle<>+0(SB)/4, $0x08000000
 DATA middle<>+4(SB)/4, $0x00000000
 GLOBL middle<>(SB), RODATA|NOPTR, $8
 
+// func addShortRowsAVX512(sum *int32, x *int32, width int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addShortRowsAVX512(SB), NOSPLIT, $0-32
+	MOVQ sum+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ width+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ DX, SI
+	SHLQ $0x02, SI
+	SUBQ $0x10, DX
+	JLT  end_6
+
+chunk_5:
+	VMOVDQU32 (AX), Z0
+	MOVQ      CX, DI
+	MOVQ      BX, R8
+
+loop_7:
+	VPADDD    (DI), Z0, Z0
+	ADDQ      SI, DI
+	DECQ      R8
+	JNE       loop_7
+	VMOVDQU32 Z0, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
+	JGE       chunk_5
+
+end_6:
+	ADDQ        $0x10, DX
+	TESTQ       DX, DX
+	JEQ         done_8
+	MOVQ        $-1, DI
+	BZHIQ       DX, DI, DI
+	KMOVW       DI, K1
+	VMOVDQU32.Z (AX), K1, Z0
+
+loop_9:
+	VMOVDQU32.Z (CX), K1, Z1
+	VPADDD      Z1, Z0, Z0
+	ADDQ        SI, CX
+	DECQ        BX
+	JNE         loop_9
+	VMOVDQU32   Z0, K1, (AX)
+
+done_8:
+	VZEROUPPER
+	RET
+
 // func addToRowsAVX2(sum *int32, x *int32, dim int, rows *int32, n int)
 // Requires: AVX, AVX2
 TEXT ·addToRowsAVX2(SB), NOSPLIT, $0-40
@@ -99,41 +148,41 @@ TEXT ·addToRowsAVX2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-loop_5:
+loop_10:
 	MOVLQSX (BX), DI
 	IMULQ   DX, DI
 	LEAQ    (AX)(DI*4), DI
 	MOVQ    CX, R8
 	MOVQ    DX, R9
 	SUBQ    $0x08, R9
-	JLT     end_7
+	JLT     end_12
 
-chunk_6:
+chunk_11:
 	VMOVDQU (R8), Y0
 	VPADDD  (DI), Y0, Y0
 	VMOVDQU Y0, (DI)
 	ADDQ    $0x20, R8
 	ADDQ    $0x20, DI
 	SUBQ    $0x08, R9
-	JGE     chunk_6
+	JGE     chunk_11
 
-end_7:
+end_12:
 	ADDQ  $0x08, R9
 	TESTQ R9, R9
-	JEQ   done_8
+	JEQ   done_13
 
-loop_9:
+loop_14:
 	MOVL (R8), R10
 	ADDL R10, (DI)
 	ADDQ $0x04, R8
 	ADDQ $0x04, DI
 	DECQ R9
-	JNE  loop_9
+	JNE  loop_14
 
-done_8:
+done_13:
 	ADDQ $0x04, BX
 	DECQ SI
-	JNE  loop_5
+	JNE  loop_10
 	VZEROUPPER
 	RET
 
@@ -144,31 +193,31 @@ TEXT ·addIntsAVX2(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x08, DX
-	JLT  end_11
+	JLT  end_16
 
-chunk_10:
+chunk_15:
 	VMOVDQU (CX), Y0
 	VPADDD  (AX), Y0, Y0
 	VMOVDQU Y0, (AX)
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, DX
-	JGE     chunk_10
+	JGE     chunk_15
 
-end_11:
+end_16:
 	ADDQ  $0x08, DX
 	TESTQ DX, DX
-	JEQ   done_12
+	JEQ   done_17
 
-loop_13:
+loop_18:
 	MOVL (CX), BX
 	ADDL BX, (AX)
 	ADDQ $0x04, CX
 	ADDQ $0x04, AX
 	DECQ DX
-	JNE  loop_13
+	JNE  loop_18
 
-done_12:
+done_17:
 	VZEROUPPER
 	RET
 
@@ -181,9 +230,9 @@ TEXT ·innerProductAVX2(SB), NOSPLIT, $0-32
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ  $0x08, DX
-	JLT   end_15
+	JLT   end_20
 
-chunk_14:
+chunk_19:
 	VMOVDQU (AX), Y2
 	VMOVDQU (CX), Y3
 	VPSRLQ  $0x20, Y2, Y4
@@ -195,9 +244,9 @@ chunk_14:
 	ADDQ    $0x20, AX
 	ADDQ    $0x20, CX
 	SUBQ    $0x08, DX
-	JGE     chunk_14
+	JGE     chunk_19
 
-end_15:
+end_20:
 	ADDQ         $0x08, DX
 	VPADDQ       Y1, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
@@ -206,9 +255,9 @@ end_15:
 	VPADDQ       X1, X0, X0
 	VMOVQ        X0, BX
 	TESTQ        DX, DX
-	JEQ          done_16
+	JEQ          done_21
 
-loop_17:
+loop_22:
 	MOVLQSX (AX), SI
 	MOVLQSX (CX), DI
 	IMULQ   SI, DI
@@ -216,9 +265,9 @@ loop_17:
 	ADDQ    $0x04, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JNE     loop_17
+	JNE     loop_22
 
-done_16:
+done_21:
 	MOVQ BX, ret+24(FP)
 	VZEROUPPER
 	RET
@@ -232,9 +281,9 @@ TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
 	VPXOR        Y1, Y1, Y1
 	VPBROADCASTQ lowWord<>+0(SB), Y2
 	SUBQ         $0x10, CX
-	JLT          end_19
+	JLT          end_24
 
-chunk_18:
+chunk_23:
 	VMOVDQU  (AX), Y3
 	VPMADDWD Y3, Y3, Y3
 	VPSRLQ   $0x20, Y3, Y4
@@ -243,9 +292,9 @@ chunk_18:
 	VPADDQ   Y4, Y1, Y1
 	ADDQ     $0x20, AX
 	SUBQ     $0x10, CX
-	JGE      chunk_18
+	JGE      chunk_23
 
-end_19:
+end_24:
 	ADDQ         $0x10, CX
 	VPADDQ       Y1, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
@@ -254,17 +303,17 @@ end_19:
 	VPADDQ       X1, X0, X0
 	VMOVQ        X0, DX
 	TESTQ        CX, CX
-	JEQ          done_20
+	JEQ          done_25
 
-loop_21:
+loop_26:
 	MOVWQSX (AX), BX
 	IMULQ   BX, BX
 	ADDQ    BX, DX
 	ADDQ    $0x02, AX
 	DECQ    CX
-	JNE     loop_21
+	JNE     loop_26
 
-done_20:
+done_25:
 	MOVQ DX, ret+16(FP)
 	VZEROUPPER
 	RET
@@ -284,9 +333,9 @@ TEXT ·scaleIntsAVX2(SB), NOSPLIT, $0-32
 	VPBROADCASTQ lowExponent<>+0(SB), Y2
 	VPBROADCASTQ offset<>+0(SB), Y3
 	SUBQ         $0x04, DX
-	JLT          end_23
+	JLT          end_28
 
-chunk_22:
+chunk_27:
 	VMOVDQU    (CX), Y4
 	VPBLENDD   $0xaa, Y2, Y4, Y5
 	VPSRLQ     $0x20, Y4, Y4
@@ -299,9 +348,9 @@ chunk_22:
 	ADDQ       $0x10, AX
 	ADDQ       $0x20, CX
 	SUBQ       $0x04, DX
-	JGE        chunk_22
+	JGE        chunk_27
 
-end_23:
+end_28:
 	ADDQ $0x04, DX
 	VZEROUPPER
 	RET
@@ -327,41 +376,41 @@ TEXT ·addToRowsAVX512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-loop_24:
+loop_29:
 	MOVLQSX (BX), DI
 	IMULQ   DX, DI
 	LEAQ    (AX)(DI*4), DI
 	MOVQ    CX, R8
 	MOVQ    DX, R9
 	SUBQ    $0x10, R9
-	JLT     end_26
+	JLT     end_31
 
-chunk_25:
+chunk_30:
 	VMOVDQU32 (R8), Z0
 	VPADDD    (DI), Z0, Z0
 	VMOVDQU32 Z0, (DI)
 	ADDQ      $0x40, R8
 	ADDQ      $0x40, DI
 	SUBQ      $0x10, R9
-	JGE       chunk_25
+	JGE       chunk_30
 
-end_26:
+end_31:
 	ADDQ  $0x10, R9
 	TESTQ R9, R9
-	JEQ   done_27
+	JEQ   done_32
 
-loop_28:
+loop_33:
 	MOVL (R8), R10
 	ADDL R10, (DI)
 	ADDQ $0x04, R8
 	ADDQ $0x04, DI
 	DECQ R9
-	JNE  loop_28
+	JNE  loop_33
 
-done_27:
+done_32:
 	ADDQ $0x04, BX
 	DECQ SI
-	JNE  loop_24
+	JNE  loop_29
 	VZEROUPPER
 	RET
 
@@ -372,31 +421,31 @@ TEXT ·addIntsAVX512(SB), NOSPLIT, $0-24
 	MOVQ part+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x10, DX
-	JLT  end_30
+	JLT  end_35
 
-chunk_29:
+chunk_34:
 	VMOVDQU32 (CX), Z0
 	VPADDD    (AX), Z0, Z0
 	VMOVDQU32 Z0, (AX)
 	ADDQ      $0x40, CX
 	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
-	JGE       chunk_29
+	JGE       chunk_34
 
-end_30:
+end_35:
 	ADDQ  $0x10, DX
 	TESTQ DX, DX
-	JEQ   done_31
+	JEQ   done_36
 
-loop_32:
+loop_37:
 	MOVL (CX), BX
 	ADDL BX, (AX)
 	ADDQ $0x04, CX
 	ADDQ $0x04, AX
 	DECQ DX
-	JNE  loop_32
+	JNE  loop_37
 
-done_31:
+done_36:
 	VZEROUPPER
 	RET
 
@@ -409,9 +458,9 @@ TEXT ·innerProductAVX512(SB), NOSPLIT, $0-32
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SUBQ   $0x10, DX
-	JLT    end_34
+	JLT    end_39
 
-chunk_33:
+chunk_38:
 	VMOVDQU32 (AX), Z2
 	VMOVDQU32 (CX), Z3
 	VPSRLQ    $0x20, Z2, Z4
@@ -423,9 +472,9 @@ chunk_33:
 	ADDQ      $0x40, AX
 	ADDQ      $0x40, CX
 	SUBQ      $0x10, DX
-	JGE       chunk_33
+	JGE       chunk_38
 
-end_34:
+end_39:
 	ADDQ          $0x10, DX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -436,9 +485,9 @@ end_34:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, BX
 	TESTQ         DX, DX
-	JEQ           done_35
+	JEQ           done_40
 
-loop_36:
+loop_41:
 	MOVLQSX (AX), SI
 	MOVLQSX (CX), DI
 	IMULQ   SI, DI
@@ -446,9 +495,9 @@ loop_36:
 	ADDQ    $0x04, AX
 	ADDQ    $0x04, CX
 	DECQ    DX
-	JNE     loop_36
+	JNE     loop_41
 
-done_35:
+done_40:
 	MOVQ BX, ret+24(FP)
 	VZEROUPPER
 	RET
@@ -462,9 +511,9 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
 	VPXORD       Z1, Z1, Z1
 	VPBROADCASTQ lowWord<>+0(SB), Z2
 	SUBQ         $0x20, CX
-	JLT          end_38
+	JLT          end_43
 
-chunk_37:
+chunk_42:
 	VMOVDQU32 (AX), Z3
 	VPMADDWD  Z3, Z3, Z3
 	VPSRLQ    $0x20, Z3, Z4
@@ -473,9 +522,9 @@ chunk_37:
 	VPADDQ    Z4, Z1, Z1
 	ADDQ      $0x40, AX
 	SUBQ      $0x20, CX
-	JGE       chunk_37
+	JGE       chunk_42
 
-end_38:
+end_43:
 	ADDQ          $0x20, CX
 	VPADDQ        Z1, Z0, Z0
 	VEXTRACTI64X4 $0x01, Z0, Y1
@@ -486,17 +535,17 @@ end_38:
 	VPADDQ        X1, X0, X0
 	VMOVQ         X0, DX
 	TESTQ         CX, CX
-	JEQ           done_39
+	JEQ           done_44
 
-loop_40:
+loop_45:
 	MOVWQSX (AX), BX
 	IMULQ   BX, BX
 	ADDQ    BX, DX
 	ADDQ    $0x02, AX
 	DECQ    CX
-	JNE     loop_40
+	JNE     loop_45
 
-done_39:
+done_44:
 	MOVQ DX, ret+16(FP)
 	VZEROUPPER
 	RET
@@ -509,9 +558,9 @@ TEXT ·scaleIntsAVX512(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	VBROADCASTSD scale+24(FP), Z0
 	SUBQ         $0x08, DX
-	JLT          end_42
+	JLT          end_47
 
-chunk_41:
+chunk_46:
 	VCVTQQ2PD (CX), Z1
 	VMULPD    Z0, Z1, Z1
 	VCVTPD2PS Z1, Y1
@@ -519,9 +568,9 @@ chunk_41:
 	ADDQ      $0x20, AX
 	ADDQ      $0x40, CX
 	SUBQ      $0x08, DX
-	JGE       chunk_41
+	JGE       chunk_46
 
-end_42:
+end_47:
 	ADDQ $0x08, DX
 	VZEROUPPER
 	RET

@@ -19,10 +19,13 @@ func multiplyAdd(g *generator, b, x, acc vec) {
 	g.VPADDD(product, acc, acc)
 }
 
-// dotProduct is VPDPWSSD of AVX-512 VNNI, which avo does not know.
-func dotProduct(g *generator, b, x, acc vec) {
+// dotProduct uses one instruction of AVX-512 VNNI.
+func dotProduct(g *generator, b, x, acc vec) { g.vnni("VPDPWSSD", b, x, acc) }
+
+// vnni adds an instruction of AVX-512 VNNI, which avo does not know.
+func (g *generator) vnni(opcode string, b, x, acc vec) {
 	g.Instruction(&ir.Instruction{
-		Opcode: "VPDPWSSD", Operands: []Op{b, x, acc}, Inputs: []Op{b, x, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512_VNNI"},
+		Opcode: opcode, Operands: []Op{b, x, acc}, Inputs: []Op{b, x, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512_VNNI"},
 	})
 }
 

@@ -9,6 +9,8 @@ func reduceFile(g *generator) {
 	g.suffix, g.lanes = "AVX2", 8
 	emitSettle(g)
 	emitReadSums(g)
+	g.suffix, g.lanes = "AVX512", 16
+	emitAddShortRows(g)
 	g.forEachSet(func() {
 		emitAddToRows(g)
 		emitAddInts(g)
@@ -74,6 +76,44 @@ func emitReadSums(g *generator) {
 		g.ADDQ(U8(16), high)
 		g.ADDQ(U8(64), dst)
 	})
+	g.leave()
+}
+
+// emitAddShortRows emits addShortRows. It adds 16 columns of all rows at a time.
+func emitAddShortRows(g *generator) {
+	g.function("addShortRows", "func(sum, x *int32, width, n int)", "kernels.addShortRows")
+	sum, x, width, n := g.param("sum"), g.param("x"), g.param("width"), g.param("n")
+	stride, row, left := g.GP64(), g.GP64(), g.GP64()
+	g.MOVQ(width, stride)
+	g.SHLQ(U8(2), stride)
+	acc, next := g.vector(), g.vector()
+	g.forChunks(width, 16, func() {
+		g.load(Mem{Base: sum}, acc)
+		g.MOVQ(x, row)
+		g.MOVQ(n, left)
+		g.repeat(left, func() {
+			g.VPADDD(Mem{Base: row}, acc, acc)
+			g.ADDQ(stride, row)
+		})
+		g.store(acc, Mem{Base: sum})
+		g.ADDQ(U8(64), sum)
+		g.ADDQ(U8(64), x)
+	})
+	done := g.label("done")
+	g.TESTQ(width, width)
+	g.JEQ(LabelRef(done))
+	bits, tail := g.GP64(), g.K()
+	g.MOVQ(I32(-1), bits)
+	g.BZHIQ(width, bits, bits)
+	g.KMOVW(bits.As32(), tail)
+	g.VMOVDQU32_Z(Mem{Base: sum}, tail, acc)
+	g.repeat(n, func() {
+		g.VMOVDQU32_Z(Mem{Base: x}, tail, next)
+		g.VPADDD(next, acc, acc)
+		g.ADDQ(stride, x)
+	})
+	g.VMOVDQU32(acc, tail, Mem{Base: sum})
+	g.Label(done)
 	g.leave()
 }
 
