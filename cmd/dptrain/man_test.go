@@ -50,3 +50,17 @@ func TestMan(t *testing.T) {
 		t.Errorf("into a file: exit %d, %s", code, stderr)
 	}
 }
+
+// The guide lists every command.
+func TestGuide_ListsCommands(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(guide), "## All commands")
+	for _, c := range documentedCommands(newRoot(&terminal.Terminal{})) {
+		if name := strings.TrimPrefix(c.CommandPath(), "dptrain "); !c.HasAvailableSubCommands() && !strings.Contains(list, "`"+name+"`") {
+			t.Errorf("docs/guide.md does not list %s", name)
+		}
+	}
+}

@@ -2,56 +2,28 @@ package training
 
 import (
 	"bytes"
-	"fmt"
-	"io"
 	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/training/metricstest"
 )
 
-// freeAddress returns a local address on which no program listens. Its port is outside the range of
-// automatic ports.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	var err error
-	for range 100 {
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Skipf("no network here: %v", err)
-	return ""
-}
-
-func scrape(address string) (status int, text string, err error) {
-	got, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		return 0, "", err
-	}
-	defer got.Body.Close()
-	b, err := io.ReadAll(got.Body)
-	return got.StatusCode, string(b), err
-}
-
 func TestMetricsServer(t *testing.T) {
-	address := freeAddress(t)
+	address := metricstest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	e, err := ServeMetrics(":" + port)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, text, err := scrape(address); err != nil || status != http.StatusOK || text != "" {
+	if status, text, err := metricstest.Scrape(address); err != nil || status != http.StatusOK || text != "" {
 		t.Errorf("before the first lot: %v, %v\n%s", status, err, text)
 	}
 	e.set(metrics{lots: 3, plannedLots: 10, epsilon: math.Inf(1), examplesPerSecond: 1500, learningRate: 0.25, testAccuracy: math.NaN()})
-	status, text, err := scrape(address)
+	status, text, err := metricstest.Scrape(address)
 	if err != nil || status != http.StatusOK {
 		t.Fatal(status, err)
 	}
@@ -68,7 +40,7 @@ func TestMetricsServer(t *testing.T) {
 		t.Error("two servers listen on one address")
 	}
 	e.Close()
-	if _, _, err := scrape(address); err == nil {
+	if _, _, err := metricstest.Scrape(address); err == nil {
 		t.Error("a closed server responds")
 	}
 }
