@@ -126,7 +126,7 @@ func (r results) ratioCells(workload string) []string {
 // variantTable writes the times of the variants and their ratios to the program dptrain, if any was
 // measured.
 func (r results) variantTable(s *strings.Builder) {
-	if !slices.ContainsFunc(r.Measurements, func(m measurement) bool { return isVariant(m.Program) }) {
+	if !slices.ContainsFunc(r.Measurements, func(m measurement) bool { return isVariant(m.Program) && m.Error == "" }) {
 		return
 	}
 	fmt.Fprintf(s, "\n### Variants of dptrain's private step, ms (÷ dptrain)\n\n| workload | dptrain |")
