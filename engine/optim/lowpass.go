@@ -3,6 +3,7 @@ package optim
 import (
 	"fmt"
 	"math"
+	"sync"
 )
 
 // LowPass passes released gradients through a linear low-pass filter before an optimizer sees
@@ -20,6 +21,15 @@ type LowPass struct {
 	A    []float64 // recursive coefficients, of m_(t−1), m_(t−2), …
 	B    []float64 // coefficients of g_t, g_(t−1), …
 	Base Optimizer // updates the weights from filtered gradients
+
+	last *lastGain // nil: c_t is computed for every parameter
+}
+
+// lastGain is c_t of the last step: all parameters of a step have the same.
+type lastGain struct {
+	sync.Mutex
+	step int
+	gain float64
 }
 
 // maxFilterOrder bounds the memory of a filter: one value for each weight and past step.
@@ -107,7 +117,17 @@ func (l LowPass) gains(steps int, yield func(c float64)) {
 
 // gain returns c_t.
 func (l LowPass) gain(step int) (gain float64) {
+	if l.last != nil {
+		l.last.Lock()
+		defer l.last.Unlock()
+		if l.last.step == step {
+			return l.last.gain
+		}
+	}
 	l.gains(step, func(c float64) { gain = c })
+	if l.last != nil {
+		l.last.step, l.last.gain = step, gain
+	}
 	return gain
 }
 

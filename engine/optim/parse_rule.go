@@ -50,6 +50,7 @@ func ParseRule(spec string) (Rule, error) {
 		return checked(d, err)
 	case nameLowPass:
 		l := defaultLowPass
+		l.last = &lastGain{}
 		own, err := parseBase(spec, &l.Base)
 		if err == nil {
 			err = parseOptions(spec, own, nil, []listOption{{optionA, &l.A}, {optionB, &l.B}})

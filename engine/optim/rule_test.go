@@ -322,3 +322,18 @@ func TestParseRule_Specifications(t *testing.T) {
 		mustParseRule(t, name)
 	}
 }
+
+// A rule that was parsed keeps the gain of the last step, and has that of every other step.
+func TestLowPass_KeepsGainOfStep(t *testing.T) {
+	rule, err := ParseRule("lowpass:a=-0.98,b=0.01/0.01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := rule.(LowPass)
+	plain := LowPass{A: kept.A, B: kept.B}
+	for _, step := range []int{1, 1, 2, 50, 50, 3, 100000} {
+		if got, want := kept.gain(step), plain.gain(step); got != want || kept.last.step != step {
+			t.Errorf("step %d: a gain of %v, want %v", step, got, want)
+		}
+	}
+}
