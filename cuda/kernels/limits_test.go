@@ -144,7 +144,7 @@ func TestKernels_AreLaunchable(t *testing.T) {
 				threads = 1024
 			}
 			given := (n.registers + 7) / 8 * 8 * threads
-			if n.registers < 8 || n.registers > 255 || given > 65536 || threads%32 != 0 || threads > 1024 {
+			if n.registers < 1 || n.registers > 255 || given > 65536 || threads%32 != 0 || threads > 1024 {
 				t.Errorf("sm_%d: %s takes %d registers of each of %d threads", arch, kernel, n.registers, threads)
 			}
 			if n.shared > 48<<10 || n.arguments > 4096 || n.arguments == 0 || n.arguments != first[kernel].arguments {
