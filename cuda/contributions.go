@@ -367,7 +367,7 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 	sections := a.sections() + delta.sections()
 	args := rowSumArgs{
 		Lengths: s.allocScratch(8 * n * sections), Norms: s.allocScratch(rowNormBytes * n), Sums: s.out, At: s.at,
-		Aspect: math.Sqrt(float64(f.In) / float64(f.Out)), Overlap: overlap, Rows: int32(rows),
+		Aspect: 4 * float64(f.In) / float64(f.Out), Overlap: overlap, Rows: int32(rows),
 	}
 	round := func(o *rowOperand, width int) {
 		stride := ceil(width, 4) * 4

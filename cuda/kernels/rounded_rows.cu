@@ -48,13 +48,13 @@ __device__ __forceinline__ long long exponent(double x) {
 __device__ __forceinline__ double power_of_two(int e) { return __longlong_as_double((long long)(1023 + e) << 52); }
 
 // split_scale is splitScale of internal/cpu: scales of both rows whose product is scale. aspect is
-// √(In/Out).
-__device__ __forceinline__ void split_scale(double scale, double length_a, double length_d, double aspect, float &scale_a, float &scale_d) {
+// 4·In/Out.
+__device__ __forceinline__ void split_scale(double scale, double squares_a, double squares_d, double aspect, float &scale_a, float &scale_d) {
 	constexpr int most = 13;
-	double balanced = sqrt(scale * length_a * length_d * aspect) / length_a;
-	long long e = exponent(balanced * 1.41421356237309504880);
-	e = max(e, exponent(scale * length_d) + 1 - most);
-	e = min(e, most - 1 - exponent(length_a));
+	const double wide = scale * scale * squares_d;
+	long long e = exponent(aspect * wide / squares_a) >> 2;
+	e = max(e, (exponent(wide) >> 1) + 1 - most);
+	e = min(e, most - 1 - (exponent(squares_a) >> 1));
 	e = min(max(e, -120ll), 120ll);
 	scale_a = (float)power_of_two((int)e);
 	scale_d = (float)(scale * power_of_two(-(int)e));
@@ -225,7 +225,7 @@ struct RowSum {
 	RowNorm *norms;    // of the first rounding of each record
 	int64_t *sums;
 	const int *at;     // where elements belong in sums; null is the identity
-	double aspect;     // √(a.width / delta.width)
+	double aspect;     // 4·a.width / delta.width
 	double overlap;    // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	int rows;          // of a record
 	int from_product;  // whether the norm is computed from the product, not from Gram matrices
@@ -246,7 +246,7 @@ struct RowSum {
 		for (int i = 0; i < a.sections(); i++) squares_a += *from++;
 		for (int i = 0; i < delta.sections(); i++) squares_d += *from++;
 		scale_a = scale_d = 0;
-		if (squares_a != 0 && squares_d != 0) split_scale(scale, sqrt(squares_a), sqrt(squares_d), aspect, scale_a, scale_d);
+		if (squares_a != 0 && squares_d != 0) split_scale(scale, squares_a, squares_d, aspect, scale_a, scale_d);
 	}
 
 	// fits reports whether the norm can be computed. ‖Â‖²‖Δ̂‖² times overlap is then at most 2^60. It
@@ -331,11 +331,11 @@ KERNEL LAUNCH_BOUNDS(256) round_rank_one(Batch<RowSum> batch) {
 		const RowSum &s = batch.arguments[part];
 		bool adds = false;
 		if (s.contribution.factors[r] > 0) {
-			const double length_a = sqrt(squares(sums, s.a.record(r), s.a.width)), length_d = sqrt(squares(sums, s.delta.record(r), s.delta.width));
-			const bool zero = length_a == 0 || length_d == 0;
+			const double squares_of_a = squares(sums, s.a.record(r), s.a.width), squares_of_d = squares(sums, s.delta.record(r), s.delta.width);
+			const bool zero = squares_of_a == 0 || squares_of_d == 0;
 			adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) -> int64_t {
 				float scale_a = 0, scale_d = 0;
-				if (!zero) split_scale(scale, length_a, length_d, s.aspect, scale_a, scale_d);
+				if (!zero) split_scale(scale, squares_of_a, squares_of_d, s.aspect, scale_a, scale_d);
 				const uint64_t squares_a = round_row(partial, s.a, r, scale_a, row_key(seed, 0, 0));
 				const uint64_t squares_d = round_row(partial, s.delta, r, scale_d, row_key(seed, 1, 0));
 				return squares_a > longest_row || squares_d > longest_row ? out_of_range : (int64_t)(squares_a * squares_d);

@@ -12,14 +12,19 @@ import (
 // rowInts bounds the memory of rows that are rounded together.
 const rowInts = 3 << 19
 
-// recordsAtOnce bounds the records whose rows are multiplied together. A product reads and writes the
-// sum for every 256 rows. Where the sum is settled between records of a microbatch, it is for every
-// second product.
-func recordsAtOnce(records int) int {
-	if records <= 256 {
-		return records
+// recordsAtOnce is how many records, with some numbers each, are rounded and multiplied together. A
+// product reads and writes the sum for every 256 rows, so few records of one row would take more time
+// and many would take more memory. Where the sum is settled within a microbatch, it is for every second
+// product.
+func (s *rowSum) recordsAtOnce(records, numbers, workers int) int {
+	n := rowInts / numbers
+	if s.rows == 1 {
+		n = max(128, rowInts/6/numbers)
 	}
-	return lattice.MaxUnsettled / 2
+	if n = max(n, 2*workers); records > 256 {
+		n = min(n, lattice.MaxUnsettled/2)
+	}
+	return min(n, records, lattice.MaxUnsettled)
 }
 
 // rowSum adds Σ_t a_t ⊗ δ_t of rows that are rounded to 16 bits. The gradient of a record is
@@ -29,7 +34,7 @@ type rowSum struct {
 	op.Product // of the rows
 	rows       int
 	a, delta   rowRounder
-	aspect     float64   // √(In/Out)
+	aspect     float64   // 4·In/Out
 	overlap    float64   // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	windows    bool      // the rows are windows of what is rounded, not all of it
 	squares    []float64 // squared norms of the records' A and Δ, in turn; nil: not saved
@@ -132,7 +137,7 @@ func (l *lowering) lowerConvolutionContribution(p part, v *convolution, in [][]f
 func (l *lowering) lowerRowSum(s *rowSum) func() {
 	f, records := s.Product, len(s.Factors)
 	nA, nD := s.rows*f.In, s.rows*f.Out
-	n := min(records, recordsAtOnce(records), max(2*len(l.pool.workers), rowInts/(nA+nD)))
+	n := s.recordsAtOnce(records, nA+nD, len(l.pool.workers))
 	turns := (records + n - 1) / n
 	n = (records + turns - 1) / turns
 	s.cancels, s.adds = make([]bool, n), make([]bool, n)
@@ -149,7 +154,7 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 	if s.rows == 1 && !s.windows && s.lookup == nil {
 		s.together = newRoundings(n, 2)
 	}
-	s.aspect = math.Sqrt(float64(f.In) / float64(f.Out))
+	s.aspect = 4 * float64(f.In) / float64(f.Out)
 	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
 		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
 		if s.together != nil {
@@ -202,9 +207,9 @@ func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 		how = s.Rounding(r)
 	}
 	if how.Scale > 0 {
-		lengthA, lengthD := s.lengths(r)
+		squaresA, squaresD := s.squaresOf(r)
 		try := func(how plan.Rounding) (int64, bool) {
-			squares, ok := s.roundRows(a, delta, r, lengthA, lengthD, how, w)
+			squares, ok := s.roundRows(a, delta, r, squaresA, squaresD, how, w)
 			if ok && s.lookup != nil {
 				return s.lookup.join(squares, s, slot, a, delta, how, w)
 			}
@@ -236,8 +241,8 @@ func (s *rowSum) admitTogether(from, to int, a, delta []int16, w *worker) {
 			how = s.Rounding(r)
 		}
 		if how.Scale > 0 {
-			if lengthA, lengthD := s.lengths(r); lengthA != 0 && lengthD != 0 {
-				scaleA, scaleD = s.splitScale(how.Scale, lengthA, lengthD)
+			if squaresA, squaresD := s.squaresOf(r); squaresA != 0 && squaresD != 0 {
+				scaleA, scaleD = s.splitScale(how.Scale, squaresA, squaresD)
 			}
 		}
 		t.how[i] = how
@@ -261,8 +266,8 @@ func (s *rowSum) admitTogether(from, to int, a, delta []int16, w *worker) {
 		r, ok := s.base+i, t.squares[0][i] >= 0 && t.squares[1][i] >= 0
 		if squares := t.squares[0][i] * t.squares[1][i]; !s.Take(r, squares, ok) {
 			how := s.ChooseSmaller(r, t.how[i], squares, ok, func(how plan.Rounding) (int64, bool) {
-				lengthA, lengthD := s.lengths(r)
-				return s.roundRows(a, delta, r, lengthA, lengthD, how, w)
+				squaresA, squaresD := s.squaresOf(r)
+				return s.roundRows(a, delta, r, squaresA, squaresD, how, w)
 			})
 			if s.adds[i] = how.Scale > 0; !s.adds[i] {
 				clear(a)
@@ -272,37 +277,37 @@ func (s *rowSum) admitTogether(from, to int, a, delta []int16, w *worker) {
 	}
 }
 
-// lengths returns the norms of a record's operands.
-func (s *rowSum) lengths(r int) (a, delta float64) {
+// squaresOf returns the squared norms of a record's operands.
+func (s *rowSum) squaresOf(r int) (a, delta float64) {
 	if s.squares != nil {
-		return math.Sqrt(s.squares[2*r]), math.Sqrt(s.squares[2*r+1])
+		return s.squares[2*r], s.squares[2*r+1]
 	}
-	return math.Sqrt(simd.SumSquares(s.a.record(r))), math.Sqrt(simd.SumSquares(s.delta.record(r)))
+	return simd.SumSquares(s.a.record(r)), simd.SumSquares(s.delta.record(r))
 }
 
 // roundRows rounds the rows of record r and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
 // ok if the rows are too long.
-func (s *rowSum) roundRows(a, delta []int16, r int, lengthA, lengthD float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
-	if lengthA == 0 || lengthD == 0 {
+func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
+	if squaresA == 0 || squaresD == 0 {
 		clear(a)
 		clear(delta)
 		return 0, true
 	}
-	scaleA, scaleD := s.splitScale(how.Scale, lengthA, lengthD)
-	squaresA, okA := s.a.round(a, s.a.record(r), scaleA, how.Seed, w)
-	squaresD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.Seed, w)
+	scaleA, scaleD := s.splitScale(how.Scale, squaresA, squaresD)
+	roundedA, okA := s.a.round(a, s.a.record(r), scaleA, how.Seed, w)
+	roundedD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.Seed, w)
 	if !okA || !okD {
 		return 0, false
 	}
 	if s.rows == 1 {
 		if s.windows {
-			squaresA, squaresD = lattice.SumSquares(a), lattice.SumSquares(delta)
+			roundedA, roundedD = lattice.SumSquares(a), lattice.SumSquares(delta)
 		}
-		return squaresA * squaresD, true // at most 2⁵⁶
+		return roundedA * roundedD, true // at most 2⁵⁶
 	}
 	// Σ_tu |⟨â_t, â_u⟩⟨δ̂_t, δ̂_u⟩| ≤ (Σ_t ‖â_t‖‖δ̂_t‖)² ≤ overlap·‖Â‖²‖Δ̂‖². Below 2⁶² no sum of
 	// 64 bits overflows; the rounding of this product is far below its distance from 2⁶².
-	if s.overlap*float64(squaresA)*float64(squaresD) > 0x1p60 {
+	if s.overlap*float64(roundedA)*float64(roundedD) > 0x1p60 {
 		return 0, false
 	}
 	n := s.rows * s.rows
@@ -407,12 +412,14 @@ const maxRowExponent = 13
 
 // splitScale returns scales of a record's rows whose product is scale. Their ratio makes the
 // rounding errors of A and of Δ contribute alike to the error of the gradient: with integer
-// rows of lengths α and β, they are about √In·β and √Out·α. The scale of A is a power of two.
-func (s *rowSum) splitScale(scale, lengthA, lengthD float64) (scaleA, scaleD float32) {
-	balanced := math.Sqrt(scale*lengthA*lengthD*s.aspect) / lengthA
-	exponent := binaryExponent(balanced * math.Sqrt2)
-	exponent = max(exponent, binaryExponent(scale*lengthD)+1-maxRowExponent)
-	exponent = min(exponent, maxRowExponent-1-binaryExponent(lengthA))
+// rows of lengths α and β, they are about √In·β and √Out·α. So √2·√(scale·‖Δ‖·√(In/Out)/‖A‖) gives the
+// scale of A, rounded down to a power of two. The exponents of it, of scale·‖Δ‖ and of ‖A‖ are those of
+// their second and fourth powers, without a square root. No power of numbers of 32 bits leaves 64 bits.
+func (s *rowSum) splitScale(scale, squaresA, squaresD float64) (scaleA, scaleD float32) {
+	wide := scale * scale * squaresD
+	exponent := binaryExponent(s.aspect*wide/squaresA) >> 2
+	exponent = max(exponent, binaryExponent(wide)>>1+1-maxRowExponent)
+	exponent = min(exponent, maxRowExponent-1-binaryExponent(squaresA)>>1)
 	exponent = min(max(exponent, -120), 120)
 	return float32(powerOfTwo(exponent)), float32(scale * powerOfTwo(-exponent))
 }

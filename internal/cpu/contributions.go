@@ -120,6 +120,7 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 	s := &builtSum{part: p, size: size, build: g.build, roundings: newRoundings(n, 1), together: rows != nil && size <= plan.BuiltBlock && !p.L1}
 	admit := l.pool.forRanges(n, size+g.cost, s.admit)
 	blocks := (size + plan.BuiltBlock - 1) / plan.BuiltBlock
+	l.pool.reserveSum(min(size, plan.BuiltBlock))
 	add := l.pool.forRanges(blocks, n*plan.BuiltBlock/4, s.add)
 	reserve := l.lowerReserve(&s.part, n)
 	return func() {
@@ -186,18 +187,27 @@ func (s *builtSum) admitTogether(from, to int) {
 	}
 }
 
-// add adds blocks from … to-1 of the rows that were admitted.
-func (s *builtSum) add(from, to int, _ *worker) {
-	if s.together && s.at == nil {
-		lattice.AddRows(s.sum(), s.ints[:len(s.how)*s.size])
-		return
-	}
+// add adds blocks from … to-1 of the rows that were admitted. In another order than the parameter's, it
+// adds them up first.
+func (s *builtSum) add(from, to int, w *worker) {
 	for b := from; b < to; b++ {
 		lo, hi := b*plan.BuiltBlock, min(s.size, (b+1)*plan.BuiltBlock)
-		for i, how := range s.how {
-			if how.Scale > 0 {
-				s.addFrom(lo, s.ints[i*s.size+lo:i*s.size+hi])
+		sum := w.sum[:hi-lo]
+		if s.at == nil {
+			sum = s.sum()[lo:hi]
+		}
+		if s.together {
+			lattice.AddRows(sum, s.ints[:len(s.how)*s.size])
+		} else {
+			for i, how := range s.how {
+				if how.Scale > 0 {
+					lattice.Add(sum, s.ints[i*s.size+lo:i*s.size+hi])
+				}
 			}
+		}
+		if s.at != nil {
+			s.addFrom(lo, sum)
+			clear(sum)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"math"
+	"math/big"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -119,5 +121,42 @@ func TestContributions_ManyFullRecords(t *testing.T) {
 			}
 			m.Close()
 		}
+	}
+}
+
+// The scale of A is the largest power of two that is at most √2·√(scale·‖Δ‖·√(In/Out)/‖A‖), within
+// bounds for the lengths of both rows, as math/big computes it. The product of the scales is the scale.
+func TestSplitScale_AgreesWithDefinition(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	number := func(x float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(x) }
+	root := func(x *big.Float) *big.Float { return new(big.Float).SetPrec(300).Sqrt(x) }
+	exponent := func(x *big.Float) int { return x.MantExp(nil) - 1 } // MantExp has a mantissa below 1
+	bounded := [2]int{}
+	for range 20_000 {
+		in, out := 1+r.IntN(2000), 1+r.IntN(2000)
+		s := &rowSum{aspect: 4 * float64(in) / float64(out)}
+		scale := math.Exp2(r.NormFloat64()*20 + 22)
+		squaresA, squaresD := math.Exp2(r.NormFloat64()*20), math.Exp2(r.NormFloat64()*20)
+		lengthA, lengthD := root(number(squaresA)), root(number(squaresD))
+		aspect := root(new(big.Float).Quo(number(float64(in)), number(float64(out))))
+		longD := new(big.Float).Mul(number(scale), lengthD)
+		balanced := new(big.Float).Quo(new(big.Float).Mul(longD, aspect), lengthA)
+		want := exponent(new(big.Float).Mul(root(number(2)), root(balanced)))
+		if least := exponent(longD) + 1 - maxRowExponent; want < least {
+			want = least
+			bounded[0]++
+		}
+		if most := maxRowExponent - 1 - exponent(lengthA); want > most {
+			want = most
+			bounded[1]++
+		}
+		want = min(max(want, -120), 120)
+		a, d := s.splitScale(scale, squaresA, squaresD)
+		if float64(a) != math.Ldexp(1, want) || d != float32(math.Ldexp(scale, -want)) {
+			t.Fatalf("%d×%d, scale %v, squared norms %v and %v: %v and %v, want 2^%d", in, out, scale, squaresA, squaresD, a, d, want)
+		}
+	}
+	if min(bounded[0], bounded[1]) < 1000 || max(bounded[0], bounded[1]) > 15_000 {
+		t.Errorf("bounds decide %v of 20000 times", bounded)
 	}
 }

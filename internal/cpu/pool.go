@@ -19,7 +19,8 @@ type pool struct {
 	workers   []*worker
 	floats    int // float32 scratch memory to allocate for each worker
 	doubles   int // the same for float64
-	grams     int // elements of the memory of each worker for Gram matrices of integers
+	sums      int // elements of the memory of each worker for a sum of integers
+	grams     int // the same for Gram matrices of integers
 	int16s    int // the same for operands of 16 bits
 	helpers   []*helper
 	spinLimit time.Duration // how long a waiting thread spins before it sleeps

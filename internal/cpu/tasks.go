@@ -16,6 +16,7 @@ type worker struct {
 	lattice *lattice.Workspace
 
 	rowSquares []int64 // of rows of integers
+	sum        []int32 // zeros between tasks
 	grams      []int32
 	int64s     []int64 // of a block of a release
 	int16s     []int16
@@ -63,6 +64,9 @@ func (p *pool) reserveRowSquares(n int) {
 	}
 }
 
+// reserveSum makes every worker's memory for a sum of integers at least this large.
+func (p *pool) reserveSum(n int) { p.sums = max(p.sums, n) }
+
 // reserveGrams makes the memory of every worker for Gram matrices of integers at least this large.
 func (p *pool) reserveGrams(n int) { p.grams = max(p.grams, n) }
 
@@ -78,7 +82,7 @@ func (p *pool) reserveGroups(rows int) {
 
 // scratchBytes returns the bytes of all workers' reserved scratch memory.
 func (p *pool) scratchBytes() int {
-	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*p.grams + 2*p.int16s)
+	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*p.sums + 4*p.grams + 2*p.int16s)
 }
 
 // allocateScratch allocates the scratch memory that steps have reserved.
@@ -86,7 +90,7 @@ func (p *pool) allocateScratch() {
 	for _, w := range p.workers {
 		w.floats(p.floats)
 		w.doubles(p.doubles)
-		w.grams = make([]int32, p.grams)
+		w.sum, w.grams = make([]int32, p.sums), make([]int32, p.grams)
 		w.int16s = make([]int16, p.int16s)
 	}
 }
