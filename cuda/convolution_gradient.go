@@ -183,7 +183,7 @@ func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) boo
 	}
 	rows := k.size(1) / v.O / s.Records
 	launchGramNorms(c, gramNorm{
-		kernel: "convolution_gram", tiles: []int{64}, args: []any{newPatchRows(c, v, rows, k.in[0], k.in[1])},
+		kernel: "convolution_gram", tiles: []int{64}, splits: true, args: []any{newPatchRows(c, v, rows, k.in[0], k.in[1])},
 		records: s.Records, groups: v.Groups, rows: rows, na: v.patchWidth, nd: v.groupOutputs, delta: -1,
 	}, k.out)
 	return true

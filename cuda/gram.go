@@ -39,6 +39,7 @@ type gramNorm struct {
 	kernel  string
 	args    []any
 	tiles   []int // sizes of the float kernels' tiles, the smaller first
+	splits  bool  // there is a kernel for split operands
 	records int
 	groups  int // products of a record; their squared norms add up
 	rows    int // of a record
@@ -60,7 +61,7 @@ type gramErrorBound struct{ Gamma, Underflow float64 }
 
 func lowerProductGram(c *compiler, f op.Product, records, rows int, k call) {
 	launchGramNorms(c, gramNorm{
-		kernel: "product_gram", tiles: []int{32, 64},
+		kernel: "product_gram", tiles: []int{32, 64}, splits: true,
 		args: []any{gramRows{
 			k.in[0], k.in[1], int32(f.In), int32(f.Out), alignedArg(k.in[0], f.In), alignedArg(k.in[1], f.Out),
 		}},
@@ -100,7 +101,7 @@ func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	var recompute driver.Pointer
 	slow := c.device.SlowDoubles()
 	switch {
-	case c.splitsOperands() && (slow || g.groups*g.rows*g.rows/2*(g.na+g.nd) >= minSplitGram):
+	case g.splits && c.splitsOperands() && (slow || g.groups*g.rows*g.rows/2*(g.na+g.nd) >= minSplitGram):
 		recompute = launchSplitGramNorms(c, g, out)
 	case slow:
 		recompute = launchFloatGramNorms(c, g, out)

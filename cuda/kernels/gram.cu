@@ -129,13 +129,6 @@ KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Batch<GramPart<double, TiedTable>> batch)
 	const int record = block.x / g.pairs;
 	if (g.is_selected(record)) inner_product(g, TiedInputs{t, record}, TiedSignals{t, record}, block.x, t.width, t.vocabulary);
 }
-KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_split(Batch<GramPart<double, TiedTable>> batch) {
-	const BatchBlock block(batch);
-	const Gram<double> &g = batch.arguments[block.part].gram;
-	const TiedTable &t = batch.arguments[block.part].rows;
-	const int record = block.x / g.pairs;
-	inner_product_split(g, TiedInputs{t, record}, TiedSignals{t, record}, block.x, t.width, t.vocabulary);
-}
 KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Batch<GramPart<float, TiedTable>> batch) {
 	const BatchBlock block(batch);
 	const Gram<float> &g = batch.arguments[block.part].gram;
