@@ -218,18 +218,35 @@ func (s *contributionSum) chunk(bytes int) int {
 	return max(1, min(s.records, maxGridDepth, maxGradientBytes/max(bytes, 1)))
 }
 
+// admission is struct Admission of kernels/lattice.h.
+type admission struct {
+	Contribution             contributionArgs
+	Rows, Gradients, Squares driver.Pointer
+	Size, Chunks             int32
+}
+
+// admitPart queues the admission of a part of n records. The parts of different parameters share
+// launches, also where rows and built gradients alternate.
+func (s *contributionSum) admitPart(a admission, n int) {
+	s.launchWith(s.admitting, func() {
+		s.launchPart("admit", dim{uint32(n), 1, 1}, threads, a).budgets = a.Contribution.Budgets
+	})
+}
+
+// builtBlock is how many elements of a built gradient share a key.
+const builtBlock = 4096
+
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
-	args := s.from(first)
-	s.launchWith(s.admitting, func() {
-		admitted := s.launchPart("admit_built", dim{uint32(n), 1, 1}, dim{512, 1, 1}, args, rows, int32(size))
-		admitted.budgets = args.Budgets
-	})
+	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a thread of admit adds one
+	part := admission{Contribution: s.from(first), Gradients: rows, Squares: s.allocScratch(8 * n * chunks), Size: int32(size), Chunks: int32(chunks)}
+	s.launchWith(s.rounding, func() { s.launchPart("built_squares", dim{uint32(chunks), uint32(n), 1}, dim{512, 1, 1}, part) })
+	s.admitPart(part, n)
 	across := ceil(size, 256)
 	each := ceil(n, min(ceil(n, 16), ceil(8*s.device.Multiprocessors(), across)))
 	s.launchWith(s.adding, func() {
 		s.launchPart("add_built", dim{uint32(across), uint32(ceil(n, each)), 1}, threads,
-			s.out, s.at, args.Roundings, rows, int32(size), int32(n), int32(each))
+			s.out, s.at, part.Contribution.Roundings, rows, int32(size), int32(n), int32(each))
 	})
 }
 
@@ -378,8 +395,10 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 	if count > 0 {
 		lookups.Rounded, lookups.Squares, lookups.Links = s.allocScratch(4*n*count*f.Out), s.allocScratch(8*n*count), s.allocScratch(4*n*count)
 	}
-	var units int
-	units, args.FromProduct = normUnits(f, rows)
+	units := 0
+	if rows > 1 || a.Kind != rowsOfNumbers {
+		units, args.FromProduct = normUnits(f, rows)
+	}
 	args.Units = int32(units)
 	tiles := ceil(f.In, integerSide) * ceil(f.Out, integerSide)
 	for first := 0; first < s.records; first += n {
@@ -391,24 +410,21 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 		args.Lookups = lookups
 		args.Lookups.Index += driver.Pointer(4 * first * count)
 		args.Lookups.Delta += driver.Pointer(4 * first * count * f.Out)
-		launch := func(kernel string, across, down int) *part {
-			return s.launchPart(kernel, dim{uint32(across), uint32(down), 1}, threads, args)
+		launch := func(kernel string, across, down int) {
+			s.launchPart(kernel, dim{uint32(across), uint32(down), 1}, threads, args)
 		}
-		kernel := "round_rank_one"
-		if rows > 1 || a.Kind != rowsOfNumbers || count > 0 {
-			kernel = "admit_rows"
-			blocks := ceil(4*s.device.Multiprocessors(), n) // of a record
-			s.launchWith(s.rounding, func() {
-				launch("row_lengths", sections, n)
-				launch("round_rows", min(ceil(max(rows, count), 8), blocks), n)
+		blocks := ceil(4*s.device.Multiprocessors(), n) // of a record
+		s.launchWith(s.rounding, func() {
+			launch("row_lengths", sections, n)
+			launch("round_rows", min(ceil(max(rows, count), 8), blocks), n)
+			if units > 0 {
 				launch("row_norms", units, n)
-				if count > 0 {
-					kernel = "admit_tied"
-					launch("tied_norms", min(ceil(count, 8), blocks), n)
-				}
-			})
-		}
-		s.launchWith(s.admitting, func() { launch(kernel, n, 1).budgets = args.Contribution.Budgets })
+			}
+			if count > 0 {
+				launch("tied_norms", min(ceil(count, 8), blocks), n)
+			}
+		})
+		s.admitPart(admission{Contribution: args.Contribution, Rows: s.argument(args)}, n)
 		slices := max(ceil(n, lattice.MaxRecords), min(n, ceil(n*rows, 4*integerDepth), ceil(2*s.device.Multiprocessors(), tiles)))
 		args.Each = int32(ceil(n, slices))
 		s.launchWith(s.adding, func() { launch("add_rows", tiles, ceil(n, int(args.Each))) })
@@ -419,6 +435,14 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 	if rows > 1 {
 		s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
 	}
+}
+
+// argument is memory with the arguments of a sum, for admissions.
+func (s *contributionSum) argument(args rowSumArgs) driver.Pointer {
+	if s.scratch.measuring {
+		return 0 // its scratch memory has no addresses yet
+	}
+	return s.constantBytes(driver.Pack(args))
 }
 
 // normUnits returns how many tiles or pairs of tiles make the squared norm of a product of integer rows,

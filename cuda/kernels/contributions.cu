@@ -3,13 +3,12 @@
 // begin_contributions gives each record its budget. The instructions of the sums then take the
 // squared norms of their parts from the budgets, one instruction after the other.
 //
-// Built gradients. admit_built reads a record's gradient, in float32, determines the squared norm
-// of its rounding and writes the rounding that it chose; add_built reads the gradients again and
-// adds the rounded numbers. The integers are not stored: a word costs two operations, less
-// than four bytes written and read. Words of 4096 elements share a key, as in internal/cpu.
-// Predicted for an H100: both kernels read the gradients, 8 bytes an element at 3.35 TB/s; 512
-// records of 26000 elements take 32 µs. A block adds one record's squares, so that few records
-// with long gradients do not fill the GPU.
+// Built gradients. built_squares reads records' gradients, in float32, and writes the squared norm of
+// the first rounding, in chunks; admit of rounded_rows.cu takes it from the budget and writes the
+// rounding that it chose; add_built reads the gradients again and adds the rounded numbers. The
+// integers are not stored: a word costs two operations, less than four bytes written and read. Words of
+// 4096 elements share a key, as in internal/cpu. Predicted for an H100: built_squares and add_built read
+// the gradients, 8 bytes an element at 3.35 TB/s; 512 records of 26000 elements take 32 µs.
 //
 // Products, and convolutions with few windows, are added by rounded_rows.cu.
 #include "batch.h"
@@ -20,36 +19,17 @@ KERNEL begin_contributions(int64_t *budgets, int n) {
 	EACH(i, n) budgets[i] = lattice_bound_squared;
 }
 
-struct BuiltGradients {
-	Contribution contribution;
-	const float *rows;
-	int size, _;
-};
-
-// admit_built processes the parts of a batch one after the other, because they take from the
-// same budgets: block r does the r-th record of each.
-KERNEL LAUNCH_BOUNDS(512) admit_built(Batch<BuiltGradients> batch) {
+KERNEL LAUNCH_BOUNDS(512) built_squares(Batch<Admission> batch) {
 	SHARED(uint64_t, partial, 32);
-	const int r = blockIdx.x;
-	for (int part = 0; part < batch.parts; part++) {
-		const BuiltGradients &p = batch.arguments[part];
-		const int size = p.size;
-		const float *row = p.rows + (long long)r * size;
-		choose_rounding(p.contribution, r, [&](double wide, uint64_t seed) {
-			const float scale = (float)wide;
-			const uint64_t mixed = mix(seed);  // row_key(seed, 0, b) is mix(mixed + b·golden_gamma)
-			uint64_t sum = 0;
-			if (scale != 0)
-				for (int from = 0; from < size; from += built_block) {
-					const RoundingWords words(mix(mixed + (uint64_t)(from / built_block) * golden_gamma));
-					const int n = min(built_block, size - from);
-					for (int i = threadIdx.x; i < n; i += blockDim.x)
-						add_square(sum, dither(row[from + i], scale, words.of(i)));
-				}
-			return within(block_sum(partial, sum));
-		});
-		__syncthreads();  // before the next part reads the rest of the budget
-	}
+	const BatchBlock block(batch);
+	const Admission &p = batch.arguments[block.part];
+	const int r = block.y;
+	const double scale = first_scale(p.contribution, r);
+	uint64_t sum = 0;
+	if (scale > 0)
+		p.built.add_squares(sum, r, block.x, block.grid_x, (float)scale, row_key(p.contribution.seeds[r], p.contribution.number, 0));
+	sum = block_sum(partial, sum);
+	if (threadIdx.x == 0) p.built.squares[(long long)r * block.grid_x + block.x] = sum;
 }
 
 // add_built adds the rounded gradients of some records; the block's y selects each of them. A thread

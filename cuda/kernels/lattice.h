@@ -117,6 +117,36 @@ template <class Squares> __device__ __forceinline__ bool choose_rounding(const C
 	return false;
 }
 
+// first_scale is the scale of the first attempt of record r; not above 0 if the record adds nothing.
+__device__ __forceinline__ double first_scale(const Contribution &c, int r) { return (double)c.factors[r] * *c.steps; }
+
+// BuiltGradients are gradients of records in float32. Words of 4096 elements share a key.
+struct BuiltGradients {
+	const float *rows;
+	uint64_t *squares;  // of each record: sums of the squares of the first rounding's chunks
+	int size, chunks;   // elements and chunks of a gradient
+
+	// add_squares adds to a thread's sum the squares of a rounding of one of some chunks of record r.
+	__device__ __forceinline__ void add_squares(uint64_t &sum, int r, int chunk, int of, float scale, uint64_t seed) const {
+		const float *row = rows + (long long)r * size;
+		const int blocks = (size + built_block - 1) / built_block, each = (blocks + of - 1) / of;
+		if (scale == 0) return;
+		for (int b = chunk * each; b < min(blocks, (chunk + 1) * each); b++) {
+			const RoundingWords words(row_key(seed, 0, b));
+			const int from = b * built_block, n = min(built_block, size - from);
+			for (int i = threadIdx.x; i < n; i += blockDim.x)
+				add_square(sum, dither(row[from + i], scale, words.of(i)));
+		}
+	}
+};
+
+// Admission is a part of a contribution that takes from the records' budgets.
+struct Admission {
+	Contribution contribution;
+	const void *rows;  // RowSum of rounded_rows.cu; null: built gradients
+	BuiltGradients built;
+};
+
 // add_steps adds to an integer sum. Integers have the same sum in every order.
 __device__ __forceinline__ void add_steps(int64_t *sum, int64_t steps) {
 	if (steps != 0) atomicAdd((unsigned long long *)sum, (unsigned long long)steps);

@@ -4,22 +4,22 @@
 // rows of a dense layer are numbers in memory. The rows of a convolution are its signals at a position
 // and the patch that the position reads; a picture has one rounding, which all patches share.
 //
-// round_rank_one is for one row a record, whose squared norm is ‖â‖²·‖δ̂‖². A block processes one record.
-//
-// Four kernels are for several rows. row_lengths adds up the squares of sections of a record's floats.
+// row_lengths adds up the squares of sections of a record's floats.
 // round_rows writes the rows, rounded as the first attempt of the record demands, and row_norms computes the
 // squared norm of their integer product, from Gram matrices, ⟨ÂÂᵀ, Δ̂Δ̂ᵀ⟩, or from the product itself, as
-// the host chooses. These three use many blocks a record and do not wait for other parameters: their
-// integer sums have the same bits in every order. admit_rows takes the squared norm from the record's
-// budget. A part that does not fit is rounded again in its block. Rows that are too long, because they
-// cancel, are replaced by zeros; the block then builds the record's gradient in float32, element by
-// element, and adds its rounding. Records that add nothing get zeros.
+// the host chooses; one row needs neither, its squared norm is ‖â‖²·‖δ̂‖². These three use many blocks a
+// record and do not wait for other parameters: their integer sums have the same bits in every order.
+//
+// admit takes the squared norms from the records' budgets, for one parameter after the other, those of
+// gradients that contributions.cu built among them. A part that does not fit is rounded again in its
+// block. Rows that are too long, because they cancel, are replaced by zeros; the block then builds the
+// record's gradient in float32, element by element, and adds its rounding. Records that add nothing get
+// zeros.
 //
 // A table that is looked up in and also multiplied with has the rows of the product and those of its
 // lookups, which are rounded to 32 bits. With P the product and G the sum of the lookups' rows,
 // ‖P + G‖² = ‖P‖² + ‖G‖² + 2⟨P, G⟩, and ⟨P, G⟩ = Σ_s Σ_t â_t[i_s]·⟨δ̂_t, ε̂_s⟩ for the lookups ε_s of the
-// rows i_s. tied_norms adds the last two; admit_tied is admit_rows for these tables. add_gathered of
-// embedding.cu adds the lookups.
+// rows i_s. tied_norms adds the last two. add_gathered of embedding.cu adds the lookups.
 //
 // add_rows adds â⊗δ̂ over all rows of at most 511 records modulo 2^32, then to sums of 64 bits. No
 // gradient is written to memory. For 64 records of 64 rows, 128 and 512 wide, the rounded rows are 5
@@ -177,21 +177,6 @@ __device__ __forceinline__ uint64_t round_part(S &partial, const RowOperand &o, 
 	return o.kind != numbers && total > longest_row ? longest_rows : total;
 }
 
-// round_row rounds the only row of a record and returns its squared norm, to all threads; more than
-// longest_row if an element is out of range.
-template <class S> __device__ __forceinline__ uint64_t round_row(S &partial, const RowOperand &o, int r, float scale, uint64_t key) {
-	const RoundingWords words(key);
-	const float *x = o.record(r);
-	int16_t *out = o.row(r, 1, 0);
-	uint64_t sum = 0;
-	bool outside = false;
-	for (int i = threadIdx.x; i < o.stride; i += blockDim.x) {
-		const bool inside = i < o.width;
-		round_element(out + i, inside ? x[i] : 0, inside ? scale : 0, words.of(i), sum, outside);
-	}
-	return block_sum(partial, outside ? too_long : sum);
-}
-
 // clear_rows writes zeros for the rows of a record.
 __device__ __forceinline__ void clear_rows(const RowOperand &o, int r, int rows) {
 	int16_t *out = o.row(r, rows, 0);
@@ -229,7 +214,7 @@ struct RowSum {
 	double overlap;    // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	int rows;          // of a record
 	int from_product;  // whether the norm is computed from the product, not from Gram matrices
-	int units;         // tiles or pairs of tiles that make the norm
+	int units;         // tiles or pairs of tiles that make the norm; 0: it is the product of both squared norms
 	int records, each; // that add_rows adds; each of them in a block
 
 	__device__ __forceinline__ void add(long long e, int64_t steps) const {
@@ -322,35 +307,6 @@ template <class S> __device__ __forceinline__ bool tied_fits(S &partial, const R
 	length = block_sum(partial, length);
 	return s.fits(n) && n.gathered <= (uint64_t)lattice_bound_squared && !(length * sqrt((double)n.squares[0] * (double)n.squares[1]) > 0x1p60);
 }
-
-KERNEL LAUNCH_BOUNDS(256) round_rank_one(Batch<RowSum> batch) {
-	SHARED(double, sums, 32);
-	SHARED(uint64_t, partial, 32);
-	const int r = blockIdx.x;
-	for (int part = 0; part < batch.parts; part++) {
-		const RowSum &s = batch.arguments[part];
-		bool adds = false;
-		if (s.contribution.factors[r] > 0) {
-			const double squares_of_a = squares(sums, s.a.record(r), s.a.width), squares_of_d = squares(sums, s.delta.record(r), s.delta.width);
-			const bool zero = squares_of_a == 0 || squares_of_d == 0;
-			adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) -> int64_t {
-				float scale_a = 0, scale_d = 0;
-				if (!zero) split_scale(scale, squares_of_a, squares_of_d, s.aspect, scale_a, scale_d);
-				const uint64_t squares_a = round_row(partial, s.a, r, scale_a, row_key(seed, 0, 0));
-				const uint64_t squares_d = round_row(partial, s.delta, r, scale_d, row_key(seed, 1, 0));
-				return squares_a > longest_row || squares_d > longest_row ? out_of_range : (int64_t)(squares_a * squares_d);
-			});
-		}
-		if (!adds) {
-			clear_rows(s.a, r, 1);
-			clear_rows(s.delta, r, 1);
-		}
-		__syncthreads();  // before the next part reads the rest of the budget
-	}
-}
-
-// first_scale is the scale of the first attempt of record r; not above 0 if the record adds nothing.
-__device__ __forceinline__ double first_scale(const Contribution &c, int r) { return (double)c.factors[r] * *c.steps; }
 
 KERNEL LAUNCH_BOUNDS(256) row_lengths(Batch<RowSum> batch) {
 	SHARED(double, sums, 32);
@@ -463,80 +419,102 @@ __device__ __forceinline__ float tied_element(const RowSum &s, int r, int m, int
 
 // each_built calls use with the elements of the rounding of a gradient in float32, before they are
 // converted to integers.
-template <bool tied, class Use> __device__ __forceinline__ void each_built(const RowSum &s, int r, float scale, uint64_t seed, Use use) {
+template <class Use> __device__ __forceinline__ void each_built(const RowSum &s, int r, float scale, uint64_t seed, Use use) {
 	const int size = s.a.width * s.delta.width;
 	for (int e = threadIdx.x; e < size; e += blockDim.x) {
 		const RoundingWords words(row_key(seed, 0, e / built_block));
 		const int m = e / s.delta.width, n = e % s.delta.width;
-		const float v = tied ? tied_element(s, r, m, n) : s.a.kind == numbers ? gradient_element<numbers, numbers>(s, r, m, n) : gradient_element<signals, patches>(s, r, m, n);
+		const float v = s.lookups.count > 0 ? tied_element(s, r, m, n) : s.a.kind == numbers ? gradient_element<numbers, numbers>(s, r, m, n) : gradient_element<signals, patches>(s, r, m, n);
 		use(e, dither(v, scale, words.of(e % built_block)));
 	}
 }
 
-// admit admits the parts of a batch, one after the other, because they take from the same budgets.
-template <bool tied> __device__ __forceinline__ void admit(const Batch<RowSum> &batch) {
+// admit_rows chooses the rounding of the rows of record r and clears them if they add nothing.
+template <class P, class G, class S, class D>
+__device__ __forceinline__ void admit_rows(P &panels, G &grams, S &partial, D &lengths, const Contribution &c, const RowSum &s, int r) {
+	const bool tied = s.lookups.count > 0;
+	bool cancels = false, first = true;
+	bool adds = choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
+		const bool again = !first;
+		first = false;
+		RowNorm n = s.norms[r];
+		if (again) {
+			float scale_a, scale_d;
+			s.scales(r, scale, scale_a, scale_d);
+			n.squares[0] = round_part(partial, s.a, r, s.rows, 0, 1, scale_a, seed);
+			n.squares[1] = round_part(partial, s.delta, r, s.rows, 0, 1, scale_d, seed);
+			n.outside = n.squares[0] >= longest_rows || n.squares[1] >= longest_rows;
+			if (tied) {
+				if (round_lookups(partial, s, r, 0, 1, (float)scale, seed)) n.outside = 1;
+				uint64_t gathered = 0, cross = 0;
+				__syncthreads();
+				add_tied(s, r, 0, 1, gathered, cross);
+				n.gathered = block_sum(partial, gathered);
+				n.cross = block_sum(partial, cross);
+			}
+		}
+		__syncthreads();
+		if (tied ? !tied_fits(lengths, s, r, n) : !s.fits(n)) {
+			cancels = !again && s.rows > 1;
+			return cancels ? other_rounding : out_of_range;
+		}
+		if (again) {
+			uint64_t sum = 0;
+			for (int unit = 0; unit < s.units; unit++) sum += norm_part(panels, grams, s, r, unit);
+			n.product = block_sum(partial, sum);
+		}
+		if (s.units == 0) n.product = n.squares[0] * n.squares[1];  // at most 2⁵⁶
+		return (int64_t)(tied ? n.product + n.gathered + n.cross : n.product);
+	});
+	if (!adds) {
+		clear_rows(s.a, r, s.rows);
+		clear_rows(s.delta, r, s.rows);
+	}
+	if (cancels) {
+		adds = choose_rounding(c, r, [&](double scale, uint64_t seed) {
+			uint64_t sum = 0;
+			if ((float)scale != 0) each_built(s, r, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
+			return within(block_sum(partial, sum));
+		});
+		__syncthreads();
+		const RecordRounding how = c.roundings[r];
+		if (adds && how.scale != 0)
+			each_built(s, r, how.scale, how.seed, [&](int e, float dithered) { s.add(e, __float2int_rn(dithered)); });
+		__syncthreads();
+		if (tied && threadIdx.x == 0) c.roundings[r].adds = 0;  // add_gathered must not add the lookups again
+	}
+}
+
+// admit_built chooses the rounding of the gradient of record r.
+template <class S> __device__ __forceinline__ void admit_built(S &partial, const Contribution &c, const BuiltGradients &built, int r) {
+	bool first = true;
+	choose_rounding(c, r, [&](double scale, uint64_t seed) {
+		uint64_t sum = 0;
+		if (!first)
+			built.add_squares(sum, r, 0, 1, (float)scale, seed);
+		else
+			for (int i = threadIdx.x; i < built.chunks; i += blockDim.x) sum += built.squares[(long long)r * built.chunks + i];
+		first = false;
+		return within(block_sum(partial, sum));
+	});
+}
+
+// admit processes the parts of a batch one after the other, because they take from the same budgets:
+// block r does the r-th record of each.
+KERNEL LAUNCH_BOUNDS(256, 1) admit(Batch<Admission> batch) {
 	SHARED(float, panels, integer_words);
 	SHARED(int, grams, integer_side * integer_side);
 	SHARED(uint64_t, partial, 32);
 	SHARED(double, lengths, 32);
-	const int r = blockIdx.x;
 	for (int part = 0; part < batch.parts; part++) {
-		const RowSum &s = batch.arguments[part];
-		bool cancels = false, first = true;
-		bool adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) -> int64_t {
-			const bool again = !first;
-			first = false;
-			RowNorm n = s.norms[r];
-			if (again) {
-				float scale_a, scale_d;
-				s.scales(r, scale, scale_a, scale_d);
-				n.squares[0] = round_part(partial, s.a, r, s.rows, 0, 1, scale_a, seed);
-				n.squares[1] = round_part(partial, s.delta, r, s.rows, 0, 1, scale_d, seed);
-				n.outside = n.squares[0] >= longest_rows || n.squares[1] >= longest_rows;
-				if (tied) {
-					if (round_lookups(partial, s, r, 0, 1, (float)scale, seed)) n.outside = 1;
-					uint64_t gathered = 0, cross = 0;
-					__syncthreads();
-					add_tied(s, r, 0, 1, gathered, cross);
-					n.gathered = block_sum(partial, gathered);
-					n.cross = block_sum(partial, cross);
-				}
-			}
-			__syncthreads();
-			if (tied ? !tied_fits(lengths, s, r, n) : !s.fits(n)) {
-				cancels = !again && s.rows > 1;
-				return cancels ? other_rounding : out_of_range;
-			}
-			if (again) {
-				uint64_t sum = 0;
-				for (int unit = 0; unit < s.units; unit++) sum += norm_part(panels, grams, s, r, unit);
-				n.product = block_sum(partial, sum);
-			}
-			return (int64_t)(tied ? n.product + n.gathered + n.cross : n.product);
-		});
-		if (!adds) {
-			clear_rows(s.a, r, s.rows);
-			clear_rows(s.delta, r, s.rows);
-		}
-		if (cancels) {
-			adds = choose_rounding(s.contribution, r, [&](double scale, uint64_t seed) {
-				uint64_t sum = 0;
-				if ((float)scale != 0) each_built<tied>(s, r, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
-				return within(block_sum(partial, sum));
-			});
-			__syncthreads();
-			const RecordRounding how = s.contribution.roundings[r];
-			if (adds && how.scale != 0)
-				each_built<tied>(s, r, how.scale, how.seed, [&](int e, float dithered) { s.add(e, __float2int_rn(dithered)); });
-			__syncthreads();
-			if (tied && threadIdx.x == 0) s.contribution.roundings[r].adds = 0;  // add_gathered must not add the lookups again
-		}
+		const Admission &p = batch.arguments[part];
+		if (p.rows)
+			admit_rows(panels, grams, partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), blockIdx.x);
+		else
+			admit_built(partial, p.contribution, p.built, blockIdx.x);
 		__syncthreads();  // before the next part reads the rest of the budget
 	}
 }
-
-KERNEL LAUNCH_BOUNDS(256, 1) admit_rows(Batch<RowSum> batch) { admit<false>(batch); }
-KERNEL LAUNCH_BOUNDS(256, 1) admit_tied(Batch<RowSum> batch) { admit<true>(batch); }
 
 // add_rows adds the products of the rows of some records; a block's y selects `each` of them.
 KERNEL LAUNCH_BOUNDS(256, 2) add_rows(Batch<RowSum> batch) {

@@ -148,7 +148,8 @@ func (g ConvWeight) AddGradient(dst, a, delta []float64) {
 
 // BuildsGradient reports whether building a record's gradient in float32 from this many windows is less
 // work for a CPU than its Gram matrices. The clipped sum then adds exactly the gradients whose norms
-// were computed. In exact arithmetic every device makes this choice: the others are rounded as rows.
+// were computed. In exact arithmetic a GPU makes the same choice: the gradients of other
+// convolutions are not built, their rows are rounded.
 func (g ConvWeight) BuildsGradient(windows int) bool {
 	return 4*g.Size() <= 5*windows*(g.C/g.Groups*g.KernelH*g.KernelW+g.O)
 }
