@@ -29,7 +29,7 @@ type Config struct {
 	// Weights limits the weights of records where Train is a data.WeightSet. The gradients are then a
 	// weighted mean; what a record adds, and thus ε, is the same. A record with several examples has
 	// the mean of their weights. Statistics and adaptive counts are not weighted. MinMean needs
-	// LocalTraining.
+	// the CPU, or LocalTraining.
 	Weights Weights
 
 	LocalTraining LocalTraining // steps of each user in a lot; default: users contribute gradients
@@ -264,8 +264,8 @@ func (c *Config) checkWeights() error {
 		return fmt.Errorf("Config.Weights is set, and the training data have no weights: use a data.WeightSet, or leave it unset")
 	case !c.isWeighted():
 		return nil
-	case c.Weights.MinMean != 0 && c.LocalTraining.Steps == 0:
-		return fmt.Errorf("a denominator that depends on the lot (Weights.MinMean, --weight-min-mean) needs local steps, whose sum the host divides before the noise: a device adds noise to its sum of gradients; use local steps (one step contributes a gradient), or a mean weight (Weights.Mean, --weight-mean)")
+	case c.Weights.MinMean != 0 && c.Mechanism.addsLaplace():
+		return fmt.Errorf("a denominator that depends on the lot (Weights.MinMean, --weight-min-mean) needs Gaussian noise: use --mechanism gaussian, or a mean weight (Weights.Mean, --weight-mean)")
 	}
 	return c.Weights.check(c.Sampling.policy())
 }

@@ -36,7 +36,8 @@ type mechanism struct {
 
 	contributions *plan.Contributions // of the executable; nil unless it adds integers
 	vectors       *clippedVectors     // records' vectors that the host adds; nil where an executable adds gradients
-	perBound      float64             // sensitivity of a group over its clip bound: 1, or 2 if vectors.leastWeight is set
+	largest       int64               // norm of a contribution of weight 1, in lattice steps
+	perBound      float64             // sensitivity of a group over its clip bound: 1, or 2 if the denominator depends on the lot
 }
 
 // Adjacency returns the relation between neighbouring data sets that the guarantee covers:
@@ -66,8 +67,9 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)), statistics: statistics}
 	if leastWeight > 0 {
 		m.perBound = 2
+		m.release.Ratio.Least = leastWeight
 	}
-	m.release = plan.Release{Sigma: make([]float64, len(parameters)), Scale: 1 / e.ExpectedLot()}
+	m.release.Sigma, m.release.Scale = make([]float64, len(parameters)), 1/e.ExpectedLot()
 	for _, p := range parameters {
 		m.names = append(m.names, p.Name)
 	}
@@ -107,6 +109,7 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 			dimensions = append(dimensions, noise.Group{Sensitivity: 1, Dimension: dimension})
 		}
 	}
+	m.setRatioBound(parameters)
 	if err := m.allocateNoise(dimensions); err != nil {
 		return nil, err
 	}
@@ -114,6 +117,25 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 		return nil, err
 	}
 	return m, m.checkLots()
+}
+
+// setRatioBound bounds the contributions of records with weights in a program whose sums are divided by
+// the weight of the lot: see noisedSum.divideByWeight.
+func (m *mechanism) setRatioBound(parameters []plan.Parameter) {
+	m.largest = plan.Bound
+	if m.contributions == nil || m.release.Ratio.Least == 0 {
+		return
+	}
+	largest := 0
+	for _, p := range m.clipper.Groups() {
+		size := 0
+		for _, member := range p.Members {
+			size += parameters[member.Parameter].Shape.TotalSize()
+		}
+		largest = max(largest, size)
+	}
+	m.largest = ratioBound(plan.Bound, largest)
+	m.contributions.Bounds = make([]int64, len(m.contributions.Seeds))
 }
 
 // addVectors makes the sums of vectors, unless an executable adds gradients. Without privacy all
@@ -372,12 +394,12 @@ func (m *mechanism) setQuery(q *ledger.Query, sensitivity, z float64) {
 }
 
 // setLattice replaces the noise of each parameter by its value in lattice steps, which are
-// plan.Bound to the sensitivity of its group. Contributions of norm plan.Bound with this noise
+// plan.Bound to the sensitivity of its group, and m.largest to its bound. Contributions of norm plan.Bound with this noise
 // are the query in the ledger: σ is rounded up.
 func (m *mechanism) setLattice() {
 	for v, g := range m.groups {
 		q := m.entry.Queries[m.queries[g]]
-		step := q.Sensitivity * m.scales[v] / plan.Bound
+		step := q.Sensitivity / m.perBound * m.scales[v] / float64(m.largest)
 		m.contributions.Group[v] = g
 		m.contributions.Steps[v] = 1 / step
 		m.release.Unit[v] = step
@@ -478,6 +500,12 @@ func (m *mechanism) computeClipFactors(e plan.Executable, n int, weights []float
 		copy(factors, m.factors[g])
 		for i, w := range weights { // a rounded product with at most 1 is at most the factor
 			factors[i] *= w
+		}
+	}
+	if m.contributions != nil && m.contributions.Bounds != nil {
+		clear(m.contributions.Bounds)
+		for i, w := range weights {
+			m.contributions.Bounds[i] = int64(float64(m.largest) * float64(w)) // rounded down
 		}
 	}
 	return nil

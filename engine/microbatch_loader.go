@@ -21,23 +21,24 @@ type microbatchLoader struct {
 	step      int // of the lot
 	loaded    int // records of the lot so far
 
-	records  []int           // of the microbatch; the caller fills them
-	limits   Weights         // of the records' weights
-	shares   []float32       // the records' weights, from 0 to 1; nil where records have none
-	rows     []int           // of the data set, record by record
-	inputs   [][]float32     // buffers of the executable
-	used     [][]float32     // the part of inputs that contains examples
-	sizes    []int           // numbers of an example in each column
-	frozen   *frozen.Outputs // nil where the executable computes all layers
-	outputs  [][]float32     // buffers of the executable for frozen
-	weights  []float32       // of the examples, in the executable; nil where records are examples
-	maskSeed []float32       // of the executable; nil where the network drops nothing
-	output   []float32       // of the executable; nil where the network keeps no output
-	losses   []float32       // of the executable; nil where the network keeps no losses
-	observed [][]float32     // of the executable, for running statistics
-	words    []uint64        // random words for masks and views; nil where neither is drawn
-	seeds    []uint64        // of the records' roundings, in the executable; nil unless arithmetic is exact
-	examples []Example       // of one record
+	records   []int           // of the microbatch; the caller fills them
+	limits    Weights         // of the records' weights
+	lotWeight int64           // of the lot's records so far, in weightSteps
+	shares    []float32       // the records' weights, from 0 to 1; nil where records have none
+	rows      []int           // of the data set, record by record
+	inputs    [][]float32     // buffers of the executable
+	used      [][]float32     // the part of inputs that contains examples
+	sizes     []int           // numbers of an example in each column
+	frozen    *frozen.Outputs // nil where the executable computes all layers
+	outputs   [][]float32     // buffers of the executable for frozen
+	weights   []float32       // of the examples, in the executable; nil where records are examples
+	maskSeed  []float32       // of the executable; nil where the network drops nothing
+	output    []float32       // of the executable; nil where the network keeps no output
+	losses    []float32       // of the executable; nil where the network keeps no losses
+	observed  [][]float32     // of the executable, for running statistics
+	words     []uint64        // random words for masks and views; nil where neither is drawn
+	seeds     []uint64        // of the records' roundings, in the executable; nil unless arithmetic is exact
+	examples  []Example       // of one record
 }
 
 func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *noise.Source, n *compiledNetwork) *microbatchLoader {
@@ -85,7 +86,7 @@ func (l *microbatchLoader) newExamples(n int) []Example {
 }
 
 // startLot begins the lot of a step.
-func (l *microbatchLoader) startLot(step int) { l.step, l.loaded = step, 0 }
+func (l *microbatchLoader) startLot(step int) { l.step, l.loaded, l.lotWeight = step, 0, 0 }
 
 // rowsPerRecord returns how many rows of a microbatch a record has.
 func (l *microbatchLoader) rowsPerRecord() int {
@@ -125,7 +126,9 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 		}
 		l.index.writeRows(record, rows[:l.index.perRecord], ofRecord)
 		if l.shares != nil {
-			l.shares[i] = float32(l.index.weight(record, l.limits)) / weightSteps // exact
+			weight := l.index.weight(record, l.limits)
+			l.shares[i] = float32(weight) / weightSteps // exact
+			l.lotWeight += weight
 		}
 		l.augmenter.replicateViews(rows, weights)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -207,10 +208,16 @@ func (s *noisedSum) setRatioQuery(q ledger.Query) bool {
 	s.setQuery(q)
 	s.length = q.Sensitivity / 2
 	if s.integers != nil {
-		s.bound = (q.Lattice - int64(math.Ceil(math.Sqrt(float64(len(s.integers)))))) / 2
+		s.bound = ratioBound(q.Lattice, len(s.integers))
 		return s.bound > q.Lattice/4
 	}
 	return true
+}
+
+// ratioBound is the largest norm in lattice steps of a vector of size integers with weight 1 in such a
+// mean.
+func ratioBound(lattice int64, size int) int64 {
+	return (lattice - int64(math.Ceil(math.Sqrt(float64(size))))) / 2
 }
 
 // divideByWeight multiplies a sum of weighted vectors by least/max(least, weight), where weight is
@@ -229,19 +236,10 @@ func (s *noisedSum) setRatioQuery(q ledger.Query) bool {
 // most √d in d dimensions. setRatioQuery chooses 2·B + √d ≤ query.Lattice. With float arithmetic
 // the sensitivity is 2·s.length in the same way.
 func (s *noisedSum) divideByWeight(weight, least int64) {
-	if weight <= least {
-		return
-	}
-	for i, sum := range s.integers {
-		high, low := bits.Mul64(uint64(max(sum, -sum)), uint64(least))
-		low, carry := bits.Add64(low, uint64(weight)/2, 0)
-		quotient, _ := bits.Div64(high+carry, low, uint64(weight))
-		if s.integers[i] = int64(quotient); sum < 0 {
-			s.integers[i] = -s.integers[i]
-		}
-	}
+	ratio := plan.Ratio{Weight: weight, Least: least}
+	ratio.DivideInts(s.integers)
 	for i := range s.floats {
-		s.floats[i] *= float64(least) / float64(weight)
+		s.floats[i] *= ratio.Float()
 	}
 }
 

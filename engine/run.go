@@ -425,6 +425,7 @@ func (r *Run) releaseLot() error {
 	if r.local != nil {
 		err = r.local.releaseChanges(r)
 	} else {
+		m.release.Ratio.Weight = r.loader.lotWeight
 		err = r.compiled.executable.Release(&m.release)
 	}
 	if err != nil {

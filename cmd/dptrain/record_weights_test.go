@@ -102,16 +102,16 @@ func TestTrain_DenominatorsOfWeights(t *testing.T) {
 func TestTrain_RefusesWeights(t *testing.T) {
 	inWorkshop(t)
 	for flags, want := range map[string]string{
-		"--weight-cap 2":                     "needs --weight COLUMN",
-		"--weight nothing":                   `no column "nothing"`,
-		"--weight age":                       "used in two ways",
-		"--weight label":                     "used in two ways",
-		"--weight owner --weight-cap 0":      "above 0",
-		"--weight owner --weight-cap +Inf":   "finite",
-		"--weight-mean 1":                    "needs --weight COLUMN",
-		"--weight owner --weight-mean 0":     "above 0",
-		"--weight owner --weight-mean 1.5":   "above the largest weight",
-		"--weight owner --weight-min-mean 1": "needs local steps",
+		"--weight-cap 2":                   "needs --weight COLUMN",
+		"--weight nothing":                 `no column "nothing"`,
+		"--weight age":                     "used in two ways",
+		"--weight label":                   "used in two ways",
+		"--weight owner --weight-cap 0":    "above 0",
+		"--weight owner --weight-cap +Inf": "finite",
+		"--weight-mean 1":                  "needs --weight COLUMN",
+		"--weight owner --weight-mean 0":   "above 0",
+		"--weight owner --weight-mean 1.5": "above the largest weight",
+		"--weight owner --weight-min-mean 1 --mechanism laplace": "needs Gaussian noise",
 	} {
 		line := brief
 		if strings.Contains(flags, "owner") {

@@ -113,6 +113,9 @@ func (r *releaser) stream(v int) noise.Stream {
 
 // addNoise adds noise to sums in float32 and scales them.
 func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
+	if ratio := float32(r.current.Ratio.Float()); ratio < 1 {
+		simd.Scale(sum, sum, ratio)
+	}
 	if sigma := float32(r.current.Sigma[b.vector]); sigma > 0 {
 		normals := w.floats(releaseBlockSize)[:len(sum)]
 		if err := r.current.Source.Normals(normals, r.stream(b.vector), uint64(b.from)); err != nil {

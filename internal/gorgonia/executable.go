@@ -215,8 +215,9 @@ func (m *Executable) addNoise(now *plan.Release, v int) error {
 			return err
 		}
 	}
+	ratio := float32(now.Ratio.Float())
 	for i, z := range normals {
-		sum[i] = (sum[i] + sigma*z) * scale
+		sum[i] = (sum[i]*ratio + sigma*z) * scale
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // Admission is what the host's sums of an exact program share.
 //
 // Guarantee: for every record and group, the integers that the record adds to the sums of
-// the group's parameters have a squared norm of at most Bound². Every part of a
+// the group's parameters have a squared norm of at most Bound², or that of Bounds. Every part of a
 // contribution takes its squared norm, determined in integers, from the record's budget
 // before it is added, and a part that the rest of the budget does not cover is not added.
 // With L1 they have an ℓ₁ norm of at most Bound: parts take theirs from a budget of Bound, and
@@ -32,14 +32,18 @@ func (a *Admission) Begin() {
 	}
 	for _, budget := range a.budgets {
 		for r := range budget {
-			budget[r] = a.whole()
+			budget[r] = a.whole(r)
 		}
 	}
 }
 
-func (a *Admission) whole() int64 {
-	if a.L1 {
+// whole is the budget of record r before it takes part.
+func (a *Admission) whole(r int) int64 {
+	switch {
+	case a.L1:
 		return Bound
+	case a.Bounds != nil:
+		return min(a.Bounds[r], Bound) * min(a.Bounds[r], Bound)
 	}
 	return Bound * Bound
 }
@@ -51,7 +55,7 @@ func (a *Admission) End() {
 }
 
 // Taken is what record r took of its budget in a group since Begin.
-func (a *Admission) Taken(group, r int) int64 { return a.whole() - a.budgets[group][r] }
+func (a *Admission) Taken(group, r int) int64 { return a.whole(r) - a.budgets[group][r] }
 
 // Part is one instruction that adds contributions to a parameter.
 type Part struct {

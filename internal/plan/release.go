@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/noise"
@@ -26,12 +27,40 @@ type Release struct {
 	Sigma       []float64
 	Unit        []float64 // nil unless the program is exact
 	Laplace     bool
+	Ratio       Ratio
 	Scale       float64
 	Optimizer   Optimizer
 	Step        int
 	Rate        float64
 	ParamGroups []ParamGroup // of each parameter; nil: every multiplier is 1
 	Average     Average
+}
+
+// Ratio divides the sums of weighted records by the weight of the lot before the noise: it multiplies
+// them by Least/max(Least, Weight). The zero Ratio leaves them as they are. Only the host has it.
+type Ratio struct{ Weight, Least int64 }
+
+// DivideInts multiplies integers by the ratio, rounded to the nearest.
+func (q Ratio) DivideInts(sums []int64) {
+	if q.Least == 0 || q.Weight <= q.Least {
+		return
+	}
+	for i, sum := range sums {
+		high, low := bits.Mul64(uint64(max(sum, -sum)), uint64(q.Least))
+		low, carry := bits.Add64(low, uint64(q.Weight)/2, 0)
+		quotient, _ := bits.Div64(high+carry, low, uint64(q.Weight))
+		if sums[i] = int64(quotient); sum < 0 {
+			sums[i] = -sums[i]
+		}
+	}
+}
+
+// Float is the ratio as a number.
+func (q Ratio) Float() float64 {
+	if q.Least == 0 || q.Weight <= q.Least {
+		return 1
+	}
+	return float64(q.Least) / float64(q.Weight)
 }
 
 // ParamGroup multiplies a parameter's learning rate and weight decay.
@@ -52,6 +81,7 @@ func (r *Release) OptimizerOf(i int) (Optimizer, float64) {
 func (r *Release) ReleaseInts(gradient []float32, sums []int64, i, from int) error {
 	stream := noise.Stream{Purpose: noise.Release, Lot: r.Lot, Vector: uint32(i)}
 	scale := r.Unit[i] * r.Scale
+	r.Ratio.DivideInts(sums)
 	if r.Laplace {
 		if err := addLaplaceNoise(sums, r.Source, stream, uint64(from), uint64(r.Sigma[i])); err != nil {
 			return err
