@@ -46,6 +46,7 @@ func TestLot_AllocatesNothing(t *testing.T) {
 		"views": func(c *Config) {
 			c.Augmentation = Augmentation{3, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
 		},
+		"frozen":      func(c *Config) { c.Network = withFrozen("fc1", mlp) },
 		"dropout":     func(c *Config) { c.Network = mlpWithDropout(0.5) },
 		"threads":     func(c *Config) { c.Device.Threads = 2 },
 		"budget":      func(c *Config) { c.Budget.StopAtEpsilon = 1e4 },
