@@ -166,9 +166,9 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), (ofThread + 2) * singleRoundoff, 2 * float64(g.groups*g.rows*g.rows) * least}, out)
 }
 
-// newGramErrorBound bounds the error of a Gram matrix of which an element has an error of at most k
-// units of 2⁻²⁴ of the product of two rows' lengths. Squared and summed over all pairs of rows, this
-// applies to the sum of the rows' squared lengths, the trace; γ/(1 − γ) applies to the computed trace.
+// newGramErrorBound bounds the error of a Gram matrix. Each element has an error of at most k units of
+// 2⁻²⁴ of the product of two rows' lengths. Squared and summed over all pairs of rows, this applies to
+// the sum of the rows' squared lengths, the trace; γ/(1 − γ) applies to the computed trace.
 func newGramErrorBound(k int, underflow float64) gramErrorBound {
 	ku := float64(k) * singleRoundoff
 	gamma := ku / (1 - ku)

@@ -57,9 +57,9 @@ func TestSplitOperands_WhereFaster(t *testing.T) {
 	}
 }
 
-// truncated are the operands of a product of n terms of which tensor cores lose as much as they can:
-// the first term of each slice is 1, and each other is less than its last bit. The terms of a slice
-// are those with the same number of slice.
+// truncated returns operands of a product of n terms for which truncation has the largest error: the
+// first term of each slice is 1, and each other is less than its last bit. slice returns the number of
+// the slice that contains term k.
 func truncated(n int, slice func(k int) int) []float32 {
 	seen := map[int]bool{}
 	x := make([]float32, n)

@@ -206,8 +206,8 @@ func Add(sum, x []int32) {
 	}
 }
 
-// shortRow is the longest row of which 16 columns of all rows are added at a time. The other columns of
-// the rows stay in the first-level cache until then.
+// shortRow is the largest length of rows that are added 16 columns at a time: the other columns of the
+// rows stay in the first-level cache until then.
 const shortRow = 64
 
 // AddRows adds rows of the length of sum, one after the other, modulo 2^32.
