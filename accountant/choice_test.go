@@ -29,9 +29,9 @@ func choicesAndGaussian(epsilon float64, count int, multiplier float64, releases
 	return h
 }
 
-// exactChoiceDelta is the δ at ε of count answers of randomised response with the loss each, and one
-// Gaussian release moved by shift standard deviations (0: none). The record takes part with
-// probability rate in all of them at once. Randomised response is the worst mechanism with its ε, so
+// exactChoiceDelta returns the δ at ε of one Gaussian release that is shifted by shift standard
+// deviations (0: no release) and count answers of randomised response, each with the given loss. The
+// record takes part in all of them with probability rate, or in none. Randomised response is the worst mechanism with its ε, so
 // no accountant may state less (Kairouz, Oh and Viswanath 2015; without the Gaussian and sampling
 // this is their theorem 3.3). The number of answers that point to the record is binomial, and δ
 // given the number is a Gaussian tail.

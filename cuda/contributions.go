@@ -327,7 +327,7 @@ const (
 	rowsOfPatches
 )
 
-// sections is how many sections of a record's floats have sums of squares of their own.
+// sections returns the number of sections of a record's floats. Each has its own sum of squares.
 func (o rowOperand) sections() int { return ceil(int(o.Size), 1<<14) }
 
 // integerSide and integerDepth are the sides of a block's tile and the elements of a step of
@@ -373,11 +373,12 @@ func (s *contributionSum) lowerConvolution(f op.ConvWeight) bool {
 }
 
 // lowerRows adds products f of the rows of each record, rounded to 16 bits, for as many records at a
-// time as fit the memory. overlap is how many rows read an element at most. The scales of the rows are
-// powers of two, up to the product of both scales, that follow from the lengths of a record's rows
-// together. The CPU adds these up in another order: the integers could differ from the CPU's where a
-// length is within a rounding error of a power of two. Where the rows of a record cancel so much that
-// 16 bits do not suffice, its gradient is built in another order than the CPU's.
+// time as fit the memory. overlap is the largest number of rows that read the same element. The scale
+// of A is a power of two that follows from the lengths of all rows of a record; the product of both
+// scales is given. The CPU adds the squares of the lengths in another order. So the integers can
+// differ from the CPU's if a length is within a rounding error of a power of two. If the rows of a
+// record cancel so much that 16 bits do not suffice, its gradient is built, in another order than the
+// CPU's.
 func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, delta rowOperand, lookups rowLookups) {
 	count := int(lookups.Count)
 	n := s.chunk(2*rows*(f.In+f.Out) + 4*count*f.Out)

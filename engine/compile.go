@@ -122,8 +122,8 @@ func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.Priv
 }
 
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
-// outputs of frozen first layers, which it then keeps in memory; 0 where it keeps none. Train does
-// not compute them afterwards: it is for a run that is only timed.
+// outputs of frozen first layers, which it then keeps in memory; 0 if it keeps none. Train does
+// not compute them afterwards, so call this only for a run that is only timed.
 func EstimateFrozenOutputs(r *Run) (time.Duration, error) { return r.compiled.frozen.Estimate() }
 
 // resolveArithmetic sets the default, exact arithmetic. A run without privacy adds floating-point

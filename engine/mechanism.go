@@ -60,9 +60,9 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 	return ledger.AddRemove
 }
 
-// newMechanism binds clipping and noise to parameters, whose gradients an executable computes and
-// adds; nil: the host adds vectors, with leastWeight as clippedVectors has it. statistics are the queries that each lot has in addition. It
-// checks every lot of the run.
+// newMechanism binds clipping and noise to parameters. The executable computes and adds their
+// gradients. If it is nil, the host adds vectors, with the leastWeight of clippedVectors. statistics
+// are the queries that each lot has in addition. newMechanism checks every lot of the run.
 func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Executable, microbatch int, leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
 	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)), statistics: statistics}
 	if leastWeight > 0 {

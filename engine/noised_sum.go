@@ -214,8 +214,8 @@ func (s *noisedSum) setRatioQuery(q ledger.Query) bool {
 	return true
 }
 
-// ratioBound is the largest norm in lattice steps of a vector of size integers with weight 1 in such a
-// mean.
+// ratioBound returns the largest norm, in lattice steps, of a vector of size integers with weight 1 in a
+// mean that is divided by the weight of the lot.
 func ratioBound(lattice int64, size int) int64 {
 	return (lattice - int64(math.Ceil(math.Sqrt(float64(size))))) / 2
 }

@@ -222,14 +222,14 @@ func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *r
 	return err
 }
 
-// draw is what the choice draws from a project budget.
+// draw returns the draw of the choice from a project budget.
 func (c *chosenModel) draw() (projectbudget.Draw, error) {
 	what, err := filepath.Abs(c.Out)
 	return projectbudget.Draw{Epsilon: c.Epsilon, Unit: c.Unit, Adjacency: c.Adjacency, What: what}, err
 }
 
-// release chooses a model by the scores, and returns its index. The project budget, if there is one,
-// and the ledger have the choice first.
+// release chooses a model by the scores, and returns its index. It first records the choice in the
+// project budget, if there is one, and in the ledger.
 func (c *chosenModel) release(scores []int64, project *projectbudget.Writer, draw projectbudget.Draw) (index int, err error) {
 	source, err := noise.New()
 	if err != nil {

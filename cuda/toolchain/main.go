@@ -5,9 +5,9 @@
 // spills registers is an error unless resources.go lists it.
 //
 // -variant FILE compiles the kernels with VARIED_BOUNDS (cuda/kernels/device.h) for more blocks
-// on a multiprocessor, and writes this second archive, which DPTRAIN_KERNELS loads, and its
-// table. It has fewer images: a card uses the newest that it can run. Its kernels may spill
-// registers: only a card can tell what that costs.
+// on a multiprocessor, and writes this second archive and its table. DPTRAIN_KERNELS loads it.
+// It has fewer images: a card uses the newest that it can run. Its kernels may spill registers.
+// The cost of spills must be measured on a card.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package frozen keeps in memory what the frozen first layers of a network compute from the
-// examples of a data set. Their weights do not change, so a run computes this once and not in each
+// Package frozen keeps in memory the outputs of a network's frozen first layers for the examples of
+// a data set. Their weights do not change, so a run computes this once and not in each
 // lot. Each value has the bits that the lots would compute.
 package frozen
 
@@ -15,7 +15,7 @@ import (
 )
 
 // Outputs are the outputs of frozen layers for all examples of a set. They are private, as the
-// examples are. Outputs that are nil are those of a network without frozen first layers.
+// examples are. A nil *Outputs belongs to a network without frozen first layers.
 type Outputs struct {
 	device  plan.Device
 	program *plan.Program // computes the outputs; nil when they are computed
@@ -61,8 +61,8 @@ func (o *Outputs) Compute(ctx context.Context) error {
 	return nil
 }
 
-// Estimate computes one batch, and returns the time that all examples take. The other outputs stay
-// zeros: it is for a run that is only timed.
+// Estimate computes one batch, and returns the estimated time for all examples. The other outputs
+// stay zero, so call it only for a run that is only timed.
 func (o *Outputs) Estimate() (time.Duration, error) {
 	if o == nil || o.program == nil {
 		return 0, nil

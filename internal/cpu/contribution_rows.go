@@ -13,9 +13,9 @@ import (
 const rowInts = 3 << 19
 
 // recordsAtOnce is how many records, with some numbers each, are rounded and multiplied together. A
-// product reads and writes the sum for every 256 rows, so few records of one row would take more time
-// and many would take more memory. Where the sum is settled within a microbatch, it is for every second
-// product.
+// product reads and writes the sum for every 256 rows, so fewer records of one row take more time,
+// and more records take more memory. If a microbatch needs the sum to be settled, every second product
+// settles it.
 func (s *rowSum) recordsAtOnce(records, numbers, workers int) int {
 	n := rowInts / numbers
 	if s.rows == 1 {
@@ -412,9 +412,10 @@ const maxRowExponent = 13
 
 // splitScale returns scales of a record's rows whose product is scale. Their ratio makes the
 // rounding errors of A and of Δ contribute alike to the error of the gradient: with integer
-// rows of lengths α and β, they are about √In·β and √Out·α. So √2·√(scale·‖Δ‖·√(In/Out)/‖A‖) gives the
-// scale of A, rounded down to a power of two. The exponents of it, of scale·‖Δ‖ and of ‖A‖ are those of
-// their second and fourth powers, without a square root. No power of numbers of 32 bits leaves 64 bits.
+// rows of lengths α and β, they are about √In·β and √Out·α. So the scale of A is
+// √2·√(scale·‖Δ‖·√(In/Out)/‖A‖), rounded down to a power of two. Its exponent, and those of scale·‖Δ‖
+// and ‖A‖, are read from fourth and second powers, which need no square root. The powers of these
+// float32 numbers are in the range of float64.
 func (s *rowSum) splitScale(scale, squaresA, squaresD float64) (scaleA, scaleD float32) {
 	wide := scale * scale * squaresD
 	exponent := binaryExponent(s.aspect*wide/squaresA) >> 2

@@ -90,7 +90,7 @@ type builtSum struct {
 	ints  []int32                               // the same rows as integers
 	base  int
 
-	// [slot] Rows that are short and exist are rounded together; others are not, and then only how is set.
+	// [slot] Short rows that are not built are rounded together. For other rows only roundings.how is set.
 	*roundings
 	together bool
 }

@@ -3,14 +3,14 @@ package gorgonia
 import "github.com/dptrain/dptrain/internal/plan"
 
 // contributions are the integer sums of an exact program. A record's gradient is the network's sum
-// with the factor 1 for this record and 0 for the others, which adds nothing of them; plan.Admission
-// rounds it and bounds its norm, as the CPU does with gradients that it builds.
+// with the factor 1 for this record and the factor 0 for all others. plan.Admission rounds it and
+// bounds its norm; the CPU does the same with gradients that it builds.
 type contributions struct {
 	plan.Admission
 	factors [][]float32 // [parameter][record]
 	sums    [][]int64   // [parameter]
 	ints    []int32
-	shared  *nodeList // what the sums need and no factor changes; Executable.back has the rest
+	shared  *nodeList // nodes of the sums that do not depend on factors; Executable.back has the rest
 }
 
 // setExact makes the executable add integers.

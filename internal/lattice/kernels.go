@@ -8,8 +8,9 @@ type kernels struct {
 
 	// rounding selects the implementation of quantize and round. It is not a table of
 	// functions, because the compiler would move the buffers of the last elements of a row to the
-	// heap. AVX-512 has quantizeAll and roundAll instead, which round several rows of a length of at
-	// least 1: they write squared norms, or larger numbers than those of any row that is not refused.
+	// heap. AVX-512 has quantizeAll and roundAll instead. They round several rows of at least one
+	// element, and write each row's squared norm, or for a refused row a larger number than the
+	// squared norm of any other row.
 	rounding    instructionSet
 	vnni        bool // of AVX-512
 	wholeBlocks bool // quantize and round take whole blocks of blockSize elements only
@@ -37,7 +38,7 @@ type kernels struct {
 	// copyRuns copies runs of at most 4 or 8 elements. It may be nil.
 	copyRuns [2]copyRunsFunc
 
-	// addToRows adds x, of dim ≥ 1 elements, to n ≥ 1 rows of sum, of which rows has the numbers.
+	// addToRows adds x, of dim ≥ 1 elements, to n ≥ 1 rows of sum, whose numbers are in rows.
 	// It may be nil.
 	addToRows func(sum, x *int32, dim int, rows *int32, n int)
 	addInts   func(sum, part *int32, n int) // sum += part; n may be 0

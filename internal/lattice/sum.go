@@ -10,8 +10,8 @@ import "fmt"
 // are added, which change a sum by at most 15·2^27. So its distance from ⌊s/2^28⌋·2^28 + 2^27 is in
 // [-2^31, 2^31), and the sum modulo 2^32 determines it.
 //
-// Small lots need no settling: a sum then takes 4 bytes, and otherwise 6. (Memory that was never
-// written takes no room.) A lot of a million records needs 4 more.
+// A sum takes 4 bytes in a small lot, which needs no settling, and 6 bytes in a larger one. (Memory
+// that was never written takes no room.) In a lot of a million records it takes 10 bytes.
 type Sum struct {
 	low  []int32
 	high []int16 // ⌊s/2^28⌋ when the sums were settled last, less 16·top
@@ -30,7 +30,8 @@ const (
 	maxSettled = 1 << 11
 )
 
-// NewSum returns sums of zero. low is their memory, zeros. It allocates half as much.
+// NewSum returns sums of zero in the memory low, which the caller has set to zero. It allocates half
+// as much memory in addition.
 func NewSum(low []int32) *Sum { return &Sum{low: low, high: make([]int16, len(low))} }
 
 // Len returns the number of sums.
@@ -90,8 +91,7 @@ func sumOf(low int32, high int16) int64 {
 	return middle + int64(low-int32(middle))
 }
 
-// noHigh is high before the sums are settled. It is read in the place of memory that was never
-// written.
+// noHigh replaces high until the sums are settled, because high was never written.
 var noHigh [4096]int16
 
 // Read writes the sums from one on to dst.

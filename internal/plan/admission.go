@@ -7,14 +7,14 @@ import (
 	"github.com/dptrain/dptrain/internal/lattice"
 )
 
-// Admission is what the host's sums of an exact program share.
+// Admission rounds and bounds contributions for all sums of an exact program on the host.
 //
 // Guarantee: for every record and group, the integers that the record adds to the sums of
-// the group's parameters have a squared norm of at most Bound², or that of Bounds. Every part of a
-// contribution takes its squared norm, determined in integers, from the record's budget
-// before it is added, and a part that the rest of the budget does not cover is not added.
-// With L1 they have an ℓ₁ norm of at most Bound: parts take theirs from a budget of Bound, and
-// every part is built.
+// the group's parameters have a norm of at most Bound, or the record's element of Bounds if that is
+// set and smaller. Every part of a contribution takes its squared norm, determined in integers, from the record's budget
+// before it is added. A part that the rest of the budget does not cover is not added.
+// With L1, the integers have an ℓ₁ norm of at most Bound: every part is built and takes its ℓ₁ norm
+// from a budget of Bound.
 // What a record adds is a function of its own operands, factors and random word.
 type Admission struct {
 	*Contributions
@@ -37,7 +37,7 @@ func (a *Admission) Begin() {
 	}
 }
 
-// whole is the budget of record r before it takes part.
+// whole returns the budget of record r before any part takes from it.
 func (a *Admission) whole(r int) int64 {
 	switch {
 	case a.L1:
@@ -48,13 +48,13 @@ func (a *Admission) whole(r int) int64 {
 	return Bound * Bound
 }
 
-// End passes the counts on.
+// End adds the counts of reduced and omitted parts to those of Contributions.
 func (a *Admission) End() {
 	a.Reduced += int(a.reduced.Swap(0))
 	a.Omitted += int(a.omitted.Swap(0))
 }
 
-// Taken is what record r took of its budget in a group since Begin.
+// Taken returns the amount that record r took of its budget in a group since Begin.
 func (a *Admission) Taken(group, r int) int64 { return a.whole(r) - a.budgets[group][r] }
 
 // Part is one instruction that adds contributions to a parameter.

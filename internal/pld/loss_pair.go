@@ -114,7 +114,7 @@ func laplacePair(shift float64) lossPair {
 	}
 }
 
-// purePair is the pair of randomised response with two answers, the losses of which are ±loss. It
+// purePair is the pair of randomised response with two answers, whose losses are ±loss. It
 // dominates every mechanism that satisfies loss-differential privacy without δ (Kairouz, Oh and
 // Viswanath 2015, theorem 2.1): its hockey-stick divergence at s, (e^loss - e^s)/(1 + e^loss) for
 // |s| ≤ loss, is the largest that two distributions with these losses have.
