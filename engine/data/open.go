@@ -104,7 +104,7 @@ func open(name string, o Options) (*Task, error) {
 		return nil, err
 	}
 	if o.Standardize {
-		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize, or give the named data set that the model was trained on", name)
+		return nil, fmt.Errorf("no mean and deviation are published for %s; use --standardize=false, or give the named data set that the model was trained on", name)
 	}
 	if folder {
 		return openPath(name, o)
@@ -147,7 +147,7 @@ func openSynthetic(name string, o Options) (*Task, error) {
 	}
 	standardization := publishedStandardization(name)
 	if o.Standardize && standardization == nil {
-		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize", name)
+		return nil, fmt.Errorf("no mean and deviation are published for %s; use --standardize=false", name)
 	}
 	if name == "remarks" {
 		if o.Schema.named() || len(o.Schema.Classes) > 0 || o.Test != "" {
