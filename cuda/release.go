@@ -251,7 +251,7 @@ func (r *releaser) addRoundedNoise(now *plan.Release) error {
 		return err
 	}
 	stream := func(v int) (noise.RoundedGaussian, noise.Stream) {
-		return noise.RoundedGaussian{Sigma: now.Sigma[v]}, noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
+		return noise.RoundedGaussian{Sigma: now.Sigma[v]}, now.Stream(v)
 	}
 	if err := r.rounded.add(now.Source, stream); err != nil {
 		return err

@@ -98,6 +98,7 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 		return nil, err
 	}
 	var dimensions []noise.Group // of the groups without noise of their own
+	largest := 0
 	for g, p := range m.clipper.Groups() {
 		m.factors = append(m.factors, make([]float32, microbatch))
 		dimension := 0
@@ -105,11 +106,12 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 			m.groups[member.Parameter], m.scales[member.Parameter] = g, member.Scale
 			dimension += parameters[member.Parameter].Shape.TotalSize()
 		}
+		largest = max(largest, dimension)
 		if _, own := c.Mechanism.groupNoiseMultiplier(p.Name, 0); !own {
 			dimensions = append(dimensions, noise.Group{Sensitivity: 1, Dimension: dimension})
 		}
 	}
-	m.setRatioBound(parameters)
+	m.setRatioBound(largest)
 	if err := m.allocateNoise(dimensions); err != nil {
 		return nil, err
 	}
@@ -120,21 +122,13 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 }
 
 // setRatioBound bounds the contributions of records with weights in a program whose sums are divided by
-// the weight of the lot: see noisedSum.divideByWeight.
-func (m *mechanism) setRatioBound(parameters []plan.Parameter) {
+// the weight of the lot: see noisedSum.divideByWeight. size is that of the largest group.
+func (m *mechanism) setRatioBound(size int) {
 	m.largest = plan.Bound
 	if m.contributions == nil || m.release.Ratio.Least == 0 {
 		return
 	}
-	largest := 0
-	for _, p := range m.clipper.Groups() {
-		size := 0
-		for _, member := range p.Members {
-			size += parameters[member.Parameter].Shape.TotalSize()
-		}
-		largest = max(largest, size)
-	}
-	m.largest = ratioBound(plan.Bound, largest)
+	m.largest = ratioBound(plan.Bound, size)
 	m.contributions.Bounds = make([]int64, len(m.contributions.Seeds))
 }
 
@@ -393,9 +387,9 @@ func (m *mechanism) setQuery(q *ledger.Query, sensitivity, z float64) {
 	}
 }
 
-// setLattice replaces the noise of each parameter by its value in lattice steps, which are
-// plan.Bound to the sensitivity of its group, and m.largest to its bound. Contributions of norm plan.Bound with this noise
-// are the query in the ledger: σ is rounded up.
+// setLattice replaces the noise of each parameter by its value in lattice steps, which are m.largest to
+// the bound of its group. A sum that a record moves by at most plan.Bound steps, with this noise, is the
+// query in the ledger: σ is rounded up.
 func (m *mechanism) setLattice() {
 	for v, g := range m.groups {
 		q := m.entry.Queries[m.queries[g]]

@@ -106,11 +106,6 @@ func (r *releaser) process(b parameterBlock, w *worker) error {
 	return nil
 }
 
-// stream is that of a parameter's noise.
-func (r *releaser) stream(v int) noise.Stream {
-	return noise.Stream{Purpose: noise.Release, Lot: r.current.Lot, Vector: uint32(v)}
-}
-
 // addNoise adds noise to sums in float32 and scales them.
 func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
 	if ratio := float32(r.current.Ratio.Float()); ratio < 1 {
@@ -118,7 +113,7 @@ func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
 	}
 	if sigma := float32(r.current.Sigma[b.vector]); sigma > 0 {
 		normals := w.floats(releaseBlockSize)[:len(sum)]
-		if err := r.current.Source.Normals(normals, r.stream(b.vector), uint64(b.from)); err != nil {
+		if err := r.current.Source.Normals(normals, r.current.Stream(b.vector), uint64(b.from)); err != nil {
 			return err
 		}
 		simd.Axpy(sum, normals, sigma)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )
@@ -210,8 +209,7 @@ func (m *Executable) addNoise(now *plan.Release, v int) error {
 	clear(normals)
 	sigma, scale := float32(now.Sigma[v]), float32(now.Scale)
 	if sigma > 0 {
-		stream := noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
-		if err := now.Source.Normals(normals, stream, 0); err != nil {
+		if err := now.Source.Normals(normals, now.Stream(v), 0); err != nil {
 			return err
 		}
 	}

@@ -76,10 +76,15 @@ func (r *Release) OptimizerOf(i int) (Optimizer, float64) {
 	return o, rate
 }
 
+// Stream is the stream of the noise of parameter i.
+func (r *Release) Stream(i int) noise.Stream {
+	return noise.Stream{Purpose: noise.Release, Lot: r.Lot, Vector: uint32(i)}
+}
+
 // ReleaseInts writes the integer sums of parameter i, from element from on, with noise and scaled, to
 // gradient. It is the host's release of an exact program. It overwrites the sums.
 func (r *Release) ReleaseInts(gradient []float32, sums []int64, i, from int) error {
-	stream := noise.Stream{Purpose: noise.Release, Lot: r.Lot, Vector: uint32(i)}
+	stream := r.Stream(i)
 	scale := r.Unit[i] * r.Scale
 	r.Ratio.DivideInts(sums)
 	if r.Laplace {
