@@ -80,6 +80,7 @@ TWO(mul_hi_s32, s32, s64(a) * b >> 32)
 TWO(mul_hi_u32, u32, u64(a) * b >> 32)
 inline s64 mul_wide_s32(s32 a, s32 b) { return s64(a) * b; }
 inline u64 mul_wide_u32(u32 a, u32 b) { return u64(a) * b; }
+inline u32 mul_wide_u16(u16 a, u16 b) { return u32(a) * b; }
 inline s64 mad_wide_s32(s32 a, s32 b, s64 c) { return s64(u64(s64(a) * b) + u64(c)); }
 inline u64 mad_wide_u32(u32 a, u32 b, u64 c) { return u64(a) * b + c; }
 
@@ -97,6 +98,7 @@ TWO(xor_pred, pred, a != b)
 ONE(not_pred, pred, !a)
 ONE(not_b32, b32, ~a)
 ONE(not_b64, b64, ~a)
+inline u16 shr_u16(u16 a, u32 n) { return n < 16 ? u16(a >> n) : u16(0); }
 inline u32 shr_u32(u32 a, u32 n) { return n < 32 ? a >> n : 0; }
 inline u64 shr_u64(u64 a, u32 n) { return n < 64 ? a >> n : 0; }
 inline s32 shr_s32(s32 a, u32 n) { return a >> (n < 31 ? n : 31); }
@@ -157,6 +159,7 @@ template <class T> T to_integer(double a) {
 	if (a >= double(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
 	return T(a);
 }
+inline s64 cvt_s64_s16(s16 a) { return a; }
 inline s64 cvt_s64_s32(s32 a) { return a; }
 inline u64 cvt_u64_u32(u32 a) { return a; }
 inline u32 cvt_u32_u64(u64 a) { return u32(a); }
@@ -329,10 +332,14 @@ SPACES(f64, double)
 SPACES(s32, s32)
 SPACES(u32, u32)
 SPACES(u64, u64)
+ADDRESSED(, s16, s16)
+ADDRESSED(, u16, u16)
 ADDRESSED(global_, s16, s16)
 ADDRESSED(global_, u16, u16)
 inline u32 atom_global_add_u32(u64 address, u32 a, HERE) { return __atomic_fetch_add(at<u32>(emu::Request::store, address, 4, line), a, __ATOMIC_RELAXED); }
 inline u64 atom_global_add_u64(u64 address, u64 a, HERE) { return __atomic_fetch_add(at<u64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
+inline u64 atom_add_u64(u64 address, u64 a, HERE) { return __atomic_fetch_add(at<u64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
+inline b64 atom_global_exch_b64(u64 address, b64 a, HERE) { return __atomic_exchange_n(at<b64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
 
 // Synchronization.
 #define SITE (emu::Site{file, line})
