@@ -29,14 +29,16 @@ type Image struct {
 // the code of neighbouring architectures is mostly equal. Literals are stored in 16
 // columns, because an instruction has 16 bytes and each byte of it has its own statistics.
 // Cubins are deflated, for fast start; PTX, which the driver compiles for seconds in any
-// case, is stored by bzip2 (method 12 of the zip format).
+// case, is stored by bzip2 (method 12 of the zip format). The archive's comment identifies
+// the sources of the images.
 const methodBzip2 = 12
 
 // instruction is the size of an instruction, and the unit of the transforms.
 const instruction = 16
 
-// WriteArchive writes images to an archive. It runs the program bzip2.
-func WriteArchive(w io.Writer, images []Image) error {
+// WriteArchive writes images to an archive, with a digest of their sources. It runs the
+// program bzip2.
+func WriteArchive(w io.Writer, images []Image, sources string) error {
 	z := zip.NewWriter(w)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
@@ -63,7 +65,27 @@ func WriteArchive(w io.Writer, images []Image) error {
 			return fmt.Errorf("%s: %w", i.Name, err)
 		}
 	}
+	if err := z.SetComment(sources); err != nil {
+		return err
+	}
 	return z.Close()
+}
+
+// Sources returns the digest of the sources that an archive was compiled from.
+func Sources(archive []byte) (string, error) {
+	z, err := openArchive(archive)
+	if err != nil {
+		return "", err
+	}
+	return z.Comment, nil
+}
+
+func openArchive(archive []byte) (*zip.Reader, error) {
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, fmt.Errorf("archive of kernels: %w", err)
+	}
+	return z, nil
 }
 
 // bzip2Writer collects what is written and compresses it on Close.
@@ -82,9 +104,9 @@ func (b *bzip2Writer) Close() error {
 
 // ReadImage unpacks one image of an archive.
 func ReadImage(archive []byte, name string) ([]byte, error) {
-	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	z, err := openArchive(archive)
 	if err != nil {
-		return nil, fmt.Errorf("archive of kernels: %w", err)
+		return nil, err
 	}
 	z.RegisterDecompressor(methodBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })
 	code, err := readImage(z, name)

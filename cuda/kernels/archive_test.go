@@ -32,7 +32,7 @@ func TestArchive_ReturnsWhatWasWritten(t *testing.T) {
 		{Name: "code.ptx", PTX: true, Code: random(300)},
 	}
 	var archive bytes.Buffer
-	if err := WriteArchive(&archive, images); err != nil {
+	if err := WriteArchive(&archive, images, "digest"); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range images {
@@ -40,6 +40,9 @@ func TestArchive_ReturnsWhatWasWritten(t *testing.T) {
 		if err != nil || !bytes.Equal(got, i.Code) {
 			t.Errorf("%s: %d bytes (%v), want %d", i.Name, len(got), err, len(i.Code))
 		}
+	}
+	if sources, err := Sources(archive.Bytes()); err != nil || sources != "digest" {
+		t.Errorf("sources %q (%v), want \"digest\"", sources, err)
 	}
 	if _, err := ReadImage(archive.Bytes(), "other.cubin"); err == nil {
 		t.Error("an image that is not in the archive is read")

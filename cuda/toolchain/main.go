@@ -1,8 +1,9 @@
 // Command toolchain compiles the kernels with NVRTC: one cubin per architecture, and PTX
 // for later architectures. It writes them to the archive cuda/kernels/kernels.zip, and a
 // table of the kernels' resource usage to cuda/kernels/RESOURCES.md. The same sources and
-// the same NVRTC give the same bytes: -check compiles again and compares. A kernel that
-// spills registers is an error unless resources.go lists it.
+// the same NVRTC give the same bytes: -check compiles again and compares. The archive
+// contains a digest of the sources, which a test compares in no time. A kernel that spills
+// registers is an error unless resources.go lists it.
 //
 // -variant FILE compiles the kernels with VARIED_BOUNDS (cuda/kernels/device.h) for more blocks
 // on a multiprocessor, and writes this second archive and its table. DPTRAIN_KERNELS loads it.
@@ -76,6 +77,10 @@ func run(libraries, folder, variant string, check bool) error {
 	if err != nil {
 		return err
 	}
+	sources, err := digest(folder, unit, targets, c.options)
+	if err != nil {
+		return err
+	}
 	images := make([]image, len(targets))
 	failures := make([]error, len(targets))
 	next := make(chan int)
@@ -108,11 +113,11 @@ func run(libraries, folder, variant string, check bool) error {
 	}
 	switch {
 	case variant != "":
-		return write(variant, strings.TrimSuffix(variant, ".zip")+".md", images, table)
+		return write(variant, strings.TrimSuffix(variant, ".zip")+".md", images, sources, table)
 	case check:
-		err = compare(folder, images, table)
+		err = compare(folder, images, sources, table)
 	default:
-		err = write(archiveName(folder), tableName(folder), images, table)
+		err = write(archiveName(folder), tableName(folder), images, sources, table)
 	}
 	if err != nil {
 		return err
@@ -124,13 +129,13 @@ func run(libraries, folder, variant string, check bool) error {
 	return nil
 }
 
-func write(archivePath, tablePath string, images []image, table []byte) error {
+func write(archivePath, tablePath string, images []image, sources string, table []byte) error {
 	var list []kernels.Image
 	for _, i := range images {
 		list = append(list, kernels.Image{Name: i.target.file, PTX: i.target.ptx, Base: i.target.base, Code: i.code})
 	}
 	var archive bytes.Buffer
-	if err := kernels.WriteArchive(&archive, list); err != nil {
+	if err := kernels.WriteArchive(&archive, list, sources); err != nil {
 		return err
 	}
 	if err := os.WriteFile(archivePath, archive.Bytes(), 0o644); err != nil {
@@ -139,9 +144,12 @@ func write(archivePath, tablePath string, images []image, table []byte) error {
 	return os.WriteFile(tablePath, table, 0o644)
 }
 
-func compare(folder string, images []image, table []byte) error {
+func compare(folder string, images []image, sources string, table []byte) error {
 	archive, err := os.ReadFile(archiveName(folder))
 	if err != nil {
+		return err
+	}
+	if err := compareSources(archive, sources); err != nil {
 		return err
 	}
 	for _, i := range images {
@@ -161,6 +169,14 @@ func compare(folder string, images []image, table []byte) error {
 		return fmt.Errorf("%s differs from the compiled sources: run make cubins", tableName(folder))
 	}
 	return nil
+}
+
+func compareSources(archive []byte, sources string) error {
+	compiled, err := kernels.Sources(archive)
+	if err == nil && compiled != sources {
+		err = fmt.Errorf("the archive of kernels was compiled from other sources: run make cubins")
+	}
+	return err
 }
 
 func archiveName(folder string) string { return filepath.Join(folder, "kernels.zip") }

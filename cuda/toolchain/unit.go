@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -28,4 +30,25 @@ func readUnit(folder string) (string, error) {
 		}
 	}
 	return unit.String(), nil
+}
+
+// digest returns a hash of everything that the images of an archive are made from, except
+// NVRTC: the kernels' sources, the targets, the options, and the program that runs NVRTC.
+func digest(folder, unit string, targets []target, options []string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %+v %q %q\n", compileSource, targets, options, unit)
+	for _, pattern := range []string{"*.h", "*.cu"} {
+		files, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%q %q\n", filepath.Base(file), text)
+		}
+	}
+	return fmt.Sprintf("sources %x", h.Sum(nil)), nil
 }

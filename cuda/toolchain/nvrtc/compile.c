@@ -7,9 +7,10 @@
 
    NVRTC keeps sets that are ordered by address, so where memory lies decides the
    order of some of its work and, in long kernels, the names and order of registers.
-   Here its memory and its code lie at addresses that no chance and no host decides:
-   malloc is replaced by one that hands out fixed places in the order of the calls,
-   and the libraries are mapped below a fixed address. */
+   Here its memory, its stack and its code lie at addresses that no chance and no host
+   decides: malloc is replaced by one that hands out fixed places in the order of the
+   calls, NVRTC runs in a thread whose stack has a fixed address, and the libraries are
+   mapped below a fixed address. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,6 +22,8 @@
 
 #define CODE ((char *)0x7a0000000000)
 #define HEAP ((char *)0x100000000000)
+#define STACK ((char *)0x600000000000)
+enum { STACK_SIZE = 1 << 28 };
 
 /* A block of the heap has a power of two as its size, and a range of its own of
    16 GiB of addresses, which identifies the size. A freed block contains the address of
@@ -114,9 +117,10 @@ static void fail(const char *why) {
 }
 
 /* The kernel maps libraries from the top down: with all taken down to CODE, the next
-   ones lie there. */
+   ones lie there. The gap is no multiple of a large page, which the kernel would align
+   and leave a hole of random size above. */
 static void take_down_to_code(void) {
-	const size_t gap = (size_t)1 << 30;
+	const size_t gap = ((size_t)1 << 30) + 4096;
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	char *lowest = mmap(NULL, gap, PROT_NONE, flags, -1, 0);
 	if (lowest == MAP_FAILED || lowest < CODE ||
@@ -152,10 +156,11 @@ static void *find(const char *name) {
 	return function;
 }
 
-int main(int argc, char **argv) {
-	if (argc < 3)
-		fail("usage: compile LIBRARIES cubin|ptx OPTION...");
-	take_down_to_code();
+struct arguments { int count; char **list; };
+
+static void *run(void *arguments) {
+	int argc = ((struct arguments *)arguments)->count;
+	char **argv = ((struct arguments *)arguments)->list;
 	library = open_library(argv[1], "libnvrtc.so.12");
 	open_library(argv[1], "libnvrtc-builtins.so.12.9");
 	int ptx = !strcmp(argv[2], "ptx");
@@ -185,5 +190,22 @@ int main(int argc, char **argv) {
 		fail(describe(failed));
 	if ((failed = image_size(program, &size)) || !(text = malloc(size)) || (failed = get_image(program, text)))
 		fail(failed ? describe(failed) : "out of memory");
-	return fwrite(text, 1, size, stdout) != size;
+	if (fwrite(text, 1, size, stdout) != size || fflush(stdout))
+		fail("the image cannot be written");
+	return NULL;
+}
+
+int main(int argc, char **argv) {
+	if (argc < 3)
+		fail("usage: compile LIBRARIES cubin|ptx OPTION...");
+	take_down_to_code();
+	char *stack = mmap(STACK, STACK_SIZE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	pthread_attr_t attributes;
+	pthread_t thread;
+	struct arguments arguments = {argc, argv};
+	if (stack != STACK || pthread_attr_init(&attributes) || pthread_attr_setstack(&attributes, stack, STACK_SIZE) ||
+		pthread_create(&thread, &attributes, run, &arguments) || pthread_join(thread, NULL))
+		fail("the thread with a fixed stack cannot be started");
+	return 0;
 }
