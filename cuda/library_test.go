@@ -49,11 +49,11 @@ func (w twin) use(t *testing.T, fault string) {
 		return
 	}
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("the twin of a library is built with cc")
+		t.Skip("the stand-in for a library is built with cc")
 	}
 	source := filepath.Join("driver", "testdata", w.source+".c")
 	if _, err := os.Stat(source); err != nil {
-		t.Skip("the source of the library's twin is not here")
+		t.Skip("the source of the library's stand-in is not here")
 	}
 	file := filepath.Join(t.TempDir(), w.source+".so")
 	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {

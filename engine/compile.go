@@ -37,9 +37,6 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	if err != nil {
 		return nil, err
 	}
-	if name := device.Name(); c.Weights.MinMean != 0 && c.LocalTraining.Steps == 0 && name != "cpu" && name != "gorgonia" {
-		return nil, fmt.Errorf("device %s does not divide its sum of gradients by the weight of the lot (Weights.MinMean, --weight-min-mean): use --device cpu, local steps, or a mean weight (Weights.Mean, --weight-mean)", name)
-	}
 	if err := c.Mechanism.resolveArithmetic(); err != nil {
 		return nil, err
 	}

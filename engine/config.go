@@ -175,9 +175,7 @@ func (c *Config) checkDistribution() error {
 	default:
 		return fmt.Errorf("noise distribution %q is unknown: use %s or %s", m.Distribution, GaussianNoise, LaplaceNoise)
 	}
-	if c.Device.Name == "" || c.Device.Name == "auto" {
-		c.Device.Name = "cpu"
-	}
+	c.Device.preferCPU()
 	switch {
 	case c.Device.Name != "cpu":
 		return fmt.Errorf("device %s adds no Laplace noise: use --device cpu, or --mechanism gaussian", c.Device.Name)
@@ -266,6 +264,12 @@ func (c *Config) checkWeights() error {
 		return nil
 	case c.Weights.MinMean != 0 && c.Mechanism.addsLaplace():
 		return fmt.Errorf("a denominator that depends on the lot (Weights.MinMean, --weight-min-mean) needs Gaussian noise: use --mechanism gaussian, or a mean weight (Weights.Mean, --weight-mean)")
+	}
+	if c.Weights.MinMean != 0 && c.LocalTraining.Steps == 0 {
+		c.Device.preferCPU()
+		if c.Device.onGPU() {
+			return fmt.Errorf("device %s does not divide its sum of gradients by the weight of the lot (Weights.MinMean, --weight-min-mean): use --device cpu, local steps, or a mean weight (Weights.Mean, --weight-mean)", c.Device.Name)
+		}
 	}
 	return c.Weights.check(c.Sampling.policy())
 }

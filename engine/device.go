@@ -79,6 +79,13 @@ func (o *DeviceOptions) resolve() (note string, err error) {
 	return note, nil
 }
 
+// preferCPU replaces auto by the CPU, for what the CPU does better or alone.
+func (o *DeviceOptions) preferCPU() {
+	if o.Name == "" || o.Name == "auto" {
+		o.Name = "cpu"
+	}
+}
+
 // choose selects the first GPU, or the CPU where there is none.
 func (o *DeviceOptions) choose() (note string) {
 	o.Name = "cpu"

@@ -68,9 +68,7 @@ func (c *Config) checkLocalTraining() error {
 	if l.Batch == 0 {
 		l.Batch = min(max(1, c.Records.Examples), defaultMaxBatch)
 	}
-	if c.Device.Name == "" || c.Device.Name == "auto" { // users have few examples, one after the other
-		c.Device.Name = "cpu"
-	}
+	c.Device.preferCPU() // users have few examples, one after the other
 	return nil
 }
 

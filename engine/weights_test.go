@@ -284,6 +284,24 @@ func TestWeights_RefusesSettings(t *testing.T) {
 	}
 }
 
+// A GPU does not compute a sum of gradients with a denominator that depends on the lot. So auto is
+// the CPU, and a GPU is refused.
+func TestWeights_LeastMeanNeedsHost(t *testing.T) {
+	c := weightedConfig(t)
+	c.Weights, c.Device.Name = Weights{Cap: 4, MinMean: 1}, "auto"
+	if err := c.checkWeights(); err != nil || c.Device.Name != "cpu" {
+		t.Errorf("auto becomes %s (%v), want cpu", c.Device.Name, err)
+	}
+	c.Device.Name = "cuda:0"
+	if _, err := New(c); !isOneLineWith(err, "device cuda:0 does not divide") {
+		t.Errorf("a GPU: %v", err)
+	}
+	c.Weights, c.LocalTraining.Steps = Weights{Cap: 4, MinMean: 1}, 1
+	if err := c.checkWeights(); err != nil || c.Device.Name != "cuda:0" {
+		t.Errorf("local steps on a GPU: %v, on %s", err, c.Device.Name)
+	}
+}
+
 // A resumed run has the same limits of weights.
 func TestWeights_AreInFingerprint(t *testing.T) {
 	c := weightedConfig(t)

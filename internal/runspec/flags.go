@@ -124,7 +124,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Weight, "weight", "", "CSV, JSONL: the column with the weights of records, which are private: a record's clipped gradient counts weight/--weight-cap times, and ε does not change; negative numbers and cells without a number count as 0")
 	f.Float64Var(&s.WeightCap, "weight-cap", 1, "largest weight, which is public: larger weights count as this one")
 	f.Float64Var(&s.WeightMean, "weight-mean", 0, "public estimate of the mean weight M of a record, by which the sum is divided: the denominator is the expected lot times M (default: --weight-cap)")
-	f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, "with --sampling poisson, in place of --weight-mean, on the CPU or with --local-steps: divide by the sum of the lot's weights, and at least by the expected lot times this public mean weight (the estimator f_c of McMahan et al. 2018); the sensitivity, and so the noise, is twice as large")
+	f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, "with --sampling poisson, in place of --weight-mean, without a GPU or with --local-steps: divide by the sum of the lot's weights, and at least by the expected lot times this public mean weight (the estimator f_c of McMahan et al. 2018); the sensitivity, and so the noise, is twice as large")
 	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
 
 	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
