@@ -1,7 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"strings"
+
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/spf13/cobra"
 )
 
@@ -38,4 +43,39 @@ func commandNames(cmd *cobra.Command) []string {
 		}
 	}
 	return names
+}
+
+// printUsage prints how to call a command: examples, subcommands in groups and flags in
+// sections, the flags in lines of at most this many columns.
+func printUsage(cmd *cobra.Command, columns int) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Usage:\n  %s\n", cmd.UseLine())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&text, "  %s COMMAND\n", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&text, "\nExamples:\n%s\n", cmd.Example)
+	}
+	groups := cmd.Groups()
+	if len(groups) == 0 && cmd.HasAvailableSubCommands() {
+		groups = []*cobra.Group{{Title: "Commands"}}
+	}
+	for _, group := range groups {
+		fmt.Fprintf(&text, "\n%s:\n", group.Title)
+		for _, c := range cmd.Commands() {
+			if c.GroupID == group.ID && (c.IsAvailableCommand() || c.Name() == "help") {
+				fmt.Fprintf(&text, "  %-*s  %s\n", cmd.Commands()[0].NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	for _, f := range []string{flags.Usages(cmd.LocalFlags(), "Flags", columns), flags.Usages(cmd.InheritedFlags(), "Flags of every command", columns)} {
+		if f != "" {
+			fmt.Fprintf(&text, "\n%s\n", f)
+		}
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&text, "\n%s COMMAND --help describes a command.\n", cmd.CommandPath())
+	}
+	_, err := io.WriteString(cmd.OutOrStderr(), text.String())
+	return err
 }

@@ -61,28 +61,24 @@ interrupted, with everything saved.`,
 	root.PersistentFlags().BoolVar(&term.Quiet, "quiet", false, "print the bare result, without progress and notes")
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(
-		newTrain(term),
-		newTune(term),
-		newChoose(term),
-		newEval(term),
-		newPredict(term),
-		newExport(term),
-		newReport(term),
-		newBudget(term),
-		newLedger(term),
-		newServe(term),
-		newContribute(term),
-		newSimulate(term),
-		newData(term),
-		newModels(term),
-		newPresets(term),
-		newDevices(term),
-		newDoctor(term),
-		newVersion(term),
-		newCompletion(term),
-		newMan(term),
-	)
+	root.SetUsageFunc(func(cmd *cobra.Command) error { return printUsage(cmd, term.Columns()) })
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Train and use models", []*cobra.Command{newTrain(term), newEval(term), newPredict(term), newTune(term), newChoose(term), newReport(term), newExport(term)}},
+		{"Account for privacy", []*cobra.Command{newBudget(term), newLedger(term)}},
+		{"Learn from data that stay with their owners", []*cobra.Command{newServe(term), newContribute(term), newSimulate(term)}},
+		{"Show what there is", []*cobra.Command{newData(term), newModels(term), newPresets(term), newDevices(term), newDoctor(term), newVersion(term)}},
+		{"Set up a shell", []*cobra.Command{newCompletion(term), newMan(term)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("Set up a shell")
 	groupSubcommands(root)
 	flags.ReadDecimal(root)
 	return root

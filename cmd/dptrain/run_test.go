@@ -344,6 +344,20 @@ func TestGroup_PrintsHelp(t *testing.T) {
 	}
 }
 
+// Every flag of train is in a section of the help, with a heading before it; the main help lists
+// commands in groups.
+func TestHelp_HasSections(t *testing.T) {
+	help := runText(t, "train --help")
+	for _, want := range []string{"\nData:\n      --data string", "\nPrivacy:\n      --epsilon float", "\nLots:\n", "\nRun:\n", "\nOther flags:\n  -h, --help   help for train\n\nFlags of every command:\n"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("no %q in\n%s", want, help)
+		}
+	}
+	if help := runText(t, "--help"); !strings.Contains(help, "\nAccount for privacy:\n  budget ") {
+		t.Errorf("no groups of commands in\n%s", help)
+	}
+}
+
 // createLedger creates the ledger of a run of one lot.
 func createLedger(t *testing.T, path string) {
 	t.Helper()

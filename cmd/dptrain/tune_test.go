@@ -30,7 +30,7 @@ func TestTune_PublicData(t *testing.T) {
 		}
 		lots[row["lot"]] = true
 	}
-	if help, _, _ := dptrain("tune --help"); selection.ValidationShare != 1/4. || !strings.Contains(help, "alone it costs a quarter of the budget of one run") {
+	if help, _, _ := dptrain("tune --help"); selection.ValidationShare != 1/4. || !strings.Contains(strings.Join(strings.Fields(help), " "), "alone it costs a quarter of the budget of one run") {
 		t.Errorf("a score costs %v of one run, and the help is\n%s", selection.ValidationShare, help)
 	}
 	if len(lots) != 4 {

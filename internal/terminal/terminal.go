@@ -99,6 +99,17 @@ func Await[T any](t *Terminal, activity string, do func() (T, error)) (T, error)
 	return do()
 }
 
+// Columns is the width for text on standard output: that of the terminal, at most 120, or
+// 100 if standard output is not a terminal.
+func (t *Terminal) Columns() int {
+	if f, ok := terminalFile(t.Out); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return min(width, 120)
+		}
+	}
+	return 100
+}
+
 // terminalFile returns the file behind w if it is a terminal.
 func terminalFile(w io.Writer) (f *os.File, ok bool) {
 	f, ok = w.(*os.File)
