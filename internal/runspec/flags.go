@@ -102,7 +102,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		{"Privacy", s.definePrivacy},
 		{"Lots", s.defineLots},
 		{"Clipping and groups", s.defineClipping},
-		{"Releases beside the gradients", s.defineReleases},
+		{"Other releases and early stops", s.defineReleases},
 		{"Clients and weighted records", s.defineClients},
 		{"Optimization", s.defineOptimization},
 		{"Run", s.defineRun},
