@@ -93,112 +93,87 @@ var (
 func (s *Flags) Define(f *pflag.FlagSet) {
 	s.set = f
 	f.SortFlags = false
-	for _, section := range []struct {
-		title  string
-		define func(*pflag.FlagSet)
-	}{
-		{"Data", s.defineData},
-		{"Network", s.defineNetwork},
-		{"Privacy", s.definePrivacy},
-		{"Lots", s.defineLots},
-		{"Clipping and groups", s.defineClipping},
-		{"Other releases and early stops", s.defineReleases},
-		{"Clients and weighted records", s.defineClients},
-		{"Optimization", s.defineOptimization},
-		{"Run", s.defineRun},
-	} {
-		flags.Section(f, section.title, section.define)
-	}
-}
-
-func (s *Flags) defineData(f *pflag.FlagSet) {
-	f.StringVar(&s.Data, "data", "digits", "data set: a name (see dptrain data), a file or a directory")
-	s.DataFlags.Define(f)
-	f.StringVar(&s.OnBadRow, "on-bad-row", string(data.BlankBadRows), "what happens to a private example that cannot be read: blank (it keeps its place and contributes nothing; nothing is printed) or fail (an error names it; the error depends on private data)")
-	f.StringVar(&s.Augment, "augment", "", "change images at random, differently in every lot: flip, shift:PIXELS, or both, separated by a comma")
-	f.IntVar(&s.Views, "views", 1, "with --augment: random views of each image whose gradients are averaged before clipping; more views cost time, not privacy")
-}
-
-func (s *Flags) defineNetwork(f *pflag.FlagSet) {
-	f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models); default: depends on the data")
-	f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout")
-	f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
-	f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
-}
-
-func (s *Flags) definePrivacy(f *pflag.FlagSet) {
-	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
-	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
-	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
-	f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
-	f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
-	f.StringVar(&s.ProjectBudget, "budget", "", "file of a project budget, made by dptrain budget open, that the run draws from before it releases anything; δ is then by default the part of the file's δ that --epsilon is of its ε")
-	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
-	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
-	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
-	f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson or truncated")
-	f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), "noise on gradients: gaussian, with --clip a bound on the ℓ₂ norm, or laplace, with --clip a bound on the ℓ₁ norm and --noise the scale over it (exact discrete noise on the device cpu; --clipping flat or normalized)")
-	f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact)")
-	f.Uint64Var(&s.Seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and marked so everywhere")
-	f.BoolVar(&s.NonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")
-}
-
-func (s *Flags) defineLots(f *pflag.FlagSet) {
-	f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
-	f.Float64Var(&s.Rate, "rate", 0, "sampling probability of each record; replaces --lot")
-	f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
-	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
-	f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
-	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
-	f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
-	f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
-}
-
-func (s *Flags) defineClipping(f *pflag.FlagSet) {
-	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
-	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
-	f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
-	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
-}
-
-func (s *Flags) defineReleases(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
-	f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
-	f.Float64Var(&s.ValidationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy, or the mean absolute error of a --target, is released once, with noise, and its cost is part of ε")
-	f.Float64Var(&s.ValidationNoise, "validation-noise", 0, "standard deviation of the noise on the count of correct predictions or, for a --target, on the sum of errors in widths of its bounds (default: alone it costs a twentieth of the budget)")
-	f.IntVar(&s.Projection, "project", 0, "project the features onto this many principal directions; the directions are released once, with noise, before the first lot, and their cost is part of ε")
-	f.Float64Var(&s.ProjectionNoise, "project-noise", 0, "standard deviation of the noise on the sum of second moments from which the directions are computed; each record contributes a matrix of norm 1 (default: alone it costs a quarter of the budget)")
-}
-
-func (s *Flags) defineClients(f *pflag.FlagSet) {
-	f.IntVar(&s.LocalSteps, "local-steps", 0, "with --record user:COLUMN: a user contributes the change of the weights in this many steps of SGD on the user's own examples, in place of a gradient (federated averaging); --clip bounds the norm of a change, and the mean change is the negative gradient of --optimizer (default then: sgd with --lr 1, which adds it to the weights); on the CPU, unless --device names another device")
-	f.Float64Var(&s.LocalRate, "local-lr", 0.1, "with --local-steps: learning rate of a user's steps")
-	f.IntVar(&s.LocalBatch, "local-batch", 0, "with --local-steps: examples in a user's step, which is public; a user with fewer examples uses all of them in each step (default: --user-examples, at most 64)")
-	f.StringVar(&s.Weight, "weight", "", "CSV, JSONL: the column with the weights of records, which are private: a record's clipped gradient counts weight/--weight-cap times, and ε does not change; negative numbers and cells without a number count as 0")
-	f.Float64Var(&s.WeightCap, "weight-cap", 1, "largest weight, which is public: larger weights count as this one")
-	f.Float64Var(&s.WeightMean, "weight-mean", 0, "public estimate of the mean weight M of a record, by which the sum is divided: the denominator is the expected lot times M (default: --weight-cap)")
-	f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, "with --sampling poisson, in place of --weight-mean, without a GPU or with --local-steps: divide by the sum of the lot's weights, and at least by the expected lot times this public mean weight (the estimator f_c of McMahan et al. 2018); the sensitivity, and so the noise, is twice as large")
-}
-
-func (s *Flags) defineOptimization(f *pflag.FlagSet) {
-	f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Names(), ", ")+"; options as in adam:beta2=0.99. adambc subtracts the variance of the noise from Adam's second moment; lowpass and disk filter released gradients for the optimizer after the sign +, as in lowpass:a=-0.9,b=0.05/0.05+adam or disk:kappa=0.7+momentum")
-	f.Float64Var(&s.LearningRate, "lr", 0.5, "learning rate (default for a --target: 0.05)")
-	f.StringVar(&s.LearningRateOf, "lr-of", "", "LAYER=FACTOR,…: multiply the learning rate of these layers; --dry-run lists the layers")
-	f.StringVar(&s.WeightDecayOf, "decay-of", "all", "parameters that the optimizer's weight-decay shrinks: all, or matrices, which excludes parameters with one dimension (biases, gains and shifts)")
-	f.StringVar(&s.Schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
-	f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average")
-}
-
-func (s *Flags) defineRun(f *pflag.FlagSet) {
-	f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
-	f.StringVar(&s.Out, "out", "", "directory for the run's files (default runs/<time>)")
-	f.StringVar(&s.Resume, "resume", "", "continue the run in this directory; --steps, --epochs or --epsilon can extend it")
-	f.StringVar(&s.Config, "config", "", "YAML file with flags as keys")
-	f.BoolVar(&s.DryRun, "dry-run", false, "print what the run would be, its cost and its likely duration, without training; this costs no privacy")
-	f.BoolVar(&s.PrintConfig, "print-config", false, "print all settings as a configuration file and stop")
-	f.BoolVar(&s.ShowPrivate, "show-private", false, "also print values that depend on the private data; each line is marked")
-	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
-	DefineDeviceFlags(f, &s.Device)
+	flags.Section(f, "Data", func(f *pflag.FlagSet) {
+		f.StringVar(&s.Data, "data", "digits", "data set: a name (see dptrain data), a file or a directory")
+		s.DataFlags.Define(f)
+		f.StringVar(&s.OnBadRow, "on-bad-row", string(data.BlankBadRows), "what happens to a private example that cannot be read: blank (it keeps its place and contributes nothing; nothing is printed) or fail (an error names it; the error depends on private data)")
+		f.StringVar(&s.Augment, "augment", "", "change images at random, differently in every lot: flip, shift:PIXELS, or both, separated by a comma")
+		f.IntVar(&s.Views, "views", 1, "with --augment: random views of each image whose gradients are averaged before clipping; more views cost time, not privacy")
+	})
+	flags.Section(f, "Network", func(f *pflag.FlagSet) {
+		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models); default: depends on the data")
+		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout")
+		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
+		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
+	})
+	flags.Section(f, "Privacy", func(f *pflag.FlagSet) {
+		f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
+		f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
+		f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
+		f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
+		f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
+		f.StringVar(&s.ProjectBudget, "budget", "", "file of a project budget, made by dptrain budget open, that the run draws from before it releases anything; δ is then by default the part of the file's δ that --epsilon is of its ε")
+		f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
+		f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
+		f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
+		f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson or truncated")
+		f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), "noise on gradients: gaussian, with --clip a bound on the ℓ₂ norm, or laplace, with --clip a bound on the ℓ₁ norm and --noise the scale over it (exact discrete noise on the device cpu; --clipping flat or normalized)")
+		f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact)")
+		f.Uint64Var(&s.Seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and marked so everywhere")
+		f.BoolVar(&s.NonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")
+	})
+	flags.Section(f, "Lots", func(f *pflag.FlagSet) {
+		f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
+		f.Float64Var(&s.Rate, "rate", 0, "sampling probability of each record; replaces --lot")
+		f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
+		f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
+		f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
+		f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
+		f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
+		f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
+	})
+	flags.Section(f, "Clipping and groups", func(f *pflag.FlagSet) {
+		f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
+		f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
+		f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
+		f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
+	})
+	flags.Section(f, "Other releases and early stops", func(f *pflag.FlagSet) {
+		f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
+		f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
+		f.Float64Var(&s.ValidationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy, or the mean absolute error of a --target, is released once, with noise, and its cost is part of ε")
+		f.Float64Var(&s.ValidationNoise, "validation-noise", 0, "standard deviation of the noise on the count of correct predictions or, for a --target, on the sum of errors in widths of its bounds (default: alone it costs a twentieth of the budget)")
+		f.IntVar(&s.Projection, "project", 0, "project the features onto this many principal directions; the directions are released once, with noise, before the first lot, and their cost is part of ε")
+		f.Float64Var(&s.ProjectionNoise, "project-noise", 0, "standard deviation of the noise on the sum of second moments from which the directions are computed; each record contributes a matrix of norm 1 (default: alone it costs a quarter of the budget)")
+	})
+	flags.Section(f, "Clients and weighted records", func(f *pflag.FlagSet) {
+		f.IntVar(&s.LocalSteps, "local-steps", 0, "with --record user:COLUMN: a user contributes the change of the weights in this many steps of SGD on the user's own examples, in place of a gradient (federated averaging); --clip bounds the norm of a change, and the mean change is the negative gradient of --optimizer (default then: sgd with --lr 1, which adds it to the weights); on the CPU, unless --device names another device")
+		f.Float64Var(&s.LocalRate, "local-lr", 0.1, "with --local-steps: learning rate of a user's steps")
+		f.IntVar(&s.LocalBatch, "local-batch", 0, "with --local-steps: examples in a user's step, which is public; a user with fewer examples uses all of them in each step (default: --user-examples, at most 64)")
+		f.StringVar(&s.Weight, "weight", "", "CSV, JSONL: the column with the weights of records, which are private: a record's clipped gradient counts weight/--weight-cap times, and ε does not change; negative numbers and cells without a number count as 0")
+		f.Float64Var(&s.WeightCap, "weight-cap", 1, "largest weight, which is public: larger weights count as this one")
+		f.Float64Var(&s.WeightMean, "weight-mean", 0, "public estimate of the mean weight M of a record, by which the sum is divided: the denominator is the expected lot times M (default: --weight-cap)")
+		f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, "with --sampling poisson, in place of --weight-mean, without a GPU or with --local-steps: divide by the sum of the lot's weights, and at least by the expected lot times this public mean weight (the estimator f_c of McMahan et al. 2018); the sensitivity, and so the noise, is twice as large")
+	})
+	flags.Section(f, "Optimization", func(f *pflag.FlagSet) {
+		f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Names(), ", ")+"; options as in adam:beta2=0.99. adambc subtracts the variance of the noise from Adam's second moment; lowpass and disk filter released gradients for the optimizer after the sign +, as in lowpass:a=-0.9,b=0.05/0.05+adam or disk:kappa=0.7+momentum")
+		f.Float64Var(&s.LearningRate, "lr", 0.5, "learning rate (default for a --target: 0.05)")
+		f.StringVar(&s.LearningRateOf, "lr-of", "", "LAYER=FACTOR,…: multiply the learning rate of these layers; --dry-run lists the layers")
+		f.StringVar(&s.WeightDecayOf, "decay-of", "all", "parameters that the optimizer's weight-decay shrinks: all, or matrices, which excludes parameters with one dimension (biases, gains and shifts)")
+		f.StringVar(&s.Schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
+		f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average")
+	})
+	flags.Section(f, "Run", func(f *pflag.FlagSet) {
+		f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
+		f.StringVar(&s.Out, "out", "", "directory for the run's files (default runs/<time>)")
+		f.StringVar(&s.Resume, "resume", "", "continue the run in this directory; --steps, --epochs or --epsilon can extend it")
+		f.StringVar(&s.Config, "config", "", "YAML file with flags as keys")
+		f.BoolVar(&s.DryRun, "dry-run", false, "print what the run would be, its cost and its likely duration, without training; this costs no privacy")
+		f.BoolVar(&s.PrintConfig, "print-config", false, "print all settings as a configuration file and stop")
+		f.BoolVar(&s.ShowPrivate, "show-private", false, "also print values that depend on the private data; each line is marked")
+		f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
+		DefineDeviceFlags(f, &s.Device)
+	})
 }
 
 // DefineDeviceFlags adds the flags that select the device.
