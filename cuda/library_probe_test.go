@@ -22,9 +22,9 @@ func tallProduct(r *rand.Rand) operation {
 func TestLibraryProbe_CoversEveryRow(t *testing.T) {
 	o := tallProduct(rand.New(rand.NewPCG(13, 6)))
 	for fault, computes := range map[string]int{"": 1, "last": 0} {
-		blasTwin.use(t, fault)
+		blasStandIn.use(t, fault)
 		eager(t)
-		if n := blasTwin.computes(o.machine(t, Options{})); n != computes {
+		if n := blasStandIn.computes(o.machine(t, Options{})); n != computes {
 			t.Errorf("fault %q: the library computes %d products, want %d", fault, n, computes)
 		}
 	}
@@ -33,7 +33,7 @@ func TestLibraryProbe_CoversEveryRow(t *testing.T) {
 // A program that fits into the device's memory fits with a library as well: only the
 // library's workspace is allocated for a test.
 func TestLibraryProbe_NeedsOnlyWorkspace(t *testing.T) {
-	blasTwin.use(t, "")
+	blasStandIn.use(t, "")
 	eager(t)
 	d, err := open(0)
 	if err != nil {
@@ -59,23 +59,23 @@ func TestLibraryProbe_NeedsOnlyWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Free(ballast)
-	blasTwin.wanted(t, o.machine(t, Options{}))
+	blasStandIn.wanted(t, o.machine(t, Options{}))
 }
 
 // A process tests a shape once, and again if the library chooses another algorithm for it.
 func TestLibraryProbe_Remembered(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 6))
 	for _, each := range []struct {
-		twin
+		standIn
 		operation
 	}{
-		{blasTwin, given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})}, {dnnTwin, windowed(r)[0]},
+		{blasStandIn, given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})}, {dnnStandIn, windowed(r)[0]},
 	} {
 		each.use(t, "")
 		eager(t)
 		each.wanted(t, each.machine(t, Options{}))
 		if list, _ := Devices(); !list[0].Emulated {
-			t.Skip("only the twin has faults")
+			t.Skip("only the stand-in has faults")
 		}
 		t.Setenv("DPTRAIN_TWIN", "mixes")
 		each.wanted(t, each.machine(t, Options{}))
@@ -99,7 +99,7 @@ func TestLibraryProbe_Remembered(t *testing.T) {
 
 // The test runs on the program's buffers, and they have their content afterwards.
 func TestLibraryProbe_RestoresBuffers(t *testing.T) {
-	blasTwin.use(t, "")
+	blasStandIn.use(t, "")
 	eager(t)
 	r := rand.New(rand.NewPCG(16, 6))
 	o := given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})
@@ -115,7 +115,7 @@ func TestLibraryProbe_RestoresBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	blasTwin.wanted(t, m)
+	blasStandIn.wanted(t, m)
 	copy(m.Input(0), o.in[0])
 	if err := m.Forward(); err != nil {
 		t.Fatal(err)

@@ -19,20 +19,20 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// twin is a simple substitute for a library on the emulated device.
-type twin struct {
+// standIn is a simple substitute for a library on the emulated device.
+type standIn struct {
 	source, name, variable, work string
 	output                       func(int) (string, error)
 }
 
 var (
-	blasTwin = twin{"libcublasLt", "cuBLASLt", "DPTRAIN_CUBLASLT", "products", ProductLibrary}
-	dnnTwin  = twin{"libcudnn", "cuDNN", "DPTRAIN_CUDNN", "convolutions", ConvolutionLibrary}
+	blasStandIn = standIn{"libcublasLt", "cuBLASLt", "DPTRAIN_CUBLASLT", "products", ProductLibrary}
+	dnnStandIn  = standIn{"libcudnn", "cuDNN", "DPTRAIN_CUDNN", "convolutions", ConvolutionLibrary}
 )
 
-// use makes the emulated device use the twin for the test, with an optional planted fault.
+// use makes the emulated device use the stand-in for the test, with an optional planted fault.
 // A GPU uses its own library.
-func (w twin) use(t *testing.T, fault string) {
+func (w standIn) use(t *testing.T, fault string) {
 	t.Helper()
 	device(t)
 	list, err := Devices()
@@ -44,7 +44,7 @@ func (w twin) use(t *testing.T, fault string) {
 			t.Skip(err)
 		}
 		if fault != "" {
-			t.Skip("only the twin has faults")
+			t.Skip("only the stand-in has faults")
 		}
 		return
 	}
@@ -64,14 +64,14 @@ func (w twin) use(t *testing.T, fault string) {
 }
 
 // set makes the process open the library from another file.
-func (w twin) set(t *testing.T, file string) {
+func (w standIn) set(t *testing.T, file string) {
 	t.Setenv(w.variable, file)
 	opened.libraries = nil
 	t.Cleanup(func() { opened.libraries = nil })
 }
 
 // computes counts the steps that the library computes.
-func (w twin) computes(m plan.Executable) (n int) {
+func (w standIn) computes(m plan.Executable) (n int) {
 	for _, c := range []*stepSequence{&m.(*Executable).front, &m.(*Executable).back} {
 		for _, s := range c.steps {
 			if strings.Contains(s.name, "("+w.name+")") {
@@ -84,7 +84,7 @@ func (w twin) computes(m plan.Executable) (n int) {
 
 // wanted checks that the library computes something. On a GPU it need not: the real
 // library may have no algorithm that isolates records.
-func (w twin) wanted(t *testing.T, m plan.Executable) {
+func (w standIn) wanted(t *testing.T, m plan.Executable) {
 	t.Helper()
 	complain := t.Errorf
 	if !m.(*Executable).device.Emulated() {
@@ -96,7 +96,7 @@ func (w twin) wanted(t *testing.T, m plan.Executable) {
 }
 
 // check runs an operation that the library computes, or does not compute.
-func (w twin) check(t *testing.T, o operation, precision Precision, goes bool) {
+func (w standIn) check(t *testing.T, o operation, precision Precision, goes bool) {
 	t.Helper()
 	m := o.machine(t, Options{Precision: precision})
 	switch {
@@ -116,19 +116,19 @@ func eager(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() { forceOption = nil })
 	forceOption = func(names []string) int {
-		return slices.IndexFunc(names, func(n string) bool { return n == blasTwin.name || n == dnnTwin.name })
+		return slices.IndexFunc(names, func(n string) bool { return n == blasStandIn.name || n == dnnStandIn.name })
 	}
 }
 
 // The library computes the forward product and the gradient with respect to the inputs,
 // but not sums over records; all results are right.
 func TestProductLibrary_Computes(t *testing.T) {
-	blasTwin.use(t, "")
+	blasStandIn.use(t, "")
 	eager(t)
 	for precision := range allowed {
 		r := rand.New(rand.NewPCG(10, 6))
 		for i, o := range append(matrices(r, 33, 70, 290), given(r, op.MatMul{}, tensor.Shape{1, 40}, tensor.Shape{40, 50})) {
-			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) { blasTwin.check(t, o, precision, i != 2) })
+			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) { blasStandIn.check(t, o, precision, i != 2) })
 		}
 	}
 }
@@ -146,14 +146,14 @@ func windowed(r *rand.Rand) []operation {
 // The library computes convolutions and gradients with respect to the images, except in
 // bfloat16, but not sums over records; all results are right.
 func TestConvolutionLibrary_Computes(t *testing.T) {
-	dnnTwin.use(t, "")
+	dnnStandIn.use(t, "")
 	eager(t)
 	r := rand.New(rand.NewPCG(10, 6))
 	f := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 2, H: 6, W: 7, O: 3}
 	sum := given(r, op.ConvGradWeight(f), tensor.Shape{3, 2, 6, 7}, tensor.Shape{3, 3, 6, 7})
 	for precision := range allowed {
 		for i, o := range append(windowed(r), sum) {
-			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) { dnnTwin.check(t, o, precision, i < 2 && precision != BF16) })
+			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) { dnnStandIn.check(t, o, precision, i < 2 && precision != BF16) })
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestConvolutionLibrary_Computes(t *testing.T) {
 // Networks reach the CPU's weights when libraries compute everything that they may, with
 // and without a pipeline.
 func TestNetworks_WithLibrary(t *testing.T) {
-	chosen := map[string]twin{"mlp:50,dropout=0.5": blasTwin, "transformer": blasTwin, "mnist-cnn": dnnTwin, "wrn16-4:standardized": dnnTwin}
+	chosen := map[string]standIn{"mlp:50,dropout=0.5": blasStandIn, "transformer": blasStandIn, "mnist-cnn": dnnStandIn, "wrn16-4:standardized": dnnStandIn}
 	tried := 0
 	for _, n := range networks() {
 		w, is := chosen[n.model]
@@ -191,7 +191,7 @@ func TestNetworks_WithLibrary(t *testing.T) {
 	if tried != len(chosen) {
 		t.Errorf("%d of %d networks were tried", tried, len(chosen))
 	}
-	blasTwin.use(t, "")
+	blasStandIn.use(t, "")
 	eager(t)
 	l := newLots(t, streamed()[0])
 	want, first, again := l.onCPU(t), l.onDevice(t, true, (*Executable).Push), l.onDevice(t, false, (*Executable).Push)
@@ -210,13 +210,13 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 6))
 	product := given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})
 	for _, each := range []struct {
-		twin
+		standIn
 		old    string
 		list   []operation
 		faults []string
 	}{
-		{blasTwin, "cuBLASLt 11.8.3 (", []operation{product}, []string{"at once", "mixes", "place", "loses"}},
-		{dnnTwin, "cuDNN 8.8.6 (", windowed(r), []string{"random", "greedy", "too little", "fails", "at once", "mixes", "place", "loses"}},
+		{blasStandIn, "cuBLASLt 11.8.3 (", []operation{product}, []string{"at once", "mixes", "place", "loses"}},
+		{dnnStandIn, "cuDNN 8.8.6 (", windowed(r), []string{"random", "greedy", "too little", "fails", "at once", "mixes", "place", "loses"}},
 	} {
 		own := func(t *testing.T) {
 			t.Helper()
@@ -263,8 +263,8 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 // the slow ones.
 func TestTilesWithLibrary_Agree(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 6))
-	blasTwin.use(t, "")
+	blasStandIn.use(t, "")
 	matrices(r, 36, 132, 292)[1].tilesAgree(t, productTiles, FP32)
-	dnnTwin.use(t, "")
+	dnnStandIn.use(t, "")
 	long(r)[1].tilesAgree(t, convolutionTiles, FP32)
 }

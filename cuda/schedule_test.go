@@ -146,7 +146,7 @@ func TestChoices_FasterLibraryIsUsed(t *testing.T) {
 	x, w := tensor.Shape{33, 290}, tensor.Shape{290, 70}
 	plain, biased := given(r, op.MatMul{}, x, w), given(r, op.Linear{Act: op.Tanh}, x, w, tensor.Shape{70})
 	for _, faster := range []bool{false, true} {
-		blasTwin.use(t, "")
+		blasStandIn.use(t, "")
 		watch := stopwatch{seconds: func(steps []string) float64 {
 			if anyContains(steps, "cuBLASLt") == faster {
 				return 1
@@ -155,7 +155,7 @@ func TestChoices_FasterLibraryIsUsed(t *testing.T) {
 		}}
 		measured(t, "", watch.time)
 		m := biased.machine(t, Options{})
-		if (blasTwin.computes(m) > 0) != faster {
+		if (blasStandIn.computes(m) > 0) != faster {
 			t.Errorf("library faster %v: it is used: %v", faster, !faster)
 		}
 		if !slices.ContainsFunc(watch.timed, func(steps []string) bool {
@@ -169,7 +169,7 @@ func TestChoices_FasterLibraryIsUsed(t *testing.T) {
 			}
 			return 2
 		}
-		if (blasTwin.computes(plain.machine(t, Options{})) > 0) != faster {
+		if (blasStandIn.computes(plain.machine(t, Options{})) > 0) != faster {
 			t.Error("two products of a shape are computed in two ways")
 		}
 	}

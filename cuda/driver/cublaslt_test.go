@@ -13,7 +13,7 @@ import (
 )
 
 // TestCuBLASLt_Products compares products with float64 where there is a GPU with cuBLASLt, and on
-// the emulated device with its plain twin.
+// the emulated device with its stand-in.
 func TestCuBLASLt_Products(t *testing.T) {
 	d := device(t)
 	b := opened(t, d, "DPTRAIN_CUBLASLT", "libcublasLt", OpenCuBLASLt)
@@ -131,7 +131,7 @@ func TestOpenCuBLASLt_Refuses(t *testing.T) {
 	}
 	t.Setenv("DPTRAIN_CUBLASLT", os.Getenv("DPTRAIN_LIBCUDA"))
 	expect("lacks cublasLtCreate", false)
-	t.Setenv("DPTRAIN_CUBLASLT", twin(t, "libcublasLt"))
+	t.Setenv("DPTRAIN_CUBLASLT", standIn(t, "libcublasLt"))
 	t.Setenv("DPTRAIN_TWIN", "old")
 	expect("cuBLASLt 11.8.3 (", false)
 	expect("cannot be used: this driver supports version 12", false)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCuDNN_Convolutions compares convolutions and gradients with float64 where there is a GPU with
-// cuDNN, and on the emulated device with its plain twin.
+// cuDNN, and on the emulated device with its stand-in.
 func TestCuDNN_Convolutions(t *testing.T) {
 	d := device(t)
 	n := opened(t, d, "DPTRAIN_CUDNN", "libcudnn", OpenCuDNN)
@@ -138,7 +138,7 @@ func TestOpenCuDNN_Refuses(t *testing.T) {
 	}
 	t.Setenv("DPTRAIN_CUDNN", os.Getenv("DPTRAIN_LIBCUDA"))
 	expect("lacks cudnnCreate", false)
-	t.Setenv("DPTRAIN_CUDNN", twin(t, "libcudnn"))
+	t.Setenv("DPTRAIN_CUDNN", standIn(t, "libcudnn"))
 	for fault, message := range map[string]string{
 		"old":      "cannot be used: dptrain needs version 8.9 or 9",
 		"new":      "it needs CUDA 14, and the driver supports CUDA 12",
@@ -163,9 +163,9 @@ func TestOpenCuDNN_Refuses(t *testing.T) {
 func TestCuDNN_RefusesForbiddenAlgorithms(t *testing.T) {
 	d := device(t)
 	if !d.Emulated() {
-		t.Skip("only the twin has faults")
+		t.Skip("only the stand-in has faults")
 	}
-	t.Setenv("DPTRAIN_CUDNN", twin(t, "libcudnn"))
+	t.Setenv("DPTRAIN_CUDNN", standIn(t, "libcudnn"))
 	n, err := OpenCuDNN(d)
 	must(t, err)
 	defer n.Close()

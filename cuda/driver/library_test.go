@@ -14,14 +14,14 @@ import (
 )
 
 // opened is a library where there is a GPU that has it, and on the emulated device its
-// plain twin.
+// stand-in.
 func opened[L fmt.Stringer](t *testing.T, d *Device, variable, file string, open func(*Device) (L, error)) L {
 	t.Helper()
 	if d.Emulated() {
-		t.Setenv(variable, twin(t, file))
+		t.Setenv(variable, standIn(t, file))
 	}
 	l, err := open(d)
-	if err != nil && d.Emulated() { // where the twin stands in
+	if err != nil && d.Emulated() { // where the stand-in is used
 		t.Fatal(err)
 	}
 	if err != nil {
@@ -70,15 +70,15 @@ func TestLibrary_FoundInPythonPackages(t *testing.T) {
 	}
 }
 
-// twin builds the plain twin of a library, from a source that only the repository has.
-func twin(t *testing.T, library string) string {
+// standIn builds the stand-in of a library, from a source that only the repository has.
+func standIn(t *testing.T, library string) string {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("the twin of a library is built with cc")
+		t.Skip("the stand-in of a library is built with cc")
 	}
 	source := filepath.Join("testdata", library+".c")
 	if _, err := os.Stat(source); err != nil {
-		t.Skip("the source of the library's twin is not here")
+		t.Skip("the source of the library's stand-in is not here")
 	}
 	file := filepath.Join(t.TempDir(), library+".so")
 	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {

@@ -1,4 +1,4 @@
-/* A plain twin of cuBLASLt for the emulated device: the functions and attributes that
+/* A stand-in of cuBLASLt for the emulated device: the functions and attributes that
    the driver uses, with their meaning in NVIDIA's documentation, and refusals where a
    call breaks it. Of the three ways that it offers to compute a product only the last
    is right: the first is not supported, the second splits sums. */

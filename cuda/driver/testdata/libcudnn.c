@@ -1,4 +1,4 @@
-/* A plain twin of cuDNN for the emulated device: the functions that the driver uses,
+/* A stand-in of cuDNN for the emulated device: the functions that the driver uses,
    with their meaning in NVIDIA's documentation, and refusals where a call breaks it. Of
    the ways that it offers to compute a convolution only the last is right: the first is
    not supported, the second not deterministic, the third a transform, and the fourth
