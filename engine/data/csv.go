@@ -15,15 +15,29 @@ import (
 // their features come from, in the order of the file. Errors name lines and columns,
 // never values.
 func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
-	b := bufio.NewReaderSize(r, 1<<16)
-	if bom, _ := b.Peek(3); string(bom) == "\ufeff" {
-		b.Discard(3)
+	in, l, err := openCSVRows(r, s)
+	if err != nil {
+		return nil, nil, err
 	}
-	in := newCSVReader(b)
-	header, err := in.read()
-	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("the file is empty; the first line must name the columns")
+	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
+	err = in.each(func(row []string, problem error) error {
+		if problem != nil {
+			return rows.addBlank("", problem)
+		}
+		return rows.addOrBlank(row, func(k int, err error) error {
+			return fmt.Errorf("line %d, column %q: %w", in.fieldLine(k), l.roles[k].name, err)
+		})
+	})
+	if err != nil {
+		return nil, nil, err
 	}
+	set, err := rows.set(s)
+	return set, l.inputs, err
+}
+
+// openCSVRows reads the header and matches it with the schema.
+func openCSVRows(r io.Reader, s Schema) (*csvReader, *rowLayout, error) {
+	in, header, err := readCSVHeader(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -31,28 +45,21 @@ func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 		return nil, nil, err
 	}
 	l, err := newLayout(header, s)
-	if err != nil {
-		return nil, nil, err
+	return in, l, err
+}
+
+// readCSVHeader returns a reader of the rows after the header, and the header.
+func readCSVHeader(r io.Reader) (*csvReader, []string, error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	if bom, _ := b.Peek(3); string(bom) == "\ufeff" {
+		b.Discard(3)
 	}
-	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
-	for {
-		row, err := in.read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if problem := (*badCSVRow)(nil); errors.As(err, &problem) {
-			err = rows.addBlank("", problem.error)
-		} else if err == nil {
-			err = rows.addOrBlank(row, func(k int, err error) error {
-				return fmt.Errorf("line %d, column %q: %w", in.fieldLine(k), l.roles[k].name, err)
-			})
-		}
-		if err != nil {
-			return nil, nil, err
-		}
+	in := newCSVReader(b)
+	header, err := in.read()
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the file is empty; the first line must name the columns")
 	}
-	set, err := rows.set(s)
-	return set, l.inputs, err
+	return in, slices.Clone(header), err
 }
 
 // maxRowLines limits the lines of one row.
@@ -87,6 +94,24 @@ func newCSVReader(file *bufio.Reader) *csvReader {
 func (c *csvReader) reset() {
 	c.parser, c.first = csv.NewReader(&c.source), c.line
 	c.parser.ReuseRecord, c.parser.TrimLeadingSpace, c.parser.FieldsPerRecord = true, true, -1
+}
+
+// each calls f for each row, or with the problem of a row that cannot be parsed.
+func (c *csvReader) each(f func(row []string, problem error) error) error {
+	for {
+		row, err := c.read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if bad := (*badCSVRow)(nil); errors.As(err, &bad) {
+			err = f(nil, bad.error)
+		} else if err == nil {
+			err = f(row, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // read returns the next row. The next call overwrites it. The error is io.EOF at the end of the

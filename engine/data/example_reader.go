@@ -224,9 +224,15 @@ func (r columnRole) scaled(cell string) (float32, error) {
 	if cell == "" {
 		return 0, errors.New("the cell is empty; fill it or remove the row")
 	}
-	v, err := strconv.ParseFloat(cell, 64)
-	if (err != nil && !errors.Is(err, strconv.ErrRange)) || math.IsNaN(v) {
+	v, ok := parseNumber(cell)
+	if !ok {
 		return 0, errNotNumber
 	}
 	return r.bounds.Scale(v), nil
+}
+
+// parseNumber returns the number in a cell, ±Inf where it is out of range.
+func parseNumber(cell string) (v float64, ok bool) {
+	v, err := strconv.ParseFloat(cell, 64)
+	return v, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(v)
 }

@@ -12,6 +12,24 @@ import (
 // values[known[key]]. Unknown keys are an error unless allowUnknown is true. A key that
 // occurs twice is an error.
 func readObject(values []string, line []byte, known map[string]int, allowUnknown bool) error {
+	return eachMember(line, func(n int, key, value string) error {
+		k, ok := known[key]
+		if !ok && allowUnknown {
+			return nil
+		} else if !ok {
+			return fmt.Errorf("has a key that the schema does not know, key number %d of the line; describe it with --bounds, --vocabulary, --text or --ignore", n)
+		}
+		if values[k] != "" {
+			return fmt.Errorf("has the key %q twice", key)
+		}
+		values[k] = value
+		return nil
+	})
+}
+
+// eachMember calls f for each member of a JSON object, with its number from 1, its key and its
+// value in JSON notation.
+func eachMember(line []byte, f func(n int, key, value string) error) error {
 	text := strings.TrimLeft(string(line), space)
 	if text == "" || text[0] != '{' || !json.Valid(line) {
 		return errors.New("is not a JSON object")
@@ -29,17 +47,9 @@ func readObject(values []string, line []byte, known map[string]int, allowUnknown
 		if rest[0] == ',' {
 			rest = strings.TrimLeft(rest[1:], space)
 		}
-
-		k, ok := known[key]
-		if !ok && allowUnknown {
-			continue
-		} else if !ok {
-			return fmt.Errorf("has a key that the schema does not know, key number %d of the line; describe it with --bounds, --vocabulary, --text or --ignore", n)
+		if err := f(n, key, value); err != nil {
+			return err
 		}
-		if values[k] != "" {
-			return fmt.Errorf("has the key %q twice", key)
-		}
-		values[k] = value
 	}
 	return nil
 }

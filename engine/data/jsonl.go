@@ -19,27 +19,10 @@ func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	index := indexOf(names)
-	rows, row := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}, make([]string, len(names))
-	err = eachLine(r, func(number int, line []byte, problem error) error {
+	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
+	err = eachJSONLRow(r, l, s.featuresOnly, func(number int, row []string, problem error) error {
 		if problem != nil {
 			return rows.addBlank("", problem)
-		}
-		clear(row)
-		if err := readObject(row, line, index, s.featuresOnly); err != nil {
-			return rows.addBlank("", fmt.Errorf("line %d %w", number, err))
-		}
-		for k, name := range names {
-			if l.roles[k].ignore {
-				continue
-			}
-			if row[k] == "" {
-				return rows.addBlank("", fmt.Errorf("line %d has no key %q", number, name))
-			}
-			var ok bool
-			if row[k], ok = cellText(row[k]); !ok {
-				return rows.addBlank("", fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, name))
-			}
 		}
 		return rows.addOrBlank(row, func(k int, err error) error { return fmt.Errorf("line %d, key %q: %w", number, names[k], err) })
 	})
@@ -48,6 +31,45 @@ func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	}
 	set, err := rows.set(s)
 	return set, l.inputs, err
+}
+
+// eachJSONLRow calls f with the cells of each line in the order of the layout's columns, or with
+// the problem of a line that has not these cells. The next line overwrites the cells.
+func eachJSONLRow(r io.Reader, l *rowLayout, allowUnknown bool, f func(number int, row []string, problem error) error) error {
+	index, row := make(map[string]int, len(l.roles)), make([]string, len(l.roles))
+	for k, c := range l.roles {
+		index[c.name] = k
+	}
+	return eachLine(r, func(number int, line []byte, problem error) error {
+		if problem == nil {
+			clear(row)
+			problem = l.readObject(row, number, line, index, allowUnknown)
+		}
+		if problem != nil {
+			return f(number, nil, problem)
+		}
+		return f(number, row, nil)
+	})
+}
+
+// readObject reads the cells of a line.
+func (l *rowLayout) readObject(row []string, number int, line []byte, index map[string]int, allowUnknown bool) error {
+	if err := readObject(row, line, index, allowUnknown); err != nil {
+		return fmt.Errorf("line %d %w", number, err)
+	}
+	for k, c := range l.roles {
+		if c.ignore {
+			continue
+		}
+		if row[k] == "" {
+			return fmt.Errorf("line %d has no key %q", number, c.name)
+		}
+		var ok bool
+		if row[k], ok = cellText(row[k]); !ok {
+			return fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, c.name)
+		}
+	}
+	return nil
 }
 
 // cellText converts a JSON value to the text of a table's cell.

@@ -40,7 +40,7 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.IntVar(&d.Length, "length", 0, "number of indices of an example, which is public: longer texts are cut, shorter texts are padded")
 	f.BoolVar(&d.NextToken, "next", false, "train a language model: the label of each step is the next index")
 	f.StringSliceVar(&d.Ignore, "ignore", nil, "CSV, JSONL: columns that are not read")
-	f.StringVar(&d.Schema, "schema", "", "YAML file with these settings, as in "+data.SchemaExample)
+	f.StringVar(&d.Schema, "schema", "", "YAML file with these settings, as in "+data.SchemaExample+"; dptrain schema writes one")
 	f.StringVar(&d.Image, "image", "", "CxHxW, as in 3x32x32: folders of pictures: channels (1 or 3), height and width of the network's input, which is public; dptrain converts every picture to it (default: that of the test pictures)")
 	f.BoolVar(&d.Standardize, "standardize", false, "images: shift and scale pixels by the published mean and deviation")
 }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func newSchema(term *terminal.Terminal) *cobra.Command {
+	var o data.SkeletonOptions
+	cmd := &cobra.Command{
+		Use:   "schema FILE",
+		Short: "Write a schema for a table, to finish and to give to train --schema",
+		Long: `Write a YAML schema for a CSV or JSONL file to standard output. A schema describes each
+column of a table: the label and its classes, or the target; the bounds of numbers; the
+words; the columns that are not used. docs/own-data.md explains it.
+
+Without --public the file is private. dptrain then reads the first line, with the names of
+the columns, and no row. You complete the schema from public knowledge. The first line must
+contain names: it is printed. JSONL has its names in the rows, so it needs --public.
+
+With --public you declare that the file is public, such as a published sample or public test
+data. The bounds, words and classes then come from its rows. Do not use --public for a private
+file: the guarantee of a run does not cover what its schema reveals about the rows. With
+--label or --target the schema is complete.`,
+		Example: `  dptrain schema people.csv > people.yaml
+  dptrain schema sample.csv --public --label income > people.yaml
+  dptrain schema check sample.csv --schema people.yaml
+  dptrain train --data people.csv --schema people.yaml`,
+		Args: oneTable("schema people.csv"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := terminal.Await(term, "Reading "+args[0], func() (string, error) { return data.SchemaSkeleton(args[0], o) })
+			if err != nil {
+				return exitcode.AsUsage(err)
+			}
+			if term.JSON {
+				return term.Print(map[string]any{"schema": text, "public": o.Public}, "", nil)
+			}
+			_, err = io.WriteString(term.Out, text)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&o.Public, "public", false, "declare that the file is public: take bounds, words and classes from its rows")
+	cmd.Flags().StringVar(&o.Label, "label", "", "the column with the classes")
+	cmd.Flags().StringVar(&o.Target, "target", "", "the column with a number to predict, in place of --label")
+	cmd.AddCommand(newSchemaCheck(term))
+	return cmd
+}
+
+func newSchemaCheck(term *terminal.Terminal) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Compare the rows of a public table with a schema",
+		Long: `Count the cells of a public CSV or JSONL file that do not fit a schema. FILE must be public,
+such as a published sample or public test data: the report is a function of its rows, and no
+guarantee covers it. The report of a private file is as private as the file.
+
+outside: numbers outside the bounds, which training clamps. unknown: words that the
+vocabulary does not list, which training treats as one word; for a label, unknown classes.
+not a number: words in a column of numbers. empty: cells without content. constant: all cells
+are equal, so the column is of no use. A row becomes blank in training, and contributes
+nothing, if its label is unknown, if a cell of a column of numbers is empty or not a number,
+or if it does not have the columns of the schema.
+
+Findings do not change the exit code. With --quiet the command prints their number.`,
+		Example: `  dptrain schema check sample.csv --schema people.yaml
+  dptrain schema check more.jsonl --schema people.yaml --json`,
+		Args: oneTable("schema check sample.csv --schema people.yaml"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if path == "" {
+				return exitcode.Usagef("give the schema to compare with, as --schema FILE.yaml; dptrain schema %s writes one", args[0])
+			}
+			schema, err := data.ReadSchema(path)
+			if err != nil {
+				return exitcode.AsUsage(err)
+			}
+			report, err := terminal.Await(term, "Reading "+args[0], func() (*data.SchemaReport, error) { return data.CheckSchema(args[0], schema) })
+			if err != nil {
+				return exitcode.AsUsage(err)
+			}
+			term.Warn("this report is a function of the rows of %s: publish it only if they are public", args[0])
+			return term.Print(report, strconv.Itoa(countFindings(report)), func(w io.Writer) { printSchemaReport(w, report) })
+		},
+	}
+	cmd.Flags().StringVar(&path, "schema", "", "the schema, a YAML file")
+	return cmd
+}
+
+// countFindings counts bad rows, cells that do not fit and constant columns.
+func countFindings(r *data.SchemaReport) int {
+	n := r.BadRows
+	for _, c := range r.Columns {
+		n += c.Outside + c.Unknown + c.NotNumbers + c.Empty
+		if c.Constant {
+			n++
+		}
+	}
+	return n
+}
+
+func printSchemaReport(w io.Writer, r *data.SchemaReport) {
+	fmt.Fprintln(w, "column\tdescribed by\toutside\tunknown\tnot a number\tempty\tconstant")
+	for _, c := range r.Columns {
+		constant := ""
+		if c.Constant {
+			constant = "constant"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", printableName(c.Name), c.DescribedBy, c.Outside, c.Unknown, c.NotNumbers, c.Empty, constant)
+	}
+	fmt.Fprintf(w, "\n%s, %d blank in training\n", number.Plural(r.Rows, "row"), r.BlankRows)
+	if r.BadRows > 0 {
+		fmt.Fprintf(w, "%s without the columns of the schema; the first: %s\n", number.Plural(r.BadRows, "row"), r.BadRow)
+	}
+}
+
+// printableName quotes a name that would not be one word in a table.
+func printableName(name string) string {
+	if quoted := strconv.Quote(name); name == "" || quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
+
+// oneTable requires one argument, a table; example shows how to write it.
+func oneTable(example string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return exitcode.Usagef("give one .csv or .jsonl file, as in dptrain %s", example)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,525 @@
+package data
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// SkeletonOptions are the choices for a schema skeleton.
+type SkeletonOptions struct {
+	// Public declares that the file is public. The skeleton then contains bounds, words and
+	// classes from its rows. Otherwise it is a function of the names of the columns only, which
+	// are public because every message and report shows them.
+	Public bool
+	// Label is the column with the classes, and Target the column with a number to predict. At
+	// most one of them is given.
+	Label, Target string
+}
+
+// SchemaSkeleton returns the text of a schema file for a table, in YAML, for the user to finish. If
+// the file is private, the user describes each column; otherwise the user chooses at most the
+// column to predict.
+func SchemaSkeleton(file string, o SkeletonOptions) (string, error) {
+	var describe func(r io.Reader, file string, o SkeletonOptions) (string, error)
+	switch extension := extension(file); {
+	case o.Label != "" && o.Target != "":
+		return "", errors.New("a label and a target are given, but a network predicts either a class or a number; leave one out")
+	case extension == ".csv" && o.Public:
+		describe = publicCSVSkeleton
+	case extension == ".csv":
+		describe = privateSkeleton
+	case extension == ".jsonl" && o.Public:
+		describe = publicJSONLSkeleton
+	case extension == ".jsonl":
+		return "", fmt.Errorf("%s: JSONL names the columns in the rows, and the rows are private; give a public file with the same keys and --public, or write the schema by hand like %s", file, SchemaExample)
+	default:
+		return "", fmt.Errorf("%s: a schema describes the columns of a .csv or .jsonl file (also with .gz); give such a file", file)
+	}
+	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+	if err != nil {
+		return "", fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	defer f.Close()
+	text, err := describe(f, file, o)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, withoutPath(err))
+	}
+	return text, nil
+}
+
+// privateSkeleton describes a private CSV file. It reads the header and nothing after it, so no
+// part of a row can change the result.
+func privateSkeleton(r io.Reader, _ string, o SkeletonOptions) (string, error) {
+	in, header, err := readCSVHeader(r)
+	// A quotation mark that is not closed makes rows a part of the header.
+	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && bytes.Count(in.text, []byte{'\n'}) > 1 {
+		return "", errors.New("the first line must name the columns, and its quotation marks are not in pairs around the names; correct it")
+	}
+	if err != nil {
+		return "", err
+	}
+	names, err := columnNames(header, o)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(privateIntroduction)
+	switch {
+	case o.Target != "":
+		fmt.Fprintf(&b, "target: %s  # give it bounds below\n", quoteYAML(o.Target))
+	case o.Label != "":
+		fmt.Fprintf(&b, "label: %s\nclasses: []  # their names in order, or their number n for the labels 0 to n-1\n", quoteYAML(o.Label))
+	default:
+		b.WriteString("label:       # the column with the classes\nclasses: []  # their names in order, or their number n for the labels 0 to n-1\n" +
+			"# target:    # instead of label and classes: the column with a number to predict\n")
+	}
+	b.WriteString("# user:      # the column with the person that a row belongs to, for --record user:COLUMN\n" +
+		"# text:      # the column of text, for a network that reads text; see docs/own-data.md\n")
+	for _, section := range []struct{ key, format string }{{"bounds", "  # %s: [LOW, HIGH]\n"}, {"vocabulary", "  # %s: []\n"}, {"ignore", "  # - %s\n"}} {
+		fmt.Fprintf(&b, "\n%s:\n", section.key)
+		for _, name := range names {
+			switch {
+			case name == "" && section.key == "ignore":
+				b.WriteString("  - \"\"  # a column without a name\n")
+			case name == "" || name == o.Label || name == o.Target && section.key != "bounds":
+			default:
+				fmt.Fprintf(&b, section.format, quoteYAML(name))
+			}
+		}
+	}
+	return b.String(), nil
+}
+
+const privateIntroduction = `# Schema for dptrain train --schema. dptrain read only the names of the columns.
+#
+# Finish it from public knowledge, such as a code book, and not from the rows: the guarantee
+# does not cover what you copy from them.
+# 1. Write the name of the column to predict, as it is written below.
+# 2. For every other column remove the "# " of one line: under bounds for numbers, under
+#    vocabulary for words, under ignore for a column that the network does not need.
+# 3. Replace LOW and HIGH by limits that hold for any row, such as [0, 120] for an age, and
+#    write the words that may occur into [].
+# Numbers outside the bounds are clamped. All words that are not listed count as one word.
+
+`
+
+// columnNames returns the names in a header. Until the label or the target is found in it, an error
+// names columns by position only: a file without a header begins with a row.
+func columnNames(header []string, o SkeletonOptions) ([]string, error) {
+	if err := checkHeaderFormat(header); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(header))
+	first := map[string]int{}
+	predicted := o.Label + o.Target
+	for k, name := range header {
+		name = strings.TrimSpace(name)
+		_, number := parseNumber(name)
+		earlier, twice := first[name]
+		switch {
+		case number && predicted == "":
+			return nil, fmt.Errorf("the first line must name the columns, and in column %d it has a number; add a first line with names, or, if it is a name, write --label or --target with the column to predict", k+1)
+		case twice:
+			return nil, fmt.Errorf("the first line gives the columns %d and %d the same name; rename one", earlier+1, k+1)
+		}
+		if err := checkNameForYAML(name); err != nil {
+			return nil, fmt.Errorf("the name of column %d %w", k+1, err)
+		}
+		names[k], first[name] = name, k
+	}
+	for role, name := range map[string]string{"label": o.Label, "target": o.Target} {
+		if name != "" && !slices.Contains(names, name) {
+			return nil, missingColumn(names, role, name)
+		}
+	}
+	return names, nil
+}
+
+// checkNameForYAML returns an error if a schema file cannot contain a column's name.
+func checkNameForYAML(name string) error {
+	const longestKey = 1000 // YAML allows 1024 characters
+	switch {
+	case !utf8.ValidString(name):
+		return errors.New("is not UTF-8; save the file as UTF-8")
+	case len(strconv.Quote(name)) > longestKey:
+		return fmt.Errorf("has more than %d bytes; shorten it", longestKey)
+	}
+	return nil
+}
+
+// plainName matches names that YAML reads as text without quotation marks, except for yamlWords.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// yamlWords are read as a truth value or as nothing by some version of YAML.
+var yamlWords = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+// quoteYAML writes a text of valid UTF-8 as YAML, in one line. The escape sequences of Go are also
+// those of YAML's double quotation marks.
+func quoteYAML(text string) string {
+	if plainName.MatchString(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+const (
+	maxWords   = 100  // in a proposed vocabulary
+	maxValues  = 1000 // proposed classes; a column with more different values may be forgotten
+	minIDs     = 30   // whole numbers that are all different are IDs from this number on
+	maxBounded = 1e299
+)
+
+// columnSummary summarises the cells of a public column.
+type columnSummary struct {
+	name                   string
+	filled, empty, missing int             // cells; a missing one has no key in its row
+	numbers                int             // of filled
+	nested                 bool            // some cell is an object or another value that no table contains
+	huge                   int             // of numbers: beyond ±maxBounded
+	low, high              float64         // of the other numbers
+	fractions              bool            // some number is not whole
+	values                 map[string]bool // of the filled cells; nil if forgotten
+	repeated               bool            // some value occurs twice
+}
+
+func (c *columnSummary) add(cell string) {
+	if cell = strings.TrimSpace(cell); cell == "" {
+		c.empty++
+		return
+	}
+	c.filled++
+	if v, ok := parseNumber(cell); ok {
+		c.addNumber(v)
+	}
+	if c.values == nil && c.filled == 1 {
+		c.values = map[string]bool{}
+	}
+	if c.values == nil {
+		return
+	}
+	if c.repeated = c.repeated || c.values[cell]; !c.values[cell] {
+		c.values[strings.Clone(cell)] = true
+	}
+	if len(c.values) > maxValues && (c.repeated || c.fractions) {
+		c.values = nil
+	}
+}
+
+func (c *columnSummary) addNumber(v float64) {
+	c.numbers++
+	if math.Abs(v) > maxBounded {
+		c.huge++
+		return
+	}
+	if first := c.numbers-c.huge == 1; first {
+		c.low, c.high = v, v
+	}
+	c.low, c.high = min(c.low, v), max(c.high, v)
+	c.fractions = c.fractions || v != math.Trunc(v)
+}
+
+// numeric reports whether the column is one of numbers, with exceptions such as "NA".
+func (c *columnSummary) numeric() bool {
+	return 10*c.numbers >= 9*c.filled && c.low < c.high
+}
+
+// unique reports whether each row has a value of its own.
+func (c *columnSummary) unique() bool {
+	return c.values != nil && !c.repeated && c.filled > 1 && c.empty+c.missing == 0
+}
+
+// words returns the values in order, without those that YAML cannot contain.
+func (c *columnSummary) words() []string {
+	var words []string
+	for w := range c.values {
+		if utf8.ValidString(w) {
+			words = append(words, w)
+		}
+	}
+	slices.SortFunc(words, func(a, b string) int {
+		x, okX := parseNumber(a)
+		y, okY := parseNumber(b)
+		if okX && okY && x != y && c.numbers == c.filled {
+			return cmp.Compare(x, y)
+		}
+		return strings.Compare(a, b)
+	})
+	return words
+}
+
+// reasonToIgnore returns why the column is no feature, or "".
+func (c *columnSummary) reasonToIgnore() string {
+	switch {
+	case c.name == "":
+		return "a column without a name"
+	case c.nested:
+		return "some values are neither a text, nor a number, nor a list of whole numbers"
+	case c.filled == 0:
+		return "every cell is empty"
+	case 2*c.countBlank(c.numeric(), false) > c.filled+c.empty+c.missing:
+		return "most rows have no value"
+	case len(c.values) == 1 && c.filled > 1:
+		return "every cell that is not empty has the same value"
+	case c.unique() && (!c.numeric() || !c.fractions && c.filled >= minIDs):
+		return fmt.Sprintf("%d rows with %[1]d different values, as an ID has; if it names persons, see user in docs/own-data.md", c.filled)
+	case c.numeric():
+		return ""
+	case len(c.values) == 0 || len(c.words()) == 0 || len(c.values) > maxWords || len(c.values) > 10 && 2*len(c.values) > c.filled:
+		return "too many different words for a vocabulary; for text, see --text in docs/own-data.md"
+	}
+	return ""
+}
+
+// countBlank counts the cells that make a row blank in training.
+func (c *columnSummary) countBlank(isNumber, isLabel bool) int {
+	n := c.missing
+	if isNumber {
+		n += c.filled - c.numbers
+	}
+	if isNumber || isLabel {
+		n += c.empty
+	}
+	return n
+}
+
+// blankRows describes countBlank in a comment, after a separator. It returns "" if there are none.
+func (c *columnSummary) blankRows(separator string, isNumber, isLabel bool) string {
+	if n := c.countBlank(isNumber, isLabel); n > 0 {
+		return fmt.Sprintf("%srows without a value, which become blank: %d", separator, n)
+	}
+	return ""
+}
+
+// publicCSVSkeleton describes a public CSV file.
+func publicCSVSkeleton(r io.Reader, file string, o SkeletonOptions) (string, error) {
+	in, header, err := readCSVHeader(r)
+	if err != nil {
+		return "", err
+	}
+	names, err := columnNames(header, o)
+	if err != nil {
+		return "", err
+	}
+	columns := make([]*columnSummary, len(names))
+	for k, name := range names {
+		columns[k] = &columnSummary{name: name}
+	}
+	rows := 0
+	err = in.each(func(row []string, problem error) error {
+		if problem != nil {
+			return problem
+		}
+		rows++
+		for k, cell := range row {
+			columns[k].add(cell)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return publicSkeleton(columns, rows, file, o)
+}
+
+// publicJSONLSkeleton describes a public JSONL file. The columns are the keys of all rows.
+func publicJSONLSkeleton(r io.Reader, file string, o SkeletonOptions) (string, error) {
+	var columns []*columnSummary
+	index := map[string]int{}
+	rows := 0
+	err := eachLine(r, func(number int, line []byte, problem error) error {
+		if problem != nil {
+			return problem
+		}
+		rows++
+		seen := map[string]bool{}
+		err := eachMember(line, func(_ int, key, value string) error {
+			k, known := index[key]
+			if !known {
+				if err := checkNameForYAML(key); err != nil {
+					return fmt.Errorf("has a key that %w", err)
+				}
+				if strings.TrimSpace(key) != key {
+					return fmt.Errorf("has the key %q; remove the space around it", key)
+				}
+				k, index[key] = len(columns), len(columns)
+				columns = append(columns, &columnSummary{name: key, missing: rows - 1})
+			}
+			if seen[key] {
+				return fmt.Errorf("has the key %q twice", key)
+			}
+			seen[key] = true
+			text, ok := cellText(value)
+			if !ok {
+				columns[k].nested = true
+				return nil
+			}
+			columns[k].add(text)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("line %d %w", number, err)
+		}
+		for _, c := range columns {
+			if !seen[c.name] {
+				c.missing++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return publicSkeleton(columns, rows, file, o)
+}
+
+const publicIntroduction = `# Schema for dptrain train --schema, from the %d rows of %s.
+#
+# Its bounds, words and classes come from these rows, so these rows must be public. Do not use a
+# schema that was made from private rows: the guarantee does not cover it.
+# Correct it by public knowledge. Numbers outside the bounds are clamped. All words that are
+# not listed count as one word.
+
+`
+
+// publicSkeleton writes the schema of a public table.
+func publicSkeleton(columns []*columnSummary, rows int, file string, o SkeletonOptions) (string, error) {
+	if rows == 0 {
+		return "", errors.New("the file has no rows")
+	}
+	var b, bounds, vocabulary, ignore strings.Builder
+	fmt.Fprintf(&b, publicIntroduction, rows, strconv.Quote(file))
+	label, err := writePredicted(&b, columns, o)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range columns {
+		name, why := quoteYAML(c.name), c.reasonToIgnore()
+		switch {
+		case c == label:
+		case why != "" && (o.Target == "" || c.name != o.Target):
+			fmt.Fprintf(&ignore, "  - %s  # %s\n", name, why)
+		case c.numeric():
+			limits := roundOutwards(c.low, c.high)
+			fmt.Fprintf(&bounds, "  %s: [%s, %s]  # here %s to %s%s\n", name, formatNumber(limits[0]), formatNumber(limits[1]), formatNumber(c.low), formatNumber(c.high), c.blankRows("; ", true, false))
+		default:
+			fmt.Fprintf(&vocabulary, "  %s: %s%s\n", name, quoteList(c.words()), c.blankRows("  # ", false, false))
+		}
+	}
+	for _, section := range []struct {
+		key   string
+		lines *strings.Builder
+	}{{"bounds", &bounds}, {"vocabulary", &vocabulary}, {"ignore", &ignore}} {
+		if section.lines.Len() > 0 {
+			fmt.Fprintf(&b, "\n%s:\n%s", section.key, section.lines)
+		}
+	}
+	return b.String(), nil
+}
+
+// writePredicted writes the column to predict, or a proposal as a comment. It returns the label,
+// which is no feature.
+func writePredicted(b *strings.Builder, columns []*columnSummary, o SkeletonOptions) (label *columnSummary, err error) {
+	if o.Label+o.Target == "" {
+		label = writeProposal(b, columns)
+		return label, nil
+	}
+	k := slices.IndexFunc(columns, func(c *columnSummary) bool { return c.name == o.Label+o.Target })
+	if k < 0 {
+		return nil, fmt.Errorf("no row has the key %q", o.Label+o.Target)
+	}
+	c := columns[k]
+	switch {
+	case o.Target != "" && !c.numeric():
+		return nil, fmt.Errorf("the target %q is not a column of different numbers; for words, write --label", c.name)
+	case o.Target != "":
+		fmt.Fprintf(b, "target: %s\n", quoteYAML(c.name))
+		return nil, nil
+	case c.filled > 0 && len(c.values) == 0 || len(c.values) > maxValues:
+		return nil, fmt.Errorf("the label %q has more than %d different values; for a number to predict, write --target", c.name, maxValues)
+	case len(c.words()) < 2:
+		return nil, fmt.Errorf("the label %q has fewer than 2 different values; give another column, or a file with all classes", c.name)
+	}
+	writeLabel(b, "", c)
+	return c, nil
+}
+
+func writeLabel(b *strings.Builder, comment string, c *columnSummary) {
+	fmt.Fprintf(b, "%slabel: %s%s\n", comment, quoteYAML(c.name), c.blankRows("  # ", false, true))
+	fmt.Fprintf(b, "%sclasses: %s\n", comment, quoteList(c.words()))
+}
+
+// writeProposal proposes the column that is named like a label, or else the last one that is not
+// ignored. It returns the column if it is proposed as the label.
+func writeProposal(b *strings.Builder, columns []*columnSummary) (label *columnSummary) {
+	var likely *columnSummary
+	named := false
+	for _, c := range columns {
+		isNamed := slices.Contains([]string{"label", "class", "target", "y"}, strings.ToLower(c.name))
+		if c.reasonToIgnore() == "" && (isNamed || !named) {
+			likely, named = c, isNamed
+		}
+	}
+	const again = "run dptrain schema again with --label COLUMN or --target COLUMN"
+	switch {
+	case likely == nil:
+		b.WriteString("# No column is likely to be the one to predict: " + again + ".\nlabel:\nclasses: []\n")
+		return nil
+	case likely.numeric() && (likely.fractions || len(likely.values) == 0 || len(likely.values) > 10):
+		fmt.Fprintf(b, "# Proposed as the column to predict: remove the \"# \" of the next line. For another one,\n# %s.\n# target: %s\n", again, quoteYAML(likely.name))
+		return nil
+	}
+	fmt.Fprintf(b, "# Proposed as the column to predict: remove the \"# \" of the next two lines. For another one,\n# %s.\n", again)
+	writeLabel(b, "# ", likely)
+	return likely
+}
+
+// quoteList writes texts as a YAML list.
+func quoteList(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = quoteYAML(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// formatNumber writes a finite number without an exponent if it is not long.
+func formatNumber(v float64) string {
+	if a := math.Abs(v); a == 0 || a >= 1e-4 && a < 1e15 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// roundOutwards returns bounds around low < high that are multiples of 1, 2 or 5 times a power of
+// ten, about a tenth of their difference.
+func roundOutwards(low, high float64) Bounds {
+	width := (high - low) / 10
+	exponent := int(math.Floor(math.Log10(width)))
+	digit := 10.0
+	for _, d := range []float64{5, 2, 1} {
+		if d*math.Pow10(exponent) >= width {
+			digit = d
+		}
+	}
+	multiple := func(round func(float64) float64, v float64) float64 {
+		// Parsing gives the float nearest to the decimal number.
+		v, _ = strconv.ParseFloat(fmt.Sprintf("%.0fe%d", digit*round(v/(digit*math.Pow10(exponent))), exponent), 64)
+		return v + 0 // no -0
+	}
+	b := Bounds{multiple(math.Floor, low), multiple(math.Ceil, high)}
+	if !(b[0] <= low && high <= b[1] && b.valid()) { // the numbers are tiny, or their difference is
+		return Bounds{low, high}
+	}
+	return b
+}
