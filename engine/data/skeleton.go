@@ -272,11 +272,11 @@ func (c *columnSummary) reasonToIgnore() string {
 	case len(c.values) == 1 && c.filled > 1:
 		return "every cell that is not empty has the same value"
 	case c.unique() && (!c.numeric() || !c.fractions && c.filled >= minIDs):
-		return fmt.Sprintf("%d rows with %[1]d different values, as an ID has; if it names persons, see user in docs/own-data.md", c.filled)
+		return fmt.Sprintf("%d rows with %[1]d different values, as an ID has", c.filled)
 	case c.numeric():
 		return ""
 	case len(c.values) == 0 || len(c.words()) == 0 || len(c.values) > maxWords || len(c.values) > 10 && 2*len(c.values) > c.filled:
-		return "too many different words for a vocabulary; for text, see --text in docs/own-data.md"
+		return "too many different words for a vocabulary; see user (persons) and text in docs/own-data.md"
 	}
 	return ""
 }

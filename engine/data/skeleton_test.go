@@ -271,12 +271,14 @@ func TestSchemaSkeleton_PublicJSONL(t *testing.T) {
 		`{"ok": false, "age": 35.5, "tags": [1.5], "who": {"first": "b"}}` + "\n\n" +
 		`{"age": null, "who": {"first": "c"}, "ok": true, "sex": "f"}` + "\n" +
 		`{"age": 40, "who": {"first": "d"}, "ok": false, "sex": "m"}` + "\n" +
-		`{"age": 41, "who": {"first": "d"}, "ok": false, "sex": "m", "rare": null}` + "\n"
+		`{"age": 41, "who": {"first": "d"}, "ok": false, "sex": "m", "rare": null}` + "\n" +
+		`{"age": 39, "who": 1, "ok": true}` + "\n" +
+		`{"sex": "m", "age": 38, "who": 1, "ok": true}` + "\n"
 	text, err := skeletonOf(t, "a.jsonl", rows, SkeletonOptions{Public: true, Label: "ok"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"label: ok", `classes: ["false", "true"]`, "  age: [20, 45]  # here 20 to 41; rows without a value, which become blank: 1", "  sex: [f, m]  # rows without a value, which become blank: 2", "  - who  # some values", "  - tags  # some values", "  - rare  # every"} {
+	for _, line := range []string{"label: ok", `classes: ["false", "true"]`, "  age: [20, 45]  # here 20 to 41; rows without a value, which become blank: 1", "  sex: [f, m]  # rows without a value, which become blank: 3", "  - who  # some values", "  - tags  # some values", "  - rare  # every"} {
 		if !strings.Contains(text, "\n"+line) {
 			t.Errorf("the line %q is missing:\n%s", line, text)
 		}
@@ -286,7 +288,7 @@ func TestSchemaSkeleton_PublicJSONL(t *testing.T) {
 		t.Fatal(err)
 	}
 	set, _, err := readJSONL(strings.NewReader(rows), schema, rowPolicy{private: true, blank: true})
-	if err != nil || !slices.Equal(Blank(set), []bool{true, true, true, false, false}) {
+	if err != nil || !slices.Equal(Blank(set), []bool{true, true, true, false, false, true, false}) {
 		t.Errorf("%v, blank %v\n%s", err, Blank(set), text)
 	}
 }
