@@ -73,7 +73,7 @@ func addTo(t *testing.T, m plan.Executable, sums []contributing, factors []float
 		c.Seeds[r] = uint64(r+1) * 0x2545f4914f6cdd1d
 	}
 	for v, s := range sums {
-		c.Steps[v] = plan.Bound / float64(v+1)
+		c.Steps[v], c.Group[v] = plan.Bound/float64(v+1), v/2%2
 		for _, x := range s.in {
 			copy(m.Input(input), x)
 			input++
@@ -311,7 +311,7 @@ func TestContributions_SameBitsAsCPU(t *testing.T) {
 	for _, s := range sums {
 		t.Run(s.name, func(t *testing.T) { check(t, []contributing{s}) })
 	}
-	t.Run("all, with one budget", func(t *testing.T) { check(t, sums) })
+	t.Run("all, with two budgets", func(t *testing.T) { check(t, sums) })
 }
 
 // Each record adds what it adds alone, while the operands of the others are not finite: a sum is that
@@ -332,6 +332,7 @@ func TestContributions_OfRecordsAlone(t *testing.T) {
 		return x
 	}
 	sums := append([]contributing{
+		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{ordinary(9001)}, nil, 9001, 0},
 		{"one row", clippedSum(op.Product{In: 66, Out: 3}), [][]float32{ordinary(66), ordinary(3)}, nil, 198, 0},
 		{"rows with a norm from the product", clippedSum(op.Product{In: 67, Out: 5}), [][]float32{ordinary(65 * 67), ordinary(65 * 5)}, nil, 335, 0},
 		{"rows with a norm from Gram matrices", clippedSum(op.Product{In: 200, Out: 131}), [][]float32{ordinary(65 * 200), ordinary(65 * 131)}, nil, 200 * 131, 0},
