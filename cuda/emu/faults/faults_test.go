@@ -134,7 +134,7 @@ func build(arguments ...string) (string, error) {
 func run(t *testing.T, library, kernels string, variables ...string) string {
 	t.Helper()
 	program := exec.Command(os.Args[0])
-	program.Env = append(os.Environ(), "DPTRAIN_LIBCUDA="+library, kernelsVariable+"="+kernels)
+	program.Env = append(os.Environ(), "DPTRAIN_LIBCUDA="+library, kernelsVariable+"="+kernels, "DPTRAIN_EMU_ORDER=forward")
 	program.Env = append(program.Env, variables...)
 	out, err := program.CombinedOutput()
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {
