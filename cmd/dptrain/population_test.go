@@ -43,6 +43,7 @@ func TestPopulation_HidesNumberOfRows(t *testing.T) {
 	declared := line + " --epochs 0.5 --population 5000 --validation-split 0.1 --project 2"
 	// What depends on time or on the released weights.
 	noisy := regexp.MustCompile(`seconds|examples_per_second|test_|validation_|confusion|finished|out`)
+	clock := regexp.MustCompile(`"(seconds|examples_per_second)": [\d.e+-]+`) // the speed has few digits
 	var stated [2]string
 	for i, folder := range []string{"more", "fewer"} {
 		if i == 1 {
@@ -73,7 +74,7 @@ func TestPopulation_HidesNumberOfRows(t *testing.T) {
 			stated[i] += string(entry) + "\n"
 		}
 		for _, file := range []string{"report.html", "MODEL_CARD.md", "run.json"} {
-			text := string(readFile(t, folder+"/"+file))
+			text := clock.ReplaceAllString(string(readFile(t, folder+"/"+file)), "")
 			for _, rows := range []int{4000, 3900, 3600, 3500, 3400} {
 				if regexp.MustCompile(fmt.Sprintf(`[^0-9.,](%d|%d,%03d)[^0-9]`, rows, rows/1000, rows%1000)).MatchString(text) {
 					t.Errorf("%s: %s contains the number %d", folder, file, rows)
