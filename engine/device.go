@@ -59,7 +59,7 @@ func (o *DeviceOptions) resolve() (note string, err error) {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return "", fmt.Errorf("%d threads: give at least 1 and at most %d, or 0 for one per processor", o.Threads, maxThreads)
 	}
-	if o.Name == "" || o.Name == "auto" {
+	if o.isAuto() {
 		note = o.choose()
 	}
 	switch {
@@ -79,9 +79,11 @@ func (o *DeviceOptions) resolve() (note string, err error) {
 	return note, nil
 }
 
+func (o *DeviceOptions) isAuto() bool { return o.Name == "" || o.Name == "auto" }
+
 // preferCPU replaces auto by the CPU, for what the CPU does better or alone.
 func (o *DeviceOptions) preferCPU() {
-	if o.Name == "" || o.Name == "auto" {
+	if o.isAuto() {
 		o.Name = "cpu"
 	}
 }

@@ -6,21 +6,26 @@ import (
 	"testing"
 )
 
+func digestOf(t *testing.T, folder string, targets []target, options ...string) string {
+	t.Helper()
+	unit, err := readUnit(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := digest(folder, unit, targets, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}
+
 func TestDigest_IsOfTheArchive(t *testing.T) {
 	const folder = "../kernels"
 	archive, err := os.ReadFile(archiveName(folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit, err := readUnit(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources, err := digest(folder, unit, targets, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compareSources(archive, sources); err != nil {
+	if err := compareSources(archive, digestOf(t, folder, targets)); err != nil {
 		t.Error(err)
 	}
 }
@@ -34,14 +39,7 @@ func TestDigest_DependsOnSourcesTargetsAndOptions(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	add := func(targets []target, options ...string) {
-		unit, err := readUnit(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources, err := digest(folder, unit, targets, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sources := digestOf(t, folder, targets, options...)
 		if seen[sources] {
 			t.Errorf("targets %v with options %q have a digest that was seen before", targets, options)
 		}

@@ -77,12 +77,17 @@ func openFile(tree fs.FS, name string) (io.ReadCloser, error) {
 	return decompressed{z, f}, nil
 }
 
+// openDataFile is openFile for a path of the host.
+func openDataFile(path string) (io.ReadCloser, error) {
+	return openFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+}
+
 // SameContent reports whether two existing files have the same content, after decompression. It
 // is false for folders. Of a private file it reveals only whether the other file is a copy.
 func SameContent(a, b string) bool {
 	var files [2]io.Reader
 	for i, name := range []string{a, b} {
-		f, err := openFile(os.DirFS(filepath.Dir(name)), filepath.Base(name))
+		f, err := openDataFile(name)
 		if err != nil {
 			return false
 		}

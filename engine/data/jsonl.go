@@ -20,7 +20,7 @@ func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 		return nil, nil, err
 	}
 	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
-	err = eachJSONLRow(r, l, s.featuresOnly, func(number int, row []string, problem error) error {
+	err = eachJSONLRow(r, l, s, func(number int, row []string, problem error) error {
 		if problem != nil {
 			return rows.addBlank("", problem)
 		}
@@ -35,15 +35,12 @@ func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 
 // eachJSONLRow calls f with the cells of each line in the order of the layout's columns, or with
 // the problem of a line that has not these cells. The next line overwrites the cells.
-func eachJSONLRow(r io.Reader, l *rowLayout, allowUnknown bool, f func(number int, row []string, problem error) error) error {
-	index, row := make(map[string]int, len(l.roles)), make([]string, len(l.roles))
-	for k, c := range l.roles {
-		index[c.name] = k
-	}
+func eachJSONLRow(r io.Reader, l *rowLayout, s Schema, f func(number int, row []string, problem error) error) error {
+	index, row := indexOf(s.columns()), make([]string, len(l.roles))
 	return eachLine(r, func(number int, line []byte, problem error) error {
 		if problem == nil {
 			clear(row)
-			problem = l.readObject(row, number, line, index, allowUnknown)
+			problem = l.readObject(row, number, line, index, s.featuresOnly)
 		}
 		if problem != nil {
 			return f(number, nil, problem)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 )
 
 // lineReader reads a file with one example in each line. It returns the examples and the
@@ -41,7 +39,7 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 }
 
 func readLines(file string, s Schema, policy rowPolicy, read lineReader) (Set, []string, error) {
-	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+	f, err := openDataFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}

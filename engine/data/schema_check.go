@@ -3,8 +3,6 @@ package data
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -43,23 +41,14 @@ func CheckSchema(file string, s Schema) (*SchemaReport, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	var check func(r io.Reader, s Schema) (*SchemaReport, error)
-	switch extension(file) {
-	case ".csv":
-		check = checkCSV
-	case ".jsonl":
-		check = checkJSONL
-	default:
-		return nil, fmt.Errorf("%s: a schema describes the columns of a .csv or .jsonl file (also with .gz); give such a file", file)
-	}
-	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+	report, err := readTableFile(file, func(r io.Reader, extension string) (*SchemaReport, error) {
+		if extension == ".csv" {
+			return checkCSV(r, s)
+		}
+		return checkJSONL(r, s)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", file, err)
-	}
-	defer f.Close()
-	report, err := check(f, s)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, withoutPath(err))
+		return nil, err
 	}
 	switch report.Rows {
 	case 0:
@@ -68,6 +57,23 @@ func CheckSchema(file string, s Schema) (*SchemaReport, error) {
 		return nil, fmt.Errorf("%s: no row has the columns of the schema; the first problem: %s", file, report.BadRow)
 	}
 	return report, nil
+}
+
+// readTableFile opens a file and reads it. The extension is .csv or .jsonl.
+func readTableFile[T any](file string, read func(r io.Reader, extension string) (T, error)) (result T, err error) {
+	extension := extension(file)
+	if extension != ".csv" && extension != ".jsonl" {
+		return result, fmt.Errorf("%s: a schema describes the columns of a .csv or .jsonl file (also with .gz); give such a file", file)
+	}
+	f, err := openDataFile(file)
+	if err != nil {
+		return result, fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	defer f.Close()
+	if result, err = read(f, extension); err != nil {
+		return result, fmt.Errorf("%s: %w", file, withoutPath(err))
+	}
+	return result, nil
 }
 
 func checkCSV(r io.Reader, s Schema) (*SchemaReport, error) {
@@ -89,7 +95,7 @@ func checkJSONL(r io.Reader, s Schema) (*SchemaReport, error) {
 		return nil, err
 	}
 	check := newSchemaCheck(l)
-	err = eachJSONLRow(r, l, false, func(_ int, row []string, problem error) error {
+	err = eachJSONLRow(r, l, s, func(_ int, row []string, problem error) error {
 		check.add(row, problem)
 		return nil
 	})

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,36 +29,26 @@ type SkeletonOptions struct {
 // the file is private, the user describes each column; otherwise the user chooses at most the
 // column to predict.
 func SchemaSkeleton(file string, o SkeletonOptions) (string, error) {
-	var describe func(r io.Reader, file string, o SkeletonOptions) (string, error)
-	switch extension := extension(file); {
-	case o.Label != "" && o.Target != "":
+	if o.Label != "" && o.Target != "" {
 		return "", errors.New("a label and a target are given, but a network predicts either a class or a number; leave one out")
-	case extension == ".csv" && o.Public:
-		describe = publicCSVSkeleton
-	case extension == ".csv":
-		describe = privateSkeleton
-	case extension == ".jsonl" && o.Public:
-		describe = publicJSONLSkeleton
-	case extension == ".jsonl":
+	}
+	if extension(file) == ".jsonl" && !o.Public {
 		return "", fmt.Errorf("%s: JSONL names the columns in the rows, and the rows are private; give a public file with the same keys and --public, or write the schema by hand like %s", file, SchemaExample)
-	default:
-		return "", fmt.Errorf("%s: a schema describes the columns of a .csv or .jsonl file (also with .gz); give such a file", file)
 	}
-	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
-	if err != nil {
-		return "", fmt.Errorf("cannot read %s: %w", file, err)
-	}
-	defer f.Close()
-	text, err := describe(f, file, o)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", file, withoutPath(err))
-	}
-	return text, nil
+	return readTableFile(file, func(r io.Reader, extension string) (string, error) {
+		switch {
+		case !o.Public:
+			return privateSkeleton(r, o)
+		case extension == ".csv":
+			return publicCSVSkeleton(r, file, o)
+		}
+		return publicJSONLSkeleton(r, file, o)
+	})
 }
 
 // privateSkeleton describes a private CSV file. It reads the header and nothing after it, so no
 // part of a row can change the result.
-func privateSkeleton(r io.Reader, _ string, o SkeletonOptions) (string, error) {
+func privateSkeleton(r io.Reader, o SkeletonOptions) (string, error) {
 	in, header, err := readCSVHeader(r)
 	// A quotation mark that is not closed makes rows a part of the header.
 	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && bytes.Count(in.text, []byte{'\n'}) > 1 {
@@ -293,7 +281,8 @@ func (c *columnSummary) countBlank(isNumber, isLabel bool) int {
 	return n
 }
 
-// blankRows describes countBlank in a comment, after a separator. It returns "" if there are none.
+// blankRows returns a comment with the number of rows that become blank, after a separator; "" if
+// there are none.
 func (c *columnSummary) blankRows(separator string, isNumber, isLabel bool) string {
 	if n := c.countBlank(isNumber, isLabel); n > 0 {
 		return fmt.Sprintf("%srows without a value, which become blank: %d", separator, n)

@@ -61,12 +61,12 @@ func FuzzSchemaSkeleton_PrivateRows(f *testing.F) {
 	for _, rows := range oddRows[:len(oddRows)-6] {
 		f.Add(rows)
 	}
-	want, err := privateSkeleton(strings.NewReader(surveyHeader), "", SkeletonOptions{})
+	want, err := privateSkeleton(strings.NewReader(surveyHeader), SkeletonOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, rows string) {
-		if got, err := privateSkeleton(strings.NewReader(surveyHeader+rows), "", SkeletonOptions{}); err != nil || got != want {
+		if got, err := privateSkeleton(strings.NewReader(surveyHeader+rows), SkeletonOptions{}); err != nil || got != want {
 			t.Errorf("with the rows %q: %v\n%s", rows, err, got)
 		}
 	})
@@ -176,7 +176,7 @@ func FuzzSchemaSkeleton_NamesAndWords(f *testing.F) {
 				t.Errorf("%q, %q: %v", name, word, err)
 			}
 		}
-		private, err := privateSkeleton(strings.NewReader(file.String()), "", SkeletonOptions{Label: "label"})
+		private, err := privateSkeleton(strings.NewReader(file.String()), SkeletonOptions{Label: "label"})
 		if lines {
 			if err == nil {
 				t.Errorf("a private header of two lines is accepted")
