@@ -22,10 +22,10 @@ type weightGradientArgs struct {
 	_                    int32
 }
 
-// weightGradientTiles are the tiles of kernels/convolution_weight.cu, splitWeightTiles those for
-// records' gradients with split operands (recordProductTiles).
+// floatWeightTiles and splitWeightTiles are the tiles of kernels/convolution_weight.cu in float32 and
+// for split operands.
 var (
-	weightGradientTiles = []tile{
+	floatWeightTiles = []tile{
 		{"128x128", 128, 128, 256}, {"64x128", 64, 128, 128}, {"64x64", 64, 64, 128},
 		{"32x64", 32, 64, 64}, {"32x32", 32, 32, 64},
 	}
@@ -33,6 +33,15 @@ var (
 		{"64x128_split", 64, 128, 256}, {"64x64_split", 64, 64, 128}, {"32x64_split", 32, 64, 64}, {"32x32_split", 32, 32, 64},
 	}
 )
+
+// weightGradientTiles are the tiles for the gradient of a convolution's weight. Their errors are those
+// of gradientTiles.
+func (c *compiler) weightGradientTiles() []tile {
+	if c.splitsOperands() {
+		return splitWeightTiles
+	}
+	return floatWeightTiles
+}
 
 // paddedOutputs is the number of output positions of an image, rounded up to a multiple of
 // four.
@@ -104,8 +113,8 @@ func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Poi
 		return false
 	}
 	parts := c.allocScratch(4 * v.Size() * count)
-	list, unmeasured := schedules(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*count, length, 1)
-	of := fmt.Sprintf("%+v records %d of %d slices %d", v.ConvWeight, records, each, count)
+	list, unmeasured := schedules(c, c.weightGradientTiles(), v.groupOutputs, v.patchWidth*v.Groups*count, length, 1)
+	of := fmt.Sprintf("%+v records %d of %d slices %d split %v", v.ConvWeight, records, each, count, c.splitsOperands())
 	launchSchedules(c, list, unmeasured, fmt.Sprintf("convolution weight, clipped %v", factors != 0), of, func(s tileSchedule) {
 		x, delta, factors, to := k.in[0], k.in[1], factors, parts
 		for left := records; left > 0; left -= atOnce {
@@ -134,11 +143,7 @@ func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call)
 	images := k.size(1) / (v.O * v.outArea) / records
 	terms := images * v.paddedOutputs()
 	length, count := splitSum(terms, min(ceil(terms, 256), ceil(32, v.weightTileCount())))
-	tiles := weightGradientTiles
-	if c.splitsOperands() {
-		tiles = splitWeightTiles
-	}
-	list, unmeasured := schedules(c, tiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, count)
+	list, unmeasured := schedules(c, c.weightGradientTiles(), v.groupOutputs, v.patchWidth*v.Groups*records, terms, count)
 	of := fmt.Sprintf("%+v records %d of %d slices %d split %v", v.ConvWeight, records, images, count, c.splitsOperands())
 	launchSchedules(c, list, unmeasured, "convolution weight of records", of, func(s tileSchedule) {
 		if !s.separate {

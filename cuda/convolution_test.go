@@ -55,7 +55,7 @@ func TestWeightGradientTiles_Agree(t *testing.T) {
 		sum := given(r, op.ClippedSum{Form: f, Records: records}, x, y, tensor.Shape{records})
 		sum.in[2][1] = 0
 		var first []float32
-		for _, one := range weightGradientTiles {
+		for _, one := range floatWeightTiles {
 			for _, separate := range []bool{false, true} {
 				got := forced(one, separate, func() []float32 { return kept.run(t, Options{}) })
 				if first == nil {

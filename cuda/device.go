@@ -36,10 +36,11 @@ func (d Device) String() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
 
 // Precision is the precision of products in the forward and the backward pass, including
 // those of attention. Everything else is computed in float32 or better at every precision,
-// except records' gradients and Gram matrices, where tensor cores compute from operands that
-// are split in two TF32 numbers (kernels/split.h) if that is faster. The contribution of a
-// record must not exceed the norm computed for it. A GPU older than compute capability 8.0 has no tensor cores for TF32
-// and BF16, and computes in FP32.
+// except gradients of weights, per record or summed, and Gram matrices, where tensor cores
+// compute from operands that are split in two TF32 numbers (kernels/split.h) if that is
+// faster. The contribution of a record must not exceed the norm computed for it. A GPU
+// older than compute capability 8.0 has no tensor cores for TF32 and BF16, and computes in
+// FP32.
 type Precision uint8
 
 const (

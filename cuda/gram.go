@@ -113,21 +113,28 @@ func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	c.launchPart(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launchPart("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, args.Partial, recompute, int32(g.records), args.Pairs*int32(g.groups),
-		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.errorTerms())
+		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.errorTerms(c))
 }
 
 // gramErrorTerms is struct ErrorTerms of kernels/gram.cu.
 type gramErrorTerms struct{ SumError, OperandShare float64 }
 
-// sliceRoundings is the number of roundings that a record's rows pass through where a
-// float32 sum adds them one by one, each multiplied by the clip factor. If the rows lie in
-// two slices and cancel, the rows of other records in either slice are rounded as coarsely
-// as the cancelled terms.
-func sliceRoundings(rows int) int { return rows + 1 + maxSliceRows }
+// sumRoundings bounds the error that a record's rows leave in a sum over records, in units of 2⁻²⁴ of
+// the sum of their magnitudes, each multiplied by the clip factor. In float32 it is the number of
+// roundings that the rows pass through where they are added one by one. If the rows lie in two slices
+// and cancel, the rows of other records in either slice are rounded as coarsely as the cancelled terms.
+// With split operands it is the bound of kernels/split.h for a slice with rows of any records, and a
+// rounding for each slice that is added.
+func (c *compiler) sumRoundings(rows int) int {
+	if c.splitsOperands() {
+		return rows + 1 + splitRoundings(maxSliceRows)
+	}
+	return rows + 1 + maxSliceRows
+}
 
 // errorTerms is the rounding error relative to the sum of the rows' lengths.
-func (g gramNorm) errorTerms() gramErrorTerms {
-	return gramErrorTerms{float64(sliceRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
+func (g gramNorm) errorTerms(c *compiler) gramErrorTerms {
+	return gramErrorTerms{float64(c.sumRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
 }
 
 // gramSlice is the number of products that are added in float before their sum is added to
@@ -205,7 +212,7 @@ func launchSplitGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 func launchBoundedNorms(c *compiler, g gramNorm, args gramArgs, e gramErrors, out driver.Pointer) (recompute driver.Pointer) {
 	recompute = c.allocScratch(4 * g.records)
 	c.launchPart("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
-		out, recompute, args.Partial, int32(g.records), args.Pairs*int32(g.groups), e, g.errorTerms())
+		out, recompute, args.Partial, int32(g.records), args.Pairs*int32(g.groups), e, g.errorTerms(c))
 	return recompute
 }
 

@@ -133,7 +133,11 @@ func TestGram_AddsErrorBound(t *testing.T) {
 			} else {
 				square += 2 * (in + out + 2*n + 8) * 0x1p-53 * length * length
 			}
-			norm := math.Sqrt(square) + (n+1+256)*u*length
+			ofSlice := 256.
+			if split {
+				ofSlice = 25 * (256/8 + 1)
+			}
+			norm := math.Sqrt(square) + (n+1+ofSlice)*u*length
 			want := norm*norm + op.OperandNormShare*(a+d)
 			if got := float64(o.run(t, c.Options)[0]); !(math.Abs(got-want) <= 2e-7*want) {
 				t.Errorf("%d rows, precision %v, split %v, in float %v, cancelling %v: %v, want %v", rows, c.Precision, split, slow, cancel, got, want)

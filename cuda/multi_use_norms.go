@@ -28,7 +28,7 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 	terms, each := 0, roundoff
 	for i, p := range *s.Parts {
 		meet := p.Map.MaxMultiplicity(s.Size)
-		terms += newParameterUse(s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + meet
+		terms += newParameterUse(c, s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + meet
 		if len(*s.Parts) > 1 || meet > 1 {
 			each = singleRoundoff
 		}
@@ -43,7 +43,7 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 		records := min(at, s.Records-first)
 		b.build(first, records)
 		for i := range *s.Parts {
-			u := newParameterUse(s, i, first, k)
+			u := newParameterUse(c, s, i, first, k)
 			c.launch("double_bound", dim{uint32(records), 1, 1}, threads,
 				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, boolArg(i > 0))
 		}
@@ -74,7 +74,7 @@ func newMultiUseBuilder(c *compiler, s op.MultiUseNorms, k call) multiUseBuilder
 // build builds the gradients of records from first on.
 func (b multiUseBuilder) build(first, records int) {
 	for i, p := range *b.Parts {
-		u := newParameterUse(b.MultiUseNorms, i, first, b.call)
+		u := newParameterUse(b.compiler, b.MultiUseNorms, i, first, b.call)
 		if i == 0 && p.Map == nil {
 			buildGradients(b.compiler, u, records, b.sum)
 			continue
@@ -106,7 +106,7 @@ type parameterUse struct {
 // This sum is at most √repeats·‖A‖‖Δ‖ where each element of A is multiplied by that many
 // rows of Δ. Without A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every
 // index of a bag.
-func newParameterUse(s op.MultiUseNorms, part, first int, k call) parameterUse {
+func newParameterUse(c *compiler, s op.MultiUseNorms, part, first int, k call) parameterUse {
 	u := parameterUse{form: (*s.Parts)[part].Form}
 	from, to := s.InputRange(part)
 	u.nd = k.size(to-1) / s.Records
@@ -119,9 +119,9 @@ func newParameterUse(s op.MultiUseNorms, part, first int, k call) parameterUse {
 	u.bounding = u.a
 	switch f := u.form.(type) {
 	case op.Product:
-		u.terms = sliceRoundings(u.nd / f.Out)
+		u.terms = c.sumRoundings(u.nd / f.Out)
 	case op.ConvWeight:
-		u.terms, repeats = sliceRoundings(u.nd/f.O), f.KernelH*f.KernelW
+		u.terms, repeats = c.sumRoundings(u.nd/f.O), f.KernelH*f.KernelW
 	case op.Scale:
 		u.terms = u.nd / f.Channels
 	case op.Shift:

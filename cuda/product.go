@@ -75,7 +75,7 @@ func splitByShape(columns, depth int) (length, count int) {
 }
 
 // maxSliceRows is the largest number of rows, of any records, that are added one after the
-// other; the norms include the error of this many roundings (sliceRoundings).
+// other; the norms include the error of this many roundings (sumRoundings).
 const maxSliceRows = 256
 
 // splitByRows splits a sum over the rows of a microbatch so that the blocks of all slices

@@ -193,7 +193,7 @@ func TestMultiUseNorms_AreNotTooSmall(t *testing.T) {
 func TestMultiUse_AddsErrorBound(t *testing.T) {
 	device(t)
 	window := op.Window{KernelH: 2, KernelW: 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
-	const own = 1 + 256 // roundings of a product's sum in addition to its rows: sliceRoundings
+	const own = 1 + 256 // roundings of a product's sum in addition to its rows: sumRoundings
 	ones := func(shape tensor.Shape) []float32 { return slices.Repeat([]float32{1}, shape.TotalSize()) }
 	for _, c := range []struct {
 		part      op.MappedForm

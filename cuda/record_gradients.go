@@ -92,10 +92,20 @@ type clippedProductArgs struct {
 	Add, AlignedOut, _          int32
 }
 
-// gradientTiles are the tiles for the gradient of a weight.
-func gradientTiles(f op.Product) []tile {
-	if f.Out <= narrowTile.columns {
+// gradientTiles are the tiles for the gradient of a weight: on tensor cores, unless the weight has
+// few columns.
+//
+// An element of a record's gradient then has an error of at most splitRoundings(rows) units of 2⁻²⁴ of
+// the sum of its terms' magnitudes. No norm adds it: the gradient's norm is computed from the gradient
+// that the sum receives. A clipped sum has an error of at most splitRoundings(maxSliceRows) such units
+// for each slice, and norms add it (sumRoundings). A record with a number that rounds to infinity as
+// TF32 is left out of the sum, because its norm includes op.OperandNormShare of its operands.
+func (c *compiler) gradientTiles(f op.Product) []tile {
+	switch {
+	case f.Out <= narrowTile.columns:
 		return []tile{narrowTile}
+	case c.splitsOperands():
+		return splitProductTiles
 	}
 	return productTiles[FP32]
 }
@@ -121,8 +131,8 @@ func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	}
 	timed := args
 	timed.A, timed.Delta, timed.Factors, timed.Out = 0, 0, 0, 0
-	list, unmeasured := schedules(c, gradientTiles(f), f.In, f.Out, rows, count)
-	launchSchedules(c, list, unmeasured, "clipped_product", timed, func(s tileSchedule) {
+	list, unmeasured := schedules(c, c.gradientTiles(f), f.In, f.Out, rows, count)
+	launchSchedules(c, list, unmeasured, fmt.Sprintf("clipped_product split %v", c.splitsOperands()), timed, func(s tileSchedule) {
 		args := args
 		kernel, grid := "clipped_product", dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
 		if !s.separate {
@@ -143,21 +153,10 @@ type recordProductArgs struct {
 	Rows, Columns, Depth, AlignedOut int32
 }
 
-// recordProductTiles are the tiles for records' gradients of a weight: on tensor cores, unless the
-// weight has few columns. An element of a gradient then has an error of at most splitRoundings(rows)
-// units of 2⁻²⁴ of the sum of its terms' magnitudes. No norm adds it: the gradient's norm is
-// computed from the gradient that the sum receives.
-func (c *compiler) recordProductTiles(f op.Product) []tile {
-	if tiles := gradientTiles(f); !c.splitsOperands() || len(tiles) == 1 {
-		return tiles
-	}
-	return splitProductTiles
-}
-
 // launchRecordProducts writes AᵀΔ of every record.
 func launchRecordProducts(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out / records
-	list, unmeasured := schedules(c, c.recordProductTiles(f), records*f.In, f.Out, rows, 1)
+	list, unmeasured := schedules(c, c.gradientTiles(f), records*f.In, f.Out, rows, 1)
 	of := fmt.Sprintf("%v split %v", []int{f.In, f.Out, rows, records}, c.splitsOperands())
 	launchSchedules(c, list, unmeasured, "record_product", of, func(s tileSchedule) {
 		launchGradientTiles(c, "record_product", s.tile, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1},

@@ -13,7 +13,7 @@
 // number of slices depends only on the record's shape, and one block computes them all
 // if there are many records: a record's bits do not depend on the others.
 //
-// In FP32, or, for records' gradients, from split operands on tensor cores (split.h).
+// In FP32, or from split operands on tensor cores (split.h).
 // Predicted in FP32 on an H100, by the assumptions of convolution.cu, for the records'
 // gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs,
 // cifar-tanh-64 11, 50, 22, 38, 16 and 30 µs for its six layers, of which writing takes
@@ -164,6 +164,11 @@ KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(Batch<WeightGradient> batch
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(Batch<WeightGradient> batch) { sum_tile<Tile64x64, true>(batch); }
 KERNEL VARIED_BOUNDS(64, 8) convolution_clipped_32x64(Batch<WeightGradient> batch) { sum_tile<Tile32x64, true>(batch); }
 KERNEL VARIED_BOUNDS(64, 16) convolution_clipped_32x32(Batch<WeightGradient> batch) { sum_tile<Tile32x32, true>(batch); }
+
+KERNEL LAUNCH_BOUNDS(256, 1) convolution_clipped_64x128_split(Batch<WeightGradient> batch) { sum_tile<TensorTile64x128, true, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_clipped_64x64_split(Batch<WeightGradient> batch) { sum_tile<Tile64x64, true, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64_split(Batch<WeightGradient> batch) { sum_tile<Tile32x64, true, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32_split(Batch<WeightGradient> batch) { sum_tile<Tile32x32, true, SplitTF32>(batch); }
 
 // add_parts adds up the count parts of every run, each of size elements. A block
 // processes 32 neighbouring elements, its warps stride over the parts, and the warps'

@@ -1,6 +1,5 @@
 // Weight gradients of records that are products, Σ_t a_t ⊗ δ_t over the rows t of a
-// record. In float32 (tile.h), or, for the gradients of single records, from split operands
-// on tensor cores (split.h).
+// record. In float32 (tile.h), or from split operands on tensor cores (split.h).
 //
 // clipped_product reads A, Δ and a clip factor per record, and writes Aᵀ·diag(c)·Δ, the
 // sum of the clipped gradients. A row of Δ is multiplied by the factor when it is read.
@@ -50,7 +49,7 @@ struct ClippedProduct {
 };
 
 // multiply_clipped computes a tile of a slice, or of all slices if there is one.
-template <class T> __device__ __forceinline__ void multiply_clipped(const ClippedProduct &p, unsigned tile, unsigned slice, unsigned slices) {
+template <class T, class Math = FP32> __device__ __forceinline__ void multiply_clipped(const ClippedProduct &p, unsigned tile, unsigned slice, unsigned slices) {
 	int m, n, from = 0, to = p.depth;
 	tile_position<T>(tile, p.rows, p.columns, m, n);
 	if (slices > 1) {
@@ -58,13 +57,13 @@ template <class T> __device__ __forceinline__ void multiply_clipped(const Clippe
 		to = min(to, from + p.slice);
 	}
 	Result out = {p.out + slice * ((long long)p.rows * p.columns), nullptr, p.rows, p.columns, 0, p.add != 0, p.aligned != 0};
-	product<T>(FactoredRows<false>{p.a, p.factors, p.record, p.rows, p.depth}, FactoredRows<true>{p.delta, p.factors, p.record, p.columns, p.depth},
+	product_as<T>(Math{}, FactoredRows<false>{p.a, p.factors, p.record, p.rows, p.depth}, FactoredRows<true>{p.delta, p.factors, p.record, p.columns, p.depth},
 		out, m, n, from, to, p.slice);
 }
 
-template <class T> __device__ __forceinline__ void multiply_clipped(const Batch<ClippedProduct> &batch) {
+template <class T, class Math = FP32> __device__ __forceinline__ void multiply_clipped(const Batch<ClippedProduct> &batch) {
 	const BatchBlock block(batch);
-	multiply_clipped<T>(batch.arguments[block.part], block.x, block.z, block.grid_z);
+	multiply_clipped<T, Math>(batch.arguments[block.part], block.x, block.z, block.grid_z);
 }
 
 // Products in tiles of 128 fill a GPU, and their registers leave no room for the place in a
@@ -73,6 +72,10 @@ KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { multiply_cl
 KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x64>(batch); }
 KERNEL VARIED_BOUNDS(64, 16) clipped_product_32(Batch<ClippedProduct> batch) { multiply_clipped<Tile32x32>(batch); }
 KERNEL VARIED_BOUNDS(64, 12) clipped_product_16(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x16>(batch); }
+
+KERNEL LAUNCH_BOUNDS(256, 1) clipped_product_64x128_split(Batch<ClippedProduct> batch) { multiply_clipped<TensorTile64x128, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(128, 2) clipped_product_64_split(Batch<ClippedProduct> batch) { multiply_clipped<Tile64x64, SplitTF32>(batch); }
+KERNEL LAUNCH_BOUNDS(64) clipped_product_32_split(Batch<ClippedProduct> batch) { multiply_clipped<Tile32x32, SplitTF32>(batch); }
 
 struct RecordProduct {
 	const float *a, *delta;
