@@ -89,7 +89,8 @@ func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count in
 
 // splitOutputs splits a sum over the output positions of records, with each images per
 // record, into slices that fill the GPU. atOnce is the number of records whose slices one
-// launch can compute; it is 0 if the grid is too shallow for one record.
+// launch computes: no more than the grid is deep for, and, except for a single record, no
+// more than fit concurrentScratch. It is 0 if the grid is too shallow for one record.
 func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count, atOnce int) {
 	of := func(records int) (terms int) { return records * each * v.paddedOutputs() }
 	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.weightTileCount())
@@ -97,6 +98,7 @@ func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count
 	if atOnce = min(records, maxGridDepth*length/of(1)); atOnce == 0 {
 		return length, 0, 0
 	}
+	atOnce = max(1, min(atOnce, concurrentScratch/(4*v.Size())*length/of(1)))
 	return length, records/atOnce*ceil(of(atOnce), length) + ceil(of(records%atOnce), length), atOnce
 }
 
@@ -112,24 +114,24 @@ func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Poi
 	if atOnce == 0 {
 		return false
 	}
-	parts := c.allocScratch(4 * v.Size() * count)
-	list, unmeasured := schedules(c, c.weightGradientTiles(), v.groupOutputs, v.patchWidth*v.Groups*count, length, 1)
+	most := ceil(atOnce*each*v.paddedOutputs(), length) // slices of a launch
+	parts := c.allocScratch(4 * v.Size() * most)
+	list, unmeasured := schedules(c, c.weightGradientTiles(), v.groupOutputs, v.patchWidth*v.Groups*most, length, 1)
 	of := fmt.Sprintf("%+v records %d of %d slices %d split %v", v.ConvWeight, records, each, count, c.splitsOperands())
 	launchSchedules(c, list, unmeasured, fmt.Sprintf("convolution weight, clipped %v", factors != 0), of, func(s tileSchedule) {
-		x, delta, factors, to := k.in[0], k.in[1], factors, parts
-		for left := records; left > 0; left -= atOnce {
-			n := min(atOnce, left)
+		x, delta, factors := k.in[0], k.in[1], factors
+		for first := 0; first < records; first += atOnce {
+			n := min(atOnce, records-first)
 			slices := ceil(n*each*v.paddedOutputs(), length)
-			launchWeightGradients(c, v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
+			launchWeightGradients(c, v, x, delta, factors, parts, each, 1, n*each, s.tile, length, slices)
+			launchAddParts(c, k.out, parts, 1, v.Size(), slices, k.accumulate || first > 0)
 			x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
 			delta += driver.Pointer(4 * n * each * v.O * v.outArea)
 			if factors != 0 {
 				factors += driver.Pointer(4 * n)
 			}
-			to += driver.Pointer(4 * v.Size() * slices)
 		}
 	})
-	launchAddParts(c, k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }
 

@@ -97,8 +97,8 @@ func TestSums_DeeperThanGrid(t *testing.T) {
 		operation
 		launches int
 	}{
-		{given(r, op.ConvGradWeight(f), x, y), 3},
-		{given(r, op.ClippedSum{Form: f, Records: 7}, x, y, tensor.Shape{7}), 3},
+		{given(r, op.ConvGradWeight(f), x, y), 4}, // two launches, each with the sum of its slices
+		{given(r, op.ClippedSum{Form: f, Records: 7}, x, y, tensor.Shape{7}), 4},
 		{given(r, op.ClippedSum{Form: large, Records: 2}, tensor.Shape{2, 1, 20, 20}, tensor.Shape{2, 1, 20, 20}, tensor.Shape{2}), 1},
 		{given(r, op.ClippedSum{Form: op.Product{In: 5, Out: 40}, Records: 300}, tensor.Shape{300, 5}, tensor.Shape{300, 40}, tensor.Shape{300}), 1},
 	} {
@@ -106,5 +106,24 @@ func TestSums_DeeperThanGrid(t *testing.T) {
 			t.Errorf("%v: %d steps, want %d", each.spec, got, each.launches)
 		}
 		each.compare(t, each.run(t, Options{}), allowed[FP32].products)
+	}
+}
+
+// The slices of a convolution's sum take no more memory than concurrentScratch, or that of one record.
+func TestSums_FitScratch(t *testing.T) {
+	device(t)
+	defer func(n int) { concurrentScratch = n }(concurrentScratch)
+	r := rand.New(rand.NewPCG(5, 6))
+	f := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 3, H: 16, W: 16, O: 5}
+	slice := 4 * f.Size()
+	o := given(r, op.ClippedSum{Form: f, Records: 9}, tensor.Shape{9, 3, 16, 16}, tensor.Shape{9, 5, 16, 16}, tensor.Shape{9})
+	for _, memory := range []int{1, 20 * slice, 1 << 30} {
+		concurrentScratch = memory
+		e := o.machine(t, Options{}).(*Executable)
+		launches := len(e.front.steps) / 2
+		if got, most := e.scratchBytes, max(memory, 5*slice); got > most+256 || launches == 1 != (memory == 1<<30) {
+			t.Errorf("with %d bytes the sum takes %d bytes and %d launches", memory, got, launches)
+		}
+		o.compare(t, o.run(t, Options{}), allowed[FP32].products)
 	}
 }
