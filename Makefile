@@ -26,7 +26,7 @@ KERNELS := cuda/kernels/kernels.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: gpu vet-gpu emu test-emu bench-gpu traffic bytes cubins cubins-check resources
+.PHONY: gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
 
 gpu: $(HEADER)
 	go build -tags gpu ./cmd/dptrain
@@ -46,8 +46,9 @@ test-emu: $(HEADER) emu
 # on all blocks, which takes minutes: make bytes STEP=mnist-cnn KIND=float
 STEP := mnist-cnn
 KIND := private
-COUNT = DPTRAIN_LIBCUDA=$(CACHE)/emu/ptx/libcuda.so.1 DPTRAIN_EMU_NAME='a GPU' DPTRAIN_EMU_MULTIPROCESSORS=132 \
-	DPTRAIN_CUBLASLT=none DPTRAIN_CUDNN=none go test -tags gpu ./bench -run '^$$' \
+CARD = DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 DPTRAIN_EMU_NAME='a GPU' DPTRAIN_EMU_MULTIPROCESSORS=132 \
+	DPTRAIN_CUBLASLT=none DPTRAIN_CUDNN=none
+COUNT = $(CARD) go test -tags gpu ./bench -run '^$$' \
 	-bench 'Step/$(STEP).*/$(KIND)' -benchtime 1x -timeout 1h -device cuda:0 -precision $(PRECISION)
 traffic bytes: EMU := ptx
 traffic: $(HEADER) emu
@@ -57,6 +58,10 @@ bytes: $(HEADER) emu
 	DPTRAIN_EMU_BYTES=$(CACHE)/bytes.tsv $(COUNT)
 	@awk -F '\t' 'NR > 1 { n += $$2; r += $$3; w += $$4 } \
 		END { printf "$(STEP) $(KIND): %.0f launches, %.1f MB loaded, %.1f MB stored a step\n", n / 3, r / 3e6, w / 3e6 }' $(CACHE)/bytes.tsv
+
+# Prints the GPU memory of a step of each workload.
+gpu-memory: $(HEADER) emu
+	$(CARD) go test -tags gpu ./bench -run MemoryOnGPU -count=1 -v
 
 # Measures training steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
 DEVICE := cuda:0

@@ -151,13 +151,7 @@ func TestWorkload_FloatingPointOperations(t *testing.T) {
 // to 1.5% of the change of the weights, two steps to 0.04%. The emulated device runs only a small
 // workload.
 func TestStep_OnGPU(t *testing.T) {
-	gpus, err := cuda.Devices()
-	if err != nil && cuda.Built {
-		t.Fatal(err)
-	}
-	if len(gpus) == 0 {
-		t.Skip("no GPU was found; make test-emu PKG=./bench RUN=OnGPU runs this test on the emulated device")
-	}
+	gpus := listGPUs(t)
 	list := []Workload{{"tiny", "mlp:16", models.DataSpec{Shape: []int{20}, Classes: 10}, 24}}
 	if !gpus[0].Emulated {
 		list = append(list, Workloads()...)
@@ -183,6 +177,61 @@ func TestStep_OnGPU(t *testing.T) {
 			})
 		}
 	}
+}
+
+// listGPUs skips the test if there is no GPU.
+func listGPUs(t *testing.T) []cuda.Device {
+	t.Helper()
+	gpus, err := cuda.Devices()
+	if err != nil && cuda.Built {
+		t.Fatal(err)
+	}
+	if len(gpus) == 0 {
+		t.Skip("no GPU was found; make test-emu PKG=./bench RUN=OnGPU runs this test on the emulated device")
+	}
+	return gpus
+}
+
+// A private step takes at most 1.2 times the GPU memory of a plain step. Exceptions are networks whose
+// memory is mostly sums, which are 64-bit integers, or rows, which are kept as 16-bit integers too.
+func TestStep_MemoryOnGPU(t *testing.T) {
+	if listGPUs(t)[0].Emulated {
+		t.Skip("on the emulated device every buffer has memory of its own; make gpu-memory runs this test as on a GPU")
+	}
+	most := map[string]float64{
+		"logistic-2048": 1.25, "mlp-256": 1.35, "mlp-1024": 1.4, "mnist-cnn-256": 1.55, "lstm-64": 1.3, "embbag-256": 1.55,
+	}
+	for _, w := range Workloads() {
+		t.Run(w.Name, func(t *testing.T) {
+			taken := map[Kind]int64{}
+			for _, kind := range Kinds {
+				before := allocatedOnGPU(t)
+				s, err := NewStep(w, kind, DeviceConfig{GPU: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				taken[kind] = allocatedOnGPU(t) - before
+				s.Close()
+			}
+			if after := allocatedOnGPU(t); after != 0 {
+				t.Errorf("%d bytes stay allocated", after)
+			}
+			ratio := float64(taken[Private]) / float64(taken[Plain])
+			t.Logf("MB: private %.1f, float %.1f, plain %.1f", float64(taken[Private])/1e6, float64(taken[Float])/1e6, float64(taken[Plain])/1e6)
+			if limit := max(1.2, most[w.Name]); ratio > limit {
+				t.Errorf("a private step takes %.2f times the memory of a plain step, at most %.2f is expected", ratio, limit)
+			}
+		})
+	}
+}
+
+func allocatedOnGPU(t *testing.T) int64 {
+	t.Helper()
+	bytes, err := cuda.AllocatedMemory(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
 }
 
 // trainedWeights returns a workload's weights after the given number of steps.
