@@ -10,6 +10,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/dptrain/dptrain/cuda/batch"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -305,12 +306,23 @@ type roundedNoise struct {
 	memory                    *deviceMemory
 	roundSums, roundUndecided driver.Kernel
 	sums                      []integerSums
-	capacity                  []int            // [sums]: of the lists
-	undecided                 driver.Pointer   // the list of values that float32 does not decide; every vector uses it in turn
-	remaining                 []driver.Pointer // [sums]: the list of values for the host
-	args                      *roundingArgs
+	batches                   []roundingBatch
+	args                      []roundingArgs // [sums]; without keys
 	counts                    driver.Pointer // [sums][2]: the lengths of both lists
 	counters                  []byte         // page-locked copy of counts
+}
+
+// roundingBatch is the arguments of a launch of each kernel, for the vectors from one on. They are
+// rewritten in place.
+type roundingBatch struct {
+	first           int
+	sums, undecided batchArgument
+}
+
+// batchArgument is the argument of a batch with this many blocks.
+type batchArgument struct {
+	bytes  []byte
+	blocks int
 }
 
 // integerSums is a vector of integer sums on the device.
@@ -320,7 +332,7 @@ type integerSums struct {
 	size   int
 }
 
-// roundingArgs is struct Rounding of kernels/rounded.h. It is rewritten in place.
+// roundingArgs is struct Rounding of kernels/rounded.h.
 type roundingArgs struct {
 	Sums, Undecided, Remaining, Counts driver.Pointer
 	Steps                              float64
@@ -331,10 +343,18 @@ type roundingArgs struct {
 	Words, Digits                      [3]uint32
 }
 
+const roundingArgBytes = int(unsafe.Sizeof(roundingArgs{}))
+
+// of is the arguments of part i.
+func (a batchArgument) of(i int) *roundingArgs {
+	return (*roundingArgs)(unsafe.Pointer(&a.bytes[batch.Offset(roundingArgBytes, i)]))
+}
+
 // prepare allocates the lists of undecided values. A thousandth of the values is undecided in
-// float32. The capacity of a list is many times that: it overflows with a probability below 2^-1000.
+// float32. The capacity of a list is that of its vector or many times that: it overflows with a
+// probability below 2^-1000.
 func (r *roundedNoise) prepare(m *deviceMemory, sums []integerSums) (err error) {
-	*r = roundedNoise{memory: m, sums: sums, args: &roundingArgs{}}
+	*r = roundedNoise{memory: m, sums: sums, args: make([]roundingArgs, len(sums))}
 	if r.roundSums, err = m.device.Kernel("round_sums"); err != nil {
 		return err
 	}
@@ -346,11 +366,26 @@ func (r *roundedNoise) prepare(m *deviceMemory, sums []integerSums) (err error) 
 		err = cmp.Or(err, e)
 		return p
 	}
-	for _, s := range sums {
-		r.capacity = append(r.capacity, s.size/64+4096)
-		r.remaining = append(r.remaining, list(s.size/64+4096))
+	r.counts = list(2 * len(sums))
+	for i, s := range sums {
+		capacity := min(s.size, s.size/64+4096)
+		r.args[i] = roundingArgs{
+			Sums: s.at, Size: int32(s.size), Capacity: int32(capacity),
+			Undecided: list(capacity), Remaining: list(capacity), Counts: r.counts + driver.Pointer(8*i),
+		}
 	}
-	r.undecided, r.counts = list(slices.Max(append(r.capacity, 0))), list(2*len(sums))
+	for first := 0; first < len(sums); first += batch.Capacity(roundingArgBytes) {
+		var rounding, deciding batch.Table
+		for _, s := range sums[first:min(len(sums), first+batch.Capacity(roundingArgBytes))] {
+			threads := ceil(s.size, noise.NormalBatch) * 16
+			rounding.Add(dim{uint32(ceil(threads, 128)), 1, 1}, make([]byte, roundingArgBytes))
+			// About one thread for each undecided value; more values take another turn.
+			deciding.Add(dim{uint32(ceil(s.size, 128*1024)), 1, 1}, make([]byte, roundingArgBytes))
+		}
+		r.batches = append(r.batches, roundingBatch{first,
+			batchArgument{rounding.Argument(), rounding.Blocks()}, batchArgument{deciding.Argument(), deciding.Blocks()},
+		})
+	}
 	if err == nil {
 		r.counters, err = m.allocPinned(8 * len(sums))
 	}
@@ -364,9 +399,8 @@ func (r *roundedNoise) add(source *noise.Source, noiseOf func(vector int) (noise
 	if err := device.Zero(r.counts, bytes); err != nil {
 		return err
 	}
-	for i, s := range r.sums {
-		gaussian, stream := noiseOf(s.vector)
-		if err := r.launch(i, gaussian, source, stream); err != nil {
+	for _, b := range r.batches {
+		if err := r.launch(b, source, noiseOf); err != nil {
 			return err
 		}
 	}
@@ -378,7 +412,7 @@ func (r *roundedNoise) add(source *noise.Source, noiseOf func(vector int) (noise
 	}
 	for i, s := range r.sums {
 		undecided, remaining := r.count(i)
-		if max(undecided, remaining) > r.capacity[i] {
+		if max(undecided, remaining) > int(r.args[i].Capacity) {
 			return fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
 		}
 		if remaining == 0 {
@@ -397,37 +431,40 @@ func (r *roundedNoise) count(i int) (undecided, remaining int) {
 	return int(binary.LittleEndian.Uint32(r.counters[8*i:])), int(binary.LittleEndian.Uint32(r.counters[8*i+4:]))
 }
 
-// launch queues the kernels for a vector. The key is a launch argument, and this copy of it is
-// wiped, as in releaser.run.
-func (r *roundedNoise) launch(i int, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream) error {
-	constants, err := gaussian.Constants()
-	if err != nil {
-		return err
+// launch queues the kernels for the vectors of a batch. The key is in launch arguments, and these
+// copies of it are wiped, as in releaser.run.
+func (r *roundedNoise) launch(b roundingBatch, source *noise.Source, noiseOf func(vector int) (noise.RoundedGaussian, noise.Stream)) error {
+	sums := r.sums[b.first:min(len(r.sums), b.first+batch.Capacity(roundingArgBytes))]
+	defer func() {
+		for i := range sums {
+			b.sums.of(i).Key, b.undecided.of(i).Key = noise.Key{}, noise.Key{}
+		}
+	}()
+	for i, s := range sums {
+		gaussian, stream := noiseOf(s.vector)
+		constants, err := gaussian.Constants()
+		if err != nil {
+			return err
+		}
+		a := r.args[b.first+i]
+		if a.Words, a.Digits, err = stream.RoundedNonces(); err != nil {
+			return err
+		}
+		a.Steps, a.Grid, a.Bits = constants.Steps, int32(constants.Grid), int32(constants.Bits)
+		a.Scale, a.Slope, a.Base = constants.Scale, constants.Slope, constants.Base
+		*b.sums.of(i), *b.undecided.of(i) = a, a
+		b.sums.of(i).Key, b.undecided.of(i).Key = source.Key(), source.Key()
 	}
-	a, s, device := r.args, r.sums[i], r.memory.device
-	if a.Words, a.Digits, err = stream.RoundedNonces(); err != nil {
-		return err
-	}
-	a.Sums, a.Size, a.Steps = s.at, int32(s.size), constants.Steps
-	a.Undecided, a.Remaining, a.Counts, a.Capacity = r.undecided, r.remaining[i], r.counts+driver.Pointer(8*i), int32(r.capacity[i])
-	a.Grid, a.Bits = int32(constants.Grid), int32(constants.Bits)
-	a.Scale, a.Slope, a.Base = constants.Scale, constants.Slope, constants.Base
-	a.Key = source.Key()
-	defer func() { a.Key = noise.Key{} }()
-	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
-	threads := uint32(ceil(s.size, noise.NormalBatch) * 16)
-	if err := device.Launch(r.roundSums, dim{(threads + 127) / 128, 1, 1}, dim{128, 1, 1}, packed); err != nil {
-		return err
-	}
-	// About one thread for each undecided value; more values take another turn.
-	return device.Launch(r.roundUndecided, dim{uint32(ceil(s.size, 128*1024)), 1, 1}, dim{128, 1, 1}, packed)
+	device, block := r.memory.device, dim{128, 1, 1}
+	return cmp.Or(device.Launch(r.roundSums, dim{uint32(b.sums.blocks), 1, 1}, block, b.sums.bytes),
+		device.Launch(r.roundUndecided, dim{uint32(b.undecided.blocks), 1, 1}, block, b.undecided.bytes))
 }
 
 // decide computes the values of a vector that the device left.
 func (r *roundedNoise) decide(i int, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, count int) error {
 	device := r.memory.device
 	values := make([]int32, count)
-	if err := device.CopyOut(bytesOf(values), r.remaining[i]); err != nil {
+	if err := device.CopyOut(bytesOf(values), r.args[i].Remaining); err != nil {
 		return err
 	}
 	if err := device.Synchronize(); err != nil {

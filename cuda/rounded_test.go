@@ -3,10 +3,13 @@
 package cuda
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"testing"
 
+	"github.com/dptrain/dptrain/cuda/batch"
+	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -46,6 +49,16 @@ func roundedOnDevice(t *testing.T, gaussian noise.RoundedGaussian, source *noise
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := (len(vectors)-1)/batch.Capacity(roundingArgBytes) + 1; len(r.batches) != want {
+		t.Errorf("%d vectors take %d batches, want %d", len(vectors), len(r.batches), want)
+	}
+	for _, b := range r.batches {
+		for _, argument := range [][]byte{b.sums.bytes, b.undecided.bytes} {
+			if bytes.Contains(argument, driver.Pack(source.Key())) {
+				t.Error("the arguments contain the key after the launch")
+			}
+		}
+	}
 	for i, x := range vectors {
 		out = append(out, make([]int64, len(x)))
 		if err := cmp.Or(d.CopyOut(bytesOf(out[i]), sums[i].at), d.Synchronize()); err != nil {
@@ -57,15 +70,15 @@ func roundedOnDevice(t *testing.T, gaussian noise.RoundedGaussian, source *noise
 	return out, undecided, remaining
 }
 
-// The device gives the integers of package noise, for every length of the last batch and
-// every kind of grid.
+// The device gives the integers of package noise, for every length of the last group of values, every
+// kind of grid, and more vectors than a launch takes.
 func TestRoundedNoise_SameBitsAsPackageNoise(t *testing.T) {
 	source := noise.NewSeeded(11)
 	undecided := 0
 	for k, sigma := range []float64{0.3, 255, 256, 77_777, 1 << 20, 5e6, 0x1.fffffp27, 0x1p28, 1e11, 0x1p60} {
 		lot, gaussian := 1<<40+uint64(k), noise.RoundedGaussian{Sigma: sigma}
 		var vectors, want [][]int64
-		for v, n := range []int{1, 15, 16, 17, 33, 511, 512, 513, 4097, 50_000 + k} {
+		for v, n := range append([]int{1, 15, 16, 17, 33, 511, 512, 513, 4097, 50_000 + k}, slices.Repeat([]int{k + 3}, 30)...) {
 			sums := make([]int64, n)
 			for i := range sums {
 				sums[i] = int64(uint64(i+1)*0x9e3779b97f4a7c15) >> (2 + (5*i+k)%40)

@@ -6,11 +6,15 @@
 // neighbouring values, so a half warp reads and writes 128 contiguous bytes. Undecided
 // values go to a list.
 //
+// A launch is a batch of vectors, so that a network with many small parameters does not start
+// two kernels for each.
+//
 // round_undecided computes those in float64, a thread for each, first from the same words,
 // then with 64 more digits of both uniform numbers. One in 10^11 values is left for the
 // host. The list keeps the threads of a warp busy together: in the first kernel, single
 // float64 values would occupy whole warps, on many GPUs at a sixty-fourth of the rate of
 // float32.
+#include "batch.h"
 #include "rounded.h"
 
 constexpr int warps = 4;
@@ -21,8 +25,10 @@ __device__ __forceinline__ void append(int *list, int *count, int capacity, int 
 		list[at] = value;
 }
 
-KERNEL LAUNCH_BOUNDS(32 * warps) round_sums(Rounding now) {
-	int thread = blockIdx.x * (32 * warps) + threadIdx.x, lane = threadIdx.x % 16;
+KERNEL LAUNCH_BOUNDS(32 * warps) round_sums(Batch<Rounding> batched) {
+	const BatchBlock block(batched);
+	const Rounding &now = batched.arguments[block.part];
+	int thread = block.x * (32 * warps) + threadIdx.x, lane = threadIdx.x % 16;
 	int batch = thread / 16, first = batch * batch_values + lane;
 	if (first >= now.size)
 		return;
@@ -45,9 +51,11 @@ KERNEL LAUNCH_BOUNDS(32 * warps) round_sums(Rounding now) {
 	}
 }
 
-KERNEL LAUNCH_BOUNDS(32 * warps) round_undecided(Rounding now) {
+KERNEL LAUNCH_BOUNDS(32 * warps) round_undecided(Batch<Rounding> batched) {
+	const BatchBlock here(batched);
+	const Rounding &now = batched.arguments[here.part];
 	int count = min(now.counts[0], now.capacity);
-	for (int at = blockIdx.x * (32 * warps) + threadIdx.x; at < count; at += gridDim.x * (32 * warps)) {
+	for (int at = here.x * (32 * warps) + threadIdx.x; at < count; at += here.grid_x * (32 * warps)) {
 		int i = now.undecided[at], batch = i / batch_values, k = i % batch_values;
 		int row = k / 32, lane = k % 16;
 		bool second = k % 32 >= 16;
