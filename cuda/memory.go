@@ -245,7 +245,7 @@ func (h *hostBuffers) read() []*pinnedBuffer {
 	return append(slices.Concat(h.squared, h.observed), h.output, h.losses)
 }
 
-func bytesOf[T float32 | float64 | int32 | int64](x []T) []byte {
+func bytesOf[T float32 | float64 | int32 | int64 | releaseParameter | parameterRounding | listedWeight](x []T) []byte {
 	if len(x) == 0 {
 		return nil
 	}

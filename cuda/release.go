@@ -10,7 +10,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/dptrain/dptrain/cuda/batch"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -36,21 +35,21 @@ type releaser struct {
 	args            *releaseArgs
 
 	contributions *contributions // nil unless the program is exact
-	rounded       roundedNoise   // of an exact program
-	unit          []float64      // of an exact program: on the device
+	rounding      *sumRounding   // nil unless the program is exact
 }
 
 // releaseLaunch updates the parameters of one group: parameter is one of them, first and
-// blocks select its blocks.
-type releaseLaunch struct{ parameter, first, blocks int }
+// blocks select its blocks. listed and capacity are its part of the lists of an exact program.
+type releaseLaunch struct{ parameter, first, blocks, listed, capacity int }
 
 // releaseArgs is struct Release of kernels/release.cu. It is rewritten in place for every
 // release.
 type releaseArgs struct {
-	Parameters, BlockParameter, Sigma, Unit    driver.Pointer
+	Parameters, BlockParameter, Sigma          driver.Pointer
+	Roundings, Undecided, Remaining, Counts    driver.Pointer
 	Key                                        noise.Key
-	Lot                                        [2]uint32
-	Rule                                       int32
+	Lot, Digits                                [2]uint32
+	Capacity, Rule                             int32
 	Scale, Rate, Shrink, Decay                 float32
 	Beta1, OneMinusBeta1, Beta2, OneMinusBeta2 float32
 	Scale2, Epsilon, Average                   float32
@@ -75,13 +74,12 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	if c == nil {
 		r.sigma = make([]float32, len(parameters))
 	} else {
-		kernel, r.unit = "release_exact", make([]float64, len(parameters))
+		kernel = "release_exact"
 	}
 	if r.kernel, err = m.device.Kernel(kernel); err != nil {
 		return err
 	}
 	blocks := 0
-	var sums []integerSums
 	for i, t := range parameters {
 		if t.sum == 0 {
 			continue
@@ -97,7 +95,6 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 		}
 		r.parameters[i] = v
 		blocks += v.blocks()
-		sums = append(sums, integerSums{i, t.sum, t.size})
 	}
 	if blocks == 0 {
 		return nil
@@ -105,13 +102,16 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	for _, x := range []struct {
 		at    *driver.Pointer
 		bytes int
-	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}, {&r.args.Unit, 8 * len(r.unit)}} {
+	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
 		if *x.at, err = m.alloc(x.bytes); err != nil {
 			return err
 		}
 	}
 	if c != nil {
-		err = r.rounded.prepare(m, sums)
+		r.rounding, err = newSumRounding(m, r.parameters)
+		if err == nil {
+			r.args.Roundings = r.rounding.table
+		}
 	} else {
 		err = m.upload(r.args.Sigma, bytesOf(r.sigma))
 	}
@@ -120,17 +120,23 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 
 func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) }
 
+// undecided is the room in a list for the parameter's undecided values. A thousandth of the values is
+// undecided in float32. The room is for all values, or for many times a thousandth: a list overflows
+// with a probability below 2^-1000.
+func (v releaseParameter) undecided() int { return int(min(v.Size, v.Size/64+4096)) }
+
 // layOut arranges the launches: one for each parameter group, with the blocks of its
 // parameters.
 func (r *releaser) layOut(groups []plan.ParamGroup) error {
 	var launches []releaseLaunch
 	var parameters []int32
 	placed := make([]bool, len(r.parameters))
+	listed := 0
 	for i := range r.parameters {
 		if placed[i] || r.parameters[i].Size == 0 {
 			continue
 		}
-		l := releaseLaunch{parameter: i, first: len(parameters)}
+		l := releaseLaunch{parameter: i, first: len(parameters), listed: listed}
 		for k := i; k < len(r.parameters); k++ {
 			if placed[k] || groups != nil && groups[k] != groups[i] {
 				continue
@@ -139,11 +145,12 @@ func (r *releaser) layOut(groups []plan.ParamGroup) error {
 			r.parameters[k].Block = int32(l.blocks)
 			parameters = append(parameters, slices.Repeat([]int32{int32(k)}, r.parameters[k].blocks())...)
 			l.blocks = len(parameters) - l.first
+			l.capacity += r.parameters[k].undecided()
 		}
+		listed += l.capacity
 		launches = append(launches, l)
 	}
-	table := unsafe.Slice((*byte)(unsafe.Pointer(&r.parameters[0])), len(r.parameters)*int(unsafe.Sizeof(r.parameters[0])))
-	if err := r.memory.upload(r.args.Parameters, table); err != nil {
+	if err := r.memory.upload(r.args.Parameters, bytesOf(r.parameters)); err != nil {
 		return err
 	}
 	if err := r.memory.upload(r.blockParameters, bytesOf(parameters)); err != nil {
@@ -172,22 +179,24 @@ func (r *releaser) run(now *plan.Release) error {
 	}
 	a := r.args
 	defer func() { a.Key = noise.Key{} }()
-	setNoise := r.setNoise
-	if r.contributions != nil {
-		setNoise = r.addRoundedNoise
+	if r.rounding != nil {
+		return r.runExact(now)
 	}
-	if err := setNoise(now); err != nil {
+	if err := r.setNoise(now); err != nil {
 		return err
 	}
-	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
-	for _, l := range r.launches {
-		r.setOptimizer(now, l.parameter)
-		a.BlockParameter = r.blockParameters + driver.Pointer(4*l.first)
-		if err := r.memory.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
+	for i, l := range r.launches {
+		r.setLaunch(now, i)
+		if err := r.launch(r.kernel, l.blocks); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// launch launches a kernel with the current arguments.
+func (r *releaser) launch(kernel driver.Kernel, blocks int) error {
+	return r.memory.device.Launch(kernel, dim{uint32(blocks), 1, 1}, dim{128, 1, 1}, unsafe.Slice((*byte)(unsafe.Pointer(r.args)), unsafe.Sizeof(*r.args)))
 }
 
 func (r *releaser) check(now *plan.Release) error {
@@ -242,35 +251,6 @@ func (r *releaser) setNoise(now *plan.Release) error {
 	return r.memory.upload(r.args.Sigma, bytesOf(r.sigma))
 }
 
-// addRoundedNoise adds noise to the integer sums of an exact program and waits for the result. It
-// uploads the values of the released integers if they changed.
-func (r *releaser) addRoundedNoise(now *plan.Release) error {
-	if now.Source == nil {
-		return fmt.Errorf("cuda: an exact release needs a noise source")
-	}
-	if err := r.contributions.queueCounts(); err != nil {
-		return err
-	}
-	stream := func(v int) (noise.RoundedGaussian, noise.Stream) {
-		return noise.RoundedGaussian{Sigma: now.Sigma[v]}, now.Stream(v)
-	}
-	if err := r.rounded.add(now.Source, stream); err != nil {
-		return err
-	}
-	r.contributions.addCounts()
-	changed := false
-	for _, s := range r.rounded.sums {
-		gaussian, _ := stream(s.vector)
-		unit := math.Ldexp(now.Unit[s.vector]*now.Scale, gaussian.Grid())
-		changed = changed || unit != r.unit[s.vector]
-		r.unit[s.vector] = unit
-	}
-	if !changed {
-		return nil
-	}
-	return r.memory.upload(r.args.Unit, bytesOf(r.unit))
-}
-
 // setOptimizer converts the optimiser of a parameter to the kernel's arguments, each
 // rounded once, as in package optim.
 func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
@@ -300,185 +280,155 @@ func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
 // A vector of sums is no longer than a stream of rounded noise.
 const _ = uint64(noise.MaxRounded - maxElements)
 
-// roundedNoise replaces integer sums on the device by round((f + N)/g), with the bits of
-// noise.RoundedGaussian. The device decides all but about one value in 10^11. The host decides the others.
-type roundedNoise struct {
-	memory                    *deviceMemory
-	roundSums, roundUndecided driver.Kernel
-	sums                      []integerSums
-	batches                   []roundingBatch
-	args                      []roundingArgs // [sums]; without keys
-	counts                    driver.Pointer // [sums][2]: the lengths of both lists
-	counters                  []byte         // page-locked copy of counts
+// sumRounding replaces integer sums by round((f + N)/g), with the bits of noise.RoundedGaussian. The
+// device decides all but about one value in 10^11. The host decides the others.
+type sumRounding struct {
+	releaseUndecided, releaseRemaining driver.Kernel
+	parameters                         []parameterRounding // a copy of the table
+	table                              driver.Pointer
+	undecided, remaining               driver.Pointer // lists of weights, a part for each launch
+	counts                             driver.Pointer // [launches][2]: the lengths of both lists
+	counters                           []byte         // page-locked copy of counts
 }
 
-// roundingBatch is the arguments of a launch of each kernel, for the vectors from one on. They are
-// rewritten in place.
-type roundingBatch struct {
-	first           int
-	sums, undecided batchArgument
+// parameterRounding is struct Rounding of kernels/rounded.h.
+type parameterRounding struct {
+	Steps, Unit        float64
+	Grid, Bits         int32
+	Scale, Slope, Base float32
+	_                  int32
 }
 
-// batchArgument is the argument of a batch with this many blocks.
-type batchArgument struct {
-	bytes  []byte
-	blocks int
-}
+// listedWeight is struct Place of kernels/release.cu.
+type listedWeight struct{ Parameter, Element int32 }
 
-// integerSums is a vector of integer sums on the device.
-type integerSums struct {
-	vector int // of the noise stream
-	at     driver.Pointer
-	size   int
-}
-
-// roundingArgs is struct Rounding of kernels/rounded.h.
-type roundingArgs struct {
-	Sums, Undecided, Remaining, Counts driver.Pointer
-	Steps                              float64
-	Size, Capacity                     int32
-	Grid, Bits                         int32
-	Scale, Slope, Base                 float32
-	Key                                noise.Key
-	Words, Digits                      [3]uint32
-}
-
-const roundingArgBytes = int(unsafe.Sizeof(roundingArgs{}))
-
-// of is the arguments of part i.
-func (a batchArgument) of(i int) *roundingArgs {
-	return (*roundingArgs)(unsafe.Pointer(&a.bytes[batch.Offset(roundingArgBytes, i)]))
-}
-
-// prepare allocates the lists of undecided values. A thousandth of the values is undecided in
-// float32. The capacity of a list is that of its vector or many times that: it overflows with a
-// probability below 2^-1000.
-func (r *roundedNoise) prepare(m *deviceMemory, sums []integerSums) (err error) {
-	*r = roundedNoise{memory: m, sums: sums, args: make([]roundingArgs, len(sums))}
-	if r.roundSums, err = m.device.Kernel("round_sums"); err != nil {
-		return err
+func newSumRounding(m *deviceMemory, parameters []releaseParameter) (s *sumRounding, err error) {
+	s = &sumRounding{parameters: make([]parameterRounding, len(parameters))}
+	capacity := 0
+	for _, v := range parameters {
+		capacity += v.undecided()
 	}
-	if r.roundUndecided, err = m.device.Kernel("round_undecided"); err != nil {
-		return err
-	}
-	list := func(capacity int) driver.Pointer {
-		p, e := m.alloc(4 * capacity)
+	alloc := func(bytes int) driver.Pointer {
+		p, e := m.alloc(bytes)
 		err = cmp.Or(err, e)
 		return p
 	}
-	r.counts = list(2 * len(sums))
-	for i, s := range sums {
-		capacity := min(s.size, s.size/64+4096)
-		r.args[i] = roundingArgs{
-			Sums: s.at, Size: int32(s.size), Capacity: int32(capacity),
-			Undecided: list(capacity), Remaining: list(capacity), Counts: r.counts + driver.Pointer(8*i),
-		}
+	kernel := func(name string) driver.Kernel {
+		k, e := m.device.Kernel(name)
+		err = cmp.Or(err, e)
+		return k
 	}
-	for first := 0; first < len(sums); first += batch.Capacity(roundingArgBytes) {
-		var rounding, deciding batch.Table
-		for _, s := range sums[first:min(len(sums), first+batch.Capacity(roundingArgBytes))] {
-			threads := ceil(s.size, noise.NormalBatch) * 16
-			rounding.Add(dim{uint32(ceil(threads, 128)), 1, 1}, make([]byte, roundingArgBytes))
-			// About one thread for each undecided value; more values take another turn.
-			deciding.Add(dim{uint32(ceil(s.size, 128*1024)), 1, 1}, make([]byte, roundingArgBytes))
-		}
-		r.batches = append(r.batches, roundingBatch{first,
-			batchArgument{rounding.Argument(), rounding.Blocks()}, batchArgument{deciding.Argument(), deciding.Blocks()},
-		})
-	}
+	s.releaseUndecided, s.releaseRemaining = kernel("release_undecided"), kernel("release_remaining")
+	s.table = alloc(len(bytesOf(s.parameters)))
+	s.undecided, s.remaining, s.counts = alloc(8*capacity), alloc(8*capacity), alloc(8*len(parameters))
 	if err == nil {
-		r.counters, err = m.allocPinned(8 * len(sums))
+		s.counters, err = m.allocPinned(8 * len(parameters))
 	}
-	return err
+	return s, err
 }
 
-// add replaces all sums and waits for the result. noiseOf returns the noise of a vector and its
-// stream.
-func (r *roundedNoise) add(source *noise.Source, noiseOf func(vector int) (noise.RoundedGaussian, noise.Stream)) error {
-	device, bytes := r.memory.device, 8*len(r.sums)
-	if err := device.Zero(r.counts, bytes); err != nil {
+// count returns how many weights of a launch float32 and the device did not decide.
+func (s *sumRounding) count(launch int) (undecided, remaining int) {
+	return int(binary.LittleEndian.Uint32(s.counters[8*launch:])), int(binary.LittleEndian.Uint32(s.counters[8*launch+4:]))
+}
+
+// runExact is run for an exact program. It waits for the result.
+func (r *releaser) runExact(now *plan.Release) error {
+	s, device := r.rounding, r.memory.device
+	if err := r.setRoundings(now); err != nil {
 		return err
 	}
-	for _, b := range r.batches {
-		if err := r.launch(b, source, noiseOf); err != nil {
+	bytes := 8 * len(r.launches)
+	if err := cmp.Or(r.contributions.queueCounts(), device.Zero(s.counts, bytes)); err != nil {
+		return err
+	}
+	for i, l := range r.launches {
+		r.setLaunch(now, i)
+		// About one thread for each undecided value; more values take another turn.
+		if err := cmp.Or(r.launch(r.kernel, l.blocks), r.launch(s.releaseUndecided, ceil(l.blocks*releaseBlock, 128*1024))); err != nil {
 			return err
 		}
 	}
-	if err := device.CopyOut(r.counters[:bytes], r.counts); err != nil {
+	if err := cmp.Or(device.CopyOut(s.counters[:bytes], s.counts), device.Synchronize()); err != nil {
 		return err
 	}
-	if err := device.Synchronize(); err != nil {
-		return err
-	}
-	for i, s := range r.sums {
-		undecided, remaining := r.count(i)
-		if max(undecided, remaining) > int(r.args[i].Capacity) {
+	r.contributions.addCounts()
+	for i, l := range r.launches {
+		undecided, remaining := s.count(i)
+		if max(undecided, remaining) > l.capacity {
 			return fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
 		}
 		if remaining == 0 {
 			continue
 		}
-		gaussian, stream := noiseOf(s.vector)
-		if err := r.decide(i, gaussian, source, stream, remaining); err != nil {
+		if err := r.decide(now, l, remaining); err != nil {
+			return err
+		}
+		r.setLaunch(now, i)
+		if err := r.launch(s.releaseRemaining, ceil(remaining, 128)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count returns how many values of a vector float32 and the device did not decide.
-func (r *roundedNoise) count(i int) (undecided, remaining int) {
-	return int(binary.LittleEndian.Uint32(r.counters[8*i:])), int(binary.LittleEndian.Uint32(r.counters[8*i+4:]))
+// setLaunch sets the arguments of a launch.
+func (r *releaser) setLaunch(now *plan.Release, launch int) {
+	l := r.launches[launch]
+	r.setOptimizer(now, l.parameter)
+	r.args.BlockParameter = r.blockParameters + driver.Pointer(4*l.first)
+	if s := r.rounding; s != nil {
+		at := driver.Pointer(8 * l.listed)
+		r.args.Undecided, r.args.Remaining, r.args.Counts, r.args.Capacity = s.undecided+at, s.remaining+at, s.counts+driver.Pointer(8*launch), int32(l.capacity)
+	}
 }
 
-// launch queues the kernels for the vectors of a batch. The key is in launch arguments, and these
-// copies of it are wiped, as in releaser.run.
-func (r *roundedNoise) launch(b roundingBatch, source *noise.Source, noiseOf func(vector int) (noise.RoundedGaussian, noise.Stream)) error {
-	sums := r.sums[b.first:min(len(r.sums), b.first+batch.Capacity(roundingArgBytes))]
-	defer func() {
-		for i := range sums {
-			b.sums.of(i).Key, b.undecided.of(i).Key = noise.Key{}, noise.Key{}
+// setRoundings sets the noise stream, and uploads the table of roundings if it changed.
+func (r *releaser) setRoundings(now *plan.Release) error {
+	if now.Source == nil {
+		return fmt.Errorf("cuda: an exact release needs a noise source")
+	}
+	words, digits, err := now.Stream(0).RoundedNonces()
+	if err != nil {
+		return err
+	}
+	changed := false
+	for i, v := range r.parameters {
+		if v.Size == 0 {
+			continue
 		}
-	}()
-	for i, s := range sums {
-		gaussian, stream := noiseOf(s.vector)
-		constants, err := gaussian.Constants()
+		c, err := noise.RoundedGaussian{Sigma: now.Sigma[i]}.Constants()
 		if err != nil {
 			return err
 		}
-		a := r.args[b.first+i]
-		if a.Words, a.Digits, err = stream.RoundedNonces(); err != nil {
-			return err
+		p := parameterRounding{
+			Steps: c.Steps, Unit: math.Ldexp(now.Unit[i]*now.Scale, c.Grid), Grid: int32(c.Grid), Bits: int32(c.Bits),
+			Scale: c.Scale, Slope: c.Slope, Base: c.Base,
 		}
-		a.Steps, a.Grid, a.Bits = constants.Steps, int32(constants.Grid), int32(constants.Bits)
-		a.Scale, a.Slope, a.Base = constants.Scale, constants.Slope, constants.Base
-		*b.sums.of(i), *b.undecided.of(i) = a, a
-		b.sums.of(i).Key, b.undecided.of(i).Key = source.Key(), source.Key()
+		changed = changed || p != r.rounding.parameters[i]
+		r.rounding.parameters[i] = p
 	}
-	device, block := r.memory.device, dim{128, 1, 1}
-	return cmp.Or(device.Launch(r.roundSums, dim{uint32(b.sums.blocks), 1, 1}, block, b.sums.bytes),
-		device.Launch(r.roundUndecided, dim{uint32(b.undecided.blocks), 1, 1}, block, b.undecided.bytes))
+	r.args.Key, r.args.Lot, r.args.Digits = now.Source.Key(), [2]uint32(words[1:]), [2]uint32(digits[1:])
+	if !changed {
+		return nil
+	}
+	return r.memory.upload(r.rounding.table, bytesOf(r.rounding.parameters))
 }
 
-// decide computes the values of a vector that the device left.
-func (r *roundedNoise) decide(i int, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, count int) error {
+// decide replaces the sums of the weights that the device left.
+func (r *releaser) decide(now *plan.Release, l releaseLaunch, count int) error {
 	device := r.memory.device
-	values := make([]int32, count)
-	if err := device.CopyOut(bytesOf(values), r.args[i].Remaining); err != nil {
+	weights, sum := make([]listedWeight, count), make([]int64, 1)
+	if err := cmp.Or(device.CopyOut(bytesOf(weights), r.rounding.remaining+driver.Pointer(8*l.listed)), device.Synchronize()); err != nil {
 		return err
 	}
-	if err := device.Synchronize(); err != nil {
-		return err
-	}
-	for _, v := range values {
-		sum, at := make([]int64, 1), r.sums[i].at+driver.Pointer(8*v)
-		if err := device.CopyOut(bytesOf(sum), at); err != nil {
+	for _, w := range weights {
+		v := int(w.Parameter)
+		at := r.parameters[v].Sum + driver.Pointer(8*int(w.Element))
+		if err := cmp.Or(device.CopyOut(bytesOf(sum), at), device.Synchronize()); err != nil {
 			return err
 		}
-		if err := device.Synchronize(); err != nil {
-			return err
-		}
-		if err := gaussian.Add(source, sum, stream, uint64(v)); err != nil {
+		if err := (noise.RoundedGaussian{Sigma: now.Sigma[v]}).Add(now.Source, sum, now.Stream(v), uint64(w.Element)); err != nil {
 			return err
 		}
 		if err := r.memory.upload(at, bytesOf(sum)); err != nil {

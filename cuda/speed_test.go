@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -45,26 +46,34 @@ func BenchmarkCopy(b *testing.B) {
 }
 
 // BenchmarkRelease measures noise and update: every number of a weight is read and
-// written.
+// written. The sum of an exact program takes 8 bytes.
 func BenchmarkRelease(b *testing.B) {
 	n := numbered(b)
-	for _, o := range []plan.Optimizer{{Kind: plan.SGD}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
-		b.Run(string(o.Kind), func(b *testing.B) {
-			m := machineOf(b, bare([]int{n}), o).(*Executable)
-			now := plan.Release{Source: noise.NewSeeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
-			b.SetBytes(together * 8 * int64(2+o.Slots()) * int64(n))
-			for b.Loop() {
-				for range together {
-					now.Lot, now.Step = now.Lot+1, now.Step+1
-					if err := m.Release(&now); err != nil {
+	for _, exact := range []bool{true, false} {
+		for _, o := range []plan.Optimizer{{Kind: plan.SGD}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
+			b.Run(fmt.Sprintf("%s/exact=%v", o.Kind, exact), func(b *testing.B) {
+				program := bare([]int{n})
+				program.Exact = exact
+				m := machineOf(b, program, o).(*Executable)
+				now := plan.Release{Source: noise.NewSeeded(1), Sigma: []float64{plan.Bound}, Unit: []float64{1. / plan.Bound}, Scale: 1, Optimizer: o, Rate: 0.01}
+				numbers := 2 + o.Slots()
+				if exact {
+					numbers++
+				}
+				b.SetBytes(together * 8 * int64(numbers) * int64(n))
+				for b.Loop() {
+					for range together {
+						now.Lot, now.Step = now.Lot+1, now.Step+1
+						if err := m.Release(&now); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if err := m.device.Synchronize(); err != nil {
 						b.Fatal(err)
 					}
 				}
-				if err := m.device.Synchronize(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+			})
+		}
 	}
 }
 

@@ -29,10 +29,6 @@ const (
 // eight.
 func Capacity(bytes int) int { return (argumentBytes - headBytes) / (placeBytes + bytes) }
 
-// Offset is where Argument has the arguments of part i, if those of each part take this many bytes, a
-// multiple of eight.
-func Offset(bytes, i int) int { return headBytes + Capacity(bytes)*placeBytes + i*bytes }
-
 // Add adds a part with its grid. The arguments have the layout of C.
 func (t *Table) Add(grid [3]uint32, arguments []byte) {
 	t.places = binary.LittleEndian.AppendUint32(t.places, uint32(t.blocks))

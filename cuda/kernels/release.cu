@@ -5,8 +5,14 @@
 // optimizer's numbers. Per weight: 16 bytes for SGD, 24 with momentum, 32 for Adam, 8
 // more for an average.
 //
-// release_exact is the release of an exact program after rounded.cu has added the noise: its
-// sums are released integers of 64 bits, 8 bytes more per weight, and it draws nothing.
+// The release of an exact program reads and clears integers of 64 bits, 8 bytes more per weight.
+// It replaces a sum f by round((f + N)/g), with the bits of noise.RoundedGaussian (rounded.h), in
+// three stages. release_exact decides all but a thousandth of the integers in float32, and puts the
+// others in a list. release_undecided computes those in float64, a thread for each, first from the
+// same words, then with 64 more digits of both uniform numbers, and puts one in 10^11 in a second
+// list. The host decides these, and release_remaining updates their weights. The lists keep the
+// threads of a warp busy together: in the first kernel, single float64 values would occupy whole
+// warps, on many GPUs at a sixty-fourth of the rate of float32.
 //
 // Noise. Element i gets normal i of the parameter's stream, with the same bits as
 // package noise, and every operation is rounded as package optim rounds it. The key and
@@ -28,9 +34,12 @@
 // bound by integers (moving more additions to the multipliers would be the next step),
 // momentum is at both limits, Adam is bound by memory. A hundred million weights: 0.71
 // ms, 0.72 ms, 0.96 ms. A small network's release takes about 10,000 cycles, 6 µs: the
-// time of one warp for its 1024 elements.
+// time of one warp for its 1024 elements. A released integer needs two thirds of the words
+// of a normal, so memory is the limit of an exact release: 139 thousand million elements
+// a second with SGD.
 #include "device.h"
 #include "noise.h"
+#include "rounded.h"
 
 struct Parameter {
 	float *weights;
@@ -41,13 +50,22 @@ struct Parameter {
 	int block;  // its first block
 };
 
+// Place is a weight.
+struct Place {
+	int parameter, element;
+};
+
 struct Release {
 	const Parameter *parameters;
 	const int *block_parameter;  // of each block: the parameter that it processes
 	const float *sigma;          // of each parameter; 0: no noise is drawn
-	const double *unit;          // of each parameter of an exact program: the step per released integer
+	const Rounding *roundings;   // of each parameter of an exact program
+	Place *undecided, *remaining;  // the weights left by the float32 and the float64 stage
+	int *counts;                   // their numbers
 	Key key;
-	unsigned lot[2];  // the nonce without its first word, the parameter
+	unsigned lot[2];     // the nonce without its first word, the parameter
+	unsigned digits[2];  // the same, of the further digits of an exact program
+	int capacity;        // of each list
 	int rule;
 	float scale, rate, shrink, decay;
 	float beta1, one_minus_beta1, beta2, one_minus_beta2, scale2, epsilon;
@@ -83,6 +101,8 @@ template <class S> struct Gradient {
 	float sigma, scale;
 	S &normals;
 
+	__device__ __forceinline__ bool decided(int) const { return true; }
+
 	__device__ __forceinline__ float read(int i) const { return sum[i]; }
 	__device__ __forceinline__ void clear(int i) const { sum[i] = 0; }
 	__device__ __forceinline__ float release(float sum, int drawn) const {
@@ -94,18 +114,30 @@ template <class S> struct Gradient {
 	}
 };
 
-// IntegerGradient scales released integers.
-struct IntegerGradient {
+// RoundedGradient reads gradients from shared memory. NaN is one that float32 does not decide.
+template <class S> struct RoundedGradient {
 	int64_t *sum;
-	double unit;
+	S &gradients;
 
-	__device__ __forceinline__ float read(int i) const { return (float)((double)sum[i] * unit); }
+	__device__ __forceinline__ float read(int) const { return 0; }
 	__device__ __forceinline__ void clear(int i) const { sum[i] = 0; }
-	__device__ __forceinline__ float release(float gradient, int) const { return gradient; }
+	__device__ __forceinline__ float release(float, int drawn) const { return gradients[drawn]; }
+	__device__ __forceinline__ bool decided(int drawn) const { return gradients[drawn] == gradients[drawn]; }
 };
 
-// update updates count weights, 32 apart, from number `at` on. All are read before any
-// is written, so that their loads overlap.
+// OneGradient is the gradient of one weight.
+struct OneGradient {
+	int64_t *sum;
+	float gradient;
+
+	__device__ __forceinline__ float read(int) const { return 0; }
+	__device__ __forceinline__ void clear(int i) const { sum[i] = 0; }
+	__device__ __forceinline__ float release(float, int) const { return gradient; }
+	__device__ __forceinline__ bool decided(int) const { return true; }
+};
+
+// update updates count weights, 32 apart, from number `at` on, except those whose gradient is not
+// decided. All are read before any is written, so that their loads overlap.
 template <int count, class G>
 __device__ __forceinline__ void update(const Release &r, const Parameter &v, int at, const G &gradient, int drawn) {
 	bool average = v.average && r.average > 0;
@@ -159,24 +191,18 @@ __device__ __forceinline__ void update(const Release &r, const Parameter &v, int
 
 #pragma unroll
 	for (int k = 0; k < count; k++) {
+		if (!gradient.decided(drawn + 32 * k)) continue;
+		const int i = at + 32 * k;
 		w[k] = __fsub_rn(__fmul_rn(w[k], r.shrink), __fmul_rn(r.rate, g[k]));
-		gradient.clear(at + 32 * k);
-		v.weights[at + 32 * k] = w[k];
-	}
-	if (v.first)
-#pragma unroll
-		for (int k = 0; k < count; k++)
-			v.first[at + 32 * k] = m[k];
-	if (v.second)
-#pragma unroll
-		for (int k = 0; k < count; k++)
-			v.second[at + 32 * k] = q[k];
-	if (average)
-#pragma unroll
-		for (int k = 0; k < count; k++) {
+		gradient.clear(i);
+		v.weights[i] = w[k];
+		if (v.first) v.first[i] = m[k];
+		if (v.second) v.second[i] = q[k];
+		if (average) {
 			float moved = __fadd_rn(mean[k], __fmul_rn(r.average, __fsub_rn(w[k], mean[k])));
-			v.average[at + 32 * k] = r.average == 1 ? w[k] : moved;
+			v.average[i] = r.average == 1 ? w[k] : moved;
 		}
+	}
 }
 
 constexpr int warps = 4;                  // of a block
@@ -220,9 +246,102 @@ KERNEL LAUNCH_BOUNDS(32 * warps) release(Release r) {
 	update_range(r, v, range, gradient, drawn);
 }
 
+__device__ __forceinline__ void append(Place *list, int *count, int capacity, Place place) {
+	int at = atomicAdd(count, 1);
+	if (at < capacity)
+		list[at] = place;
+}
+
+// released is the gradient of a released integer.
+__device__ __forceinline__ float released(const Rounding &now, int64_t integer) { return (float)((double)integer * now.unit); }
+
+// round_sums stores a warp's gradients, two batches from element `first` on, in shared memory, as
+// draw_normals does.
+template <class S> __device__ __forceinline__ void round_sums(const Release &r, S &gradients, int at, int number, const Parameter &v, int first) {
+	static_assert(batch_values == grain && batch_values / 32 == grain_threads, "a warp rounds the sums of its elements");
+	const int half = threadIdx.x % 32 / grain_threads, l = threadIdx.x % grain_threads;
+	const Rounding now = r.roundings[number];
+	const int64_t *sums = (const int64_t *)v.sum;
+	unsigned words[2][16];
+	chacha_blocks(words, r.key, Nonce{{(unsigned)number, r.lot[0], r.lot[1]}}, (unsigned)(first / batch_values + half) * batch_blocks + l);
+	at += half * (grain + 16) + l;
+	first += half * grain + l;
+#pragma unroll
+	for (int j = 0; j < 16; j++) {
+		const FastPair p = fast_pair(now, words[0][j], words[1][j]);
+#pragma unroll
+		for (int second = 0; second < 2; second++) {
+			const int place = 32 * j + 16 * second, i = first + place;
+			if (i >= v.size)
+				continue;
+			int64_t sum = sums[i];
+			float gradient = NAN;
+			if (fast_round(now, p, second ? p.y : p.x, sum))
+				gradient = released(now, sum);
+			else
+				append(r.undecided, &r.counts[0], r.capacity, {number, i});
+			gradients[at + place] = gradient;
+		}
+	}
+}
+
 KERNEL LAUNCH_BOUNDS(32 * warps) release_exact(Release r) {
-	int number = r.block_parameter[blockIdx.x];
+	SHARED(float, gradients, warps * (warp_elements + 32));
+	int warp = threadIdx.x / 32, number = r.block_parameter[blockIdx.x];
 	Parameter v = r.parameters[number];
-	IntegerGradient gradient = {(int64_t *)v.sum, r.unit[number]};
-	update_range(r, v, range_of(v), gradient, 0);
+	Range range = range_of(v);
+	if (range.n <= 0)
+		return;
+	int drawn = warp * (warp_elements + 32);
+	round_sums(r, gradients, drawn, number, v, range.from);
+	__syncwarp();
+	update_range(r, v, range, RoundedGradient<decltype(gradients)>{(int64_t *)v.sum, gradients}, drawn);
+}
+
+KERNEL LAUNCH_BOUNDS(32 * warps) release_undecided(Release r) {
+	int count = min(r.counts[0], r.capacity);
+	for (int at = blockIdx.x * (32 * warps) + threadIdx.x; at < count; at += gridDim.x * (32 * warps)) {
+		const Place place = r.undecided[at];
+		const Parameter v = r.parameters[place.parameter];
+		const Rounding now = r.roundings[place.parameter];
+		const int i = place.element, batch = i / batch_values, k = i % batch_values;
+		const int row = k / 32, lane = k % 16;
+		const bool second = k % 32 >= 16;
+		unsigned words[2][16], word = 0, angle = 0;
+		chacha_blocks(words, r.key, Nonce{{(unsigned)place.parameter, r.lot[0], r.lot[1]}}, (unsigned)batch * batch_blocks + lane);
+#pragma unroll
+		for (int j = 0; j < 16; j++)  // registers have no index
+			if (j == row)
+				word = words[0][j], angle = words[1][j];
+
+		Uniforms x = first_digits(word, angle, second);
+		int64_t *sums = (int64_t *)v.sum, cell;
+		bool decided = round64(now, x, sums[i], cell);
+		if (!decided) {
+			unsigned block[1][16];
+			chacha_blocks(block, r.key, Nonce{{(unsigned)place.parameter, r.digits[0], r.digits[1]}}, (unsigned)batch * (batch_values / 2) + 16 * row + lane);
+			Key key;
+#pragma unroll
+			for (int j = 0; j < 8; j++)
+				key.word[j] = block[0][j];
+			chacha_blocks(block, key, Nonce{{0, 0, 0}}, 0);
+			uint64_t u = (uint64_t)block[0][1] << 32 | block[0][0], w = (uint64_t)block[0][3] << 32 | block[0][2];
+			decided = round64(now, more_digits(x, u, w), sums[i], cell);
+		}
+		if (decided)
+			update<1>(r, v, i, OneGradient{sums, released(now, whole_steps(now, sums[i]) + cell)}, 0);
+		else
+			append(r.remaining, &r.counts[1], r.capacity, place);
+	}
+}
+
+// release_remaining updates the weights of the second list, whose sums the host has replaced.
+KERNEL LAUNCH_BOUNDS(32 * warps) release_remaining(Release r) {
+	int count = min(r.counts[1], r.capacity);
+	for (int at = blockIdx.x * (32 * warps) + threadIdx.x; at < count; at += gridDim.x * (32 * warps)) {
+		const Place place = r.remaining[at];
+		const Parameter v = r.parameters[place.parameter];
+		int64_t *sums = (int64_t *)v.sum;
+		update<1>(r, v, place.element, OneGradient{sums, released(r.roundings[place.parameter], sums[place.element])}, 0);
+	}
 }

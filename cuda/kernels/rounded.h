@@ -9,16 +9,13 @@
 // A batch is 512 values, which 16 threads compute together, each from two blocks.
 constexpr int batch_values = 512, batch_blocks = 32;
 
+// Rounding is the noise of a parameter: struct RoundingConstants of package noise.
 struct Rounding {
-	int64_t *sums;
-	int *undecided, *remaining;  // the values left by the float32 and the float64 stage
-	int *counts;                 // their numbers
-	double steps;                // Sigma/g
-	int size, capacity;          // of sums, and of each list
-	int grid, bits;              // g is 2^grid; the float32 stage has units of 2^-bits·g
+	double steps;               // Sigma/g
+	double unit;                // of the gradient, per released integer
+	int grid, bits;             // g is 2^grid; the float32 stage has units of 2^-bits·g
 	float scale, slope, base;
-	Key key;
-	Nonce words, digits;  // of the first words, and of the further digits
+	int _;
 };
 
 // FastPair is what the float32 stage knows of a pair.
