@@ -123,7 +123,7 @@ func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) 
 // undecided is the room in a list for the parameter's undecided values. A thousandth of the values is
 // undecided in float32. The room is for all values, or for many times a thousandth: a list overflows
 // with a probability below 2^-1000.
-func (v releaseParameter) undecided() int { return int(min(v.Size, v.Size/64+4096)) }
+func (v releaseParameter) undecided() int { return int(min(v.Size, v.Size/128+4096)) }
 
 // layOut arranges the launches: one for each parameter group, with the blocks of its
 // parameters.
