@@ -87,10 +87,14 @@ func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count in
 	}
 }
 
+// maxSliceBytes is the memory that the sums of a convolution's slices may take together. It is part of
+// the order of the sum.
+var maxSliceBytes = 32 << 20
+
 // splitOutputs splits a sum over the output positions of records, with each images per
 // record, into slices that fill the GPU. atOnce is the number of records whose slices one
 // launch computes: no more than the grid is deep for, and, except for a single record, no
-// more than fit concurrentScratch. It is 0 if the grid is too shallow for one record.
+// more than fit maxSliceBytes. It is 0 if the grid is too shallow for one record.
 func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count, atOnce int) {
 	of := func(records int) (terms int) { return records * each * v.paddedOutputs() }
 	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.weightTileCount())
@@ -98,7 +102,7 @@ func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count
 	if atOnce = min(records, maxGridDepth*length/of(1)); atOnce == 0 {
 		return length, 0, 0
 	}
-	atOnce = max(1, min(atOnce, concurrentScratch/(4*v.Size())*length/of(1)))
+	atOnce = max(1, min(atOnce, maxSliceBytes/(4*v.Size())*length/of(1)))
 	return length, records/atOnce*ceil(of(atOnce), length) + ceil(of(records%atOnce), length), atOnce
 }
 

@@ -109,16 +109,16 @@ func TestSums_DeeperThanGrid(t *testing.T) {
 	}
 }
 
-// The slices of a convolution's sum take no more memory than concurrentScratch, or that of one record.
+// The slices of a convolution's sum take no more memory than maxSliceBytes, or that of one record.
 func TestSums_FitScratch(t *testing.T) {
 	device(t)
-	defer func(n int) { concurrentScratch = n }(concurrentScratch)
+	defer func(n int) { maxSliceBytes = n }(maxSliceBytes)
 	r := rand.New(rand.NewPCG(5, 6))
 	f := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 3, H: 16, W: 16, O: 5}
 	slice := 4 * f.Size()
 	o := given(r, op.ClippedSum{Form: f, Records: 9}, tensor.Shape{9, 3, 16, 16}, tensor.Shape{9, 5, 16, 16}, tensor.Shape{9})
 	for _, memory := range []int{1, 20 * slice, 1 << 30} {
-		concurrentScratch = memory
+		maxSliceBytes = memory
 		e := o.machine(t, Options{}).(*Executable)
 		launches := len(e.front.steps) / 2
 		if got, most := e.scratchBytes, max(memory, 5*slice); got > most+256 || launches == 1 != (memory == 1<<30) {
