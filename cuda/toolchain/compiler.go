@@ -17,8 +17,8 @@ import (
 var compileSource string
 
 type compiler struct {
-	program, libraries, folder, scratch string
-	options                             []string // of NVRTC, in addition
+	program, libraries, scratch string
+	options                     []string // of NVRTC, in addition
 }
 
 // image is a compiled unit with the compiler's log.
@@ -28,7 +28,7 @@ type image struct {
 	log    string
 }
 
-func newCompiler(libraries, folder string) (*compiler, error) {
+func newCompiler(libraries string) (*compiler, error) {
 	libraries, err := filepath.Abs(libraries)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func newCompiler(libraries, folder string) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{program: filepath.Join(scratch, "compile"), libraries: libraries, folder: folder, scratch: scratch}
+	c := &compiler{program: filepath.Join(scratch, "compile"), libraries: libraries, scratch: scratch}
 	cc := exec.Command("cc", "-O2", "-no-pie", "-rdynamic", "-x", "c", "-o", c.program, "-", "-ldl", "-lpthread")
 	cc.Stdin = strings.NewReader(compileSource)
 	if output, err := cc.CombinedOutput(); err != nil {
@@ -49,8 +49,8 @@ func newCompiler(libraries, folder string) (*compiler, error) {
 
 func (c *compiler) close() { os.RemoveAll(c.scratch) }
 
-func (c *compiler) compile(unit string, t target) (image, error) {
-	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.architecture, "--std=c++17", "-I."}
+func (c *compiler) compile(s sources, t target) (image, error) {
+	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.architecture, "--std=c++17"}
 	if t.ptx {
 		args[1] = "ptx"
 	} else {
@@ -59,7 +59,7 @@ func (c *compiler) compile(unit string, t target) (image, error) {
 	args = append(args, c.options...)
 	var code, log bytes.Buffer
 	run := exec.Command(c.program, args...)
-	run.Dir, run.Stdin, run.Stdout, run.Stderr = c.folder, strings.NewReader(unit), &code, &log
+	run.Stdin, run.Stdout, run.Stderr = strings.NewReader(s.input()), &code, &log
 	run.Env = []string{}
 	if err := run.Run(); err != nil {
 		return image{}, fmt.Errorf("%w\n%s", err, strings.TrimSpace(log.String()))

@@ -63,7 +63,7 @@ func main() {
 }
 
 func run(libraries, folder, variant string, check bool) error {
-	c, err := newCompiler(libraries, folder)
+	c, err := newCompiler(libraries)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,11 @@ func run(libraries, folder, variant string, check bool) error {
 		targets = variantTargets
 		c.options = append(c.options, "-DMORE_BLOCKS")
 	}
-	unit, err := readUnit(folder)
+	all, err := readSources(folder)
 	if err != nil {
 		return err
 	}
-	sources, err := digest(folder, unit, targets, c.options)
-	if err != nil {
-		return err
-	}
+	sources := all.digest(targets, c.options)
 	images := make([]image, len(targets))
 	failures := make([]error, len(targets))
 	next := make(chan int)
@@ -88,7 +85,7 @@ func run(libraries, folder, variant string, check bool) error {
 	for range min(runtime.NumCPU(), len(targets)) {
 		workers.Go(func() {
 			for i := range next {
-				images[i], failures[i] = c.compile(unit, targets[i])
+				images[i], failures[i] = c.compile(all, targets[i])
 			}
 		})
 	}

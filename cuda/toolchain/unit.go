@@ -8,9 +8,12 @@ import (
 	"strings"
 )
 
-// sourceFiles returns the paths of the kernels' sources: every header, then every .cu file.
-func sourceFiles(folder string) ([]string, error) {
-	var all []string
+// sources are the texts of the kernels: every header, then every .cu file.
+type sources []source
+
+type source struct{ name, text string }
+
+func readSources(folder string) (s sources, err error) {
 	for _, pattern := range []string{"*.h", "*.cu"} {
 		files, err := filepath.Glob(filepath.Join(folder, pattern))
 		if err != nil {
@@ -19,45 +22,48 @@ func sourceFiles(folder string) ([]string, error) {
 		if len(files) == 0 {
 			return nil, fmt.Errorf("%s contains no %s", folder, pattern)
 		}
-		all = append(all, files...)
-	}
-	return all, nil
-}
-
-// readUnit returns one translation unit with every kernel: it includes every header, then
-// every .cu file in a namespace of its own, so that files may use the same names.
-func readUnit(folder string) (string, error) {
-	files, err := sourceFiles(folder)
-	if err != nil {
-		return "", err
-	}
-	var unit strings.Builder
-	for _, file := range files {
-		name := filepath.Base(file)
-		if space, ok := strings.CutSuffix(name, ".cu"); ok {
-			fmt.Fprintf(&unit, "namespace %s_file {\n#include \"%s\"\n}\n", space, name)
-		} else {
-			fmt.Fprintf(&unit, "#include \"%s\"\n", name)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			s = append(s, source{filepath.Base(file), string(text)})
 		}
 	}
-	return unit.String(), nil
+	return s, nil
+}
+
+// unit returns one translation unit with every kernel: it includes every header, then
+// every .cu file in a namespace of its own, so that files may use the same names.
+func (s sources) unit() string {
+	var unit strings.Builder
+	for _, f := range s {
+		if space, ok := strings.CutSuffix(f.name, ".cu"); ok {
+			fmt.Fprintf(&unit, "namespace %s_file {\n#include \"%s\"\n}\n", space, f.name)
+		} else {
+			fmt.Fprintf(&unit, "#include \"%s\"\n", f.name)
+		}
+	}
+	return unit.String()
+}
+
+// input is the standard input of nvrtc/compile.c.
+func (s sources) input() string {
+	var input strings.Builder
+	input.WriteString(s.unit() + "\x00")
+	for _, f := range s {
+		input.WriteString(f.name + "\x00" + f.text + "\x00")
+	}
+	return input.String()
 }
 
 // digest returns a hash of everything that the images of an archive are made from, except
 // NVRTC: the kernels' sources, the targets, the options, and the program that runs NVRTC.
-func digest(folder, unit string, targets []target, options []string) (string, error) {
-	files, err := sourceFiles(folder)
-	if err != nil {
-		return "", err
-	}
+func (s sources) digest(targets []target, options []string) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %+v %q %q\n", compileSource, targets, options, unit)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%q %q\n", filepath.Base(file), text)
+	fmt.Fprintf(h, "%q %+v %q %q\n", compileSource, targets, options, s.unit())
+	for _, f := range s {
+		fmt.Fprintf(h, "%q %q\n", f.name, f.text)
 	}
-	return fmt.Sprintf("sources %x", h.Sum(nil)), nil
+	return fmt.Sprintf("sources %x", h.Sum(nil))
 }

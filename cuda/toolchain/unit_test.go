@@ -8,15 +8,11 @@ import (
 
 func digestOf(t *testing.T, folder string, targets []target, options ...string) string {
 	t.Helper()
-	unit, err := readUnit(folder)
+	s, err := readSources(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources, err := digest(folder, unit, targets, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sources
+	return s.digest(targets, options)
 }
 
 func TestDigest_IsOfTheArchive(t *testing.T) {

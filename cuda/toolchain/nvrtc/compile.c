@@ -1,16 +1,19 @@
 /* Compiles one CUDA source with NVRTC, to the same bytes every time:
 
-     compile LIBRARIES cubin|ptx OPTION... <source >image
+     compile LIBRARIES cubin|ptx OPTION... <sources >image
 
    LIBRARIES is the folder of NVRTC 12.9. The log goes to the standard error.
-   Includes are found from the current folder.
+   The sources are the text to compile, then the name and the text of each file that
+   can be included; each of these strings ends with a zero byte.
 
    NVRTC keeps sets that are ordered by address, so where memory lies decides the
    order of some of its work and, in long kernels, the names and order of registers.
    Here its memory, its stack and its code lie at addresses that no chance and no host
    decides: malloc is replaced by one that hands out fixed places in the order of the
    calls, NVRTC runs in a thread whose stack has a fixed address, and the libraries are
-   mapped below a fixed address. */
+   mapped below a fixed address. NVRTC keeps paths, whose lengths decide the places of
+   blocks: it reads no file, its folder is named "." when it is opened, and the current
+   folder is the root. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define CODE ((char *)0x7a0000000000)
 #define HEAP ((char *)0x100000000000)
@@ -128,17 +132,22 @@ static void take_down_to_code(void) {
 		fail("the addresses above the libraries cannot be taken");
 }
 
-static void *open_library(const char *folder, const char *name) {
-	char path[4096];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
+static void enter(const char *folder) {
+	if (chdir(folder)) {
+		perror(folder);
+		exit(1);
+	}
+}
+
+static void *open_library(const char *path) {
 	void *library = dlopen(path, RTLD_NOW);
 	if (!library)
 		fail(dlerror());
 	return library;
 }
 
-/* Opening libraries took blocks that depend on their path: the heap starts again
-   behind all of them. */
+/* Opening libraries took blocks that depend on the host: the heap starts again behind
+   all of them. */
 static void renew_heap(void) {
 	for (int class = SMALLEST; class < CLASSES; class++) {
 		freed[class] = NULL;
@@ -156,13 +165,32 @@ static void *find(const char *name) {
 	return function;
 }
 
+enum { FILES = 256 };
+
+/* read_strings reads strings from the standard input and returns how many there are. */
+static int read_strings(const char **strings, int most) {
+	static char text[1 << 22];
+	const size_t size = fread(text, 1, sizeof text, stdin);
+	if (size == 0 || size == sizeof text || text[size - 1])
+		fail("the sources are empty, longer than 4 MiB, or do not end with a zero byte");
+	int count = 0;
+	for (size_t at = 0; at < size; at += strlen(text + at) + 1) {
+		if (count == most)
+			fail("the sources have too many files");
+		strings[count++] = text + at;
+	}
+	return count;
+}
+
 struct arguments { int count; char **list; };
 
 static void *run(void *arguments) {
 	int argc = ((struct arguments *)arguments)->count;
 	char **argv = ((struct arguments *)arguments)->list;
-	library = open_library(argv[1], "libnvrtc.so.12");
-	open_library(argv[1], "libnvrtc-builtins.so.12.9");
+	enter(argv[1]);
+	library = open_library("./libnvrtc.so.12");
+	open_library("./libnvrtc-builtins.so.12.9");
+	enter("/");
 	int ptx = !strcmp(argv[2], "ptx");
 	int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *) = find("nvrtcCreateProgram");
 	int (*compile)(void *, int, char **) = find("nvrtcCompileProgram");
@@ -172,12 +200,17 @@ static void *run(void *arguments) {
 	int (*image_size)(void *, size_t *) = find(ptx ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize");
 	int (*get_image)(void *, char *) = find(ptx ? "nvrtcGetPTX" : "nvrtcGetCUBIN");
 
-	static char source[1 << 20];
-	if (fread(source, 1, sizeof source, stdin) == sizeof source)
-		fail("the source is longer than 1 MiB");
+	const char *strings[1 + 2 * FILES], *names[FILES], *texts[FILES];
+	int count = read_strings(strings, 1 + 2 * FILES), files = count / 2;
+	if (count % 2 == 0)
+		fail("the sources have a file without a name");
+	for (int i = 0; i < files; i++) {
+		names[i] = strings[1 + 2 * i];
+		texts[i] = strings[2 + 2 * i];
+	}
 	renew_heap();
 	void *program;
-	int failed = create(&program, source, "kernels", 0, NULL, NULL);
+	int failed = create(&program, strings[0], "kernels", files, texts, names);
 	if (failed)
 		fail(describe(failed));
 	failed = compile(program, argc - 3, argv + 3);
