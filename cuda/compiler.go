@@ -98,6 +98,7 @@ func (c *compiler) compileProgram() error {
 
 // call is one instruction with its memory.
 type call struct {
+	id         int   // of the result's buffer
 	bases      []int // of the inputs: the buffers whose memory they are
 	in         []driver.Pointer
 	shapes     []tensor.Shape
@@ -116,7 +117,7 @@ func (c *compiler) compileInstructions(list []plan.Instruction) error {
 	for _, i := range list {
 		c.access = &access{writes: []span{c.buffers.span(i.Out)}}
 		c.fail(c.scratch.begin(c.memory))
-		k := call{out: c.buffers.address[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
+		k := call{id: i.Out, out: c.buffers.address[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
 		for _, id := range i.In {
 			c.access.reads = append(c.access.reads, c.buffers.span(id))
 			k.in = append(k.in, c.buffers.address[id])

@@ -328,7 +328,7 @@ const (
 )
 
 // sections returns the number of sections of a record's floats. Each has its own sum of squares.
-func (o rowOperand) sections() int { return ceil(int(o.Size), 1<<14) }
+func (o rowOperand) sections() int { return ceil(int(o.Size), rowSection) }
 
 // integerSide and integerDepth are the sides of a block's tile and the elements of a step of
 // kernels/integer.h.
@@ -383,8 +383,12 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 	count := int(lookups.Count)
 	n := s.chunk(2*rows*(f.In+f.Out) + 4*count*f.Out)
 	sections := a.sections() + delta.sections()
+	lengths, known := s.knownLengths(f, a.Kind, rows, count)
+	if !known {
+		lengths = s.allocScratch(8 * n * sections)
+	}
 	args := rowSumArgs{
-		Lengths: s.allocScratch(8 * n * sections), Norms: s.allocScratch(rowNormBytes * n), Sums: s.out, At: s.at,
+		Lengths: lengths, Norms: s.allocScratch(rowNormBytes * n), Sums: s.out, At: s.at,
 		Aspect: 4 * float64(f.In) / float64(f.Out), Overlap: overlap, Rows: int32(rows),
 	}
 	round := func(o *rowOperand, width int) {
@@ -411,12 +415,17 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 		args.Lookups = lookups
 		args.Lookups.Index += driver.Pointer(4 * first * count)
 		args.Lookups.Delta += driver.Pointer(4 * first * count * f.Out)
+		if known {
+			args.Lengths = lengths + driver.Pointer(16*first)
+		}
 		launch := func(kernel string, across, down int) {
 			s.launchPart(kernel, dim{uint32(across), uint32(down), 1}, threads, args)
 		}
 		blocks := ceil(4*s.device.Multiprocessors(), n) // of a record
 		s.launchWith(s.rounding, func() {
-			launch("row_lengths", sections, n)
+			if !known {
+				launch("row_lengths", sections, n)
+			}
 			launch("round_rows", min(ceil(max(rows, count), 8), blocks), n)
 			if units > 0 {
 				launch("row_norms", units, n)
@@ -436,6 +445,18 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 	if rows > 1 {
 		s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
 	}
+}
+
+// knownLengths returns the lengths of the rows of each record, if their norms have computed them.
+func (s *contributionSum) knownLengths(f op.Product, kind rowKind, rows, lookups int) (at driver.Pointer, known bool) {
+	if kind != rowsOfNumbers || rows != 1 || lookups > 0 {
+		return 0, false
+	}
+	at, known = s.shared[operandPair{s.bases[0], s.bases[1], f.In, f.Out, s.records}]
+	if known {
+		s.rounding.reads = append(s.rounding.reads, bytesAt(at, 16*s.records))
+	}
+	return at, known
 }
 
 // argument is memory with the arguments of a sum, for admissions.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/cpu"
@@ -417,6 +418,87 @@ func TestContributions_RefusesWrappedNorm(t *testing.T) {
 	sum := addTo(t, m, []contributing{s}, []float32{1})
 	if _, omitted, err := m.PartCounts(); sum[0][0] != 0 || omitted != 1 || err != nil {
 		t.Errorf("the record adds %d, %d parts are omitted, error %v", sum[0][0], omitted, err)
+	}
+}
+
+// The norm of a product of one row finds the lengths from which the sum chooses its scales, and the norm
+// of a bias. The sums are those of a program that computes no norms, in one launch less.
+func TestContributions_WithLengthsOfNorms(t *testing.T) {
+	device(t)
+	const records, in, out = 40, 70, 33
+	r := rand.New(rand.NewPCG(14, 9))
+	sums := []contributing{
+		{spec: clippedSum(op.Product{In: in, Out: out}), in: [][]float32{hostileNormals(r, records, in), hostileNormals(r, records, out)}, size: in * out},
+		{spec: clippedSum(op.Product{In: in, Out: out}), in: [][]float32{hostileNormals(r, records, in), hostileNormals(r, records, out)}, size: in * out},
+	}
+	factors := make([]float32, records)
+	for i := range factors {
+		if factors[i] = float32(i%5) / 4; i%16 == 0 {
+			factors[i] = 0 // NaN and the like
+		}
+	}
+	var norms, bias []float32
+	var first [][]int64
+	defer func(bytes int) { maxGradientBytes = bytes }(maxGradientBytes)
+	for _, c := range []struct {
+		normed   bool
+		memory   int // for rounded rows
+		launches int // of row_lengths
+	}{{false, maxGradientBytes, 2}, {true, maxGradientBytes, 1}, {true, 2000, 5}} {
+		maxGradientBytes = c.memory
+		p := exactProgram(records, sums)
+		if c.normed {
+			product, rows := p.Back[0].In[:2], p.Back[0].In[1:2]
+			for k, spec := range []op.Spec{op.RowSquares{}, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.RankOne}} {
+				id := len(p.Buffers)
+				p.Buffers = append(p.Buffers, plan.Buffer{Name: "norms", Shape: tensor.Shape{records}, Role: plan.RoleSquaredNorms, Index: k, Base: id})
+				p.Front = append(p.Front, plan.Instruction{Spec: spec, In: [][]int{rows, product}[k], Out: id})
+				p.Parameters[k].SquaredNorms = id
+			}
+		}
+		m := machineOf(t, p, plan.Optimizer{Kind: plan.SGD}).(*Executable)
+		addTo(t, m, sums, factors) // leaves numbers in the memory of the next microbatch
+		got := addTo(t, m, sums, factors)
+		launches := 0
+		for _, s := range m.back.steps {
+			if strings.Contains(s.name, "row_lengths") {
+				launches++
+			}
+		}
+		if launches != c.launches {
+			t.Errorf("%+v: %d launches of row_lengths", c, launches)
+		}
+		if first == nil {
+			first = got
+		}
+		for v, want := range first {
+			if !slices.Equal(got[v], want) {
+				t.Errorf("%+v: the sums of product %d are others", c, v)
+			}
+			if slices.Max(want) == 0 {
+				t.Errorf("product %d adds nothing", v)
+			}
+		}
+		if c.normed {
+			bias, norms = m.SquaredNorms(0), m.SquaredNorms(1)
+			if len(m.front.steps) != 1 {
+				t.Errorf("the norms take %d launches", len(m.front.steps))
+			}
+		}
+	}
+	for i := range records {
+		var a, d float64
+		for _, x := range sums[0].in[0][i*in : (i+1)*in] {
+			a += float64(x) * float64(x)
+		}
+		for _, x := range sums[0].in[1][i*out : (i+1)*out] {
+			d += float64(x) * float64(x)
+		}
+		for _, c := range []struct{ got, want float64 }{{float64(bias[i]), d}, {float64(norms[i]), a*d + op.OperandNormShare*(a+d)}} {
+			if c.want < 1e38 && c.want > 1e-30 && !(math.Abs(c.got-c.want) <= 1e-6*c.want) {
+				t.Errorf("record %d: squared norm %v, want %v", i, c.got, c.want)
+			}
+		}
 	}
 }
 

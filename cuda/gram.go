@@ -25,12 +25,59 @@ func lowerProductNorms(c *compiler, f op.Product, s op.SquaredNorms, k call) {
 	rows := k.size(1) / f.Out / s.Records
 	switch {
 	case s.Method == op.RankOne && rows == 1:
-		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaresBlock(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandNormShare)
+		launchRankOne(c, f, s.Records, k)
 	case s.Method == op.Gram:
 		lowerProductGram(c, f, s.Records, rows, k)
 	default:
 		lowerMultiUseNorms(c, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
+}
+
+// operandPair identifies the operands of a product: the buffers of A and Δ and their lengths.
+type operandPair struct{ a, delta, in, out, records int }
+
+// rowSection is the number of floats whose squares a block of kernels/rounded_rows.cu adds up.
+const rowSection = 1 << 14
+
+// launchRankOne computes the norms of products of one row. With them it computes those of a bias with
+// the same Δ, and the lengths of both rows, from which an exact sum chooses the scale of its rounding.
+func launchRankOne(c *compiler, f op.Product, records int, k call) {
+	var signals, lengths driver.Pointer
+	if id, ok := c.biasNorms(k.bases[1], f.Out, records); ok {
+		signals = c.buffers.address[id]
+		c.access.writes = append(c.access.writes, c.buffers.span(id))
+	}
+	if c.program.Exact && max(f.In, f.Out) <= rowSection {
+		lengths, _ = c.sharedMemory(operandPair{k.bases[0], k.bases[1], f.In, f.Out, records}, 16*records)
+	}
+	c.launchPart("rank_one", dim{uint32(records), 1, 1}, threads,
+		k.out, signals, lengths, k.in[0], k.in[1], op.OperandNormShare, int32(f.In), int32(f.Out), int32(squaresBlock(f.In + f.Out)[0]), int32(0))
+}
+
+// biasNorms returns the buffer for the squared norms of a bias whose gradients are the rows of Δ, if the
+// program computes them.
+func (c *compiler) biasNorms(delta, width, records int) (id int, ok bool) {
+	for _, i := range c.program.Front {
+		if _, ok := i.Spec.(op.RowSquares); ok && c.program.Buffers[i.In[0]].Base == delta {
+			return i.Out, c.program.Buffers[i.Out].Size() == records && c.program.Buffers[i.In[0]].Size() == records*width
+		}
+	}
+	return 0, false
+}
+
+// hasRankOne reports whether launchRankOne computes the squared norms in a buffer.
+func (c *compiler) hasRankOne(norms, delta int) bool {
+	for _, i := range c.program.Front {
+		s, ok := i.Spec.(op.SquaredNorms)
+		if !ok || s.Method != op.RankOne || len(i.In) != 2 || c.program.Buffers[i.In[1]].Base != delta {
+			continue
+		}
+		if f, ok := s.Form.(op.Product); ok && c.program.Buffers[i.In[1]].Size() == f.Out*s.Records {
+			id, ok := c.biasNorms(delta, f.Out, s.Records)
+			return ok && id == norms
+		}
+	}
+	return false
 }
 
 // gramNorm is a squared norm computed from Gram matrices by the kernels of kernels/gram.cu

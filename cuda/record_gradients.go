@@ -36,7 +36,9 @@ func lowerRecordOp(c *compiler, spec op.Spec, k call) bool {
 	case op.MultiUseNorms:
 		lowerMultiUseNorms(c, s, k)
 	case op.RowSquares:
-		lowerRowSquares(c, k)
+		if !c.hasRankOne(k.id, k.bases[0]) {
+			lowerRowSquares(c, k)
+		}
 	case op.ScaleRows:
 		n := k.results()
 		c.launch("scale_rows", blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), newDivider(n/k.size(1)))

@@ -52,13 +52,28 @@ KERNEL sum_chunks(Batch<Chunks> batch) {
 	}
 }
 
+struct RankOne {
+	float *out;
+	float *signals;   // ‖δ‖², which is the squared norm of a bias; null: not wanted
+	double *lengths;  // of each record: ‖a‖² and ‖δ‖², for rounding the rows; null: not wanted
+	const float *a, *delta;
+	double operand_share;
+	int rows, columns;
+	int threads, _;   // threads that add the squares: it determines their order
+};
+
 // rank_one computes the squared norm of a record with one row: ‖a⊗δ‖² = ‖a‖²‖δ‖².
-KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delta, int rows, int columns, double operand_share) {
+KERNEL LAUNCH_BOUNDS(256) rank_one(Batch<RankOne> batch) {
 	SHARED(double, partial, 32);
-	double left = squares(partial, a + (long long)blockIdx.x * rows, rows);
-	double right = squares(partial, delta + (long long)blockIdx.x * columns, columns);
-	if (threadIdx.x == 0)
-		out[blockIdx.x] = (float)(left * right + operand_share * (left + right));
+	const BatchBlock block(batch);
+	const RankOne p = batch.arguments[block.part];
+	const long long r = block.x;
+	const double left = squares(partial, p.a + r * p.rows, p.rows, p.threads);
+	const double right = squares(partial, p.delta + r * p.columns, p.columns, p.threads);
+	if (threadIdx.x != 0) return;
+	p.out[r] = (float)(left * right + p.operand_share * (left + right));
+	if (p.signals) p.signals[r] = (float)right;
+	if (p.lengths) p.lengths[2 * r] = left, p.lengths[2 * r + 1] = right;
 }
 
 // weighted_rows is Σ_r c_r·row_r: a block processes 32 columns and a slice of the rows,

@@ -4,7 +4,8 @@
 // rows of a dense layer are numbers in memory. The rows of a convolution are its signals at a position
 // and the patch that the position reads; a picture has one rounding, which all patches share.
 //
-// row_lengths adds up the squares of sections of a record's floats.
+// row_lengths adds up the squares of sections of a record's floats. The norm of a product of one row
+// has computed them (rank_one of reductions.cu).
 // round_rows writes the rows, rounded as the first attempt of the record demands, and row_norms computes the
 // squared norm of their integer product, from Gram matrices, ⟨ÂÂᵀ, Δ̂Δ̂ᵀ⟩, or from the product itself, as
 // the host chooses; one row needs neither, its squared norm is ‖â‖²·‖δ̂‖². These three use many blocks a
@@ -217,6 +218,10 @@ struct RowSum {
 	int units;         // tiles or pairs of tiles that make the norm; 0: it is the product of both squared norms
 	int records, each; // that add_rows adds; each of them in a block
 
+	// is_single_row returns whether the sum is a product of one row of a record. Then rank_one can have
+	// computed the lengths, and one block of round_rows rounds both rows.
+	__device__ __forceinline__ bool is_single_row() const { return rows == 1 && lookups.count == 0; }
+
 	__device__ __forceinline__ void add(long long e, int64_t steps) const {
 		const int to_element = at ? at[e] : (int)e;
 		if (to_element >= 0) add_steps(sums + to_element, steps);
@@ -327,6 +332,7 @@ KERNEL LAUNCH_BOUNDS(256, 3) round_rows(Batch<RowSum> batch) {
 	const RowSum &s = batch.arguments[block.part];
 	const int r = block.y;
 	const double scale = first_scale(s.contribution, r);
+	if (s.is_single_row() && threadIdx.x == 0) s.norms[r] = {{0, 0}, 0, 0, 0, 0};
 	if (!(scale > 0)) return;
 	float scale_a, scale_d;
 	s.scales(r, scale, scale_a, scale_d);
