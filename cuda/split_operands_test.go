@@ -182,26 +182,32 @@ func TestSplitSums_ErrorBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(6, 7))
+	product := op.Product{In: 35, Out: 40}
 	conv := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 2, H: 8, W: 8, O: 20}
+	d, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tf32 := &compiler{device: d, options: Options{Precision: TF32}}
 	for _, c := range []struct {
 		form     op.Form
 		a, delta tensor.Shape // of a record
 		records  int
 	}{
-		{op.Product{In: 35, Out: 40}, tensor.Shape{1, 35}, tensor.Shape{1, 40}, 256},
-		{op.Product{In: 35, Out: 40}, tensor.Shape{50, 35}, tensor.Shape{50, 40}, 12},
+		{product, tensor.Shape{1, 35}, tensor.Shape{1, 40}, 256},
+		{product, tensor.Shape{50, 35}, tensor.Shape{50, 40}, 12},
 		{conv, tensor.Shape{1, 2, 8, 8}, tensor.Shape{1, 20, 8, 8}, 9},
 	} {
 		c.a[0] *= c.records
 		c.delta[0] *= c.records
 		o := given(r, op.ClippedSum{Form: c.form, Records: c.records}, c.a, c.delta, tensor.Shape{c.records})
 		a, delta, factors := o.in[0], o.in[1], o.in[2]
-		length, _ := splitByRows(35, 40, len(delta)/40)
+		length, _ := splitByRows(product.In, product.Out, len(delta)/product.Out)
 		for i := range factors {
 			factors[i] = 1
 		}
 		const bits = 2 - 0x1p-10 // products of 2⁻²⁴ times this are lost where the sum is 1
-		if product, ok := c.form.(op.Product); ok {
+		if c.form == op.Form(product) {
 			for i := range a {
 				if a[i] *= float32(math.Pow(2, float64(r.IntN(20)-10))); i%product.In == 0 {
 					a[i] = 0x1p-12
@@ -231,12 +237,7 @@ func TestSplitSums_ErrorBound(t *testing.T) {
 		want, _ := o.reference()
 		sizes := operation{o.spec, o.shapes, [][]float32{absolute(a), absolute(delta), factors}}
 		scale, _ := sizes.reference()
-		d, err := open(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		compiler := compiler{device: d, options: Options{Precision: TF32}}
-		bound := float64(compiler.sumRoundings(len(delta)/c.records/40)) * singleRoundoff
+		bound := float64(tf32.sumRoundings(width/product.Out)) * singleRoundoff
 		worst := 0.0
 		for i, w := range want {
 			if off := math.Abs(float64(got[i]) - w); !(off <= bound*scale[i]) {
@@ -244,7 +245,7 @@ func TestSplitSums_ErrorBound(t *testing.T) {
 			}
 			worst = max(worst, math.Abs(float64(got[i])-w)/scale[i])
 		}
-		if worst /= float64(splitRoundings(length)) * singleRoundoff; c.form == op.Form(op.Product{In: 35, Out: 40}) && list[0].Emulated && worst < 0.4 {
+		if worst /= float64(splitRoundings(length)) * singleRoundoff; c.form == op.Form(product) && list[0].Emulated && worst < 0.4 {
 			t.Errorf("%v: the largest error is %.3g of a slice's bound; the device loses too little, or the bound is too large", o.spec, worst)
 		}
 	}

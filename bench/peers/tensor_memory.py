@@ -16,7 +16,7 @@ from workloads import WORKLOADS
 
 
 class Storages(TorchDispatchMode):
-    """The bytes of the storages that are alive, and the most since `peak` was set."""
+    """The bytes of the storages that are alive, and the most so far."""
 
     def __init__(self):
         super().__init__()

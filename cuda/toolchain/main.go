@@ -73,11 +73,11 @@ func run(libraries, folder, variant string, check bool) error {
 		targets = variantTargets
 		c.options = append(c.options, "-DMORE_BLOCKS")
 	}
-	all, err := readSources(folder)
+	texts, err := readSources(folder)
 	if err != nil {
 		return err
 	}
-	sources := all.digest(targets, c.options)
+	digest := texts.digest(targets, c.options)
 	images := make([]image, len(targets))
 	failures := make([]error, len(targets))
 	next := make(chan int)
@@ -85,7 +85,7 @@ func run(libraries, folder, variant string, check bool) error {
 	for range min(runtime.NumCPU(), len(targets)) {
 		workers.Go(func() {
 			for i := range next {
-				images[i], failures[i] = c.compile(all, targets[i])
+				images[i], failures[i] = c.compile(texts, targets[i])
 			}
 		})
 	}
@@ -110,11 +110,11 @@ func run(libraries, folder, variant string, check bool) error {
 	}
 	switch {
 	case variant != "":
-		return write(variant, strings.TrimSuffix(variant, ".zip")+".md", images, sources, table)
+		return write(variant, strings.TrimSuffix(variant, ".zip")+".md", images, digest, table)
 	case check:
-		err = compare(folder, images, sources, table)
+		err = compare(folder, images, digest, table)
 	default:
-		err = write(archiveName(folder), tableName(folder), images, sources, table)
+		err = write(archiveName(folder), tableName(folder), images, digest, table)
 	}
 	if err != nil {
 		return err
