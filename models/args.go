@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/models/layer"
 )
 
@@ -141,7 +140,12 @@ func checkOnlyArgument(known, text string) error {
 	return nil
 }
 
-// unknown reports an unknown name with the most similar known name and a list of all.
-func unknown(what, name string, known []string) error {
-	return fmt.Errorf("unknown %s %q; did you mean %q? Known are %s", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
+// unknown reports an unknown name with the known name that is probably meant, if there is one,
+// and a list of all.
+func unknown(what, name, meant string, known []string) error {
+	hint := ""
+	if meant != "" {
+		hint = fmt.Sprintf("did you mean %q? ", meant)
+	}
+	return fmt.Errorf("unknown %s %q; %sKnown are %s", what, name, hint, strings.Join(known, ", "))
 }

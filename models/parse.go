@@ -42,7 +42,7 @@ func ParseProjected(spec string, data DataSpec, seed uint64, directions []float3
 	name, text, _ := strings.Cut(spec, ":")
 	f, ok := find(name)
 	if !ok {
-		return nil, unknown("model", name, names())
+		return nil, unknown("model", name, likelyModel(name), names())
 	}
 	a, err := f.parse(text)
 	if err != nil {

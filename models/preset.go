@@ -1,5 +1,7 @@
 package models
 
+import "github.com/dptrain/dptrain/internal/nearest"
+
 // Preset is a published training run: the flags of `dptrain train` that repeat it, and the
 // published result.
 type Preset struct {
@@ -22,7 +24,7 @@ func FindPreset(name string) (Preset, error) {
 		}
 		known[i] = p.Name
 	}
-	return Preset{}, unknown("preset", name, known)
+	return Preset{}, unknown("preset", name, nearest.LikelyTypo(name, known), known)
 }
 
 // Presets lists all presets.

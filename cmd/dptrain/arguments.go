@@ -30,24 +30,34 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown):
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if unknown.GetSpecifiedShortnames() != "" {
-			return exitcode.Usagef("there is no flag -%s: dptrain has only long flags, such as --json; see %s --help", unknown.GetSpecifiedName(), cmd.CommandPath())
-		}
-		hint := ""
-		if near := nearest.LikelyTypo(unknown.GetSpecifiedName(), names); near != "" {
-			hint = fmt.Sprintf("did you mean --%s? ", near)
-		} else if slices.Contains(commandNames(cmd.Root()), unknown.GetSpecifiedName()) {
-			hint = fmt.Sprintf("did you mean %s %s? ", cmd.Root().Name(), unknown.GetSpecifiedName())
-		}
-		return exitcode.Usagef("there is no flag --%s: %ssee %s --help", unknown.GetSpecifiedName(), hint, cmd.CommandPath())
+		return exitcode.Usagef("%ssee %s --help", describeUnknownFlag(cmd, unknown), cmd.CommandPath())
 	case errors.As(err, &empty):
 		return exitcode.Usagef("--%s needs a value (%s)", empty.GetSpecifiedName(), empty.GetFlag().Usage)
 	case errors.As(err, &invalid):
 		return exitcode.Usagef("--%s %w", invalid.GetFlag().Name, runspec.InvalidValue(invalid.GetFlag(), invalid.GetValue()))
 	}
 	return &exitcode.Error{Code: exitcode.Usage, Err: err}
+}
+
+// describeUnknownFlag says that cmd has no such flag, and names the flag that is probably meant.
+func describeUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	name := unknown.GetSpecifiedName()
+	equivalent := flags.Equivalent(cmd.Flags(), name)
+	if unknown.GetSpecifiedShortnames() != "" {
+		if equivalent != "" {
+			return fmt.Sprintf("there is no flag -%s: did you mean --%s? ", name, equivalent)
+		}
+		return fmt.Sprintf("there is no flag -%s: dptrain has only long flags, such as --json; ", name)
+	}
+	hint := ""
+	if near := nearest.LikelyTypo(name, flags.Names(cmd.Flags())); equivalent != "" {
+		hint = fmt.Sprintf("did you mean --%s? ", equivalent)
+	} else if near != "" {
+		hint = fmt.Sprintf("did you mean --%s? ", near)
+	} else if slices.Contains(commandNames(cmd.Root()), name) {
+		hint = fmt.Sprintf("did you mean %s %s? ", cmd.Root().Name(), name)
+	}
+	return fmt.Sprintf("there is no flag --%s: %s", name, hint)
 }
 
 // groupSubcommands makes cmd a group of subcommands: without arguments it prints its

@@ -80,6 +80,7 @@ interrupted, with everything saved.`,
 	}
 	root.SetHelpCommandGroupID("Set up a shell")
 	groupSubcommands(root)
+	addVersionFlag(root, term)
 	flags.ReadDecimal(root)
 	return root
 }

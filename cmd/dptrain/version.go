@@ -90,14 +90,28 @@ func newVersion(term *terminal.Terminal) *cobra.Command {
 		Short:   "Print the version of dptrain",
 		Example: "  dptrain version\n  dptrain version --json",
 		Args:    noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			b := currentBuild()
-			return term.Print(b, b.Version, func(w io.Writer) {
-				fmt.Fprintf(w, "dptrain %s, %s, %s\n", b.Version, b.Go, b.Platform)
-				if b.Revision != "" {
-					fmt.Fprintf(w, "revision %s\n", b.Revision)
-				}
-			})
-		},
+		RunE:    func(*cobra.Command, []string) error { return printVersion(term) },
+	}
+}
+
+func printVersion(term *terminal.Terminal) error {
+	b := currentBuild()
+	return term.Print(b, b.Version, func(w io.Writer) {
+		fmt.Fprintf(w, "dptrain %s, %s, %s\n", b.Version, b.Go, b.Platform)
+		if b.Revision != "" {
+			fmt.Fprintf(w, "revision %s\n", b.Revision)
+		}
+	})
+}
+
+// addVersionFlag makes dptrain --version do what dptrain version does.
+func addVersionFlag(root *cobra.Command, term *terminal.Terminal) {
+	asked := root.Flags().Bool("version", false, "print the version of dptrain")
+	other := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *asked && len(args) == 0 {
+			return printVersion(term)
+		}
+		return other(cmd, args)
 	}
 }

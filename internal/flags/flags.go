@@ -22,6 +22,12 @@ func Complete(cmd *cobra.Command, flag string, values []string) {
 	}
 }
 
+// Names lists the flags of f.
+func Names(f *pflag.FlagSet) (names []string) {
+	f.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	return names
+}
+
 // decimal is an integer flag that reads decimal numbers only. Without it, pflag reads
 // integers like Go source: 010 would be eight.
 type decimal struct{ pflag.Value }

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/spf13/pflag"
@@ -101,31 +103,31 @@ func (s *Flags) parseYAML(text []byte) error {
 		if _, both = keys["group"]; both {
 			return errors.New("group and groups are the same setting: drop one of them")
 		}
-		flags, err := groupsFromYAML(&groups)
+		list, err := groupsFromYAML(&groups)
 		if err != nil {
 			return fmt.Errorf("groups: %w", err)
 		}
 		delete(keys, "groups")
-		var list yaml.Node
-		if err := list.Encode(flags); err != nil {
+		var group yaml.Node
+		if err := group.Encode(list); err != nil {
 			return err
 		}
-		keys["group"] = list
+		keys["group"] = group
 	}
 	var parsed []string
-	for key, node := range keys {
-		f := s.set.Lookup(key)
+	for _, key := range slices.SortedFunc(maps.Keys(keys), func(a, b string) int { return keys[a].Line - keys[b].Line }) {
+		node, f := keys[key], s.set.Lookup(key)
 		if key == "config" || key == "help" || key == "resume" {
 			return fmt.Errorf("%s cannot be set in a file: use --%s", key, key)
 		}
 		if f == nil {
-			var names []string
-			s.set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 			hint := "; dptrain train --help lists all settings"
-			if near := nearest.LikelyTypo(key, names); near != "" {
+			if equivalent := flags.Equivalent(s.set, key); equivalent != "" {
+				hint = ": did you mean " + strings.Replace(equivalent, " ", ": ", 1) + "?"
+			} else if near := nearest.LikelyTypo(key, flags.Names(s.set)); near != "" {
 				hint = ": did you mean " + near + "?"
 			}
-			return fmt.Errorf("%s is not a setting%s", key, hint)
+			return fmt.Errorf("line %d: %s is not a setting%s", node.Line, key, hint)
 		}
 		// A resumed run prints private values only if the resuming command asks for them.
 		if s.overridden(key) || key == "show-private" && s.Resume != "" {
@@ -133,13 +135,13 @@ func (s *Flags) parseYAML(text []byte) error {
 		}
 		values, isList, err := scalars(&node)
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("line %d: %s: %w", node.Line, key, err)
 		}
 		if values == nil {
 			continue
 		}
 		if err := setValues(f, values, isList); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("line %d: %s: %w", node.Line, key, err)
 		}
 		parsed = append(parsed, key)
 	}

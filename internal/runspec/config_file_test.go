@@ -162,3 +162,20 @@ func FuzzConfigFile(f *testing.F) {
 		})
 	})
 }
+
+// An error names the line, the key, and the key that is probably meant. The first line comes first.
+func TestConfigFile_Errors(t *testing.T) {
+	for text, want := range map[string]string{
+		"batch_size: 3":                    "line 1: batch_size is not a setting: did you mean lot?",
+		"lot: 3\nmax-grad-norm: 1":         "line 2: max-grad-norm is not a setting: did you mean clip?",
+		"momentum: 0.9":                    "line 1: momentum is not a setting: did you mean optimizer: momentum:beta=0.9?",
+		"epoch: 3":                         "line 1: epoch is not a setting: did you mean epochs?",
+		"a-b-c: 3":                         "line 1: a-b-c is not a setting; dptrain train --help lists all settings",
+		"lot: 3\nepochs: x\nbatch_size: 3": `line 2: epochs: "x" is not a number`,
+		"lot: {a: 3}":                      "line 1: lot: give a value or a list of values",
+	} {
+		if _, err := parseFile([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
