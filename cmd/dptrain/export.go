@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -19,18 +20,27 @@ import (
 
 // exportResult is the JSON output of export.
 type exportResult struct {
-	Format string `json:"format"`
-	Out    string `json:"out"`
-	Model  string `json:"model"`
-	Bytes  int    `json:"bytes"`
+	Format  string   `json:"format"`
+	Out     string   `json:"out"`
+	Model   string   `json:"model"`
+	Bytes   int      `json:"bytes"`
+	Inputs  []string `json:"inputs,omitempty"`
+	Outputs []string `json:"outputs,omitempty"`
+}
+
+// exportFlags are the flags of export.
+type exportFlags struct {
+	format, out string
+	overwrite   bool
 }
 
 func newExport(term *terminal.Terminal) *cobra.Command {
-	var format, out string
+	set := &exportFlags{}
 	cmd := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write a trained model for PyTorch or ONNX",
-		Long: `Write the model of a run directory in a format of other programs.
+		Long: `Write the model of a run directory in a format of other programs. The extension of --out
+is the format: .safetensors or .onnx.
 
 safetensors: the weights with the names and shapes of PyTorch's state_dict. Dense weights
 have the shape [out, in]. Convolutions, embeddings and norms keep their shapes. The weights
@@ -39,47 +49,81 @@ directions of train --project are projection.weight, a torch.nn.Linear without b
 the first layer. Python's safetensors and dptrain train --init load the file. The network
 of a --target outputs a number that is -1 and 1 at the bounds of the target.
 
-onnx: the whole network, with any number of examples on axis 0, for onnxruntime. The input
-is called features (numbers, or indices as int64) and the output output. The output for a
---target is in the units of the target.
+onnx: the whole network with its preprocessing, with any number of examples on axis 0, for
+onnxruntime. The inputs are examples as you have them:
+  a table has an input for each column, with the name of the column and the shape
+  [examples, 1]: float64 numbers, which the model limits to their bounds and scales, or
+  strings, which it looks up in the vocabulary (without spaces at the ends);
+  pictures are bytes, uint8, which the model scales and standardizes;
+  other arrays are numbers, and texts indices (int64), called features.
+A classifier has the outputs class (the name of the most probable class), probabilities and
+output (before the softmax). A model of a --target has output, in the units of the target and
+within its bounds. A model that predicts each step of a sequence has output.
 
 Both files are functions of the trained weights, so they cost no additional privacy.`,
-		Example: `  dptrain export runs/mine --format safetensors --out mine.safetensors
-  dptrain export runs/mine --format onnx --out mine.onnx`,
-		Args: oneRunDir("export runs/mine --format onnx --out mine.onnx"),
+		Example: `  dptrain export runs/mine --out mine.safetensors
+  dptrain export runs/mine --out mine.onnx
+  dptrain export runs/mine --out mine.onnx --overwrite`,
+		Args: oneRunDir("export runs/mine --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := exitcode.CheckChoice("format", format, export.Formats); err != nil {
+			if err := set.check(); err != nil {
 				return err
 			}
-			if out == "" {
-				return exitcode.Usagef("--out is missing: name the file to write, as in --out mine.%s", format)
-			}
-			return exportModel(term, args[0], format, out)
+			return exportModel(term, args[0], set)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", export.Formats[0], "the format: "+flags.Alternatives(export.Formats))
-	cmd.Flags().StringVar(&out, "out", "", "the file to write")
+	cmd.Flags().StringVar(&set.out, "out", "", "the file to write")
+	cmd.Flags().StringVar(&set.format, "format", "", "the format: "+flags.Alternatives(export.Formats)+" (default: the extension of --out)")
+	cmd.Flags().BoolVar(&set.overwrite, "overwrite", false, "replace an existing file")
 	flags.Complete(cmd, "format", export.Formats)
 	return cmd
 }
 
-func exportModel(term *terminal.Terminal, dir, format, out string) error {
+// check checks the flags and derives the format from the name of the file.
+func (f *exportFlags) check() error {
+	if f.format != "" {
+		if err := exitcode.CheckChoice("format", f.format, export.Formats); err != nil {
+			return err
+		}
+	}
+	if f.out == "" {
+		return exitcode.Usagef("--out is missing: name the file to write, as in --out mine.onnx")
+	}
+	switch named := export.FormatOf(f.out); {
+	case named == "" && f.format == "":
+		return exitcode.Usagef("--out %s: the name does not say the format; let it end in .%s, or add --format", f.out, strings.Join(export.Formats, " or ."))
+	case named != "" && f.format != "" && named != f.format:
+		return exitcode.Usagef("--out %s contradicts --format %s: drop the flag or change the name", f.out, f.format)
+	case f.format == "":
+		f.format = named
+	}
+	return nil
+}
+
+func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 	model, err := rundir.ReadModel(dir)
 	if err != nil {
 		return err
 	}
-	if err := checkOut(out, dir); err != nil {
+	if err := checkOut(set.out, dir); err != nil {
 		return err
 	}
-	file, err := export.Model(format, model)
+	if _, err := os.Stat(set.out); err == nil && !set.overwrite {
+		return exitcode.Usagef("--out %s exists: choose another name, or replace the file with --overwrite", set.out)
+	}
+	file, err := export.Model(set.format, model)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	if err := atomicfile.Write(out, file); err != nil {
-		return exitcode.AsUsage(fmt.Errorf("--out %s: %w", out, err))
+	if err := atomicfile.Write(set.out, file.Content); err != nil {
+		return exitcode.AsUsage(fmt.Errorf("--out %s: %w", set.out, err))
 	}
-	return term.Print(exportResult{format, out, model.Model, len(file)}, out, func(w io.Writer) {
-		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", model.Model, format, out, len(file))
+	result := exportResult{set.format, set.out, model.Model, len(file.Content), file.Inputs, file.Outputs}
+	return term.Print(result, set.out, func(w io.Writer) {
+		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", model.Model, set.format, set.out, len(file.Content))
+		if file.Inputs != nil {
+			fmt.Fprintf(w, "inputs\t%s\noutputs\t%s\n", strings.Join(file.Inputs, ", "), strings.Join(file.Outputs, ", "))
+		}
 	})
 }
 

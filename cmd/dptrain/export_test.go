@@ -45,7 +45,7 @@ func TestExport(t *testing.T) {
 	}
 	shown := runText(t, "export run --format onnx --out run/model.onnx")
 	got = runJSON(t, "export run --format onnx --out model.onnx")
-	if want := fmt.Sprintf("model logistic format onnx file run/model.onnx (%v bytes)", got["bytes"]); strings.Join(strings.Fields(shown), " ") != want {
+	if want := fmt.Sprintf("model logistic format onnx file run/model.onnx (%v bytes) inputs age, colour outputs class, probabilities, output", got["bytes"]); strings.Join(strings.Fields(shown), " ") != want {
 		t.Errorf("export shows\n%s, want %s", shown, want)
 	}
 	if info, err := os.Stat("model.onnx"); err != nil || float64(info.Size()) != got["bytes"] {
@@ -57,15 +57,19 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
-		"export run --format onx --out m":        "onnx",
-		"export run":                             "--out is missing",
-		"export":                                 "one run directory",
-		"export nowhere --out m":                 "nowhere contains no model",
-		"export run --out run/model.safetensors": "a file of the run itself",
-		"export run --out ./run/config.yaml":     "a file of the run itself",
-		"export run --out " + ledger:             "a file of the run itself",
-		"export run --out none/m":                "--out none/m",
-		"export run --out run":                   "not a regular file",
+		"export run --format onx --out m":                             "onnx",
+		"export run --out m":                                          "the name does not say the format; let it end in .safetensors or .onnx",
+		"export run --out m.bin":                                      "the name does not say the format",
+		"export run --format onnx --out m.safetensors":                "contradicts --format onnx",
+		"export run --out model.onnx":                                 "exists: choose another name, or replace the file with --overwrite",
+		"export run":                                                  "--out is missing",
+		"export":                                                      "one run directory",
+		"export nowhere --out m.onnx":                                 "nowhere contains no model",
+		"export run --out run/model.safetensors":                      "a file of the run itself",
+		"export run --format onnx --out ./run/config.yaml":            "a file of the run itself",
+		"export run --format onnx --out " + ledger:                    "a file of the run itself",
+		"export run --out none/m.onnx":                                "--out none/m.onnx",
+		"export run --format onnx --out run":                          "not a regular file",
 		brief + " --model mlp:3 --init run/model.safetensors --out o": "missing fc",
 	} {
 		checkUsageError(t, line, want)

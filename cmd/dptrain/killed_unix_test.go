@@ -28,7 +28,7 @@ import (
 // TestMain runs dptrain itself if a test starts this binary as a process.
 func TestMain(m *testing.M) {
 	if line, asked := os.LookupEnv("DPTRAIN_LINE"); asked {
-		os.Exit(run(strings.Fields(line), os.Stdout, os.Stderr))
+		os.Exit(run(strings.Fields(line), os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -286,7 +286,7 @@ func TestPredict_Interrupted(t *testing.T) {
 	runJSON(t, baseline+" --steps 1 --out run")
 	var stdout interruptedBy
 	var stderr bytes.Buffer
-	code := run(strings.Fields("predict run --data people.csv --scores"), &stdout, &stderr)
+	code := run(strings.Fields("predict run --data people.csv --scores"), nil, &stdout, &stderr)
 	if code != exitcode.Interrupted || !strings.Contains(stderr.String(), "of 4000 examples") {
 		t.Errorf("exit %d, %s", code, &stderr)
 	}

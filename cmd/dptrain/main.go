@@ -15,7 +15,7 @@ import (
 
 func main() {
 	collectOften()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // collectOften limits the garbage on the heap. The cost is small: most long-lived memory holds
@@ -27,8 +27,8 @@ func collectOften() {
 }
 
 // run executes the program with the given arguments and returns its exit code.
-func run(args []string, stdout, stderr io.Writer) int {
-	term := &terminal.Terminal{Out: stdout, Err: stderr}
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	term := &terminal.Terminal{In: stdin, Out: stdout, Err: stderr}
 	root := newRoot(term)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -24,7 +24,7 @@ func TestTrain_ServesMetrics(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := &scraper{address: metricstest.FreeAddress(t)}
 	line := drawn + " --steps 1000 --noise 4 --delta 1e-5 --out run --metrics-addr " + s.address
-	if code := run(strings.Fields(line), io.Discard, s); code != exitcode.Done {
+	if code := run(strings.Fields(line), nil, io.Discard, s); code != exitcode.Done {
 		t.Errorf("exit %d", code)
 	}
 	for _, name := range []string{"dptrain_epsilon ", "dptrain_delta 1e-05", "dptrain_test_accuracy 0.", "dptrain_lots_planned 1000"} {

@@ -54,7 +54,10 @@ or the number that a model of train --target predicts, in the units of the targe
   plain text, one example for each line that is not blank;
   a NumPy array (.npy), or x, x_test or x_train of several arrays (.npz or a folder);
   a picture, or a folder or .zip of pictures, whose names become the first column;
-  a data set that dptrain data lists, of which the test part is used.
+  a data set that dptrain data lists, of which the test part is used;
+  -, the default if something is piped in: JSON objects on standard input, with the columns
+  as keys. For one object the answer is printed in lines, and by --json with the probability
+  of every class.
 dptrain reads the data as it did for training: with the bounds, the vocabularies and the
 length that the run directory states.
 
@@ -65,6 +68,7 @@ does not read the training data. A model of train --non-private has no ε, and i
 predictions may reveal its training records. Predictions reveal information about their
 input examples: protect them like those.`,
 		Example: `  dptrain predict runs/mine --data new.csv
+  echo '{"age": 39, "sex": "Female"}' | dptrain predict runs/mine
   dptrain predict runs/mine --data new.jsonl --scores --out answers.jsonl
   dptrain predict runs/pictures --data folder --out answers.csv --device cuda:0
   dptrain predict runs/first --data digits --quiet | head`,
@@ -86,6 +90,9 @@ input examples: protect them like those.`,
 }
 
 func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
+	if set.Data == "" && term.HasInput() {
+		set.Data = standardInput
+	}
 	if err := set.check(term.JSON); err != nil {
 		return err
 	}
@@ -103,8 +110,12 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 		}
 	}
 	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Schema: model.Schema}
+	trained := data.TrainedInput{Name: model.Data, Shape: model.Shape, ElementType: model.Elements}
 	examples, err := terminal.Await(term, "Reading "+set.Data, func() (data.Unlabeled, error) {
-		return data.OpenUnlabeled(set.Data, options, data.TrainedInput{Name: model.Data, Shape: model.Shape, ElementType: model.Elements})
+		if set.Data == standardInput {
+			return readRows(term.In, options, trained)
+		}
+		return data.OpenUnlabeled(set.Data, options, trained)
 	})
 	if err != nil {
 		return exitcode.AsUsage(err)
@@ -116,6 +127,12 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	defer evaluator.Close()
 	if err := evaluator.LoadWeights(evaluator.Weights()); err != nil {
 		return exitcode.AsFailure(err)
+	}
+	if set.Data == standardInput && set.Out == "" && examples.Len() == 1 {
+		return printAnswer(term, evaluator, examples.Set, model.Manifest)
+	}
+	if term.JSON && set.Out == "" {
+		return exitcode.Usagef("--out is missing: with --json the predictions of %d examples cannot go to standard output; name a file for them, as in --out answers.csv", examples.Len())
 	}
 	columns := format.Columns
 	if examples.Files != nil {
@@ -145,9 +162,9 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 // check checks the flags and sets the default format.
 func (f *predictFlags) check(json bool) error {
 	if f.Data == "" {
-		return exitcode.Usagef("--data is missing: name the new examples, as in --data new.csv")
+		return exitcode.Usagef("--data is missing: name the new examples, as in --data new.csv, or pipe in a JSON object with the columns")
 	}
-	if json && f.Out == "" {
+	if json && f.Out == "" && f.Data != standardInput {
 		return exitcode.Usagef("--out is missing: with --json the predictions cannot go to standard output; name a file for them, as in --out answers.csv")
 	}
 	if f.format == "" {

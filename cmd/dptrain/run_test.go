@@ -29,7 +29,7 @@ func init() { terminal.NoteDelay = time.Hour } // a slow machine prints no more 
 // dptrain runs a command line without the program's name.
 func dptrain(line string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
-	code = run(strings.Fields(line), &out, &err)
+	code = run(strings.Fields(line), nil, &out, &err)
 	return out.String(), err.String(), code
 }
 

@@ -55,7 +55,7 @@ func TestTrain_Text(t *testing.T) {
 			t.Errorf("%s: eval has %v, train %v", model, again["accuracy"], got["test_accuracy"])
 		}
 		for _, format := range export.Formats {
-			runJSON(t, "export "+dir+" --format "+format+" --out exported")
+			runJSON(t, "export "+dir+" --out "+dir+"."+format)
 		}
 	}
 	if more := runJSON(t, "train --resume lstm --steps 5"); more["steps"] != 5.0 {

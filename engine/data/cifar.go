@@ -24,7 +24,7 @@ const (
 func openCIFAR(tree fs.FS, o Options) (*Task, error) {
 	var standardization []Standardization
 	if o.Standardize {
-		standardization = publishedStandardization("cifar10")
+		standardization = PublishedStandardization("cifar10")
 	}
 	for _, folder := range []string{".", "cifar-10-batches-bin", "cifar10"} {
 		if _, err := fs.Stat(tree, path.Join(folder, "data_batch_1.bin")); err == nil {

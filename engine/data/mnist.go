@@ -39,7 +39,7 @@ func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 	format := mnistFormats[name]
 	var standardization []Standardization
 	if o.Standardize {
-		standardization = publishedStandardization(name)
+		standardization = PublishedStandardization(name)
 	}
 	private, err := o.OnBadRow.rowPolicy()
 	if err != nil {

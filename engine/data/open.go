@@ -145,7 +145,7 @@ func openSynthetic(name string, o Options) (*Task, error) {
 	if o.Dir != "" {
 		return nil, fmt.Errorf("the program generates %s and does not read --data-dir; leave out --data-dir, or name the data set in that folder with --data", name)
 	}
-	standardization := publishedStandardization(name)
+	standardization := PublishedStandardization(name)
 	if o.Standardize && standardization == nil {
 		return nil, fmt.Errorf("no mean and deviation are published for %s; use --standardize=false", name)
 	}

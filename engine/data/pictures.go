@@ -24,9 +24,9 @@ type Standardization struct{ Mean, Deviation float64 }
 // unitInterval maps bytes to [0, 1].
 var unitInterval = Standardization{Mean: 0, Deviation: 1}
 
-// publishedStandardization returns the constants that --standardize applies to a named
+// PublishedStandardization returns the constants that --standardize applies to a named
 // data set, or nil if none are published.
-func publishedStandardization(name string) []Standardization {
+func PublishedStandardization(name string) []Standardization {
 	if format, ok := mnistFormats[name]; ok {
 		return []Standardization{format.standardization}
 	}

@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -38,20 +39,38 @@ func OpenUnlabeled(name string, o Options, trained TrainedInput) (Unlabeled, err
 	if err != nil {
 		return q, err
 	}
-	got := q.Columns()[0]
-	if !slices.Equal(got.Shape, trained.Shape) {
-		return q, fmt.Errorf("%s: the examples have shape %v, and the model was trained on examples of shape %v", name, got.Shape, trained.Shape)
+	return q, q.checkInput(name, trained)
+}
+
+// ReadUnlabeled reads examples for prediction from JSON objects, one a line, like OpenUnlabeled
+// from a .jsonl file. Errors begin with the name.
+func ReadUnlabeled(r io.Reader, name string, o Options, trained TrainedInput) (q Unlabeled, err error) {
+	s := o.Schema.features(trained.Shape)
+	if !s.named() {
+		return q, fmt.Errorf("%s has columns, and the model was not trained on data with columns", name)
 	}
-	if err := got.ElementType.CheckCompatible(trained.ElementType); err != nil {
+	if q.Set, _, err = readJSONL(r, s, rowPolicy{}); err != nil {
 		return q, fmt.Errorf("%s: %w", name, err)
 	}
-	return q, nil
+	return q, q.checkInput(name, trained)
+}
+
+// checkInput returns an error unless a trained network can read the examples.
+func (q Unlabeled) checkInput(name string, trained TrainedInput) error {
+	got := q.Columns()[0]
+	if !slices.Equal(got.Shape, trained.Shape) {
+		return fmt.Errorf("%s: the examples have shape %v, and the model was trained on examples of shape %v", name, got.Shape, trained.Shape)
+	}
+	if err := got.ElementType.CheckCompatible(trained.ElementType); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, err error) {
 	var standardization []Standardization
 	if o.Standardize {
-		standardization = publishedStandardization(trained.Name)
+		standardization = PublishedStandardization(trained.Name)
 	}
 	if slices.Contains(namedSets, name) {
 		q.Set, err = namedExamples(name, o, standardization)

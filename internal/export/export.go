@@ -3,37 +3,54 @@ package export
 
 import (
 	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
 
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
-	"github.com/dptrain/dptrain/perexample"
-	G "gorgonia.org/gorgonia"
 )
 
-// Formats are the formats of Model. The first is the default.
+// Formats are the formats of Model.
 var Formats = []string{"safetensors", "onnx"}
 
+// File is a model in the format of another program.
+type File struct {
+	Content []byte
+	// Inputs and Outputs are names of tensors; nil if the file has weights only.
+	Inputs, Outputs []string
+}
+
+// FormatOf returns the format that the extension of a file's name means, or "".
+func FormatOf(file string) string {
+	extension := strings.TrimPrefix(strings.ToLower(filepath.Ext(file)), ".")
+	if slices.Contains(Formats, extension) {
+		return extension
+	}
+	return ""
+}
+
 // Model returns a model as a file: its weights as safetensors in PyTorch's layout, or the
-// whole network as ONNX.
-func Model(format string, m *rundir.Model) ([]byte, error) {
+// whole network, from the columns of a row to the class, as ONNX.
+func Model(format string, m *rundir.Model) (File, error) {
 	metadata := map[string]string{"model": m.Model}
 	if format == "onnx" {
-		build := m.Build
-		if s := m.Schema; s.Target != "" {
-			build = UnscaleOutput(build, s.Bounds[s.Target])
+		in, err := onnxInterface(m.Manifest)
+		if err != nil {
+			return File{}, err
 		}
-		return onnx.Model(build, metadata)
+		file, err := onnx.Model(m.Build, in, metadata)
+		return File(file), err
 	}
 	net, err := m.Build(1)
 	if err != nil {
-		return nil, err
+		return File{}, err
 	}
 	tensors, err := torch.Export(net)
 	if err != nil {
-		return nil, err
+		return File{}, err
 	}
 	if m.Directions != nil {
 		tensors = append(tensors, safetensors.Tensor(rundir.DirectionsParameter(m.Directions, m.Shape)))
@@ -41,21 +58,5 @@ func Model(format string, m *rundir.Model) ([]byte, error) {
 	metadata["format"] = string(torch.PyTorch)
 	var file bytes.Buffer
 	err = safetensors.Write(&file, tensors, metadata)
-	return file.Bytes(), err
-}
-
-// UnscaleOutput converts the output of a network to the units of its target.
-func UnscaleOutput(build perexample.Build, bounds data.Bounds) perexample.Build {
-	return func(batch int) (*perexample.Network, error) {
-		net, err := build(batch)
-		if err != nil {
-			return nil, err
-		}
-		scaled, err := G.HadamardProd(net.Output, G.NewConstant(float32(bounds.ScaleFactor())))
-		if err != nil {
-			return nil, err
-		}
-		net.Output, err = G.Add(scaled, G.NewConstant(float32(bounds.Unscale(0))))
-		return net, err
-	}
+	return File{Content: file.Bytes()}, err
 }

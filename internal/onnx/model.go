@@ -19,26 +19,29 @@ const (
 	irVersion = 8
 )
 
-// Output is the name of the model's output tensor.
-const Output = "output"
+// File is an ONNX model and the names of its inputs and outputs.
+type File struct {
+	Content         []byte
+	Inputs, Outputs []string
+}
 
-// Model exports the network's forward pass as an ONNX model. The parameter values become the
-// model's initializers, with the parameters' names and in dptrain's layout. The metadata become
-// metadata_props of the model.
+// Model exports the network's forward pass, with the interface around it, as an ONNX model. The
+// parameter values become the model's initializers, with the parameters' names and in dptrain's
+// layout. The metadata become metadata_props of the model.
 //
 // It builds the network for two batch sizes. An axis that differs between them is the batch axis,
 // whose size the model leaves open.
-func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
+func Model(build perexample.Build, in Interface, metadata map[string]string) (f File, err error) {
 	net, err := build(2)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	other, err := build(3)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	if net.Output == nil || len(net.Inputs) == 0 {
-		return nil, fmt.Errorf("onnx: the network has no output or no input, so it cannot be exported")
+		return f, fmt.Errorf("onnx: the network has no output or no input, so it cannot be exported")
 	}
 	w := &writer{
 		feature: net.Inputs[0], params: map[*G.Node]bool{}, featureType: float32s,
@@ -47,20 +50,17 @@ func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
 	for _, p := range net.Params {
 		w.params[p] = true
 	}
-	w.uniqueName(w.feature.Name())
-	w.uniqueName(Output)
-	w.names[w.feature] = w.feature.Name()
 	w.declareIndices(net.Output, map[*G.Node]bool{})
+	w.names[w.feature] = w.readFeatures(in)
+	w.reserveOutputs(in)
 	last, err := w.writeNode(net.Output, other.Output)
 	if err != nil {
-		return nil, fmt.Errorf("onnx: %w", err)
+		return f, fmt.Errorf("onnx: %w", err)
 	}
-	w.emitAs(Output, "Identity", []string{last})
+	w.writeAnswers(in, last, net.Output.Shape()[1:])
 
 	graph := w.graph
 	graph.text(2, "dptrain")
-	graph.bytes(11, valueInfo(w.feature.Name(), w.featureType, w.feature.Shape()[1:]))
-	graph.bytes(12, valueInfo(Output, float32s, net.Output.Shape()[1:]))
 	var set, model message
 	set.text(1, "")
 	set.integer(2, opset)
@@ -68,18 +68,27 @@ func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
 	model.text(2, "dptrain")
 	model.bytes(7, graph)
 	model.bytes(8, set)
+	if w.usesML {
+		var set message
+		set.text(1, mlDomain)
+		set.integer(2, mlOpset)
+		model.bytes(8, set)
+	}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		var entry message
 		entry.text(1, key)
 		entry.text(2, metadata[key])
 		model.bytes(14, entry)
 	}
-	return model, nil
+	return File{model, w.inputs, w.outputs}, nil
 }
 
 // writer collects a model's nodes and constants in execution order.
 type writer struct {
 	graph        message
+	inputs       []string // names of the model's inputs
+	outputs      []string
+	usesML       bool // the model has operators of mlDomain
 	feature      *G.Node
 	featureType  int64 // element type of the features
 	params       map[*G.Node]bool
@@ -108,7 +117,21 @@ func (w *writer) emitAs(out, kind string, in []string, attributes ...attribute) 
 	return out
 }
 
+// emitML adds a node with an operator of mlDomain and returns the name of its result.
+func (w *writer) emitML(kind string, in []string, attributes ...attribute) string {
+	w.usesML = true
+	out := w.uniqueName(kind)
+	m := node([]string{out}, kind, in, attributes)
+	m.text(7, mlDomain)
+	w.graph.bytes(1, m)
+	return out
+}
+
 func (w *writer) emitMany(out []string, kind string, in []string, attributes ...attribute) {
+	w.graph.bytes(1, node(out, kind, in, attributes))
+}
+
+func node(out []string, kind string, in []string, attributes []attribute) message {
 	var m message
 	for _, name := range in {
 		m.text(1, name)
@@ -121,7 +144,7 @@ func (w *writer) emitMany(out []string, kind string, in []string, attributes ...
 	for _, a := range attributes {
 		m.bytes(5, a.proto())
 	}
-	w.graph.bytes(1, m)
+	return m
 }
 
 // floats adds a float32 constant.

@@ -83,11 +83,11 @@ func build(t *testing.T, spec string, e models.DataSpec) perexample.Build {
 // The test decodes the model of a small network field by field. Dropout is not in the model.
 func TestModel_Fields(t *testing.T) {
 	b := build(t, "mlp:2,act=tanh,dropout=0.5", models.DataSpec{Shape: []int{3}, Classes: 2})
-	file, err := Model(b, map[string]string{"epsilon": "2"})
+	file, err := Model(b, Interface{}, map[string]string{"epsilon": "2"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := parse(t, file)
+	model := parse(t, file.Content)
 	graph := parse(t, []byte(of(model, 7)[0]))
 	var kinds []string
 	for _, n := range of(graph, 1) {
@@ -134,6 +134,39 @@ func TestModel_Fields(t *testing.T) {
 	}
 }
 
+// people is the interface of a table. A column has the name of an output.
+var people = Interface{
+	Columns: []Column{{Name: "age", Bounds: Bounds{0, 120}}, {Name: "class", Words: []string{"a b", "é"}}},
+	Classes: []string{"low", "high"},
+}
+
+// A table has an input for each column, with its type, and outputs with other names.
+func TestModel_Columns(t *testing.T) {
+	file, err := Model(build(t, "logistic", models.DataSpec{Shape: []int{4}, Classes: 2}), people, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(file.Inputs, file.Outputs); got != "[age class] [class_1 probabilities output]" {
+		t.Errorf("inputs and outputs %s", got)
+	}
+	model := parse(t, file.Content)
+	graph := parse(t, []byte(of(model, 7)[0]))
+	for i, kind := range []uint64{float64s, texts} {
+		info := parse(t, []byte(of(graph, 11)[i]))
+		tensor := parse(t, []byte(of(parse(t, []byte(of(info, 2)[0])), 1)[0]))
+		if of(info, 1)[0] != file.Inputs[i] || tensor[0].value != kind {
+			t.Errorf("input %d is %s of type %d", i, of(info, 1)[0], tensor[0].value)
+		}
+	}
+	var domains []string
+	for _, set := range of(model, 8) {
+		domains = append(domains, of(parse(t, []byte(set)), 1)...)
+	}
+	if len(domains) != 2 || domains[1] != mlDomain {
+		t.Errorf("operator sets %q", domains)
+	}
+}
+
 func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
 	for want, body := range map[string]func(n *layer.Builder){
 		"rotary": func(n *layer.Builder) {
@@ -166,7 +199,7 @@ func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
 			n := layer.NewBuilder(batch, 1)
 			body(n)
 			return n.Network()
-		}, nil)
+		}, Interface{}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v does not contain %q in one line", err, want)
 		}
@@ -174,13 +207,13 @@ func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
 }
 
 // sample writes a model, the features of three examples, and the outputs of dptrain on them.
-func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
+func sample(t *testing.T, dir string, b perexample.Build, vocabulary int, in Interface) {
 	t.Helper()
-	file, err := Model(b, nil)
+	file, err := Model(b, in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "model.onnx"), file, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "model.onnx"), file.Content, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	net, err := b(3)
@@ -208,6 +241,14 @@ func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
 		}
 	}
 	features := append([]float32(nil), x...)
+	if in.Pixels != nil {
+		plane := len(x) / 3 / len(in.Pixels) // of one channel of one of three examples
+		for i := range x {
+			features[i] = float32(r.IntN(256))
+			p := in.Pixels[i/plane%len(in.Pixels)]
+			x[i] = float32((float64(features[i])/255 - p.Mean) / p.Deviation)
+		}
+	}
 	if err := m.Forward(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,17 +276,17 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 	each := models.DataSpec{Shape: []int{6}, Vocabulary: 20, Classes: 20, LabelShape: []int{6}}
 	var folders []string
 	written := sha256.New()
-	add := func(b perexample.Build, vocabulary int) {
+	add := func(b perexample.Build, vocabulary int, in Interface) {
 		dir := t.TempDir()
-		sample(t, dir, b, vocabulary)
+		sample(t, dir, b, vocabulary, in)
 		folders = append(folders, dir)
 	}
-	pin := func(b perexample.Build) {
-		file, err := Model(withKnownWeights(b), nil)
+	pin := func(b perexample.Build, in Interface) {
+		file, err := Model(withKnownWeights(b), in, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		written.Write(file)
+		written.Write(file.Content)
 	}
 	covered := map[string]bool{}
 	for _, c := range []struct {
@@ -260,9 +301,9 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 			continue
 		}
 		b := build(t, c.spec, c.e)
-		add(b, c.e.Vocabulary)
+		add(b, c.e.Vocabulary, Interface{})
 		if c.e.Shape[0] != 3 { // the others take long, and have nothing that layers has not
-			pin(b)
+			pin(b, Interface{})
 		}
 		name, _, _ := strings.Cut(c.spec, ":")
 		covered[name] = true
@@ -272,12 +313,24 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 			t.Errorf("model %s is not tried", d.Name)
 		}
 	}
-	add(layers, 0)
-	add(bidirectional, 0)
-	pin(layers)
-	pin(bidirectional)
+	add(layers, 0, Interface{})
+	add(bidirectional, 0, Interface{})
+	pin(layers, Interface{})
+	pin(bidirectional, Interface{})
+	gray := Interface{Pixels: []Standardization{{Mean: 0.1307, Deviation: 0.3081}}}
+	color := Interface{Pixels: []Standardization{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}}
+	for _, c := range []struct {
+		shape []int
+		in    Interface
+	}{{[]int{1, 5, 4}, gray}, {[]int{3, 4, 5}, color}, {[]int{3, 4, 5}, Interface{Pixels: []Standardization{{0, 1}}}}} {
+		b := build(t, "mlp:4", models.DataSpec{Shape: c.shape, Classes: 3})
+		add(b, 0, c.in)
+		pin(b, c.in)
+	}
+	pin(build(t, "logistic", models.DataSpec{Shape: []int{4}, Classes: 2}), people)
+	pin(build(t, "logistic", models.DataSpec{Shape: []int{4}, Targets: 1}), Interface{Columns: people.Columns, Target: &Bounds{-3, 40}})
 	if got := hex.EncodeToString(written.Sum(nil)); got != verifiedDigest {
-		t.Errorf("what is written is not what onnxruntime was verifiedDigest to answer by: where it does so still, the digest is %s", got)
+		t.Errorf("what is written is not what onnxruntime last verified: if it agrees still, the digest is %s", got)
 	}
 
 	python := os.Getenv("DPTRAIN_PYTHON")
@@ -295,7 +348,7 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 }
 
 // verifiedDigest is the digest of the exported models when the test last passed with onnxruntime.
-const verifiedDigest = "2abad808a6f52c2c4b954fdbc31eb68cb40d3d9e288cbf607648eedfd46dc971"
+const verifiedDigest = "74cb87c8c00169d492252285e73903d2253b32b414226b7a6fac7ddff0ce061e"
 
 // withKnownWeights replaces the weights by numbers that are the same on every machine.
 func withKnownWeights(b perexample.Build) perexample.Build {

@@ -38,8 +38,11 @@ func (m *message) text(field int, v string) { m.bytes(field, []byte(v)) }
 // Element types: the values of TensorProto.DataType.
 const (
 	float32s = 1
+	uint8s   = 2
 	int64s   = 7
+	texts    = 8
 	bools    = 9
+	float64s = 11
 )
 
 // tensorProto serialises a constant of the model.
@@ -75,7 +78,7 @@ func valueInfo(name string, kind int64, example []int) message {
 // attribute is a named attribute of a node.
 type attribute struct {
 	name  string
-	value any // int, float64, string or []int
+	value any // int, float64, string, []int or []string
 }
 
 func (a attribute) proto() message {
@@ -96,6 +99,11 @@ func (a attribute) proto() message {
 			m.integer(8, int64(x))
 		}
 		m.integer(20, 7)
+	case []string:
+		for _, x := range v {
+			m.text(9, x)
+		}
+		m.integer(20, 8)
 	default:
 		panic("onnx: unsupported attribute type")
 	}

@@ -18,6 +18,9 @@ type Format struct {
 	AppendCells func(cells []any, output []float32) ([]any, error)
 }
 
+// ProbabilityPrefix is the beginning of the name of a column with the probability of a class.
+const ProbabilityPrefix = "probability:"
+
 // ErrNotFinite is the error for an output that is not finite.
 var ErrNotFinite = errors.New("the model's output is not finite: the example has numbers far outside the range of the training data, or the training diverged")
 
@@ -38,7 +41,7 @@ func newClassFormat(names []string, allProbabilities bool) Format {
 	columns := []string{"class", "probability"}
 	if allProbabilities {
 		for _, name := range names {
-			columns = append(columns, "probability:"+name)
+			columns = append(columns, ProbabilityPrefix+name)
 		}
 	}
 	probabilities := make([]float64, len(names))

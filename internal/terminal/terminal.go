@@ -17,13 +17,20 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal is where a command prints.
+// Terminal is what a command reads and where it prints.
 type Terminal struct {
+	In       io.Reader
 	Out, Err io.Writer
 	JSON     bool // print results as one JSON object
 	Quiet    bool // print the bare result, and no notes or progress; warnings are printed
 
 	warnings []string
+}
+
+// HasInput reports whether a file or another program is the standard input, and not a person.
+func (t *Terminal) HasInput() bool {
+	f, isFile := t.In.(*os.File)
+	return t.In != nil && !(isFile && term.IsTerminal(int(f.Fd())))
 }
 
 // Print prints a result: value as one JSON object under --json, the line bare under

@@ -20,6 +20,8 @@ for folder in sys.argv[1:]:
     x, want = answers["features"], answers["output"]
     if feature.type == "tensor(int64)":
         x = x.astype(np.int64)
+    if feature.type == "tensor(uint8)":
+        x = x.astype(np.uint8)
     for n in (len(x), 1):
         got = session.run(["output"], {feature.name: x[:n]})[0]
         assert got.shape == want[:n].shape, (folder, got.shape, want.shape)

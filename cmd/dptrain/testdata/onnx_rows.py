@@ -1,0 +1,34 @@
+"""Run MODEL with onnxruntime on the rows of a CSV file, as a user has them, and compare its
+answers with those of predict --scores.
+
+Usage: onnx_rows.py MODEL ROWS.csv ANSWERS.csv   (needs numpy, onnx, onnxruntime)
+"""
+
+import csv
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+
+model, rows, answers = sys.argv[1:]
+onnx.checker.check_model(model, full_check=True)
+session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+rows, answers = (list(csv.DictReader(open(file, newline=""))) for file in (rows, answers))
+readers = {"tensor(double)": (float, np.float64), "tensor(string)": (str, object)}
+for some in (rows, rows[:1]):
+    feed = {}
+    for column in session.get_inputs():
+        read, kind = readers[column.type]
+        feed[column.name] = np.array([[read(row[column.name])] for row in some], kind)
+    got = session.run(None, feed)
+    for k, answer in enumerate(answers[: len(some)]):
+        if "class" in answer:
+            classes, probabilities, _ = got
+            assert classes[k] == answer["class"], (k, classes[k], answer)
+            for name, p in zip([n for n in answer if n.startswith("probability:")], probabilities[k]):
+                assert abs(p - float(answer[name])) <= 1e-6, (k, name, p, answer)
+        else:
+            (want,) = (float(v) for v in answer.values())
+            assert abs(got[0][k][0] - want) <= 1e-5 * max(1, abs(want)), (k, got[0][k], want)
+print(len(answers), "rows")
