@@ -106,7 +106,7 @@ func TestPredict_Tables(t *testing.T) {
 	}
 
 	for name, text := range map[string]string{"short.csv": "age\n1\n", "nameless.csv": "1,secret\n2,secret\n", "nearly.csv": "age,color\n1,red\n", "word.csv": "age,colour\nsecret,red\n",
-		"none.csv": "age,colour\n", "key.jsonl": `{"age": 1}`, "list.jsonl": `{"age": 1, "colour": {"secret": 1}}`, "twice.csv": "age,colour,age\n1,red,2\n", "text.txt": "secret\n", "a.xyz": "",
+		"none.csv": "age,colour\n", "key.jsonl": `{"age": 1}`, "list.jsonl": `{"age": 1, "colour": {"secret": 1}}`, "text.txt": "secret\n", "a.xyz": "",
 		"taken": ""} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,6 @@ func TestPredict_Tables(t *testing.T) {
 		"--data none.csv":                     "no rows",
 		"--data key.jsonl":                    `line 1 has no key "colour"`,
 		"--data list.jsonl":                   `line 1, key "colour"`,
-		"--data twice.csv":                    `column "age" twice`,
 		"--data text.txt":                     "plain text",
 		"--data a.xyz":                        "files with the extension",
 		"--data run":                          "neither a .png nor a .jpg file",

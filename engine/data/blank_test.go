@@ -54,7 +54,7 @@ func TestOpen_BadRowChangesNothingElse(t *testing.T) {
 		bad  []map[string][]byte
 	}{
 		"a table": {"a.csv", Options{Schema: table}, csv("20,b,yes"), []map[string][]byte{
-			csv("20,b,maybe"), csv(",b,yes"), csv("old,b,yes"), csv("NaN,b,yes"), csv("20,,yes"), csv("20,b"), csv("20,b,yes,more"), csv("20,b\"b,yes"),
+			csv("20,b,maybe"), csv("old,b,yes"), csv("NaN1,b,yes"), csv("20,,yes"), csv("20,b"), csv("20,b,yes,more"), csv("20,b\"b,yes"),
 			csv("20,\"b,yes"), csv("\"20,b,yes"), csv("20,\"b\" ,yes"), csv("   ")}},
 		"a target":     {"a.csv", Options{Schema: target}, csv("20,b,yes"), []map[string][]byte{csv("old,b,yes"), csv(",b,yes"), csv("20,b")}},
 		"objects":      {"a.jsonl", Options{Schema: text}, jsonl(`{"text":[8],"sick":"no"}`), []map[string][]byte{jsonl(`{"text":[9],"sick":"no"}`), jsonl(`{"text":[8]}`), jsonl(`{"text":{},"sick":"no"}`), jsonl("{"), jsonl("a"), jsonl(`{"text":[8],"sick":"no","secret":1}`)}},

@@ -167,20 +167,26 @@ func (b Bounds) ScaleFactor() float64 { return (b[1] - b[0]) / 2 }
 func ParseBounds(text string) (map[string]Bounds, error) {
 	bounds := map[string]Bounds{}
 	for _, entry := range splitList(text, ",") {
-		wrong := fmt.Errorf("bounds %q: write COLUMN=LOW:HIGH, such as age=0:120", entry)
 		cut := strings.LastIndex(entry, "=")
-		if cut < 1 {
-			return nil, wrong
+		var b Bounds
+		if cut < 1 || b.parse(entry[cut+1:]) != nil {
+			return nil, fmt.Errorf("bounds %q: write COLUMN=LOW:HIGH, such as age=0:120", entry)
 		}
-		low, high, ok := strings.Cut(entry[cut+1:], ":")
-		l, errLow := strconv.ParseFloat(strings.TrimSpace(low), 64)
-		h, errHigh := strconv.ParseFloat(strings.TrimSpace(high), 64)
-		if !ok || errLow != nil || errHigh != nil {
-			return nil, wrong
-		}
-		bounds[strings.TrimSpace(entry[:cut])] = Bounds{l, h}
+		bounds[strings.TrimSpace(entry[:cut])] = b
 	}
 	return bounds, Schema{Bounds: bounds}.validate()
+}
+
+// parse reads LOW:HIGH.
+func (b *Bounds) parse(text string) error {
+	low, high, ok := strings.Cut(text, ":")
+	l, errLow := strconv.ParseFloat(strings.TrimSpace(low), 64)
+	h, errHigh := strconv.ParseFloat(strings.TrimSpace(high), 64)
+	if !ok || errLow != nil || errHigh != nil {
+		return fmt.Errorf("bounds %q: write LOW:HIGH, such as 0:120", text)
+	}
+	*b = Bounds{l, h}
+	return nil
 }
 
 // ElementType is the type that an array's numbers were read from. It determines

@@ -25,7 +25,7 @@ func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 			return rows.addBlank("", problem)
 		}
 		return rows.addOrBlank(row, func(k int, err error) error {
-			return fmt.Errorf("line %d, column %q: %w", in.fieldLine(k), l.roles[k].name, err)
+			return fmt.Errorf("line %d, column %q: %w", in.fieldLine(k), l.roles[k].Name, err)
 		})
 	})
 	if err != nil {
@@ -37,11 +37,15 @@ func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 
 // openCSVRows reads the header and matches it with the schema.
 func openCSVRows(r io.Reader, s Schema) (*csvReader, *rowLayout, error) {
-	in, header, err := readCSVHeader(r)
+	separator, err := s.separator()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkHeaderFormat(header); err != nil {
+	in, header, err := readCSVHeader(r, separator)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkHeaderFormat(header, separator); err != nil {
 		return nil, nil, err
 	}
 	l, err := newLayout(header, s)
@@ -49,12 +53,12 @@ func openCSVRows(r io.Reader, s Schema) (*csvReader, *rowLayout, error) {
 }
 
 // readCSVHeader returns a reader of the rows after the header, and the header.
-func readCSVHeader(r io.Reader) (*csvReader, []string, error) {
+func readCSVHeader(r io.Reader, separator rune) (*csvReader, []string, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	if bom, _ := b.Peek(3); string(bom) == "\ufeff" {
 		b.Discard(3)
 	}
-	in := newCSVReader(b)
+	in := newCSVReader(b, separator)
 	header, err := in.read()
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the file is empty; the first line must name the columns")
@@ -75,6 +79,7 @@ type badCSVRow struct{ error }
 // its own: a quotation mark that is never closed does not change how the lines after it are read.
 type csvReader struct {
 	file   *bufio.Reader
+	comma  rune   // the separator
 	again  []byte // lines to read before the file
 	text   []byte // of the row
 	line   int    // lines of the file before the row
@@ -84,8 +89,8 @@ type csvReader struct {
 	fields int         // of the first row
 }
 
-func newCSVReader(file *bufio.Reader) *csvReader {
-	c := &csvReader{file: file}
+func newCSVReader(file *bufio.Reader, separator rune) *csvReader {
+	c := &csvReader{file: file, comma: separator}
 	c.reset()
 	return c
 }
@@ -93,7 +98,8 @@ func newCSVReader(file *bufio.Reader) *csvReader {
 // reset makes a parser for the lines from the current row on.
 func (c *csvReader) reset() {
 	c.parser, c.first = csv.NewReader(&c.source), c.line
-	c.parser.ReuseRecord, c.parser.TrimLeadingSpace, c.parser.FieldsPerRecord = true, true, -1
+	c.parser.Comma, c.parser.ReuseRecord, c.parser.FieldsPerRecord = c.comma, true, -1
+	c.parser.TrimLeadingSpace = c.comma != '\t' // otherwise an empty cell before a tab is lost
 }
 
 // each calls f for each row, or with the problem of a row that cannot be parsed.
@@ -195,9 +201,9 @@ func (c *csvReader) fieldLine(field int) int {
 	return c.first + line
 }
 
-// checkHeaderFormat returns an error if the first line is not UTF-8 with commas between
+// checkHeaderFormat returns an error if the first line is not UTF-8 with the separator between
 // columns and a line feed at the end.
-func checkHeaderFormat(header []string) error {
+func checkHeaderFormat(header []string, separator rune) error {
 	for _, name := range header {
 		switch {
 		case strings.ContainsRune(name, '\r'):
@@ -206,13 +212,31 @@ func checkHeaderFormat(header []string) error {
 			return errors.New("the first line has zero bytes, as in UTF-16; save the file as UTF-8")
 		}
 	}
-	if len(header) > 1 {
-		return nil
-	}
-	for separator, name := range map[string]string{";": "semicolons", "\t": "tabs"} {
-		if strings.Contains(header[0], separator) {
-			return fmt.Errorf("the first line has %s and no commas; separate the columns by commas", name)
-		}
+	if other := otherSeparator(header, separator); separator != 0 && other != "" {
+		return fmt.Errorf("the first line has %ss and no %ss; write separator: %[1]s in the schema, or --separator %[1]s", other, nameOfSeparator(separator))
 	}
 	return nil
+}
+
+// otherSeparator returns the name of the separator in a header that another one does not
+// separate; "" if there is none.
+func otherSeparator(header []string, separator rune) string {
+	if len(header) > 1 {
+		return ""
+	}
+	for _, name := range []string{"comma", "semicolon", "tab", "pipe"} {
+		if r := separators[name]; r != separator && strings.ContainsRune(header[0], r) {
+			return name
+		}
+	}
+	return ""
+}
+
+func nameOfSeparator(r rune) string {
+	for name, separator := range separators {
+		if separator == r {
+			return name
+		}
+	}
+	return string(r)
 }

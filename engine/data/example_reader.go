@@ -160,14 +160,14 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			}
 			r.labels.last = append(r.labels.last, float32(class))
 		case k == r.target:
-			v, err := r.roles[k].scaled(cell)
-			if errors.Is(err, errNotNumber) {
-				err = errors.New("the target is not a number; for words, write --label and --classes")
+			v, ok := r.roles[k].parseNumber(cell)
+			switch {
+			case isMissing(cell):
+				return k, errors.New("the target has no value; fill it or remove the row")
+			case !ok:
+				return k, errors.New("the target is not a number; for words, write --label and --classes")
 			}
-			if err != nil {
-				return k, err
-			}
-			r.labels.last = append(r.labels.last, v)
+			r.labels.last = append(r.labels.last, r.roles[k].Bounds.Scale(v))
 		case k == r.user:
 			if cell == "" {
 				return k, errors.New("the user is empty")
@@ -195,44 +195,4 @@ func parseWeight(cell string) float64 {
 		return math.NaN()
 	}
 	return v
-}
-
-// encode appends the features of a cell: one number, or a one-hot encoding of a word.
-func (r columnRole) encode(features []float32, cell string) ([]float32, error) {
-	if r.slots != nil {
-		slot, ok := r.slots[cell]
-		if !ok {
-			slot = len(r.slots)
-		}
-		for i := range len(r.slots) + 1 {
-			if i == slot {
-				features = append(features, 1)
-			} else {
-				features = append(features, 0)
-			}
-		}
-		return features, nil
-	}
-	v, err := r.scaled(cell)
-	return append(features, v), err
-}
-
-var errNotNumber = errors.New("the value is not a number; for words, give a vocabulary instead of bounds")
-
-// scaled returns the number in a cell, scaled by the column's bounds.
-func (r columnRole) scaled(cell string) (float32, error) {
-	if cell == "" {
-		return 0, errors.New("the cell is empty; fill it or remove the row")
-	}
-	v, ok := parseNumber(cell)
-	if !ok {
-		return 0, errNotNumber
-	}
-	return r.bounds.Scale(v), nil
-}
-
-// parseNumber returns the number in a cell, ±Inf where it is out of range.
-func parseNumber(cell string) (v float64, ok bool) {
-	v, err := strconv.ParseFloat(cell, 64)
-	return v, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(v)
 }

@@ -58,12 +58,15 @@ func (l *rowLayout) readObject(row []string, number int, line []byte, index map[
 		if c.ignore {
 			continue
 		}
+		if row[k] == "" && l.isInput(k) && !allowUnknown {
+			continue // like null
+		}
 		if row[k] == "" {
-			return fmt.Errorf("line %d has no key %q", number, c.name)
+			return fmt.Errorf("line %d has no key %q", number, c.Name)
 		}
 		var ok bool
 		if row[k], ok = cellText(row[k]); !ok {
-			return fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, c.name)
+			return fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, c.Name)
 		}
 	}
 	return nil

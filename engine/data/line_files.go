@@ -13,12 +13,13 @@ import (
 type lineReader func(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error)
 
 // lineReaders maps the extension of a file's name to its reader.
-var lineReaders = map[string]lineReader{".csv": readCSV, ".jsonl": readJSONL, ".txt": readText}
+var lineReaders = map[string]lineReader{".csv": readCSV, ".tsv": readCSV, ".jsonl": readJSONL, ".txt": readText}
 
 // openLines reads a file as the schema describes. If o.Test names a second file for
 // testing, it needs the same columns, in any order.
 func openLines(file string, o Options, read lineReader) (*Task, error) {
-	if err := o.Schema.validate(); err != nil {
+	var err error
+	if o.Schema, err = o.Schema.resolved(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	task := &Task{ClassNames: o.Schema.Classes, Private: true, Schema: o.Schema}
@@ -38,13 +39,21 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 	return task, err
 }
 
+// forFile returns the schema with the separator of a file.
+func (s Schema) forFile(file string) Schema {
+	if s.Separator == "" && extension(file) == ".tsv" {
+		s.Separator = "tab"
+	}
+	return s
+}
+
 func readLines(file string, s Schema, policy rowPolicy, read lineReader) (Set, []string, error) {
 	f, err := openDataFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer f.Close()
-	set, inputs, err := read(f, s, policy)
+	set, inputs, err := read(f, s.forFile(file), policy)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -42,8 +42,8 @@ func TestOpen_Targets(t *testing.T) {
 		kind     Kind
 		features []float32
 	}{
-		"t.csv":   {ignoring, Feature, []float32{-.5, 1, 0, 0, 0, 1, 1, 0, 1}},
-		"t.jsonl": {ignoring, Feature, []float32{-.5, 1, 0, 0, 0, 1, 1, 0, 1}},
+		"t.csv":   {ignoring, Feature, []float32{-.5, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0}},
+		"t.jsonl": {ignoring, Feature, []float32{-.5, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0}},
 		"arrays":  {y, Feature, []float32{1, 2, 3, 4, 5, 6}},
 		"greys":   {y, Feature, []float32{0, .2, .4, .6, .8, 1}},
 		"lists":   {lists, Index, []float32{0, 1, 2, -1, 1, 1}},
@@ -83,7 +83,7 @@ func TestOpen_Targets(t *testing.T) {
 		t.Fatal(err)
 	}
 	dst := newBuffers(task.Test, 1)
-	if err := task.Test.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{-1, 0, 1}) || dst[1][0] != .5 {
+	if err := task.Test.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{-1, 0, 1, 0}) || dst[1][0] != .5 {
 		t.Errorf("the test row is %v (%v)", dst, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestOpen_InvalidTargets(t *testing.T) {
 		"used in two ways":                             {good, with(func(s *Schema) { s.Ignore = []string{"hours"} })},
 		"is text, and other columns":                   {good, with(func(s *Schema) { s.Text = "job" })},
 		"column \"hours\": the target is not a number": {"age,hours,job,person\n25,secret,baker,a\n", hours},
-		"column \"hours\": the cell is empty":          {"age,hours,job,person\n25, ,baker,a\n", hours},
+		"column \"hours\": the target has no value":    {"age,hours,job,person\n25, ,baker,a\n", hours},
 		"there are no features":                        {"hours\n3\n", Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 1}}}},
 	} {
 		dir := writeFiles(t, map[string][]byte{"t.csv": []byte(c.file)})

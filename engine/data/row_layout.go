@@ -12,9 +12,7 @@ import (
 
 // columnRole describes how one column of the file is used.
 type columnRole struct {
-	name   string
-	bounds Bounds
-	slots  map[string]int // the position of each word in a one-hot encoding; nil for a numeric column
+	InputColumn
 	ignore bool
 }
 
@@ -49,9 +47,6 @@ func checkNames(names []string, s Schema) error {
 			return missingColumn(names, role, name)
 		}
 	}
-	if name, twice := repeated(names); twice {
-		return fmt.Errorf("the header names column %q twice", name)
-	}
 	for _, c := range s.columns() {
 		if !slices.Contains(names, c) {
 			return fmt.Errorf("the header has no column %q%s", c, suggestion(c, names))
@@ -63,7 +58,7 @@ func checkNames(names []string, s Schema) error {
 	if len(s.Classes) < 2 && s.Target == "" && !s.PredictNext {
 		return fmt.Errorf("the classes of label column %q are not given; write --classes with their public names (A,B,…) or their number", s.Label)
 	}
-	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") {
+	if k := slices.Index(names, ""); k >= 0 && !s.ignores("") {
 		return fmt.Errorf("column %d has no name in the first line; name it, or drop it with --ignore '\"\"'", k+1)
 	}
 	return nil
@@ -75,9 +70,6 @@ func checkFeatures(names []string, s Schema) error {
 	for _, c := range s.columns() {
 		if !slices.Contains(names, c) {
 			return missingColumn(names, "column", c)
-		}
-		if first := slices.Index(names, c); slices.Contains(names[first+1:], c) {
-			return fmt.Errorf("the first line names column %q twice", c)
 		}
 	}
 	return nil
@@ -93,12 +85,31 @@ func missingColumn(names []string, role, name string) error {
 	return fmt.Errorf("the first line must name the columns, and it has no %s %q%s", role, name, hint)
 }
 
-// newLayout matches a header with the schema.
-func newLayout(header []string, s Schema) (*rowLayout, error) {
-	names := make([]string, len(header))
+// uniqueNames returns names without the spaces at their ends. The second column with the name x
+// becomes x.2, the third x.3.
+func uniqueNames(header []string) []string {
+	names, used, count := make([]string, len(header)), map[string]bool{}, map[string]int{}
 	for k, name := range header {
 		names[k] = strings.TrimSpace(name)
+		used[names[k]] = true
 	}
+	for k, name := range names {
+		if count[name]++; name == "" || count[name] == 1 {
+			continue
+		}
+		for n := count[name]; ; n++ {
+			if other := fmt.Sprintf("%s.%d", name, n); !used[other] {
+				names[k], used[other], count[name] = other, true, n
+				break
+			}
+		}
+	}
+	return names
+}
+
+// newLayout matches a header with the schema.
+func newLayout(header []string, s Schema) (*rowLayout, error) {
+	names := uniqueNames(header)
 	if err := checkNames(names, s); err != nil {
 		return nil, err
 	}
@@ -120,31 +131,22 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 	}
 	var unknown []string
 	for k, name := range names {
-		r := columnRole{name: name, ignore: slices.Contains(s.Ignore, name)}
-		bounds, numeric := s.Bounds[name]
-		vocabulary, word := s.Vocabulary[name]
+		c, described := s.inputColumn(name)
+		r := columnRole{c, s.ignores(name)}
 		switch {
-		case numeric:
-			r.bounds = bounds
-			if k != l.target {
-				l.width++
-			}
-		case word:
-			r.slots = indexOf(vocabulary)
-			l.width += len(vocabulary) + 1
-		case k != l.label && k != l.user && k != l.weight && k != l.text && !r.ignore:
+		case described && k != l.target:
+			l.width += c.Width()
+			l.inputs = append(l.inputs, name)
+		case !described && k != l.label && k != l.user && k != l.weight && k != l.text && !r.ignore:
 			r.ignore = true
 			if !s.featuresOnly {
 				unknown = append(unknown, name)
 			}
 		}
-		if (numeric || word) && k != l.target {
-			l.inputs = append(l.inputs, name)
-		}
 		l.roles = append(l.roles, r)
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("the schema does not describe %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s. Take bounds and words from public knowledge and not from these rows", abbreviated(unknown), unknown[0])
+		return nil, fmt.Errorf("the schema does not describe %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s (--ignore '*' for all others). Take bounds and words from public knowledge and not from these rows", abbreviated(unknown), unknown[0])
 	}
 	if err := l.orderColumns(s.Inputs); err != nil {
 		return nil, err
@@ -167,10 +169,15 @@ func (l *rowLayout) orderColumns(inputs []string) error {
 	if got, want := slices.Sorted(slices.Values(l.inputs)), slices.Sorted(slices.Values(inputs)); !slices.Equal(got, want) {
 		return fmt.Errorf("the schema lists the inputs %s, but its bounds, vocabulary and text name %s", abbreviated(inputs), abbreviated(l.inputs))
 	}
-	position := func(k int) int { return slices.Index(inputs, l.roles[k].name) }
+	position := func(k int) int { return slices.Index(inputs, l.roles[k].Name) }
 	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(position(a), position(b)) })
 	l.inputs = inputs
 	return nil
+}
+
+// isInput reports whether a column becomes features.
+func (l *rowLayout) isInput(k int) bool {
+	return !slices.Contains([]int{l.label, l.user, l.text, l.target, l.weight}, k) && !l.roles[k].ignore
 }
 
 // indexOf maps each string to its index.

@@ -1,15 +1,15 @@
 package data
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -52,6 +52,26 @@ type Schema struct {
 	// Vocabulary lists the words of each column of words. The words become a one-hot
 	// encoding. All words that are not listed share one more position.
 	Vocabulary map[string][]string `yaml:"vocabulary" json:"vocabulary,omitempty"`
+	// Dates are the first and the last date of columns of dates. Each becomes a number from -1
+	// to 1, the month and the day of the week.
+	Dates map[string]DateBounds `yaml:"dates" json:"dates,omitempty"`
+	// DateFormat is the format of dates, such as DD.MM.YYYY; empty for ISO 8601.
+	DateFormat string `yaml:"date-format" json:"date_format,omitempty"`
+	// Scale is the function by which a column of numbers is scaled, by column.
+	Scale map[string]Scale `yaml:"scale" json:"scale,omitempty"`
+	// Missing is the encoding of cells without a value, by column; * stands for all others.
+	// Without an entry, numbers and dates are MissingMiddle and words MissingWord. A task's
+	// schema has an entry for each column.
+	Missing map[string]Missing `yaml:"missing" json:"missing,omitempty"`
+	// Only lists the columns that become features. If it is empty, all columns with bounds,
+	// dates or a vocabulary do.
+	Only []string `yaml:"only" json:"-"`
+	// Separator stands between the cells of a .csv file: comma, semicolon, tab, pipe, or the
+	// character. The default is a comma, in a .tsv file a tab.
+	Separator string `yaml:"separator" json:"separator,omitempty"`
+	// Decimal is the decimal sign of numbers: a point, the default, or a comma. Numbers with a
+	// decimal comma may have points between thousands.
+	Decimal string `yaml:"decimal" json:"decimal,omitempty"`
 	// Inputs is the order of the columns that become features. If it is empty, the order is
 	// that of the file, or alphabetical if the file has no order. A task's schema contains
 	// the order that was used.
@@ -71,7 +91,8 @@ type Schema struct {
 	// step is the next index. Texts then begin and end with one more index; for bytes it is
 	// that of a newline.
 	PredictNext bool `yaml:"next" json:"next,omitempty"`
-	// Ignore lists the columns that are not read.
+	// Ignore lists the columns that are not read. * stands for all that the schema does not
+	// describe.
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
 	// User is the name of the column with the user that a row belongs to. It is not a feature.
 	User string `yaml:"user" json:"user,omitempty"`
@@ -110,23 +131,6 @@ func ReadSchema(file string) (Schema, error) {
 		return Schema{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return s, nil
-}
-
-func parseSchema(text []byte) (Schema, error) {
-	var s Schema
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		// The parser's message names Go types, so the message adds an example in YAML.
-		return Schema{}, fmt.Errorf("%s; write the schema like %s", strings.Join(strings.Fields(err.Error()), " "), SchemaExample)
-	}
-	if s.Tokens != "" && s.Tokens != byWords {
-		var err error
-		if s.Tokens, s.Words, err = ParseTokens(s.Tokens); err != nil {
-			return Schema{}, err
-		}
-	}
-	return s, s.validate()
 }
 
 // ParseClasses parses the value of the flag --classes: a number of classes, for labels
@@ -178,7 +182,7 @@ func (s Schema) empty() bool {
 
 // named reports whether a field is set that is only for named columns.
 func (s Schema) named() bool {
-	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
+	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
 }
 
 // textual reports whether a field is set that is only for text or indices.
@@ -202,6 +206,12 @@ func (s Schema) validate() error {
 		if w, twice := repeated(vocabulary); twice {
 			return fmt.Errorf("the vocabulary of column %q contains %q twice", column, w)
 		}
+		if len(vocabulary) == 1 && strings.Contains(vocabulary[0], ",") {
+			return fmt.Errorf("the vocabulary of column %q is one word with a comma, %q; separate words by | (%s), or write them as a list", column, vocabulary[0], strings.Join(splitList(vocabulary[0], ","), "|"))
+		}
+	}
+	if err := s.validateCells(); err != nil {
+		return err
 	}
 	if s.Tokens != "" || len(s.Words) > 0 {
 		if err := checkTokens(s.Tokens, s.Words); err != nil {
@@ -212,7 +222,7 @@ func (s Schema) validate() error {
 	switch {
 	case s.Length < 0 || s.Length > longest:
 		return fmt.Errorf("length %d: an example needs between 1 and 2^20 indices", s.Length)
-	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Vocabulary) > 0):
+	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and other columns have bounds or a vocabulary, but a network reads either indices or numbers; ignore one kind of columns", s.Text)
 	case s.Target != "" && (s.Label != "" || len(s.Classes) > 0):
 		return fmt.Errorf("a target, %q, and a label or classes are given, but a network predicts either a number or a class; leave one out", s.Target)
@@ -222,9 +232,123 @@ func (s Schema) validate() error {
 		return errors.New("a label or classes and next are given, but with next the labels are the next indices; leave one out")
 	}
 	if c, twice := repeated(s.columns()); twice {
-		return fmt.Errorf("column %q is used in two ways; it can be the label, the user, the weight, the text or ignored, or have bounds or a vocabulary", c)
+		return fmt.Errorf("column %q is used in two ways; it can be the label, the user, the weight, the text or ignored, or have bounds, dates or a vocabulary", c)
 	}
 	return nil
+}
+
+// validateCells checks how cells are read: separator, numbers, dates and missing values.
+func (s Schema) validateCells() error {
+	if _, err := s.separator(); err != nil {
+		return err
+	}
+	if s.Decimal != "" && s.Decimal != "." && s.Decimal != "," {
+		return fmt.Errorf("the decimal sign is %q; write . or ,", s.Decimal)
+	}
+	if _, err := parseDateFormat(s.DateFormat); err != nil {
+		return err
+	}
+	for column, d := range s.Dates {
+		if !d[0].Before(d[1]) {
+			return fmt.Errorf("the dates of column %q are %s and %s; the first must be before the last", column, d[0].Format(time.DateOnly), d[1].Format(time.DateOnly))
+		}
+	}
+	for column, scale := range s.Scale {
+		b, numeric := s.Bounds[column]
+		if !numeric || column == s.Target {
+			return fmt.Errorf("column %q has the scale %s and is no feature with bounds; give it bounds, or leave out the scale", column, scale)
+		}
+		if err := scale.check(b); err != nil {
+			return fmt.Errorf("column %q: %w", column, err)
+		}
+	}
+	for column, m := range s.Missing {
+		c, described := s.inputColumn(column)
+		forNumbers := slices.Contains([]Missing{MissingBlank, MissingZero, MissingMiddle, MissingIndicator}, m)
+		forWords := m == MissingBlank || m == MissingWord
+		switch {
+		case column == allColumns && (forNumbers || forWords):
+		case column != allColumns && (!described || column == s.Target):
+			return fmt.Errorf("missing: column %q is no feature with bounds, dates or a vocabulary", column)
+		case c.isWords() && !forWords:
+			return fmt.Errorf("missing: column %q has words; write blank or word, not %q", column, m)
+		case !c.isWords() && !forNumbers:
+			return fmt.Errorf("missing: %q is unknown for column %q; write blank, zero, middle or indicator for numbers, blank or word for words", m, column)
+		}
+	}
+	return nil
+}
+
+// resolved returns the schema with what it leaves open: Only is applied, and each input has an
+// encoding of missing values.
+func (s Schema) resolved() (Schema, error) {
+	if err := s.validate(); err != nil {
+		return s, err
+	}
+	s = s.withOnly()
+	missing := map[string]Missing{}
+	for _, inputs := range []iter.Seq[string]{maps.Keys(s.Bounds), maps.Keys(s.Dates)} {
+		for name := range inputs {
+			if m := s.missing(name); name == s.Target {
+			} else if m == "" || m == MissingWord {
+				missing[name] = MissingMiddle
+			} else {
+				missing[name] = m
+			}
+		}
+	}
+	for name := range s.Vocabulary {
+		missing[name] = MissingWord
+		if s.missing(name) == MissingBlank {
+			missing[name] = MissingBlank
+		}
+	}
+	if s.Missing = nil; len(missing) > 0 {
+		s.Missing = missing
+	}
+	return s, nil
+}
+
+// withOnly describes the columns of Only alone, and ignores all others.
+func (s Schema) withOnly() Schema {
+	if len(s.Only) == 0 {
+		return s
+	}
+	unused := func(name string) bool { return name != s.Target && !slices.Contains(s.Only, name) }
+	s.Bounds, s.Dates, s.Vocabulary, s.Scale, s.Missing = maps.Clone(s.Bounds), maps.Clone(s.Dates), maps.Clone(s.Vocabulary), maps.Clone(s.Scale), maps.Clone(s.Missing)
+	maps.DeleteFunc(s.Bounds, func(name string, _ Bounds) bool { return unused(name) })
+	maps.DeleteFunc(s.Dates, func(name string, _ DateBounds) bool { return unused(name) })
+	maps.DeleteFunc(s.Vocabulary, func(name string, _ []string) bool { return unused(name) })
+	maps.DeleteFunc(s.Scale, func(name string, _ Scale) bool { return unused(name) })
+	maps.DeleteFunc(s.Missing, func(name string, _ Missing) bool { return name != allColumns && unused(name) })
+	s.Ignore, s.Only = append(slices.Clip(s.Ignore), allColumns), nil
+	return s
+}
+
+// ignores reports whether a column is not read.
+func (s Schema) ignores(column string) bool {
+	if slices.Contains(s.Ignore, column) {
+		return true
+	}
+	_, described := s.inputColumn(column)
+	used := described || column != "" && slices.Contains([]string{s.Label, s.Target, s.User, s.Weight, s.Text}, column)
+	return !used && slices.Contains(s.Ignore, allColumns)
+}
+
+// separators are the names of characters between cells.
+var separators = map[string]rune{"comma": ',', "semicolon": ';', "tab": '\t', "pipe": '|'}
+
+// separator returns the character between cells.
+func (s Schema) separator() (rune, error) {
+	if s.Separator == "" {
+		return ',', nil
+	}
+	for name, r := range separators {
+		if s.Separator == name || s.Separator == string(r) {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("the separator %q is unknown; write comma, semicolon, tab or pipe", s.Separator)
 }
 
 // withoutTarget returns the schema without the target and its bounds.
@@ -246,7 +370,8 @@ func (s Schema) outputColumn() Column {
 // columns lists every column that the schema names in alphabetical order, once for each
 // use.
 func (s Schema) columns() []string {
-	named := slices.Compact(slices.Sorted(slices.Values(s.Ignore))) // ignoring a column twice is no error
+	ignored := slices.DeleteFunc(slices.Clone(s.Ignore), func(name string) bool { return name == allColumns })
+	named := slices.Compact(slices.Sorted(slices.Values(ignored))) // ignoring a column twice is no error
 	if s.Label != "" {
 		named = append(named, s.Label)
 	}
@@ -263,6 +388,9 @@ func (s Schema) columns() []string {
 		named = append(named, s.Text)
 	}
 	for c := range s.Bounds {
+		named = append(named, c)
+	}
+	for c := range s.Dates {
 		named = append(named, c)
 	}
 	for c := range s.Vocabulary {

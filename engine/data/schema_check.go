@@ -24,10 +24,10 @@ type SchemaReport struct {
 // in at most one count.
 type ColumnReport struct {
 	Name        string `json:"name"`
-	DescribedBy string `json:"described_by"` // bounds, vocabulary, label, target, user, weight or text
+	DescribedBy string `json:"described_by"` // bounds, dates, vocabulary, label, target, user, weight or text
 	Outside     int    `json:"outside"`      // numbers outside the bounds
 	Unknown     int    `json:"unknown"`      // words outside the vocabulary, or unknown classes
-	NotNumbers  int    `json:"not_numbers"`  // words in a column of numbers
+	NotNumbers  int    `json:"not_numbers"`  // words in a column of numbers or dates
 	Empty       int    `json:"empty"`
 	Constant    bool   `json:"constant"` // all cells are equal, and there are at least two
 
@@ -38,14 +38,15 @@ type ColumnReport struct {
 // CheckSchema compares the rows of a public file with a schema. It returns an error if the file
 // lacks a column, or if all rows are bad.
 func CheckSchema(file string, s Schema) (*SchemaReport, error) {
-	if err := s.validate(); err != nil {
+	s, err := s.resolved()
+	if err != nil {
 		return nil, err
 	}
 	report, err := readTableFile(file, func(r io.Reader, extension string) (*SchemaReport, error) {
-		if extension == ".csv" {
-			return checkCSV(r, s)
+		if extension == ".jsonl" {
+			return checkJSONL(r, s)
 		}
-		return checkJSONL(r, s)
+		return checkCSV(r, s.forFile(file))
 	})
 	if err != nil {
 		return nil, err
@@ -59,11 +60,11 @@ func CheckSchema(file string, s Schema) (*SchemaReport, error) {
 	return report, nil
 }
 
-// readTableFile opens a file and reads it. The extension is .csv or .jsonl.
+// readTableFile opens a file and reads it. The extension is .csv, .tsv or .jsonl.
 func readTableFile[T any](file string, read func(r io.Reader, extension string) (T, error)) (result T, err error) {
 	extension := extension(file)
-	if extension != ".csv" && extension != ".jsonl" {
-		return result, fmt.Errorf("%s: a schema describes the columns of a .csv or .jsonl file (also with .gz); give such a file", file)
+	if extension != ".csv" && extension != ".tsv" && extension != ".jsonl" {
+		return result, fmt.Errorf("%s: a schema describes the columns of a .csv, .tsv or .jsonl file (also with .gz); give such a file", file)
 	}
 	f, err := openDataFile(file)
 	if err != nil {
@@ -126,11 +127,13 @@ func newSchemaCheck(l *rowLayout) *schemaCheck {
 			by = "weight"
 		case k == l.text:
 			by = "text"
-		case role.slots != nil:
+		case role.isWords():
 			by = "vocabulary"
+		case role.isDate():
+			by = "dates"
 		}
 		c.used = append(c.used, k)
-		c.report.Columns = append(c.report.Columns, ColumnReport{Name: role.name, DescribedBy: by})
+		c.report.Columns = append(c.report.Columns, ColumnReport{Name: role.Name, DescribedBy: by})
 	}
 	return c
 }
@@ -165,7 +168,7 @@ func (c *schemaCheck) add(row []string, problem error) {
 // count counts a cell that does not fit its description. It reports whether the row becomes blank
 // in training.
 func (c *schemaCheck) count(column *ColumnReport, k int, cell string) (blank bool) {
-	role := c.layout.roles[k]
+	role := &c.layout.roles[k]
 	var counter *int
 	switch column.DescribedBy {
 	case "label":
@@ -174,7 +177,7 @@ func (c *schemaCheck) count(column *ColumnReport, k int, cell string) (blank boo
 		}
 	case "vocabulary":
 		if _, known := role.slots[cell]; !known {
-			counter = &column.Unknown
+			counter, blank = &column.Unknown, isMissing(cell) && role.Missing == MissingBlank
 		}
 	case "user":
 		if cell == "" {
@@ -184,17 +187,21 @@ func (c *schemaCheck) count(column *ColumnReport, k int, cell string) (blank boo
 		if _, err := c.layout.tokens.add(nil, cell); err != nil {
 			counter, blank = &column.NotNumbers, true
 		}
+	case "weight":
+		if _, ok := parseNumber(cell); !ok {
+			counter = &column.NotNumbers
+		}
 	default:
-		v, ok := parseNumber(cell)
-		weight := column.DescribedBy == "weight"
+		_, err := role.encode(nil, cell)
+		blank = err != nil || column.DescribedBy == "target" && isMissing(cell)
 		switch {
-		case !ok:
-			counter, blank = &column.NotNumbers, !weight
-		case !weight && (v < role.bounds[0] || v > role.bounds[1]):
+		case err != nil || isMissing(cell):
+			counter = &column.NotNumbers
+		case role.outside(cell):
 			counter = &column.Outside
 		}
 	}
-	if counter != nil && cell == "" {
+	if counter != nil && isMissing(cell) {
 		counter = &column.Empty
 	}
 	if counter != nil {

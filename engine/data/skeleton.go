@@ -1,16 +1,19 @@
 package data
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -36,20 +39,34 @@ func SchemaSkeleton(file string, o SkeletonOptions) (string, error) {
 		return "", fmt.Errorf("%s: JSONL names the columns in the rows, and the rows are private; give a public file with the same keys and --public, or write the schema by hand like %s", file, SchemaExample)
 	}
 	return readTableFile(file, func(r io.Reader, extension string) (string, error) {
-		switch {
-		case !o.Public:
-			return privateSkeleton(r, o)
-		case extension == ".csv":
-			return publicCSVSkeleton(r, file, o)
+		if extension == ".jsonl" {
+			return publicJSONLSkeleton(r, file, o)
 		}
-		return publicJSONLSkeleton(r, file, o)
+		if !o.Public {
+			return privateSkeleton(r, extension, o)
+		}
+		return publicCSVSkeleton(r, extension, file, o)
 	})
+}
+
+// readAnyCSVHeader reads a header whose separator is that of the extension or, if the first line
+// has none, another one that it has. separator is the line of the schema that names it, or "".
+func readAnyCSVHeader(r io.Reader, extension string) (in *csvReader, header []string, separator string, err error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	start, _ := b.Peek(1 << 16)
+	line, _, _ := strings.Cut(string(start), "\n")
+	usual, _ := Schema{}.forFile("x" + extension).separator()
+	if other := otherSeparator([]string{line}, usual); other != "" && !strings.ContainsRune(line, usual) {
+		usual, separator = separators[other], "separator: "+other+"\n"
+	}
+	in, header, err = readCSVHeader(b, usual)
+	return in, header, separator, err
 }
 
 // privateSkeleton describes a private CSV file. It reads the header and nothing after it, so no
 // part of a row can change the result.
-func privateSkeleton(r io.Reader, o SkeletonOptions) (string, error) {
-	in, header, err := readCSVHeader(r)
+func privateSkeleton(r io.Reader, extension string, o SkeletonOptions) (string, error) {
+	in, header, separator, err := readAnyCSVHeader(r, extension)
 	// A quotation mark that is not closed makes rows a part of the header.
 	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && bytes.Count(in.text, []byte{'\n'}) > 1 {
 		return "", errors.New("the first line must name the columns, and its quotation marks are not in pairs around the names; correct it")
@@ -63,6 +80,7 @@ func privateSkeleton(r io.Reader, o SkeletonOptions) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(privateIntroduction)
+	b.WriteString(separator)
 	switch {
 	case o.Target != "":
 		fmt.Fprintf(&b, "target: %s  # give it bounds below\n", quoteYAML(o.Target))
@@ -74,7 +92,7 @@ func privateSkeleton(r io.Reader, o SkeletonOptions) (string, error) {
 	}
 	b.WriteString("# user:      # the column with the person that a row belongs to, for --record user:COLUMN\n" +
 		"# text:      # the column of text, for a network that reads text; see docs/own-data.md\n")
-	for _, section := range []struct{ key, format string }{{"bounds", "  # %s: [LOW, HIGH]\n"}, {"vocabulary", "  # %s: []\n"}, {"ignore", "  # - %s\n"}} {
+	for _, section := range []struct{ key, format string }{{"bounds", "  # %s: [LOW, HIGH]\n"}, {"dates", "  # %s: [2000-01-01, 2030-12-31]\n"}, {"vocabulary", "  # %s: []\n"}, {"ignore", "  # - %s\n"}} {
 		fmt.Fprintf(&b, "\n%s:\n", section.key)
 		for _, name := range names {
 			switch {
@@ -105,26 +123,17 @@ const privateIntroduction = `# Schema for dptrain train --schema. dptrain read o
 // columnNames returns the names in a header. Until the label or the target is found in it, an error
 // names columns by position only: a file without a header begins with a row.
 func columnNames(header []string, o SkeletonOptions) ([]string, error) {
-	if err := checkHeaderFormat(header); err != nil {
+	if err := checkHeaderFormat(header, 0); err != nil {
 		return nil, err
 	}
-	names := make([]string, len(header))
-	first := map[string]int{}
-	predicted := o.Label + o.Target
-	for k, name := range header {
-		name = strings.TrimSpace(name)
-		_, number := parseNumber(name)
-		earlier, twice := first[name]
-		switch {
-		case number && predicted == "":
+	names := uniqueNames(header)
+	for k, name := range names {
+		if _, number := parseNumber(name); number && o.Label+o.Target == "" {
 			return nil, fmt.Errorf("the first line must name the columns, and in column %d it has a number; add a first line with names, or, if it is a name, write --label or --target with the column to predict", k+1)
-		case twice:
-			return nil, fmt.Errorf("the first line gives the columns %d and %d the same name; rename one", earlier+1, k+1)
 		}
 		if err := checkNameForYAML(name); err != nil {
 			return nil, fmt.Errorf("the name of column %d %w", k+1, err)
 		}
-		names[k], first[name] = name, k
 	}
 	for role, name := range map[string]string{"label": o.Label, "target": o.Target} {
 		if name != "" && !slices.Contains(names, name) {
@@ -172,7 +181,11 @@ const (
 type columnSummary struct {
 	name                   string
 	filled, empty, missing int             // cells; a missing one has no key in its row
+	named                  int             // of empty: words such as NA, which are classes of a label
+	names                  map[string]bool // these words
 	numbers                int             // of filled
+	dates                  int             // of filled
+	first, last            time.Time       // of the dates
 	nested                 bool            // some cell is an object or another value that no table contains
 	huge                   int             // of numbers: beyond ±maxBounded
 	low, high              float64         // of the other numbers
@@ -182,11 +195,18 @@ type columnSummary struct {
 }
 
 func (c *columnSummary) add(cell string) {
-	if cell = strings.TrimSpace(cell); cell == "" {
+	if cell = strings.TrimSpace(cell); isMissing(cell) {
 		c.empty++
+		if cell != "" {
+			if c.named++; c.names == nil {
+				c.names = map[string]bool{}
+			}
+			c.names[strings.Clone(cell)] = true
+		}
 		return
 	}
 	c.filled++
+	c.addDate(cell)
 	if v, ok := parseNumber(cell); ok {
 		c.addNumber(v)
 	}
@@ -202,6 +222,27 @@ func (c *columnSummary) add(cell string) {
 	if len(c.values) > maxValues && (c.repeated || c.fractions) {
 		c.values = nil
 	}
+}
+
+func (c *columnSummary) addDate(cell string) {
+	t, err := new(InputColumn).parseDate(cell)
+	if err != nil {
+		return
+	}
+	if c.dates++; c.dates == 1 {
+		c.first, c.last = t, t
+	}
+	if t.Before(c.first) {
+		c.first = t
+	}
+	if t.After(c.last) {
+		c.last = t
+	}
+}
+
+// isDate reports whether every cell with a value is a date, and whole years lie around them.
+func (c *columnSummary) isDate() bool {
+	return c.dates > 0 && c.dates == c.filled && c.first.Year() > 0 && c.last.Year() < 9999
 }
 
 func (c *columnSummary) addNumber(v float64) {
@@ -246,6 +287,11 @@ func (c *columnSummary) words() []string {
 	return words
 }
 
+// classes returns the words of a label, of which NA may be one.
+func (c *columnSummary) classes() []string {
+	return append(c.words(), slices.Sorted(maps.Keys(c.names))...)
+}
+
 // reasonToIgnore returns why the column is no feature, or "".
 func (c *columnSummary) reasonToIgnore() string {
 	switch {
@@ -255,10 +301,12 @@ func (c *columnSummary) reasonToIgnore() string {
 		return "some values are neither a text, nor a number, nor a list of whole numbers"
 	case c.filled == 0:
 		return "every cell is empty"
-	case 2*c.countBlank(c.numeric(), false) > c.filled+c.empty+c.missing:
+	case 2*(c.empty+c.missing+c.countBlank(c.numeric(), false)) > c.filled+c.empty+c.missing:
 		return "most rows have no value"
 	case len(c.values) == 1 && c.filled > 1:
 		return "every cell that is not empty has the same value"
+	case c.isDate():
+		return ""
 	case c.unique() && (!c.numeric() || !c.fractions && c.filled >= minIDs):
 		return fmt.Sprintf("%d rows with %[1]d different values, as an ID has", c.filled)
 	case c.numeric():
@@ -270,29 +318,36 @@ func (c *columnSummary) reasonToIgnore() string {
 }
 
 // countBlank counts the cells that make a row blank in training.
-func (c *columnSummary) countBlank(isNumber, isLabel bool) int {
-	n := c.missing
+func (c *columnSummary) countBlank(isNumber, isPredicted bool) int {
+	n := 0
 	if isNumber {
 		n += c.filled - c.numbers
 	}
-	if isNumber || isLabel {
-		n += c.empty
+	if isPredicted {
+		n += c.empty - c.named + c.missing
 	}
 	return n
 }
 
-// blankRows returns a comment with the number of rows that become blank, after a separator; "" if
-// there are none.
-func (c *columnSummary) blankRows(separator string, isNumber, isLabel bool) string {
-	if n := c.countBlank(isNumber, isLabel); n > 0 {
-		return fmt.Sprintf("%srows without a value, which become blank: %d", separator, n)
+// remark returns a comment, after a separator, with the number of rows that become blank and of
+// cells without a value; "" if there are none.
+func (c *columnSummary) remark(separator string, isNumber, isPredicted bool) string {
+	var parts []string
+	if n := c.countBlank(isNumber, isPredicted); n > 0 {
+		parts = append(parts, fmt.Sprintf("rows that become blank: %d", n))
 	}
-	return ""
+	if n := c.empty + c.missing; n > 0 && !isPredicted {
+		parts = append(parts, fmt.Sprintf("without a value: %d", n))
+	}
+	if parts == nil {
+		return ""
+	}
+	return separator + strings.Join(parts, "; ")
 }
 
 // publicCSVSkeleton describes a public CSV file.
-func publicCSVSkeleton(r io.Reader, file string, o SkeletonOptions) (string, error) {
-	in, header, err := readCSVHeader(r)
+func publicCSVSkeleton(r io.Reader, extension, file string, o SkeletonOptions) (string, error) {
+	in, header, separator, err := readAnyCSVHeader(r, extension)
 	if err != nil {
 		return "", err
 	}
@@ -318,7 +373,7 @@ func publicCSVSkeleton(r io.Reader, file string, o SkeletonOptions) (string, err
 	if err != nil {
 		return "", err
 	}
-	return publicSkeleton(columns, rows, file, o)
+	return publicSkeleton(columns, rows, separator, file, o)
 }
 
 // publicJSONLSkeleton describes a public JSONL file. The columns are the keys of all rows.
@@ -369,7 +424,7 @@ func publicJSONLSkeleton(r io.Reader, file string, o SkeletonOptions) (string, e
 	if err != nil {
 		return "", err
 	}
-	return publicSkeleton(columns, rows, file, o)
+	return publicSkeleton(columns, rows, "", file, o)
 }
 
 const publicIntroduction = `# Schema for dptrain train --schema, from the %d rows of %s.
@@ -382,12 +437,13 @@ const publicIntroduction = `# Schema for dptrain train --schema, from the %d row
 `
 
 // publicSkeleton writes the schema of a public table.
-func publicSkeleton(columns []*columnSummary, rows int, file string, o SkeletonOptions) (string, error) {
+func publicSkeleton(columns []*columnSummary, rows int, separator, file string, o SkeletonOptions) (string, error) {
 	if rows == 0 {
 		return "", errors.New("the file has no rows")
 	}
-	var b, bounds, vocabulary, ignore strings.Builder
+	var b, bounds, dates, vocabulary, ignore strings.Builder
 	fmt.Fprintf(&b, publicIntroduction, rows, strconv.Quote(file))
+	b.WriteString(separator)
 	label, err := writePredicted(&b, columns, o)
 	if err != nil {
 		return "", err
@@ -400,15 +456,17 @@ func publicSkeleton(columns []*columnSummary, rows int, file string, o SkeletonO
 			fmt.Fprintf(&ignore, "  - %s  # %s\n", name, why)
 		case c.numeric():
 			limits := roundOutwards(c.low, c.high)
-			fmt.Fprintf(&bounds, "  %s: [%s, %s]  # here %s to %s%s\n", name, formatNumber(limits[0]), formatNumber(limits[1]), formatNumber(c.low), formatNumber(c.high), c.blankRows("; ", true, false))
+			fmt.Fprintf(&bounds, "  %s: [%s, %s]  # here %s to %s%s\n", name, formatNumber(limits[0]), formatNumber(limits[1]), formatNumber(c.low), formatNumber(c.high), c.remark("; ", true, c.name == o.Target))
+		case c.isDate():
+			fmt.Fprintf(&dates, "  %s: [%d-01-01, %d-12-31]  # here %s to %s\n", name, c.first.Year(), c.last.Year(), c.first.Format(time.DateOnly), c.last.Format(time.DateOnly))
 		default:
-			fmt.Fprintf(&vocabulary, "  %s: %s%s\n", name, quoteList(c.words()), c.blankRows("  # ", false, false))
+			fmt.Fprintf(&vocabulary, "  %s: %s%s\n", name, quoteList(c.words()), c.remark("  # ", false, false))
 		}
 	}
 	for _, section := range []struct {
 		key   string
 		lines *strings.Builder
-	}{{"bounds", &bounds}, {"vocabulary", &vocabulary}, {"ignore", &ignore}} {
+	}{{"bounds", &bounds}, {"dates", &dates}, {"vocabulary", &vocabulary}, {"ignore", &ignore}} {
 		if section.lines.Len() > 0 {
 			fmt.Fprintf(&b, "\n%s:\n%s", section.key, section.lines)
 		}
@@ -436,7 +494,7 @@ func writePredicted(b *strings.Builder, columns []*columnSummary, o SkeletonOpti
 		return nil, nil
 	case c.filled > 0 && len(c.values) == 0 || len(c.values) > maxValues:
 		return nil, fmt.Errorf("the label %q has more than %d different values; for a number to predict, write --target", c.name, maxValues)
-	case len(c.words()) < 2:
+	case len(c.classes()) < 2:
 		return nil, fmt.Errorf("the label %q has fewer than 2 different values; give another column, or a file with all classes", c.name)
 	}
 	writeLabel(b, "", c)
@@ -444,8 +502,8 @@ func writePredicted(b *strings.Builder, columns []*columnSummary, o SkeletonOpti
 }
 
 func writeLabel(b *strings.Builder, comment string, c *columnSummary) {
-	fmt.Fprintf(b, "%slabel: %s%s\n", comment, quoteYAML(c.name), c.blankRows("  # ", false, true))
-	fmt.Fprintf(b, "%sclasses: %s\n", comment, quoteList(c.words()))
+	fmt.Fprintf(b, "%slabel: %s%s\n", comment, quoteYAML(c.name), c.remark("  # ", false, true))
+	fmt.Fprintf(b, "%sclasses: %s\n", comment, quoteList(c.classes()))
 }
 
 // writeProposal proposes the column that is named like a label, or else the last one that is not

@@ -102,7 +102,8 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 
 // features returns the part of the schema that describes features.
 func (s Schema) features(shape []int) Schema {
-	f := Schema{Bounds: s.withoutTarget().Bounds, Vocabulary: s.Vocabulary, Inputs: s.Inputs, Text: s.Text, Tokens: s.Tokens, Words: s.Words, Length: s.Length, featuresOnly: true}
+	f := s.withoutTarget()
+	f.Label, f.Classes, f.User, f.Weight, f.Ignore, f.PredictNext, f.featuresOnly = "", nil, "", "", nil, false, true
 	if f.Tokens != "" && f.Length == 0 && len(shape) == 1 {
 		f.Length = shape[0] // the schema of arrays has no length
 	}

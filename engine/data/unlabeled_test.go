@@ -36,7 +36,7 @@ func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"kind.csv":            []byte("job,id,who,age,sick\nbaker,1,a,10,no\ntailor,2,b,200,yes\n"),
 		"asked.csv":           []byte("age,more,job\n10,x,baker\n200,y,tailor\n"),
-		"asked.jsonl":         []byte("{\"job\":\"baker\",\"age\":10,\"more\":[]}\n{\"age\":200,\"job\":null}\n"),
+		"asked.jsonl":         []byte("{\"job\":\"baker\",\"age\":10,\"more\":[]}\n{\"age\":200,\"job\":\"spy\"}\n"),
 		"text.jsonl":          []byte("{\"note\":\"be\",\"sick\":\"no\"}\n{\"note\":\"longer\",\"sick\":\"yes\"}\n"),
 		"text.csv":            []byte("note\nbe\nlonger\n"),
 		"text.txt":            []byte("be\n\nlonger"),

@@ -53,15 +53,13 @@ func LoadRecords(task *data.Task, spec Spec) (Records, error) {
 }
 
 // boundedSlots reports which features were scaled to [-1, 1] by the bounds of their column. The
-// words of a column, and one more for all others, are a one-hot encoding.
+// others are 0 or 1.
 func boundedSlots(s data.Schema, width int) []bool {
 	slots := make([]bool, 0, width)
-	for _, name := range s.Inputs {
-		if words, ok := s.Vocabulary[name]; ok {
-			slots = append(slots, make([]bool, len(words)+1)...)
-		} else {
-			slots = append(slots, true)
-		}
+	for _, c := range s.InputColumns() {
+		at := len(slots)
+		slots = append(slots, make([]bool, c.Width())...)
+		slots[at] = c.Words == nil
 	}
 	if len(slots) != width {
 		return make([]bool, width)

@@ -37,11 +37,7 @@ func FormatOf(file string) string {
 func Model(format string, m *rundir.Model) (File, error) {
 	metadata := map[string]string{"model": m.Model}
 	if format == "onnx" {
-		in, err := onnxInterface(m.Manifest)
-		if err != nil {
-			return File{}, err
-		}
-		file, err := onnx.Model(m.Build, in, metadata)
+		file, err := onnx.Model(m.Build, onnxInterface(m.Manifest), metadata)
 		return File(file), err
 	}
 	net, err := m.Build(1)

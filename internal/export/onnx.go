@@ -1,7 +1,6 @@
 package export
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -11,8 +10,7 @@ import (
 
 // onnxInterface returns what a model reads and answers outside dptrain: the examples as the user
 // has them, and a class or a number.
-func onnxInterface(m rundir.Manifest) (onnx.Interface, error) {
-	var in onnx.Interface
+func onnxInterface(m rundir.Manifest) (in onnx.Interface) {
 	switch s := m.Schema; {
 	case m.Elements == data.Bytes:
 		in.Pixels = []onnx.Standardization{{Mean: 0, Deviation: 1}}
@@ -23,14 +21,8 @@ func onnxInterface(m rundir.Manifest) (onnx.Interface, error) {
 			}
 		}
 	case s.Text == "":
-		for _, name := range s.Inputs {
-			c := onnx.Column{Name: name, Words: s.Vocabulary[name]}
-			if b, bounded := s.Bounds[name]; bounded {
-				c.Bounds = onnx.Bounds{Low: b[0], High: b[1]}
-			} else if c.Words == nil {
-				return in, fmt.Errorf("the model's schema has neither bounds nor a vocabulary of the input %q", name)
-			}
-			in.Columns = append(in.Columns, c)
+		for _, c := range s.InputColumns() {
+			in.Columns = append(in.Columns, columnOf(c))
 		}
 	}
 	if b, bounded := m.Schema.Bounds[m.Schema.Target]; m.Targets == 1 && bounded {
@@ -39,5 +31,23 @@ func onnxInterface(m rundir.Manifest) (onnx.Interface, error) {
 	if m.Targets == 0 && len(m.Labels) == 0 && !m.Schema.PredictNext {
 		in.Classes = slices.Clone(m.ClassNames)
 	}
-	return in, nil
+	return in
+}
+
+// columnOf describes a column for ONNX.
+func columnOf(c data.InputColumn) onnx.Column {
+	column := onnx.Column{Name: c.Name, Words: c.Words, Scale: onnx.Scale(c.Scale), Bounds: onnx.Bounds{Low: c.Bounds[0], High: c.Bounds[1]}}
+	switch {
+	case c.Words != nil && c.Missing == data.MissingWord:
+		column.MissingWords = c.MissingCells()
+	case c.Words != nil:
+	case c.Missing == data.MissingBlank:
+	default:
+		column.Missing = onnx.Missing(c.Missing)
+	}
+	if c.Dates != (data.DateBounds{}) {
+		seconds := c.Dates.Seconds()
+		column.Date, column.Bounds = true, onnx.Bounds{Low: seconds[0], High: seconds[1]}
+	}
+	return column
 }

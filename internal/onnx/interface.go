@@ -9,8 +9,9 @@ import (
 // maps the network's features to the network's output.
 type Interface struct {
 	// Columns are the columns of a table in the order of the network's features. Each becomes
-	// an input of shape [examples, 1] with the name of the column: float64 for numbers, and
-	// strings for words.
+	// an input of shape [examples, 1] with the name of the column: strings for words, and
+	// float64 for numbers and for dates, which are days since 1970-01-01. NaN is a missing
+	// value.
 	Columns []Column
 	// Pixels makes the features bytes, and maps each to a number: one entry for each channel,
 	// or one for all.
@@ -21,13 +22,6 @@ type Interface struct {
 	// Target maps the output, a number from -1 to 1, to numbers from Low to High, and limits
 	// it to these.
 	Target *Bounds
-}
-
-// Column describes one column of a table: its words, or else its bounds.
-type Column struct {
-	Name  string
-	Words []string
-	Bounds
 }
 
 // Bounds are the limits of a number. Features and targets are scaled by them to [-1, 1].
@@ -77,46 +71,6 @@ func (w *writer) declareInput(name string, kind int64, example []int) string {
 	w.inputs = append(w.inputs, name)
 	w.graph.bytes(11, valueInfo(name, kind, example))
 	return name
-}
-
-// encodeColumns makes features of the columns as training did.
-func (w *writer) encodeColumns(columns []Column) string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		kind := int64(float64s)
-		if c.Words != nil {
-			kind = texts
-		}
-		names[i] = w.declareInput(c.Name, kind, []int{1})
-	}
-	for i, c := range columns {
-		if c.Words != nil {
-			names[i] = w.oneHot(names[i], c.Words)
-		} else {
-			names[i] = w.scale(names[i], c.Bounds)
-		}
-	}
-	return w.emit("Concat", names, attribute{"axis", 1})
-}
-
-// scale limits numbers to bounds and maps these to [-1, 1]. Its operations are those of training,
-// so the bits are equal.
-func (w *writer) scale(x string, b Bounds) string {
-	x = w.emit("Clip", []string{x, w.doubles(nil, b.Low), w.doubles(nil, b.High)})
-	x = w.emit("Div", []string{w.emit("Sub", []string{x, w.doubles(nil, b.Low)}), w.doubles(nil, b.High-b.Low)})
-	x = w.emit("Sub", []string{w.emit("Mul", []string{x, w.doubles(nil, 2)}), w.doubles(nil, 1)})
-	return w.castToFloat(x)
-}
-
-// oneHot encodes words. The last position is that of all words that are not listed.
-func (w *writer) oneHot(x string, words []string) string {
-	positions := make([]int, len(words))
-	for i := range words {
-		positions[i] = i
-	}
-	x = w.emitML("LabelEncoder", []string{x}, attribute{"keys_strings", words}, attribute{"values_int64s", positions}, attribute{"default_int64", len(words)})
-	values := w.floats("values", []int{2}, []float32{0, 1})
-	return w.reshape(w.emit("OneHot", []string{x, w.integers(len(words) + 1), values}, attribute{"axis", -1}), -1, len(words)+1)
 }
 
 // reserveOutputs reserves the names of the outputs.

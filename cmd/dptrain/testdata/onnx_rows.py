@@ -5,6 +5,7 @@ Usage: onnx_rows.py MODEL ROWS.csv ANSWERS.csv   (needs numpy, onnx, onnxruntime
 """
 
 import csv
+import datetime
 import sys
 
 import numpy as np
@@ -15,7 +16,18 @@ model, rows, answers = sys.argv[1:]
 onnx.checker.check_model(model, full_check=True)
 session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
 rows, answers = (list(csv.DictReader(open(file, newline=""))) for file in (rows, answers))
-readers = {"tensor(double)": (float, np.float64), "tensor(string)": (str, object)}
+
+
+def number(cell):
+    """A number, a date as days since 1970-01-01, or NaN for a missing value."""
+    if cell in ("", "NA"):
+        return np.nan
+    if cell.count("-") == 2 and "e" not in cell:
+        return (datetime.date.fromisoformat(cell) - datetime.date(1970, 1, 1)).days
+    return float(cell)
+
+
+readers = {"tensor(double)": (number, np.float64), "tensor(string)": (str, object)}
 for some in (rows, rows[:1]):
     feed = {}
     for column in session.get_inputs():
