@@ -47,6 +47,7 @@ type example struct {
 	weight            string
 	value             float64
 	broken            bool // it cannot be read
+	empty             bool // its number has no value
 	size              int  // of a picture
 	name              string
 }
@@ -126,6 +127,12 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 		}
 		return true
 	},
+	"emptied": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].empty = true
+		}
+		return n.format == "csv" || n.format == "jsonl"
+	},
 	"reweighted": func(n *neighbourhood, at int) bool {
 		for j := range n.records[at] {
 			n.records[at][j].weight = []string{"NaN", "secret", "-Inf", ""}[j%4]
@@ -163,7 +170,11 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			if e.broken {
 				e.label = "secret"
 			}
-			w.Write([]string{fmt.Sprint(e.value), e.note, e.user, e.label, e.weight})
+			age := fmt.Sprint(e.value)
+			if e.empty {
+				age = "NA"
+			}
+			w.Write([]string{age, e.note, e.user, e.label, e.weight})
 		}
 		w.Flush()
 		flags += columns + owner + " --model logistic"
@@ -173,6 +184,9 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	case "jsonl":
 		for _, e := range all {
 			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label, "weight": e.weight}
+			if e.empty {
+				row["age"] = nil
+			}
 			if e.broken {
 				row["age"] = "secret"
 			}
@@ -384,7 +398,7 @@ func TestNeighbours_Product(t *testing.T) {
 
 // neighbourSettings are flags that change how a run computes or what it releases, each with rows of
 // a CSV file.
-var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace"}
+var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --missing indicator --test public.csv", " --missing blank"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -65,9 +67,13 @@ guarantee covers it. The report of a private file is as private as the file.
 outside: numbers outside the bounds, which training clamps. unknown: words that the
 vocabulary does not list, which training treats as one word; for a label, unknown classes.
 not a number: words in a column of numbers. empty: cells without content. constant: all cells
-are equal, so the column is of no use. A row becomes blank in training, and contributes
-nothing, if its label is unknown, if a cell of a column of numbers is empty or not a number,
-or if it does not have the columns of the schema.
+are equal, so the column is of no use. distribution: how many numbers lie in each part of the
+interval between the bounds, or how many cells have each word. A row becomes blank in training, and contributes
+nothing, if its label is unknown, if a cell of a column of numbers or dates is neither such nor
+without a value, if a cell is without a value and the schema has missing: blank, or if it
+does not have the columns of the schema.
+
+A line a column states what leaves the bounds or the vocabulary, and is a warning above 5%.
 
 Findings do not change the exit code. With --quiet the command prints their number.`,
 		Example: `  dptrain schema check sample.csv --schema people.yaml
@@ -86,11 +92,19 @@ Findings do not change the exit code. With --quiet the command prints their numb
 				return exitcode.AsUsage(err)
 			}
 			term.Warn("this report is a function of the rows of %s: publish it only if they are public", args[0])
-			return term.Print(report, strconv.Itoa(countFindings(report)), func(w io.Writer) { printSchemaReport(w, report) })
+			printFindings(term, args[0], report.Findings())
+			result := schemaCheckResult{report, report.Findings()}
+			return term.Print(result, strconv.Itoa(countFindings(report)), func(w io.Writer) { printSchemaReport(w, report) })
 		},
 	}
 	cmd.Flags().StringVar(&path, "schema", "", "the schema, a YAML file")
 	return cmd
+}
+
+// schemaCheckResult is the JSON output of schema check.
+type schemaCheckResult struct {
+	*data.SchemaReport
+	Findings []data.SchemaFinding `json:"schema_report"`
 }
 
 // countFindings counts bad rows, cells that do not fit and constant columns.
@@ -106,18 +120,45 @@ func countFindings(r *data.SchemaReport) int {
 }
 
 func printSchemaReport(w io.Writer, r *data.SchemaReport) {
-	fmt.Fprintln(w, "column\tdescribed by\toutside\tunknown\tnot a number\tempty\tconstant")
+	fmt.Fprintln(w, "column\tdescribed by\toutside\tunknown\tnot a number\tempty\tconstant\tdistribution")
 	for _, c := range r.Columns {
 		constant := ""
 		if c.Constant {
 			constant = "constant"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", printableName(c.Name), c.DescribedBy, c.Outside, c.Unknown, c.NotNumbers, c.Empty, constant)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", printableName(c.Name), c.DescribedBy, c.Outside, c.Unknown, c.NotNumbers, c.Empty, constant, drawHistogram(c.Histogram))
 	}
 	fmt.Fprintf(w, "\n%s, %d blank in training\n", number.Plural(r.Rows, "row"), r.BlankRows)
 	if r.BadRows > 0 {
 		fmt.Fprintf(w, "%s without the columns of the schema; the first: %s\n", number.Plural(r.BadRows, "row"), r.BadRow)
 	}
+}
+
+// maxBars is the largest number of bars in a line.
+const maxBars = 32
+
+// drawHistogram draws counts as bars in one line: of numbers between the bounds, or of words in
+// the order of the vocabulary.
+func drawHistogram(counts []int) string {
+	bars := []rune(" ▁▂▃▄▅▆▇█")
+	if len(counts) == 0 {
+		return ""
+	}
+	highest := slices.Max(counts)
+	var line strings.Builder
+	line.WriteByte('|')
+	for _, n := range counts[:min(len(counts), maxBars)] {
+		height := 0
+		if n > 0 {
+			height = 1 + n*(len(bars)-2)/highest
+		}
+		line.WriteRune(bars[height])
+	}
+	line.WriteByte('|')
+	if more := len(counts) - maxBars; more > 0 {
+		fmt.Fprintf(&line, " and %d more", more)
+	}
+	return line.String()
 }
 
 // printableName quotes a name that would not be one word in a table.

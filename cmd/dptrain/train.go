@@ -100,6 +100,9 @@ func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := compareTestFile(term, spec); err != nil {
+		return nil, err
+	}
 	return terminal.Await(term, "Calibrating the noise", func() (*runspec.Spec, error) { return spec, spec.Calibrate() })
 }
 

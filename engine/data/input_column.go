@@ -51,6 +51,40 @@ func (s Schema) inputColumn(name string) (c InputColumn, described bool) {
 	return c, numeric || date || word
 }
 
+// ParsePairs parses COLUMN=VALUE,… as flags have it. A text without = is the value of all columns.
+func ParsePairs[T ~string](text string) (map[string]T, error) {
+	pairs := map[string]T{}
+	for _, entry := range splitList(text, ",") {
+		cut := strings.LastIndex(entry, "=")
+		column, value := allColumns, entry
+		if cut >= 0 {
+			column, value = strings.TrimSpace(entry[:cut]), strings.TrimSpace(entry[cut+1:])
+		}
+		if _, twice := pairs[column]; twice || column == "" || value == "" {
+			return nil, fmt.Errorf("%q: write COLUMN=VALUE, once for each column", text)
+		}
+		pairs[column] = T(value)
+	}
+	return pairs, nil
+}
+
+// ParseDates parses the value of the flag --dates: COLUMN=FIRST:LAST, with commas between several.
+func ParseDates(text string) (map[string]DateBounds, error) {
+	pairs, err := ParsePairs[string](text)
+	if err != nil {
+		return nil, err
+	}
+	dates := map[string]DateBounds{}
+	for column, value := range pairs {
+		var d DateBounds
+		if err := d.set(strings.Split(value, ":")); err != nil {
+			return nil, err
+		}
+		dates[column] = d
+	}
+	return dates, Schema{Dates: dates}.validate()
+}
+
 // InputColumns returns the columns that become features, in the order of the features. They are
 // nil for a schema of text, and for one whose order is not known yet.
 func (s Schema) InputColumns() []InputColumn {

@@ -165,6 +165,7 @@ func TestParseSchema_Refusals(t *testing.T) {
 		"bounds: {a: [0, 1]}\nmissing: {b: zero}":                  `column "b" is no feature`,
 		"vocabulary: {a: [b]}\nmissing: {a: zero}":                 "write blank or word",
 		"bounds: {a: [0, 1]}\nmissing: mean":                       "write blank, zero, middle or indicator",
+		"only: [a]":                                                `only: column "a" has neither`,
 		"separator: colon":                                         "write comma, semicolon, tab or pipe",
 		"decimal: x":                                               "write . or ,",
 	} {
@@ -192,5 +193,13 @@ func TestSchemaSkeleton_SeparatorAndDates(t *testing.T) {
 	private, err := skeletonOf(t, "a.csv", table, SkeletonOptions{})
 	if err != nil || !strings.Contains(private, "separator: semicolon") || strings.Contains(private, "2001-05") {
 		t.Errorf("%v\n%s", err, private)
+	}
+}
+
+// A spreadsheet or a columnar file is refused with advice.
+func TestOpen_AdvisesAboutOtherFormats(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{"a.xlsx": nil, "a.parquet": nil, "a.xyz": nil})
+	for name, want := range map[string]string{"a.xlsx": "save its table as CSV", "a.parquet": ".csv.gz", "a.xyz": `extension ".xyz"`} {
+		checkOpenError(t, filepath.Join(dir, name), Options{}, want)
 	}
 }

@@ -50,7 +50,7 @@ func Supported() []Description {
 		{"mnist", "60000 + 10000 handwritten digits, 28×28 grayscale, 10 classes", "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, also with .gz, in --data-dir or its mnist or MNIST/raw"},
 		{"fashion-mnist", "60000 + 10000 pieces of clothing, 28×28 grayscale, 10 classes", "files with the same names as for mnist, in --data-dir or its fashion-mnist or FashionMNIST/raw"},
 		{"cifar10", "50000 + 10000 photographs, 32×32 color, 10 classes", "data_batch_1.bin …, or folders train/CLASS and test/CLASS of pictures, in --data-dir or its cifar-10-batches-bin or cifar10"},
-		{"FILE.csv", "a table with a header line", "that file, also with .gz; needs --label and --classes, or --target for a number to predict; needs --bounds or --vocabulary for every column that is not ignored, or --text, --tokens and --length for a column of text or indices"},
+		{"FILE.csv, FILE.tsv", "a table with a header line", "that file, also with .gz; needs --label and --classes, or --target for a number to predict; needs --bounds, --dates or --vocabulary for every column that is not ignored, or --text, --tokens and --length for a column of text or indices"},
 		{"FILE.jsonl", "a table with one JSON object in each line", "that file, also with .gz; needs the same options as CSV; the keys are the columns"},
 		{"FILE.txt", "plain text for a language model; each line is an example", "that file, also with .gz; needs --tokens and --length"},
 		{"FILE.npz or FOLDER", "NumPy arrays", "x_train.npy, y_train.npy and, for testing, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures have shape [examples, channels, height, width]; x of type uint8 is scaled to [0, 1], other types are not scaled, and predict needs the type of the training data; use one scale for all files, because files do not record it; with --tokens COUNT, x contains indices, padded at the end with -1, and y has a label for each example or each step; with --next, y is not needed"},
@@ -118,7 +118,19 @@ func open(name string, o Options) (*Task, error) {
 	case read != nil:
 		return openLines(name, o, read)
 	}
-	return nil, fmt.Errorf("%s: files with the extension %q are not supported; use .csv, .jsonl or .txt (also with .gz), .npz, .zip or a folder", name, filepath.Ext(name))
+	return nil, unsupportedFile(name, ".npz, .zip or a folder")
+}
+
+// unsupportedFile refuses a file whose extension names no format. other lists formats besides
+// lines.
+func unsupportedFile(name, other string) error {
+	switch extension(name) {
+	case ".xlsx", ".xls", ".xlsm", ".ods", ".numbers":
+		return fmt.Errorf("%s is a spreadsheet; save its table as CSV in UTF-8", name)
+	case ".parquet", ".feather", ".arrow", ".orc":
+		return fmt.Errorf("%s: columnar files are not read; write the table as .csv.gz, with pandas.read_parquet(…).to_csv(…, index=False) for example", name)
+	}
+	return fmt.Errorf("%s: files with the extension %q are not supported; use .csv, .tsv, .jsonl or .txt (also with .gz), %s", name, filepath.Ext(name), other)
 }
 
 // isFolder reports whether a path is a folder or an archive.

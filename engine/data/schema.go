@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -248,6 +247,11 @@ func (s Schema) validateCells() error {
 	if _, err := parseDateFormat(s.DateFormat); err != nil {
 		return err
 	}
+	for _, column := range s.Only {
+		if _, described := s.inputColumn(column); !described || column == s.Target {
+			return fmt.Errorf("only: column %q has neither bounds nor dates nor a vocabulary", column)
+		}
+	}
 	for column, d := range s.Dates {
 		if !d[0].Before(d[1]) {
 			return fmt.Errorf("the dates of column %q are %s and %s; the first must be before the last", column, d[0].Format(time.DateOnly), d[1].Format(time.DateOnly))
@@ -287,19 +291,14 @@ func (s Schema) resolved() (Schema, error) {
 	}
 	s = s.withOnly()
 	missing := map[string]Missing{}
-	for _, inputs := range []iter.Seq[string]{maps.Keys(s.Bounds), maps.Keys(s.Dates)} {
-		for name := range inputs {
-			if m := s.missing(name); name == s.Target {
-			} else if m == "" || m == MissingWord {
-				missing[name] = MissingMiddle
-			} else {
-				missing[name] = m
-			}
+	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(s.Bounds)), maps.Keys(s.Dates)) {
+		if missing[name] = s.missing(name); missing[name] == "" || missing[name] == MissingWord {
+			missing[name] = MissingMiddle
 		}
 	}
+	delete(missing, s.Target)
 	for name := range s.Vocabulary {
-		missing[name] = MissingWord
-		if s.missing(name) == MissingBlank {
+		if missing[name] = MissingWord; s.missing(name) == MissingBlank {
 			missing[name] = MissingBlank
 		}
 	}

@@ -30,9 +30,13 @@ type ColumnReport struct {
 	NotNumbers  int    `json:"not_numbers"`  // words in a column of numbers or dates
 	Empty       int    `json:"empty"`
 	Constant    bool   `json:"constant"` // all cells are equal, and there are at least two
+	// Histogram counts numbers and dates in parts of equal length between the bounds, and the
+	// words of a vocabulary or the classes in their order.
+	Histogram []int `json:"histogram,omitempty"`
 
-	cells int
-	first string
+	cells   int
+	first   string
+	notUTF8 bool
 }
 
 // CheckSchema compares the rows of a public file with a schema. It returns an error if the file
@@ -108,6 +112,8 @@ type schemaCheck struct {
 	layout *rowLayout
 	report SchemaReport
 	used   []int // the columns of the file that the report contains
+
+	features []float32 // of one cell
 }
 
 func newSchemaCheck(l *rowLayout) *schemaCheck {
@@ -133,7 +139,7 @@ func newSchemaCheck(l *rowLayout) *schemaCheck {
 			by = "dates"
 		}
 		c.used = append(c.used, k)
-		c.report.Columns = append(c.report.Columns, ColumnReport{Name: role.Name, DescribedBy: by})
+		c.report.Columns = append(c.report.Columns, ColumnReport{Name: role.Name, DescribedBy: by, Histogram: make([]int, c.histogramLength(by, k))})
 	}
 	return c
 }
@@ -159,6 +165,7 @@ func (c *schemaCheck) add(row []string, problem error) {
 		if c.count(column, k, cell) {
 			blank = true
 		}
+		c.addToHistogram(column, k, cell)
 	}
 	if blank {
 		c.report.BlankRows++
@@ -192,7 +199,8 @@ func (c *schemaCheck) count(column *ColumnReport, k int, cell string) (blank boo
 			counter = &column.NotNumbers
 		}
 	default:
-		_, err := role.encode(nil, cell)
+		var err error
+		c.features, err = role.encode(c.features[:0], cell)
 		blank = err != nil || column.DescribedBy == "target" && isMissing(cell)
 		switch {
 		case err != nil || isMissing(cell):

@@ -95,7 +95,7 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 	case isPictureName(name):
 		return pictureExamples(tree, []pictureFile{{name: file}}, s, trained.Shape, standardization)
 	default:
-		err = fmt.Errorf("%s: files with the extension %q are not supported; use .csv, .jsonl or .txt (also with .gz), .npy, .npz, .zip, .png, .jpg or a folder", name, filepath.Ext(name))
+		err = unsupportedFile(name, ".npy, .npz, .zip, .png, .jpg or a folder")
 	}
 	return q, err
 }

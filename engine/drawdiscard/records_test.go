@@ -33,14 +33,14 @@ var tableSchema = data.Schema{
 // the columns; rows that cannot be read are left out.
 func TestLoadRecords_ScalesToUnitInterval(t *testing.T) {
 	const text = "age,colour,clicked,visits\n25,blue,yes,0\n200,green,no,-10\n50,red,perhaps,5\n100,red,no,10\n"
-	r, err := LoadRecords(openTable(t, text, tableSchema), Spec{Model: "logistic", Inputs: Shape{5}, Classes: 2})
+	r, err := LoadRecords(openTable(t, text, tableSchema), Spec{Model: "logistic", Inputs: Shape{6}, Classes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Records{[]float32{
-		0.25, 0, 1, 0, 0.5,
-		1, 0, 0, 1, 0,
-		1, 1, 0, 0, 1,
+		0.25, 0, 1, 0, 0, 0.5,
+		1, 0, 0, 1, 0, 0,
+		1, 1, 0, 0, 0, 1,
 	}, []float32{1, 0, 0}}
 	if !slices.Equal(r.Features, want.Features) || !slices.Equal(r.Labels, want.Labels) {
 		t.Errorf("records %v, want %v", r, want)

@@ -1,5 +1,5 @@
-// Package lint contains only tests. They check the repository: the directions of imports, the sizes
-// of packages and types, and the words in messages and documentation.
+// Package lint contains only tests. They check the repository: the directions of imports, and the
+// words in messages and documentation.
 package lint
 
 import (

@@ -60,8 +60,11 @@ type Summary struct {
 	TestExamples     int              `json:"test_examples"`
 	TestLabels       int              `json:"test_labels"` // TestAccuracy is a share of them
 	*RegressionMetrics
-	Target       string       `json:"target,omitempty"`
-	TargetBounds *data.Bounds `json:"target_bounds,omitempty"`
+	// SchemaReport lists the columns of the public test file that leave the schema; null if no
+	// file was compared.
+	SchemaReport []data.SchemaFinding `json:"schema_report"`
+	Target       string               `json:"target,omitempty"`
+	TargetBounds *data.Bounds         `json:"target_bounds,omitempty"`
 	*Validation
 	*Projection
 	*Augmentation

@@ -38,6 +38,10 @@ type Spec struct {
 	ValidationShare float64
 
 	Stop *StopCondition // nil without --stop-when
+
+	// SchemaFindings are the columns of the public test file that leave the schema; nil if no
+	// file was compared.
+	SchemaFindings []data.SchemaFinding
 }
 
 // checkpointInterval bounds the work that a crash can lose. The privacy cost of lost lots
