@@ -313,7 +313,7 @@ func (n *neighbourhood) outputs(t *testing.T, dir, more string) (seen map[string
 func requireSameReport(t *testing.T, first, second string) {
 	t.Helper()
 	t.Chdir(second)
-	for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl"} {
+	for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl", "model.safetensors"} {
 		if err := os.WriteFile("run/"+name, readFile(t, filepath.Join(first, "run", name)), 0o644); err != nil {
 			t.Fatal(err)
 		}
