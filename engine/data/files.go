@@ -3,7 +3,6 @@ package data
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -80,32 +79,6 @@ func openFile(tree fs.FS, name string) (io.ReadCloser, error) {
 // openDataFile is openFile for a path of the host.
 func openDataFile(path string) (io.ReadCloser, error) {
 	return openFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
-}
-
-// SameContent reports whether two existing files have the same content, after decompression. It
-// is false for folders. Of a private file it reveals only whether the other file is a copy.
-func SameContent(a, b string) bool {
-	var files [2]io.Reader
-	for i, name := range []string{a, b} {
-		f, err := openDataFile(name)
-		if err != nil {
-			return false
-		}
-		defer f.Close()
-		files[i] = f
-	}
-	var parts [2][1 << 15]byte
-	for {
-		n, errA := io.ReadFull(files[0], parts[0][:])
-		m, errB := io.ReadFull(files[1], parts[1][:])
-		if !bytes.Equal(parts[0][:n], parts[1][:m]) {
-			return false
-		}
-		if errA != nil || errB != nil {
-			isEnd := func(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
-			return isEnd(errA) && isEnd(errB)
-		}
-	}
 }
 
 // findFile returns the path of the first file that exists, over all folders and the
