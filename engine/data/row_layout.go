@@ -52,8 +52,9 @@ func checkNames(names []string, s Schema) error {
 	if name, twice := repeated(names); twice {
 		return fmt.Errorf("the header names column %q twice", name)
 	}
+	position := indexOf(names)
 	for _, c := range s.columns() {
-		if !slices.Contains(names, c) {
+		if _, found := position[c]; !found {
 			return fmt.Errorf("the header has no column %q%s", c, suggestion(c, names))
 		}
 	}
@@ -72,11 +73,16 @@ func checkNames(names []string, s Schema) error {
 // checkFeatures checks that a header has all feature columns. Its errors do not show the
 // header's names.
 func checkFeatures(names []string, s Schema) error {
+	count := make(map[string]int, len(names))
+	for _, name := range names {
+		count[name]++
+	}
 	for _, c := range s.columns() {
-		if !slices.Contains(names, c) {
+		switch count[c] {
+		case 0:
 			return missingColumn(names, "column", c)
-		}
-		if first := slices.Index(names, c); slices.Contains(names[first+1:], c) {
+		case 1:
+		default:
 			return fmt.Errorf("the first line names column %q twice", c)
 		}
 	}
@@ -119,8 +125,10 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		return nil, errors.New("tokens, length and next describe a text column, and none is given; write --text with its name")
 	}
 	var unknown []string
+	ignored := indexOf(s.Ignore)
 	for k, name := range names {
-		r := columnRole{name: name, ignore: slices.Contains(s.Ignore, name)}
+		r := columnRole{name: name}
+		_, r.ignore = ignored[name]
 		bounds, numeric := s.Bounds[name]
 		vocabulary, word := s.Vocabulary[name]
 		switch {
@@ -167,8 +175,14 @@ func (l *rowLayout) orderColumns(inputs []string) error {
 	if got, want := slices.Sorted(slices.Values(l.inputs)), slices.Sorted(slices.Values(inputs)); !slices.Equal(got, want) {
 		return fmt.Errorf("the schema lists the inputs %s, but its bounds, vocabulary and text name %s", abbreviated(inputs), abbreviated(l.inputs))
 	}
-	position := func(k int) int { return slices.Index(inputs, l.roles[k].name) }
-	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(position(a), position(b)) })
+	position := indexOf(inputs)
+	at := func(k int) int {
+		if i, isInput := position[l.roles[k].name]; isInput {
+			return i
+		}
+		return -1
+	}
+	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(at(a), at(b)) })
 	l.inputs = inputs
 	return nil
 }

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ func SchemaSkeleton(file string, o SkeletonOptions) (string, error) {
 func privateSkeleton(r io.Reader, o SkeletonOptions) (string, error) {
 	in, header, err := readCSVHeader(r)
 	// A quotation mark that is not closed makes rows a part of the header.
-	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && bytes.Count(in.text, []byte{'\n'}) > 1 {
+	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && in.count > 1 {
 		return "", errors.New("the first line must name the columns, and its quotation marks are not in pairs around the names; correct it")
 	}
 	if err != nil {
@@ -326,7 +325,10 @@ func publicJSONLSkeleton(r io.Reader, file string, o SkeletonOptions) (string, e
 	var columns []*columnSummary
 	index := map[string]int{}
 	rows := 0
-	err := eachLine(r, func(number int, line []byte, problem error) error {
+	err := eachLine(r, maxLineLength, func(number int, line []byte, long bool, problem error) error {
+		if long {
+			return errLongLine(number, maxLineLength)
+		}
 		if problem != nil {
 			return problem
 		}
