@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/internal/memory"
@@ -25,9 +26,12 @@ func openTree(name string) (fs.FS, io.Closer, error) {
 		return nil, nil, fmt.Errorf("cannot read %s: %w", name, withoutPath(err))
 	}
 	if info.IsDir() {
-		return os.DirFS(name), io.NopCloser(nil), nil
+		return hostTree(name), io.NopCloser(nil), nil
 	}
 	if isArchive(name) {
+		if !info.Mode().IsRegular() {
+			return nil, nil, fmt.Errorf("cannot read %s: %w", name, errNotRegular)
+		}
 		z, err := zip.OpenReader(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot read %s: %w", name, withoutPath(err))
@@ -35,6 +39,33 @@ func openTree(name string) (fs.FS, io.Closer, error) {
 		return z, z, nil
 	}
 	return nil, nil, fmt.Errorf("%s is neither a folder nor a .zip file", name)
+}
+
+// hostTree is a folder of the host. It opens folders and regular files only, and never waits for one:
+// a pipe or a device in the place of a picture could end neither its opening nor its content.
+type hostTree string
+
+var errNotRegular = errors.New("it is not a regular file, but a pipe, a socket or a device; copy its content to a file")
+
+// Open opens a file of the folder. It follows symbolic links.
+func (t hostTree) Open(name string) (fs.File, error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	f, err := os.OpenFile(filepath.Join(string(t), local), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func isArchive(name string) bool {
@@ -78,7 +109,7 @@ func openFile(tree fs.FS, name string) (io.ReadCloser, error) {
 
 // openDataFile is openFile for a path of the host.
 func openDataFile(path string) (io.ReadCloser, error) {
-	return openFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	return openFile(hostTree(filepath.Dir(path)), filepath.Base(path))
 }
 
 // findFile returns the path of the first file that exists, over all folders and the

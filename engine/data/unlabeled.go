@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -65,7 +64,7 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 		return q, fmt.Errorf("%s: %w", name, err)
 	}
 	s := o.Schema.features(trained.Shape)
-	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), rowReaders[extension(name)]
+	tree, file, lines := hostTree(filepath.Dir(name)), filepath.Base(name), rowReaders[extension(name)]
 	switch {
 	case folder:
 		return folderExamples(name, s, trained.Shape, standardization)
