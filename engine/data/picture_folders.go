@@ -173,7 +173,7 @@ func decodePictures(tree fs.FS, files []pictureFile, decoder *pictureDecoder, po
 func decodePixels(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy) (pixels []byte, blank []bool, err error) {
 	shape := decoder.shape
 	size := shape.size()
-	if room := memory.Available(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
+	if room := memory.AtStart(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
 		return nil, nil, fmt.Errorf("%d pictures of %d×%d pixels do not fit in memory; make them smaller", len(files), shape.Width, shape.Height)
 	}
 	pixels, blank = make([]byte, len(files)*size), make([]bool, len(files))
