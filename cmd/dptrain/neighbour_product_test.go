@@ -47,6 +47,7 @@ type example struct {
 	weight            string
 	value             float64
 	broken            bool // it cannot be read
+	white             bool // in its place are white space only or, of a picture, a folder
 	size              int  // of a picture
 	name              string
 }
@@ -94,6 +95,18 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 			n.records[at][j].broken = true
 		}
 		return true
+	},
+	"whitened": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].white = true
+		}
+		return n.format != "arrays" && n.unit != "user:who" // a row without a user belongs to another record
+	},
+	"lengthened": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].note = strings.Repeat("7 ", 3<<20)
+		}
+		return n.format != "arrays" && n.format != "pictures" && n.unit != "user:who"
 	},
 	"changed": func(n *neighbourhood, at int) bool {
 		for j := range n.records[at] {
@@ -160,6 +173,11 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		w := csv.NewWriter(&file)
 		w.Write([]string{"age", "note", "who", "label", "weight"})
 		for _, e := range all {
+			if e.white {
+				w.Flush()
+				file.WriteString(" \t\n")
+				continue
+			}
 			if e.broken {
 				e.label = "secret"
 			}
@@ -172,6 +190,10 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		}
 	case "jsonl":
 		for _, e := range all {
+			if e.white {
+				file.WriteString(" \t\n")
+				continue
+			}
 			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label, "weight": e.weight}
 			if e.broken {
 				row["age"] = "secret"
@@ -185,6 +207,10 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		flags += columns + owner + " --model logistic"
 	case "txt":
 		for _, e := range all {
+			if e.white {
+				file.WriteString(" \t\n")
+				continue
+			}
 			if e.broken {
 				e.note = "secret"
 			}
@@ -214,6 +240,12 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			name := filepath.Join("data.pictures", e.label, e.name+".png")
 			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 				t.Fatal(err)
+			}
+			if e.white {
+				if err := os.Mkdir(name, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				continue
 			}
 			content := file.Bytes()
 			if e.broken {
