@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/frozen"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/memory"
@@ -33,7 +34,8 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	if n.deviceNote, err = c.Device.resolve(); err != nil {
 		return nil, err
 	}
-	device, err := c.Device.open()
+	held := heldBytes(c, index)
+	device, err := c.Device.open(held)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		if err != nil {
 			return nil, err
 		}
-		keeps := c.keepsFrozenOutputs(device, network, index, e)
+		keeps := c.keepsFrozenOutputs(device, network, index, e, memory.AtStart().Without(held))
 		n.program, err = plan.LowerTraining(network, plan.Options{Frozen: keeps, Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace()})
 		if err != nil {
 			return nil, err
@@ -106,16 +108,29 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	}
 }
 
+// heldBytes returns the memory of the data sets as it follows from public numbers: the number of
+// records and the declared examples of each.
+func heldBytes(c *Config, index *recordIndex) int64 {
+	bytesOf := func(s data.Set, records int) float64 {
+		return float64(records) * float64(index.perRecord) * float64(data.ExampleBytes(s))
+	}
+	held := bytesOf(c.Train, c.publicRecords(index.records))
+	if v := c.Validation.Set; v != nil {
+		held += bytesOf(v, RecordCount(v, c.Records))
+	}
+	return int64(min(held, 1<<62))
+}
+
 // keepsFrozenOutputs reports whether the run computes the outputs of frozen first layers once for
 // each example and keeps them. They must be the same in every lot, be read more often than they are
 // computed, and take at most half of the memory that is left. Their number must be public. A GPU
 // keeps the data set instead.
-func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork, index *recordIndex, e sample.Event) bool {
+func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork, index *recordIndex, e sample.Event, room memory.Headroom) bool {
 	if len(network.FrozenOutputs) == 0 || device.Name() != "cpu" || c.Augmentation.Views > 0 || c.LocalTraining.Steps > 0 || c.Records.Users || c.Sampling.Population > 0 {
 		return false
 	}
 	read := float64(c.Steps) * e.ExpectedLot() * float64(index.perRecord)
-	return read > float64(index.rows) && memory.Available().Fits(2*frozen.BytesFor(network, index.rows))
+	return read > float64(index.rows) && room.Fits(2*frozen.BytesFor(network, index.rows))
 }
 
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the

@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/gorgonia"
+	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 )
@@ -124,9 +125,10 @@ func (o DeviceOptions) gpu() (cuda.Device, error) {
 	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", o.Name, len(gpus)-1)
 }
 
-// open opens the device that resolve selected.
-func (o DeviceOptions) open() (plan.Device, error) {
-	host := cpu.NewDevice(o.Threads)
+// open opens the device that resolve selected, for programs beside data sets of some bytes. Which
+// programs fit, and what an error states, follows from the memory before private data were read.
+func (o DeviceOptions) open(held int64) (plan.Device, error) {
+	host := cpu.NewDeviceWithin(o.Threads, memory.AtStart().Without(held))
 	if o.Name == "gorgonia" {
 		return gorgonia.NewDevice(host), nil
 	}

@@ -70,7 +70,7 @@ func NewEvaluator(build perexample.Build, options DeviceOptions) (*Evaluator, er
 	if options.Name == "gorgonia" {
 		options.Name = "cpu"
 	}
-	device, err := options.open()
+	device, err := options.open(0)
 	if err != nil {
 		return nil, err
 	}

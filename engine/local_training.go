@@ -34,10 +34,11 @@ type LocalTraining struct {
 	Batch int
 }
 
-// maxLocalSteps and maxLocalBatch keep the numbers of a lot's random words far below 2^64.
+// maxLocalSteps and maxLocalExamples keep the numbers of a lot's random words below 2^63.
 const (
-	maxLocalSteps   = 1 << 20
-	defaultMaxBatch = 64
+	maxLocalSteps    = 1 << 20
+	maxLocalExamples = 1 << 31 // of all steps of a user
+	defaultMaxBatch  = 64
 )
 
 // checkLocalTraining sets the defaults of local training, and refuses what it cannot be combined
@@ -67,6 +68,9 @@ func (c *Config) checkLocalTraining() error {
 	}
 	if l.Batch == 0 {
 		l.Batch = min(max(1, c.Records.Examples), defaultMaxBatch)
+	}
+	if l.Steps > maxLocalExamples/l.Batch {
+		return fmt.Errorf("%d local steps of %d examples: give at most %d examples for all steps of a user", l.Steps, l.Batch, maxLocalExamples)
 	}
 	c.Device.preferCPU() // users have few examples, one after the other
 	return nil
@@ -132,7 +136,8 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 		}
 		for from := 0; from < n; from += t.together {
 			rows := t.batch[from:min(from+t.together, n)]
-			if err := t.forward(rows, (t.loader.loaded*t.Steps+k)*len(t.batch)+from, maskStream); err != nil {
+			first := (uint64(t.loader.loaded)*uint64(t.Steps)+uint64(k))*uint64(len(t.batch)) + uint64(from)
+			if err := t.forward(rows, first, maskStream); err != nil {
 				return 0, err
 			}
 			if k == 0 {
@@ -161,7 +166,7 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 
 // forward computes rows, at most as many as the executable computes together. first numbers the
 // first of them among all rows of the lot whose masks are from the stream.
-func (t *localTrainer) forward(rows []int, first int, masks uint32) error {
+func (t *localTrainer) forward(rows []int, first uint64, masks uint32) error {
 	n := len(rows)
 	for c, in := range t.loader.inputs {
 		size := t.loader.sizes[c]
@@ -207,7 +212,7 @@ func (t *localTrainer) measure(user int) ([]Example, error) {
 	examples := t.index.writeParticipants(user, t.rows)
 	for from := 0; from < examples; from += t.together {
 		rows := t.rows[from:min(from+t.together, examples)]
-		if err := t.forward(rows, t.loader.loaded*len(t.rows)+from, statisticMaskStream); err != nil {
+		if err := t.forward(rows, uint64(t.loader.loaded)*uint64(len(t.rows))+uint64(from), statisticMaskStream); err != nil {
 			return nil, err
 		}
 		for i := range rows {

@@ -497,9 +497,12 @@ func TestLocalTraining_RefusesSettings(t *testing.T) {
 		"local steps: give":        func(c *Config) { c.LocalTraining.Steps = -1 },
 		"a local learning rate":    func(c *Config) { c.LocalTraining.Rate = math.NaN() },
 		"examples in a local step": func(c *Config) { c.LocalTraining.Batch = -1 },
-		"users as records":         func(c *Config) { c.Records = Records{} },
-		"a microbatch of 2":        func(c *Config) { c.Microbatch = 2 },
-		"augmentation is not":      func(c *Config) { c.Augmentation = Augmentation{Views: 2, Transform: func([][]float32, *rand.Rand) {}} },
+		"examples for all steps of a user": func(c *Config) {
+			c.LocalTraining.Steps, c.LocalTraining.Batch = maxLocalSteps, 1<<12
+		},
+		"users as records":    func(c *Config) { c.Records = Records{} },
+		"a microbatch of 2":   func(c *Config) { c.Microbatch = 2 },
+		"augmentation is not": func(c *Config) { c.Augmentation = Augmentation{Views: 2, Transform: func([][]float32, *rand.Rand) {}} },
 		"a projection is not": func(c *Config) {
 			c.Projection = Projection{Directions: 2, Noise: 1, Network: func([]float32) (perexample.Build, error) { return mlp, nil }}
 		},

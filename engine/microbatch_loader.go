@@ -136,12 +136,12 @@ func (l *microbatchLoader) load(n int, deviceRows []int32) error {
 		clear(l.weights[n*per:])
 	}
 	if l.maskSeed != nil {
-		if err := l.drawMaskSeeds(n*per, l.loaded*per, maskStream); err != nil {
+		if err := l.drawMaskSeeds(n*per, uint64(l.loaded)*uint64(per), maskStream); err != nil {
 			return err
 		}
 	}
 	if l.seeds != nil {
-		if err := l.drawWords(l.seeds[:n], l.loaded, roundingStream); err != nil {
+		if err := l.drawWords(l.seeds[:n], uint64(l.loaded), roundingStream); err != nil {
 			return err
 		}
 	}
@@ -181,18 +181,31 @@ const (
 	transformStream
 	roundingStream
 	statisticMaskStream // masks of the statistics of users with local steps
+	randomStreams
 )
 
 // drawWords fills words with those of the lot from a number on. They are independent
 // of each other and of the data, and they are secret: the distribution for one record does
 // not depend on the other records of the lot or of the data set.
-func (l *microbatchLoader) drawWords(words []uint64, first int, stream uint32) error {
-	return l.source.Uint64s(words, noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(l.step), Vector: stream}, uint64(first))
+//
+// The numbers continue in another vector after the last one of a vector: the number of words that a
+// lot needs follows from the records that it drew, and must not cause an error.
+func (l *microbatchLoader) drawWords(words []uint64, first uint64, stream uint32) error {
+	for len(words) > 0 {
+		vector, at := first/noise.MaxValues, first%noise.MaxValues
+		n := min(uint64(len(words)), noise.MaxValues-at)
+		s := noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(l.step), Vector: stream + randomStreams*uint32(vector)}
+		if err := l.source.Uint64s(words[:n], s, at); err != nil {
+			return err
+		}
+		words, first = words[n:], first+n
+	}
+	return nil
 }
 
 // drawMaskSeeds draws the dropout masks of the first rows of the microbatch from a stream, from a number
 // on.
-func (l *microbatchLoader) drawMaskSeeds(rows, first int, stream uint32) error {
+func (l *microbatchLoader) drawMaskSeeds(rows int, first uint64, stream uint32) error {
 	if err := l.drawWords(l.words[:rows], first, stream); err != nil {
 		return err
 	}
@@ -211,7 +224,7 @@ func (l *microbatchLoader) transformViews(rows int) error {
 		return nil
 	}
 	words := l.words[:rows*wordsPerView]
-	if err := l.drawWords(words, l.loaded*l.rowsPerRecord()*wordsPerView, transformStream); err != nil {
+	if err := l.drawWords(words, uint64(l.loaded)*uint64(l.rowsPerRecord()*wordsPerView), transformStream); err != nil {
 		return err
 	}
 	for row := range rows {

@@ -41,9 +41,10 @@ func newEval(term *terminal.Terminal) *cobra.Command {
 		Long: `Evaluate the model of a run directory on the test part of a data set. Without flags,
 dptrain reads columns and text as it did for training.
 
-The result is a function of the test data: publish it only if these data are public. If
-data have no test part, eval uses all of them, but only if you name them with --data,
-because they may be the training data.`,
+The result is a function of the test data: publish it only if these data are public. eval
+marks the result as private if they are the file that the model was trained on. It compares
+no content, so it does not detect a copy. If data have no test part, eval uses all of them,
+but only if you name them with --data, because they may be the training data.`,
 		Example: `  dptrain eval runs/mine
   dptrain eval runs/mnist --data mnist --data-dir ~/mnist
   dptrain eval runs/reviews --data held-back.jsonl`,
@@ -129,15 +130,15 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	case err != nil:
 		return nil, nil, exitcode.AsUsage(err)
 	case task.Test != nil:
-		if options.Test != "" && data.SameContent(options.Test, model.Data) {
-			term.Warn("PRIVATE, do not publish: %s is the data that the model was trained on, or a copy of it", options.Test)
+		if options.Test != "" && runspec.SameFile(options.Test, model.Data) {
+			term.Warn("PRIVATE, do not publish: %s is the data that the model was trained on", options.Test)
 		}
 		return task, task.Test, nil
 	case task.Private && !named:
 		return nil, nil, exitcode.Usagef("%s has no test part, and a score on the private training records is itself private: name test data with --data or --test", task.Name)
 	}
 	term.Note("%s has no test part: evaluating all of it.", task.Name)
-	if task.Private && (runspec.SameFile(set.Data, model.Data) || data.SameContent(set.Data, model.Data)) {
+	if task.Private && runspec.SameFile(set.Data, model.Data) {
 		term.Warn("PRIVATE, do not publish: the model was trained on these records")
 	}
 	return task, task.Train, nil

@@ -268,7 +268,8 @@ func newLedgerVerify(term *terminal.Terminal) *cobra.Command {
 		Long: `Checks every line of a ledger against its checksum and the hash of the line before. If a
 line is wrong, the message names it and the exit code is 4. Missing lines at the end change
 only the head, the hash of the last line: verify looks for the head in the run.json next to
-a run's ledger, or compares the head with --head.
+a run's ledger, or compares the head with --head. The last line of a run that ended states
+the SHA-256 of its weights: verify compares it with the model.safetensors next to the ledger.
 
 A ledger alone cannot show that a copy of its run directory was resumed too. With --against,
 verify compares it with other ledgers. A copy or an unrelated run passes. If the two are
@@ -285,10 +286,8 @@ forks of one run, or the other one has more lines, the exit code is 4.`,
 				return err
 			}
 			summary, err := ledger.Verify(path)
-			if err == nil && head == "" {
-				err = checkRunSummary(path)
-			} else if err == nil && head != summary.Head {
-				err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it belongs to another run", path, summary.Head, head)}
+			if err == nil {
+				err = checkRunDirectory(path, head, summary)
 			}
 			var compared []comparedLedgers
 			if err == nil && len(against) > 0 {

@@ -86,11 +86,30 @@ func readRunSummary(path string) (accountant, head string) {
 	return summary.Accountant, summary.Head
 }
 
-// checkRunSummary returns an error if a run's ledger lacks the line that was its last one
-// when run.json was written. A run that was resumed later has more lines after it.
+// checkRunDirectory compares a run's ledger with the other files of the run. It returns an error if
+// the ledger lacks the line with the hash head, or if the weights are not those that it states. An
+// empty head is that of its last line when run.json was written. A run that was resumed later has
+// more lines after it.
+func checkRunDirectory(path, head string, found ledger.Summary) error {
+	inRun := filepath.Base(path) == rundir.LedgerFile
+	switch {
+	case head != "" && head != found.Head:
+		return &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it belongs to another run", path, found.Head, head)}
+	case head == "" && inRun:
+		if err := checkRunSummary(path); err != nil {
+			return err
+		}
+	}
+	if !inRun {
+		return nil
+	}
+	return rundir.VerifyWeights(filepath.Dir(path))
+}
+
+// checkRunSummary returns an error if a ledger lacks the line that the run.json next to it names.
 func checkRunSummary(path string) error {
 	_, head := readRunSummary(path)
-	if head == "" || filepath.Base(path) != rundir.LedgerFile {
+	if head == "" {
 		return nil
 	}
 	found, err := ledger.ContainsHead(path, head)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,14 +96,14 @@ func TestLedgerVerify_FindsMissingRun(t *testing.T) {
 		}
 	}
 	run("--model logistic --lot 200 --ignore owner --steps 2 --noise 2 --out run" + columns)
-	ledger, summary := readFile(t, "run/ledger.jsonl"), readFile(t, "run/run.json")
+	ledger, summary, weights := readFile(t, "run/ledger.jsonl"), readFile(t, "run/run.json"), readFile(t, "run/model.safetensors")
 	run("--resume run --steps 4")
-	whole, last := readFile(t, "run/ledger.jsonl"), readFile(t, "run/run.json")
+	whole, last, trained := readFile(t, "run/ledger.jsonl"), readFile(t, "run/run.json"), readFile(t, "run/model.safetensors")
 	for _, c := range []struct {
-		ledger, summary []byte
-		code            int
-	}{{whole, last, exitcode.Done}, {whole, summary, exitcode.Done}, {ledger, summary, exitcode.Done}, {ledger, last, exitcode.Damaged}} {
-		for path, text := range map[string][]byte{"run/ledger.jsonl": c.ledger, "run/run.json": c.summary, "run/copy.jsonl": c.ledger} {
+		ledger, summary, weights []byte
+		code                     int
+	}{{whole, last, trained, exitcode.Done}, {whole, summary, trained, exitcode.Done}, {ledger, summary, weights, exitcode.Done}, {ledger, last, weights, exitcode.Damaged}} {
+		for path, text := range map[string][]byte{"run/ledger.jsonl": c.ledger, "run/run.json": c.summary, "run/model.safetensors": c.weights, "run/copy.jsonl": c.ledger} {
 			if err := os.WriteFile(path, text, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -113,6 +114,49 @@ func TestLedgerVerify_FindsMissingRun(t *testing.T) {
 		if _, stderr, code := dptrain("ledger verify run/copy.jsonl"); code != exitcode.Done {
 			t.Errorf("a file of another name: exit %d, %q", code, stderr)
 		}
+	}
+}
+
+// The ledger of a run that ended states the SHA-256 of its weights. Every command that reads the
+// weights or reports about them refuses a file that was changed.
+func TestWeights_AreThoseOfLedger(t *testing.T) {
+	inWorkshop(t)
+	if _, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --out run" + columns); code != exitcode.Done {
+		t.Fatal(stderr)
+	}
+	weights := readFile(t, "run/model.safetensors")
+	changed := slices.Clone(weights)
+	changed[len(changed)-1] ^= 1
+	commands := []string{"ledger verify run", "ledger verify run/ledger.jsonl", "report run", "export run --out out.onnx --format onnx",
+		"predict run --data test.csv", "eval run --data test.csv"}
+	for _, c := range []struct {
+		weights []byte
+		code    int
+	}{{changed, exitcode.Damaged}, {weights, exitcode.Done}} {
+		if err := os.WriteFile("run/model.safetensors", c.weights, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range commands {
+			_, stderr, code := dptrain(command)
+			if damaged := strings.Contains(stderr, "run/model.safetensors is not the file that the run released"); code != c.code || damaged != (code == exitcode.Damaged) || damaged && strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s: exit %d, %q", command, code, stderr)
+			}
+		}
+	}
+	// The message names a command that writes the weights again.
+	if err := os.WriteFile("run/model.safetensors", changed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("train --resume run"); code != exitcode.Done || !bytes.Equal(readFile(t, "run/model.safetensors"), weights) {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	// A last line that is cut short states no weights, and its run did not end.
+	cut := readFile(t, "run/ledger.jsonl")
+	if err := os.WriteFile("run/ledger.jsonl", cut[:len(cut)-10], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("predict run --data test.csv"); code != exitcode.Done {
+		t.Errorf("exit %d, %q", code, stderr)
 	}
 }
 

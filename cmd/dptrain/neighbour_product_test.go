@@ -48,6 +48,7 @@ type example struct {
 	value             float64
 	broken            bool // it cannot be read
 	empty             bool // its number has no value
+	white             bool // in its place are white space only or, of a picture, a folder
 	size              int  // of a picture
 	name              string
 }
@@ -95,6 +96,18 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 			n.records[at][j].broken = true
 		}
 		return true
+	},
+	"whitened": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].white = true
+		}
+		return n.format != "arrays" && n.unit != "user:who" // a row without a user belongs to another record
+	},
+	"lengthened": func(n *neighbourhood, at int) bool {
+		for j := range n.records[at] {
+			n.records[at][j].note = strings.Repeat("7 ", 3<<20)
+		}
+		return n.format != "arrays" && n.format != "pictures" && n.unit != "user:who"
 	},
 	"changed": func(n *neighbourhood, at int) bool {
 		for j := range n.records[at] {
@@ -167,6 +180,11 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		w := csv.NewWriter(&file)
 		w.Write([]string{"age", "note", "who", "label", "weight"})
 		for _, e := range all {
+			if e.white {
+				w.Flush()
+				file.WriteString(" \t\n")
+				continue
+			}
 			if e.broken {
 				e.label = "secret"
 			}
@@ -183,6 +201,10 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		}
 	case "jsonl":
 		for _, e := range all {
+			if e.white {
+				file.WriteString(" \t\n")
+				continue
+			}
 			row := map[string]any{"age": e.value, "note": e.note, "who": e.user, "label": e.label, "weight": e.weight}
 			if e.empty {
 				row["age"] = nil
@@ -199,6 +221,10 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		flags += columns + owner + " --model logistic"
 	case "txt":
 		for _, e := range all {
+			if e.white {
+				file.WriteString(" \t\n")
+				continue
+			}
 			if e.broken {
 				e.note = "secret"
 			}
@@ -228,6 +254,12 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			name := filepath.Join("data.pictures", e.label, e.name+".png")
 			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 				t.Fatal(err)
+			}
+			if e.white {
+				if err := os.Mkdir(name, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				continue
 			}
 			content := file.Bytes()
 			if e.broken {
@@ -327,7 +359,7 @@ func (n *neighbourhood) outputs(t *testing.T, dir, more string) (seen map[string
 func requireSameReport(t *testing.T, first, second string) {
 	t.Helper()
 	t.Chdir(second)
-	for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl"} {
+	for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl", "model.safetensors"} {
 		if err := os.WriteFile("run/"+name, readFile(t, filepath.Join(first, "run", name)), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -248,7 +248,7 @@ func neighbours(t *testing.T, what string, records int, projection, replacement 
 		// The report and the model card depend only on the files compared above: the test
 		// writes them again in the other directory from its summary, metrics and ledger.
 		page, card := file(dirs[0], "report.html"), file(dirs[0], "MODEL_CARD.md")
-		for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl"} {
+		for _, name := range []string{"run.json", "metrics.jsonl", "ledger.jsonl", "model.safetensors"} {
 			if err := os.WriteFile(filepath.Join(dirs[1], "run", name), file(dirs[0], name), 0o644); err != nil {
 				t.Fatal(err)
 			}

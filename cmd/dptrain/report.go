@@ -19,10 +19,13 @@ func newReport(term *terminal.Terminal) *cobra.Command {
 		Use:   "report DIR",
 		Short: "Write the report and the model card of a run again",
 		Long: `Writes report.html and MODEL_CARD.md in a run directory, from run.json, metrics.jsonl and
-the ledger. It verifies the ledger first. Everything that they show is public.`,
+the ledger. It verifies the ledger and the weights first. Everything that they show is public.`,
 		Example: "  dptrain report runs/mine",
 		Args:    oneRunDir("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := rundir.VerifyWeights(args[0]); err != nil {
+				return exitcode.AsUsage(err)
+			}
 			files, err := writeReport(args[0])
 			if errors.Is(err, report.ErrOtherLedger) {
 				return &exitcode.Error{Code: exitcode.Damaged, Err: err}

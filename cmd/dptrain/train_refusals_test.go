@@ -79,7 +79,9 @@ func TestTrain_NonPrivateRefusesPrivacyFlags(t *testing.T) {
 func TestTrain_RefusesInvalidFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "t.csv", 20)
-	table(t, "copy.csv", 20)
+	if err := os.Link("t.csv", "link.csv"); err != nil {
+		t.Fatal(err)
+	}
 	array(t, "wide/x_train.npy", "|u1", "(2, 2049)", make([]float64, 2*2049)...)
 	array(t, "wide/y_train.npy", "|u1", "(2,)", 0, 1)
 	for _, c := range []struct{ flags, want string }{
@@ -138,8 +140,8 @@ func TestTrain_RefusesInvalidFlags(t *testing.T) {
 		{"--lr -1", "--lr"},
 		{"--lr Inf", "--lr"},
 		{"--epsilon Inf", "finite"},
-		{"--data t.csv --test ./t.csv --label label --classes no,yes", "is the training data, or a copy of it: "},
-		{"--data t.csv --test copy.csv --label label --classes no,yes", "is the training data, or a copy of it: "},
+		{"--data t.csv --test ./t.csv --label label --classes no,yes", "is the file of the training data: "},
+		{"--data t.csv --test link.csv --label label --classes no,yes", "is the file of the training data: "},
 		{"--seed -1", "a whole number, 0 or more"},
 		{"--ema 1", "average"},
 		{"--lott 5", "--lot"},

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
@@ -19,7 +18,7 @@ func readCSV(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
+	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[userDigest]int32{}}
 	err = in.each(func(row []string, problem error) error {
 		if problem != nil {
 			return rows.addBlank("", problem)
@@ -49,16 +48,20 @@ func openCSVRows(r io.Reader, s Schema) (*csvReader, *rowLayout, error) {
 		return nil, nil, err
 	}
 	l, err := newLayout(header, s)
-	return in, l, err
+	if err != nil {
+		return nil, nil, err
+	}
+	in.lines.limit = l.maxRowBytes()
+	return in, l, nil
 }
 
 // readCSVHeader returns a reader of the rows after the header, and the header.
 func readCSVHeader(r io.Reader, separator rune) (*csvReader, []string, error) {
-	b := bufio.NewReaderSize(r, 1<<16)
-	if bom, _ := b.Peek(3); string(bom) == "\ufeff" {
-		b.Discard(3)
+	lines := newLineReader(r, maxLineLength)
+	if bom, _ := lines.file.Peek(3); string(bom) == "\ufeff" {
+		lines.file.Discard(3)
 	}
-	in := newCSVReader(b, separator)
+	in := newCSVReader(lines, separator)
 	header, err := in.read()
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the file is empty; the first line must name the columns")
@@ -77,27 +80,61 @@ type badCSVRow struct{ error }
 // quotation marks. So if all rows follow its rules for quotation marks, neither the content nor
 // the number of cells changes how many rows there are. A line that breaks these rules is a row of
 // its own: a quotation mark that is never closed does not change how the lines after it are read.
+//
+// The memory is limited: a row has at most maxRowLines lines, which together have at most twice the
+// limit of the lines.
 type csvReader struct {
-	file   *bufio.Reader
-	comma  rune   // the separator
-	again  []byte // lines to read before the file
-	text   []byte // of the row
-	line   int    // lines of the file before the row
+	lines  lineReader
+	comma  rune      // the separator
+	again  []csvLine // to read before the file
+	first  csvLine   // of the row
+	rest   []csvLine // the lines of the row after its first one
+	text   []byte    // of the row, where it has several lines
+	line   int       // lines of the file before the row
+	count  int       // lines of the row
 	source bytes.Reader
 	parser *csv.Reader // of source
-	first  int         // lines before the first one that the parser read
+	parsed int         // lines before the first one that the parser read
 	fields int         // of the first row
 }
 
-func newCSVReader(file *bufio.Reader, separator rune) *csvReader {
-	c := &csvReader{file: file, comma: separator}
+// csvLine is a line with its end, or the beginning of a long line.
+type csvLine struct {
+	text []byte
+	long bool
+}
+
+// quotes counts the quotation marks of a line.
+func (l csvLine) quotes() int { return bytes.Count(l.text, []byte{'"'}) }
+
+// isEmpty reports whether the line has no byte before its end.
+func (l csvLine) isEmpty() bool { return len(bytes.TrimRight(l.text, "\r\n")) == 0 }
+
+// separators counts the separators that are not in quotation marks. If the line follows the rules
+// for quotation marks, they separate its fields.
+func (l csvLine) separators(comma rune) (n int) {
+	inside := false
+	for _, b := range l.text {
+		switch {
+		case b == '"':
+			inside = !inside
+		case rune(b) == comma && !inside:
+			n++
+		}
+	}
+	return n
+}
+
+func newCSVReader(lines lineReader, separator rune) *csvReader {
+	c := &csvReader{lines: lines, comma: separator}
 	c.reset()
 	return c
 }
 
 // reset makes a parser for the lines from the current row on.
 func (c *csvReader) reset() {
-	c.parser, c.first = csv.NewReader(&c.source), c.line
+	c.source.Reset(nil)
+	c.parser, c.parsed = csv.NewReader(&c.source), c.line+c.count
 	c.parser.Comma, c.parser.ReuseRecord, c.parser.FieldsPerRecord = c.comma, true, -1
 	c.parser.TrimLeadingSpace = c.comma != '\t' // otherwise an empty cell before a tab is lost
 }
@@ -124,81 +161,110 @@ func (c *csvReader) each(f func(row []string, problem error) error) error {
 // file and a badCSVRow for a row that cannot be parsed.
 func (c *csvReader) read() ([]string, error) {
 	for {
-		c.line += bytes.Count(c.text, []byte{'\n'})
-		c.text = c.text[:0]
-		end, lines := 0, 0 // of the first line
-		for quotes := 0; lines == 0 || quotes%2 != 0 && lines < maxRowLines; lines++ {
-			from := len(c.text)
-			if err := c.appendLine(); err == io.EOF && lines > 0 {
-				break
-			} else if err != nil {
-				return nil, err
-			}
-			quotes += bytes.Count(c.text[from:], []byte{'"'})
-			if lines == 0 {
-				end = len(c.text)
-			}
+		if err := c.readLines(); err != nil {
+			return nil, err
 		}
-		c.source.Reset(c.text)
-		offset := c.parser.InputOffset()
-		row, err := c.parser.Read()
+		row, err := c.parse()
 		if errors.Is(err, io.EOF) {
-			continue // a blank line
+			continue // a line without a byte before its end
 		}
-		if c.fields == 0 && err == nil {
-			c.fields = len(row)
-		}
-		switch {
-		case err != nil:
-		case len(row) != c.fields:
-			if c.parser.InputOffset()-offset == int64(len(c.text)) {
-				end = len(c.text) // the quotation marks are valid: the whole row is lost
-			}
-			line, _ := c.parser.FieldPos(0)
-			err = fmt.Errorf("line %d: %d fields, but the first line names %d columns", c.first+line, len(row), c.fields)
-		case c.parser.InputOffset()-offset != int64(len(c.text)):
-			err = fmt.Errorf("line %d: a quotation mark is not closed", c.line+1)
-		default:
+		if err == nil {
 			return row, nil
 		}
-		c.again = append(slices.Clone(c.text[end:]), c.again...)
-		c.text = c.text[:end]
-		c.line += bytes.Count(c.text, []byte{'\n'})
-		c.text = c.text[:0]
-		c.source.Reset(nil)
+		c.again = append(c.rest[c.count-1:], c.again...)
+		c.rest = nil
 		c.reset()
 		return nil, &badCSVRow{err}
 	}
 }
 
-// appendLine appends the next line to the text of the row.
-func (c *csvReader) appendLine() error {
-	if len(c.again) > 0 {
-		n := bytes.IndexByte(c.again, '\n') + 1
-		if n == 0 {
-			n = len(c.again)
-		}
-		c.text, c.again = append(c.text, c.again[:n]...), c.again[n:]
-		return nil
+// readLines reads the lines of the next row: further lines follow while a quotation mark is open.
+func (c *csvReader) readLines() (err error) {
+	c.line, c.count = c.line+c.count, 0
+	c.rest = c.rest[:0]
+	if c.first, err = c.nextLine(c.first.text[:0]); err != nil {
+		return err
 	}
-	from := len(c.text)
-	for {
-		part, err := c.file.ReadSlice('\n')
-		c.text = append(c.text, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err == io.EOF && len(c.text) > from:
-			return nil
-		default:
+	last, size, quotes := c.first, len(c.first.text), c.first.quotes()
+	for !last.long && quotes%2 != 0 && len(c.rest)+1 < maxRowLines && size < c.lines.limit {
+		if last, err = c.nextLine(nil); err == io.EOF {
+			break
+		} else if err != nil {
 			return err
 		}
+		c.rest = append(c.rest, last)
+		size, quotes = size+len(last.text), quotes+last.quotes()
 	}
+	c.count = 1 + len(c.rest)
+	return nil
+}
+
+// parse splits the row into fields. The error is io.EOF for a line without a byte before its end.
+// After another error, count is the number of lines that are lost.
+func (c *csvReader) parse() (row []string, err error) {
+	text := c.first.text
+	switch {
+	case c.first.long:
+		c.count = 1
+		return nil, errLongLine(c.line+1, c.lines.limit)
+	case c.count > 1:
+		c.text = append(c.text[:0], text...)
+		for _, line := range c.rest {
+			c.text = append(c.text, line.text...)
+		}
+		text = c.text
+	case c.fields > 0 && c.first.quotes()%2 == 0:
+		// A field takes the parser many times the memory of a comma.
+		if n := 1 + c.first.separators(c.comma); n != c.fields && !c.first.isEmpty() {
+			return nil, c.errFields(c.line+1, n)
+		}
+	}
+	c.source.Reset(text)
+	offset := c.parser.InputOffset()
+	row, err = c.parser.Read()
+	isWhole := c.parser.InputOffset()-offset == int64(len(text))
+	if c.fields == 0 && err == nil {
+		c.fields = len(row)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, io.EOF
+	case err != nil:
+	case len(c.rest) > 0 && c.rest[len(c.rest)-1].long:
+		err = errLongLine(c.line+c.count, c.lines.limit)
+	case len(row) != c.fields:
+		line, _ := c.parser.FieldPos(0)
+		err = c.errFields(c.parsed+line, len(row))
+		if isWhole {
+			return nil, err // the quotation marks are valid: the whole row is lost
+		}
+	case !isWhole:
+		err = fmt.Errorf("line %d: a quotation mark is not closed", c.line+1)
+	default:
+		return row, nil
+	}
+	c.count = 1
+	return nil, err
+}
+
+func (c *csvReader) errFields(line, fields int) error {
+	return fmt.Errorf("line %d: %d fields, but the first line names %d columns", line, fields, c.fields)
+}
+
+// nextLine returns the next line. It may use the memory of a buffer.
+func (c *csvReader) nextLine(buffer []byte) (line csvLine, err error) {
+	if len(c.again) > 0 {
+		line, c.again = c.again[0], c.again[1:]
+		return line, nil
+	}
+	line.text, line.long, err = c.lines.next(buffer)
+	return line, err
 }
 
 // fieldLine returns the line of a field of the last row.
 func (c *csvReader) fieldLine(field int) int {
 	line, _ := c.parser.FieldPos(field)
-	return c.first + line
+	return c.parsed + line
 }
 
 // checkHeaderFormat returns an error if the first line is not UTF-8 with the separator between

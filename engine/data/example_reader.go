@@ -1,6 +1,7 @@
 package data
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -17,9 +18,9 @@ type exampleReader struct {
 	features, labels chunkedValues
 	ends             []int // end of each text's indices in features
 	users            []int32
-	weights          []float64        // nil without a column of weights
-	userNumbers      map[string]int32 // the number of each user so far
-	count            int              // of examples
+	weights          []float64            // nil without a column of weights
+	userNumbers      map[userDigest]int32 // the number of each user so far
+	count            int                  // of examples
 }
 
 // chunkedValues is a growing list in chunks. One growing slice would take three times its
@@ -132,12 +133,16 @@ func (r *exampleReader) addBlank(user string, err error) error {
 	return nil
 }
 
+// userDigest is the SHA-256 of a user. The memory of users thus does not depend on their length.
+type userDigest [sha256.Size]byte
+
 // userNumber returns the number of a user.
 func (r *exampleReader) userNumber(user string) int32 {
-	number, ok := r.userNumbers[user]
+	digest := userDigest(sha256.Sum256([]byte(user)))
+	number, ok := r.userNumbers[digest]
 	if !ok {
 		number = int32(len(r.userNumbers))
-		r.userNumbers[strings.Clone(user)] = number
+		r.userNumbers[digest] = number
 	}
 	return number
 }

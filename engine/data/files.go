@@ -3,7 +3,6 @@ package data
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/internal/memory"
@@ -26,9 +26,12 @@ func openTree(name string) (fs.FS, io.Closer, error) {
 		return nil, nil, fmt.Errorf("cannot read %s: %w", name, withoutPath(err))
 	}
 	if info.IsDir() {
-		return os.DirFS(name), io.NopCloser(nil), nil
+		return hostTree(name), io.NopCloser(nil), nil
 	}
 	if isArchive(name) {
+		if !info.Mode().IsRegular() {
+			return nil, nil, fmt.Errorf("cannot read %s: %w", name, errNotRegular)
+		}
 		z, err := zip.OpenReader(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot read %s: %w", name, withoutPath(err))
@@ -36,6 +39,33 @@ func openTree(name string) (fs.FS, io.Closer, error) {
 		return z, z, nil
 	}
 	return nil, nil, fmt.Errorf("%s is neither a folder nor a .zip file", name)
+}
+
+// hostTree is a folder of the host. It opens folders and regular files only, and never waits for one:
+// a pipe or a device in the place of a picture could end neither its opening nor its content.
+type hostTree string
+
+var errNotRegular = errors.New("it is not a regular file, but a pipe, a socket or a device; copy its content to a file")
+
+// Open opens a file of the folder. It follows symbolic links.
+func (t hostTree) Open(name string) (fs.File, error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	f, err := os.OpenFile(filepath.Join(string(t), local), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func isArchive(name string) bool {
@@ -79,33 +109,7 @@ func openFile(tree fs.FS, name string) (io.ReadCloser, error) {
 
 // openDataFile is openFile for a path of the host.
 func openDataFile(path string) (io.ReadCloser, error) {
-	return openFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
-}
-
-// SameContent reports whether two existing files have the same content, after decompression. It
-// is false for folders. Of a private file it reveals only whether the other file is a copy.
-func SameContent(a, b string) bool {
-	var files [2]io.Reader
-	for i, name := range []string{a, b} {
-		f, err := openDataFile(name)
-		if err != nil {
-			return false
-		}
-		defer f.Close()
-		files[i] = f
-	}
-	var parts [2][1 << 15]byte
-	for {
-		n, errA := io.ReadFull(files[0], parts[0][:])
-		m, errB := io.ReadFull(files[1], parts[1][:])
-		if !bytes.Equal(parts[0][:n], parts[1][:m]) {
-			return false
-		}
-		if errA != nil || errB != nil {
-			isEnd := func(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
-			return isEnd(errA) && isEnd(errB)
-		}
-	}
+	return openFile(hostTree(filepath.Dir(path)), filepath.Base(path))
 }
 
 // findFile returns the path of the first file that exists, over all folders and the

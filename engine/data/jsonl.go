@@ -1,10 +1,8 @@
 package data
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 )
 
@@ -19,7 +17,7 @@ func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[string]int32{}}
+	rows := exampleReader{rowLayout: l, policy: policy, userNumbers: map[userDigest]int32{}}
 	err = eachJSONLRow(r, l, s, func(number int, row []string, problem error) error {
 		if problem != nil {
 			return rows.addBlank("", problem)
@@ -37,7 +35,11 @@ func readJSONL(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 // the problem of a line that has not these cells. The next line overwrites the cells.
 func eachJSONLRow(r io.Reader, l *rowLayout, s Schema, f func(number int, row []string, problem error) error) error {
 	index, row := indexOf(s.columns()), make([]string, len(l.roles))
-	return eachLine(r, func(number int, line []byte, problem error) error {
+	limit := l.maxRowBytes()
+	return eachLine(r, limit, func(number int, line []byte, long bool, problem error) error {
+		if long {
+			problem = errLongLine(number, limit)
+		}
 		if problem == nil {
 			clear(row)
 			problem = l.readObject(row, number, line, index, s.featuresOnly)
@@ -80,17 +82,27 @@ func cellText(value string) (text string, ok bool) {
 	case '"':
 		return unquoted(value), true
 	case '[':
-		var list []int
-		if strings.Contains(value, "null") || json.Unmarshal([]byte(value), &list) != nil { // Unmarshal accepts null as 0
-			return "", false
-		}
-		words := make([]string, len(list))
-		for i, n := range list {
-			words[i] = strconv.Itoa(n)
-		}
-		return strings.Join(words, " "), true
+		return listText(value[1 : len(value)-1])
 	case '{':
 		return "", false
 	}
 	return value, true // a number, true or false
+}
+
+// listText converts the inside of a JSON list of whole numbers to numbers with spaces between them.
+// It takes no more memory than the list, however many numbers it has.
+func listText(list string) (text string, ok bool) {
+	var b strings.Builder
+	b.Grow(len(list))
+	for i := range len(list) {
+		switch c := list[i]; {
+		case c == ',':
+			b.WriteByte(' ')
+		case c == '-' || '0' <= c && c <= '9':
+			b.WriteByte(c)
+		case !strings.ContainsRune(space, rune(c)):
+			return "", false
+		}
+	}
+	return b.String(), true
 }

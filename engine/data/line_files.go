@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// lineReader reads a file with one example in each line. It returns the examples and the
+// rowReader reads a file with one example in each row. It returns the examples and the
 // names of the columns that their features come from.
-type lineReader func(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error)
+type rowReader func(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error)
 
-// lineReaders maps the extension of a file's name to its reader.
-var lineReaders = map[string]lineReader{".csv": readCSV, ".tsv": readCSV, ".jsonl": readJSONL, ".txt": readText}
+// rowReaders maps the extension of a file's name to its reader.
+var rowReaders = map[string]rowReader{".csv": readCSV, ".tsv": readCSV, ".jsonl": readJSONL, ".txt": readText}
 
 // openLines reads a file as the schema describes. If o.Test names a second file for
 // testing, it needs the same columns, in any order.
-func openLines(file string, o Options, read lineReader) (*Task, error) {
+func openLines(file string, o Options, read rowReader) (*Task, error) {
 	var err error
 	if o.Schema, err = o.Schema.resolved(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -47,7 +47,7 @@ func (s Schema) forFile(file string) Schema {
 	return s
 }
 
-func readLines(file string, s Schema, policy rowPolicy, read lineReader) (Set, []string, error) {
+func readLines(file string, s Schema, policy rowPolicy, read rowReader) (Set, []string, error) {
 	f, err := openDataFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
@@ -60,49 +60,90 @@ func readLines(file string, s Schema, policy rowPolicy, read lineReader) (Set, [
 	return set, inputs, nil
 }
 
-// maxLineLength limits a line, so that a file without line ends causes an error and does not
-// fill the memory.
+// maxLineLength limits the first line of a CSV file and the lines of a public file, so that a file
+// without line ends causes an error and does not fill the memory.
 const maxLineLength = 64 << 20
 
-// eachLine calls f for each line of a file that is not blank, or with a problem for a line that
-// cannot be read. Lines are numbered from 1.
-func eachLine(r io.Reader, f func(number int, line []byte, problem error) error) error {
-	in := bufio.NewReaderSize(r, 1<<16)
+// Limits of a row: a constant, and a number for each number of an example and each column.
+const (
+	rowLimit       = 1 << 20
+	textRowLimit   = 4 << 20 // of a row with text
+	limitPerNumber = 64
+)
+
+// maxRowBytes limits the bytes of a row of a file with the layout. It is a function of public
+// settings, so no row decides how much memory the reader takes. A longer row is bad; a line of plain
+// text is cut.
+func (l *rowLayout) maxRowBytes() int {
+	limit := rowLimit
+	if l.tokens != nil {
+		limit = textRowLimit
+	}
+	return limit + limitPerNumber*(l.width+len(l.roles))
+}
+
+// lineReader reads lines of limited length.
+type lineReader struct {
+	file  *bufio.Reader
+	limit int // bytes of a line
+}
+
+func newLineReader(r io.Reader, limit int) lineReader {
+	return lineReader{bufio.NewReaderSize(r, 1<<16), limit}
+}
+
+// next appends the next line with its end to a buffer. Of a long line it appends the first limit
+// bytes and skips the rest. The error is io.EOF if there are no more lines.
+func (l lineReader) next(buffer []byte) (line []byte, long bool, err error) {
+	from, read := len(buffer), false
+	for {
+		part, err := l.file.ReadSlice('\n')
+		read = read || len(part) > 0
+		if rest := l.limit - (len(buffer) - from); len(part) > rest {
+			part, long = part[:rest], true
+		}
+		buffer = append(buffer, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err == io.EOF && read:
+			return buffer, long, nil
+		default:
+			return buffer, long, err
+		}
+	}
+}
+
+// errLongLine reports a line that is longer than a limit.
+func errLongLine(number, limit int) error {
+	return fmt.Errorf("line %d is longer than %d bytes", number, limit)
+}
+
+// eachLine calls f for each line of a file, or with a problem for a line that cannot be read. Lines
+// are numbered from 1. A line that has no byte before its end, which is LF or CRLF, is skipped; a
+// line of white space is not, because then a private row could change the number of rows.
+func eachLine(r io.Reader, limit int, f func(number int, line []byte, long bool, problem error) error) error {
+	in := newLineReader(r, limit)
 	var line []byte
 	for number := 1; ; number++ {
-		long := false
-		line = line[:0]
+		var long bool
 		var err error
-		for {
-			var part []byte
-			part, err = in.ReadSlice('\n')
-			if long = long || len(line)+len(part) > maxLineLength; !long {
-				line = append(line, part...)
-			}
-			if !errors.Is(err, bufio.ErrBufferFull) {
-				break
-			}
-		}
-		if err != nil && err != io.EOF {
+		if line, long, err = in.next(line[:0]); err == io.EOF {
+			return nil
+		} else if err != nil {
 			return err
 		}
-		content := line
+		content := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		if len(content) == 0 {
+			continue
+		}
 		var problem error
 		if bom := string(line[:min(2, len(line))]); number == 1 && (bom == "\xff\xfe" || bom == "\xfe\xff") {
 			problem = errors.New("the file is UTF-16; save the file as UTF-8")
 		} else if number == 1 {
-			content = bytes.TrimPrefix(line, []byte("\ufeff"))
+			content = bytes.TrimPrefix(content, []byte("\ufeff"))
 		}
-		if long {
-			problem = fmt.Errorf("line %d is longer than %d bytes", number, maxLineLength)
-		}
-		if content = bytes.TrimSpace(content); len(content) > 0 || problem != nil {
-			if err := f(number, content, problem); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
+		if err := f(number, bytes.TrimSpace(content), long, problem); err != nil {
+			return err
 		}
 	}
 }
@@ -117,14 +158,14 @@ func openText(file string, o Options) (*Task, error) {
 	return openLines(file, o, readText)
 }
 
-// readText makes each line that is not blank an example for a language model.
+// readText makes each line that is not empty an example for a language model. It cuts a long line.
 func readText(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 	t, err := s.tokenizer()
 	if err != nil {
 		return nil, nil, err
 	}
 	rows := exampleReader{rowLayout: textLayout(t), policy: policy}
-	if err := eachLine(r, func(number int, line []byte, problem error) error {
+	if err := eachLine(r, rows.maxRowBytes(), func(number int, line []byte, _ bool, problem error) error {
 		if problem != nil {
 			return rows.addBlank("", problem)
 		}
@@ -133,7 +174,7 @@ func readText(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 		return nil, nil, err
 	}
 	if rows.count == 0 {
-		return nil, nil, errors.New("the file has no line with text")
+		return nil, nil, errors.New("the file has no lines")
 	}
 	set, err := rows.set(s)
 	return set, nil, err
@@ -141,5 +182,5 @@ func readText(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 
 // textLayout is the layout of plain text: the whole line is the text.
 func textLayout(t *tokenizer) *rowLayout {
-	return &rowLayout{order: []int{0}, label: -1, user: -1, target: -1, weight: -1, tokens: t}
+	return &rowLayout{order: []int{0}, label: -1, user: -1, target: -1, weight: -1, tokens: t, width: t.length}
 }

@@ -112,7 +112,7 @@ func open(name string, o Options) (*Task, error) {
 	if o.Image != (ImageShape{}) {
 		return nil, refuseImage(name)
 	}
-	switch read := lineReaders[extension(name)]; {
+	switch read := rowReaders[extension(name)]; {
 	case extension(name) == ".txt":
 		return openText(name, o)
 	case read != nil:

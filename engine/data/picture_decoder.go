@@ -1,7 +1,8 @@
 package data
 
 import (
-	"bytes"
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
@@ -9,10 +10,12 @@ import (
 	"image/draw"
 	_ "image/jpeg" // the formats that folders of pictures are read in
 	_ "image/png"
+	"io"
 	"io/fs"
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // ImageShape is the shape that all pictures of a set are converted to. It determines the network,
@@ -53,41 +56,97 @@ func (s ImageShape) String() string { return fmt.Sprintf("%dx%dx%d", s.Channels,
 // size is the number of bytes of a picture.
 func (s ImageShape) size() int { return s.Channels * s.Height * s.Width }
 
+// The limits of a private picture are constants, so that none decides how much memory and time its
+// decoding takes. Files are read as they are decoded, and large pictures one at a time.
 const (
 	// maxSide limits a picture's height and width.
 	maxSide = 1 << 14
-	// maxPixels limits the memory that decoding one picture needs, which depends on the
-	// picture.
-	maxPixels = 1 << 26
+	// maxPixels limits a picture, and maxProgressive a progressive JPEG, for which a decoder keeps
+	// 4 bytes for each component of each pixel in addition.
+	maxPixels      = 1 << 26
+	maxProgressive = 1 << 24
+	// largePixels is the size from which pictures are decoded one at a time.
+	largePixels = 1 << 22
+	// maxMetadata limits the bytes of a file that are not pixels, and maxPixelBytes those of a pixel.
+	maxMetadata   = 16 << 20
+	maxPixelBytes = 8
+	// maxScans limits the passes of a JPEG over its pixels: a few bytes can make a decoder visit all.
+	maxScans = 128
 )
 
-// readImageShape returns the shape of the picture in a file.
-func readImageShape(tree fs.FS, name string) (ImageShape, error) {
-	encoded, err := readPicture(tree, name)
+// readPicture calls decode with the content of a file, up to a number of bytes.
+func readPicture(tree fs.FS, name string, limit int64, decode func(r *bufio.Reader) error) error {
+	f, err := tree.Open(name)
 	if err != nil {
-		return ImageShape{}, err
+		return withoutPath(err)
 	}
-	return shapeOf(encoded)
+	defer f.Close()
+	if err := decode(bufio.NewReader(io.LimitReader(f, limit))); err != nil {
+		return withoutPath(err)
+	}
+	return nil
 }
 
-// shapeOf returns the shape of an encoded picture. It has one channel if it is grayscale,
-// and three otherwise.
-func shapeOf(encoded []byte) (ImageShape, error) {
-	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil {
-		return ImageShape{}, err
+// readImageShape returns the shape and the format of the picture in a file. It has one channel if it
+// is grayscale, and three otherwise.
+func readImageShape(tree fs.FS, name string) (shape ImageShape, format string, err error) {
+	err = readPicture(tree, name, maxMetadata, func(r *bufio.Reader) error {
+		c, found, err := image.DecodeConfig(r)
+		if err != nil {
+			return err
+		}
+		if found != "png" && found != "jpeg" { // the program may have registered other formats
+			return fmt.Errorf("the picture is a %s file with a wrong extension; only .png and .jpg are supported", found)
+		}
+		shape, format = ImageShape{3, c.Height, c.Width}, found
+		if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
+			shape.Channels = 1
+		}
+		if !shape.valid() || c.Width > maxPixels/c.Height {
+			return fmt.Errorf("the picture has an unsupported size; a side must have from 1 to %d pixels, and the picture at most %d", maxSide, maxPixels)
+		}
+		return nil
+	})
+	return shape, format, err
+}
+
+// checkScans returns an error if a JPEG file takes more memory or time than the limits allow. It
+// follows the markers as decoders do (ITU-T T.81, annex B).
+func checkScans(r *bufio.Reader, pixels int) error {
+	scans := 0
+	for {
+		if _, err := r.ReadSlice(0xff); errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		} else if err != nil {
+			return nil // the decoder reports a file that ends early
+		}
+		marker := byte(0xff)
+		for marker == 0xff {
+			var err error
+			if marker, err = r.ReadByte(); err != nil {
+				return nil
+			}
+		}
+		switch {
+		case marker == 0 || 0xd0 <= marker && marker <= 0xd8: // a byte 0xff of the pixels, a restart, the start
+			continue
+		case marker == 0xd9: // the end
+			return nil
+		case marker == 0xda: // a scan
+			if scans++; scans > maxScans {
+				return fmt.Errorf("the picture has more than %d scans; save it again", maxScans)
+			}
+		case marker == 0xc2 && pixels > maxProgressive:
+			return fmt.Errorf("the picture is a progressive JPEG of more than %d pixels; save it as a baseline JPEG", maxProgressive)
+		}
+		var length [2]byte
+		if _, err := io.ReadFull(r, length[:]); err != nil {
+			return nil
+		}
+		if _, err := r.Discard(max(0, int(binary.BigEndian.Uint16(length[:]))-len(length))); err != nil {
+			return nil
+		}
 	}
-	if format != "png" && format != "jpeg" { // the program may have registered other formats
-		return ImageShape{}, fmt.Errorf("the picture is a %s file with a wrong extension; only .png and .jpg are supported", format)
-	}
-	shape := ImageShape{3, c.Height, c.Width}
-	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
-		shape.Channels = 1
-	}
-	if !shape.valid() || c.Width > maxPixels/c.Height {
-		return ImageShape{}, fmt.Errorf("the picture has an unsupported size; a side must have from 1 to %d pixels, and the picture at most %d", maxSide, maxPixels)
-	}
-	return shape, nil
 }
 
 // pictureDecoder converts encoded pictures to consecutive planes of bytes of one shape. The rule
@@ -101,28 +160,23 @@ func shapeOf(encoded []byte) (ImageShape, error) {
 type pictureDecoder struct {
 	shape ImageShape
 	exact bool        // a picture of another size, or with color where the shape is gray, is an error
+	large *sync.Mutex // held while a large picture is decoded
 	gray  *image.Gray // one row of a picture
 	color *image.RGBA // one row of a picture
 	row   []float64   // one row of a picture, averaged to the width of the shape, channel by channel
 	sums  []float64   // the picture so far
 }
 
-func newPictureDecoder(shape ImageShape) *pictureDecoder { return &pictureDecoder{shape: shape} }
+func newPictureDecoder(shape ImageShape) *pictureDecoder {
+	return &pictureDecoder{shape: shape, large: new(sync.Mutex)}
+}
 
 // decodeFile decodes the picture in a file. After an error the pixels are unchanged.
 func (d *pictureDecoder) decodeFile(tree fs.FS, name string, pixels []byte) error {
 	if !isPictureName(name) {
 		return errors.New("the file is neither a .png nor a .jpg file")
 	}
-	encoded, err := readPicture(tree, name)
-	if err != nil {
-		return err
-	}
-	return d.decode(encoded, pixels)
-}
-
-func (d *pictureDecoder) decode(encoded, pixels []byte) error {
-	shape, err := shapeOf(encoded)
+	shape, format, err := readImageShape(tree, name)
 	switch {
 	case err != nil:
 		return err
@@ -131,10 +185,28 @@ func (d *pictureDecoder) decode(encoded, pixels []byte) error {
 	case d.exact && shape.Channels > d.shape.Channels:
 		return fmt.Errorf("the picture has color and the first test picture is grayscale; write --image 3x%[1]dx%[2]d or --image 1x%[1]dx%[2]d", d.shape.Height, d.shape.Width)
 	}
-	picture, _, err := image.Decode(bytes.NewReader(encoded))
-	if err != nil {
-		return err
+	count := shape.Height * shape.Width
+	if count > largePixels {
+		d.large.Lock()
+		defer d.large.Unlock()
 	}
+	limit := int64(maxMetadata + maxPixelBytes*count)
+	if format == "jpeg" {
+		if err := readPicture(tree, name, limit, func(r *bufio.Reader) error { return checkScans(r, count) }); err != nil {
+			return err
+		}
+	}
+	return readPicture(tree, name, limit, func(r *bufio.Reader) error {
+		picture, _, err := image.Decode(r)
+		if err != nil {
+			return err
+		}
+		return d.convert(picture, pixels)
+	})
+}
+
+// convert writes the pixels of a picture in the shape.
+func (d *pictureDecoder) convert(picture image.Image, pixels []byte) error {
 	area := picture.Bounds()
 	if area.Empty() {
 		return errors.New("the picture has no pixels")

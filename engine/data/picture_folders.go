@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"runtime"
@@ -71,7 +70,7 @@ func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowP
 	case testRoot == "":
 		return nil, errors.New("the shape of the pictures is not given; write --image CxHxW, such as --image 3x32x32, or add test pictures in test/CLASS; the shape determines the network, so it is not taken from private pictures")
 	default:
-		if shape, err = readImageShape(tree, testFiles[0].name); err != nil {
+		if shape, _, err = readImageShape(tree, testFiles[0].name); err != nil {
 			return nil, fmt.Errorf("%s: %w", testFiles[0].name, err)
 		}
 		equalTests = true
@@ -152,23 +151,6 @@ func isPictureName(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(name)))
 }
 
-// maxEncoded limits the size of a picture's file, because an archive may announce any
-// size.
-const maxEncoded = 1 << 28
-
-func readPicture(tree fs.FS, name string) ([]byte, error) {
-	f, err := tree.Open(name)
-	if err != nil {
-		return nil, withoutPath(err)
-	}
-	defer f.Close()
-	encoded, err := io.ReadAll(io.LimitReader(f, maxEncoded+1))
-	if err == nil && len(encoded) > maxEncoded {
-		err = fmt.Errorf("the file is longer than %d bytes", maxEncoded)
-	}
-	return encoded, withoutPath(err)
-}
-
 // decodePictures reads the files on all processors.
 func decodePictures(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy, classes int, standardization []Standardization) (Set, error) {
 	pixels, blank, err := decodePixels(tree, files, decoder, policy)
@@ -191,7 +173,7 @@ func decodePictures(tree fs.FS, files []pictureFile, decoder *pictureDecoder, po
 func decodePixels(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy) (pixels []byte, blank []bool, err error) {
 	shape := decoder.shape
 	size := shape.size()
-	if room := memory.Available(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
+	if room := memory.AtStart(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
 		return nil, nil, fmt.Errorf("%d pictures of %d×%d pixels do not fit in memory; make them smaller", len(files), shape.Width, shape.Height)
 	}
 	pixels, blank = make([]byte, len(files)*size), make([]bool, len(files))
@@ -201,7 +183,7 @@ func decodePixels(tree fs.FS, files []pictureFile, decoder *pictureDecoder, poli
 	for w := range workers {
 		wait.Go(func() {
 			own := newPictureDecoder(shape)
-			own.exact = decoder.exact
+			own.exact, own.large = decoder.exact, decoder.large
 			for i := w * len(files) / workers; i < (w+1)*len(files)/workers; i++ {
 				err := own.decodeFile(tree, files[i].name, pixels[i*size:(i+1)*size])
 				if err == nil {

@@ -207,7 +207,7 @@ func TestPictureDecoder_Converts(t *testing.T) {
 		{&image.NRGBA{Pix: []byte{255, 0, 0, 255, 0, 255, 0, 255}, Stride: 8, Rect: image.Rect(0, 0, 2, 1)}, ImageShape{1, 1, 2}, []byte{76, 150}},
 	} {
 		pixels := make([]byte, c.shape.size())
-		if err := newPictureDecoder(c.shape).decode(encodePNG(t, c.picture), pixels); err != nil || !bytes.Equal(pixels, c.want) {
+		if err := newPictureDecoder(c.shape).convert(c.picture, pixels); err != nil || !bytes.Equal(pixels, c.want) {
 			t.Errorf("%v to %v: %v, %v; want %v", c.picture.Bounds(), c.shape, pixels, err, c.want)
 		}
 	}

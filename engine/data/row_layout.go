@@ -47,8 +47,9 @@ func checkNames(names []string, s Schema) error {
 			return missingColumn(names, role, name)
 		}
 	}
+	position := indexOf(names)
 	for _, c := range s.columns() {
-		if !slices.Contains(names, c) {
+		if _, found := position[c]; !found {
 			return fmt.Errorf("the header has no column %q%s", c, suggestion(c, names))
 		}
 	}
@@ -58,7 +59,7 @@ func checkNames(names []string, s Schema) error {
 	if len(s.Classes) < 2 && s.Target == "" && !s.PredictNext {
 		return fmt.Errorf("the classes of label column %q are not given; write --classes with their public names (A,B,…) or their number", s.Label)
 	}
-	if k := slices.Index(names, ""); k >= 0 && !s.ignores("") {
+	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") && !slices.Contains(s.Ignore, allColumns) {
 		return fmt.Errorf("column %d has no name in the first line; name it, or drop it with --ignore '\"\"'", k+1)
 	}
 	return nil
@@ -67,8 +68,9 @@ func checkNames(names []string, s Schema) error {
 // checkFeatures checks that a header has all feature columns. Its errors do not show the
 // header's names.
 func checkFeatures(names []string, s Schema) error {
+	position := indexOf(names)
 	for _, c := range s.columns() {
-		if !slices.Contains(names, c) {
+		if _, found := position[c]; !found {
 			return missingColumn(names, "column", c)
 		}
 	}
@@ -130,16 +132,19 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		return nil, errors.New("tokens, length and next describe a text column, and none is given; write --text with its name")
 	}
 	var unknown []string
+	ignored := indexOf(s.Ignore)
+	_, ignoresOthers := ignored[allColumns]
 	for k, name := range names {
 		c, described := s.inputColumn(name)
-		r := columnRole{c, s.ignores(name)}
+		r := columnRole{InputColumn: c}
+		_, r.ignore = ignored[name]
 		switch {
 		case described && k != l.target:
 			l.width += c.Width()
 			l.inputs = append(l.inputs, name)
 		case !described && k != l.label && k != l.user && k != l.weight && k != l.text && !r.ignore:
 			r.ignore = true
-			if !s.featuresOnly {
+			if !s.featuresOnly && !ignoresOthers {
 				unknown = append(unknown, name)
 			}
 		}
@@ -169,8 +174,14 @@ func (l *rowLayout) orderColumns(inputs []string) error {
 	if got, want := slices.Sorted(slices.Values(l.inputs)), slices.Sorted(slices.Values(inputs)); !slices.Equal(got, want) {
 		return fmt.Errorf("the schema lists the inputs %s, but its bounds, vocabulary and text name %s", abbreviated(inputs), abbreviated(l.inputs))
 	}
-	position := func(k int) int { return slices.Index(inputs, l.roles[k].Name) }
-	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(position(a), position(b)) })
+	position := indexOf(inputs)
+	at := func(k int) int {
+		if i, isInput := position[l.roles[k].Name]; isInput {
+			return i
+		}
+		return -1
+	}
+	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(at(a), at(b)) })
 	l.inputs = inputs
 	return nil
 }

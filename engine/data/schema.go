@@ -324,16 +324,6 @@ func (s Schema) withOnly() Schema {
 	return s
 }
 
-// ignores reports whether a column is not read.
-func (s Schema) ignores(column string) bool {
-	if slices.Contains(s.Ignore, column) {
-		return true
-	}
-	_, described := s.inputColumn(column)
-	used := described || column != "" && slices.Contains([]string{s.Label, s.Target, s.User, s.Weight, s.Text}, column)
-	return !used && slices.Contains(s.Ignore, allColumns)
-}
-
 // separators are the names of characters between cells.
 var separators = map[string]rune{"comma": ',', "semicolon": ';', "tab": '\t', "pipe": '|'}
 

@@ -109,6 +109,45 @@ func WithWeights(s Set, weights []float64) (Set, error) {
 	return w, err
 }
 
+// overheadBytes is an upper bound of the memory of an example beside its numbers: its user, its
+// weight, its place in a subset.
+const overheadBytes = 128
+
+// ExampleBytes returns the memory that an example of a set takes at most, as it follows from the
+// columns: it does not depend on the content of the examples. It is 0 for a set that this package
+// did not make.
+func ExampleBytes(s Set) int {
+	switch s := s.(type) {
+	case *Pictures: // a byte for each pixel
+		return overheadBytes + s.sizes[0]
+	case *Table:
+		return overheadBytes + bytesOf(s.sizes)
+	case *tokenSequences:
+		return overheadBytes + bytesOf(s.sizes)
+	case *partlyBlank:
+		return ExampleBytes(s.Set)
+	case *weighted:
+		return ExampleBytes(s.Set)
+	case *subset:
+		return ExampleBytes(s.parent)
+	case *concat:
+		most := 0
+		for _, part := range s.parts {
+			most = max(most, ExampleBytes(part))
+		}
+		return most
+	}
+	return 0
+}
+
+// bytesOf returns the memory of the numbers of an example.
+func bytesOf(sizes []int) (bytes int) {
+	for _, size := range sizes {
+		bytes += 4 * size
+	}
+	return bytes
+}
+
 // Task is a learning task: a training set, a test set and what they mean.
 type Task struct {
 	Name  string

@@ -2,7 +2,6 @@ package data
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func readAnyCSVHeader(r io.Reader, extension string) (in *csvReader, header []st
 func privateSkeleton(r io.Reader, extension string, o SkeletonOptions) (string, error) {
 	in, header, separator, err := readAnyCSVHeader(r, extension)
 	// A quotation mark that is not closed makes rows a part of the header.
-	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && bytes.Count(in.text, []byte{'\n'}) > 1 {
+	if bad := (*badCSVRow)(nil); errors.As(err, &bad) || err == nil && in.count > 1 {
 		return "", errors.New("the first line must name the columns, and its quotation marks are not in pairs around the names; correct it")
 	}
 	if err != nil {
@@ -381,7 +380,10 @@ func publicJSONLSkeleton(r io.Reader, file string, o SkeletonOptions) (string, e
 	var columns []*columnSummary
 	index := map[string]int{}
 	rows := 0
-	err := eachLine(r, func(number int, line []byte, problem error) error {
+	err := eachLine(r, maxLineLength, func(number int, line []byte, long bool, problem error) error {
+		if long {
+			return errLongLine(number, maxLineLength)
+		}
 		if problem != nil {
 			return problem
 		}

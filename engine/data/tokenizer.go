@@ -3,7 +3,9 @@ package data
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -78,37 +80,38 @@ func checkWords(words []string) error {
 		return fmt.Errorf("the vocabulary contains %q twice", w)
 	}
 	for _, w := range words {
-		if split := splitWords(w); len(split) != 1 || split[0] != w {
+		if split := slices.Collect(splitWords(w)); len(split) != 1 || split[0] != w {
 			return fmt.Errorf("the vocabulary contains %q, but texts are split into %q; write words in lower case, and each sign as a separate word", w, split)
 		}
 	}
 	return nil
 }
 
-// splitWords splits a text into words in lower case. A word is a run of letters, digits and
+// splitWords yields the words of a text in lower case. A word is a run of letters, digits and
 // apostrophes, or any other single sign. White space separates words.
-func splitWords(text string) []string {
-	var list []string
-	from := -1
-	text = strings.ToLower(text) // the result is valid UTF-8
-	for i, r := range text {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '\'' {
-			if from < 0 {
-				from = i
+func splitWords(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from := -1
+		text := strings.ToLower(text) // the result is valid UTF-8
+		for i, r := range text {
+			if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '\'' {
+				if from < 0 {
+					from = i
+				}
+				continue
 			}
-			continue
+			if from >= 0 && !yield(text[from:i]) {
+				return
+			}
+			from = -1
+			if !unicode.IsSpace(r) && !yield(text[i:i+utf8.RuneLen(r)]) {
+				return
+			}
 		}
 		if from >= 0 {
-			list, from = append(list, text[from:i]), -1
-		}
-		if !unicode.IsSpace(r) {
-			list = append(list, text[i:i+utf8.RuneLen(r)])
+			yield(text[from:])
 		}
 	}
-	if from >= 0 {
-		list = append(list, text[from:])
-	}
-	return list
 }
 
 // tokenizer converts texts to examples of one public length. The example depends only on
@@ -165,7 +168,10 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 			ids = append(ids, float32(text[i]))
 		}
 	case byWords:
-		for _, w := range splitWords(text) {
+		for w := range splitWords(text) {
+			if len(ids)-from == limit {
+				break
+			}
 			index, ok := t.words[w]
 			if !ok {
 				index = len(t.words)
@@ -178,7 +184,9 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 			if err != nil || index < Pad || index >= t.count {
 				return nil, fmt.Errorf("an index is not a whole number from 0 to %d, or -1 for padding", t.count-1)
 			}
-			ids = append(ids, float32(index))
+			if len(ids)-from < limit { // an index that is not needed must be valid, too
+				ids = append(ids, float32(index))
+			}
 		}
 	}
 	if t.edge != Pad {

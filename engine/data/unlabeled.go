@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -84,7 +83,7 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 		return q, fmt.Errorf("%s: %w", name, err)
 	}
 	s := o.Schema.features(trained.Shape)
-	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), lineReaders[extension(name)]
+	tree, file, lines := hostTree(filepath.Dir(name)), filepath.Base(name), rowReaders[extension(name)]
 	switch {
 	case folder:
 		return folderExamples(name, s, trained.Shape, standardization)
@@ -131,7 +130,7 @@ func namedExamples(name string, o Options, standardization []Standardization) (S
 	return set, nil
 }
 
-func lineExamples(name string, s Schema, read lineReader) (Set, error) {
+func lineExamples(name string, s Schema, read rowReader) (Set, error) {
 	text := extension(name) == ".txt"
 	switch {
 	case text && s.Tokens == "":

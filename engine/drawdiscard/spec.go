@@ -33,7 +33,7 @@ func ParseShape(text string) (Shape, error) {
 		}
 		s = append(s, n)
 	}
-	if s.Size() > maxInputs {
+	if !s.valid() {
 		return nil, fmt.Errorf("inputs %q: at most %d features", text, maxInputs)
 	}
 	return s, nil
@@ -41,11 +41,24 @@ func ParseShape(text string) (Shape, error) {
 
 const maxInputs = 1 << 26
 
-// Size is the number of features.
+// valid reports whether each axis has a length of at least 1, and there are at most maxInputs
+// features. The shape may come from another host.
+func (s Shape) valid() bool {
+	left := maxInputs
+	for _, n := range s {
+		if n < 1 || n > left {
+			return false
+		}
+		left /= n
+	}
+	return len(s) > 0
+}
+
+// Size is the number of features of a valid shape.
 func (s Shape) Size() int {
 	size := 1
 	for _, n := range s {
-		size = min(size*n, maxInputs+1)
+		size *= n
 	}
 	return size
 }
@@ -67,8 +80,8 @@ func (s Spec) IsGLM() bool { return slices.Contains(families, Family(s.Model)) }
 // Build makes the model. Close it if it is a [Network]. The names of the generalised linear models
 // go before those of package models; its logistic model of several classes is multinomial here.
 func (s Spec) Build(threads int) (Model, error) {
-	if s.Inputs.Size() > maxInputs || len(s.Inputs) == 0 {
-		return nil, fmt.Errorf("model %s: inputs of shape %v; use 1 to %d features", s.Model, s.Inputs, maxInputs)
+	if !s.Inputs.valid() {
+		return nil, fmt.Errorf("model %s: inputs of shape %v; each axis needs a length of at least 1, and there are at most %d features", s.Model, []int(s.Inputs), maxInputs)
 	}
 	if s.IsGLM() {
 		if s.Vocabulary != 0 {

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/dptrain/dptrain/internal/plan"
+import (
+	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/plan"
+)
 
 const (
 	// microbatchMemory is the memory that a microbatch chosen by the engine may take.
@@ -12,10 +15,17 @@ const (
 )
 
 // device is the CPU with a number of threads.
-type device struct{ threads int }
+type device struct {
+	threads int
+	room    *memory.Headroom // of an executable; nil: the current headroom
+}
 
 // NewDevice is the CPU. Threads 0 means one per processor; results do not depend on it.
-func NewDevice(threads int) plan.Device { return device{threads} }
+func NewDevice(threads int) plan.Device { return device{threads: threads} }
+
+// NewDeviceWithin is NewDevice with a room for each executable that was determined before private
+// data were read.
+func NewDeviceWithin(threads int, room memory.Headroom) plan.Device { return device{threads, &room} }
 
 func (device) Name() string                { return "cpu" }
 func (device) MemoryLimit() (int64, error) { return microbatchMemory, nil }
@@ -45,7 +55,12 @@ func (device) PreferredMicrobatch(p *plan.Program) int {
 func (device) Optimize(p *plan.Program) { p.Rematerialize(coreCache) }
 
 func (d device) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
-	m, err := New(p, o, average, d.threads)
+	p = p.FuseLSTM()
+	room := availableMemory(size(p, o, average)) // also returns unused memory to the system
+	if d.room != nil {
+		room = *d.room
+	}
+	m, err := newExecutableWithin(room, p, o, average, d.threads)
 	if err != nil {
 		return nil, err // a nil *Executable is not a nil interface
 	}

@@ -39,8 +39,12 @@ func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executa
 }
 
 func newExecutable(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
+	return newExecutableWithin(availableMemory(size(p, o, average)), p, o, average, threads)
+}
+
+// newExecutableWithin prepares a program if it fits in a room.
+func newExecutableWithin(room memory.Headroom, p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
 	bytes := size(p, o, average)
-	room := availableMemory(bytes)
 	if err := checkMemory(bytes, room); err != nil {
 		return nil, err
 	}

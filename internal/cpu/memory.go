@@ -10,6 +10,8 @@ import (
 
 // availableMemory returns the memory that is left for an executable of the given
 // size. If twice that size does not fit, it first returns unused memory to the system.
+//
+// The result may depend on private data that were read: see memory.AtStart.
 func availableMemory(bytes int) memory.Headroom {
 	room := memory.Available()
 	if !room.Fits(2 * int64(bytes)) {

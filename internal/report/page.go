@@ -86,7 +86,7 @@ func (r *Run) testScore() (note string, score []row) {
 	if !r.hasTestScore() {
 		return "", nil
 	}
-	note, score = "Measured on public test data, which the guarantee does not protect.", []row{{"accuracy", percent(s.TestAccuracy)}}
+	note, score = "Measured on test data, which the user declares public: the guarantee does not protect them.", []row{{"accuracy", percent(s.TestAccuracy)}}
 	if r.isRegression() {
 		note += " Errors are in the units of " + s.Target + "." + s.boundsSentence()
 		score = s.regressionErrors()

@@ -449,7 +449,7 @@ func TestPage_Regression(t *testing.T) {
 	if n := strings.Count(page, `class="dot"`); n != 2 {
 		t.Errorf("%d dots of two points with an error", n)
 	}
-	requireContains(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", "Measured on public test data, which the guarantee does not protect", `in the units of hours &lt;b\>\*. Values are clipped`, "| R² | 0.25 |")
+	requireContains(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", "Measured on test data, which the user declares public: the guarantee does not protect", `in the units of hours &lt;b\>\*. Values are clipped`, "| R² | 0.25 |")
 	for what, text := range map[string]string{"the page": page, "the card": card} {
 		requireLacks(t, what, text, ">Accuracy<", "test accuracy", "| accuracy |", "0.00%", "Confusion matrix", "type: accuracy", "<b>")
 	}

@@ -64,11 +64,15 @@ type Model struct {
 	Directions []float32 // principal directions in front of the network; nil without a projection
 }
 
-// ReadModel reads the model of a run.
+// ReadModel reads the model of a run. It refuses weights that are not those that the run's ledger
+// states.
 func ReadModel(dir string) (*Model, error) {
 	manifest, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := VerifyWeights(dir); err != nil {
+		return nil, exitcode.AsUsage(err)
 	}
 	file := filepath.Join(dir, WeightsFile)
 	tensors, err := ReadWeights(file)

@@ -34,7 +34,7 @@ type DataFlags struct {
 // Define adds the flags to a flag set, except --data, whose meaning depends on the command.
 func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&d.DataDir, "data-dir", "", "directory with the files of a named data set")
-	f.StringVar(&d.Test, "test", "", "second file with rows to test on; dptrain treats it as public")
+	f.StringVar(&d.Test, "test", "", "second file with rows to test on, which you declare public: results on them are printed, and a copy of training rows is not detected")
 	f.StringVar(&d.Label, "label", "", "CSV, JSONL: the column with the classes")
 	f.StringVar(&d.Classes, "classes", "", "CSV, JSONL, arrays: the number of classes, or their names separated by commas")
 	f.StringVar(&d.Target, "target", "", "CSV, JSONL: the column with a number to predict, in place of --label and --classes, with limits in --bounds; arrays: y")
@@ -185,14 +185,15 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if s.Weight != "" {
 		schema.Weight = s.Weight
 	}
-	if s.Test != "" && (SameFile(s.Data, s.Test) || data.SameContent(s.Data, s.Test)) {
-		return data.Options{}, exitcode.Usagef("--test %s is the training data, or a copy of it: results on test data are printed as public and would reveal training records; give another file", s.Test)
+	if s.Test != "" && SameFile(s.Data, s.Test) {
+		return data.Options{}, exitcode.Usagef("--test %s is the file of the training data: results on test data are printed as public and would reveal training records; give another file, and no copy, which dptrain does not detect", s.Test)
 	}
 	image, err := s.ImageShape()
 	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, OnBadRow: data.BadRowPolicy(s.OnBadRow)}, err
 }
 
-// SameFile reports whether two paths name the same existing file.
+// SameFile reports whether two paths name the same existing file, which a link also does. It
+// compares no content: for a private file the answer would reveal whether a guess of it is right.
 func SameFile(a, b string) bool {
 	first, errFirst := os.Stat(a)
 	second, errSecond := os.Stat(b)
