@@ -119,6 +119,7 @@ func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
 		return exitcode.AsUsage(err)
 	}
 	defer run.Close()
+	announceSchema(term, spec)
 	warnAboutRun(term, spec, run)
 	p, err := newPreview(spec, run)
 	if err != nil {

@@ -54,9 +54,9 @@ func TestGroup_DryRunStatesShares(t *testing.T) {
 	}
 	groups := v["groups"].([]any)
 	hidden, out := groups[0].(map[string]any), groups[1].(map[string]any)
-	// Of four inputs, fc1 has 4·4+4 weights and fc2 4·2+2.
-	if s := hidden["sensitivity"].(float64); math.Abs(s-math.Sqrt(20.0/30)) > 1e-9 || hidden["sensitivity_max"] != s {
-		t.Errorf("hidden: %v, want the bound √(20/30)", hidden)
+	// Of five inputs, fc1 has 5·4+4 weights and fc2 4·2+2.
+	if s := hidden["sensitivity"].(float64); math.Abs(s-math.Sqrt(24.0/34)) > 1e-9 || hidden["sensitivity_max"] != s {
+		t.Errorf("hidden: %v, want the bound √(24/34)", hidden)
 	}
 	if z := hidden["noise"].(float64) / hidden["sensitivity"].(float64); math.Abs(z-4) > 1e-9 || math.Abs(hidden["noise_max"].(float64)/hidden["noise"].(float64)-2) > 1e-9 {
 		t.Errorf("hidden: %v, want the multipliers 4 and 8", hidden)

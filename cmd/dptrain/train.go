@@ -100,10 +100,11 @@ func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := compareTestFile(term, spec); err != nil {
+	if spec, err = terminal.Await(term, "Calibrating the noise", func() (*runspec.Spec, error) { return spec, spec.Calibrate() }); err != nil {
 		return nil, err
 	}
-	return terminal.Await(term, "Calibrating the noise", func() (*runspec.Spec, error) { return spec, spec.Calibrate() })
+	spec.SchemaFindings, err = compareTestFile(term, spec)
+	return spec, err
 }
 
 // train runs one training from the data to the run's files.
@@ -164,6 +165,7 @@ func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 	if note := spec.Network.StartNote(); note != "" {
 		term.Note("Starting from %s.", note)
 	}
+	announceSchema(term, spec)
 	warnAboutRun(term, spec, run)
 	if blank := data.Blank(spec.Task.Train); spec.Flags.ShowPrivate && blank != nil {
 		count := 0
