@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -86,6 +87,9 @@ var rowAttacks = map[string]struct {
 	"many cells": {readCSV, Schema{Label: "y", Classes: Classes{"0", "1"}, Bounds: map[string]Bounds{"x": {0, 1}}}, func(n int) io.Reader {
 		return endless("x,y\n1,1\n", ",", "\n1,1\n", n)
 	}, 3, []bool{false, true, false}},
+	"many cells in lines": {readCSV, Schema{Label: "y", Classes: Classes{"0", "1"}, Bounds: map[string]Bounds{"x": {0, 1}}}, func(n int) io.Reader {
+		return endless("x,y\n1,1\n\"1\n\"", ",", "\n1,1\n", min(n, rowLimit-1000))
+	}, 3, []bool{false, true, false}},
 	"a quotation mark before lines": {readCSV, Schema{Label: "y", Classes: Classes{"0", "1"}, Bounds: map[string]Bounds{"x": {0, 1}}, Ignore: []string{"n"}}, func(int) io.Reader {
 		return endless("x,y,n\n\"1,1,\n", "1,1,"+strings.Repeat("n", 999995)+"\n", "", 20e6)
 	}, 21, append([]bool{true}, make([]bool, 20)...)},
@@ -126,7 +130,7 @@ func TestReaders_RowsWithinLimit(t *testing.T) {
 
 // A small compressed file with one line takes little memory.
 func TestReadCSV_CompressedLine(t *testing.T) {
-	const member, members, most = 20e6, 10, 180e6 // the first line has at most 64 MiB
+	const member, members, most = 20e6, 10, 160e6 // the first line has at most 32 MiB
 	schema := Schema{Label: "y", Classes: Classes{"0", "1"}, Bounds: map[string]Bounds{"x": {0, 1}}}
 	zeros := gzipped(t, bytes.Repeat([]byte("0"), member))
 	for name, beginning := range map[string]string{"the first line": "", "a row": "x,y\n1,1\n"} {
@@ -178,7 +182,7 @@ func TestReaders_WhiteSpaceIsARecord(t *testing.T) {
 	} {
 		for _, end := range []string{"\n", "\r\n"} {
 			for _, last := range []string{end, ""} {
-				for _, row := range []string{c.row, " ", "\t", "\u00a0", "\u2028", "\v", "\f", "\x00", " \r", "\ufeff", "  \t  "} {
+				for _, row := range []string{c.row, " ", "\t", "\u00a0", "\u2028", "\v", "\f", "\x00", " \r", "\r\r", "\ufeff", "  \t  "} {
 					for at := range 3 {
 						lines := []string{c.after, c.after, c.after}
 						lines[at] = row
@@ -227,6 +231,33 @@ func TestReaders_LinesDoNotChangeNumberOfRecords(t *testing.T) {
 				t.Fatalf("%q: blank %v", file, blank)
 			}
 		}
+	}
+}
+
+// The fields of a row are those of encoding/csv, also where it breaks the rules for quotation marks.
+func TestCountFields_AgreesWithParser(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	valid := 0
+	for range 100_000 {
+		var row strings.Builder
+		row.WriteString([]string{"a", " ", "\"", ",", "\u00a0", "\t"}[r.IntN(6)]) // an empty line is no row
+		for range r.IntN(12) {
+			row.WriteString([]string{"\"", "\"", "\n", "\r\n", ",", "a", " ", "\r", "\u2003", "\"\"", "\xff"}[r.IntN(11)])
+		}
+		parser := csv.NewReader(strings.NewReader(row.String()))
+		parser.TrimLeadingSpace, parser.FieldsPerRecord = true, -1
+		want, err := parser.Read()
+		isWhole := err == nil && parser.InputOffset() == int64(row.Len())
+		fields, ok := countFields([]byte(row.String()))
+		if ok != isWhole || ok && fields != len(want) {
+			t.Fatalf("%q: %d fields, %v; want %q, %v", row.String(), fields, ok, want, err)
+		}
+		if ok {
+			valid++
+		}
+	}
+	if valid < 10_000 {
+		t.Errorf("only %d rows are valid", valid)
 	}
 }
 
