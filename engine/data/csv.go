@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // readCSV converts rows to examples. It returns them with the names of the columns that
@@ -85,7 +86,6 @@ type badCSVRow struct{ error }
 // limit of the lines.
 type csvReader struct {
 	lines  lineReader
-	comma  rune      // the separator
 	again  []csvLine // to read before the file
 	first  csvLine   // of the row
 	rest   []csvLine // the lines of the row after its first one
@@ -94,7 +94,6 @@ type csvReader struct {
 	count  int       // lines of the row
 	source bytes.Reader
 	parser *csv.Reader // of source
-	parsed int         // lines before the first one that the parser read
 	fields int         // of the first row
 }
 
@@ -108,35 +107,14 @@ type csvLine struct {
 func (l csvLine) quotes() int { return bytes.Count(l.text, []byte{'"'}) }
 
 // isEmpty reports whether the line has no byte before its end.
-func (l csvLine) isEmpty() bool { return len(bytes.TrimRight(l.text, "\r\n")) == 0 }
-
-// separators counts the separators that are not in quotation marks. If the line follows the rules
-// for quotation marks, they separate its fields.
-func (l csvLine) separators(comma rune) (n int) {
-	inside := false
-	for _, b := range l.text {
-		switch {
-		case b == '"':
-			inside = !inside
-		case rune(b) == comma && !inside:
-			n++
-		}
-	}
-	return n
-}
+func (l csvLine) isEmpty() bool { return len(withoutEnd(l.text)) == 0 }
 
 func newCSVReader(lines lineReader, separator rune) *csvReader {
-	c := &csvReader{lines: lines, comma: separator}
-	c.reset()
+	c := &csvReader{lines: lines}
+	c.parser = csv.NewReader(&c.source)
+	c.parser.Comma, c.parser.ReuseRecord, c.parser.FieldsPerRecord = separator, true, -1
+	c.parser.TrimLeadingSpace = separator != '\t' // otherwise an empty cell before a tab is lost
 	return c
-}
-
-// reset makes a parser for the lines from the current row on.
-func (c *csvReader) reset() {
-	c.source.Reset(nil)
-	c.parser, c.parsed = csv.NewReader(&c.source), c.line+c.count
-	c.parser.Comma, c.parser.ReuseRecord, c.parser.FieldsPerRecord = c.comma, true, -1
-	c.parser.TrimLeadingSpace = c.comma != '\t' // otherwise an empty cell before a tab is lost
 }
 
 // each calls f for each row, or with the problem of a row that cannot be parsed.
@@ -173,7 +151,6 @@ func (c *csvReader) read() ([]string, error) {
 		}
 		c.again = append(c.rest[c.count-1:], c.again...)
 		c.rest = nil
-		c.reset()
 		return nil, &badCSVRow{err}
 	}
 }
@@ -202,53 +179,85 @@ func (c *csvReader) readLines() (err error) {
 // parse splits the row into fields. The error is io.EOF for a line without a byte before its end.
 // After another error, count is the number of lines that are lost.
 func (c *csvReader) parse() (row []string, err error) {
-	text := c.first.text
-	switch {
-	case c.first.long:
-		c.count = 1
-		return nil, errLongLine(c.line+1, c.lines.limit)
-	case c.count > 1:
+	if c.first.isEmpty() {
+		return nil, io.EOF
+	}
+	text, last := c.first.text, c.first
+	if c.count > 1 {
 		c.text = append(c.text[:0], text...)
-		for _, line := range c.rest {
-			c.text = append(c.text, line.text...)
+		for _, last = range c.rest {
+			c.text = append(c.text, last.text...)
 		}
 		text = c.text
-	case c.fields > 0 && c.first.quotes()%2 == 0:
-		// A field takes the parser many times the memory of a comma.
-		if n := 1 + c.first.separators(c.comma); n != c.fields && !c.first.isEmpty() {
-			return nil, c.errFields(c.line+1, n)
-		}
 	}
-	c.source.Reset(text)
-	offset := c.parser.InputOffset()
-	row, err = c.parser.Read()
-	isWhole := c.parser.InputOffset()-offset == int64(len(text))
-	if c.fields == 0 && err == nil {
-		c.fields = len(row)
-	}
+	// The parser reads only rows that it accepts: a field takes it many times the memory of a comma.
+	fields, valid := countFields(text, byte(c.parser.Comma), c.parser.TrimLeadingSpace)
 	switch {
-	case errors.Is(err, io.EOF):
-		return nil, io.EOF
-	case err != nil:
-	case len(c.rest) > 0 && c.rest[len(c.rest)-1].long:
+	case last.long:
 		err = errLongLine(c.line+c.count, c.lines.limit)
-	case len(row) != c.fields:
-		line, _ := c.parser.FieldPos(0)
-		err = c.errFields(c.parsed+line, len(row))
-		if isWhole {
-			return nil, err // the quotation marks are valid: the whole row is lost
-		}
-	case !isWhole:
-		err = fmt.Errorf("line %d: a quotation mark is not closed", c.line+1)
+	case !valid:
+		err = fmt.Errorf("line %d: a quotation mark is not closed, or is inside a cell without being written twice", c.line+1)
+	case c.fields > 0 && fields != c.fields:
+		return nil, fmt.Errorf("line %d: %d fields, but the first line names %d columns", c.line+1, fields, c.fields) // the whole row is lost
 	default:
-		return row, nil
+		c.fields = fields
+		c.source.Reset(text)
+		return c.parser.Read()
 	}
 	c.count = 1
 	return nil, err
 }
 
-func (c *csvReader) errFields(line, fields int) error {
-	return fmt.Errorf("line %d: %d fields, but the first line names %d columns", line, fields, c.fields)
+// countFields returns the number of fields of a row of encoding/csv with this Comma and
+// TrimLeadingSpace. It is valid if the row follows the rules for quotation marks and ends where the
+// text ends.
+func countFields(text []byte, comma byte, trim bool) (fields int, valid bool) {
+	if bytes.IndexByte(text, '"') < 0 { // as in most rows
+		end := bytes.IndexByte(text, '\n')
+		return 1 + bytes.Count(text, []byte{comma}), end < 0 || end == len(text)-1
+	}
+	rest, special := text, string(rune(comma))+"\"\n"
+	for {
+		fields++
+		if trim {
+			rest = trimSpaceInLine(rest)
+		}
+		if len(rest) == 0 || rest[0] != '"' {
+			end := bytes.IndexAny(rest, special)
+			if end < 0 {
+				return fields, true
+			}
+			if rest[end] != comma {
+				return fields, rest[end] == '\n' && end+1 == len(rest)
+			}
+			rest = rest[end+1:]
+			continue
+		}
+		rest = rest[1:]
+		for {
+			end := bytes.IndexByte(rest, '"')
+			if end < 0 {
+				return fields, false
+			}
+			if rest = rest[end+1:]; len(rest) == 0 || rest[0] != '"' {
+				break
+			}
+			rest = rest[1:]
+		}
+		if len(rest) == 0 || rest[0] != comma {
+			return fields, len(withoutEnd(rest)) == 0
+		}
+		rest = rest[1:]
+	}
+}
+
+// trimSpaceInLine removes white space at the beginning of a text, up to the end of its first line.
+func trimSpaceInLine(text []byte) []byte {
+	end := bytes.IndexFunc(text, func(r rune) bool { return r == '\n' || !unicode.IsSpace(r) })
+	if end < 0 {
+		return nil
+	}
+	return text[end:]
 }
 
 // nextLine returns the next line. It may use the memory of a buffer.
@@ -263,8 +272,9 @@ func (c *csvReader) nextLine(buffer []byte) (line csvLine, err error) {
 
 // fieldLine returns the line of a field of the last row.
 func (c *csvReader) fieldLine(field int) int {
+	first, _ := c.parser.FieldPos(0)
 	line, _ := c.parser.FieldPos(field)
-	return c.parsed + line
+	return c.line + 1 + line - first
 }
 
 // checkHeaderFormat returns an error if the first line is not UTF-8 with the separator between

@@ -62,7 +62,7 @@ func readLines(file string, s Schema, policy rowPolicy, read rowReader) (Set, []
 
 // maxLineLength limits the first line of a CSV file and the lines of a public file, so that a file
 // without line ends causes an error and does not fill the memory.
-const maxLineLength = 64 << 20
+const maxLineLength = 32 << 20
 
 // Limits of a row: a constant, and a number for each number of an example and each column.
 const (
@@ -113,6 +113,11 @@ func (l lineReader) next(buffer []byte) (line []byte, long bool, err error) {
 	}
 }
 
+// withoutEnd removes the end of a line, LF or CRLF; the last line may lack the LF.
+func withoutEnd(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+}
+
 // errLongLine reports a line that is longer than a limit.
 func errLongLine(number, limit int) error {
 	return fmt.Errorf("line %d is longer than %d bytes", number, limit)
@@ -132,7 +137,7 @@ func eachLine(r io.Reader, limit int, f func(number int, line []byte, long bool,
 		} else if err != nil {
 			return err
 		}
-		content := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		content := withoutEnd(line)
 		if len(content) == 0 {
 			continue
 		}
