@@ -133,8 +133,9 @@ func (c *Client) exchange(ctx context.Context, method, path, ticket string, body
 }
 
 const (
-	ticketHeader = "Dptrain-Ticket"
-	maxListing   = 1 << 20
+	ticketHeader  = "Dptrain-Ticket"
+	ticketRefused = "urn:dptrain:problem:ticket-refused"
+	maxListing    = 1 << 20
 )
 
 // Models lists the server's models.
@@ -191,7 +192,8 @@ func (c *Client) Draw(ctx context.Context, model string, codec *drawdiscard.Code
 }
 
 // Return returns an instance. After a failure of the network it sends the same bytes again, which
-// reveals nothing more; a ticket that was used then means that an earlier attempt arrived.
+// reveals nothing more. A ticket that was used then means that an earlier attempt arrived, and
+// one that was refused that an earlier attempt was refused.
 func (c *Client) Return(ctx context.Context, model, ticket string, file []byte) error {
 	const attempts = 4
 	var err error
@@ -201,7 +203,7 @@ func (c *Client) Return(ctx context.Context, model, ticket string, file []byte) 
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &p) && p.Status == http.StatusConflict && attempt > 0:
+		case errors.As(err, &p) && p.Status == http.StatusConflict && p.Type != ticketRefused && attempt > 0:
 			return nil
 		case errors.As(err, &p) && p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests && p.Status != http.StatusRequestTimeout:
 			return err

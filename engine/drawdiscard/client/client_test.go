@@ -297,6 +297,38 @@ func TestClient_RepeatsALostReturn(t *testing.T) {
 	}
 }
 
+// If the answer to a return that the server refused is lost, the client does not count the return as
+// one that arrived.
+func TestClient_LearnsOfALostRefusal(t *testing.T) {
+	to := startServer(t, threeInputs)
+	returns := 0
+	url := proxied(t, to, func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/return") {
+			return true
+		}
+		if returns++; returns > 1 {
+			return true
+		}
+		request, _ := http.NewRequest("POST", to+r.URL.Path, strings.NewReader("not a model"))
+		request.Header.Set(ticketHeader, r.Header.Get(ticketHeader))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || response.StatusCode != 400 {
+			t.Error(err, response)
+		}
+		response.Body.Close()
+		panic(http.ErrAbortHandler) // the answer is lost
+	})
+	c := newClient(t, url)
+	a := newAccount(t, filepath.Join(t.TempDir(), "l.jsonl"), Budget{Epsilon: 1})
+	var p *Problem
+	if _, err := newContributor(t, c, laplace, a).Contribute(context.Background()); !errors.As(err, &p) || p.Type != ticketRefused {
+		t.Errorf("a refused return whose answer was lost: %v", err)
+	}
+	if returns != 2 {
+		t.Errorf("%d returns were sent", returns)
+	}
+}
+
 // A server cannot make the client reveal more, take more memory, or talk to another place.
 func TestClient_DistrustsServer(t *testing.T) {
 	for _, server := range []string{"", "127.0.0.1:80", "ftp://127.0.0.1", "http://192.0.2.1", "http://example.org", "http://127.0.0.1.example.org", "https://user:pass@host", "https://host?x=1"} {

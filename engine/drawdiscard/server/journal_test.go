@@ -311,7 +311,7 @@ func TestModel_FailedWriteKeepsState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := m.tickets.parse(ticket, time.Now())
+	parsed, err := m.tickets.parse(ticket, time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestModel_FailedWriteKeepsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := m.accept(parsed, weights, time.Now()); err != nil {
-		t.Errorf("the ticket was lost: %v %v", p, err)
+		t.Errorf("the file is there again: %v %v", p, err)
 	}
 	if err := m.close(); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,8 @@ type Model struct {
 	mu      sync.Mutex // the order of journal and slots
 	journal *journal   // nil: the model is in memory only
 
-	refreshing atomic.Bool
+	refreshing sync.Mutex
+	refreshed  atomic.Uint64 // the number of updates at the filter's last refresh
 	spreads    struct {
 		sync.Mutex
 		value    float64
@@ -87,7 +88,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	if n, ok := built.(*drawdiscard.Network); ok {
 		n.Close()
 	}
-	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime), rejects: newRejects()}
+	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
 	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
 	}
@@ -112,6 +113,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 			m.close()
 			return nil, fmt.Errorf("model %s: %w", d.Name, err)
 		}
+		m.refreshed.Store(m.updates.Load())
 	}
 	return m, nil
 }
@@ -191,29 +193,34 @@ func (m *Model) draw(dst []byte, now time.Time) (file []byte, ticket string) {
 	return file, m.tickets.issue(now, updates)
 }
 
-// accept redeems the ticket, tests the returned weights and puts them into a random slot. The
+// accept tests the returned weights of a claimed ticket and puts them into a random slot. The
 // problem is nil if they are in.
 func (m *Model) accept(t ticket, weights []float32, now time.Time) (*problem, error) {
-	if err := m.tickets.redeem(t); err != nil {
-		return &problemTicketUsed, err
+	if m.tickets.isOld(t, m.updates.Load()) { // updates arrived with the body
+		return &problemTicketExpired, errTicketExpired
 	}
 	if m.filter != nil {
-		// Updates in flight may be counted before the ticket's own.
-		updates := m.updates.Load()
-		if v := m.filter.Test(weights, updates-min(updates, t.updates)); v != drawdiscard.Accepted {
+		if v := m.filter.Test(weights); v != drawdiscard.Accepted {
 			return &problemOutlier, fmt.Errorf("the returned model is too far from the instances (by %s); check the client's settings", v)
 		}
 	}
 	updates, err := m.replace(weights, now)
 	if err != nil {
-		m.tickets.restore(t)
 		return &problemStorage, errors.New("the return could not be stored; try again later with the same ticket")
 	}
-	if k := uint64(m.instances.Count()); m.filter != nil && updates%k == 0 && m.refreshing.CompareAndSwap(false, true) {
-		m.filter.Refresh(m.instances)
-		m.refreshing.Store(false)
-	}
+	m.refreshFilter(updates)
 	return nil, nil
+}
+
+// refreshFilter gives the filter the instances as they are, once in k updates.
+func (m *Model) refreshFilter(updates uint64) {
+	due := m.refreshed.Load() + uint64(m.instances.Count())
+	if m.filter == nil || updates < due || !m.refreshing.TryLock() {
+		return
+	}
+	defer m.refreshing.Unlock()
+	m.refreshed.Store(updates)
+	m.filter.Refresh(m.instances)
 }
 
 // replace writes an instance to the journal and then puts it into a random slot.

@@ -24,6 +24,8 @@ var (
 	problemTicketInvalid    = problem{"ticket-invalid", http.StatusBadRequest, "The ticket is not valid"}
 	problemTicketExpired    = problem{"ticket-expired", http.StatusGone, "The ticket has expired"}
 	problemTicketUsed       = problem{"ticket-used", http.StatusConflict, "The ticket was used"}
+	problemTicketRefused    = problem{"ticket-refused", http.StatusConflict, "The return of the ticket was refused"}
+	problemTicketInUse      = problem{"ticket-in-use", http.StatusServiceUnavailable, "Another request uses the ticket"}
 	problemTooLarge         = problem{"too-large", http.StatusRequestEntityTooLarge, "The body is too large"}
 	problemMalformed        = problem{"malformed", http.StatusBadRequest, "The body is malformed"}
 	problemShape            = problem{"shape", http.StatusUnprocessableEntity, "The tensors are not the model's"}
@@ -36,7 +38,7 @@ var (
 
 var problems = []problem{
 	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMethod, problemTimeout, problemTicketMissing,
-	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTooLarge, problemMalformed, problemShape,
+	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTicketRefused, problemTicketInUse, problemTooLarge, problemMalformed, problemShape,
 	problemNotFinite, problemOutlier, problemRate, problemBusy, problemStorage,
 }
 

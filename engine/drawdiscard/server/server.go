@@ -302,32 +302,48 @@ func (s *Server) average(w http.ResponseWriter, m *Model) {
 	m.writeAverage(w)
 }
 
-// accept reads a return. The ticket is checked before the body is read and redeemed after it was
-// understood, so a request that fails on the way does not spend it.
+// accept answers a return. The ticket is claimed before the body is read, so a ticket pays for one
+// request at a time. A return that is refused spends its ticket. One that did not arrive, or that
+// could not be stored, leaves it valid: the client sends the same bytes again.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, m *Model) {
-	t, err := m.tickets.parse(r.Header.Get(TicketHeader), time.Now())
+	t, err := m.tickets.parse(r.Header.Get(TicketHeader), time.Now(), m.updates.Load())
+	if err == nil {
+		err = m.tickets.claim(t)
+	}
 	if err != nil {
 		s.reject(w, m, ticketProblem(err), err.Error())
 		return
 	}
+	next := ticketRefused // also if a panic ends the request
+	defer func() { m.tickets.settle(t, next) }()
+	p, err := s.receive(w, r, m, t)
+	switch p {
+	case nil:
+		next = ticketSpent
+	case &problemTimeout, &problemMalformedRequest, &problemStorage:
+		next = ticketFree
+	}
+	if p != nil {
+		s.reject(w, m, p, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// receive reads the body of a return and puts its weights into the model.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, m *Model, t ticket) (*problem, error) {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
 	body, err := readBody((*buffer)[:0], w, r, m.codec)
 	*buffer = body
 	if err != nil {
-		s.reject(w, m, bodyProblem(err), "the body of a return is a safetensors file of at most "+strconv.Itoa(m.codec.MaxSize())+" bytes, and must arrive in time")
-		return
+		return bodyProblem(err), fmt.Errorf("the body of a return is a safetensors file of at most %d bytes, and must arrive in time", m.codec.MaxSize())
 	}
 	weights, err := m.codec.Decode(body)
 	if err != nil {
-		s.reject(w, m, decodeProblem(err), err.Error())
-		return
+		return decodeProblem(err), err
 	}
-	if p, err := m.accept(t, weights, time.Now()); err != nil {
-		s.reject(w, m, p, err.Error())
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return m.accept(t, weights, time.Now())
 }
 
 // readBody appends the body to dst. It takes no more memory than the longest valid file.
@@ -358,6 +374,12 @@ func ticketProblem(err error) *problem {
 		return &problemTicketMissing
 	case errors.Is(err, errTicketExpired):
 		return &problemTicketExpired
+	case errors.Is(err, errTicketUsed):
+		return &problemTicketUsed
+	case errors.Is(err, errTicketRefused):
+		return &problemTicketRefused
+	case errors.Is(err, errTicketInUse):
+		return &problemTicketInUse
 	}
 	return &problemTicketInvalid
 }
