@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -58,11 +57,9 @@ type Model struct {
 
 	refreshing sync.Mutex
 	refreshed  atomic.Uint64 // the number of updates at the filter's last refresh
-	spreads    struct {
-		sync.Mutex
-		value    float64
-		computed time.Time
-	}
+	summaries  cached[summary]
+	averages   cached[average]
+
 	snapshots sync.WaitGroup
 	snapshot  atomic.Bool // one is being written
 }
@@ -306,24 +303,52 @@ type status struct {
 }
 
 func (m *Model) status() status {
-	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.spread()}
+	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.summarize().spread}
 }
 
-// spread returns the spread of the instances, at most a second old: it reads all weights.
-func (m *Model) spread() float64 {
-	s := &m.spreads
-	s.Lock()
-	defer s.Unlock()
-	if now := time.Now(); now.Sub(s.computed) > time.Second {
-		s.value, s.computed = m.instances.Spread(), now
-	}
-	return s.value
+// summary describes the instances for metrics.
+type summary struct {
+	spread     float64 // mean over the weights of the variance among the instances
+	young, old time.Time
+	meanAge    time.Duration // at the time of the summary
+	computed   time.Time
 }
 
-// writeAverage writes the file of the averaged model.
-func (m *Model) writeAverage(w io.Writer) error {
-	mean := make([]float32, m.instances.Weights())
-	m.instances.Average(mean)
-	_, err := w.Write(m.codec.Append(nil, mean))
-	return err
+// summarize returns a summary that is about a second old at most: it reads all weights.
+func (m *Model) summarize() summary {
+	return m.summaries.get(time.Second, func() summary {
+		s := summary{spread: m.instances.Spread(), computed: time.Now()}
+		for i := range m.instances.Count() {
+			born := m.instances.At(i).Born
+			if i == 0 || born.After(s.young) {
+				s.young = born
+			}
+			if i == 0 || born.Before(s.old) {
+				s.old = born
+			}
+			s.meanAge += max(0, s.computed.Sub(born)) / time.Duration(m.instances.Count())
+		}
+		return s
+	})
+}
+
+// ages returns the ages of the youngest and the oldest instance, and the mean age.
+func (s summary) ages(now time.Time) (low, mean, high time.Duration) {
+	return max(0, now.Sub(s.young)), s.meanAge + now.Sub(s.computed), max(0, now.Sub(s.old))
+}
+
+// average is the file of the averaged model after a number of updates.
+type average struct {
+	file    []byte
+	updates uint64
+}
+
+func (m *Model) average() average {
+	return m.averages.get(0, func() average {
+		a := average{updates: m.updates.Load()}
+		mean := make([]float32, m.instances.Weights())
+		m.instances.Average(mean)
+		a.file = m.codec.Append(nil, mean)
+		return a
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,6 +52,7 @@ type Server struct {
 	tokens   tokenSet
 	rate     *rateLimit
 	inFlight atomic.Int64
+	grace    time.Duration             // of bodies that are slow
 	memory   atomic.Int64              // bytes of the files of requests in flight
 	rejects  map[string]*atomic.Uint64 // by problem, of requests without a model
 	buffers  sync.Pool
@@ -85,7 +85,7 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 	}
 	s := &Server{
 		options: o, models: map[string]*Model{}, tokens: newTokenSet(o.Tokens), rate: newRateLimit(o.MaxRate),
-		rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
+		grace: min(bodyGrace, o.Timeout), rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	defer func() {
 		if err != nil {
@@ -297,9 +297,10 @@ func writeFile(h http.Header, size int) {
 }
 
 func (s *Server) average(w http.ResponseWriter, m *Model) {
-	w.Header().Set("Dptrain-Updates", strconv.FormatUint(m.updates.Load(), 10))
-	writeFile(w.Header(), m.codec.Size())
-	m.writeAverage(w)
+	a := m.average()
+	w.Header().Set("Dptrain-Updates", strconv.FormatUint(a.updates, 10))
+	writeFile(w.Header(), len(a.file))
+	w.Write(a.file)
 }
 
 // accept answers a return. The ticket is claimed before the body is read, so a ticket pays for one
@@ -334,7 +335,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, m *Model) {
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, m *Model, t ticket) (*problem, error) {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
-	body, err := readBody((*buffer)[:0], w, r, m.codec)
+	body, err := s.readBody((*buffer)[:0], w, r, m.codec)
 	*buffer = body
 	if err != nil {
 		return bodyProblem(err), fmt.Errorf("the body of a return is a safetensors file of at most %d bytes, and must arrive in time", m.codec.MaxSize())
@@ -344,28 +345,6 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, m *Model, t tic
 		return decodeProblem(err), err
 	}
 	return m.accept(t, weights, time.Now())
-}
-
-// readBody appends the body to dst. It takes no more memory than the longest valid file.
-func readBody(dst []byte, w http.ResponseWriter, r *http.Request, c *drawdiscard.Codec) ([]byte, error) {
-	limit := int64(c.MaxSize())
-	if r.ContentLength > limit {
-		return dst, &http.MaxBytesError{Limit: limit}
-	}
-	dst = slices.Grow(dst, c.Size()+1)
-	body := http.MaxBytesReader(w, r.Body, limit)
-	for {
-		n, err := body.Read(dst[len(dst):cap(dst)])
-		dst = dst[:len(dst)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return dst, nil
-		case err != nil:
-			return dst, err
-		case len(dst) == cap(dst):
-			dst = slices.Grow(dst, 1)
-		}
-	}
 }
 
 func ticketProblem(err error) *problem {

@@ -37,10 +37,17 @@ type running struct {
 
 func start(t testing.TB, o Options, descriptions ...Description) *running {
 	t.Helper()
+	return startWith(t, o, func(*Server) {}, descriptions...)
+}
+
+// startWith starts a server that prepare changes before its first request.
+func startWith(t testing.TB, o Options, prepare func(*Server), descriptions ...Description) *running {
+	t.Helper()
 	s, err := New(o, descriptions)
 	if err != nil {
 		t.Fatal(err)
 	}
+	prepare(s)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
