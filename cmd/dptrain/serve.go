@@ -72,6 +72,7 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 		Example: `  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served
   dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
   dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
+  dptrain serve check served
   curl -s http://127.0.0.1:8080/metrics`,
 		Args: noArguments,
 	}
@@ -99,6 +100,7 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 	f.DurationVar(&s.lifetime, "ticket-lifetime", server.DefaultTicketLifetime, "time between a draw and its return")
 	f.DurationVar(&s.drain, "drain", 10*time.Second, "time for requests in flight to finish after SIGTERM")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return serve(term, s, cmd.Flags().Changed) }
+	cmd.AddCommand(newServeCheck(term))
 	return cmd
 }
 

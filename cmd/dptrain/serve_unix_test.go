@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -118,6 +119,56 @@ func TestServe_ContributionsSurviveStopAndKill(t *testing.T) {
 	}
 }
 
+// A damaged folder is not served, with exit code 4 and one line that names the command that shows what
+// can be saved. That command saves it, and a server continues the copy.
+func TestServe_DamagedFolderIsCheckedAndSaved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "served")
+	const model = "--model logistic --inputs 2 --classes 2 --epsilon 1 --instances 3 --false-alarms 0 --dir "
+	url, child := serveProcess(t, model+dir)
+	runJSON(t, "contribute --epsilon 1 --total-epsilon 6 --contributions 3 --server "+url+clientFile(t))
+	if _, stderr, code := dptrain("serve check " + dir); code != exitcode.Usage || !strings.Contains(stderr, "in use") {
+		t.Errorf("a folder in use: exit %d, %s", code, stderr)
+	}
+	child.Process.Kill()
+	child.Wait()
+	v := runJSON(t, "serve check "+dir)
+	if m := v["models"].([]any)[0].(map[string]any); v["ok"] != true || m["updates"] != 3.0 || m["name"] != "model" {
+		t.Errorf("%v", v)
+	}
+	journals, _ := filepath.Glob(filepath.Join(dir, "model", "journal-*"))
+	before := readFile(t, journals[0])
+	damaged := bytes.Clone(before)
+	damaged[len(damaged)/2] ^= 4
+	if err := os.WriteFile(journals[0], damaged, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := dptrain("serve --listen 127.0.0.1:0 " + model + dir)
+	if code != exitcode.Damaged || !strings.Contains(stderr, "dptrain serve check") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	stdout, stderr, code := dptrain("serve check " + dir)
+	if code != exitcode.Damaged || !strings.Contains(stdout, "up to update 3 can be saved, without 1 lost update") || !strings.Contains(stderr, "damaged") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	if stdout, _, code := dptrain("serve check --json " + dir); code != exitcode.Damaged || !strings.Contains(stdout, `"ok":false`) && !strings.Contains(stdout, `"ok": false`) {
+		t.Errorf("exit %d, %s", code, stdout)
+	}
+	if !bytes.Equal(readFile(t, journals[0]), damaged) {
+		t.Error("the journal was changed")
+	}
+	saved := filepath.Join(t.TempDir(), "saved")
+	if v := runJSON(t, "serve check "+dir+" --save "+saved); v["saved"] != saved || v["ok"] != false {
+		t.Errorf("%v", v)
+	}
+	checkUsageError(t, "serve check "+dir+" --save "+saved, "--save")
+	url, _ = serveProcess(t, model+saved)
+	if got := updatesOf(t, url); got != 3 {
+		t.Errorf("the saved folder continues after update %v", got)
+	}
+	checkUsageError(t, "serve check", "serve check served")
+	checkUsageError(t, "serve check "+t.TempDir(), "no model")
+}
+
 // A client that is killed at any moment has never returned more than its ledger states.
 func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	kills := 8
@@ -129,7 +180,12 @@ func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	path := strings.Fields(file)[1] + ".contributions.jsonl"
 	for kill := range kills {
 		child, stderr := process(t, "contribute --quiet --epsilon 1 --total-epsilon 1e9 --contributions 100000 --server "+url+file)
-		time.Sleep(time.Duration(150+41*kill) * time.Millisecond)
+		for before, deadline := updatesOf(t, url), time.Now().Add(time.Minute); updatesOf(t, url) == before; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("no contribution arrived in a minute")
+			}
+		}
+		time.Sleep(time.Duration(3*kill) * time.Millisecond)
 		child.Process.Kill()
 		child.Wait()
 		h, err := ledger.Read(path)

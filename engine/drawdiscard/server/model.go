@@ -120,7 +120,7 @@ func (m *Model) openFolder(folder string) (err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	if m.folderLock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if m.folderLock, err = os.OpenFile(filepath.Join(folder, lockName), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return err
 	}
 	defer func() {
@@ -131,15 +131,22 @@ func (m *Model) openFolder(folder string) (err error) {
 	if err := lock.TryLock(m.folderLock); err != nil {
 		return fmt.Errorf("%s is in use by another server: %w", folder, err)
 	}
-	identity, err := m.describe(folder)
+	text, err := json.MarshalIndent(m.description, "", "  ")
 	if err != nil {
 		return err
 	}
-	j := newJournal(folder, identity, m.description.Instances, m.mechanism.Weights())
+	text = append(text, '\n')
+	j := newJournal(folder, sha256.Sum256(text), m.description.Instances, m.mechanism.Weights())
+	described, err := m.isDescribed(j, text)
+	if err != nil {
+		return err
+	}
 	s, err := j.recover()
 	switch {
 	case err != nil:
 		return err
+	case s == nil && described:
+		return &DamagedError{filepath.Join(folder, snapshotName), "it is missing"}
 	case s == nil:
 		s = m.state()
 	case s.dropped > 0:
@@ -156,30 +163,28 @@ func (m *Model) openFolder(folder string) (err error) {
 		return err
 	}
 	m.journal = j
+	if !described { // after the snapshot: a description without one shows that the snapshot was lost
+		return errors.Join(atomicfile.Write(filepath.Join(folder, descriptionName), text), atomicfile.SyncFolder(folder))
+	}
 	return nil
 }
 
-// describe writes the description, or compares it with the one in the folder, and returns what
-// identifies the model in its other files.
-func (m *Model) describe(folder string) (identity [32]byte, err error) {
-	text, err := json.MarshalIndent(m.description, "", "  ")
-	if err != nil {
-		return identity, err
-	}
-	text = append(text, '\n')
-	path := filepath.Join(folder, descriptionName)
+// isDescribed reports whether the folder has a description, which must be that of the model.
+func (m *Model) isDescribed(j *journal, text []byte) (bool, error) {
+	path := filepath.Join(j.folder, descriptionName)
 	before, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if err := atomicfile.Write(path, text); err != nil {
-			return identity, err
-		}
+		return false, nil
 	case err != nil:
-		return identity, err
-	case !bytes.Equal(before, text):
-		return identity, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name", path)
+		return false, err
+	case bytes.Equal(before, text):
+		return true, nil
 	}
-	return sha256.Sum256(text), nil
+	if s, _, err := j.readSnapshot(); s != nil && err == nil { // of this model, by its identity
+		return true, &DamagedError{path, "it is not the description from which its snapshot was written"}
+	}
+	return true, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name", path)
 }
 
 // draw returns the file of a random instance and its ticket.
@@ -290,7 +295,11 @@ func (m *Model) close() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return errors.Join(m.journal.create(m.journal.number+1), m.journal.replaceBefore(m.state(), m.journal.number), m.journal.close(), m.folderLock.Close())
+	err := m.journal.create(m.journal.number + 1)
+	if err == nil { // otherwise the files before it contain everything
+		err = m.journal.replaceBefore(m.state(), m.journal.number)
+	}
+	return errors.Join(err, m.journal.close(), m.folderLock.Close())
 }
 
 // status is what is public about a model's progress.
