@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/client"
+	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/number"
@@ -223,10 +224,14 @@ func (c *contributeFlags) connect() (*client.Client, error) {
 		if err != nil {
 			return nil, exitcode.Usagef("--token-file: %w", err)
 		}
-		o.Token = strings.TrimSpace(string(text))
-		if o.Token == "" || strings.ContainsAny(o.Token, " \r\n\t") {
-			return nil, exitcode.Usagef("--token-file %s: write one token and nothing else", c.tokens)
+		tokens, err := server.ParseTokens(string(text))
+		if err == nil && len(tokens) > 1 {
+			err = fmt.Errorf("it has %d tokens; write one", len(tokens))
 		}
+		if err != nil {
+			return nil, exitcode.Usagef("--token-file %s: %w", c.tokens, err)
+		}
+		o.Token = tokens[0]
 	}
 	if c.ca != "" {
 		text, err := os.ReadFile(c.ca)

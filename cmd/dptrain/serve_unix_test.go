@@ -212,7 +212,7 @@ func TestServe_ConfigAndTokens(t *testing.T) {
   - {name: ads, model: logistic, inputs: [2], classes: 2, false_alarms: 0, settings: {epsilon: 1}}
   - {name: digits, model: mlp:8, inputs: [1, 28, 28], classes: 10, instances: 2, false_alarms: 0, settings: {mechanism: gaussian, privacy: feature, epsilon: 2, delta: 1.0e-6, learning_rate: 0.01}}
 `
-	for path, text := range map[string]string{config: text, tokens: "0123456789abcdef0123456789abcdef\n"} {
+	for path, text := range map[string]string{config: text, tokens: "# the tokens of this test\n0123456789abcdef0123456789abcdef\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -261,6 +261,8 @@ func TestServe_RejectsInvalid(t *testing.T) {
 		model + "--tls-cert x":                            "--tls-key",
 		model + "--token-file " + short:                   "token",
 		model + "--max-rate 0":                            "above 0",
+		model + "--max-share 0":                           "--max-share",
+		model + "--max-share 1.5":                         "--max-share",
 		model + "--config " + bad:                         "--model",
 		"serve --config " + bad:                           "modle",
 		"serve --config absent.yaml":                      "absent.yaml",

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
+	"github.com/dptrain/dptrain/internal/loopback"
 )
 
 // Model is what a server publishes about a model.
@@ -50,7 +50,7 @@ func New(server string, o Options) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("server %q: write http://HOST:PORT or https://HOST", server)
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.IsHost(u.Hostname()) {
 		return nil, fmt.Errorf("server %s: plain HTTP is allowed only to this machine; use https", server)
 	}
 	if o.Timeout == 0 {
@@ -64,11 +64,6 @@ func New(server string, o Options) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Close closes idle connections.

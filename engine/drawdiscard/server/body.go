@@ -11,10 +11,13 @@ import (
 )
 
 const (
-	// leastBodyRate is the least rate of a body in bytes a second, after a grace. It bounds how long a
-	// client can occupy one of the places for requests.
-	leastBodyRate = 16 << 10
-	bodyGrace     = 5 * time.Second
+	// leastRate is the least rate in bytes a second of a body, and of a file that is sent, after a grace.
+	// It bounds how long a client can occupy one of the places for requests.
+	leastRate = 16 << 10
+	bodyGrace = 5 * time.Second
+	// unreadBody is the time for a body to arrive that is not read. Package http reads up to 256 KB of it
+	// after the answer, and the connection has a place meanwhile.
+	unreadBody = time.Second
 	// A read of less than smallRead bytes costs about as much as a return of that many kilobytes. After
 	// one, the server waits for more bytes to arrive.
 	smallRead = 512
@@ -32,7 +35,7 @@ func (s *Server) readBody(dst []byte, w http.ResponseWriter, r *http.Request, c 
 	body := http.MaxBytesReader(w, r.Body, limit)
 	connection, began := http.NewResponseController(w), time.Now()
 	for {
-		late := s.grace + time.Duration(len(dst))*time.Second/leastBodyRate
+		late := s.grace + transferTime(len(dst))
 		connection.SetReadDeadline(began.Add(min(late, s.options.Timeout))) // an error: the request comes from no connection
 		n, err := body.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
@@ -48,4 +51,12 @@ func (s *Server) readBody(dst []byte, w http.ResponseWriter, r *http.Request, c 
 			time.Sleep(pause)
 		}
 	}
+}
+
+// transferTime is the time of a number of bytes at the least rate.
+func transferTime(bytes int) time.Duration { return time.Duration(bytes) * time.Second / leastRate }
+
+// limitUnreadBody limits the time of a body that is not read. Reading it sets another limit.
+func limitUnreadBody(w http.ResponseWriter) {
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadBody)) // an error: the request comes from no connection
 }

@@ -48,8 +48,8 @@ func dialPairs(url string, m *Model, seed uint64) (*pairClient, error) {
 		header: size - 4*weights, weights: make([]float32, weights), bank: bank,
 		scale: float32(m.mechanism.NoiseScale() * m.description.Settings.LearningRate),
 		conn:  c, in: bufio.NewReaderSize(c, 8<<10),
-		draw:   []byte("POST /v1/models/" + model + "/draw HTTP/1.1\r\nHost: load\r\nContent-Length: 0\r\n\r\n"),
-		prefix: []byte("POST /v1/models/" + model + "/return HTTP/1.1\r\nHost: load\r\nContent-Length: " + strconv.Itoa(size) + "\r\nDptrain-Ticket: "),
+		draw:   []byte("POST /v1/models/" + model + "/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"),
+		prefix: []byte("POST /v1/models/" + model + "/return HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: " + strconv.Itoa(size) + "\r\nDptrain-Ticket: "),
 		file:   make([]byte, size),
 	}, nil
 }
@@ -158,7 +158,7 @@ func TestServer_Load(t *testing.T) {
 	}
 	d := described("ads", 1000)
 	d.Instances = 20
-	r := start(t, Options{Folder: t.TempDir()}, d)
+	r := start(t, Options{Folder: t.TempDir(), MaxRate: 1e9, MaxShare: 1}, d)
 	pairs, latencies := runLoad(t, r, "ads", 64, duration)
 	m := r.models["ads"]
 	outliers, expired := m.rejects[problemOutlier.name].Load(), m.rejects[problemTicketExpired.name].Load()

@@ -38,7 +38,7 @@ func BenchmarkServer_Pairs(b *testing.B) {
 			b.Run(fmt.Sprintf("k=%d,stored=%v", k, stored), func(b *testing.B) {
 				d := described("ads", 1000)
 				d.Instances, d.FalseAlarms = k, 1e-3
-				o := Options{MaxRate: 1e9}
+				o := Options{MaxRate: 1e9, MaxShare: 1}
 				if stored {
 					o.Folder = b.TempDir()
 				}

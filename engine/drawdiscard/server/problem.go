@@ -18,6 +18,7 @@ var (
 	problemMalformedRequest = problem{"malformed-request", http.StatusBadRequest, "The request is malformed"}
 	problemUnauthorized     = problem{"unauthorized", http.StatusUnauthorized, "A valid bearer token is required"}
 	problemNotFound         = problem{"not-found", http.StatusNotFound, "There is no such resource"}
+	problemMisdirected      = problem{"misdirected", http.StatusMisdirectedRequest, "The request names another host"}
 	problemMethod           = problem{"method-not-allowed", http.StatusMethodNotAllowed, "The resource does not have this method"}
 	problemTimeout          = problem{"timeout", http.StatusRequestTimeout, "The request took too long"}
 	problemTicketMissing    = problem{"ticket-missing", http.StatusBadRequest, "The ticket is missing"}
@@ -37,7 +38,7 @@ var (
 )
 
 var problems = []problem{
-	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMethod, problemTimeout, problemTicketMissing,
+	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMisdirected, problemMethod, problemTimeout, problemTicketMissing,
 	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTicketRefused, problemTicketInUse, problemTooLarge, problemMalformed, problemShape,
 	problemNotFinite, problemOutlier, problemRate, problemBusy, problemStorage,
 }

@@ -503,8 +503,11 @@ func TestServer_LimitsRateAndRequestsInFlight(t *testing.T) {
 	for r.inFlight.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	response, text := r.do(t, "GET", "/healthz", nil, nil)
+	response, text := r.do(t, "GET", "/v1/models", nil, nil)
 	wantProblem(t, response, text, problemBusy)
+	if response, _ := r.do(t, "GET", "/healthz", nil, nil); response.StatusCode != 200 {
+		t.Errorf("health of a busy server: %s", response.Status)
+	}
 	write.Close()
 	<-done
 }
@@ -514,8 +517,8 @@ func TestServer_CutsSlowClients(t *testing.T) {
 	r := start(t, Options{Timeout: 400 * time.Millisecond}, described("ads", 10))
 	file, ticket := r.draw(t, "ads")
 	for _, opening := range []string{
-		"POST /v1/models/ads/return HTTP/1.1\r\nHost: x\r\n",
-		fmt.Sprintf("POST /v1/models/ads/return HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\nabc", TicketHeader, ticket, len(file)),
+		"POST /v1/models/ads/return HTTP/1.1\r\nHost: localhost\r\n",
+		fmt.Sprintf("POST /v1/models/ads/return HTTP/1.1\r\nHost: localhost\r\n%s: %s\r\nContent-Length: %d\r\n\r\nabc", TicketHeader, ticket, len(file)),
 	} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 		if err != nil {
