@@ -16,7 +16,7 @@ const (
 	leastRate = 16 << 10
 	bodyGrace = 5 * time.Second
 	// unreadBody is the time for a body to arrive that is not read. Package http reads up to 256 KB of it
-	// after the answer, and the connection has a place meanwhile.
+	// before the answer leaves, and the connection has a place meanwhile.
 	unreadBody = time.Second
 	// A read of less than smallRead bytes costs about as much as a return of that many kilobytes. After
 	// one, the server waits for more bytes to arrive.

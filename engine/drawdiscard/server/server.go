@@ -471,7 +471,6 @@ func (s *Server) reject(w http.ResponseWriter, m *Model, p *problem, detail stri
 	} else {
 		m.rejects[p.name].Add(1)
 	}
-	limitUnreadBody(w)
 	p.write(w, detail)
 }
 
