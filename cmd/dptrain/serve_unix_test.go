@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/drawdiscard/client"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
@@ -53,9 +54,12 @@ func serveProcess(t *testing.T, line string) (url string, child *exec.Cmd) {
 	return "", nil
 }
 
-// clientFile writes a client's table and returns its flags.
+// clientFile writes a client's table and returns its flags. Accounts begin empty.
 func clientFile(t *testing.T) string {
 	t.Helper()
+	settings := t.TempDir() // of the accounts
+	t.Setenv("XDG_CONFIG_HOME", settings)
+	t.Setenv("HOME", settings)
 	path := filepath.Join(t.TempDir(), "mine.csv")
 	if err := os.WriteFile(path, []byte("age,visits,clicked\n30,3,no\n50,20,yes\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -177,7 +181,10 @@ func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	}
 	url, _ := serveProcess(t, "--model logistic --inputs 2 --classes 2 --epsilon 1 --false-alarms 0")
 	file := clientFile(t)
-	path := strings.Fields(file)[1] + ".contributions.jsonl"
+	path, err := client.AccountPath(client.DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for kill := range kills {
 		child, stderr := process(t, "contribute --quiet --epsilon 1 --total-epsilon 1e9 --contributions 100000 --server "+url+file)
 		for before, deadline := updatesOf(t, url), time.Now().Add(time.Minute); updatesOf(t, url) == before; time.Sleep(time.Millisecond) {
@@ -201,6 +208,44 @@ func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	}
 	if updatesOf(t, url) < float64(kills) {
 		t.Errorf("only %v contributions arrived", updatesOf(t, url))
+	}
+}
+
+// Copied, renamed and changed data of a client have the same account. Another client has another one. An
+// account of an earlier version, next to the data, is refused with one line.
+func TestContribute_AccountFollowsClient(t *testing.T) {
+	url, _ := serveProcess(t, "--model logistic --inputs 2 --classes 2 --epsilon 1 --false-alarms 0")
+	flags := clientFile(t)
+	line := "contribute --epsilon 1 --total-epsilon 2 --server " + url
+	path := strings.Fields(flags)[1]
+	v := runJSON(t, line+flags)
+	if v["client"] != "default" || strings.HasPrefix(v["ledger"].(string), filepath.Dir(path)) {
+		t.Errorf("%v", v)
+	}
+	renamed := filepath.Join(t.TempDir(), "other.csv")
+	if err := os.WriteFile(renamed, append(readFile(t, path), "41,7,no\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other := strings.ReplaceAll(flags, path, renamed)
+	if v := runJSON(t, line+other); v["epsilon_left"].(float64) > 0.01 {
+		t.Errorf("a copy of the data has a budget of its own: %v", v)
+	}
+	for _, f := range []string{flags, other} {
+		if _, stderr, code := dptrain(line + f); code != exitcode.OverBudget {
+			t.Errorf("exit %d after the budget is gone: %s", code, stderr)
+		}
+	}
+	if v := runJSON(t, line+other+" --client bob"); v["client"] != "bob" || v["epsilon_left"].(float64) < 0.99 {
+		t.Errorf("another client: %v", v)
+	}
+	old := path + ".contributions.jsonl"
+	if err := os.Rename(runJSON(t, line+other+" --client carol")["ledger"].(string), old); err != nil {
+		t.Fatal(err)
+	}
+	checkUsageError(t, line+flags, "continue it with --ledger "+old)
+	checkUsageError(t, line+flags+" --client carol", "move it to")
+	if v := runJSON(t, line+flags+" --ledger "+old); v["client"] != nil || v["epsilon_left"].(float64) > 0.01 {
+		t.Errorf("the account of an earlier version: %v", v)
 	}
 }
 
@@ -268,7 +313,8 @@ func TestServe_RejectsInvalid(t *testing.T) {
 		"serve --config absent.yaml":                      "absent.yaml",
 		"contribute":                                      "--server",
 		"contribute --server http://127.0.0.1:1 --data x": "--epsilon",
-		"contribute --server http://127.0.0.1:1 --data x --epsilon 1":                                 "--ledger",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client ../x":                   "--client",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client a --ledger l":           "two accounts",
 		"contribute --server http://192.0.2.1 --data x --ledger l --epsilon 1":                        "https",
 		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --delta 1e-6":         "--delta",
 		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --mechanism gaussian": "--delta",

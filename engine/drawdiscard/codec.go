@@ -70,8 +70,8 @@ func (c *Codec) Append(dst []byte, weights []float32) []byte {
 // Decode reads the weights from a file. All weights must be finite. The file may come from another
 // program: its tensors may have another order, but no other names or shapes.
 func (c *Codec) Decode(file []byte) ([]float32, error) {
-	if len(file) > c.MaxSize() {
-		return nil, fmt.Errorf("%w: %d bytes, and at most %d are expected", ErrMalformed, len(file), c.MaxSize())
+	if least := 2 * c.weights; len(file) < least || len(file) > c.MaxSize() { // a weight has two bytes at least
+		return nil, fmt.Errorf("%w: %d bytes, and %d to %d are expected", ErrMalformed, len(file), least, c.MaxSize())
 	}
 	weights := make([]float32, c.weights)
 	if len(file) == c.Size() && bytes.HasPrefix(file, c.header) {
