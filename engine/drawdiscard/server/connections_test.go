@@ -303,3 +303,28 @@ func TestParseTokens_SkipsComments(t *testing.T) {
 		}
 	}
 }
+
+// Requests of one address that are answered at the same time have a limited number of connections, and
+// none of the places of others.
+func TestConnections_LimitOfAddress(t *testing.T) {
+	const most, perAddress = 100, 10
+	table := newConnections(nil, most, perAddress)
+	one, other := addressOf("192.0.2.1:1"), addressOf("192.0.2.2:1")
+	for i := range perAddress + reservedConnections + 5 {
+		c := &connection{table: table, address: one}
+		ended, ok := table.add(c)
+		if ended != nil || ok != (i < perAddress+reservedConnections) || ok && c.reserved != (i >= perAddress) {
+			t.Fatalf("connection %d: %v, reserved %v", i, ok, c.reserved)
+		}
+		if ok {
+			table.stopWaiting(c) // a request is answered
+		}
+	}
+	c := &connection{table: table, address: other}
+	if ended, ok := table.add(c); ended != nil || !ok || c.reserved {
+		t.Errorf("another address: %v, reserved %v", ok, c.reserved)
+	}
+	if table.count != perAddress+reservedConnections+1 {
+		t.Errorf("%d connections", table.count)
+	}
+}
