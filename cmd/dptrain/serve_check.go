@@ -29,7 +29,8 @@ model. It changes nothing, and no server may use the folder. If a file is damage
 describes the damage and how many updates can be read, and the exit code is 4. A part of an update
 at the end of a journal is what a crash leaves: the next start drops it.
 
---save NEW writes what can be read to a new folder, which serve --dir NEW continues.`,
+--save NEW writes what can be read to a new folder, which serve --dir NEW continues. The exit code
+is then 0.`,
 		Example: `  dptrain serve check served
   dptrain serve check served/model --json
   dptrain serve check served --save saved`,
@@ -52,15 +53,14 @@ func checkServed(term *terminal.Terminal, folder, save string) error {
 	}
 	result := checkResult{OK: true, Models: all, Saved: save}
 	for _, r := range all {
-		if !r.OK {
+		if save != "" {
+			if err := r.Save(save); err != nil {
+				return exitcode.AsUsage(fmt.Errorf("--save %s: %w", save, err))
+			}
+		}
+		if !r.OK && result.OK {
 			result.OK = false
-			err = errors.Join(err, &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("model %s is damaged: %s", r.Name, r.Damage)})
-		}
-		if save == "" {
-			continue
-		}
-		if failed := r.Save(save); failed != nil {
-			return exitcode.AsUsage(fmt.Errorf("--save %s: %w", save, failed))
+			err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: model %s is damaged: %s; --save NEW writes what can be read", folder, r.Name, r.Damage)}
 		}
 	}
 	if save != "" {

@@ -188,7 +188,7 @@ func (r *FolderReport) Save(folder string) error {
 		return err
 	}
 	j := newJournal(to, r.journal.identity, r.Instances, r.Weights)
-	if err := j.start(r.state); err != nil {
+	if err := j.start(&state{instances: r.state.instances, updates: r.state.updates}); err != nil { // without the torn end of the other folder
 		return err
 	}
 	if err := j.close(); err != nil {

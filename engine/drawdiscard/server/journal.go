@@ -77,6 +77,13 @@ type state struct {
 	instances []*drawdiscard.Instance
 	updates   uint64
 	dropped   int64 // bytes of an incomplete record at the end
+	torn      torn
+}
+
+// torn is the file with the incomplete record or header.
+type torn struct {
+	path string
+	size int64 // without it
 }
 
 func newJournal(folder string, identity [32]byte, k, weights int) *journal {
@@ -108,6 +115,9 @@ func (j *journal) recover() (*state, error) {
 		if err := j.replay(j.number, s, j.number == last, j.number == next); err != nil {
 			return s, err
 		}
+	}
+	if s.torn.path == j.path(last) && s.torn.size == 0 {
+		j.number = last // the file is created again
 	}
 	return s, nil
 }
@@ -170,7 +180,7 @@ func (j *journal) replay(n uint64, s *state, last, synced bool) error {
 		return err
 	case !short && (!isZero(head) || info.Size() > int64(journalHeader)):
 	case last && !synced:
-		s.dropped += info.Size()
+		s.drop(path, 0, info.Size())
 		return nil
 	default:
 		return damaged("it ends within its header, after %d bytes", info.Size())
@@ -189,13 +199,18 @@ func (j *journal) replay(n uint64, s *state, last, synced bool) error {
 		case cut && !last:
 			return damaged("it ends within the record at byte %d, and another file follows", at)
 		case last && (cut || isZero(record) && restIsZero(r)):
-			s.dropped += info.Size() - at
+			s.drop(path, at, info.Size())
 			return nil
 		}
 		if err := s.apply(record); err != nil {
 			return damaged("the record at byte %d, of update %d: %v", at, s.updates+1, err)
 		}
 	}
+}
+
+// drop drops the end of a file.
+func (s *state) drop(path string, from, to int64) {
+	s.dropped, s.torn = to-from, torn{path, from}
 }
 
 // apply puts the instance of a record into its slot.
@@ -238,10 +253,25 @@ func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // start begins the next file and writes the snapshot before it.
 func (j *journal) start(s *state) error {
-	if err := j.create(j.number); err != nil {
+	if err := errors.Join(j.removeTorn(s), j.create(j.number)); err != nil {
 		return err
 	}
 	return j.replaceBefore(s, j.number)
+}
+
+// removeTorn removes what a crash left at the end of the last file, before another file follows it.
+func (j *journal) removeTorn(s *state) error {
+	switch {
+	case s.torn.path == "":
+		return nil
+	case s.torn.size == 0:
+		return errors.Join(os.Remove(s.torn.path), atomicfile.SyncFolder(j.folder))
+	}
+	file, err := os.OpenFile(s.torn.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(s.torn.size), file.Sync(), file.Close())
 }
 
 // replaceBefore writes a snapshot that replaces the files before n. Records may be appended to

@@ -140,6 +140,51 @@ func TestJournal_CutAnywhereGivesWholeInstances(t *testing.T) {
 	}
 }
 
+// A process that is killed again while it restarts, between the new file and its snapshot, leaves no
+// damage, whatever the first crash left.
+func TestJournal_CrashDuringRestart(t *testing.T) {
+	folder := t.TempDir()
+	j := newJournal(folder, [32]byte{1}, 3, patternWeights)
+	for _, rotated := range []bool{false, true} {
+		writePattern(t, folder, 3)
+		path, want := j.path(0), uint64(0)
+		all, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := journalHeader
+		if rotated { // the last file is one that no snapshot names
+			path, want, first = j.path(1), 3, 0
+			all = append(j.header(1), j.encode(0, &drawdiscard.Instance{Weights: patterned(patternWeights, 4), Update: 4})...)
+		}
+		for size := first; size <= len(all); size++ {
+			if err := os.WriteFile(path, all[:size], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			updates := want + uint64(max(0, size-journalHeader)/j.recordSize())
+			for restart := range 3 {
+				next := newJournal(folder, [32]byte{1}, 3, patternWeights)
+				s, err := next.recover()
+				if err != nil || s.updates != updates {
+					t.Fatalf("%d bytes, restart %d: %+v %v", size, restart, s, err)
+				}
+				if err := errors.Join(next.removeTorn(s), next.create(next.number)); err != nil {
+					t.Fatal(err)
+				}
+				next.file.Close()
+			}
+			for n := fileNumber(path) + 1; os.Remove(j.path(n)) == nil; n++ {
+			}
+		}
+	}
+}
+
+// fileNumber is the number of a journal file.
+func fileNumber(path string) (n uint64) {
+	fmt.Sscanf(filepath.Base(path), journalPrefix+"%d", &n)
+	return n
+}
+
 // A power failure can leave zeros in the place of records that were not synced.
 func TestJournal_ZerosAtTheEndAreACrash(t *testing.T) {
 	folder := t.TempDir()
