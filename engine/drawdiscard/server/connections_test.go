@@ -247,7 +247,7 @@ func TestServer_ChecksHostOnLoopback(t *testing.T) {
 			t.Errorf("health: %s", response.Status)
 		}
 	}
-	for _, host := range []string{"localhost:" + port, "127.0.0.1:" + port, "[::1]:1", "models.example.org"} {
+	for _, host := range []string{"localhost:" + port, "127.0.0.1:" + port, "[::1]:1", "models.example.org", "Models.example.org:443"} {
 		if response, _ := send("/v1/models", host); response.StatusCode != 200 {
 			t.Errorf("host %s: %s", host, response.Status)
 		}

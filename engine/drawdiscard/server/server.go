@@ -230,7 +230,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.reject(w, nil, &problemBusy, "the server has no place for another connection; try again later")
 		return
 	}
-	if s.local && !loopback.NamesHost(r.Host) && !slices.Contains(s.options.Hosts, r.Host) {
+	if s.local && !s.isNamed(r.Host) {
 		s.reject(w, nil, &problemMisdirected, "the server listens on this machine only: use 127.0.0.1 or localhost, or give the host to serve --host")
 		return
 	}
@@ -258,6 +258,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.token.leave(n)
 	}
 	s.route(w, r)
+}
+
+// isNamed reports whether the header Host names a server that only this machine reaches.
+func (s *Server) isNamed(header string) bool {
+	host := header
+	if h, _, err := net.SplitHostPort(header); err == nil {
+		host = h
+	}
+	return loopback.NamesHost(header) || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 // route answers a request within the limits.
