@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/client"
+	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/number"
@@ -31,6 +32,7 @@ type contributeFlags struct {
 	settings         drawdiscard.Settings
 	mechanism, level string
 	total            client.Budget
+	client           string // the name of the account
 	ledger           string
 	contributions    int
 }
@@ -53,6 +55,7 @@ type contributeResult struct {
 	PureEpsilon   number.Float `json:"pure_epsilon"`
 	EpsilonLeft   number.Float `json:"epsilon_left"`
 	Accountant    string       `json:"accountant"`
+	Client        string       `json:"client,omitempty"` // the name of the account, without --ledger
 	Ledger        string       `json:"ledger"`
 }
 
@@ -69,15 +72,17 @@ gives ε (and δ, with gaussian noise) for any two data sets of the client.
 weight by itself, with much less noise; all m weights together then cost m times ε, which is
 printed as model_epsilon.
 
-A ledger counts every contribution of these data before it leaves, also to other servers and
-models. When the total (--total-epsilon, --total-delta) does not cover the next contribution, the
+A ledger counts every contribution of the client before it leaves, also to other servers and
+models. It is the account of --client, in your folder for settings: copied, renamed and changed
+files of one client share it. When the total (--total-epsilon, --total-delta) does not cover the next contribution, the
 command ends with exit code 3. The total is that of one contribution unless you raise it. A
 contribution that fails on the way is spent.
 
 Features are scaled to [0, 1] by the public bounds and vocabularies that you give.`,
 		Example: `  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --label clicked --classes no,yes --bounds age=0:120,visits=0:50 --epsilon 1
   dptrain contribute --server https://models.example.org --token-file token --data mine.csv --schema columns.yaml --epsilon 0.5 --total-epsilon 4
-  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --schema columns.yaml --mechanism gaussian --epsilon 1 --delta 1e-6 --contributions 10 --total-epsilon 5`,
+  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --schema columns.yaml --mechanism gaussian --epsilon 1 --delta 1e-6 --contributions 10 --total-epsilon 5
+  dptrain contribute --server http://127.0.0.1:8080 --data alice.csv --schema columns.yaml --epsilon 1 --client alice`,
 		Args: noArguments,
 	}
 	f := cmd.Flags()
@@ -86,10 +91,11 @@ Features are scaled to [0, 1] by the public bounds and vocabularies that you giv
 	f.StringVar(&c.data.Data, "data", "", "the client's records: a file, a folder or the name of a data set")
 	c.data.Define(f)
 	defineLocalFlags(cmd, &c.mechanism, &c.level, &c.settings.Epsilon, &c.settings.Delta)
-	f.Float64Var(&c.total.Epsilon, "total-epsilon", 0, "the ε of all contributions of these data (default: --epsilon)")
-	f.Float64Var(&c.total.Delta, "total-delta", 0, "the δ of all contributions of these data (default: --delta)")
+	f.Float64Var(&c.total.Epsilon, "total-epsilon", 0, "the ε of all contributions of the client (default: --epsilon)")
+	f.Float64Var(&c.total.Delta, "total-delta", 0, "the δ of all contributions of the client (default: --delta)")
 	f.StringVar(&c.total.Accountant, "accountant", accountant.Default, "computes the ε of all contributions at --total-delta")
-	f.StringVar(&c.ledger, "ledger", "", "file that counts the contributions of these data (default: next to the data)")
+	f.StringVar(&c.client, "client", client.DefaultName, "name of the person or device whose data these are: all data of one name share one account in your folder for settings, wherever the files are")
+	f.StringVar(&c.ledger, "ledger", "", "file that counts the contributions, in place of the account of --client")
 	f.IntVar(&c.contributions, "contributions", 1, "number of contributions, each from a new draw")
 	f.StringVar(&c.tokens, "token-file", "", "file with the bearer token")
 	f.StringVar(&c.ca, "ca", "", "PEM file with the certificates to trust (default: those of the system)")
@@ -151,7 +157,7 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 		Server: c.server, Model: model.Name, Contributions: made, Mechanism: c.mechanism, Privacy: c.level,
 		Epsilon: c.settings.Epsilon, Delta: c.settings.Delta, ModelEpsilon: number.Float(modelEpsilon(m)), Weights: m.Weights(), NoiseScale: m.NoiseScale(),
 		TotalEpsilon: c.total.Epsilon, TotalDelta: c.total.Delta, EpsilonSpent: number.Float(cost.Epsilon), PureEpsilon: number.Float(cost.Pure),
-		EpsilonLeft: number.Float(max(0, c.total.Epsilon-cost.Epsilon)), Accountant: c.total.Accountant, Ledger: c.ledger,
+		EpsilonLeft: number.Float(max(0, c.total.Epsilon-cost.Epsilon)), Accountant: c.total.Accountant, Client: c.client, Ledger: c.ledger,
 	}
 	return term.Print(result, fmt.Sprintf("%.6g", cost.Epsilon), func(w io.Writer) {
 		fmt.Fprintf(w, "contributed\t%s to %s\nprivacy\tε = %v, δ = %v of each, level %s, %s noise\n", number.Plural(made, "time"), model.Name, c.settings.Epsilon, c.settings.Delta, c.level, c.mechanism)
@@ -206,13 +212,30 @@ func (c *contributeFlags) check() (err error) {
 	}
 	c.total.Epsilon = cmp.Or(c.total.Epsilon, c.settings.Epsilon)
 	c.total.Delta = cmp.Or(c.total.Delta, c.settings.Delta)
-	if c.ledger == "" {
-		if _, err := os.Stat(c.data.Data); err != nil {
-			return exitcode.Usagef("give --ledger, the file that counts the contributions of these data: %s is not a file", c.data.Data)
+	return c.findAccount()
+}
+
+// findAccount sets the ledger of the client. An account of an earlier version, next to the data, is not
+// replaced by a new one in silence.
+func (c *contributeFlags) findAccount() (err error) {
+	if c.ledger != "" {
+		if c.client != client.DefaultName {
+			return exitcode.Usagef("--client and --ledger name two accounts: give one of them")
 		}
-		c.ledger = strings.TrimRight(filepath.Clean(c.data.Data), string(filepath.Separator)) + ".contributions.jsonl"
+		c.client = ""
+		return nil
 	}
-	return nil
+	if c.ledger, err = client.AccountPath(c.client); err != nil {
+		return exitcode.Usagef("--client: %w; or give --ledger FILE", err)
+	}
+	old := strings.TrimRight(filepath.Clean(c.data.Data), string(filepath.Separator)) + ".contributions.jsonl"
+	if _, err := os.Stat(old); err != nil {
+		return nil
+	}
+	if _, err := os.Stat(c.ledger); err == nil {
+		return exitcode.Usagef("%s counts earlier contributions of these data, and the account of client %s does not: continue it with --ledger %[1]s", old, c.client)
+	}
+	return exitcode.Usagef("%s counts earlier contributions of these data: move it to %s, or continue it with --ledger %[1]s", old, c.ledger)
 }
 
 // connect makes the client.
@@ -223,10 +246,14 @@ func (c *contributeFlags) connect() (*client.Client, error) {
 		if err != nil {
 			return nil, exitcode.Usagef("--token-file: %w", err)
 		}
-		o.Token = strings.TrimSpace(string(text))
-		if o.Token == "" || strings.ContainsAny(o.Token, " \r\n\t") {
-			return nil, exitcode.Usagef("--token-file %s: write one token and nothing else", c.tokens)
+		tokens, err := server.ParseTokens(string(text))
+		if err == nil && len(tokens) > 1 {
+			err = fmt.Errorf("it has %d tokens; write one", len(tokens))
 		}
+		if err != nil {
+			return nil, exitcode.Usagef("--token-file %s: %w", c.tokens, err)
+		}
+		o.Token = tokens[0]
 	}
 	if c.ca != "" {
 		text, err := os.ReadFile(c.ca)

@@ -72,6 +72,7 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 		Example: `  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served
   dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
   dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
+  dptrain serve check served
   curl -s http://127.0.0.1:8080/metrics`,
 		Args: noArguments,
 	}
@@ -91,14 +92,17 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 	f.StringVar(&s.dir, "dir", "", "folder of the models' journals and snapshots; what it contains is continued")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM file with the certificate")
 	f.StringVar(&s.tlsKey, "tls-key", "", "PEM file with the certificate's key")
-	f.StringVar(&s.tokens, "token-file", "", "file with bearer tokens, one a line; every request then needs one")
-	f.IntVar(&s.options.MaxRate, "max-rate", server.DefaultMaxRate, "requests a second, without /healthz")
+	f.StringVar(&s.tokens, "token-file", "", "file with bearer tokens, one a line, and comments after #; every request then needs one")
+	f.IntVar(&s.options.MaxRate, "max-rate", server.DefaultMaxRate, "requests a second; no limit applies to /healthz")
 	f.IntVar(&s.options.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "requests at once")
 	f.IntVar(&s.options.MaxConnections, "max-connections", server.DefaultMaxConnections, "connections at once")
+	f.Float64Var(&s.options.MaxShare, "max-share", server.DefaultMaxShare, "the largest share of --max-rate, --max-in-flight and --max-connections for one address, and for one token; 1 behind a proxy, which is one address")
+	f.StringSliceVar(&s.options.Hosts, "host", nil, "other values of the header Host to accept where only this machine reaches the server, for a proxy that keeps the header (repeatable)")
 	f.DurationVar(&s.deadline, "timeout", server.DefaultTimeout, "time for a request to arrive")
 	f.DurationVar(&s.lifetime, "ticket-lifetime", server.DefaultTicketLifetime, "time between a draw and its return")
 	f.DurationVar(&s.drain, "drain", 10*time.Second, "time for requests in flight to finish after SIGTERM")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return serve(term, s, cmd.Flags().Changed) }
+	cmd.AddCommand(newServeCheck(term))
 	return cmd
 }
 
@@ -113,6 +117,9 @@ func serve(term *terminal.Terminal, s *serveFlags, given func(string) bool) erro
 	}
 	if s.options.MaxRate < 1 || s.options.MaxInFlight < 1 || s.options.MaxConnections < 1 || s.deadline <= 0 || s.lifetime <= 0 || s.drain <= 0 {
 		return exitcode.Usagef("--max-rate, --max-in-flight, --max-connections, --timeout, --ticket-lifetime and --drain must be above 0")
+	}
+	if !(s.options.MaxShare > 0 && s.options.MaxShare <= 1) {
+		return exitcode.Usagef("--max-share %v: give a share above 0 and at most 1", s.options.MaxShare)
 	}
 	s.options.Folder, s.options.Timeout, s.options.TicketLifetime = s.dir, s.deadline, s.lifetime
 	if s.tokens != "" {

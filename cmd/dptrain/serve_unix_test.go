@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/drawdiscard/client"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
@@ -52,9 +54,12 @@ func serveProcess(t *testing.T, line string) (url string, child *exec.Cmd) {
 	return "", nil
 }
 
-// clientFile writes a client's table and returns its flags.
+// clientFile writes a client's table and returns its flags. Accounts begin empty.
 func clientFile(t *testing.T) string {
 	t.Helper()
+	settings := t.TempDir() // of the accounts
+	t.Setenv("XDG_CONFIG_HOME", settings)
+	t.Setenv("HOME", settings)
 	path := filepath.Join(t.TempDir(), "mine.csv")
 	if err := os.WriteFile(path, []byte("age,visits,clicked\n30,3,no\n50,20,yes\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -118,6 +123,56 @@ func TestServe_ContributionsSurviveStopAndKill(t *testing.T) {
 	}
 }
 
+// A damaged folder is not served, with exit code 4 and one line that names the command that shows what
+// can be saved. That command saves it, and a server continues the copy.
+func TestServe_DamagedFolderIsCheckedAndSaved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "served")
+	const model = "--model logistic --inputs 2 --classes 2 --epsilon 1 --instances 3 --false-alarms 0 --dir "
+	url, child := serveProcess(t, model+dir)
+	runJSON(t, "contribute --epsilon 1 --total-epsilon 6 --contributions 3 --server "+url+clientFile(t))
+	if _, stderr, code := dptrain("serve check " + dir); code != exitcode.Usage || !strings.Contains(stderr, "in use") {
+		t.Errorf("a folder in use: exit %d, %s", code, stderr)
+	}
+	child.Process.Kill()
+	child.Wait()
+	v := runJSON(t, "serve check "+dir)
+	if m := v["models"].([]any)[0].(map[string]any); v["ok"] != true || m["updates"] != 3.0 || m["name"] != "model" {
+		t.Errorf("%v", v)
+	}
+	journals, _ := filepath.Glob(filepath.Join(dir, "model", "journal-*"))
+	before := readFile(t, journals[0])
+	damaged := bytes.Clone(before)
+	damaged[len(damaged)/2] ^= 4
+	if err := os.WriteFile(journals[0], damaged, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := dptrain("serve --listen 127.0.0.1:0 " + model + dir)
+	if code != exitcode.Damaged || !strings.Contains(stderr, "dptrain serve check") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	stdout, stderr, code := dptrain("serve check " + dir)
+	if code != exitcode.Damaged || !strings.Contains(stdout, "up to update 3 can be saved, without 1 lost update") || !strings.Contains(stderr, "damaged") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	if stdout, _, code := dptrain("serve check --json " + dir); code != exitcode.Damaged || !strings.Contains(stdout, `"ok":false`) && !strings.Contains(stdout, `"ok": false`) {
+		t.Errorf("exit %d, %s", code, stdout)
+	}
+	if !bytes.Equal(readFile(t, journals[0]), damaged) {
+		t.Error("the journal was changed")
+	}
+	saved := filepath.Join(t.TempDir(), "saved")
+	if v := runJSON(t, "serve check "+dir+" --save "+saved); v["saved"] != saved || v["ok"] != false {
+		t.Errorf("%v", v)
+	}
+	checkUsageError(t, "serve check "+dir+" --save "+saved, "--save")
+	url, _ = serveProcess(t, model+saved)
+	if got := updatesOf(t, url); got != 3 {
+		t.Errorf("the saved folder continues after update %v", got)
+	}
+	checkUsageError(t, "serve check", "serve check served")
+	checkUsageError(t, "serve check "+t.TempDir(), "no model")
+}
+
 // A client that is killed at any moment has never returned more than its ledger states.
 func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	kills := 8
@@ -126,10 +181,18 @@ func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	}
 	url, _ := serveProcess(t, "--model logistic --inputs 2 --classes 2 --epsilon 1 --false-alarms 0")
 	file := clientFile(t)
-	path := strings.Fields(file)[1] + ".contributions.jsonl"
+	path, err := client.AccountPath(client.DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for kill := range kills {
 		child, stderr := process(t, "contribute --quiet --epsilon 1 --total-epsilon 1e9 --contributions 100000 --server "+url+file)
-		time.Sleep(time.Duration(150+41*kill) * time.Millisecond)
+		for before, deadline := updatesOf(t, url), time.Now().Add(time.Minute); updatesOf(t, url) == before; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("no contribution arrived in a minute")
+			}
+		}
+		time.Sleep(time.Duration(3*kill) * time.Millisecond)
 		child.Process.Kill()
 		child.Wait()
 		h, err := ledger.Read(path)
@@ -148,6 +211,44 @@ func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	}
 }
 
+// Copied, renamed and changed data of a client have the same account. Another client has another one. An
+// account of an earlier version, next to the data, is refused with one line.
+func TestContribute_AccountFollowsClient(t *testing.T) {
+	url, _ := serveProcess(t, "--model logistic --inputs 2 --classes 2 --epsilon 1 --false-alarms 0")
+	flags := clientFile(t)
+	line := "contribute --epsilon 1 --total-epsilon 2 --server " + url
+	path := strings.Fields(flags)[1]
+	v := runJSON(t, line+flags)
+	if v["client"] != "default" || strings.HasPrefix(v["ledger"].(string), filepath.Dir(path)) {
+		t.Errorf("%v", v)
+	}
+	renamed := filepath.Join(t.TempDir(), "other.csv")
+	if err := os.WriteFile(renamed, append(readFile(t, path), "41,7,no\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other := strings.ReplaceAll(flags, path, renamed)
+	if v := runJSON(t, line+other); v["epsilon_left"].(float64) > 0.01 {
+		t.Errorf("a copy of the data has a budget of its own: %v", v)
+	}
+	for _, f := range []string{flags, other} {
+		if _, stderr, code := dptrain(line + f); code != exitcode.OverBudget {
+			t.Errorf("exit %d after the budget is gone: %s", code, stderr)
+		}
+	}
+	if v := runJSON(t, line+other+" --client bob"); v["client"] != "bob" || v["epsilon_left"].(float64) < 0.99 {
+		t.Errorf("another client: %v", v)
+	}
+	old := path + ".contributions.jsonl"
+	if err := os.Rename(runJSON(t, line+other+" --client carol")["ledger"].(string), old); err != nil {
+		t.Fatal(err)
+	}
+	checkUsageError(t, line+flags, "continue it with --ledger "+old)
+	checkUsageError(t, line+flags+" --client carol", "move it to")
+	if v := runJSON(t, line+flags+" --ledger "+old); v["client"] != nil || v["epsilon_left"].(float64) > 0.01 {
+		t.Errorf("the account of an earlier version: %v", v)
+	}
+}
+
 // Several models of a configuration file are served at once, with tokens.
 func TestServe_ConfigAndTokens(t *testing.T) {
 	folder := t.TempDir()
@@ -156,7 +257,7 @@ func TestServe_ConfigAndTokens(t *testing.T) {
   - {name: ads, model: logistic, inputs: [2], classes: 2, false_alarms: 0, settings: {epsilon: 1}}
   - {name: digits, model: mlp:8, inputs: [1, 28, 28], classes: 10, instances: 2, false_alarms: 0, settings: {mechanism: gaussian, privacy: feature, epsilon: 2, delta: 1.0e-6, learning_rate: 0.01}}
 `
-	for path, text := range map[string]string{config: text, tokens: "0123456789abcdef0123456789abcdef\n"} {
+	for path, text := range map[string]string{config: text, tokens: "# the tokens of this test\n0123456789abcdef0123456789abcdef\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -205,12 +306,15 @@ func TestServe_RejectsInvalid(t *testing.T) {
 		model + "--tls-cert x":                            "--tls-key",
 		model + "--token-file " + short:                   "token",
 		model + "--max-rate 0":                            "above 0",
+		model + "--max-share 0":                           "--max-share",
+		model + "--max-share 1.5":                         "--max-share",
 		model + "--config " + bad:                         "--model",
 		"serve --config " + bad:                           "modle",
 		"serve --config absent.yaml":                      "absent.yaml",
 		"contribute":                                      "--server",
 		"contribute --server http://127.0.0.1:1 --data x": "--epsilon",
-		"contribute --server http://127.0.0.1:1 --data x --epsilon 1":                                 "--ledger",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client ../x":                   "--client",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client a --ledger l":           "two accounts",
 		"contribute --server http://192.0.2.1 --data x --ledger l --epsilon 1":                        "https",
 		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --delta 1e-6":         "--delta",
 		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --mechanism gaussian": "--delta",

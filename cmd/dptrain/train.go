@@ -125,7 +125,7 @@ func train(term *terminal.Terminal, flags *runspec.Flags) error {
 }
 
 func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) error {
-	server, err := training.ServeMetrics(spec.Flags.MetricsAddr)
+	server, err := training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote)
 	if err != nil {
 		return err
 	}

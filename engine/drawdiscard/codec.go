@@ -14,9 +14,9 @@ import (
 // Codec writes and reads the weights of one model as a safetensors file. It is safe for concurrent
 // use.
 type Codec struct {
-	tensors []TensorShape
 	weights int
 	header  []byte // of the files that it writes
+	decoder *safetensors.Decoder
 }
 
 // Errors of Decode.
@@ -26,26 +26,27 @@ var (
 	ErrNotFinite = errors.New("a weight is NaN or infinite")
 )
 
-// maxForeignHeader is the largest header of a file from another program.
-const maxForeignHeader = 1 << 16
+// foreignHeader is the room for metadata and white space in the header of a file from another
+// program, besides twice the codec's own header.
+const foreignHeader = 1 << 10
 
 // NewCodec returns the codec of a model.
 func NewCodec(tensors []TensorShape) (*Codec, error) {
-	c := &Codec{tensors: tensors}
+	c := &Codec{}
 	parts := make([]safetensors.Tensor, len(tensors))
 	for i, t := range tensors {
 		size := 1
 		for _, n := range t.Shape {
 			size *= n
 		}
-		parts[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, Values: make([]float32, size)}
+		parts[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape}
 		c.weights += size
 	}
-	var file bytes.Buffer
-	if err := safetensors.Write(&file, parts, nil); err != nil {
+	var err error
+	if c.header, err = safetensors.Header(parts, nil); err != nil {
 		return nil, err
 	}
-	c.header = slices.Clone(file.Bytes()[:file.Len()-4*c.weights])
+	c.decoder = safetensors.NewDecoder(parts)
 	return c, nil
 }
 
@@ -53,7 +54,7 @@ func NewCodec(tensors []TensorShape) (*Codec, error) {
 func (c *Codec) Size() int { return len(c.header) + 4*c.weights }
 
 // MaxSize is the length of the longest file that Decode reads.
-func (c *Codec) MaxSize() int { return max(len(c.header), maxForeignHeader) + 4*c.weights }
+func (c *Codec) MaxSize() int { return 2*len(c.header) + foreignHeader + 4*c.weights }
 
 // Append appends the file of the weights to dst.
 func (c *Codec) Append(dst []byte, weights []float32) []byte {
@@ -69,33 +70,21 @@ func (c *Codec) Append(dst []byte, weights []float32) []byte {
 // Decode reads the weights from a file. All weights must be finite. The file may come from another
 // program: its tensors may have another order, but no other names or shapes.
 func (c *Codec) Decode(file []byte) ([]float32, error) {
-	weights := make([]float32, 0, c.weights)
+	if least := 2 * c.weights; len(file) < least || len(file) > c.MaxSize() { // a weight has two bytes at least
+		return nil, fmt.Errorf("%w: %d bytes, and %d to %d are expected", ErrMalformed, len(file), least, c.MaxSize())
+	}
+	weights := make([]float32, c.weights)
 	if len(file) == c.Size() && bytes.HasPrefix(file, c.header) {
-		weights = weights[:c.weights]
 		for i := range weights {
 			weights[i] = math.Float32frombits(binary.LittleEndian.Uint32(file[len(c.header)+4*i:]))
 		}
 		return weights, checkFinite(weights)
 	}
-	if len(file) > c.MaxSize() {
-		return nil, fmt.Errorf("%w: %d bytes, and at most %d are expected", ErrMalformed, len(file), c.MaxSize())
-	}
-	parts, _, err := safetensors.Read(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
+	switch err := c.decoder.Decode(weights, file); {
+	case errors.Is(err, safetensors.ErrOther):
+		return nil, fmt.Errorf("%w: %v", ErrShape, err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
-	}
-	if len(parts) != len(c.tensors) {
-		return nil, fmt.Errorf("%w: %d tensors, and the model has %d", ErrShape, len(parts), len(c.tensors))
-	}
-	for _, t := range c.tensors {
-		i := slices.IndexFunc(parts, func(p safetensors.Tensor) bool { return p.Name == t.Name })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: tensor %s is missing", ErrShape, t.Name)
-		}
-		if !slices.Equal(parts[i].Shape, t.Shape) {
-			return nil, fmt.Errorf("%w: tensor %s has shape %v, and the model's has %v", ErrShape, t.Name, parts[i].Shape, t.Shape)
-		}
-		weights = append(weights, parts[i].Values...)
 	}
 	return weights, checkFinite(weights)
 }

@@ -40,28 +40,37 @@ type GLM struct {
 // NewGLM returns a model for the given number of features and of classes. Linear and Poisson
 // models have 0 classes.
 func NewGLM(family Family, inputs, classes int) (*GLM, error) {
+	outputs, err := family.outputs(inputs, classes)
+	if err != nil {
+		return nil, err
+	}
+	return &GLM{family, inputs, outputs, make([]float32, outputs)}, nil
+}
+
+// outputs is the number of outputs of a model for the given number of features and of classes.
+func (family Family) outputs(inputs, classes int) (int, error) {
 	outputs := 1
 	switch family {
 	case Linear, Poisson:
 		if classes != 0 {
-			return nil, fmt.Errorf("model %s predicts a target; omit the %d classes", family, classes)
+			return 0, fmt.Errorf("model %s predicts a target; omit the %d classes", family, classes)
 		}
 	case Logistic:
 		if classes != 2 {
-			return nil, fmt.Errorf("model logistic separates 2 classes, not %d; use multinomial", classes)
+			return 0, fmt.Errorf("model logistic separates 2 classes, not %d; use multinomial", classes)
 		}
 	case Multinomial:
 		if classes < 2 {
-			return nil, fmt.Errorf("model multinomial needs at least 2 classes, not %d", classes)
+			return 0, fmt.Errorf("model multinomial needs at least 2 classes, not %d", classes)
 		}
 		outputs = classes
 	default:
-		return nil, fmt.Errorf("model %q is not a generalised linear model; use %s, %s, %s or %s", family, Linear, Logistic, Multinomial, Poisson)
+		return 0, fmt.Errorf("model %q is not a generalised linear model; use %s, %s, %s or %s", family, Linear, Logistic, Multinomial, Poisson)
 	}
 	if inputs < 1 {
-		return nil, fmt.Errorf("model %s: %d inputs; at least 1 is needed", family, inputs)
+		return 0, fmt.Errorf("model %s: %d inputs; at least 1 is needed", family, inputs)
 	}
-	return &GLM{family, inputs, outputs, make([]float32, outputs)}, nil
+	return outputs, nil
 }
 
 // Weights is the number of weights.
@@ -71,8 +80,10 @@ func (g *GLM) Weights() int { return g.outputs * (g.inputs + 1) }
 func (g *GLM) Initial() []float32 { return make([]float32, g.Weights()) }
 
 // Tensors describes the weights as torch.nn.Linear names and shapes them.
-func (g *GLM) Tensors() []TensorShape {
-	return []TensorShape{{"fc.weight", []int{g.outputs, g.inputs}}, {"fc.bias", []int{g.outputs}}}
+func (g *GLM) Tensors() []TensorShape { return glmTensors(g.inputs, g.outputs) }
+
+func glmTensors(inputs, outputs int) []TensorShape {
+	return []TensorShape{{"fc.weight", []int{outputs, inputs}}, {"fc.bias", []int{outputs}}}
 }
 
 // row returns the weights of an output.

@@ -3,6 +3,7 @@ package drawdiscard
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
@@ -26,6 +27,10 @@ type Network struct {
 // NewNetwork compiles a network whose inputs are the features and the label. Threads 0 means one
 // for each processor. Close ends them.
 func NewNetwork(build perexample.Build, threads int) (*Network, error) {
+	return newNetwork(build, threads, math.MaxInt)
+}
+
+func newNetwork(build perexample.Build, threads, memory int) (*Network, error) {
 	private, err := perexample.Compile(build, networkBatch, 1)
 	if err != nil {
 		return nil, err
@@ -42,6 +47,9 @@ func NewNetwork(build perexample.Build, threads int) (*Network, error) {
 	}
 	if n.program, err = plan.LowerTraining(private, plan.Options{}); err != nil {
 		return nil, err
+	}
+	if bytes := n.program.Bytes(); bytes > memory {
+		return nil, fmt.Errorf("drawdiscard: a step of the network needs %.1f GB; at most %.1f GB are allowed", float64(bytes)/1e9, float64(memory)/1e9)
 	}
 	for _, p := range n.program.Parameters {
 		n.weights += p.Shape.TotalSize()

@@ -1,8 +1,11 @@
 package drawdiscard
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -173,6 +176,68 @@ func TestParseShape(t *testing.T) {
 	for _, text := range []string{"", "0", "-1", "x", "3x", "1e9", "99999999999999999999", "65536x65536"} {
 		if s, err := ParseShape(text); err == nil {
 			t.Errorf("%s: %v", text, s)
+		}
+	}
+}
+
+// The weights of a model are known before it is built: names, shapes and order are those of the built
+// one.
+func TestSpec_TensorsAreThoseOfTheBuiltModel(t *testing.T) {
+	for _, s := range []Spec{
+		{Model: "logistic", Inputs: Shape{3}, Classes: 2}, {Model: "multinomial", Inputs: Shape{3}, Classes: 4}, {Model: "poisson", Inputs: Shape{2, 3}},
+		{Model: "mlp:5,4", Inputs: Shape{3}, Classes: 2}, {Model: "mlp:5", Inputs: Shape{3}}, {Model: "digits-cnn", Inputs: Shape{1, 28, 28}, Classes: 10},
+		{Model: "lstm:3", Inputs: Shape{4}, Vocabulary: 5, Classes: 2}, {Model: "transformer", Inputs: Shape{4}, Vocabulary: 5, Classes: 2},
+	} {
+		got, err := s.Tensors()
+		if err != nil {
+			t.Fatal(s, err)
+		}
+		m := buildModel(t, s)
+		if want := m.Tensors(); fmt.Sprint(got) != fmt.Sprint(want) || CountWeights(got, m.Weights()) != m.Weights() || CountWeights(got, m.Weights()-1) != m.Weights() {
+			t.Errorf("%s: %v, want %v", s.Model, got, want)
+		}
+	}
+}
+
+// A description of a stranger takes little memory before its weights have arrived: neither large layers
+// nor large outputs of layers are allocated.
+func TestSpec_CountsBeforeItBuilds(t *testing.T) {
+	allocated := func(f func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	for _, s := range []Spec{
+		{Model: "mlp:30000,30000", Inputs: Shape{3}, Classes: 2}, {Model: "multinomial", Inputs: Shape{1 << 20}, Classes: 1 << 20},
+		{Model: "mlp:65536,65536,65536", Inputs: Shape{3}, Classes: 2}, {Model: "embbag:60000", Inputs: Shape{3}, Vocabulary: 1 << 26, Classes: 2},
+	} {
+		if bytes := allocated(func() {
+			if tensors, err := s.Tensors(); err == nil && CountWeights(tensors, 3) != 4 {
+				t.Errorf("%s: %v", s.Model, tensors)
+			}
+		}); bytes > 10<<20 {
+			t.Errorf("%s: counting took %d bytes", s.Model, bytes)
+		}
+	}
+	attention := Spec{Model: "transformer", Inputs: Shape{4096}, Vocabulary: 4, Classes: 2}
+	if bytes := allocated(func() {
+		if _, err := attention.BuildWithin(1, 1<<30); err == nil || !strings.Contains(err.Error(), "GB") {
+			t.Errorf("attention among 4,096 steps: %v", err)
+		}
+	}); bytes > 100<<20 {
+		t.Errorf("a model that is refused took %d bytes", bytes)
+	}
+	for _, s := range []Spec{
+		{Model: "logistic", Inputs: Shape{-1, -2}, Classes: 2}, {Model: "mlp:4", Inputs: Shape{-1, -2}, Classes: 2}, {Model: "logistic", Classes: 2}, {Model: "multinomial", Inputs: Shape{3}, Classes: 1 << 60},
+		{Model: "mlp:4", Inputs: Shape{3}, Classes: -2}, {Model: "embbag", Inputs: Shape{3}, Vocabulary: 1 << 60, Classes: 2}, {Model: "mlp:" + strings.Repeat("1,", 1000) + "1", Inputs: Shape{3}, Classes: 2},
+	} {
+		if _, err := s.Tensors(); err == nil {
+			t.Errorf("%.20s, inputs %v, %d classes: no error", s.Model, s.Inputs, s.Classes)
+		}
+		if m, err := s.Build(1); err == nil {
+			t.Errorf("%.20s, inputs %v, %d classes: built %v", s.Model, s.Inputs, s.Classes, m)
 		}
 	}
 }

@@ -79,8 +79,8 @@ func (x *trial) honest(drawn []float32) []float32 {
 }
 
 // submit tests a return and puts it into the set if it passes, or in any case if unfiltered.
-func (x *trial) submit(w []float32, delay uint64, unfiltered bool) Verdict {
-	verdict := x.filter.Test(w, delay)
+func (x *trial) submit(w []float32, unfiltered bool) Verdict {
+	verdict := x.filter.Test(w)
 	if verdict == Accepted || unfiltered {
 		x.all.Swap(x.r.IntN(x.all.Count()), &Instance{Weights: w})
 		if x.updates++; x.updates%uint64(x.all.Count()) == 0 {
@@ -117,14 +117,14 @@ func TestSpamFilter_FalseAlarmRate(t *testing.T) {
 	for _, c := range []struct {
 		distribution Distribution
 		k, inFlight  int
-	}{{Laplace, 20, 1}, {Laplace, 20, 40}, {Gaussian, 20, 1}, {Gaussian, 5, 5}, {Laplace, 2, 1}, {Laplace, 1, 1}} {
+	}{{Laplace, 20, 1}, {Laplace, 20, 40}, {Laplace, 20, 320}, {Gaussian, 20, 1}, {Gaussian, 5, 5}, {Gaussian, 5, 80}, {Laplace, 2, 1}, {Laplace, 1, 1}, {Laplace, 1, 16}} {
 		x := newTrial(t, c.distribution, c.k, alpha, 11)
 		type pending struct {
 			weights []float32
 			updates uint64
 		}
 		var flying []pending
-		rejected := 0
+		rejected, expired := 0, 0
 		for range returns {
 			for len(flying) < c.inFlight {
 				flying = append(flying, pending{x.honest(x.draw()), x.updates})
@@ -132,14 +132,17 @@ func TestSpamFilter_FalseAlarmRate(t *testing.T) {
 			i := x.r.IntN(len(flying))
 			f := flying[i]
 			flying = append(flying[:i], flying[i+1:]...)
-			if x.submit(f.weights, x.updates-f.updates, false) != Accepted {
+			switch {
+			case x.updates-f.updates > MaxAge(c.k):
+				expired++
+			case x.submit(f.weights, false) != Accepted:
 				rejected++
 			}
 		}
 		if rejected > 1.5*alpha*returns {
 			t.Errorf("%+v: %d of %d honest returns were rejected, at a rate of %v", c, rejected, returns, alpha)
 		}
-		t.Logf("%+v: %d of %d honest returns rejected, accuracy %.3f", c, rejected, returns, x.accuracy())
+		t.Logf("%+v: %d of %d honest returns rejected, %d expired, accuracy %.3f", c, rejected, returns, expired, x.accuracy())
 	}
 }
 
@@ -172,7 +175,7 @@ var attacks = []attack{
 	{"coordinated, the farthest that passes", func(x *trial, drawn []float32) []float32 { // as far against the truth as passes
 		low, high := float32(0), float32(100)
 		for range 20 {
-			if middle := (low + high) / 2; x.filter.Test(x.against(x.average(), middle), 0) == Accepted {
+			if middle := (low + high) / 2; x.filter.Test(x.against(x.average(), middle)) == Accepted {
 				low = middle
 			} else {
 				high = middle
@@ -220,12 +223,12 @@ func (x *trial) flood(a attack, share float64, returns int, unfiltered bool) (en
 		drawn := x.draw()
 		if x.r.Float64() < share {
 			attempts++
-			if x.submit(a.make(x, drawn), 0, unfiltered) == Accepted || unfiltered {
+			if x.submit(a.make(x, drawn), unfiltered) == Accepted || unfiltered {
 				in++
 			}
 			continue
 		}
-		x.submit(x.honest(drawn), 0, unfiltered)
+		x.submit(x.honest(drawn), unfiltered)
 	}
 	return float64(in) / float64(max(1, attempts)), accuracy
 }
@@ -258,7 +261,7 @@ func BenchmarkNewSpamFilter(b *testing.B) {
 	for _, k := range []int{1, 20, 1000} {
 		b.Run(fmt.Sprint("k=", k), func(b *testing.B) {
 			for range b.N {
-				if _, err := simulateRatios(Laplace, k, 1000, 50_000); err != nil {
+				if _, err := simulateRatios(Laplace, k, 1000, 25_000); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -271,7 +274,7 @@ func TestSpamFilter_RejectsNonFinite(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		w := x.honest(x.draw())
 		w[3] = float32(v)
-		if x.filter.Test(w, 0) == Accepted {
+		if x.filter.Test(w) == Accepted {
 			t.Errorf("%v was accepted", v)
 		}
 	}

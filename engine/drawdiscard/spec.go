@@ -2,6 +2,7 @@ package drawdiscard
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,23 +78,68 @@ var families = []Family{Linear, Logistic, Multinomial, Poisson}
 // IsGLM reports whether the model is one of the generalised linear models.
 func (s Spec) IsGLM() bool { return slices.Contains(families, Family(s.Model)) }
 
-// Build makes the model. Close it if it is a [Network]. The names of the generalised linear models
-// go before those of package models; its logistic model of several classes is multinomial here.
-func (s Spec) Build(threads int) (Model, error) {
-	if !s.Inputs.valid() {
-		return nil, fmt.Errorf("model %s: inputs of shape %v; each axis needs a length of at least 1, and there are at most %d features", s.Model, []int(s.Inputs), maxInputs)
+// maxModelText is the length of the longest name of a model. A name of many layers would make a large
+// graph.
+const maxModelText = 1000
+
+func (s Spec) check() error {
+	switch {
+	case len(s.Model) > maxModelText:
+		return fmt.Errorf("the name of the model has %d characters; use at most %d", len(s.Model), maxModelText)
+	case !s.Inputs.valid():
+		return fmt.Errorf("model %s: inputs of shape %v; each axis needs a length of at least 1, and there are at most %d features", s.Model, []int(s.Inputs), maxInputs)
+	case s.Classes < 0 || s.Classes > maxInputs:
+		return fmt.Errorf("model %s: %d classes; use at most %d", s.Model, s.Classes, maxInputs)
+	case s.Vocabulary < 0 || s.Vocabulary > maxInputs:
+		return fmt.Errorf("model %s: a vocabulary of %d; use at most %d", s.Model, s.Vocabulary, maxInputs)
+	case s.IsGLM() && s.Vocabulary != 0:
+		return fmt.Errorf("model %s reads numbers; omit the vocabulary of %d", s.Model, s.Vocabulary)
+	}
+	return nil
+}
+
+// Tensors describes the weights of the model. It allocates no memory for them, so it shows how large
+// the model of a stranger is.
+func (s Spec) Tensors() ([]TensorShape, error) {
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	if s.IsGLM() {
-		if s.Vocabulary != 0 {
-			return nil, fmt.Errorf("model %s reads numbers; omit the vocabulary of %d", s.Model, s.Vocabulary)
-		}
+		outputs, err := Family(s.Model).outputs(s.Inputs.Size(), s.Classes)
+		return glmTensors(s.Inputs.Size(), outputs), err
+	}
+	build, err := parseNetwork(s)
+	if err != nil {
+		return nil, err
+	}
+	network, err := build(1)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]TensorShape, len(network.Params))
+	for i, p := range network.Params {
+		all[i] = TensorShape{p.Name(), append([]int{}, p.Shape()...)}
+	}
+	return all, nil
+}
+
+// Build makes the model. Close it if it is a [Network]. The names of the generalised linear models
+// go before those of package models; its logistic model of several classes is multinomial here.
+func (s Spec) Build(threads int) (Model, error) { return s.BuildWithin(threads, math.MaxInt) }
+
+// BuildWithin is Build for a model that computes within some bytes of memory.
+func (s Spec) BuildWithin(threads, memory int) (Model, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if s.IsGLM() {
 		return NewGLM(Family(s.Model), s.Inputs.Size(), s.Classes)
 	}
 	build, err := parseNetwork(s)
 	if err != nil {
 		return nil, err
 	}
-	return NewNetwork(build, threads)
+	return newNetwork(build, threads, memory)
 }
 
 func parseNetwork(s Spec) (perexample.Build, error) {

@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"clip", "noise", "internal/lattice", "internal/op"},
 	{"internal/safetensors", "internal/simd", "internal/tensorboard"},
 	{
-		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/memory", "internal/nearest",
+		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/loopback", "internal/memory", "internal/nearest",
 		"internal/number", "internal/synthetic", "internal/terminal", "internal/training/metricstest", "cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
 	},
 }

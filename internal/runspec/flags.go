@@ -70,6 +70,7 @@ type Flags struct {
 	WeightDecayOf           string // one of weightDecayTargets
 	Seed                    uint64
 	MetricsAddr             string
+	MetricsRemote           bool
 	ShowPrivate, NonPrivate bool
 	AllowLargeDelta         bool
 	PrintConfig, DryRun     bool
@@ -172,6 +173,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.BoolVar(&s.PrintConfig, "print-config", false, "print all settings as a configuration file and stop")
 		f.BoolVar(&s.ShowPrivate, "show-private", false, "also print values that depend on the private data; each line is marked")
 		f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
+		f.BoolVar(&s.MetricsRemote, "metrics-remote", false, "permit a --metrics-addr that other machines reach: they can read the metrics, which are public values")
 		DefineDeviceFlags(f, &s.Device)
 	})
 }

@@ -34,8 +34,9 @@ type headerEntry struct {
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// Write writes tensors in the given order, with free-form metadata.
-func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+// Header returns the begin of a file of tensors in the given order, up to their data. It needs names
+// and shapes, and no values.
+func Header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	header := map[string]any{}
 	if len(metadata) > 0 {
 		header["__metadata__"] = metadata
@@ -43,27 +44,45 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	var at int64
 	for _, t := range tensors {
 		if _, twice := header[t.Name]; twice {
-			return fmt.Errorf("safetensors: two tensors have the name %s", t.Name)
+			return nil, fmt.Errorf("safetensors: two tensors have the name %s", t.Name)
 		}
-		n := int64(len(t.Values)) * 4
+		n := int64(4)
+		for _, d := range t.Shape {
+			n *= int64(d)
+		}
 		e := headerEntry{"F32", append([]int{}, t.Shape...), [2]int64{at, at + n}}
 		if err := e.check(); err != nil {
-			return fmt.Errorf("safetensors: tensor %q with %d values: %w", t.Name, len(t.Values), err)
+			return nil, fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
 		}
 		header[t.Name] = e
 		at += n
 	}
 	text, err := json.Marshal(header)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for len(text)%8 != 0 {
 		text = append(text, ' ')
 	}
-	if err := binary.Write(w, binary.LittleEndian, uint64(len(text))); err != nil {
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
+}
+
+// Write writes tensors in the given order, with free-form metadata.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	header, err := Header(tensors, metadata)
+	if err != nil {
 		return err
 	}
-	if _, err := w.Write(text); err != nil {
+	for _, t := range tensors {
+		size := 1
+		for _, d := range t.Shape {
+			size *= d
+		}
+		if size != len(t.Values) {
+			return fmt.Errorf("safetensors: tensor %q of shape %v has %d values", t.Name, t.Shape, len(t.Values))
+		}
+	}
+	if _, err := w.Write(header); err != nil {
 		return err
 	}
 	var part []byte
@@ -96,7 +115,8 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 		return cmp.Or(cmp.Compare(i[0], j[0]), cmp.Compare(i[1], j[1]), cmp.Compare(a, b))
 	})
 	data := size - 8 - int64(len(text))
-	var at int64
+	left := memory.Available()
+	var at, allocated int64
 	var tensors []Tensor
 	buffer := make([]byte, 4*chunkLength)
 	for _, name := range names {
@@ -106,7 +126,7 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 		}
 		kind := elementTypes[e.Dtype]
 		count := (e.Offsets[1] - e.Offsets[0]) / kind.bytes
-		if left := memory.Available(); !left.Fits(4 * count) {
+		if allocated += 4 * count; !left.Fits(allocated) {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q has %d values, which exceeds the memory of %s", name, count, left.LimitedBy)
 		}
 		values := make([]float32, count)

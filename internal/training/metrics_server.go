@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/loopback"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
@@ -34,8 +35,8 @@ type metrics struct {
 }
 
 // ServeMetrics listens on an address, or on the loopback interface if the address names no
-// host. It returns nil for an empty address.
-func ServeMetrics(address string) (*MetricsServer, error) {
+// host. Remote permits an address that other machines reach. It returns nil for an empty address.
+func ServeMetrics(address string, remote bool) (*MetricsServer, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -49,13 +50,21 @@ func ServeMetrics(address string) (*MetricsServer, error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
+	if !loopback.IsHost(host) && !remote {
+		return nil, exitcode.Usagef("--metrics-addr %s is reachable by other machines, which could read the metrics: add --metrics-remote, or give :%s", address, port)
+	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, exitcode.Usagef("--metrics-addr %s: %w; choose another address", address, err)
 	}
 	s := &MetricsServer{}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+	local := loopback.IsListener(listener)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if local && !loopback.NamesHost(r.Host) {
+			http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
+			return
+		}
 		s.mu.Lock()
 		latest := s.latest
 		s.mu.Unlock()

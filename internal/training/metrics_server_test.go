@@ -15,7 +15,7 @@ import (
 func TestMetricsServer(t *testing.T) {
 	address := metricstest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
-	e, err := ServeMetrics(":" + port)
+	e, err := ServeMetrics(":"+port, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,48 @@ func TestMetricsServer(t *testing.T) {
 	if strings.Contains(text, "accuracy") || strings.Contains(text, "delta") {
 		t.Errorf("unknown values are shown:\n%s", text)
 	}
-	if _, err := ServeMetrics(address); err == nil {
+	if _, err := ServeMetrics(address, false); err == nil {
 		t.Error("two servers listen on one address")
 	}
 	e.Close()
 	if _, _, err := metricstest.Scrape(address); err == nil {
 		t.Error("a closed server responds")
+	}
+}
+
+// Metrics leave this machine only if a flag permits it, and a page of another site cannot read them under
+// a name of its own.
+func TestMetricsServer_StaysOnThisMachine(t *testing.T) {
+	address := metricstest.FreeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	for _, open := range []string{"0.0.0.0:" + port, "[::]:" + port, "192.0.2.1:" + port, "example.org:" + port} {
+		if e, err := ServeMetrics(open, false); err == nil || !strings.Contains(err.Error(), "--metrics-remote") {
+			e.Close()
+			t.Errorf("%s: %v", open, err)
+		}
+	}
+	for _, c := range []struct {
+		address string
+		remote  bool
+		foreign int // the status of a request with another Host
+	}{{":" + port, false, http.StatusMisdirectedRequest}, {"localhost:" + port, false, http.StatusMisdirectedRequest}, {"0.0.0.0:" + port, true, http.StatusOK}} {
+		e, err := ServeMetrics(c.address, c.remote)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for host, want := range map[string]int{"localhost:" + port: http.StatusOK, "attacker.example.org:" + port: c.foreign} {
+			request, _ := http.NewRequest("GET", "http://"+address+"/metrics", nil)
+			request.Host, request.Close = host, true
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s, host %s: %s", c.address, host, response.Status)
+			}
+		}
+		e.Close()
 	}
 }
 

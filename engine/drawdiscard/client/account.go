@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"regexp"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -38,7 +40,26 @@ var units = map[drawdiscard.Level]string{
 	drawdiscard.FeatureLevel: "user, by single weight", // each weight by itself; all weights of a model cost more
 }
 
-// OpenAccount opens the ledger, or creates it. A ledger counts contributions of one level. It is
+// DefaultName is the name of an account where the user gives none.
+const DefaultName = "default"
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// AccountPath is the ledger of a named client, in the folder for settings of this user. The guarantee
+// holds for any two data sets of a client, so the account is that of the client: it does not depend on
+// where the data are, and copied, renamed or changed data have the same one.
+func AccountPath(name string) (string, error) {
+	if !validName.MatchString(name) {
+		return "", fmt.Errorf("client name %q: use up to 64 letters, digits, and ._-, starting with a letter or a digit", name)
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no folder for accounts: %w", err)
+	}
+	return filepath.Join(folder, "dptrain", "contributions", name+".jsonl"), nil
+}
+
+// OpenAccount opens the ledger, or creates it with its folder. A ledger counts contributions of one level. It is
 // locked until Close.
 func OpenAccount(path string, level drawdiscard.Level, b Budget) (*Account, error) {
 	switch {
@@ -51,6 +72,9 @@ func OpenAccount(path string, level drawdiscard.Level, b Budget) (*Account, erro
 	}
 	w, err := ledger.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, err
+		}
 		w, err = ledger.Create(path, ledger.Header{Unit: units[level], Records: 1, Adjacency: ledger.ReplaceOne, Secure: true})
 	}
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
+	"github.com/dptrain/dptrain/internal/loopback"
 )
 
 // Model is what a server publishes about a model.
@@ -50,7 +50,7 @@ func New(server string, o Options) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("server %q: write http://HOST:PORT or https://HOST", server)
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.IsHost(u.Hostname()) {
 		return nil, fmt.Errorf("server %s: plain HTTP is allowed only to this machine; use https", server)
 	}
 	if o.Timeout == 0 {
@@ -64,11 +64,6 @@ func New(server string, o Options) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Close closes idle connections.
@@ -133,8 +128,9 @@ func (c *Client) exchange(ctx context.Context, method, path, ticket string, body
 }
 
 const (
-	ticketHeader = "Dptrain-Ticket"
-	maxListing   = 1 << 20
+	ticketHeader  = "Dptrain-Ticket"
+	ticketRefused = "urn:dptrain:problem:ticket-refused"
+	maxListing    = 1 << 20
 )
 
 // Models lists the server's models.
@@ -191,7 +187,8 @@ func (c *Client) Draw(ctx context.Context, model string, codec *drawdiscard.Code
 }
 
 // Return returns an instance. After a failure of the network it sends the same bytes again, which
-// reveals nothing more; a ticket that was used then means that an earlier attempt arrived.
+// reveals nothing more. A ticket that was used then means that an earlier attempt arrived, and
+// one that was refused that an earlier attempt was refused.
 func (c *Client) Return(ctx context.Context, model, ticket string, file []byte) error {
 	const attempts = 4
 	var err error
@@ -201,7 +198,7 @@ func (c *Client) Return(ctx context.Context, model, ticket string, file []byte) 
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &p) && p.Status == http.StatusConflict && attempt > 0:
+		case errors.As(err, &p) && p.Status == http.StatusConflict && p.Type != ticketRefused && attempt > 0:
 			return nil
 		case errors.As(err, &p) && p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests && p.Status != http.StatusRequestTimeout:
 			return err

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -297,6 +298,38 @@ func TestClient_RepeatsALostReturn(t *testing.T) {
 	}
 }
 
+// If the answer to a return that the server refused is lost, the client does not count the return as
+// one that arrived.
+func TestClient_LearnsOfALostRefusal(t *testing.T) {
+	to := startServer(t, threeInputs)
+	returns := 0
+	url := proxied(t, to, func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/return") {
+			return true
+		}
+		if returns++; returns > 1 {
+			return true
+		}
+		request, _ := http.NewRequest("POST", to+r.URL.Path, strings.NewReader("not a model"))
+		request.Header.Set(ticketHeader, r.Header.Get(ticketHeader))
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || response.StatusCode != 400 {
+			t.Error(err, response)
+		}
+		response.Body.Close()
+		panic(http.ErrAbortHandler) // the answer is lost
+	})
+	c := newClient(t, url)
+	a := newAccount(t, filepath.Join(t.TempDir(), "l.jsonl"), Budget{Epsilon: 1})
+	var p *Problem
+	if _, err := newContributor(t, c, laplace, a).Contribute(context.Background()); !errors.As(err, &p) || p.Type != ticketRefused {
+		t.Errorf("a refused return whose answer was lost: %v", err)
+	}
+	if returns != 2 {
+		t.Errorf("%d returns were sent", returns)
+	}
+}
+
 // A server cannot make the client reveal more, take more memory, or talk to another place.
 func TestClient_DistrustsServer(t *testing.T) {
 	for _, server := range []string{"", "127.0.0.1:80", "ftp://127.0.0.1", "http://192.0.2.1", "http://example.org", "http://127.0.0.1.example.org", "https://user:pass@host", "https://host?x=1"} {
@@ -347,6 +380,66 @@ func TestClient_DistrustsServer(t *testing.T) {
 		if x, err := NewContributor(nil, m, s, records, a); err == nil {
 			x.Close()
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// A server that states a large model and sends little makes the client allocate little, and spends
+// nothing of its budget.
+func TestContributor_AllocatesWhatArrives(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(ticketHeader, "x")
+		w.Write(make([]byte, 1000))
+	}))
+	defer s.Close()
+	a := newAccount(t, filepath.Join(t.TempDir(), "l.jsonl"), Budget{Epsilon: 1})
+	records := drawdiscard.Records{Features: make([]float32, 3), Labels: []float32{1}}
+	for _, c := range []struct{ hidden, weights int }{{30_000, 3}, {30_000, 30_000}, {16_000, 3*16_000 + 16_000 + 16_000*16_000 + 16_000 + 2*16_000 + 2}} {
+		m := Model{Name: "x", Weights: c.weights, Settings: drawdiscard.Settings{Clip: 1, LearningRate: 1}}
+		m.Spec = drawdiscard.Spec{Model: fmt.Sprintf("mlp:%d,%[1]d", c.hidden), Inputs: drawdiscard.Shape{3}, Classes: 2}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		x, err := NewContributor(newClient(t, s.URL), m, laplace, records, a)
+		if (err == nil) != (c.hidden == 16_000) {
+			t.Errorf("%d weights stated: %v", c.weights, err)
+		}
+		if err == nil {
+			if _, err = x.Contribute(context.Background()); err == nil {
+				t.Error("a draw of 1,000 bytes was accepted")
+			}
+			x.Close()
+		}
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 20<<20 {
+			t.Errorf("%d weights stated: %d bytes were allocated", c.weights, bytes)
+		}
+	}
+	if cost, err := a.Cost(); err != nil || cost.Epsilon != 0 {
+		t.Errorf("%+v %v", cost, err)
+	}
+}
+
+// The account of a name is one file, wherever the data are. Names do not leave the folder.
+func TestAccountPath_FollowsName(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	one, err := AccountPath("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAccount(t, one, Budget{Epsilon: 1}) // the folder is made
+	if _, err := a.Cost(); err != nil {
+		t.Error(err)
+	}
+	if again, err := AccountPath("alice"); err != nil || again != one {
+		t.Errorf("%s %v", again, err)
+	}
+	if other, err := AccountPath("bob"); err != nil || other == one || filepath.Dir(other) != filepath.Dir(one) {
+		t.Errorf("%s %v", other, err)
+	}
+	for _, name := range []string{"", ".", "..", "../x", "a/b", `a\b`, "-a", ".a", "a b", "é", strings.Repeat("a", 65)} {
+		if path, err := AccountPath(name); err == nil {
+			t.Errorf("%q: %s", name, path)
 		}
 	}
 }

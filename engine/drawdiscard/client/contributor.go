@@ -8,9 +8,15 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// maxWeights is the largest model that a client computes with: a server cannot make it allocate
-// more.
-const maxWeights = 1 << 28
+// A server cannot make a client allocate more than it sends: the weights of a model are counted before
+// it is built, and it is built after an instance has arrived.
+const (
+	// maxWeights is the largest model that a client computes with.
+	maxWeights = 1 << 28
+	// A step takes at most stepMemory bytes and stepMemoryRatio times those of the weights.
+	stepMemory      = 1 << 30
+	stepMemoryRatio = 64
+)
 
 // Contributor makes contributions of one client's records to one model.
 type Contributor struct {
@@ -18,7 +24,7 @@ type Contributor struct {
 	model     Model
 	account   *Account
 	records   drawdiscard.Records
-	gradients drawdiscard.Model
+	gradients drawdiscard.Model // nil before the first instance arrived
 	mechanism *drawdiscard.Mechanism
 	codec     *drawdiscard.Codec
 	source    *noise.Source
@@ -35,28 +41,41 @@ func NewContributor(c *Client, m Model, noiseSettings drawdiscard.Settings, reco
 	if noiseSettings.Distribution == drawdiscard.NoNoise {
 		return nil, fmt.Errorf("a contribution without noise gives no privacy; use %s or %s", drawdiscard.Laplace, drawdiscard.Gaussian)
 	}
+	tensors, err := m.Tensors()
+	if err != nil {
+		return nil, fmt.Errorf("the server's model: %w", err)
+	}
+	switch n := drawdiscard.CountWeights(tensors, m.Weights); {
+	case n > m.Weights:
+		return nil, fmt.Errorf("the server states %d weights, and the model that it describes has more", m.Weights)
+	case n < m.Weights:
+		return nil, fmt.Errorf("the server states %d weights for a model of %d", m.Weights, n)
+	case len(records.Features) != len(records.Labels)*m.Inputs.Size():
+		return nil, fmt.Errorf("%d features of %d records for a model that reads %d", len(records.Features), len(records.Labels), m.Inputs.Size())
+	}
 	noiseSettings.Clip, noiseSettings.LearningRate = m.Settings.Clip, m.Settings.LearningRate
 	x := &Contributor{client: c, model: m, account: a, records: records}
-	var err error
 	if x.mechanism, err = drawdiscard.NewMechanism(noiseSettings, m.Weights); err != nil {
 		return nil, err
 	}
-	if x.gradients, err = m.Build(0); err != nil {
-		return nil, fmt.Errorf("the server's model: %w", err)
-	}
-	if x.gradients.Weights() != m.Weights {
-		x.Close()
-		return nil, fmt.Errorf("the server states %d weights for a model of %d", m.Weights, x.gradients.Weights())
-	}
-	if x.codec, err = drawdiscard.NewCodec(x.gradients.Tensors()); err != nil {
-		x.Close()
+	if x.codec, err = drawdiscard.NewCodec(tensors); err != nil {
 		return nil, err
 	}
 	if x.source, err = noise.New(); err != nil {
-		x.Close()
 		return nil, err
 	}
 	return x, nil
+}
+
+// build makes the model, if the records need one and it was not made before.
+func (x *Contributor) build() (err error) {
+	if x.gradients != nil || len(x.records.Labels) == 0 {
+		return nil
+	}
+	if x.gradients, err = x.model.BuildWithin(0, stepMemory+stepMemoryRatio*4*x.model.Weights); err != nil {
+		return fmt.Errorf("the server's model: %w", err)
+	}
+	return nil
 }
 
 // Close ends the threads of the model.
@@ -77,12 +96,15 @@ func (x *Contributor) Contribute(ctx context.Context) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
+	if err := x.build(); err != nil {
+		return Cost{}, err
+	}
 	cost, err := x.account.Spend(x.mechanism.Query(printable(x.model.Name)))
 	if err != nil {
 		return cost, err
 	}
 	gradient := make([]float32, len(weights))
-	if len(x.records.Labels) > 0 {
+	if x.gradients != nil {
 		if err := x.gradients.AverageGradient(gradient, weights, x.records); err != nil {
 			return cost, err
 		}

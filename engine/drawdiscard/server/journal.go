@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,13 +24,20 @@ import (
 // journal makes the instances of one model survive a crash. A folder contains a snapshot of all
 // instances and the journal files of the replacements after it.
 //
-// A record is complete on disk, or its checksum shows that it is not and reading stops before it.
-// Append returns after the record was handed to the operating system, so a process that is killed
-// loses no acknowledged update. A power failure can lose the updates since the last sync, which
-// happens every second; it never leaves a part of an instance.
+// Append returns after the record was handed to the operating system and the file was found at its
+// path, so a process that is killed loses no acknowledged update, and no update is acknowledged
+// after the folder is gone. A power failure can lose the updates since the last sync, which happens
+// every second; it never leaves a part of an instance.
 //
-// File n contains the replacements after those of file n-1. A snapshot names the file that follows
-// it. Files have the layout
+// A crash leaves a part of the last record of the last file, zeros that the file system put in the
+// place of data that were not synced, or a part of the header of a file that was being created.
+// Everything else is damage, which recover reports and does not touch: a record of another
+// checksum, a number that does not follow the one before, a file that is missing or follows an
+// incomplete one, a missing snapshot.
+//
+// File n contains the replacements after those of file n-1, which is synced before file n is created.
+// A snapshot names the file that follows it, which is created and synced before the snapshot. Files
+// have the layout
 //
 //	header  magic, SHA-256 of the model's description, number, checksum
 //	record  slot u32, update u64, born i64 (Unix nanoseconds), weights f32…, checksum
@@ -50,13 +59,15 @@ type journal struct {
 }
 
 const (
-	journalMagic  = "dpdraw1\n"
-	journalHeader = len(journalMagic) + 32 + 8 + 4
-	recordHead    = 4 + 8 + 8
-	snapshotMagic = "dpsnap1\n"
-	snapshotName  = "snapshot"
-	journalPrefix = "journal-"
-	minFileLimit  = 64 << 20
+	journalMagic   = "dpdraw1\n"
+	journalHeader  = len(journalMagic) + 32 + 8 + 4
+	recordHead     = 4 + 8 + 8
+	snapshotMagic  = "dpsnap1\n"
+	snapshotHeader = len(snapshotMagic) + 32 + 4*8
+	snapshotName   = "snapshot"
+	journalPrefix  = "journal-"
+	lockName       = "lock"
+	minFileLimit   = 64 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -66,27 +77,76 @@ type state struct {
 	instances []*drawdiscard.Instance
 	updates   uint64
 	dropped   int64 // bytes of an incomplete record at the end
+	torn      torn
+}
+
+// torn is the file with the incomplete record or header.
+type torn struct {
+	path string
+	size int64 // without it
 }
 
 func newJournal(folder string, identity [32]byte, k, weights int) *journal {
 	return &journal{folder: folder, identity: identity, weights: weights, limit: max(minFileLimit, 16*int64(k)*int64(weights))}
 }
 
-// recover reads the state, or returns nil if the folder has no snapshot.
+// recover reads the state. After a DamagedError of a journal file the state is that before the damage;
+// it is nil if there is no snapshot, and also without an error in a folder that was never used.
 func (j *journal) recover() (*state, error) {
-	s, next, err := j.readSnapshot()
-	if err != nil || s == nil {
+	numbers, err := j.files()
+	if err != nil {
 		return nil, err
 	}
-	for n := next; ; n++ {
-		switch err := j.replay(n, s); {
-		case errors.Is(err, os.ErrNotExist):
-			j.number = n
-			return s, nil
-		case err != nil:
-			return nil, err
+	s, next, err := j.readSnapshot()
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil && (len(numbers) == 0 || len(numbers) == 1 && numbers[0] == 0 && j.isUnused()):
+		return nil, nil
+	case s == nil:
+		return nil, &DamagedError{filepath.Join(j.folder, snapshotName), "it is missing, and the folder contains a journal"}
+	}
+	numbers = slices.DeleteFunc(numbers, func(n uint64) bool { return n < next }) // a crash before their removal
+	last := next + uint64(max(1, len(numbers))) - 1
+	for j.number = next; j.number <= last; j.number++ {
+		if !slices.Contains(numbers, j.number) {
+			return s, &DamagedError{j.path(j.number), "the file is missing"}
+		}
+		if err := j.replay(j.number, s, j.number == last, j.number == next); err != nil {
+			return s, err
 		}
 	}
+	if s.torn.path == j.path(last) && s.torn.size == 0 {
+		j.number = last // the file is created again
+	}
+	return s, nil
+}
+
+// files lists the numbers of the journal files.
+func (j *journal) files() (numbers []uint64, err error) {
+	entries, err := os.ReadDir(j.folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if text, ok := strings.CutPrefix(e.Name(), journalPrefix); ok {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil || e.Name() != filepath.Base(j.path(n)) {
+				return nil, &DamagedError{filepath.Join(j.folder, e.Name()), "its name is not that of a journal file"}
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// isUnused reports whether the first file has no record, and no description was written: the process
+// ended before the folder had a snapshot.
+func (j *journal) isUnused() bool {
+	info, err := os.Stat(j.path(0))
+	_, described := os.Stat(filepath.Join(j.folder, descriptionName))
+	return err == nil && info.Size() <= int64(journalHeader) && errors.Is(described, os.ErrNotExist)
 }
 
 // DamagedError reports that a file of the server's folder is damaged. It is an engine.ErrDamaged.
@@ -94,12 +154,13 @@ type DamagedError struct{ Path, Reason string }
 
 func (e *DamagedError) Unwrap() error { return engine.ErrDamaged }
 
-func (e *DamagedError) Error() string { return e.Path + " is damaged: " + e.Reason }
+func (e *DamagedError) Error() string {
+	return e.Path + " is damaged: " + e.Reason + "; dptrain serve check lists what can be saved"
+}
 
-// replay applies the records of file n. An incomplete record ends it. After a crash that is the
-// end of the last file: the files are written one after another, each is synced before the next
-// begins.
-func (j *journal) replay(n uint64, s *state) error {
+// replay applies the records of file n. Only the last file may end with an incomplete record, and only
+// one that no snapshot names with an incomplete header.
+func (j *journal) replay(n uint64, s *state, last, synced bool) error {
 	path := j.path(n)
 	file, err := os.Open(path)
 	if err != nil {
@@ -110,43 +171,107 @@ func (j *journal) replay(n uint64, s *state) error {
 	if err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(file, 1<<20)
+	damaged := func(format string, values ...any) error { return &DamagedError{path, fmt.Sprintf(format, values...)} }
+	r := bufio.NewReaderSize(file, 1<<16)
 	head := make([]byte, journalHeader)
-	if _, err := io.ReadFull(r, head); err != nil {
-		s.dropped += info.Size() // the process was killed while it created the file
+	_, err = io.ReadFull(r, head)
+	switch short := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); {
+	case err != nil && !short:
+		return err
+	case !short && (!isZero(head) || info.Size() > int64(journalHeader)):
+	case last && !synced:
+		s.drop(path, 0, info.Size())
 		return nil
+	default:
+		return damaged("it ends within its header, after %d bytes", info.Size())
 	}
-	if want := j.header(n); string(head) != string(want) {
-		return &DamagedError{path, "its header is not that of this model"}
+	if string(head) != string(j.header(n)) {
+		return damaged("its header is not that of this model")
 	}
 	record := make([]byte, j.recordSize())
 	for at := int64(journalHeader); ; at += int64(len(record)) {
-		if _, err := io.ReadFull(r, record); err != nil {
-			s.dropped += info.Size() - at
+		_, err := io.ReadFull(r, record)
+		switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !cut:
+			return err
+		case cut && !last:
+			return damaged("it ends within the record at byte %d, and another file follows", at)
+		case last && (cut || isZero(record) && restIsZero(r)):
+			s.drop(path, at, info.Size())
 			return nil
 		}
-		body := record[:len(record)-4]
-		slot := binary.LittleEndian.Uint32(body)
-		if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(record[len(body):]) || int(slot) >= len(s.instances) {
-			s.dropped += info.Size() - at
-			return nil
+		if err := s.apply(record); err != nil {
+			return damaged("the record at byte %d, of update %d: %v", at, s.updates+1, err)
 		}
-		i := &drawdiscard.Instance{
-			Update:  binary.LittleEndian.Uint64(body[4:]),
-			Born:    time.Unix(0, int64(binary.LittleEndian.Uint64(body[12:]))),
-			Weights: decodeWeights(body[recordHead:]),
-		}
-		s.instances[slot] = i
-		s.updates = i.Update
 	}
 }
 
+// drop drops the end of a file.
+func (s *state) drop(path string, from, to int64) {
+	s.dropped, s.torn = to-from, torn{path, from}
+}
+
+// apply puts the instance of a record into its slot.
+func (s *state) apply(record []byte) error {
+	body := record[:len(record)-4]
+	slot := binary.LittleEndian.Uint32(body)
+	update := binary.LittleEndian.Uint64(body[4:])
+	switch {
+	case crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(record[len(body):]):
+		return errors.New("its checksum does not match its content")
+	case update != s.updates+1:
+		return fmt.Errorf("it is update %d", update)
+	case int(slot) >= len(s.instances):
+		return fmt.Errorf("there is no instance %d", slot)
+	}
+	s.instances[slot] = &drawdiscard.Instance{
+		Update:  update,
+		Born:    time.Unix(0, int64(binary.LittleEndian.Uint64(body[12:]))),
+		Weights: decodeWeights(body[recordHead:]),
+	}
+	s.updates = update
+	return nil
+}
+
+// restIsZero reports whether only zeros follow.
+func restIsZero(r io.Reader) bool {
+	b := make([]byte, 1<<16)
+	for {
+		n, err := r.Read(b)
+		if !isZero(b[:n]) || err != nil && !errors.Is(err, io.EOF) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+	}
+}
+
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
 // start begins the next file and writes the snapshot before it.
 func (j *journal) start(s *state) error {
-	if err := j.create(j.number); err != nil {
+	if err := errors.Join(j.removeTorn(s), j.create(j.number)); err != nil {
 		return err
 	}
 	return j.replaceBefore(s, j.number)
+}
+
+// removeTorn removes what a crash left at the end of the last file, before another file follows it.
+func (j *journal) removeTorn(s *state) error {
+	switch {
+	case s.torn.path == "":
+		return nil
+	case s.torn.size == 0:
+		return errors.Join(os.Remove(s.torn.path), atomicfile.SyncFolder(j.folder))
+	}
+	file, err := os.OpenFile(s.torn.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(s.torn.size), file.Sync(), file.Close())
 }
 
 // replaceBefore writes a snapshot that replaces the files before n. Records may be appended to
@@ -158,8 +283,13 @@ func (j *journal) replaceBefore(s *state, n uint64) error {
 	return j.removeBefore(n)
 }
 
-// create begins file n.
+// create begins file n, after it synced the file before.
 func (j *journal) create(n uint64) error {
+	if j.file != nil {
+		if err := errors.Join(j.broken, j.file.Sync()); err != nil {
+			return err
+		}
+	}
 	file, err := os.OpenFile(j.path(n), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
@@ -173,14 +303,34 @@ func (j *journal) create(n uint64) error {
 		return err
 	}
 	if j.file != nil {
-		if err := j.sync(); err != nil {
-			file.Close()
-			return err
-		}
 		j.file.Close()
 	}
 	j.file, j.number, j.size, j.dirty = file, n, int64(journalHeader), false
 	return nil
+}
+
+// checkInPlace returns an error if the file is no longer at its path. What is written to it would be
+// lost with its last name.
+func (j *journal) checkInPlace() error {
+	open, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	found, err := os.Lstat(j.path(j.number))
+	if err == nil && !os.SameFile(open, found) {
+		err = fmt.Errorf("%s was replaced by another file", j.path(j.number))
+	}
+	return err
+}
+
+// encode returns a record in memory that the next call uses again.
+func (j *journal) encode(slot int, i *drawdiscard.Instance) []byte {
+	b := binary.LittleEndian.AppendUint32(j.scratch[:0], uint32(slot))
+	b = binary.LittleEndian.AppendUint64(b, i.Update)
+	b = binary.LittleEndian.AppendUint64(b, uint64(i.Born.UnixNano()))
+	b = appendWeights(b, i.Weights)
+	j.scratch = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return j.scratch
 }
 
 // append writes a record.
@@ -188,14 +338,12 @@ func (j *journal) append(slot int, i *drawdiscard.Instance) error {
 	if j.broken != nil {
 		return j.broken
 	}
-	b := j.scratch[:0]
-	b = binary.LittleEndian.AppendUint32(b, uint32(slot))
-	b = binary.LittleEndian.AppendUint64(b, i.Update)
-	b = binary.LittleEndian.AppendUint64(b, uint64(i.Born.UnixNano()))
-	b = appendWeights(b, i.Weights)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	j.scratch = b
-	if n, err := j.file.WriteAt(b, j.size); err != nil {
+	b := j.encode(slot, i)
+	n, err := j.file.WriteAt(b, j.size)
+	if err == nil {
+		err = j.checkInPlace()
+	}
+	if err != nil {
 		if n > 0 { // records after a part of one would not be read
 			if cut := j.file.Truncate(j.size); cut != nil {
 				j.broken = fmt.Errorf("%w, and the part that was written cannot be removed: %v", err, cut)
@@ -289,8 +437,7 @@ func (j *journal) readSnapshot() (*state, uint64, error) {
 		return nil, 0, err
 	}
 	damaged := func(reason string) (*state, uint64, error) { return nil, 0, &DamagedError{path, reason} }
-	const head = len(snapshotMagic) + 32 + 4*8
-	if len(all) < head+4 || string(all[:len(snapshotMagic)]) != snapshotMagic {
+	if len(all) < snapshotHeader+4 || string(all[:len(snapshotMagic)]) != snapshotMagic {
 		return damaged("it is not a snapshot")
 	}
 	body := all[:len(all)-4]
@@ -305,11 +452,11 @@ func (j *journal) readSnapshot() (*state, uint64, error) {
 		v[i] = binary.LittleEndian.Uint64(body[len(snapshotMagic)+32+8*i:])
 	}
 	one := 16 + 4*uint64(j.weights)
-	if v[2] < 1 || v[2] > drawdiscard.MaxInstances || v[3] != uint64(j.weights) || uint64(len(body)-head) != v[2]*one {
+	if v[2] < 1 || v[2] > drawdiscard.MaxInstances || v[3] != uint64(j.weights) || uint64(len(body)-snapshotHeader) != v[2]*one {
 		return damaged("its size does not match its content")
 	}
 	s := &state{updates: v[1]}
-	for rest := body[head:]; len(rest) > 0; rest = rest[one:] {
+	for rest := body[snapshotHeader:]; len(rest) > 0; rest = rest[one:] {
 		s.instances = append(s.instances, &drawdiscard.Instance{
 			Update:  binary.LittleEndian.Uint64(rest),
 			Born:    time.Unix(0, int64(binary.LittleEndian.Uint64(rest[8:]))),

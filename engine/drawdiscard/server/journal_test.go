@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 )
 
@@ -84,7 +87,26 @@ func TestJournal_RecoversAllUpdates(t *testing.T) {
 	}
 }
 
-// A file that is cut after any byte gives whole instances and all complete updates before it.
+// contentOf reads all files of a folder.
+func contentOf(t testing.TB, folder string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == lockName {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A file that is cut after any byte of a record gives whole instances and all complete updates before
+// it. The header was synced before the snapshot that names it, so a cut there is damage.
 func TestJournal_CutAnywhereGivesWholeInstances(t *testing.T) {
 	folder := t.TempDir()
 	const updates = 6
@@ -100,11 +122,17 @@ func TestJournal_CutAnywhereGivesWholeInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := recoverPattern(folder)
+		if size < journalHeader {
+			if !errors.Is(err, engine.ErrDamaged) {
+				t.Errorf("%d bytes: %v", size, err)
+			}
+			continue
+		}
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
-		if want := uint64(max(0, size-journalHeader) / j.recordSize()); s.updates != want {
-			t.Errorf("%d bytes: %d updates, want %d", size, s.updates, want)
+		if want := uint64((size - journalHeader) / j.recordSize()); s.updates != want || (s.dropped > 0) != ((size-journalHeader)%j.recordSize() > 0) {
+			t.Errorf("%d bytes: %d updates, want %d; %d bytes dropped", size, s.updates, want, s.dropped)
 		}
 		if err := checkWhole(s.instances); err != nil {
 			t.Errorf("%d bytes: %v", size, err)
@@ -112,44 +140,382 @@ func TestJournal_CutAnywhereGivesWholeInstances(t *testing.T) {
 	}
 }
 
-// A flipped bit in a record ends the recovery before it; one in a header or in the snapshot is
-// an error.
-func TestJournal_DetectsFlippedBits(t *testing.T) {
+// A process that is killed again while it restarts, between the new file and its snapshot, leaves no
+// damage, whatever the first crash left.
+func TestJournal_CrashDuringRestart(t *testing.T) {
+	folder := t.TempDir()
+	j := newJournal(folder, [32]byte{1}, 3, patternWeights)
+	for _, rotated := range []bool{false, true} {
+		writePattern(t, folder, 3)
+		path, want := j.path(0), uint64(0)
+		all, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := journalHeader
+		if rotated { // the last file is one that no snapshot names
+			path, want, first = j.path(1), 3, 0
+			all = append(j.header(1), j.encode(0, &drawdiscard.Instance{Weights: patterned(patternWeights, 4), Update: 4})...)
+		}
+		for size := first; size <= len(all); size++ {
+			if err := os.WriteFile(path, all[:size], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			updates := want + uint64(max(0, size-journalHeader)/j.recordSize())
+			for restart := range 3 {
+				next := newJournal(folder, [32]byte{1}, 3, patternWeights)
+				s, err := next.recover()
+				if err != nil || s.updates != updates {
+					t.Fatalf("%d bytes, restart %d: %+v %v", size, restart, s, err)
+				}
+				if err := errors.Join(next.removeTorn(s), next.create(next.number)); err != nil {
+					t.Fatal(err)
+				}
+				next.file.Close()
+			}
+			for n := fileNumber(path) + 1; os.Remove(j.path(n)) == nil; n++ {
+			}
+		}
+	}
+}
+
+// fileNumber is the number of a journal file.
+func fileNumber(path string) (n uint64) {
+	fmt.Sscanf(filepath.Base(path), journalPrefix+"%d", &n)
+	return n
+}
+
+// A power failure can leave zeros in the place of records that were not synced.
+func TestJournal_ZerosAtTheEndAreACrash(t *testing.T) {
 	folder := t.TempDir()
 	writePattern(t, folder, 4)
+	j := newJournal(folder, [32]byte{1}, 3, patternWeights)
+	all, err := os.ReadFile(j.path(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, zeros := range []int{1, j.recordSize(), j.recordSize() + 1, 1 << 17} {
+		if err := os.WriteFile(j.path(0), append(slices.Clone(all), make([]byte, zeros)...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := recoverPattern(folder); err != nil || s.updates != 4 || s.dropped != int64(zeros) {
+			t.Errorf("%d zeros: %+v %v", zeros, s, err)
+		}
+		changed := append(slices.Clone(all), make([]byte, zeros)...)
+		changed[len(changed)-1] = 1
+		if err := os.WriteFile(j.path(0), changed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := recoverPattern(folder); (err == nil) != (zeros < j.recordSize()) {
+			t.Errorf("%d zeros and a one: %+v %v", zeros, s, err)
+		}
+	}
+}
+
+// Every flipped bit of a journal and of a snapshot is damage, also in the last record. So is every byte
+// that becomes 0 or 255. Recovering changes no file.
+func TestJournal_DetectsFlippedBits(t *testing.T) {
+	folder := t.TempDir()
+	writePattern(t, folder, 2)
 	j := newJournal(folder, [32]byte{1}, 3, patternWeights)
 	for _, path := range []string{j.path(0), filepath.Join(folder, snapshotName)} {
 		all, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range all {
-			broken := slices.Clone(all)
-			broken[i] ^= 1 << (i % 8)
-			if err := os.WriteFile(path, broken, 0o644); err != nil {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		for i, good := range all {
+			values := []byte{0, 0xff}
+			for bit := range 8 {
+				values = append(values, good^1<<bit)
+			}
+			for _, value := range values {
+				if value == good {
+					continue
+				}
+				file.WriteAt([]byte{value}, int64(i))
+				if s, err := recoverPattern(folder); !errors.Is(err, engine.ErrDamaged) {
+					t.Fatalf("byte %d of %s is %x and not %x: %+v, error %v", i, filepath.Base(path), value, good, s, err)
+				}
+			}
+			broken, now := slices.Clone(all), make([]byte, len(all))
+			broken[i] = values[len(values)-1]
+			if n, err := file.ReadAt(now, 0); n != len(all) || err != nil || !bytes.Equal(now, broken) {
+				t.Fatalf("byte %d of %s: the file was changed", i, filepath.Base(path))
+			}
+			file.WriteAt([]byte{good}, int64(i))
+		}
+	}
+	if s, err := recoverPattern(folder); err != nil || s.updates != 2 {
+		t.Errorf("the files as they were: %+v, error %v", s, err)
+	}
+}
+
+// Records that are removed, repeated or moved are damage, although each is whole. So are files that are
+// missing or incomplete before another one.
+func TestJournal_DetectsMissingMovedAndRepeatedRecords(t *testing.T) {
+	folder := t.TempDir()
+	j := newJournal(folder, [32]byte{1}, 3, patternWeights)
+	record := func(all []byte, n int) []byte { return all[journalHeader+(n-1)*j.recordSize():][:j.recordSize()] }
+	for name, c := range map[string]struct {
+		change  func(t *testing.T, all, next []byte)
+		updates uint64 // without damage
+	}{
+		"two files":                             {func(*testing.T, []byte, []byte) {}, 6},
+		"the second file is missing":            {func(t *testing.T, _, _ []byte) { os.Remove(j.path(1)) }, 4},
+		"the header of the second file is cut":  {func(t *testing.T, _, next []byte) { os.WriteFile(j.path(1), next[:journalHeader-1], 0o644) }, 4},
+		"the second file is empty":              {func(t *testing.T, _, _ []byte) { os.WriteFile(j.path(1), nil, 0o644) }, 4},
+		"the first file is missing":             {func(t *testing.T, _, _ []byte) { os.Remove(j.path(0)) }, 0},
+		"the first file is cut within a record": {func(t *testing.T, all, _ []byte) { os.WriteFile(j.path(0), all[:len(all)-1], 0o644) }, 0},
+		"the first file is cut after a record": {func(t *testing.T, all, _ []byte) {
+			os.WriteFile(j.path(0), all[:len(all)-j.recordSize()], 0o644)
+		}, 0},
+		"a file between is missing":   {func(t *testing.T, _, next []byte) { os.Rename(j.path(1), j.path(2)) }, 0},
+		"a name that is not a number": {func(t *testing.T, _, next []byte) { os.Rename(j.path(1), j.path(1)+"x") }, 0},
+		"a record is missing": {func(t *testing.T, all, _ []byte) {
+			os.WriteFile(j.path(0), append(slices.Clone(all[:journalHeader+j.recordSize()]), all[journalHeader+2*j.recordSize():]...), 0o644)
+		}, 0},
+		"a record is repeated": {func(t *testing.T, all, _ []byte) {
+			os.WriteFile(j.path(0), append(slices.Clone(all), record(all, 4)...), 0o644)
+		}, 0},
+		"records change places": {func(t *testing.T, all, _ []byte) {
+			changed := slices.Clone(all)
+			copy(record(changed, 2), record(all, 3))
+			copy(record(changed, 3), record(all, 2))
+			os.WriteFile(j.path(0), changed, 0o644)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			os.RemoveAll(folder)
+			os.Mkdir(folder, 0o755)
+			writePattern(t, folder, 4)
+			all, _ := os.ReadFile(j.path(0))
+			next := j.header(1)
+			for n := uint64(5); n <= 6; n++ { // as a rotation leaves it before its snapshot
+				next = append(next, j.encode(0, &drawdiscard.Instance{Weights: patterned(patternWeights, float32(n)), Update: n})...)
+			}
+			if err := os.WriteFile(j.path(1), next, 0o644); err != nil {
 				t.Fatal(err)
 			}
+			c.change(t, all, next)
+			before := contentOf(t, folder)
 			s, err := recoverPattern(folder)
-			var damaged *DamagedError
-			inRecord := path == j.path(0) && i >= journalHeader
 			switch {
-			case inRecord && err != nil:
-				t.Errorf("byte %d of the journal: %v", i, err)
-			case inRecord:
-				if want := uint64((i - journalHeader) / j.recordSize()); s.updates != want {
-					t.Errorf("byte %d of the journal: %d updates, want %d", i, s.updates, want)
-				}
-				if err := checkWhole(s.instances); err != nil {
-					t.Errorf("byte %d of the journal: %v", i, err)
-				}
-			case !errors.As(err, &damaged):
-				t.Errorf("byte %d of %s: error %v", i, filepath.Base(path), err)
+			case c.updates == 0 && !errors.Is(err, engine.ErrDamaged):
+				t.Errorf("%+v, error %v", s, err)
+			case c.updates > 0 && (err != nil || s.updates != c.updates):
+				t.Errorf("%+v, error %v, want %d updates", s, err, c.updates)
 			}
-		}
-		if err := os.WriteFile(path, all, 0o644); err != nil {
+			if !maps.Equal(before, contentOf(t, folder)) {
+				t.Error("the files changed")
+			}
+		})
+	}
+}
+
+// updatedFolder is a folder with a model that has updates, as a killed server leaves it.
+func updatedFolder(t *testing.T, d Description, updates int) string {
+	t.Helper()
+	folder := t.TempDir()
+	m, err := openModel(d, modelOptions{folder, time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range updates {
+		if _, err := m.replace(patterned(m.mechanism.Weights(), float32(n+1)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	m.journal.file.Close()
+	m.folderLock.Close()
+	return folder
+}
+
+// A model whose snapshot is missing does not start at update 0, before and after a stop, and its files
+// stay as they are. A server that was killed at its first start does start.
+func TestModel_MissingSnapshotIsDamage(t *testing.T) {
+	d := described("ads", 10)
+	d.FalseAlarms = 0
+	for _, updates := range []int{0, 3} {
+		folder := updatedFolder(t, d, updates)
+		ads := filepath.Join(folder, "ads")
+		os.Remove(filepath.Join(ads, snapshotName))
+		before := contentOf(t, folder)
+		if _, err := openModel(d, modelOptions{folder, time.Minute}); !errors.Is(err, engine.ErrDamaged) || !strings.Contains(err.Error(), "serve check") {
+			t.Errorf("%d updates: %v", updates, err)
+		}
+		os.Remove(filepath.Join(ads, fmt.Sprintf("%s%020d", journalPrefix, 0)))
+		if _, err := openModel(d, modelOptions{folder, time.Minute}); !errors.Is(err, engine.ErrDamaged) {
+			t.Errorf("%d updates, no journal: %v", updates, err)
+		}
+		delete(before, filepath.Join(ads, fmt.Sprintf("%s%020d", journalPrefix, 0)))
+		if !maps.Equal(before, contentOf(t, folder)) {
+			t.Error("the files changed")
+		}
+	}
+	for _, size := range []int{0, 10, journalHeader} {
+		folder := updatedFolder(t, d, 0)
+		ads := filepath.Join(folder, "ads")
+		os.Remove(filepath.Join(ads, snapshotName))
+		os.Remove(filepath.Join(ads, descriptionName))
+		os.Truncate(filepath.Join(ads, fmt.Sprintf("%s%020d", journalPrefix, 0)), int64(size))
+		m, err := openModel(d, modelOptions{folder, time.Minute})
+		if err != nil {
+			t.Errorf("killed at the first start, %d bytes of the journal: %v", size, err)
+			continue
+		}
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	folder := updatedFolder(t, d, 3)
+	path := filepath.Join(folder, "ads", descriptionName)
+	text, _ := os.ReadFile(path)
+	text[20] ^= 1
+	os.WriteFile(path, text, 0o644)
+	if _, err := openModel(d, modelOptions{folder, time.Minute}); !errors.Is(err, engine.ErrDamaged) {
+		t.Errorf("a changed description: %v", err)
+	}
+}
+
+// No return is acknowledged after the folder, or the journal, is gone from its place. Where it comes
+// back, the next return is stored again, and nothing between is in it.
+func TestModel_FolderGone(t *testing.T) {
+	d := described("ads", 10)
+	d.FalseAlarms = 0
+	root := t.TempDir()
+	folder, away := filepath.Join(root, "served"), filepath.Join(root, "away")
+	r := start(t, Options{Folder: folder}, d)
+	m := r.models["ads"]
+	file, ticket := r.draw(t, "ads")
+	path := m.journal.path(0)
+	content := func() string { b, _ := os.ReadFile(path); return string(b) }
+	for name, c := range map[string]struct{ leave, back func() error }{
+		"moved":    {func() error { return os.Rename(folder, away) }, func() error { return os.Rename(away, folder) }},
+		"replaced": {func() error { os.Rename(path, away); return os.WriteFile(path, []byte(content()), 0o644) }, func() error { return os.Rename(away, path) }},
+	} {
+		before := content()
+		if err := c.leave(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			response, text := r.do(t, "POST", "/v1/models/ads/return", map[string]string{TicketHeader: ticket}, file)
+			wantProblem(t, response, text, problemStorage)
+		}
+		if err := c.back(); err != nil {
+			t.Fatal(err)
+		}
+		if content() != before {
+			t.Errorf("%s: the journal has what was not acknowledged", name)
+		}
+	}
+	if response := r.give(t, "ads", ticket, file); response.StatusCode != 204 || m.updates.Load() != 1 {
+		t.Errorf("after the folder came back: %s, %d updates", response.Status, m.updates.Load())
+	}
+	_, ticket = r.draw(t, "ads")
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	response, text := r.do(t, "POST", "/v1/models/ads/return", map[string]string{TicketHeader: ticket}, file)
+	wantProblem(t, response, text, problemStorage)
+	if err := r.stop(); err == nil {
+		t.Error("the server stopped without an error, and its state is gone")
+	}
+	r.stop = func() error { return nil }
+}
+
+// Check changes nothing, finds damage, and Save writes a folder that a server continues, with every
+// update that can be read.
+func TestCheck_FindsAndSaves(t *testing.T) {
+	d := described("ads", 10)
+	d.FalseAlarms = 0
+	const updates = 6
+	size := int64(newJournal("", [32]byte{}, 5, 10).recordSize())
+	for name, c := range map[string]struct {
+		change        func(journal, ads string) error
+		ok            bool
+		updates, lost uint64
+		incomplete    int64
+	}{
+		"whole":                 {func(string, string) error { return nil }, true, updates, 0, 0},
+		"cut":                   {func(j, _ string) error { return os.Truncate(j, int64(journalHeader)+3*size+5) }, true, 3, 0, 5},
+		"flipped in the middle": {func(j, _ string) error { return flipByte(j, int64(journalHeader)+2*size+30) }, false, updates, 1, 0},
+		"flipped at the end":    {func(j, _ string) error { return flipByte(j, int64(journalHeader)+6*size-1) }, false, updates - 1, 1, 0},
+		"flipped header":        {func(j, _ string) error { return flipByte(j, 20) }, false, updates, 0, 0},
+		"flipped snapshot":      {func(_, ads string) error { return flipByte(filepath.Join(ads, snapshotName), 100) }, false, 0, 0, 0},
+		"missing snapshot":      {func(_, ads string) error { return os.Remove(filepath.Join(ads, snapshotName)) }, false, 0, 0, 0},
+		"missing journal":       {func(j, _ string) error { return os.Remove(j) }, false, 0, 0, 0},
+		"changed description":   {func(_, ads string) error { return flipByte(filepath.Join(ads, descriptionName), 20) }, false, updates, 0, 0},
+	} {
+		folder := updatedFolder(t, d, updates)
+		ads := filepath.Join(folder, "ads")
+		if err := c.change(filepath.Join(ads, fmt.Sprintf("%s%020d", journalPrefix, 0)), ads); err != nil {
+			t.Fatal(err)
+		}
+		before := contentOf(t, folder)
+		for _, path := range []string{folder, ads} {
+			all, err := Check(path)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%s: %v", name, err)
+			}
+			r := all[0]
+			if r.OK != c.ok || r.Name != "ads" || r.Updates != c.updates || r.Lost != c.lost || r.Incomplete != c.incomplete || (r.Damage == "") != c.ok {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		all, _ := Check(folder)
+		saved := filepath.Join(t.TempDir(), "saved")
+		if err := all[0].Save(saved); strings.HasSuffix(name, "snapshot") {
+			if err == nil || !strings.Contains(err.Error(), "snapshot") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		} else if err != nil {
+			t.Fatal(name, err)
+		}
+		if !maps.Equal(before, contentOf(t, folder)) {
+			t.Errorf("%s: the files changed", name)
+		}
+		m, err := openModel(d, modelOptions{saved, time.Minute})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if m.updates.Load() != c.updates {
+			t.Errorf("%s: a server continues after update %d", name, m.updates.Load())
+		}
+		for _, i := range m.state().instances {
+			if i.Update > 0 {
+				if err := checkWhole([]*drawdiscard.Instance{i}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		if _, err := Check(saved); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("%s: a folder in use: %v", name, err)
+		}
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
+		if err := all[0].Save(saved); err == nil {
+			t.Errorf("%s: it was saved over another model", name)
+		}
+	}
+	if _, err := Check(t.TempDir()); err == nil {
+		t.Error("a folder without models: no error")
+	}
+}
+
+func flipByte(path string, at int64) error {
+	all, err := os.ReadFile(path)
+	if err == nil {
+		all[at] ^= 1
+		err = os.WriteFile(path, all, 0o644)
+	}
+	return err
 }
 
 // Updates continue after a rotation, and files that a snapshot replaced are removed.
@@ -243,7 +609,8 @@ func TestServerKilled_Child(t *testing.T) {
 }
 
 // A server that is killed at any moment restarts with whole instances and with every update that
-// it acknowledged.
+// it acknowledged. A round ends some updates and microseconds after its first one, so a slow machine
+// makes as many updates as a fast one.
 func TestServer_KilledKeepsWholeInstances(t *testing.T) {
 	folder := t.TempDir()
 	rounds := 12
@@ -256,22 +623,26 @@ func TestServer_KilledKeepsWholeInstances(t *testing.T) {
 	for round := range rounds {
 		child := exec.Command(os.Args[0], "-test.run", "^TestServerKilled_Child$", "-test.v")
 		child.Env = append(os.Environ(), "DPTRAIN_KILLED_FOLDER="+folder)
-		var out bytes.Buffer
-		child.Stdout = &out
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(60+17*round) * time.Millisecond)
-		child.Process.Kill()
-		child.Wait()
 		acknowledged := last
-		for line := range strings.Lines(out.String()) {
-			if n := uint64(0); strings.HasSuffix(line, "\n") {
-				if _, err := fmt.Sscanf(line, "acknowledged %d", &n); err == nil {
-					acknowledged = n
-				}
+		for lines, kill := bufio.NewReader(out), last+3+uint64(7*round); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				break // the process ended
+			}
+			fmt.Sscanf(line, "acknowledged %d", &acknowledged)
+			if acknowledged == kill {
+				time.Sleep(time.Duration(137*round) * time.Microsecond)
+				child.Process.Kill()
 			}
 		}
+		child.Wait()
 		m, err := openModel(d, modelOptions{folder, time.Minute})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -291,7 +662,7 @@ func TestServer_KilledKeepsWholeInstances(t *testing.T) {
 		m.journal.file.Close() // not closed, so the next child starts from the journal
 		m.folderLock.Close()
 	}
-	if last < 20 {
+	if last < uint64(3*rounds) {
 		t.Errorf("only %d updates in all rounds", last)
 	}
 	t.Logf("%d updates in %d rounds", last, rounds)
@@ -311,7 +682,7 @@ func TestModel_FailedWriteKeepsState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := m.tickets.parse(ticket, time.Now())
+	parsed, err := m.tickets.parse(ticket, time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +701,7 @@ func TestModel_FailedWriteKeepsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := m.accept(parsed, weights, time.Now()); err != nil {
-		t.Errorf("the ticket was lost: %v %v", p, err)
+		t.Errorf("the file is there again: %v %v", p, err)
 	}
 	if err := m.close(); err != nil {
 		t.Fatal(err)

@@ -5,9 +5,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
+	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -42,14 +41,19 @@ type tokenSet [][sha256.Size]byte
 
 const minTokenLength = 16
 
-// ParseTokens reads bearer tokens, one a line.
+// validToken is the form of a token in a header (RFC 6750, section 2.1).
+var validToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+// ParseTokens reads bearer tokens, one a line. A line that begins with # is a comment.
 func ParseTokens(text string) ([]string, error) {
 	var tokens []string
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		switch {
-		case line == "":
+		case line == "" || strings.HasPrefix(line, "#"):
 			continue
+		case !validToken.MatchString(line):
+			return nil, fmt.Errorf("line %d: a token consists of A-Z, a-z, 0-9 and ._~+/-, without spaces; begin a comment with #", i+1)
 		case len(line) < minTokenLength:
 			return nil, fmt.Errorf("line %d: a token of %d characters; use at least %d, such as the output of openssl rand -hex 32", i+1, len(line), minTokenLength)
 		}
@@ -69,55 +73,18 @@ func newTokenSet(tokens []string) tokenSet {
 	return s
 }
 
-// accepts compares the header with every token, in a time that depends on no token.
-func (s tokenSet) accepts(header string) bool {
+// find compares the header with every token, in a time that depends on no token, and returns the number
+// of the token, or -1.
+func (s tokenSet) find(header string) int {
 	scheme, token, _ := strings.Cut(header, " ")
 	sum := sha256.Sum256([]byte(token))
-	found := 0
-	for _, t := range s {
-		found |= subtle.ConstantTimeCompare(sum[:], t[:])
+	found := -1
+	for i, t := range s {
+		equal := subtle.ConstantTimeCompare(sum[:], t[:])
+		found = subtle.ConstantTimeSelect(equal, i, found)
 	}
-	return found == 1 && strings.EqualFold(scheme, "Bearer")
-}
-
-// limitedListener accepts at most a number of connections at a time. Others wait in the
-// system's queue.
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newLimitedListener(l net.Listener, connections int) *limitedListener {
-	return &limitedListener{Listener: l, places: make(chan struct{}, connections), closed: make(chan struct{})}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
+	if !strings.EqualFold(scheme, "Bearer") {
+		return -1
 	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
+	return found
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+
+	"github.com/dptrain/dptrain/internal/loopback"
 )
 
 // newTLSConfig accepts TLS 1.3 only. Older versions, to which an attacker could downgrade a
@@ -17,17 +19,8 @@ func Listen(address string, hasTLS, hasTokens bool) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w; write HOST:PORT, such as 127.0.0.1:8080", address, err)
 	}
-	if !isLoopback(host) && (!hasTLS || !hasTokens) {
+	if !loopback.IsHost(host) && (!hasTLS || !hasTokens) {
 		return nil, fmt.Errorf("address %s is reachable by other machines: give a TLS certificate and bearer tokens, or listen on 127.0.0.1", address)
 	}
 	return net.Listen("tcp", address)
-}
-
-// isLoopback reports whether a host is this machine only. The empty host is all interfaces.
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

@@ -38,7 +38,7 @@ func BenchmarkServer_Pairs(b *testing.B) {
 			b.Run(fmt.Sprintf("k=%d,stored=%v", k, stored), func(b *testing.B) {
 				d := described("ads", 1000)
 				d.Instances, d.FalseAlarms = k, 1e-3
-				o := Options{MaxRate: 1e9}
+				o := Options{MaxRate: 1e9, MaxShare: 1}
 				if stored {
 					o.Folder = b.TempDir()
 				}
@@ -50,7 +50,9 @@ func BenchmarkServer_Pairs(b *testing.B) {
 					b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(pairs), "cpu-µs/pair")
 					b.ReportMetric(float64(l[len(l)/2])/1e6, "p50-ms")
 					b.ReportMetric(float64(l[len(l)*99/100])/1e6, "p99-ms")
-					b.ReportMetric(1e3*float64(r.models["ads"].rejects[problemOutlier.name].Load())/float64(pairs), "rejected-‰")
+					for _, p := range []problem{problemOutlier, problemTicketExpired} {
+						b.ReportMetric(1e3*float64(r.models["ads"].rejects[p.name].Load())/float64(pairs), p.name+"-‰")
+					}
 				}
 			})
 		}

@@ -20,10 +20,10 @@ func (s *Server) writeMetrics(w http.ResponseWriter) {
 	each("dptrain_draws_total", "counter", "Instances drawn.", func(m *Model) any { return m.draws.Load() })
 	each("dptrain_updates_total", "counter", "Returns that replaced an instance, restarts included.", func(m *Model) any { return m.updates.Load() })
 	each("dptrain_instances", "gauge", "Instances of the model.", func(m *Model) any { return m.instances.Count() })
-	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances, at most a second old.", func(m *Model) any { return m.spread() })
-	family("dptrain_instance_age_seconds", "gauge", "Time since an instance entered: the youngest, the mean, the oldest.")
+	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances, at most a second old.", func(m *Model) any { return m.summarize().spread })
+	family("dptrain_instance_age_seconds", "gauge", "Time since an instance entered: the youngest, the mean, the oldest of those a second ago.")
 	for _, n := range s.names {
-		low, mean, high := s.models[n].ages(time.Now())
+		low, mean, high := s.models[n].summarize().ages(time.Now())
 		for _, a := range []struct {
 			stat string
 			age  time.Duration
@@ -48,17 +48,4 @@ func (s *Server) writeMetrics(w http.ResponseWriter) {
 	fmt.Fprintf(&b, "dptrain_sync_errors_total %d\n", s.errors.Load())
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	w.Write(b.Bytes())
-}
-
-// ages returns the ages of the youngest and the oldest instance, and the mean age.
-func (m *Model) ages(now time.Time) (low, mean, high time.Duration) {
-	for i := range m.instances.Count() {
-		age := max(0, now.Sub(m.instances.At(i).Born))
-		if i == 0 || age < low {
-			low = age
-		}
-		high = max(high, age)
-		mean += age / time.Duration(m.instances.Count())
-	}
-	return low, mean, high
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -56,12 +55,11 @@ type Model struct {
 	mu      sync.Mutex // the order of journal and slots
 	journal *journal   // nil: the model is in memory only
 
-	refreshing atomic.Bool
-	spreads    struct {
-		sync.Mutex
-		value    float64
-		computed time.Time
-	}
+	refreshing sync.Mutex
+	refreshed  atomic.Uint64 // the number of updates at the filter's last refresh
+	summaries  cached[summary]
+	averages   cached[average]
+
 	snapshots sync.WaitGroup
 	snapshot  atomic.Bool // one is being written
 }
@@ -87,7 +85,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	if n, ok := built.(*drawdiscard.Network); ok {
 		n.Close()
 	}
-	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime), rejects: newRejects()}
+	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
 	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
 	}
@@ -112,6 +110,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 			m.close()
 			return nil, fmt.Errorf("model %s: %w", d.Name, err)
 		}
+		m.refreshed.Store(m.updates.Load())
 	}
 	return m, nil
 }
@@ -121,7 +120,7 @@ func (m *Model) openFolder(folder string) (err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	if m.folderLock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if m.folderLock, err = os.OpenFile(filepath.Join(folder, lockName), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return err
 	}
 	defer func() {
@@ -132,15 +131,22 @@ func (m *Model) openFolder(folder string) (err error) {
 	if err := lock.TryLock(m.folderLock); err != nil {
 		return fmt.Errorf("%s is in use by another server: %w", folder, err)
 	}
-	identity, err := m.describe(folder)
+	text, err := json.MarshalIndent(m.description, "", "  ")
 	if err != nil {
 		return err
 	}
-	j := newJournal(folder, identity, m.description.Instances, m.mechanism.Weights())
+	text = append(text, '\n')
+	j := newJournal(folder, sha256.Sum256(text), m.description.Instances, m.mechanism.Weights())
+	described, err := m.isDescribed(j, text)
+	if err != nil {
+		return err
+	}
 	s, err := j.recover()
 	switch {
 	case err != nil:
 		return err
+	case s == nil && described:
+		return &DamagedError{filepath.Join(folder, snapshotName), "it is missing"}
 	case s == nil:
 		s = m.state()
 	case s.dropped > 0:
@@ -157,30 +163,28 @@ func (m *Model) openFolder(folder string) (err error) {
 		return err
 	}
 	m.journal = j
+	if !described { // after the snapshot: a description without one shows that the snapshot was lost
+		return errors.Join(atomicfile.Write(filepath.Join(folder, descriptionName), text), atomicfile.SyncFolder(folder))
+	}
 	return nil
 }
 
-// describe writes the description, or compares it with the one in the folder, and returns what
-// identifies the model in its other files.
-func (m *Model) describe(folder string) (identity [32]byte, err error) {
-	text, err := json.MarshalIndent(m.description, "", "  ")
-	if err != nil {
-		return identity, err
-	}
-	text = append(text, '\n')
-	path := filepath.Join(folder, descriptionName)
+// isDescribed reports whether the folder has a description, which must be that of the model.
+func (m *Model) isDescribed(j *journal, text []byte) (bool, error) {
+	path := filepath.Join(j.folder, descriptionName)
 	before, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if err := atomicfile.Write(path, text); err != nil {
-			return identity, err
-		}
+		return false, nil
 	case err != nil:
-		return identity, err
-	case !bytes.Equal(before, text):
-		return identity, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name", path)
+		return false, err
+	case bytes.Equal(before, text):
+		return true, nil
 	}
-	return sha256.Sum256(text), nil
+	if s, _, err := j.readSnapshot(); s != nil && err == nil { // of this model, by its identity
+		return true, &DamagedError{path, "it is not the description from which its snapshot was written"}
+	}
+	return true, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name", path)
 }
 
 // draw returns the file of a random instance and its ticket.
@@ -191,29 +195,34 @@ func (m *Model) draw(dst []byte, now time.Time) (file []byte, ticket string) {
 	return file, m.tickets.issue(now, updates)
 }
 
-// accept redeems the ticket, tests the returned weights and puts them into a random slot. The
+// accept tests the returned weights of a claimed ticket and puts them into a random slot. The
 // problem is nil if they are in.
 func (m *Model) accept(t ticket, weights []float32, now time.Time) (*problem, error) {
-	if err := m.tickets.redeem(t); err != nil {
-		return &problemTicketUsed, err
+	if m.tickets.isOld(t, m.updates.Load()) { // updates arrived with the body
+		return &problemTicketExpired, errTicketExpired
 	}
 	if m.filter != nil {
-		// Updates in flight may be counted before the ticket's own.
-		updates := m.updates.Load()
-		if v := m.filter.Test(weights, updates-min(updates, t.updates)); v != drawdiscard.Accepted {
+		if v := m.filter.Test(weights); v != drawdiscard.Accepted {
 			return &problemOutlier, fmt.Errorf("the returned model is too far from the instances (by %s); check the client's settings", v)
 		}
 	}
 	updates, err := m.replace(weights, now)
 	if err != nil {
-		m.tickets.restore(t)
 		return &problemStorage, errors.New("the return could not be stored; try again later with the same ticket")
 	}
-	if k := uint64(m.instances.Count()); m.filter != nil && updates%k == 0 && m.refreshing.CompareAndSwap(false, true) {
-		m.filter.Refresh(m.instances)
-		m.refreshing.Store(false)
-	}
+	m.refreshFilter(updates)
 	return nil, nil
+}
+
+// refreshFilter gives the filter the instances as they are, once in k updates.
+func (m *Model) refreshFilter(updates uint64) {
+	due := m.refreshed.Load() + uint64(m.instances.Count())
+	if m.filter == nil || updates < due || !m.refreshing.TryLock() {
+		return
+	}
+	defer m.refreshing.Unlock()
+	m.refreshed.Store(updates)
+	m.filter.Refresh(m.instances)
 }
 
 // replace writes an instance to the journal and then puts it into a random slot.
@@ -286,7 +295,11 @@ func (m *Model) close() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return errors.Join(m.journal.create(m.journal.number+1), m.journal.replaceBefore(m.state(), m.journal.number), m.journal.close(), m.folderLock.Close())
+	err := m.journal.create(m.journal.number + 1)
+	if err == nil { // otherwise the files before it contain everything
+		err = m.journal.replaceBefore(m.state(), m.journal.number)
+	}
+	return errors.Join(err, m.journal.close(), m.folderLock.Close())
 }
 
 // status is what is public about a model's progress.
@@ -299,24 +312,52 @@ type status struct {
 }
 
 func (m *Model) status() status {
-	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.spread()}
+	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.summarize().spread}
 }
 
-// spread returns the spread of the instances, at most a second old: it reads all weights.
-func (m *Model) spread() float64 {
-	s := &m.spreads
-	s.Lock()
-	defer s.Unlock()
-	if now := time.Now(); now.Sub(s.computed) > time.Second {
-		s.value, s.computed = m.instances.Spread(), now
-	}
-	return s.value
+// summary describes the instances for metrics.
+type summary struct {
+	spread     float64 // mean over the weights of the variance among the instances
+	young, old time.Time
+	meanAge    time.Duration // at the time of the summary
+	computed   time.Time
 }
 
-// writeAverage writes the file of the averaged model.
-func (m *Model) writeAverage(w io.Writer) error {
-	mean := make([]float32, m.instances.Weights())
-	m.instances.Average(mean)
-	_, err := w.Write(m.codec.Append(nil, mean))
-	return err
+// summarize returns a summary that is about a second old at most: it reads all weights.
+func (m *Model) summarize() summary {
+	return m.summaries.get(time.Second, func() summary {
+		s := summary{spread: m.instances.Spread(), computed: time.Now()}
+		for i := range m.instances.Count() {
+			born := m.instances.At(i).Born
+			if i == 0 || born.After(s.young) {
+				s.young = born
+			}
+			if i == 0 || born.Before(s.old) {
+				s.old = born
+			}
+			s.meanAge += max(0, s.computed.Sub(born)) / time.Duration(m.instances.Count())
+		}
+		return s
+	})
+}
+
+// ages returns the ages of the youngest and the oldest instance, and the mean age.
+func (s summary) ages(now time.Time) (low, mean, high time.Duration) {
+	return max(0, now.Sub(s.young)), s.meanAge + now.Sub(s.computed), max(0, now.Sub(s.old))
+}
+
+// average is the file of the averaged model after a number of updates.
+type average struct {
+	file    []byte
+	updates uint64
+}
+
+func (m *Model) average() average {
+	return m.averages.get(0, func() average {
+		a := average{updates: m.updates.Load()}
+		mean := make([]float32, m.instances.Weights())
+		m.instances.Average(mean)
+		a.file = m.codec.Append(nil, mean)
+		return a
+	})
 }

@@ -18,12 +18,15 @@ var (
 	problemMalformedRequest = problem{"malformed-request", http.StatusBadRequest, "The request is malformed"}
 	problemUnauthorized     = problem{"unauthorized", http.StatusUnauthorized, "A valid bearer token is required"}
 	problemNotFound         = problem{"not-found", http.StatusNotFound, "There is no such resource"}
+	problemMisdirected      = problem{"misdirected", http.StatusMisdirectedRequest, "The request names another host"}
 	problemMethod           = problem{"method-not-allowed", http.StatusMethodNotAllowed, "The resource does not have this method"}
 	problemTimeout          = problem{"timeout", http.StatusRequestTimeout, "The request took too long"}
 	problemTicketMissing    = problem{"ticket-missing", http.StatusBadRequest, "The ticket is missing"}
 	problemTicketInvalid    = problem{"ticket-invalid", http.StatusBadRequest, "The ticket is not valid"}
 	problemTicketExpired    = problem{"ticket-expired", http.StatusGone, "The ticket has expired"}
 	problemTicketUsed       = problem{"ticket-used", http.StatusConflict, "The ticket was used"}
+	problemTicketRefused    = problem{"ticket-refused", http.StatusConflict, "The return of the ticket was refused"}
+	problemTicketInUse      = problem{"ticket-in-use", http.StatusServiceUnavailable, "Another request uses the ticket"}
 	problemTooLarge         = problem{"too-large", http.StatusRequestEntityTooLarge, "The body is too large"}
 	problemMalformed        = problem{"malformed", http.StatusBadRequest, "The body is malformed"}
 	problemShape            = problem{"shape", http.StatusUnprocessableEntity, "The tensors are not the model's"}
@@ -35,8 +38,8 @@ var (
 )
 
 var problems = []problem{
-	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMethod, problemTimeout, problemTicketMissing,
-	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTooLarge, problemMalformed, problemShape,
+	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMisdirected, problemMethod, problemTimeout, problemTicketMissing,
+	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTicketRefused, problemTicketInUse, problemTooLarge, problemMalformed, problemShape,
 	problemNotFinite, problemOutlier, problemRate, problemBusy, problemStorage,
 }
 

@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
+	"github.com/dptrain/dptrain/internal/loopback"
 )
 
 // TicketHeader is the header of a draw's response and of a return.
@@ -33,6 +35,10 @@ type Options struct {
 	MaxRate        int           // requests a second, without /healthz
 	MaxInFlight    int           // requests at once
 	MaxConnections int           // connections at once
+	// MaxShare is the largest share of requests at once, requests a second and connections that one
+	// address or one token has. An IPv6 address shares it with its /64 network.
+	MaxShare float64
+	Hosts    []string // names besides those of this machine in the Host header, if only this machine reaches the server
 }
 
 // The default limits.
@@ -42,6 +48,7 @@ const (
 	DefaultMaxRate        = 50_000
 	DefaultMaxInFlight    = 1024
 	DefaultMaxConnections = 4096
+	DefaultMaxShare       = 0.25
 )
 
 // Server serves models over HTTP. Its memory is bounded by the models, the connections and the
@@ -52,7 +59,11 @@ type Server struct {
 	names    []string
 	tokens   tokenSet
 	rate     *rateLimit
+	address  *shares[netip.Prefix]
+	token    *shares[int]
+	local    bool // only this machine reaches the listener: the Host header is checked
 	inFlight atomic.Int64
+	grace    time.Duration             // of bodies that are slow
 	memory   atomic.Int64              // bytes of the files of requests in flight
 	rejects  map[string]*atomic.Uint64 // by problem, of requests without a model
 	buffers  sync.Pool
@@ -77,6 +88,10 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 	o.MaxRate = min(orDefault(o.MaxRate, DefaultMaxRate), 1e9)
 	o.MaxInFlight = orDefault(o.MaxInFlight, DefaultMaxInFlight)
 	o.MaxConnections = orDefault(o.MaxConnections, DefaultMaxConnections)
+	o.MaxShare = orDefault(o.MaxShare, DefaultMaxShare)
+	if !(o.MaxShare > 0 && o.MaxShare <= 1) {
+		return nil, fmt.Errorf("a share of %v; it must be above 0 and at most 1", o.MaxShare)
+	}
 	if o.Timeout < 0 || o.TicketLifetime < 0 {
 		return nil, errors.New("a time limit is negative; it must be above 0")
 	}
@@ -85,7 +100,8 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 	}
 	s := &Server{
 		options: o, models: map[string]*Model{}, tokens: newTokenSet(o.Tokens), rate: newRateLimit(o.MaxRate),
-		rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
+		address: newShares[netip.Prefix](o.share(o.MaxInFlight), o.share(o.MaxRate)), token: newShares[int](o.share(o.MaxInFlight), o.share(o.MaxRate)),
+		grace: min(bodyGrace, o.Timeout), rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	defer func() {
 		if err != nil {
@@ -110,13 +126,23 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 		WriteTimeout:      2 * o.Timeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // it would repeat what clients send
+		ConnState:         observeState,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, tracked(c))
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // it would repeat what clients send
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopSync, s.syncing = cancel, make(chan struct{})
 	go s.syncModels(ctx)
 	return s, nil
 }
+
+// connectionKey is the key of a request's connection in its context.
+type connectionKey struct{}
+
+// share is the part of a limit that one client has.
+func (o Options) share(limit int) int { return max(1, int(o.MaxShare*float64(limit))) }
 
 func orDefault[T comparable](v, fallback T) T {
 	var zero T
@@ -139,7 +165,8 @@ func (s *Server) Notes() (notes []string) {
 // Serve answers requests on a listener until Shutdown, and returns nil then. CertFile and keyFile
 // name the files of a TLS certificate and its key; without them it serves plain HTTP.
 func (s *Server) Serve(l net.Listener, certFile, keyFile string) error {
-	l = newLimitedListener(l, s.options.MaxConnections)
+	s.local = loopback.IsListener(l)
+	l = newConnections(l, s.options.MaxConnections, s.options.share(s.options.MaxConnections))
 	serve := func() error { return s.http.Serve(l) }
 	if certFile != "" {
 		s.http.TLSConfig = newTLSConfig()
@@ -189,20 +216,62 @@ func (s *Server) syncModels(ctx context.Context) {
 	}
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP answers a request. No limit applies to /healthz, which needs no token.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		limitUnreadBody(w)
+	}
+	if r.URL.Path == "/healthz" {
+		s.get(w, r, func() { writeJSON(w, map[string]string{"status": "ok"}) })
+		return
+	}
+	if c, _ := r.Context().Value(connectionKey{}).(*connection); c != nil && c.reserved {
+		w.Header().Set("Connection", "close")
+		s.reject(w, nil, &problemBusy, "the server has no place for another connection; try again later")
+		return
+	}
+	if s.local && !s.isNamed(r.Host) {
+		s.reject(w, nil, &problemMisdirected, "the server listens on this machine only: use 127.0.0.1 or localhost, or give the host to serve --host")
+		return
+	}
 	defer s.inFlight.Add(-1)
 	if s.inFlight.Add(1) > int64(s.options.MaxInFlight) {
 		s.reject(w, nil, &problemBusy, "try again later")
 		return
 	}
-	if len(s.tokens) > 0 && r.URL.Path != "/healthz" && !s.tokens.accepts(r.Header.Get("Authorization")) {
-		s.reject(w, nil, &problemUnauthorized, "send a valid token in the header Authorization: Bearer TOKEN")
+	address := addressOf(r.RemoteAddr)
+	if p := s.address.enter(address); p != nil {
+		s.reject(w, nil, p, "this address has its share of the server; try again later")
 		return
 	}
+	defer s.address.leave(address)
+	if len(s.tokens) > 0 {
+		n := s.tokens.find(r.Header.Get("Authorization"))
+		if n < 0 {
+			s.reject(w, nil, &problemUnauthorized, "send a valid token in the header Authorization: Bearer TOKEN")
+			return
+		}
+		if p := s.token.enter(n); p != nil {
+			s.reject(w, nil, p, "this token has its share of the server; try again later")
+			return
+		}
+		defer s.token.leave(n)
+	}
+	s.route(w, r)
+}
+
+// isNamed reports whether the header Host names a server that only this machine reaches.
+func (s *Server) isNamed(header string) bool {
+	host := header
+	if h, _, err := net.SplitHostPort(header); err == nil {
+		host = h
+	}
+	return loopback.NamesHost(header) || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// route answers a request within the limits.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
-	case "/healthz":
-		s.get(w, r, func() { writeJSON(w, map[string]string{"status": "ok"}) })
 	case "/metrics":
 		s.get(w, r, func() { s.writeMetrics(w) })
 	case "/openapi.json":
@@ -283,73 +352,69 @@ func (s *Server) draw(w http.ResponseWriter, m *Model) {
 	defer s.buffers.Put(buffer)
 	file, ticket := m.draw((*buffer)[:0], time.Now())
 	*buffer = file
+	w.Header()[TicketHeader] = []string{ticket}
+	s.writeFile(w, file)
+}
+
+// writeFile sends a safetensors file, which no cache may keep, to a client that reads it at the least
+// rate.
+func (s *Server) writeFile(w http.ResponseWriter, file []byte) {
 	h := w.Header()
-	h[TicketHeader] = []string{ticket}
-	writeFile(h, len(file))
+	h["Content-Type"] = []string{"application/octet-stream"}
+	h["Content-Length"] = []string{strconv.Itoa(len(file))}
+	h["Cache-Control"] = []string{"no-store"}
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(min(s.grace+transferTime(len(file)), 2*s.options.Timeout))) // an error: the request comes from no connection
 	w.Write(file)
 }
 
-// writeFile sets the headers of a safetensors file, which no cache may keep.
-func writeFile(h http.Header, size int) {
-	h["Content-Type"] = []string{"application/octet-stream"}
-	h["Content-Length"] = []string{strconv.Itoa(size)}
-	h["Cache-Control"] = []string{"no-store"}
-}
-
 func (s *Server) average(w http.ResponseWriter, m *Model) {
-	w.Header().Set("Dptrain-Updates", strconv.FormatUint(m.updates.Load(), 10))
-	writeFile(w.Header(), m.codec.Size())
-	m.writeAverage(w)
+	a := m.average()
+	w.Header().Set("Dptrain-Updates", strconv.FormatUint(a.updates, 10))
+	s.writeFile(w, a.file)
 }
 
-// accept reads a return. The ticket is checked before the body is read and redeemed after it was
-// understood, so a request that fails on the way does not spend it.
+// accept answers a return. The ticket is claimed before the body is read, so a ticket pays for one
+// request at a time. A return that is refused spends its ticket. One that did not arrive, or that
+// could not be stored, leaves it valid: the client sends the same bytes again.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, m *Model) {
-	t, err := m.tickets.parse(r.Header.Get(TicketHeader), time.Now())
+	t, err := m.tickets.parse(r.Header.Get(TicketHeader), time.Now(), m.updates.Load())
+	if err == nil {
+		err = m.tickets.claim(t)
+	}
 	if err != nil {
 		s.reject(w, m, ticketProblem(err), err.Error())
 		return
 	}
-	buffer := s.buffers.Get().(*[]byte)
-	defer s.buffers.Put(buffer)
-	body, err := readBody((*buffer)[:0], w, r, m.codec)
-	*buffer = body
-	if err != nil {
-		s.reject(w, m, bodyProblem(err), "the body of a return is a safetensors file of at most "+strconv.Itoa(m.codec.MaxSize())+" bytes, and must arrive in time")
-		return
+	next := ticketRefused // also if a panic ends the request
+	defer func() { m.tickets.settle(t, next) }()
+	p, err := s.receive(w, r, m, t)
+	switch p {
+	case nil:
+		next = ticketSpent
+	case &problemTimeout, &problemMalformedRequest, &problemStorage:
+		next = ticketFree
 	}
-	weights, err := m.codec.Decode(body)
-	if err != nil {
-		s.reject(w, m, decodeProblem(err), err.Error())
-		return
-	}
-	if p, err := m.accept(t, weights, time.Now()); err != nil {
+	if p != nil {
 		s.reject(w, m, p, err.Error())
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// readBody appends the body to dst. It takes no more memory than the longest valid file.
-func readBody(dst []byte, w http.ResponseWriter, r *http.Request, c *drawdiscard.Codec) ([]byte, error) {
-	limit := int64(c.MaxSize())
-	if r.ContentLength > limit {
-		return dst, &http.MaxBytesError{Limit: limit}
+// receive reads the body of a return and puts its weights into the model.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, m *Model, t ticket) (*problem, error) {
+	buffer := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buffer)
+	body, err := s.readBody((*buffer)[:0], w, r, m.codec)
+	*buffer = body
+	if err != nil {
+		return bodyProblem(err), fmt.Errorf("the body of a return is a safetensors file of at most %d bytes, and must arrive in time", m.codec.MaxSize())
 	}
-	dst = slices.Grow(dst, c.Size()+1)
-	body := http.MaxBytesReader(w, r.Body, limit)
-	for {
-		n, err := body.Read(dst[len(dst):cap(dst)])
-		dst = dst[:len(dst)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return dst, nil
-		case err != nil:
-			return dst, err
-		case len(dst) == cap(dst):
-			dst = slices.Grow(dst, 1)
-		}
+	weights, err := m.codec.Decode(body)
+	if err != nil {
+		return decodeProblem(err), err
 	}
+	return m.accept(t, weights, time.Now())
 }
 
 func ticketProblem(err error) *problem {
@@ -358,6 +423,12 @@ func ticketProblem(err error) *problem {
 		return &problemTicketMissing
 	case errors.Is(err, errTicketExpired):
 		return &problemTicketExpired
+	case errors.Is(err, errTicketUsed):
+		return &problemTicketUsed
+	case errors.Is(err, errTicketRefused):
+		return &problemTicketRefused
+	case errors.Is(err, errTicketInUse):
+		return &problemTicketInUse
 	}
 	return &problemTicketInvalid
 }

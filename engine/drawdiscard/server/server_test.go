@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,10 +37,17 @@ type running struct {
 
 func start(t testing.TB, o Options, descriptions ...Description) *running {
 	t.Helper()
+	return startWith(t, o, func(*Server) {}, descriptions...)
+}
+
+// startWith starts a server that prepare changes before its first request.
+func startWith(t testing.TB, o Options, prepare func(*Server), descriptions ...Description) *running {
+	t.Helper()
 	s, err := New(o, descriptions)
 	if err != nil {
 		t.Fatal(err)
 	}
+	prepare(s)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -239,16 +247,158 @@ func TestServer_RejectsBadRequests(t *testing.T) {
 	}
 }
 
-// A ticket survives a request that the server did not understand.
-func TestServer_MalformedReturnKeepsTicket(t *testing.T) {
+// A return that is refused spends its ticket, and a repeated request gets another problem than one
+// whose return is in.
+func TestServer_RefusedReturnSpendsTicket(t *testing.T) {
+	r := start(t, Options{}, described("ads", 10))
+	m := r.models["ads"]
+	good := m.codec.Append(nil, make([]float32, 10))
+	for name, c := range map[string]struct {
+		body []byte
+		want problem
+	}{
+		"empty":      {nil, problemMalformed},
+		"cut":        {good[:20], problemMalformed},
+		"too large":  {make([]byte, m.codec.MaxSize()+1), problemTooLarge},
+		"shape":      {safetensorsFile(`{"fc.weight":{"dtype":"F32","shape":[9,1],"data_offsets":[0,36]},"fc.bias":{"dtype":"F32","shape":[1],"data_offsets":[36,40]}}`, 40), problemShape},
+		"not finite": {m.codec.Append(nil, append(make([]float32, 9), float32(math.NaN()))), problemNotFinite},
+		"outlier":    {m.codec.Append(nil, append(make([]float32, 9), 1e9)), problemOutlier},
+	} {
+		_, ticket := r.draw(t, "ads")
+		header := map[string]string{TicketHeader: ticket}
+		response, text := r.do(t, "POST", "/v1/models/ads/return", header, c.body)
+		wantProblem(t, response, text, c.want)
+		for range 2 {
+			response, text = r.do(t, "POST", "/v1/models/ads/return", header, good)
+			if wantProblem(t, response, text, problemTicketRefused); t.Failed() {
+				t.Fatal(name)
+			}
+		}
+	}
+	if n := m.updates.Load(); n != 0 {
+		t.Errorf("%d updates", n)
+	}
+}
+
+// safetensorsFile is a file with a header and a number of zeros.
+func safetensorsFile(header string, zeros int) []byte {
+	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(file, header...), make([]byte, zeros)...)
+}
+
+// While a request returns a ticket, no other request does. A request that breaks off leaves the ticket
+// valid, because its client sends the return again.
+func TestServer_OneRequestForATicket(t *testing.T) {
 	r := start(t, Options{}, described("ads", 10))
 	file, ticket := r.draw(t, "ads")
-	if response := r.give(t, "ads", ticket, file[:20]); response.StatusCode != 400 {
-		t.Fatal(response.Status)
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	fmt.Fprintf(c, "POST /v1/models/ads/return HTTP/1.1\r\nHost: 127.0.0.1\r\n%s: %s\r\nContent-Length: %d\r\n\r\nabc", TicketHeader, ticket, len(file))
+	waitFor(t, func() bool { return r.inFlight.Load() == 1 })
+	for range 3 {
+		response, text := r.do(t, "POST", "/v1/models/ads/return", map[string]string{TicketHeader: ticket}, file)
+		wantProblem(t, response, text, problemTicketInUse)
+	}
+	c.Close()
+	waitFor(t, func() bool { return r.inFlight.Load() == 0 })
 	if response := r.give(t, "ads", ticket, file); response.StatusCode != 204 {
-		t.Fatal(response.Status)
+		t.Errorf("return after the broken one: %s", response.Status)
 	}
+}
+
+// waitFor waits until a condition holds.
+func waitFor(t testing.TB, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the condition does not hold after 10 seconds")
+		}
+	}
+}
+
+// largestShift is the largest shift of every weight from the average that a return with a ticket of
+// some age can have, in standard deviations of the noise. It is 0 if the ticket has expired.
+func largestShift(t *testing.T, m *Model, age uint64) float64 {
+	t.Helper()
+	mean := make([]float32, m.instances.Weights())
+	m.instances.Average(mean)
+	deviation := math.Sqrt(m.mechanism.NoiseVariance())
+	updates := m.updates.Load()
+	accepted := func(shift float64) bool {
+		if m.tickets.isOld(ticket{updates: updates - age}, updates) {
+			return false
+		}
+		w := make([]float32, len(mean))
+		for i := range w {
+			w[i] = mean[i] + float32(shift*deviation)
+		}
+		return m.filter.Test(w) == drawdiscard.Accepted
+	}
+	low, high := 0.0, 1e6
+	for range 60 {
+		if middle := (low + high) / 2; accepted(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// The largest shift that passes is the same for every age of a ticket, and a ticket that is too old
+// passes nothing.
+func TestServer_OldTicketAdmitsNoLargerShift(t *testing.T) {
+	d := described("ads", 100)
+	d.Instances, d.FalseAlarms, d.Settings.Epsilon = 20, 1e-3, 8
+	r := start(t, Options{}, d)
+	m := r.models["ads"]
+	file, old := r.draw(t, "ads")
+	m.updates.Store(4000)
+	fresh, last := largestShift(t, m, 0), drawdiscard.MaxAge(20)
+	t.Logf("largest shift %.2fσ with a fresh ticket", fresh)
+	if !(fresh > 1 && fresh < 20) {
+		t.Errorf("a shift of %vσ passes", fresh)
+	}
+	for _, age := range []uint64{1, 20, last} {
+		if got := largestShift(t, m, age); got != fresh {
+			t.Errorf("after %d updates a shift of %vσ passes, and %vσ with a fresh ticket", age, got, fresh)
+		}
+	}
+	for _, age := range []uint64{last + 1, 4000} {
+		if got := largestShift(t, m, age); got != 0 {
+			t.Errorf("after %d updates a shift of %vσ passes", age, got)
+		}
+	}
+	response, text := r.do(t, "POST", "/v1/models/ads/return", map[string]string{TicketHeader: old}, file)
+	wantProblem(t, response, text, problemTicketExpired)
+}
+
+// Updates that arrive while a body is on its way count in the age of its ticket.
+func TestServer_TicketAgesDuringBody(t *testing.T) {
+	r := start(t, Options{}, described("ads", 10))
+	m := r.models["ads"]
+	file, ticket := r.draw(t, "ads")
+	body, write := io.Pipe()
+	request, _ := http.NewRequest("POST", r.url+"/v1/models/ads/return", body)
+	request.Header.Set(TicketHeader, ticket)
+	go func() {
+		write.Write(file[:10])
+		for r.inFlight.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		m.updates.Store(drawdiscard.MaxAge(5) + 1)
+		write.Write(file[10:])
+		write.Close()
+	}()
+	response, err := r.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	wantProblem(t, response, text, problemTicketExpired)
 }
 
 // Files of other programs have other headers and orders of tensors.
@@ -353,8 +503,11 @@ func TestServer_LimitsRateAndRequestsInFlight(t *testing.T) {
 	for r.inFlight.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	response, text := r.do(t, "GET", "/healthz", nil, nil)
+	response, text := r.do(t, "GET", "/v1/models", nil, nil)
 	wantProblem(t, response, text, problemBusy)
+	if response, _ := r.do(t, "GET", "/healthz", nil, nil); response.StatusCode != 200 {
+		t.Errorf("health of a busy server: %s", response.Status)
+	}
 	write.Close()
 	<-done
 }
@@ -364,8 +517,8 @@ func TestServer_CutsSlowClients(t *testing.T) {
 	r := start(t, Options{Timeout: 400 * time.Millisecond}, described("ads", 10))
 	file, ticket := r.draw(t, "ads")
 	for _, opening := range []string{
-		"POST /v1/models/ads/return HTTP/1.1\r\nHost: x\r\n",
-		fmt.Sprintf("POST /v1/models/ads/return HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\nabc", TicketHeader, ticket, len(file)),
+		"POST /v1/models/ads/return HTTP/1.1\r\nHost: localhost\r\n",
+		fmt.Sprintf("POST /v1/models/ads/return HTTP/1.1\r\nHost: localhost\r\n%s: %s\r\nContent-Length: %d\r\n\r\nabc", TicketHeader, ticket, len(file)),
 	} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 		if err != nil {
