@@ -245,6 +245,9 @@ func (r *Run) restore(saved *checkpoint, spent ledger.History) (err error) {
 	if r.checkpoints, err = r.newCheckpointWriter(); err != nil {
 		return err
 	}
+	if err := saved.Run.checkDivision(); err != nil {
+		return err
+	}
 	current := &r.checkpoints.last
 	saved.Run.replaceCounts(r, current.Run)
 	if d := current.Run.differences(saved.Run); d != "" {
