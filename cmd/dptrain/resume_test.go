@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -46,7 +47,7 @@ func TestResume_RequiresSameDataFlags(t *testing.T) {
 }
 
 // withoutHeldOut changes the files of the earlier version into those of a run that trained on nine
-// users with 44 examples and held out no record.
+// users with 44 examples, held out no record, and had a shorter plan.
 func withoutHeldOut(t *testing.T) {
 	t.Helper()
 	edit := func(name string, change func(text []byte) []byte) {
@@ -60,6 +61,9 @@ func withoutHeldOut(t *testing.T) {
 	}
 	edit("people.csv", lines(`\d+,(u0|u5|u7),`)) // 16 examples
 	edit("run/config.yaml", lines("validation-"))
+	edit("run/config.yaml", func(text []byte) []byte {
+		return bytes.Replace(text, []byte("steps: 200000"), []byte("steps: 14730"), 1)
+	})
 	edit("run/checkpoint/lot-000000014726.checkpoint", func(text []byte) []byte {
 		const magic, size = len("dptrain checkpoint 1\n"), 8
 		length := binary.LittleEndian.Uint64(text[magic:])
@@ -109,7 +113,8 @@ func TestResume_RunOfEarlierVersion(t *testing.T) {
 			t.Fatalf("the checkpoint does not state %q, so the test proves nothing", count)
 		}
 	}
-	checkUsageError(t, "train --resume run --steps 14730", "earlier version that let one record decide the sides of others")
+	checkUsageError(t, "train --resume run --steps 14730", "planned with 200000")
+	checkUsageError(t, "train --resume run", "earlier version that let one record decide the sides of others")
 	withoutHeldOut(t)
 	checkUsageError(t, "train --resume run --steps 14730 --user-examples 40", "unit is user of at most 40 examples (it was user of at most 44 examples)")
 	spent = epsilon("0.1")
