@@ -39,9 +39,9 @@ func (f fingerprint) value(name string) (value string, ok bool) {
 }
 
 const (
-	arithmeticEntry = "arithmetic"                   // of exact runs only
-	validationEntry = "validation"                   // of runs with held-out records
-	divisionEntry   = "division of held-out records" // of the same runs; earlier versions have none
+	arithmeticEntry = "arithmetic"      // of exact runs only
+	validationEntry = "validation"      // of runs with held-out records
+	divisionEntry   = "rule of HoldOut" // of the same runs; the first rule has no entry
 )
 
 // checkDivision refuses a saved run whose held-out records an earlier version divided: by digests
@@ -120,7 +120,7 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	}
 	if v := c.Validation; v.Set != nil {
 		note(validationEntry, "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
-		note(divisionEntry, "by "+divisionRule)
+		note(divisionEntry, "%d", divisionRule)
 	}
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
@@ -225,19 +225,14 @@ func dropoutLayers(program *plan.Program) []string {
 	return slices.Sorted(maps.Keys(layers))
 }
 
-// replaceCounts replaces entries of a saved fingerprint that earlier versions computed from counts
-// of private examples, where they describe the data of r.
+// replaceCounts replaces the entry of a saved fingerprint that earlier versions computed from a count
+// of private examples, where it describes the data of r.
 func (f fingerprint) replaceCounts(r *Run, current fingerprint) {
 	c := &r.config
-	values := map[string]string{}
-	for _, e := range current {
-		values[e.Name] = e.Value
-	}
+	unit, _ := current.value("unit")
 	for i, e := range f {
-		switch {
-		case e.Name == "unit" && e.Value == fmt.Sprintf("%s of at most %d examples", c.Records.Unit(), min(r.index.perRecord, c.Train.Len())),
-			e.Name == validationEntry && c.Validation.Set != nil && e.Value == fmt.Sprintf("%d examples held out, noise %v", c.Validation.Set.Len(), c.Validation.Noise):
-			f[i].Value = values[e.Name]
+		if e.Name == "unit" && e.Value == fmt.Sprintf("%s of at most %d examples", c.Records.Unit(), min(r.index.perRecord, c.Train.Len())) {
+			f[i].Value = unit
 		}
 	}
 }

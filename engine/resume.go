@@ -238,7 +238,7 @@ func (b Budget) checkProject(ledgerFile string) error {
 	if err != nil || h.Budget == "" || h.Budget == b.Project {
 		return nil // what is wrong with a ledger is reported where its cost is read
 	}
-	return fmt.Errorf("the ledger %s counts in the project budget %s, and the run was resumed with %s: continue it with that budget (--budget, Budget.Project)", ledgerFile, h.Budget, cmp.Or(b.Project, "none"))
+	return fmt.Errorf("the ledger %s counts in the project budget %s, and the resumed run names %s: continue it with that budget (--budget, Budget.Project)", ledgerFile, h.Budget, cmp.Or(b.Project, "none"))
 }
 
 // readHistory reads a ledger, which must contain the line that was its last when the checkpoint

@@ -314,8 +314,8 @@ func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) 
 	return train, heldOut, err
 }
 
-// divisionRule names the order in which HoldOut divides records. A checkpoint contains it.
-const divisionRule = "digests of values, blanks and weights"
+// divisionRule is the version of the order in which HoldOut divides records. A checkpoint contains it.
+const divisionRule = 2
 
 // divisionOrder returns all records in the order that [HoldOut] describes.
 func (d *recordIndex) divisionOrder(s data.Set) ([]int, error) {

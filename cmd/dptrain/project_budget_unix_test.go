@@ -116,7 +116,7 @@ func TestProjectBudget_RunningRun(t *testing.T) {
 	child.Wait()
 	spend("killed")
 	checkRefused(t, "train --resume run --steps 30000", exitcode.Usage, "planned with 100000")
-	checkRefused(t, "train --resume run --epsilon 0.2", exitcode.Usage, "planned with 100000")
+	checkRefused(t, "train --resume run --epsilon 1.5", exitcode.Usage, "planned with 100000")
 
 	copyFolder(t, "run", "early")
 	if err := os.RemoveAll("early/checkpoint"); err != nil {
