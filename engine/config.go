@@ -107,6 +107,11 @@ type Budget struct {
 	Accountant    string  // one of accountant.Names; default: the accountant's default
 	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε, and after Steps at the latest; 0: no limit
 
+	// Project is the identity of a project budget that counts the cost of the run, as
+	// [ledger.Writer.NameBudget] takes it. The ledger names it, and [Resume] requires the same one. "":
+	// none.
+	Project string
+
 	// FilterOrder is the Rényi order of the filter of a run with Mechanism.Choose. It must not depend
 	// on the data. 0: the best for lots with Mechanism.NoiseMultiplier that spend StopAtEpsilon.
 	FilterOrder float64

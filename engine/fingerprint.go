@@ -38,8 +38,21 @@ func (f fingerprint) value(name string) (value string, ok bool) {
 	return "", false
 }
 
-// arithmeticEntry is the name of an entry that only exact runs have.
-const arithmeticEntry = "arithmetic"
+const (
+	arithmeticEntry = "arithmetic"      // of exact runs only
+	validationEntry = "validation"      // of runs with held-out records
+	divisionEntry   = "rule of HoldOut" // of the same runs; the first rule has no entry
+)
+
+// checkDivision refuses a saved run whose held-out records an earlier version divided: by digests
+// without weights and blanks, so that one record could decide the sides of others.
+func (f fingerprint) checkDivision() error {
+	_, divides := f.value(validationEntry)
+	if _, known := f.value(divisionEntry); divides && !known {
+		return fmt.Errorf("the run held out records by a rule of an earlier version that let one record decide the sides of others, so its ε can be too small and the run cannot be continued: begin another run (SECURITY.md, Past faults)")
+	}
+	return nil
+}
 
 func (r *Run) fingerprint() (fingerprint, error) {
 	c, program := &r.config, r.compiled.program
@@ -106,7 +119,8 @@ func (r *Run) fingerprint() (fingerprint, error) {
 		}
 	}
 	if v := c.Validation; v.Set != nil {
-		note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
+		note(validationEntry, "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
+		note(divisionEntry, "%d", divisionRule)
 	}
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
@@ -211,19 +225,14 @@ func dropoutLayers(program *plan.Program) []string {
 	return slices.Sorted(maps.Keys(layers))
 }
 
-// replaceCounts replaces entries of a saved fingerprint that earlier versions computed from counts
-// of private examples, where they describe the data of r.
+// replaceCounts replaces the entry of a saved fingerprint that earlier versions computed from a count
+// of private examples, where it describes the data of r.
 func (f fingerprint) replaceCounts(r *Run, current fingerprint) {
 	c := &r.config
-	values := map[string]string{}
-	for _, e := range current {
-		values[e.Name] = e.Value
-	}
+	unit, _ := current.value("unit")
 	for i, e := range f {
-		switch {
-		case e.Name == "unit" && e.Value == fmt.Sprintf("%s of at most %d examples", c.Records.Unit(), min(r.index.perRecord, c.Train.Len())),
-			e.Name == "validation" && c.Validation.Set != nil && e.Value == fmt.Sprintf("%d examples held out, noise %v", c.Validation.Set.Len(), c.Validation.Noise):
-			f[i].Value = values[e.Name]
+		if e.Name == "unit" && e.Value == fmt.Sprintf("%s of at most %d examples", c.Records.Unit(), min(r.index.perRecord, c.Train.Len())) {
+			f[i].Value = unit
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -109,5 +111,229 @@ func TestHoldOut_Neighbours(t *testing.T) {
 		if _, _, err := HoldOut(build(-1, false), Records{}, n); err == nil {
 			t.Errorf("%d of 12 records were held out", n)
 		}
+	}
+}
+
+// smallExample is an example of a set with few distinct contents.
+type smallExample struct {
+	value, label float32
+	weight       float64
+	blank        bool
+	user         int32
+}
+
+// smallSet is a set of such examples.
+type smallSet []smallExample
+
+func (s smallSet) Len() int { return len(s) }
+func (s smallSet) Columns() []data.Column {
+	return []data.Column{{Name: "x", Shape: []int{1}}, {Name: "label", Kind: data.Label, Classes: 2}}
+}
+
+func (s smallSet) Read(dst [][]float32, rows []int) error {
+	for i, row := range rows {
+		dst[0][i], dst[1][i] = s[row].value, s[row].label
+	}
+	return nil
+}
+
+func (s smallSet) Users() (users []int32) {
+	for _, e := range s {
+		users = append(users, e.user)
+	}
+	return users
+}
+
+func (s smallSet) Weights() (weights []float64) {
+	for _, e := range s {
+		weights = append(weights, e.weight)
+	}
+	return weights
+}
+
+// Blank returns nil where no example is blank, as sets that files are read into do.
+func (s smallSet) Blank() (blank []bool) {
+	for _, e := range s {
+		blank = append(blank, e.blank)
+	}
+	if !slices.Contains(blank, true) {
+		return nil
+	}
+	return blank
+}
+
+// recordsOf returns the rows of each record.
+func (s smallSet) recordsOf(r Records) (records [][]int) {
+	place := map[int32]int{}
+	for row, e := range s {
+		owner := int32(row / r.Examples)
+		if r.Users {
+			owner = e.user
+		}
+		if _, known := place[owner]; !known {
+			place[owner] = len(records)
+			records = append(records, nil)
+		}
+		records[place[owner]] = append(records[place[owner]], row)
+	}
+	return records
+}
+
+// contributions returns, sorted, all that each record adds to a lot: its examples that take part, and
+// their mean weight, each limited to 1. That of a blank record is "".
+func (s smallSet) contributions(r Records) (all []string) {
+	for _, rows := range s.recordsOf(r) {
+		text, weight, n := "", 0., 0
+		for _, row := range rows {
+			if e := s[row]; !e.blank && n < r.Examples {
+				if e.weight > 0 { // not for NaN
+					weight += min(e.weight, 1)
+				}
+				text += fmt.Sprint(e.value, e.label, " ")
+				n++
+			}
+		}
+		if n > 0 {
+			text += fmt.Sprint(weight / float64(n))
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// read returns the examples of a set that HoldOut returned.
+func readSmallSet(t *testing.T, s data.Set) smallSet {
+	out := make(smallSet, s.Len())
+	blank, weights, users := data.Blank(s), data.Weights(s), data.Users(s)
+	x, label := make([]float32, 1), make([]float32, 1)
+	for row := range out {
+		if err := s.Read([][]float32{x, label}, []int{row}); err != nil {
+			t.Fatal(err)
+		}
+		out[row] = smallExample{x[0], label[0], weights[row], blank != nil && blank[row], users[row]}
+	}
+	return out
+}
+
+// randomSmallSet returns a set in which many records are equal, and in which blank examples have
+// the numbers of readable ones.
+func randomSmallSet(random *rand.Rand) smallSet {
+	s := make(smallSet, 3+random.IntN(10))
+	for i := range s {
+		s[i] = smallExample{float32(random.IntN(2)), float32(random.IntN(2)), 1, random.IntN(4) == 0, int32(random.IntN(5))}
+		if random.IntN(2) == 0 {
+			s[i].weight = []float64{0, 0.5, 1, 7, math.NaN()}[random.IntN(5)]
+		}
+		if s[i].blank && random.IntN(2) == 0 {
+			s[i].value, s[i].label = 0, 0
+		}
+	}
+	return s
+}
+
+// missing returns the elements of a, with their number, that b lacks.
+func missing(a, b []string) (all []string) {
+	b = slices.Clone(b)
+	for _, x := range a {
+		if i := slices.Index(b, x); i >= 0 {
+			b = slices.Delete(b, i, i+1)
+		} else {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// Of all neighbours of many small sets, at most one record changes in training and at most one is
+// replaced among the held-out, whose scores then change by at most 1. This is the sensitivity that
+// the ledger states for lots and for the validation.
+func TestHoldOut_AllNeighboursOfSmallSets(t *testing.T) {
+	random := rand.New(rand.NewPCG(36, 1))
+	sets := 1500
+	if testing.Short() {
+		sets = 300
+	}
+	divide := func(s smallSet, r Records, n int) (train, held []string, score float64) {
+		a, b, err := HoldOut(s, r, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heldOut := readSmallSet(t, b)
+		scores := make([]float64, len(heldOut))
+		for i, e := range heldOut {
+			scores[i] = float64(e.value+2*e.label) / 3
+		}
+		if err := forEachRecordMean(scores, b, r, func(mean float64) { score += mean }); err != nil {
+			t.Fatal(err)
+		}
+		return readSmallSet(t, a).contributions(r), heldOut.contributions(r), score
+	}
+	for range sets {
+		s := randomSmallSet(random)
+		for _, r := range []Records{{Examples: 1}, {Examples: 2}, {Examples: 3}, {Examples: 2, Users: true}} {
+			records := s.recordsOf(r)
+			if len(records) < 3 {
+				continue
+			}
+			n := 1 + random.IntN(len(records)-2)
+			train, held, score := divide(s, r, n)
+			for i, rows := range records {
+				blanked := slices.Clone(s)
+				for _, row := range rows {
+					blanked[row].blank = true
+					if random.IntN(2) == 0 {
+						blanked[row].value, blanked[row].label = 0, 0
+					}
+				}
+				removed := smallSet{}
+				replaced := slices.Clone(s)
+				other := randomSmallSet(random)
+				for row := range s {
+					if !slices.Contains(rows, row) {
+						removed = append(removed, s[row])
+					} else {
+						replaced[row].value, replaced[row].weight, replaced[row].blank = 1-s[row].value, other[0].weight, other[0].blank
+					}
+				}
+				for relation, neighbour := range map[string]smallSet{"blank": blanked, "removed": removed, "replaced": replaced} {
+					trainAfter, heldAfter, scoreAfter := divide(neighbour, r, n)
+					gone, come := missing(train, trainAfter), missing(trainAfter, train)
+					switch {
+					case relation == "blank" && (len(gone) != len(come) || len(gone) > 1 || len(come) == 1 && come[0] != ""),
+						relation == "removed" && (len(gone) != 1 || len(come) != 0),
+						relation == "replaced" && (len(gone) != len(come) || len(gone) > 1):
+						t.Fatalf("%+v of %v, %d held out, record %d %s: trained without %q and with %q", r, s, n, i, relation, gone, come)
+					case len(heldAfter) != len(held) || len(missing(held, heldAfter)) > 1:
+						t.Fatalf("%+v of %v, record %d %s: %q held out, %q before", r, s, i, relation, heldAfter, held)
+					case !(math.Abs(scoreAfter-score) <= 1+1e-12):
+						t.Fatalf("%+v of %v, record %d %s: a score of %v, %v before", r, s, i, relation, scoreAfter, score)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A checkpoint of an earlier version, which divided records by another rule, is refused.
+func TestResume_RefusesEarlierDivision(t *testing.T) {
+	c := validationConfig(t, 4)
+	c.Files.CheckpointFolder = t.TempDir()
+	trainedRun(t, c).Close()
+	saved, err := newestCheckpoint(c.Files.CheckpointFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer saved.file.Close()
+	if err := saved.Run.checkDivision(); err != nil {
+		t.Errorf("a checkpoint of this version: %v", err)
+	}
+	earlier := slices.DeleteFunc(slices.Clone(saved.Run), func(e fingerprintEntry) bool { return e.Name == divisionEntry })
+	if err := earlier.checkDivision(); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "earlier version") {
+		t.Errorf("an earlier checkpoint: %v", err)
+	}
+	without := slices.DeleteFunc(earlier, func(e fingerprintEntry) bool { return e.Name == validationEntry })
+	if err := without.checkDivision(); err != nil {
+		t.Errorf("an earlier checkpoint without held-out records: %v", err)
 	}
 }

@@ -65,6 +65,24 @@ func (a *privacyAccount) checkSpent(name string) error {
 	return err
 }
 
+// nameProject states in the ledger which project budget counts the cost; "": none.
+func (a *privacyAccount) nameProject(identity string) error {
+	if identity == "" {
+		return nil
+	}
+	return a.ledger.NameBudget(identity)
+}
+
+// isPlanDone reports whether a run, of which left lots are not done, has done what it planned, or as much
+// as its limit on ε allows. No release decides either. The ledger then states the cost: see
+// [Run.PlannedEpsilon]. Choices of noise depend on releases, so such a run costs what its filter allows.
+func (a *privacyAccount) isPlanDone(left int, validated bool) bool {
+	if a.meter.adaptive != nil || left > 0 && a.meter.allowed > 0 {
+		return false
+	}
+	return validated || errors.Is(a.checkSpent("validation"), ErrBudget)
+}
+
 // Spent returns the cost of the run according to its ledger. Before Close it includes lots that
 // the ledger has reserved. name is one of accountant.Names, or "" for the default. The ε is that of
 // lots whose number and noise were fixed beforehand: where an observer or Mechanism.Choose chose

@@ -98,6 +98,14 @@ func (d *recordIndex) bounds(record int) (from, to int) {
 	return record * d.perRecord, min((record+1)*d.perRecord, d.rows)
 }
 
+// row returns the row of the set at a position between the bounds of a record.
+func (d *recordIndex) row(position int) int {
+	if d.order != nil {
+		return d.order[position]
+	}
+	return position
+}
+
 // isBlank reports whether all examples of a record are blank. Such a record keeps its place, so
 // that it may be sampled, and contributes nothing: it is the zero-out neighbour of each record.
 func (d *recordIndex) isBlank(record int) bool {
@@ -105,11 +113,7 @@ func (d *recordIndex) isBlank(record int) bool {
 		return false
 	}
 	for i, to := d.bounds(record); i < to; i++ {
-		row := i
-		if d.order != nil {
-			row = d.order[i]
-		}
-		if !d.blank[row] {
+		if !d.blank[d.row(i)] {
 			return false
 		}
 	}
@@ -136,10 +140,7 @@ func (d *recordIndex) weight(record int, w Weights) int64 {
 	sum, n := int64(0), int64(0)
 	from, to := d.bounds(record)
 	for i := from; i < to && n < int64(d.perRecord); i++ {
-		row := i
-		if d.order != nil {
-			row = d.order[i]
-		}
+		row := d.row(i)
 		if d.blank == nil || !d.blank[row] {
 			sum += w.steps(d.weights[row])
 			n++
@@ -153,10 +154,7 @@ func (d *recordIndex) weight(record int, w Weights) int64 {
 func (d *recordIndex) writeParticipants(record int, rows []int) (n int) {
 	from, to := d.bounds(record)
 	for i := from; i < to && n < d.perRecord; i++ {
-		row := i
-		if d.order != nil {
-			row = d.order[i]
-		}
+		row := d.row(i)
 		if rows[n] = row; d.blank == nil || !d.blank[row] {
 			n++
 		}

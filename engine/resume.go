@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -26,6 +27,11 @@ import (
 func Resume(c Config) (*Run, error) {
 	if c.Files.CheckpointFolder == "" {
 		return nil, fmt.Errorf("nothing to resume: set Config.Files.CheckpointFolder to the folder of a run's checkpoints")
+	}
+	if !c.Mechanism.NonPrivate {
+		if err := c.Budget.checkProject(c.Files.Ledger); err != nil {
+			return nil, err
+		}
 	}
 	saved, err := newestCheckpoint(c.Files.CheckpointFolder)
 	if err != nil {
@@ -225,6 +231,16 @@ func discardLedger(c *Config) error {
 	return err
 }
 
+// checkProject refuses to resume a run without the project budget that its ledger names, which would
+// then count less than the run spends.
+func (b Budget) checkProject(ledgerFile string) error {
+	h, err := ledger.Read(ledgerFile)
+	if err != nil || h.Budget == "" || h.Budget == b.Project {
+		return nil // what is wrong with a ledger is reported where its cost is read
+	}
+	return fmt.Errorf("the ledger %s counts in the project budget %s, and the resumed run names %s: continue it with that budget (--budget, Budget.Project)", ledgerFile, h.Budget, cmp.Or(b.Project, "none"))
+}
+
 // readHistory reads a ledger, which must contain the line that was its last when the checkpoint
 // was written.
 func readHistory(path, head string) (ledger.History, error) {
@@ -243,6 +259,9 @@ func readHistory(path, head string) (ledger.History, error) {
 func (r *Run) restore(saved *checkpoint, spent ledger.History) (err error) {
 	c := &r.config
 	if r.checkpoints, err = r.newCheckpointWriter(); err != nil {
+		return err
+	}
+	if err := saved.Run.checkDivision(); err != nil {
 		return err
 	}
 	current := &r.checkpoints.last
@@ -291,6 +310,9 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	r.setAccount(&privacyAccount{ledger: w, meter: meter, maxLostLots: r.config.maxLostLots()})
 	if w.History().LotCount() != read {
 		return fmt.Errorf("another run wrote to the ledger %s while this one started; resume again", r.config.Files.Ledger)
+	}
+	if err := r.account.nameProject(r.config.Budget.Project); err != nil {
+		return err
 	}
 	if !r.source.Secure() {
 		if err := w.MarkInsecure(); err != nil {

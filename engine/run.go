@@ -207,15 +207,15 @@ func (r *Run) createFiles() (err error) {
 			return err
 		}
 		r.setAccount(&privacyAccount{ledger: w, meter: meter, maxLostLots: c.maxLostLots()})
+		err = r.account.nameProject(c.Budget.Project)
 	}
-	if r.checkpoints == nil {
-		return nil
+	if err == nil && r.checkpoints != nil {
+		err = r.checkpoints.save(r.step)
 	}
-	if err := r.checkpoints.save(r.step); err != nil {
+	if err != nil {
 		r.removeFiles()
-		return err
 	}
-	return nil
+	return err
 }
 
 func (r *Run) setAccount(a *privacyAccount) {
@@ -479,6 +479,10 @@ func (r *Run) Close() error {
 		}
 	}
 	if r.account != nil {
+		validated := r.config.Validation.Set == nil || r.validated
+		if r.fault == nil && r.account.isPlanDone(r.config.Steps-r.step, validated) {
+			r.account.ledger.SetComplete()
+		}
 		if e := r.account.ledger.Close(); err == nil {
 			err = e
 		}

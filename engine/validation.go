@@ -279,16 +279,22 @@ func targetScore(targets, predictions []float32) float64 {
 }
 
 // HoldOut divides a private set into a training set and n held-out records: the last ones in the
-// order of a public hash of each record's content and of the number of equal records before it, so
-// that neither the order of the data nor their classes decide. n must be a public number that does
-// not depend on the records.
+// order of a public hash, so that neither the order of the data nor their classes decide. n must be
+// a public number that does not depend on the records. Blank records come first in the order.
 //
-// Adding or removing a record adds or removes one key in that order. It changes the training set
-// by at most that one record, and replaces at most one of the held-out records: where its key is
-// among the last n, the first of these changes sides. Replacing a record replaces at most one on
-// each side. Blanking a record is like removing it, except that it keeps a place in the training
-// set, empty: blank records come first in the order. Both sides may change at once, so their releases must be composed, in one
-// ledger; parallel composition does not apply.
+// The hash of another record is that of its digest and of the number of records before it with the
+// same digest. The digest covers everything that determines what a record contributes: of each
+// example whether it is blank and, if not, its numbers and its weight. So equal digests mean equal
+// contributions, and it does not matter which of m equal records has which number: the division is
+// a function of the set of the pairs (digest, number below m). Adding a record to m equal ones adds
+// the pair with the number m and changes no other pair. Blank records have no number and no pair.
+//
+// Adding or removing a record therefore adds or removes one hash in the order. It changes the
+// training set by at most that one record, and replaces at most one of the held-out records: where
+// its hash is among the last n, the first of these changes sides. Replacing a record replaces at
+// most one on each side. Blanking a record is like removing it, except that one more blank record is
+// trained on, so that the sizes of both sides stay. Both sides may change at once, so their releases
+// must be composed, in one ledger; parallel composition does not apply.
 func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) {
 	d, err := newRecordIndex(s, r)
 	if err != nil {
@@ -297,69 +303,97 @@ func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) 
 	if n < 1 || n >= d.records {
 		return nil, nil, fmt.Errorf("cannot hold out %d records: both sides need at least one record; hold out fewer", n)
 	}
-	records, keys := make([]int, d.records), make([][sha256.Size]byte, d.records)
-	seen := map[[sha256.Size]byte]uint64{}
-	for record := range records {
-		records[record] = record
-		content, err := digest(s, d.examples(record))
-		if err != nil {
-			return nil, nil, err
-		}
-		keys[record] = sha256.Sum256(binary.LittleEndian.AppendUint64(content[:], seen[content]))
-		seen[content]++
-	}
-	slices.SortFunc(records, func(a, b int) int {
-		if blank := d.isBlank(a); blank != d.isBlank(b) {
-			if blank {
-				return -1
-			}
-			return 1
-		}
-		return bytes.Compare(keys[a][:], keys[b][:])
-	})
-	if train, err = d.subset(s, records[:d.records-n]); err != nil {
+	order, err := d.divisionOrder(s)
+	if err != nil {
 		return nil, nil, err
 	}
-	heldOut, err = d.subset(s, records[d.records-n:])
+	if train, err = d.subset(s, order[:d.records-n]); err != nil {
+		return nil, nil, err
+	}
+	heldOut, err = d.subset(s, order[d.records-n:])
 	return train, heldOut, err
 }
 
-// examples returns all rows of a record, in the order of the data.
-func (d *recordIndex) examples(record int) []int {
-	if d.order != nil {
-		return d.order[d.start[record]:d.start[record+1]]
+// divisionRule is the version of the order in which HoldOut divides records. A checkpoint contains it.
+const divisionRule = 2
+
+// divisionOrder returns all records in the order that [HoldOut] describes.
+func (d *recordIndex) divisionOrder(s data.Set) ([]int, error) {
+	digests := newRecordDigests(s, d)
+	var blank, order []int
+	keys := make([][sha256.Size]byte, d.records)
+	seen := map[[sha256.Size]byte]uint64{}
+	for record := range d.records {
+		if d.isBlank(record) {
+			blank = append(blank, record)
+			continue
+		}
+		digest, err := digests.of(record)
+		if err != nil {
+			return nil, err
+		}
+		keys[record] = sha256.Sum256(binary.LittleEndian.AppendUint64(digest[:], seen[digest]))
+		seen[digest]++
+		order = append(order, record)
 	}
-	var rows []int
-	for row := record * d.perRecord; row < min((record+1)*d.perRecord, d.rows); row++ {
-		rows = append(rows, row)
-	}
-	return rows
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(keys[a][:], keys[b][:]) })
+	return append(blank, order...), nil
 }
 
 // subset returns the examples of records, in the order of the data.
 func (d *recordIndex) subset(s data.Set, records []int) (data.Set, error) {
 	var rows []int
 	for _, record := range records {
-		rows = append(rows, d.examples(record)...)
+		for i, to := d.bounds(record); i < to; i++ {
+			rows = append(rows, d.row(i))
+		}
 	}
 	slices.Sort(rows)
 	return data.Subset(s, rows)
 }
 
-// digest returns a hash of the content of examples.
-func digest(s data.Set, rows []int) (sum [sha256.Size]byte, err error) {
-	var content []byte
-	values := make([][]float32, len(s.Columns()))
-	for k, c := range s.Columns() {
-		values[k] = make([]float32, len(rows)*c.Size())
+// recordDigests computes digests of records. It reads one example at a time, so its memory does not
+// depend on a record.
+type recordDigests struct {
+	set     data.Set
+	index   *recordIndex
+	example [][]float32 // a column each
+	text    []byte
+}
+
+func newRecordDigests(s data.Set, d *recordIndex) *recordDigests {
+	r := &recordDigests{set: s, index: d}
+	for _, c := range s.Columns() {
+		r.example = append(r.example, make([]float32, c.Size()))
 	}
-	if err := s.Read(values, rows); err != nil {
-		return sum, err
-	}
-	for _, column := range values {
-		for _, v := range column {
-			content = binary.LittleEndian.AppendUint32(content, math.Float32bits(v))
+	return r
+}
+
+// of returns the digest of a record's examples, in the order of the data. The numbers that a blank
+// example has do not count. The weight is the one of the set: it determines the limited weight for
+// all limits.
+func (r *recordDigests) of(record int) (digest [sha256.Size]byte, err error) {
+	sum := sha256.New()
+	d := r.index
+	for i, to := d.bounds(record); i < to; i++ {
+		row := d.row(i)
+		if d.blank != nil && d.blank[row] {
+			sum.Write([]byte{0})
+			continue
 		}
+		if err := r.set.Read(r.example, []int{row}); err != nil {
+			return digest, err
+		}
+		r.text = append(r.text[:0], 1)
+		for _, column := range r.example {
+			for _, v := range column {
+				r.text = binary.LittleEndian.AppendUint32(r.text, math.Float32bits(v))
+			}
+		}
+		if d.weights != nil {
+			r.text = binary.LittleEndian.AppendUint64(r.text, math.Float64bits(d.weights[row]))
+		}
+		sum.Write(r.text)
 	}
-	return sha256.Sum256(content), nil
+	return [sha256.Size]byte(sum.Sum(nil)), nil
 }

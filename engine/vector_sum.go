@@ -512,6 +512,9 @@ func (s *VectorSum) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault == nil {
+		if s.lotsLeft() == 0 { // no release decides when the lots end
+			s.account.ledger.SetComplete()
+		}
 		s.fault = errors.New("the sum of vectors is closed")
 	}
 	return s.account.ledger.Close()

@@ -17,6 +17,8 @@ type chain struct {
 	ended    bool   // the last line is an end line
 	version  int    // of the lines from here on
 	weights  string // of the last line if it is an end line
+	complete bool   // of the last line if it is an end line
+	process  string // the identifier of the last header or resume line
 }
 
 // checkNext returns why e cannot be the next line, or "".
@@ -60,6 +62,16 @@ func (c *chain) checkNext(e entry) string {
 		}
 		if e.weights != "" && c.version < firstIdentified {
 			return fmt.Sprintf("key \"weights\" is unknown in format version %d", c.version)
+		}
+		if e.complete && c.version < firstBudgeted {
+			return fmt.Sprintf("key \"complete\" is unknown in format version %d", c.version)
+		}
+	case budgetLine:
+		if c.version < firstBudgeted {
+			return fmt.Sprintf("key \"budget\" is unknown in format version %d", c.version)
+		}
+		if c.history.Budget != "" {
+			return "it names a second project budget"
 		}
 	}
 	return ""
@@ -109,15 +121,19 @@ func (c *chain) apply(e entry, hash digest) {
 	c.lines++
 	c.head = hash
 	c.reserved = 0
-	c.ended, c.weights = e.kind == endLine, e.weights
+	c.ended, c.weights, c.complete = e.kind == endLine, e.weights, e.complete
 	c.version = max(c.version, e.header.Version)
 	switch e.kind {
 	case headerLine:
 		c.history.Header = e.header
 		c.runs = 1
+		c.process = e.header.Run
 	case resumeLine:
 		c.runs++
 		c.runLots = 0
+		c.process = e.header.Run
+	case budgetLine:
+		c.history.Budget = e.budget
 	case insecureLine:
 		c.history.Header.Secure = false
 	case spendLine, tornLine:

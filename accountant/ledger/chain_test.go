@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,8 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 	spend := func(n int) entry { return entry{kind: spendLine, count: n, lot: exampleLot(1)} }
 	id, sum := strings.Repeat("0a", runIDSize), strings.Repeat("0b", 32)
 	v2 := entry{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: id}}
+	v5, named := v2, entry{kind: budgetLine, budget: id}
+	v5.header.Version = 5
 	rounded := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{RoundedQuery("all", 1, 4, 1<<22)}}}
 	laplace := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{DiscreteLaplaceQuery("all", 1, 3<<21, 1<<22)}}}
 	choice := entry{kind: spendLine, count: 1, lot: Lot{Sampling{Policy: FullBatch}, []Query{{Group: "choice", Mechanism: PermuteAndFlip, Sensitivity: 1, Noise: 4}}}}
@@ -34,7 +37,7 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"key \"run\" is unknown", []entry{header, {kind: resumeLine, count: 2, header: Header{Run: id}}}},
 		{"key \"weights\" is unknown", []entry{header, {kind: endLine, weights: sum}}},
 		{"format version from 2 to 2", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}}},
-		{"format version from 1 to 5", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 5, Run: id}}}},
+		{"format version from 1 to 6", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 6, Run: id}}}},
 		{"requires the key \"run\"", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut}}}},
 		{"hexadecimal", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: strings.ToUpper(id)}}}},
 		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, truncated, {kind: endLine, count: 2}}},
@@ -43,6 +46,14 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 4, Run: id}}, rounded, laplace, choice, {kind: endLine, count: 3}}},
 		{"\"discrete-laplace\" is unknown in format version 3", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, laplace}},
 		{"\"permute-and-flip\" is unknown in format version 3", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, choice}},
+		{"", []entry{v5, named, spend(1), {kind: resumeLine, count: 2, header: Header{Run: id}}, spend(1), {kind: endLine, count: 2, weights: sum, complete: true}}},
+		{"", []entry{v5, spend(1), {kind: endLine, count: 1, complete: true}, {kind: resumeLine, count: 2, header: Header{Run: id}}, named}},
+		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 5, Run: id}}, named}},
+		{"second project budget", []entry{v5, named, spend(1), named}},
+		{"key \"budget\" is unknown", []entry{v2, named}},
+		{"key \"complete\" is unknown", []entry{v2, {kind: endLine, complete: true}}},
+		{"not a resume line", []entry{v5, {kind: endLine}, named}},
+		{"hexadecimal", []entry{v5, {kind: budgetLine, budget: strings.ToUpper(id)}}},
 		{"\"rounded-gaussian\" is unknown in format version 1", []entry{header, spend(1), rounded}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
@@ -109,19 +120,23 @@ func TestRead_ExampleInFormatDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(nil) // the weights are an empty file
+	const budget = "b1946ac92492d2347c6235b4d2611184"
 	report, err := Verify(path)
-	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: string(head), Run: "5f0c2a8e91d34b7796e1c0d8a37b42f6", Weights: hex.EncodeToString(sum[:]), Ended: true}); err != nil || report != want {
+	if want := (Summary{Entries: 4, Lots: 10, Runs: 1, Head: string(head), Run: "5f0c2a8e91d34b7796e1c0d8a37b42f6", Process: "5f0c2a8e91d34b7796e1c0d8a37b42f6",
+		Weights: hex.EncodeToString(sum[:]), Budget: budget, Ended: true, Complete: true}); err != nil || report != want {
 		t.Errorf("verified as %+v, %v, want %+v", report, err, want)
 	}
 	sampling := Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}
 	want := []RepeatedLot{{Lot{sampling, []Query{{Group: "all", Mechanism: RoundedGaussian, Sensitivity: 1, Noise: 4, Lattice: 1 << 22, Grid: 16}}}, 10}}
-	if got := read(t, path); !reflect.DeepEqual(got, History{Header{4, "example", 60000, AddRemove, true, report.Run}, want}) {
+	if got := read(t, path); !reflect.DeepEqual(got, History{Header{5, "example", 60000, AddRemove, true, report.Run}, budget, want}) {
 		t.Errorf("read as %+v", got)
 	}
 	// The examples of earlier versions of the page.
-	path = filepath.Join("testdata", "version3.jsonl")
-	if got := read(t, path); !reflect.DeepEqual(got, History{Header{3, "example", 60000, AddRemove, true, report.Run}, want}) {
-		t.Errorf("%s is read as %+v", path, got)
+	for _, version := range []int{3, 4} {
+		path = filepath.Join("testdata", fmt.Sprintf("version%d.jsonl", version))
+		if got := read(t, path); !reflect.DeepEqual(got, History{Header{version, "example", 60000, AddRemove, true, report.Run}, "", want}) {
+			t.Errorf("%s is read as %+v", path, got)
+		}
 	}
 	want[0].Lot.Queries[0] = Query{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}
 	for _, old := range []struct {
@@ -137,7 +152,7 @@ func TestRead_ExampleInFormatDocument(t *testing.T) {
 		if err != nil || got.Entries != 3 || got.Lots != 10 || got.Head != old.head || got.Run != old.header.Run || !got.Ended {
 			t.Errorf("%s is verified as %+v, %v", old.file, got, err)
 		}
-		if got := read(t, path); !reflect.DeepEqual(got, History{old.header, want}) {
+		if got := read(t, path); !reflect.DeepEqual(got, History{old.header, "", want}) {
 			t.Errorf("%s is read as %+v", old.file, got)
 		}
 	}

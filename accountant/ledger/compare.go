@@ -2,8 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // File is a ledger that was read to be compared with others.
@@ -55,6 +57,22 @@ func ReadFile(path string) (*File, error) {
 	f.Summary = s.summary()
 	f.History = s.history()
 	return f, nil
+}
+
+// HasProcess reports whether the process with an identifier wrote to the ledger. A copy that was made
+// before that process began lacks it.
+func (f *File) HasProcess(identifier string) bool {
+	return slices.ContainsFunc(f.lines, func(l line) bool { return l.header.Run == identifier && identifier != "" })
+}
+
+// IsDescribedBy reports whether a line has the hash head, in hexadecimal, and no lots come after it.
+func (f *File) IsDescribedBy(head string) bool {
+	for i, l := range f.lines {
+		if hex.EncodeToString(l.hash[:]) == head {
+			return lotsOf(f.lines[i+1:]) == 0
+		}
+	}
+	return false
 }
 
 // Relation is how two ledgers are related.

@@ -187,7 +187,7 @@ func TestCompare_Version1(t *testing.T) {
 		t.Errorf("%d lots, want 19", got)
 	}
 	text, _ := os.ReadFile(a)
-	if s, err := Verify(a); err != nil || s.Runs != 3 || s.Weights == "" || strings.Count(string(text), `"version":4`) != 1 {
+	if s, err := Verify(a); err != nil || s.Runs != 3 || s.Weights == "" || strings.Count(string(text), `"version":5`) != 1 {
 		t.Errorf("%+v, %v\n%s", s, err, text)
 	}
 }
@@ -232,7 +232,7 @@ func TestJoin_Headers(t *testing.T) {
 	c := write(Header{Unit: "example", Records: 11, Adjacency: ZeroOut})
 	for _, files := range [][]*File{{a, b, c}, {c, b, a}, {b, c, a}} {
 		j, err := Join(files)
-		if err != nil || j.History.Header != (Header{4, "example", 11, ReplaceOne, false, ""}) || j.Lots != 3 {
+		if err != nil || j.History.Header != (Header{5, "example", 11, ReplaceOne, false, ""}) || j.Lots != 3 {
 			t.Errorf("%+v, %v", j, err)
 		}
 	}

@@ -164,6 +164,7 @@ type Header struct {
 // History is the content of a ledger: the lots spent, in order.
 type History struct {
 	Header Header
+	Budget string // identity of the project budget that counts the cost; "" if the ledger names none
 	Lots   []RepeatedLot
 }
 

@@ -11,7 +11,7 @@ import (
 
 // formatVersion is the version of the file format in FORMAT.md that this package writes. It
 // reads earlier versions too, from 1.
-const formatVersion = 4
+const formatVersion = 5
 
 // firstIdentified is the first version whose header and resume lines have a run identifier.
 const firstIdentified = 2
@@ -21,6 +21,9 @@ const firstRounded = 3
 
 // firstDiscreteLaplace is the first version with the mechanisms DiscreteLaplace and PermuteAndFlip.
 const firstDiscreteLaplace = 4
+
+// firstBudgeted is the first version with budget lines and the key complete.
+const firstBudgeted = 5
 
 // runIDSize is the size in bytes of a run identifier. Two of 2^40 identifiers are equal with a
 // probability below 2^-48.
@@ -50,6 +53,7 @@ const (
 	returnLine   lineKind = "return"   // the last lots stated by this run are not and will not be released
 	resumeLine   lineKind = "resume"   // another run begins
 	insecureLine lineKind = "insecure" // from here on noise or sampling is not cryptographic
+	budgetLine   lineKind = "budget"   // the ledger's cost is counted in a project budget
 	endLine      lineKind = "end"      // the run ended cleanly
 )
 
@@ -60,7 +64,9 @@ type entry struct {
 	lot    Lot    // in spend and torn lines
 	header Header // in the header line; a resume line has at most a Version and a Run
 
-	weights string // in an end line: the SHA-256 of the released weights, or ""
+	weights  string // in an end line: the SHA-256 of the released weights, or ""
+	complete bool   // in an end line: no release decided when the run ended
+	budget   string // in a budget line: the identity of the project budget
 }
 
 // appendLine appends e as a line with its newline, and returns the line's hash.
@@ -81,6 +87,9 @@ func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 		b = appendRun(b, e.header.Run)
 	case insecureLine:
 		b = append(b, `{"insecure":true`...)
+	case budgetLine:
+		b = append(b, `{"budget":`...)
+		b = appendString(b, e.budget)
 	default:
 		b = append(b, `{"`...)
 		b = append(b, e.kind...)
@@ -97,6 +106,9 @@ func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 	if e.weights != "" {
 		b = append(b, `,"weights":`...)
 		b = appendString(b, e.weights)
+	}
+	if e.complete {
+		b = append(b, `,"complete":true`...)
 	}
 	if e.kind == spendLine || e.kind == tornLine {
 		b = append(b, `,"lot":`...)

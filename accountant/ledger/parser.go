@@ -51,7 +51,7 @@ func (p *parser) line(text []byte, prev digest) (entry, string) {
 }
 
 var entryKeys = []string{"ledger", "spend", "torn", "return", "resume", "insecure", "end",
-	"version", "unit", "records", "adjacency", "secure", "lot", "prev", "crc", "run", "weights"}
+	"version", "unit", "records", "adjacency", "secure", "lot", "prev", "crc", "run", "weights", "budget", "complete"}
 
 // The keys of each kind of line, as bits in the order of entryKeys.
 const (
@@ -72,6 +72,8 @@ const (
 	keyCRC
 	keyRun
 	keyWeights
+	keyBudget
+	keyComplete
 )
 
 func (p *parser) entry() (e entry) {
@@ -109,6 +111,15 @@ func (p *parser) entry() (e entry) {
 			if e.weights = p.name(); !isHex(e.weights, len(digest{})) {
 				p.fail("weights must be 64 lower-case hexadecimal digits")
 			}
+		case keyBudget:
+			e.kind = budgetLine
+			if e.budget = p.name(); !isHex(e.budget, runIDSize) {
+				p.fail("budget must be 32 lower-case hexadecimal digits")
+			}
+		case keyComplete:
+			if e.complete = p.boolean(); !e.complete {
+				p.fail("complete must be true")
+			}
 		case keyLot:
 			e.lot = p.lot()
 		case keyPrev:
@@ -127,7 +138,8 @@ func (p *parser) entry() (e entry) {
 	case keySpend | keyLot | keyPrev | keyCRC, keyTorn | keyLot | keyPrev | keyCRC:
 		p.fault = checkLot(e.lot)
 	case keyReturn | keyPrev | keyCRC, keyResume | keyPrev | keyCRC, keyEnd | keyPrev | keyCRC, keyInsecure | keyPrev | keyCRC,
-		keyResume | keyRun | keyPrev | keyCRC, keyResume | keyVersion | keyRun | keyPrev | keyCRC, keyEnd | keyWeights | keyPrev | keyCRC:
+		keyResume | keyRun | keyPrev | keyCRC, keyResume | keyVersion | keyRun | keyPrev | keyCRC, keyEnd | keyWeights | keyPrev | keyCRC,
+		keyBudget | keyPrev | keyCRC, keyEnd | keyComplete | keyPrev | keyCRC, keyEnd | keyWeights | keyComplete | keyPrev | keyCRC:
 	default:
 		p.fault = "its keys do not form a valid line"
 	}

@@ -72,6 +72,9 @@ func TestParser_RejectsAmbiguousJSON(t *testing.T) {
 		`{"spend":99999999999999999999,"lot":` + fullLot + noPrev,
 		`{"spend":1,"lot":` + fullLot,
 		`{"insecure":false` + noPrev,
+		`{"end":1,"complete":false` + noPrev,
+		`{"spend":1,"complete":true,"lot":` + fullLot + noPrev,
+		`{"budget":"b1946ac92492d2347c6235b4d2611184","complete":true` + noPrev,
 		`{` + noPrev[1:] + `,"insecure":true`,
 		`{"note":"x"` + noPrev,
 		`{"ledger":"other","version":1,"unit":"example","records":1,"adjacency":"zero-out","secure":true`,
@@ -107,6 +110,8 @@ func FuzzLedgerLine(f *testing.F) {
 	}
 	f.Add(`{"spend":3,"lot":` + fullLot + noPrev)
 	f.Add(`{ "return" : 12 ` + noPrev)
+	f.Add(`{"end":12,"complete":true` + noPrev)
+	f.Add(`{"budget":"b1946ac92492d2347c6235b4d2611184"` + noPrev)
 	f.Add(`{"spend":1,"lot":` + roundedLot + noPrev)
 	f.Add(`{"spend":1,"lot":` + strings.NewReplacer(`"grid":-5`, `"grid":-0`, `"noise":5`, `"noise":128.5`).Replace(roundedLot) + noPrev)
 	f.Add(`{"spend":1,"lot":{"sampling":{"policy":"fixed","lot":3,"records":9},"queries":[{"group":"\u00e9\"\\","mechanism":"laplace","sensitivity":1e-300,"noise":2E+5}]}` + noPrev)
@@ -125,7 +130,8 @@ func FuzzLedgerLine(f *testing.F) {
 			Ledger                           string
 			Spend, Torn, Return, Resume, End int
 			Insecure                         bool
-			Weights                          string
+			Weights, Budget                  string
+			Complete                         bool
 			Lot                              Lot
 		}
 		if err := json.Unmarshal(withChecksum(content), &oracle); err != nil {
@@ -134,7 +140,7 @@ func FuzzLedgerLine(f *testing.F) {
 		if count := oracle.Spend + oracle.Torn + oracle.Return + oracle.Resume + oracle.End; count != e.count {
 			t.Fatalf("%s has count %d, encoding/json reads %d", content, e.count, count)
 		}
-		if oracle.Weights != e.weights || oracle.Run != e.header.Run || e.kind == headerLine && oracle.Header != e.header || !reflect.DeepEqual(oracle.Lot, e.lot) {
+		if oracle.Weights != e.weights || oracle.Budget != e.budget || oracle.Complete != e.complete || oracle.Run != e.header.Run || e.kind == headerLine && oracle.Header != e.header || !reflect.DeepEqual(oracle.Lot, e.lot) {
 			t.Fatalf("%s is read as %+v, encoding/json reads %+v", content, e, oracle)
 		}
 		again, _ := appendLine(nil, e, digest{})

@@ -25,8 +25,13 @@ type Summary struct {
 	Runs    int    // runs that wrote to this ledger
 	Head    string // hash of the last line; compare it to detect lines missing at the end
 	Run     string // identifier of the run in the header, or "" in version 1
+	Process string // identifier of the last process that wrote to the ledger, or "" in version 1
 	Weights string // SHA-256 of the released weights if the last line states it, or ""
+	Budget  string // identity of the project budget that counts the cost, or ""
 	Ended   bool   // the last run returned its unused lots; if false, it was killed, is running, or lines are missing at the end
+	// Complete: the last run ended because its plan or its limit on ε ended, which no release decides. If
+	// it is false, the cost can be that of the plan. Versions before 5 do not state it.
+	Complete bool
 }
 
 // Read returns the lots that a ledger states. The ledger may be in use by a Writer, and
@@ -87,7 +92,8 @@ func (s *scanResult) history() History {
 
 func (s scanResult) summary() Summary {
 	c := s.chain
-	r := Summary{Entries: c.lines, Lots: c.lots, Runs: c.runs, Run: c.history.Header.Run, Weights: c.weights, Ended: c.ended}
+	r := Summary{Entries: c.lines, Lots: c.lots, Runs: c.runs, Run: c.history.Header.Run, Process: c.process,
+		Weights: c.weights, Budget: c.history.Budget, Ended: c.ended, Complete: c.complete}
 	if c.lines > 0 {
 		r.Head = hex.EncodeToString(c.head[:])
 	}
@@ -222,7 +228,7 @@ func (c *chain) guess(p *parser, text []byte) (entry, bool) {
 		return string(text[:n]) == key[:n]
 	}
 	if !opening(spendLine) && !opening(tornLine) &&
-		(opening(returnLine) || opening(endLine) || opening(resumeLine) || opening(insecureLine)) {
+		(opening(returnLine) || opening(endLine) || opening(resumeLine) || opening(insecureLine) || opening(budgetLine)) {
 		return entry{}, false
 	}
 	e := entry{kind: tornLine, count: max(1, 2*c.reserved)}

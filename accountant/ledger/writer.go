@@ -60,7 +60,8 @@ type Writer struct {
 	stated   int // lots of the last reservation
 	ahead    int // limit on the lots of a reservation
 
-	weights string // SHA-256 of the released weights for the end line, or ""
+	weights  string // SHA-256 of the released weights for the end line, or ""
+	complete bool   // for the end line
 
 	syncTime time.Duration // smoothed duration of a sync
 	synced   time.Time     // end of the last sync
@@ -301,6 +302,31 @@ func (l *Writer) SetWeights(sum [sha256.Size]byte) {
 	l.weights = hex.EncodeToString(sum[:])
 }
 
+// SetComplete states that no release decides when the run ends: its plan, or its limit on ε, has
+// ended it. Close states it in the end line. The cost of the ledger is then that of its lots. A run
+// that ends earlier costs as much as its plan.
+func (l *Writer) SetComplete() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.complete = true
+}
+
+// NameBudget states that the cost of this ledger is counted in the project budget with this
+// identity: 16 random bytes in lower-case hexadecimal. A ledger names one project budget.
+func (l *Writer) NameBudget(identity string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch named := l.chain.history.Budget; {
+	case !isHex(identity, runIDSize):
+		return fmt.Errorf("ledger %s: the identity of a project budget has %d lower-case hexadecimal digits, and %q does not", l.path, 2*runIDSize, identity)
+	case l.fault == nil && named == identity:
+		return nil
+	case named != "" && named != identity:
+		return fmt.Errorf("ledger %s: its cost is counted in the project budget %s, and not in %s", l.path, named, identity)
+	}
+	return l.append(append(l.returnUnused(), entry{kind: budgetLine, budget: identity})...)
+}
+
 // Close returns the reserved lots that did not run, ends the run and unlocks the file. If
 // this cannot be written, the reserved lots stay spent.
 func (l *Writer) Close() error {
@@ -309,7 +335,7 @@ func (l *Writer) Close() error {
 	if l.fault == errClosed {
 		return nil
 	}
-	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved, weights: l.weights})...)
+	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved, weights: l.weights, complete: l.complete})...)
 	l.fault = errClosed
 	return errors.Join(err, l.file.Close())
 }

@@ -78,7 +78,7 @@ func TestRead_ReturnsSpentLots(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := History{l.History().Header, []RepeatedLot{{exampleLot(1), 1000}, {exampleLot(2), 3}, {exampleLot(1), 1}}}
+	want := History{l.History().Header, "", []RepeatedLot{{exampleLot(1), 1000}, {exampleLot(2), 3}, {exampleLot(1), 1}}}
 	if got := read(t, path); !reflect.DeepEqual(got, want) {
 		t.Errorf("read %v, want %v", got, want)
 	}
@@ -483,5 +483,55 @@ func TestContainsHead_EachLineHash(t *testing.T) {
 				t.Errorf("%q: %v, %v", other, holds, err)
 			}
 		}
+	}
+}
+
+// A ledger names at most one project budget, also after it was resumed. Its end line states that the
+// run is complete.
+func TestWriter_NamesOneBudget(t *testing.T) {
+	const budget, other = "b1946ac92492d2347c6235b4d2611184", "0a946ac92492d2347c6235b4d2611184"
+	l, path := create(t)
+	reserveGreedily(l)
+	spendLots(t, l, exampleLot(1), 5)
+	if err := errors.Join(l.NameBudget(budget), l.NameBudget(budget)); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{other, "", strings.ToUpper(budget)} {
+		if err := l.NameBudget(wrong); err == nil {
+			t.Errorf("the budget %q is named as well", wrong)
+		}
+	}
+	spendLots(t, l, exampleLot(1), 2)
+	l.SetComplete()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := readFile(t, path)
+	if s := first.Summary; s.Budget != budget || first.History.Budget != budget || !s.Complete || s.Lots != 7 || s.Process != s.Run {
+		t.Errorf("%+v", s)
+	}
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.NameBudget(other); err == nil {
+		t.Error("a resumed ledger names a second budget")
+	}
+	if err := errors.Join(l.NameBudget(budget), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	second := readFile(t, path)
+	if s := second.Summary; s.Budget != budget || s.Complete || s.Process == s.Run || s.Process == "" {
+		t.Errorf("resumed: %+v", s)
+	}
+	if !second.HasProcess(first.Summary.Process) || first.HasProcess(second.Summary.Process) || second.HasProcess("") {
+		t.Error("the processes of a ledger are not those that wrote to it")
+	}
+	if !second.IsDescribedBy(first.Summary.Head) || second.IsDescribedBy(strings.Repeat("0", 64)) || second.IsDescribedBy("") {
+		t.Error("no lots came after the first process")
+	}
+	continueRun(t, path, exampleLot(1), 1)
+	if third := readFile(t, path); third.IsDescribedBy(first.Summary.Head) || !third.IsDescribedBy(third.Summary.Head) {
+		t.Error("a lot came after the first process")
 	}
 }

@@ -248,7 +248,7 @@ func (c *chosenModel) release(scores []int64, project *projectbudget.Writer, dra
 	if project != nil {
 		draw.Run = w.History().Header.Run
 		// The choice spends all that it draws.
-		if err := errors.Join(project.Draw(draw), project.Settle(draw.Run, draw.Epsilon)); err != nil {
+		if err := errors.Join(w.NameBudget(project.Identity), project.Draw(draw), project.Settle(draw.Run, draw.Epsilon)); err != nil {
 			return 0, err
 		}
 	}
@@ -256,7 +256,11 @@ func (c *chosenModel) release(scores []int64, project *projectbudget.Writer, dra
 	if err != nil {
 		return 0, err
 	}
-	return chooser.Choose(choice.Query{Name: "model", Scores: scores, Sensitivity: scoreSteps, Epsilon: c.Epsilon})
+	index, err = chooser.Choose(choice.Query{Name: "model", Scores: scores, Sensitivity: scoreSteps, Epsilon: c.Epsilon})
+	if err == nil {
+		w.SetComplete()
+	}
+	return index, err
 }
 
 func (c *chosenModel) print(w io.Writer) {

@@ -51,6 +51,7 @@ type ledgerListing struct {
 	Head      string           `json:"head"`
 	Run       string           `json:"run,omitempty"`     // the run's identifier
 	Weights   string           `json:"weights,omitempty"` // SHA-256 of the released weights
+	Budget    string           `json:"budget,omitempty"`  // identity of the project budget that counts the cost
 	Lots      []repeatedLot    `json:"spent"`
 }
 
@@ -70,7 +71,7 @@ func newLedgerShow(term *terminal.Terminal) *cobra.Command {
 				return err
 			}
 			h, s := f.history.Header, f.summary
-			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(), s.Runs, s.Entries, s.Ended, f.truncated, s.Head, s.Run, s.Weights, []repeatedLot{}}
+			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(), s.Runs, s.Entries, s.Ended, f.truncated, s.Head, s.Run, s.Weights, s.Budget, []repeatedLot{}}
 			for _, lot := range f.history.Lots {
 				listing.Lots = append(listing.Lots, repeatedLot{lot.Count, lot.Lot})
 			}
@@ -96,6 +97,9 @@ func (l *ledgerListing) print(w io.Writer) {
 	}
 	if l.Weights != "" {
 		fmt.Fprintf(w, "weights (SHA-256)\t%s\n", l.Weights)
+	}
+	if l.Budget != "" {
+		fmt.Fprintf(w, "project budget\t%s\n", l.Budget)
 	}
 	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise%s\n", l.latticeColumns("\tlattice\tgrid"))
 	first := 1

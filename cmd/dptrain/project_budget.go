@@ -1,16 +1,21 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/projectbudget"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -18,6 +23,7 @@ import (
 // projectState is a project budget in the output of commands.
 type projectState struct {
 	File        string               `json:"file"`
+	Identity    string               `json:"identity,omitempty"` // as the ledgers of its runs name it
 	Epsilon     float64              `json:"epsilon"`
 	Delta       float64              `json:"delta"`
 	EpsilonLeft float64              `json:"epsilon_left"`
@@ -30,7 +36,7 @@ func printProject(term *terminal.Terminal, path string) error {
 	if err != nil {
 		return err
 	}
-	s := projectState{File: path, Epsilon: b.Epsilon, Delta: b.Delta, Draws: b.Draws}
+	s := projectState{File: path, Identity: b.Identity, Epsilon: b.Epsilon, Delta: b.Delta, Draws: b.Draws}
 	if s.Draws == nil {
 		s.Draws = []projectbudget.Draw{}
 	}
@@ -106,9 +112,11 @@ func newBudgetSpend(term *terminal.Terminal) *cobra.Command {
 		Use:   "spend FILE RUN",
 		Short: "Record the cost of a run that did not draw from a project budget",
 		Long: `Records in FILE what the run in the directory or ledger RUN spent, by its ledger. The cost is
-recorded even if it exceeds the budget; the exit code is then 3. The run must have ended at a
-number of lots that does not depend on what it released: otherwise its cost is that of its whole
-plan, which its run.json states.`,
+recorded even if it exceeds the budget; the exit code is then 3. The run must have ended. A run
+that ended before its plan, because it was interrupted or by --stop-when, costs as much as its
+plan, which its run.json states: --delta is then at least the δ of the run. A run that has drawn
+from FILE keeps what it drew. The ledger of the run names the budget from then on, and the run
+can be resumed with this budget only.`,
 		Example: "  dptrain budget spend people.budget runs/first --delta 1e-6",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -123,31 +131,7 @@ plan, which its run.json states.`,
 			if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 				return err
 			}
-			files, err := readLedgerFiles(args[1:])
-			if err != nil {
-				return err
-			}
-			f := files[0]
-			if f.Summary.Run == "" {
-				return exitcode.Usagef("%s has no identifier of its run: it was written by an earlier version and cannot be recorded", f.Path)
-			}
-			g, err := accountant.Epsilon(f.History, delta, name)
-			if err != nil {
-				return err
-			}
-			if g.Approximate {
-				return exitcode.Usagef("--accountant %s is an approximation and cannot be recorded: use pld or rdp", name)
-			}
-			what, err := filepath.Abs(args[1])
-			if err != nil {
-				return err
-			}
-			w, err := projectbudget.Open(args[0])
-			if err != nil {
-				return exitcode.AsUsage(err)
-			}
-			defer w.Close()
-			if err := w.Record(projectbudget.Draw{Run: f.Summary.Run, Epsilon: g.Epsilon, Delta: delta, Unit: f.History.Header.Unit, Adjacency: g.Adjacency, What: what}); err != nil {
+			if err := spendOutside(args[0], args[1], delta, name); err != nil {
 				return exitcode.AsUsage(err)
 			}
 			return printProject(term, args[0])
@@ -156,4 +140,92 @@ plan, which its run.json states.`,
 	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ at which the run's ε is computed, and which it spends")
 	addAccountantFlag(cmd, &name)
 	return cmd
+}
+
+// spendOutside records the cost of a run that did not draw from a project budget.
+func spendOutside(project, run string, delta float64, accountantName string) error {
+	files, err := readLedgerFiles([]string{run})
+	if err != nil {
+		return err
+	}
+	f := files[0]
+	cost, err := costOfEnded(f, delta, accountantName)
+	if err != nil {
+		return err
+	}
+	draw := projectbudget.Draw{Run: f.Summary.Run, Epsilon: cost.Epsilon, Delta: delta, Unit: f.History.Header.Unit, Adjacency: cost.Adjacency}
+	if draw.What, err = filepath.Abs(run); err != nil {
+		return err
+	}
+	w, err := projectbudget.Open(project)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := w.Check(draw); err != nil && !errors.Is(err, projectbudget.ErrExceeded) {
+		return fmt.Errorf("%s: %w", project, err)
+	}
+	if err := nameInLedger(f, w.Identity); err != nil {
+		return err
+	}
+	return w.Record(draw)
+}
+
+// costOfEnded returns the guarantee of a run that has ended: that of its ledger if its plan ended it, and
+// otherwise that of its plan, which run.json states.
+func costOfEnded(f *ledger.File, delta float64, accountantName string) (cost accountant.Guarantee, err error) {
+	switch {
+	case f.Summary.Run == "":
+		return cost, exitcode.Usagef("%s has no identifier of its run: it was written by an earlier version and cannot be recorded", f.Path)
+	case f.Truncated || !f.Summary.Ended:
+		return cost, exitcode.Usagef("%s has not ended: the run is still running or was killed, and may release more than the ledger states; wait for it, or continue it with dptrain train --resume", f.Path)
+	}
+	if cost, err = accountant.Epsilon(f.History, delta, accountantName); err != nil {
+		return cost, err
+	}
+	if cost.Approximate {
+		return cost, exitcode.Usagef("--accountant %s is an approximation and cannot be recorded: use pld or rdp", accountantName)
+	}
+	if f.Summary.Complete || f.History.LotCount() == 0 {
+		return cost, nil
+	}
+	summary, err := rundir.ReadEnding(filepath.Dir(f.Path))
+	switch {
+	case err != nil || !f.IsDescribedBy(summary.LedgerHead):
+		return cost, exitcode.Usagef("%s does not state that the plan of the run ended it, and there is no run.json of its end next to it: the cost is that of the plan, which is unknown; continue the run with dptrain train --resume", f.Path)
+	case summary.PlannedEpsilon == 0: // the plan ended a run of an earlier version, whose ledger does not state this
+		return cost, nil
+	case summary.Approximate:
+		return cost, exitcode.Usagef("%s ended before its plan, whose cost is known as an approximation only (--accountant %s): it cannot be recorded", f.Path, summary.Accountant)
+	case delta < float64(summary.Delta):
+		return cost, exitcode.Usagef("%s ended before its plan, which costs ε = %s at δ = %v: give --delta of at least %[3]v", f.Path, number.RoundUp(float64(summary.PlannedEpsilon)), float64(summary.Delta))
+	}
+	cost.Epsilon = max(cost.Epsilon, float64(summary.PlannedEpsilon))
+	return cost, nil
+}
+
+// nameInLedger states in the ledger of a run that ended that a project budget counts its cost, so that
+// the run is not resumed without it.
+func nameInLedger(f *ledger.File, identity string) error {
+	switch f.Summary.Budget {
+	case identity:
+		return nil
+	case "":
+	default:
+		return exitcode.Usagef("the cost of %s is counted in the project budget %s, as it states: a run is counted once", f.Path, f.Summary.Budget)
+	}
+	w, err := ledger.Open(f.Path)
+	if err != nil {
+		return err
+	}
+	if w.History().LotCount() != f.History.LotCount() {
+		return errors.Join(fmt.Errorf("the run in %s was resumed while its cost was computed: record it when it has ended", f.Path), w.Close())
+	}
+	if sum, err := hex.DecodeString(f.Summary.Weights); err == nil && len(sum) == sha256.Size {
+		w.SetWeights([sha256.Size]byte(sum))
+	}
+	if f.Summary.Complete {
+		w.SetComplete()
+	}
+	return errors.Join(w.NameBudget(identity), w.Close())
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/projectbudget"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
@@ -84,5 +86,56 @@ func checkDraws(t *testing.T, dir string) {
 	}
 	if left, _ := b.Left(); left < 1 {
 		t.Fatalf("ε = %v is left of 3 for two runs of 1: %+v", left, b.Draws)
+	}
+}
+
+// A run is not recorded while it is running, nor after it was killed, and cannot be resumed with a
+// smaller plan then. An early copy of the run, without lots, draws on its own.
+func TestProjectBudget_RunningRun(t *testing.T) {
+	openBudget(t, "9")
+	child, stderr := process(t, "train --ignore owner --model logistic --lot 200 --steps 100000 --noise 40 --delta 1e-6 --accountant rdp --quiet --budget people.budget --out run"+columns)
+	for {
+		if h, err := ledger.Read("run/ledger.jsonl"); err == nil && h.LotCount() > 20 {
+			break
+		}
+		if stderr.Len() > 0 {
+			t.Fatal(stderr)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	left := epsilonLeft(t)
+	spend := func(when string) {
+		t.Helper()
+		checkRefused(t, "budget spend people.budget run --delta 1e-6", exitcode.Usage, "has not ended")
+		if got := epsilonLeft(t); got != left || !(left < 9) {
+			t.Errorf("%s: %v is left, before %v", when, got, left)
+		}
+	}
+	spend("running")
+	child.Process.Kill()
+	child.Wait()
+	spend("killed")
+	checkRefused(t, "train --resume run --steps 30000", exitcode.Usage, "planned with 100000")
+	checkRefused(t, "train --resume run --epsilon 1.5", exitcode.Usage, "planned with 100000")
+
+	copyFolder(t, "run", "early")
+	if err := os.RemoveAll("early/checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfterN(readFile(t, "early/ledger.jsonl"), []byte("\n"), 3)
+	if err := os.WriteFile("early/ledger.jsonl", bytes.Join(lines[:2], nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	child, stderr = process(t, "train --quiet --resume early")
+	for len(runJSON(t, "budget left people.budget")["draws"].([]any)) < 2 {
+		if stderr.Len() > 0 {
+			t.Fatal(stderr)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	child.Process.Kill()
+	child.Wait()
+	if got := epsilonLeft(t); math.Abs(got-(9-2*(9-left))) > 1e-5 {
+		t.Errorf("%v is left after two draws, and %v after one", got, left)
 	}
 }

@@ -148,7 +148,7 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	if err := draw.Draw(); err != nil {
+	if err := draw.Draw(run, spec.Config.Steps); err != nil {
 		return exitcode.AsUsage(errors.Join(err, run.Close()))
 	}
 	announce(term, spec, run)

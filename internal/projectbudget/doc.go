@@ -9,5 +9,12 @@
 // that the first one states.
 //
 // The file has a JSON object on each line and is only appended to. A draw is on disk before a
-// release of its run. After a crash the draw counts in full.
+// release of its run. After a crash the draw counts in full. No line lowers what a run costs below its
+// guarantee: a draw is never lowered, and a settlement is at least the cost of each plan with which the
+// run drew, because releases may have decided a smaller plan.
+//
+// A budget has an identity, which the ledgers of its runs name, so that no run continues with another
+// budget. The file states where it is: a copy is refused while the budget is in its place. A draw
+// contains the identifier of the process that drew, which the ledger of an earlier copy of the run
+// lacks.
 package projectbudget

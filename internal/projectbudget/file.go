@@ -18,8 +18,11 @@ import (
 
 // Budget is the content of a budget file.
 type Budget struct {
+	Identity       string // names the budget in the ledgers of its runs; "" before a file of version 1 is changed
 	Epsilon, Delta float64
 	Draws          []Draw // one for each run, in the order of its first draw
+
+	place string // where the file was when it was last changed
 }
 
 // Draw is what a run may cost.
@@ -31,6 +34,14 @@ type Draw struct {
 	Adjacency ledger.Adjacency `json:"adjacency"`
 	What      string           `json:"what"` // the run's directory
 	Settled   bool             `json:"settled"`
+
+	// Planned is the least that the run costs once its plan has ended: the cost of its lots up to the
+	// last, or up to its limit on ε. A later plan that is smaller does not lower it, because releases may
+	// have decided that plan.
+	Planned float64 `json:"planned,omitempty"`
+	// Process is the identifier of the process of the run that drew last. The ledger contains it, unless
+	// the ledger is an earlier copy.
+	Process string `json:"process,omitempty"`
 }
 
 // ErrExceeded is wrapped by the error of a draw that the budget does not allow.
@@ -39,11 +50,13 @@ var ErrExceeded = errors.New("the project budget does not allow it")
 // ErrDamaged is wrapped by the error of a file that is not a valid budget.
 var ErrDamaged = errors.New("the project budget is damaged")
 
-// line is a line of the file: the header, a draw or the settlement of a draw. A draw of a run
-// that has drawn before replaces its ε; its δ stays.
+// line is a line of the file: the header, a draw, the settlement of a draw, or the place of the
+// file. A draw of a run that has drawn before raises its ε, and never lowers it; its δ stays.
 type line struct {
 	Format    string           `json:"budget,omitempty"`
 	Version   int              `json:"version,omitempty"`
+	Identity  string           `json:"identity,omitempty"`
+	File      string           `json:"file,omitempty"`
 	Kind      string           `json:"kind,omitempty"`
 	Run       string           `json:"run,omitempty"`
 	Epsilon   float64          `json:"epsilon"`
@@ -51,12 +64,19 @@ type line struct {
 	Unit      string           `json:"unit,omitempty"`
 	Adjacency ledger.Adjacency `json:"adjacency,omitempty"`
 	What      string           `json:"what,omitempty"`
+	Planned   float64          `json:"planned,omitempty"`
+	Process   string           `json:"process,omitempty"`
 }
 
 const (
 	kindDraw   = "draw"
 	kindSettle = "settle"
+	kindPlace  = "place"
 )
+
+// planRounding is the relative difference that the costs of a plan and of the run that did it may
+// have, because they are computed in other orders.
+const planRounding = 1e-6
 
 // Create creates a budget file. An existing file is an error.
 func Create(path string, epsilon, delta float64) error {
@@ -64,7 +84,11 @@ func Create(path string, epsilon, delta float64) error {
 	if err != nil {
 		return err
 	}
-	if err = appendLine(f, line{Format: "dptrain", Version: 1, Epsilon: epsilon, Delta: delta}); err != nil {
+	place, err := absolutePath(path)
+	if err == nil {
+		err = appendLine(f, line{Format: "dptrain", Version: 2, Identity: newIdentity(), File: place, Epsilon: epsilon, Delta: delta})
+	}
+	if err != nil {
 		f.Close()
 		os.Remove(path)
 		return err
@@ -112,10 +136,10 @@ func parse(path string, text []byte) (b *Budget, complete int, err error) {
 		}
 		complete += end + 1
 		if number == 1 {
-			if l.Format != "dptrain" || l.Version != 1 || !(l.Epsilon > 0 && l.Delta > 0 && l.Delta < 1) {
-				return nil, 0, fmt.Errorf("%s, line 1: %w: it is not the header of a budget of version 1", path, ErrDamaged)
+			if l.Format != "dptrain" || l.Version < 1 || l.Version > 2 || (l.Version == 2) != (l.Identity != "" && l.File != "") || !(l.Epsilon > 0 && l.Delta > 0 && l.Delta < 1) {
+				return nil, 0, fmt.Errorf("%s, line 1: %w: it is not the header of a budget of version 1 or 2", path, ErrDamaged)
 			}
-			b = &Budget{Epsilon: l.Epsilon, Delta: l.Delta}
+			b = &Budget{Identity: l.Identity, Epsilon: l.Epsilon, Delta: l.Delta, place: l.File}
 			continue
 		}
 		if why := b.apply(l); why != "" {
@@ -130,23 +154,32 @@ func parse(path string, text []byte) (b *Budget, complete int, err error) {
 
 // apply applies a line after the header, and returns why it is invalid, or "".
 func (b *Budget) apply(l line) string {
-	d := b.find(l.Run)
+	d := b.Find(l.Run)
 	switch {
+	case l.Kind == kindPlace && l.File != "" && l.Run == "" && (l.Identity == "") == (b.Identity != ""):
+		b.place = l.File
+		if l.Identity != "" {
+			b.Identity = l.Identity
+		}
 	case l.Run == "" || !(l.Epsilon >= 0):
 		return "a draw needs a run and an epsilon"
 	case l.Kind == kindDraw && d == nil:
-		b.Draws = append(b.Draws, Draw{Run: l.Run, Epsilon: l.Epsilon, Delta: l.Delta, Unit: l.Unit, Adjacency: l.Adjacency, What: l.What})
+		b.Draws = append(b.Draws, Draw{Run: l.Run, Epsilon: l.Epsilon, Delta: l.Delta, Unit: l.Unit, Adjacency: l.Adjacency, What: l.What, Planned: l.Planned, Process: l.Process})
 	case l.Kind == kindDraw:
-		d.Epsilon, d.Settled = l.Epsilon, false
+		d.Epsilon, d.Settled, d.Planned = max(d.Epsilon, l.Epsilon), false, max(d.Planned, l.Planned)
+		if l.Process != "" {
+			d.Process = l.Process
+		}
 	case l.Kind == kindSettle && d != nil:
-		d.Epsilon, d.Settled = l.Epsilon, true
+		d.Epsilon, d.Settled, d.Planned = l.Epsilon, true, max(d.Planned, l.Epsilon)
 	default:
 		return "it is neither a draw nor the settlement of one"
 	}
 	return ""
 }
 
-func (b *Budget) find(run string) *Draw {
+// Find returns the draw of a run, or nil.
+func (b *Budget) Find(run string) *Draw {
 	for i := range b.Draws {
 		if b.Draws[i].Run == run {
 			return &b.Draws[i]
@@ -194,7 +227,7 @@ func (b *Budget) Check(d Draw) error {
 		}
 	}
 	epsilon, delta := b.leftWithout(d.Run)
-	if before := b.find(d.Run); before != nil && d.Run != "" && before.Delta != d.Delta {
+	if before := b.Find(d.Run); before != nil && d.Run != "" && before.Delta != d.Delta {
 		return fmt.Errorf("this run drew δ = %v before and would now draw %v: keep its δ", before.Delta, d.Delta)
 	}
 	switch {
@@ -243,6 +276,9 @@ func open(path string, patience time.Duration) (*Writer, error) {
 			if complete < len(text) { // what a crash left
 				err = f.Truncate(int64(complete))
 			}
+			if err == nil {
+				err = w.locate()
+			}
 		}
 	}
 	if err != nil {
@@ -265,28 +301,44 @@ func OpenFor(path string, d Draw) (*Writer, error) {
 	return w, nil
 }
 
-// Draw writes a draw. When it returns without an error, the draw is on disk.
+// Draw writes a draw. When it returns without an error, the draw is on disk. A run that has drawn
+// before keeps at least what it drew.
 func (w *Writer) Draw(d Draw) error {
+	before := w.Find(d.Run)
+	if before != nil {
+		d.Epsilon, d.Planned = max(d.Epsilon, before.Epsilon), max(d.Planned, before.Planned)
+	}
 	if err := w.Check(d); err != nil {
 		return fmt.Errorf("%s: %w", w.path, err)
 	}
-	if before := w.find(d.Run); before != nil && before.Epsilon == d.Epsilon && !before.Settled {
+	if before != nil && before.Epsilon == d.Epsilon && before.Planned == d.Planned && before.Process == d.Process && !before.Settled {
 		return nil
 	}
-	return w.write(line{Kind: kindDraw, Run: d.Run, Epsilon: d.Epsilon, Delta: d.Delta, Unit: d.Unit, Adjacency: d.Adjacency, What: d.What})
+	return w.write(d.line())
 }
 
-// Record writes the cost of a run that has already spent it, also if it exceeds the budget.
+func (d Draw) line() line {
+	return line{Kind: kindDraw, Run: d.Run, Epsilon: d.Epsilon, Delta: d.Delta, Unit: d.Unit, Adjacency: d.Adjacency, What: d.What, Planned: d.Planned, Process: d.Process}
+}
+
+// Record writes the cost of a run that has already spent it, also if it exceeds the budget. The cost
+// must be the run's guarantee, as for Settle. A draw of the run that covers the cost stays as it is.
 func (w *Writer) Record(d Draw) error {
+	before := w.Find(d.Run)
+	if before != nil {
+		d.Epsilon = max(d.Epsilon, before.Epsilon)
+	}
 	err := w.Check(d)
 	if err != nil && !errors.Is(err, ErrExceeded) {
 		return fmt.Errorf("%s: %w", w.path, err)
 	}
-	if failed := w.write(line{Kind: kindDraw, Run: d.Run, Epsilon: d.Epsilon, Delta: d.Delta, Unit: d.Unit, Adjacency: d.Adjacency, What: d.What}); failed != nil {
-		return failed
-	}
-	if failed := w.write(line{Kind: kindSettle, Run: d.Run, Epsilon: d.Epsilon}); failed != nil {
-		return failed
+	if before == nil || before.Epsilon < d.Epsilon {
+		if failed := w.write(d.line()); failed != nil {
+			return failed
+		}
+		if failed := w.write(line{Kind: kindSettle, Run: d.Run, Epsilon: d.Epsilon}); failed != nil {
+			return failed
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: the run is recorded, but %w", w.path, err)
@@ -295,12 +347,16 @@ func (w *Writer) Record(d Draw) error {
 }
 
 // Settle returns what a run drew and did not spend. The cost must be the run's guarantee: that
-// of the whole plan where a release may have ended the run. A run that drew nothing has nothing
-// to return.
+// of the whole plan where a release may have ended the run. At least the cost of each plan with which
+// the run drew stays spent, and what it spent when it ended before. A run that drew nothing has
+// nothing to return.
 func (w *Writer) Settle(run string, epsilon float64) error {
-	d := w.find(run)
+	d := w.Find(run)
 	if d == nil {
 		return nil
+	}
+	if planned := d.Planned * (1 - planRounding); epsilon < planned {
+		epsilon = planned
 	}
 	return w.write(line{Kind: kindSettle, Run: run, Epsilon: min(epsilon, d.Epsilon)})
 }

@@ -162,20 +162,23 @@ func finite(x float64) number.Float {
 	return number.Float(x)
 }
 
-// PlannedSteps returns the number of planned lots of a run that ended before its plan; 0 if the run
-// has no summary or did not end early.
-func PlannedSteps(dir string) int {
+// Ending is what the summary of a run states about its end and its cost.
+type Ending struct {
+	LedgerHead     string       `json:"ledger_head"`
+	PlannedSteps   int          `json:"steps_planned"`   // 0 unless the run ended before its plan
+	PlannedEpsilon number.Float `json:"epsilon_planned"` // 0 unless the run ended before its plan
+	Delta          number.Float `json:"delta"`
+	Accountant     string       `json:"accountant"`
+	Approximate    bool         `json:"approximate"`
+}
+
+// ReadEnding reads the summary of a run.
+func ReadEnding(dir string) (e Ending, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, SummaryFile))
-	if err != nil {
-		return 0
+	if err == nil {
+		err = json.Unmarshal(text, &e)
 	}
-	var saved struct {
-		Steps int `json:"steps_planned"`
-	}
-	if json.Unmarshal(text, &saved) != nil {
-		return 0
-	}
-	return saved.Steps
+	return e, err
 }
 
 // Validation is the released accuracy, or error, on private records that were held out.

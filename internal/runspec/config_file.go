@@ -38,7 +38,8 @@ func (s *Flags) resolveResume() error {
 	if _, err := os.Stat(s.Config); errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--resume %s: there is no run to continue (it has no %s); check the path", s.Resume, rundir.ConfigFile)
 	}
-	if planned := rundir.PlannedSteps(s.Resume); s.given["steps"] && s.Steps < planned {
+	ending, _ := rundir.ReadEnding(s.Resume) // a run that was killed has no summary
+	if planned := ending.PlannedSteps; s.given["steps"] && s.Steps < planned {
 		return exitcode.Usagef("--steps %d: the run ended before its plan of %d lots, and its end may depend on what it released; a smaller plan would understate its cost: give at least %[2]d", s.Steps, planned)
 	}
 	if s.given["epsilon"] {
@@ -129,6 +130,9 @@ func (s *Flags) parseYAML(text []byte) error {
 			}
 			return fmt.Errorf("line %d: %s is not a setting%s", node.Line, key, hint)
 		}
+		if s.Resume != "" {
+			s.saved.read(key, &node)
+		}
 		// A resumed run prints private values only if the resuming command asks for them.
 		if s.overridden(key) || key == "show-private" && s.Resume != "" {
 			continue
@@ -193,6 +197,34 @@ func scalars(node *yaml.Node) (values []string, isList bool, err error) {
 		values = append(values, item.Value)
 	}
 	return values, true, nil
+}
+
+// savedPlan is what the settings of a run to resume state about its plan and its budget.
+type savedPlan struct {
+	budget        string // file of a project budget, or ""
+	steps         int
+	stopAtEpsilon float64 // 0: no limit
+}
+
+func (p *savedPlan) read(key string, node *yaml.Node) {
+	switch key {
+	case "budget":
+		p.budget = node.Value
+	case "steps":
+		node.Decode(&p.steps) // setValues reports a value that is not a number
+	case "stop-at-epsilon":
+		node.Decode(&p.stopAtEpsilon)
+	}
+}
+
+// check refuses a private run that is resumed with a smaller plan: releases may have decided it, so the
+// cost would be that of the saved plan. A plan that a higher limit on ε bounds is not smaller.
+func (p *savedPlan) check(c *engine.Config, resumedEpsilon float64) error {
+	raised := resumedEpsilon > 0 && p.stopAtEpsilon > 0 && c.Budget.StopAtEpsilon >= p.stopAtEpsilon
+	if raised || c.Steps >= p.steps {
+		return nil
+	}
+	return exitcode.Usagef("the run would end after %d lots, and was planned with %d: its end may depend on what it released, and a smaller plan would understate its cost; give --steps of at least %[2]d, or a higher --epsilon", c.Steps, p.steps)
 }
 
 // dereference returns the node that an alias refers to.

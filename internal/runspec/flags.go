@@ -77,6 +77,7 @@ type Flags struct {
 	set                     *pflag.FlagSet
 	given                   map[string]bool // flags that have a value from any source
 	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
+	saved                   savedPlan       // of a resumed run
 	allGroupsHaveNoise      bool            // every group of --group has noise of its own
 	resolvedMetrics         []string        // Metrics with all their settings
 }

@@ -30,6 +30,10 @@ func (s *Flags) checkProjectBudget() error {
 	return nil
 }
 
+// SavedBudget returns the file of the project budget in the settings of a run to resume, or "". The
+// command line can name another file.
+func (s *Flags) SavedBudget() string { return s.saved.budget }
+
 // projectDelta returns the default δ of a run that draws from a project budget: the part of the
 // budget's δ that --epsilon is of its ε.
 func (s *Flags) projectDelta() (float64, error) {

@@ -130,6 +130,9 @@ func (s *Spec) Calibrate() error {
 	if err := s.resolveMechanism(); err != nil {
 		return err
 	}
+	if err := f.saved.check(c, f.resumedEpsilon); err != nil {
+		return err
+	}
 	return s.limitToDraw()
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/projectbudget"
 	"github.com/dptrain/dptrain/internal/runspec"
 )
@@ -19,7 +21,8 @@ type BudgetDraw struct {
 	ledger string
 }
 
-// OpenBudget locks the project budget of a run and checks that it allows the run.
+// OpenBudget locks the project budget of a run and checks that it allows the run. The ledger of the run
+// will name the budget.
 func OpenBudget(spec *runspec.Spec) (*BudgetDraw, error) {
 	c := &spec.Config
 	if spec.Flags.ProjectBudget == "" {
@@ -31,47 +34,84 @@ func OpenBudget(spec *runspec.Spec) (*BudgetDraw, error) {
 	}
 	b := &BudgetDraw{ledger: c.Files.Ledger, draw: projectbudget.Draw{Epsilon: c.Budget.StopAtEpsilon, Delta: c.Budget.Delta,
 		Unit: c.Records.Unit(), Adjacency: c.Sampling.Adjacency(), What: out}}
-	if spec.Flags.Resume != "" {
-		if b.draw.Run, err = runOfLedger(b.ledger); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	if b.writer, err = projectbudget.Open(spec.Flags.ProjectBudget); err != nil {
+		return nil, fmt.Errorf("--budget: %w", err)
 	}
-	if b.writer, err = projectbudget.OpenFor(spec.Flags.ProjectBudget, b.draw); err != nil {
-		return nil, err
+	c.Budget.Project = b.writer.Identity
+	if spec.Flags.Resume != "" {
+		err = b.checkResumed(spec.Flags.SavedBudget())
+	}
+	if err == nil {
+		err = b.writer.Check(b.draw)
+	}
+	if err != nil {
+		b.Close()
+		return nil, fmt.Errorf("--budget %s: %w", spec.Flags.ProjectBudget, err)
 	}
 	return b, nil
 }
 
-// runOfLedger returns the identifier in a ledger's header.
-func runOfLedger(path string) (string, error) {
-	f, err := ledger.ReadFile(path)
-	if err != nil {
-		return "", err
+// checkResumed refuses a budget that does not count what a run to resume has spent: another budget, an
+// earlier copy of the run's own, or any budget for an earlier copy of the run. saved is the file of the
+// budget in the run's settings.
+func (b *BudgetDraw) checkResumed(saved string) error {
+	f, err := ledger.ReadFile(b.ledger)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the run was stopped before its ledger existed
 	}
+	if err != nil {
+		return err
+	}
+	if b.draw.Run, err = runOfLedger(f); err != nil {
+		return err
+	}
+	before, named := b.writer.Find(b.draw.Run), f.History.Budget
+	spent := f.History.LotCount() > 0
+	switch {
+	case named != "" && named != b.writer.Identity:
+		return exitcode.Usagef("this is the project budget %s, and the run's cost is counted in %s, as its ledger states: resume the run with that budget", b.writer.Identity, named)
+	case named == "" && saved != "" && before == nil && spent:
+		return exitcode.Usagef("the run has drawn from the project budget %s: resume it with that budget", saved)
+	case named != "" && before == nil && spent:
+		return &exitcode.Error{Code: exitcode.Damaged, Err: errors.New("this file lacks the draw of the run, which the run's ledger states: it is an earlier copy of the project budget; restore the current file")}
+	case before != nil && before.Process != "" && !f.HasProcess(before.Process):
+		return exitcode.Usagef("another copy of this run (%s) has drawn later, and this copy does not have its lots: resume the other copy", before.What)
+	}
+	return nil
+}
+
+// runOfLedger returns the identifier in a ledger's header.
+func runOfLedger(f *ledger.File) (string, error) {
 	if f.Summary.Run == "" {
-		return "", fmt.Errorf("%s has no identifier of its run, so a project budget cannot recognise the run: it was begun by an earlier version; record it with dptrain budget spend", path)
+		return "", fmt.Errorf("%s has no identifier of its run, so a project budget cannot recognise the run: it was begun by an earlier version; record it with dptrain budget spend", f.Path)
 	}
 	return f.Summary.Run, nil
 }
 
-// Draw draws the cost of the run whose ledger exists now. When it returns without an error, the
-// draw is on disk and the run may release.
-func (b *BudgetDraw) Draw() (err error) {
+// Draw draws the cost of a run of steps lots whose ledger exists now. When it returns without an error, the
+// draw is on disk and the run may release. A run that drew has a checkpoint: one that begins another
+// ledger, because the checkpoint is missing, draws again, and both draws count.
+func (b *BudgetDraw) Draw(run *engine.Run, steps int) (err error) {
 	if b == nil {
 		return nil
 	}
 	defer b.Close()
-	run, err := runOfLedger(b.ledger)
+	f, err := ledger.ReadFile(b.ledger)
 	if err != nil {
 		return err
 	}
-	if before := b.draw.Run; before != "" && before != run {
-		// The run was resumed before it had released anything, and began another ledger.
-		if err := b.writer.Settle(before, 0); err != nil {
+	identifier, err := runOfLedger(f)
+	if err != nil {
+		return err
+	}
+	if run.StepsDone() < steps { // otherwise the plan of the draw before has ended
+		planned, err := run.PlannedEpsilon()
+		if err != nil {
 			return err
 		}
+		b.draw.Planned = min(planned, b.draw.Epsilon)
 	}
-	b.draw.Run = run
+	b.draw.Run, b.draw.Process = identifier, f.Summary.Process
 	return b.writer.Draw(b.draw)
 }
 
