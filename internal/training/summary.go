@@ -98,6 +98,9 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	if p.evaluation != nil {
 		s.SetTestResult(p.evaluation, spec.Task)
 	}
+	if p.collector != nil {
+		s.Measures = p.collector.Measures()
+	}
 	return s, s.Write(s.Out)
 }
 
