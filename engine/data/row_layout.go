@@ -173,6 +173,27 @@ func (l *rowLayout) orderColumns(inputs []string) error {
 	return nil
 }
 
+// FeatureNames returns a name for each feature of an example, in order, for a task's schema of columns
+// of numbers and words; nil for text and for arrays. A column of numbers is one feature. A column of
+// words has one for each word and one for all other words.
+func (s Schema) FeatureNames() (names []string) {
+	if s.Text != "" {
+		return nil
+	}
+	for _, column := range s.Inputs {
+		vocabulary, isWord := s.Vocabulary[column]
+		if !isWord {
+			names = append(names, column)
+			continue
+		}
+		for _, word := range vocabulary {
+			names = append(names, column+" = "+word)
+		}
+		names = append(names, column+" = another word")
+	}
+	return names
+}
+
 // indexOf maps each string to its index.
 func indexOf(list []string) map[string]int {
 	index := make(map[string]int, len(list))

@@ -99,8 +99,13 @@ type Summary struct {
 	Platform        string       `json:"platform"`
 	Finished        time.Time    `json:"finished"`
 	*quality.Measures
-	ClassNames []string `json:"class_names,omitempty"`
-	Confusion  [][]int  `json:"confusion,omitempty"` // counts of predicted classes for each true class of the test data
+	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
+	Generated      bool         `json:"generated,omitempty"` // the program drew the data, which contain no person's data
+	Columns        []Column     `json:"columns,omitempty"`
+	OmittedColumns int          `json:"columns_omitted,omitempty"`
+	Linear         *LinearModel `json:"linear,omitempty"`
+	ClassNames     []string     `json:"class_names,omitempty"`
+	Confusion      [][]int      `json:"confusion,omitempty"` // counts of predicted classes for each true class of the test data
 }
 
 // Write writes run.json.
