@@ -51,7 +51,7 @@ func (n *Numbers) Measures() *Measures {
 	if n.examples == 0 {
 		return nil
 	}
-	baseline := math.Sqrt(n.squares / float64(n.examples))
+	baseline := rounded(math.Sqrt(n.squares/float64(n.examples)), 6) // targets are read as float32
 	m := &Measures{Baseline: &baseline}
 	if !n.invalid {
 		m.Residuals = &Residuals{n.examples, n.points}

@@ -28,8 +28,7 @@ type dataSection struct {
 // openColumns is the number of columns that are shown at once.
 const openColumns = 30
 
-func (r *Run) dataSection() *dataSection {
-	s := &r.summary
+func (s *summary) dataSection() *dataSection {
 	d := &dataSection{Rows: []row{{"training data", s.describeTrainingData()}, {"test data", s.describeTestData()}}}
 	for _, c := range s.Columns {
 		d.Columns = append(d.Columns, row{c.Name, c.describe()})

@@ -44,13 +44,12 @@ type weightRow struct {
 const maxWeightRows = 20
 
 // weightsSection returns nil for other models.
-func (r *Run) weightsSection() *weightsSection {
-	s := &r.summary
+func (s *summary) weightsSection() *weightsSection {
 	if s.Linear == nil || len(s.Linear.Weights) == 0 {
 		return nil
 	}
 	all := s.Linear.Weights
-	section := &weightsSection{About: s.aboutWeights(), Noise: r.aboutWeightNoise()}
+	section := &weightsSection{About: s.aboutWeights(), Noise: s.aboutWeightNoise()}
 	noise, most := 0.0, 0.0
 	if n := s.Linear.Noise; n != nil {
 		noise = n.All
@@ -94,8 +93,7 @@ func (s *summary) aboutWeights() string {
 }
 
 // aboutWeightNoise states what is known about the noise in a weight, and what is not.
-func (r *Run) aboutWeightNoise() string {
-	s := &r.summary
+func (s *summary) aboutWeightNoise() string {
 	n := s.Linear.Noise
 	switch {
 	case s.Linear.Unknown != "":

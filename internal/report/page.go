@@ -74,8 +74,8 @@ func (r *Run) Page() ([]byte, error) {
 	}
 	p.TestNote, p.Score = r.testScore()
 	p.Metrics = r.metricsSection()
-	p.Probabilities, p.Weights, p.Data = r.probabilitySection(), r.weightsSection(), r.dataSection()
-	if p.Residuals = r.residualChart(); p.Residuals != nil {
+	p.Probabilities, p.Weights, p.Data = s.probabilitySection(), s.weightsSection(), s.dataSection()
+	if p.Residuals = s.residualChart(); p.Residuals != nil {
 		p.AboutResiduals = s.aboutResiduals()
 	}
 	if r.accounting != nil {

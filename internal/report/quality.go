@@ -22,8 +22,7 @@ type probabilitySection struct {
 type legendRow struct{ Style, Name, Value string }
 
 // probabilitySection returns nil if the run has no measures of probabilities.
-func (r *Run) probabilitySection() *probabilitySection {
-	s := &r.summary
+func (s *summary) probabilitySection() *probabilitySection {
 	if len(s.Calibration) == 0 && s.ROC == nil {
 		return nil
 	}
@@ -149,8 +148,7 @@ func (s *summary) rocChart() (*chart, []legendRow) {
 }
 
 // residualChart draws the errors of a regression over its predictions; nil without test data.
-func (r *Run) residualChart() *chart {
-	s := &r.summary
+func (s *summary) residualChart() *chart {
 	if s.Residuals == nil || len(s.Residuals.Points) < 2 {
 		return nil
 	}
