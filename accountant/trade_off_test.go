@@ -126,6 +126,7 @@ func TestTradeOff_SimulatedAttack(t *testing.T) {
 }
 
 // Pure differential privacy has the curve of randomised response: TPR = min(e^ε·FPR, 1 - e^-ε·(1 - FPR)).
+// The Gaussian curve above it touches its corner, where both error rates are 1/(1 + e^ε).
 func TestTradeOff_PureLoss(t *testing.T) {
 	for _, epsilon := range []float64{0.1, 1, 3} {
 		query := ledger.Query{Group: "choice", Mechanism: ledger.PermuteAndFlip, Sensitivity: 1, Noise: 2 / epsilon}
@@ -139,6 +140,10 @@ func TestTradeOff_PureLoss(t *testing.T) {
 			if got := bound.TruePositiveRate(rate); got < want*(1-1e-9) || got > want*1.005 {
 				t.Errorf("ε = %v: TPR %v at FPR %v, want %v", epsilon, got, rate, want)
 			}
+		}
+		want := 2 * normalQuantile(1/(1+math.Exp(-epsilon)))
+		if mu, exact := bound.Mu(1e-3); exact || mu < want*(1-1e-9) || mu > want*1.01 {
+			t.Errorf("ε = %v: µ = %v, want %v", epsilon, mu, want)
 		}
 	}
 }
