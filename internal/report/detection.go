@@ -53,6 +53,9 @@ func (r *Run) detectionSection() *detectionSection {
 	}
 	at := func(rate float64) string { return roundedUpPercent(curve.TruePositiveRate(rate)) }
 	d.Sentence, d.Definition = describeDetection(a.answer.Adjacency, a.history.Header.Unit, at(0.01))
+	if !a.history.Header.Secure {
+		d.Definition += " It does not hold for an adversary who knows or guesses the seed."
+	}
 	for _, rate := range []float64{0.001, 0.01, 0.1} {
 		d.Rows = append(d.Rows, detectionRow{roundedUpPercent(rate), at(rate), strconv.FormatFloat(100*curve.TruePositiveRate(rate), 'f', 2, 64)})
 	}

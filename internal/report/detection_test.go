@@ -29,9 +29,9 @@ func TestPage_Detection(t *testing.T) {
 	requireContains(t, "the page", page, "<dt>Gaussian µ</dt><dd>0.5, exact</dd>", "At most 3.4% of the examples")
 
 	s = newShortFixture()
-	s.header.Unit, s.header.Adjacency = "user:who", ledger.ZeroOut
+	s.header.Unit, s.header.Adjacency, s.header.Secure = "user:who", ledger.ZeroOut, false
 	page, _ = s.render(t)
-	requireContains(t, "the page", page, "of the people in the data can be picked out", "although it is blank")
+	requireContains(t, "the page", page, "of the people in the data can be picked out", "although it is blank", "It does not hold for an adversary who knows or guesses the seed.")
 
 	s = newShortFixture()
 	s.header.Adjacency = ledger.ReplaceOne
