@@ -139,6 +139,13 @@ func (e *Evaluator) Weights() [][]float32 {
 
 // Score evaluates weights, one slice per parameter, on a set.
 func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
+	return e.ScoreEach(weights, s, nil)
+}
+
+// ScoreEach is Score. It also passes the labels or targets of each example, and the network's Output
+// for it, to a function, in order. The function must not keep the slices. It is not called where
+// Score compares neither labels nor targets.
+func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expected, output []float32)) (Evaluation, error) {
 	if err := e.prepare(weights, s, e.signature); err != nil {
 		return Evaluation{}, err
 	}
@@ -155,7 +162,14 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	target := e.signature.targetInput
 	var metrics regressionMetrics
 	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.label.ignored != data.Pad)
+	compared := max(label, target)
 	err := e.forEachBatch(s, func(_, n int) error {
+		if each != nil && compared >= 0 {
+			expected := e.used[compared]
+			for i, size, outputs := 0, len(expected)/n, e.signature.outputSize; i < n; i++ {
+				each(expected[i*size:(i+1)*size], output[i*outputs:(i+1)*outputs])
+			}
+		}
 		for _, l := range losses[:n*(len(losses)/e.signature.batch)] {
 			score.Loss += float64(l)
 		}

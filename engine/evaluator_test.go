@@ -62,6 +62,41 @@ func TestEvaluator_AnySetSize(t *testing.T) {
 	}
 }
 
+// ScoreEach passes the label and the output of every example, in order, and scores as Score does.
+func TestEvaluator_ScoreEach(t *testing.T) {
+	build := func(batch int) (*perexample.Network, error) {
+		n := layer.NewBuilder(batch, 1)
+		x, label := n.Input("x", 2), n.Input("label")
+		logits := layer.Dense(n, x, "fc", 3, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
+		return n.Network()
+	}
+	const count = evaluationBatch + 3
+	x, labels := make([]float32, 2*count), make([]float32, count)
+	for i := range count {
+		x[2*i], x[2*i+1], labels[i] = float32(i), 1, float32(i%3)
+	}
+	e, weights, set := newTestEvaluator(t, build), [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
+	outputs, err := e.Predictions(weights, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := e.Score(weights, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	got, err := e.ScoreEach(weights, set, func(expected, output []float32) {
+		if !slices.Equal(expected, labels[next:next+1]) || !slices.Equal(output, outputs[next]) {
+			t.Fatalf("example %d: label %v and output %v, want %v and %v", next, expected, output, labels[next], outputs[next])
+		}
+		next++
+	})
+	if err != nil || next != count || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d examples, %+v, %v; want %+v", next, got, err, want)
+	}
+}
+
 // Where a run computes one record at a time, because examples may influence each other, the
 // output for an example is that of the example alone.
 func TestEvaluator_SingleExamples(t *testing.T) {

@@ -97,6 +97,9 @@ func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
 	result.Accuracy = &score.Accuracy
 	return term.Print(result, fmt.Sprintf("%.4f", score.Accuracy), func(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*score.Accuracy, score.Loss, score.Examples)
+		if !task.Schema.PredictNext && len(score.Confusion) <= rundir.MaxConfusionClasses {
+			writeConfusion(w, task.ClassNames, score.Confusion)
+		}
 	})
 }
 

@@ -36,6 +36,8 @@ var publicDifferences = []struct {
 	{regexp.MustCompile(`metrics.jsonl`), regexp.MustCompile(`"value":\[[-\d.e+,]+\]`), "released metrics; the deviation of their noise follows"},
 	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[-\d.e+]+%? ± `), "likewise"},
 	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"(test_accuracy|test_loss)": ?[-\d.e+]+|"confusion": ?\[[][\d,\s]+\]`), "released weights on public test data"},
+	{regexp.MustCompile(`run.json|standard output`), regexp.MustCompile(`"calibration": \[[^\]]*\]|(?s)"roc": \{.*?\n  \}`), "likewise"},
+	{regexp.MustCompile(`run.json|standard output`), regexp.MustCompile(`"weights": \[[^\]]*\]`), "released weights of a linear model"},
 	{regexp.MustCompile(`standard error`), regexp.MustCompile(`test accuracy [\d.]+%`), "likewise"},
 	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[\dhms]+ left|[\d.e+]+ examples/s`), "the clock"},
 	{regexp.MustCompile(`earlier checkpoint`), regexp.MustCompile(`"step":\d+`), "the clock decides when a checkpoint is written"},
@@ -430,7 +432,7 @@ func TestNeighbours_Product(t *testing.T) {
 
 // neighbourSettings are flags that change how a run computes or what it releases, each with rows of
 // a CSV file.
-var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --missing indicator --test public.csv", " --missing blank"}
+var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator --test public.csv", " --missing blank"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {

@@ -21,7 +21,7 @@ import (
 // The outputs of runs on neighbouring data sets may differ only in released values, in what
 // follows from these, and in times.
 var (
-	releasedKeys = []string{"test_accuracy", "test_loss", "test_rmse", "test_mae", "test_r2", "confusion", "validation_accuracy", "validation_mae", "released", "ledger_head"}
+	releasedKeys = []string{"test_accuracy", "test_loss", "test_rmse", "test_mae", "test_r2", "confusion", "calibration", "roc", "residuals", "validation_accuracy", "validation_mae", "released", "ledger_head"}
 	clockKeys    = []string{"seconds", "examples_per_second", "finished"}
 
 	releasedWords = regexp.MustCompile(`(test accuracy|accuracy +|validation +)[-\d.]+%|((?:test )?RMSE|MAE|R²|, loss|lot size) +[-\d.]+`)

@@ -336,3 +336,28 @@ func TestReadCSV_Weights(t *testing.T) {
 		t.Error("one weight for two examples")
 	}
 }
+
+// The feature with a name is 1 for the row with that word, and a number has the feature of its column.
+func TestSchema_FeatureNames(t *testing.T) {
+	s := Schema{Label: "income", Classes: Classes{"low", "high"}, Bounds: map[string]Bounds{"age": {0, 100}}, Vocabulary: map[string][]string{"job": {"baker", "tailor"}}, Ignore: []string{"id"}}
+	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte("job,id,income,age\nbaker,1,low,50\ntailor,2,low,100\nsmith,3,low,0\n")}), "a.csv")
+	task, err := Open(file, Options{Schema: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := task.Schema.FeatureNames()
+	dst := newBuffers(task.Train, 3)
+	if err := task.Train.Read(dst, []int{0, 1, 2}); err != nil || len(dst[0]) != 3*len(names) {
+		t.Fatalf("%v: %v, %v", names, dst, err)
+	}
+	for row, want := range []map[string]float32{{"job = baker": 1, "age": 0}, {"job = tailor": 1, "age": 1}, {"job = another word": 1, "age": -1}} {
+		for i, name := range names {
+			if got := dst[0][row*len(names)+i]; got != want[name] {
+				t.Errorf("row %d: %s is %v, want %v", row, name, got, want[name])
+			}
+		}
+	}
+	if names := (Schema{Text: "note", Inputs: []string{"note"}}).FeatureNames(); names != nil {
+		t.Errorf("text has features %v", names)
+	}
+}

@@ -51,6 +51,43 @@ func (s Schema) inputColumn(name string) (c InputColumn, described bool) {
 	return c, numeric || date || word
 }
 
+// FeatureNames returns a name for each feature of an example, in order, for a task's schema of
+// columns; nil for text and for arrays.
+func (s Schema) FeatureNames() (names []string) {
+	for _, c := range s.InputColumns() {
+		names = append(names, c.featureNames()...)
+	}
+	return names
+}
+
+func (c *InputColumn) featureNames() (names []string) {
+	switch {
+	case c.isWords():
+		for _, word := range c.Words {
+			names = append(names, c.Name+" = "+word)
+		}
+		names = append(names, c.Name+" = another word")
+		if c.Missing == MissingWord {
+			names = append(names, c.Name+" = no value")
+		}
+		return names
+	case c.isDate():
+		names = append(names, c.Name)
+		for month := range months {
+			names = append(names, c.Name+" in "+time.Month(month+1).String())
+		}
+		for day := range weekdays {
+			names = append(names, c.Name+" on "+time.Weekday(day).String())
+		}
+	default:
+		names = append(names, c.Name)
+	}
+	if c.Missing == MissingIndicator {
+		names = append(names, c.Name+" has no value")
+	}
+	return names
+}
+
 // ParsePairs parses COLUMN=VALUE,… as flags have it. A text without = is the value of all columns.
 func ParsePairs[T ~string](text string) (map[string]T, error) {
 	pairs := map[string]T{}

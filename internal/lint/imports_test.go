@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"internal/safetensors", "internal/simd", "internal/tensorboard"},
 	{
 		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/loopback", "internal/memory", "internal/nearest",
-		"internal/number", "internal/synthetic", "internal/terminal", "internal/training/metricstest", "cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
+		"internal/number", "internal/quality", "internal/synthetic", "internal/terminal", "internal/training/metricstest", "cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
 	},
 }
 

@@ -9,11 +9,18 @@ import (
 	"github.com/dptrain/dptrain/internal/number"
 )
 
-// The canvas of a chart, in its own units. The page scales it.
+// canvas is the size of a chart, in its own units. The page scales it.
+type canvas struct{ width, height float64 }
+
+var (
+	wideCanvas   = canvas{480, 260}
+	squareCanvas = canvas{340, 330}
+)
+
+// The margins around the plotted area.
 const (
-	chartWidth, chartHeight = 480.0, 260.0
-	left, right             = 46.0, 14.0
-	top, bottom             = 26.0, 44.0
+	left, right = 46.0, 14.0
+	top, bottom = 26.0, 44.0
 )
 
 // chart is a line chart, ready for the page's template.
@@ -22,6 +29,7 @@ type chart struct {
 	Title, About   string // for screen readers
 	XLabel, YLabel string
 	XTicks, YTicks []tick
+	Bars           string // a path of filled bars
 	Lines          []line
 
 	Width, Height            float64
@@ -91,21 +99,37 @@ func logarithmicTicks(low, high float64) []float64 {
 	return values
 }
 
-// newChart returns a chart without lines.
+// newChart returns a wide chart without lines.
 func newChart(id string, x, y axis, label func(float64) string) *chart {
+	return wideCanvas.newChart(id, x, y, tickLabel, label)
+}
+
+// newChart returns a chart without lines; xLabel and yLabel label the ticks.
+func (c canvas) newChart(id string, x, y axis, xLabel, yLabel func(float64) string) *chart {
 	return &chart{
-		ID: id, XTicks: x.ticks(tickLabel), YTicks: y.ticks(label),
-		Width: chartWidth, Height: chartHeight,
-		Left: left, Right: chartWidth - right, Top: top, Bottom: chartHeight - bottom,
+		ID: id, XTicks: x.ticks(xLabel), YTicks: y.ticks(yLabel),
+		Width: c.width, Height: c.height,
+		Left: left, Right: c.width - right, Top: top, Bottom: c.height - bottom,
 	}
 }
 
-func horizontalAxis(low, high float64) axis {
-	return axis{low: low, high: high, from: left, to: chartWidth - right}
+func (c canvas) horizontalAxis(low, high float64) axis {
+	return axis{low: low, high: high, from: left, to: c.width - right}
 }
 
-func verticalAxis(low, high float64) axis {
-	return axis{low: low, high: high, from: chartHeight - bottom, to: top}
+func (c canvas) verticalAxis(low, high float64) axis {
+	return axis{low: low, high: high, from: c.height - bottom, to: top}
+}
+
+func horizontalAxis(low, high float64) axis { return wideCanvas.horizontalAxis(low, high) }
+func verticalAxis(low, high float64) axis   { return wideCanvas.verticalAxis(low, high) }
+
+// IsSquare reports whether the chart is on the square canvas.
+func (c *chart) IsSquare() bool { return c.Width == squareCanvas.width }
+
+// svgRectangle is a rectangle between two points.
+func svgRectangle(x, y axis, left, low, right, high float64) string {
+	return svgPath(x, y, [][2]float64{{left, low}, {left, high}, {right, high}, {right, low}}) + "Z"
 }
 
 // svgPath joins points by straight lines.

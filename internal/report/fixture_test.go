@@ -16,6 +16,7 @@ type runFixture struct {
 	lots    []ledger.RepeatedLot
 	summary map[string]any
 	metrics string
+	head    string // of the ledger that was written last
 }
 
 // lot is a Poisson lot from 60000 records, with one group for each pair of S and σ.
@@ -45,6 +46,13 @@ func newFixture() *runFixture {
 	}
 }
 
+// newShortFixture is a run of 3 lots, whose report takes little time.
+func newShortFixture() *runFixture {
+	s := newFixture()
+	s.lots[0].Count, s.summary["steps"] = 3, 3
+	return s
+}
+
 // write writes the directory.
 func (s *runFixture) write(t *testing.T) string {
 	t.Helper()
@@ -65,8 +73,9 @@ func (s *runFixture) write(t *testing.T) string {
 			}
 		}
 		must(l.Close())
-		if s.summary["ledger_head"] == nil {
-			s.summary["ledger_head"] = l.Head()
+		if head := s.summary["ledger_head"]; head == nil || head == s.head {
+			s.head = l.Head()
+			s.summary["ledger_head"] = s.head
 		}
 	}
 	text, err := json.Marshal(s.summary)

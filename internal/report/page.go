@@ -28,6 +28,8 @@ type page struct {
 	Figures        []figure
 	EndedEarly     bool // before the plan
 	Privacy        *privacySection
+	Detection      *detectionSection // nil without a proven bound
+	DeltaRecords   row               // δ against 1/n, and its explanation
 	Cost           *costSection
 	ScoreChart     *chart
 	Target         string // of a regression
@@ -38,6 +40,11 @@ type page struct {
 	Groups         []groupRow
 	HaveShares     bool
 	Confusion      *confusionMatrix
+	Probabilities  *probabilitySection // nil without public test data
+	Residuals      *chart              // nil without public test data
+	AboutResiduals string
+	Weights        *weightsSection // nil unless the model is linear
+	Data           *dataSection
 	Settings       []row
 	Machine        []row
 	Ledger         *ledgerSection
@@ -67,10 +74,16 @@ func (r *Run) Page() ([]byte, error) {
 	}
 	p.TestNote, p.Score = r.testScore()
 	p.Metrics = r.metricsSection()
+	p.Probabilities, p.Weights, p.Data = s.probabilitySection(), s.weightsSection(), s.dataSection()
+	if p.Residuals = s.residualChart(); p.Residuals != nil {
+		p.AboutResiduals = s.aboutResiduals()
+	}
 	if r.accounting != nil {
 		p.EndedEarly = s.Planned > 0
 		p.Privacy, p.Cost, p.Ledger = r.privacySection(), r.accounting.costSection(), r.accounting.ledgerSection()
 		p.Groups, p.HaveShares = r.accounting.groupRows()
+		p.Detection = r.detectionSection()
+		p.DeltaRecords.Name, p.DeltaRecords.Value = r.deltaAgainstRecords()
 	}
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, p); err != nil {
@@ -91,7 +104,21 @@ func (r *Run) testScore() (note string, score []row) {
 		note += " Errors are in the units of " + s.Target + "." + s.boundsSentence()
 		score = s.regressionErrors()
 	}
+	if b, explanation := s.baselineRow(); explanation != "" {
+		note, score = note+explanation, append(score, b)
+	}
 	return note, append(score, row{"mean loss", finiteNumber(s.TestLoss)}, row{"test examples", number.Thousands(s.TestExamples)})
+}
+
+// baselineRow is the result of a constant prediction, with its explanation; empty if it is unknown.
+func (s *summary) baselineRow() (baseline row, explanation string) {
+	switch {
+	case s.Baseline == nil:
+		return row{}, ""
+	case s.Target != "":
+		return row{"baseline", number.Short(*s.Baseline)}, " The baseline is the root mean squared error of always predicting the mean of the test data."
+	}
+	return row{"baseline", percent(*s.Baseline)}, " The baseline is the accuracy of always predicting the most frequent class of the test data."
 }
 
 // boundsSentence states the bounds of the target.
@@ -189,14 +216,26 @@ func (r *Run) figures() []figure {
 	}
 	switch {
 	case r.isRegression():
-		all = append(all, figure{finiteNumber(r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data"})
+		all = append(all, figure{finiteNumber(r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data" + r.baselineNote()})
 	case r.hasTestScore():
-		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data"})
+		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data" + r.baselineNote()})
 	}
 	if r.accounting != nil {
 		all = append(all, figure{shortUnit(r.accounting.history.Header.Unit), "protected", "of " + number.Thousands(r.accounting.history.Header.Records) + " training records"})
 	}
 	return all
+}
+
+// baselineNote compares a test result with a constant prediction.
+func (r *Run) baselineNote() string {
+	s := &r.summary
+	switch {
+	case s.Baseline == nil:
+		return ""
+	case s.Target != "":
+		return "; always the mean: " + number.Short(*s.Baseline)
+	}
+	return "; always one class: " + percent(*s.Baseline)
 }
 
 // deltaNote compares δ with one over the number of records.

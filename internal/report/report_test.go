@@ -145,6 +145,9 @@ func TestPage_EscapesHostileNames(t *testing.T) {
 		}
 		s.summary["data"] = "x" + strings.ReplaceAll(name, "/", "")
 		s.summary["class_names"] = []string{name, name}
+		s.summary["columns"] = []map[string]any{{"name": name, "use": name}, {"name": name, "use": "words", "words": []string{name}, "count": 1}}
+		s.summary["test_data"] = "x" + strings.ReplaceAll(name, "/", "")
+		s.summary["linear"] = map[string]any{"weights": []map[string]any{{"feature": name, "value": 1, "class": 0}}, "noise_unknown": name}
 		s.header.Unit = "user:" + name
 		l := lot(1, 2, 1, 2)
 		l.Queries[0].Group = name
@@ -248,7 +251,8 @@ func TestPage_LargeEpsilon(t *testing.T) {
 	requireLacks(t, "the page", page, "NaN", "+Inf")
 }
 
-// With too many classes for a matrix, the page lists the worst mistakes.
+// With too many classes for a matrix of counts, the page lists the worst mistakes and draws the
+// matrix.
 func TestPage_ManyClasses(t *testing.T) {
 	s := newFixture()
 	counts := make([][]int, 40)
@@ -261,7 +265,7 @@ func TestPage_ManyClasses(t *testing.T) {
 	counts[7][9], counts[3][4] = 123, 45
 	s.summary["confusion"], s.summary["class_names"] = counts, names
 	page, _ := s.render(t)
-	requireContains(t, "the page", page, "<td>class-7</td><td>class-9</td><td class=\"number\">123</td></tr>\n<tr><td>class-3</td>")
+	requireContains(t, "the page", page, "<td>class-7</td><td>class-9</td><td class=\"number\">123</td><td class=\"number\">92%</td></tr>\n<tr><td>class-3</td>", "Confusion matrix of 40 classes", "M9 7h1v1h-1z")
 	requireLacks(t, "the page", page, "<table class=\"confusion\"")
 }
 

@@ -15,9 +15,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/quality"
 )
 
 // Run is a training run, read from its directory.
@@ -70,6 +70,13 @@ type summary struct {
 	TargetBounds []float64 `json:"target_bounds"`
 	Confusion    [][]int   `json:"confusion"`
 	ClassNames   []string  `json:"class_names"`
+	quality.Measures
+	Linear *linearModel `json:"linear"`
+
+	TestData       string   `json:"test_data"` // name of a file of its own with the test data
+	Generated      bool     `json:"generated"` // the program drew the data
+	Columns        []column `json:"columns"`
+	OmittedColumns int      `json:"columns_omitted"`
 
 	ValidationAccuracy  float64  `json:"validation_accuracy"`
 	ValidationMAE       *float64 `json:"validation_mae"` // of a regression, instead of the accuracy
@@ -187,6 +194,9 @@ func (s *summary) check() error {
 	if len(s.TargetBounds) != 0 && len(s.TargetBounds) != 2 {
 		return fmt.Errorf("target_bounds has %d numbers; it needs a lower and an upper bound", len(s.TargetBounds))
 	}
+	if err := checkMeasures(&s.Measures); err != nil {
+		return err
+	}
 	if s.Model == "" {
 		return errors.New("the summary names no model; is it the run.json of a dptrain run?")
 	}
@@ -263,7 +273,7 @@ func (r *Run) extraReleases() int {
 // dataName is the name of the data set. Of a path it keeps only the last element, because
 // directory names may identify people.
 func (s *summary) dataName() string {
-	name := filepath.Base(strings.ReplaceAll(s.Data, `\`, "/"))
+	name := baseName(s.Data)
 	if name == "." || name == "/" {
 		return "unnamed data"
 	}

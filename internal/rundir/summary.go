@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/quality"
 )
 
 // Summary is run.json: everything that is public about a run that ended.
@@ -100,8 +101,14 @@ type Summary struct {
 	FrozenLayers    string       `json:"freeze,omitempty"` // layers that keep their starting weights
 	Platform        string       `json:"platform"`
 	Finished        time.Time    `json:"finished"`
-	ClassNames      []string     `json:"class_names,omitempty"`
-	Confusion       [][]int      `json:"confusion,omitempty"` // counts of predicted classes for each true class of the test data
+	*quality.Measures
+	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
+	Generated      bool         `json:"generated,omitempty"` // the program drew the data, which contain no person's data
+	Columns        []Column     `json:"columns,omitempty"`
+	OmittedColumns int          `json:"columns_omitted,omitempty"`
+	Linear         *LinearModel `json:"linear,omitempty"`
+	ClassNames     []string     `json:"class_names,omitempty"`
+	Confusion      [][]int      `json:"confusion,omitempty"` // counts of predicted classes for each true class of the test data
 }
 
 // Write writes run.json.
@@ -113,9 +120,9 @@ func (s *Summary) Write(dir string) error {
 	return atomicfile.Write(filepath.Join(dir, SummaryFile), append(text, '\n'))
 }
 
-// maxConfusionClasses is the largest number of classes for which run.json contains a
-// confusion matrix.
-const maxConfusionClasses = 200
+// MaxConfusionClasses is the largest number of classes for which run.json contains a confusion
+// matrix, calibration and ROC curves.
+const MaxConfusionClasses = 200
 
 // SetTestResult records an evaluation on the test data.
 func (s *Summary) SetTestResult(e *engine.Evaluation, task *data.Task) {
@@ -124,7 +131,7 @@ func (s *Summary) SetTestResult(e *engine.Evaluation, task *data.Task) {
 		s.TestAccuracy = number.Float(e.Accuracy)
 	}
 	s.RegressionMetrics = NewRegressionMetrics(e)
-	if len(e.Confusion) <= maxConfusionClasses && !task.Schema.PredictNext {
+	if len(e.Confusion) <= MaxConfusionClasses && !task.Schema.PredictNext {
 		s.Confusion, s.ClassNames = e.Confusion, task.ClassNames
 	}
 }

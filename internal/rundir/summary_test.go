@@ -10,7 +10,7 @@ import (
 
 // run.json has no confusion matrix for many classes or for the next token of a text.
 func TestSetTestResult_Confusion(t *testing.T) {
-	for classes, kept := range map[int]bool{maxConfusionClasses: true, maxConfusionClasses + 1: false} {
+	for classes, kept := range map[int]bool{MaxConfusionClasses: true, MaxConfusionClasses + 1: false} {
 		for _, next := range []bool{false, true} {
 			var s Summary
 			s.SetTestResult(&engine.Evaluation{Labels: 1, Confusion: make([][]int, classes)}, &data.Task{Schema: data.Schema{PredictNext: next}})

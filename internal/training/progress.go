@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/quality"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/tensorboard"
@@ -36,6 +38,7 @@ type Progress struct {
 	evaluator *engine.Evaluator // nil until it is needed
 
 	evaluation   *engine.Evaluation // the last one on the test data; nil before the first
+	collector    quality.Collector  // of its predictions; nil where there is none
 	evaluatedLot int                // the lot of the last evaluation of the run; firstLot if it is unknown
 
 	started        time.Time
@@ -92,11 +95,35 @@ func (p *Progress) openEvaluator() (err error) {
 
 // evaluate evaluates the weights after the lots so far.
 func (p *Progress) evaluate(parameters []engine.Parameter) error {
-	evaluation, err := p.evaluator.Score(engine.Values(parameters), p.spec.Task.Test)
+	collector := newCollector(p.spec.Task)
+	each := func(expected, output []float32) { collector.Add(expected, output) }
+	if collector == nil {
+		each = nil
+	}
+	evaluation, err := p.evaluator.ScoreEach(engine.Values(parameters), p.spec.Task.Test, each)
 	if err == nil {
-		p.evaluation, p.evaluatedLot = &evaluation, p.run.StepsDone()
+		p.evaluation, p.collector, p.evaluatedLot = &evaluation, collector, p.run.StepsDone()
 	}
 	return err
+}
+
+// newCollector returns a collector for the predictions on the test data; nil where an example has
+// several labels or targets, and where classes are too many for run.json.
+func newCollector(task *data.Task) quality.Collector {
+	columns := task.Test.Columns()
+	last := columns[len(columns)-1]
+	switch {
+	case task.Schema.PredictNext || last.Size() != 1:
+	case last.Kind == data.Target:
+		unscale := func(x float64) float64 { return x }
+		if last.Bounds != (data.Bounds{}) {
+			unscale = last.Bounds.Unscale
+		}
+		return quality.NewNumbers(task.Test.Len(), unscale)
+	case last.Kind == data.Label && last.Classes <= rundir.MaxConfusionClasses:
+		return quality.NewClasses(last.Classes, task.Test.Len())
+	}
+	return nil
 }
 
 // evaluateFinal evaluates the final weights, unless the report of the last lot did.

@@ -84,11 +84,13 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	for _, p := range d.Parameters {
 		s.Parameters += tensor.ProdInts(p.Shape)
 	}
+	var h ledger.History
 	if spec.Config.Mechanism.NonPrivate {
 		s.Clipping, s.Accountant, s.Adjacency = "none", "none", "none"
-	} else if err := accountFor(s, spec, run, ended != nil || p.stopped); err != nil {
+	} else if h, err = accountFor(s, spec, run, ended != nil || p.stopped); err != nil {
 		return nil, err
 	}
+	s.Linear = linearModel(spec, run, d, parameters, h)
 	if err := spec.Save(parameters); err != nil {
 		return nil, err
 	}
@@ -97,6 +99,9 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	}
 	if p.evaluation != nil {
 		s.SetTestResult(p.evaluation, spec.Task)
+	}
+	if p.collector != nil {
+		s.Measures = p.collector.Measures()
 	}
 	return s, s.Write(s.Out)
 }
@@ -119,6 +124,11 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 	if d := c.Mechanism.Distribution; d == engine.LaplaceNoise {
 		s.Mechanism = string(d)
 	}
+	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
+	if f.Test != "" {
+		s.TestData = filepath.Base(f.Test)
+	}
+	s.Generated = !spec.Task.Private
 	if column := spec.Task.Schema.Weight; column != "" {
 		s.Weight, s.WeightCap, s.WeightMean, s.WeightMinMean = column, c.Weights.Cap, c.Weights.Mean, c.Weights.MinMean
 	}
@@ -180,19 +190,18 @@ func mergeQueries(queries, later []ledger.Query) []ledger.Query {
 // plan it states the cost of the plan, and separately what was spent: the end may depend on
 // released values (Rogers et al. 2016, "Privacy odometers and filters"). Only the budget may
 // end a run without this correction, because it depends on the ledger alone.
-func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bool) error {
+func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bool) (h ledger.History, err error) {
 	c := &spec.Config
-	h, err := ledger.Read(c.Files.Ledger)
-	if err != nil {
-		return err
+	if h, err = ledger.Read(c.Files.Ledger); err != nil {
+		return h, err
 	}
 	a, err := accountant.Epsilon(h, c.Budget.Delta, c.Budget.Accountant)
 	if err != nil {
-		return err
+		return h, err
 	}
 	verified, err := ledger.Verify(c.Files.Ledger)
 	if err != nil {
-		return err
+		return h, err
 	}
 	s.Epsilon, s.Delta, s.Accountant, s.Order, s.Adjacency, s.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
 	s.PublishedEpsilon, s.Approximate = number.Float(a.Published), a.Approximate
@@ -212,18 +221,18 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bo
 	}
 	s.LostLots -= s.Steps
 	if !early || s.Interrupted && h.LotCount() == 0 { // a person who interrupts a run before its first release has seen nothing
-		return nil
+		return h, nil
 	}
 	planned, err := run.PlannedEpsilon()
 	if err != nil {
-		return err
+		return h, err
 	}
 	o, err := accountant.OdometerOf(h, c.Budget.Delta)
 	if err != nil {
-		return err
+		return h, err
 	}
 	s.SpentEpsilon, s.OdometerEpsilon = number.Float(a.Epsilon), number.Float(o.Epsilon())
 	s.PlannedEpsilon, s.PlannedSteps = max(number.Float(planned), s.SpentEpsilon), c.Steps
 	s.Epsilon, s.PublishedEpsilon = s.PlannedEpsilon, 0
-	return nil
+	return h, nil
 }
