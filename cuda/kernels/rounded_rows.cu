@@ -61,9 +61,9 @@ __device__ __forceinline__ void split_scale(double scale, double squares_a, doub
 	scale_d = (float)(scale * power_of_two(-(int)e));
 }
 
-// round_element writes the rounding of an element to 16 bits and adds its square; an element that is
-// not finite or out of range becomes 0.
-__device__ __forceinline__ void round_element(int16_t *out, float x, float scale, unsigned word, uint64_t &sum, bool &outside) {
+// round_element rounds an element to 16 bits and adds its square; an element that is not finite or out
+// of range becomes 0.
+__device__ __forceinline__ int round_element(float x, float scale, unsigned word, uint64_t &sum, bool &outside) {
 	int v = 0;
 	if (scale != 0) {
 		const float t = dither(x, scale, word);
@@ -72,8 +72,8 @@ __device__ __forceinline__ void round_element(int16_t *out, float x, float scale
 		else
 			outside = true;
 	}
-	*out = (int16_t)v;
 	sum += (uint64_t)(v * v);
+	return v;
 }
 
 constexpr uint64_t longest_row = 1 << 28;   // lattice.MaxRowNorm²
@@ -129,51 +129,107 @@ template <int kind> struct OperandRow {
 	}
 };
 
+// PartRows are the rows of one of some parts of a record, and how a block's warps divide them: a team of
+// warps rounds a row. If a team has several warps, each team has at most one row.
+struct PartRows {
+	int from, to, team;
+
+	__device__ __forceinline__ PartRows(int rows, int part, int parts) {
+		const int each = (rows + parts - 1) / parts, warps = blockDim.x / 32;
+		from = part * each;
+		to = min(rows, from + each);
+		team = 1;
+		while (2 * team * (to - from) <= warps && 2 * team <= warps) team *= 2;
+	}
+	__device__ __forceinline__ int first() const { return from + (int)threadIdx.x / 32 / team; }
+	__device__ __forceinline__ int step() const { return (int)blockDim.x / 32 / team; }
+};
+
+// team_sum adds up a number of each warp over the warps of each team. All threads of the block call it.
+template <class S> __device__ __forceinline__ uint64_t team_sum(S &partial, uint64_t x, int team) {
+	const int warp = threadIdx.x / 32;
+	if (threadIdx.x % 32 == 0) partial[warp] = x;
+	__syncthreads();
+	uint64_t sum = 0;
+	for (int i = warp / team * team; i < (warp / team + 1) * team; i++) sum += (uint64_t)partial[i];
+	__syncthreads();
+	return sum;
+}
+
+// load_quad loads the elements i to i+3 of a row and the numbers of their words. Those after the row's
+// end and outside of a picture are 0 and have no number.
+template <int kind> __device__ __forceinline__ void load_quad(const OperandRow<kind> &row, const float *x, int i, float (&v)[4], int (&number)[4]) {
+	if (kind == numbers && i + 3 < row.o.width && (uint64_t)(x + row.first + i) % sizeof(float4) == 0) {
+		const float4 quad = *reinterpret_cast<const float4 *>(x + row.first + i);
+		v[0] = quad.x, v[1] = quad.y, v[2] = quad.z, v[3] = quad.w;
+#pragma unroll
+		for (int j = 0; j < 4; j++) number[j] = i + j;
+		return;
+	}
+#pragma unroll
+	for (int j = 0; j < 4; j++) {
+		const int at = row.at(i + j);
+		v[j] = at < 0 ? 0 : x[at];
+		number[j] = at < 0 ? -1 : kind == numbers ? i + j : at;
+	}
+}
+
+__device__ __forceinline__ unsigned pack(int low, int high) { return ((unsigned)low & 0xffff) | (unsigned)high << 16; }
+
 // round_part_of adds to a thread's part of the result of round_part.
-template <int kind>
-__device__ __forceinline__ void round_part_of(const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed, uint64_t &total) {
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+template <int kind, class S>
+__device__ __forceinline__ void round_part_of(S &partial, const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed, uint64_t &total) {
+	const int lane = threadIdx.x % 32;
 	const float *x = o.record(r);
-	const int each = (rows + parts - 1) / parts, to = min(rows, (part + 1) * each);
-	for (int t = part * each + warp; t < to; t += warps) {
+	const PartRows those(rows, part, parts);
+	const int rank = (int)threadIdx.x % (32 * those.team);
+	uint64_t sum = 0;
+	for (int t = those.first(); t < those.to; t += those.step()) {
 		const OperandRow<kind> row(o, t);
 		const RoundingWords words(row_key(seed, o.side, kind == numbers ? t : 0));
 		int16_t *out = o.row(r, rows, t);
-		uint64_t sum = 0;
 		bool outside = false;
-#pragma unroll 4
-		for (int i = lane; i < o.stride; i += 32) {
-			const int at = row.at(i);
-			round_element(out + i, at < 0 ? 0 : x[at], at < 0 ? 0 : scale, words.of(kind == numbers ? i : at), sum, outside);
+		sum = 0;
+#pragma unroll 2
+		for (int i = 4 * rank; i < o.stride; i += 128 * those.team) {
+			float v[4];
+			int number[4], rounded[4];
+			load_quad(row, x, i, v, number);
+#pragma unroll
+			for (int j = 0; j < 4; j++) rounded[j] = round_element(v[j], number[j] < 0 ? 0 : scale, words.of(number[j]), sum, outside);
+			*reinterpret_cast<uint2 *>(out + i) = make_uint2(pack(rounded[0], rounded[1]), pack(rounded[2], rounded[3]));
 		}
 		if (kind != numbers) continue;
 		sum = warp_sum(outside ? too_long : sum);
+		if (those.team > 1) continue;
 		if (lane == 0) total += sum;
+		if (sum > longest_row) total = longest_rows;
+	}
+	if (kind == numbers && those.team > 1) {
+		sum = team_sum(partial, sum, those.team);
+		if (rank == 0) total += sum;
 		if (sum > longest_row) total = longest_rows;
 	}
 	if (kind == numbers || scale == 0) return;
 	const RoundingWords words(row_key(seed, o.side, 0));
 	const int last = (int)((long long)o.size * (part + 1) / parts);
 	bool outside = false;
-	for (int i = (int)((long long)o.size * part / parts) + threadIdx.x; i < last; i += blockDim.x) {
-		int16_t unused;
-		round_element(&unused, x[i], scale, words.of(i), total, outside);
-	}
+	for (int i = (int)((long long)o.size * part / parts) + threadIdx.x; i < last; i += blockDim.x) round_element(x[i], scale, words.of(i), total, outside);
 	if (outside) total = longest_rows;
 }
 
-// round_part rounds one of some parts of the rows of record r, a warp a row, and returns the sum of
-// their squared norms, to all threads; longest_rows or more if the norm of a row is out of range. The
+// round_part rounds one of some parts of the rows of record r and returns the sum of their squared
+// norms, to all threads; longest_rows or more if the norm of a row is out of range. The
 // squared norm of pictures is that of their own numbers, and more than longest_row is out of range.
 template <class S>
 __device__ __forceinline__ uint64_t round_part(S &partial, const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed) {
 	uint64_t total = 0;
 	if (o.kind == numbers)
-		round_part_of<numbers>(o, r, rows, part, parts, scale, seed, total);
+		round_part_of<numbers>(partial, o, r, rows, part, parts, scale, seed, total);
 	else if (o.kind == signals)
-		round_part_of<signals>(o, r, rows, part, parts, scale, seed, total);
+		round_part_of<signals>(partial, o, r, rows, part, parts, scale, seed, total);
 	else
-		round_part_of<patches>(o, r, rows, part, parts, scale, seed, total);
+		round_part_of<patches>(partial, o, r, rows, part, parts, scale, seed, total);
 	total = block_sum(partial, total);
 	return o.kind != numbers && total > longest_row ? longest_rows : total;
 }
