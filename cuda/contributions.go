@@ -225,6 +225,11 @@ type admission struct {
 	Size, Chunks             int32
 }
 
+// A block of admit handles at most admitRecords records, a warp each. No multiprocessor has several
+// blocks while another one has none, because a block handles the records that do not fit one after the
+// other. A lane of a warp handles a part of a record, so a launch has at most admitParts parts.
+const admitRecords, admitParts = 8, 32
+
 // admitPart queues the admission of a part of n records. The parts of different parameters share
 // launches, also where rows and built gradients alternate.
 func (s *contributionSum) admitPart(a admission, n int) {
@@ -238,7 +243,7 @@ const builtBlock = 4096
 
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
-	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a thread of admit adds one
+	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a lane of admit adds them
 	part := admission{Contribution: s.from(first), Gradients: rows, Squares: s.allocScratch(8 * n * chunks), Size: int32(size), Chunks: int32(chunks)}
 	s.launchWith(s.rounding, func() { s.launchPart("built_squares", dim{uint32(chunks), uint32(n), 1}, dim{512, 1, 1}, part) })
 	s.admitPart(part, n)

@@ -11,9 +11,10 @@
 // the host chooses; one row needs neither, its squared norm is ‖â‖²·‖δ̂‖². These three use many blocks a
 // record and do not wait for other parameters: their integer sums have the same bits in every order.
 //
-// admit takes the squared norms from the records' budgets, for one parameter after the other, those of
-// gradients that contributions.cu built among them. A part that does not fit is rounded again in its
-// block. Rows that are too long, because they cancel, are replaced by zeros; the block then builds the
+// admit takes the squared norms from the records' budgets, those of gradients that contributions.cu built
+// among them. A warp handles a record, and a lane a parameter, if all parts of the record fit as they are.
+// Otherwise a block handles one parameter after the other: a part that does not fit is rounded again.
+// Rows that are too long, because they cancel, are replaced by zeros; the block then builds the
 // record's gradient in float32, element by element, and adds its rounding. Records that add nothing get
 // zeros.
 //
@@ -234,10 +235,11 @@ __device__ __forceinline__ uint64_t round_part(S &partial, const RowOperand &o, 
 	return o.kind != numbers && total > longest_row ? longest_rows : total;
 }
 
-// clear_rows writes zeros for the rows of a record.
-__device__ __forceinline__ void clear_rows(const RowOperand &o, int r, int rows) {
-	int16_t *out = o.row(r, rows, 0);
-	for (long long i = threadIdx.x; i < (long long)rows * o.stride; i += blockDim.x) out[i] = 0;
+// clear_rows writes zeros for one of some parts of the rows of a record.
+__device__ __forceinline__ void clear_rows(const RowOperand &o, int r, int rows, int part, int parts) {
+	uint2 *out = reinterpret_cast<uint2 *>(o.row(r, rows, 0));
+	const long long quads = (long long)rows * (o.stride / 4);
+	for (long long i = (long long)part * blockDim.x + threadIdx.x; i < quads; i += (long long)parts * blockDim.x) out[i] = make_uint2(0, 0);
 }
 
 // RowNorm is the result of a rounding of a record's rows.
@@ -360,13 +362,20 @@ __device__ __forceinline__ void add_tied(const RowSum &s, int r, int part, int p
 	}
 }
 
-// tied_fits reports whether the norm with lookups can be computed, as fits does: Σ_s ‖ε̂_s‖·‖Â‖‖Δ̂‖ bounds
-// the terms of ⟨P, G⟩.
-template <class S> __device__ __forceinline__ bool tied_fits(S &partial, const RowSum &s, int r, const RowNorm &n) {
+// lookup_lengths adds up the lengths of some lookups of record r: the first one and every step-th after it.
+__device__ __forceinline__ double lookup_lengths(const RowSum &s, int r, int first, int step) {
 	double length = 0;
-	for (int t = threadIdx.x; t < s.lookups.count; t += blockDim.x) length += sqrt((double)s.lookups.squares[(long long)r * s.lookups.count + t]);
-	length = block_sum(partial, length);
-	return s.fits(n) && n.gathered <= (uint64_t)lattice_bound_squared && !(length * sqrt((double)n.squares[0] * (double)n.squares[1]) > 0x1p60);
+	for (int t = first; t < s.lookups.count; t += step) length += sqrt((double)s.lookups.squares[(long long)r * s.lookups.count + t]);
+	return length;
+}
+
+// tied_bound bounds the terms of ⟨P, G⟩, for the sum of all lengths of the lookups: Σ_s ‖ε̂_s‖·‖Â‖‖Δ̂‖.
+__device__ __forceinline__ double tied_bound(const RowNorm &n, double length) { return length * sqrt((double)n.squares[0] * (double)n.squares[1]); }
+
+// tied_fits reports whether the norm with lookups can be computed, as fits does.
+template <class S> __device__ __forceinline__ bool tied_fits(S &partial, const RowSum &s, int r, const RowNorm &n) {
+	const double length = block_sum(partial, lookup_lengths(s, r, threadIdx.x, blockDim.x));
+	return s.fits(n) && n.gathered <= (uint64_t)lattice_bound_squared && !(tied_bound(n, length) > 0x1p60);
 }
 
 KERNEL LAUNCH_BOUNDS(256) row_lengths(Batch<RowSum> batch) {
@@ -389,7 +398,11 @@ KERNEL LAUNCH_BOUNDS(256, 3) round_rows(Batch<RowSum> batch) {
 	const int r = block.y;
 	const double scale = first_scale(s.contribution, r);
 	if (s.is_single_row() && threadIdx.x == 0) s.norms[r] = {{0, 0}, 0, 0, 0, 0};
-	if (!(scale > 0)) return;
+	if (!(scale > 0)) {
+		clear_rows(s.a, r, s.rows, block.x, block.grid_x);
+		clear_rows(s.delta, r, s.rows, block.x, block.grid_x);
+		return;
+	}
 	float scale_a, scale_d;
 	s.scales(r, scale, scale_a, scale_d);
 	const uint64_t seed = row_key(s.contribution.seeds[r], s.contribution.number, 0);
@@ -529,8 +542,8 @@ __device__ __forceinline__ void admit_rows(P &panels, G &grams, S &partial, D &l
 		return (int64_t)(tied ? n.product + n.gathered + n.cross : n.product);
 	});
 	if (!adds) {
-		clear_rows(s.a, r, s.rows);
-		clear_rows(s.delta, r, s.rows);
+		clear_rows(s.a, r, s.rows, 0, 1);
+		clear_rows(s.delta, r, s.rows, 0, 1);
 	}
 	if (cancels) {
 		adds = choose_rounding(c, r, [&](double scale, uint64_t seed) {
@@ -561,20 +574,98 @@ template <class S> __device__ __forceinline__ void admit_built(S &partial, const
 	});
 }
 
-// admit processes the parts of a batch one after the other, because they take from the same budgets:
-// block r does the r-th record of each.
+// first_square is the squared norm of the first rounding of a part of record r, without the lookups of a
+// tied table; too_long if it is not known.
+__device__ __forceinline__ uint64_t first_square(const Admission &p, int r) {
+	if (p.rows) {
+		const RowSum &s = *static_cast<const RowSum *>(p.rows);
+		const RowNorm n = s.norms[r];
+		if (!s.fits(n)) return too_long;
+		return s.units == 0 ? n.squares[0] * n.squares[1] : n.product;
+	}
+	uint64_t sum = 0;
+	const uint64_t *squares = p.built.squares + (long long)r * p.built.chunks;
+#pragma unroll 8
+	for (int i = 0; i < p.built.chunks; i++) sum += squares[i];
+	return sum;
+}
+
+// add_first_lookups adds to the squared norms of a warp's parts, a lane each, what the lookups of tied
+// tables add; too_long if that is not known. Its sum of lengths has another order than that of tied_fits,
+// so it leaves sums near the limit to admit_rows.
+__device__ __forceinline__ void add_first_lookups(const Batch<Admission> &batch, int r, bool adds, uint64_t &square) {
+	const int lane = threadIdx.x % 32;
+	const RowSum *rows = adds ? static_cast<const RowSum *>(batch.arguments[lane].rows) : nullptr;
+	for (unsigned tied = __ballot_sync(0xffffffff, rows && rows->lookups.count > 0); tied != 0; tied &= tied - 1) {
+		const int part = __ffs((int)tied) - 1;
+		const RowSum &s = *static_cast<const RowSum *>(batch.arguments[part].rows);
+		const RowNorm n = s.norms[r];
+		const double length = warp_sum(lookup_lengths(s, r, lane, 32));
+		if (lane != part || square == too_long) continue;
+		const bool known = n.gathered <= (uint64_t)lattice_bound_squared && tied_bound(n, length) < 0x1p59;
+		square = known ? square + n.gathered + n.cross : too_long;
+	}
+}
+
+// admit_first admits all parts of record r with their first rounding, if they fit their budgets; a warp
+// calls it, and a lane handles a part. No square is negative: if the sum of the parts of a group fits,
+// each part fits what those before it leave. Otherwise, or if a norm is not known, it writes nothing and
+// returns false.
+__device__ __forceinline__ bool admit_first(const Batch<Admission> &batch, int r) {
+	const int lane = threadIdx.x % 32;
+	const bool used = lane < batch.parts;
+	const Admission &p = batch.arguments[used ? lane : 0];
+	const Contribution &c = p.contribution;
+	const double scale = first_scale(c, r);
+	const bool adds = used && scale > 0;
+	int64_t *budget = c.budgets + (int64_t)*c.group * c.records + r;
+	int64_t left = *budget;
+	uint64_t square = adds ? first_square(p, r) : 0;
+	add_first_lookups(batch, r, adds, square);
+	bool fits = square <= (uint64_t)lattice_bound_squared, takes = false;
+	if (__ballot_sync(0xffffffff, fits) != 0xffffffff) return false;
+	for (unsigned open = __ballot_sync(0xffffffff, adds); open != 0;) {
+		const int leader = __ffs((int)open) - 1;
+		const uint64_t of_leader = __shfl_sync(0xffffffff, (uint64_t)budget, leader);
+		const bool shares = adds && (uint64_t)budget == of_leader;
+		const uint64_t taken = warp_sum(shares ? square : 0);
+		if (lane == leader) {
+			takes = true;
+			left -= (int64_t)taken;
+			fits = left >= 0;
+		}
+		open &= ~__ballot_sync(0xffffffff, shares);
+	}
+	if (__ballot_sync(0xffffffff, fits) != 0xffffffff) return false;
+	if (takes) *budget = left;
+	if (used) c.roundings[r] = adds ? RecordRounding{row_key(c.seeds[r], c.number, 0), (float)scale, 1} : RecordRounding{0, 0, 0};
+	return true;
+}
+
+// admit takes the squared norms of the parts of a batch from the records' budgets. A warp admits a
+// record whose parts fit. The block then does the other records of its warps, part after part, because
+// parts take from the same budgets.
 KERNEL LAUNCH_BOUNDS(256, 1) admit(Batch<Admission> batch) {
 	SHARED(float, panels, integer_words);
 	SHARED(int, grams, integer_side * integer_side);
 	SHARED(uint64_t, partial, 32);
 	SHARED(double, lengths, 32);
-	for (int part = 0; part < batch.parts; part++) {
-		const Admission &p = batch.arguments[part];
-		if (p.rows)
-			admit_rows(panels, grams, partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), blockIdx.x);
-		else
-			admit_built(partial, p.contribution, p.built, blockIdx.x);
-		__syncthreads();  // before the next part reads the rest of the budget
+	SHARED(int, admitted, 8);
+	const int records = batch.grids[0].x, each = (records + gridDim.x - 1) / gridDim.x;
+	const int warp = threadIdx.x / 32, first = blockIdx.x * each, n = min(each, records - first);
+	const bool done = warp >= n || admit_first(batch, first + warp);
+	if (threadIdx.x % 32 == 0) admitted[warp] = done;
+	__syncthreads();
+	for (int i = 0; i < n; i++) {
+		const int skip = admitted[i], r = first + i;
+		for (int part = skip ? batch.parts : 0; part < batch.parts; part++) {
+			const Admission &p = batch.arguments[part];
+			if (p.rows)
+				admit_rows(panels, grams, partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), r);
+			else
+				admit_built(partial, p.contribution, p.built, r);
+			__syncthreads();  // before the next part reads the rest of the budget
+		}
 	}
 }
 
