@@ -379,6 +379,56 @@ func checkRecordsAlone(t *testing.T, s contributing, records int) {
 	}
 }
 
+// A warp admits records whose parts fit their budgets as they are; a block admits the others. There are
+// more records than one a block, and parts of two groups: products of one row and of several, gradients,
+// and a tied table.
+func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
+	device(t)
+	const records = 70
+	r := rand.New(rand.NewPCG(15, 2))
+	ordinary := func(width int) []float32 {
+		x := make([]float32, records*width)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(width)))
+		}
+		return x
+	}
+	sums := []contributing{
+		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{ordinary(35)}, nil, 35, 0},
+		{"product", clippedSum(op.Product{In: 70, Out: 9}), [][]float32{ordinary(70), ordinary(9)}, nil, 630, 0},
+		{"rows", clippedSum(op.Product{In: 33, Out: 66}), [][]float32{ordinary(3 * 33), ordinary(3 * 66)}, nil, 33 * 66, 0},
+		tied("tied table", false, 33, records, wholeNumbers(r, 7*records, 0, 9), ordinary(7*33), ordinary(5*33), ordinary(5*9)),
+	}
+	factors := make([]float32, records)
+	fits := 0
+	for i := range factors {
+		if factors[i] = 0.1; i%7 == 3 {
+			factors[i] = 100
+		} else {
+			fits++
+		}
+	}
+	program := exactProgram(records, sums)
+	want, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { want.Close() })
+	m := machineOf(t, program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
+	expected := addTo(t, want, sums, factors)
+	for v, sum := range addTo(t, m, sums, factors) {
+		if !slices.Equal(sum, expected[v]) {
+			t.Errorf("%s: other integers than the CPU's", sums[v].name)
+		}
+	}
+	if _, _, err := m.PartCounts(); err != nil {
+		t.Fatal(err)
+	}
+	if blocks := m.counters.readPart(2); blocks != records-fits {
+		t.Errorf("blocks admit %d records, want %d", blocks, records-fits)
+	}
+}
+
 // A sum of 32 bits wraps with 512 contributions of the largest norm in one element. The product is
 // so wide that its blocks divide the records no further than these sums require.
 func TestContributions_ManyFullRecords(t *testing.T) {
