@@ -399,7 +399,7 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 		{"rows", clippedSum(op.Product{In: 33, Out: 66}), [][]float32{ordinary(3 * 33), ordinary(3 * 66)}, nil, 33 * 66, 0},
 		tied("tied table", false, 33, records, wholeNumbers(r, 7*records, 0, 9), ordinary(7*33), ordinary(5*33), ordinary(5*9)),
 	}
-	factors := make([]float32, records)
+	factors, graded := make([]float32, records), make([]float32, records)
 	fits := 0
 	for i := range factors {
 		if factors[i] = 0.1; i%7 == 3 {
@@ -407,6 +407,7 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 		} else {
 			fits++
 		}
+		graded[i] = 0.04 * float32(i+1) // records that fit except for their last part
 	}
 	program := exactProgram(records, sums)
 	want, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 2)
@@ -415,17 +416,23 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 	}
 	t.Cleanup(func() { want.Close() })
 	m := machineOf(t, program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
-	expected := addTo(t, want, sums, factors)
-	for v, sum := range addTo(t, m, sums, factors) {
-		if !slices.Equal(sum, expected[v]) {
-			t.Errorf("%s: other integers than the CPU's", sums[v].name)
+	check := func(what string, factors []float32) (blocks int) {
+		expected := addTo(t, want, sums, factors)
+		for v, sum := range addTo(t, m, sums, factors) {
+			if !slices.Equal(sum, expected[v]) {
+				t.Errorf("%s factors: %s: other integers than the CPU's", what, sums[v].name)
+			}
 		}
+		if _, _, err := m.PartCounts(); err != nil {
+			t.Fatal(err)
+		}
+		return m.counters.readPart(2)
 	}
-	if _, _, err := m.PartCounts(); err != nil {
-		t.Fatal(err)
-	}
-	if blocks := m.counters.readPart(2); blocks != records-fits {
+	if blocks := check("clear", factors); blocks != records-fits {
 		t.Errorf("blocks admit %d records, want %d", blocks, records-fits)
+	}
+	if blocks := check("graded", graded); blocks == 0 || blocks == records {
+		t.Errorf("blocks admit %d of %d records", blocks, records)
 	}
 }
 
