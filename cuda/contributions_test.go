@@ -393,8 +393,12 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 		}
 		return x
 	}
+	small := ordinary(35) // the other group is the first that does not fit
+	for i := range small {
+		small[i] /= 8
+	}
 	sums := []contributing{
-		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{ordinary(35)}, nil, 35, 0},
+		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{small}, nil, 35, 0},
 		{"product", clippedSum(op.Product{In: 70, Out: 9}), [][]float32{ordinary(70), ordinary(9)}, nil, 630, 0},
 		{"rows", clippedSum(op.Product{In: 33, Out: 66}), [][]float32{ordinary(3 * 33), ordinary(3 * 66)}, nil, 33 * 66, 0},
 		tied("tied table", false, 33, records, wholeNumbers(r, 7*records, 0, 9), ordinary(7*33), ordinary(5*33), ordinary(5*9)),
@@ -430,6 +434,21 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 	}
 	if blocks := check("clear", factors); blocks != records-fits {
 		t.Errorf("blocks admit %d records, want %d", blocks, records-fits)
+	}
+	square := func(x []float32, record int) (sum float64) {
+		width := len(x) / records
+		for _, v := range x[record*width : (record+1)*width] {
+			sum += float64(v) * float64(v)
+		}
+		return sum
+	}
+	for i, f := range factors {
+		first, err := m.SquaredNormTaken(0, i)
+		second, err2 := m.SquaredNormTaken(1, i)
+		want := (square(small, i) + square(sums[1].in[0], i)*square(sums[1].in[1], i)/4) * math.Pow(float64(f)*plan.Bound, 2)
+		if err != nil || err2 != nil || f == 0.1 && (!(math.Abs(float64(first)/want-1) < 0.01) || second == 0 || second == first) {
+			t.Errorf("record %d takes %d and %d from its budgets, want %.4g from the first one; errors %v, %v", i, first, second, want, err, err2)
+		}
 	}
 	if blocks := check("graded", graded); blocks == 0 || blocks == records {
 		t.Errorf("blocks admit %d of %d records", blocks, records)
