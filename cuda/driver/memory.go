@@ -92,24 +92,32 @@ func (a *allocator) Free(p Pointer) error {
 // AllocPinned allocates page-locked memory of the host: copies from and to it run
 // asynchronously, and graphs may contain them.
 func (a *allocator) AllocPinned(bytes int) ([]byte, error) {
+	b, _, err := a.AllocMapped(bytes)
+	return b, err
+}
+
+// AllocMapped allocates page-locked memory of the host that kernels access, too, at the returned address.
+// The host sees what a kernel has written after it has waited for the kernel.
+func (a *allocator) AllocMapped(bytes int) ([]byte, Pointer, error) {
 	d := a.device
 	if bytes <= 0 {
-		return nil, fmt.Errorf("%v: cannot allocate %d page-locked bytes: the size must be at least 1", d, bytes)
+		return nil, 0, fmt.Errorf("%v: cannot allocate %d page-locked bytes: the size must be at least 1", d, bytes)
 	}
 	var memory unsafe.Pointer
+	var mapped C.CUdeviceptr
 	err := d.check(formatBytes(int64(bytes))+" of the host's memory cannot be page-locked",
-		C.driver_alloc_pinned(d.current, C.size_t(bytes), &memory))
+		C.driver_alloc_pinned(d.current, C.size_t(bytes), &memory, &mapped))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	b := unsafe.Slice((*byte)(memory), bytes)
 	a.mu.Lock()
 	a.pinned[&b[0]] = bytes
 	a.mu.Unlock()
-	return b, nil
+	return b, Pointer(mapped), nil
 }
 
-// FreePinned frees memory that AllocPinned allocated. No copy may still use it.
+// FreePinned frees memory that AllocPinned or AllocMapped allocated. No copy may still use it.
 func (a *allocator) FreePinned(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -150,6 +158,7 @@ func (d *Device) CopyIn(dst Pointer, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
+	d.copies.Add(1)
 	return d.check("a copy to the device failed", C.driver_copy_in(d.current, d.stream, C.CUdeviceptr(dst),
 		(*C.uchar)(unsafe.SliceData(src)), C.size_t(len(src)), d.isPinned(src)))
 }
@@ -160,6 +169,7 @@ func (d *Device) CopyOut(dst []byte, src Pointer) error {
 	if len(dst) == 0 {
 		return nil
 	}
+	d.copies.Add(1)
 	return d.check("a copy from the device failed", C.driver_copy_out(d.current, d.stream,
 		(*C.uchar)(unsafe.SliceData(dst)), C.CUdeviceptr(src), C.size_t(len(dst)), d.isPinned(dst)))
 }
@@ -169,6 +179,7 @@ func (d *Device) Copy(dst, src Pointer, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
+	d.copies.Add(1)
 	return d.check("a copy within the device failed", C.driver_copy(d.current, d.stream,
 		C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(bytes)))
 }
@@ -178,6 +189,7 @@ func (d *Device) Zero(p Pointer, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
+	d.fills.Add(1)
 	return d.check("memory cannot be cleared", C.driver_zero(d.current, d.stream, C.CUdeviceptr(p), C.size_t(bytes)))
 }
 
