@@ -1,0 +1,109 @@
+package check
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The bundle's script runs from start to end on the emulated device, with a stand-in for PyTorch: it
+// ends in time, and the results come back, also with a library that ends the process, a test that
+// fails, and a card that is lost half-way. It takes about twelve minutes: make gpu-dry-run.
+func TestFirst_EmulatedDevice(t *testing.T) {
+	archive, device := os.Getenv("DPTRAIN_BUNDLE"), os.Getenv("DPTRAIN_LIBCUDA")
+	if archive == "" || device == "" {
+		t.Skip("make gpu-dry-run runs this")
+	}
+	t.Run("complete", func(t *testing.T) {
+		b := unpack(t, archive)
+		start := time.Now()
+		output, code := b.onEmulatedDevice(t, device)
+		took := time.Since(start)
+		t.Logf("%v, exit code %d\n%s", took, code, output)
+		if took > 595*time.Second || code != 0 && code != 75 {
+			t.Errorf("the script takes %v and returns %d", took, code)
+		}
+		contains(t, output, "doctor: passed", "steps/OnGPU: passed", "speed/BenchmarkRelease: passed", "PyTorch")
+		if strings.Contains(output, "FAILED") {
+			t.Error("something failed")
+		}
+		contains(t, b.read(t, "work/hold.log"), "torch 0.stand-in was imported in ")
+		t.Log("came back:", list(t, b.out))
+		b.delivered(t)
+	})
+	t.Run("faults", func(t *testing.T) {
+		b := unpack(t, archive)
+		library := filepath.Join(t.TempDir(), "libcudnn.so")
+		if output, err := exec.Command("cc", "-shared", "-fPIC", "-o", library, filepath.Join("..", "driver", "testdata", "libcudnn.c"), "-ldl").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		card := filepath.Join(t.TempDir(), "libcuda.so.1")
+		if err := os.Link(device, card); err != nil {
+			t.Skip(err) // another file system
+		}
+		real := filepath.Join(b.folder, "bin", "driver.test.real")
+		if err := os.Rename(filepath.Join(b.folder, "bin", "driver.test"), real); err != nil {
+			t.Fatal(err)
+		}
+		b.program(t, "bin/driver.test", real+` "$@" | while IFS= read -r line; do echo "${line/--- PASS: TestPack/--- FAIL: TestPack}"; done
+[[ $* != *TestPack* ]]`)
+		lost := time.AfterFunc(3*time.Minute, func() { os.Remove(card) })
+		defer lost.Stop()
+		output, code := b.onEmulatedDevice(t, card, "DPTRAIN_CUDNN="+library, "DPTRAIN_TWIN=aborts")
+		t.Logf("exit code %d\n%s", code, output)
+		if code != 1 {
+			t.Errorf("the script returns %d", code)
+		}
+		contains(t, output, "CuDNN is switched off", "driver/TestPack_Layout: FAILED", "conformance/TestRelease_OfIntegerSums: passed", "stop: no GPU can be used")
+		b.delivered(t)
+	})
+}
+
+func unpack(t *testing.T, archive string) bundle {
+	t.Helper()
+	b := bundle{filepath.Join(t.TempDir(), "dptrain-gpu"), t.TempDir()}
+	if output, err := exec.Command("python3", "-m", "tarfile", "-e", archive, filepath.Dir(b.folder)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	// A Python whose PyTorch computes nothing.
+	b.program(t, "python", `[[ $* != *measure.py* ]] || { echo '{"median_ms": 7, "best_ms": 6, "steps": 10, "peak_mb": 5, "versions": {"torch": "0.stand-in"}}'; exit; }
+exec python3 "$@"`)
+	if err := os.MkdirAll(filepath.Join(b.folder, "stand-in", "torch"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, "stand-in/torch/__init__.py", `__version__ = "0.stand-in"
+class zeros:
+    def __init__(self, count, device): pass
+    def sum(self): return self
+    def item(self): return 0
+`)
+	return b
+}
+
+func (b bundle) onEmulatedDevice(t *testing.T, device string, environment ...string) (output string, code int) {
+	t.Helper()
+	c := exec.Command(filepath.Join(b.folder, "device-check"), "first", b.out)
+	c.Env = append(os.Environ(), "DPTRAIN_LIBCUDA="+device, "PYTHON="+filepath.Join(b.folder, "python"), "PYTHONPATH="+filepath.Join(b.folder, "stand-in"), "PYTHONDONTWRITEBYTECODE=1", "DPTRAIN_BUNDLE=")
+	c.Env = append(c.Env, environment...)
+	out, err := c.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), c.ProcessState.ExitCode()
+}
+
+func list(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
