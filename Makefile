@@ -112,7 +112,8 @@ gpu-bundle: $(HEADER) $(KERNELS_OF) $(VARIANT_OF)
 	go build -overlay $(CACHE)/overlay.json -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
 	for p in bench cuda cuda/driver engine perexample; do \
 		go test -c -overlay $(CACHE)/overlay.json -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
-	cp -r bench/peers cuda/device-check/device-check cuda/device-check/hold_open.py $(wildcard $(CACHE)/wheels) $(BUNDLE)
+	cp -r bench/peers cuda/device-check/device-check cuda/device-check/hold_open.py $(BUNDLE)
+	[ ! -d $(CACHE)/wheels ] || cp -r $(CACHE)/wheels $(BUNDLE)
 	cp $(VARIANT_OF) $(BUNDLE)/more-blocks.zip && cp $(VARIANT_OF:.zip=.md) $(BUNDLE)/more-blocks.md
 	tar -cf - -C $(CACHE) dptrain-gpu | python3 -c 'import lzma, shutil, sys; \
 		f = lzma.open(sys.stdout.buffer, "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 27}]); \
