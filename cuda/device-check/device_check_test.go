@@ -375,8 +375,26 @@ func TestFirst_DeliversBeforeItEnds(t *testing.T) {
 			t.Errorf("after %v it ended without an error", signal)
 		}
 		contains(t, b.delivered(t), "results/")
+		for end := time.Now().Add(10 * time.Second); b.isRunning(t); time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("after %v, processes are left", signal)
+			}
+		}
 		contains(t, b.read(t, "results/results.tsv"), "conformance/TestRelease_Draws\tpassed")
 	}
+}
+
+// isRunning reports whether a process of the script exists.
+func (b bundle) isRunning(t *testing.T) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		line, _ := os.ReadFile(file) // a process can end meanwhile
+		return strings.Contains(string(line), b.folder)
+	})
 }
 
 // rest does what first does, and more.
