@@ -20,30 +20,40 @@ func TestFirst_EmulatedDevice(t *testing.T) {
 	}
 	t.Run("complete", func(t *testing.T) {
 		b := unpack(t, archive)
-		start := time.Now()
-		// Of conformance a part, because the emulated device is slow.
-		output, code := b.onEmulatedDevice(t, device, "ONLY=^logistic-256$/^(dptrain|dptrain plain|PyTorch)$", "CHECKS=^(doctor|libraries|driver|steps|speed|profile|train)|/Test(RoundedNoise|Release|ClipFactors|FastestRuns|Open)")
-		took := time.Since(start)
-		t.Logf("%v, exit code %d\n%s", took, code, output)
-		if took > 595*time.Second || code != 0 && code != 75 {
-			t.Errorf("the script takes %v and returns %d", took, code)
+		output, code := "", 75
+		for part := 1; code == 75 && part <= 2; part++ { // the second continues, if a busy host needs it
+			start := time.Now()
+			output, code = b.onEmulatedDevice(t, device)
+			took := time.Since(start)
+			t.Logf("part %d: %v, exit code %d\n%s", part, took, code, output)
+			if took > 595*time.Second || code != 0 && code != 75 {
+				t.Errorf("the script takes %v and returns %d", took, code)
+			}
+			if part > 1 && strings.Contains(output, "steps/OnGPU") {
+				t.Error("the second part repeats the first")
+			}
+			t.Log("came back:", list(t, b.out))
+			b.delivered(t)
 		}
-		contains(t, output, "doctor: passed", "steps/OnGPU: passed", "speed/BenchmarkRelease: passed", "logistic-256    PyTorch          fp32   0      7.00 ms", "conformance/TestFastestRuns_InTurnAfterWork: passed")
-		if strings.Contains(output, "FAILED") {
+		results := b.read(t, "results/results.tsv")
+		contains(t, results, "doctor\tpassed", "steps/OnGPU\tpassed", "speed/BenchmarkRelease\tpassed", "conformance/TestFastestRuns_InTurnAfterWork\tpassed")
+		contains(t, b.read(t, "results/gpu-emulated-device.json"), `"program": "PyTorch"`, `"median_ms": 7,`)
+		if strings.Contains(results, "FAILED") {
 			t.Error("something failed")
 		}
 		contains(t, b.read(t, "work/hold.log"), "torch 0.stand-in was imported in ")
 		if wheels, _ := filepath.Glob(filepath.Join(b.folder, "wheels", "opacus-*")); len(wheels) > 0 { // the pattern is well formed
 			contains(t, b.read(t, "work/site/opacus/__init__.py"), "import")
 		}
-		t.Log("came back:", list(t, b.out))
-		b.delivered(t)
 	})
 	t.Run("faults", func(t *testing.T) {
 		b := unpack(t, archive)
 		library := filepath.Join(t.TempDir(), "libcudnn.so")
-		if output, err := exec.Command("cc", "-shared", "-fPIC", "-o", library, filepath.Join("..", "driver", "testdata", "libcudnn.c"), "-ldl").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, output)
+		for file, source := range map[string]string{library: "libcudnn.c", filepath.Join(filepath.Dir(library), "libcublasLt.so.12"): "libcublasLt.c"} {
+			c := exec.Command("cc", "-shared", "-fPIC", "-Wl,-soname,"+filepath.Base(file), "-o", file, filepath.Join("..", "driver", "testdata", source), "-ldl")
+			if output, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
 		}
 		card := filepath.Join(t.TempDir(), "libcuda.so.1")
 		if err := os.Link(device, card); err != nil {
@@ -56,14 +66,20 @@ func TestFirst_EmulatedDevice(t *testing.T) {
 		b.program(t, "bin/driver.test", `set -o pipefail
 `+real+` "$@" | while IFS= read -r line; do echo "${line/--- PASS: TestPack/--- FAIL: TestPack}"; done || exit
 [[ $* != *TestPack* ]]`)
-		lost := time.AfterFunc(3*time.Minute, func() { os.Remove(card) })
-		defer lost.Stop()
+		go func() { // half-way the card is lost
+			for ; t.Context().Err() == nil; time.Sleep(time.Second) {
+				if text, _ := os.ReadFile(filepath.Join(b.folder, "results", "results.tsv")); strings.Contains(string(text), "steps/OnGPU") {
+					os.Remove(card)
+					return
+				}
+			}
+		}()
 		output, code := b.onEmulatedDevice(t, card, "DPTRAIN_CUDNN="+library, "DPTRAIN_TWIN=aborts")
 		t.Logf("exit code %d\n%s", code, output)
 		if code != 1 {
 			t.Errorf("the script returns %d", code)
 		}
-		contains(t, output, "CuDNN is switched off", "driver/TestPack_Layout: FAILED", "conformance/TestRelease_OfIntegerSums: passed", "stop: no GPU can be used")
+		contains(t, output, "CuDNN is switched off", "driver/TestPack_Layout: FAILED", "steps/OnGPU: passed", "stop: no GPU can be used")
 		b.delivered(t)
 	})
 }
@@ -92,7 +108,9 @@ class zeros:
 func (b bundle) onEmulatedDevice(t *testing.T, device string, environment ...string) (output string, code int) {
 	t.Helper()
 	c := exec.Command(filepath.Join(b.folder, "device-check"), "first", b.out)
-	c.Env = append(os.Environ(), "DPTRAIN_LIBCUDA="+device, "PYTHON="+filepath.Join(b.folder, "python"), "PYTHONPATH="+filepath.Join(b.folder, "stand-in"), "PYTHONDONTWRITEBYTECODE=1", "DPTRAIN_BUNDLE=")
+	// A part of conformance and a small workload, because the emulated device is slow.
+	c.Env = append(os.Environ(), "ONLY=^logistic-256$/^(dptrain|dptrain plain|PyTorch)$", "CHECKS=^(doctor|libraries|driver|steps|speed|profile|train)|/Test(RoundedNoise|Release|ClipFactors|FastestRuns|Open)",
+		"DPTRAIN_LIBCUDA="+device, "PYTHON="+filepath.Join(b.folder, "python"), "PYTHONPATH="+filepath.Join(b.folder, "stand-in"), "PYTHONDONTWRITEBYTECODE=1", "DPTRAIN_BUNDLE=")
 	c.Env = append(c.Env, environment...)
 	out, err := c.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {

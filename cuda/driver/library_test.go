@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// opened is a library where there is a GPU that has it, and on the emulated device its
-// stand-in.
+// opened is a library where there is a GPU that has it, and on the emulated device the file that
+// the environment names, or a stand-in.
 func opened[L fmt.Stringer](t *testing.T, d *Device, variable, file string, open func(*Device) (L, error)) L {
 	t.Helper()
-	if d.Emulated() {
+	if named := os.Getenv(variable); d.Emulated() && (named == "" || named == "none") {
 		t.Setenv(variable, standIn(t, file))
 	}
 	l, err := open(d)
