@@ -12,7 +12,8 @@ import (
 
 // The bundle's script runs from start to end on the emulated device, with a stand-in for PyTorch: it
 // ends in time, and the results come back, also with a library that ends the process, a test that
-// fails, and a card that is lost half-way. It takes about twelve minutes: make gpu-dry-run.
+// fails, and a card that is lost half-way. It takes up to twenty minutes on a
+// busy host: make gpu-dry-run.
 func TestFirst_EmulatedDevice(t *testing.T) {
 	archive, device := os.Getenv("DPTRAIN_BUNDLE"), os.Getenv("DPTRAIN_LIBCUDA")
 	if archive == "" || device == "" {
