@@ -96,20 +96,50 @@ more-blocks: $(MORE_BLOCKS)
 $(MORE_BLOCKS): $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/toolchain/*.go) $(NVRTC)/libnvrtc.so.12
 	go run ./cuda/toolchain -nvrtc $(NVRTC) -variant $@
 
-# Everything that a GPU host needs to check and time dptrain, in one file. Its seven
-# programs contain the same kernels, which xz with a wide window compresses once. Python
-# compresses, because some hosts lack the program xz.
+# Everything that a GPU host needs to check and time dptrain, in one file, with the kernels of the
+# host's card only: make gpu-bundle ARCH=sm_80. Its programs contain the same kernels, which xz
+# with a wide window compresses once. Python compresses, because some hosts lack the program xz.
+# Hosts limit the bytes that they get: the tree and the bundle together.
+ARCH := sm_90
 BUNDLE := $(CACHE)/dptrain-gpu
-MAX_BUNDLE := 67108864
-.PHONY: gpu-bundle
-gpu-bundle: $(HEADER) $(MORE_BLOCKS)
+MAX_BYTES := 67108864
+KERNELS_OF := $(CACHE)/kernels-$(ARCH).zip
+VARIANT_OF := $(CACHE)/more-blocks-$(ARCH).zip
+.PHONY: gpu-bundle gpu-wheels gpu-dry-run
+gpu-bundle: $(HEADER) $(KERNELS_OF) $(VARIANT_OF)
 	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
-	go build -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
+	printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/cuda/kernels/kernels.zip $(KERNELS_OF) > $(CACHE)/overlay.json
+	go build -overlay $(CACHE)/overlay.json -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
 	for p in bench cuda cuda/driver engine perexample; do \
-		go test -c -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
-	cp -r bench/peers cuda/device-check/run $(MORE_BLOCKS) $(MORE_BLOCKS:.zip=.md) $(BUNDLE)
+		go test -c -overlay $(CACHE)/overlay.json -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
+	cp -r bench/peers cuda/device-check/device-check cuda/device-check/hold_open.py $(BUNDLE)
+	[ ! -d $(CACHE)/wheels ] || cp -r $(CACHE)/wheels $(BUNDLE)
+	cp $(VARIANT_OF) $(BUNDLE)/more-blocks.zip && cp $(VARIANT_OF:.zip=.md) $(BUNDLE)/more-blocks.md
 	tar -cf - -C $(CACHE) dptrain-gpu | python3 -c 'import lzma, shutil, sys; \
 		f = lzma.open(sys.stdout.buffer, "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 27}]); \
 		shutil.copyfileobj(sys.stdin.buffer, f, 1 << 20); f.close()' > dptrain-gpu.tar.xz
-	@bytes=$$(wc -c < dptrain-gpu.tar.xz); [ $$bytes -le $(MAX_BUNDLE) ] || \
-		{ echo "dptrain-gpu.tar.xz has $$bytes bytes, more than $(MAX_BUNDLE)"; rm dptrain-gpu.tar.xz; exit 1; }
+	@bundle=$$(wc -c < dptrain-gpu.tar.xz); \
+	tree=$$(git ls-files --cached --others --exclude-standard -z | xargs -0 cat 2>/dev/null | wc -c); \
+	echo "tree $$tree bytes + dptrain-gpu.tar.xz $$bundle bytes = $$((tree + bundle)) of $(MAX_BYTES)"; \
+	[ $$((tree + bundle)) -le $(MAX_BYTES) ] || { echo "a host with this limit does not take them"; rm dptrain-gpu.tar.xz; exit 1; }
+
+$(KERNELS_OF): cuda/kernels/kernels.zip
+	go run ./cuda/toolchain -target $(ARCH) -extract $@
+
+$(VARIANT_OF): $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/toolchain/*.go) $(NVRTC)/libnvrtc.so.12
+	go run ./cuda/toolchain -nvrtc $(NVRTC) -target $(ARCH) -variant $@
+
+# Packages of the peers that hosts with PyTorch and JAX lack, for the host's version of Python.
+# gpu-bundle packs them.
+PYTHON_VERSION := 3.12
+gpu-wheels:
+	rm -rf $(CACHE)/wheels
+	python3 -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version $(PYTHON_VERSION) \
+		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+		--dest $(CACHE)/wheels --requirement bench/peers/wheels.txt
+
+# Runs the bundle on the emulated device, as a host does, and counts the files that come back.
+gpu-dry-run: EMU := fast
+gpu-dry-run: gpu-bundle emu
+	DPTRAIN_BUNDLE=$(CURDIR)/dptrain-gpu.tar.xz DPTRAIN_LIBCUDA=$(CACHE)/emu/fast/libcuda.so.1 \
+		go test -count=1 -v -timeout 1h -run EmulatedDevice ./cuda/device-check

@@ -68,6 +68,11 @@ func (c *compiler) compile() error {
 	if err := c.scratch.allocate(c.memory, c.buffers.guarded); err != nil {
 		return err
 	}
+	if c.choices != nil {
+		if err := c.buffers.fillClipFactors(c.memory); err != nil {
+			return err
+		}
+	}
 	if err := c.compileProgram(); err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
 // onCard runs tests in a process whose emulated device has other properties.
@@ -39,5 +41,8 @@ func TestArena_TrainsNetworks(t *testing.T) {
 
 // A GPU without tensor cores for TF32 and bfloat16 computes in float32.
 func TestOldGPU_ComputesInFloat32(t *testing.T) {
+	if _, err := kernels.ImageFor(75); err != nil {
+		t.Skip("a bundle has the kernels of one architecture: ", err)
+	}
 	onCard(t, "^TestTensorCores_RoundOnlyOperands$|^TestNetworks_InPrecision$/mlp", "DPTRAIN_EMU_ARCH=75")
 }

@@ -23,10 +23,15 @@ func TestLoadDataSet_WithoutRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &pipeline{device: d, program: &plan.Program{Batch: 1}, memory: &deviceMemory{device: d}, host: &hostBuffers{}}
-	for _, width := range []int{1, 1 << 20} { // the second input of 2^31 examples needs 2^53 bytes
+	_, total, err := d.MemoryInfo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const examples = 1 << 20
+	for _, width := range []int{1, int(2 * total / (4 * examples))} { // the second input needs twice the memory
 		p.host.inputs = append(p.host.inputs, &pinnedBuffer{values: make([]float32, width)})
 	}
-	sets, err := p.loadDataSet(math.MaxInt32, func([][]float32, []int) error { return errors.New("the data set was read") })
+	sets, err := p.loadDataSet(examples, func([][]float32, []int) error { return errors.New("the data set was read") })
 	if sets != nil || err != nil || len(p.memory.allocations) > 0 {
 		t.Errorf("sets %v, error %v, %d allocations are not freed", sets, err, len(p.memory.allocations))
 	}

@@ -193,27 +193,27 @@ func TestCapture_BatchesGiveSameBits(t *testing.T) {
 		}
 		n.steps = 1
 		batchesAgree := func(t *testing.T, exact bool) {
-			train := func(joins bool) (weights [][]float32, nodes int, free int64) {
+			train := func(joins bool) (weights [][]float32, nodes int, bytes int64) {
 				t.Setenv("DPTRAIN_GRAPH", map[bool]string{false: "separate"}[joins])
-				weights = n.trainInspected(t, exact, func(e *Executable) (err error) {
+				weights = n.trainInspected(t, exact, func(e *Executable) error {
 					for _, s := range graphSizes(e) {
 						nodes += s[0]
 					}
-					free, _, err = e.device.MemoryInfo()
-					return err
+					bytes = e.device.Allocated()
+					return nil
 				})
-				return weights, nodes, free
+				return weights, nodes, bytes
 			}
-			want, separate, freeSeparate := train(false)
-			got, joined, freeJoined := train(true)
+			want, separate, bytesSeparate := train(false)
+			got, joined, bytesJoined := train(true)
 			for v := range want {
 				same(t, "in batches", got[v], want[v])
 			}
 			if joined >= separate {
 				t.Errorf("%d nodes, and %d without batches", joined, separate)
 			}
-			if freeJoined != freeSeparate {
-				t.Errorf("%d bytes are free, and %d without batches", freeJoined, freeSeparate)
+			if bytesJoined != bytesSeparate {
+				t.Errorf("%d bytes are allocated, and %d without batches", bytesJoined, bytesSeparate)
 			}
 		}
 		t.Run(n.model, func(t *testing.T) { batchesAgree(t, false) })

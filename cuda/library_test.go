@@ -56,11 +56,20 @@ func (w standIn) use(t *testing.T, fault string) {
 		t.Skip("the source of the library's stand-in is not here")
 	}
 	file := filepath.Join(t.TempDir(), w.source+".so")
-	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+	build(t, file, source)
+	if w.source == dnnStandIn.source { // cuDNN opens cuBLASLt
+		build(t, filepath.Join(filepath.Dir(file), "libcublasLt.so.12"), filepath.Join("driver", "testdata", "libcublasLt.c"))
 	}
 	t.Setenv("DPTRAIN_TWIN", fault)
 	w.set(t, file)
+}
+
+func build(t *testing.T, file, source string) {
+	t.Helper()
+	c := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-Wl,-soname,"+filepath.Base(file), "-o", file, source, "-ldl")
+	if output, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
 }
 
 // set makes the process open the library from another file.
@@ -118,6 +127,14 @@ func eager(t *testing.T) {
 	forceOption = func(names []string) int {
 		return slices.IndexFunc(names, func(n string) bool { return n == blasStandIn.name || n == dnnStandIn.name })
 	}
+}
+
+// unmeasured makes a GPU choose as the emulated device does: nothing is measured.
+func unmeasured(t *testing.T) {
+	t.Helper()
+	before := opened.choices
+	t.Cleanup(func() { opened.choices = before })
+	opened.choices = nil
 }
 
 // The library computes the forward product and the gradient with respect to the inputs,
@@ -226,6 +243,7 @@ func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 		}
 		t.Run(each.name+" small", func(t *testing.T) {
 			each.use(t, "")
+			unmeasured(t)
 			own(t)
 			if output, err := each.output(0); err != nil || !strings.HasPrefix(output, each.name+" ") {
 				t.Errorf("%q, %v", output, err)

@@ -146,6 +146,20 @@ func (l *bufferLayout) initialize(m *deviceMemory) (err error) {
 	return err
 }
 
+// fillClipFactors sets the clip factors to 1 before measurements: kernels skip records whose
+// factor is 0, and would seem faster than they are.
+func (l *bufferLayout) fillClipFactors(m *deviceMemory) error {
+	for i, b := range l.program.Buffers {
+		if b.Role != plan.RoleClipFactors || b.Base != i {
+			continue
+		}
+		if err := m.upload(l.address[i], bytesOf(slices.Repeat([]float32{1}, b.Size()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isIntegerSum reports whether a buffer is an accumulator of integers of 64 bits.
 func (l *bufferLayout) isIntegerSum(id int) bool {
 	return l.program.Exact && l.program.Buffers[id].Role == plan.RoleClippedSum

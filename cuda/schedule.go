@@ -5,6 +5,8 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/dptrain/dptrain/cuda/driver"
@@ -124,20 +126,37 @@ func (c *compiler) choose(key string, options []option, unmeasured int) {
 		c.scratch.used = most
 		return
 	}
-	chosen, err := c.choices.Choose(key, names, func(i int) (float64, error) {
-		steps, used := c.try(options[i])
-		if c.err != nil {
-			return 0, c.err
-		}
-		if used > c.scratch.sizes[c.scratch.next-1] {
-			return math.Inf(1), nil
-		}
-		c.overwritten = true
-		return timer(c.device, steps)
-	})
+	chosen, err := c.choices.Choose(key, names, func() ([]float64, error) { return c.timeOptions(options) })
 	if c.fail(err); err == nil {
 		options[chosen].queue()
 	}
+}
+
+// timeOptions returns the seconds that each option takes, infinity for one that needs more scratch
+// memory than the instruction has.
+func (c *compiler) timeOptions(options []option) ([]float64, error) {
+	seconds := make([]float64, len(options))
+	var timed [][]step
+	var indices []int
+	for i, o := range options {
+		steps, used := c.try(o)
+		if c.err != nil {
+			return nil, c.err
+		}
+		seconds[i] = math.Inf(1)
+		if used <= c.scratch.sizes[c.scratch.next-1] {
+			timed, indices = append(timed, steps), append(indices, i)
+		}
+	}
+	c.overwritten = true
+	times, err := timer(c.device, timed)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range indices {
+		seconds[i] = times[k]
+	}
+	return seconds, nil
 }
 
 // try returns the steps that an option queues, and the scratch memory in use with them. It
@@ -151,15 +170,79 @@ func (c *compiler) try(o option) (steps []step, used int) {
 	return steps, used
 }
 
-// timer measures the seconds that steps take, one after the other.
-var timer = timeSteps
+// timer measures the seconds that each of several options takes.
+var timer = timeInTurn
 
-// timeSteps runs steps as a graph, as a program does: once to load the kernels, then three
-// times. The fastest counts. A graph of short steps contains them ten times.
-func timeSteps(d *driver.Device, steps []step) (float64, error) {
+const (
+	warmUp       = 100 * time.Millisecond // of work, in which the clocks of an idle GPU rise
+	coldAfter    = time.Second            // without a measurement
+	timingRounds = 3
+)
+
+// lastTiming is the end of the process's last measurement.
+var lastTiming struct {
+	sync.Mutex
+	time.Time
+}
+
+// timeInTurn runs each option's steps as a graph, as a program does.
+func timeInTurn(d *driver.Device, options [][]step) ([]float64, error) {
+	lastTiming.Lock()
+	defer lastTiming.Unlock()
+	var runs []func() (float64, error)
+	for _, steps := range options {
+		g, err := newTimedGraph(d, steps)
+		if err != nil {
+			return nil, err
+		}
+		defer g.graph.Close()
+		runs = append(runs, func() (float64, error) { return g.run(d) })
+	}
+	defer func() { lastTiming.Time = time.Now() }()
+	return fastestRuns(runs, time.Since(lastTiming.Time) > coldAfter)
+}
+
+// fastestRuns returns the seconds of the fastest of some runs of each option. The options run in
+// turn, so that a change of the clocks affects all of them. A cold GPU works first.
+func fastestRuns(runs []func() (float64, error), cold bool) ([]float64, error) {
+	fastest := slices.Repeat([]float64{math.Inf(1)}, len(runs))
+	round := func() error {
+		for i, run := range runs {
+			took, err := run()
+			if err != nil {
+				return err
+			}
+			fastest[i] = min(fastest[i], took)
+		}
+		return nil
+	}
+	for start := time.Now(); cold && time.Since(start) < warmUp; {
+		if err := round(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range fastest {
+		fastest[i] = math.Inf(1)
+	}
+	for range timingRounds {
+		if err := round(); err != nil {
+			return nil, err
+		}
+	}
+	return fastest, nil
+}
+
+// timedGraph is steps captured a number of times.
+type timedGraph struct {
+	graph   *driver.Graph
+	repeats int
+}
+
+// newTimedGraph captures steps, ten times if they are short, and runs them, which loads the kernels.
+func newTimedGraph(d *driver.Device, steps []step) (*timedGraph, error) {
 	const short = 500 * time.Microsecond
 	for repeats := 1; ; repeats = 10 {
-		g, err := d.Capture(func() error {
+		graph, err := d.Capture(func() error {
 			for range repeats {
 				for _, s := range steps {
 					if err := s.queue(); err != nil {
@@ -170,26 +253,31 @@ func timeSteps(d *driver.Device, steps []step) (float64, error) {
 			return nil
 		})
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		shortest := time.Duration(1<<63 - 1)
-		for run := range 4 {
-			start := time.Now()
-			if err := d.LaunchGraph(g); err != nil {
-				return 0, err
-			}
-			if err := d.Synchronize(); err != nil {
-				return 0, err
-			}
-			if run > 0 {
-				shortest = min(shortest, time.Since(start))
+		g := &timedGraph{graph, repeats}
+		var seconds float64
+		for range 2 { // the first run loads the kernels
+			if seconds, err = g.run(d); err != nil {
+				graph.Close()
+				return nil, err
 			}
 		}
-		if err := g.Close(); err != nil {
-			return 0, err
+		if repeats > 1 || seconds > short.Seconds() {
+			return g, nil
 		}
-		if repeats > 1 || shortest > short {
-			return shortest.Seconds() / float64(repeats), nil
+		if err := graph.Close(); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// run returns the seconds that the steps take once.
+func (g *timedGraph) run(d *driver.Device) (float64, error) {
+	start := time.Now()
+	if err := d.LaunchGraph(g.graph); err != nil {
+		return 0, err
+	}
+	err := d.Synchronize()
+	return time.Since(start).Seconds() / float64(g.repeats), err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/cuda/timing"
@@ -23,17 +24,20 @@ type stopwatch struct {
 	seconds func(steps []string) float64
 }
 
-func (w *stopwatch) time(d *driver.Device, steps []step) (float64, error) {
-	var names []string
-	for _, s := range steps {
-		names = append(names, s.name)
+func (w *stopwatch) time(d *driver.Device, options [][]step) (seconds []float64, err error) {
+	for _, steps := range options {
+		var names []string
+		for _, s := range steps {
+			names = append(names, s.name)
+		}
+		w.timed = append(w.timed, names)
+		seconds = append(seconds, w.seconds(names))
 	}
-	w.timed = append(w.timed, names)
-	return w.seconds(names), nil
+	return seconds, nil
 }
 
 // measured makes the emulated device choose by measurements, with an empty table.
-func measured(t *testing.T, path string, with func(*driver.Device, []step) (float64, error)) {
+func measured(t *testing.T, path string, with func(*driver.Device, [][]step) ([]float64, error)) {
 	t.Helper()
 	device(t)
 	d, err := open(0)
@@ -190,9 +194,9 @@ func TestChoices_MeasuringChangesNoBits(t *testing.T) {
 			}
 			want := train()
 			timings := 0
-			measured(t, "", func(d *driver.Device, steps []step) (float64, error) {
+			measured(t, "", func(d *driver.Device, options [][]step) ([]float64, error) {
 				timings++
-				return timeSteps(d, steps)
+				return timeInTurn(d, options)
 			})
 			got := train()
 			if timings == 0 {
@@ -202,5 +206,64 @@ func TestChoices_MeasuringChangesNoBits(t *testing.T) {
 				same(t, "measured", got[v], want[v])
 			}
 		})
+	}
+}
+
+// The clip factors are 1 in measurements: with 0, kernels skip the records.
+func TestChoices_MeasuredWithClipFactorsOne(t *testing.T) {
+	device(t)
+	n := networks()[0]
+	program, _ := n.compiled(t)
+	timings := 0
+	var e *Executable
+	measured(t, "", func(d *driver.Device, options [][]step) ([]float64, error) {
+		timings++
+		for i, b := range program.Buffers {
+			if b.Role != plan.RoleClipFactors || b.Base != i {
+				continue
+			}
+			factors := make([]float32, b.Size())
+			if err := readFloats(d, factors, e.host.factors[b.Index].device); err != nil {
+				return nil, err
+			}
+			same(t, "clip factors", factors, slices.Repeat([]float32{1}, len(factors)))
+		}
+		return make([]float64, len(options)), nil
+	})
+	d, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = &Executable{program: program, device: d, memory: &deviceMemory{device: d}}
+	defer e.Close()
+	if err := e.prepare(plan.Optimizer{Kind: plan.SGD}, false, Options{}); err != nil || timings == 0 {
+		t.Errorf("%d measurements, error %v", timings, err)
+	}
+}
+
+// Options run in turn, and the fastest run counts. On a cold GPU, work precedes the runs that
+// count, and takes at least the time in which clocks rise.
+func TestFastestRuns_InTurnAfterWork(t *testing.T) {
+	for _, cold := range []bool{false, true} {
+		var order []int
+		start := time.Now()
+		var runs []func() (float64, error)
+		for i, seconds := range []float64{3, 5} {
+			runs = append(runs, func() (float64, error) {
+				order = append(order, i)
+				if cold && time.Since(start) < warmUp {
+					time.Sleep(time.Millisecond)
+					return seconds / 1000, nil // does not count
+				}
+				return seconds + float64(len(order)%3), nil
+			})
+		}
+		got, err := fastestRuns(runs, cold)
+		if err != nil || got[0] < 3 || got[0] >= 6 || got[1] < 5 || got[1] >= 8 {
+			t.Errorf("cold %v: the runs take %v (%v)", cold, got, err)
+		}
+		if !cold && !slices.Equal(order, []int{0, 1, 0, 1, 0, 1}) || cold && time.Since(start) < warmUp {
+			t.Errorf("cold %v: the order is %v", cold, order)
+		}
 	}
 }

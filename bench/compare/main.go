@@ -41,7 +41,7 @@ func main() {
 	flag.IntVar(&c.threads, "threads", 2, "threads per program")
 	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS: regular expressions that select a part of the table")
 	flag.BoolVar(&c.add, "add", false, "keep the other measurements of existing result files")
-	flag.BoolVar(&c.resume, "resume", false, "like -add, and skip what the existing result files contain, failures included; needs -device cuda, because a CPU is measured twice")
+	flag.BoolVar(&c.resume, "resume", false, "like -add, and skip what the existing result files contain, unless it failed once, or with another build; needs -device cuda, because a CPU is measured twice")
 	flag.DurationVar(&c.timeout, "timeout", 2*time.Minute, "limit of one measurement; torch.compile needs most of it")
 	flag.StringVar(&c.kernels, "kernels", "", "second archive of GPU kernels to time (make more-blocks)")
 	flag.DurationVar(&c.limit, "limit", 0, "start no measurement after this time; the exit code is then 75, and -resume continues")
@@ -102,6 +102,7 @@ type comparison struct {
 	limit                            time.Duration // 0: none
 	timeout                          time.Duration // of one measurement
 	kernels                          string        // second archive of GPU kernels, or ""
+	build                            string        // identifies this program on a GPU
 }
 
 func (c *comparison) run() error {
@@ -118,6 +119,11 @@ func (c *comparison) run() error {
 			return err
 		}
 	}
+	if c.device == "cuda" {
+		if c.build, err = buildID(); err != nil {
+			return err
+		}
+	}
 	m.Peak = r.Machine.Peak
 	r.Machine, r.Date, r.Seconds = m, time.Now().UTC().Format(time.DateOnly), c.time.Seconds()
 	maps.Copy(r.Checks, c.checks)
@@ -127,6 +133,7 @@ func (c *comparison) run() error {
 		}
 	}
 	// Results are written after every measurement, so a later failure loses nothing.
+	earlier := results{Measurements: slices.Clone(r.Measurements)}
 	timed, start := 0, time.Now()
 	for _, precision := range c.precisions {
 		for _, w := range bench.Workloads() {
@@ -139,14 +146,16 @@ func (c *comparison) run() error {
 					continue
 				}
 				for _, records := range p.records {
-					if m := r.find(w, p, precision, records); c.resume && m != nil {
-						row = append(row, *m)
+					before := earlier.find(w, p, precision, records)
+					if c.resume && before.isFinal(c.build) {
+						row = append(row, *before)
 						continue
 					}
 					if c.limit > 0 && time.Since(start) > c.limit {
 						return errLimit
 					}
 					m := c.measure(w, p, precision, records)
+					m.identify(c.build, before)
 					fmt.Fprintf(os.Stderr, "%-15s %-16s %s %3d  %s\n", w.Name, p.name, precision, records, m)
 					row = append(row, m)
 					r.replace(row)

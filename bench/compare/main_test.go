@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,8 @@ func TestRun_OnlySelectedPrograms(t *testing.T) {
 	}
 }
 
-// A comparison that its time limit ended is continued: what was measured, failures
-// included, is not measured again.
+// A comparison that its time limit ended is continued: what was measured is not measured again. A
+// failure is tried once more.
 func TestRun_ContinuesAfterLimit(t *testing.T) {
 	t.Chdir(t.TempDir())
 	script := "#!/bin/sh\necho \"$2\" >>asked\nsleep 0.02\n[ \"$2\" = jax ] || echo '{\"median_ms\": 7}'\n"
@@ -98,12 +99,36 @@ func TestRun_ContinuesAfterLimit(t *testing.T) {
 		}
 	}
 	asked, err := os.ReadFile("asked")
-	if want := "jax\nopacus-ghost\ntorch-func\ntorch-func\n"; err != nil || string(asked) != want {
-		t.Errorf("measured were %q (%v), want %q", asked, err, want)
+	if list := slices.Sorted(strings.Lines(string(asked))); err != nil || !slices.Equal(list, []string{"jax\n", "jax\n", "opacus-ghost\n", "torch-func\n", "torch-func\n"}) {
+		t.Errorf("measured were %q (%v)", list, err)
 	}
 	r, err := c.readResults("cpu.json")
 	if err != nil || len(r.Measurements) != 4 || runs < 3 {
 		t.Errorf("after %d runs: %v, %v", runs, r.Measurements, err)
+	}
+	for _, m := range r.Measurements {
+		if failed := m.Program == "JAX"; failed != (m.Error != "") || failed != (m.Tries == 2) {
+			t.Errorf("%s after %d tries: %q", m.Program, m.Tries, m.Error)
+		}
+	}
+}
+
+// What failed twice is tried again by another build; what succeeded is not.
+func TestMeasurement_IsFinal(t *testing.T) {
+	failed := measurement{Error: "no"}
+	failed.identify("a", nil)
+	again := measurement{Error: "no"}
+	again.identify("a", &failed)
+	other := measurement{Error: "no"}
+	other.identify("b", &again)
+	for _, c := range []struct {
+		of    *measurement
+		build string
+		final bool
+	}{{nil, "a", false}, {&measurement{}, "a", true}, {&measurement{Build: "b"}, "a", true}, {&failed, "a", false}, {&again, "a", true}, {&again, "b", false}, {&other, "b", false}} {
+		if c.of.isFinal(c.build) != c.final {
+			t.Errorf("%+v with build %s: final %v", c.of, c.build, !c.final)
+		}
 	}
 }
 

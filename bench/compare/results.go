@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,6 +78,8 @@ type measurement struct {
 	Peak      float64           `json:"peak_gflops,omitempty"`
 	Versions  map[string]string `json:"versions,omitempty"`
 	Error     string            `json:"error,omitempty"`
+	Build     string            `json:"build,omitempty"` // on a GPU: identifies the program compare
+	Tries     int               `json:"tries,omitempty"` // of this build, if all failed
 }
 
 func (m measurement) String() string {
@@ -105,6 +109,36 @@ func (r *results) find(w bench.Workload, p program, precision cuda.Precision, re
 	}
 	found := r.Measurements[i]
 	return &found
+}
+
+// isFinal reports whether a measurement need not be repeated: it succeeded, or failed twice with
+// this build.
+func (m *measurement) isFinal(build string) bool {
+	return m != nil && (m.Error == "" || m.Build == build && m.Tries >= 2)
+}
+
+// identify adds the build and the number of its tries. before is an earlier measurement of the same kind,
+// or nil.
+func (m *measurement) identify(build string, before *measurement) {
+	m.Build = build
+	if m.Error == "" {
+		return
+	}
+	m.Tries = 1
+	if before != nil && before.Error != "" && before.Build == build {
+		m.Tries = before.Tries + 1
+	}
+}
+
+// buildID returns the first digits of the hash of this program's file.
+func buildID() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(path)
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:6]), err
 }
 
 // replace adds measurements and deletes older ones of the same workload, program and precision.

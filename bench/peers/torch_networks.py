@@ -153,7 +153,7 @@ class Transformer(nn.Module):
 
     def forward(self, ids):
         # Opacus' ghost norms read positions through a view: they must lie in one piece.
-        places = torch.arange(ids.shape[1]).expand(ids.shape).contiguous()
+        places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape).contiguous()
         return self.head(self.norm(self.blocks(self.table(ids) + self.position(places))))
 
 

@@ -93,10 +93,12 @@ CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, s
 /* Later headers map this name to a function with one more argument. */
 CUresult graph_edges(CUgraph, CUgraphNode *, CUgraphNode *, size_t *) __asm__("cuGraphGetEdges");
 
-CUresult driver_graph_size(CUcontext context, CUgraph graph, size_t *nodes, size_t *edges) {
-	ENTER(context);
-	CUresult counted = cuGraphGetNodes(graph, NULL, nodes);
-	return counted != CUDA_SUCCESS ? counted : graph_edges(graph, NULL, NULL, edges);
+void driver_graph_size(CUcontext context, CUgraph graph, size_t *nodes, size_t *edges) {
+	*nodes = *edges = 0;
+	if (cuCtxSetCurrent(context) != CUDA_SUCCESS || cuGraphGetNodes(graph, NULL, nodes) != CUDA_SUCCESS)
+		*nodes = 0;
+	else if (graph_edges(graph, NULL, NULL, edges) != CUDA_SUCCESS)
+		*edges = 0;
 }
 
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec) {

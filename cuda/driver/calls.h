@@ -29,8 +29,8 @@ CUresult driver_end_capture(CUstream through, CUgraph *graph);
 CUresult driver_capture_point(CUstream through, const CUgraphNode **nodes, size_t *count);
 CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, size_t count);
 
-/* Counts the nodes and the dependencies of a captured graph. */
-CUresult driver_graph_size(CUcontext context, CUgraph graph, size_t *nodes, size_t *edges);
+/* Counts the nodes and the dependencies of a captured graph; 0 where the driver refuses. */
+void driver_graph_size(CUcontext context, CUgraph graph, size_t *nodes, size_t *edges);
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec);
 CUresult driver_launch_graph(CUcontext context, CUstream stream, CUgraphExec exec);
 CUresult driver_destroy_graph(CUcontext context, CUgraphExec exec);

@@ -60,6 +60,10 @@ func (n *CuDNN) start() error {
 	if cuda := int(C.driver_dnn_cuda(n.c)) / 1000; cuda > newestCUDA() {
 		return fmt.Errorf("%v cannot be used: it needs CUDA %d, and the driver supports CUDA %d", n, cuda, newestCUDA())
 	}
+	// cuDNN ends the process if it cannot load cuBLASLt.
+	if err := n.requireLibrary("cuBLASLt", "libcublasLt.so.", int(C.driver_dnn_cuda(n.c))/1000); err != nil {
+		return err
+	}
 	return n.check("cuDNN cannot be initialized", C.driver_dnn_start(n.device.current, n.c))
 }
 

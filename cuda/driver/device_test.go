@@ -319,7 +319,7 @@ func TestCapture_Dependencies(t *testing.T) {
 		must(t, squared(3, 1))
 		right, err := d.CapturePoint()
 		must(t, err)
-		must(t, d.SetCaptureDependencies(left, right))
+		must(t, d.SetCaptureDependencies(left, right, left)) // a point can be given twice
 		return squared(0, 3)
 	})
 	must(t, err)
@@ -341,6 +341,16 @@ func TestCapture_Dependencies(t *testing.T) {
 		if got := read(t, d, p, 12); string(got) != string(floats(2, 4, 49)) {
 			t.Errorf("what does not wait came later: %x", got)
 		}
+	}
+	if g.Nodes != 4 || g.Edges != 4 {
+		t.Errorf("the graph has %d nodes and %d edges", g.Nodes, g.Edges)
+	}
+	t.Setenv("DPTRAIN_EMU_LOSSY_EDGES", "1")
+	uncounted, err := d.Capture(func() error { return squared(1, 0) })
+	must(t, err)
+	defer uncounted.Close()
+	if d.Emulated() && (uncounted.Nodes != 1 || uncounted.Edges != 0) {
+		t.Errorf("%d nodes and %d edges, which the driver does not count", uncounted.Nodes, uncounted.Edges)
 	}
 	if _, err := d.CapturePoint(); err == nil {
 		t.Error("a place in no recording")

@@ -31,7 +31,7 @@ static const char *const needed[] = {
 	"cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
 	"cuEventSynchronize", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
 	"cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies",
-	"cuGraphGetNodes", "cuGraphGetEdges", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
+	"cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
 };
 
 static driver_library library;

@@ -5,6 +5,13 @@
 
 #include "library.h"
 
+int driver_load_library(const char *path, char *failure, size_t bytes) {
+	if (dlopen(path, RTLD_LAZY | RTLD_LOCAL))
+		return 1;
+	snprintf(failure, bytes, "%s", dlerror());
+	return 0;
+}
+
 int driver_load_functions(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {

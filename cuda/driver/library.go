@@ -69,6 +69,32 @@ func (l *library) find(open func(path *C.char, found *C.int, failure *C.char, by
 	return none
 }
 
+// requireLibrary opens another library, so that this one, which opens it by its name, finds it: in
+// the folders of this one's installation, or where dptrain searches.
+func (l *library) requireLibrary(name, file string, version int) error {
+	other := library{file: file, versions: []int{version}}
+	var paths []string
+	if folder := filepath.Dir(l.path); filepath.IsAbs(l.path) {
+		full := file + strconv.Itoa(version)
+		siblings, _ := filepath.Glob(filepath.Join(folder, "..", "..", "*", "lib", full)) // the pattern is well formed
+		paths = append([]string{filepath.Join(folder, full)}, siblings...)
+	}
+	var none error
+	for _, path := range append(paths, other.paths()...) {
+		var failure [512]C.char
+		c := C.CString(path)
+		opened := C.driver_load_library(c, &failure[0], C.size_t(len(failure)))
+		C.free(unsafe.Pointer(c))
+		if opened != 0 {
+			return nil
+		}
+		if none == nil {
+			none = fmt.Errorf("%v cannot be used: it needs %s %d, which was not found (%s)", l.title(), name, version, C.GoString(&failure[0]))
+		}
+	}
+	return none
+}
+
 // paths lists where the library may be: the linker's default, NVIDIA's folders, and the
 // folders of Python packages, in which pip installs NVIDIA's wheels (PyTorch's copy among
 // them).

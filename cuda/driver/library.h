@@ -16,6 +16,10 @@ typedef struct {
    starts threads and registers exit functions. */
 int driver_load_functions(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes);
 
+/* driver_load_library opens a library that another one opens by its name later, or writes the
+   reason to failure. */
+int driver_load_library(const char *path, char *failure, size_t bytes);
+
 /* A function that calls a library returns 0, the library's status, or, if negative, minus
    the driver's result. In a ?: b ?: c, the first call that fails ends the chain. */
 

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// opened is a library where there is a GPU that has it, and on the emulated device its
-// stand-in.
+// opened is a library where there is a GPU that has it, and on the emulated device the file that
+// the environment names, or a stand-in.
 func opened[L fmt.Stringer](t *testing.T, d *Device, variable, file string, open func(*Device) (L, error)) L {
 	t.Helper()
-	if d.Emulated() {
+	if named := os.Getenv(variable); d.Emulated() && (named == "" || named == "none") {
 		t.Setenv(variable, standIn(t, file))
 	}
 	l, err := open(d)
@@ -81,10 +81,40 @@ func standIn(t *testing.T, library string) string {
 		t.Skip("the source of the library's stand-in is not here")
 	}
 	file := filepath.Join(t.TempDir(), library+".so")
-	if output, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+	build(t, file, source)
+	if library == "libcudnn" {
+		build(t, filepath.Join(filepath.Dir(file), "libcublasLt.so.12"), filepath.Join("testdata", "libcublasLt.c"))
 	}
 	return file
+}
+
+func build(t *testing.T, file, source string) {
+	t.Helper()
+	c := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-Wl,-soname,"+filepath.Base(file), "-o", file, source, "-ldl")
+	if output, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+}
+
+// A library that another one opens by its name is found beside that one, and in the folders of
+// NVIDIA's wheels next to it. The stand-in of cuDNN ends the process if cuBLASLt is not found.
+func TestLibrary_RequiresAnother(t *testing.T) {
+	root := t.TempDir()
+	l := library{path: filepath.Join(root, "nvidia", "cudnn", "lib", "libcudnn.so.9"), title: func() string { return "cuDNN 9" }}
+	err := l.requireLibrary("cuBLASLt", "libdptrain_absent.so.", 12)
+	if err == nil || !strings.HasPrefix(err.Error(), "cuDNN 9 cannot be used: it needs cuBLASLt 12, which was not found (") {
+		t.Error(err)
+	}
+	made := standIn(t, "libcublasLt")
+	for _, file := range []string{"nvidia/cudnn/lib/libdptrain_beside.so.12", "nvidia/cu13/lib/libdptrain_wheel.so.12"} {
+		path := filepath.Join(root, file)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.Link(made, path))
+		name, _, _ := strings.Cut(filepath.Base(path), "12")
+		if err := l.requireLibrary("cuBLASLt", name, 12); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // cannotServe sees that a library was not opened, for the reason given; none: because

@@ -55,6 +55,7 @@ static bool read_number(const char *name, long long *value) {
 //                                a GPU
 //   DPTRAIN_EMU_ORDER            order of blocks and threads: forward, reverse or the number of a
 //                                shuffle (forward; see worker.h)
+//   DPTRAIN_EMU_LOSSY_EDGES      if set, cuGraphGetEdges fails, as for edges with data
 //   DPTRAIN_EMU_TRAFFIC          file for the counts of memory traffic (traffic.h)
 //   DPTRAIN_EMU_BYTES            file for the launches and bytes of each kernel (traffic.h)
 static bool read_environment() {

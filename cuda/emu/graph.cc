@@ -101,7 +101,7 @@ API cuStreamUpdateCaptureDependencies(void *stream, void **nodes, size_t count, 
 		for (size_t i = 0; i < count; i++) {
 			auto at = std::find_if(known.begin(), known.end(), [&](const auto &n) { return n.get() == nodes[i]; });
 			if (at == known.end()) return CUDA_ERROR_INVALID_VALUE;
-			frontier.insert(at - known.begin());
+			if (!frontier.insert(at - known.begin()).second) return CUDA_ERROR_INVALID_VALUE;
 		}
 		if (flags == 0) frontier.insert(s->frontier.begin(), s->frontier.end());
 		s->frontier = frontier;
@@ -166,6 +166,7 @@ API cuGraphGetEdges(void *graph, void **from, void **to, size_t *count) {
 		std::shared_ptr<Graph> g = graphs.find(graph);
 		if (!g) return CUDA_ERROR_INVALID_HANDLE;
 		if (count == nullptr || (from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+		if (getenv("DPTRAIN_EMU_LOSSY_EDGES") != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
 		size_t edges = 0;
 		for (const auto &node : g->nodes)
 			for (size_t before : node->after) {

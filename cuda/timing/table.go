@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,13 +31,15 @@ type Table struct {
 	path     string // "": no file
 	mu       sync.Mutex
 	choices  map[string]string
+	seconds  map[string]map[string]float64 // for each key, those of each way that was measured
 	unsaved  bool
 }
 
-// content is the content of a table's file.
+// content is the content of a table's file. Seconds are for people.
 type content struct {
 	Identity
-	Choices map[string]string `json:"choices"`
+	Choices map[string]string             `json:"choices"`
+	Seconds map[string]map[string]float64 `json:"seconds"`
 }
 
 // FileName returns the path of an identity's table in the user's cache folder, and "" if
@@ -53,16 +57,19 @@ func FileName(of Identity) string {
 // Load returns the table in a file. The table is empty where the file does not exist, is
 // damaged or has another identity.
 func Load(path string, of Identity) *Table {
-	return &Table{identity: of, path: path, choices: read(path, of)}
+	c := read(path, of)
+	return &Table{identity: of, path: path, choices: c.Choices, seconds: c.Seconds}
 }
 
-func read(path string, of Identity) map[string]string {
-	c := content{}
+func read(path string, of Identity) (c content) {
 	text, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(text, &c) != nil || c.Identity != of || c.Choices == nil {
-		return map[string]string{}
+		c = content{Choices: map[string]string{}}
 	}
-	return c.Choices
+	if c.Seconds == nil {
+		c.Seconds = map[string]map[string]float64{}
+	}
+	return c
 }
 
 // Find returns the index of the way that was chosen for a key, and -1 if none was.
@@ -77,20 +84,23 @@ func (t *Table) Find(key string, names []string) int {
 }
 
 // Choose returns the index of the way that was chosen for a key. If none was, it measures
-// all and chooses the fastest, of equal ones the first. measure returns the seconds that a
-// way takes.
-func (t *Table) Choose(key string, names []string, measure func(i int) (float64, error)) (int, error) {
+// all and chooses the fastest, of equal ones the first. measure returns the seconds that each
+// way takes, infinity for a way that cannot be used.
+func (t *Table) Choose(key string, names []string, measure func() ([]float64, error)) (int, error) {
 	if i := t.Find(key, names); i >= 0 {
 		return i, nil
 	}
-	best, shortest := 0, 0.0
-	for i := range names {
-		seconds, err := measure(i)
-		if err != nil {
-			return 0, err
+	seconds, err := measure()
+	if err != nil {
+		return 0, err
+	}
+	best, measured := 0, map[string]float64{}
+	for i, name := range names {
+		if seconds[i] < seconds[best] {
+			best = i
 		}
-		if i == 0 || seconds < shortest {
-			best, shortest = i, seconds
+		if !math.IsInf(seconds[i], 1) {
+			measured[name] = seconds[i]
 		}
 	}
 	t.mu.Lock()
@@ -98,7 +108,7 @@ func (t *Table) Choose(key string, names []string, measure func(i int) (float64,
 	if i := slices.Index(names, t.choices[key]); i >= 0 { // of another goroutine, meanwhile
 		return i, nil
 	}
-	t.choices[key], t.unsaved = names[best], true
+	t.choices[key], t.seconds[key], t.unsaved = names[best], measured, true
 	return best, nil
 }
 
@@ -111,10 +121,9 @@ func (t *Table) Save() error {
 		return nil
 	}
 	all := read(t.path, t.identity)
-	for key, name := range t.choices {
-		all[key] = name
-	}
-	text, err := json.MarshalIndent(content{t.identity, all}, "", "\t")
+	maps.Copy(all.Choices, t.choices)
+	maps.Copy(all.Seconds, t.seconds)
+	text, err := json.MarshalIndent(content{t.identity, all.Choices, all.Seconds}, "", "\t")
 	if err != nil {
 		return err
 	}

@@ -9,15 +9,20 @@
 // on a multiprocessor, and writes this second archive and its table. DPTRAIN_KERNELS loads it.
 // It has fewer images: a card uses the newest that it can run. Its kernels may spill registers.
 // The cost of spills must be measured on a card.
+//
+// -target ARCHITECTURE (sm_90) limits -variant to one image. -extract FILE writes an archive of that
+// image of kernels.zip and compiles nothing: a bundle for one card needs no others.
 package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -55,22 +60,58 @@ func main() {
 	folder := flag.String("kernels", "cuda/kernels", "folder of the kernels")
 	check := flag.Bool("check", false, "compare with the stored files, write nothing")
 	variant := flag.String("variant", "", "archive (FILE.zip) of kernels with more blocks on a multiprocessor, to write instead")
+	only := flag.String("target", "", "the only architecture of -variant or -extract, for example sm_90")
+	extracted := flag.String("extract", "", "archive (FILE.zip) of the stored image of -target, to write without compiling")
 	flag.Parse()
-	if err := run(*libraries, *folder, *variant, *check); err != nil {
+	var err error
+	if *extracted != "" {
+		err = extract(archiveName(*folder), *only, *extracted)
+	} else {
+		err = run(*libraries, *folder, *variant, *only, *check)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "toolchain:", err)
 		os.Exit(1)
 	}
 }
 
-func run(libraries, folder, variant string, check bool) error {
+// extract writes an archive with one image of another archive.
+func extract(from, architecture, to string) error {
+	stored, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	name := architecture + ".cubin"
+	code, err := kernels.ReadImage(stored, name)
+	if err != nil {
+		return fmt.Errorf("-target %s: %w", architecture, err)
+	}
+	sources, err := kernels.Sources(stored)
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	if err := kernels.WriteArchive(&archive, []kernels.Image{{Name: name, Code: code}}, sources); err != nil {
+		return err
+	}
+	return os.WriteFile(to, archive.Bytes(), 0o644)
+}
+
+func run(libraries, folder, variant, only string, check bool) error {
 	c, err := newCompiler(libraries)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	targets := targets
+	if only != "" && variant == "" {
+		return errors.New("-target needs -variant or -extract")
+	}
 	if variant != "" {
-		targets = variantTargets
+		targets = slices.DeleteFunc(slices.Clone(variantTargets), func(t target) bool { return only != "" && t.architecture != only })
+		if len(targets) == 0 {
+			return fmt.Errorf("-target %s: -variant has no such image", only)
+		}
 		c.options = append(c.options, "-DMORE_BLOCKS")
 	}
 	texts, err := readSources(folder)

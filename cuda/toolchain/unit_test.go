@@ -1,10 +1,48 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/cuda/kernels"
 )
+
+// An extracted archive has one image of the whole archive, and its digest of the sources.
+func TestExtract_OneImage(t *testing.T) {
+	whole, err := os.ReadFile(archiveName("../kernels"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "one.zip")
+	if err := extract(archiveName("../kernels"), "sm_86", file); err != nil { // stored as a difference
+		t.Fatal(err)
+	}
+	one, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := kernels.ReadImage(whole, "sm_86.cubin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := kernels.ReadImage(one, "sm_86.cubin"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes (%v), want %d", len(got), err, len(want))
+	}
+	if _, err := kernels.ReadImage(one, "sm_80.cubin"); err == nil {
+		t.Error("it has another image")
+	}
+	for _, of := range [][]byte{whole, one} {
+		if sources, err := kernels.Sources(of); err != nil || !strings.HasPrefix(sources, "sources ") {
+			t.Errorf("sources %q (%v)", sources, err)
+		}
+	}
+	if err := extract(archiveName("../kernels"), "sm_70", file); err == nil || !strings.HasPrefix(err.Error(), "-target sm_70: ") {
+		t.Error(err)
+	}
+}
 
 func digestOf(t *testing.T, folder string, targets []target, options ...string) string {
 	t.Helper()

@@ -36,7 +36,10 @@ static int fault(const char *name) {
 	return planted && !strcmp(planted, name);
 }
 
+/* As cuDNN, it loads cuBLASLt by its name, and ends the process if there is none. */
 int cudnnCreate(void **made) {
+	if (fault("aborts") || !dlopen("libcublasLt.so.12", RTLD_LAZY))
+		abort();
 	void *driver = dlopen(getenv("DPTRAIN_LIBCUDA"), RTLD_NOW);
 	if (!driver || fault("no start"))
 		return NOT_INITIALIZED;
