@@ -30,7 +30,9 @@ type ExactExecutable interface {
 type contributionNetwork struct {
 	name  string
 	build perexample.Build
-	draw  func(r *rand.Rand, column, size int) []float32 // an example's numbers
+	draw  func(r *rand.Rand, column, size int) []float32 // a record's numbers
+
+	examples int // of a record; 0: one
 }
 
 const contributingRecords = 4
@@ -41,7 +43,7 @@ func modelNetwork(t *testing.T, spec string, data models.DataSpec) contributionN
 	if err != nil {
 		t.Fatal(err)
 	}
-	return contributionNetwork{spec, build, func(r *rand.Rand, column, size int) []float32 {
+	return contributionNetwork{name: spec, build: build, draw: func(r *rand.Rand, column, size int) []float32 {
 		x := make([]float32, size)
 		for i := range x {
 			switch {
@@ -133,7 +135,7 @@ func (n contributionNetwork) compile(t *testing.T, compile Compile, slots, threa
 
 func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, threads int, options plan.Options) *slotExecutable {
 	t.Helper()
-	p, err := perexample.Compile(n.build, slots, 1)
+	p, err := perexample.Compile(n.build, slots, max(1, n.examples))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +244,9 @@ func (m *slotExecutable) load(t *testing.T, s slots, factors []float32) {
 			r := rand.New(rand.NewPCG(uint64(record), uint64(b.Index)))
 			copy(to, m.network.draw(r, b.Index, size))
 		}
+		for i := range m.ExampleWeights() {
+			m.ExampleWeights()[i] = 1 / float32(m.network.examples)
+		}
 		if seeds := m.MaskSeed(); seeds != nil {
 			op.WriteMaskSeed(seeds[slot*op.MaskSeedWidth:], uint64(record+1), 3)
 		}
@@ -348,14 +353,14 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 				t.Parallel()
 			}
 			exact, length := n.gradients(t, compile, 2)
-			m := n.open(t, compile, 1, threads, true)
+			m := n.open(t, compile, 2, threads, true)
 			for v := range m.program.Parameters {
 				m.Contributions().Steps[v] = plan.Bound
 			}
 			for _, times := range []float64{0.9, 1.5, 40, 1e5, 1e20, math.Inf(1), math.NaN()} {
 				factors := []float32{2: float32(times / length)}
 				m.partCounts(t)
-				sums := m.add(t, slots{2}, factors)
+				sums := m.add(t, slots{2, empty}, factors)
 				norm := squaredNorm(sums)
 				if taken := m.squaredNormTaken(t, 0, 0); norm.Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
 					t.Errorf("%g times the bound: squared norm %v, and %d was taken of %d", times, norm, taken, int64(plan.Bound*plan.Bound))
@@ -375,7 +380,7 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 				}
 			}
 			for _, x := range []float32{float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, 1e-38} {
-				m.load(t, slots{2}, []float32{2: float32(1 / length)})
+				m.load(t, slots{2, empty}, []float32{2: float32(1 / length)})
 				for i := range m.Input(0) {
 					m.Input(0)[i] = x
 				}
