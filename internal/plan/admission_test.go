@@ -48,11 +48,10 @@ func TestAdmission_BoundsOfRecords(t *testing.T) {
 	}
 }
 
-// The estimate of errors contains the mean of ‖Ĝ‖² − ‖G‖² and bounds its variance, for rows in all
+// The estimate of errors contains the mean of ‖Ĝ − G‖² and bounds the variance of ‖Ĝ‖², for rows in all
 // directions, for equal rows and for rows that cancel.
 func TestRowErrors_CoverRounding(t *testing.T) {
 	const in, out, rows, trials = 30, 20, 5, 3000
-	const scale = 40 // of a number
 	for name, sign := range map[string]func(row int) float32{
 		"other rows":       nil,
 		"equal rows":       func(int) float32 { return 1 },
@@ -60,53 +59,51 @@ func TestRowErrors_CoverRounding(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 7))
 		a, delta := make([]float32, rows*in), make([]float32, rows*out)
-		draw := func(x []float32, width int, sign func(int) float32) {
-			for i := range x {
-				if x[i] = float32(r.NormFloat64() * scale); sign != nil && i >= width {
-					x[i] = x[i%width] * sign(i/width)
-				}
+		for i := range a {
+			if a[i] = float32(r.NormFloat64() * 40); sign != nil && i >= in {
+				a[i] = a[i%in] * sign(i/in)
 			}
 		}
-		draw(a, in, sign)
-		draw(delta, out, sign)
-		if name == "rows that cancel" {
-			draw(delta, out, func(int) float32 { return 1 })
+		for i := range delta {
+			if delta[i] = float32(r.NormFloat64() * 40); sign != nil && i >= out {
+				delta[i] = delta[i%out]
+			}
 		}
-		exact := squaredNorm(a, delta, in, out)
-		errors := NewRowErrors(in, out, 1)
+		exact, errors := sumOfProducts(a, delta, in, out), NewRowErrors(in, out, 1)
 		roundedA, roundedD := make([]int16, len(a)), make([]int16, len(delta))
-		var mean, squares, expected, variance float64
+		var distance, mean, squares, expected, variance float64
 		for range trials {
 			squaresA, _ := lattice.QuantizeInt16(roundedA, a, 1, lattice.Key(r.Uint64()))
 			squaresD, _ := lattice.QuantizeInt16(roundedD, delta, 1, lattice.Key(r.Uint64()))
-			rounded := squaredNorm(roundedA, roundedD, in, out)
-			mean += (rounded - exact) / trials
-			squares += (rounded - exact) * (rounded - exact) / trials
-			e := RowErrors{a: errors.a, delta: errors.delta}.Of(squaresA, squaresD, int64(rounded))
+			more, product := 0.0, int64(0)
+			for i, v := range sumOfProducts(roundedA, roundedD, in, out) {
+				distance += (v - exact[i]) * (v - exact[i]) / trials
+				more += v*v - exact[i]*exact[i]
+				product += int64(v * v)
+			}
+			mean += more / trials
+			squares += more * more / trials
+			e := RowErrors{a: errors.a, delta: errors.delta}.Of(squaresA, squaresD, product)
 			expected += e / trials
-			const w = Room * Bound * Bound / 9
-			variance += (errors.Of(squaresA, squaresD, int64(rounded)) - e) * w / trials
+			variance += (errors.Of(squaresA, squaresD, product) - e) * (Room * Bound * Bound / 9) / trials
 		}
-		deviation := math.Sqrt(squares - mean*mean)
-		if limit := 5 * deviation / math.Sqrt(trials); math.Abs(mean-expected) > limit+0.1*expected {
-			t.Errorf("%s: rounding adds %.3g, and the estimate is %.3g", name, mean, expected)
+		if math.Abs(distance-expected) > 0.1*expected {
+			t.Errorf("%s: the squared distance is %.3g, and the estimate %.3g", name, distance, expected)
 		}
-		if name != "other rows" && deviation < 0.5*math.Sqrt(variance) || deviation > 1.05*math.Sqrt(variance) {
-			t.Errorf("%s: the deviation is %.3g, and the bound %.3g", name, deviation, math.Sqrt(variance))
+		deviation, bound := math.Sqrt(squares-mean*mean), math.Sqrt(variance)
+		if deviation > 1.05*bound || deviation < 0.8*bound && name != "other rows" {
+			t.Errorf("%s: the deviation is %.3g, and the bound %.3g", name, deviation, bound)
 		}
 	}
 }
 
-// squaredNorm is ‖Σ_t a_t ⊗ δ_t‖².
-func squaredNorm[T int16 | float32](a, delta []T, in, out int) (squares float64) {
-	for i := range in {
-		for j := range out {
-			sum := 0.0
-			for t := 0; t*in < len(a); t++ {
-				sum += float64(a[t*in+i]) * float64(delta[t*out+j])
-			}
-			squares += sum * sum
+// sumOfProducts is Σ_t a_t ⊗ δ_t.
+func sumOfProducts[T int16 | float32](a, delta []T, in, out int) []float64 {
+	sum := make([]float64, in*out)
+	for i := range sum {
+		for t := 0; t*in < len(a); t++ {
+			sum[i] += float64(a[t*in+i/out]) * float64(delta[t*out+i%out])
 		}
 	}
-	return squares
+	return sum
 }
