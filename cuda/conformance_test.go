@@ -56,7 +56,7 @@ func (e *Executable) SquaredNormTaken(group, r int) (int64, error) {
 // PartCounts returns the parts that were rounded again and omitted since the last call.
 func (e *Executable) PartCounts() (reduced, omitted int, err error) {
 	c := e.contributions
-	err = cmp.Or(c.queueCounts(), e.device.Synchronize())
+	err = cmp.Or(c.counters.queueCopy(), e.device.Synchronize())
 	c.addCounts()
 	reduced, omitted = c.Reduced, c.Omitted
 	c.Reduced, c.Omitted = 0, 0

@@ -25,12 +25,11 @@ type contributions struct {
 	input    driver.Pointer // a microbatch's seeds, then the parameters' steps and groups
 	host     []byte         // page-locked memory for input
 	budgets  driver.Pointer // [group][record]: the rest of Bound²
-	counts   driver.Pointer // parts that were reduced and omitted since readCounts
-	counters []byte         // page-locked copy of counts
+	counters *lotCounters
 }
 
-func newContributions(p *plan.Program, m *deviceMemory) (c *contributions, err error) {
-	c = &contributions{Contributions: plan.NewContributions(p), device: m.device}
+func newContributions(p *plan.Program, m *deviceMemory, counters *lotCounters) (c *contributions, err error) {
+	c = &contributions{Contributions: plan.NewContributions(p), device: m.device, counters: counters}
 	alloc := func(bytes int) driver.Pointer {
 		x, e := m.alloc(bytes)
 		err = cmp.Or(err, e)
@@ -43,11 +42,7 @@ func newContributions(p *plan.Program, m *deviceMemory) (c *contributions, err e
 	}
 	c.input, c.host = alloc(c.inputBytes()), pinned(c.inputBytes())
 	c.budgets = alloc(c.budgetBytes()) // there are at most as many groups as parameters
-	c.counts, c.counters = alloc(8), pinned(8)
-	if err != nil {
-		return nil, err
-	}
-	return c, m.device.Zero(c.counts, 8)
+	return c, err
 }
 
 func (c *contributions) inputBytes() int {
@@ -89,15 +84,10 @@ func (c *contributions) copyIn(from []byte) step {
 	return copyInStep(bytesAt(c.input, c.inputBytes()), func() error { return c.device.CopyIn(c.input, from[:c.inputBytes()]) })
 }
 
-// queueCounts copies the counts to the host and clears them; addCounts adds them after the device
-// has finished.
-func (c *contributions) queueCounts() error {
-	return cmp.Or(c.device.CopyOut(c.counters[:8], c.counts), c.device.Zero(c.counts, 8))
-}
-
+// addCounts adds the counts of a lot that the host has copied.
 func (c *contributions) addCounts() {
-	c.Reduced += int(binary.LittleEndian.Uint32(c.counters))
-	c.Omitted += int(binary.LittleEndian.Uint32(c.counters[4:]))
+	c.Reduced += c.counters.readPart(0)
+	c.Omitted += c.counters.readPart(1)
 }
 
 // beginContributions gives every record its budget.
@@ -141,7 +131,7 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	parameter := c.program.Buffers[i.Out].Index
 	s.all = contributionArgs{
 		Factors: k.in[last], Seeds: shared.seeds(i.FirstRecord), Steps: shared.steps(parameter), Group: shared.group(parameter),
-		Budgets: shared.budgets + driver.Pointer(8*i.FirstRecord), Counts: shared.counts, Roundings: c.allocScratch(roundingBytes * s.records),
+		Budgets: shared.budgets + driver.Pointer(8*i.FirstRecord), Counts: shared.counters.parts().from, Roundings: c.allocScratch(roundingBytes * s.records),
 		Records: int32(c.program.Records), Number: int32(c.uses),
 	}
 	if i.At != nil {
@@ -150,7 +140,7 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	operands := c.access.reads
 	s.admitting = &access{
 		reads:  append(slices.Clone(operands), bytesAt(shared.input, shared.inputBytes())),
-		writes: []span{bytesAt(shared.budgets, shared.budgetBytes()), bytesAt(shared.counts, 8)},
+		writes: []span{bytesAt(shared.budgets, shared.budgetBytes()), shared.counters.parts()},
 	}
 	s.rounding = &access{reads: slices.Clone(s.admitting.reads)}
 	s.adding = &access{reads: slices.Clone(operands), writes: c.access.writes}
@@ -225,6 +215,11 @@ type admission struct {
 	Size, Chunks             int32
 }
 
+// A block of admit handles at most admitRecords records, a warp each. No multiprocessor has several
+// blocks while another one has none, because a block handles the records that do not fit one after the
+// other. A lane of a warp handles a part of a record, so a launch has at most admitParts parts.
+const admitRecords, admitParts = 8, 32
+
 // admitPart queues the admission of a part of n records. The parts of different parameters share
 // launches, also where rows and built gradients alternate.
 func (s *contributionSum) admitPart(a admission, n int) {
@@ -238,7 +233,7 @@ const builtBlock = 4096
 
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
-	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a thread of admit adds one
+	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a lane of admit adds them
 	part := admission{Contribution: s.from(first), Gradients: rows, Squares: s.allocScratch(8 * n * chunks), Size: int32(size), Chunks: int32(chunks)}
 	s.launchWith(s.rounding, func() { s.launchPart("built_squares", dim{uint32(chunks), uint32(n), 1}, dim{512, 1, 1}, part) })
 	s.admitPart(part, n)

@@ -30,6 +30,7 @@ type Executable struct {
 	pipeline     *pipeline // nil where the host computes clip factors
 
 	contributions *contributions // nil unless the program is exact
+	counters      *lotCounters
 }
 
 // New compiles a program for a GPU.
@@ -63,8 +64,11 @@ func (e *Executable) prepare(o plan.Optimizer, average bool, options Options) er
 	if e.host, err = newHostBuffers(e.program, e.memory, buffers); err != nil {
 		return err
 	}
+	if e.counters, err = newLotCounters(e.memory, len(e.program.Parameters)); err != nil { // no more groups than parameters
+		return err
+	}
 	if e.program.Exact {
-		if e.contributions, err = newContributions(e.program, e.memory); err != nil {
+		if e.contributions, err = newContributions(e.program, e.memory, e.counters); err != nil {
 			return err
 		}
 	}
@@ -165,6 +169,9 @@ func (e *Executable) Observed(i int) []float32 {
 // Forward copies the microbatch in, runs the forward and the backward pass, and copies
 // the squared norms and outputs out.
 func (e *Executable) Forward() error {
+	if err := e.completeRelease(); err != nil {
+		return err
+	}
 	if err := e.front.launch(e.device); err != nil {
 		return err
 	}
@@ -183,36 +190,66 @@ func (e *Executable) Contributions() *plan.Contributions {
 // AddClippedSums copies the clip factors in and adds clipped sums to the accumulators,
 // asynchronously. The host may fill the factors again after the next Forward.
 func (e *Executable) AddClippedSums() error {
+	if err := e.completeRelease(); err != nil {
+		return err
+	}
 	if c := e.contributions; c != nil {
 		c.write(c.host)
 	}
 	return e.back.launch(e.device)
 }
 
-// Release adds noise to the sums, updates the weights and clears the sums.
-func (e *Executable) Release(r *plan.Release) error { return e.release.run(r) }
+// Release adds noise to the sums, updates the weights and clears the sums. If the device computes the clip
+// factors, it does not wait for the device; the next call completes the release.
+func (e *Executable) Release(r *plan.Release) error {
+	if err := e.release.run(r); err != nil || e.pipeline != nil || e.contributions == nil {
+		return err
+	}
+	if err := cmp.Or(e.counters.queueCopy(), e.device.Synchronize()); err != nil {
+		return err
+	}
+	e.contributions.addCounts()
+	return e.completeRelease()
+}
+
+// completeRelease waits for a release and decides the noise values that the device left to the host.
+func (e *Executable) completeRelease() error {
+	_, err := e.release.settle()
+	return err
+}
 
 // State is the host's copy of weights, averages and optimiser state.
 func (e *Executable) State() plan.State { return e.state.host }
 
 // SyncState copies the state from the device.
-func (e *Executable) SyncState() error { return e.state.copyOut() }
+func (e *Executable) SyncState() error {
+	if err := e.completeRelease(); err != nil {
+		return err
+	}
+	return e.state.copyOut()
+}
 
 // LoadState copies the state to the device.
-func (e *Executable) LoadState() error { return e.state.copyIn() }
+func (e *Executable) LoadState() error {
+	if err := e.completeRelease(); err != nil {
+		return err
+	}
+	return e.state.copyIn()
+}
 
 // Sum is the accumulator of parameter i.
-func (e *Executable) Sum(i int) ([]float32, error) { return readSum[float32](e.state, i) }
+func (e *Executable) Sum(i int) ([]float32, error) { return readSum[float32](e, i) }
 
 // IntegerSum is the accumulator of parameter i of an exact program.
-func (e *Executable) IntegerSum(i int) ([]int64, error) { return readSum[int64](e.state, i) }
+func (e *Executable) IntegerSum(i int) ([]int64, error) { return readSum[int64](e, i) }
 
 // Configure makes the device compute clip factors. The caller calls it at most once.
 func (e *Executable) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
 	if e.front.runsOnHost() || e.back.runsOnHost() {
 		return plan.ErrNoPipeline
 	}
-	e.pipeline = &pipeline{program: e.program, device: e.device, memory: e.memory, host: e.host, groups: len(f.Groups), contributions: e.contributions}
+	e.pipeline = &pipeline{program: e.program, device: e.device, memory: e.memory, host: e.host, groups: len(f.Groups),
+		contributions: e.contributions, counters: e.counters, release: &e.release}
 	return e.pipeline.prepare(f, e.front.steps, e.back.steps, examples, read)
 }
 
@@ -237,6 +274,7 @@ func (e *Executable) FinishLot(c *plan.LotCounts) error { return e.pipeline.fini
 // Close destroys the graphs and frees the memory.
 func (e *Executable) Close() error {
 	err := e.device.Synchronize()
+	e.release.close()
 	e.front.close()
 	e.back.close()
 	e.pipeline.close()

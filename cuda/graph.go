@@ -31,7 +31,7 @@ type part struct {
 	grid, block dim
 	arguments   driver.Args
 
-	budgets driver.Pointer // if not 0: parts that take from these follow each other in each block
+	budgets driver.Pointer // if not 0: an admission, whose grid is the records; parts that take from these join
 }
 
 // kind identifies the parts with which a part can share a batch.
@@ -42,6 +42,7 @@ func (p *part) kind() batch.Kind {
 	k := batch.Kind{Name: fmt.Sprint(p.name, p.block), Capacity: batch.Capacity(ceil(len(p.arguments), 8) * 8)}
 	if p.budgets != 0 {
 		k.Name, k.InSequence = fmt.Sprint(k.Name, p.grid, p.budgets), true
+		k.Capacity = min(k.Capacity, admitParts)
 	}
 	return k
 }
@@ -54,7 +55,8 @@ func launchBatch(d *driver.Device, parts []*part) error {
 	}
 	first, blocks := parts[0], table.Blocks()
 	if first.budgets != 0 {
-		blocks /= len(parts)
+		records := blocks / len(parts)
+		blocks = ceil(records, min(admitRecords, ceil(records, d.Multiprocessors())))
 	}
 	if blocks > math.MaxInt32 {
 		return fmt.Errorf("kernel %s cannot be launched with %d blocks", first.name, blocks)

@@ -32,12 +32,18 @@ func (m *deviceMemory) alloc(bytes int) (driver.Pointer, error) {
 
 // allocPinned allocates cleared page-locked memory that close frees.
 func (m *deviceMemory) allocPinned(bytes int) ([]byte, error) {
-	b, err := m.device.AllocPinned(max(bytes, 4))
+	b, _, err := m.allocMapped(bytes)
+	return b, err
+}
+
+// allocMapped allocates cleared page-locked memory that kernels access, too, and that close frees.
+func (m *deviceMemory) allocMapped(bytes int) ([]byte, driver.Pointer, error) {
+	b, p, err := m.device.AllocMapped(max(bytes, 4))
 	if err == nil {
 		clear(b)
 		m.pinned = append(m.pinned, b)
 	}
-	return b, err
+	return b, p, err
 }
 
 // upload copies pageable memory to the device and waits for the copy.
@@ -245,7 +251,7 @@ func (h *hostBuffers) read() []*pinnedBuffer {
 	return append(slices.Concat(h.squared, h.observed), h.output, h.losses)
 }
 
-func bytesOf[T float32 | float64 | int32 | int64 | releaseParameter | parameterRounding | listedWeight](x []T) []byte {
+func bytesOf[T float32 | float64 | int32 | int64 | releaseParameter | parameterRounding | remainingWeight](x []T) []byte {
 	if len(x) == 0 {
 		return nil
 	}

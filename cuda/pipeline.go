@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,14 +27,13 @@ type pipeline struct {
 	groups  int
 
 	contributions *contributions // nil unless the program is exact
+	counters      *lotCounters
+	release       *releaser
 
 	slots      [2]pipelineSlot
 	current    int
 	copyStream *driver.Stream // nil where the data set is on the device
 	header     driver.Pointer // the current slot's header on the device
-	counts     driver.Pointer // records that are not finite, unclipped, within each group's bound
-	loss       driver.Pointer
-	counters   []byte // page-locked copy of loss and counts
 }
 
 // pipelineSlot is the host's memory of one microbatch.
@@ -148,8 +148,7 @@ func (p *pipeline) allocate(resident bool) (err error) {
 		return d
 	}
 	bytes := p.rowsOffset() + 4*p.program.Batch
-	p.header, p.loss, p.counts = alloc(bytes), alloc(8), alloc(4*(2+p.groups))
-	p.counters = pinned(8 + 4*(2+p.groups))
+	p.header = alloc(bytes)
 	for i := range p.slots {
 		s := &p.slots[i]
 		s.header = pinned(bytes)
@@ -185,17 +184,7 @@ func (p *pipeline) allocate(resident bool) (err error) {
 	if err == nil && !resident {
 		p.copyStream, err = p.device.NewStream()
 	}
-	if err != nil {
-		return err
-	}
-	return p.clearCounters()
-}
-
-func (p *pipeline) clearCounters() error {
-	if err := p.device.Zero(p.loss, 8); err != nil {
-		return err
-	}
-	return p.device.Zero(p.counts, 4*(2+p.groups))
+	return err
 }
 
 // rowsOffset is the offset of the rows in a header: after the number of records and the
@@ -239,7 +228,9 @@ func (p *pipeline) rows() []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), p.program.Batch)
 }
 
-// push queues the current slot and waits for the other one.
+// push queues the current slot, completes the release of the previous lot and waits for the other slot.
+// The device does not wait for the host meanwhile. If the host changes weights of the release, the slot
+// is queued again: it has computed with the former weights, and settle has cleared what it added.
 func (p *pipeline) push(records int, bounds []float64) error {
 	s := p.slot()
 	if err := p.writeHeader(s, records, bounds); err != nil {
@@ -254,6 +245,13 @@ func (p *pipeline) push(records int, bounds []float64) error {
 		}
 	}
 	if err := p.launch(s); err != nil {
+		return err
+	}
+	changed, err := p.release.settle()
+	if err == nil && changed {
+		err = p.launch(s)
+	}
+	if err != nil {
 		return err
 	}
 	p.current = 1 - p.current
@@ -296,23 +294,21 @@ func (p *pipeline) launch(s *pipelineSlot) error {
 
 // finishLot waits for the lot, reads its counts and clears them.
 func (p *pipeline) finishLot(t *plan.LotCounts) error {
-	d := p.device
-	if err := d.CopyOut(p.counters[:8], p.loss); err != nil {
+	if _, err := p.release.settle(); err != nil {
 		return err
 	}
-	if err := d.CopyOut(p.counters[8:8+4*(2+p.groups)], p.counts); err != nil {
+	c := p.counters
+	if err := cmp.Or(c.queueCopy(), p.device.Synchronize()); err != nil {
 		return err
 	}
-	if err := d.Synchronize(); err != nil {
-		return err
+	if p.contributions != nil {
+		p.contributions.addCounts()
 	}
-	count := func(i int) int { return int(binary.LittleEndian.Uint32(p.counters[8+4*i:])) }
-	t.Loss = math.Float64frombits(binary.LittleEndian.Uint64(p.counters))
-	t.NonFinite, t.Unclipped = count(0), count(1)
+	t.Loss, t.NonFinite, t.Unclipped = c.readLoss(), c.readRecords(0), c.readRecords(1)
 	for g := range t.Within {
-		t.Within[g] = count(2 + g)
+		t.Within[g] = c.readRecords(2 + g)
 	}
-	return p.clearCounters()
+	return nil
 }
 
 func (p *pipeline) close() {

@@ -46,7 +46,8 @@ type releaseLaunch struct{ parameter, first, blocks, listed, capacity int }
 // release.
 type releaseArgs struct {
 	Parameters, BlockParameter, Sigma          driver.Pointer
-	Roundings, Undecided, Remaining, Counts    driver.Pointer
+	Roundings, Undecided, Remaining            driver.Pointer
+	Counts, Published                          driver.Pointer
 	Key                                        noise.Key
 	Lot, Digits                                [2]uint32
 	Capacity, Rule                             int32
@@ -169,6 +170,9 @@ func (r *releaser) run(now *plan.Release) error {
 	if len(r.launches) == 0 {
 		return nil
 	}
+	if _, err := r.settle(); err != nil {
+		return err
+	}
 	if err := r.check(now); err != nil {
 		return err
 	}
@@ -282,13 +286,21 @@ const _ = uint64(noise.MaxRounded - maxElements)
 
 // sumRounding replaces integer sums by round((f + N)/g), with the bits of noise.RoundedGaussian. The
 // device decides all but about one value in 10^11. The host decides the others.
+//
+// Release does not wait to see whether there are others: the device would be idle meanwhile. The kernels
+// write the lengths of the lists to the host's memory, and settle reads them when the next microbatch is
+// queued. If a list is not empty, the host decides its values, and the microbatch runs again.
 type sumRounding struct {
 	releaseUndecided, releaseRemaining driver.Kernel
 	parameters                         []parameterRounding // a copy of the table
 	table                              driver.Pointer
 	undecided, remaining               driver.Pointer // lists of weights, a part for each launch
-	counts                             driver.Pointer // [launches][2]: the lengths of both lists
-	counters                           []byte         // page-locked copy of counts
+	counts                             driver.Pointer // [launches][4]: see struct Release
+	published                          driver.Pointer // [launches][2]: the lengths of both lists, in lengths
+	lengths                            []byte         // of the host, mapped
+	queued                             *driver.Event  // after the kernels of a release
+	pending                            bool           // settle has not read the lengths of the last release
+	last                               plan.Release   // the last release
 }
 
 // parameterRounding is struct Rounding of kernels/rounded.h.
@@ -301,6 +313,15 @@ type parameterRounding struct {
 
 // listedWeight is struct Place of kernels/release.cu.
 type listedWeight struct{ Parameter, Element int32 }
+
+// remainingWeight is struct Remainder of kernels/release.cu.
+type remainingWeight struct {
+	listedWeight
+	Sum int64
+}
+
+// The bytes of an entry of both lists and of the counts of a launch.
+const undecidedBytes, remainingBytes, launchCountBytes = 8, 16, 16
 
 func newSumRounding(m *deviceMemory, parameters []releaseParameter) (s *sumRounding, err error) {
 	s = &sumRounding{parameters: make([]parameterRounding, len(parameters))}
@@ -320,26 +341,28 @@ func newSumRounding(m *deviceMemory, parameters []releaseParameter) (s *sumRound
 	}
 	s.releaseUndecided, s.releaseRemaining = kernel("release_undecided"), kernel("release_remaining")
 	s.table = alloc(len(bytesOf(s.parameters)))
-	s.undecided, s.remaining, s.counts = alloc(8*capacity), alloc(8*capacity), alloc(8*len(parameters))
+	s.undecided, s.remaining, s.counts = alloc(undecidedBytes*capacity), alloc(remainingBytes*capacity), alloc(launchCountBytes*len(parameters))
 	if err == nil {
-		s.counters, err = m.allocPinned(8 * len(parameters))
+		s.lengths, s.published, err = m.allocMapped(8 * len(parameters))
 	}
-	return s, err
+	if err == nil {
+		s.queued, err = m.device.NewEvent()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, m.device.Zero(s.counts, launchCountBytes*len(parameters))
 }
 
 // count returns how many weights of a launch float32 and the device did not decide.
 func (s *sumRounding) count(launch int) (undecided, remaining int) {
-	return int(binary.LittleEndian.Uint32(s.counters[8*launch:])), int(binary.LittleEndian.Uint32(s.counters[8*launch+4:]))
+	return int(binary.LittleEndian.Uint32(s.lengths[8*launch:])), int(binary.LittleEndian.Uint32(s.lengths[8*launch+4:]))
 }
 
-// runExact is run for an exact program. It waits for the result.
+// runExact is run for an exact program. settle completes it.
 func (r *releaser) runExact(now *plan.Release) error {
 	s, device := r.rounding, r.memory.device
 	if err := r.setRoundings(now); err != nil {
-		return err
-	}
-	bytes := 8 * len(r.launches)
-	if err := cmp.Or(r.contributions.queueCounts(), device.Zero(s.counts, bytes)); err != nil {
 		return err
 	}
 	for i, l := range r.launches {
@@ -349,27 +372,61 @@ func (r *releaser) runExact(now *plan.Release) error {
 			return err
 		}
 	}
-	if err := cmp.Or(device.CopyOut(s.counters[:bytes], s.counts), device.Synchronize()); err != nil {
-		return err
+	sigma := append(s.last.Sigma[:0], now.Sigma...) // the caller may change its own
+	s.last, s.pending = *now, true
+	s.last.Sigma, s.last.ParamGroups = sigma, r.groups
+	return device.RecordEvent(s.queued)
+}
+
+// settle waits for the last release, unless it has already, and decides the values that the device left to
+// the host. It reports whether there are any. Then a microbatch that was queued after the release has
+// used weights that were not final: settle waits for it and clears what it has added.
+func (r *releaser) settle() (changed bool, err error) {
+	s := r.rounding
+	if s == nil || !s.pending {
+		return false, nil
 	}
-	r.contributions.addCounts()
+	s.pending = false
+	if err := s.queued.Synchronize(); err != nil {
+		return false, err
+	}
 	for i, l := range r.launches {
 		undecided, remaining := s.count(i)
 		if max(undecided, remaining) > l.capacity {
-			return fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
+			return false, fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
 		}
-		if remaining == 0 {
-			continue
-		}
-		if err := r.decide(now, l, remaining); err != nil {
-			return err
-		}
-		r.setLaunch(now, i)
-		if err := r.launch(s.releaseRemaining, ceil(remaining, 128)); err != nil {
-			return err
+		changed = changed || remaining > 0
+	}
+	if !changed {
+		return false, nil
+	}
+	if err := r.clearSums(); err != nil {
+		return true, err
+	}
+	for i, l := range r.launches {
+		if _, remaining := s.count(i); remaining > 0 {
+			if err := r.decide(&s.last, l, remaining); err != nil {
+				return true, err
+			}
+			r.setLaunch(&s.last, i)
+			r.args.Capacity = int32(remaining)
+			if err := r.launch(s.releaseRemaining, ceil(remaining, 128)); err != nil {
+				return true, err
+			}
 		}
 	}
-	return nil
+	return true, nil
+}
+
+// clearSums clears the sums and the counters of a lot.
+func (r *releaser) clearSums() error {
+	err := r.contributions.counters.clear()
+	for _, v := range r.parameters {
+		if v.Sum != 0 {
+			err = cmp.Or(err, r.memory.device.Zero(v.Sum, 8*int(v.Size)))
+		}
+	}
+	return err
 }
 
 // setLaunch sets the arguments of a launch.
@@ -378,8 +435,9 @@ func (r *releaser) setLaunch(now *plan.Release, launch int) {
 	r.setOptimizer(now, l.parameter)
 	r.args.BlockParameter = r.blockParameters + driver.Pointer(4*l.first)
 	if s := r.rounding; s != nil {
-		at := driver.Pointer(8 * l.listed)
-		r.args.Undecided, r.args.Remaining, r.args.Counts, r.args.Capacity = s.undecided+at, s.remaining+at, s.counts+driver.Pointer(8*launch), int32(l.capacity)
+		at := driver.Pointer(l.listed)
+		r.args.Undecided, r.args.Remaining, r.args.Capacity = s.undecided+undecidedBytes*at, s.remaining+remainingBytes*at, int32(l.capacity)
+		r.args.Counts, r.args.Published = s.counts+driver.Pointer(launchCountBytes*launch), s.published+driver.Pointer(8*launch)
 	}
 }
 
@@ -415,25 +473,28 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 	return r.memory.upload(r.rounding.table, bytesOf(r.rounding.parameters))
 }
 
-// decide replaces the sums of the weights that the device left.
+// decide sets the sums of the weights that the device left to the released integers.
 func (r *releaser) decide(now *plan.Release, l releaseLaunch, count int) error {
 	device := r.memory.device
-	weights, sum := make([]listedWeight, count), make([]int64, 1)
-	if err := cmp.Or(device.CopyOut(bytesOf(weights), r.rounding.remaining+driver.Pointer(8*l.listed)), device.Synchronize()); err != nil {
+	weights, sum := make([]remainingWeight, count), make([]int64, 1)
+	if err := cmp.Or(device.CopyOut(bytesOf(weights), r.rounding.remaining+driver.Pointer(remainingBytes*l.listed)), device.Synchronize()); err != nil {
 		return err
 	}
 	for _, w := range weights {
 		v := int(w.Parameter)
-		at := r.parameters[v].Sum + driver.Pointer(8*int(w.Element))
-		if err := cmp.Or(device.CopyOut(bytesOf(sum), at), device.Synchronize()); err != nil {
-			return err
-		}
+		sum[0] = w.Sum
 		if err := (noise.RoundedGaussian{Sigma: now.Sigma[v]}).Add(now.Source, sum, now.Stream(v), uint64(w.Element)); err != nil {
 			return err
 		}
-		if err := r.memory.upload(at, bytesOf(sum)); err != nil {
+		if err := r.memory.upload(r.parameters[v].Sum+driver.Pointer(8*int(w.Element)), bytesOf(sum)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *releaser) close() {
+	if r.rounding != nil {
+		r.rounding.queued.Close()
+	}
 }

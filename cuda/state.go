@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"cmp"
+
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/plan"
 )
@@ -62,12 +64,13 @@ func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *device
 }
 
 // readSum copies the accumulator of parameter i, floats or integers, from the device.
-func readSum[T float32 | int64](s *trainingState, i int) ([]T, error) {
-	x := make([]T, s.parameters[i].size)
-	if err := s.memory.device.CopyOut(bytesOf(x), s.parameters[i].sum); err != nil {
+func readSum[T float32 | int64](e *Executable, i int) ([]T, error) {
+	if err := e.completeRelease(); err != nil {
 		return nil, err
 	}
-	return x, s.memory.device.Synchronize()
+	parameter := e.state.parameters[i]
+	x := make([]T, parameter.size)
+	return x, cmp.Or(e.device.CopyOut(bytesOf(x), parameter.sum), e.device.Synchronize())
 }
 
 func (s *trainingState) copyOut() error {

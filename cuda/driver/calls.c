@@ -172,7 +172,8 @@ CUresult driver_find_function(CUcontext context, CUmodule module, const char *na
 	return cuModuleGetFunction(function, module, name);
 }
 
-CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory) {
+CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory, CUdeviceptr *mapped) {
 	ENTER(context);
-	return cuMemHostAlloc(memory, bytes, 0);
+	CUresult allocated = cuMemHostAlloc(memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
+	return allocated != CUDA_SUCCESS ? allocated : cuMemHostGetDevicePointer(mapped, *memory, 0);
 }

@@ -50,6 +50,6 @@ CUresult driver_destroy_event(CUcontext context, CUevent event);
 CUresult driver_load_module(CUcontext context, const char *image, CUmodule *module, char *log, size_t bytes);
 CUresult driver_find_function(CUcontext context, CUmodule module, const char *name, CUfunction *function);
 
-CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory);
+CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory, CUdeviceptr *mapped);
 
 #endif

@@ -92,24 +92,32 @@ func (a *allocator) Free(p Pointer) error {
 // AllocPinned allocates page-locked memory of the host: copies from and to it run
 // asynchronously, and graphs may contain them.
 func (a *allocator) AllocPinned(bytes int) ([]byte, error) {
+	b, _, err := a.AllocMapped(bytes)
+	return b, err
+}
+
+// AllocMapped allocates page-locked memory of the host that kernels access, too, at the returned address.
+// The host sees what a kernel has written after it has waited for the kernel.
+func (a *allocator) AllocMapped(bytes int) ([]byte, Pointer, error) {
 	d := a.device
 	if bytes <= 0 {
-		return nil, fmt.Errorf("%v: cannot allocate %d page-locked bytes: the size must be at least 1", d, bytes)
+		return nil, 0, fmt.Errorf("%v: cannot allocate %d page-locked bytes: the size must be at least 1", d, bytes)
 	}
 	var memory unsafe.Pointer
+	var mapped C.CUdeviceptr
 	err := d.check(formatBytes(int64(bytes))+" of the host's memory cannot be page-locked",
-		C.driver_alloc_pinned(d.current, C.size_t(bytes), &memory))
+		C.driver_alloc_pinned(d.current, C.size_t(bytes), &memory, &mapped))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	b := unsafe.Slice((*byte)(memory), bytes)
 	a.mu.Lock()
 	a.pinned[&b[0]] = bytes
 	a.mu.Unlock()
-	return b, nil
+	return b, Pointer(mapped), nil
 }
 
-// FreePinned frees memory that AllocPinned allocated. No copy may still use it.
+// FreePinned frees memory that AllocPinned or AllocMapped allocated. No copy may still use it.
 func (a *allocator) FreePinned(b []byte) error {
 	if len(b) == 0 {
 		return nil

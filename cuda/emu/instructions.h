@@ -354,6 +354,10 @@ template <class R> void shuffle(R &to, bool &inside, b32 a, int source, u32 grou
 	inside = source <= last;
 	set(to, emu::shuffle("shfl.sync", lanes, a, inside ? source : emu::lane(), site));
 }
+template <class R> void shfl_sync_idx_b32(R &to, bool &inside, b32 a, u32 source, u32 group, u32 lanes, HERE) {
+	int mask = int(group >> 8 & 31);
+	shuffle(to, inside, a, (emu::lane() & mask) | (int(source & 31) & ~mask), group, lanes, SITE);
+}
 template <class R> void shfl_sync_bfly_b32(R &to, bool &inside, b32 a, u32 xored, u32 group, u32 lanes, HERE) {
 	shuffle(to, inside, a, emu::lane() ^ int(xored & 31), group, lanes, SITE);
 }

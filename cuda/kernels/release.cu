@@ -10,7 +10,9 @@
 // three stages. release_exact decides all but a thousandth of the integers in float32, and puts the
 // others in a list. release_undecided computes those in float64, a thread for each, first from the
 // same words, then with 64 more digits of both uniform numbers, and puts one in 10^11 in a second
-// list. The host decides these, and release_remaining updates their weights. The lists keep the
+// list, with its sum. The host decides these, and release_remaining updates their weights. The last block
+// of release_undecided writes the lengths of both lists to memory of the host: no copy follows, and the
+// host reads them when the device computes the next lot. The lists keep the
 // threads of a warp busy together: in the first kernel, single float64 values would occupy whole
 // warps, on many GPUs at a sixty-fourth of the rate of float32.
 //
@@ -55,17 +57,25 @@ struct Place {
 	int parameter, element;
 };
 
+// Remainder is a weight that the host decides, and its sum.
+struct Remainder {
+	Place place;
+	int64_t sum;
+};
+
 struct Release {
 	const Parameter *parameters;
 	const int *block_parameter;  // of each block: the parameter that it processes
 	const float *sigma;          // of each parameter; 0: no noise is drawn
 	const Rounding *roundings;   // of each parameter of an exact program
-	Place *undecided, *remaining;  // the weights left by the float32 and the float64 stage
-	int *counts;                   // their numbers
+	Place *undecided;       // the weights left by the float32 stage
+	Remainder *remaining;   // the weights left by the float64 stage
+	int *counts;            // their numbers, and the number of blocks of release_undecided that are done
+	int *published;         // their numbers in the host's memory
 	Key key;
 	unsigned lot[2];     // the nonce without its first word, the parameter
 	unsigned digits[2];  // the same, of the further digits of an exact program
-	int capacity;        // of each list
+	int capacity;        // of each list; of release_remaining: the length of its list
 	int rule;
 	float scale, rate, shrink, decay;
 	float beta1, one_minus_beta1, beta2, one_minus_beta2, scale2, epsilon;
@@ -246,10 +256,22 @@ KERNEL LAUNCH_BOUNDS(32 * warps) release(Release r) {
 	update_range(r, v, range, gradient, drawn);
 }
 
-__device__ __forceinline__ void append(Place *list, int *count, int capacity, Place place) {
+template <class T> __device__ __forceinline__ void append(T *list, int *count, int capacity, const T &entry) {
 	int at = atomicAdd(count, 1);
 	if (at < capacity)
-		list[at] = place;
+		list[at] = entry;
+}
+
+// publish_counts writes the lengths of both lists to the host's memory and clears them, after the last
+// block has called it. All threads of the block call it.
+__device__ __forceinline__ void publish_counts(const Release &r) {
+	__threadfence();  // the thread's entries come before the block's turn
+	__syncthreads();
+	if (threadIdx.x != 0 || atomicAdd(&r.counts[2], 1) != (int)gridDim.x - 1)
+		return;
+	r.published[0] = atomicExch(&r.counts[0], 0);
+	r.published[1] = atomicExch(&r.counts[1], 0);
+	atomicExch(&r.counts[2], 0);
 }
 
 // released is the gradient of a released integer.
@@ -279,7 +301,7 @@ template <class S> __device__ __forceinline__ void round_sums(const Release &r, 
 			if (fast_round(now, p, second ? p.y : p.x, sum))
 				gradient = released(now, sum);
 			else
-				append(r.undecided, &r.counts[0], r.capacity, {number, i});
+				append(r.undecided, &r.counts[0], r.capacity, Place{number, i});
 			gradients[at + place] = gradient;
 		}
 	}
@@ -330,16 +352,18 @@ KERNEL LAUNCH_BOUNDS(32 * warps) release_undecided(Release r) {
 		}
 		if (decided)
 			update<1>(r, v, i, OneGradient{sums, released(now, whole_steps(now, sums[i]) + cell)}, 0);
-		else
-			append(r.remaining, &r.counts[1], r.capacity, place);
+		else {  // the next lot must not add to this sum
+			append(r.remaining, &r.counts[1], r.capacity, Remainder{place, sums[i]});
+			sums[i] = 0;
+		}
 	}
+	publish_counts(r);
 }
 
-// release_remaining updates the weights of the second list, whose sums the host has replaced.
+// release_remaining updates the weights of the second list, whose sums the host has set.
 KERNEL LAUNCH_BOUNDS(32 * warps) release_remaining(Release r) {
-	int count = min(r.counts[1], r.capacity);
-	for (int at = blockIdx.x * (32 * warps) + threadIdx.x; at < count; at += gridDim.x * (32 * warps)) {
-		const Place place = r.remaining[at];
+	for (int at = blockIdx.x * (32 * warps) + threadIdx.x; at < r.capacity; at += gridDim.x * (32 * warps)) {
+		const Place place = r.remaining[at].place;
 		const Parameter v = r.parameters[place.parameter];
 		int64_t *sums = (int64_t *)v.sum;
 		update<1>(r, v, place.element, OneGradient{sums, released(r.roundings[place.parameter], sums[place.element])}, 0);

@@ -11,9 +11,10 @@
 // the host chooses; one row needs neither, its squared norm is ‖â‖²·‖δ̂‖². These three use many blocks a
 // record and do not wait for other parameters: their integer sums have the same bits in every order.
 //
-// admit takes the squared norms from the records' budgets, for one parameter after the other, those of
-// gradients that contributions.cu built among them. A part that does not fit is rounded again in its
-// block. Rows that are too long, because they cancel, are replaced by zeros; the block then builds the
+// admit takes the squared norms from the records' budgets, those of gradients that contributions.cu built
+// among them. A warp handles a record, and a lane a parameter, if all parts of the record fit as they are.
+// Otherwise a block handles one parameter after the other: a part that does not fit is rounded again.
+// Rows that are too long, because they cancel, are replaced by zeros; the block then builds the
 // record's gradient in float32, element by element, and adds its rounding. Records that add nothing get
 // zeros.
 //
@@ -61,9 +62,9 @@ __device__ __forceinline__ void split_scale(double scale, double squares_a, doub
 	scale_d = (float)(scale * power_of_two(-(int)e));
 }
 
-// round_element writes the rounding of an element to 16 bits and adds its square; an element that is
-// not finite or out of range becomes 0.
-__device__ __forceinline__ void round_element(int16_t *out, float x, float scale, unsigned word, uint64_t &sum, bool &outside) {
+// round_element rounds an element to 16 bits and adds its square; an element that is not finite or out
+// of range becomes 0.
+__device__ __forceinline__ int round_element(float x, float scale, unsigned word, uint64_t &sum, bool &outside) {
 	int v = 0;
 	if (scale != 0) {
 		const float t = dither(x, scale, word);
@@ -72,8 +73,8 @@ __device__ __forceinline__ void round_element(int16_t *out, float x, float scale
 		else
 			outside = true;
 	}
-	*out = (int16_t)v;
 	sum += (uint64_t)(v * v);
+	return v;
 }
 
 constexpr uint64_t longest_row = 1 << 28;   // lattice.MaxRowNorm²
@@ -129,59 +130,116 @@ template <int kind> struct OperandRow {
 	}
 };
 
+// PartRows are the rows of one of some parts of a record, and how a block's warps divide them: a team of
+// warps rounds a row. If a team has several warps, each team has at most one row.
+struct PartRows {
+	int from, to, team;
+
+	__device__ __forceinline__ PartRows(int rows, int part, int parts) {
+		const int each = (rows + parts - 1) / parts, warps = blockDim.x / 32;
+		from = part * each;
+		to = min(rows, from + each);
+		team = 1;
+		while (2 * team * (to - from) <= warps && 2 * team <= warps) team *= 2;
+	}
+	__device__ __forceinline__ int first() const { return from + (int)threadIdx.x / 32 / team; }
+	__device__ __forceinline__ int step() const { return (int)blockDim.x / 32 / team; }
+};
+
+// team_sum adds up a number of each warp over the warps of each team. All threads of the block call it.
+template <class S> __device__ __forceinline__ uint64_t team_sum(S &partial, uint64_t x, int team) {
+	const int warp = threadIdx.x / 32;
+	if (threadIdx.x % 32 == 0) partial[warp] = x;
+	__syncthreads();
+	uint64_t sum = 0;
+	for (int i = warp / team * team; i < (warp / team + 1) * team; i++) sum += (uint64_t)partial[i];
+	__syncthreads();
+	return sum;
+}
+
+// load_quad loads the elements i to i+3 of a row and the numbers of their words. Those after the row's
+// end and outside of a picture are 0 and have no number.
+template <int kind> __device__ __forceinline__ void load_quad(const OperandRow<kind> &row, const float *x, int i, float (&v)[4], int (&number)[4]) {
+	if (kind == numbers && i + 3 < row.o.width && (uint64_t)(x + row.first + i) % sizeof(float4) == 0) {
+		const float4 quad = *reinterpret_cast<const float4 *>(x + row.first + i);
+		v[0] = quad.x, v[1] = quad.y, v[2] = quad.z, v[3] = quad.w;
+#pragma unroll
+		for (int j = 0; j < 4; j++) number[j] = i + j;
+		return;
+	}
+#pragma unroll
+	for (int j = 0; j < 4; j++) {
+		const int at = row.at(i + j);
+		v[j] = at < 0 ? 0 : x[at];
+		number[j] = at < 0 ? -1 : kind == numbers ? i + j : at;
+	}
+}
+
+__device__ __forceinline__ unsigned pack(int low, int high) { return ((unsigned)low & 0xffff) | (unsigned)high << 16; }
+
 // round_part_of adds to a thread's part of the result of round_part.
-template <int kind>
-__device__ __forceinline__ void round_part_of(const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed, uint64_t &total) {
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+template <int kind, class S>
+__device__ __forceinline__ void round_part_of(S &partial, const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed, uint64_t &total) {
+	const int lane = threadIdx.x % 32;
 	const float *x = o.record(r);
-	const int each = (rows + parts - 1) / parts, to = min(rows, (part + 1) * each);
-	for (int t = part * each + warp; t < to; t += warps) {
+	const PartRows those(rows, part, parts);
+	const int rank = (int)threadIdx.x % (32 * those.team);
+	uint64_t sum = 0;
+	for (int t = those.first(); t < those.to; t += those.step()) {
 		const OperandRow<kind> row(o, t);
 		const RoundingWords words(row_key(seed, o.side, kind == numbers ? t : 0));
 		int16_t *out = o.row(r, rows, t);
-		uint64_t sum = 0;
 		bool outside = false;
-#pragma unroll 4
-		for (int i = lane; i < o.stride; i += 32) {
-			const int at = row.at(i);
-			round_element(out + i, at < 0 ? 0 : x[at], at < 0 ? 0 : scale, words.of(kind == numbers ? i : at), sum, outside);
+		sum = 0;
+#pragma unroll 2
+		for (int i = 4 * rank; i < o.stride; i += 128 * those.team) {
+			float v[4];
+			int number[4], rounded[4];
+			load_quad(row, x, i, v, number);
+#pragma unroll
+			for (int j = 0; j < 4; j++) rounded[j] = round_element(v[j], number[j] < 0 ? 0 : scale, words.of(number[j]), sum, outside);
+			*reinterpret_cast<uint2 *>(out + i) = make_uint2(pack(rounded[0], rounded[1]), pack(rounded[2], rounded[3]));
 		}
 		if (kind != numbers) continue;
 		sum = warp_sum(outside ? too_long : sum);
+		if (those.team > 1) continue;
 		if (lane == 0) total += sum;
+		if (sum > longest_row) total = longest_rows;
+	}
+	if (kind == numbers && those.team > 1) {
+		sum = team_sum(partial, sum, those.team);
+		if (rank == 0) total += sum;
 		if (sum > longest_row) total = longest_rows;
 	}
 	if (kind == numbers || scale == 0) return;
 	const RoundingWords words(row_key(seed, o.side, 0));
 	const int last = (int)((long long)o.size * (part + 1) / parts);
 	bool outside = false;
-	for (int i = (int)((long long)o.size * part / parts) + threadIdx.x; i < last; i += blockDim.x) {
-		int16_t unused;
-		round_element(&unused, x[i], scale, words.of(i), total, outside);
-	}
+	for (int i = (int)((long long)o.size * part / parts) + threadIdx.x; i < last; i += blockDim.x) round_element(x[i], scale, words.of(i), total, outside);
 	if (outside) total = longest_rows;
 }
 
-// round_part rounds one of some parts of the rows of record r, a warp a row, and returns the sum of
-// their squared norms, to all threads; longest_rows or more if the norm of a row is out of range. The
+// round_part rounds one of some parts of the rows of record r and returns the sum of their squared
+// norms, to all threads; longest_rows or more if the norm of a row is out of range. The
 // squared norm of pictures is that of their own numbers, and more than longest_row is out of range.
 template <class S>
 __device__ __forceinline__ uint64_t round_part(S &partial, const RowOperand &o, int r, int rows, int part, int parts, float scale, uint64_t seed) {
 	uint64_t total = 0;
 	if (o.kind == numbers)
-		round_part_of<numbers>(o, r, rows, part, parts, scale, seed, total);
+		round_part_of<numbers>(partial, o, r, rows, part, parts, scale, seed, total);
 	else if (o.kind == signals)
-		round_part_of<signals>(o, r, rows, part, parts, scale, seed, total);
+		round_part_of<signals>(partial, o, r, rows, part, parts, scale, seed, total);
 	else
-		round_part_of<patches>(o, r, rows, part, parts, scale, seed, total);
+		round_part_of<patches>(partial, o, r, rows, part, parts, scale, seed, total);
 	total = block_sum(partial, total);
 	return o.kind != numbers && total > longest_row ? longest_rows : total;
 }
 
-// clear_rows writes zeros for the rows of a record.
-__device__ __forceinline__ void clear_rows(const RowOperand &o, int r, int rows) {
-	int16_t *out = o.row(r, rows, 0);
-	for (long long i = threadIdx.x; i < (long long)rows * o.stride; i += blockDim.x) out[i] = 0;
+// clear_rows writes zeros for one of some parts of the rows of a record.
+__device__ __forceinline__ void clear_rows(const RowOperand &o, int r, int rows, int part, int parts) {
+	uint2 *out = reinterpret_cast<uint2 *>(o.row(r, rows, 0));
+	const long long quads = (long long)rows * (o.stride / 4);
+	for (long long i = (long long)part * blockDim.x + threadIdx.x; i < quads; i += (long long)parts * blockDim.x) out[i] = make_uint2(0, 0);
 }
 
 // RowNorm is the result of a rounding of a record's rows.
@@ -304,13 +362,20 @@ __device__ __forceinline__ void add_tied(const RowSum &s, int r, int part, int p
 	}
 }
 
-// tied_fits reports whether the norm with lookups can be computed, as fits does: Σ_s ‖ε̂_s‖·‖Â‖‖Δ̂‖ bounds
-// the terms of ⟨P, G⟩.
-template <class S> __device__ __forceinline__ bool tied_fits(S &partial, const RowSum &s, int r, const RowNorm &n) {
+// lookup_lengths adds up the lengths of some lookups of record r: the first one and every step-th after it.
+__device__ __forceinline__ double lookup_lengths(const RowSum &s, int r, int first, int step) {
 	double length = 0;
-	for (int t = threadIdx.x; t < s.lookups.count; t += blockDim.x) length += sqrt((double)s.lookups.squares[(long long)r * s.lookups.count + t]);
-	length = block_sum(partial, length);
-	return s.fits(n) && n.gathered <= (uint64_t)lattice_bound_squared && !(length * sqrt((double)n.squares[0] * (double)n.squares[1]) > 0x1p60);
+	for (int t = first; t < s.lookups.count; t += step) length += sqrt((double)s.lookups.squares[(long long)r * s.lookups.count + t]);
+	return length;
+}
+
+// tied_bound bounds the terms of ⟨P, G⟩, for the sum of all lengths of the lookups: Σ_s ‖ε̂_s‖·‖Â‖‖Δ̂‖.
+__device__ __forceinline__ double tied_bound(const RowNorm &n, double length) { return length * sqrt((double)n.squares[0] * (double)n.squares[1]); }
+
+// tied_fits reports whether the norm with lookups can be computed, as fits does.
+template <class S> __device__ __forceinline__ bool tied_fits(S &partial, const RowSum &s, int r, const RowNorm &n) {
+	const double length = block_sum(partial, lookup_lengths(s, r, threadIdx.x, blockDim.x));
+	return s.fits(n) && n.gathered <= (uint64_t)lattice_bound_squared && !(tied_bound(n, length) > 0x1p60);
 }
 
 KERNEL LAUNCH_BOUNDS(256) row_lengths(Batch<RowSum> batch) {
@@ -333,7 +398,11 @@ KERNEL LAUNCH_BOUNDS(256, 3) round_rows(Batch<RowSum> batch) {
 	const int r = block.y;
 	const double scale = first_scale(s.contribution, r);
 	if (s.is_single_row() && threadIdx.x == 0) s.norms[r] = {{0, 0}, 0, 0, 0, 0};
-	if (!(scale > 0)) return;
+	if (!(scale > 0)) {
+		clear_rows(s.a, r, s.rows, block.x, block.grid_x);
+		clear_rows(s.delta, r, s.rows, block.x, block.grid_x);
+		return;
+	}
 	float scale_a, scale_d;
 	s.scales(r, scale, scale_a, scale_d);
 	const uint64_t seed = row_key(s.contribution.seeds[r], s.contribution.number, 0);
@@ -473,8 +542,8 @@ __device__ __forceinline__ void admit_rows(P &panels, G &grams, S &partial, D &l
 		return (int64_t)(tied ? n.product + n.gathered + n.cross : n.product);
 	});
 	if (!adds) {
-		clear_rows(s.a, r, s.rows);
-		clear_rows(s.delta, r, s.rows);
+		clear_rows(s.a, r, s.rows, 0, 1);
+		clear_rows(s.delta, r, s.rows, 0, 1);
 	}
 	if (cancels) {
 		adds = choose_rounding(c, r, [&](double scale, uint64_t seed) {
@@ -505,20 +574,98 @@ template <class S> __device__ __forceinline__ void admit_built(S &partial, const
 	});
 }
 
-// admit processes the parts of a batch one after the other, because they take from the same budgets:
-// block r does the r-th record of each.
+// first_square is the squared norm of the first rounding of a part of record r, without the lookups of a
+// tied table; too_long if it is not known.
+__device__ __forceinline__ uint64_t first_square(const Admission &p, int r) {
+	if (p.rows) {
+		const RowSum &s = *static_cast<const RowSum *>(p.rows);
+		const RowNorm n = s.norms[r];
+		if (!s.fits(n)) return too_long;
+		return s.units == 0 ? n.squares[0] * n.squares[1] : n.product;
+	}
+	uint64_t sum = 0;
+	const uint64_t *squares = p.built.squares + (long long)r * p.built.chunks;
+#pragma unroll 8
+	for (int i = 0; i < p.built.chunks; i++) sum += squares[i];
+	return sum;
+}
+
+// add_first_lookups adds to the squared norms of a warp's parts, a lane each, what the lookups of tied
+// tables add; too_long if that is not known. Its sum of lengths has another order than that of tied_fits,
+// so it leaves sums near the limit to admit_rows.
+__device__ __forceinline__ void add_first_lookups(const Batch<Admission> &batch, int r, bool adds, uint64_t &square) {
+	const int lane = threadIdx.x % 32;
+	const RowSum *rows = adds ? static_cast<const RowSum *>(batch.arguments[lane].rows) : nullptr;
+	for (unsigned tied = __ballot_sync(0xffffffff, rows && rows->lookups.count > 0); tied != 0; tied &= tied - 1) {
+		const int part = __ffs((int)tied) - 1;
+		const RowSum &s = *static_cast<const RowSum *>(batch.arguments[part].rows);
+		const RowNorm n = s.norms[r];
+		const double length = warp_sum(lookup_lengths(s, r, lane, 32));
+		if (lane != part || square == too_long) continue;
+		const bool known = n.gathered <= (uint64_t)lattice_bound_squared && tied_bound(n, length) < 0x1p59;
+		square = known ? square + n.gathered + n.cross : too_long;
+	}
+}
+
+// admit_first admits all parts of record r with their first rounding, if they fit their budgets; a warp
+// calls it, and a lane handles a part. No square is negative: if the sum of the parts of a group fits,
+// each part fits what those before it leave. Otherwise, or if a norm is not known, it writes nothing and
+// returns false.
+__device__ __forceinline__ bool admit_first(const Batch<Admission> &batch, int r) {
+	const int lane = threadIdx.x % 32;
+	const bool used = lane < batch.parts;
+	const Admission &p = batch.arguments[used ? lane : 0];
+	const Contribution &c = p.contribution;
+	const double scale = first_scale(c, r);
+	const bool adds = used && scale > 0;
+	int64_t *budget = c.budgets + (int64_t)*c.group * c.records + r;
+	int64_t left = *budget;
+	uint64_t square = adds ? first_square(p, r) : 0;
+	add_first_lookups(batch, r, adds, square);
+	bool fits = square <= (uint64_t)lattice_bound_squared, takes = false;
+	if (__ballot_sync(0xffffffff, fits) != 0xffffffff) return false;
+	for (unsigned open = __ballot_sync(0xffffffff, adds); open != 0;) {
+		const int leader = __ffs((int)open) - 1;
+		const uint64_t of_leader = __shfl_sync(0xffffffff, (uint64_t)budget, leader);
+		const bool shares = adds && (uint64_t)budget == of_leader;
+		const uint64_t taken = warp_sum(shares ? square : 0);
+		if (lane == leader) {
+			takes = true;
+			left -= (int64_t)taken;
+			fits = left >= 0;
+		}
+		open &= ~__ballot_sync(0xffffffff, shares);
+	}
+	if (__ballot_sync(0xffffffff, fits) != 0xffffffff) return false;
+	if (takes) *budget = left;
+	if (used) c.roundings[r] = adds ? RecordRounding{row_key(c.seeds[r], c.number, 0), (float)scale, 1} : RecordRounding{0, 0, 0};
+	return true;
+}
+
+// admit takes the squared norms of the parts of a batch from the records' budgets. A warp admits a
+// record whose parts fit. The block then does the other records of its warps, part after part, because
+// parts take from the same budgets.
 KERNEL LAUNCH_BOUNDS(256, 1) admit(Batch<Admission> batch) {
 	SHARED(float, panels, integer_words);
 	SHARED(int, grams, integer_side * integer_side);
 	SHARED(uint64_t, partial, 32);
 	SHARED(double, lengths, 32);
-	for (int part = 0; part < batch.parts; part++) {
-		const Admission &p = batch.arguments[part];
-		if (p.rows)
-			admit_rows(panels, grams, partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), blockIdx.x);
-		else
-			admit_built(partial, p.contribution, p.built, blockIdx.x);
-		__syncthreads();  // before the next part reads the rest of the budget
+	SHARED(int, admitted, 8);
+	const int records = batch.grids[0].x, each = (records + gridDim.x - 1) / gridDim.x;
+	const int warp = threadIdx.x / 32, first = blockIdx.x * each, n = min(each, records - first);
+	const bool done = warp >= n || admit_first(batch, first + warp);
+	if (threadIdx.x % 32 == 0) admitted[warp] = done;
+	__syncthreads();
+	for (int i = 0; i < n; i++) {
+		const int skip = admitted[i], r = first + i;
+		for (int part = skip ? batch.parts : 0; part < batch.parts; part++) {
+			const Admission &p = batch.arguments[part];
+			if (p.rows)
+				admit_rows(panels, grams, partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), r);
+			else
+				admit_built(partial, p.contribution, p.built, r);
+			__syncthreads();  // before the next part reads the rest of the budget
+		}
 	}
 }
 
