@@ -287,7 +287,7 @@ func (s *rowSum) squaresOf(r int) (a, delta float64) {
 
 // roundRows rounds the rows of record r. It returns the squared norm of Σ_t â_t ⊗ δ̂_t, and the estimate
 // of its errors. It is not ok if the rows are too long.
-func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding, w *worker) (squares int64, errors float64, ok bool) {
+func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding, w *worker) (squares, errors int64, ok bool) {
 	if squaresA == 0 || squaresD == 0 {
 		clear(a)
 		clear(delta)

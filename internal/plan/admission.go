@@ -30,8 +30,8 @@ type Admission struct {
 
 // budget is what parts of a record may still take.
 type budget struct {
-	norm   int64   // Bound², with L1 Bound, less what was taken
-	errors float64 // what RowErrors may still add up to
+	norm   int64 // Bound², with L1 Bound, less what was taken
+	errors int64 // what RowErrors may still add up to
 }
 
 // Room is what clip factors leave for errors, and errorRoom the part of rounded rows, as shares of
@@ -49,7 +49,7 @@ const (
 //	ΣE + k·√ΣV ≤ Σ(E + V/W) + k²W/4,
 //
 // where the last term is a quarter of the room. A number that overlap rows share counts as often.
-type RowErrors struct{ a, delta, both float64 }
+type RowErrors struct{ A, Delta, Both float64 }
 
 // NewRowErrors returns the estimate for rows of a product of these widths.
 func NewRowErrors(in, out int, overlap float64) RowErrors {
@@ -57,11 +57,12 @@ func NewRowErrors(in, out int, overlap float64) RowErrors {
 	return RowErrors{float64(out) / perSquare, float64(in) * overlap / perSquare, 4 * overlap / (perSquare * w)}
 }
 
-// Of returns the estimate for ‖Â‖², ‖Δ̂‖² and ‖Ĝ‖². It has the same bits on every device: no operations
-// are fused.
-func (e RowErrors) Of(a, delta, product int64) float64 {
-	both := float64(float64(e.both*float64(product)) * float64(a+delta))
-	return float64(float64(e.a*float64(a))+float64(e.delta*float64(delta))) + both
+// Of returns the estimate for ‖Â‖², ‖Δ̂‖² and ‖Ĝ‖². It is the same on every device: no operations are
+// fused, and integers have one sum in every order.
+func (e RowErrors) Of(a, delta, product int64) int64 {
+	both := float64(e.Both*float64(product)) * float64(a+delta)
+	apart := float64(e.A*float64(a)) + float64(e.Delta*float64(delta))
+	return int64(min(float64(both)+float64(apart), 2*Bound*Bound))
 }
 
 // Begin gives every record of a microbatch its budget.
@@ -74,7 +75,7 @@ func (a *Admission) Begin() {
 	for _, budgets := range a.budgets {
 		for r := range budgets {
 			whole := a.whole(r)
-			budgets[r] = budget{whole, float64(whole) * errorRoom}
+			budgets[r] = budget{whole, int64(float64(whole) * errorRoom)}
 		}
 	}
 }
@@ -178,9 +179,9 @@ func (p *Part) Take(r int, squares int64, ok bool) bool {
 }
 
 // TakeRows is Take for rounded rows with an estimate of their errors, which the record's room must cover too.
-func (p *Part) TakeRows(r int, squares int64, errors float64, ok bool) bool {
+func (p *Part) TakeRows(r int, squares, errors int64, ok bool) bool {
 	budget := p.budget(r)
-	if !(errors <= budget.errors) || !p.Take(r, squares, ok) {
+	if errors > budget.errors || !p.Take(r, squares, ok) {
 		return false
 	}
 	budget.errors -= errors

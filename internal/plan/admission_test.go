@@ -83,9 +83,8 @@ func TestRowErrors_CoverRounding(t *testing.T) {
 			}
 			mean += more / trials
 			squares += more * more / trials
-			e := RowErrors{a: errors.a, delta: errors.delta}.Of(squaresA, squaresD, product)
-			expected += e / trials
-			variance += (errors.Of(squaresA, squaresD, product) - e) * (Room * Bound * Bound / 9) / trials
+			expected += float64(RowErrors{A: errors.A, Delta: errors.Delta}.Of(squaresA, squaresD, product)) / trials
+			variance += errors.Both * float64(product) * float64(squaresA+squaresD) * (Room * Bound * Bound / 9) / trials
 		}
 		if math.Abs(distance-expected) > 0.1*expected {
 			t.Errorf("%s: the squared distance is %.3g, and the estimate %.3g", name, distance, expected)
