@@ -21,4 +21,4 @@ func TestL1Contributions_OfNetworks(t *testing.T) { plantest.L1Contributions(t, 
 
 func TestContributions_AreBounded(t *testing.T) { plantest.ContributionBounds(t, backend, 2) }
 
-func TestContributions_LoseNothing(t *testing.T) { plantest.Losses(t, backend, 16, 1) }
+func TestContributions_LoseNothing(t *testing.T) { plantest.Losses(t, backend, 16) }
