@@ -101,8 +101,24 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 	s := &rowSum{part: p, Product: f, rows: len(in[1]) / f.Out / records, overlap: 1,
 		a: newDenseRounder(in[0], records, f.In, 0), delta: newDenseRounder(in[1], records, f.Out, 1),
 		squares: l.saved.squares[rowsKeys(k, f)],
-		build:   newGradientBuilder(l, f, records, in, nil).build}
+		build:   newSharedBuild(l, f, records, in)}
 	return l.lowerRowSum(s)
+}
+
+// newSharedBuild builds the gradient of a record on all threads, for long records may all have rows that
+// do not fit.
+func newSharedBuild(l *lowering, f op.Product, records int, in [][]float32) func(dst []float32, r int, w *worker) {
+	na, nd := len(in[0])/records, len(in[1])/records
+	g := simd.Gemm{TransA: true, M: f.In, N: f.Out, K: nd / f.Out, LDA: f.In, LDB: f.Out, LDC: f.Out}
+	var dst []float32
+	var r int
+	run := l.pool.forShards(g.M*g.N*g.K/8, func(shard, shards int, w *worker) {
+		g.Run(dst, in[0][r*na:(r+1)*na], in[1][r*nd:(r+1)*nd], w.gemm, shard, shards)
+	})
+	return func(to []float32, record int, _ *worker) {
+		dst, r = to, record
+		run()
+	}
 }
 
 // lowerConvolutionContribution adds a convolution's gradient, whose rows are the windows of the
