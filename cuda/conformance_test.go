@@ -45,10 +45,17 @@ func TestContributions_AreBounded(t *testing.T) {
 	plantest.ContributionBounds(t, backend, 1)
 }
 
+func TestContributions_LoseNothing(t *testing.T) {
+	device(t)
+	defer func(bytes int) { maxGradientBytes = bytes }(maxGradientBytes)
+	maxGradientBytes = 8 << 20
+	plantest.Losses(t, backend, 4, "wrn16-4", "wrn16-4:standardized", "cifar-abadi", "cifar-tanh") // the emulated device takes minutes
+}
+
 // SquaredNormTaken returns what record r took of its budget in a group in the last microbatch.
 func (e *Executable) SquaredNormTaken(group, r int) (int64, error) {
 	left := make([]int64, 1)
-	at := e.contributions.budgets + driver.Pointer(8*(group*e.program.Records+r))
+	at := e.contributions.budgets + driver.Pointer(budgetSize*(group*e.program.Records+r))
 	err := cmp.Or(e.device.CopyOut(bytesOf(left), at), e.device.Synchronize())
 	return plan.Bound*plan.Bound - left[0], err
 }

@@ -24,7 +24,7 @@ type contributions struct {
 	device   *driver.Device
 	input    driver.Pointer // a microbatch's seeds, then the parameters' steps and groups
 	host     []byte         // page-locked memory for input
-	budgets  driver.Pointer // [group][record]: the rest of Bound²
+	budgets  driver.Pointer // [group][record] of struct Budget of kernels/lattice.h
 	counters *lotCounters
 }
 
@@ -49,7 +49,10 @@ func (c *contributions) inputBytes() int {
 	return 8*len(c.Seeds) + 8*len(c.Steps) + 4*len(c.Group)
 }
 
-func (c *contributions) budgetBytes() int { return 8 * len(c.Seeds) * len(c.Group) }
+// budgetSize is the size of struct Budget.
+const budgetSize = 16
+
+func (c *contributions) budgetBytes() int { return budgetSize * len(c.Seeds) * len(c.Group) }
 
 // seeds, steps and groups are places in input.
 func (c *contributions) seeds(record int) driver.Pointer { return c.input + driver.Pointer(8*record) }
@@ -93,8 +96,8 @@ func (c *contributions) addCounts() {
 // beginContributions gives every record its budget.
 func (c *compiler) beginContributions() {
 	budgets := c.contributions.budgets
-	n := c.contributions.budgetBytes() / 8
-	c.name, c.access = "contributions", &access{writes: []span{bytesAt(budgets, 8*n)}}
+	n := c.contributions.budgetBytes() / budgetSize
+	c.name, c.access = "contributions", &access{writes: []span{bytesAt(budgets, budgetSize*n)}}
 	c.launch("begin_contributions", blocks(n), threads, budgets, int32(n))
 }
 
@@ -131,7 +134,7 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	parameter := c.program.Buffers[i.Out].Index
 	s.all = contributionArgs{
 		Factors: k.in[last], Seeds: shared.seeds(i.FirstRecord), Steps: shared.steps(parameter), Group: shared.group(parameter),
-		Budgets: shared.budgets + driver.Pointer(8*i.FirstRecord), Counts: shared.counters.parts().from, Roundings: c.allocScratch(roundingBytes * s.records),
+		Budgets: shared.budgets + driver.Pointer(budgetSize*i.FirstRecord), Counts: shared.counters.parts().from, Roundings: c.allocScratch(roundingBytes * s.records),
 		Records: int32(c.program.Records), Number: int32(c.uses),
 	}
 	if i.At != nil {
@@ -198,7 +201,7 @@ func (s *contributionSum) from(record int) contributionArgs {
 	a := s.all
 	a.Factors += driver.Pointer(4 * record)
 	a.Seeds += driver.Pointer(8 * record)
-	a.Budgets += driver.Pointer(8 * record)
+	a.Budgets += driver.Pointer(budgetSize * record)
 	a.Roundings += driver.Pointer(roundingBytes * record)
 	return a
 }
@@ -289,6 +292,7 @@ type rowSumArgs struct {
 	A, Delta                                rowOperand
 	Lookups                                 rowLookups
 	Lengths, Norms, Sums, At                driver.Pointer
+	Errors                                  plan.RowErrors
 	Aspect, Overlap                         float64
 	Rows, FromProduct, Units, Records, Each int32
 }
@@ -372,8 +376,7 @@ func (s *contributionSum) lowerConvolution(f op.ConvWeight) bool {
 // of A is a power of two that follows from the lengths of all rows of a record; the product of both
 // scales is given. The CPU adds the squares of the lengths in another order. So the integers can
 // differ from the CPU's if a length is within a rounding error of a power of two. If the rows of a
-// record cancel so much that 16 bits do not suffice, its gradient is built, in another order than the
-// CPU's.
+// record cancel, its gradient is built, in another order than the CPU's.
 func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, delta rowOperand, lookups rowLookups) {
 	count := int(lookups.Count)
 	n := s.chunk(2*rows*(f.In+f.Out) + 4*count*f.Out)
@@ -383,7 +386,7 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 		lengths = s.allocScratch(8 * n * sections)
 	}
 	args := rowSumArgs{
-		Lengths: lengths, Norms: s.allocScratch(rowNormBytes * n), Sums: s.out, At: s.at,
+		Lengths: lengths, Norms: s.allocScratch(rowNormBytes * n), Sums: s.out, At: s.at, Errors: plan.NewRowErrors(f.In, f.Out, overlap),
 		Aspect: 4 * float64(f.In) / float64(f.Out), Overlap: overlap, Rows: int32(rows),
 	}
 	round := func(o *rowOperand, width int) {
@@ -437,7 +440,7 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 			s.addGathered(op.Gather{Vocabulary: f.In, Dim: f.Out, Bag: 1}, args.Contribution, args.Lookups.Rounded, args.Lookups.Index, n*count, count)
 		}
 	}
-	if rows > 1 {
+	if units > 0 || count > 0 {
 		s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
 	}
 }
@@ -491,9 +494,10 @@ func (s *contributionSum) lowerGather(f op.Gather) {
 		n, args := min(n, s.records-first), s.from(first)
 		index, delta := s.in[0]+driver.Pointer(4*first*lookups), s.in[1]+driver.Pointer(4*first*width)
 		s.admit("round_gathered", dim{uint32(n), 1, 1}, threads,
-			args, rounded, index, delta, keys, int32(lookups), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
+			args, rounded, index, delta, keys, int32(lookups), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag), s.out, s.at)
 		s.addGathered(f, args, rounded, index, n*lookups, lookups)
 	}
+	s.admitting.writes = append(s.admitting.writes, s.adding.writes...) // of records whose rows cancel
 }
 
 // addGathered adds the rounded rows of some lookups; each record has `each` of them.

@@ -169,6 +169,7 @@ func tied(name string, transposed bool, dim, records int, index, lookups, byDim,
 // row and several rows a record, with indices that are equal or none, and with rows that cancel.
 func tiedTables(r *rand.Rand, records int, newOperand func(width int) []float32) []contributing {
 	index := func(n int) []float32 { return wholeNumbers(r, n*records, -1, 11) }
+	padded := paddedLookups(r, records, 6, 1, 33)
 	cancelling, short := cancellingRows(r, records, 9, 33), wholeNumbers(r, 3*33*records, -2, 3)
 	for i := range short {
 		short[i] /= 64
@@ -177,6 +178,7 @@ func tiedTables(r *rand.Rand, records int, newOperand func(width int) []float32)
 		tied("tied table", false, 33, records, index(7), newOperand(7*33), newOperand(5*33), newOperand(5*9)),
 		tied("transposed tied table", true, 70, records, index(40), newOperand(40*70), newOperand(3*70), newOperand(3*9)),
 		tied("tied table of one row", true, 6, records, index(1), newOperand(6), newOperand(6), newOperand(9)),
+		tied("tied table with padding", false, 33, records, padded[0], padded[1], newOperand(5*33), newOperand(5*9)),
 		tied("tied table that cancels", true, 33, records, wholeNumbers(r, 3*records, 0, 9), short, cancelling[1], cancelling[0]),
 	}
 }
@@ -223,6 +225,61 @@ func cancellingRows(r *rand.Rand, records, width, signals int) [][]float32 {
 	return [][]float32{a, delta}
 }
 
+// nearlyCancellingRows are cancellingRows that 16 bits hold. Their errors of rounding are too large.
+func nearlyCancellingRows(r *rand.Rand, records, width, signals int) [][]float32 {
+	rows := cancellingRows(r, records, width, signals)
+	for i := range rows[0] {
+		rows[0][i] *= 64
+	}
+	for i, v := range rows[1] { // long and short parts
+		long := float32(math.Round(float64(v) / 8192))
+		rows[1][i] = v - long*8192 + long/4
+	}
+	return rows
+}
+
+// cancellingLookups are rows of Δ, and a bag of indices for each. Two rows in turn have the same indices,
+// some of them twice, and nearly cancel.
+func cancellingLookups(r *rand.Rand, records, rows, bag, dim int) [][]float32 {
+	var index, delta []float32
+	for range records {
+		long := wholeNumbers(r, dim, -9, 10)
+		for t := range rows {
+			for i := range bag {
+				index = append(index, float32(3+(t/2+i)%2))
+			}
+			for _, v := range long {
+				delta = append(delta, v*float32(1-t%2*2)+float32(r.IntN(5)-2)/64)
+			}
+		}
+	}
+	return [][]float32{index, delta}
+}
+
+// paddedLookups are rows of Δ, and a bag of indices for each. Every third row belongs to no row of the table,
+// and is large or not finite.
+func paddedLookups(r *rand.Rand, records, rows, bag, dim int) [][]float32 {
+	var index, delta []float32
+	for record := range records {
+		for t := range rows {
+			for i := range bag {
+				index = append(index, float32(r.IntN(8)))
+				if t%3 == 2 || i == 0 && bag > 1 {
+					index[len(index)-1] = -1
+				}
+			}
+			for range dim {
+				v := r.NormFloat64() / math.Sqrt(float64(rows*bag*dim))
+				if t%3 == 2 {
+					v = []float64{1e6, math.Inf(1), math.NaN()}[record%3]
+				}
+				delta = append(delta, float32(v))
+			}
+		}
+	}
+	return [][]float32{index, delta}
+}
+
 func wholeNumbers(r *rand.Rand, n, from, to int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -260,10 +317,16 @@ func exactSums(r *rand.Rand, records int) []contributing {
 		{"rows of the last records", clippedSum(op.Product{In: 5, Out: 7}), [][]float32{hostileNormals(r, records-3, 2*5), hostileNormals(r, records-3, 2*7)}, nil, 35, 3},
 		{"rows that cancel", clippedSum(op.Product{In: 67, Out: 65}), cancellingRows(r, records, 67, 65), nil, 67 * 65, 0},
 		{"rows that cancel in another order", clippedSum(op.Product{In: 5, Out: 7}), cancellingRows(r, records, 5, 7), other, 40, 0},
+		{"rows that nearly cancel", clippedSum(op.Product{In: 67, Out: 65}), nearlyCancellingRows(r, records, 67, 65), nil, 67 * 65, 0},
 		{"shift", clippedSum(op.Shift{Channels: 19, Inner: 1}), [][]float32{hostileNormals(r, records, 19)}, nil, 19, 0},
 		{"lookups", clippedSum(op.Gather{Vocabulary: 9, Dim: 33, Bag: 1}), [][]float32{wholeNumbers(r, 14*records, -2, 11), hostileNormals(r, records, 14*33)}, nil, 9 * 33, 0},
 		{"bag", clippedSum(op.Gather{Vocabulary: 9, Dim: 5, Bag: 14}), [][]float32{wholeNumbers(r, 14*records, -1, 9), hostileNormals(r, records, 5)}, nil, 45, 0},
 		{"bags in another order", clippedSum(op.Gather{Vocabulary: 7, Dim: 5, Bag: 2}), [][]float32{wholeNumbers(r, 6*records, -1, 8), hostileNormals(r, records, 15)}, other, 40, 0},
+		{"lookups that cancel", clippedSum(op.Gather{Vocabulary: 9, Dim: 33, Bag: 1}), cancellingLookups(r, records, 4, 1, 33), nil, 9 * 33, 0},
+		{"bags that cancel", clippedSum(op.Gather{Vocabulary: 9, Dim: 5, Bag: 3}), cancellingLookups(r, records, 4, 3, 5), nil, 45, 0},
+		{"lookups that cancel in another order", clippedSum(op.Gather{Vocabulary: 7, Dim: 5, Bag: 1}), cancellingLookups(r, records, 6, 1, 5), other, 40, 0},
+		{"lookups with padding", clippedSum(op.Gather{Vocabulary: 9, Dim: 33, Bag: 1}), paddedLookups(r, records, 4, 1, 33), nil, 9 * 33, 0},
+		{"bags with padding", clippedSum(op.Gather{Vocabulary: 9, Dim: 5, Bag: 3}), paddedLookups(r, records, 4, 3, 5), nil, 45, 0},
 		{"many lookups", clippedSum(op.Gather{Vocabulary: 50, Dim: 2, Bag: 1}), [][]float32{wholeNumbers(r, 4200*records, 0, 50), hostileNormals(r, records, 8400)}, nil, 100, 0},
 	}
 }

@@ -15,8 +15,8 @@
 #include "each.h"
 #include "lattice.h"
 
-KERNEL begin_contributions(int64_t *budgets, int n) {
-	EACH(i, n) budgets[i] = lattice_bound_squared;
+KERNEL begin_contributions(Budget *budgets, int n) {
+	EACH(i, n) budgets[i] = {lattice_bound_squared, error_room};
 }
 
 KERNEL LAUNCH_BOUNDS(512) built_squares(Batch<Admission> batch) {

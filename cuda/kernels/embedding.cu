@@ -37,7 +37,8 @@
 // Contributions of an exact program (see contributions.cu). round_gathered rounds a record's rows
 // of Δ to integers, determines the squared norm of what they add to the table, with integer sums of
 // the rows of equal index, and writes the integers. add_gathered adds them to the table: integers
-// have the same sum in every order, so atomic additions are exact.
+// have the same sum in every order, so atomic additions are exact. If the rows of a record do not fit,
+// round_gathered itself adds up the rows of equal index in double and adds the rounded sums.
 #include "device.h"
 #include "each.h"
 #include "lattice.h"
@@ -339,7 +340,51 @@ struct LatticeNorm {
 	}
 };
 
-KERNEL LAUNCH_BOUNDS(256, 1) round_gathered(Contribution c, int *rounded, const float *index, const float *delta, Key *scratch, int lookups, int slots, int vocabulary, int dim, int bag) {
+// names_row reports whether one of n indices is that of a row of the table. Others add nothing, and their
+// gradient can be large: a normalization magnifies it where its input is padding.
+__device__ __forceinline__ bool names_row(const float *index, int n, int vocabulary) {
+	for (int i = 0; i < n; i++)
+		if (table_row(index[i], vocabulary) >= 0) return true;
+	return false;
+}
+
+// each_merged calls use with the elements of the rounding of a record's sums of rows of equal index,
+// before they are converted to integers. The order of a sum and the words are those of internal/cpu. A
+// warp handles a row of the table.
+template <class Keys, class Use>
+__device__ __forceinline__ void each_merged(Keys &keys, int length, const float *delta, int dim, int bag, float scale, uint64_t seed, Use use) {
+	for (int first = threadIdx.x / 32; first < length; first += blockDim.x / 32) {
+		const int row = row_of(keys[first]);
+		if (first > 0 && row_of(keys[first - 1]) == row) continue;
+		const RoundingWords words(row_key(seed, 0, step_of(keys[first])));
+		for (int d = threadIdx.x % 32; d < dim; d += 32) {
+			double sum = 0;
+			for (int i = first; i < length && row_of(keys[i]) == row; i++) sum += (double)delta[(long long)(step_of(keys[i]) / bag) * dim + d];
+			use(row * dim + d, dither((float)sum, scale, words.of(d)));
+		}
+	}
+}
+
+// add_merged chooses the rounding of a record's sums of rows of equal index, and adds it.
+template <class Keys, class S>
+__device__ __forceinline__ void add_merged(Keys &keys, S &partial, const Contribution &c, int r, int length, const float *delta, int dim, int bag, int64_t *sums, const int *at) {
+	const bool adds = choose_rounding(c, r, [&](double scale, uint64_t seed) {
+		uint64_t sum = 0;
+		if ((float)scale != 0) each_merged(keys, length, delta, dim, bag, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
+		return within(block_sum(partial, sum));
+	});
+	__syncthreads();
+	const RecordRounding how = c.roundings[r];
+	if (adds && how.scale != 0)
+		each_merged(keys, length, delta, dim, bag, how.scale, how.seed, [&](int e, float dithered) {
+			const int to = at ? at[e] : e;
+			if (to >= 0) add_steps(sums + to, __float2int_rn(dithered));
+		});
+	__syncthreads();
+	if (threadIdx.x == 0) c.roundings[r].adds = 0;  // add_gathered must not add the rows
+}
+
+KERNEL LAUNCH_BOUNDS(256, 1) round_gathered(Contribution c, int *rounded, const float *index, const float *delta, Key *scratch, int lookups, int slots, int vocabulary, int dim, int bag, int64_t *sums, const int *at) {
 	SHARED(Key, keys, list_capacity);
 	SHARED(int64_t, carried, warps_of_record * 32 * thread_columns);
 	SHARED(int, counts, warps_of_record);
@@ -352,19 +397,32 @@ KERNEL LAUNCH_BOUNDS(256, 1) round_gathered(Contribution c, int *rounded, const 
 	int length = 0;
 	if (c.factors[r] > 0)
 		length = slots <= list_capacity ? sort_record(keys, counts, index, lookups, vocabulary) : sort_record(scratch_keys, counts, index, lookups, vocabulary);
+	const int64_t left = c.budget(r)->norm;
+	bool cancels = false;
 	choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
 		uint64_t refused = 0;
-		for (int t = threadIdx.x / 32; t < rows; t += blockDim.x / 32)
-			if (round_table_row(rounded + t * dim, delta + t * dim, dim, (float)scale, row_key(seed, 0, t)) > (uint64_t)lattice_bound_squared) refused = 1;
-		if (block_sum(partial, refused) > 0) return -1;
-		LatticeNorm norm = {0};
-		const int *steps = rounded;
-		if (slots <= list_capacity)
-			add_runs(norm, keys, carried, length, steps, dim, bag);
-		else
-			add_runs(norm, scratch_keys, carried, length, steps, dim, bag);
-		return within(block_sum(partial, norm.total));
+		for (int t = threadIdx.x / 32; t < rows; t += blockDim.x / 32) {
+			const float of_row = names_row(index + t * bag, bag, vocabulary) ? (float)scale : 0;
+			if (round_table_row(rounded + t * dim, delta + t * dim, dim, of_row, row_key(seed, 0, t)) > (uint64_t)lattice_bound_squared) refused = 1;
+		}
+		int64_t taken = out_of_range;
+		if (block_sum(partial, refused) == 0) {
+			LatticeNorm norm = {0};
+			const int *steps = rounded;
+			if (slots <= list_capacity)
+				add_runs(norm, keys, carried, length, steps, dim, bag);
+			else
+				add_runs(norm, scratch_keys, carried, length, steps, dim, bag);
+			taken = within(block_sum(partial, norm.total));
+		}
+		cancels = lookups > 1 && (taken < 0 || taken > left);
+		return cancels ? other_rounding : taken;
 	});
+	if (!cancels) return;
+	if (slots <= list_capacity)
+		add_merged(keys, partial, c, r, length, delta, dim, bag, sums, at);
+	else
+		add_merged(scratch_keys, partial, c, r, length, delta, dim, bag, sums, at);
 }
 
 // add_gathered adds n rounded numbers, those of each lookup.

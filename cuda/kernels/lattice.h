@@ -7,6 +7,7 @@
 
 constexpr int64_t lattice_bound = 1 << 22;  // steps in a clip bound
 constexpr int64_t lattice_bound_squared = lattice_bound * lattice_bound;
+constexpr int64_t error_room = lattice_bound_squared / 1024 * 5;  // Admission of internal/plan
 constexpr uint64_t too_long = 2 * lattice_bound_squared;
 
 constexpr uint64_t golden_gamma = 0x9e3779b97f4a7c15;
@@ -66,6 +67,12 @@ struct RecordRounding {
 	int adds;     // 0: the record adds nothing
 };
 
+// Budget is what parts of a record may still take, as in internal/plan.
+struct Budget {
+	int64_t norm;    // the square of the bound, less what was taken
+	int64_t errors;  // what estimates of errors may still add up to
+};
+
 // Contribution is what a sum of an exact program reads of the records in its rows, and where it
 // takes squared norms from.
 struct Contribution {
@@ -73,11 +80,13 @@ struct Contribution {
 	const uint64_t *seeds;
 	const double *steps;         // of the parameter
 	const int *group;            // of the parameter
-	int64_t *budgets;            // of the records, in the first group
+	Budget *budgets;             // of the records, in the first group
 	int *counts;                 // parts that were rounded again, parts that were omitted, records that a block admitted
 	RecordRounding *roundings;   // of the records: the result
 	int records;                 // of the microbatch: the distance between the budgets of two groups
 	int number;                  // of the use of a parameter
+
+	__device__ __forceinline__ Budget *budget(int r) const { return budgets + (int64_t)*group * records + r; }
 };
 
 // choose_rounding chooses the rounding of record r's part, and takes its squared norm from the
@@ -89,8 +98,8 @@ struct Contribution {
 // record's own operands, factor, word and budget decide. It returns whether the record adds its part.
 template <class Squares> __device__ __forceinline__ bool choose_rounding(const Contribution &c, int r, Squares squares) {
 	double scale = (double)c.factors[r] * *c.steps;
-	int64_t *budget = c.budgets + (int64_t)*c.group * c.records + r;
-	const int64_t left = *budget;
+	Budget *budget = c.budget(r);
+	const int64_t left = budget->norm;
 	bool tried = false;
 #pragma unroll 1
 	for (int attempt = 0; attempt < 2 && scale > 0; attempt++) {
@@ -99,7 +108,7 @@ template <class Squares> __device__ __forceinline__ bool choose_rounding(const C
 		if (taken == other_rounding) return false;
 		if (taken >= 0 && taken <= left) {
 			if (threadIdx.x == 0) {
-				*budget = left - taken;
+				budget->norm = left - taken;
 				c.roundings[r] = {seed, (float)scale, 1};
 				if (attempt > 0) atomicAdd(&c.counts[0], 1);
 			}

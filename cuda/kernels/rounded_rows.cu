@@ -13,8 +13,8 @@
 //
 // admit takes the squared norms from the records' budgets, those of gradients that contributions.cu built
 // among them. A warp handles a record, and a lane a parameter, if all parts of the record fit as they are.
-// Otherwise a block handles one parameter after the other: a part that does not fit is rounded again.
-// Rows that are too long, because they cancel, are replaced by zeros; the block then builds the
+// Otherwise a block handles one parameter after the other: a part of one row that does not fit is rounded
+// again. Several rows that do not fit, because they cancel, are replaced by zeros; the block then builds the
 // record's gradient in float32, element by element, and adds its rounding. Records that add nothing get
 // zeros.
 //
@@ -260,6 +260,18 @@ struct Lookups {
 	int count, _;                // of a record; 0: the parameter has none
 };
 
+// RowErrors estimates what the rounding of rows adds to the squared norm of their product: RowErrors of
+// internal/plan.
+struct RowErrors {
+	double a, delta, both;
+
+	__device__ __forceinline__ int64_t of(uint64_t squares_a, uint64_t squares_d, uint64_t product) const {
+		const double together = __dmul_rn(__dmul_rn(both, (double)product), (double)(squares_a + squares_d));
+		const double apart = __dadd_rn(__dmul_rn(a, (double)squares_a), __dmul_rn(delta, (double)squares_d));
+		return (int64_t)fmin(__dadd_rn(together, apart), (double)too_long);
+	}
+};
+
 // RowSum is a sum over the products of the rows of each record.
 struct RowSum {
 	Contribution contribution;
@@ -269,6 +281,7 @@ struct RowSum {
 	RowNorm *norms;    // of the first rounding of each record
 	int64_t *sums;
 	const int *at;     // where elements belong in sums; null is the identity
+	RowErrors errors;
 	double aspect;     // 4·a.width / delta.width
 	double overlap;    // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
 	int rows;          // of a record
@@ -279,6 +292,12 @@ struct RowSum {
 	// is_single_row returns whether the sum is a product of one row of a record. Then rank_one can have
 	// computed the lengths, and one block of round_rows rounds both rows.
 	__device__ __forceinline__ bool is_single_row() const { return rows == 1 && lookups.count == 0; }
+
+	// builds returns whether the gradient of a record is built if its rows do not fit.
+	__device__ __forceinline__ bool builds() const { return units > 0 || lookups.count > 0; }
+
+	// product is the squared norm of Σ_t â_t ⊗ δ̂_t.
+	__device__ __forceinline__ uint64_t product(const RowNorm &n) const { return units == 0 ? n.squares[0] * n.squares[1] : n.product; }
 
 	__device__ __forceinline__ void add(long long e, int64_t steps) const {
 		const int to_element = at ? at[e] : (int)e;
@@ -326,7 +345,8 @@ __device__ __forceinline__ bool round_lookups(S &partial, const RowSum &s, int r
 	uint64_t refused = 0;
 	seed = row_key(seed, 2, 0);
 	for (int t = part * each + threadIdx.x / 32; t < to; t += blockDim.x / 32) {
-		const uint64_t sum = round_table_row(k.rounded + (first + t) * dim, k.delta + (first + t) * dim, dim, scale, row_key(seed, 0, t));
+		const bool used = table_row(k.index[first + t], s.a.width) >= 0;  // else zeros
+		const uint64_t sum = round_table_row(k.rounded + (first + t) * dim, k.delta + (first + t) * dim, dim, used ? scale : 0, row_key(seed, 0, t));
 		if (sum > (uint64_t)lattice_bound_squared) refused = 1;
 		if (threadIdx.x % 32 == 0) k.squares[first + t] = sum;
 	}
@@ -504,60 +524,67 @@ template <class Use> __device__ __forceinline__ void each_built(const RowSum &s,
 	}
 }
 
-// admit_rows chooses the rounding of the rows of record r and clears them if they add nothing.
-template <class P, class G, class S, class D>
-__device__ __forceinline__ void admit_rows(P &panels, G &grams, S &partial, D &lengths, const Contribution &c, const RowSum &s, int r) {
-	const bool tied = s.lookups.count > 0;
-	bool cancels = false, first = true;
-	bool adds = choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
-		const bool again = !first;
-		first = false;
+// admit_row chooses the rounding of the only row of record r.
+template <class S> __device__ __forceinline__ bool admit_row(S &partial, const Contribution &c, const RowSum &s, int r) {
+	bool first = true;
+	return choose_rounding(c, r, [&](double scale, uint64_t seed) -> int64_t {
 		RowNorm n = s.norms[r];
-		if (again) {
+		if (!first) {
 			float scale_a, scale_d;
 			s.scales(r, scale, scale_a, scale_d);
-			n.squares[0] = round_part(partial, s.a, r, s.rows, 0, 1, scale_a, seed);
-			n.squares[1] = round_part(partial, s.delta, r, s.rows, 0, 1, scale_d, seed);
+			n.squares[0] = round_part(partial, s.a, r, 1, 0, 1, scale_a, seed);
+			n.squares[1] = round_part(partial, s.delta, r, 1, 0, 1, scale_d, seed);
 			n.outside = n.squares[0] >= longest_rows || n.squares[1] >= longest_rows;
-			if (tied) {
-				if (round_lookups(partial, s, r, 0, 1, (float)scale, seed)) n.outside = 1;
-				uint64_t gathered = 0, cross = 0;
-				__syncthreads();
-				add_tied(s, r, 0, 1, gathered, cross);
-				n.gathered = block_sum(partial, gathered);
-				n.cross = block_sum(partial, cross);
-			}
 		}
+		first = false;
 		__syncthreads();
-		if (tied ? !tied_fits(lengths, s, r, n) : !s.fits(n)) {
-			cancels = !again && s.rows > 1;
-			return cancels ? other_rounding : out_of_range;
-		}
-		if (again) {
-			uint64_t sum = 0;
-			for (int unit = 0; unit < s.units; unit++) sum += norm_part(panels, grams, s, r, unit);
-			n.product = block_sum(partial, sum);
-		}
-		if (s.units == 0) n.product = n.squares[0] * n.squares[1];  // at most 2⁵⁶
-		return (int64_t)(tied ? n.product + n.gathered + n.cross : n.product);
+		return s.fits(n) ? (int64_t)s.product(n) : out_of_range;  // at most 2⁵⁶
 	});
+}
+
+// admit_first_rows takes the first rounding of the rows of record r from its budget. If it does not fit, or
+// its errors do not, cancels becomes true.
+template <class D> __device__ __forceinline__ bool admit_first_rows(D &lengths, const Contribution &c, const RowSum &s, int r, bool &cancels) {
+	const bool tied = s.lookups.count > 0;
+	Budget *budget = c.budget(r);
+	const Budget left = *budget;
+	int64_t errors = 0;
+	const bool adds = choose_rounding(c, r, [&](double, uint64_t) -> int64_t {
+		const RowNorm n = s.norms[r];
+		cancels = !(tied ? tied_fits(lengths, s, r, n) : s.fits(n));
+		__syncthreads();
+		if (cancels) return other_rounding;
+		errors = s.errors.of(n.squares[0], n.squares[1], s.product(n));
+		const int64_t taken = (int64_t)(s.product(n) + (tied ? n.gathered + n.cross : 0));
+		cancels = errors > left.errors || taken > left.norm;
+		return cancels ? other_rounding : taken;
+	});
+	if (adds && threadIdx.x == 0) budget->errors = left.errors - errors;
+	return adds;
+}
+
+// admit_rows chooses the rounding of the rows of record r and clears them if they add nothing, or if its
+// gradient is built.
+template <class S, class D>
+__device__ __forceinline__ void admit_rows(S &partial, D &lengths, const Contribution &c, const RowSum &s, int r) {
+	bool cancels = false;
+	const bool adds = s.builds() ? admit_first_rows(lengths, c, s, r, cancels) : admit_row(partial, c, s, r);
 	if (!adds) {
 		clear_rows(s.a, r, s.rows, 0, 1);
 		clear_rows(s.delta, r, s.rows, 0, 1);
 	}
-	if (cancels) {
-		adds = choose_rounding(c, r, [&](double scale, uint64_t seed) {
-			uint64_t sum = 0;
-			if ((float)scale != 0) each_built(s, r, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
-			return within(block_sum(partial, sum));
-		});
-		__syncthreads();
-		const RecordRounding how = c.roundings[r];
-		if (adds && how.scale != 0)
-			each_built(s, r, how.scale, how.seed, [&](int e, float dithered) { s.add(e, __float2int_rn(dithered)); });
-		__syncthreads();
-		if (tied && threadIdx.x == 0) c.roundings[r].adds = 0;  // add_gathered must not add the lookups again
-	}
+	if (!cancels) return;
+	const bool built = choose_rounding(c, r, [&](double scale, uint64_t seed) {
+		uint64_t sum = 0;
+		if ((float)scale != 0) each_built(s, r, (float)scale, seed, [&](int, float dithered) { add_square(sum, dithered); });
+		return within(block_sum(partial, sum));
+	});
+	__syncthreads();
+	const RecordRounding how = c.roundings[r];
+	if (built && how.scale != 0)
+		each_built(s, r, how.scale, how.seed, [&](int e, float dithered) { s.add(e, __float2int_rn(dithered)); });
+	__syncthreads();
+	if (threadIdx.x == 0) c.roundings[r].adds = 0;  // add_gathered must not add lookups again
 }
 
 // admit_built chooses the rounding of the gradient of record r.
@@ -575,13 +602,14 @@ template <class S> __device__ __forceinline__ void admit_built(S &partial, const
 }
 
 // first_square is the squared norm of the first rounding of a part of record r, without the lookups of a
-// tied table; too_long if it is not known.
-__device__ __forceinline__ uint64_t first_square(const Admission &p, int r) {
+// tied table; too_long if it is not known. errors becomes the estimate of the part's errors.
+__device__ __forceinline__ uint64_t first_square(const Admission &p, int r, int64_t &errors) {
 	if (p.rows) {
 		const RowSum &s = *static_cast<const RowSum *>(p.rows);
 		const RowNorm n = s.norms[r];
 		if (!s.fits(n)) return too_long;
-		return s.units == 0 ? n.squares[0] * n.squares[1] : n.product;
+		if (s.builds()) errors = s.errors.of(n.squares[0], n.squares[1], s.product(n));
+		return s.product(n);
 	}
 	uint64_t sum = 0;
 	const uint64_t *squares = p.built.squares + (long long)r * p.built.chunks;
@@ -608,7 +636,7 @@ __device__ __forceinline__ void add_first_lookups(const Batch<Admission> &batch,
 }
 
 // admit_first admits all parts of record r with their first rounding, if they fit their budgets; a warp
-// calls it, and a lane handles a part. No square is negative: if the sum of the parts of a group fits,
+// calls it, and a lane handles a part. No square and no estimate is negative: if the sum of the parts of a group fits,
 // each part fits what those before it leave. Otherwise, or if a norm is not known, it writes nothing and
 // returns false.
 __device__ __forceinline__ bool admit_first(const Batch<Admission> &batch, int r) {
@@ -618,9 +646,10 @@ __device__ __forceinline__ bool admit_first(const Batch<Admission> &batch, int r
 	const Contribution &c = p.contribution;
 	const double scale = first_scale(c, r);
 	const bool adds = used && scale > 0;
-	int64_t *budget = c.budgets + (int64_t)*c.group * c.records + r;
-	int64_t left = *budget;
-	uint64_t square = adds ? first_square(p, r) : 0;
+	Budget *budget = c.budget(r);
+	Budget left = *budget;
+	int64_t errors = 0;
+	uint64_t square = adds ? first_square(p, r, errors) : 0;
 	add_first_lookups(batch, r, adds, square);
 	bool fits = square <= (uint64_t)lattice_bound_squared, takes = false;
 	if (__ballot_sync(0xffffffff, fits) != 0xffffffff) return false;
@@ -628,11 +657,12 @@ __device__ __forceinline__ bool admit_first(const Batch<Admission> &batch, int r
 		const int leader = __ffs((int)open) - 1;
 		const uint64_t of_leader = __shfl_sync(0xffffffff, (uint64_t)budget, leader);
 		const bool shares = adds && (uint64_t)budget == of_leader;
-		const uint64_t taken = warp_sum(shares ? square : 0);
+		const uint64_t taken = warp_sum(shares ? square : 0), inexact = warp_sum(shares ? (uint64_t)errors : 0);
 		if (lane == leader) {
 			takes = true;
-			left -= (int64_t)taken;
-			fits = left >= 0;
+			left.norm -= (int64_t)taken;
+			left.errors -= (int64_t)inexact;
+			fits = left.norm >= 0 && left.errors >= 0;
 		}
 		open &= ~__ballot_sync(0xffffffff, shares);
 	}
@@ -646,8 +676,6 @@ __device__ __forceinline__ bool admit_first(const Batch<Admission> &batch, int r
 // record whose parts fit. The block then does the other records of its warps, part after part, because
 // parts take from the same budgets.
 KERNEL LAUNCH_BOUNDS(256, 1) admit(Batch<Admission> batch) {
-	SHARED(float, panels, integer_words);
-	SHARED(int, grams, integer_side * integer_side);
 	SHARED(uint64_t, partial, 32);
 	SHARED(double, lengths, 32);
 	SHARED(int, admitted, 8);
@@ -663,7 +691,7 @@ KERNEL LAUNCH_BOUNDS(256, 1) admit(Batch<Admission> batch) {
 		for (int part = 0; part < batch.parts; part++) {
 			const Admission &p = batch.arguments[part];
 			if (p.rows)
-				admit_rows(panels, grams, partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), r);
+				admit_rows(partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), r);
 			else
 				admit_built(partial, p.contribution, p.built, r);
 			__syncthreads();  // before the next part reads the rest of the budget

@@ -20,3 +20,5 @@ func TestContributions_OfNetworks(t *testing.T)   { plantest.Contributions(t, ba
 func TestL1Contributions_OfNetworks(t *testing.T) { plantest.L1Contributions(t, backend, 2) }
 
 func TestContributions_AreBounded(t *testing.T) { plantest.ContributionBounds(t, backend, 2) }
+
+func TestContributions_LoseNothing(t *testing.T) { plantest.Losses(t, backend, 16) }

@@ -27,22 +27,24 @@ func (s *rowSum) recordsAtOnce(records, numbers, workers int) int {
 	return min(n, records, lattice.MaxUnsettled)
 }
 
-// rowSum adds Σ_t a_t ⊗ δ_t of rows that are rounded to 16 bits. The gradient of a record is
-// built only if its rows cancel so much that their norms do not fit 16 bits.
+// rowSum adds Σ_t a_t ⊗ δ_t of rows that are rounded to 16 bits. The gradient of a record with
+// several rows is built only if they cancel: if the rows are too long for 16 bits, or if the record's
+// budget does not cover them or the errors of their rounding (plan.Admission).
 type rowSum struct {
 	part
 	op.Product // of the rows
 	rows       int
 	a, delta   rowRounder
-	aspect     float64   // 4·In/Out
-	overlap    float64   // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
-	windows    bool      // the rows are windows of what is rounded, not all of it
+	aspect     float64 // 4·In/Out
+	overlap    float64 // an upper bound on Σ_t ‖a_t‖²‖δ_t‖² ÷ ‖A‖²‖Δ‖²
+	windows    bool    // the rows are windows of what is rounded, not all of it
+	errors     plan.RowErrors
 	squares    []float64 // squared norms of the records' A and Δ, in turn; nil: not saved
 	build      func(dst []float32, r int, w *worker)
 	lookup     *tiedLookup // of a table that is also looked up in; nil for other parameters
 
 	base     int        // the record in the first slot
-	cancels  []bool     // [slot] whether the gradient is built
+	cancels  []bool     // [slot] whether the gradient is built; of records whose rows are not rounded together
 	adds     []bool     // [slot] whether the rows add something
 	together *roundings // [slot] of records of one row, which are rounded together; nil for others
 }
@@ -99,8 +101,24 @@ func (l *lowering) lowerProductContribution(p part, f op.Product, in [][]float32
 	s := &rowSum{part: p, Product: f, rows: len(in[1]) / f.Out / records, overlap: 1,
 		a: newDenseRounder(in[0], records, f.In, 0), delta: newDenseRounder(in[1], records, f.Out, 1),
 		squares: l.saved.squares[rowsKeys(k, f)],
-		build:   newGradientBuilder(l, f, records, in, nil).build}
+		build:   newSharedBuild(l, f, records, in)}
 	return l.lowerRowSum(s)
+}
+
+// newSharedBuild builds the gradient of a record on all threads, for long records may all have rows that
+// do not fit.
+func newSharedBuild(l *lowering, f op.Product, records int, in [][]float32) func(dst []float32, r int, w *worker) {
+	na, nd := len(in[0])/records, len(in[1])/records
+	g := simd.Gemm{TransA: true, M: f.In, N: f.Out, K: nd / f.Out, LDA: f.In, LDB: f.Out, LDC: f.Out}
+	var dst []float32
+	var r int
+	run := l.pool.forShards(g.M*g.N*g.K/8, func(shard, shards int, w *worker) {
+		g.Run(dst, in[0][r*na:(r+1)*na], in[1][r*nd:(r+1)*nd], w.gemm, shard, shards)
+	})
+	return func(to []float32, record int, _ *worker) {
+		dst, r = to, record
+		run()
+	}
 }
 
 // lowerConvolutionContribution adds a convolution's gradient, whose rows are the windows of the
@@ -148,13 +166,15 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 	}
 	scratch.reserve(n*(nA+nD), 0, ordered, 0)
 	if s.rows > 1 {
-		scratch.reserve(0, 0, 0, f.Size())
 		l.pool.reserveGrams(2 * s.rows * s.rows)
 	}
 	if s.rows == 1 && !s.windows && s.lookup == nil {
 		s.together = newRoundings(n, 2)
+	} else {
+		scratch.reserve(0, 0, 0, f.Size())
 	}
 	s.aspect = 4 * float64(f.In) / float64(f.Out)
+	s.errors = plan.NewRowErrors(f.In, f.Out, s.overlap)
 	admit := l.pool.forRanges(n, nA+nD+s.rows*s.rows*(f.In+f.Out)/32, func(from, to int, w *worker) {
 		a, delta := scratch.int16s[:n*nA], scratch.int16s[n*nA:n*(nA+nD)]
 		if s.together != nil {
@@ -201,33 +221,28 @@ func (l *lowering) lowerRowSum(s *rowSum) func() {
 // nothing.
 func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 	r := s.base + slot
-	s.cancels[slot] = false
-	var how plan.Rounding
+	s.cancels[slot], s.adds[slot] = false, false
 	if r < len(s.Factors) && s.Factors[r] > 0 {
-		how = s.Rounding(r)
-	}
-	if how.Scale > 0 {
-		squaresA, squaresD := s.squaresOf(r)
-		try := func(how plan.Rounding) (int64, bool) {
-			squares, ok := s.roundRows(a, delta, r, squaresA, squaresD, how, w)
-			if ok && s.lookup != nil {
-				return s.lookup.join(squares, s, slot, a, delta, how, w)
-			}
-			return squares, ok
-		}
-		squares, ok := try(how)
-		s.cancels[slot] = !ok && s.rows > 1
-		switch {
-		case s.cancels[slot]:
-			how = plan.Rounding{}
-		case !s.Take(r, squares, ok):
-			how = s.ChooseSmaller(r, how, squares, ok, try)
+		if how := s.Rounding(r); how.Scale > 0 {
+			s.adds[slot] = s.tryRows(slot, a, delta, how, w)
+			s.cancels[slot] = !s.adds[slot]
 		}
 	}
-	if s.adds[slot] = how.Scale > 0; !s.adds[slot] {
+	if !s.adds[slot] {
 		clear(a)
 		clear(delta)
 	}
+}
+
+// tryRows rounds the rows of the record in a slot and reports whether its budget covers them.
+func (s *rowSum) tryRows(slot int, a, delta []int16, how plan.Rounding, w *worker) bool {
+	r := s.base + slot
+	squaresA, squaresD := s.squaresOf(r)
+	squares, errors, ok := s.roundRows(a, delta, r, squaresA, squaresD, how, w)
+	if ok && s.lookup != nil {
+		squares, ok = s.lookup.join(squares, s, slot, a, delta, how, w)
+	}
+	return s.TakeRows(r, squares, errors, ok)
 }
 
 // admitTogether is admit for the slots from … to-1, where each record has one row.
@@ -267,7 +282,8 @@ func (s *rowSum) admitTogether(from, to int, a, delta []int16, w *worker) {
 		if squares := t.squares[0][i] * t.squares[1][i]; !s.Take(r, squares, ok) {
 			how := s.ChooseSmaller(r, t.how[i], squares, ok, func(how plan.Rounding) (int64, bool) {
 				squaresA, squaresD := s.squaresOf(r)
-				return s.roundRows(a, delta, r, squaresA, squaresD, how, w)
+				squares, _, ok := s.roundRows(a, delta, r, squaresA, squaresD, how, w)
+				return squares, ok
 			})
 			if s.adds[i] = how.Scale > 0; !s.adds[i] {
 				clear(a)
@@ -285,36 +301,37 @@ func (s *rowSum) squaresOf(r int) (a, delta float64) {
 	return simd.SumSquares(s.a.record(r)), simd.SumSquares(s.delta.record(r))
 }
 
-// roundRows rounds the rows of record r and returns the squared norm of Σ_t â_t ⊗ δ̂_t. It is not
-// ok if the rows are too long.
-func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
+// roundRows rounds the rows of record r. It returns the squared norm of Σ_t â_t ⊗ δ̂_t, and the estimate
+// of its errors. It is not ok if the rows are too long.
+func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding, w *worker) (squares, errors int64, ok bool) {
 	if squaresA == 0 || squaresD == 0 {
 		clear(a)
 		clear(delta)
-		return 0, true
+		return 0, 0, true
 	}
 	scaleA, scaleD := s.splitScale(how.Scale, squaresA, squaresD)
 	roundedA, okA := s.a.round(a, s.a.record(r), scaleA, how.Seed, w)
 	roundedD, okD := s.delta.round(delta, s.delta.record(r), scaleD, how.Seed, w)
 	if !okA || !okD {
-		return 0, false
+		return 0, 0, false
 	}
 	if s.rows == 1 {
-		if s.windows {
-			roundedA, roundedD = lattice.SumSquares(a), lattice.SumSquares(delta)
+		if squares = roundedA * roundedD; s.windows { // at most 2⁵⁶
+			squares = lattice.SumSquares(a) * lattice.SumSquares(delta)
 		}
-		return roundedA * roundedD, true // at most 2⁵⁶
+		return squares, s.errors.Of(roundedA, roundedD, squares), true
 	}
 	// Σ_tu |⟨â_t, â_u⟩⟨δ̂_t, δ̂_u⟩| ≤ (Σ_t ‖â_t‖‖δ̂_t‖)² ≤ overlap·‖Â‖²‖Δ̂‖². Below 2⁶² no sum of
 	// 64 bits overflows; the rounding of this product is far below its distance from 2⁶².
 	if s.overlap*float64(roundedA)*float64(roundedD) > 0x1p60 {
-		return 0, false
+		return 0, 0, false
 	}
 	n := s.rows * s.rows
 	gramA, gramD := w.grams[:n], w.grams[n:2*n]
 	lattice.Gram(gramA, a, s.rows, s.In, w.lattice)
 	lattice.Gram(gramD, delta, s.rows, s.Out, w.lattice)
-	return lattice.InnerProduct(gramA, gramD, s.rows), true
+	squares = lattice.InnerProduct(gramA, gramD, s.rows)
+	return squares, s.errors.Of(roundedA, roundedD, squares), true
 }
 
 // tiedLookup is the lookup of a table that is also multiplied with: its rows are added to those
@@ -442,128 +459,4 @@ func (s *rowSum) addBuilt(r int, gradient []float32, w *worker) {
 	if how := s.chooseBuilt(r, ints, gradient, s.build, w); how.Scale > 0 {
 		s.addFrom(0, ints)
 	}
-}
-
-// lowerGatherContribution adds rows of Δ that are rounded to 32 bits to the rows of the
-// table that indices name. A record's squared norm is that of its sums of rows of equal
-// index.
-func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) func() {
-	records := len(p.Factors)
-	index, delta := in[0], in[1]
-	lookups := len(index) / records
-	width := lookups / f.Bag * f.Dim
-	n := min(records, lattice.MaxUnsettled, max(2*len(l.pool.workers), rowInts/width))
-	scratch := &l.contributions.scratch
-	scratch.reserve(0, n*width, 0, 0)
-	l.pool.reserveGroups(lookups)
-	l.pool.reserveRowSquares(lookups / f.Bag)
-	l.pool.reserveRows(f.Bag)
-	saved := l.saved.pairs[pairsKey{&index[0], f}]
-	base := 0
-	adds := make([]bool, n)
-	admit := l.pool.forRanges(n, width+8*lookups, func(from, to int, w *worker) {
-		for i := from; i < to; i++ {
-			r := base + i
-			if adds[i] = false; r >= records || p.Factors[r] == 0 {
-				continue
-			}
-			rows := scratch.int32s[i*width : (i+1)*width]
-			pairs := -1.0
-			if saved != nil {
-				pairs = saved[r]
-			}
-			how := p.Choose(r, func(how plan.Rounding) (int64, bool) {
-				return roundGathered(rows, f, index[r*lookups:(r+1)*lookups], delta[r*width:(r+1)*width], pairs, how, w)
-			})
-			adds[i] = how.Scale > 0
-		}
-	})
-	add := l.pool.forShards(n*width+f.Size(), func(shard, shards int, w *worker) {
-		for i, adding := range adds {
-			if !adding {
-				continue
-			}
-			index, rows := index[(base+i)*lookups:(base+i+1)*lookups], scratch.int32s[i*width:(i+1)*width]
-			for t := 0; t < lookups; t += f.Bag {
-				p.addRows(w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards), rows[t/f.Bag*f.Dim:][:f.Dim])
-			}
-		}
-	})
-	reserve := l.lowerReserve(&p, n)
-	return func() {
-		for base = 0; base < records; base += n {
-			admit()
-			reserve()
-			add()
-		}
-	}
-}
-
-// addRows adds integers to rows of the parameter's sum, which is a table.
-func (p *part) addRows(rows, x []int32) {
-	sum := p.sum()
-	if p.at == nil {
-		lattice.AddToRows(sum, x, rows)
-		return
-	}
-	for _, row := range rows {
-		for j, v := range x {
-			sum[p.at.At[int(row)*len(x)+j]] += v
-		}
-	}
-}
-
-// roundGathered rounds a record's rows of Δ and returns the squared norm of what they add to
-// the table. pairs is that of groups.pairs, or negative if it is not known.
-func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
-	lookups := len(index)
-	rowSquares := w.rowSquares[:len(rows)/f.Dim]
-	for t := range rowSquares {
-		from, to := t*f.Dim, (t+1)*f.Dim
-		if rowSquares[t], ok = lattice.Round(rows[from:to], delta[from:to], float32(how.Scale), lattice.RowKey(how.Seed, 0, t)); !ok {
-			return 0, false
-		}
-	}
-	g := w.groups.sized(lookups)
-	if lookups == f.Bag { // all indices add the same row
-		if pairs < 0 {
-			pairs, _ = g.pairs(index, f.Vocabulary)
-		}
-		if pairs*float64(rowSquares[0]) > plan.Bound*plan.Bound { // both factors are integers below 2⁵³
-			return 0, false
-		}
-		return int64(pairs) * rowSquares[0], true
-	}
-	g.find(index, f.Vocabulary)
-	for _, first := range g.first {
-		if g.next[first] < 0 {
-			squares += rowSquares[int(first)/f.Bag]
-		} else if more, ok := g.squaresOfSum(first, rows, f); !ok {
-			return 0, false
-		} else {
-			squares += more
-		}
-		if squares > plan.Bound*plan.Bound {
-			return 0, false
-		}
-	}
-	return squares, true
-}
-
-// squaresOfSum returns the squared norm of the sum of a group's rows of integers. It is not ok if
-// an element or the squared norm is out of range.
-func (g *groups) squaresOfSum(first int32, rows []int32, f op.Gather) (squares int64, ok bool) {
-	for j := range f.Dim {
-		var v int64
-		for t := first; t >= 0; t = g.next[t] {
-			v += int64(rows[int(t)/f.Bag*f.Dim+j])
-		}
-		if v < -plan.Bound || v > plan.Bound {
-			return 0, false
-		}
-		if squares += v * v; squares > plan.Bound*plan.Bound {
-			return 0, false
-		}
-	}
-	return squares, true
 }

@@ -4,7 +4,9 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/dptrain/dptrain/internal/lattice"
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
@@ -240,4 +242,225 @@ func (g *groups) find(index []float32, entries int) {
 		g.first = append(g.first, int32(t))
 		g.last = append(g.last, int32(t))
 	}
+}
+
+// gatherSum adds rows of Δ that are rounded to 32 bits to the rows of the table that indices
+// name. A record's squared norm is that of its sums of rows of equal index. If they exceed the record's
+// budget, the rows of equal index are added up first, and the sums are rounded: rows that cancel can be
+// far longer than their sum, and too long for their integers.
+type gatherSum struct {
+	part
+	op.Gather
+	index, delta   []float32
+	lookups, width int // of a record; width are numbers of Δ
+	pairs          []float64
+
+	base    int    // the record in the first slot
+	adds    []bool // [slot] whether the rows add something
+	cancels []bool // [slot] whether sums of rows are rounded
+	rows    []int32
+	merged  []float32
+}
+
+func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) func() {
+	records := len(p.Factors)
+	s := &gatherSum{part: p, Gather: f, index: in[0], delta: in[1], lookups: len(in[0]) / records, width: len(in[1]) / records, pairs: l.saved.pairs[pairsKey{&in[0][0], f}]}
+	n := min(records, lattice.MaxUnsettled, max(2*len(l.pool.workers), rowInts/s.width))
+	s.adds, s.cancels = make([]bool, n), make([]bool, n)
+	scratch := &l.contributions.scratch
+	scratch.reserve(0, n*s.width, 0, s.lookups*f.Dim)
+	l.pool.reserveGroups(s.lookups)
+	l.pool.reserveRowSquares(s.lookups / f.Bag)
+	l.pool.reserveRows(f.Bag)
+	l.pool.reserve(0, f.Dim)
+	admit := l.pool.forRanges(n, s.width+8*s.lookups, s.admit)
+	add := l.pool.forShards(n*s.width+f.Size(), s.add)
+	reserve := l.lowerReserve(&s.part, n)
+	return func() {
+		s.rows, s.merged = scratch.int32s, scratch.floats
+		for s.base = 0; s.base < records; s.base += n {
+			admit()
+			reserve()
+			add()
+			for i, cancels := range s.cancels {
+				if cancels {
+					s.addMerged(s.base+i, l.pool.workers[0])
+				}
+			}
+		}
+	}
+}
+
+func (s *gatherSum) record(r int) (index, delta []float32) {
+	return s.index[r*s.lookups : (r+1)*s.lookups], s.delta[r*s.width : (r+1)*s.width]
+}
+
+// admit rounds the rows of the records in slots from … to-1.
+func (s *gatherSum) admit(from, to int, w *worker) {
+	for i := from; i < to; i++ {
+		r := s.base + i
+		s.adds[i], s.cancels[i] = false, false
+		if r >= len(s.Factors) || s.Factors[r] == 0 {
+			continue
+		}
+		how := s.Rounding(r)
+		if how.Scale == 0 {
+			continue
+		}
+		index, delta := s.record(r)
+		pairs := -1.0
+		if s.pairs != nil {
+			pairs = s.pairs[r]
+		}
+		try := func(how plan.Rounding) (int64, bool) {
+			return roundGathered(s.rows[i*s.width:(i+1)*s.width], s.Gather, index, delta, pairs, how, w)
+		}
+		squares, ok := try(how)
+		switch {
+		case s.Take(r, squares, ok):
+			s.adds[i] = true
+		case s.lookups > 1:
+			s.cancels[i] = true
+		default:
+			s.adds[i] = s.ChooseSmaller(r, how, squares, ok, try).Scale > 0
+		}
+	}
+}
+
+// add adds the rows of the records that add something to the rows of the table that the shard owns.
+func (s *gatherSum) add(shard, shards int, w *worker) {
+	for i, adding := range s.adds {
+		if !adding {
+			continue
+		}
+		index, _ := s.record(s.base + i)
+		rows := s.rows[i*s.width : (i+1)*s.width]
+		for t := 0; t < s.lookups; t += s.Bag {
+			s.addRows(w.ownRows(index[t:t+s.Bag], s.Vocabulary, shard, shards), rows[t/s.Bag*s.Dim:][:s.Dim])
+		}
+	}
+}
+
+// addMerged adds the sums of a record's rows of equal index.
+func (s *gatherSum) addMerged(r int, w *worker) {
+	index, delta := s.record(r)
+	g := w.groups.sized(s.lookups)
+	g.find(index, s.Vocabulary)
+	merged := s.merged[:len(g.first)*s.Dim]
+	ints := asInts(s.merged)
+	how := s.Choose(r, func(how plan.Rounding) (squares int64, ok bool) {
+		for k, first := range g.first {
+			from, to := k*s.Dim, (k+1)*s.Dim
+			g.sum(merged[from:to], first, delta, s.Gather, w)
+			row, ok := lattice.Round(ints[from:to], merged[from:to], float32(how.Scale), lattice.RowKey(how.Seed, 0, int(first)))
+			if squares += row; !ok || squares > plan.Bound*plan.Bound {
+				return 0, false
+			}
+		}
+		return squares, true
+	})
+	if how.Scale == 0 {
+		return
+	}
+	for k, first := range g.first {
+		s.addRows(w.ownRows(index[first:first+1], s.Vocabulary, 0, 1), ints[k*s.Dim:(k+1)*s.Dim])
+	}
+}
+
+// sum writes the sum of a group's rows, which it computes in float64 in the order of the rows.
+func (g *groups) sum(dst []float32, first int32, delta []float32, f op.Gather, w *worker) {
+	sum := w.doubles(f.Dim)
+	clear(sum)
+	for t := first; t >= 0; t = g.next[t] {
+		for j, v := range delta[int(t)/f.Bag*f.Dim:][:f.Dim] {
+			sum[j] += float64(v)
+		}
+	}
+	for j, v := range sum {
+		dst[j] = float32(v)
+	}
+}
+
+// addRows adds integers to rows of the parameter's sum, which is a table.
+func (p *part) addRows(rows, x []int32) {
+	sum := p.sum()
+	if p.at == nil {
+		lattice.AddToRows(sum, x, rows)
+		return
+	}
+	for _, row := range rows {
+		for j, v := range x {
+			sum[p.at.At[int(row)*len(x)+j]] += v
+		}
+	}
+}
+
+// roundGathered rounds a record's rows of Δ and returns the squared norm of what they add to
+// the table. Rows that belong to no row of the table become zeros: their gradient is not a part of the
+// record's, and it can be large, for a normalization magnifies it where its input is padding. pairs is
+// that of groups.pairs, or negative if it is not known.
+func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
+	lookups := len(index)
+	rowSquares := w.rowSquares[:len(rows)/f.Dim]
+	for t := range rowSquares {
+		from, to, scale := t*f.Dim, (t+1)*f.Dim, float32(how.Scale)
+		if !namesRow(index[t*f.Bag:(t+1)*f.Bag], f.Vocabulary) {
+			scale = 0
+		}
+		if rowSquares[t], ok = lattice.Round(rows[from:to], delta[from:to], scale, lattice.RowKey(how.Seed, 0, t)); !ok {
+			return 0, false
+		}
+	}
+	g := w.groups.sized(lookups)
+	if lookups == f.Bag { // all indices add the same row
+		if pairs < 0 {
+			pairs, _ = g.pairs(index, f.Vocabulary)
+		}
+		if pairs*float64(rowSquares[0]) > plan.Bound*plan.Bound { // both factors are integers below 2⁵³
+			return 0, false
+		}
+		return int64(pairs) * rowSquares[0], true
+	}
+	g.find(index, f.Vocabulary)
+	for _, first := range g.first {
+		if g.next[first] < 0 {
+			squares += rowSquares[int(first)/f.Bag]
+		} else if more, ok := g.squaresOfSum(first, rows, f); !ok {
+			return 0, false
+		} else {
+			squares += more
+		}
+		if squares > plan.Bound*plan.Bound {
+			return 0, false
+		}
+	}
+	return squares, true
+}
+
+// namesRow reports whether an index is that of one of n rows.
+func namesRow(index []float32, n int) bool {
+	for _, v := range index {
+		if _, ok := parseIndex(v, n); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// squaresOfSum returns the squared norm of the sum of a group's rows of integers. It is not ok if
+// an element or the squared norm is out of range.
+func (g *groups) squaresOfSum(first int32, rows []int32, f op.Gather) (squares int64, ok bool) {
+	for j := range f.Dim {
+		var v int64
+		for t := first; t >= 0; t = g.next[t] {
+			v += int64(rows[int(t)/f.Bag*f.Dim+j])
+		}
+		if v < -plan.Bound || v > plan.Bound {
+			return 0, false
+		}
+		if squares += v * v; squares > plan.Bound*plan.Bound {
+			return 0, false
+		}
+	}
+	return squares, true
 }

@@ -16,23 +16,66 @@ import (
 // With L1, the integers have an ℓ₁ norm of at most Bound: every part is built and takes its ℓ₁ norm
 // from a budget of Bound.
 // What a record adds is a function of its own operands, factors and random word.
+//
+// Clip factors leave room for the errors of rounding, 1-(1-1/256)² of Bound²: see clip.LatticeAccuracy.
+// Rows of a product that are rounded to 16 bits have larger errors than a gradient that is built. So
+// that no part takes the room of the parts after it, a record's rows in a group may take five eighths of
+// the room, by RowErrors. The gradients of a record beyond that are built.
 type Admission struct {
 	*Contributions
 	L1               bool
-	budgets          [][]int64 // [group][record]: Bound², with L1 Bound, less what was taken
+	budgets          [][]budget // [group][record]
 	reduced, omitted atomic.Int64
+}
+
+// budget is what parts of a record may still take.
+type budget struct {
+	norm   int64 // Bound², with L1 Bound, less what was taken
+	errors int64 // what RowErrors may still add up to
+}
+
+// Room is what clip factors leave for errors, and errorRoom the part of rounded rows, as shares of
+// Bound².
+const (
+	Room      = 1.0 / 128
+	errorRoom = Room * 5 / 8
+)
+
+// RowErrors estimates what the rounding of rows adds to the squared norm of Ĝ = Σ_t â_t ⊗ δ̂_t. The errors of
+// numbers are independent, with a mean square of 1/6: f·(1−f) for a uniform fraction f. So the error e of
+// Ĝ has the expected squared norm E = (Σ_t In·‖δ̂_t‖² + Out·‖â_t‖²)/6, and 2⟨Ĝ, e⟩ has the variance
+// V ≤ 4‖Ĝ‖²·(‖Â‖² + ‖Δ̂‖²)/6. The estimate is E + V/W. With k = 3 and W = Room·Bound²/k², sums over parts satisfy
+//
+//	ΣE + k·√ΣV ≤ Σ(E + V/W) + k²W/4,
+//
+// where the last term is a quarter of the room. A number that overlap rows share counts as often.
+type RowErrors struct{ A, Delta, Both float64 }
+
+// NewRowErrors returns the estimate for rows of a product of these widths.
+func NewRowErrors(in, out int, overlap float64) RowErrors {
+	const perSquare, w = 6, Room * Bound * Bound / 9
+	return RowErrors{float64(out) / perSquare, float64(in) * overlap / perSquare, 4 * overlap / (perSquare * w)}
+}
+
+// Of returns the estimate for ‖Â‖², ‖Δ̂‖² and ‖Ĝ‖². It is the same on every device: no operations are
+// fused, and integers have one sum in every order.
+func (e RowErrors) Of(a, delta, product int64) int64 {
+	both := float64(e.Both*float64(product)) * float64(a+delta)
+	apart := float64(e.A*float64(a)) + float64(e.Delta*float64(delta))
+	return int64(min(float64(both)+float64(apart), 2*Bound*Bound))
 }
 
 // Begin gives every record of a microbatch its budget.
 func (a *Admission) Begin() {
 	for _, g := range a.Group {
 		for len(a.budgets) <= g { // in the first microbatch only
-			a.budgets = append(a.budgets, make([]int64, len(a.Seeds)))
+			a.budgets = append(a.budgets, make([]budget, len(a.Seeds)))
 		}
 	}
-	for _, budget := range a.budgets {
-		for r := range budget {
-			budget[r] = a.whole(r)
+	for _, budgets := range a.budgets {
+		for r := range budgets {
+			whole := a.whole(r)
+			budgets[r] = budget{whole, int64(float64(whole) * errorRoom)}
 		}
 	}
 }
@@ -55,7 +98,7 @@ func (a *Admission) End() {
 }
 
 // Taken returns the amount that record r took of its budget in a group since Begin.
-func (a *Admission) Taken(group, r int) int64 { return a.whole(r) - a.budgets[group][r] }
+func (a *Admission) Taken(group, r int) int64 { return a.whole(r) - a.budgets[group][r].norm }
 
 // Part is one instruction that adds contributions to a parameter.
 type Part struct {
@@ -92,7 +135,7 @@ func (p *Part) Choose(r int, try func(Rounding) (squares int64, ok bool)) Roundi
 func (p *Part) ChooseSmaller(r int, how Rounding, squares int64, ok bool, try func(Rounding) (squares int64, ok bool)) Rounding {
 	shrink := 0.5
 	if ok {
-		fits := float64(*p.budget(r)) / float64(squares)
+		fits := float64(p.budget(r).norm) / float64(squares)
 		if !p.L1 {
 			fits = math.Sqrt(fits)
 		}
@@ -122,16 +165,26 @@ func (p *Part) rounding(r, attempt int, scale float64) Rounding {
 	return Rounding{scale, uint64(lattice.RowKey(p.Seeds[p.First+r], p.Number, attempt))}
 }
 
-func (p *Part) budget(r int) *int64 { return &p.budgets[p.Group[p.Parameter]][p.First+r] }
+func (p *Part) budget(r int) *budget { return &p.budgets[p.Group[p.Parameter]][p.First+r] }
 
 // Take takes a squared norm from the budget of record r, if it is known and the budget covers
 // it.
 func (p *Part) Take(r int, squares int64, ok bool) bool {
 	budget := p.budget(r)
-	if !ok || squares > *budget {
+	if !ok || squares > budget.norm {
 		return false
 	}
-	*budget -= squares
+	budget.norm -= squares
+	return true
+}
+
+// TakeRows is Take for rounded rows with an estimate of their errors, which the record's room must cover too.
+func (p *Part) TakeRows(r int, squares, errors int64, ok bool) bool {
+	budget := p.budget(r)
+	if errors > budget.errors || !p.Take(r, squares, ok) {
+		return false
+	}
+	budget.errors -= errors
 	return true
 }
 

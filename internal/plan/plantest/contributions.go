@@ -30,7 +30,9 @@ type ExactExecutable interface {
 type contributionNetwork struct {
 	name  string
 	build perexample.Build
-	draw  func(r *rand.Rand, column, size int) []float32 // an example's numbers
+	draw  func(r *rand.Rand, column, size int) []float32 // a record's numbers
+
+	examples int // of a record; 0: one
 }
 
 const contributingRecords = 4
@@ -41,7 +43,7 @@ func modelNetwork(t *testing.T, spec string, data models.DataSpec) contributionN
 	if err != nil {
 		t.Fatal(err)
 	}
-	return contributionNetwork{spec, build, func(r *rand.Rand, column, size int) []float32 {
+	return contributionNetwork{name: spec, build: build, draw: func(r *rand.Rand, column, size int) []float32 {
 		x := make([]float32, size)
 		for i := range x {
 			switch {
@@ -133,7 +135,7 @@ func (n contributionNetwork) compile(t *testing.T, compile Compile, slots, threa
 
 func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, threads int, options plan.Options) *slotExecutable {
 	t.Helper()
-	p, err := perexample.Compile(n.build, slots, 1)
+	p, err := perexample.Compile(n.build, slots, max(1, n.examples))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +244,9 @@ func (m *slotExecutable) load(t *testing.T, s slots, factors []float32) {
 			r := rand.New(rand.NewPCG(uint64(record), uint64(b.Index)))
 			copy(to, m.network.draw(r, b.Index, size))
 		}
+		for i := range m.ExampleWeights() {
+			m.ExampleWeights()[i] = 1 / float32(m.network.examples)
+		}
 		if seeds := m.MaskSeed(); seeds != nil {
 			op.WriteMaskSeed(seeds[slot*op.MaskSeedWidth:], uint64(record+1), 3)
 		}
@@ -348,14 +353,14 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 				t.Parallel()
 			}
 			exact, length := n.gradients(t, compile, 2)
-			m := n.open(t, compile, 1, threads, true)
+			m := n.open(t, compile, 2, threads, true)
 			for v := range m.program.Parameters {
 				m.Contributions().Steps[v] = plan.Bound
 			}
 			for _, times := range []float64{0.9, 1.5, 40, 1e5, 1e20, math.Inf(1), math.NaN()} {
 				factors := []float32{2: float32(times / length)}
 				m.partCounts(t)
-				sums := m.add(t, slots{2}, factors)
+				sums := m.add(t, slots{2, empty}, factors)
 				norm := squaredNorm(sums)
 				if taken := m.squaredNormTaken(t, 0, 0); norm.Cmp(big.NewInt(taken)) != 0 || taken > plan.Bound*plan.Bound {
 					t.Errorf("%g times the bound: squared norm %v, and %d was taken of %d", times, norm, taken, int64(plan.Bound*plan.Bound))
@@ -375,7 +380,7 @@ func ContributionBounds(t *testing.T, compile Compile, threads int) {
 				}
 			}
 			for _, x := range []float32{float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, 1e-38} {
-				m.load(t, slots{2}, []float32{2: float32(1 / length)})
+				m.load(t, slots{2, empty}, []float32{2: float32(1 / length)})
 				for i := range m.Input(0) {
 					m.Input(0)[i] = x
 				}
@@ -414,9 +419,11 @@ func equalSums(a, b [][]int64) error {
 // their squared norm is the one that was taken from its budget, in arbitrary precision. They are
 // the record's clipped gradient up to the rounding to the lattice. They do not depend on the other
 // records, on the slot or on the number of threads; and a microbatch adds the sum of what its
-// records add. It skips the networks of these names.
+// records add. It skips the networks of these names. Where rows are longer than their sum, Losses compares
+// integers with gradients.
 func Contributions(t *testing.T, compile Compile, threads int, skip ...string) {
-	for _, n := range contributionNetworks(t) {
+	networks := contributionNetworks(t)
+	for i, n := range append(networks, lossNetworks(100)...) {
 		if slices.Contains(skip, n.name) {
 			continue
 		}
@@ -424,72 +431,94 @@ func Contributions(t *testing.T, compile Compile, threads int, skip ...string) {
 			if threads > 1 {
 				t.Parallel()
 			}
-			factors := make([]float32, contributingRecords)
+			var factors []float32
 			var exact [][][]float32
 			var lengths []float64
 			for record := range contributingRecords {
 				gradient, norm := n.gradients(t, compile, record)
-				exact, lengths = append(exact, gradient), append(lengths, norm)
-				// One record is far below the bound of 1, the others are at it.
-				if factors[record] = float32((1 - 1.0/256) / norm); record == 1 {
-					factors[record] *= 1e-4
-				}
+				exact, lengths, factors = append(exact, gradient), append(lengths, norm), append(factors, factorOf(record, norm))
 			}
-			m := n.open(t, compile, contributingRecords, threads, true)
-			prepare := func(m *slotExecutable) {
-				for v := range m.program.Parameters {
-					m.Contributions().Steps[v] = plan.Bound
-				}
-			}
-			prepare(m)
-			want := make([][]int64, len(m.program.Parameters))
-			var alone [][][]int64
-			for record := range contributingRecords {
-				s := slots{empty, empty, empty, empty}
-				s[record] = record
-				sums := m.add(t, s, factors)
-				alone = append(alone, sums)
-				norm, deviation := squaredNorm(sums), 0.0
-				elements := 0
-				for v, sum := range sums {
-					want[v] = append(want[v], make([]int64, len(sum)-len(want[v]))...)
-					for i, x := range sum {
-						want[v][i] += x
-						d := float64(x) - float64(factors[record])*float64(exact[record][v][i])*plan.Bound
-						deviation += d * d
-					}
-					elements += len(sum)
-				}
-				if norm.Cmp(big.NewInt(plan.Bound*plan.Bound)) > 0 {
-					t.Errorf("record %d: squared norm %v exceeds the bound", record, norm)
-				}
-				if taken := m.squaredNormTaken(t, 0, record); norm.Cmp(big.NewInt(taken)) != 0 {
-					t.Errorf("record %d: squared norm %v, and %d was taken from the budget", record, norm, taken)
-				}
+			n.checkContributions(t, compile, threads, factors, func(record int, sums [][]int64) {
 				length := float64(factors[record]) * lengths[record] * plan.Bound
-				if limit := 0.02*length + 2*math.Sqrt(float64(elements)) + 2*math.Sqrt(length*math.Sqrt(float64(elements))); !(math.Sqrt(deviation) < limit) {
-					t.Errorf("record %d: the contribution is off by %.0f of %.0f steps", record, math.Sqrt(deviation), length)
+				deviation, elements := deviationOf(sums, exact[record], float64(factors[record]))
+				limit := 0.02*length + 2*math.Sqrt(float64(elements)) + 2*math.Sqrt(length*math.Sqrt(float64(elements)))
+				if i < len(networks) && !(deviation < limit) {
+					t.Errorf("record %d: the contribution is off by %.0f of %.0f steps", record, deviation, length)
 				}
-			}
-			if reduced, omitted := m.partCounts(t); reduced+omitted > 0 {
-				t.Errorf("%d parts reduced, %d omitted", reduced, omitted)
-			}
-			if err := equalSums(m.add(t, slots{0, 1, 2, 3}, factors), want); err != nil {
-				t.Errorf("all records together: %v", err)
-			}
-			if err := equalSums(m.add(t, slots{2, 3, 1, 0}, factors), want); err != nil {
-				t.Errorf("records in other slots: %v", err)
-			}
-			if err := equalSums(m.add(t, slots{empty, 3, empty, empty}, factors), alone[3]); err != nil {
-				t.Errorf("one record in another slot: %v", err)
-			}
-			one, three := n.open(t, compile, 9, 1, true), n.open(t, compile, 9, threads+1, true)
-			prepare(one)
-			prepare(three)
-			want = one.add(t, slots{3, empty, 1, empty, 2, empty, 0, empty, empty}, factors)
-			if err := equalSums(three.add(t, slots{empty, empty, empty, 0, 1, 2, 3, empty, empty}, factors), want); err != nil {
-				t.Errorf("nine slots, other threads: %v", err)
-			}
+			})
 		})
+	}
+}
+
+// factorOf is the clip factor of a record. Record 1 is far below the bound of 1, the others are at it.
+func factorOf(record int, norm float64) float32 {
+	if record == 1 {
+		norm *= 1e4
+	}
+	return float32((1 - 1.0/256) / norm)
+}
+
+// deviationOf is the distance of integers from a gradient times its factor, in lattice steps.
+func deviationOf(sums [][]int64, gradient [][]float32, factor float64) (deviation float64, elements int) {
+	for v, sum := range sums {
+		for i, x := range sum {
+			d := float64(x) - factor*float64(gradient[v][i])*plan.Bound
+			deviation += d * d
+		}
+		elements += len(sum)
+	}
+	return math.Sqrt(deviation), elements
+}
+
+// checkContributions checks what each record adds alone, also by a function, and that records together
+// add the sum of it.
+func (n contributionNetwork) checkContributions(t *testing.T, compile Compile, threads int, factors []float32, check func(record int, sums [][]int64)) {
+	m := n.open(t, compile, contributingRecords, threads, true)
+	prepare := func(m *slotExecutable) {
+		for v := range m.program.Parameters {
+			m.Contributions().Steps[v] = plan.Bound
+		}
+	}
+	prepare(m)
+	want := make([][]int64, len(m.program.Parameters))
+	var alone [][][]int64
+	for record := range contributingRecords {
+		s := slots{empty, empty, empty, empty}
+		s[record] = record
+		sums := m.add(t, s, factors)
+		alone = append(alone, sums)
+		for v, sum := range sums {
+			want[v] = append(want[v], make([]int64, len(sum)-len(want[v]))...)
+			for i, x := range sum {
+				want[v][i] += x
+			}
+		}
+		norm := squaredNorm(sums)
+		if norm.Cmp(big.NewInt(plan.Bound*plan.Bound)) > 0 {
+			t.Errorf("record %d: squared norm %v exceeds the bound", record, norm)
+		}
+		if taken := m.squaredNormTaken(t, 0, record); norm.Cmp(big.NewInt(taken)) != 0 {
+			t.Errorf("record %d: squared norm %v, and %d was taken from the budget", record, norm, taken)
+		}
+		check(record, sums)
+	}
+	if reduced, omitted := m.partCounts(t); reduced+omitted > 0 {
+		t.Errorf("%d parts reduced, %d omitted", reduced, omitted)
+	}
+	if err := equalSums(m.add(t, slots{0, 1, 2, 3}, factors), want); err != nil {
+		t.Errorf("all records together: %v", err)
+	}
+	if err := equalSums(m.add(t, slots{2, 3, 1, 0}, factors), want); err != nil {
+		t.Errorf("records in other slots: %v", err)
+	}
+	if err := equalSums(m.add(t, slots{empty, 3, empty, empty}, factors), alone[3]); err != nil {
+		t.Errorf("one record in another slot: %v", err)
+	}
+	one, three := n.open(t, compile, 9, 1, true), n.open(t, compile, 9, threads+1, true)
+	prepare(one)
+	prepare(three)
+	want = one.add(t, slots{3, empty, 1, empty, 2, empty, 0, empty, empty}, factors)
+	if err := equalSums(three.add(t, slots{empty, empty, empty, 0, 1, 2, 3, empty, empty}, factors), want); err != nil {
+		t.Errorf("nine slots, other threads: %v", err)
 	}
 }
