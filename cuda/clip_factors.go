@@ -27,15 +27,16 @@ type clipGroup struct {
 
 // lotCounters are the numbers of a lot that kernels add up and the host reads at its end. They lie side by
 // side, so that one copy reads all of them: the loss in float64; in integers of 32 bits the parts of
-// contributions that were rounded again and that were omitted, the records that are not finite, the
-// unclipped ones, and those within the bound of each group.
+// contributions that were rounded again and that were omitted, the records that a block of admit handled
+// because not all their parts fit, and an unused number; the records that are not finite, the unclipped
+// ones, and those within the bound of each group.
 type lotCounters struct {
 	device *driver.Device
 	memory driver.Pointer
 	host   []byte // page-locked copy
 }
 
-const firstPartCount, firstRecordCount = 8, 16 // offsets
+const firstPartCount, firstRecordCount = 8, 24 // offsets
 
 func newLotCounters(m *deviceMemory, groups int) (c *lotCounters, err error) {
 	c = &lotCounters{device: m.device}

@@ -442,6 +442,84 @@ func checkRecordsAlone(t *testing.T, s contributing, records int) {
 	}
 }
 
+// A warp admits records whose parts fit their budgets as they are; a block admits the others. There are
+// more records than one a block, and parts of two groups: products of one row and of several, gradients,
+// and a tied table.
+func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
+	device(t)
+	const records = 70
+	r := rand.New(rand.NewPCG(15, 2))
+	ordinary := func(width int) []float32 {
+		x := make([]float32, records*width)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(width)))
+		}
+		return x
+	}
+	small := [][]float32{ordinary(35), ordinary(9)} // the other group is the first that does not fit
+	for _, x := range small {
+		for i := range x {
+			x[i] /= 8
+		}
+	}
+	sums := []contributing{
+		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{small[0]}, nil, 35, 0},
+		{"product", clippedSum(op.Product{In: 70, Out: 9}), [][]float32{ordinary(70), small[1]}, nil, 630, 0},
+		{"rows", clippedSum(op.Product{In: 33, Out: 66}), [][]float32{ordinary(3 * 33), ordinary(3 * 66)}, nil, 33 * 66, 0},
+		tied("tied table", false, 33, records, wholeNumbers(r, 7*records, 0, 9), ordinary(7*33), ordinary(5*33), ordinary(5*9)),
+	}
+	factors, graded := make([]float32, records), make([]float32, records)
+	fits := 0
+	for i := range factors {
+		if factors[i] = 0.1; i%7 == 3 {
+			factors[i] = 100
+		} else {
+			fits++
+		}
+		graded[i] = 0.08 * float32(i+1) // records that fit except for their last part
+	}
+	program := exactProgram(records, sums)
+	want, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { want.Close() })
+	m := machineOf(t, program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
+	check := func(what string, factors []float32) (blocks int) {
+		expected := addTo(t, want, sums, factors)
+		for v, sum := range addTo(t, m, sums, factors) {
+			if !slices.Equal(sum, expected[v]) {
+				t.Errorf("%s factors: %s: other integers than the CPU's", what, sums[v].name)
+			}
+		}
+		if _, _, err := m.PartCounts(); err != nil {
+			t.Fatal(err)
+		}
+		return m.counters.readPart(2)
+	}
+	if blocks := check("clear", factors); blocks != records-fits {
+		t.Errorf("blocks admit %d records, want %d", blocks, records-fits)
+	}
+	square := func(x []float32, record int) (sum float64) {
+		width := len(x) / records
+		for _, v := range x[record*width : (record+1)*width] {
+			sum += float64(v) * float64(v)
+		}
+		return sum
+	}
+	for i, f := range factors {
+		first, err := m.SquaredNormTaken(0, i)
+		second, err2 := m.SquaredNormTaken(1, i)
+		want := (square(small[0], i) + square(sums[1].in[0], i)*square(small[1], i)/4) * math.Pow(float64(f)*plan.Bound, 2)
+		if err != nil || err2 != nil || f == 0.1 && (!(math.Abs(float64(first)/want-1) < 0.01) || second == 0 || second == first) {
+			t.Errorf("record %d takes %d and %d from its budgets, want %.4g from the first one; errors %v, %v", i, first, second, want, err, err2)
+		}
+	}
+	if blocks := check("graded", graded); blocks == 0 || blocks == records {
+		t.Errorf("blocks admit %d of %d records", blocks, records)
+	}
+}
+
 // A sum of 32 bits wraps with 512 contributions of the largest norm in one element. The product is
 // so wide that its blocks divide the records no further than these sums require.
 func TestContributions_ManyFullRecords(t *testing.T) {

@@ -273,8 +273,8 @@ func TestPipeline_CountsNodes(t *testing.T) {
 		network
 		float, exact int // nodes
 	}{
-		{network{"wrn16-4", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 16, 1}, 132, 138},
-		{network{"transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, LabelShape: []int{64}}, 32, 1}, 73, 89},
+		{network{"wrn16-4", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 16, 1}, 132, 136},
+		{network{"transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, LabelShape: []int{64}}, 32, 1}, 73, 87},
 	} {
 		count := func(t *testing.T, exact bool, want int) {
 			program, clipper := c.compiledFor(t, exact)

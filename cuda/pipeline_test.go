@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -286,5 +289,167 @@ func TestPipeline_DetectsMissingWaits(t *testing.T) {
 		if differ == 0 {
 			t.Errorf("%s, and nothing shows it", name)
 		}
+	}
+}
+
+// pipelineOf is a network's executable with a pipeline and the data set on the device.
+func (l lots) pipelineOf(t *testing.T, o plan.Optimizer) *Executable {
+	t.Helper()
+	m := machineOf(t, l.program, o).(*Executable)
+	if err := l.clipper.BeginLot(0); err != nil {
+		t.Fatal(err)
+	}
+	formula, ok := l.clipper.Formula()
+	if !ok {
+		t.Fatal("the clipper has no formula")
+	}
+	if err := m.Configure(formula, 40, l.read); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// releaseOf is a release of a lot with noise.
+func (l lots) releaseOf(m *Executable, o plan.Optimizer) *plan.Release {
+	release := &plan.Release{Source: noise.NewSeeded(1), Scale: 1 / float64(4*l.batch), Optimizer: o, Rate: 0.5}
+	for v := range l.program.Parameters {
+		release.Sigma = append(release.Sigma, 0.1)
+		if c := m.Contributions(); c != nil { // for a bound of 1
+			c.Steps[v], release.Sigma[v] = plan.Bound, 0.1*plan.Bound
+			release.Unit = append(release.Unit, 1.0/plan.Bound)
+		}
+	}
+	return release
+}
+
+// A lot of one microbatch makes these calls. An exact release launches two kernels in place of one, and
+// copies nothing: the host waits for it after the next microbatch is queued.
+func TestPipeline_CountsCalls(t *testing.T) {
+	device(t)
+	for exact, want := range map[bool]driver.Calls{
+		false: {Launches: 1, Graphs: 1, Copies: 1, Fills: 1, Waits: 1, EventWaits: 1},
+		true:  {Launches: 2, Graphs: 1, Copies: 1, Fills: 1, Waits: 1, EventWaits: 2},
+	} {
+		t.Run(fmt.Sprintf("exact=%v", exact), func(t *testing.T) {
+			l := newLotsFor(t, streamed()[0], exact)
+			sgd := plan.Optimizer{Kind: plan.SGD}
+			m := l.pipelineOf(t, sgd)
+			release := l.releaseOf(m, sgd)
+			var calls []driver.Calls
+			for lot := range 3 {
+				before := m.device.Calls()
+				rows := l.rows[0][0]
+				l.put(t, m, rows, m.Rows(), lot)
+				counts := plan.LotCounts{Within: make([]int, m.pipeline.groups)}
+				release.Step, release.Lot = lot+1, uint64(lot)
+				for _, f := range []func() error{
+					func() error { return m.Push(len(rows), l.clipper.Sensitivities()) },
+					func() error { return m.FinishLot(&counts) },
+					func() error { return m.Release(release) },
+				} {
+					if err := f(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				after := m.device.Calls()
+				calls = append(calls, driver.Calls{
+					Launches: after.Launches - before.Launches, Graphs: after.Graphs - before.Graphs, Copies: after.Copies - before.Copies,
+					Fills: after.Fills - before.Fills, Waits: after.Waits - before.Waits, EventWaits: after.EventWaits - before.EventWaits,
+				})
+			}
+			if calls[1] != want || calls[2] != want { // the first lot uploads standard deviations
+				t.Errorf("the lots make the calls %+v, want %+v", calls[1:], want)
+			}
+		})
+	}
+}
+
+// A release whose last values the host decides, while the next microbatch runs, gives the bits of one that
+// the host completes first: weights, sums, counts and losses.
+func TestPipeline_RepeatsMicrobatchAfterLateDecisions(t *testing.T) {
+	device(t)
+	l := newLotsFor(t, streamed()[0], true)
+	adam := plan.Optimizer{Kind: plan.Adam, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-3}
+	type result struct {
+		weights []float32
+		sums    []int64
+		counts  plan.LotCounts
+		parts   [2]int
+		graphs  int64
+	}
+	run := func(complete bool) (r result) {
+		m := l.pipelineOf(t, adam)
+		release := l.releaseOf(m, adam)
+		gaussian := noise.RoundedGaussian{Sigma: 0x1.6p59} // the host decides sums next to the boundary of a cell
+		for v := range release.Sigma {
+			release.Sigma[v], release.Unit[v] = gaussian.Sigma, 0x1p-59
+		}
+		push := func(lot int, rows []int) {
+			l.put(t, m, rows, m.Rows(), lot)
+			if err := m.Push(len(rows), l.clipper.Sensitivities()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const hard = 20
+		for lot, microbatches := range l.rows[:3] {
+			before := m.device.Calls().Graphs
+			for _, rows := range microbatches {
+				push(lot, rows)
+			}
+			r.graphs = m.device.Calls().Graphs - before
+			r.counts = plan.LotCounts{Within: make([]int, m.pipeline.groups)}
+			if err := m.FinishLot(&r.counts); err != nil {
+				t.Fatal(err)
+			}
+			r.parts[0], r.parts[1] = m.Contributions().Reduced, m.Contributions().Omitted
+			release.Step, release.Lot = lot+1, uint64(lot)
+			if lot == 2 {
+				break
+			}
+			for v := range 2 {
+				low, _ := boundaries(t, gaussian, release.Source, release.Stream(v), hard)
+				if err := m.memory.upload(m.state.parameters[v].sum, bytesOf(low)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := m.Release(release); err != nil {
+				t.Fatal(err)
+			}
+			release.Sigma[0] = math.NaN() // a release does not read its arguments later
+			if complete {
+				if err := cmp.Or(m.device.Synchronize(), m.completeRelease()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			release.Sigma[0] = gaussian.Sigma
+		}
+		for v := range l.program.Parameters {
+			sum, err := m.IntegerSum(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.sums = append(r.sums, sum...)
+		}
+		if err := m.SyncState(); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range m.State().Weights {
+			r.weights = append(r.weights, w...)
+		}
+		if _, remaining := m.release.rounding.count(0); remaining < hard/2 {
+			t.Errorf("the host decides %d values", remaining)
+		}
+		return r
+	}
+	want, got := run(true), run(false)
+	same(t, "weights", got.weights, want.weights)
+	if !slices.Equal(got.sums, want.sums) || !slices.ContainsFunc(got.sums, func(x int64) bool { return x != 0 }) {
+		t.Error("the sums of the next lot differ")
+	}
+	if !reflect.DeepEqual(got.counts, want.counts) || got.parts != want.parts || want.counts.Loss == 0 {
+		t.Errorf("the next lot counts %+v and %v, want %+v and %v", got.counts, got.parts, want.counts, want.parts)
+	}
+	if got.graphs != want.graphs+1 {
+		t.Errorf("the last lot launches %d graphs, want %d and one again", got.graphs, want.graphs)
 	}
 }

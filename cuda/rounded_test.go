@@ -87,6 +87,27 @@ func TestRoundedNoise_SameBitsAsPackageNoise(t *testing.T) {
 	}
 }
 
+// The float64 stage has several blocks, and the host gets the numbers of all.
+func TestRoundedNoise_OfSeveralBlocks(t *testing.T) {
+	source, stream := noise.NewSeeded(14), noise.Stream{Purpose: noise.Release, Lot: 5}
+	gaussian := noise.RoundedGaussian{Sigma: 0x1.6p59}
+	const hard = 300
+	low, _ := boundaries(t, gaussian, source, stream, hard)
+	sums := append(low, make([]int64, 270_000)...)
+	got, undecided, remaining := roundedOnDevice(t, gaussian, source, stream.Lot, sums)
+	if err := gaussian.Add(source, sums, stream, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range sums {
+		if got[0][i] != float32(want) {
+			t.Fatalf("value %d is %v, want %v", i, got[0][i], want)
+		}
+	}
+	if undecided < hard || remaining < hard/2 {
+		t.Errorf("%d values took the float64 stage, %d the host", undecided, remaining)
+	}
+}
+
 // boundaries are sums on both sides of the boundary of a cell, which it finds by bisection: adding one
 // to low[i] changes the released integer.
 func boundaries(t *testing.T, gaussian noise.RoundedGaussian, source *noise.Source, stream noise.Stream, n int) (low, high []int64) {

@@ -73,7 +73,8 @@ type Kind struct {
 // A launch that can be part of a batch is delayed until every other step that is left waits
 // for such a launch, for its result or for the memory that it reads. Then the launch that
 // begins the longest chain of steps forms a batch with all launches of its kind that are
-// ready. So a batch takes no memory that its parts would not take.
+// ready. So a batch takes no memory that its parts would not take. If its kind is InSequence, the other
+// ready launches for which launches of this kind wait come first: the batch then contains more of them.
 func Join(waits [][]int, kinds []Kind) (groups [][]int) {
 	chain := make([]int, len(waits)) // length of the longest chain that begins with a step
 	for i := len(waits) - 1; i >= 0; i-- {
@@ -97,14 +98,24 @@ func Join(waits [][]int, kinds []Kind) (groups [][]int) {
 				emit([]int{i})
 			}
 		}
-		longest := -1
-		for i := range kinds {
-			if isReady(i) && (longest < 0 || chain[i] > chain[longest]) {
-				longest = i
+		longestOf := func(allowed func(i int) bool) int {
+			longest := -1
+			for i := range kinds {
+				if isReady(i) && allowed(i) && (longest < 0 || chain[i] > chain[longest]) {
+					longest = i
+				}
 			}
+			return longest
 		}
+		longest := longestOf(func(int) bool { return true })
 		if longest < 0 {
 			return groups
+		}
+		if k := kinds[longest]; k.InSequence {
+			leads := precede(waits, done, func(i int) bool { return kinds[i] == k })
+			if before := longestOf(func(i int) bool { return leads[i] && !kinds[i].InSequence }); before >= 0 {
+				longest = before
+			}
 		}
 		var ready []int
 		for i, k := range kinds {
@@ -118,4 +129,18 @@ func Join(waits [][]int, kinds []Kind) (groups [][]int) {
 			emit(group)
 		}
 	}
+}
+
+// precede reports for which steps a selected step that is not done waits, directly or not.
+func precede(waits [][]int, done []bool, selected func(i int) bool) []bool {
+	precedes := make([]bool, len(waits))
+	for i := len(waits) - 1; i >= 0; i-- {
+		if done[i] || !precedes[i] && !selected(i) {
+			continue
+		}
+		for _, j := range waits[i] {
+			precedes[j] = true
+		}
+	}
+	return precedes
 }

@@ -79,6 +79,16 @@ func TestJoin_InSequence(t *testing.T) {
 	}
 }
 
+// A kind that is in sequence comes after the launches that make another launch of the kind ready, although
+// it begins the longer chain. It does not wait for other launches (b).
+func TestJoin_DelaysKindsInSequence(t *testing.T) {
+	a, b, s := Kind{"a", 50, false}, Kind{"b", 50, false}, Kind{"s", 50, true}
+	got := Join([][]int{{}, {}, {0, 1}, {2}, {}, {0}}, []Kind{s, a, s, s, b, b})
+	if want := [][]int{{1}, {0, 2, 3}, {4, 5}}; !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // The layout is that of struct Batch of kernels/batch.h for arguments of 24 bytes.
 func TestTable_HasLayoutOfC(t *testing.T) {
 	var table Table

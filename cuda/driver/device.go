@@ -39,6 +39,7 @@ type Device struct {
 	allocator
 	modules
 	capturer
+	callCounts
 }
 
 // DeviceInfo describes a GPU that need not be open.
@@ -182,6 +183,7 @@ func (d *Device) String() string {
 
 // Synchronize waits until all work on the device's stream has run.
 func (d *Device) Synchronize() error {
+	d.waits.Add(1)
 	return d.check("waiting for its work failed", C.driver_synchronize(d.current, d.stream))
 }
 

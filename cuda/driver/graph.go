@@ -103,6 +103,7 @@ func (c *capturer) SetCaptureDependencies(points ...CapturePoint) error {
 
 // LaunchGraph launches captured work, asynchronously. It allocates nothing.
 func (d *Device) LaunchGraph(g *Graph) error {
+	d.graphs.Add(1)
 	return d.check("a graph cannot be launched", C.driver_launch_graph(d.current, d.stream, g.exec))
 }
 

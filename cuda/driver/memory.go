@@ -158,6 +158,7 @@ func (d *Device) CopyIn(dst Pointer, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
+	d.copies.Add(1)
 	return d.check("a copy to the device failed", C.driver_copy_in(d.current, d.stream, C.CUdeviceptr(dst),
 		(*C.uchar)(unsafe.SliceData(src)), C.size_t(len(src)), d.isPinned(src)))
 }
@@ -168,6 +169,7 @@ func (d *Device) CopyOut(dst []byte, src Pointer) error {
 	if len(dst) == 0 {
 		return nil
 	}
+	d.copies.Add(1)
 	return d.check("a copy from the device failed", C.driver_copy_out(d.current, d.stream,
 		(*C.uchar)(unsafe.SliceData(dst)), C.CUdeviceptr(src), C.size_t(len(dst)), d.isPinned(dst)))
 }
@@ -177,6 +179,7 @@ func (d *Device) Copy(dst, src Pointer, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
+	d.copies.Add(1)
 	return d.check("a copy within the device failed", C.driver_copy(d.current, d.stream,
 		C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(bytes)))
 }
@@ -186,6 +189,7 @@ func (d *Device) Zero(p Pointer, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
+	d.fills.Add(1)
 	return d.check("memory cannot be cleared", C.driver_zero(d.current, d.stream, C.CUdeviceptr(p), C.size_t(bytes)))
 }
 

@@ -82,6 +82,7 @@ func (m *modules) Kernel(name string) (Kernel, error) {
 
 // Launch launches a kernel on a grid of blocks, asynchronously. It allocates nothing.
 func (d *Device) Launch(k Kernel, grid, block Dim, args Args) error {
+	d.launches.Add(1)
 	result := C.driver_launch(d.current, d.stream, k.function,
 		C.uint(grid[0]), C.uint(grid[1]), C.uint(grid[2]), C.uint(block[0]), C.uint(block[1]), C.uint(block[2]),
 		(*C.uchar)(unsafe.SliceData(args)), C.size_t(len(args)))

@@ -74,6 +74,7 @@ func (d *Device) WaitEvent(e *Event) error {
 
 // Synchronize waits until the event is complete.
 func (e *Event) Synchronize() error {
+	e.device.eventWaits.Add(1)
 	return e.device.check("waiting for an event failed", C.driver_synchronize_event(e.device.current, e.event))
 }
 

@@ -104,6 +104,12 @@ inline u64 shr_u64(u64 a, u32 n) { return n < 64 ? a >> n : 0; }
 inline s32 shr_s32(s32 a, u32 n) { return a >> (n < 31 ? n : 31); }
 inline s64 shr_s64(s64 a, u32 n) { return a >> (n < 63 ? n : 63); }
 inline u32 popc_b32(b32 a) { return u32(__builtin_popcount(a)); }
+inline b32 brev_b32(b32 a) {
+	b32 reversed = 0;
+	for (int i = 0; i < 32; i++) reversed |= (a >> i & 1) << (31 - i);
+	return reversed;
+}
+inline u32 bfind_shiftamt_u32(u32 a) { return a == 0 ? ~0u : u32(__builtin_clz(a)); }
 inline b32 prmt_b32(b32 low, b32 high, b32 selectors) { return __byte_perm(low, high, selectors); }
 inline b32 shf_l_wrap_b32(b32 low, b32 high, u32 n) { return b32((u64(high) << 32 | low) << (n & 31) >> 32); }
 template <class T> T insert(T from, T into, u32 at, u32 bits) {
@@ -164,6 +170,7 @@ inline s64 cvt_s64_s32(s32 a) { return a; }
 inline u64 cvt_u64_u32(u32 a) { return a; }
 inline u32 cvt_u32_u64(u64 a) { return u32(a); }
 inline u16 cvt_u16_u32(u32 a) { return u16(a); }
+inline u16 cvt_u16_u64(u64 a) { return u16(a); }
 inline double cvt_f64_f32(float a) { return a; }
 inline float cvt_rn_f32_f64(double a) { return float(a); }
 inline float cvt_rn_f32_s32(s32 a) { return float(a); }
@@ -339,11 +346,13 @@ ADDRESSED(global_, u16, u16)
 inline u32 atom_global_add_u32(u64 address, u32 a, HERE) { return __atomic_fetch_add(at<u32>(emu::Request::store, address, 4, line), a, __ATOMIC_RELAXED); }
 inline u64 atom_global_add_u64(u64 address, u64 a, HERE) { return __atomic_fetch_add(at<u64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
 inline u64 atom_add_u64(u64 address, u64 a, HERE) { return __atomic_fetch_add(at<u64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
+inline b32 atom_global_exch_b32(u64 address, b32 a, HERE) { return __atomic_exchange_n(at<b32>(emu::Request::store, address, 4, line), a, __ATOMIC_RELAXED); }
 inline b64 atom_global_exch_b64(u64 address, b64 a, HERE) { return __atomic_exchange_n(at<b64>(emu::Request::store, address, 8, line), a, __ATOMIC_RELAXED); }
 
 // Synchronization.
 #define SITE (emu::Site{file, line})
 inline void bar_sync(int, HERE) { emu::barrier("bar.sync", true, SITE); }
+inline void membar_gl() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void bar_warp_sync(u32 lanes, HERE) { emu::sync_warp(lanes, SITE); }
 inline b32 vote_sync_ballot_b32(bool yes, u32 lanes, HERE) { return emu::vote("vote.sync", lanes, yes, SITE); }
 

@@ -81,7 +81,7 @@ struct Contribution {
 	const double *steps;         // of the parameter
 	const int *group;            // of the parameter
 	Budget *budgets;             // of the records, in the first group
-	int *counts;                 // parts that were rounded again, and parts that were omitted
+	int *counts;                 // parts that were rounded again, parts that were omitted, records that a block admitted
 	RecordRounding *roundings;   // of the records: the result
 	int records;                 // of the microbatch: the distance between the budgets of two groups
 	int number;                  // of the use of a parameter

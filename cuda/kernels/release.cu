@@ -352,10 +352,8 @@ KERNEL LAUNCH_BOUNDS(32 * warps) release_undecided(Release r) {
 		}
 		if (decided)
 			update<1>(r, v, i, OneGradient{sums, released(now, whole_steps(now, sums[i]) + cell)}, 0);
-		else {  // the next lot must not add to this sum
+		else  // a microbatch may add to the sum before the host reads the list
 			append(r.remaining, &r.counts[1], r.capacity, Remainder{place, sums[i]});
-			sums[i] = 0;
-		}
 	}
 	publish_counts(r);
 }

@@ -686,7 +686,9 @@ KERNEL LAUNCH_BOUNDS(256, 1) admit(Batch<Admission> batch) {
 	__syncthreads();
 	for (int i = 0; i < n; i++) {
 		const int skip = admitted[i], r = first + i;
-		for (int part = skip ? batch.parts : 0; part < batch.parts; part++) {
+		if (skip) continue;
+		if (threadIdx.x == 0) atomicAdd(&batch.arguments[0].contribution.counts[2], 1);
+		for (int part = 0; part < batch.parts; part++) {
 			const Admission &p = batch.arguments[part];
 			if (p.rows)
 				admit_rows(partial, lengths, p.contribution, *static_cast<const RowSum *>(p.rows), r);
