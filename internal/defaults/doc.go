@@ -34,7 +34,7 @@
 //
 //	ρ = μ·n / (B·√K)
 //
-// says how well one step is known. It decides the clip bound and the network: with a small ρ all
+// measures how well one step is known. It decides the clip bound and the network: with a small ρ all
 // gradients are clipped to nearly the same norm, which makes the sum as large as its sensitivity
 // allows but biases it; with a large ρ nothing is clipped that does not exceed the first gradient,
 // whose norm is at most B·√(1-1/K) for a linear classifier that starts at 0, and a hidden layer pays.
