@@ -30,7 +30,8 @@ const ProjectionName = "projection.weight"
 // Parse parses NAME[:ARGS] and returns the function that builds this network for the given
 // data, with initial weights from the given public seed. The network's inputs are the
 // features and the label, in this order, and its loss is the cross-entropy. If targets are
-// predicted, the second input is the targets, and the loss is the squared error.
+// predicted, the second input is the targets, which are scaled to [-1, 1], the loss is the squared
+// error, and the output stays within these limits.
 func Parse(spec string, data DataSpec, seed uint64) (perexample.Build, error) {
 	return ParseProjected(spec, data, seed, nil)
 }
@@ -62,7 +63,8 @@ func ParseProjected(spec string, data DataSpec, seed uint64, directions []float3
 		}
 		output := f.body(b, x, data, a)
 		if data.Targets > 0 {
-			b.SetLoss(layer.SquaredError(b, output, b.Input("target", data.Targets)), output)
+			losses := layer.SquaredError(b, output, b.Input("target", data.Targets))
+			b.SetLoss(losses, layer.Clamp(b, output, -1, 1)) // targets are scaled to these limits
 		} else {
 			b.SetLoss(layer.CrossEntropy(b, output, b.Input("label", data.LabelShape...)), output)
 		}

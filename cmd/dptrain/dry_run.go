@@ -51,7 +51,12 @@ type preview struct {
 	NoiseMultiplier   float64            `json:"noise_multiplier"`
 	ValidationRecords int                `json:"validation_records,omitempty"`
 	ValidationNoise   float64            `json:"validation_noise,omitempty"`
-	LocalSteps        int                `json:"local_steps,omitempty"` // as in run.json
+	Clip              float64            `json:"clip,omitempty"` // this and the next ones as in run.json
+	Optimizer         string             `json:"optimizer"`
+	LearningRate      float64            `json:"learning_rate"`
+	Average           float64            `json:"ema,omitempty"`
+	ByRule            []string           `json:"by_rule,omitempty"`
+	LocalSteps        int                `json:"local_steps,omitempty"`
 	LocalRate         float64            `json:"local_lr,omitempty"`
 	LocalBatch        int                `json:"local_batch,omitempty"`
 	*rundir.Projection
@@ -139,6 +144,11 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.Mechanism.NonPrivate,
 		StartNote: spec.Network.StartNote(), Augmentation: spec.AugmentationSummary(),
 	}
+	f := spec.Flags
+	p.Optimizer, p.LearningRate, p.Average, p.ByRule = f.Optimizer, f.LearningRate, f.EMA, f.ByRule()
+	if len(f.Groups) == 0 && !c.Mechanism.NonPrivate {
+		p.Clip = f.Clip
+	}
 	p.LocalSteps, p.LocalRate, p.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	for _, v := range d.Parameters {
 		p.Layers = append(p.Layers, previewParameter{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
@@ -204,6 +214,14 @@ func (p *preview) print(w io.Writer) {
 		atMost = fmt.Sprintf(", at most %d,", p.MaxLot)
 	}
 	fmt.Fprintf(w, "lots\t%d of about %.0f%s from %d records (%s), computed %d at a time in %.1f MB\n", p.Steps, p.ExpectedLot, atMost, p.Records, p.Unit, p.Microbatch, float64(p.Bytes)/1e6)
+	fmt.Fprintf(w, "update\t%s, learning rate %g", p.Optimizer, p.LearningRate)
+	if p.Average > 0 {
+		fmt.Fprintf(w, ", moving average with decay %g", p.Average)
+	}
+	fmt.Fprintln(w)
+	if len(p.ByRule) > 0 {
+		fmt.Fprintf(w, "by rule\t%s (docs/defaults.md)\n", strings.Join(p.ByRule, ", "))
+	}
 	if p.LocalSteps > 0 {
 		fmt.Fprintf(w, "local training\t%d steps of each user on up to %d examples, with learning rate %g\n", p.LocalSteps, p.LocalBatch, p.LocalRate)
 	}

@@ -15,7 +15,7 @@ import (
 // metrics.jsonl, the notes, TensorBoard and the report show it with the deviation of its noise.
 func TestMetric_IsReleasedAndAccounted(t *testing.T) {
 	inWorkshop(t)
-	line := brief + " --steps 20 --noise 2 --delta 1e-5 --metric accuracy:noise=3,every=4 --metric loss:noise=5,every=10,clip=2 --metric lot-size:noise=8,every=5 --metric class-counts --out run"
+	line := brief + " --steps 20 --noise 2 --clip 1 --delta 1e-5 --metric accuracy:noise=3,every=4 --metric loss:noise=5,every=10,clip=2 --metric lot-size:noise=8,every=5 --metric class-counts --out run"
 	_, stderr, code := dptrain(line)
 	if code != exitcode.Done || !strings.Contains(stderr, "lot accuracy ") || !strings.Contains(stderr, "± 1.50% (noise)") {
 		t.Fatalf("exit %d, %s", code, stderr)

@@ -123,7 +123,7 @@ func writeLedger(t *testing.T, lots int) string {
 // The ε of a lot in metrics.jsonl is never less than the cost of the lots so far.
 func TestMetrics_EpsilonIsNotLess(t *testing.T) {
 	inWorkshop(t)
-	runJSON(t, brief+" --steps 60 --noise 2 --delta 1e-5 --out run")
+	runJSON(t, brief+" --steps 60 --lr 0.5 --noise 2 --delta 1e-5 --out run")
 	text := readFile(t, "run/metrics.jsonl")
 	lines := 0
 	for line := range bytes.Lines(text) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -159,6 +160,9 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 	d, c := run.Describe(), &spec.Config
 	term.Note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", spec.Network.Model, weightCount(d), spec.Task.Name, d.Records, number.Plural(c.Steps, "lot"), d.ExpectedLot)
+	if rules := spec.Flags.ByRule(); len(rules) > 0 {
+		term.Note("Chosen by rule from public numbers: %s; --dry-run shows the values, and docs/defaults.md the rules.", strings.Join(rules, ", "))
+	}
 	if n := c.Projection.Directions; n > 0 && run.Directions() == nil {
 		term.Note("Before the first lot, the run releases %s of the features once.", number.Plural(n, "principal direction"))
 	}

@@ -18,10 +18,10 @@ const module = "github.com/dptrain/dptrain/"
 // perexample), how influence is bounded and hidden (clip, noise), what it cost (accountant) and the
 // loop (engine) apart.
 var layers = [][]string{
-	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
+	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
 	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
 	{"internal/runspec"},
-	{"internal/budget", "internal/rundir"},
+	{"internal/budget", "internal/defaults", "internal/rundir"},
 	{"internal/report", "internal/exitcode", "engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},

@@ -86,22 +86,23 @@ type summary struct {
 	Projection      int     `json:"projection"`
 	ProjectionNoise float64 `json:"projection_noise"`
 
-	Clipping     string  `json:"clipping"`
-	Clip         float64 `json:"clip"`
-	Allocation   string  `json:"allocation"`
-	Mechanism    string  `json:"mechanism"`
-	Optimizer    string  `json:"optimizer"`
-	DecayOf      string  `json:"decay_of"`
-	LearningRate float64 `json:"learning_rate"`
-	RateOf       string  `json:"lr_of"`
-	Schedule     string  `json:"schedule"`
-	Average      float64 `json:"ema"`
-	Augment      string  `json:"augment"`
-	Views        int     `json:"views"`
-	Preset       string  `json:"preset"`
-	Start        string  `json:"init"`
-	Frozen       string  `json:"freeze"`
-	Microbatch   int     `json:"microbatch"`
+	Clipping     string   `json:"clipping"`
+	Clip         float64  `json:"clip"`
+	Allocation   string   `json:"allocation"`
+	Mechanism    string   `json:"mechanism"`
+	Optimizer    string   `json:"optimizer"`
+	DecayOf      string   `json:"decay_of"`
+	LearningRate float64  `json:"learning_rate"`
+	RateOf       string   `json:"lr_of"`
+	Schedule     string   `json:"schedule"`
+	Average      float64  `json:"ema"`
+	Augment      string   `json:"augment"`
+	Views        int      `json:"views"`
+	Preset       string   `json:"preset"`
+	ByRule       []string `json:"by_rule"` // flags whose values a rule chose
+	Start        string   `json:"init"`
+	Frozen       string   `json:"freeze"`
+	Microbatch   int      `json:"microbatch"`
 
 	Device   string  `json:"device"`
 	Threads  int     `json:"threads"`

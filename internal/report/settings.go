@@ -11,7 +11,7 @@ import (
 // settingRows lists how the model was trained.
 func (r *Run) settingRows() []row {
 	s := &r.summary
-	rows := []row{{"network", s.Model}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()}, {"records", number.Thousands(s.Records)}}
+	rows := []row{{"network", s.Model + s.byRule("model")}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()}, {"records", number.Thousands(s.Records)}}
 	if s.Target != "" {
 		rows = slices.Insert(rows, 3, row{"predicted", s.Target})
 	}
@@ -31,7 +31,7 @@ func (r *Run) settingRows() []row {
 	add(s.Start != "", "starting weights", s.Start)
 	add(s.Frozen != "", "frozen layers", s.Frozen)
 	add(true, "sampling", s.Sampling)
-	add(true, "expected lot", number.Short(s.ExpectedLot))
+	add(true, "expected lot", number.Short(s.ExpectedLot)+s.byRule("lot"))
 	add(s.MaxLot > 0, "largest lot", number.Thousands(s.MaxLot))
 	add(s.ConstantWork, "constant work", "each lot is padded to the largest lot")
 	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
@@ -39,7 +39,7 @@ func (r *Run) settingRows() []row {
 	add(s.Weight != "", "weights of records", fmt.Sprintf("column %s, at most %s", s.Weight, number.Short(s.WeightCap)))
 	add(s.WeightMean > 0, "denominator", fmt.Sprintf("the expected lot times a mean weight of %s", number.Short(s.WeightMean)))
 	add(s.WeightMinMean > 0, "denominator", fmt.Sprintf("the sum of the lot's weights, at least the expected lot times %s", number.Short(s.WeightMinMean)))
-	add(true, "lots", number.Thousands(s.Steps))
+	add(true, "lots", number.Thousands(s.Steps)+s.byRule("steps"))
 	add(s.StopWhen != "", "stops when", s.StopWhen)
 	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))
 	add(s.Private, "clipping", s.Clipping)
@@ -47,16 +47,24 @@ func (r *Run) settingRows() []row {
 	if s.Clipping == "adaptive" {
 		bound = "first clip bound"
 	}
-	add(s.Private && s.Clip > 0, bound, number.Short(s.Clip))
+	add(s.Private && s.Clip > 0, bound, number.Short(s.Clip)+s.byRule("clip"))
 	add(s.Private && s.Mechanism == "laplace", "mechanism", "discrete Laplace noise; the bound is on the ℓ₁ norm")
 	add(s.Private && s.Allocation != "" && len(r.accounting.groups) > 1, "noise allocation", s.Allocation)
-	add(s.Optimizer != "", "optimizer", s.Optimizer)
+	add(s.Optimizer != "", "optimizer", s.Optimizer+s.byRule("optimizer"))
 	add(s.DecayOf != "", "layers with weight decay", s.DecayOf)
-	add(s.LearningRate > 0, "learning rate", number.Short(s.LearningRate))
+	add(s.LearningRate > 0, "learning rate", number.Short(s.LearningRate)+s.byRule("lr"))
 	add(s.RateOf != "", "learning-rate factors", s.RateOf)
 	add(s.Schedule != "", "schedule", s.Schedule)
-	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64))
+	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64)+s.byRule("ema"))
 	return rows
+}
+
+// byRule marks the value of a flag that a rule chose.
+func (s *summary) byRule(flag string) string {
+	if slices.Contains(s.ByRule, flag) {
+		return " (by rule)"
+	}
+	return ""
 }
 
 // projectionNoise describes the noise on the projection, if the projection was private.

@@ -97,8 +97,9 @@ type Summary struct {
 	Schedule        string       `json:"schedule"`
 	AverageDecay    float64      `json:"ema,omitempty"`
 	Preset          string       `json:"preset,omitempty"`
-	StartingWeights string       `json:"init,omitempty"`   // name of the file
-	FrozenLayers    string       `json:"freeze,omitempty"` // layers that keep their starting weights
+	ByRule          []string     `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
+	StartingWeights string       `json:"init,omitempty"`    // name of the file
+	FrozenLayers    string       `json:"freeze,omitempty"`  // layers that keep their starting weights
 	Platform        string       `json:"platform"`
 	Finished        time.Time    `json:"finished"`
 	*quality.Measures

@@ -46,7 +46,9 @@ func (s *Spec) Candidate(i int) *Flags {
 		return number.TwoDigits(low * math.Pow(high/low, part))
 	}
 	n := float64(engine.PublicRecordCount(s.Config))
-	clip, lr, lot, epochs := spread(0.1, 10), spread(0.06*f.LearningRate, 6*f.LearningRate), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
+	expected, lots := expectedLot(&s.Config), float64(s.Config.Steps)
+	clip, lr := spread(0.1*f.Clip, 10*f.Clip), spread(0.06*f.LearningRate, 6*f.LearningRate)
+	lot, steps := spread(max(1, expected/8), min(n, 4*expected)), spread(max(1, lots/8), 2*lots)
 	if !f.given["clip"] {
 		f.Clip, f.given["clip"] = clip, true
 	}
@@ -57,7 +59,7 @@ func (s *Spec) Candidate(i int) *Flags {
 		f.Lot, f.given["lot"] = int(lot), true
 	}
 	if !f.given["steps"] && !f.given["epochs"] {
-		f.Epochs, f.given["epochs"] = epochs, true
+		f.Steps, f.given["steps"] = int(steps), true
 	}
 	return &f
 }

@@ -236,7 +236,7 @@ func dereference(node *yaml.Node) *yaml.Node {
 }
 
 // unsetByDefault are the flags whose default means that no value is set.
-var unsetByDefault = []string{"seed", "delta", "lot", "rate", "population", "max-lot", "clip", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise", "views"}
+var unsetByDefault = []string{"seed", "delta", "lot", "rate", "epochs", "population", "max-lot", "clip", "lr", "ema", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise", "views"}
 
 // commandFlags belong to a command and not to the run that it starts.
 var commandFlags = []string{"config", "resume", "out", "preset", "help", "print-config", "dry-run", "json", "quiet"}
@@ -261,7 +261,7 @@ func (s *Flags) Values() map[string]any {
 			if v != "" || f.DefValue != "" {
 				keys[f.Name] = v
 			}
-		case slices.Contains(unsetByDefault, f.Name) && !s.given[f.Name]:
+		case slices.Contains(unsetByDefault, f.Name) && !s.given[f.Name] && !slices.Contains(s.byRule, f.Name):
 		default:
 			var typed any
 			if err := yaml.Unmarshal([]byte(v), &typed); err != nil {

@@ -57,19 +57,6 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.BoolVar(&d.Standardize, "standardize", false, "images: shift and scale pixels by the published mean and deviation")
 }
 
-// regressionLearningRate is the default learning rate of a regression. The slope of a
-// squared error grows with the error, whereas the slope of a cross-entropy is bounded.
-const regressionLearningRate = 0.05
-
-// predictsNumber reports whether the data have a target and no classes.
-func (d *DataFlags) predictsNumber() bool {
-	if d.Target != "" || d.Schema == "" {
-		return d.Target != ""
-	}
-	known, err := data.ReadSchema(d.Schema) // ReadSchema of DataFlags reports the error
-	return err == nil && known.Target != ""
-}
-
 // ReadSchema merges the flags and the schema file into a schema that is already known, such
 // as the schema of a trained model.
 func (d *DataFlags) ReadSchema(schema data.Schema) (data.Schema, error) {

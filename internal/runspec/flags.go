@@ -76,6 +76,7 @@ type Flags struct {
 	PrintConfig, DryRun     bool
 	set                     *pflag.FlagSet
 	given                   map[string]bool // flags that have a value from any source
+	byRule                  []string        // flags whose value a rule chose: see defaultRules
 	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
 	saved                   savedPlan       // of a resumed run
 	allGroupsHaveNoise      bool            // every group of --group has noise of its own
@@ -103,7 +104,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.IntVar(&s.Views, "views", 1, "with --augment: random views of each image whose gradients are averaged before clipping; more views cost time, not privacy")
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models); default: depends on the data")
+		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)
 		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout")
 		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
 		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
@@ -125,9 +126,9 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.BoolVar(&s.NonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")
 	})
 	flags.Section(f, "Lots", func(f *pflag.FlagSet) {
-		f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
+		f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number "+byRuleUsage)
 		f.Float64Var(&s.Rate, "rate", 0, "sampling probability of each record; replaces --lot")
-		f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
+		f.Float64Var(&s.Epochs, "epochs", 0, "average number of passes over the data "+byRuleUsage)
 		f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 		f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
 		f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
@@ -135,7 +136,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
 	})
 	flags.Section(f, "Clipping and groups", func(f *pflag.FlagSet) {
-		f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
+		f.Float64Var(&s.Clip, "clip", 0, "bound on the norm of a record's gradient "+byRuleUsage+"; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
 		f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
 		f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
 		f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
@@ -158,12 +159,12 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, "with --sampling poisson, in place of --weight-mean, without a GPU or with --local-steps: divide by the sum of the lot's weights, and at least by the expected lot times this public mean weight (the estimator f_c of McMahan et al. 2018); the sensitivity, and so the noise, is twice as large")
 	})
 	flags.Section(f, "Optimization", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Names(), ", ")+"; options as in adam:beta2=0.99. adambc subtracts the variance of the noise from Adam's second moment; lowpass and disk filter released gradients for the optimizer after the sign +, as in lowpass:a=-0.9,b=0.05/0.05+adam or disk:kappa=0.7+momentum")
-		f.Float64Var(&s.LearningRate, "lr", 0.5, "learning rate (default for a --target: 0.05)")
+		f.StringVar(&s.Optimizer, "optimizer", "", strings.Join(optim.Names(), ", ")+" "+byRuleUsage+"; options as in adam:beta2=0.99. adambc subtracts the variance of the noise from Adam's second moment; lowpass and disk filter released gradients for the optimizer after the sign +, as in lowpass:a=-0.9,b=0.05/0.05+adam or disk:kappa=0.7+momentum")
+		f.Float64Var(&s.LearningRate, "lr", 0, "learning rate "+byRuleUsage)
 		f.StringVar(&s.LearningRateOf, "lr-of", "", "LAYER=FACTOR,…: multiply the learning rate of these layers; --dry-run lists the layers")
 		f.StringVar(&s.WeightDecayOf, "decay-of", "all", "parameters that the optimizer's weight-decay shrinks: all, or matrices, which excludes parameters with one dimension (biases, gains and shifts)")
 		f.StringVar(&s.Schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
-		f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average")
+		f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average; 0: no average "+byRuleUsage)
 	})
 	flags.Section(f, "Run", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
@@ -270,9 +271,6 @@ func (s *Flags) Resolve() error {
 	}
 	if err := s.readPreset(); err != nil {
 		return err
-	}
-	if !s.given["lr"] && s.predictsNumber() {
-		s.LearningRate = regressionLearningRate
 	}
 	if err := s.resolveLocalTraining(); err != nil {
 		return err

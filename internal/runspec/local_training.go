@@ -8,14 +8,7 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// The optimizer of a run with local steps adds the mean of the users' changes to the weights, unless
-// flags give another: federated averaging.
-const (
-	averagingOptimizer    = "sgd"
-	averagingLearningRate = 1
-)
-
-// resolveLocalTraining checks the flags of local steps and sets defaults that depend on them.
+// resolveLocalTraining checks the flags of local steps.
 func (s *Flags) resolveLocalTraining() error {
 	if s.LocalSteps == 0 && !s.OnCommandLine("local-steps") {
 		for _, name := range []string{"local-lr", "local-batch"} {
@@ -34,12 +27,6 @@ func (s *Flags) resolveLocalTraining() error {
 		return exitcode.Usagef("--local-lr %v: give a finite learning rate above 0", s.LocalRate)
 	case s.LocalBatch < 0 || s.LocalBatch == 0 && s.OnCommandLine("local-batch"):
 		return exitcode.Usagef("--local-batch %d: give at least 1, or drop the flag for the default", s.LocalBatch)
-	}
-	if !s.given["optimizer"] {
-		s.Optimizer = averagingOptimizer
-	}
-	if !s.given["lr"] {
-		s.LearningRate = averagingLearningRate
 	}
 	return nil
 }

@@ -43,11 +43,9 @@ type Network struct {
 // publicSeed is the seed of the random starting weights, unless --seed is given.
 const publicSeed = 1
 
-// buildNetwork builds the network that --model names or, without --model, one that suits
-// the data.
-func (s *Spec) buildNetwork() error {
-	n, f := s.Network, s.Flags
-	for _, c := range s.Task.Train.Columns() {
+// describe sets the network's inputs and outputs.
+func (n *Network) describe(columns []data.Column) {
+	for _, c := range columns {
 		switch c.Kind {
 		case data.Feature:
 			n.Example.Shape = c.Shape
@@ -59,15 +57,17 @@ func (s *Spec) buildNetwork() error {
 			n.Example.Targets = c.Size()
 		}
 	}
+}
+
+// buildNetwork builds the network that --model names or that a rule chose.
+func (s *Spec) buildNetwork() error {
+	n, f := s.Network, s.Flags
 	err := s.loadDirections()
 	if f.Resume != "" && errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--init: %w: the run started from that file; restore it, or give its new path with --init", err)
 	}
 	if err != nil {
 		return fmt.Errorf("--init: %w", err)
-	}
-	if n.Model == "" {
-		n.Model = defaultModel(n.Example, s.Directions != nil)
 	}
 	s.Config.Network, err = n.Build(s.Directions)
 	return err
@@ -95,22 +95,6 @@ func (s *Spec) loadDirections() error {
 		s.Directions, s.Network.loadsDirections = directions, true
 	}
 	return nil
-}
-
-const defaultDenseModel = "mlp:64,act=tanh"
-
-func defaultModel(e models.DataSpec, projected bool) string {
-	switch {
-	case projected:
-		return defaultDenseModel
-	case len(e.LabelShape) > 0:
-		return "lstm"
-	case e.Vocabulary > 0:
-		return "embbag"
-	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:
-		return "digits-cnn"
-	}
-	return defaultDenseModel
 }
 
 // Build returns the network behind a projection onto directions; nil stands for no

@@ -7,7 +7,7 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-func TestDefaultModel(t *testing.T) {
+func TestFixedModel(t *testing.T) {
 	for _, c := range []struct {
 		example   models.DataSpec
 		projected bool
@@ -16,12 +16,12 @@ func TestDefaultModel(t *testing.T) {
 		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, LabelShape: []int{9}}, false, "lstm"},
 		{models.DataSpec{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
-		{models.DataSpec{Shape: []int{1, 28, 28}}, true, defaultDenseModel},
-		{models.DataSpec{Shape: []int{1, 32, 28}}, false, defaultDenseModel},
-		{models.DataSpec{Shape: []int{1, 28, 32}}, false, defaultDenseModel},
-		{models.DataSpec{Shape: []int{9}}, false, defaultDenseModel},
+		{models.DataSpec{Shape: []int{1, 28, 28}}, true, fixedDenseModel},
+		{models.DataSpec{Shape: []int{1, 32, 28}}, false, fixedDenseModel},
+		{models.DataSpec{Shape: []int{1, 28, 32}}, false, fixedDenseModel},
+		{models.DataSpec{Shape: []int{9}}, false, fixedDenseModel},
 	} {
-		if got := defaultModel(c.example, c.projected); got != c.want {
+		if got := fixedModel(c.example, c.projected); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.example, got, c.want)
 		}
 	}

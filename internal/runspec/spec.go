@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,24 +53,13 @@ const checkpointInterval = 5 * time.Second
 // noise: see [Spec.Calibrate].
 func New(flags *Flags, task *data.Task) (*Spec, error) {
 	s := &Spec{Flags: flags, Task: task, ValidationShare: ValidationShare}
-	s.Network = &Network{Model: flags.Model, Example: models.DataSpec{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
+	s.Network = &Network{Example: models.DataSpec{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
 	if flags.given["seed"] {
 		s.Network.seed = flags.Seed
 	}
-	if err := s.resolveProjection(); err != nil {
-		return nil, err
-	}
-	if err := s.resolveAugmentation(); err != nil {
-		return nil, err
-	}
-	if err := s.buildNetwork(); err != nil {
-		return nil, err
-	}
+	s.Network.describe(task.Train.Columns())
 	var err error
 	c := &s.Config
-	if c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier, err = flags.multipliers(c.Network); err != nil {
-		return nil, err
-	}
 	c.Train = task.Train
 	if c.Fingerprint, err = dataFingerprint(flags, task); err != nil {
 		return nil, err
@@ -81,7 +71,21 @@ func New(flags *Flags, task *data.Task) (*Spec, error) {
 	if c.Weights, err = weightLimits(flags, task.Train); err != nil {
 		return nil, err
 	}
-	return s, s.holdOut()
+	if err := s.holdOut(); err != nil {
+		return nil, err
+	}
+	if err := s.resolveProjection(); err != nil {
+		return nil, err
+	}
+	if err := s.resolveAugmentation(); err != nil {
+		return nil, err
+	}
+	newDefaultRules(s).apply()
+	if err := s.buildNetwork(); err != nil {
+		return nil, err
+	}
+	c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier, err = flags.multipliers(c.Network)
+	return s, err
 }
 
 // WithFlags returns the specification of a run on the same data and network with other
@@ -173,13 +177,10 @@ func (s *Flags) resolveLots(c *engine.Config) error {
 	if s.given["rate"] && !(s.Rate > 0 && s.Rate <= 1) {
 		return exitcode.Usagef("--rate %v: give a probability above 0 and at most 1", s.Rate)
 	}
-	if !s.given["lot"] && !s.given["rate"] {
-		c.Sampling.Lot = max(1, min(1024, n/40))
-	}
 	if s.Sampling == "truncated" && (c.Sampling.Lot == n || s.Rate == 1) {
 		return exitcode.Usagef("--sampling truncated requires a rate below 1, and this run uses every record in each lot: use --sampling fixed, or a smaller --lot or --rate")
 	}
-	if s.given["steps"] {
+	if s.given["steps"] || slices.Contains(s.byRule, "steps") {
 		c.Steps = s.Steps
 		if s.Steps < 1 {
 			return exitcode.Usagef("--steps %d: give at least 1", s.Steps)

@@ -118,7 +118,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
-		Preset: f.Preset, Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
+		Preset: f.Preset, ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	if d := c.Mechanism.Distribution; d == engine.LaplaceNoise {

@@ -114,3 +114,19 @@ func elementLoss(b *Builder, name string, loss op.Spec, prediction, target *G.No
 	}
 	return b.apply(name, loss, prediction, target)
 }
+
+// Clamp limits each element of x to low and high. If a regression loss compares x with targets, it
+// is the prediction of these targets too, so that [Builder.SetLoss] can have it as output: the loss
+// of x keeps its slope outside the limits.
+func Clamp(b *Builder, x *G.Node, low, high float64) *G.Node {
+	if !b.present("clamp", x) {
+		return nil
+	}
+	above := Activate(b, b.Try(func() (*G.Node, error) { return G.Sub(x, G.NewConstant(float32(low))) }), ReLU)
+	below := Activate(b, b.Try(func() (*G.Node, error) { return G.Sub(G.NewConstant(float32(high-low)), above) }), ReLU)
+	y := b.Try(func() (*G.Node, error) { return G.Sub(G.NewConstant(float32(high)), below) })
+	if target := b.targets[x]; target != nil && y != nil {
+		b.targets[y] = target
+	}
+	return y
+}
