@@ -234,6 +234,14 @@ func (c *InputColumn) Width() int {
 	return width
 }
 
+// Active returns the largest number of features of a cell that differ from 0 at the same time.
+func (c *InputColumn) Active() int {
+	if c.isDate() {
+		return 3
+	}
+	return 1
+}
+
 var errMissing = errors.New("the cell has no value; fill it, or let the schema say what it is (missing: middle)")
 
 var errNotNumber = errors.New("the value is not a number; for words, give a vocabulary instead of bounds")

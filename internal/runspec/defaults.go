@@ -66,8 +66,8 @@ func (d *defaultRules) applyToTable() {
 	fixed := d.fixed()
 	fixed.Linear, fixed.Hidden = name == "logistic", name != "" && name != "logistic"
 	columns := e.Shape[0]
-	for _, words := range d.spec.Task.Schema.Vocabulary {
-		columns -= len(words) // of them and the one for other words, one is 1
+	for _, c := range d.spec.Task.Schema.InputColumns() {
+		columns += c.Active() - c.Width()
 	}
 	facts := defaults.Facts{Records: d.records, Columns: columns, Weights: e.Shape[0] + 1, Classes: e.Classes}
 	facts.Epsilon, facts.Delta = d.budget()
