@@ -11,7 +11,10 @@ import (
 )
 
 // spilling lists the kernels that may spill registers to memory, with the reason.
-var spilling = map[string]string{}
+var spilling = map[string]string{
+	"convolution_weight_128x128": "128 registers let two blocks share a multiprocessor; on sm_80 a thread keeps 16 bytes in memory",
+	"round_rows":                 "80 registers let three blocks share a multiprocessor; on sm_120 a thread keeps up to 16 bytes in memory",
+}
 
 // usage is a kernel's resource usage on one architecture.
 type usage struct{ registers, shared, stack, stores, loads int }
