@@ -113,7 +113,7 @@ def dp_ebm(t, epsilon, delta):
         f = raw[names].copy()
         for n in names:
             if n not in t.words:
-                f[n] = pd.to_numeric(f[n], errors="coerce")
+                f[n] = pd.to_numeric(f[n], errors="coerce").fillna(sum(t.bounds[n]) / 2)  # it refuses missing numbers
         frames.append(f)
     bounds = {n: tuple(map(float, t.bounds[n])) for n in names if n not in t.words}
     arguments = dict(feature_names=names, feature_types=kinds, epsilon=epsilon, delta=delta, privacy_bounds=bounds, n_jobs=1)

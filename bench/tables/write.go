@@ -36,11 +36,8 @@ func (b *bench) writeRow(m *strings.Builder, t *table, epsilon float64) {
 	if t.held {
 		name += "*"
 	}
-	base := "·"
-	if t.base != 0 {
-		base = fmt.Sprintf("%.3f", math.Abs(t.base))
-	}
-	fmt.Fprintf(m, "| %s (%d) | %s | %v | %s | %s | ", name, (len(t.rows)-1)*4/5, base, epsilon, b.cell(t, "default", epsilon), b.cell(t, "search", epsilon))
+	base, _ := b.mean(t, "baseline", 0)
+	fmt.Fprintf(m, "| %s (%d) | %.3f | %v | %s | %s | ", name, (len(t.rows)-1)*4/5, math.Abs(base), epsilon, b.cell(t, "default", epsilon), b.cell(t, "search", epsilon))
 	mean, _ := b.mean(t, "default", epsilon)
 	if best, _ := b.mean(t, "search", epsilon); b.count(t, "search", epsilon) > 0 {
 		fmt.Fprintf(m, "%+.3f", mean-best)

@@ -40,26 +40,28 @@ const (
 	tableSteps   = 400
 	tableAverage = 0.95 // over about twenty lots
 
-	hiddenRatio   = 120  // ρ from which a hidden layer pays
+	hiddenRatio   = 250  // ρ from which a hidden layer pays for classes
+	numberRatio   = 120  // ρ from which it pays for a number
 	hiddenRecords = 1000 // records from which it does
 	hiddenUnits   = 64
-	hiddenLots    = 8    // lots have an eighth of the records
+	hiddenLots    = 4    // lots have a quarter of the records
 	hiddenLeast   = 256  // records of a lot, if there are as many
 	hiddenScale   = 0.4  // S
-	hiddenClip    = 1    // C
+	hiddenClip    = 2    // C
 	numberScale   = 0.1  // S of a hidden layer that predicts a number
 	numberClip    = 0.3  // C
-	linearScale   = 4    // S·B of a linear classifier
+	linearScale   = 7    // S·B·√K of a linear classifier
 	scaleRatio    = 30   // ρ below which S is smaller
 	scalePower    = 0.2  // by this power
 	clipRatio     = 60   // ρ below which C is smaller than the first gradient
 	clipPower     = 2    // by this power
 	leastClip     = 0.1  // C
-	largestClip   = 3    // C: few examples of many columns are as long as B
+	largestClip   = 2.5  // C: few examples of many columns are as long as B
 	targetScale   = 2    // S·B of a linear regression
 	targetRatio   = 100  // ρ below which both are smaller
 	targetClip    = 0.5  // C/B of a linear regression
 	targetLeast   = 0.05 // C/B
+	targetAverage = 0.98 // over about fifty lots
 	largestHidden = 1 << 14
 	largestWork   = 1e12 // weights times records of all lots
 )
@@ -70,7 +72,8 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
-	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= hiddenRecords
+	pays := ratio >= hiddenRatio || f.Classes == 0 && ratio >= numberRatio
+	hidden := fixed.Hidden || !fixed.Linear && pays && f.Records >= hiddenRecords
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
@@ -91,8 +94,9 @@ func ForTable(f Facts, fixed Fixed) Settings {
 		scale, s.Clip = hiddenScale, hiddenClip
 	case f.Classes == 0:
 		scale, s.Clip = targetScale/b*part, b*max(targetLeast, targetClip*part)
+		s.Average = targetAverage
 	default:
-		scale = linearScale / b * math.Pow(min(1, ratio/scaleRatio), scalePower)
+		scale = linearScale / (b * math.Sqrt(float64(f.Classes))) * math.Pow(min(1, ratio/scaleRatio), scalePower)
 		first := min(largestClip, b*math.Sqrt(1-1/float64(f.Classes)))
 		s.Clip = max(leastClip, first*math.Pow(min(1, ratio/clipRatio), clipPower))
 	}

@@ -194,6 +194,8 @@ func fixedModel(e models.DataSpec, projected bool) string {
 		return "embbag"
 	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:
 		return "digits-cnn"
+	case len(e.Shape) == 3 && min(e.Shape[1], e.Shape[2]) >= 24 && max(e.Shape[1], e.Shape[2]) <= 64:
+		return "mnist-cnn" // larger pictures would give its dense layer too many weights
 	}
 	return fixedDenseModel
 }

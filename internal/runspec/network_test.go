@@ -17,8 +17,10 @@ func TestFixedModel(t *testing.T) {
 		{models.DataSpec{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, true, fixedDenseModel},
-		{models.DataSpec{Shape: []int{1, 32, 28}}, false, fixedDenseModel},
-		{models.DataSpec{Shape: []int{1, 28, 32}}, false, fixedDenseModel},
+		{models.DataSpec{Shape: []int{1, 32, 28}}, false, "mnist-cnn"},
+		{models.DataSpec{Shape: []int{3, 24, 64}}, false, "mnist-cnn"},
+		{models.DataSpec{Shape: []int{3, 23, 64}}, false, fixedDenseModel},
+		{models.DataSpec{Shape: []int{3, 24, 65}}, false, fixedDenseModel},
 		{models.DataSpec{Shape: []int{9}}, false, fixedDenseModel},
 	} {
 		if got := fixedModel(c.example, c.projected); got != c.want {
