@@ -40,8 +40,7 @@ const (
 	tableSteps   = 400
 	tableAverage = 0.95 // over about twenty lots
 
-	hiddenRatio   = 250  // ρ from which a hidden layer pays for classes
-	numberRatio   = 120  // ρ from which it pays for a number
+	hiddenRatio   = 110  // ρ from which a hidden layer pays
 	hiddenRecords = 1000 // records from which it does
 	hiddenUnits   = 64
 	hiddenLots    = 4    // lots have a quarter of the records
@@ -72,8 +71,7 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
-	pays := ratio >= hiddenRatio || f.Classes == 0 && ratio >= numberRatio
-	hidden := fixed.Hidden || !fixed.Linear && pays && f.Records >= hiddenRecords
+	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= hiddenRecords
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
