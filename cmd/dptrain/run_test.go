@@ -379,6 +379,7 @@ func createLedger(t *testing.T, path string) {
 			Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}})
 	}
 	if err == nil {
+		l.SetComplete()
 		err = l.Close()
 	}
 	if err != nil {

@@ -91,22 +91,27 @@ func TestSchemaCheck(t *testing.T) {
 	got := runJSON(t, "schema check a.csv --schema s.yaml")
 	columns := got["columns"].([]any)
 	for i, want := range []map[string]any{
-		{"name": "age", "outside": 2.0, "unknown": 0.0, "not_numbers": 1.0, "empty": 1.0, "constant": false, "described_by": "bounds"},
-		{"name": "job", "outside": 0.0, "unknown": 2.0, "not_numbers": 0.0, "empty": 0.0, "constant": false, "described_by": "vocabulary"},
-		{"name": "income", "outside": 0.0, "unknown": 1.0, "not_numbers": 0.0, "empty": 0.0, "constant": false, "described_by": "label"},
+		{"name": "age", "outside": 2.0, "unknown": 0.0, "not_numbers": 1.0, "empty": 1.0, "constant": false, "described_by": "bounds", "histogram": make([]any, 16)},
+		{"name": "job", "outside": 0.0, "unknown": 2.0, "not_numbers": 0.0, "empty": 0.0, "constant": false, "described_by": "vocabulary", "histogram": []any{2}},
+		{"name": "income", "outside": 0.0, "unknown": 1.0, "not_numbers": 0.0, "empty": 0.0, "constant": false, "described_by": "label", "histogram": []any{3, 0}},
 	} {
+		if histogram := want["histogram"].([]any); histogram[0] == nil { // both numbers are outside the bounds
+			for i := range histogram {
+				histogram[i] = 0
+			}
+		}
 		if fmt.Sprint(columns[i]) != fmt.Sprint(want) {
 			t.Errorf("%v; want %v", columns[i], want)
 		}
 	}
-	if got["rows"] != 5.0 || got["bad_rows"] != 1.0 || got["blank_rows"] != 3.0 || !strings.Contains(fmt.Sprint(got["warnings"]), "publish it only if they are public") {
+	if got["rows"] != 5.0 || got["bad_rows"] != 1.0 || got["blank_rows"] != 2.0 || !strings.Contains(fmt.Sprint(got["warnings"]), "publish it only if they are public") {
 		t.Errorf("%v", got)
 	}
 	stdout, stderr, code := dptrain("schema check a.csv --schema s.yaml")
-	if code != exitcode.Done || !strings.Contains(stderr, "publish it only if they are public") || !strings.Contains(stdout, "5 rows, 3 blank in training") || !strings.Contains(stdout, "line 5: 1 fields") {
+	if code != exitcode.Done || !strings.Contains(stderr, "publish it only if they are public") || !strings.Contains(stdout, "5 rows, 2 blank in training") || !strings.Contains(stdout, "line 5: 1 fields") {
 		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
 	}
-	if fields := strings.Join(strings.Fields(stdout), " "); !strings.Contains(fields, "age bounds 2 0 1 1 job vocabulary 0 2 0 0 income label 0 1 0 0 5 rows") {
+	if fields := strings.Join(strings.Fields(stdout), " "); !strings.Contains(fields, "age bounds 2 0 1 1 | | job vocabulary 0 2 0 0 |█| income label 0 1 0 0 |█ | 5 rows") {
 		t.Errorf("the table is\n%s", stdout)
 	}
 	if stdout, _, _ := dptrain("schema check a.csv --schema s.yaml --quiet"); stdout != "8\n" {
@@ -127,7 +132,7 @@ func TestSchema_Refusals(t *testing.T) {
 		"schema a.csv b.csv":         "give one .csv or .jsonl file",
 		"schema none.csv":            "cannot read none.csv",
 		"schema a.jsonl":             "--public",
-		"schema s.yaml":              ".csv or .jsonl",
+		"schema s.yaml":              ".csv, .tsv or .jsonl",
 		"schema c.csv":               "in column 1 it has a number",
 		"schema a.csv --label incom": "did you mean the name of column 2?",
 		"schema a.csv --label income --target age": "leave one out",
@@ -138,7 +143,7 @@ func TestSchema_Refusals(t *testing.T) {
 		"schema check a.csv --schema broken.yaml":  "broken.yaml",
 		"schema check none.csv --schema s.yaml":    "cannot read none.csv",
 		"schema check b.csv --schema s.yaml":       `no column "age"`,
-		"schema check s.yaml --schema s.yaml":      ".csv or .jsonl",
+		"schema check s.yaml --schema s.yaml":      ".csv, .tsv or .jsonl",
 	} {
 		checkUsageError(t, line, want)
 	}

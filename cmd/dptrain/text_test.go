@@ -114,7 +114,7 @@ func TestTrain_LanguageModels(t *testing.T) {
 		if again := runJSON(t, "eval "+dir); again["accuracy"] != got["test_accuracy"] || again["loss"] != got["test_loss"] {
 			t.Errorf("%s: eval has %v, train %v, %v", model, again, got["test_accuracy"], got["test_loss"])
 		}
-		runJSON(t, "export "+dir+" --format onnx --out exported")
+		runJSON(t, "export "+dir+" --out "+dir+".onnx")
 	}
 	for flags, want := range map[string]string{
 		"--data plain.txt":                                          "--tokens",

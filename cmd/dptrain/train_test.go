@@ -82,7 +82,7 @@ func TestTrain_UsesSettings(t *testing.T) {
 	for key, want := range map[string]any{"accountant": "rdp", "adjacency": "zero-out", "unit": "example", "noise_multiplier": 2, "delta": 1e-5, "sampling": "poisson",
 		"rate": 200. / 3600, "records": 3600, "expected_lot": 200, "microbatch": 50, "steps": 3, "clip": 0.5, "clipping": "per-layer", "allocation": "dimension", "optimizer": "adamw:weight-decay=0.01",
 		"decay_of": "matrices", "learning_rate": 0.125, "lr_of": "fc2=2", "schedule": "warmup:2", "ema": 0.5, "device": "cpu", "threads": 1, "test_examples": 400, "test_labels": 400,
-		"validation_records": 400, "secure": true, "private": true, "data": "people.csv", "model": "mlp:6", "parameters": 4*6 + 6 + 6*2 + 2, "out": "run", "task": "tabular-classification",
+		"validation_records": 400, "secure": true, "private": true, "data": "people.csv", "model": "mlp:6", "parameters": 5*6 + 6 + 6*2 + 2, "out": "run", "task": "tabular-classification",
 		"class_names": []string{"no", "yes"}, "platform": currentBuild().Platform, "version": currentBuild().Version} {
 		if fmt.Sprint(got[key]) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", key, got[key], want)

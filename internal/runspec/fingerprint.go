@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/dptrain/dptrain/engine/data"
 )
@@ -18,6 +19,12 @@ const maxFingerprintValue = 200
 func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	s := task.Schema
 	s.Ignore = nil
+	// Earlier versions had no rule for missing values: a number without a value made a record blank.
+	s.Missing = maps.Clone(s.Missing)
+	maps.DeleteFunc(s.Missing, func(column string, m data.Missing) bool {
+		_, words := s.Vocabulary[column]
+		return m == data.MissingBlank && !words
+	})
 	if len(s.Words) > 0 {
 		s.Tokens = "" // the file with the words may have moved
 	}
