@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -133,11 +134,11 @@ func TestProjection_IsPartOfTheModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		directions, err := rundir.Directions(tensors, []int{4})
-		if known, _ := rundir.Directions(own, []int{4}); err != nil || len(directions) != 8 || !slices.Equal(directions, known) {
+		directions, err := rundir.Directions(tensors, []int{5})
+		if known, _ := rundir.Directions(own, []int{5}); err != nil || len(directions) != 10 || !slices.Equal(directions, known) {
 			t.Fatalf("directions %v, exported %v, %v", known, directions, err)
 		}
-		if a, b, c := dot(directions[:4], directions[:4]), dot(directions[4:], directions[4:]), dot(directions[:4], directions[4:]); !(math.Abs(a-1) <= 1e-5) || !(math.Abs(b-1) <= 1e-5) || !(math.Abs(c) <= 1e-5) {
+		if a, b, c := dot(directions[:5], directions[:5]), dot(directions[5:], directions[5:]), dot(directions[:5], directions[5:]); !(math.Abs(a-1) <= 1e-5) || !(math.Abs(b-1) <= 1e-5) || !(math.Abs(c) <= 1e-5) {
 			t.Errorf("directions %v are not orthonormal", directions)
 		}
 
@@ -151,7 +152,7 @@ func TestProjection_IsPartOfTheModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, err := rundir.Directions(weights, []int{4}); err != nil || !slices.Equal(d, directions) {
+			if d, err := rundir.Directions(weights, []int{5}); err != nil || !slices.Equal(d, directions) {
 				t.Errorf("started from %v with directions %v, %v", directions, d, err)
 			}
 			h, err := ledger.Read("next/ledger.jsonl")
@@ -167,15 +168,15 @@ func TestProjection_IsPartOfTheModel(t *testing.T) {
 			t.Errorf("--init and --project: exit %d, %s", code, stderr)
 		}
 
-		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "projection.weight has shape [2 4], which does not fit features of shape [5]") {
+		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "projection.weight has shape [2 5], which does not fit features of shape [6]") {
 			t.Errorf("--init with directions among other features: exit %d, %s", code, stderr)
 		}
 
-		if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
+		if err := errors.Join(os.Rename("model.pt.safetensors", "run/model.safetensors"), os.RemoveAll("run/ledger.jsonl")); err != nil { // the ledger has the hash of the run's own file
 			t.Fatal(err)
 		}
 		same("what was exported")
-		runJSON(t, "export run --format onnx --out model.onnx")
+		runJSON(t, "export run --overwrite --out model.onnx")
 		if model, err := os.ReadFile("model.onnx"); err != nil || !strings.Contains(string(model), models.ProjectionName) {
 			t.Errorf("the ONNX model lacks the directions, %v", err)
 		}
@@ -211,9 +212,9 @@ func TestProjection_Resume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := rundir.Directions(before, []int{4})
-	b, _ := rundir.Directions(after, []int{4})
-	if len(a) != 8 || !slices.Equal(a, b) {
+	a, _ := rundir.Directions(before, []int{5})
+	b, _ := rundir.Directions(after, []int{5})
+	if len(a) != 10 || !slices.Equal(a, b) {
 		t.Errorf("directions %v became %v", a, b)
 	}
 	h, err := ledger.Read("run/ledger.jsonl")
