@@ -185,12 +185,12 @@ func TestTrain_OutputsOfBadRow(t *testing.T) {
 func neighbours(t *testing.T, what string, records int, projection, replacement string) {
 	t.Helper()
 	line := "train --data people.csv --test test.csv --bounds age=0:100 --vocabulary colour=red|blue" + what +
-		" --ignore owner --model mlp:8 --steps 8 --lot 50 --noise 0.05 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
+		" --ignore owner --model mlp:8 --steps 8 --lot 50 --noise 0.5 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
 		" --out run" + projection
 	var epsilons []float64
 	for n := 1; n <= 8; n++ {
 		h := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 50 / float64(records), Records: records},
-			Steps: n, Noise: 0.05, Adjacency: ledger.AddRemove}.History()
+			Steps: n, Noise: 0.5, Adjacency: ledger.AddRemove}.History()
 		if strings.Contains(what, "truncated") {
 			s := &h.Lots[0].Lot.Sampling
 			s.Policy, s.LotSize = ledger.Truncated, 60
