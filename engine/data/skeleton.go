@@ -112,8 +112,9 @@ const privateIntroduction = `# Schema for dptrain train --schema. dptrain read o
 # does not cover what you copy from them.
 # 1. Write the name of the column to predict, as it is written below.
 # 2. For every other column remove the "# " of one line: under bounds for numbers, under
-#    vocabulary for words, under ignore for a column that the network does not need.
-# 3. Replace LOW and HIGH by limits that hold for any row, such as [0, 120] for an age, and
+#    dates for dates, under vocabulary for words, under ignore for a column that the network
+#    does not need.
+# 3. Replace LOW, HIGH and the dates by limits that hold for any row, such as [0, 120] for an age, and
 #    write the words that may occur into [].
 # Numbers outside the bounds are clamped. All words that are not listed count as one word.
 
