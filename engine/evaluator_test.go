@@ -62,21 +62,29 @@ func TestEvaluator_AnySetSize(t *testing.T) {
 	}
 }
 
-// ScoreEach passes the label and the output of every example, in order, and scores as Score does.
-func TestEvaluator_ScoreEach(t *testing.T) {
-	build := func(batch int) (*perexample.Network, error) {
-		n := layer.NewBuilder(batch, 1)
-		x, label := n.Input("x", 2), n.Input("label")
-		logits := layer.Dense(n, x, "fc", 3, layer.Identity)
-		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
-		return n.Network()
-	}
-	const count = evaluationBatch + 3
-	x, labels := make([]float32, 2*count), make([]float32, count)
+// buildLinearClassifier has two features and three classes.
+func buildLinearClassifier(batch int) (*perexample.Network, error) {
+	n := layer.NewBuilder(batch, 1)
+	x, label := n.Input("x", 2), n.Input("label")
+	logits := layer.Dense(n, x, "fc", 3, layer.Identity)
+	n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
+	return n.Network()
+}
+
+// numberedExamples have their number and 1 as features.
+func numberedExamples(count int) (x, labels []float32) {
+	x, labels = make([]float32, 2*count), make([]float32, count)
 	for i := range count {
 		x[2*i], x[2*i+1], labels[i] = float32(i), 1, float32(i%3)
 	}
-	e, weights, set := newTestEvaluator(t, build), [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
+	return x, labels
+}
+
+// ScoreEach passes the label and the output of every example, in order, and scores as Score does.
+func TestEvaluator_ScoreEach(t *testing.T) {
+	const count = evaluationBatch + 3
+	x, labels := numberedExamples(count)
+	e, weights, set := newTestEvaluator(t, buildLinearClassifier), [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
 	outputs, err := e.Predictions(weights, set)
 	if err != nil {
 		t.Fatal(err)
@@ -130,19 +138,9 @@ func TestEvaluator_SingleExamples(t *testing.T) {
 // The prediction for an example is that of a linear map, independently of its neighbours in the
 // batch and of its label.
 func TestEvaluator_PredictionsAreIndependent(t *testing.T) {
-	build := func(batch int) (*perexample.Network, error) {
-		n := layer.NewBuilder(batch, 1)
-		x, label := n.Input("x", 2), n.Input("label")
-		logits := layer.Dense(n, x, "fc", 3, layer.Identity)
-		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
-		return n.Network()
-	}
 	const count = evaluationBatch + 3
-	x, labels := make([]float32, 2*count), make([]float32, count)
-	for i := range count {
-		x[2*i], x[2*i+1], labels[i] = float32(i), 1, float32(i%3)
-	}
-	answers, err := newTestEvaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil))
+	x, labels := numberedExamples(count)
+	answers, err := newTestEvaluator(t, buildLinearClassifier).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil))
 	if err != nil || len(answers) != count {
 		t.Fatalf("%d answers, %v; want %d", len(answers), err, count)
 	}
@@ -155,15 +153,15 @@ func TestEvaluator_PredictionsAreIndependent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := newTestEvaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
+	again, err := newTestEvaluator(t, buildLinearClassifier).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
 	if err != nil || !reflect.DeepEqual(again, answers) {
 		t.Errorf("without labels: other answers, or %v", err)
 	}
-	if _, err := newTestEvaluator(t, build).Score([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
+	if _, err := newTestEvaluator(t, buildLinearClassifier).Score([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
 		t.Errorf("scored without labels: %v", err)
 	}
 	enough, last := errors.New("enough"), -1
-	err = newTestEvaluator(t, build).Predict([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
+	err = newTestEvaluator(t, buildLinearClassifier).Predict([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
 		if last++; i != last || !slices.Equal(answer, answers[i]) {
 			t.Errorf("answer %d to example %d: %v", last, i, answer)
 		}

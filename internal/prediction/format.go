@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dptrain/dptrain/internal/quality"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
@@ -85,21 +86,9 @@ func softmax(probabilities []float64, scores []float32) (best int, err error) {
 	if len(scores) != len(probabilities) {
 		return 0, fmt.Errorf("the model has %d outputs for %d classes", len(scores), len(probabilities))
 	}
-	for i, v := range scores {
-		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, ErrNotFinite
-		}
-		if v > scores[best] {
-			best = i
-		}
-	}
-	sum := 0.0
-	for i, v := range scores {
-		probabilities[i] = math.Exp(float64(v) - float64(scores[best]))
-		sum += probabilities[i]
-	}
-	for i := range probabilities {
-		probabilities[i] /= sum
+	best, finite := quality.Softmax(probabilities, scores)
+	if !finite {
+		return 0, ErrNotFinite
 	}
 	return best, nil
 }

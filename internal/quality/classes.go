@@ -45,7 +45,7 @@ func (c *Classes) Add(expected, output []float32) {
 	}
 	c.examples++
 	c.counts[label]++
-	best, ok := softmax(c.probabilities, output)
+	best, ok := Softmax(c.probabilities, output)
 	if !ok {
 		c.invalid = true
 		return
@@ -94,9 +94,9 @@ func (c *Classes) Measures() *Measures {
 	return m
 }
 
-// softmax computes the probability of each class and returns the first of the most probable ones. It
+// Softmax computes the probability of each class and returns the first of the most probable ones. It
 // reports false if a score is not finite.
-func softmax(probabilities []float64, scores []float32) (best int, ok bool) {
+func Softmax(probabilities []float64, scores []float32) (best int, ok bool) {
 	for i, v := range scores {
 		if !isFinite(float64(v)) {
 			return 0, false
