@@ -33,6 +33,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		if err := flags.ServeCompletion(root); err != nil {
+			panic(err) // two commands share a flag
+		}
+	}
 	cmd, err := root.ExecuteC()
 	if err != nil {
 		fmt.Fprintln(term.Err, errorLine(cmd, err))

@@ -2,6 +2,7 @@
 package flags
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,28 @@ func Alternatives(values []string) string {
 	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
+const valuesKey = "values" // annotation of a flag with the values that a shell offers
+
 // Complete makes the shell complete a flag with the values. It panics if cmd lacks the flag.
 func Complete(cmd *cobra.Command, flag string, values []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.Flags().SetAnnotation(flag, valuesKey, values); err != nil {
 		panic(err)
 	}
+}
+
+// ServeCompletion lets cmd and its subcommands answer a shell that completes flags. Only a process for
+// that calls it: cobra keeps every flag that can be completed until the process ends.
+func ServeCompletion(cmd *cobra.Command) error {
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if values := f.Annotations[valuesKey]; values != nil {
+			failed = errors.Join(failed, cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+		}
+	})
+	for _, c := range cmd.Commands() {
+		failed = errors.Join(failed, ServeCompletion(c))
+	}
+	return failed
 }
 
 // Names lists the flags of f.
