@@ -93,6 +93,8 @@ cubins: $(NVRTC)/libnvrtc.so.12
 
 cubins-check: $(NVRTC)/libnvrtc.so.12
 	$(TOOLCHAIN) -check
+	$(MAKE) $(CACHE)/kernels-all.zip
+	go test -count=1 $(call with,$(CACHE)/kernels-all.zip) ./cuda/kernels
 
 KERNEL_SOURCES := $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/kernels/DIGESTS cuda/toolchain/*.go)
 $(CACHE)/kernels-%.zip: $(KERNEL_SOURCES) $(NVRTC)/libnvrtc.so.12
