@@ -22,24 +22,41 @@ export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
 # The emulated device: EMU=checked checks every access to shared memory, EMU=fast does
 # not, and EMU=ptx runs the PTX to which NVRTC compiled the kernels, of the archive KERNELS.
 EMU := checked
-KERNELS := cuda/kernels/kernels.zip
+KERNELS := $(CACHE)/kernels-ptx.zip
 PKG := ./cuda/...
 RUN := .
 
 .PHONY: gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
 
-gpu: $(HEADER)
-	go build -tags gpu ./cmd/dptrain
+# Builds ./dptrain with kernels for some GPUs: make gpu TARGETS=sm_86,ptx. By default these are
+# sm_90 (H100, H200), PTX, which the driver translates for later cards, and this host's cards.
+# A release has them all: TARGETS=all. Compiled kernels are kept in KERNEL_CACHE.
+comma := ,
+empty :=
+space := $(empty) $(empty)
+HOST := $(sort $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sed 's/^/sm_/'))
+TARGETS := $(subst $(space),$(comma),$(strip $(sort sm_90 $(HOST)) ptx))
+KERNEL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dptrain/kernels
+
+# with ARCHIVE builds programs that contain an archive of kernels: go build $(call with,ARCHIVE)
+with = -tags gpu -overlay $(call overlay,$(1))
+overlay = $(shell mkdir -p $(CACHE); file=$(basename $(1))-overlay.json; mkdir -p $$(dirname $$file); \
+	printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/cuda/kernels/built/kernels.zip $(1) > $$file; echo $$file)
+
+gpu: $(HEADER) $(CACHE)/kernels-$(TARGETS).zip
+	go build $(call with,$(CACHE)/kernels-$(TARGETS).zip) ./cmd/dptrain
 
 vet-gpu: $(HEADER)
 	go vet -tags gpu ./cuda/... ./cmd/dptrain ./engine ./bench ./perexample
+	go build -tags gpu -o /dev/null ./cmd/dptrain # without kernels
 
-emu:
+emu: $(if $(filter ptx,$(EMU)),$(KERNELS))
 	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx $(KERNELS),-only $(EMU))
+EMULATED := $(CACHE)/emu/kernels.zip
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance_Operations
 test-emu: $(HEADER) emu
-	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -timeout 1h -run '$(RUN)' $(PKG)
+	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test $(call with,$(EMULATED)) -count=1 -timeout 1h -run '$(RUN)' $(PKG)
 
 # Counts the memory requests of the kernels' instructions in three steps, on a sample of
 # blocks: make traffic STEP=mnist-cnn. Counts launches and distinct bytes of a step's kernels,
@@ -48,7 +65,7 @@ STEP := mnist-cnn
 KIND := private
 CARD = DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 DPTRAIN_EMU_NAME='a GPU' DPTRAIN_EMU_MULTIPROCESSORS=132 \
 	DPTRAIN_CUBLASLT=none DPTRAIN_CUDNN=none
-COUNT = $(CARD) go test -tags gpu ./bench -run '^$$' \
+COUNT = $(CARD) go test $(call with,$(EMULATED)) ./bench -run '^$$' \
 	-bench 'Step/$(STEP).*/$(KIND)' -benchtime 1x -timeout 1h -device cuda:0 -precision $(PRECISION)
 traffic bytes: EMU := ptx
 traffic: $(HEADER) emu
@@ -61,20 +78,27 @@ bytes: $(HEADER) emu
 
 # Prints the GPU memory of a step of each workload.
 gpu-memory: $(HEADER) emu
-	$(CARD) go test -tags gpu ./bench -run MemoryOnGPU -count=1 -v
+	$(CARD) go test $(call with,$(EMULATED)) ./bench -run MemoryOnGPU -count=1 -v
 
 # Measures training steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
 DEVICE := cuda:0
 PRECISION := fp32
-bench-gpu: $(HEADER)
-	go test -tags gpu ./bench -run '^$$' -bench Step -device $(DEVICE) -precision $(PRECISION)
+bench-gpu: $(HEADER) $(CACHE)/kernels-$(TARGETS).zip
+	go test $(call with,$(CACHE)/kernels-$(TARGETS).zip) ./bench -run '^$$' -bench Step -device $(DEVICE) -precision $(PRECISION)
 
-# Compiles the kernels after a change: writes cuda/kernels/kernels.zip and RESOURCES.md.
+# Compiles all kernels after a change: writes cuda/kernels/DIGESTS and RESOURCES.md.
+TOOLCHAIN := go run ./cuda/toolchain -nvrtc $(NVRTC) -cache $(KERNEL_CACHE)
 cubins: $(NVRTC)/libnvrtc.so.12
-	go run ./cuda/toolchain -nvrtc $(NVRTC)
+	$(TOOLCHAIN) -update
 
 cubins-check: $(NVRTC)/libnvrtc.so.12
-	go run ./cuda/toolchain -nvrtc $(NVRTC) -check
+	$(TOOLCHAIN) -check
+	$(MAKE) $(CACHE)/kernels-all.zip
+	go test -count=1 $(call with,$(CACHE)/kernels-all.zip) ./cuda/kernels
+
+KERNEL_SOURCES := $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/kernels/DIGESTS cuda/toolchain/*.go)
+$(CACHE)/kernels-%.zip: $(KERNEL_SOURCES) $(NVRTC)/libnvrtc.so.12
+	$(TOOLCHAIN) -targets $* -archive $@
 
 resources: cubins
 	@cat cuda/kernels/RESOURCES.md
@@ -89,12 +113,10 @@ $(NVRTC)/libnvrtc.so.12:
 
 # The second archive of kernels, whose time a card compares with that of the first. To see that
 # it computes the same bits:
-# make more-blocks test-emu EMU=ptx KERNELS=.cache/cuda/more-blocks.zip PKG=./cuda RUN='Tiles_Agree|TestContributions_SameBitsAsCPU'
-MORE_BLOCKS := $(CACHE)/more-blocks.zip
-.PHONY: more-blocks
-more-blocks: $(MORE_BLOCKS)
-$(MORE_BLOCKS): $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/toolchain/*.go) $(NVRTC)/libnvrtc.so.12
-	go run ./cuda/toolchain -nvrtc $(NVRTC) -variant $@
+# make test-emu EMU=ptx KERNELS=$PWD/.cache/cuda/more-blocks-sm_90,ptx.zip PKG=./cuda RUN='Tiles_Agree|TestContributions_SameBitsAsCPU'
+$(CACHE)/more-blocks-%.zip: $(KERNEL_SOURCES) $(NVRTC)/libnvrtc.so.12
+	$(TOOLCHAIN) -targets $* -more-blocks -archive $@
+
 
 # Everything that a GPU host needs to check and time dptrain, in one file, with the kernels of the
 # host's card only: make gpu-bundle ARCH=sm_80. Its programs contain the same kernels, which xz
@@ -108,10 +130,9 @@ VARIANT_OF := $(CACHE)/more-blocks-$(ARCH).zip
 .PHONY: gpu-bundle gpu-wheels gpu-dry-run
 gpu-bundle: $(HEADER) $(KERNELS_OF) $(VARIANT_OF)
 	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
-	printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/cuda/kernels/kernels.zip $(KERNELS_OF) > $(CACHE)/overlay.json
-	go build -overlay $(CACHE)/overlay.json -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
+	go build $(call with,$(KERNELS_OF)) -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
 	for p in bench cuda cuda/driver engine perexample; do \
-		go test -c -overlay $(CACHE)/overlay.json -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
+		go test -c $(call with,$(KERNELS_OF)) -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
 	cp -r bench/peers cuda/device-check/device-check cuda/device-check/hold_open.py $(BUNDLE)
 	[ ! -d $(CACHE)/wheels ] || cp -r $(CACHE)/wheels $(BUNDLE)
 	cp $(VARIANT_OF) $(BUNDLE)/more-blocks.zip && cp $(VARIANT_OF:.zip=.md) $(BUNDLE)/more-blocks.md
@@ -122,12 +143,6 @@ gpu-bundle: $(HEADER) $(KERNELS_OF) $(VARIANT_OF)
 	tree=$$(git ls-files --cached --others --exclude-standard -z | xargs -0 cat 2>/dev/null | wc -c); \
 	echo "tree $$tree bytes + dptrain-gpu.tar.xz $$bundle bytes = $$((tree + bundle)) of $(MAX_BYTES)"; \
 	[ $$((tree + bundle)) -le $(MAX_BYTES) ] || { echo "a host with this limit does not take them"; rm dptrain-gpu.tar.xz; exit 1; }
-
-$(KERNELS_OF): cuda/kernels/kernels.zip
-	go run ./cuda/toolchain -target $(ARCH) -extract $@
-
-$(VARIANT_OF): $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/toolchain/*.go) $(NVRTC)/libnvrtc.so.12
-	go run ./cuda/toolchain -nvrtc $(NVRTC) -target $(ARCH) -variant $@
 
 # Packages of the peers that hosts with PyTorch and JAX lack, for the host's version of Python.
 # gpu-bundle packs them.

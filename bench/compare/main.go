@@ -43,7 +43,7 @@ func main() {
 	flag.BoolVar(&c.add, "add", false, "keep the other measurements of existing result files")
 	flag.BoolVar(&c.resume, "resume", false, "like -add, and skip what the existing result files contain, unless it failed once, or with another build; needs -device cuda, because a CPU is measured twice")
 	flag.DurationVar(&c.timeout, "timeout", 2*time.Minute, "limit of one measurement; torch.compile needs most of it")
-	flag.StringVar(&c.kernels, "kernels", "", "second archive of GPU kernels to time (make more-blocks)")
+	flag.StringVar(&c.kernels, "kernels", "", "second archive of GPU kernels to time (make gpu-bundle)")
 	flag.DurationVar(&c.limit, "limit", 0, "start no measurement after this time; the exit code is then 75, and -resume continues")
 	tables := flag.String("tables", "", "measure nothing; update the tables of this Markdown file from the result files")
 	step := flag.String("step", "", "time only dptrain on WORKLOAD/private, WORKLOAD/float or WORKLOAD/plain")

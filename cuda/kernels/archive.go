@@ -1,25 +1,23 @@
-// Package kernels contains the CUDA kernels: their sources, and kernels.zip, an archive of
-// what the toolchain compiled them to, so that users need no compiler. `make cubins` writes
-// the archive.
+// Package kernels contains the sources of the CUDA kernels, and reads and writes archives of
+// compiled kernels. `make gpu` compiles kernels and builds programs that contain an archive of
+// them. DIGESTS has the SHA-256 of each image: the same sources give the same bytes everywhere.
 package kernels
 
 import (
 	"archive/zip"
 	"bytes"
-	"compress/bzip2"
 	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
+	"strings"
 )
 
 // An Image is the kernels compiled for one target: a cubin, or PTX.
 type Image struct {
 	Name string // for example sm_80.cubin
-	PTX  bool
-	Base string // name of an earlier cubin of the archive that this one resembles, or ""
+	Base string // name of a cubin that this one resembles, or ""; used if it is earlier in the archive
 	Code []byte
 }
 
@@ -28,31 +26,32 @@ type Image struct {
 // base, named in the member's comment, is stored as copies from the base and literals:
 // the code of neighbouring architectures is mostly equal. Literals are stored in 16
 // columns, because an instruction has 16 bytes and each byte of it has its own statistics.
-// Cubins are deflated, for fast start; PTX, which the driver compiles for seconds in any
-// case, is stored by bzip2 (method 12 of the zip format). The archive's comment identifies
-// the sources of the images.
-const methodBzip2 = 12
+// PTX is text and is stored as it is. All members are deflated.
+
+var errNoImage = errors.New("there is no image")
+
+func isPTX(name string) bool { return strings.HasSuffix(name, ".ptx") }
 
 // instruction is the size of an instruction, and the unit of the transforms.
 const instruction = 16
 
-// WriteArchive writes images to an archive, with a digest of their sources. It runs the
-// program bzip2.
-func WriteArchive(w io.Writer, images []Image, sources string) error {
+// WriteArchive writes images to an archive.
+func WriteArchive(w io.Writer, images []Image) error {
 	z := zip.NewWriter(w)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
 	})
-	z.RegisterCompressor(methodBzip2, func(w io.Writer) (io.WriteCloser, error) { return &bzip2Writer{to: w}, nil })
 	code := map[string][]byte{}
 	for _, i := range images {
 		code[i.Name] = i.Code
-		h := &zip.FileHeader{Name: i.Name, Method: zip.Deflate, Comment: i.Base}
+		h := &zip.FileHeader{Name: i.Name, Method: zip.Deflate}
+		if code[i.Base] != nil {
+			h.Comment = i.Base
+		}
 		stored := i.Code
 		switch {
-		case i.PTX:
-			h.Method = methodBzip2
-		case i.Base != "":
+		case isPTX(i.Name): // as it is
+		case h.Comment != "":
 			stored = encodeDifference(code[i.Base], i.Code)
 		default:
 			stored = toColumns(i.Code)
@@ -65,19 +64,7 @@ func WriteArchive(w io.Writer, images []Image, sources string) error {
 			return fmt.Errorf("%s: %w", i.Name, err)
 		}
 	}
-	if err := z.SetComment(sources); err != nil {
-		return err
-	}
 	return z.Close()
-}
-
-// Sources returns the digest of the sources that an archive was compiled from.
-func Sources(archive []byte) (string, error) {
-	z, err := openArchive(archive)
-	if err != nil {
-		return "", err
-	}
-	return z.Comment, nil
 }
 
 func openArchive(archive []byte) (*zip.Reader, error) {
@@ -88,32 +75,43 @@ func openArchive(archive []byte) (*zip.Reader, error) {
 	return z, nil
 }
 
-// bzip2Writer collects what is written and compresses it on Close.
-type bzip2Writer struct {
-	to      io.Writer
-	content bytes.Buffer
-}
-
-func (b *bzip2Writer) Write(p []byte) (int, error) { return b.content.Write(p) }
-
-func (b *bzip2Writer) Close() error {
-	run := exec.Command("bzip2", "--compress", "--best")
-	run.Stdin, run.Stdout = &b.content, b.to
-	return run.Run()
-}
-
 // ReadImage unpacks one image of an archive.
 func ReadImage(archive []byte, name string) ([]byte, error) {
 	z, err := openArchive(archive)
 	if err != nil {
 		return nil, err
 	}
-	z.RegisterDecompressor(methodBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })
 	code, err := readImage(z, name)
 	if err != nil {
 		return nil, fmt.Errorf("archive of kernels: %s: %w", name, err)
 	}
 	return code, nil
+}
+
+// NewestImage returns the newest image of an archive that a GPU of this compute capability (90 for
+// 9.0) runs: a cubin of its major version, otherwise PTX.
+func NewestImage(archive []byte, capability int) ([]byte, error) {
+	z, err := openArchive(archive)
+	if err != nil {
+		return nil, err
+	}
+	best, name := 0, ""
+	for _, member := range z.File {
+		var made int
+		rank := 0
+		if _, err := fmt.Sscanf(member.Name, "sm_%d.cubin", &made); err == nil && made/10 == capability/10 {
+			rank = 1000 + made
+		} else if _, err := fmt.Sscanf(member.Name, "compute_%d.ptx", &made); err == nil {
+			rank = made
+		}
+		if made <= capability && rank > best {
+			best, name = rank, member.Name
+		}
+	}
+	if name == "" {
+		return nil, fmt.Errorf("archive of kernels: %w for compute capability %d.%d", errNoImage, capability/10, capability%10)
+	}
+	return ReadImage(archive, name)
 }
 
 func readImage(z *zip.Reader, name string) ([]byte, error) {
@@ -135,14 +133,14 @@ func readImage(z *zip.Reader, name string) ([]byte, error) {
 			return nil, err
 		}
 		switch {
-		case f.Method == methodBzip2:
+		case isPTX(name):
 			return stored, nil
 		case f.Comment != "":
 			return decodeDifference(base, stored)
 		}
 		return fromColumns(stored), nil
 	}
-	return nil, errors.New("there is no such image")
+	return nil, errNoImage
 }
 
 func readMember(f *zip.File) ([]byte, error) {

@@ -3,40 +3,41 @@
 package kernels
 
 import (
-	_ "embed"
+	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 )
 
-//go:embed kernels.zip
-var archive []byte
+// built has kernels.zip in programs that make builds. The archive is no file of the repository.
+//
+//go:embed built
+var built embed.FS
 
-// cubins are the compiled architectures, the newest first. A cubin runs on later GPUs of
-// its own major version: sm_80's on 8.7, but not on 9.0.
-var cubins = []int{120, 100, 90, 89, 86, 80, 75}
-
-// ptx is the architecture of the PTX, which the driver compiles for later major versions.
-const ptx = 90
+// archive returns the program's archive of kernels.
+func archive() ([]byte, error) {
+	content, err := built.ReadFile("built/kernels.zip")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("this program was built without kernels: build it with make gpu")
+	}
+	return content, err
+}
 
 // ImageFor returns the kernels for a GPU of this compute capability (90 for 9.0): a
 // cubin, or PTX.
-func ImageFor(arch int) ([]byte, error) {
-	name, err := imageName(arch)
+func ImageFor(capability int) ([]byte, error) {
+	t, err := TargetFor(capability)
 	if err != nil {
 		return nil, err
 	}
-	return ReadImage(archive, name)
-}
-
-func imageName(arch int) (string, error) {
-	for _, cubin := range cubins {
-		if cubin/10 == arch/10 && cubin <= arch {
-			return fmt.Sprintf("sm_%d.cubin", cubin), nil
-		}
+	content, err := archive()
+	if err != nil {
+		return nil, err
 	}
-	if arch >= ptx {
-		return fmt.Sprintf("compute_%d.ptx", ptx), nil
+	image, err := NewestImage(content, capability)
+	if errors.Is(err, errNoImage) {
+		return nil, fmt.Errorf("this program was built without kernels for compute capability %d.%d: build it with make gpu TARGETS=%s, or TARGETS=all",
+			capability/10, capability%10, t)
 	}
-	oldest := cubins[len(cubins)-1]
-	return "", fmt.Errorf("there are no kernels for compute capability %d.%d: the oldest is %d.%d",
-		arch/10, arch%10, oldest/10, oldest%10)
+	return image, err
 }

@@ -4,6 +4,7 @@ package kernels
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -16,11 +17,14 @@ func TestImageFor_EveryArchitecture(t *testing.T) {
 		{90, "sm_90.cubin"}, {100, "sm_100.cubin"}, {103, "sm_100.cubin"}, {110, "compute_90.ptx"},
 		{120, "sm_120.cubin"}, {121, "sm_120.cubin"}, {130, "compute_90.ptx"},
 	} {
-		file, err := imageName(c.arch)
-		if err != nil || file != c.file {
-			t.Errorf("compute capability %d: %q, %v; want %q", c.arch, file, err, c.file)
+		target, err := TargetFor(c.arch)
+		if err != nil || target.Image() != c.file {
+			t.Errorf("compute capability %d: %q, %v; want %q", c.arch, target.Image(), err, c.file)
 		}
 		image, err := ImageFor(c.arch)
+		if err != nil && strings.Contains(err.Error(), "built without kernels") {
+			continue
+		}
 		if err != nil {
 			t.Errorf("compute capability %d: %v", c.arch, err)
 		}

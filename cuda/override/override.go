@@ -9,11 +9,9 @@
 package override
 
 import (
-	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -108,40 +106,11 @@ func (f *KernelFile) Image(arch int) ([]byte, error) {
 	if err != nil || kind != archive {
 		return f.content, err
 	}
-	name, err := newestImage(f.content, arch)
-	if err == nil {
-		var image []byte
-		if image, err = kernels.ReadImage(f.content, name); err == nil {
-			return image, nil
-		}
-	}
-	return nil, fmt.Errorf("%s=%s: %w", kernelsVariable, f.Path, err)
-}
-
-// newestImage returns the name of the newest image for a GPU: a cubin of the GPU's major
-// version, otherwise PTX.
-func newestImage(content []byte, arch int) (string, error) {
-	z, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	image, err := kernels.NewestImage(f.content, arch)
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("%s=%s: %w", kernelsVariable, f.Path, err)
 	}
-	best, name := 0, ""
-	for _, member := range z.File {
-		var made int
-		rank := 0
-		if _, err := fmt.Sscanf(member.Name, "sm_%d.cubin", &made); err == nil && made/10 == arch/10 {
-			rank = 1000 + made
-		} else if _, err := fmt.Sscanf(member.Name, "compute_%d.ptx", &made); err == nil {
-			rank = made
-		}
-		if made <= arch && rank > best {
-			best, name = rank, member.Name
-		}
-	}
-	if name == "" {
-		return "", errors.New("the archive has no kernels for this GPU")
-	}
-	return name, nil
+	return image, nil
 }
 
 // Graph is how the launches of a CUDA graph are captured.

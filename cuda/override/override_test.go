@@ -77,7 +77,7 @@ func TestKernels_Archive(t *testing.T) {
 	for _, name := range []string{"sm_80.cubin", "sm_86.cubin", "sm_90.cubin", "compute_80.ptx", "compute_90.ptx", "notes.txt"} {
 		images = append(images, kernels.Image{Name: name, Code: []byte(name)})
 	}
-	if err := kernels.WriteArchive(&archive, images, ""); err != nil {
+	if err := kernels.WriteArchive(&archive, images); err != nil {
 		t.Fatal(err)
 	}
 	kernelFile(t, archive.Bytes())

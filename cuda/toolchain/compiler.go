@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
 // compileSource is a program that runs NVRTC in its own process, at fixed addresses:
@@ -23,12 +25,12 @@ type compiler struct {
 
 // image is a compiled unit with the compiler's log.
 type image struct {
-	target target
+	target kernels.Target
 	code   []byte
 	log    string
 }
 
-func newCompiler(libraries string) (*compiler, error) {
+func newCompiler(libraries string, options []string) (*compiler, error) {
 	libraries, err := filepath.Abs(libraries)
 	if err != nil {
 		return nil, err
@@ -37,7 +39,7 @@ func newCompiler(libraries string) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{program: filepath.Join(scratch, "compile"), libraries: libraries, scratch: scratch}
+	c := &compiler{program: filepath.Join(scratch, "compile"), libraries: libraries, scratch: scratch, options: options}
 	cc := exec.Command("cc", "-O2", "-no-pie", "-rdynamic", "-x", "c", "-o", c.program, "-", "-ldl", "-lpthread")
 	cc.Stdin = strings.NewReader(compileSource)
 	if output, err := cc.CombinedOutput(); err != nil {
@@ -49,9 +51,9 @@ func newCompiler(libraries string) (*compiler, error) {
 
 func (c *compiler) close() { os.RemoveAll(c.scratch) }
 
-func (c *compiler) compile(s sources, t target) (image, error) {
-	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.architecture, "--std=c++17"}
-	if t.ptx {
+func (c *compiler) compile(s sources, t kernels.Target) (image, error) {
+	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.Architecture, "--std=c++17"}
+	if t.PTX() {
 		args[1] = "ptx"
 	} else {
 		args = append(args, "--ptxas-options=--verbose")
@@ -65,7 +67,7 @@ func (c *compiler) compile(s sources, t target) (image, error) {
 		return image{}, fmt.Errorf("%w\n%s", err, strings.TrimSpace(log.String()))
 	}
 	compiled := code.Bytes()
-	if t.ptx {
+	if t.PTX() {
 		compiled = bytes.TrimRight(compiled, "\x00")
 	}
 	return image{t, compiled, log.String()}, nil

@@ -1,17 +1,20 @@
 // Command toolchain compiles the kernels with NVRTC: one cubin per architecture, and PTX
-// for later architectures. It writes them to the archive cuda/kernels/kernels.zip, and a
-// table of the kernels' resource usage to cuda/kernels/RESOURCES.md. The same sources and
-// the same NVRTC give the same bytes: -check compiles again and compares. The archive
-// contains a digest of the sources, which a test compares in no time. A kernel that spills
-// registers is an error unless resources.go lists it.
+// for later architectures. It keeps each image in a cache, because compiling one takes minutes.
 //
-// -variant FILE compiles the kernels with VARIED_BOUNDS (cuda/kernels/device.h) for more blocks
-// on a multiprocessor, and writes this second archive and its table. DPTRAIN_KERNELS loads it.
-// It has fewer images: a card uses the newest that it can run. Its kernels may spill registers.
-// The cost of spills must be measured on a card.
+//	toolchain -nvrtc DIR -cache DIR -update                     after a change of the kernels
+//	toolchain -nvrtc DIR -cache DIR -check
+//	toolchain -nvrtc DIR -cache DIR -targets sm_86,ptx -archive FILE.zip
 //
-// -target ARCHITECTURE (sm_90) limits -variant to one image. -extract FILE writes an archive of that
-// image of kernels.zip and compiles nothing: a bundle for one card needs no others.
+// The same sources and the same NVRTC give the same bytes. -update compiles all targets, and writes
+// the SHA-256 of each image to cuda/kernels/DIGESTS and a table of the kernels' resource usage to
+// cuda/kernels/RESOURCES.md. -check compiles them and compares. -archive writes the images of some
+// targets for programs to embed, and refuses an image that DIGESTS does not have. A kernel that
+// spills registers is an error of -update and -check unless resources.go lists it.
+//
+// -more-blocks beside -archive compiles the kernels with VARIED_BOUNDS (cuda/kernels/device.h) for
+// more blocks on a multiprocessor, and writes a table of their usage beside the archive.
+// DPTRAIN_KERNELS loads it. These kernels may spill registers. The cost of spills must be measured on
+// a card.
 package main
 
 import (
@@ -22,201 +25,186 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
-// target is an architecture to compile for.
-type target struct {
-	file, architecture string
-	ptx                bool
-	base               string // the cubin from which this one's differences are stored
-}
-
-// A cubin runs on its own architecture and on later ones of the same major version; the
-// PTX is for later major versions.
-var targets = []target{
-	{file: "sm_75.cubin", architecture: "sm_75"},
-	{file: "sm_80.cubin", architecture: "sm_80"},
-	{file: "sm_86.cubin", architecture: "sm_86", base: "sm_80.cubin"},
-	{file: "sm_89.cubin", architecture: "sm_89", base: "sm_86.cubin"},
-	{file: "sm_90.cubin", architecture: "sm_90"},
-	{file: "sm_100.cubin", architecture: "sm_100"},
-	{file: "sm_120.cubin", architecture: "sm_120"},
-	{file: "compute_90.ptx", architecture: "compute_90", ptx: true},
-}
-
-var variantTargets = []target{
-	{file: "sm_80.cubin", architecture: "sm_80"},
-	{file: "sm_90.cubin", architecture: "sm_90"},
-	{file: "compute_90.ptx", architecture: "compute_90", ptx: true},
-}
-
 func main() {
+	var b build
 	libraries := flag.String("nvrtc", "", "folder of NVRTC 12.9's libraries")
-	folder := flag.String("kernels", "cuda/kernels", "folder of the kernels")
-	check := flag.Bool("check", false, "compare with the stored files, write nothing")
-	variant := flag.String("variant", "", "archive (FILE.zip) of kernels with more blocks on a multiprocessor, to write instead")
-	only := flag.String("target", "", "the only architecture of -variant or -extract, for example sm_90")
-	extracted := flag.String("extract", "", "archive (FILE.zip) of the stored image of -target, to write without compiling")
+	flag.StringVar(&b.kernels, "kernels", "cuda/kernels", "folder of the kernels")
+	flag.StringVar(&b.cache.folder, "cache", "", "folder of compiled images")
+	targets := flag.String("targets", "all", "what to compile for: all, or architectures and ptx, such as sm_86,sm_90,ptx")
+	update := flag.Bool("update", false, "write DIGESTS and RESOURCES.md")
+	check := flag.Bool("check", false, "compare with DIGESTS and RESOURCES.md")
+	archive := flag.String("archive", "", "write an archive (FILE.zip) of the images")
+	moreBlocks := flag.Bool("more-blocks", false, "compile for more blocks on a multiprocessor")
 	flag.Parse()
-	var err error
-	if *extracted != "" {
-		err = extract(archiveName(*folder), *only, *extracted)
-	} else {
-		err = run(*libraries, *folder, *variant, *only, *check)
-	}
+	err := func() (err error) {
+		if b.targets, err = kernels.ParseTargets(*targets); err != nil {
+			return err
+		}
+		if (*update || *check) && (*targets != "all" || *moreBlocks) {
+			return errors.New("-update and -check are for all targets")
+		}
+		if *moreBlocks {
+			b.options = []string{"-DMORE_BLOCKS"}
+		}
+		if err := b.compile(*libraries); err != nil {
+			return err
+		}
+		switch {
+		case *update:
+			return b.update()
+		case *check:
+			return b.check()
+		case *archive != "" && *moreBlocks:
+			return errors.Join(b.writeTable(strings.TrimSuffix(*archive, ".zip")+".md"), b.writeArchive(*archive))
+		case *archive != "":
+			return errors.Join(b.verify(), b.writeArchive(*archive))
+		}
+		return errors.New("give -update, -check or -archive FILE.zip")
+	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "toolchain:", err)
 		os.Exit(1)
 	}
 }
 
-// extract writes an archive with one image of another archive.
-func extract(from, architecture, to string) error {
-	stored, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	name := architecture + ".cubin"
-	code, err := kernels.ReadImage(stored, name)
-	if err != nil {
-		return fmt.Errorf("-target %s: %w", architecture, err)
-	}
-	sources, err := kernels.Sources(stored)
-	if err != nil {
-		return err
-	}
-	var archive bytes.Buffer
-	if err := kernels.WriteArchive(&archive, []kernels.Image{{Name: name, Code: code}}, sources); err != nil {
-		return err
-	}
-	return os.WriteFile(to, archive.Bytes(), 0o644)
+// build is the images of some targets, from one state of the sources.
+type build struct {
+	kernels string // folder
+	cache   cache
+	targets []kernels.Target
+	options []string // of NVRTC, in addition
+	sources string   // digest
+	images  []image  // of targets
 }
 
-func run(libraries, folder, variant, only string, check bool) error {
-	c, err := newCompiler(libraries)
+// compile takes the images from the cache, and compiles those that it lacks, as many at once as there
+// are processors.
+func (b *build) compile(libraries string) error {
+	texts, err := readSources(b.kernels)
+	if err != nil {
+		return err
+	}
+	b.sources = texts.digest(b.options)
+	b.images = make([]image, len(b.targets))
+	var missing []int
+	var names []string
+	for i, t := range b.targets {
+		if b.images[i], err = b.cache.read(b.sources, t); err != nil {
+			missing, names = append(missing, i), append(names, t.String())
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	c, err := newCompiler(libraries, b.options)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	targets := targets
-	if only != "" && variant == "" {
-		return errors.New("-target needs -variant or -extract")
-	}
-	if variant != "" {
-		targets = slices.DeleteFunc(slices.Clone(variantTargets), func(t target) bool { return only != "" && t.architecture != only })
-		if len(targets) == 0 {
-			return fmt.Errorf("-target %s: -variant has no such image", only)
-		}
-		c.options = append(c.options, "-DMORE_BLOCKS")
-	}
-	texts, err := readSources(folder)
-	if err != nil {
-		return err
-	}
-	digest := texts.digest(targets, c.options)
-	images := make([]image, len(targets))
-	failures := make([]error, len(targets))
+	fmt.Fprintf(os.Stderr, "compiling the kernels for %s: about two minutes each on a processor\n", strings.Join(names, ", "))
+	failures := make([]error, len(missing))
 	next := make(chan int)
 	var workers sync.WaitGroup
-	for range min(runtime.NumCPU(), len(targets)) {
+	for range min(runtime.NumCPU(), len(missing)) {
 		workers.Go(func() {
-			for i := range next {
-				images[i], failures[i] = c.compile(texts, targets[i])
+			for at := range next {
+				i := missing[at]
+				if b.images[i], failures[at] = c.compile(texts, b.targets[i]); failures[at] == nil {
+					failures[at] = b.cache.keep(b.sources, b.images[i])
+				}
 			}
 		})
 	}
-	for i := range targets {
-		next <- i
+	for at := range missing {
+		next <- at
 	}
 	close(next)
 	workers.Wait()
-	for i, err := range failures {
+	for at, err := range failures {
 		if err != nil {
-			return fmt.Errorf("%s: %w", targets[i].architecture, err)
+			return fmt.Errorf("%s: %w", names[at], err)
 		}
 	}
-	for line := range strings.Lines(images[0].log) {
+	for line := range strings.Lines(b.images[missing[0]].log) {
 		if strings.Contains(line, "): warning #") {
 			fmt.Fprint(os.Stderr, line)
 		}
 	}
-	table, spills, err := resources(images)
-	if err != nil {
-		return err
-	}
-	switch {
-	case variant != "":
-		return write(variant, strings.TrimSuffix(variant, ".zip")+".md", images, digest, table)
-	case check:
-		err = compare(folder, images, digest, table)
-	default:
-		err = write(archiveName(folder), tableName(folder), images, digest, table)
-	}
-	if err != nil {
-		return err
-	}
-	if len(spills) > 0 {
-		return fmt.Errorf("kernels spill registers: %s; give them fewer registers, or list them in resources.go with the reason",
-			strings.Join(spills, "; "))
-	}
 	return nil
 }
 
-func write(archivePath, tablePath string, images []image, sources string, table []byte) error {
-	var list []kernels.Image
-	for _, i := range images {
-		list = append(list, kernels.Image{Name: i.target.file, PTX: i.target.ptx, Base: i.target.base, Code: i.code})
-	}
-	var archive bytes.Buffer
-	if err := kernels.WriteArchive(&archive, list, sources); err != nil {
-		return err
-	}
-	if err := os.WriteFile(archivePath, archive.Bytes(), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(tablePath, table, 0o644)
-}
-
-func compare(folder string, images []image, sources string, table []byte) error {
-	archive, err := os.ReadFile(archiveName(folder))
+func (b *build) update() error {
+	table, spills, err := resources(b.images)
 	if err != nil {
 		return err
 	}
-	if err := compareSources(archive, sources); err != nil {
+	if err := os.WriteFile(b.tableName(), table, 0o644); err != nil {
 		return err
 	}
-	for _, i := range images {
-		stored, err := kernels.ReadImage(archive, i.target.file)
+	return errors.Join(os.WriteFile(b.digestsName(), b.digests().text(), 0o644), spills)
+}
+
+func (b *build) check() error {
+	table, spills, err := resources(b.images)
+	if err != nil {
+		return err
+	}
+	for file, want := range map[string][]byte{b.tableName(): table, b.digestsName(): b.digests().text()} {
+		stored, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(stored, i.code) {
-			return fmt.Errorf("%s of %s differs from the compiled sources: run make cubins", i.target.file, archiveName(folder))
+		if !bytes.Equal(stored, want) {
+			return fmt.Errorf("%s differs from the compiled sources: run make cubins", file)
 		}
 	}
-	stored, err := os.ReadFile(tableName(folder))
+	return spills
+}
+
+func (b *build) writeTable(file string) error {
+	table, _, err := resources(b.images)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(stored, table) {
-		return fmt.Errorf("%s differs from the compiled sources: run make cubins", tableName(folder))
+	return os.WriteFile(file, table, 0o644)
+}
+
+// verify compares the images with DIGESTS. Sources that were changed since have other images.
+func (b *build) verify() error {
+	recorded, err := readDigests(b.digestsName())
+	if err != nil {
+		return err
+	}
+	if recorded.sources != b.sources {
+		fmt.Fprintf(os.Stderr, "the kernels differ from those of %s: run make cubins before you commit them\n", b.digestsName())
+		return nil
+	}
+	for _, i := range b.images {
+		if recorded.images[i.target.Image()] != digestOf(i.code) {
+			return fmt.Errorf("%s has another SHA-256 than in %s: delete the folder %s and compile again", i.target.Image(), b.digestsName(), b.cache.of(b.sources))
+		}
 	}
 	return nil
 }
 
-func compareSources(archive []byte, sources string) error {
-	compiled, err := kernels.Sources(archive)
-	if err == nil && compiled != sources {
-		err = fmt.Errorf("the archive of kernels was compiled from other sources: run make cubins")
+func (b *build) writeArchive(file string) error {
+	var list []kernels.Image
+	for _, i := range b.images {
+		list = append(list, kernels.Image{Name: i.target.Image(), Base: i.target.Base, Code: i.code})
 	}
-	return err
+	var archive bytes.Buffer
+	if err := kernels.WriteArchive(&archive, list); err != nil {
+		return err
+	}
+	return os.WriteFile(file, archive.Bytes(), 0o644)
 }
 
-func archiveName(folder string) string { return filepath.Join(folder, "kernels.zip") }
+func (b *build) digestsName() string { return filepath.Join(b.kernels, "DIGESTS") }
 
-func tableName(folder string) string { return filepath.Join(folder, "RESOURCES.md") }
+func (b *build) tableName() string { return filepath.Join(b.kernels, "RESOURCES.md") }

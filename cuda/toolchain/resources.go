@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -62,9 +63,9 @@ func number(digits string) int {
 	return n
 }
 
-// resources writes the table of the kernels' usage, and lists those that spill but are not
-// in spilling.
-func resources(images []image) (table []byte, spills []string, err error) {
+// resources writes the table of the kernels' usage. Spills is an error that names the kernels that
+// spill but are not in spilling.
+func resources(images []image) (table []byte, spills, err error) {
 	var b bytes.Buffer
 	b.WriteString("# Resources of each kernel\n\n" +
 		"Written by `make cubins` from the ptxas log: registers per thread on each architecture, static shared memory per\n" +
@@ -72,18 +73,22 @@ func resources(images []image) (table []byte, spills []string, err error) {
 	rule := "|---|"
 	var columns []map[string]usage
 	for _, image := range images {
-		if image.target.ptx {
+		if image.target.PTX() {
 			continue
 		}
 		used, err := usages(image.log)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", image.target.architecture, err)
+			return nil, nil, fmt.Errorf("%s: %w", image.target.Architecture, err)
 		}
 		columns = append(columns, used)
-		fmt.Fprintf(&b, " %s |", image.target.architecture)
+		fmt.Fprintf(&b, " %s |", image.target.Architecture)
 		rule += "---:|"
 	}
+	if len(columns) == 0 {
+		return nil, nil, errors.New("a table of resources needs a cubin; the targets have none")
+	}
 	fmt.Fprintf(&b, " shared | local |\n%s---:|---|\n", rule)
+	var unlisted []string
 	for _, kernel := range slices.Sorted(maps.Keys(columns[0])) {
 		fmt.Fprintf(&b, "| `%s` |", kernel)
 		most := 0
@@ -91,21 +96,25 @@ func resources(images []image) (table []byte, spills []string, err error) {
 		for i, column := range columns {
 			u, ok := column[kernel]
 			if !ok {
-				return nil, nil, fmt.Errorf("%s has no kernel %s", images[i].target.architecture, kernel)
+				return nil, nil, fmt.Errorf("%s has no kernel %s", images[i].target.Architecture, kernel)
 			}
 			fmt.Fprintf(&b, " %d |", u.registers)
 			most = max(most, u.shared)
 			if u.stack+u.stores+u.loads > 0 {
-				locals = append(locals, fmt.Sprintf("%s: %d, %d, %d", images[i].target.architecture, u.stack, u.stores, u.loads))
+				locals = append(locals, fmt.Sprintf("%s: %d, %d, %d", images[i].target.Architecture, u.stack, u.stores, u.loads))
 			}
 			if u.stores+u.loads > 0 {
-				spilled = append(spilled, images[i].target.architecture)
+				spilled = append(spilled, images[i].target.Architecture)
 			}
 		}
 		if _, may := spilling[kernel]; len(spilled) > 0 && !may {
-			spills = append(spills, kernel+" on "+strings.Join(spilled, ", "))
+			unlisted = append(unlisted, kernel+" on "+strings.Join(spilled, ", "))
 		}
 		fmt.Fprintf(&b, " %d | %s |\n", most, strings.Join(locals, "; "))
+	}
+	if len(unlisted) > 0 {
+		spills = fmt.Errorf("kernels spill registers: %s; give them fewer registers, or list them in resources.go with the reason",
+			strings.Join(unlisted, "; "))
 	}
 	return b.Bytes(), spills, nil
 }

@@ -57,13 +57,13 @@ func (s sources) input() string {
 	return input.String()
 }
 
-// digest returns a hash of everything that the images of an archive are made from, except
-// NVRTC: the kernels' sources, the targets, the options, and the program that runs NVRTC.
-func (s sources) digest(targets []target, options []string) string {
+// digest returns a hash of everything that images are made from, except their targets and NVRTC: the
+// kernels' sources, the options, and the program that runs NVRTC.
+func (s sources) digest(options []string) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %+v %q %q\n", compileSource, targets, options, s.unit())
+	fmt.Fprintf(h, "%q %q %q\n", compileSource, options, s.unit())
 	for _, f := range s {
 		fmt.Fprintf(h, "%q %q\n", f.name, f.text)
 	}
-	return fmt.Sprintf("sources %x", h.Sum(nil))
+	return fmt.Sprintf("%x", h.Sum(nil))
 }

@@ -4,7 +4,7 @@
 //	go run ./cuda/emu/build [-k] [-only checked|fast] [-o folder] [kernel.cu ...]
 //	go run ./cuda/emu/build -ptx module.ptx|kernels.zip [-o folder]
 //
-// It writes checked/libcuda.so.1, which checks every access to shared memory, and
+// It writes kernels.zip, which programs embed that run on the device; checked/libcuda.so.1, which checks every access to shared memory, and
 // fast/libcuda.so.1, which does not, or only one of them; kernels compute the same bits in
 // both. Files on the command line replace those in cuda/kernels. With -k, the library omits
 // files that do not compile, as make -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 from PTX instead. The compiler is $CXX, by
@@ -76,6 +76,12 @@ func run(out string, keep bool, only, ptx string, kernels []string) error {
 	}
 	if len(kernels) == 0 {
 		return errors.New("no kernels: name some .cu files or put them into cuda/kernels")
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	if err := writeImages(out); err != nil {
+		return err
 	}
 	device, _ := filepath.Glob(filepath.Join(root, "cuda", "emu", "*.cc"))
 	c, err := newCompiler(root)
