@@ -44,6 +44,8 @@ func (d *defaultRules) apply() {
 		d.applyToTable()
 	case ruled && d.isBag():
 		d.adopt(defaults.ForBag(d.records, d.fixed()))
+	case ruled && d.isPicture():
+		d.applyToPictures()
 	}
 	d.applyFixed()
 }
@@ -57,6 +59,36 @@ func (d *defaultRules) isTable() bool {
 func (d *defaultRules) isBag() bool {
 	name, _, _ := strings.Cut(d.flags.Model, ":")
 	return d.example.Vocabulary > 0 && len(d.example.LabelShape) == 0 && (name == "" || name == "embbag") && d.flags.Init == ""
+}
+
+// boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many
+// weights for larger ones.
+const boundedCNN = "mnist-cnn:act=tanh"
+
+// isPicture reports whether an example is a picture for a network for which a rule holds.
+func (d *defaultRules) isPicture() bool {
+	e, model := d.example, d.flags.Model
+	if len(e.Shape) != 3 || min(e.Shape[1], e.Shape[2]) < 24 || max(e.Shape[1], e.Shape[2]) > 64 || d.spec.Directions != nil || d.flags.Init != "" {
+		return false
+	}
+	return e.Classes > 0 && slices.Contains([]string{"", "logistic", boundedCNN, "digits-cnn"}, model)
+}
+
+// applyToPictures sets what the rule for pictures chooses.
+func (d *defaultRules) applyToPictures() {
+	f, fixed := d.flags, d.fixed()
+	fixed.Linear, fixed.Hidden = f.Model == "logistic", f.Model != "" && f.Model != "logistic"
+	facts := defaults.Facts{Records: d.records, Classes: d.example.Classes}
+	facts.Epsilon, facts.Delta = d.budget()
+	chosen, linear := defaults.ForPictures(facts, fixed)
+	if f.Model == "" {
+		f.Model = boundedCNN
+		if linear {
+			f.Model = "logistic"
+		}
+		f.byRule = append(f.byRule, "model")
+	}
+	d.adopt(chosen)
 }
 
 // applyToTable sets what the rule for tables chooses.
@@ -99,7 +131,9 @@ func (d *defaultRules) adopt(chosen defaults.Settings) {
 	set("clip", func() { f.Clip = chosen.Clip })
 	set("optimizer", func() { f.Optimizer = chosen.Optimizer })
 	set("lr", func() { f.LearningRate = chosen.LearningRate })
-	set("ema", func() { f.EMA = chosen.Average })
+	if chosen.Average > 0 {
+		set("ema", func() { f.EMA = chosen.Average })
+	}
 }
 
 // fixed returns what the user gives of the lots.

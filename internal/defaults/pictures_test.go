@@ -1,0 +1,32 @@
+package defaults
+
+import "testing"
+
+// The settings that docs/defaults.md lists: few records have a linear network, more records a
+// convolutional one whose rate grows with μ·n.
+func TestForPictures(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		facts  Facts
+		want   Settings
+		linear bool
+	}{
+		{"1,000 digits, ε = 1", Facts{Records: 1000, Classes: 10, Epsilon: 1, Delta: 1e-5}, Settings{0, 1000, 400, 0.1, "adam", 0.0085, 0.95}, true},
+		{"1,000 digits, ε = 8", Facts{Records: 1000, Classes: 10, Epsilon: 8, Delta: 1e-5}, Settings{0, 187, 400, 0.1, "momentum", 0.5, 0}, false},
+		{"MNIST", Facts{Records: 60000, Classes: 10, Epsilon: 2, Delta: 1e-6}, Settings{0, 1250, 400, 0.1, "momentum", 3, 0}, false},
+		{"40 million", Facts{Records: 40000000, Classes: 10, Epsilon: 2, Delta: 1e-9}, Settings{0, 1250, 400, 0.1, "momentum", 3, 0}, false},
+		{"one", Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1, 400, 0.1, "adam", 0.0085, 0.95}, true},
+	} {
+		if got, linear := ForPictures(c.facts, Fixed{}); got != c.want || linear != c.linear {
+			t.Errorf("%s: %+v, linear %v; want %+v, %v", c.name, got, linear, c.want, c.linear)
+		}
+	}
+	facts := Facts{Records: 1000, Classes: 10, Epsilon: 1, Delta: 1e-5}
+	if _, linear := ForPictures(facts, Fixed{Hidden: true}); linear {
+		t.Error("a network that the user names is linear")
+	}
+	facts.Records = 60000
+	if got, linear := ForPictures(facts, Fixed{Linear: true, Steps: 100}); !linear || got.Steps != 100 || got.Lot != 60000 {
+		t.Errorf("logistic with 100 lots: %+v, linear %v", got, linear)
+	}
+}
