@@ -1,4 +1,3 @@
-// Command dptrain trains neural networks with differential privacy and accounts for the cost.
 package main
 
 import (

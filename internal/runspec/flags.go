@@ -1,9 +1,3 @@
-// Package runspec turns the flags and the configuration file of train into a run
-// specification: an engine.Config with calibrated noise.
-//
-// A value on the command line overrides the configuration file, and the file overrides
-// the preset. [Flags] contains the values, [Flags.Resolve] merges the three sources, and
-// [New] derives a [Spec] from them and from the data.
 package runspec
 
 import (
