@@ -18,6 +18,7 @@ const module = "github.com/dptrain/dptrain/"
 // perexample), how influence is bounded and hidden (clip, noise), what it cost (accountant) and the
 // loop (engine) apart.
 var layers = [][]string{
+	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
 	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
 	{"internal/runspec"},
