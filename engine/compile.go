@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/frozen"
+	"github.com/dptrain/dptrain/engine/internal/frozen"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
