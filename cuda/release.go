@@ -465,7 +465,7 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 			return err
 		}
 		p := parameterRounding{
-			Steps: c.Steps, Unit: math.Ldexp(now.Unit[i]*now.Scale, c.Grid), Grid: int32(c.Grid), Bits: int32(c.Bits),
+			Steps: c.SigmaInGrid, Unit: math.Ldexp(now.Unit[i]*now.Scale, c.Grid), Grid: int32(c.Grid), Bits: int32(c.Bits),
 			Scale: c.Scale, Slope: c.Slope, Base: c.Base,
 		}
 		changed = changed || p != r.rounding.parameters[i]
