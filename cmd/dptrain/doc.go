@@ -11,7 +11,7 @@
 //	                   report:  report.html and the model card
 //
 //	dptrain budget     budget and accountant: ε, noise, rate, steps or δ before a run
-//	dptrain ledger     accountant/ledger: show, verify, compare, merge the costs of ledgers
+//	dptrain ledger     accountant/ledger: lots and checks of a file; ε of one or several ledgers
 //	dptrain eval, predict, export     rundir: network and weights ─▶ engine.Evaluator, formats
 //	dptrain tune, choose              selection and engine/choice: private choices
 //	dptrain serve, contribute         engine/drawdiscard/server and client

@@ -16,9 +16,9 @@
 //	       └───────────────────────────────── w'
 //	      slot 2, chosen at random, is discarded and becomes w'
 //
-// The average of the instances is the model for predictions. Each update moves one of k instances,
-// so the average moves by a k-th part of it, and the spread of the instances stays where it starts
-// ([StationaryVariance]).
+// The average of the instances is the model for predictions. Each update replaces one of k
+// instances, so the average moves by a k-th part of the difference, and the spread of the instances
+// stays where it starts ([StationaryVariance]).
 //
 // The privacy of a client is local: it holds against the server, which sees w3 and w'. [Mechanism]
 // states it. It differs from the guarantee of package engine, whose noise hides a record in the sum

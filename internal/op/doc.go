@@ -10,8 +10,8 @@
 //	y := Apply(Linear{Act}, x, W, b)       forward: matmul.go, conv.go, attention.go, …
 //	G.Grad(loss, W, b)                     backward: the Specs that Diff returns, …Grad
 //
-// The operations of a private step are added by package perexample after that. They have no
-// derivative. A [Form] is the formula of a record's gradient from the record's block of an
+// The operations of a private step are added by package perexample after that, so that no gradient
+// passes through them. A [Form] is the formula of a record's gradient from the record's block of an
 // activation tensor A and its block of a backpropagated tensor Δ:
 //
 //	                 A        Δ                 form          gradient of record r

@@ -8,7 +8,7 @@
 // visits the nodes that the results need, operands first, and writes one [Instruction] for each.
 // An instruction has the node's op.Spec, the numbers of the buffers that it reads and of the one
 // that it writes. This is the program of one dense layer, from ExampleLowerTraining; its buffers
-// are inputs (b0, b1), weights (b2, b3), clip factors (b4, b5) and results:
+// are inputs (b0, b1), weights (b2, b3), clip factors (b4, b5), a constant (b7) and results:
 //
 //	Front                                                   what it computes
 //	  b6 = linear{identity} b0 b2 b3                        logits x·W + b
@@ -34,8 +34,8 @@
 //
 // A [Buffer] has a [Role]. Weights, inputs, norms, factors and accumulators have memory of their
 // own. Temporaries share one arena: each has a lifetime, from the instruction that writes it to the
-// last that reads it, and an offset at which no other temporary is alive (arena.go). A reshape is a
-// second buffer with the same memory.
+// last that reads it, and an offset at which no other temporary is alive, except an operand that its
+// result may overwrite (arena.go). A reshape is a second buffer with the same memory.
 //
 // # Passes
 //
