@@ -200,7 +200,8 @@ func Groups(h ledger.History) []GroupReleases {
 			if !seen {
 				i = len(groups)
 				indices[k] = i
-				groups = append(groups, GroupReleases{Name: q.Group, Mechanism: q.Mechanism, MinSensitivity: math.Inf(1), MinNoise: math.Inf(1)})
+				groups = append(groups, GroupReleases{Name: q.Group, Mechanism: q.Mechanism,
+					MinSensitivity: math.Inf(1), MinNoise: math.Inf(1)})
 			}
 			g := &groups[i]
 			g.Lots += spent.Count
