@@ -115,7 +115,8 @@ func AsymptoticMoments(p Plan, delta float64) (Guarantee, error) {
 		return Guarantee{}, dpevent.InvalidArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
 	}
 	epsilon, order := rdp.AsymptoticMomentsEpsilon(s.Events, delta)
-	return Guarantee{Epsilon: epsilon, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.Adjacency, Approximate: true, Note: asymptoticNote}, nil
+	return Guarantee{Epsilon: epsilon, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.Adjacency,
+		Approximate: true, Note: asymptoticNote}, nil
 }
 
 func gdpEpsilon(s composed, delta float64) (Guarantee, error) {

@@ -14,15 +14,17 @@ import (
 // privacy under Adjacency, for any data. The one exception is an accountant
 // that is an approximation: then Approximate is set, and Note states it.
 type Guarantee struct {
-	Epsilon     float64          `json:"epsilon"` // compare it with a budget
-	Delta       float64          `json:"delta"`
-	Accountant  string           `json:"accountant"`
-	Adjacency   ledger.Adjacency `json:"adjacency"`
-	Order       float64          `json:"order,omitempty"`       // rdp and moments: the Rényi order that gives the result
-	LowerBound  float64          `json:"lower,omitempty"`       // pld: a lower bound of the computed quantity, unless Note calls the result a bound
-	Published   float64          `json:"published,omitempty"`   // pld and rdp, lots of a fixed size: the published figure of the computed quantity, where it is smaller than the proven one (see fixed_size.go)
-	Approximate bool             `json:"approximate,omitempty"` // the computed quantity is not a bound: more may have been spent
-	Note        string           `json:"note,omitempty"`        // restrictions of the guarantee, in sentences
+	Epsilon    float64          `json:"epsilon"` // compare it with a budget
+	Delta      float64          `json:"delta"`
+	Accountant string           `json:"accountant"`
+	Adjacency  ledger.Adjacency `json:"adjacency"`
+	Order      float64          `json:"order,omitempty"` // rdp and moments: the Rényi order that gives the result
+	LowerBound float64          `json:"lower,omitempty"` // pld: a lower bound of the computed quantity, unless Note calls the result a bound
+	// Published, of pld and rdp for lots of a fixed size, is the published figure of the computed
+	// quantity, where it is smaller than the proven one: see fixed_size.go.
+	Published   float64 `json:"published,omitempty"`
+	Approximate bool    `json:"approximate,omitempty"` // the computed quantity is not a bound: more may have been spent
+	Note        string  `json:"note,omitempty"`        // restrictions of the guarantee, in sentences
 }
 
 // method computes ε at δ and δ at ε by one accountant.

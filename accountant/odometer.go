@@ -58,7 +58,8 @@ func NewOdometer(delta float64, adjacency ledger.Adjacency) (*Odometer, error) {
 	if adjacency == "" {
 		adjacency = ledger.AddRemove
 	}
-	return &Odometer{delta: delta, adjacency: adjacency, spent: make([]float64, len(odometerOrders)), lastCost: make([]float64, len(odometerOrders))}, nil
+	return &Odometer{delta: delta, adjacency: adjacency, spent: make([]float64, len(odometerOrders)),
+		lastCost: make([]float64, len(odometerOrders))}, nil
 }
 
 // OdometerOf returns an odometer that has read a history.
@@ -157,7 +158,8 @@ func (o *Odometer) MaxLots(lot ledger.Lot, epsilon float64) (int, error) {
 
 // eventsOf converts count equal lots, which must be accounted under the adjacency.
 func eventsOf(lot ledger.Lot, count int, adjacency ledger.Adjacency) ([]dpevent.RepeatedEvent, error) {
-	s, err := dpevent.FromHistory(ledger.History{Header: ledger.Header{Adjacency: adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
+	s, err := dpevent.FromHistory(ledger.History{Header: ledger.Header{Adjacency: adjacency},
+		Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
 	if err != nil {
 		return nil, err
 	}

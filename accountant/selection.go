@@ -86,8 +86,9 @@ func (r RunDistribution) Quantile(u float64) (int, error) {
 // other runs must stay secret.
 //
 // The guarantee assumes that the score is covered by a candidate's history, such as an
-// accuracy on private records released with noise, or uses public data only. It is that of Papernot and Steinke, "Hyperparameter Tuning with
-// Rényi Differential Privacy" (ICLR 2022, arXiv 2110.03620v2). Let one run satisfy
+// accuracy on private records released with noise, or uses public data only. It is that of
+// Papernot and Steinke, "Hyperparameter Tuning with Rényi Differential Privacy" (ICLR 2022,
+// arXiv 2110.03620v2). Let one run satisfy
 // (λ, ε(λ))-RDP for every order λ. The selection satisfies (λ, ε')-RDP with, for a
 // truncated negative binomial distribution of parameters η and γ and any λ̂ ≥ 1
 // (theorem 2),

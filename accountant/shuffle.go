@@ -16,7 +16,8 @@ func asPoisson(h ledger.History) ledger.History {
 	h.Lots = slices.Clone(h.Lots)
 	for i, run := range h.Lots {
 		if s := run.Lot.Sampling; s.Policy == ledger.Shuffle {
-			h.Lots[i].Lot.Sampling = ledger.Sampling{Policy: ledger.Poisson, Rate: float64(s.LotSize) / float64(s.Records), Records: s.Records}
+			h.Lots[i].Lot.Sampling = ledger.Sampling{Policy: ledger.Poisson,
+				Rate: float64(s.LotSize) / float64(s.Records), Records: s.Records}
 		}
 	}
 	return h

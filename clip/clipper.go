@@ -197,7 +197,8 @@ func (c *Clipper) ComputeFactors(factors, sq [][]float32, records int) error {
 		n := min(blockSize, records-first)
 		c.excluded += markExcluded(bad[:n], sq, first)
 		for g := range c.groups {
-			c.groups[g].computeFactors(factors[g][first:first+n], bad[:n], sq, c.resolved[g].Members, first, c.sensitivities[g], c.inverse, c.margin)
+			c.groups[g].computeFactors(factors[g][first:first+n], bad[:n], sq, c.resolved[g].Members,
+				first, c.sensitivities[g], c.inverse, c.margin)
 		}
 	}
 	for g := range factors {

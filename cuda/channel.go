@@ -65,7 +65,8 @@ func newChannelLayout(channels, inner, rows, each, group int) channelLayout {
 	tiles = ceil(channels, width)
 	busy := width * lanes * min(group, most/(width*lanes))
 	return channelLayout{
-		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(width), int32(lanes), int32(tiles), int32(ceil(busy, 32) * 32),
+		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(width),
+		int32(lanes), int32(tiles), int32(ceil(busy, 32) * 32),
 	}
 }
 

@@ -106,7 +106,8 @@ func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
 		err = cmp.Or(err, e)
 		return p
 	}
-	formula.Groups, formula.Parameters, formula.Weights = keep(uploadTable(m, groups)), keep(uploadTable(m, parameters)), keep(uploadTable(m, weights))
+	formula.Groups, formula.Parameters, formula.Weights = keep(uploadTable(m, groups)),
+		keep(uploadTable(m, parameters)), keep(uploadTable(m, weights))
 	formula.Squared, formula.Factors = keep(uploadTable(m, squared)), keep(uploadTable(m, factors))
 	if err != nil {
 		return nil, err

@@ -134,8 +134,9 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	parameter := c.program.Buffers[i.Out].Index
 	s.all = contributionArgs{
 		Factors: k.in[last], Seeds: shared.seeds(i.FirstRecord), Steps: shared.steps(parameter), Group: shared.group(parameter),
-		Budgets: shared.budgets + driver.Pointer(budgetSize*i.FirstRecord), Counts: shared.counters.parts().from, Roundings: c.allocScratch(roundingBytes * s.records),
-		Records: int32(c.program.Records), Number: int32(c.uses),
+		Budgets: shared.budgets + driver.Pointer(budgetSize*i.FirstRecord), Counts: shared.counters.parts().from,
+		Roundings: c.allocScratch(roundingBytes * s.records),
+		Records:   int32(c.program.Records), Number: int32(c.uses),
 	}
 	if i.At != nil {
 		s.at = c.constant(i.At.At)
@@ -237,7 +238,8 @@ const builtBlock = 4096
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
 	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a lane of admit adds them
-	part := admission{Contribution: s.from(first), Gradients: rows, Squares: s.allocScratch(8 * n * chunks), Size: int32(size), Chunks: int32(chunks)}
+	part := admission{Contribution: s.from(first), Gradients: rows, Squares: s.allocScratch(8 * n * chunks),
+		Size: int32(size), Chunks: int32(chunks)}
 	s.launchWith(s.rounding, func() { s.launchPart("built_squares", dim{uint32(chunks), uint32(n), 1}, dim{512, 1, 1}, part) })
 	s.admitPart(part, n)
 	across := ceil(size, 256)
@@ -396,7 +398,8 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 	round(&a, f.In)
 	round(&delta, f.Out)
 	if count > 0 {
-		lookups.Rounded, lookups.Squares, lookups.Links = s.allocScratch(4*n*count*f.Out), s.allocScratch(8*n*count), s.allocScratch(4*n*count)
+		lookups.Rounded, lookups.Squares, lookups.Links = s.allocScratch(4*n*count*f.Out),
+			s.allocScratch(8*n*count), s.allocScratch(4*n*count)
 	}
 	units := 0
 	if rows > 1 || a.Kind != rowsOfNumbers {
@@ -437,7 +440,8 @@ func (s *contributionSum) lowerRows(f op.Product, rows int, overlap float64, a, 
 		args.Each = int32(ceil(n, slices))
 		s.launchWith(s.adding, func() { launch("add_rows", tiles, ceil(n, int(args.Each))) })
 		if count > 0 {
-			s.addGathered(op.Gather{Vocabulary: f.In, Dim: f.Out, Bag: 1}, args.Contribution, args.Lookups.Rounded, args.Lookups.Index, n*count, count)
+			s.addGathered(op.Gather{Vocabulary: f.In, Dim: f.Out, Bag: 1}, args.Contribution,
+				args.Lookups.Rounded, args.Lookups.Index, n*count, count)
 		}
 	}
 	if units > 0 || count > 0 {

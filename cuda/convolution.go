@@ -215,7 +215,8 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 func launchPhases(c *compiler, v convGeometry, m phaseTables, r convolutionOutput, s tileSchedule, columns, length, count int) {
 	args := convolutionArgs{
 		Images: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
-		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel), Group: int32(v.groupOutputs * v.patchWidth), Rows: int32(r.rows),
+		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel),
+		Group: int32(v.groupOutputs * v.patchWidth), Rows: int32(r.rows),
 		ImageCount: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(length), Act: int32(r.act),
 	}
 	blocksPerSum := 1

@@ -55,7 +55,8 @@ func (v convGeometry) weightTileCount() int {
 // launchWeightGradients computes sums over the output positions, each over this many
 // images. A sum's slices may be computed by separate blocks; their results are stored one
 // after the other.
-func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, images int, t tile, length, blocksPerSum int) {
+func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer,
+	perRecord, sums, images int, t tile, length, blocksPerSum int) {
 	args := weightGradientArgs{
 		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
 		Positions: newDivider(v.paddedOutputs()), PerRecord: newDivider(perRecord), Area: int32(v.outArea),

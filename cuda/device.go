@@ -1,7 +1,3 @@
-// Package cuda compiles programs for NVIDIA GPUs and runs them. It needs the build tag
-// gpu; without it every function returns [ErrNotBuilt]. Package kernels contains the
-// kernels, package driver binds the CUDA driver, and cuda/emu is an emulated device
-// on which every test of this package runs.
 package cuda
 
 import (

@@ -51,7 +51,8 @@ func launchRankOne(c *compiler, f op.Product, records int, k call) {
 		lengths, _ = c.sharedMemory(operandPair{k.bases[0], k.bases[1], f.In, f.Out, records}, 16*records)
 	}
 	c.launchPart("rank_one", dim{uint32(records), 1, 1}, threads,
-		k.out, signals, lengths, k.in[0], k.in[1], op.OperandNormShare, int32(f.In), int32(f.Out), int32(squaresBlock(f.In + f.Out)[0]), int32(0))
+		k.out, signals, lengths, k.in[0], k.in[1], op.OperandNormShare, int32(f.In), int32(f.Out),
+		int32(squaresBlock(f.In + f.Out)[0]), int32(0))
 }
 
 // biasNorms returns the buffer for the squared norms of a bias whose gradients are the rows of Δ, if the
@@ -217,7 +218,8 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 		return newGramErrorBound(min(n, gramSlice)+ceil(n, gramSlice), float64(g.groups*g.rows*n)*least)
 	}
 	const ofThread = 32 // results per thread, added in float
-	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), (ofThread + 2) * singleRoundoff, 2 * float64(g.groups*g.rows*g.rows) * least}, out)
+	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), (ofThread + 2) * singleRoundoff,
+		2 * float64(g.groups*g.rows*g.rows) * least}, out)
 }
 
 // newGramErrorBound bounds the error of a Gram matrix. Each element has an error of at most k units of
@@ -251,7 +253,8 @@ func launchSplitGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 	// error of at most h·Σ(2|x| + 2|y| + 5) ≤ h·(7n + ‖x‖² + ‖y‖²). In the Frobenius norm this
 	// is at most h·(7n·rows² + 2·rows·trace). The last term is less than a millionth of γ.
 	bound := func(n int) gramErrorBound {
-		return newGramErrorBound(splitRoundings(min(n, splitGramSlice))+ceil(n, 4*splitGramSlice)+1, 7*float64(g.groups*g.rows*g.rows*n)*0x1p-126)
+		return newGramErrorBound(splitRoundings(min(n, splitGramSlice))+ceil(n, 4*splitGramSlice)+1,
+			7*float64(g.groups*g.rows*g.rows*n)*0x1p-126)
 	}
 	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), float64(64+g.groups*int(args.Pairs)) * roundoff, 0}, out)
 }

@@ -129,7 +129,8 @@ func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	length, count := splitByRows(f.In, f.Out, rows)
 	args := clippedProductArgs{
 		A: k.in[0], Delta: k.in[1], Factors: k.in[2], Out: k.out, Record: newDivider(rows / records),
-		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: boolArg(k.accumulate), AlignedOut: alignedArg(k.out, f.Out),
+		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length),
+		Add: boolArg(k.accumulate), AlignedOut: alignedArg(k.out, f.Out),
 	}
 	timed := args
 	timed.A, timed.Delta, timed.Factors, timed.Out = 0, 0, 0, 0

@@ -70,7 +70,8 @@ var releaseRules = map[plan.OptimizerKind]int32{
 
 // prepare allocates the tables of parameters and blocks, and lays them out for one group.
 func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer, c *contributions) (err error) {
-	*r = releaser{memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)), args: &releaseArgs{}, contributions: c}
+	*r = releaser{memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)),
+		args: &releaseArgs{}, contributions: c}
 	kernel := "release"
 	if c == nil {
 		r.sigma = make([]float32, len(parameters))
@@ -103,7 +104,8 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	for _, x := range []struct {
 		at    *driver.Pointer
 		bytes int
-	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
+	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))},
+		{&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
 		if *x.at, err = m.alloc(x.bytes); err != nil {
 			return err
 		}
@@ -200,7 +202,8 @@ func (r *releaser) run(now *plan.Release) error {
 
 // launch launches a kernel with the current arguments.
 func (r *releaser) launch(kernel driver.Kernel, blocks int) error {
-	return r.memory.device.Launch(kernel, dim{uint32(blocks), 1, 1}, dim{128, 1, 1}, unsafe.Slice((*byte)(unsafe.Pointer(r.args)), unsafe.Sizeof(*r.args)))
+	return r.memory.device.Launch(kernel, dim{uint32(blocks), 1, 1}, dim{128, 1, 1},
+		unsafe.Slice((*byte)(unsafe.Pointer(r.args)), unsafe.Sizeof(*r.args)))
 }
 
 func (r *releaser) check(now *plan.Release) error {
@@ -341,7 +344,8 @@ func newSumRounding(m *deviceMemory, parameters []releaseParameter) (s *sumRound
 	}
 	s.releaseUndecided, s.releaseRemaining = kernel("release_undecided"), kernel("release_remaining")
 	s.table = alloc(len(bytesOf(s.parameters)))
-	s.undecided, s.remaining, s.counts = alloc(undecidedBytes*capacity), alloc(remainingBytes*capacity), alloc(launchCountBytes*len(parameters))
+	s.undecided, s.remaining, s.counts = alloc(undecidedBytes*capacity), alloc(remainingBytes*capacity),
+		alloc(launchCountBytes*len(parameters))
 	if err == nil {
 		s.lengths, s.published, err = m.allocMapped(8 * len(parameters))
 	}
@@ -436,7 +440,8 @@ func (r *releaser) setLaunch(now *plan.Release, launch int) {
 	r.args.BlockParameter = r.blockParameters + driver.Pointer(4*l.first)
 	if s := r.rounding; s != nil {
 		at := driver.Pointer(l.listed)
-		r.args.Undecided, r.args.Remaining, r.args.Capacity = s.undecided+undecidedBytes*at, s.remaining+remainingBytes*at, int32(l.capacity)
+		r.args.Undecided, r.args.Remaining, r.args.Capacity = s.undecided+undecidedBytes*at,
+			s.remaining+remainingBytes*at, int32(l.capacity)
 		r.args.Counts, r.args.Published = s.counts+driver.Pointer(launchCountBytes*launch), s.published+driver.Pointer(8*launch)
 	}
 }
@@ -460,7 +465,7 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 			return err
 		}
 		p := parameterRounding{
-			Steps: c.Steps, Unit: math.Ldexp(now.Unit[i]*now.Scale, c.Grid), Grid: int32(c.Grid), Bits: int32(c.Bits),
+			Steps: c.SigmaInGrid, Unit: math.Ldexp(now.Unit[i]*now.Scale, c.Grid), Grid: int32(c.Grid), Bits: int32(c.Bits),
 			Scale: c.Scale, Slope: c.Slope, Base: c.Base,
 		}
 		changed = changed || p != r.rounding.parameters[i]
@@ -477,7 +482,8 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 func (r *releaser) decide(now *plan.Release, l releaseLaunch, count int) error {
 	device := r.memory.device
 	weights, sum := make([]remainingWeight, count), make([]int64, 1)
-	if err := cmp.Or(device.CopyOut(bytesOf(weights), r.rounding.remaining+driver.Pointer(remainingBytes*l.listed)), device.Synchronize()); err != nil {
+	if err := cmp.Or(device.CopyOut(bytesOf(weights), r.rounding.remaining+driver.Pointer(remainingBytes*l.listed)),
+		device.Synchronize()); err != nil {
 		return err
 	}
 	for _, w := range weights {

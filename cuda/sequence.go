@@ -30,7 +30,8 @@ func lowerSequenceOp(c *compiler, spec op.Spec, k call) bool {
 	case op.GRUHidden:
 		c.launch("gru_hidden", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
 	case op.Delay:
-		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), boolArg(s.Reverse))
+		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]),
+			int32(k.shape[1]), boolArg(s.Reverse))
 	case op.Join:
 		outer, _ := op.OuterInner(k.shape, k.shape.Dims()-1)
 		launchConcat(c, outer, k)

@@ -46,17 +46,18 @@ func BatchStatistics(network perexample.Build, bound, sigma float64) (Statistic,
 	if bound == 0 {
 		bound = math.Sqrt(float64(size))
 	}
-	return Statistic{Name: batchStatisticsName, Size: size, Sensitivity: bound, Noise: sigma, running: true, Of: func(dst []float64, record []Example) {
-		for _, e := range record {
-			at := 0
-			for i, channels := range e.observed {
-				for c, v := range channels {
-					dst[at+c] += (float64(v) - float64(i%2)) / float64(len(record)) // of squares 1 is expected
+	return Statistic{Name: batchStatisticsName, Size: size, Sensitivity: bound, Noise: sigma, running: true,
+		Of: func(dst []float64, record []Example) {
+			for _, e := range record {
+				at := 0
+				for i, channels := range e.observed {
+					for c, v := range channels {
+						dst[at+c] += (float64(v) - float64(i%2)) / float64(len(record)) // of squares 1 is expected
+					}
+					at += len(channels)
 				}
-				at += len(channels)
 			}
-		}
-	}}, nil
+		}}, nil
 }
 
 func sizeOfBatchStatistics(net *perexample.Network) (size int) {

@@ -157,7 +157,8 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 
 // describes reports whether the header describes size bytes of numbers.
 func (c *checkpoint) describes(size int64) bool {
-	if c.Step < 0 || c.Slots < 0 || int64(c.Slots) > size || c.Projection < 0 || int64(c.Projection) > size/4 || c.Running < 0 || int64(c.Running) > size/4-int64(c.Projection) {
+	if c.Step < 0 || c.Slots < 0 || int64(c.Slots) > size || c.Projection < 0 || int64(c.Projection) > size/4 ||
+		c.Running < 0 || int64(c.Running) > size/4-int64(c.Projection) {
 		return false
 	}
 	left := size - 4*int64(c.Projection) - 4*int64(c.Running)
@@ -172,7 +173,8 @@ func (c *checkpoint) describes(size int64) bool {
 
 // checkSizes compares the sizes of the state with those of a run whose fingerprint is equal.
 func (c *checkpoint) checkSizes(of *checkpoint) error {
-	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average || c.Projection != of.Projection || c.Running != of.Running && !c.hasNoRunningAverage(of) {
+	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average ||
+		c.Projection != of.Projection || c.Running != of.Running && !c.hasNoRunningAverage(of) {
 		return fmt.Errorf("%w: the checkpoint does not contain the parameters that it describes", ErrDamaged)
 	}
 	return nil

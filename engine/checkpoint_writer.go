@@ -49,7 +49,8 @@ func (r *Run) newCheckpointWriter() (*checkpointWriter, error) {
 	c := &r.config
 	w := &checkpointWriter{folder: c.Files.CheckpointFolder, interval: c.Files.CheckpointInterval, maxLostLots: c.maxLostLots(),
 		network: r.compiled, mechanism: r.mechanism, account: r.account}
-	w.last = checkpoint{Run: settings, Average: c.Optimization.Average.Decay > 0, Slots: c.Optimization.Optimizer.Slots(), Projection: len(r.Directions())}
+	w.last = checkpoint{Run: settings, Average: c.Optimization.Average.Decay > 0,
+		Slots: c.Optimization.Optimizer.Slots(), Projection: len(r.Directions())}
 	for _, p := range r.compiled.program.Parameters {
 		w.last.Sizes = append(w.last.Sizes, p.Shape.TotalSize())
 	}

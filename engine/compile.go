@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/frozen"
+	"github.com/dptrain/dptrain/engine/internal/frozen"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -60,13 +60,17 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 			return nil, err
 		}
 		keeps := c.keepsFrozenOutputs(device, network, index, e, memory.AtStart().Without(held))
-		n.program, err = plan.LowerTraining(network, plan.Options{Frozen: keeps, Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace()})
+		n.program, err = plan.LowerTraining(network, plan.Options{
+			Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0,
+			Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace(), Frozen: keeps,
+		})
 		if err != nil {
 			return nil, err
 		}
 		isFinal := c.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if bytes := int64(n.program.MicrobatchBytes()); !isFinal && (bytes > limit || device.PreferredMicrobatch(n.program) < n.program.Records) {
+		if bytes := int64(n.program.MicrobatchBytes()); !isFinal &&
+			(bytes > limit || device.PreferredMicrobatch(n.program) < n.program.Records) {
 			// Half of the records take at least half of the memory.
 			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
 				records /= 2
@@ -92,7 +96,8 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 			n.executable.Close()
 			return nil, err
 		}
-		if n.running, err = newRunningStatistics(network.Network, n.executable, len(network.Inputs), c.Optimization.Average.Decay > 0); err != nil {
+		if n.running, err = newRunningStatistics(network.Network, n.executable, len(network.Inputs),
+			c.Optimization.Average.Decay > 0); err != nil {
 			n.executable.Close()
 			return nil, err
 		}
@@ -125,8 +130,10 @@ func heldBytes(c *Config, index *recordIndex) int64 {
 // each example and keeps them. They must be the same in every lot, be read more often than they are
 // computed, and take at most half of the memory that is left. Their number must be public. A GPU
 // keeps the data set instead.
-func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork, index *recordIndex, e sample.Event, room memory.Headroom) bool {
-	if len(network.FrozenOutputs) == 0 || device.Name() != "cpu" || c.Augmentation.Views > 0 || c.LocalTraining.Steps > 0 || c.Records.Users || c.Sampling.Population > 0 {
+func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork,
+	index *recordIndex, e sample.Event, room memory.Headroom) bool {
+	if len(network.FrozenOutputs) == 0 || device.Name() != "cpu" || c.Augmentation.Views > 0 ||
+		c.LocalTraining.Steps > 0 || c.Records.Users || c.Sampling.Population > 0 {
 		return false
 	}
 	read := float64(c.Steps) * e.ExpectedLot() * float64(index.perRecord)

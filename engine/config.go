@@ -79,8 +79,8 @@ type Sampling struct {
 type Mechanism struct {
 	NonPrivate        bool                  // no clipping, no noise, ε = ∞: the baseline
 	Clipping          []clip.Group          // default: all parameters together, bound 1
-	NoiseMultiplier   float64               // z = σ/S of adaptive counts and of the gradient groups without noise of their own, all together
-	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must not depend on released values: see Choose
+	NoiseMultiplier   float64               // z = σ/S of adaptive counts and of the groups without noise of their own, all together
+	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0, in place of NoiseMultiplier; no function of releases: see Choose
 	Allocation        Allocation            // how this noise is divided among groups; default: Proportional
 	Distribution      Distribution          // of the noise on gradients; default: GaussianNoise
 	Arithmetic        Arithmetic            // how contributions are added and noised; default: exact

@@ -63,8 +63,10 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 // newMechanism binds clipping and noise to parameters. The executable computes and adds their
 // gradients. If it is nil, the host adds vectors, with the leastWeight of clippedVectors. statistics
 // are the queries that each lot has in addition. newMechanism checks every lot of the run.
-func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Executable, microbatch int, leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
-	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)), statistics: statistics}
+func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Executable, microbatch int,
+	leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)),
+		statistics: statistics}
 	if leastWeight > 0 {
 		m.perBound = 2
 		m.release.Ratio.Least = leastWeight

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/frozen"
+	"github.com/dptrain/dptrain/engine/internal/frozen"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"

@@ -32,7 +32,8 @@ func PlannedHistory(c Config) ledger.History {
 	default:
 		sampling.LotSize = lot
 	}
-	lots := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.CombinedNoiseMultiplier(0), Adjacency: c.Sampling.Adjacency()}
+	lots := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.CombinedNoiseMultiplier(0),
+		Adjacency: c.Sampling.Adjacency()}
 	h := lots.History()
 	h.Header.Unit = c.Records.Unit()
 	if c.lotsDiffer() {
@@ -233,9 +234,11 @@ func (r *Run) Describe() Description {
 	program := r.compiled.program
 	d := Description{
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
-		Microbatch: program.Records, PerRecord: r.index.perRecord, Bytes: program.Bytes() + r.compiled.executable.WorkspaceBytes() + r.compiled.frozen.Bytes(),
+		Microbatch: program.Records, PerRecord: r.index.perRecord,
+		Bytes:  program.Bytes() + r.compiled.executable.WorkspaceBytes() + r.compiled.frozen.Bytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
-		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic, LocalTraining: r.config.LocalTraining, Warning: r.compiled.warning(),
+		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic,
+		LocalTraining: r.config.LocalTraining, Warning: r.compiled.warning(),
 	}
 	for v, p := range program.Parameters {
 		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}

@@ -121,7 +121,8 @@ func build(c Config) (*Run, error) {
 	if err := r.config.checkQueries(r.index.records); err != nil {
 		return nil, err
 	}
-	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch, r.loader.observedOfFirst()); err != nil {
+	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch,
+		r.loader.observedOfFirst()); err != nil {
 		return nil, err
 	}
 	gradients, denominator, least := r.compiled.executable, r.Event().ExpectedLot(), int64(0)
@@ -131,7 +132,8 @@ func build(c Config) (*Run, error) {
 	if c.isWeighted() {
 		denominator, least = r.config.Weights.denominator(denominator)
 	}
-	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients, r.compiled.program.Records, least, r.Event(), r.statistics.queries()); err != nil {
+	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients,
+		r.compiled.program.Records, least, r.Event(), r.statistics.queries()); err != nil {
 		return nil, err
 	}
 	release := &r.mechanism.release
@@ -242,10 +244,13 @@ func (r *Run) StepsDone() int { return r.step }
 
 // Progress describes what is public after a lot.
 type Progress struct {
-	Lot          int                 // lots done, from 1
-	Lots         int                 // lots of the whole run
-	Epsilon      float64             // the ε that a budget limits; of the lots so far and, where it takes long to compute, of some later lots
-	BudgetUsed   float64             // with Mechanism.Choose: the share of Budget.StopAtEpsilon that the filter has spent, from 0 to 1; Epsilon is then the odometer's
+	Lot  int // lots done, from 1
+	Lots int // lots of the whole run
+	// Epsilon is the ε that a budget limits: of the lots so far and, where it takes long to compute, of
+	// some later lots. With Mechanism.Choose it is the odometer's, and BudgetUsed is the share of
+	// Budget.StopAtEpsilon that the filter has spent, from 0 to 1.
+	Epsilon      float64
+	BudgetUsed   float64
 	LearningRate float64             // of the lot, before Optimization.LearningRateMultiplier
 	Released     []ReleasedStatistic // one for each of Config.Statistics
 }

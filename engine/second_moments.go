@@ -40,7 +40,8 @@ func secondMoments(ctx context.Context, s data.Set, index *recordIndex, column i
 
 // forEachBlock reads all records, appends the rows of each to a block, and calls
 // add with each block.
-func forEachBlock(ctx context.Context, s data.Set, index *recordIndex, column int, appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
+func forEachBlock(ctx context.Context, s data.Set, index *recordIndex, column int,
+	appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
 	width := s.Columns()[column].Size()
 	read := make([][]float32, len(s.Columns()))
 	for k, c := range s.Columns() {

@@ -218,7 +218,8 @@ type statisticAccumulator struct {
 }
 
 func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator {
-	return &statisticAccumulator{Statistic: s, noisedSum: newNoisedSum(q, s.Size), vector: make([]float64, s.Size), mean: make([]float64, s.Size)}
+	return &statisticAccumulator{Statistic: s, noisedSum: newNoisedSum(q, s.Size), vector: make([]float64, s.Size),
+		mean: make([]float64, s.Size)}
 }
 
 // tryOnConstants calls the user's function on a record of one example of zeros, and on one whose

@@ -238,7 +238,8 @@ var errNoLedger = errors.New("a sum of vectors needs a ledger: set VectorSumConf
 
 // buildVectorSum makes a VectorSum without its ledger.
 func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
-	s := &VectorSum{vectors: slices.Clone(c.Vectors), records: c.Records, weights: c.Weights, callerDraws: c.CallerDraws, counted: map[int]bool{}}
+	s := &VectorSum{vectors: slices.Clone(c.Vectors), records: c.Records, weights: c.Weights,
+		callerDraws: c.CallerDraws, counted: map[int]bool{}}
 	s.config = Config{Sampling: c.Sampling, Steps: c.Lots, Mechanism: c.Mechanism, Budget: c.Budget, Files: Files{Ledger: c.Ledger}}
 	if err := s.check(); err != nil {
 		return nil, err
@@ -308,7 +309,8 @@ func (s *VectorSum) check() error {
 	if a := c.Mechanism.Arithmetic; a != ExactArithmetic && a != FloatArithmetic {
 		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", a, ExactArithmetic, FloatArithmetic)
 	}
-	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(), c.Mechanism.checkAllocation(), c.checkPrivacy())
+	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(),
+		c.Mechanism.checkAllocation(), c.checkPrivacy())
 }
 
 func (s *VectorSum) ledgerHeader(unit string) ledger.Header {

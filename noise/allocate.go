@@ -15,9 +15,9 @@ type Group struct {
 
 // Proportional gives each of the G groups the standard deviation σ_g = z·√G·S_g, so all have
 // the same ratio of noise to sensitivity. Together they compose to the noise multiplier
-// z = (Σ_g (S_g/σ_g)²)^(-1/2): one release of all of them is as private as a single vector of sensitivity 1 with deviation z (McMahan et al.,
-// "A General Approach to Adding Differential Privacy to Iterative Training
-// Procedures", arXiv:1812.06210).
+// z = (Σ_g (S_g/σ_g)²)^(-1/2): one release of all of them is as private as a single vector of
+// sensitivity 1 with deviation z (McMahan et al., "A General Approach to Adding Differential
+// Privacy to Iterative Training Procedures", arXiv:1812.06210).
 func Proportional(z float64, groups []Group) ([]float64, error) {
 	count := float64(len(groups))
 	return allocate(z, groups, func(Group) float64 { return math.Sqrt(count) })

@@ -7,6 +7,10 @@
 // noise vector in any order. All builds of this package, with and without assembly, give
 // the same bits.
 //
+//	key ─────────────┐
+//	stream ─▶ nonce ─┼─▶ ChaCha20 block ─▶ 16 words ─▶ uniform numbers ─▶ Box–Muller ─▶ N(0, 1)
+//	index ─▶ counter ┘
+//
 // # Guarantee
 //
 // If [New] drew the key from the operating system, the values are computationally

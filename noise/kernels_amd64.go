@@ -50,7 +50,8 @@ func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) {
 }
 
 // rounds computes what roundsGeneric does, up to which values are decided.
-func rounds(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64, scale, slope, base float32, bits uint64) {
+func rounds(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64,
+	scale, slope, base float32, bits uint64) {
 	switch widestSet {
 	case avx512:
 		roundsAVX512(sums, words, undecided, scale, slope, base, bits)

@@ -13,6 +13,7 @@ func groups(dst []uint32, s *chachaState) {
 func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) { boxMullersNEON(dst, words) }
 
 // rounds computes what roundsGeneric does, up to which values are decided.
-func rounds(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64, scale, slope, base float32, bits uint64) {
+func rounds(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64,
+	scale, slope, base float32, bits uint64) {
 	roundsNEON(sums, words, undecided, scale, slope, base, bits)
 }

@@ -115,7 +115,7 @@ func (n RoundedGaussian) check() error {
 // of 2^-Bits grid steps; fastRounding explains Scale, Slope and Base.
 type RoundingConstants struct {
 	Grid, Bits         int
-	Steps              float64 // Sigma/g
+	SigmaInGrid        float64 // Sigma/g
 	Scale, Slope, Base float32
 }
 
@@ -126,7 +126,7 @@ func (n RoundedGaussian) Constants() (RoundingConstants, error) {
 	}
 	r := newRounding(n, chachaState{})
 	return RoundingConstants{
-		Grid: r.grid, Bits: int(r.fast.bits), Steps: r.scale,
+		Grid: r.grid, Bits: int(r.fast.bits), SigmaInGrid: r.scale,
 		Scale: r.fast.scale, Slope: r.fast.slope, Base: r.fast.base,
 	}, nil
 }

@@ -106,7 +106,8 @@ func (f *fastRounding) split(rests, sums *[NormalBatch]int64, grid int) {
 // A value is decided if all of [y-E, y+E] lies in one cell, for the value y in units
 // and the bound E on its error. With E and half a step added, the cell is a shift, and the
 // distance to its lower end is in the low bits.
-func roundsGeneric(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64, scale, slope, base float32, bits uint64) {
+func roundsGeneric(sums *[NormalBatch]int64, words *[roundedWords]uint32, undecided *[NormalBatch / 64]uint64,
+	scale, slope, base float32, bits uint64) {
 	for i := range groupWords {
 		square, x, y, known := fastPair(words[i], words[groupWords+i])
 		r := float32(math.Sqrt(float64(square)))

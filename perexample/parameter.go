@@ -149,7 +149,8 @@ func (p *PrivateNetwork) addUse(v *Parameter, u parameterUse) error {
 	} else {
 		one.Method = m.String()
 		var err error
-		if one.SquaredNorms, err = op.Apply(op.SquaredNorms{Form: u.Form, Records: p.Records, Method: m}, formInputs(u.Use)...); err != nil {
+		if one.SquaredNorms, err = op.Apply(op.SquaredNorms{Form: u.Form, Records: p.Records, Method: m},
+			formInputs(u.Use)...); err != nil {
 			return err
 		}
 		if err = one.useClippedSum(p, u); err != nil {

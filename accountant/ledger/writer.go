@@ -335,7 +335,8 @@ func (l *Writer) Close() error {
 	if l.fault == errClosed {
 		return nil
 	}
-	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved, weights: l.weights, complete: l.complete})...)
+	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved,
+		weights: l.weights, complete: l.complete})...)
 	l.fault = errClosed
 	return errors.Join(err, l.file.Close())
 }

@@ -34,7 +34,8 @@ func (b *bench) tables() (list []*table, err error) {
 		if err := run(exec.Command(b.interpreter(exporter), filepath.Join(b.peers, "tables.py"), "export", b.dir)); err != nil {
 			return nil, err
 		}
-		for _, t := range []*table{{name: "breast cancer"}, {name: "wine"}, {name: "digits 8×8"}, {name: "diabetes", number: true}, {name: "made 600×12", held: true}, {name: "made 3000×40, 6 classes", held: true}, {name: "friedman 1500", number: true, held: true}} {
+		for _, t := range []*table{{name: "breast cancer"}, {name: "wine"}, {name: "digits 8×8"}, {name: "diabetes", number: true},
+			{name: "made 600×12", held: true}, {name: "made 3000×40, 6 classes", held: true}, {name: "friedman 1500", number: true, held: true}} {
 			if t.rows, err = readCSV(filepath.Join(b.dir, t.name+".csv")); err != nil {
 				return nil, err
 			}

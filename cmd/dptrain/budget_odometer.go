@@ -67,7 +67,8 @@ budget is left.`,
 			if err != nil {
 				return err
 			}
-			r := odometerReading{Epsilon: number.Float(o.Epsilon()), FixedEpsilon: number.Float(fixed.Epsilon), Delta: delta, Lots: f.history.LotCount(), Budget: epsilon}
+			r := odometerReading{Epsilon: number.Float(o.Epsilon()), FixedEpsilon: number.Float(fixed.Epsilon),
+				Delta: delta, Lots: f.history.LotCount(), Budget: epsilon}
 			if n := len(f.history.Lots); epsilon > 0 && n > 0 {
 				left := number.Float(max(0, epsilon-o.Epsilon()))
 				lots, err := o.MaxLots(f.history.Lots[n-1].Lot, epsilon)

@@ -16,7 +16,8 @@ import (
 
 // newCatalog returns a command that lists names that other commands accept. describe returns
 // the name, the JSON object and the text of an entry.
-func newCatalog[T any](term *terminal.Terminal, use, short, example string, entries []T, describe func(T) (name string, row any, text string)) *cobra.Command {
+func newCatalog[T any](term *terminal.Terminal, use, short, example string, entries []T,
+	describe func(T) (name string, row any, text string)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: "  " + example, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {

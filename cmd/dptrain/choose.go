@@ -104,7 +104,8 @@ func choose(term *terminal.Terminal, dirs []string, set *runspec.Flags) error {
 	if err != nil {
 		return err
 	}
-	result := chosenModel{Models: dirs, Epsilon: set.Epsilon, Adjacency: ledger.ZeroOut, Unit: records.Unit(), Records: set.Population, Out: set.Out}
+	result := chosenModel{Models: dirs, Epsilon: set.Epsilon, Adjacency: ledger.ZeroOut,
+		Unit: records.Unit(), Records: set.Population, Out: set.Out}
 	if set.Population > 0 {
 		result.Adjacency = ledger.AddRemove
 	}
@@ -181,8 +182,10 @@ func checkChoice(dirs []string, set *runspec.Flags) (engine.Records, error) {
 
 // scoreModel adds up the scores of the records with a model, in scoreSteps. No error depends on the
 // content of a record.
-func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *runspec.Flags, records engine.Records, score *int64, result *chosenModel) (err error) {
-	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, TrainedImage: data.ImageShapeOf(model.Shape), OnBadRow: data.BlankBadRows}
+func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *runspec.Flags,
+	records engine.Records, score *int64, result *chosenModel) (err error) {
+	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize,
+		TrainedImage: data.ImageShapeOf(model.Shape), OnBadRow: data.BlankBadRows}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return err
 	}
@@ -191,7 +194,8 @@ func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *r
 	}
 	if column, byUser := strings.CutPrefix(set.Record, "user:"); byUser {
 		options.Schema.User = column
-		options.Schema.Ignore = slices.DeleteFunc(slices.Clone(options.Schema.Ignore), func(ignored string) bool { return ignored == column })
+		options.Schema.Ignore = slices.DeleteFunc(slices.Clone(options.Schema.Ignore),
+			func(ignored string) bool { return ignored == column })
 	}
 	task, err := readData(term, set.Data, options)
 	if err != nil {
@@ -235,7 +239,8 @@ func (c *chosenModel) release(scores []int64, project *projectbudget.Writer, dra
 	if err != nil {
 		return 0, err
 	}
-	w, err := ledger.Create(filepath.Join(c.Out, rundir.LedgerFile), ledger.Header{Unit: c.Unit, Records: c.Records, Adjacency: c.Adjacency, Secure: source.Secure()})
+	w, err := ledger.Create(filepath.Join(c.Out, rundir.LedgerFile), ledger.Header{Unit: c.Unit,
+		Records: c.Records, Adjacency: c.Adjacency, Secure: source.Secure()})
 	if err != nil {
 		return 0, err
 	}

@@ -155,8 +155,10 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 	m := contributor.Mechanism()
 	result := contributeResult{
 		Server: c.server, Model: model.Name, Contributions: made, Mechanism: c.mechanism, Privacy: c.level,
-		Epsilon: c.settings.Epsilon, Delta: c.settings.Delta, ModelEpsilon: number.Float(modelEpsilon(m)), Weights: m.Weights(), NoiseScale: m.NoiseScale(),
-		TotalEpsilon: c.total.Epsilon, TotalDelta: c.total.Delta, EpsilonSpent: number.Float(cost.Epsilon), PureEpsilon: number.Float(cost.Pure),
+		Epsilon: c.settings.Epsilon, Delta: c.settings.Delta, ModelEpsilon: number.Float(modelEpsilon(m)),
+		Weights: m.Weights(), NoiseScale: m.NoiseScale(),
+		TotalEpsilon: c.total.Epsilon, TotalDelta: c.total.Delta, EpsilonSpent: number.Float(cost.Epsilon),
+		PureEpsilon: number.Float(cost.Pure),
 		EpsilonLeft: number.Float(max(0, c.total.Epsilon-cost.Epsilon)), Accountant: c.total.Accountant, Client: c.client, Ledger: c.ledger,
 	}
 	return term.Print(result, fmt.Sprintf("%.6g", cost.Epsilon), func(w io.Writer) {

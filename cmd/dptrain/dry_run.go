@@ -95,7 +95,8 @@ type previewGroup struct {
 // previewGroups describes the groups of a run's lots.
 func previewGroups(run *engine.Run) (groups []previewGroup) {
 	for _, g := range report.Groups(ledger.History{Lots: engine.PlannedLots(run)}) {
-		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise, g.MaxNoise, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
+		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise,
+			g.MaxNoise, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
 	}
 	return groups
 }
@@ -140,7 +141,8 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 	c, d := &spec.Config, run.Describe()
 	p := &preview{
 		Data: spec.Task.Name, Model: spec.Network.Model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
-		ExpectedLot: d.ExpectedLot, Parameters: weightCount(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning,
+		ExpectedLot: d.ExpectedLot, Parameters: weightCount(d), Microbatch: d.Microbatch, Bytes: d.Bytes,
+		Device: d.Device, Warning: d.Warning,
 		Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.Mechanism.NonPrivate,
 		StartNote: spec.Network.StartNote(), Augmentation: spec.AugmentationSummary(),
 	}
@@ -162,7 +164,8 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.CombinedNoiseMultiplier(0)
+		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta),
+			a.Accountant, c.Mechanism.CombinedNoiseMultiplier(0)
 		p.Mechanism = string(c.Mechanism.Distribution)
 		p.Adjacency, p.PublishedEpsilon, p.Approximate, p.Note = a.Adjacency, number.Float(a.Published), a.Approximate, a.Note
 	}
@@ -200,12 +203,14 @@ func weightCount(d engine.Description) (n int) {
 func (p *preview) print(w io.Writer) {
 	fmt.Fprintf(w, "parameter\tshape\tuse\tnorms\tgroup\tclip\tnoise\n")
 	for _, l := range p.Layers {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\n", l.Name, strings.Trim(strings.ReplaceAll(fmt.Sprint(l.Shape), " ", "×"), "[]"), l.Use, l.Norm, l.Group, l.Clip, l.StdDev)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\n", l.Name, strings.Trim(strings.ReplaceAll(fmt.Sprint(l.Shape), " ", "×"), "[]"),
+			l.Use, l.Norm, l.Group, l.Clip, l.StdDev)
 	}
 	if len(p.Groups) > 1 {
 		fmt.Fprintf(w, "\ngroup\tsensitivity\tnoise\tmultiplier\tlots\tshare of the budget\n")
 		for _, g := range p.Groups {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.4g\t%d\t%.1f%%\n", g.Group, report.ValueRange(g.Sensitivity, g.MaxSensitivity), report.ValueRange(g.Noise, g.MaxNoise), g.NoiseMultiplier, g.Lots, 100*g.Share)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.4g\t%d\t%.1f%%\n", g.Group, report.ValueRange(g.Sensitivity, g.MaxSensitivity),
+				report.ValueRange(g.Noise, g.MaxNoise), g.NoiseMultiplier, g.Lots, 100*g.Share)
 		}
 	}
 	fmt.Fprintf(w, "\nmodel\t%s on %s, %d weights\n", p.Model, p.Data, p.Parameters)
@@ -232,7 +237,8 @@ func (p *preview) print(w io.Writer) {
 		if p.Mechanism == string(engine.LaplaceNoise) {
 			laplace = " of discrete Laplace noise: its scale over the bound on ℓ₁ norms"
 		}
-		fmt.Fprintf(w, "privacy\tε %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g%s\n", relateEpsilon(p.Epsilon, p.Approximate), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier, laplace)
+		fmt.Fprintf(w, "privacy\tε %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g%s\n", relateEpsilon(p.Epsilon, p.Approximate), number.RoundUp(float64(p.Delta)),
+			p.Accountant, p.NoiseMultiplier, laplace)
 		if p.PublishedEpsilon != 0 {
 			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(p.PublishedEpsilon))
 		}

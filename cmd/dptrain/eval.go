@@ -82,7 +82,9 @@ func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
 		return exitcode.AsUsage(err)
 	}
 	defer evaluator.Close()
-	score, err := terminal.Await(term, "Evaluating "+number.Plural(test.Len(), "example"), func() (engine.Evaluation, error) { return evaluator.Score(evaluator.Weights(), test) })
+	score, err := terminal.Await(term, "Evaluating "+number.Plural(test.Len(), "example"), func() (engine.Evaluation, error) {
+		return evaluator.Score(evaluator.Weights(), test)
+	})
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}

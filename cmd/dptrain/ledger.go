@@ -71,7 +71,8 @@ func newLedgerShow(term *terminal.Terminal) *cobra.Command {
 				return err
 			}
 			h, s := f.history.Header, f.summary
-			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(), s.Runs, s.Entries, s.Ended, f.truncated, s.Head, s.Run, s.Weights, s.Budget, []repeatedLot{}}
+			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(),
+				s.Runs, s.Entries, s.Ended, f.truncated, s.Head, s.Run, s.Weights, s.Budget, []repeatedLot{}}
 			for _, lot := range f.history.Lots {
 				listing.Lots = append(listing.Lots, repeatedLot{lot.Count, lot.Lot})
 			}
@@ -310,7 +311,8 @@ forks of one run, or the other one has more lines, the exit code is 4.`,
 				Weights string `json:"weights,omitempty"` // SHA-256 of the released weights
 
 				Against []comparedLedgers `json:"against,omitempty"`
-			}{err == nil, summary.Entries, summary.Head, summary.Lots, summary.Runs, summary.Ended, 0, "", summary.Run, summary.Weights, compared}
+			}{err == nil, summary.Entries, summary.Head, summary.Lots, summary.Runs, summary.Ended,
+				0, "", summary.Run, summary.Weights, compared}
 			if err != nil {
 				v.Why = err.Error()
 				if damage := (*ledger.DamageError)(nil); errors.As(err, &damage) {

@@ -30,7 +30,8 @@ type comparedLedgers struct {
 
 func compareLedgers(a, b *ledger.File) comparedLedgers {
 	c := ledger.Compare(a, b)
-	return comparedLedgers{a.Path, b.Path, c.Relation, c.CommonLots, a.History.LotCount() - c.CommonLots, b.History.LotCount() - c.CommonLots, c.Line}
+	return comparedLedgers{a.Path, b.Path, c.Relation, c.CommonLots, a.History.LotCount() - c.CommonLots,
+		b.History.LotCount() - c.CommonLots, c.Line}
 }
 
 // String describes the relation in a sentence without its full stop.
@@ -122,7 +123,8 @@ type jointEpsilon struct {
 // printJointEpsilon accounts for several ledgers together. A delta of 0 selects the default.
 // Ledgers of selections are included by Rényi divergences.
 func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, name string) error {
-	v := jointEpsilon{Secure: true, Groups: []ledgerGroup{}, Copies: []comparedLedgers{}, Forks: []comparedLedgers{}, Undecided: []comparedLedgers{}}
+	v := jointEpsilon{Secure: true, Groups: []ledgerGroup{}, Copies: []comparedLedgers{},
+		Forks: []comparedLedgers{}, Undecided: []comparedLedgers{}}
 	selections, runs, err := v.readSelections(term, names)
 	if err != nil {
 		return err
@@ -214,7 +216,8 @@ func (v *jointEpsilon) readRuns(term *terminal.Terminal, names []string) (ledger
 		v.Groups = append(v.Groups, ledgerGroup{g.Name, g.Mechanism, g.MaxSensitivity, g.MinNoise, g.Lots})
 	}
 	for i, f := range files {
-		v.Files = append(v.Files, fileOfJoint{File: f.Path, Steps: f.History.LotCount(), Run: f.Summary.Run, Head: f.Summary.Head, Ended: f.Summary.Ended})
+		v.Files = append(v.Files, fileOfJoint{File: f.Path, Steps: f.History.LotCount(), Run: f.Summary.Run,
+			Head: f.Summary.Head, Ended: f.Summary.Ended})
 		if f.Truncated || !f.Summary.Ended {
 			term.Warn("state of %s: %s", f.Path, describeState(false, f.Truncated))
 		}

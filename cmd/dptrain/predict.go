@@ -177,7 +177,8 @@ func (f *predictFlags) check(json bool) error {
 }
 
 // writePredictions writes a row for each example.
-func writePredictions(term *terminal.Terminal, evaluator *engine.Evaluator, examples data.Unlabeled, format prediction.Format, rows *prediction.Writer, out string) error {
+func writePredictions(term *terminal.Terminal, evaluator *engine.Evaluator, examples data.Unlabeled,
+	format prediction.Format, rows *prediction.Writer, out string) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	progress := term.NewExampleProgress(examples.Len(), out != "")

@@ -153,7 +153,8 @@ func spendOutside(project, run string, delta float64, accountantName string) err
 	if err != nil {
 		return err
 	}
-	draw := projectbudget.Draw{Run: f.Summary.Run, Epsilon: cost.Epsilon, Delta: delta, Unit: f.History.Header.Unit, Adjacency: cost.Adjacency}
+	draw := projectbudget.Draw{Run: f.Summary.Run, Epsilon: cost.Epsilon, Delta: delta,
+		Unit: f.History.Header.Unit, Adjacency: cost.Adjacency}
 	if draw.What, err = filepath.Abs(run); err != nil {
 		return err
 	}

@@ -126,7 +126,8 @@ func printSchemaReport(w io.Writer, r *data.SchemaReport) {
 		if c.Constant {
 			constant = "constant"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", printableName(c.Name), c.DescribedBy, c.Outside, c.Unknown, c.NotNumbers, c.Empty, constant, drawHistogram(c.Histogram))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", printableName(c.Name), c.DescribedBy, c.Outside, c.Unknown, c.NotNumbers,
+			c.Empty, constant, drawHistogram(c.Histogram))
 	}
 	fmt.Fprintf(w, "\n%s, %d blank in training\n", number.Plural(r.Rows, "row"), r.BlankRows)
 	if r.BadRows > 0 {

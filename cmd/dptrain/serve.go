@@ -115,7 +115,8 @@ func serve(term *terminal.Terminal, s *serveFlags, given func(string) bool) erro
 	if (s.tlsCert == "") != (s.tlsKey == "") {
 		return exitcode.Usagef("--tls-cert and --tls-key belong together: give both or neither")
 	}
-	if s.options.MaxRate < 1 || s.options.MaxInFlight < 1 || s.options.MaxConnections < 1 || s.deadline <= 0 || s.lifetime <= 0 || s.drain <= 0 {
+	if s.options.MaxRate < 1 || s.options.MaxInFlight < 1 || s.options.MaxConnections < 1 ||
+		s.deadline <= 0 || s.lifetime <= 0 || s.drain <= 0 {
 		return exitcode.Usagef("--max-rate, --max-in-flight, --max-connections, --timeout, --ticket-lifetime and --drain must be above 0")
 	}
 	if !(s.options.MaxShare > 0 && s.options.MaxShare <= 1) {

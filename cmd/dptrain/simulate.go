@@ -113,7 +113,8 @@ func simulate(term *terminal.Terminal, s *simulation.Settings, source *runspec.D
 	if err != nil {
 		return err
 	}
-	task, err := readData(term, source.Data, data.Options{Dir: source.DataDir, Test: source.Test, Standardize: source.Standardize, Schema: schema, Image: image})
+	task, err := readData(term, source.Data, data.Options{Dir: source.DataDir, Test: source.Test,
+		Standardize: source.Standardize, Schema: schema, Image: image})
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}

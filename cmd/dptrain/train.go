@@ -210,7 +210,8 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 }
 
 // trainRun trains a run and writes its files.
-func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *training.MetricsServer, draw *training.BudgetDraw, started time.Time) error {
+func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *training.MetricsServer,
+	draw *training.BudgetDraw, started time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	progress, err := training.NewProgress(term, spec, run, server)

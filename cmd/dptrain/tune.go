@@ -185,7 +185,8 @@ func runTrial(ctx context.Context, term *terminal.Terminal, base *runspec.Spec, 
 	spec.AdoptProjection(run)
 	evaluation, err := spec.EvaluateTest(parameters)
 	settings := spec.Hyperparameters()
-	t := trial{Hyperparameters: settings, RegressionMetrics: rundir.NewRegressionMetrics(&evaluation), Flags: settings.Flags(), evaluation: evaluation}
+	t := trial{Hyperparameters: settings, RegressionMetrics: rundir.NewRegressionMetrics(&evaluation),
+		Flags: settings.Flags(), evaluation: evaluation}
 	if evaluation.Targets == 0 {
 		t.Accuracy = &evaluation.Accuracy
 	}

@@ -68,7 +68,8 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	}
 	out := base.Flags.Out
 	plan := selection.Ledger{Runs: runs, Delta: base.Config.Budget.Delta, Budget: base.Flags.Epsilon, Score: scoreName(base)}
-	guarantee, err := terminal.Await(term, "Calibrating the noise of "+number.Plural(trials, "setting"), func() (accountant.Guarantee, error) { return plan.Calibrate(candidates) })
+	guarantee, err := terminal.Await(term, "Calibrating the noise of "+number.Plural(trials, "setting"),
+		func() (accountant.Guarantee, error) { return plan.Calibrate(candidates) })
 	if err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--epsilon %v: %w", plan.Budget, err))
 	}
@@ -122,7 +123,8 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	result := privateTuning{
 		Guarantee: budget.NewGuarantee(guarantee), Data: base.Task.Name, Model: base.Network.Model,
 		Best:  bestTrial{settings, best.Accuracy, best.MAE, best.Deviation, best.Test},
-		Flags: settings.Flags(), Score: plan.Score, Settings: trials, Runs: runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: out,
+		Flags: settings.Flags(), Score: plan.Score, Settings: trials, Runs: runs, Unit: plan.Unit,
+		Records: plan.Records, LedgerHead: head, Out: out,
 	}
 	return term.Print(result, result.Flags, result.print)
 }

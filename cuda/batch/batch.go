@@ -121,7 +121,8 @@ func Join(waits [][]int, kinds []Kind) (groups [][]int) {
 		for i, k := range kinds {
 			switch {
 			case k != kinds[longest] || done[i]:
-			case isReady(i), k.InSequence && !slices.ContainsFunc(waits[i], func(j int) bool { return !done[j] && !slices.Contains(ready, j) }):
+			case isReady(i), k.InSequence && !slices.ContainsFunc(waits[i],
+				func(j int) bool { return !done[j] && !slices.Contains(ready, j) }):
 				ready = append(ready, i)
 			}
 		}

@@ -99,7 +99,8 @@ func describeDevice(n int) (i DeviceInfo, err error) {
 		return i, err
 	}
 	i.Name = strings.TrimSpace(i.Name)
-	attributes, err := i.device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount, cu.SingleToDoublePrecisionPerfRatio)
+	attributes, err := i.device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor,
+		cu.MultiprocessorCount, cu.SingleToDoublePrecisionPerfRatio)
 	if err != nil {
 		return i, err
 	}

@@ -78,7 +78,8 @@ func (q Query) lot(h ledger.Header) (lot ledger.Lot, scale uint64, err error) {
 	steps := math.Ceil(math.Ldexp(change/q.Epsilon*(1+0x1p-50), scaleBits)) // rounded up, the quotient included
 	return ledger.Lot{
 		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: h.Records},
-		Queries:  []ledger.Query{{Group: q.Name, Mechanism: ledger.PermuteAndFlip, Sensitivity: float64(q.Sensitivity), Noise: math.Ldexp(steps, -scaleBits)}},
+		Queries: []ledger.Query{{Group: q.Name, Mechanism: ledger.PermuteAndFlip,
+			Sensitivity: float64(q.Sensitivity), Noise: math.Ldexp(steps, -scaleBits)}},
 	}, uint64(steps), nil
 }
 

@@ -148,7 +148,8 @@ func (p rowPolicy) blankInvalid(columns []Column, values [][]float32, examples i
 }
 
 // newPictures is NewPictures with blank examples in place of those that have an invalid label.
-func (p rowPolicy) newPictures(shape ImageShape, pixels []byte, labels []int32, classes int, standardization []Standardization) (Set, error) {
+func (p rowPolicy) newPictures(shape ImageShape, pixels []byte, labels []int32, classes int,
+	standardization []Standardization) (Set, error) {
 	blank := make([]bool, len(labels))
 	for i, l := range labels {
 		if l >= 0 && int(l) < classes {

@@ -367,7 +367,8 @@ func (c *InputColumn) parseDate(cell string) (t time.Time, err error) {
 // parseDateFormat converts a format such as DD.MM.YYYY hh:mm:ss for time.Parse.
 func parseDateFormat(text string) (string, error) {
 	format := strings.NewReplacer("YYYY", "2006", "MM", "01", "DD", "02", "hh", "15", "mm", "04", "ss", "05").Replace(text)
-	if text != "" && (!strings.Contains(text, "YYYY") || !strings.Contains(text, "MM") || !strings.Contains(text, "DD") || strings.ContainsAny(format, "YMDhms")) {
+	if text != "" && (!strings.Contains(text, "YYYY") || !strings.Contains(text, "MM") || !strings.Contains(text, "DD") ||
+		strings.ContainsAny(format, "YMDhms")) {
 		return "", fmt.Errorf("the date format %q needs YYYY, MM and DD, and may have hh, mm and ss, as in DD.MM.YYYY", text)
 	}
 	return format, nil

@@ -187,7 +187,8 @@ func openPath(name string, o Options) (*Task, error) {
 		return nil, err
 	}
 	defer closer.Close()
-	if _, found := findFile(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found || strings.HasSuffix(name, ".npz") {
+	if _, found := findFile(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found ||
+		strings.HasSuffix(name, ".npz") {
 		s := o.Schema
 		if s.Target == arrayTarget {
 			s = s.withoutTarget()

@@ -76,7 +76,8 @@ func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowP
 		equalTests = true
 	}
 	task := &Task{Classes: len(classes), ClassNames: classes, Private: true}
-	if task.Train, err = decodePictures(tree, trainFiles, newPictureDecoder(shape), private, len(classes), standardization); err != nil || testRoot == "" {
+	if task.Train, err = decodePictures(tree, trainFiles, newPictureDecoder(shape), private,
+		len(classes), standardization); err != nil || testRoot == "" {
 		return task, err
 	}
 	decoder := newPictureDecoder(shape)
@@ -152,7 +153,8 @@ func isPictureName(name string) bool {
 }
 
 // decodePictures reads the files on all processors.
-func decodePictures(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy, classes int, standardization []Standardization) (Set, error) {
+func decodePictures(tree fs.FS, files []pictureFile, decoder *pictureDecoder, policy rowPolicy,
+	classes int, standardization []Standardization) (Set, error) {
 	pixels, blank, err := decodePixels(tree, files, decoder, policy)
 	if err != nil {
 		return nil, err

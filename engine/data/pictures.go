@@ -43,7 +43,8 @@ func PublishedStandardization(name string) []Standardization {
 // pictures, each in the order channels × height × width. Standardization has one entry for
 // each channel; nil scales bytes to [0, 1]. The columns are "picture" and "label". The set
 // keeps the slices.
-func NewPictures(channels, height, width int, pixels []byte, labels []int32, classes int, standardization []Standardization) (*Pictures, error) {
+func NewPictures(channels, height, width int, pixels []byte, labels []int32, classes int,
+	standardization []Standardization) (*Pictures, error) {
 	if standardization != nil && len(standardization) != channels {
 		return nil, fmt.Errorf("%d standardizations for %d channels; give each channel one", len(standardization), channels)
 	}

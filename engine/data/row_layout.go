@@ -121,7 +121,8 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		}
 		return slices.Index(names, name)
 	}
-	l := &rowLayout{label: columnOf(s.Label), user: columnOf(s.User), text: columnOf(s.Text), target: columnOf(s.Target), weight: columnOf(s.Weight), classes: indexOf(s.Classes)}
+	l := &rowLayout{label: columnOf(s.Label), user: columnOf(s.User), text: columnOf(s.Text),
+		target: columnOf(s.Target), weight: columnOf(s.Weight), classes: indexOf(s.Classes)}
 	if s.Text != "" {
 		var err error
 		if l.tokens, err = s.tokenizer(); err != nil {

@@ -181,7 +181,8 @@ func (s Schema) empty() bool {
 
 // named reports whether a field is set that is only for named columns.
 func (s Schema) named() bool {
-	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
+	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0 ||
+		s.Text != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
 }
 
 // textual reports whether a field is set that is only for text or indices.
@@ -314,7 +315,8 @@ func (s Schema) withOnly() Schema {
 		return s
 	}
 	unused := func(name string) bool { return name != s.Target && !slices.Contains(s.Only, name) }
-	s.Bounds, s.Dates, s.Vocabulary, s.Scale, s.Missing = maps.Clone(s.Bounds), maps.Clone(s.Dates), maps.Clone(s.Vocabulary), maps.Clone(s.Scale), maps.Clone(s.Missing)
+	s.Bounds, s.Dates, s.Vocabulary, s.Scale, s.Missing = maps.Clone(s.Bounds), maps.Clone(s.Dates),
+		maps.Clone(s.Vocabulary), maps.Clone(s.Scale), maps.Clone(s.Missing)
 	maps.DeleteFunc(s.Bounds, func(name string, _ Bounds) bool { return unused(name) })
 	maps.DeleteFunc(s.Dates, func(name string, _ DateBounds) bool { return unused(name) })
 	maps.DeleteFunc(s.Vocabulary, func(name string, _ []string) bool { return unused(name) })

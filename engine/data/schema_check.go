@@ -139,7 +139,8 @@ func newSchemaCheck(l *rowLayout) *schemaCheck {
 			by = "dates"
 		}
 		c.used = append(c.used, k)
-		c.report.Columns = append(c.report.Columns, ColumnReport{Name: role.Name, DescribedBy: by, Histogram: make([]int, c.histogramLength(by, k))})
+		c.report.Columns = append(c.report.Columns, ColumnReport{Name: role.Name, DescribedBy: by,
+			Histogram: make([]int, c.histogramLength(by, k))})
 	}
 	return c
 }

@@ -1,17 +1,3 @@
-// Package data provides the examples that a network is trained on: tables in
-// memory, sets combined from others, and readers for common files (MNIST's IDX,
-// CIFAR-10, folders of pictures, NumPy arrays, CSV, JSON lines, plain text). It also
-// generates three public data sets, digits, shapes and remarks.
-//
-// Privacy guarantee: the numbers of an example depend only on that example and on
-// public constants. No mean, bound, vocabulary or list of classes is computed from
-// the rows, because such a value would carry one person's data into the examples of
-// everybody else without being accounted. A reader takes the facts that it needs
-// from the user or from a published constant. If a fact is missing, the reader
-// returns an error that asks for it. The names of folders, columns and keys and the shape
-// of arrays count as public. An example of the training data that cannot be read becomes
-// blank, so that neither an error nor its message depends on it: see BadRowPolicy. Error
-// messages name files, lines and columns, never a value.
 package data
 
 import (

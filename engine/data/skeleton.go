@@ -459,7 +459,8 @@ func publicSkeleton(columns []*columnSummary, rows int, separator, file string, 
 			fmt.Fprintf(&ignore, "  - %s  # %s\n", name, why)
 		case c.numeric():
 			limits := roundOutwards(c.low, c.high)
-			fmt.Fprintf(&bounds, "  %s: [%s, %s]  # here %s to %s%s\n", name, formatNumber(limits[0]), formatNumber(limits[1]), formatNumber(c.low), formatNumber(c.high), c.remark("; ", true, c.name == o.Target))
+			fmt.Fprintf(&bounds, "  %s: [%s, %s]  # here %s to %s%s\n", name, formatNumber(limits[0]), formatNumber(limits[1]),
+				formatNumber(c.low), formatNumber(c.high), c.remark("; ", true, c.name == o.Target))
 		case c.isDate():
 			fmt.Fprintf(&dates, "  %s: [%d-01-01, %d-12-31]  # here %s to %s\n", name, c.first.Year(), c.last.Year(), c.first.Format(time.DateOnly), c.last.Format(time.DateOnly))
 		default:

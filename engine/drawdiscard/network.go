@@ -89,7 +89,8 @@ func (n *Network) Tensors() []TensorShape {
 // finite can make the mean NaN; [Mechanism.Release] reads NaN as 0.
 func (n *Network) AverageGradient(dst, weights []float32, records Records) error {
 	count := len(records.Labels) / n.labels
-	if len(dst) != n.weights || len(weights) != n.weights || count == 0 || len(records.Labels) != count*n.labels || len(records.Features) != count*n.features {
+	if len(dst) != n.weights || len(weights) != n.weights || count == 0 || len(records.Labels) != count*n.labels ||
+		len(records.Features) != count*n.features {
 		return fmt.Errorf("drawdiscard: %d features and %d labels for a network of %d inputs and %d labels, %d and %d values for %d weights", len(records.Features), len(records.Labels), n.features, n.labels, len(dst), len(weights), n.weights)
 	}
 	rest := weights

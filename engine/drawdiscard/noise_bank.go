@@ -49,7 +49,8 @@ func NewNoiseBank(distribution Distribution, width int, seed uint64) (*NoiseBank
 	default:
 		return nil, fmt.Errorf("drawdiscard: noise %q is unknown; use %s, %s or %s", distribution, Laplace, Gaussian, NoNoise)
 	}
-	b := &NoiseBank{distribution: distribution, width: width, src: noise.NewSeeded(seed), random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	b := &NoiseBank{distribution: distribution, width: width, src: noise.NewSeeded(seed),
+		random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	if distribution == NoNoise {
 		return b, nil
 	}

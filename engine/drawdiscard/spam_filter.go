@@ -35,8 +35,9 @@ const (
 //
 // ρ and ρ' are quantiles of ‖w' - m‖²/(D² + nσ²) in simulations of updates without data, with 1, k,
 // 4k and 16k returns in flight: the largest of the four. Up to [MaxAge](k) updates happen between a
-// draw and its return. The mean walks meanwhile (see [MeanStepVariance]), and all weights share the random slots, so how far an instance is from the
-// mean varies by more than independent weights would. q bounds one weight by Chernoff's inequality:
+// draw and its return. The mean walks meanwhile (see [MeanStepVariance]), and all weights share the
+// random slots, so how far an instance is from the mean varies by more than independent weights
+// would. q bounds one weight by Chernoff's inequality:
 // its distance is a weighted sum of independent noise values, and the logarithm of their moment
 // generating function is at most that of one value of the same variance.
 //

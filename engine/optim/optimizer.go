@@ -84,7 +84,8 @@ func (o Optimizer) Check() error {
 		return err
 	}
 	used := o.options()
-	for _, p := range []option{{optionMomentum, &o.Momentum}, {optionBeta1, &o.Beta1}, {optionBeta2, &o.Beta2}, {optionEpsilon, &o.Epsilon}} {
+	for _, p := range []option{{optionMomentum, &o.Momentum}, {optionBeta1, &o.Beta1}, {optionBeta2, &o.Beta2},
+		{optionEpsilon, &o.Epsilon}} {
 		known := slices.ContainsFunc(used, func(u option) bool { return u.name == p.name })
 		if *p.value != 0 && !known {
 			return fmt.Errorf("optim: %s does not use %s, which is %v; set it to 0 or choose a Kind that uses it", o.Kind, p.name, *p.value)

@@ -75,7 +75,8 @@ func (s Schedule) Check() error {
 	default:
 		return unknown("schedule", string(s.Shape), shapes)
 	}
-	if s.Shape != ShapeLinear && (s.FinalRate != 0 || s.FinalEpoch != 0) || s.Shape != ShapeStep && (s.Factor != 0 || len(s.Milestones) > 0) {
+	if s.Shape != ShapeLinear && (s.FinalRate != 0 || s.FinalEpoch != 0) ||
+		s.Shape != ShapeStep && (s.Factor != 0 || len(s.Milestones) > 0) {
 		return fmt.Errorf("optim: a schedule of shape %q does not use all numbers that are set: FinalRate and FinalEpoch are for %s, Factor and Milestones for %s", s.Shape, ShapeLinear, ShapeStep)
 	}
 	return nil

@@ -36,7 +36,8 @@ func NewTruncated(declared int, rate float64, most, records int, source *noise.S
 	case records > declared:
 		return nil, fmt.Errorf("sample: there are more records than the %d that are declared, for which alone the cost of truncated lots is known; declare a larger number (this message depends on private data)", declared)
 	}
-	return &Truncated{poisson: poisson, most: most, words: wordReader{source: source}, kept: make([]int, 0, min(most, records)), block: make([]int, 256)}, nil
+	return &Truncated{poisson: poisson, most: most, words: wordReader{source: source},
+		kept: make([]int, 0, min(most, records)), block: make([]int, 256)}, nil
 }
 
 // Event describes truncated Poisson sampling at the exact rate; LotSize is the largest lot.

@@ -101,3 +101,61 @@ func Example() {
 	// trained head.bias [3]
 	// 4 parameters to write
 }
+
+// One program trains and writes weights, and another one computes predictions with them.
+func Example_predictions() {
+	dir, err := os.MkdirTemp("", "dptrain")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	run, err := engine.New(engine.Config{
+		Network:      network(2),
+		Train:        points(2),
+		Sampling:     engine.Sampling{Lot: 100},
+		Steps:        200,
+		Mechanism:    engine.Mechanism{NoiseMultiplier: 1},
+		Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 1}},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer run.Close()
+	if err := run.Train(context.Background(), nil); err != nil {
+		log.Fatal(err)
+	}
+	trained, err := run.Parameters()
+	if err != nil {
+		log.Fatal(err)
+	}
+	var file bytes.Buffer // or an *os.File
+	if err := weights.Write(&file, trained); err != nil {
+		log.Fatal(err)
+	}
+
+	// The other program loads the weights. The points have no labels.
+	build, _, err := weights.Load(network(2), bytes.NewReader(file.Bytes()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	unlabelled, err := data.NewTable([]data.Column{{Name: "point", Shape: []int{2}}}, [][]float32{{0.1, 0.5, 0.9, 0.5}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	evaluator, err := engine.NewEvaluator(build, engine.DeviceOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer evaluator.Close()
+	logits, err := evaluator.Predictions(evaluator.Weights(), unlabelled)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, scores := range logits {
+		fmt.Println("in the second stripe:", scores[1] > scores[0])
+	}
+	// Output:
+	// in the second stripe: false
+	// in the second stripe: true
+}

@@ -33,14 +33,16 @@ type Guarantee struct {
 
 // NewGuarantee converts an accountant's ε.
 func NewGuarantee(a accountant.Guarantee) Guarantee {
-	return Guarantee{Epsilon: number.Float(a.Epsilon), PublishedEpsilon: number.Float(a.Published), Delta: number.Float(a.Delta), Approximate: a.Approximate,
+	return Guarantee{Epsilon: number.Float(a.Epsilon), PublishedEpsilon: number.Float(a.Published),
+		Delta: number.Float(a.Delta), Approximate: a.Approximate,
 		Accountant: a.Accountant, Adjacency: a.Adjacency, Order: a.Order, LowerBound: number.Float(a.LowerBound), Note: a.Note}
 }
 
 // Accounted is the inverse of NewGuarantee.
 func (g Guarantee) Accounted() accountant.Guarantee {
 	return accountant.Guarantee{Epsilon: float64(g.Epsilon), Delta: float64(g.Delta), Accountant: g.Accountant,
-		Adjacency: g.Adjacency, Order: g.Order, LowerBound: float64(g.LowerBound), Published: float64(g.PublishedEpsilon), Approximate: g.Approximate, Note: g.Note}
+		Adjacency: g.Adjacency, Order: g.Order, LowerBound: float64(g.LowerBound),
+		Published: float64(g.PublishedEpsilon), Approximate: g.Approximate, Note: g.Note}
 }
 
 // FormatBound writes an ε or a δ, rounded up, and marks an approximation, which is not a

@@ -123,7 +123,8 @@ func (r *LocalRequest) Answer() (*LocalAnswer, error) {
 	case r.Weights > 0:
 		contribution = adversary.NewBoxLaplace(r.Epsilon, r.Weights)
 	}
-	a := &LocalAnswer{Instances: r.Instances, Epsilon: r.Epsilon, Mechanism: r.Mechanism, Delta: r.Delta, Clients: r.Clients, Weights: r.Weights,
+	a := &LocalAnswer{Instances: r.Instances, Epsilon: r.Epsilon, Mechanism: r.Mechanism, Delta: r.Delta,
+		Clients: r.Clients, Weights: r.Weights,
 		Channel: number.Float(r.Epsilon), Insider: number.Float(adversary.InsiderExpectedLoss(r.Instances, r.Epsilon))}
 	add := func(name, quantity string, value float64, kind, assumption, source string) {
 		a.Bounds = append(a.Bounds, LocalBound{name, quantity, number.Float(value), kind, assumption, source})

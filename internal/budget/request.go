@@ -25,7 +25,8 @@ const (
 
 var (
 	// Policies are the values of --sampling. The first is the default.
-	Policies = []string{string(ledger.Poisson), string(ledger.Truncated), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
+	Policies = []string{string(ledger.Poisson), string(ledger.Truncated), string(ledger.FixedSize),
+		string(ledger.Shuffle), string(ledger.FullBatch)}
 	// Mechanisms are the values of --mechanism. The first is the default.
 	Mechanisms = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	// Adjacencies are the values of --adjacency.

@@ -303,7 +303,8 @@ func (s *rowSum) squaresOf(r int) (a, delta float64) {
 
 // roundRows rounds the rows of record r. It returns the squared norm of Σ_t â_t ⊗ δ̂_t, and the estimate
 // of its errors. It is not ok if the rows are too long.
-func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding, w *worker) (squares, errors int64, ok bool) {
+func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding,
+	w *worker) (squares, errors int64, ok bool) {
 	if squaresA == 0 || squaresD == 0 {
 		clear(a)
 		clear(delta)
@@ -364,7 +365,8 @@ func (l *lowering) lowerTiedContribution(p part, m op.MultiUseNorms, in [][]floa
 //	‖P + G‖² = ‖P‖² + ‖G‖² + 2⟨P, G⟩, ⟨P, G⟩ = Σ_s Σ_t δ̂_t[i_s]·⟨â_t, ε̂_s⟩
 //
 // byEntry are the rows δ̂ and byDim the rows â. It is not ok if a sum might leave 64 bits.
-func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []int16, how plan.Rounding, w *worker) (squares int64, ok bool) {
+func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []int16, how plan.Rounding,
+	w *worker) (squares int64, ok bool) {
 	r, width := s.base+slot, k.lookups*k.Dim
 	rows, index := (*k.rows)[slot*width:(slot+1)*width], k.index[r*k.lookups:(r+1)*k.lookups]
 	how.Seed = uint64(lattice.RowKey(how.Seed, 2, 0))

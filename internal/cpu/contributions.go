@@ -117,7 +117,8 @@ func (l *lowering) lowerBuilt(p part, size int, rows []float32, g gradientBuilde
 	} else {
 		scratch.reserve(0, n*size, 0, 0)
 	}
-	s := &builtSum{part: p, size: size, build: g.build, roundings: newRoundings(n, 1), together: rows != nil && size <= plan.BuiltBlock && !p.L1}
+	s := &builtSum{part: p, size: size, build: g.build, roundings: newRoundings(n, 1),
+		together: rows != nil && size <= plan.BuiltBlock && !p.L1}
 	admit := l.pool.forRanges(n, size+g.cost, s.admit)
 	blocks := (size + plan.BuiltBlock - 1) / plan.BuiltBlock
 	l.pool.reserveSum(min(size, plan.BuiltBlock))
@@ -165,7 +166,8 @@ func (s *builtSum) admitTogether(from, to int) {
 		s.set(0, i, float32(s.how[i].Scale), lattice.RowKey(s.how[i].Seed, 0, 0))
 	}
 	if end > from {
-		lattice.RoundRows(s.ints[from*s.size:end*s.size], s.rows[from*s.size:end*s.size], s.scales[0][from:end], s.keys[0][from:end], s.squares[0][from:end])
+		lattice.RoundRows(s.ints[from*s.size:end*s.size], s.rows[from*s.size:end*s.size],
+			s.scales[0][from:end], s.keys[0][from:end], s.squares[0][from:end])
 	}
 	for i := from; i < to; i++ {
 		ints := s.ints[i*s.size : (i+1)*s.size]
@@ -232,7 +234,8 @@ func (l *lowering) newPart(i plan.Instruction, k call) part {
 		l.uses++
 	}
 	c := l.contributions
-	return part{plan.Part{Admission: &c.Admission, Parameter: l.program.Buffers[i.Out].Index, Number: l.uses, First: i.FirstRecord, Factors: k.in[len(k.in)-1]}, c.sums, i.At}
+	return part{plan.Part{Admission: &c.Admission, Parameter: l.program.Buffers[i.Out].Index,
+		Number: l.uses, First: i.FirstRecord, Factors: k.in[len(k.in)-1]}, c.sums, i.At}
 }
 
 // lowerContribution makes the step of a sum of an exact program.

@@ -256,7 +256,8 @@ func lowerConvGramNorms(l *lowering, f op.ConvWeight, records int, k call) func(
 					a, d = v.concatPictures(x, delta, first, pictures, group, w)
 				}
 				g := gram.New(w.floats(scratch)[before:], rows)
-				square, _ := g.SquaredNorm(gram.Vectors{Data: a, Len: v.taps, Block: v.area}, gram.Vectors{Data: d, Len: v.og, Block: v.area}, false)
+				square, _ := g.SquaredNorm(gram.Vectors{Data: a, Len: v.taps, Block: v.area},
+					gram.Vectors{Data: d, Len: v.og, Block: v.area}, false)
 				total += square
 			}
 			out[r] = float32(addRounding(total, roundings, v.lengths(x[r*nx:(r+1)*nx], delta[r*nd:(r+1)*nd])) + k.operandShare(r, records))

@@ -264,7 +264,8 @@ type gatherSum struct {
 
 func (l *lowering) lowerGatherContribution(p part, f op.Gather, in [][]float32) func() {
 	records := len(p.Factors)
-	s := &gatherSum{part: p, Gather: f, index: in[0], delta: in[1], lookups: len(in[0]) / records, width: len(in[1]) / records, pairs: l.saved.pairs[pairsKey{&in[0][0], f}]}
+	s := &gatherSum{part: p, Gather: f, index: in[0], delta: in[1], lookups: len(in[0]) / records,
+		width: len(in[1]) / records, pairs: l.saved.pairs[pairsKey{&in[0][0], f}]}
 	n := min(records, lattice.MaxUnsettled, max(2*len(l.pool.workers), rowInts/s.width))
 	s.adds, s.cancels = make([]bool, n), make([]bool, n)
 	scratch := &l.contributions.scratch
@@ -399,7 +400,8 @@ func (p *part) addRows(rows, x []int32) {
 // the table. Rows that belong to no row of the table become zeros: their gradient is not a part of the
 // record's, and it can be large, for a normalization magnifies it where its input is padding. pairs is
 // that of groups.pairs, or negative if it is not known.
-func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how plan.Rounding, w *worker) (squares int64, ok bool) {
+func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how plan.Rounding,
+	w *worker) (squares int64, ok bool) {
 	lookups := len(index)
 	rowSquares := w.rowSquares[:len(rows)/f.Dim]
 	for t := range rowSquares {

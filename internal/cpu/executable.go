@@ -1,10 +1,3 @@
-// Package cpu runs the programs of package plan on the CPU, with SIMD kernels in
-// Go assembly and without cgo.
-//
-// [New] allocates the buffers of a program and lowers each instruction to a step,
-// a function over fixed memory. Steps share a pool of threads. Only operations that
-// Gorgonia runs allocate.
-// Results have the same bits for any number of threads.
 package cpu
 
 import (

@@ -181,7 +181,8 @@ func lowerProductGramNorms(l *lowering, f op.Product, records int, k call) func(
 			if known {
 				g.D = shared[r*n : (r+1)*n]
 			}
-			square, length := g.SquaredNorm(gram.ContiguousRows(a[r*na:(r+1)*na], f.In), gram.ContiguousRows(d[r*nd:(r+1)*nd], f.Out), known)
+			square, length := g.SquaredNorm(gram.ContiguousRows(a[r*na:(r+1)*na], f.In),
+				gram.ContiguousRows(d[r*nd:(r+1)*nd], f.Out), known)
 			out[r] = float32(addRounding(square, chainedRoundings(rows), length) + k.operandShare(r, records))
 			if shared != nil && !known {
 				copy(shared[r*n:(r+1)*n], g.D)

@@ -109,7 +109,8 @@ func findPairedSum(l *lowering, of op.Product, k call) (f op.Product, pair call,
 			continue
 		}
 		f, is = s.Form.(op.Product)
-		if !is || f.Out != of.Out || l.base(i.In[1]) != k.bases[1] || l.program.Buffers[l.base(i.Out)].Role == plan.RoleTemporary || countWriters(l, i.Out) != 1 ||
+		if !is || f.Out != of.Out || l.base(i.In[1]) != k.bases[1] ||
+			l.program.Buffers[l.base(i.Out)].Role == plan.RoleTemporary || countWriters(l, i.Out) != 1 ||
 			slices.ContainsFunc(k.next[:n], func(j plan.Instruction) bool { return l.base(j.Out) == l.base(i.In[0]) }) {
 			continue
 		}

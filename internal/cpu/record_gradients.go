@@ -53,7 +53,8 @@ func newGradientBuilder(l *lowering, form op.Form, records int, in [][]float32, 
 	case op.Scale:
 		l.pool.reserve(f.Channels, 0)
 		return gradientBuilder{func(dst []float32, r int, w *worker) {
-			(&channelSum{f.Channels, f.Inner, nd / (f.Channels * f.Inner), a[r*na : (r+1)*na], delta[r*nd : (r+1)*nd], nil}).run(dst, 0, false, w)
+			(&channelSum{f.Channels, f.Inner, nd / (f.Channels * f.Inner), a[r*na : (r+1)*na],
+				delta[r*nd : (r+1)*nd], nil}).run(dst, 0, false, w)
 		}, nd}
 	}
 	f := form.(op.Gather)

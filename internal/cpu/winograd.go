@@ -7,7 +7,7 @@ const (
 	maxWinogradTiles    = 64  // tiles of one product
 	maxWinogradSumTiles = 256 // tiles of one product that sums over the tiles of several pictures
 	minWinogradArea     = 64  // positions of a result from which on a gradient's transforms are faster
-	winogradPad         = 16  // floats between planes: transforms write past the end of a plane, and equal distances would cause cache conflicts
+	winogradPad         = 16  // floats between planes: transforms write past a plane, and equal distances cause cache conflicts
 )
 
 // winograd is a convolution with windows of 3×3 or 5×5 that uses the transforms of package
@@ -42,7 +42,8 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 		return nil
 	}
 	oh, ow := v.window.OutputSize()
-	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: l.winogradMemory, transposed: flipped}
+	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH,
+		padW: f.PadW, filters: l.winogradMemory, transposed: flipped}
 	if flipped {
 		g.in, g.out, g.h, g.w, g.oh, g.ow = f.O, f.C, oh, ow, f.H, f.W
 		g.padH, g.padW = side-1-f.PadH, side-1-f.PadW

@@ -68,7 +68,8 @@ func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *w
 		return nil
 	}
 	pictures := len(delta) / (v.O * v.area)
-	s := &winogradSum{winograd: g, x: x, delta: delta, tiles: g.tileRows * g.tileCols, factors: factors, allPictures: pictures, recordPictures: pictures, pictures: make([]int, 0, pictures)}
+	s := &winogradSum{winograd: g, x: x, delta: delta, tiles: g.tileRows * g.tileCols, factors: factors,
+		allPictures: pictures, recordPictures: pictures, pictures: make([]int, 0, pictures)}
 	if factors != nil {
 		s.recordPictures /= len(factors)
 	}
@@ -117,7 +118,8 @@ func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate boo
 			LDA: s.batchTiles, LDB: s.batchTiles, LDC: s.in, Accumulate: s.first > 0,
 		}
 		for i := from; i < to; i++ {
-			product.Run((*s.filters)[nv+nd+i*s.filterPlane():], (*s.filters)[nv+i*s.plane(s.out):], (*s.filters)[i*s.plane(s.in):], w.gemm, 0, 1)
+			product.Run((*s.filters)[nv+nd+i*s.filterPlane():], (*s.filters)[nv+i*s.plane(s.out):],
+				(*s.filters)[i*s.plane(s.in):], w.gemm, 0, 1)
 		}
 	})
 	taps, vectors := s.Taps*s.Taps, s.in*s.out/simd.WinogradLanes

@@ -151,7 +151,8 @@ func BinomialTail(n int, q float64, k int) (probability, relativeError float64) 
 
 // logBinomial is log P(Bin(n, q) = k) and a bound of its error.
 func logBinomial(n int, q float64, k int) (value, off float64) {
-	for i, x := range [5]float64{logFactorial(n), -logFactorial(k), -logFactorial(n - k), float64(k) * math.Log(q), float64(n-k) * math.Log1p(-q)} {
+	for i, x := range [5]float64{logFactorial(n), -logFactorial(k), -logFactorial(n - k),
+		float64(k) * math.Log(q), float64(n-k) * math.Log1p(-q)} {
 		value += x
 		off += RoundingUnit * float64(8+5-i) * math.Abs(x)
 	}

@@ -36,7 +36,8 @@ func onnxInterface(m rundir.Manifest) (in onnx.Interface) {
 
 // columnOf describes a column for ONNX.
 func columnOf(c data.InputColumn) onnx.Column {
-	column := onnx.Column{Name: c.Name, Words: c.Words, Scale: onnx.Scale(c.Scale), Bounds: onnx.Bounds{Low: c.Bounds[0], High: c.Bounds[1]}}
+	column := onnx.Column{Name: c.Name, Words: c.Words, Scale: onnx.Scale(c.Scale),
+		Bounds: onnx.Bounds{Low: c.Bounds[0], High: c.Bounds[1]}}
 	switch {
 	case c.Words != nil && c.Missing == data.MissingWord:
 		column.MissingWords = c.MissingCells()

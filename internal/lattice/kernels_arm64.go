@@ -10,7 +10,8 @@ func assembly() []*kernels {
 		name: "neon", rounding: neon, wholeBlocks: true, lanes: 8, depth: 1, mr: 6, nr: 16,
 		tile: tileNEON, transpose8: transpose8NEON, copyRuns: [2]copyRunsFunc{copyRuns4NEON, copyRuns8NEON},
 		columns: func(dst *int16, ld int, rows *int16, n int) { transpose8NEON(dst, ld, rows, n, 1) },
-		addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares, scaleInts: scaleIntsNEON, settle: settleNEON, readSums: readSumsNEON,
+		addInts: addInts, innerProduct: innerProduct, sumSquares: sumSquares, scaleInts: scaleIntsNEON,
+		settle: settleNEON, readSums: readSumsNEON,
 	}}
 }
 

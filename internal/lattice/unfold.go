@@ -30,7 +30,8 @@ func NewUnfolding(w simd.Window, groups int, channelsLast bool) *Unfolding {
 		panic(fmt.Sprintf("lattice: %d channels are not %d equal groups", w.C, groups))
 	}
 	w.C /= groups
-	u := &Unfolding{window: w, groups: groups, channelsLast: channelsLast && w.C*groups > 1, height: w.H + 2*w.PadH, line: w.W + 2*w.PadW, run: w.KW}
+	u := &Unfolding{window: w, groups: groups, channelsLast: channelsLast && w.C*groups > 1,
+		height: w.H + 2*w.PadH, line: w.W + 2*w.PadW, run: w.KW}
 	u.oh, u.ow = w.OutputSize()
 	runsOfRow, distance := 1, 0
 	if w.DilW > 1 {

@@ -18,6 +18,7 @@ const module = "github.com/dptrain/dptrain/"
 // perexample), how influence is bounded and hidden (clip, noise), what it cost (accountant) and the
 // loop (engine) apart.
 var layers = [][]string{
+	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
 	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
 	{"internal/runspec"},
@@ -26,7 +27,7 @@ var layers = [][]string{
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/plan/plantest"},
-	{"engine/frozen"},
+	{"engine/internal/frozen"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/cpu", "internal/gorgonia"},
 	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch", "cuda/timing", "cuda/override"},
 	{"perexample", "cuda/driver", "cuda/kernels"},

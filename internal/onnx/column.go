@@ -98,7 +98,8 @@ func (w *writer) encodeNumber(x string, c Column) (features []string) {
 	if c.Date {
 		month, day := w.calendar(w.emit("Where", []string{isMissing, w.doubles(nil, 0), x}))
 		known := w.castToFloat(w.emit("Not", []string{isMissing}))
-		features = append(features, w.emit("Mul", []string{w.oneHot(month, months), known}), w.emit("Mul", []string{w.oneHot(day, weekdays), known}))
+		features = append(features, w.emit("Mul", []string{w.oneHot(month, months), known}),
+			w.emit("Mul", []string{w.oneHot(day, weekdays), known}))
 	}
 	if c.Missing == Indicator {
 		features = append(features, w.castToFloat(isMissing))
@@ -142,7 +143,8 @@ func (w *writer) calendar(days string) (month, weekday string) {
 	integer := func(x string) string { return w.emit("Cast", []string{x}, attribute{"to", int64s}) }
 	const fromMarchOfYear0 = 719468
 	inCycle := remainder(of("Add", day, fromMarchOfYear0), 146097)
-	leap := w.emit("Sub", []string{w.emit("Add", []string{w.emit("Sub", []string{inCycle, quotient(inCycle, 1460)}), quotient(inCycle, 36524)}), quotient(inCycle, 146096)})
+	leap := w.emit("Sub", []string{w.emit("Add", []string{w.emit("Sub", []string{inCycle, quotient(inCycle, 1460)}),
+		quotient(inCycle, 36524)}), quotient(inCycle, 146096)})
 	year := quotient(leap, 365)
 	before := w.emit("Sub", []string{w.emit("Add", []string{of("Mul", year, 365), quotient(year, 4)}), quotient(year, 100)})
 	inYear := w.emit("Sub", []string{inCycle, before})

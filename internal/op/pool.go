@@ -20,7 +20,8 @@ func (w Window) pooledShape(in []tensor.Shape) (tensor.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !coversPicture(x[2], oh, w.KernelH, w.StrideH, w.PadH, w.DilationH) || !coversPicture(x[3], ow, w.KernelW, w.StrideW, w.PadW, w.DilationW) {
+	if !coversPicture(x[2], oh, w.KernelH, w.StrideH, w.PadH, w.DilationH) ||
+		!coversPicture(x[3], ow, w.KernelW, w.StrideW, w.PadW, w.DilationW) {
 		return nil, fmt.Errorf("%v over %v: at some position the window covers only padding", w, x)
 	}
 	return tensor.Shape{x[0], x[1], oh, ow}, nil

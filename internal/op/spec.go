@@ -1,5 +1,3 @@
-// Package op defines the operations that dptrain adds to Gorgonia. Each has a reference
-// implementation, a symbolic derivative, and attributes that package plan can read.
 package op
 
 import (

@@ -31,11 +31,13 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	}
 	if w.Frozen {
 		for i, n := range p.FrozenOutputs {
-			l.buffers[n] = l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleInput, Index: len(p.Inputs) + 2*len(p.BatchNorms) + i})
+			l.buffers[n] = l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleInput,
+				Index: len(p.Inputs) + 2*len(p.BatchNorms) + i})
 		}
 	}
 	for i, v := range p.Parameters {
-		l.buffers[v.ClipFactors] = l.buffer(Buffer{Name: v.ClipFactors.Name(), Shape: v.ClipFactors.Shape(), Role: RoleClipFactors, Index: i})
+		l.buffers[v.ClipFactors] = l.buffer(Buffer{Name: v.ClipFactors.Name(), Shape: v.ClipFactors.Shape(),
+			Role: RoleClipFactors, Index: i})
 	}
 	order := orderBySumCost(p.Parameters)
 	for k, i := range order {
@@ -142,7 +144,8 @@ func LowerEvaluation(net *perexample.Network) (*Program, error) {
 	}
 	for i, p := range net.Params {
 		l.program.Parameters = append(l.program.Parameters, Parameter{
-			Name: p.Name(), Shape: p.Shape(), Value: l.buffers[p], SquaredNorms: -1, ClipFactors: -1, ClippedSum: l.program.FindBuffer(RoleClippedSum, i),
+			Name: p.Name(), Shape: p.Shape(), Value: l.buffers[p], SquaredNorms: -1, ClipFactors: -1,
+			ClippedSum: l.program.FindBuffer(RoleClippedSum, i),
 		})
 	}
 	return l.finish(len(l.code)), nil

@@ -14,7 +14,7 @@ type Role uint8
 
 const (
 	RoleTemporary      Role = iota // its memory is in the arena, between its first and last instruction
-	RoleInput                      // a column of the microbatch; after all columns of a training program, running statistics, then the outputs of frozen layers; Index counts all
+	RoleInput                      // a column of the microbatch, then running statistics and outputs of frozen layers; Index counts all
 	RoleParameter                  // Index is the parameter
 	RoleConstant                   // Value is its content
 	RoleExampleWeights             // each example's weight within its record

@@ -35,7 +35,8 @@ func (p *Program) Rematerialize(cacheBytes int) {
 // arena of q is not laid out; q is nil if no result can be dropped. Alive is the largest
 // number of elements that are alive together in p.
 func (p *Program) rematerializeAtPeak() (q *Program, alive int) {
-	r := rematerializer{program: p, accesses: p.accesses(), producer: make([]*Instruction, len(p.Buffers)), dropped: map[int]bool{}, recomputed: map[int]int{}}
+	r := rematerializer{program: p, accesses: p.accesses(), producer: make([]*Instruction, len(p.Buffers)),
+		dropped: map[int]bool{}, recomputed: map[int]int{}}
 	code := slices.Concat(p.Front, p.Back)
 	for at, c := range code {
 		r.producer[p.Buffers[c.Out].Base] = &code[at]

@@ -230,7 +230,8 @@ type blurredDivergence struct {
 func (s *characteristicFunction) blurred(blurFactor float64) *blurredDivergence {
 	t := s.tilt
 	variance := s.blurVariance * blurFactor * blurFactor
-	b := &blurredDivergence{characteristicFunction: s, variance: variance, logScale: s.logScale + t*(t+1)*variance/2, centre: s.centre + (0.5+t)*variance}
+	b := &blurredDivergence{characteristicFunction: s, variance: variance, logScale: s.logScale + t*(t+1)*variance/2,
+		centre: s.centre + (0.5+t)*variance}
 	b.logScaleError = s.logScaleError + roundingUnit*(4*t*(t+1)*variance/2+math.Abs(b.logScale))
 	centreError := s.centreError + roundingUnit*(4*(0.5+t)*variance+math.Abs(b.centre))
 	b.re, b.im = make([]float64, len(s.logModulus)), make([]float64, len(s.logModulus))

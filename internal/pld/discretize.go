@@ -66,7 +66,8 @@ func (s *tiltedPair) discretize(square, widest float64) discretizedLoss {
 	d.endMasses = make([]float64, len(d.edges))
 	d.cells = make([]mergedCell, len(d.edges))
 	d.run()
-	l := discretizedLoss{[2]lossEstimate{d.pessimisticEstimate(2 * s.truncatedTilted), d.optimisticEstimate(2 * s.truncatedTilted)}, s.pair.cutOff, s.pair.cutOffError, s.pair.truncated}
+	l := discretizedLoss{[2]lossEstimate{d.pessimisticEstimate(2 * s.truncatedTilted),
+		d.optimisticEstimate(2 * s.truncatedTilted)}, s.pair.cutOff, s.pair.cutOffError, s.pair.truncated}
 	switch s.pair.direction {
 	case addRecord:
 		l.truncated = probabilities{l.truncated.without, l.truncated.with}
@@ -261,7 +262,8 @@ func (d *discretizer) optimisticEstimate(slack float64) lossEstimate {
 		if h.mass > 0 && math.Abs(shift) < math.MaxFloat64 { // otherwise it is omitted
 			loss := d.reference(i) - shift
 			width := 2 * math.Abs(d.edges[i].loss-d.reference(i))
-			off := h.lossError + roundingUnit*(4*(math.Abs(loss)+math.Abs(shift))+2*float64(h.additions)*math.Sinh(min(width, maxCellWidth)/2))
+			off := h.lossError + roundingUnit*(4*(math.Abs(loss)+math.Abs(shift))+
+				2*float64(h.additions)*math.Sinh(min(width, maxCellWidth)/2))
 			t.lossError = max(t.lossError, off)
 			t.loss = append(t.loss, loss-off)
 			t.mass = append(t.mass, h.mass*math.Exp(-d.tilt*shift))

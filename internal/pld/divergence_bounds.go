@@ -9,7 +9,8 @@ import (
 // divergenceBounds bounds the hockey-stick divergence of a composition from both sides. The
 // upper bound is valid up to maxEpsilon.
 type divergenceBounds struct {
-	pessimistic, optimistic, optimisticWide *blurredDivergence // of the pessimistic estimate, and of the optimistic one with one and two blur widths
+	// Of the pessimistic estimate, and of the optimistic one with one and two blur widths.
+	pessimistic, optimistic, optimisticWide *blurredDivergence
 	maxEpsilon                              float64
 }
 
@@ -28,7 +29,8 @@ func (c *divergenceBounds) upperDelta(epsilon float64) float64 {
 	}
 	value, errorBound := c.pessimistic.delta(epsilon)
 	_, cutOff := c.pessimistic.cutOffDivergence(epsilon, c.pessimistic.truncated.without)
-	if delta := (value+errorBound+cutOff)*math.Exp(c.pessimistic.logRelativeError)*(1+8*roundingUnit) + c.pessimistic.truncated.with*(1+1e-9); delta < 1 {
+	if delta := (value+errorBound+cutOff)*math.Exp(c.pessimistic.logRelativeError)*(1+8*roundingUnit) +
+		c.pessimistic.truncated.with*(1+1e-9); delta < 1 {
 		return max(0, delta)
 	}
 	return 1 // also for NaN

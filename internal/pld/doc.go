@@ -12,6 +12,24 @@
 // float64 is too short: at δ below 1e-14 where losses are small and rare, and where ε is
 // above 1e5.
 //
+// # Method
+//
+// Let L be the privacy loss of one lot under P. For n lots with losses L_1 … L_n,
+//
+//	δ(ε) = E[(1 − e^(ε − L_1 − … − L_n))⁺]
+//
+// The losses are independent, so their sum has the product of their characteristic functions, and
+// the cost does not depend on how often an event occurs:
+//
+//	pair P, Q of an event     loss_pair.go, joint_pair.go, component.go
+//	  ─▶ points and masses    discretize.go: one estimate that is too large, one that is too small
+//	  ─▶ tilted               tilt.go: multiplied by e^(tilt·loss), so that the losses that decide
+//	                          about ε are in the centre
+//	  ─▶ φ_1(ω)^n_1·φ_2(ω)^n_2·…    characteristic_function.go, bandlimit.go
+//	  ─▶ Fourier sums ─▶ δ(ε) from above and below    divergence_bounds.go
+//	  ─▶ ε at δ, or a curve of both    pld.go, curve.go; composer.go and computation.go choose
+//	                                   tilt, window and number of frequencies
+//
 // # Rounding
 //
 // Every charge is a worst case, not an average: one operation has a relative error of at most

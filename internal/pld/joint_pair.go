@@ -60,7 +60,8 @@ func convolvePairs(a, b *lossPair) lossPair {
 		return l
 	}
 	left, right := discretize(a), discretize(b)
-	out := lossPair{rate: 1, truncated: left.truncated, atomError: left.estimates[pessimistic].relativeError + right.estimates[pessimistic].relativeError + 32*roundingUnit}
+	out := lossPair{rate: 1, truncated: left.truncated,
+		atomError: left.estimates[pessimistic].relativeError + right.estimates[pessimistic].relativeError + 32*roundingUnit}
 	out.truncated.add(right.truncated)
 	var underflowed probabilities
 	var errors, optimisticErrors convolutionError

@@ -103,7 +103,8 @@ func poissonReplaceOnePair(rate, shift float64) lossPair {
 }
 
 func gaussianPair(shift float64) lossPair {
-	return lossPair{rate: 1, continuous: true, gaussian: true, slope: shift, offset: -shift * shift / 2, from: math.Inf(-1), to: math.Inf(1)}
+	return lossPair{rate: 1, continuous: true, gaussian: true, slope: shift, offset: -shift * shift / 2,
+		from: math.Inf(-1), to: math.Inf(1)}
 }
 
 // laplacePair is the pair of Laplace noise of scale 1, moved by shift.
@@ -205,7 +206,8 @@ func (p *lossPair) truncateAtoms(list []atom, cut, share float64, cutOff *probab
 		switch {
 		case loss > cut:
 			cutOff.add(removed)
-			p.cutOffError = max(p.cutOffError, p.atomError+2*p.atomLossError+roundingUnit*16*(16+math.Abs(largest.logQ)+math.Abs(largest.y)+math.Abs(cut)))
+			p.cutOffError = max(p.cutOffError, p.atomError+2*p.atomLossError+
+				roundingUnit*16*(16+math.Abs(largest.logQ)+math.Abs(largest.y)+math.Abs(cut)))
 		case p.direction == addRecord && truncated.without+removed.without <= share,
 			p.direction != addRecord && !p.continuous && cutOff.with == 0 && truncated.with+removed.with <= share:
 			truncated.add(removed)

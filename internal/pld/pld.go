@@ -35,7 +35,8 @@ func Epsilon(events []dpevent.RepeatedEvent, symmetric bool, delta float64) (upp
 		return 0, 0, nil
 	}
 	plain := dpevent.Untruncated(c.roundedUp)
-	known := min(MaxLoss(events), renyiBound(c.roundedUp, delta), composition.BasicEpsilon(plain, delta), composition.ZCDPEpsilon(plain, delta))
+	known := min(MaxLoss(events), renyiBound(c.roundedUp, delta), composition.BasicEpsilon(plain, delta),
+		composition.ZCDPEpsilon(plain, delta))
 	if pure, others := splitPure(c.roundedUp); len(pure) > 0 && len(others) > 0 {
 		rest, _, err := Epsilon(others, symmetric, delta)
 		if err != nil {
@@ -144,7 +145,9 @@ const (
 func (c *composer) exceedsRange() bool {
 	return slices.ContainsFunc(c.roundedUp, func(e dpevent.RepeatedEvent) bool {
 		return slices.ContainsFunc(slices.Concat(e.LaplaceShifts, e.PureLosses), func(loss float64) bool { return loss > maxPureLoss }) ||
-			e.GaussianShift > maxUnsampledShift || e.Subsampled() && (e.Untruncated().GaussianShift > maxSampledShift || slices.ContainsFunc(e.DiscreteGaussians, func(d dpevent.DiscreteGaussian) bool { return d.Shift/d.Sigma > maxSampledShift }))
+			e.GaussianShift > maxUnsampledShift ||
+			e.Subsampled() && (e.Untruncated().GaussianShift > maxSampledShift || slices.ContainsFunc(e.DiscreteGaussians,
+				func(d dpevent.DiscreteGaussian) bool { return d.Shift/d.Sigma > maxSampledShift }))
 	})
 }
 

@@ -136,7 +136,8 @@ func parse(path string, text []byte) (b *Budget, complete int, err error) {
 		}
 		complete += end + 1
 		if number == 1 {
-			if l.Format != "dptrain" || l.Version < 1 || l.Version > 2 || (l.Version == 2) != (l.Identity != "" && l.File != "") || !(l.Epsilon > 0 && l.Delta > 0 && l.Delta < 1) {
+			if l.Format != "dptrain" || l.Version < 1 || l.Version > 2 || (l.Version == 2) != (l.Identity != "" && l.File != "") ||
+				!(l.Epsilon > 0 && l.Delta > 0 && l.Delta < 1) {
 				return nil, 0, fmt.Errorf("%s, line 1: %w: it is not the header of a budget of version 1 or 2", path, ErrDamaged)
 			}
 			b = &Budget{Identity: l.Identity, Epsilon: l.Epsilon, Delta: l.Delta, place: l.File}
@@ -164,7 +165,8 @@ func (b *Budget) apply(l line) string {
 	case l.Run == "" || !(l.Epsilon >= 0):
 		return "a draw needs a run and an epsilon"
 	case l.Kind == kindDraw && d == nil:
-		b.Draws = append(b.Draws, Draw{Run: l.Run, Epsilon: l.Epsilon, Delta: l.Delta, Unit: l.Unit, Adjacency: l.Adjacency, What: l.What, Planned: l.Planned, Process: l.Process})
+		b.Draws = append(b.Draws, Draw{Run: l.Run, Epsilon: l.Epsilon, Delta: l.Delta, Unit: l.Unit,
+			Adjacency: l.Adjacency, What: l.What, Planned: l.Planned, Process: l.Process})
 	case l.Kind == kindDraw:
 		d.Epsilon, d.Settled, d.Planned = max(d.Epsilon, l.Epsilon), false, max(d.Planned, l.Planned)
 		if l.Process != "" {
@@ -318,7 +320,8 @@ func (w *Writer) Draw(d Draw) error {
 }
 
 func (d Draw) line() line {
-	return line{Kind: kindDraw, Run: d.Run, Epsilon: d.Epsilon, Delta: d.Delta, Unit: d.Unit, Adjacency: d.Adjacency, What: d.What, Planned: d.Planned, Process: d.Process}
+	return line{Kind: kindDraw, Run: d.Run, Epsilon: d.Epsilon, Delta: d.Delta, Unit: d.Unit,
+		Adjacency: d.Adjacency, What: d.What, Planned: d.Planned, Process: d.Process}
 }
 
 // Record writes the cost of a run that has already spent it, also if it exceeds the budget. The cost

@@ -31,7 +31,8 @@ func Delta(divergence func(dpevent.Event, float64) float64, events []dpevent.Rep
 // this number.
 const MaxEvents = 2000
 
-// ToEpsilon converts a Rényi divergence to ε at delta, by proposition 12 of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
+// ToEpsilon converts a Rényi divergence to ε at delta, by proposition 12 of Canonne, Kamath and
+// Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 func ToEpsilon(order, rdp, delta float64) float64 {
 	return rdp + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
 }

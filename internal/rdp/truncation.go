@@ -8,7 +8,8 @@ import "github.com/dptrain/dptrain/internal/dpevent"
 // are not truncated (dpevent.Truncation).
 
 // epsilonWithTruncation returns the smaller of two bounds of ε at delta by a method.
-func epsilonWithTruncation(events []dpevent.RepeatedEvent, delta float64, method func([]dpevent.RepeatedEvent, float64) (epsilon, order float64)) (epsilon, order float64) {
+func epsilonWithTruncation(events []dpevent.RepeatedEvent, delta float64,
+	method func([]dpevent.RepeatedEvent, float64) (epsilon, order float64)) (epsilon, order float64) {
 	epsilon, order = method(events, delta)
 	if !dpevent.AnyTruncated(events) {
 		return epsilon, order
@@ -23,7 +24,8 @@ func epsilonWithTruncation(events []dpevent.RepeatedEvent, delta float64, method
 }
 
 // deltaWithTruncation returns the smaller of two bounds of δ at epsilon by a method.
-func deltaWithTruncation(events []dpevent.RepeatedEvent, epsilon float64, method func([]dpevent.RepeatedEvent, float64) (delta, order float64)) (delta, order float64) {
+func deltaWithTruncation(events []dpevent.RepeatedEvent, epsilon float64,
+	method func([]dpevent.RepeatedEvent, float64) (delta, order float64)) (delta, order float64) {
 	delta, order = method(events, epsilon)
 	if !dpevent.AnyTruncated(events) {
 		return delta, order

@@ -21,7 +21,7 @@ type accounting struct {
 	spent   accountant.Guarantee // of the ledger
 	seal    ledger.Summary
 	curves  []epsilonCurve
-	groups  []Group
+	groups  []GroupReleases
 }
 
 // epsilonCurve is ε after increasing numbers of lots, by one accountant.
@@ -34,8 +34,8 @@ type epsilonCurve struct {
 
 func (c epsilonCurve) last() float64 { return c.epsilon[len(c.epsilon)-1] }
 
-// Group summarises the releases of one group of parameters or statistics.
-type Group struct {
+// GroupReleases summarises the releases of one group of parameters or statistics.
+type GroupReleases struct {
 	Name                           string
 	Mechanism                      ledger.Mechanism
 	MinSensitivity, MaxSensitivity float64
@@ -48,7 +48,7 @@ type Group struct {
 
 // NoiseMultiplier returns the multiplier z with which each of the group's releases would cost
 // as much: 1/z² is the mean of (S/σ)².
-func (g Group) NoiseMultiplier() float64 { return math.Sqrt(float64(g.Lots) / g.squares) }
+func (g GroupReleases) NoiseMultiplier() float64 { return math.Sqrt(float64(g.Lots) / g.squares) }
 
 // curvePoints is the number of points at which ε is computed for a curve.
 const curvePoints = 40
@@ -185,13 +185,13 @@ func noiseMultipliers(h ledger.History) (low, high float64, ok bool) {
 }
 
 // Groups summarises the releases of each group, in the order in which groups appear.
-func Groups(h ledger.History) []Group {
+func Groups(h ledger.History) []GroupReleases {
 	type key struct {
 		name      string
 		mechanism ledger.Mechanism
 	}
 	indices := map[key]int{}
-	groups := []Group{}
+	groups := []GroupReleases{}
 	var total float64
 	for _, spent := range h.Lots {
 		for _, q := range spent.Lot.Queries {
@@ -200,7 +200,8 @@ func Groups(h ledger.History) []Group {
 			if !seen {
 				i = len(groups)
 				indices[k] = i
-				groups = append(groups, Group{Name: q.Group, Mechanism: q.Mechanism, MinSensitivity: math.Inf(1), MinNoise: math.Inf(1)})
+				groups = append(groups, GroupReleases{Name: q.Group, Mechanism: q.Mechanism,
+					MinSensitivity: math.Inf(1), MinNoise: math.Inf(1)})
 			}
 			g := &groups[i]
 			g.Lots += spent.Count

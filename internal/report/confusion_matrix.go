@@ -145,7 +145,8 @@ func (s *summary) worstMistakes(limit int) []mistake {
 		for _, n := range s.Confusion[p.truth] {
 			total += n
 		}
-		worst = append(worst, mistake{s.className(p.truth), s.className(p.prediction), number.Thousands(p.count), fmt.Sprintf("%.0f%%", 100*float64(p.count)/float64(total))})
+		worst = append(worst, mistake{s.className(p.truth), s.className(p.prediction),
+			number.Thousands(p.count), fmt.Sprintf("%.0f%%", 100*float64(p.count)/float64(total))})
 	}
 	return worst
 }

@@ -57,7 +57,8 @@ func (r *Run) detectionSection() *detectionSection {
 		d.Definition += " It does not hold for an adversary who knows or guesses the seed."
 	}
 	for _, rate := range []float64{0.001, 0.01, 0.1} {
-		d.Rows = append(d.Rows, detectionRow{roundedUpPercent(rate), at(rate), strconv.FormatFloat(100*curve.TruePositiveRate(rate), 'f', 2, 64)})
+		d.Rows = append(d.Rows, detectionRow{roundedUpPercent(rate), at(rate),
+			strconv.FormatFloat(100*curve.TruePositiveRate(rate), 'f', 2, 64)})
 	}
 	return d
 }

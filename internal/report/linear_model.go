@@ -63,7 +63,8 @@ func (s *summary) weightsSection() *weightsSection {
 	}
 	scale := func(x float64) float64 { return math.Round(10*min(max(50+50*x/most, 0), 100)) / 10 }
 	for _, w := range shown {
-		row := weightRow{Feature: w.Feature, Value: signedNumber(w.Value, decimals(most)), IsNegative: w.Value < 0, IsNoise: math.Abs(w.Value) < 2*noise}
+		row := weightRow{Feature: w.Feature, Value: signedNumber(w.Value, decimals(most)),
+			IsNegative: w.Value < 0, IsNoise: math.Abs(w.Value) < 2*noise}
 		if w.Class != nil {
 			section.HaveClass = true
 			row.Class = s.className(*w.Class)

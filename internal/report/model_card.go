@@ -64,7 +64,8 @@ func (r *Run) Card() ([]byte, error) {
 	c := modelCard{
 		Title: markdown(s.Model + " trained on " + s.dataName()), Summary: markdown(r.summaryLine()),
 		Statement:  "**There is no privacy guarantee (ε = ∞).** The model was trained without clipping and without noise.",
-		Regression: s.Target != "", EndedEarly: s.Planned > 0, Warnings: r.warnings(), Settings: markdownRows(r.settingRows()), Machine: markdownRows(r.machineRows()),
+		Regression: s.Target != "", EndedEarly: s.Planned > 0, Warnings: r.warnings(),
+		Settings: markdownRows(r.settingRows()), Machine: markdownRows(r.machineRows()),
 	}
 	if r.accounting != nil {
 		p := r.privacySection()

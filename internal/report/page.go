@@ -66,7 +66,8 @@ func (r *Run) Page() ([]byte, error) {
 	p := &page{
 		Title: s.Model + " trained on " + s.dataName(), Summary: r.summaryLine(),
 		Warnings: r.warnings(), Figures: r.figures(),
-		Confusion: r.confusionMatrix(), Settings: r.settingRows(), Machine: r.machineRows(), Version: s.Version, Target: s.Target, Validation: s.validationSummary(),
+		Confusion: r.confusionMatrix(), Settings: r.settingRows(), Machine: r.machineRows(),
+		Version: s.Version, Target: s.Target, Validation: s.validationSummary(),
 	}
 	var err error
 	if p.ScoreChart, err = r.scoreChart(); err != nil {
@@ -221,7 +222,8 @@ func (r *Run) figures() []figure {
 		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data" + r.baselineNote()})
 	}
 	if r.accounting != nil {
-		all = append(all, figure{shortUnit(r.accounting.history.Header.Unit), "protected", "of " + number.Thousands(r.accounting.history.Header.Records) + " training records"})
+		all = append(all, figure{shortUnit(r.accounting.history.Header.Unit), "protected",
+			"of " + number.Thousands(r.accounting.history.Header.Records) + " training records"})
 	}
 	return all
 }

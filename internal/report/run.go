@@ -1,9 +1,3 @@
-// Package report writes the documents that describe a training run: the page report.html,
-// the model card and the privacy statement.
-//
-// It reads only public files: run.json, metrics.jsonl and the ledger, and of these only the
-// keys listed here. Its statements about privacy come from the ledger and an accountant,
-// not from numbers that another program wrote.
 package report
 
 import (

@@ -280,7 +280,8 @@ func (s *Simulation) addClaims(p *simulationPage) {
 	p.Agreements = s.Agreements()
 	for _, c := range s.Claims {
 		if c.LearningRate == 0 {
-			p.Claims = append(p.Claims, claimRow{EpsilonName(c.Epsilon), c.Instances, percent(c.Accuracy), percent(c.AtSquare), percent(c.AtSame), holds(c.SquareHolds), holds(c.SameHolds)})
+			p.Claims = append(p.Claims, claimRow{EpsilonName(c.Epsilon), c.Instances, percent(c.Accuracy),
+				percent(c.AtSquare), percent(c.AtSame), holds(c.SquareHolds), holds(c.SameHolds)})
 		}
 	}
 	p.ClaimSummary = fmt.Sprintf("The rule k ≈ √batch likens draw and discard with k instances to server batches of k² clients. The table counts the pairs of k above 1 and ε whose accuracies after %d passes agree to %.0f points, and also those of batches of k clients.", s.Passes, 100*ClaimMargin)
@@ -414,7 +415,8 @@ func (s *Simulation) varianceChart() *chart {
 	c.About = "A line of the theory, k/2, and a dot for each measured variance. The table next to it has the values."
 	measured := line{Style: "measured"}
 	for _, v := range s.Variance {
-		measured.Dots = append(measured.Dots, dot{x.position(float64(v.Instances)), y.position(v.Measured), fmt.Sprintf("k = %d: %s, theory %s", v.Instances, number.Short(v.Measured), number.Short(v.Theory))})
+		measured.Dots = append(measured.Dots, dot{x.position(float64(v.Instances)), y.position(v.Measured),
+			fmt.Sprintf("k = %d: %s, theory %s", v.Instances, number.Short(v.Measured), number.Short(v.Theory))})
 	}
 	c.Lines = []line{{Style: "series-1", Path: svgPath(x, y, [][2]float64{{0, 0}, {mostK, mostK / 2}})}, measured}
 	return c

@@ -32,7 +32,8 @@ const (
 func Columns(s data.Schema) (columns []Column, omitted int) {
 	add := func(name, use string, bounds *data.Bounds, words []string) {
 		if name != "" {
-			columns = append(columns, Column{Name: name, Use: use, Bounds: bounds, Words: words[:min(len(words), maxWords)], Count: len(words)})
+			columns = append(columns, Column{Name: name, Use: use, Bounds: bounds,
+				Words: words[:min(len(words), maxWords)], Count: len(words)})
 		}
 	}
 	if s.Target != "" {

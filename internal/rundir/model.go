@@ -54,7 +54,8 @@ func ReadManifest(dir string) (m Manifest, err error) {
 
 // Example returns the inputs and outputs of the network.
 func (m Manifest) Example() models.DataSpec {
-	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes, Targets: m.Targets, LabelShape: m.Labels}
+	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes,
+		Targets: m.Targets, LabelShape: m.Labels}
 }
 
 // Model is the trained model of a run.
@@ -94,7 +95,8 @@ func ReadModel(dir string) (*Model, error) {
 // WriteModel writes the weights and the manifest of a run's model. directions is nil
 // without a projection.
 func WriteModel(dir string, m Manifest, parameters []engine.Parameter, directions []float32) error {
-	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile), func(w io.Writer) error { return writeWeights(w, m, parameters, directions) })
+	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile),
+		func(w io.Writer) error { return writeWeights(w, m, parameters, directions) })
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,8 @@ func ReadWeights(file string) ([]safetensors.Tensor, error) {
 // StartFrom gives a network the weights of a file, except for fresh layers, which keep
 // their starting weights. With hasDirections, StartFrom skips the directions in the file:
 // the network is built with them. found describes the weights.
-func StartFrom(build perexample.Build, file string, hasDirections bool, fresh ...string) (started perexample.Build, found string, err error) {
+func StartFrom(build perexample.Build, file string, hasDirections bool,
+	fresh ...string) (started perexample.Build, found string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, "", err

@@ -69,13 +69,15 @@ type Summary struct {
 	*Validation
 	*Projection
 	*Augmentation
-	Interrupted     bool         `json:"interrupted,omitempty"`      // the run can be resumed
-	PlannedEpsilon  number.Float `json:"epsilon_planned,omitempty"`  // of a run that ended before its plan: Epsilon, the cost of the whole plan
-	SpentEpsilon    number.Float `json:"epsilon_spent,omitempty"`    // of a run that ended before its plan: the cost of what it released
-	PlannedSteps    int          `json:"steps_planned,omitempty"`    // of a run that ended before its plan
-	StopWhen        string       `json:"stop_when,omitempty"`        // the condition that may end the run
-	Stopped         bool         `json:"stopped,omitempty"`          // StopWhen ended the run before its plan
-	OdometerEpsilon number.Float `json:"epsilon_odometer,omitempty"` // of a run that ended before its plan: a bound of the privacy loss of what it released, with probability 1-δ, also if releases decided the end
+	Interrupted    bool         `json:"interrupted,omitempty"`     // the run can be resumed
+	PlannedEpsilon number.Float `json:"epsilon_planned,omitempty"` // of a run that ended before its plan: Epsilon, the cost of the whole plan
+	SpentEpsilon   number.Float `json:"epsilon_spent,omitempty"`   // of a run that ended before its plan: the cost of what it released
+	PlannedSteps   int          `json:"steps_planned,omitempty"`   // of a run that ended before its plan
+	StopWhen       string       `json:"stop_when,omitempty"`       // the condition that may end the run
+	Stopped        bool         `json:"stopped,omitempty"`         // StopWhen ended the run before its plan
+	// OdometerEpsilon, of a run that ended before its plan, bounds the privacy loss of what it released,
+	// with probability 1-δ, also if releases decided the end.
+	OdometerEpsilon number.Float `json:"epsilon_odometer,omitempty"`
 	Secure          bool         `json:"secure"`
 	Private         bool         `json:"private"`
 	LedgerHead      string       `json:"ledger_head"`

@@ -131,7 +131,8 @@ func (d *DataFlags) addCells(s *data.Schema) error {
 		return fmt.Errorf("--missing %w", err)
 	}
 	s.Dates, s.Scale, s.Missing = merged(s.Dates, dates), merged(s.Scale, scales), merged(s.Missing, missing)
-	s.DateFormat, s.Separator, s.Decimal = cmp.Or(d.DateFormat, s.DateFormat), cmp.Or(d.Separator, s.Separator), cmp.Or(d.Decimal, s.Decimal)
+	s.DateFormat, s.Separator, s.Decimal = cmp.Or(d.DateFormat, s.DateFormat),
+		cmp.Or(d.Separator, s.Separator), cmp.Or(d.Decimal, s.Decimal)
 	return nil
 }
 
@@ -176,7 +177,8 @@ func (s *Flags) DataOptions() (data.Options, error) {
 		return data.Options{}, exitcode.Usagef("--test %s is the file of the training data: results on test data are printed as public and would reveal training records; give another file, and no copy, which dptrain does not detect", s.Test)
 	}
 	image, err := s.ImageShape()
-	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, OnBadRow: data.BadRowPolicy(s.OnBadRow)}, err
+	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema,
+		Image: image, OnBadRow: data.BadRowPolicy(s.OnBadRow)}, err
 }
 
 // SameFile reports whether two paths name the same existing file, which a link also does. It

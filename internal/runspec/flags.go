@@ -1,9 +1,3 @@
-// Package runspec turns the flags and the configuration file of train into a run
-// specification: an engine.Config with calibrated noise.
-//
-// A value on the command line overrides the configuration file, and the file overrides
-// the preset. [Flags] contains the values, [Flags.Resolve] merges the three sources, and
-// [New] derives a [Spec] from them and from the data.
 package runspec
 
 import (
@@ -84,7 +78,8 @@ type Flags struct {
 }
 
 var (
-	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
+	samplings = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated),
+		string(sample.PolicyFixed), string(sample.PolicyShuffle)}
 	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
 	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
@@ -311,7 +306,8 @@ func (s *Flags) Resolve() error {
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
-	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"mechanism", s.Mechanism, mechanisms}, {"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}, {"on-bad-row", s.OnBadRow, data.BadRowPolicies()}} {
+	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"mechanism", s.Mechanism, mechanisms},
+		{"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}, {"on-bad-row", s.OnBadRow, data.BadRowPolicies()}} {
 		if err := exitcode.CheckChoice(c.flag, c.value, c.choices); err != nil {
 			return err
 		}

@@ -206,7 +206,8 @@ func (s *Spec) noiseOfLots(lots int, share, epsilon float64) (float64, error) {
 		return 0, err
 	}
 	c := &s.Config
-	plan := accountant.Plan{Sampling: engine.PlannedHistory(lotsOnly(s.Config)).Lots[0].Lot.Sampling, Steps: lots, Adjacency: c.Sampling.Adjacency()}
+	plan := accountant.Plan{Sampling: engine.PlannedHistory(lotsOnly(s.Config)).Lots[0].Lot.Sampling,
+		Steps: lots, Adjacency: c.Sampling.Adjacency()}
 	return accountant.CalibrateNoise(plan, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }
 

@@ -329,7 +329,8 @@ func (s *Spec) noiseAlone(share, epsilon float64, records int) (float64, error) 
 		return 0, err
 	}
 	c := &s.Config
-	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Adjacency: c.Sampling.Adjacency()}
+	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
+		Steps: 1, Adjacency: c.Sampling.Adjacency()}
 	return accountant.CalibrateNoise(release, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }
 

@@ -148,7 +148,8 @@ func (g *GemmPair) Run(cs, as *[2][]float32, b []float32, ws *Workspace, share, 
 
 func (g *GemmPair) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
 	x, y := &g[0], &g[1]
-	if x.K != y.K || x.N != y.N || x.LDB != y.LDB || len(x.Factors) != x.K || len(y.Factors) != y.K || x.K > 0 && &x.Factors[0] != &y.Factors[0] {
+	if x.K != y.K || x.N != y.N || x.LDB != y.LDB || len(x.Factors) != x.K || len(y.Factors) != y.K ||
+		x.K > 0 && &x.Factors[0] != &y.Factors[0] {
 		panic("simd: the products of a GemmPair must have the same B, K, N and factors")
 	}
 	for i := range g {

@@ -123,7 +123,8 @@ func LSTMStep(trace, hidden, cellTanh, x, p, previousCell []float32) {
 // the previous cell.
 func LSTMSignals(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad []float32) {
 	n := len(cell)
-	if sameLength(5*n, len(trace)) && sameLength(4*n, len(d)) && sameLength(n, len(cellTanh), len(previousCell), len(grad), len(recurrentGrad)) {
+	if sameLength(5*n, len(trace)) && sameLength(4*n, len(d)) &&
+		sameLength(n, len(cellTanh), len(previousCell), len(grad), len(recurrentGrad)) {
 		active.lstmSignals(&d[0], &cell[0], &trace[0], &cellTanh[0], &previousCell[0], &grad[0], &recurrentGrad[0], n)
 	}
 }

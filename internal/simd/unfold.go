@@ -86,7 +86,8 @@ func (u *Unfolding) pad(dst, img []float32, w Window) {
 				clear(phase[:top*u.phaseWidth])
 				clear(phase[bottom*u.phaseWidth:])
 				if top < bottom {
-					copyTap(&phase[top*u.phaseWidth], u.phaseWidth, &img[0], (c*w.H+y+top*w.StrideH)*w.W, w.StrideH*w.W, bottom-top, pw-w.PadW, w.W)
+					copyTap(&phase[top*u.phaseWidth], u.phaseWidth, &img[0], (c*w.H+y+top*w.StrideH)*w.W,
+						w.StrideH*w.W, bottom-top, pw-w.PadW, w.W)
 				}
 			}
 		}

@@ -46,8 +46,9 @@ func (t *task) central(ctx context.Context, epsilon float64, observe observer) (
 	c := engine.Config{
 		Network: build, Train: t.train, Records: engine.Records{Examples: t.Records},
 		Sampling: engine.Sampling{Lot: lot}, Steps: perPass * t.Passes, Seed: &t.Seed,
-		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Schedule: optim.Schedule{Base: centralRateAt(epsilon)}},
-		Device:       engine.DeviceOptions{Name: "cpu", Threads: 1},
+		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindSGD},
+			Schedule: optim.Schedule{Base: centralRateAt(epsilon)}},
+		Device: engine.DeviceOptions{Name: "cpu", Threads: 1},
 	}
 	if math.IsInf(epsilon, 1) {
 		c.Mechanism.NonPrivate = true

@@ -12,7 +12,8 @@ import (
 func compareAll(r *report.Simulation) []report.SimulationClaim {
 	all := compare(r.Best(), 0)
 	for _, rate := range r.LearningRates {
-		all = append(all, compare(slices.DeleteFunc(slices.Clone(r.Rows), func(row report.SimulationRow) bool { return row.LearningRate != rate }), rate)...)
+		all = append(all, compare(slices.DeleteFunc(slices.Clone(r.Rows),
+			func(row report.SimulationRow) bool { return row.LearningRate != rate }), rate)...)
 	}
 	return all
 }

@@ -12,7 +12,8 @@ import (
 // an infinite ε. The gradients of logistic regression on features in [0, 1] are in the box of the clip
 // bound 1.
 func (t *task) localMechanism(epsilon, rate float64) (*drawdiscard.Mechanism, error) {
-	s := drawdiscard.Settings{Distribution: drawdiscard.Laplace, Level: drawdiscard.FeatureLevel, Epsilon: epsilon, Clip: 1, LearningRate: rate}
+	s := drawdiscard.Settings{Distribution: drawdiscard.Laplace, Level: drawdiscard.FeatureLevel,
+		Epsilon: epsilon, Clip: 1, LearningRate: rate}
 	if math.IsInf(epsilon, 1) {
 		s.Distribution, s.Epsilon = drawdiscard.NoNoise, 0
 	}

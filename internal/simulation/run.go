@@ -74,7 +74,8 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r := &report.Simulation{Data: from.Name, Clients: t.Clients, Records: t.Records, Passes: t.Passes, LearningRates: t.Rates, Weights: t.weights,
+	r := &report.Simulation{Data: from.Name, Clients: t.Clients, Records: t.Records, Passes: t.Passes,
+		LearningRates: t.Rates, Weights: t.weights,
 		TestExamples: len(t.testRecords.Labels), Central: centralSettings, Seed: t.Seed, Threads: t.Threads}
 	for _, j := range jobs {
 		r.Rows = append(r.Rows, j.row)
@@ -106,22 +107,25 @@ func (t *task) jobs() (all []*job) {
 		for _, rate := range t.Rates {
 			for _, k := range t.Instances {
 				number := streamNumber(report.DrawAndDiscard, k, epsilon, rate)
-				add(report.SimulationRow{Method: report.DrawAndDiscard, Instances: k, Epsilon: reported, LearningRate: rate}, func(_ context.Context, j *job, observe observer) (err error) {
-					j.row.Spread, j.row.Stationary, err = t.drawAndDiscard(k, epsilon, rate, number, observe)
-					return err
-				})
+				add(report.SimulationRow{Method: report.DrawAndDiscard, Instances: k, Epsilon: reported, LearningRate: rate},
+					func(_ context.Context, j *job, observe observer) (err error) {
+						j.row.Spread, j.row.Stationary, err = t.drawAndDiscard(k, epsilon, rate, number, observe)
+						return err
+					})
 			}
 			for _, b := range t.Batches {
 				number := streamNumber(report.ServerBatch, b, epsilon, rate)
-				add(report.SimulationRow{Method: report.ServerBatch, Batch: b, Epsilon: reported, LearningRate: rate}, func(_ context.Context, _ *job, observe observer) error {
-					return t.serverBatch(b, epsilon, rate, number, observe)
-				})
+				add(report.SimulationRow{Method: report.ServerBatch, Batch: b, Epsilon: reported, LearningRate: rate},
+					func(_ context.Context, _ *job, observe observer) error {
+						return t.serverBatch(b, epsilon, rate, number, observe)
+					})
 			}
 		}
-		add(report.SimulationRow{Method: report.Central, Epsilon: reported, LearningRate: centralRateAt(epsilon)}, func(ctx context.Context, j *job, observe observer) (err error) {
-			j.row.Delta, err = t.central(ctx, epsilon, observe)
-			return err
-		})
+		add(report.SimulationRow{Method: report.Central, Epsilon: reported, LearningRate: centralRateAt(epsilon)},
+			func(ctx context.Context, j *job, observe observer) (err error) {
+				j.row.Delta, err = t.central(ctx, epsilon, observe)
+				return err
+			})
 	}
 	return all
 }

@@ -134,7 +134,8 @@ func newTask(s Settings, from *data.Task) (*task, error) {
 // clientRecords returns the records of a client.
 func (t *task) clientRecords(client int) drawdiscard.Records {
 	first, inputs := client*t.Records, t.layout.inputs()
-	return drawdiscard.Records{Features: t.trainRecords.Features[first*inputs:][:t.Records*inputs], Labels: t.trainRecords.Labels[first:][:t.Records]}
+	return drawdiscard.Records{Features: t.trainRecords.Features[first*inputs:][:t.Records*inputs],
+		Labels: t.trainRecords.Labels[first:][:t.Records]}
 }
 
 // newModel returns a model for one goroutine.

@@ -134,7 +134,8 @@ type shape struct {
 }
 
 func newShape(b *shapeBrush, outline int) shape {
-	s := shape{outline: outline, center: point{b.bell(6), b.bell(6)}, radius: b.uniform(7, 13), bend: b.uniform(0, .08), phase: b.uniform(0, 2*math.Pi)}
+	s := shape{outline: outline, center: point{b.bell(6), b.bell(6)}, radius: b.uniform(7, 13),
+		bend: b.uniform(0, .08), phase: b.uniform(0, 2*math.Pi)}
 	s.sin, s.cos = math.Sincos(b.uniform(0, 2*math.Pi))
 	s.width = s.radius * b.uniform(.75, 1)
 	return s
@@ -190,7 +191,8 @@ type texture struct {
 }
 
 func newTexture(b *shapeBrush, kind int) texture {
-	t := texture{kind: kind, colors: [2]color{b.contrasting(), b.contrasting()}, waves: [2]wave{b.wave(3.5, 6), {}}, share: b.uniform(-.3, .3)}
+	t := texture{kind: kind, colors: [2]color{b.contrasting(), b.contrasting()}, waves: [2]wave{b.wave(3.5, 6), {}},
+		share: b.uniform(-.3, .3)}
 	for t.colors[0].distance(t.colors[1]) < .4 {
 		t.colors[1] = b.color()
 	}

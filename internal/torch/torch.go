@@ -264,7 +264,8 @@ func Export(net *perexample.Network) ([]safetensors.Tensor, error) {
 //
 // Parameters named in except are left out. A tensor that contains parts of those parameters only,
 // or that is named in except itself, is not read.
-func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[string]string, except ...string) (map[string][]float32, Layout, error) {
+func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[string]string,
+	except ...string) (map[string][]float32, Layout, error) {
 	values := map[string][]float32{}
 	for _, p := range net.Params {
 		values[p.Name()] = make([]float32, p.Shape().TotalSize())
@@ -287,7 +288,8 @@ func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[str
 				read = append(read, e)
 			}
 		}
-		d := compareTensors(read, slices.DeleteFunc(slices.Clone(file), func(t safetensors.Tensor) bool { return slices.Contains(ignored, t.Name) }))
+		d := compareTensors(read, slices.DeleteFunc(slices.Clone(file),
+			func(t safetensors.Tensor) bool { return slices.Contains(ignored, t.Name) }))
 		if d.count() == 0 {
 			if fits++; fits == 1 {
 				chosen, want = l, read

@@ -11,10 +11,12 @@ import (
 
 // linearModel describes the weights of a linear model of a table; nil for other models. h is the
 // ledger of a private run.
-func linearModel(spec *runspec.Spec, run *engine.Run, d engine.Description, parameters []engine.Parameter, h ledger.History) *rundir.LinearModel {
+func linearModel(spec *runspec.Spec, run *engine.Run, d engine.Description, parameters []engine.Parameter,
+	h ledger.History) *rundir.LinearModel {
 	schema := spec.Task.Schema
 	features := schema.FeatureNames()
-	if spec.Network.Model != "logistic" || spec.Config.Projection.Directions > 0 || len(features) == 0 || len(parameters) == 0 || len(parameters[0].Shape) != 2 || parameters[0].Shape[0] != len(features) {
+	if spec.Network.Model != "logistic" || spec.Config.Projection.Directions > 0 || len(features) == 0 ||
+		len(parameters) == 0 || len(parameters[0].Shape) != 2 || parameters[0].Shape[0] != len(features) {
 		return nil
 	}
 	unit := 1.0
@@ -29,7 +31,8 @@ func linearModel(spec *runspec.Spec, run *engine.Run, d engine.Description, para
 
 // weightNoise computes the noise in a parameter's weights, or why it is not known; neither without
 // privacy.
-func weightNoise(spec *runspec.Spec, run *engine.Run, d engine.Description, name string, h ledger.History) (noise *optim.WeightNoise, unknown string) {
+func weightNoise(spec *runspec.Spec, run *engine.Run, d engine.Description, name string,
+	h ledger.History) (noise *optim.WeightNoise, unknown string) {
 	c := &spec.Config
 	if c.Mechanism.NonPrivate || run.StepsDone() == 0 {
 		return nil, ""

@@ -57,10 +57,12 @@ func NewProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, s
 	d, done := run.Describe(), run.StepsDone()
 	p := &Progress{
 		term: term, spec: spec, run: run, server: server, evaluatedLot: done, started: time.Now(),
-		expectedLot: d.ExpectedLot, examplesPerLot: d.ExpectedLot * float64(d.PerRecord), interval: max(1, spec.Config.Steps/10), firstLot: done,
+		expectedLot: d.ExpectedLot, examplesPerLot: d.ExpectedLot * float64(d.PerRecord),
+		interval: max(1, spec.Config.Steps/10), firstLot: done,
 	}
 	var err error
-	if p.metrics, err = os.OpenFile(filepath.Join(spec.Flags.Out, rundir.MetricsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+	if p.metrics, err = os.OpenFile(filepath.Join(spec.Flags.Out, rundir.MetricsFile),
+		os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, err
 	}
 	if p.events, err = tensorboard.Create(filepath.Join(spec.Flags.Out, rundir.EventsDir), p.started); err != nil {
@@ -134,7 +136,8 @@ func (p *Progress) evaluateFinal(parameters []engine.Parameter) error {
 	if err := p.openEvaluator(); err != nil || p.evaluator == nil {
 		return err
 	}
-	_, err := terminal.Await(p.term, "Evaluating "+number.Plural(p.spec.Task.Test.Len(), "test example"), func() (any, error) { return nil, p.evaluate(parameters) })
+	_, err := terminal.Await(p.term, "Evaluating "+number.Plural(p.spec.Task.Test.Len(), "test example"),
+		func() (any, error) { return nil, p.evaluate(parameters) })
 	return err
 }
 
@@ -198,7 +201,8 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 			return err
 		}
 		lot.Epsilon = spent.Epsilon
-		entry.Epsilon, entry.PublishedEpsilon, entry.Approximate = number.Float(spent.Epsilon), number.Float(spent.Published), spent.Approximate
+		entry.Epsilon, entry.PublishedEpsilon, entry.Approximate = number.Float(spent.Epsilon),
+			number.Float(spent.Published), spent.Approximate
 	}
 	parameters, err := p.run.BorrowParameters()
 	if err != nil {

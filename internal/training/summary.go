@@ -77,7 +77,8 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	}
 	s := newSummary(spec, run, d)
 	s.Version, s.Platform = build.Version, build.Platform
-	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, number.TwoDigits(elapsed.Seconds()), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
+	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, number.TwoDigits(elapsed.Seconds()),
+		p.examplesPerSecond(run.StepsDone(), p.trainingTime)
 	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	s.StopWhen, s.Stopped = spec.Flags.StopWhen, p.stopped
@@ -114,7 +115,8 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()),
 		Unit: c.Records.Unit(), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
-		Clipping: f.ClippingName(), Arithmetic: string(d.Arithmetic), Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
+		Clipping: f.ClippingName(), Arithmetic: string(d.Arithmetic), Groups: []ledger.Query{},
+		Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
@@ -203,7 +205,8 @@ func accountFor(s *rundir.Summary, spec *runspec.Spec, run *engine.Run, early bo
 	if err != nil {
 		return h, err
 	}
-	s.Epsilon, s.Delta, s.Accountant, s.Order, s.Adjacency, s.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
+	s.Epsilon, s.Delta, s.Accountant, s.Order, s.Adjacency, s.Note = number.Float(a.Epsilon),
+		number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
 	s.PublishedEpsilon, s.Approximate = number.Float(a.Published), a.Approximate
 	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.CombinedNoiseMultiplier(0), verified.Head
 	s.Allocation = spec.Flags.Allocation

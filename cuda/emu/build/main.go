@@ -7,8 +7,8 @@
 // It writes kernels.zip, which programs embed that run on the device; checked/libcuda.so.1, which checks every access to shared memory, and
 // fast/libcuda.so.1, which does not, or only one of them; kernels compute the same bits in
 // both. Files on the command line replace those in cuda/kernels. With -k, the library omits
-// files that do not compile, as make -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 from PTX instead. The compiler is $CXX, by
-// default g++; it may be a cross-compiler.
+// files that do not compile, as make -k would, and the command still fails. With -ptx it writes
+// ptx/libcuda.so.1 from PTX instead. The compiler is $CXX, by default g++; it may be a cross-compiler.
 package main
 
 import (

@@ -59,8 +59,9 @@ func New(server string, o Options) (*Client, error) {
 	return &Client{
 		base: strings.TrimSuffix(u.String(), "/"), token: o.Token,
 		http: &http.Client{
-			Timeout:       o.Timeout,
-			Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS13}, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute},
+			Timeout: o.Timeout,
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS13},
+				MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
@@ -200,7 +201,8 @@ func (c *Client) Return(ctx context.Context, model, ticket string, file []byte) 
 			return nil
 		case errors.As(err, &p) && p.Status == http.StatusConflict && p.Type != ticketRefused && attempt > 0:
 			return nil
-		case errors.As(err, &p) && p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests && p.Status != http.StatusRequestTimeout:
+		case errors.As(err, &p) && p.Status != http.StatusServiceUnavailable &&
+			p.Status != http.StatusTooManyRequests && p.Status != http.StatusRequestTimeout:
 			return err
 		}
 		select {

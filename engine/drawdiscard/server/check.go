@@ -188,7 +188,8 @@ func (r *FolderReport) Save(folder string) error {
 		return err
 	}
 	j := newJournal(to, r.journal.identity, r.Instances, r.Weights)
-	if err := j.start(&state{instances: r.state.instances, updates: r.state.updates}); err != nil { // without the torn end of the other folder
+	// The state is without the torn end of the other folder.
+	if err := j.start(&state{instances: r.state.instances, updates: r.state.updates}); err != nil {
 		return err
 	}
 	if err := j.close(); err != nil {

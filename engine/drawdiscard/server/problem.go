@@ -39,7 +39,8 @@ var (
 
 var problems = []problem{
 	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMisdirected, problemMethod, problemTimeout, problemTicketMissing,
-	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTicketRefused, problemTicketInUse, problemTooLarge, problemMalformed, problemShape,
+	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTicketRefused, problemTicketInUse,
+	problemTooLarge, problemMalformed, problemShape,
 	problemNotFinite, problemOutlier, problemRate, problemBusy, problemStorage,
 }
 

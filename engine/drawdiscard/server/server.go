@@ -100,8 +100,9 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 	}
 	s := &Server{
 		options: o, models: map[string]*Model{}, tokens: newTokenSet(o.Tokens), rate: newRateLimit(o.MaxRate),
-		address: newShares[netip.Prefix](o.share(o.MaxInFlight), o.share(o.MaxRate)), token: newShares[int](o.share(o.MaxInFlight), o.share(o.MaxRate)),
-		grace: min(bodyGrace, o.Timeout), rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
+		address: newShares[netip.Prefix](o.share(o.MaxInFlight), o.share(o.MaxRate)),
+		token:   newShares[int](o.share(o.MaxInFlight), o.share(o.MaxRate)),
+		grace:   min(bodyGrace, o.Timeout), rejects: newRejects(), buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	defer func() {
 		if err != nil {
@@ -266,7 +267,8 @@ func (s *Server) isNamed(header string) bool {
 	if h, _, err := net.SplitHostPort(header); err == nil {
 		host = h
 	}
-	return loopback.NamesHost(header) || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
+	return loopback.NamesHost(header) || slices.ContainsFunc(s.options.Hosts,
+		func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 // route answers a request within the limits.
@@ -363,7 +365,8 @@ func (s *Server) writeFile(w http.ResponseWriter, file []byte) {
 	h["Content-Type"] = []string{"application/octet-stream"}
 	h["Content-Length"] = []string{strconv.Itoa(len(file))}
 	h["Cache-Control"] = []string{"no-store"}
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(min(s.grace+transferTime(len(file)), 2*s.options.Timeout))) // an error: the request comes from no connection
+	deadline := time.Now().Add(min(s.grace+transferTime(len(file)), 2*s.options.Timeout))
+	http.NewResponseController(w).SetWriteDeadline(deadline) // an error: the request comes from no connection
 	w.Write(file)
 }
 

@@ -116,7 +116,8 @@ func (t *tickets) parse(text string, now time.Time, updates uint64) (ticket, err
 		return ticket{}, errTicketInvalid
 	}
 	c := ticket{binary.LittleEndian.Uint64(b[0:]), binary.LittleEndian.Uint64(b[8:])}
-	if now.Sub(t.start) > time.Duration(binary.LittleEndian.Uint64(b[16:])) || t.issued.Load()-c.number > windowTickets/2 || t.isOld(c, updates) {
+	if now.Sub(t.start) > time.Duration(binary.LittleEndian.Uint64(b[16:])) ||
+		t.issued.Load()-c.number > windowTickets/2 || t.isOld(c, updates) {
 		return ticket{}, errTicketExpired
 	}
 	return c, nil

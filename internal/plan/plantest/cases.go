@@ -154,7 +154,8 @@ func (ts *trials) convolution(pictures int) (f op.ConvWeight, x, y operand) {
 	}
 	if r.IntN(4) == 0 { // a shape and size for which devices have kernels of their own
 		side := 3 + 2*r.IntN(2)
-		w = op.Window{KernelH: side, KernelW: side, StrideH: 1, StrideW: 1, PadH: r.IntN(side - 1), PadW: r.IntN(side - 1), DilationH: 1, DilationW: 1}
+		w = op.Window{KernelH: side, KernelW: side, StrideH: 1, StrideW: 1, PadH: r.IntN(side - 1),
+			PadW: r.IntN(side - 1), DilationH: 1, DilationW: 1}
 		height, width = between(r, side, 13), between(r, side, 13)
 		f = op.ConvWeight{Window: w, Groups: 1, C: between(r, 16, 19), H: height, W: width, O: between(r, 16, 19)}
 	}

@@ -102,7 +102,8 @@ func contributionNetworks(t *testing.T) []contributionNetwork {
 		modelNetwork(t, "transformer:tied", tokens),
 		customNetwork("grouped, dilated and transposed convolutions", picture, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Conv2D(b, x, "conv1", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
-			x = layer.ConvTranspose2D(b, layer.InstanceNorm(b, x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
+			x = layer.ConvTranspose2D(b, layer.InstanceNorm(b, x, "norm"), "conv2", 4,
+				layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
 		customNetwork("convolution with many windows", models.DataSpec{Shape: []int{3, 16, 16}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
@@ -152,7 +153,8 @@ func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, thre
 			m.Input(len(p.Inputs) + 2*i)[c], m.Input(len(p.Inputs) + 2*i + 1)[c] = float32(c%3)/4, 1+float32(c%2)
 		}
 	}
-	return &slotExecutable{Executable: m, program: program.Stripped(), network: n, columns: len(p.Inputs), before: make([][]int64, len(program.Parameters))}
+	return &slotExecutable{Executable: m, program: program.Stripped(), network: n, columns: len(p.Inputs),
+		before: make([][]int64, len(program.Parameters))}
 }
 
 // open compiles the network and closes the executable when the test ends.
@@ -472,7 +474,8 @@ func deviationOf(sums [][]int64, gradient [][]float32, factor float64) (deviatio
 
 // checkContributions checks what each record adds alone, also by a function, and that records together
 // add the sum of it.
-func (n contributionNetwork) checkContributions(t *testing.T, compile Compile, threads int, factors []float32, check func(record int, sums [][]int64)) {
+func (n contributionNetwork) checkContributions(t *testing.T, compile Compile, threads int,
+	factors []float32, check func(record int, sums [][]int64)) {
 	m := n.open(t, compile, contributingRecords, threads, true)
 	prepare := func(m *slotExecutable) {
 		for v := range m.program.Parameters {

@@ -107,10 +107,11 @@ func lossNetworks(times ...int) []contributionNetwork {
 				return classify(b, norm(b, f(b, x), "norm"))
 			}))
 		}
-		list = append(list, paddedText(name+" after a tied table", models.DataSpec{Shape: []int{steps}, Vocabulary: 99, Classes: 99}, func(b *layer.Builder, x *G.Node) *G.Node {
-			table := b.Parameter("table", layer.Normal(1), 99, width)
-			return layer.TiedLogits(b, layer.MeanOverTime(b, norm(b, layer.Lookup(b, table, x), "norm")), table)
-		}))
+		list = append(list, paddedText(name+" after a tied table", models.DataSpec{Shape: []int{steps}, Vocabulary: 99, Classes: 99},
+			func(b *layer.Builder, x *G.Node) *G.Node {
+				table := b.Parameter("table", layer.Normal(1), 99, width)
+				return layer.TiedLogits(b, layer.MeanOverTime(b, norm(b, layer.Lookup(b, table, x), "norm")), table)
+			}))
 	}
 	for _, times := range times {
 		list = append(list, cancellingNetworks(times)...)

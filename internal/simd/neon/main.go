@@ -1,8 +1,3 @@
-// Command neon generates the arm64 assembly of internal/simd, noise,
-// internal/cpu/gram and internal/lattice:
-// zz_<name>_arm64.s, and its Go declarations in zz_<name>_arm64.go. Run it from the root:
-//
-//	go run ./internal/simd/neon
 package main
 
 import (

@@ -81,7 +81,8 @@ func newFastPair(f *function, k roundedConstants, integer, angle *reg) (p fastPa
 }
 
 // roundEight rounds the first or the second values of eight pairs.
-func roundEight(f *function, k roundedConstants, sums *reg, at int, undecided *reg, byteAt int, pairs [2]fastPair, value func(fastPair) *reg) {
+func roundEight(f *function, k roundedConstants, sums *reg, at int, undecided *reg, byteAt int,
+	pairs [2]fastPair, value func(fastPair) *reg) {
 	old := loadVectors(f, sums, at, 4)
 	var decided [2]*reg
 	shifted := make([]*reg, 4)

@@ -13,7 +13,8 @@ type transforms struct {
 
 func winograd() (list []*function) {
 	for _, taps := range []int{3, 5} {
-		for _, write := range []func(taps int) *function{winogradFilters, winogradImage, winogradSignal, winogradResult, winogradGradients} {
+		for _, write := range []func(taps int) *function{winogradFilters, winogradImage, winogradSignal,
+			winogradResult, winogradGradients} {
 			list = append(list, write(taps))
 		}
 	}

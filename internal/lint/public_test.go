@@ -1,0 +1,64 @@
+package lint
+
+import (
+	"go/ast"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// awaitMove are public packages that only their parent imports today.
+var awaitMove = []string{"cuda/batch", "cuda/driver", "cuda/override", "cuda/timing"}
+
+// A public package exists for users. One that only its parent imports belongs below internal.
+func TestPublicPackages_HaveOtherUsersThanTheirParent(t *testing.T) {
+	importers := map[string]map[string]bool{}
+	commands := map[string]bool{}
+	walkGo(t, func(path string, file *ast.File, _ *token.FileSet) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		from := folderOf(t, path)
+		commands[from] = commands[from] || file.Name.Name == "main"
+		if importers[from] == nil {
+			importers[from] = map[string]bool{}
+		}
+		for _, spec := range file.Imports {
+			if to, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module); ours {
+				if importers[to] == nil {
+					importers[to] = map[string]bool{}
+				}
+				importers[to][from] = true
+			}
+		}
+	})
+	checked := 0
+	for name, from := range importers {
+		parent := filepath.ToSlash(filepath.Dir(name))
+		if commands[name] || strings.Contains("/"+name+"/", "/internal/") || parent == "." {
+			continue
+		}
+		checked++
+		switch found, known := len(from) == 1 && from[parent], slices.Contains(awaitMove, name); {
+		case found && !known:
+			t.Errorf("only %s imports %s: move it below %s/internal", parent, name, parent)
+		case known && !found:
+			t.Errorf("%s has other users: remove it from awaitMove", name)
+		}
+	}
+	if checked < 8 {
+		t.Errorf("only %d packages were checked", checked)
+	}
+}
+
+// folderOf returns the folder of a file, relative to the root of the repository.
+func folderOf(t *testing.T, path string) string {
+	t.Helper()
+	relative, err := filepath.Rel(root, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.ToSlash(filepath.Dir(relative))
+}
