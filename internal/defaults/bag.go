@@ -6,6 +6,35 @@ import (
 	"github.com/dptrain/dptrain/internal/number"
 )
 
+// The constants of the rule for bow. docs/defaults.md has their evidence.
+const (
+	bowRate       = 20      // learning rate from which more lots are used
+	largestRate   = 30      // where the largest number of lots does not suffice
+	fewestLots    = 100     // lots
+	mostLots      = 400     // lots
+	largestBow    = 1 << 16 // records of a lot
+	bowNoise      = 0.5     // deviation of the noise in the difference of two outputs, for two classes
+	bowTargetClip = 0.5
+)
+
+// ForBow returns the settings for a linear function of a set of words or n-grams: a vector of norm 1.
+func ForBow(f Facts, fixed Fixed) Settings {
+	s := Settings{Optimizer: "sgd"}
+	outputs := float64(max(1, f.Classes))
+	s.Clip = bowTargetClip
+	if f.Classes > 0 {
+		s.Clip = math.Sqrt(1 - 1/outputs) // the norm of the first gradient
+	}
+	// With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n): an example has
+	// norm 1.
+	reach := bowNoise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (s.Clip * math.Sqrt(outputs))
+	steps := min(max(int(math.Ceil(reach/bowRate)), fewestLots), mostLots)
+	s.Lot, s.Steps = fitLots(f.Records, max(1, min(f.Records, largestBow)), steps, fixed)
+	s.LearningRate = number.TwoDigits(min(reach/float64(s.Steps), largestRate))
+	s.Clip = number.TwoDigits(s.Clip)
+	return s
+}
+
 const (
 	bagSteps   = 200
 	bagLots    = 4 // lots have a quarter of the records
@@ -13,7 +42,7 @@ const (
 	bagScale   = 1 // S: most rows of a table of embeddings have no gradient, so their noise is not in the output
 )
 
-// ForBag returns the settings for the mean of the embeddings of a text's words.
+// ForBag returns the settings for a network that reads the mean of the embeddings of a text's words.
 func ForBag(records int, fixed Fixed) Settings {
 	s := Settings{Optimizer: "adam", Average: tableAverage, Clip: 1}
 	s.Lot, s.Steps = fitLots(records, max(1, min(records/bagLots, largestBag)), bagSteps, fixed)

@@ -294,7 +294,7 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 		e    models.DataSpec
 	}{
 		{"logistic", mnist}, {"mlp:30,20,dropout=0.5", mnist}, {"abadi-mlp", mnist}, {"digits-cnn", mnist}, {"digits-cnn:norm=batch", mnist}, {"mnist-cnn", mnist},
-		{"cifar-abadi", cifar}, {"cifar-tanh", cifar}, {"wrn16-4", cifar}, {"wrn16-4:standardized", cifar}, {"embbag", text}, {"lstm:9", text},
+		{"cifar-abadi", cifar}, {"cifar-tanh", cifar}, {"wrn16-4", cifar}, {"wrn16-4:standardized", cifar}, {"bow", text}, {"bow", short}, {"embbag", text}, {"lstm:9", text},
 		{"gru:9", text}, {"transformer", text}, {"embbag", short}, {"lstm:9", short}, {"gru:9", short}, {"transformer", short}, {"lstm:9", each}, {"gru:9", each}, {"transformer", each}, {"transformer:tied", each},
 	} {
 		if testing.Short() && c.e.Vocabulary == 0 && c.e.Shape[0] == 3 {

@@ -43,7 +43,7 @@ func (d *defaultRules) apply() {
 	case ruled && d.isTable():
 		d.applyToTable()
 	case ruled && d.isBag():
-		d.adopt(defaults.ForBag(d.records, d.fixed()))
+		d.applyToBag()
 	}
 	d.applyFixed()
 }
@@ -53,10 +53,26 @@ func (d *defaultRules) isTable() bool {
 	return len(d.example.Shape) == 1 && d.example.Vocabulary == 0 && d.spec.Directions == nil && d.flags.Init == ""
 }
 
-// isBag reports whether an example is a list of words whose embeddings the network averages.
+// isBag reports whether an example is a list of words that the network reads as a bag.
 func (d *defaultRules) isBag() bool {
 	name, _, _ := strings.Cut(d.flags.Model, ":")
-	return d.example.Vocabulary > 0 && len(d.example.LabelShape) == 0 && (name == "" || name == "embbag") && d.flags.Init == ""
+	return d.example.Vocabulary > 0 && len(d.example.LabelShape) == 0 && (name == "" || name == "bow" || name == "embbag") && d.flags.Init == ""
+}
+
+// applyToBag sets what the rules for bags of words choose.
+func (d *defaultRules) applyToBag() {
+	f := d.flags
+	if f.Model == "" {
+		f.Model = fixedModel(*d.example, false)
+		f.byRule = append(f.byRule, "model")
+	}
+	if f.Model != "bow" {
+		d.adopt(defaults.ForBag(d.records, d.fixed()))
+		return
+	}
+	facts := defaults.Facts{Records: d.records, Classes: d.example.Classes}
+	facts.Epsilon, facts.Delta = d.budget()
+	d.adopt(defaults.ForBow(facts, d.fixed()))
 }
 
 // applyToTable sets what the rule for tables chooses.
@@ -191,7 +207,7 @@ func fixedModel(e models.DataSpec, projected bool) string {
 	case len(e.LabelShape) > 0:
 		return "lstm"
 	case e.Vocabulary > 0:
-		return "embbag"
+		return "bow"
 	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:
 		return "digits-cnn"
 	case len(e.Shape) == 3 && min(e.Shape[1], e.Shape[2]) >= 24 && max(e.Shape[1], e.Shape[2]) <= 64:
