@@ -1,7 +1,9 @@
 package data
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/dptrain/dptrain/internal/wordvectors"
 )
@@ -23,6 +25,9 @@ func (v *WordVectors) load() (*wordvectors.Table, error) {
 		return v.table, nil
 	}
 	t, err := wordvectors.Read(v.File)
+	if errors.Is(err, fs.ErrNotExist) && v.SHA256 != "" {
+		return nil, fmt.Errorf("%w; restore it, or give its new path with --tokens vectors:FILE", err)
+	}
 	if err != nil {
 		return nil, err
 	}

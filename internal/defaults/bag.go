@@ -8,29 +8,29 @@ import (
 
 // The constants of the rule for bow. docs/defaults.md has their evidence.
 const (
-	bowRate       = 20      // learning rate from which more lots are used
-	largestRate   = 30      // where the largest number of lots does not suffice
+	bowNoise      = 0.55    // deviation of the noise in the difference of two outputs, for two classes
+	bowTargetClip = 0.5     // C for a target
+	bowMomentum   = 0.9     // of the optimizer momentum
+	bowRate       = 60      // largest rate of the optimizer without momentum
 	fewestLots    = 100     // lots
 	mostLots      = 400     // lots
 	largestBow    = 1 << 16 // records of a lot
-	bowNoise      = 0.5     // deviation of the noise in the difference of two outputs, for two classes
-	bowTargetClip = 0.5
 )
 
 // ForBow returns the settings for a linear function of a set of words or n-grams: a vector of norm 1.
+//
+// With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n), whatever T is. With
+// momentum, a feature that all texts have does not make the updates diverge.
 func ForBow(f Facts, fixed Fixed) Settings {
-	s := Settings{Optimizer: "sgd"}
+	s := Settings{Optimizer: "momentum", Clip: bowTargetClip}
 	outputs := float64(max(1, f.Classes))
-	s.Clip = bowTargetClip
 	if f.Classes > 0 {
 		s.Clip = math.Sqrt(1 - 1/outputs) // the norm of the first gradient
 	}
-	// With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n): an example has
-	// norm 1.
 	reach := bowNoise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (s.Clip * math.Sqrt(outputs))
-	steps := min(max(int(math.Ceil(reach/bowRate)), fewestLots), mostLots)
+	steps := int(min(max(math.Ceil(reach/bowRate), fewestLots), mostLots))
 	s.Lot, s.Steps = fitLots(f.Records, max(1, min(f.Records, largestBow)), steps, fixed)
-	s.LearningRate = number.TwoDigits(min(reach/float64(s.Steps), largestRate))
+	s.LearningRate = number.TwoDigits((1 - bowMomentum) * min(reach/float64(s.Steps), bowRate))
 	s.Clip = number.TwoDigits(s.Clip)
 	return s
 }

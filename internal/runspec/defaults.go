@@ -85,6 +85,9 @@ func (d *defaultRules) applyToTable() {
 	for _, c := range d.spec.Task.Schema.InputColumns() {
 		columns += c.Active() - c.Width()
 	}
+	if d.spec.Task.Schema.Vectors != nil {
+		columns = 1 // the average of word vectors has norm 1
+	}
 	facts := defaults.Facts{Records: d.records, Columns: columns, Weights: e.Shape[0] + 1, Classes: e.Classes}
 	facts.Epsilon, facts.Delta = d.budget()
 	chosen := defaults.ForTable(facts, fixed)

@@ -136,10 +136,11 @@ func (t *Table) add(line string) error {
 	if t.Dimension == 0 {
 		t.Dimension = len(fields) - 1
 	}
+	isNumber := func(text string) bool { _, err := strconv.ParseFloat(text, 32); return err == nil }
 	switch got := len(fields) - 1; {
 	case t.Dimension < 1 || t.Dimension > maxDimension:
 		return fmt.Errorf("the word has %d numbers; from 1 to %d are supported, with one space between them", t.Dimension, maxDimension)
-	case got < t.Dimension:
+	case got < t.Dimension, got > t.Dimension && slices.ContainsFunc(fields[1:len(fields)-t.Dimension], isNumber):
 		return fmt.Errorf("the word has %d numbers, and the words before have %d", got, t.Dimension)
 	case len(t.numbers)+t.Dimension > maxNumbers:
 		return fmt.Errorf("the file has more than 2^31 numbers; use one with fewer words")
