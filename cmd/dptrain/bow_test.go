@@ -41,6 +41,9 @@ func TestTrain_TextByDefault(t *testing.T) {
 	if rule := fmt.Sprint(plan["by_rule"]); !strings.Contains(rule, "model lot steps clip optimizer lr") {
 		t.Errorf("--dry-run: by rule %v", rule)
 	}
+	if _, stderr, _ := dptrain("train --dry-run" + lettersByDefault); !strings.Contains(stderr, "Text of text: hashed n-grams in 32768 buckets, at most 512 of a text") {
+		t.Errorf("--dry-run does not state the conversion of text: %s", stderr)
+	}
 	for flags, want := range map[string]string{
 		" --tokens ngrams:x":                "ngrams:BUCKETS",
 		" --tokens ngrams:1":                "from 2 to 2^24-1",
@@ -53,8 +56,12 @@ func TestTrain_TextByDefault(t *testing.T) {
 			t.Errorf("%s: exit %d, %s; want %q in one line", flags, code, stderr, want)
 		}
 	}
+	number := runJSON(t, "train --dry-run --data letters.jsonl --target day --bounds day=0:400 --text text --ignore mood,who")
+	if number["model"] != "bow" || fmt.Sprint(number["by_rule"]) != "[model]" {
+		t.Errorf("a target: %v, by rule %v", number["model"], number["by_rule"])
+	}
 	checkUsageError(t, "train --out refused --data letters.jsonl --text text --next --ignore day,who,mood --tokens ngrams", "without an order")
-	checkUsageError(t, "train --resume run --epsilon 10 --tokens ngrams:64", "other data")
+	checkUsageError(t, "train --resume run --epsilon 10 --tokens ngrams:64", "features")
 }
 
 // The average of public word vectors is the input of a linear network. Another file is refused, and the

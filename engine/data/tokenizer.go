@@ -120,6 +120,19 @@ func isNgrams(tokens string) bool { return strings.HasPrefix(tokens, byNgrams) }
 // Unordered reports whether the order of an example's indices has no meaning.
 func (s Schema) Unordered() bool { return isNgrams(s.Tokens) }
 
+// DescribeText describes the conversion of text to numbers; "" for other data.
+func (s Schema) DescribeText() string {
+	switch buckets, err := parseBuckets(s.Tokens); {
+	case s.Text == "":
+		return ""
+	case isNgrams(s.Tokens) && err == nil:
+		return fmt.Sprintf("hashed n-grams in %d buckets, at most %d of a text", buckets, s.Length)
+	case s.Vectors != nil:
+		return fmt.Sprintf("the average of word vectors of %s, %d numbers", s.Vectors.File, s.Vectors.Dimension)
+	}
+	return fmt.Sprintf("%s, %d indices", s.Tokens, s.Length)
+}
+
 // withTextDefaults sets the conversion and the length of a text with a label or a target where they
 // are not given, and the number of buckets.
 func (s Schema) withTextDefaults() Schema {

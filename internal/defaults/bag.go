@@ -8,26 +8,22 @@ import (
 
 // The constants of the rule for bow. docs/defaults.md has their evidence.
 const (
-	bowNoise      = 0.55    // deviation of the noise in the difference of two outputs, for two classes
-	bowTargetClip = 0.5     // C for a target
-	bowMomentum   = 0.9     // of the optimizer momentum
-	bowRate       = 60      // largest rate of the optimizer without momentum
-	fewestLots    = 100     // lots
-	mostLots      = 400     // lots
-	largestBow    = 1 << 16 // records of a lot
+	bowNoise    = 0.55    // deviation of the noise in the difference of two outputs, for two classes
+	bowMomentum = 0.9     // of the optimizer momentum
+	bowRate     = 60      // largest rate of the optimizer without momentum
+	fewestLots  = 100     // lots
+	mostLots    = 400     // lots
+	largestBow  = 1 << 16 // records of a lot
 )
 
-// ForBow returns the settings for a linear function of a set of words or n-grams: a vector of norm 1.
+// ForBow returns the settings for a linear classifier of a set of words or n-grams: a vector of norm 1.
 //
-// With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n), whatever T is. With
+// With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n), for every T. With
 // momentum, a feature that all texts have does not make the updates diverge.
 func ForBow(f Facts, fixed Fixed) Settings {
-	s := Settings{Optimizer: "momentum", Clip: bowTargetClip}
-	outputs := float64(max(1, f.Classes))
-	if f.Classes > 0 {
-		s.Clip = math.Sqrt(1 - 1/outputs) // the norm of the first gradient
-	}
-	reach := bowNoise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (s.Clip * math.Sqrt(outputs))
+	classes := float64(f.Classes)
+	s := Settings{Optimizer: "momentum", Clip: math.Sqrt(1 - 1/classes)} // the norm of the first gradient
+	reach := bowNoise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (s.Clip * math.Sqrt(classes))
 	steps := int(min(max(math.Ceil(reach/bowRate), fewestLots), mostLots))
 	s.Lot, s.Steps = fitLots(f.Records, max(1, min(f.Records, largestBow)), steps, fixed)
 	s.LearningRate = number.TwoDigits((1 - bowMomentum) * min(reach/float64(s.Steps), bowRate))

@@ -15,7 +15,7 @@ const (
 	shortestWord = 3 // signs; most shorter words have a grammatical function only
 	longestWord  = 64
 	shortest     = 4 // signs of an n-gram
-	longest      = 6
+	longest      = 5
 )
 
 // Hasher lists the distinct indices of one text after the other.

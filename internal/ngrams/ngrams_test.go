@@ -16,8 +16,8 @@ func TestAdd_KnownAnswers(t *testing.T) {
 		"ok":      nil,
 		"é\u0301": nil,
 		"the":     {11505, 28678, 3456},
-		"film":    {21002, 15906, 23952, 17316, 30588, 26132},
-		"naïve":   {14665, 29281, 14834, 31470, 25353, 358, 28847, 12445, 14794},
+		"film":    {21002, 15906, 23952, 17316, 30588},
+		"naïve":   {14665, 29281, 14834, 31470, 25353, 358, 28847},
 		"日本語":     {19595, 28547, 28610},
 	} {
 		got := add(NewHasher(1<<15), word)
@@ -33,9 +33,9 @@ func TestAdd_DistinctIndices(t *testing.T) {
 	for range 3 {
 		indices := h.Begin(nil)
 		for _, word := range strings.Fields("the quick brown fox jumps over the lazy dog the fox") {
-			indices = h.Add(indices, word, 30-len(indices))
+			indices = h.Add(indices, word, 25-len(indices))
 		}
-		if sorted := slices.Compact(slices.Sorted(slices.Values(indices))); len(sorted) != len(indices) || len(indices) != 30 || indices[0] != 50 || h.Count() != 51 {
+		if sorted := slices.Compact(slices.Sorted(slices.Values(indices))); len(sorted) != len(indices) || len(indices) != 25 || indices[0] != 50 || h.Count() != 51 {
 			t.Errorf("%d indices, %d of them distinct: %v", len(indices), len(sorted), indices)
 		}
 	}

@@ -70,6 +70,9 @@ func (d *defaultRules) applyToBag() {
 		d.adopt(defaults.ForBag(d.records, d.fixed()))
 		return
 	}
+	if d.example.Targets > 0 {
+		return // no rule was fitted
+	}
 	facts := defaults.Facts{Records: d.records, Classes: d.example.Classes}
 	facts.Epsilon, facts.Delta = d.budget()
 	d.adopt(defaults.ForBow(facts, d.fixed()))
@@ -209,8 +212,10 @@ func fixedModel(e models.DataSpec, projected bool) string {
 		return fixedDenseModel
 	case len(e.LabelShape) > 0:
 		return "lstm"
-	case e.Vocabulary > 0:
+	case e.Unordered:
 		return "bow"
+	case e.Vocabulary > 0:
+		return "embbag"
 	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:
 		return "digits-cnn"
 	case len(e.Shape) == 3 && min(e.Shape[1], e.Shape[2]) >= 24 && max(e.Shape[1], e.Shape[2]) <= 64:
