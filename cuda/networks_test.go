@@ -48,6 +48,7 @@ func networks() []network {
 		{"wrn16-4:standardized", tiny, 6, 1},
 		{"lstm", text, 5, 10},
 		{"gru", short, 5, 10},
+		{"bow", short, 7, 10},
 		{"embbag", text, 7, 10},
 		{"embbag", short, 6, 10},
 		{"transformer", language, 3, 10},

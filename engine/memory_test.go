@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -59,6 +60,10 @@ func TestLot_AllocatesNothing(t *testing.T) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 5}, nil)
 			c.Statistics = []Statistic{Accuracy(1, 2), FeatureMeans(0, features, 1, 2)}
 		},
+		"bag of n-grams": func(c *Config) {
+			c.Mechanism.Arithmetic = ExactArithmetic
+			c.Network, c.Train = bagOfNgrams(t, c.Train.Len())
+		},
 		"moving": func(c *Config) {
 			c.Mechanism.Clipping = perParameterClipping(clip.Schedule(func(lot int) float64 { return 1 / float64(lot+1) }))
 		},
@@ -82,6 +87,27 @@ func TestLot_AllocatesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bagOfNgrams returns a linear function of sets of indices, and examples of it.
+func bagOfNgrams(t *testing.T, examples int) (perexample.Build, data.Set) {
+	t.Helper()
+	const length, vocabulary = 6, 50
+	build, err := models.Parse("bow", models.DataSpec{Shape: []int{length}, Vocabulary: vocabulary, Padded: true, Classes: classes}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	indices, labels := make([]float32, examples*length), make([]float32, examples)
+	for i := range indices {
+		if indices[i] = float32(i * 7 % vocabulary); i%length > i%5 {
+			indices[i] = data.Pad
+		}
+	}
+	set, err := data.NewTable([]data.Column{{Name: "features", Kind: data.Index, Shape: []int{length}, Classes: vocabulary}, {Name: "label", Kind: data.Label, Classes: classes}}, [][]float32{indices, labels}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return build, set
 }
 
 func perParameterClipping(b clip.Bound) []clip.Group {

@@ -23,6 +23,10 @@ func abadiMLP(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 	return mlp(b, x, data, args{hidden: []int{1000}, act: layer.ReLU})
 }
 
+func bagOfWords(b *layer.Builder, ids *G.Node, data DataSpec, _ args) *G.Node {
+	return layer.NormalizedBag(b, ids, "bag", data.Vocabulary, data.outputs())
+}
+
 func embeddingBag(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node {
 	bag := layer.EmbeddingBag
 	if data.Padded {

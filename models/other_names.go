@@ -12,7 +12,7 @@ var otherNames = []struct{ beginning, model string }{
 	{"resnet", "wrn16-4"}, {"wide", "wrn16-4"}, {"wrn", "wrn16-4"}, {"densenet", "wrn16-4"}, {"efficientnet", "wrn16-4"}, {"mobilenet", "wrn16-4"},
 	{"cnn", "mnist-cnn"}, {"conv", "mnist-cnn"}, {"lenet", "mnist-cnn"}, {"vgg", "cifar-tanh"}, {"alexnet", "cifar-abadi"},
 	{"bert", "transformer"}, {"distilbert", "transformer"}, {"roberta", "transformer"}, {"gpt", "transformer"}, {"llama", "transformer"}, {"attention", "transformer"},
-	{"rnn", "lstm"}, {"bilstm", "lstm"}, {"bag", "embbag"}, {"bow", "embbag"}, {"fasttext", "embbag"}, {"embedding", "embbag"},
+	{"rnn", "lstm"}, {"bilstm", "lstm"}, {"bag", "bow"}, {"tfidf", "bow"}, {"ngram", "bow"}, {"fasttext", "embbag"}, {"embedding", "embbag"},
 	{"linear", "logistic"}, {"logreg", "logistic"}, {"lr", "logistic"}, {"softmax", "logistic"}, {"regression", "logistic"}, {"svm", "logistic"}, {"perceptron", "logistic"},
 	{"dense", "mlp"}, {"dnn", "mlp"}, {"fc", "mlp"}, {"feedforward", "mlp"}, {"nn", "mlp"}, {"neural", "mlp"},
 }

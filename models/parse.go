@@ -16,6 +16,7 @@ type DataSpec struct {
 	Shape      []int // of one example's features: [784], [1, 28, 28], …
 	Vocabulary int   // if the features are indices, they are below it; 0 if they are numbers
 	Padded     bool  // indices below 0 are padding and not part of an example
+	Unordered  bool  // the order of an example's indices has no meaning
 	Classes    int   // number of classes; 0 if targets are predicted
 	Targets    int   // number of targets; 0 if a class is predicted
 	LabelShape []int // shape of one example's label: empty, or the shape of a sequence with a label for each step
@@ -135,8 +136,10 @@ func (f family) check(data DataSpec) error {
 		return fmt.Errorf("labels of shape %v for features of shape %v: use a sequence model, with one label for each step", data.LabelShape, data.Shape)
 	case f.reads >= indices && (data.Vocabulary < 1 || len(data.Shape) != 1):
 		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", data.Shape, data.Vocabulary)
+	case f.reads == sequences && data.Unordered:
+		return fmt.Errorf("the model reads a sequence, and the order of the indices has no meaning; use bow or embbag")
 	case f.reads < indices && data.Vocabulary > 0:
-		return fmt.Errorf("the model reads numbers, and the features are indices into a vocabulary of %d; use embbag", data.Vocabulary)
+		return fmt.Errorf("the model reads numbers, and the features are indices into a vocabulary of %d; use bow or embbag", data.Vocabulary)
 	case f.reads == pictures && len(data.Shape) != 3:
 		return fmt.Errorf("the model reads pictures [channels, height, width], and the features have shape %v; use mlp", data.Shape)
 	}
@@ -152,6 +155,7 @@ var families = []family{
 	{Description{"cifar-abadi", "[norm=batch|group]", "two 5×5 convolutions of 64 channels, 384 hidden units (after Abadi et al. 2016, section 5.3)"}, pictures, parsePicture(false), cifarAbadi},
 	{Description{"cifar-tanh", "[norm=batch|group]", "six 3×3 tanh convolutions (after Papernot et al. 2021)"}, pictures, parsePicture(false), cifarTanh},
 	{Description{"wrn16-4", "[standardized]", "Wide-ResNet-16-4 with group normalization (Zagoruyko & Komodakis 2016; De et al. 2022); standardized also standardizes the weights of the convolutions"}, pictures, parseStandardized, wideResNet},
+	{Description{"bow", "", "a linear function of the set of an example's indices: a bag of words or of hashed n-grams"}, indices, parseNone, bagOfWords},
 	{Description{"embbag", "[DIM]", "the mean of the indices' embeddings, of width 16 by default, then two dense layers"}, indices, parseWidth(16), embeddingBag},
 	{Description{"lstm", "[HIDDEN]", "a long short-term memory over embedded indices; 128 units by default"}, sequences, parseWidth(128), lstm},
 	{Description{"gru", "[HIDDEN]", "gated recurrent units over embedded indices; 128 units by default"}, sequences, parseWidth(128), gru},

@@ -54,6 +54,8 @@ func networkCases(t *testing.T) []networkCase {
 		modelCase(t, "mnist-cnn:act=tanh,norm=group", DataSpec{Shape: []int{1, 28, 28}, Classes: 10}),
 		modelCase(t, "wrn16-4", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
 		modelCase(t, "wrn16-4:standardized", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		modelCase(t, "bow", text),
+		modelCase(t, "bow", short),
 		modelCase(t, "embbag", text),
 		modelCase(t, "embbag", short),
 		modelCase(t, "lstm:20", text),

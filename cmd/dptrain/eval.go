@@ -128,6 +128,9 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != bounds) {
 		return nil, nil, exitcode.Usagef("the model was trained to predict %s between %v and %v: leave out --target, and %[1]s of --bounds", target, bounds[0], bounds[1])
 	}
+	if err := options.Schema.Vectors.CheckTrained(model.Schema.Vectors); err != nil {
+		return nil, nil, exitcode.AsUsage(err)
+	}
 	task, err = readData(term, set.Data, options)
 	switch {
 	case err != nil && !named:

@@ -177,6 +177,13 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	if n.unit == "user:who" {
 		owner, flags = strings.TrimPrefix(owner, ",who"), flags+" --user-examples 50"
 	}
+	described := columns
+	if strings.Contains(n.more, "--text") {
+		described = " --label label --classes no,yes --ignore age"
+		if err := os.WriteFile("vectors.txt", []byte("1word 0.5 -1\n2word 2 0.25\n8word -1 3\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	switch n.format {
 	case "csv":
 		w := csv.NewWriter(&file)
@@ -194,10 +201,17 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			if e.empty {
 				age = "NA"
 			}
-			w.Write([]string{age, e.note, e.user, e.label, e.weight})
+			note := e.note
+			if strings.Contains(n.more, "--text") {
+				note = strings.ReplaceAll(note, " ", "word ")
+			}
+			w.Write([]string{age, note, e.user, e.label, e.weight})
 		}
 		w.Flush()
-		flags += columns + owner + " --model logistic"
+		flags += described + owner
+		if !strings.Contains(n.more, "--model") {
+			flags += " --model logistic"
+		}
 		if err := os.WriteFile("public.csv", []byte("age,note,who,label,weight\n10,1,a,no,1\n20,2,b,yes,1\n30,3,c,yes,1\n40,4,d,no,1\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -409,6 +423,15 @@ func TestNeighbours_Product(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s", format, unit, sampling), func(t *testing.T) {
 					requireSameOutputs(t, newNeighbourhood(format, unit), sampling, records)
 				})
+				if format == "csv" && unit != "microbatch:2" && sampling == "poisson" {
+					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt"} {
+						t.Run(fmt.Sprintf("%s/%s/%s%s", format, unit, sampling, text), func(t *testing.T) {
+							n := newNeighbourhood(format, unit)
+							n.more = text
+							requireSameOutputs(t, n, sampling, records)
+						})
+					}
+				}
 				if format != "csv" && !wholeProduct() || unit == "microbatch:2" || format != "csv" && format != "jsonl" {
 					continue
 				}
@@ -444,10 +467,12 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	if n.format == "pictures" { // the later flags replace the earlier ones
 		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1")
 	}
-	if n.format == "csv" {
+	if strings.Contains(n.more, "--text") {
+		settings = settings[:2] // the other settings are for columns
+	} else if n.format == "csv" {
 		settings = append(settings, " --test public.csv --stop-when test-loss<=1e300")
 	}
-	if n.format == "csv" && n.unit == "example" {
+	if n.format == "csv" && n.unit == "example" && !strings.Contains(n.more, "--text") {
 		settings = append(settings, neighbourSettings...)
 	}
 	for _, more := range settings {

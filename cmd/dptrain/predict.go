@@ -80,6 +80,7 @@ input examples: protect them like those.`,
 	f := cmd.Flags()
 	f.StringVar(&set.Data, "data", "", "the examples: a file, a folder, or the name of a data set")
 	f.StringVar(&set.DataDir, "data-dir", "", "the folder with the files of a named data set")
+	f.StringVar(&set.Tokens, "tokens", "", "vectors:FILE: where the file with the word vectors is now, if the model was trained with it (default: its path in training)")
 	f.StringVar(&set.Out, "out", "", "the file to write (default: standard output)")
 	f.StringVar(&set.format, "format", "", flags.Alternatives(prediction.FileFormats)+" (default: jsonl if --out ends in .jsonl, otherwise csv)")
 	f.BoolVar(&set.allProbabilities, "scores", false, "add the probability of every class to each line")
@@ -87,6 +88,25 @@ input examples: protect them like those.`,
 	runspec.DefineDeviceFlags(f, &set.Device)
 	completeChoices(cmd, runspec.DeviceChoices())
 	return cmd
+}
+
+// locateVectors sets where the word vectors of a model are.
+func (s *predictFlags) locateVectors(schema *data.Schema) error {
+	if s.Tokens == "" {
+		return nil
+	}
+	var given data.Schema
+	if err := given.SetTokens(s.Tokens); err != nil {
+		return fmt.Errorf("--tokens: %w", err)
+	}
+	if given.Vectors == nil {
+		return fmt.Errorf("--tokens %s: the model's own conversion of text is used; only vectors:FILE can be given, for a file that has moved", s.Tokens)
+	}
+	if err := given.Vectors.CheckTrained(schema.Vectors); err != nil {
+		return err
+	}
+	schema.Vectors = given.Vectors
+	return nil
 }
 
 func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
@@ -110,6 +130,9 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 		}
 	}
 	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Schema: model.Schema}
+	if err := set.locateVectors(&options.Schema); err != nil {
+		return exitcode.AsUsage(err)
+	}
 	trained := data.TrainedInput{Name: model.Data, Shape: model.Shape, ElementType: model.Elements}
 	examples, err := terminal.Await(term, "Reading "+set.Data, func() (data.Unlabeled, error) {
 		if set.Data == standardInput {

@@ -24,6 +24,9 @@ func compareTestFile(term *terminal.Terminal, spec *runspec.Spec) ([]data.Schema
 
 // announceSchema prints what the run does with cells that have no value or leave the schema.
 func announceSchema(term *terminal.Terminal, spec *runspec.Spec) {
+	if text := spec.Task.Schema.DescribeText(); text != "" {
+		term.Note("Text of %s: %s (--tokens and --length change it).", spec.Task.Schema.Text, text)
+	}
 	if len(spec.Task.Schema.InputColumns()) == 0 {
 		return
 	}

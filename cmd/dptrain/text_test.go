@@ -122,7 +122,7 @@ func TestTrain_LanguageModels(t *testing.T) {
 		"--data plain.txt --tokens words --length 3":                "words:FILE",
 		"--data plain.txt --tokens bytes --length 3 --model embbag": "sequence model,",
 		"--data plain.txt --tokens bytes --length 3 --label x":      "no columns",
-		"--data remarks --model mlp":                                "use embbag",
+		"--data remarks --model mlp":                                "use bow or embbag",
 		"--data remarks --length -1 --tokens bytes":                 "length",
 		"--data digits --tokens bytes":                              "no named columns",
 	} {

@@ -42,6 +42,9 @@ spends ε = 2.`,
   dptrain train --data people.csv --test more.csv --target hours \
       --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --ignore income
   dptrain train --data remarks --model lstm:32
+  dptrain train --data letters.jsonl --label mood --classes low,high --text body --ignore date
+  dptrain train --data letters.jsonl --label mood --classes low,high --text body --ignore date \
+      --tokens vectors:glove.6B.100d.txt.gz
   dptrain train --data letters.jsonl --text body --tokens bytes --length 200 \
       --label mood --classes low,high --ignore date --record user:writer --model gru:64
   dptrain train --data visits.csv --label sick --classes no,yes --bounds age=0:120 \

@@ -57,7 +57,7 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 	if s.featuresOnly {
 		return r.featureSet()
 	}
-	if r.tokens != nil {
+	if r.readsIndices() {
 		set, err := newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
 		if err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func (r *exampleReader) withBlankAndWeights(s Set) (Set, error) {
 
 // featureSet returns the set of all examples without labels.
 func (r *exampleReader) featureSet() (Set, error) {
-	if r.tokens != nil {
+	if r.readsIndices() {
 		return newTokenSequences(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
 	}
 	return NewTable([]Column{{Name: "features", Kind: Feature, Shape: []int{r.width}}}, [][]float32{r.features.joined()}, nil)
@@ -114,7 +114,7 @@ func (r *exampleReader) addBlank(user string, err error) error {
 	}
 	r.count++
 	r.blank = append(r.blank, true)
-	if r.tokens != nil {
+	if r.readsIndices() {
 		r.ends = append(r.ends, r.features.before+len(r.features.last))
 	} else {
 		r.features.last = append(r.features.last, make([]float32, r.width)...)

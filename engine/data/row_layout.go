@@ -29,6 +29,9 @@ type rowLayout struct {
 	width             int        // number of features of one example
 }
 
+// readsIndices reports whether an example is a list of indices.
+func (l *rowLayout) readsIndices() bool { return l.tokens != nil && l.tokens.vectors == nil }
+
 // checkNames compares a header with the schema. An error names columns of the header only
 // after the label column, the target or the text column was found in it: if a file has no
 // header, its first line is a row of private values.
@@ -128,7 +131,7 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		if l.tokens, err = s.tokenizer(); err != nil {
 			return nil, err
 		}
-		l.inputs, l.width = []string{s.Text}, s.Length
+		l.inputs, l.width = []string{s.Text}, l.tokens.length
 	} else if s.textual() {
 		return nil, errors.New("tokens, length and next describe a text column, and none is given; write --text with its name")
 	}

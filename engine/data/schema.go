@@ -35,7 +35,7 @@ import (
 // For a network that reads text, replace bounds and vocabulary by:
 //
 //	text: review
-//	tokens: bytes               # or words:FILE, or the number of indices
+//	tokens: bytes               # or words:FILE, ngrams, or the number of indices
 //	length: 200
 type Schema struct {
 	// Label is the name of the column with the classes.
@@ -78,11 +78,14 @@ type Schema struct {
 	// Text is the name of the column that becomes an example's indices.
 	Text string `yaml:"text" json:"text,omitempty"`
 	// Tokens is the conversion of text to indices: "bytes"; "words", for the words of
-	// Words; or a number, if the column contains indices below it, separated by spaces or
+	// Words; "ngrams:BUCKETS", for the set of hashed n-grams of the text's words, which is the
+	// default for a text with a label or a target; or a number, if the column contains indices below it, separated by spaces or
 	// in a list.
 	Tokens string `yaml:"tokens" json:"tokens,omitempty"`
 	// Words is the vocabulary. All words that are not listed share one more index.
 	Words []string `yaml:"words" json:"words,omitempty"`
+	// Vectors are the word vectors of the conversion "vectors".
+	Vectors *WordVectors `yaml:"-" json:"vectors,omitempty"`
 	// Length is the number of indices of an example. Longer texts are cut, and shorter
 	// texts are padded.
 	Length int `yaml:"length" json:"length,omitempty"`
@@ -214,7 +217,7 @@ func (s Schema) validate() error {
 		return err
 	}
 	if s.Tokens != "" || len(s.Words) > 0 {
-		if err := checkTokens(s.Tokens, s.Words); err != nil {
+		if err := s.checkTokens(); err != nil {
 			return err
 		}
 	}
@@ -222,6 +225,10 @@ func (s Schema) validate() error {
 	switch {
 	case s.Length < 0 || s.Length > longest:
 		return fmt.Errorf("length %d: an example needs between 1 and 2^20 indices", s.Length)
+	case s.Tokens == byVectors && s.Length != 0:
+		return errors.New("length is the number of indices, and word vectors give no indices; leave out length")
+	case s.Tokens == byVectors && s.PredictNext:
+		return errors.New("with next the network predicts the next index, and word vectors give no indices; write --tokens bytes, or --tokens words:FILE with a public vocabulary")
 	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and other columns have bounds or a vocabulary, but a network reads either indices or numbers; ignore one kind of columns", s.Text)
 	case s.Target != "" && (s.Label != "" || len(s.Classes) > 0):
@@ -290,7 +297,7 @@ func (s Schema) resolved() (Schema, error) {
 	if err := s.validate(); err != nil {
 		return s, err
 	}
-	s = s.withOnly()
+	s = s.withOnly().withTextDefaults()
 	missing := map[string]Missing{}
 	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(s.Bounds)), maps.Keys(s.Dates)) {
 		if missing[name] = s.missing(name); missing[name] == "" || missing[name] == MissingWord {

@@ -55,7 +55,7 @@ func parseSchema(text []byte) (s Schema, err error) {
 		}
 	}
 	if s.Tokens != "" && s.Tokens != byWords {
-		if s.Tokens, s.Words, err = ParseTokens(s.Tokens); err != nil {
+		if err = s.SetTokens(s.Tokens); err != nil {
 			return s, fmt.Errorf("line %d: %w", seen["tokens"], err)
 		}
 	}

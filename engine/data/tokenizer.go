@@ -10,61 +10,146 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dptrain/dptrain/internal/ngrams"
+	"github.com/dptrain/dptrain/internal/wordvectors"
 )
 
 // Pad is the index and the label of a step after the end of an example.
 const Pad = -1
 
-// The conversions of text to indices. A third conversion is a number.
+// The conversions of text to indices. Another conversion is a number. byNgrams may have a number of
+// buckets behind a colon; the schema of a task has it.
 const (
-	byBytes = "bytes"
-	byWords = "words"
+	byBytes  = "bytes"
+	byWords  = "words"
+	byNgrams = "ngrams"
+
+	byVectors = "vectors" // to numbers, in place of indices
+)
+
+// The public settings of a text whose conversion or length is not given.
+const (
+	ngramBuckets = 1 << 15
+	ngramLength  = 512
 )
 
 // newline marks the beginning and the end of a text of bytes.
 const newline = '\n'
 
-// ParseTokens parses the value of the flag --tokens, the conversion of text to indices:
-// bytes, for 256 indices; words:FILE, a public vocabulary with one word in each line; or a
-// number of indices, if the text already consists of indices. A vocabulary collected from
-// private texts would reveal their rare words, so take it from a dictionary or from public
-// texts.
-func ParseTokens(text string) (tokens string, words []string, err error) {
-	if file, ok := strings.CutPrefix(text, byWords+":"); ok {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "", nil, fmt.Errorf("tokens: cannot read the vocabulary %s: %w", file, withoutPath(err))
+// SetTokens sets the conversion of text, as the flag --tokens has it: bytes, for 256 indices;
+// words:FILE, a public vocabulary with one word in each line; ngrams:BUCKETS, for the set of hashed n-grams
+// of its words, without a vocabulary; vectors:FILE, for the average of its words' vectors in a
+// public file; or a number of indices, if the text already consists of indices. A vocabulary or vectors
+// collected from private texts would reveal their rare words, so take them from a dictionary
+// or from public texts.
+func (s *Schema) SetTokens(text string) (err error) {
+	kind, file, _ := strings.Cut(text, ":")
+	s.Tokens, s.Words, s.Vectors = text, nil, nil
+	switch {
+	case kind == byWords && file != "":
+		s.Tokens = byWords
+		if s.Words, err = readVocabulary(file); err != nil {
+			return err
 		}
-		for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
-			if word := strings.TrimSpace(line); word != "" {
-				words = append(words, word)
-			}
-		}
-		if err := checkWords(words); err != nil {
-			return "", nil, fmt.Errorf("%s: %w", file, err)
-		}
-		return byWords, words, nil
+	case kind == byVectors && file != "":
+		s.Tokens, s.Vectors = byVectors, &WordVectors{File: file}
+		_, err = s.Vectors.load()
+		return err
 	}
-	return text, nil, checkTokens(text, nil)
+	return s.checkTokens()
 }
 
-func checkTokens(tokens string, words []string) error {
-	if tokens != byWords && len(words) > 0 {
-		return fmt.Errorf("words are given with tokens %q; write tokens: words", tokens)
+// readVocabulary reads a file with one word in each line.
+func readVocabulary(file string) (words []string, err error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: cannot read the vocabulary %s: %w", file, withoutPath(err))
 	}
-	switch tokens {
-	case byBytes:
-		return nil
-	case byWords:
-		if len(words) == 0 {
-			return errors.New("tokens: words needs a public vocabulary; write words:FILE, a file with one word in each line")
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
+		if word := strings.TrimSpace(line); word != "" {
+			words = append(words, word)
 		}
-		return checkWords(words)
 	}
-	if n, err := strconv.Atoi(tokens); err != nil || n < 2 || n > maxClasses {
-		return fmt.Errorf("tokens %q: write bytes, words:FILE with a public vocabulary, or the number of indices, from 2 to 2^24", tokens)
+	if err := checkWords(words); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return words, nil
+}
+
+func (s Schema) checkTokens() error {
+	kind, _, _ := strings.Cut(s.Tokens, ":")
+	switch {
+	case s.Tokens != byWords && len(s.Words) > 0:
+		return fmt.Errorf("words are given with tokens %q; write tokens: words", s.Tokens)
+	case s.Tokens == byBytes:
+		return nil
+	case kind == byWords && len(s.Words) == 0:
+		return errors.New("tokens: words needs a public vocabulary; write words:FILE, a file with one word in each line")
+	case s.Tokens == byWords:
+		return checkWords(s.Words)
+	case kind == byVectors && s.Vectors == nil:
+		return errors.New("tokens: vectors needs public word vectors; write vectors:FILE, a file with a word and its numbers in each line")
+	case s.Tokens == byVectors:
+		return nil
+	case kind == byNgrams:
+		_, err := parseBuckets(s.Tokens)
+		return err
+	}
+	if n, err := strconv.Atoi(s.Tokens); err != nil || n < 2 || n > maxClasses {
+		return fmt.Errorf("tokens %q: write ngrams, bytes, words:FILE with a public vocabulary, vectors:FILE with public word vectors, or the number of indices, from 2 to 2^24", s.Tokens)
 	}
 	return nil
+}
+
+// parseBuckets returns the number of buckets of ngrams[:BUCKETS].
+func parseBuckets(tokens string) (int, error) {
+	if tokens == byNgrams {
+		return ngramBuckets, nil
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(tokens, byNgrams+":"))
+	if err != nil || n < 2 || n >= maxClasses {
+		return 0, fmt.Errorf("tokens %q: write ngrams, or ngrams:BUCKETS with a number from 2 to 2^24-1", tokens)
+	}
+	return n, nil
+}
+
+// isNgrams reports whether a conversion gives hashed n-grams.
+func isNgrams(tokens string) bool { return strings.HasPrefix(tokens, byNgrams) }
+
+// Unordered reports whether the order of an example's indices has no meaning.
+func (s Schema) Unordered() bool { return isNgrams(s.Tokens) }
+
+// DescribeText describes the conversion of text to numbers; "" for other data.
+func (s Schema) DescribeText() string {
+	switch buckets, err := parseBuckets(s.Tokens); {
+	case s.Text == "":
+		return ""
+	case isNgrams(s.Tokens) && err == nil:
+		return fmt.Sprintf("hashed n-grams in %d buckets, at most %d of a text", buckets, s.Length)
+	case s.Vectors != nil:
+		return fmt.Sprintf("the average of word vectors of %s, %d numbers", s.Vectors.File, s.Vectors.Dimension)
+	}
+	return fmt.Sprintf("%s, %d indices", s.Tokens, s.Length)
+}
+
+// withTextDefaults sets the conversion and the length of a text with a label or a target where they
+// are not given, and the number of buckets.
+func (s Schema) withTextDefaults() Schema {
+	if s.Text == "" || s.PredictNext {
+		return s
+	}
+	if s.Tokens == "" {
+		s.Tokens = byNgrams
+	}
+	if isNgrams(s.Tokens) {
+		buckets, _ := parseBuckets(s.Tokens) // validate reports the error
+		s.Tokens = fmt.Sprintf("%s:%d", byNgrams, buckets)
+		if s.Length == 0 {
+			s.Length = ngramLength
+		}
+	}
+	return s
 }
 
 // checkWords returns an error if the vocabulary has a word that splitWords never
@@ -117,12 +202,14 @@ func splitWords(text string) iter.Seq[string] {
 // tokenizer converts texts to examples of one public length. The example depends only on
 // its text and on public settings.
 type tokenizer struct {
-	kind   string
-	words  map[string]int // the vocabulary
-	count  int            // number of indices
-	edge   int            // the index at the beginning and the end of a text of a language model; otherwise Pad
-	length int
-	next   bool // each step predicts the next index
+	kind    string
+	words   map[string]int // the vocabulary
+	ngrams  *ngrams.Hasher
+	vectors *wordvectors.Table // examples are averages of vectors in place of indices
+	count   int                // number of indices
+	edge    int                // the index at the beginning and the end of a text of a language model; otherwise Pad
+	length  int
+	next    bool // each step predicts the next index
 }
 
 // tokenizer returns the tokenizer that the schema describes.
@@ -130,17 +217,34 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 	if s.Tokens == "" {
 		return nil, errors.New("the conversion of text to indices is not given; write --tokens bytes, --tokens words:FILE with a public vocabulary, or --tokens COUNT for indices below COUNT")
 	}
+	if isNgrams(s.Tokens) && s.PredictNext {
+		return nil, errors.New("ngrams are a set without an order, and with next the network predicts the next index; write --tokens bytes, or --tokens words:FILE with a public vocabulary")
+	}
+	if s.Tokens == byVectors {
+		table, err := s.Vectors.load()
+		if err != nil {
+			return nil, err
+		}
+		return &tokenizer{kind: byVectors, edge: Pad, length: table.Dimension, vectors: table}, nil
+	}
 	if s.Length < 1 {
 		return nil, errors.New("the number of indices of an example is not given; write --length with a public number; longer texts are cut and shorter texts are padded")
 	}
 	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext}
-	switch s.Tokens {
-	case byBytes:
+	switch {
+	case isNgrams(s.Tokens):
+		buckets, err := parseBuckets(s.Tokens)
+		if err != nil {
+			return nil, err
+		}
+		t.kind, t.ngrams = byNgrams, ngrams.NewHasher(buckets)
+		t.count = t.ngrams.Count()
+	case s.Tokens == byBytes:
 		t.count = 256
 		if s.PredictNext {
 			t.edge = newline
 		}
-	case byWords:
+	case s.Tokens == byWords:
 		t.words, t.count = indexOf(s.Words), len(s.Words)+1 // all other words share one index
 		if s.PredictNext {
 			t.edge = t.count
@@ -153,8 +257,11 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 }
 
 // add appends a text's indices: at most as many as an example needs, and one more if each
-// step predicts the next index.
+// step predicts the next index. With word vectors it appends their average.
 func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
+	if t.vectors != nil {
+		return t.vectors.Average(ids, splitWords(text)), nil
+	}
 	from, limit := len(ids), t.length
 	if t.next {
 		limit++
@@ -166,6 +273,14 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	case byBytes:
 		for i := 0; i < min(len(text), t.length); i++ {
 			ids = append(ids, float32(text[i]))
+		}
+	case byNgrams:
+		ids = t.ngrams.Begin(ids)
+		for w := range splitWords(text) {
+			if len(ids)-from >= limit {
+				break
+			}
+			ids = t.ngrams.Add(ids, w, limit-(len(ids)-from))
 		}
 	case byWords:
 		for w := range splitWords(text) {

@@ -45,6 +45,8 @@ func TestTokenizer_Examples(t *testing.T) {
 		{Schema{Tokens: "bytes", Length: 4, PredictNext: true}, "", []float32{10, -1, -1, -1}, []float32{10, -1, -1, -1}, 256},
 		{Schema{Tokens: "words", Words: vocabulary, Length: 4}, "The dog sat.", []float32{0, 3, 2, 3}, nil, 4},
 		{Schema{Tokens: "words", Words: vocabulary, Length: 4, PredictNext: true}, "the cat", []float32{4, 0, 1, -1}, []float32{0, 1, 4, -1}, 5},
+		{Schema{Tokens: "ngrams:32768", Length: 6}, "The film, THE!", []float32{32768, 11505, 28678, 3456, 21002, 15906}, nil, 32769},
+		{Schema{Tokens: "ngrams", Length: 3}, "so it is", []float32{32768, -1, -1}, nil, 32769},
 		{Schema{Tokens: "9", Length: 3}, "8 0", []float32{8, 0, -1}, nil, 9},
 		{Schema{Tokens: "9", Length: 3}, "8 -1 1 2", []float32{8, -1, 1}, nil, 9},
 		{Schema{Tokens: "9", Length: 3, PredictNext: true}, "8 0 1 2 3", []float32{8, 0, 1}, []float32{0, 1, 2}, 9},
@@ -79,7 +81,7 @@ func TestTokenizer_Examples(t *testing.T) {
 	}
 }
 
-func TestParseTokens_Invalid(t *testing.T) {
+func TestSetTokens_Invalid(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"good.txt":  []byte("\ufeffthe\r\n cat \n\nisn't\n!\n"),
 		"empty.txt": []byte("\n\n"),
@@ -87,27 +89,34 @@ func TestParseTokens_Invalid(t *testing.T) {
 		"upper.txt": []byte("Cat\n"),
 		"two.txt":   []byte("two words\n"),
 	})
-	tokens, words, err := ParseTokens("words:" + filepath.Join(dir, "good.txt"))
-	if err != nil || tokens != "words" || !slices.Equal(words, []string{"the", "cat", "isn't", "!"}) {
-		t.Errorf("tokens %q, words %q, %v", tokens, words, err)
+	var s Schema
+	if err := s.SetTokens("words:" + filepath.Join(dir, "good.txt")); err != nil || s.Tokens != "words" || !slices.Equal(s.Words, []string{"the", "cat", "isn't", "!"}) {
+		t.Errorf("tokens %q, words %q, %v", s.Tokens, s.Words, err)
 	}
 	for bad, want := range map[string]string{
-		"words":  "words:FILE",
-		"words:": "cannot read",
+		"words":           "words:FILE",
+		"words:":          "words:FILE",
+		"vectors":         "vectors:FILE",
+		"vectors:":        "vectors:FILE",
+		"vectors:/none":   "no such file",
+		"ngrams:":         "ngrams:BUCKETS",
+		"ngrams:1":        "from 2 to",
+		"ngrams:16777216": "from 2 to",
+		"ngramsx":         "write ngrams",
 		"words:" + filepath.Join(dir, "empty.txt"): "no words",
 		"words:" + filepath.Join(dir, "twice.txt"): `"a" twice`,
 		"words:" + filepath.Join(dir, "upper.txt"): "lower case",
 		"words:" + filepath.Join(dir, "two.txt"):   `split into ["two" "words"]`,
-		"byte":                                     "write bytes",
+		"byte":                                     "write ngrams, bytes",
 		"1":                                        "from 2 to 2^24",
-		"0x10":                                     "write bytes",
+		"0x10":                                     "write ngrams, bytes",
 		"16777217":                                 "2^24",
 	} {
-		if _, _, err := ParseTokens(bad); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.SetTokens(bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tokens %q: %v; want %q", bad, err, want)
 		}
 	}
-	if _, _, err := ParseTokens("words:" + filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none") {
+	if err := s.SetTokens("words:" + filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none") {
 		t.Errorf("%v does not contain the name of the missing file", err)
 	}
 }

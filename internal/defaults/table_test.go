@@ -75,6 +75,26 @@ func TestForBag(t *testing.T) {
 	}
 }
 
+// The settings of a linear bag of words: reach grows with ρ, and lots with it.
+func TestForBow(t *testing.T) {
+	for _, c := range []struct {
+		facts Facts
+		fixed Fixed
+		want  Settings
+	}{
+		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 100, 0.71, "momentum", 0.00015, 0}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.71, "momentum", 1.9, 0}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0}},
+		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0}},
+		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0}},
+	} {
+		if got := ForBow(c.facts, c.fixed); got != c.want {
+			t.Errorf("%+v, %+v: %+v, want %+v", c.facts, c.fixed, got, c.want)
+		}
+	}
+}
+
 // What the user gives stays, and the number of passes over the data stays where the user gives it.
 func TestForTable_FitsAroundWhatIsGiven(t *testing.T) {
 	f := Facts{Records: 1000, Columns: 10, Weights: 11, Classes: 2, Epsilon: 1, Delta: 1e-5}

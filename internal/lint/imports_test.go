@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"internal/safetensors", "internal/simd", "internal/tensorboard"},
 	{
 		"internal/atomicfile", "internal/flags", "internal/lint", "internal/lock", "internal/loopback", "internal/memory", "internal/nearest",
-		"internal/number", "internal/quality", "internal/synthetic", "internal/terminal", "internal/training/metricstest", "cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
+		"internal/ngrams", "internal/number", "internal/quality", "internal/synthetic", "internal/terminal", "internal/training/metricstest", "internal/wordvectors", "cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/simd/neon",
 	},
 }
 
@@ -53,7 +53,7 @@ var separate = map[string][]string{
 	"clip":              {"internal/nearest"},
 	"noise":             {},
 	"perexample":        {"internal/op"},
-	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest", "internal/synthetic"},
+	"engine/data":       {"internal/atomicfile", "internal/memory", "internal/nearest", "internal/ngrams", "internal/synthetic", "internal/wordvectors"},
 	"engine/choice":     {"accountant/ledger", "noise"},
 	"engine/sample":     {"noise"},
 	"cuda/timing":       {"internal/atomicfile"},

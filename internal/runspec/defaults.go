@@ -43,7 +43,7 @@ func (d *defaultRules) apply() {
 	case ruled && d.isTable():
 		d.applyToTable()
 	case ruled && d.isBag():
-		d.adopt(defaults.ForBag(d.records, d.fixed()))
+		d.applyToBag()
 	case ruled && d.isPicture():
 		d.applyToPictures()
 	}
@@ -55,10 +55,29 @@ func (d *defaultRules) isTable() bool {
 	return len(d.example.Shape) == 1 && d.example.Vocabulary == 0 && d.spec.Directions == nil && d.flags.Init == ""
 }
 
-// isBag reports whether an example is a list of words whose embeddings the network averages.
+// isBag reports whether an example is a list of words that the network reads as a bag.
 func (d *defaultRules) isBag() bool {
 	name, _, _ := strings.Cut(d.flags.Model, ":")
-	return d.example.Vocabulary > 0 && len(d.example.LabelShape) == 0 && (name == "" || name == "embbag") && d.flags.Init == ""
+	return d.example.Vocabulary > 0 && len(d.example.LabelShape) == 0 && (name == "" || name == "bow" || name == "embbag") && d.flags.Init == ""
+}
+
+// applyToBag sets what the rules for bags of words choose.
+func (d *defaultRules) applyToBag() {
+	f := d.flags
+	if f.Model == "" {
+		f.Model = fixedModel(*d.example, false)
+		f.byRule = append(f.byRule, "model")
+	}
+	if f.Model != "bow" {
+		d.adopt(defaults.ForBag(d.records, d.fixed()))
+		return
+	}
+	if d.example.Targets > 0 {
+		return // no rule was fitted
+	}
+	facts := defaults.Facts{Records: d.records, Classes: d.example.Classes}
+	facts.Epsilon, facts.Delta = d.budget()
+	d.adopt(defaults.ForBow(facts, d.fixed()))
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many
@@ -100,6 +119,9 @@ func (d *defaultRules) applyToTable() {
 	columns := e.Shape[0]
 	for _, c := range d.spec.Task.Schema.InputColumns() {
 		columns += c.Active() - c.Width()
+	}
+	if d.spec.Task.Schema.Vectors != nil {
+		columns = 1 // the average of word vectors has norm 1
 	}
 	facts := defaults.Facts{Records: d.records, Columns: columns, Weights: e.Shape[0] + 1, Classes: e.Classes}
 	facts.Epsilon, facts.Delta = d.budget()
@@ -224,6 +246,8 @@ func fixedModel(e models.DataSpec, projected bool) string {
 		return fixedDenseModel
 	case len(e.LabelShape) > 0:
 		return "lstm"
+	case e.Unordered:
+		return "bow"
 	case e.Vocabulary > 0:
 		return "embbag"
 	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:

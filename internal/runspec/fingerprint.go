@@ -28,6 +28,11 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if len(s.Words) > 0 {
 		s.Tokens = "" // the file with the words may have moved
 	}
+	if s.Vectors != nil {
+		moved := *s.Vectors
+		moved.File = "" // the digest determines the content
+		s.Vectors = &moved
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err

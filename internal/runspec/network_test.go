@@ -15,6 +15,7 @@ func TestFixedModel(t *testing.T) {
 	}{
 		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, LabelShape: []int{9}}, false, "lstm"},
 		{models.DataSpec{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
+		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, Unordered: true}, false, "bow"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, true, fixedDenseModel},
 		{models.DataSpec{Shape: []int{1, 32, 28}}, false, "mnist-cnn"},

@@ -157,7 +157,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 func taskName(spec *runspec.Spec) string {
 	e := spec.Network.Example
 	switch {
-	case e.Targets > 0 && e.Vocabulary == 0 && len(e.Shape) == 1:
+	case e.Targets > 0 && e.Vocabulary == 0 && len(e.Shape) == 1 && spec.Task.Schema.Text == "":
 		return "tabular-regression"
 	case e.Targets > 0:
 		return "other" // the Hub has no name for it
@@ -165,7 +165,7 @@ func taskName(spec *runspec.Spec) string {
 		return "text-generation"
 	case len(e.LabelShape) > 0:
 		return "token-classification"
-	case e.Vocabulary > 0:
+	case e.Vocabulary > 0 || spec.Task.Schema.Text != "":
 		return "text-classification"
 	case len(e.Shape) == 3:
 		return "image-classification"

@@ -147,6 +147,30 @@ func TestEmbeddingBag_IsMean(t *testing.T) {
 	}
 }
 
+// The weights of a bag of k indices are 1/√k, so distinct indices have norm 1.
+func TestNormalizedBag_DividesByRoot(t *testing.T) {
+	b := NewBuilder(4, 1)
+	y := NormalizedBag(b, b.Input("ids", 4), "bag", 3, 2)
+	b.SetLoss(SquaredError(b, y, b.Input("target", 2)), y)
+	net, err := b.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := net.Params[0].Value().Data().([]float32)
+	if e[0] != 0 || e[5] != 0 {
+		t.Errorf("the weights start at %v, want 0", e)
+	}
+	copy(e, []float32{3, -5, 7, 11, -13, 17})
+	got := evaluate(t, net.Inputs, [][]float32{{0, 1, 2, -1, 1, -1, -1, -1, -1, -1, -1, -1, 0, 2, 0, 1}, make([]float32, 8)}, y)[0]
+	root := math.Sqrt(3)
+	want := []float64{-3 / root, 23 / root, 7, 11, 0, 0, 0, 9}
+	for i := range want {
+		if !(math.Abs(float64(got[i])-want[i]) <= 1e-5) {
+			t.Fatalf("sums divided by roots %v, want %v", got, want)
+		}
+	}
+}
+
 // With initial scale and shift, group normalization gives each group of channels mean 0 and
 // variance 1. Pooling gives the expected shapes.
 func TestGroupNorm_AndPooling(t *testing.T) {

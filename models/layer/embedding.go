@@ -2,6 +2,7 @@ package layer
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
@@ -45,6 +46,28 @@ func EmbeddingBagWithoutPadding(b *Builder, ids *G.Node, name string, vocabulary
 	weights := stepWeights(b, name, ids)
 	squares := b.apply(name, op.ScaleRows{}, weights, weights)
 	factor := b.meanOverTime(name, b.reshape(name, squares, b.net.Batch, ids.Shape()[1], 1))
+	return b.apply(name, op.ScaleRows{}, x, b.reshape(name, factor, b.net.Batch))
+}
+
+// NormalizedBag is the sum of the rows of the parameter name.weight [vocabulary, dim] at the
+// indices [batch, time], divided by the root of their number: a linear function of a vector of norm 1, if
+// an example has no index twice. An index below zero is padding and does not count. The result is
+// [batch, dim], zeros for an example that consists of padding only. The weights start at 0.
+func NormalizedBag(b *Builder, ids *G.Node, name string, vocabulary, dim int) *G.Node {
+	if !b.present(name, ids) {
+		return nil
+	}
+	if ids.Dims() != 2 {
+		return b.fail(fmt.Errorf("%s: indices of shape %v: [batch, time] is needed", name, ids.Shape()))
+	}
+	table := b.Parameter(name+".weight", Constant(0), vocabulary, dim)
+	steps := ids.Shape()[1]
+	x := b.apply(name, op.EmbedBag{Scale: 1 / math.Sqrt(float64(steps))}, table, ids)
+	// If k of T steps are not padding, the result needs the factor √(T/k). The k numbers (T/k)^1.5
+	// and the zeros have this mean.
+	root := stepRoots(b, name, ids)
+	cube := b.apply(name, op.ScaleRows{}, root, b.apply(name, op.ScaleRows{}, root, root))
+	factor := b.meanOverTime(name, b.reshape(name, cube, b.net.Batch, steps, 1))
 	return b.apply(name, op.ScaleRows{}, x, b.reshape(name, factor, b.net.Batch))
 }
 

@@ -72,7 +72,12 @@ func MeanWithoutPadding(b *Builder, x, padding *G.Node) *G.Node {
 // stepWeights returns weights [batch, time] whose mean over an example's T steps is
 // 1. If k steps are not padding, each of these has weight T/k; padding has weight 0.
 func stepWeights(b *Builder, layer string, padding *G.Node) *G.Node {
-	own := b.apply(layer, op.Binary{Kind: ">="}, padding, G.NewConstant(float32(0)))
-	root := b.apply(layer, op.Normalize{Chunk: padding.Shape()[1], Eps: 1e-30}, own) // the mean of its squares is 1
+	root := stepRoots(b, layer, padding)
 	return b.apply(layer, op.ScaleRows{}, root, root)
+}
+
+// stepRoots returns the roots of stepWeights.
+func stepRoots(b *Builder, layer string, padding *G.Node) *G.Node {
+	own := b.apply(layer, op.Binary{Kind: ">="}, padding, G.NewConstant(float32(0)))
+	return b.apply(layer, op.Normalize{Chunk: padding.Shape()[1], Eps: 1e-30}, own) // the mean of its squares is 1
 }

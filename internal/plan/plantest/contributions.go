@@ -95,6 +95,7 @@ func contributionNetworks(t *testing.T) []contributionNetwork {
 		modelNetwork(t, "cifar-abadi", models.DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
 		modelNetwork(t, "wrn16-4", models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
 		modelNetwork(t, "wrn16-4:standardized", models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		modelNetwork(t, "bow", text),
 		modelNetwork(t, "embbag", text),
 		modelNetwork(t, "lstm:20", text),
 		modelNetwork(t, "gru:20", text),
