@@ -22,7 +22,7 @@ const (
 )
 
 // columnarExtensions maps extensions of names to formats.
-var columnarExtensions = map[string]ColumnarFormat{".parquet": Parquet, ".pq": Parquet, ".arrow": Arrow, ".arrows": Arrow, ".feather": Arrow, ".ipc": Arrow}
+var columnarExtensions = map[string]ColumnarFormat{".parquet": Parquet, ".pq": Parquet, ".arrow": Arrow, ".feather": Arrow, ".ipc": Arrow}
 
 // ColumnarFile is an open file that stores a table by column.
 type ColumnarFile interface {

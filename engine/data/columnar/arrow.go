@@ -3,7 +3,6 @@ package columnar
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -13,12 +12,12 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// arrowFile is an open Arrow file, which Feather version 2 also is, or an Arrow stream.
+// arrowFile is an open Arrow file, which Feather version 2 also is.
 type arrowFile struct {
 	columns
-	memory *limitedMemory
-	file   *ipc.FileReader // nil for a stream
-	stream *ipc.Reader     // nil for a file
+	metadata *arrowMetadata
+	memory   *limitedMemory
+	reader   *ipc.FileReader
 }
 
 // maxBatchBytes limits the memory of a batch, compressed and not compressed. The size of a batch
@@ -27,34 +26,25 @@ const maxBatchBytes = 1 << 30
 
 const errBatchTooLong = sizeError("a batch has more than 1 GiB; write the file with smaller batches (pandas.DataFrame.to_feather writes batches of 65,536 rows)")
 
-// Magic bytes. A stream has none: it begins with the mark of its first message.
-const (
-	arrowMagic  = "ARROW1"
-	streamStart = "\xff\xff\xff\xff"
-)
+const arrowMagic = "ARROW1"
 
 func openArrow(f *os.File) (open data.ColumnarFile, err error) {
 	defer catch(&err)
-	if err := requireMagic(f, "Arrow or Feather", arrowMagic, streamStart); err != nil {
+	if err := requireMagic(f, "Arrow or Feather", arrowMagic); err != nil {
 		return nil, err
 	}
-	a := &arrowFile{memory: &limitedMemory{}}
-	options := []ipc.Option{ipc.WithAllocator(a.memory), ipc.WithBodySizeLimit(maxBatchBytes)}
-	var fields *arrow.Schema
-	if requireMagic(f, "Arrow", arrowMagic) == nil {
-		if a.file, err = ipc.NewFileReader(f, options...); err == nil {
-			fields = a.file.Schema()
-		}
-	} else {
-		messages := ipc.NewMessageReader(io.NewSectionReader(f, 0, 1<<62), options...)
-		if a.stream, err = ipc.NewReaderFromMessageReader(messages, options...); err == nil {
-			fields = a.stream.Schema()
-		}
-	}
+	info, err := f.Stat()
 	if err != nil {
+		return nil, err
+	}
+	a := &arrowFile{metadata: &arrowMetadata{file: f, size: info.Size()}, memory: &limitedMemory{}}
+	if err := a.metadata.checkFooter(); err != nil {
+		return nil, err
+	}
+	if a.reader, err = ipc.NewFileReader(f, ipc.WithAllocator(a.memory), ipc.WithBodySizeLimit(maxBatchBytes)); err != nil {
 		return nil, describeArrow(err)
 	}
-	for _, field := range fields.Fields() {
+	for _, field := range a.reader.Schema().Fields() {
 		a.columns = append(a.columns, column{field.Name, refusedArrowType(field.Type)})
 	}
 	if len(a.columns) == 0 {
@@ -92,11 +82,8 @@ func refusedArrowType(t arrow.DataType) string {
 // EachRow calls f with the cells of each row.
 func (a *arrowFile) EachRow(columns []int, limit int, f func(row []data.Cell) error) error {
 	row := make([]data.Cell, len(columns))
-	for i := 0; ; i++ {
+	for i := range a.reader.NumRecords() {
 		batch, err := a.readBatch(i)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}
@@ -104,25 +91,22 @@ func (a *arrowFile) EachRow(columns []int, limit int, f func(row []data.Cell) er
 			return err
 		}
 	}
+	return nil
 }
 
-// readBatch reads the batch i. A stream is read in order. The error is io.EOF after the last one.
 func (a *arrowFile) readBatch(i int) (batch arrow.RecordBatch, err error) {
 	defer catch(&err)
+	if err := a.metadata.checkBlock(3, i); err != nil {
+		return nil, err
+	}
 	a.memory.used = 0
-	if a.file == nil {
-		if batch, err = a.stream.Read(); err != nil && !errors.Is(err, io.EOF) {
-			err = describeArrow(err)
-		}
-		return batch, err
+	if batch, err = a.reader.RecordBatchAt(i); err != nil {
+		return nil, describeArrow(err)
 	}
-	if i >= a.file.NumRecords() {
-		return nil, io.EOF
+	if batch.NumRows() > 8*int64(a.memory.used) { // a value has at least a bit
+		return nil, errDamaged
 	}
-	if batch, err = a.file.RecordBatchAt(i); err != nil {
-		err = describeArrow(err)
-	}
-	return batch, err
+	return batch, nil
 }
 
 func eachRowOfBatch(batch arrow.RecordBatch, row []data.Cell, columns []int, limit int, f func(row []data.Cell) error) error {

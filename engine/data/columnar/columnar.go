@@ -84,6 +84,8 @@ func requireMagic(f *os.File, format string, magic ...string) error {
 		return fmt.Errorf("%s files are compressed inside; decompress this one with gunzip", format)
 	case bytes.HasPrefix(head, []byte("FEA1")):
 		return errors.New("version 1 of Feather is not read; write it again with pandas.DataFrame.to_feather, which writes version 2")
+	case bytes.HasPrefix(head, []byte("\xff\xff\xff\xff")):
+		return errors.New("Arrow streams are not read; write an Arrow file, with pyarrow.ipc.new_file for example")
 	case bytes.HasPrefix(head, []byte("PARE")):
 		return errors.New("encrypted Parquet is not read; decrypt the file")
 	}
