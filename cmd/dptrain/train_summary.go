@@ -53,6 +53,9 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 	if s.Projection != nil {
 		s.Projection.Print(w)
 	}
+	if s.PrivateSchema != nil {
+		s.PrivateSchema.Print(w)
+	}
 	if s.Private {
 		fmt.Fprintf(w, "privacy\tε %s at δ = %s, by the %s accountant\n", relateEpsilon(s.Epsilon, s.Approximate), number.RoundUp(float64(s.Delta)), s.Accountant)
 		if s.PublishedEpsilon != 0 {

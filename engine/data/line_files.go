@@ -32,7 +32,9 @@ func openRows(file string, o Options) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	train, inputs, err := readRows(file, o.Schema, policy)
+	schema := o.Schema
+	schema.cellStates = o.CellStates
+	train, inputs, err := readRows(file, schema, policy)
 	if err != nil {
 		return nil, err
 	}

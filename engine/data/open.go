@@ -29,6 +29,9 @@ type Options struct {
 	// OnBadRow is the treatment of private examples that cannot be read. An error about a
 	// test example names the example in any case, because test data are public.
 	OnBadRow BadRowPolicy
+	// CellStates keeps for each cell of a private table whether it fits the schema: see
+	// CellStateSet. It takes a byte for each cell.
+	CellStates bool
 	// Schema describes a table's columns. For arrays and plain text only the fields
 	// that do not name columns are allowed.
 	Schema Schema

@@ -128,6 +128,9 @@ func ExampleBytes(s Set) int {
 		return ExampleBytes(s.Set)
 	case *weighted:
 		return ExampleBytes(s.Set)
+	case *withStates:
+		_, cells, _ := ValidatedCellStates(s)
+		return cells + ExampleBytes(s.Set)
 	case *subset:
 		return ExampleBytes(s.parent)
 	case *concat:
@@ -183,6 +186,8 @@ func validated(s Set) bool {
 	case *partlyBlank:
 		return validated(s.Set)
 	case *weighted:
+		return validated(s.Set)
+	case *withStates:
 		return validated(s.Set)
 	case *subset:
 		return validated(s.parent)

@@ -64,8 +64,10 @@ type Summary struct {
 	// SchemaReport lists the columns of the public test file that leave the schema; null if no
 	// file was compared.
 	SchemaReport []data.SchemaFinding `json:"schema_report"`
-	Target       string               `json:"target,omitempty"`
-	TargetBounds *data.Bounds         `json:"target_bounds,omitempty"`
+	// PrivateSchema are released shares of the private data; nil without --metric schema.
+	PrivateSchema *SchemaShares `json:"schema_private,omitempty"`
+	Target        string        `json:"target,omitempty"`
+	TargetBounds  *data.Bounds  `json:"target_bounds,omitempty"`
 	*Validation
 	*Projection
 	*Augmentation

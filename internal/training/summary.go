@@ -78,6 +78,8 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	s := newSummary(spec, run, d)
 	s.Version, s.Platform = build.Version, build.Platform
 	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, number.TwoDigits(elapsed.Seconds()), p.examplesPerSecond(run.StepsDone(), p.trainingTime)
+	s.PrivateSchema = p.privateSchema()
+	p.announceSchema(s.PrivateSchema)
 	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	s.StopWhen, s.Stopped = spec.Flags.StopWhen, p.stopped

@@ -18,6 +18,7 @@ type arrowFile struct {
 	metadata *arrowMetadata
 	memory   *limitedMemory
 	reader   *ipc.FileReader
+	batches  int
 }
 
 // maxBatchBytes limits the memory of a batch, compressed and not compressed. The size of a batch
@@ -47,6 +48,7 @@ func openArrow(f *os.File) (open data.ColumnarFile, err error) {
 	for _, field := range a.reader.Schema().Fields() {
 		a.columns = append(a.columns, column{field.Name, refusedArrowType(field.Type)})
 	}
+	a.batches = a.reader.NumRecords()
 	if len(a.columns) == 0 {
 		return nil, errors.New("the file has no columns")
 	}
@@ -82,7 +84,7 @@ func refusedArrowType(t arrow.DataType) string {
 // EachRow calls f with the cells of each row.
 func (a *arrowFile) EachRow(columns []int, limit int, f func(row []data.Cell) error) error {
 	row := make([]data.Cell, len(columns))
-	for i := range a.reader.NumRecords() {
+	for i := range a.batches {
 		batch, err := a.readBatch(i)
 		if err != nil {
 			return err

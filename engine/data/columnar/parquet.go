@@ -21,6 +21,7 @@ type parquetFile struct {
 	columns
 	reader *file.Reader
 	leaves []int // the position of each column among the leaves of the schema
+	groups int
 }
 
 // Limits of a Parquet file's pages. The size of a page follows from the writer and from the rows.
@@ -43,6 +44,7 @@ func openParquet(f *os.File) (open data.ColumnarFile, err error) {
 	if p.reader, err = file.NewParquetReader(f, file.WithReadProps(properties)); err != nil {
 		return nil, fmt.Errorf("the file is damaged or not complete: %s", oneLine(err))
 	}
+	p.groups = p.reader.NumRowGroups()
 	root, leaf := p.reader.MetaData().Schema.Root(), 0
 	for i := range root.NumFields() {
 		node := root.Field(i)
@@ -93,7 +95,7 @@ func refusedParquetType(c *schema.Column) string {
 
 // EachRow calls f with the cells of each row.
 func (p *parquetFile) EachRow(columns []int, limit int, f func(row []data.Cell) error) (err error) {
-	for group := range p.reader.NumRowGroups() {
+	for group := range p.groups {
 		if err := p.eachRowOfGroup(group, columns, limit, f); err != nil {
 			return err
 		}
