@@ -62,6 +62,9 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(s.PublishedEpsilon))
 		}
 		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
+		if s.Split != nil {
+			fmt.Fprintf(w, "\t%s\n", report.DescribeSplit(s.TestExamples, s.Split.Rows))
+		}
 		fmt.Fprintf(w, "\tarithmetic %s: %s\n", s.Arithmetic, report.ArithmeticMeaning(s.Arithmetic))
 		if s.PlannedEpsilon > 0 {
 			fmt.Fprintf(w, "\t%s\n", describeEarlyEnd(s))

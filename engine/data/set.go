@@ -164,6 +164,8 @@ type Task struct {
 	// Schema describes the columns, with the content of the other files that it
 	// refers to. It reads another file in the same way.
 	Schema Schema
+	// Split describes how SplitTest made the test part; nil if it did not.
+	Split *Split
 	// Private is false only if the examples contain no person's data.
 	Private bool
 }

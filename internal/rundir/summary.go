@@ -106,6 +106,7 @@ type Summary struct {
 	Finished        time.Time    `json:"finished"`
 	*quality.Measures
 	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
+	Split          *data.Split  `json:"split,omitempty"`     // of --split: the test data are rows of the file
 	Generated      bool         `json:"generated,omitempty"` // the program drew the data, which contain no person's data
 	Columns        []Column     `json:"columns,omitempty"`
 	OmittedColumns int          `json:"columns_omitted,omitempty"`

@@ -130,6 +130,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 	if f.Test != "" {
 		s.TestData = filepath.Base(f.Test)
 	}
+	s.Split = spec.Task.Split
 	s.Generated = !spec.Task.Private
 	if column := spec.Task.Schema.Weight; column != "" {
 		s.Weight, s.WeightCap, s.WeightMean, s.WeightMinMean = column, c.Weights.Cap, c.Weights.Mean, c.Weights.MinMean

@@ -564,7 +564,7 @@ func damage(r *rand.Rand, content []byte) []byte {
 func TestOpen_DamagedFiles(t *testing.T) {
 	rounds := 15
 	if os.Getenv("DPTRAIN_FULL") != "" {
-		rounds = 4000
+		rounds = 1000
 	}
 	r := rand.New(rand.NewPCG(3, uint64(rounds)))
 	rows, _ := table(t, 300)
