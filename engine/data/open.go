@@ -217,7 +217,7 @@ func refuseImage(name string) error {
 // refuseTableOptions returns an error if an option is set that only a table uses.
 func refuseTableOptions(o Options, name string) error {
 	if !o.Schema.empty() {
-		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text, user and weight are for tables, such as CSV, JSONL and Parquet files", name)
+		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text, user and weight are for CSV and JSONL files and other tables", name)
 	}
 	if o.Test != "" {
 		return fmt.Errorf("%s has its own test examples; --test is only for files of rows", name)
