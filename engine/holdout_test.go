@@ -120,6 +120,7 @@ type smallExample struct {
 	weight       float64
 	blank        bool
 	user         int32
+	state        data.CellState
 }
 
 // smallSet is a set of such examples.
@@ -149,6 +150,13 @@ func (s smallSet) Weights() (weights []float64) {
 		weights = append(weights, e.weight)
 	}
 	return weights
+}
+
+func (s smallSet) CellStates() (states []data.CellState) {
+	for _, e := range s {
+		states = append(states, e.state)
+	}
+	return states
 }
 
 // Blank returns nil where no example is blank, as sets that files are read into do.
@@ -189,7 +197,7 @@ func (s smallSet) contributions(r Records) (all []string) {
 				if e.weight > 0 { // not for NaN
 					weight += min(e.weight, 1)
 				}
-				text += fmt.Sprint(e.value, e.label, " ")
+				text += fmt.Sprint(e.value, e.label, e.state, " ")
 				n++
 			}
 		}
@@ -211,7 +219,7 @@ func readSmallSet(t *testing.T, s data.Set) smallSet {
 		if err := s.Read([][]float32{x, label}, []int{row}); err != nil {
 			t.Fatal(err)
 		}
-		out[row] = smallExample{x[0], label[0], weights[row], blank != nil && blank[row], users[row]}
+		out[row] = smallExample{x[0], label[0], weights[row], blank != nil && blank[row], users[row], data.CellStates(s)[row]}
 	}
 	return out
 }
@@ -221,7 +229,7 @@ func readSmallSet(t *testing.T, s data.Set) smallSet {
 func randomSmallSet(random *rand.Rand) smallSet {
 	s := make(smallSet, 3+random.IntN(10))
 	for i := range s {
-		s[i] = smallExample{float32(random.IntN(2)), float32(random.IntN(2)), 1, random.IntN(4) == 0, int32(random.IntN(5))}
+		s[i] = smallExample{float32(random.IntN(2)), float32(random.IntN(2)), 1, random.IntN(4) == 0, int32(random.IntN(5)), data.CellState(random.IntN(3))}
 		if random.IntN(2) == 0 {
 			s[i].weight = []float64{0, 0.5, 1, 7, math.NaN()}[random.IntN(5)]
 		}
@@ -294,6 +302,10 @@ func TestHoldOut_AllNeighboursOfSmallSets(t *testing.T) {
 						removed = append(removed, s[row])
 					} else {
 						replaced[row].value, replaced[row].weight, replaced[row].blank = 1-s[row].value, other[0].weight, other[0].blank
+						if random.IntN(2) == 0 { // only the state changes
+							replaced[row] = s[row]
+							replaced[row].state = other[0].state
+						}
 					}
 				}
 				for relation, neighbour := range map[string]smallSet{"blank": blanked, "removed": removed, "replaced": replaced} {

@@ -215,8 +215,8 @@ func (t *localTrainer) measure(user int) ([]Example, error) {
 		if err := t.forward(rows, uint64(t.loader.loaded)*uint64(len(t.rows))+uint64(from), statisticMaskStream); err != nil {
 			return nil, err
 		}
-		for i := range rows {
-			t.loader.readRow(&t.row[0], i)
+		for i, row := range rows {
+			t.loader.readRow(&t.row[0], i, row)
 			t.measured[from+i].set(&t.row[0])
 		}
 	}

@@ -21,24 +21,26 @@ type microbatchLoader struct {
 	step      int // of the lot
 	loaded    int // records of the lot so far
 
-	records   []int           // of the microbatch; the caller fills them
-	limits    Weights         // of the records' weights
-	lotWeight int64           // of the lot's records so far, in weightSteps
-	shares    []float32       // the records' weights, from 0 to 1; nil where records have none
-	rows      []int           // of the data set, record by record
-	inputs    [][]float32     // buffers of the executable
-	used      [][]float32     // the part of inputs that contains examples
-	sizes     []int           // numbers of an example in each column
-	frozen    *frozen.Outputs // nil where the executable computes all layers
-	outputs   [][]float32     // buffers of the executable for frozen
-	weights   []float32       // of the examples, in the executable; nil where records are examples
-	maskSeed  []float32       // of the executable; nil where the network drops nothing
-	output    []float32       // of the executable; nil where the network keeps no output
-	losses    []float32       // of the executable; nil where the network keeps no losses
-	observed  [][]float32     // of the executable, for running statistics
-	words     []uint64        // random words for masks and views; nil where neither is drawn
-	seeds     []uint64        // of the records' roundings, in the executable; nil unless arithmetic is exact
-	examples  []Example       // of one record
+	records   []int            // of the microbatch; the caller fills them
+	limits    Weights          // of the records' weights
+	lotWeight int64            // of the lot's records so far, in weightSteps
+	shares    []float32        // the records' weights, from 0 to 1; nil where records have none
+	rows      []int            // of the data set, record by record
+	inputs    [][]float32      // buffers of the executable
+	used      [][]float32      // the part of inputs that contains examples
+	sizes     []int            // numbers of an example in each column
+	frozen    *frozen.Outputs  // nil where the executable computes all layers
+	outputs   [][]float32      // buffers of the executable for frozen
+	weights   []float32        // of the examples, in the executable; nil where records are examples
+	maskSeed  []float32        // of the executable; nil where the network drops nothing
+	output    []float32        // of the executable; nil where the network keeps no output
+	losses    []float32        // of the executable; nil where the network keeps no losses
+	observed  [][]float32      // of the executable, for running statistics
+	words     []uint64         // random words for masks and views; nil where neither is drawn
+	seeds     []uint64         // of the records' roundings, in the executable; nil unless arithmetic is exact
+	examples  []Example        // of one record
+	states    []data.CellState // of all examples; nil where the data set has none
+	cells     int              // states of an example
 }
 
 func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *noise.Source, n *compiledNetwork) *microbatchLoader {
@@ -72,6 +74,7 @@ func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *no
 		l.words = make([]uint64, wordsPerView*len(l.rows))
 	}
 	l.examples = l.newExamples(l.rowsPerRecord())
+	l.states, l.cells, _ = data.ValidatedCellStates(c.Train) // newLotStatistics reports the error
 	return l
 }
 
@@ -250,14 +253,16 @@ func (l *microbatchLoader) examplesOf(i int) []Example {
 		if l.weights != nil && l.weights[row] == 0 {
 			continue
 		}
-		l.readRow(&l.examples[n], row)
+		l.readRow(&l.examples[n], row, l.rows[row])
 		n++
 	}
 	return l.examples[:n]
 }
 
-// readRow sets an example to a row of the microbatch, whose memory it shares.
-func (l *microbatchLoader) readRow(e *Example, row int) {
+// readRow sets an example to a row of the microbatch, whose memory it shares. The row was read from
+// an example of the data set.
+func (l *microbatchLoader) readRow(e *Example, row, example int) {
+	e.Cells = l.states[l.cells*example : l.cells*(example+1)]
 	for k, size := range l.sizes {
 		e.Columns[k] = l.inputs[k][row*size : (row+1)*size]
 	}

@@ -39,6 +39,9 @@ type Example struct {
 	Columns [][]float32 // the data set's columns
 	Output  []float32   // the network's output; nil if it keeps none
 	Loss    float32     // NaN if the network keeps no losses
+	// Cells are the states of the cells that the example was read from, where the data set knows
+	// them: see data.CellStateSet.
+	Cells []data.CellState
 
 	observed [][]float32 // what BatchStatistics reads, two for each layer
 }
@@ -51,7 +54,7 @@ func (e *Example) set(from *Example) {
 	for i, channels := range from.observed {
 		e.observed[i] = append(e.observed[i][:0], channels...)
 	}
-	e.Output, e.Loss = append(e.Output[:0], from.Output...), from.Loss
+	e.Output, e.Loss, e.Cells = append(e.Output[:0], from.Output...), from.Loss, from.Cells
 }
 
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
@@ -180,6 +183,31 @@ func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
 	}}
 }
 
+// CellShares are shares of the lot's records by the state of each of their cells: for cell j, number 2j
+// is the share of the records whose cell is outside the bounds or the vocabulary, and 2j+1 that of
+// the records whose cell has no value. The last number is the share of the records that are not
+// blank. A cell has one state, and the examples of a record are averaged, so the vector of a record
+// has at most the norm √(cells+1). The data set must know the states: see data.CellStateSet.
+func CellShares(cells int, sigma float64) Statistic {
+	sensitivity := math.Sqrt(float64(cells + 1))
+	return Statistic{Name: "schema", Size: 2*cells + 1, Sensitivity: sensitivity, Noise: sigma, Of: func(dst []float64, record []Example) {
+		for _, e := range record {
+			if len(e.Cells) != cells {
+				panic("an example with another number of cells")
+			}
+			for j, state := range e.Cells {
+				switch state {
+				case data.CellOutside:
+					dst[2*j] += 1 / float64(len(record))
+				case data.CellEmpty:
+					dst[2*j+1] += 1 / float64(len(record))
+				}
+			}
+		}
+		dst[2*cells] = 1
+	}}
+}
+
 // LotSize is the number of records in the lot, as a share of the expected number. A blank record
 // does not count.
 func LotSize(sigma float64) Statistic {
@@ -226,11 +254,11 @@ func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator 
 // features are ones: a function that reads a missing column fails before anything is spent. A
 // function that gives another vector for the same record has a state, through which one record
 // would change the vectors of others, and is refused. Not every state is found.
-func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output int, observed [][]float32) error {
+func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cells int, observed [][]float32) error {
 	var first [2][]float64
 	for call := range 6 {
 		value := call % 2
-		e := Example{Output: make([]float32, output), Loss: float32(value)}
+		e := Example{Output: make([]float32, output), Loss: float32(value), Cells: make([]data.CellState, cells)}
 		for i := range e.Output {
 			e.Output[i] = float32(value)
 		}
@@ -333,9 +361,13 @@ type lotStatistics struct {
 // an example's output, and observed has the form of Example.observed.
 func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lotStatistics, error) {
 	s := &lotStatistics{}
+	_, cells, err := data.ValidatedCellStates(c.Train)
+	if err != nil {
+		return nil, err
+	}
 	for _, statistic := range c.Statistics {
 		a := newStatisticAccumulator(statistic, c.statisticQuery(statistic, records))
-		if err := a.tryOnConstants(c.Train.Columns(), output, observed); err != nil {
+		if err := a.tryOnConstants(c.Train.Columns(), output, cells, observed); err != nil {
 			return nil, err
 		}
 		s.accumulators = append(s.accumulators, a)

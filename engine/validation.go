@@ -284,7 +284,7 @@ func targetScore(targets, predictions []float32) float64 {
 //
 // The hash of another record is that of its digest and of the number of records before it with the
 // same digest. The digest covers everything that determines what a record contributes: of each
-// example whether it is blank and, if not, its numbers and its weight. So equal digests mean equal
+// example whether it is blank and, if not, its numbers, its weight and the states of its cells. So equal digests mean equal
 // contributions, and it does not matter which of m equal records has which number: the division is
 // a function of the set of the pairs (digest, number below m). Adding a record to m equal ones adds
 // the pair with the number m and changes no other pair. Blank records have no number and no pair.
@@ -358,11 +358,14 @@ type recordDigests struct {
 	set     data.Set
 	index   *recordIndex
 	example [][]float32 // a column each
+	states  []data.CellState
+	cells   int // states of an example
 	text    []byte
 }
 
 func newRecordDigests(s data.Set, d *recordIndex) *recordDigests {
 	r := &recordDigests{set: s, index: d}
+	r.states, r.cells, _ = data.ValidatedCellStates(s)
 	for _, c := range s.Columns() {
 		r.example = append(r.example, make([]float32, c.Size()))
 	}
@@ -392,6 +395,9 @@ func (r *recordDigests) of(record int) (digest [sha256.Size]byte, err error) {
 		}
 		if d.weights != nil {
 			r.text = binary.LittleEndian.AppendUint64(r.text, math.Float64bits(d.weights[row]))
+		}
+		for _, state := range r.states[r.cells*row : r.cells*(row+1)] {
+			r.text = append(r.text, byte(state))
 		}
 		sum.Write(r.text)
 	}

@@ -116,7 +116,7 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	if options.Image, err = set.ImageShape(); err != nil {
 		return nil, nil, err
 	}
-	if named { // the caller's data, as the result is
+	if named && model.Split == nil { // the caller's data, as the result is
 		options.OnBadRow = data.FailOnBadRow
 	}
 	options.TrainedImage = data.ImageShapeOf(model.Shape)
@@ -132,6 +132,12 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 		return nil, nil, exitcode.AsUsage(err)
 	}
 	task, err = readData(term, set.Data, options)
+	if split := model.Split; err == nil && split != nil && options.Test == "" && runspec.SameFile(set.Data, model.Data) {
+		if err := task.SplitAgain(*split); err != nil {
+			return nil, nil, exitcode.Usagef("%s: %w", set.Data, err)
+		}
+		term.Note("%s of %s are public by --split and were not trained on.", number.Plural(task.Test.Len(), "row"), set.Data)
+	}
 	switch {
 	case err != nil && !named:
 		return nil, nil, exitcode.AsUsage(fmt.Errorf("the data that the model was trained on: %w; name other data with --data", err))

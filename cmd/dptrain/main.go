@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	_ "github.com/dptrain/dptrain/engine/data/columnar" // Parquet, Arrow and Feather
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/terminal"

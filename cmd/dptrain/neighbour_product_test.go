@@ -38,6 +38,9 @@ var publicDifferences = []struct {
 	{regexp.MustCompile(`json|standard output`), regexp.MustCompile(`"(test_accuracy|test_loss)": ?[-\d.e+]+|"confusion": ?\[[][\d,\s]+\]`), "released weights on public test data"},
 	{regexp.MustCompile(`run.json|standard output`), regexp.MustCompile(`"calibration": \[[^\]]*\]|(?s)"roc": \{.*?\n  \}`), "likewise"},
 	{regexp.MustCompile(`run.json|standard output`), regexp.MustCompile(`"weights": \[[^\]]*\]`), "released weights of a linear model"},
+	{regexp.MustCompile(`run.json|standard output`), regexp.MustCompile(`(?s)"schema_private": \{.*?\n  \}`), "released shares of the records that do not fit the schema, and what follows from them"},
+	{regexp.MustCompile(`run.json|standard output`), regexp.MustCompile(`(,\s*)?"[^"\n]*by the released shares of the private data[^"\n]*"`), "likewise"},
+	{regexp.MustCompile(`standard error`), regexp.MustCompile(`Warning: [^\n]*by the released shares of the private data[^\n]*\n`), "likewise"},
 	{regexp.MustCompile(`standard error`), regexp.MustCompile(`test accuracy [\d.]+%`), "likewise"},
 	{regexp.MustCompile(`standard error`), regexp.MustCompile(`[\dhms]+ left|[\d.e+]+ examples/s`), "the clock"},
 	{regexp.MustCompile(`earlier checkpoint`), regexp.MustCompile(`"step":\d+`), "the clock decides when a checkpoint is written"},
@@ -146,7 +149,7 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 		for j := range n.records[at] {
 			n.records[at][j].empty = true
 		}
-		return n.format == "csv" || n.format == "jsonl"
+		return n.format == "csv" || n.format == "jsonl" || n.isColumnar()
 	},
 	"reweighted": func(n *neighbourhood, at int) bool {
 		for j := range n.records[at] {
@@ -161,6 +164,9 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 		return n.format == "pictures"
 	},
 }
+
+// isColumnar reports whether the data set is a table that is stored by column.
+func (n *neighbourhood) isColumnar() bool { return n.format == "parquet" || n.format == "feather" }
 
 // write writes the data set into the current folder, and returns the flags that read it.
 func (n *neighbourhood) write(t *testing.T) (flags string) {
@@ -234,6 +240,22 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			}
 			file.Write(append(text, '\n'))
 		}
+		flags += columns + owner + " --model logistic"
+	case "parquet", "feather":
+		var rows [][]string
+		for _, e := range all {
+			row := []string{fmt.Sprint(e.value), e.note, e.user, e.label, e.weight}
+			switch {
+			case e.white:
+				row = []string{"\t", "", " ", "", " "}
+			case e.broken:
+				row[3] = "secret"
+			case e.empty:
+				row[0] = ""
+			}
+			rows = append(rows, row)
+		}
+		file.Write(columnarBytes(t, n.format, []string{"age", "note", "who", "label", "weight"}, rows))
 		flags += columns + owner + " --model logistic"
 	case "txt":
 		for _, e := range all {
@@ -414,10 +436,13 @@ func TestNeighbours_Product(t *testing.T) {
 	if wholeProduct() {
 		samplings, records = []string{"poisson", "truncated", "fixed", "shuffle"}, []int{0, 3, 7, 11}
 	}
-	for _, format := range []string{"csv", "jsonl", "txt", "arrays", "pictures"} {
+	for _, format := range []string{"csv", "jsonl", "txt", "arrays", "pictures", "parquet", "feather"} {
 		for _, unit := range []string{"example", "microbatch:2", "user:who"} {
-			if unit == "user:who" && format != "csv" && format != "jsonl" {
+			if unit == "user:who" && (format == "txt" || format == "arrays" || format == "pictures") {
 				continue // these formats do not name users
+			}
+			if unit != "example" && (format == "parquet" || format == "feather") && !wholeProduct() {
+				continue
 			}
 			for _, sampling := range samplings {
 				t.Run(fmt.Sprintf("%s/%s/%s", format, unit, sampling), func(t *testing.T) {
@@ -455,7 +480,8 @@ func TestNeighbours_Product(t *testing.T) {
 
 // neighbourSettings are flags that change how a run computes or what it releases, each with rows of
 // a CSV file.
-var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator"}
+var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator",
+	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
@@ -474,6 +500,9 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	}
 	if n.format == "csv" && n.unit == "example" && !strings.Contains(n.more, "--text") {
 		settings = append(settings, neighbourSettings...)
+	}
+	if n.isColumnar() && !wholeProduct() {
+		settings = settings[:1]
 	}
 	for _, more := range settings {
 		counts := strings.Contains(more, "--population")

@@ -49,7 +49,7 @@ for each example, in the order of the input: the most probable class and its pro
 or the number that a model of train --target predicts, in the units of the target.
 
 --data is one of these:
-  a CSV or JSONL file with the columns that the model was trained on, in any order; other
+  a table (CSV, JSONL, Parquet, Feather or Arrow) with the columns that the model was trained on, in any order; other
   columns, such as the label, are ignored;
   plain text, one example for each line that is not blank;
   a NumPy array (.npy), or x, x_test or x_train of several arrays (.npz or a folder);

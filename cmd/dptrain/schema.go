@@ -19,12 +19,12 @@ func newSchema(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema FILE",
 		Short: "Write a schema for a table, to finish and to give to train --schema",
-		Long: `Write a YAML schema for a CSV or JSONL file to standard output. A schema describes each
-column of a table: the label and its classes, or the target; the bounds of numbers; the
+		Long: `Write a YAML schema for a table (CSV, JSONL, Parquet, Feather or Arrow) to standard output.
+A schema describes each column: the label and its classes, or the target; the bounds of numbers; the
 words; the columns that are not used. docs/own-data.md explains it.
 
-Without --public the file is private. dptrain then reads the first line, with the names of
-the columns, and no row. You complete the schema from public knowledge. The first line must
+Without --public the file is private. dptrain then reads the names of the columns (of a CSV
+file the first line) and no row. You complete the schema from public knowledge. The first line must
 contain names: it is printed. JSONL has its names in the rows, so it needs --public.
 
 With --public you declare that the file is public, such as a published sample or public test
@@ -60,8 +60,7 @@ func newSchemaCheck(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Compare the rows of a public table with a schema",
-		Long: `Count the cells of a public CSV or JSONL file that do not fit a schema. FILE must be public,
-such as a published sample or public test data: the report is a function of its rows, and no
+		Long: `Count the cells of a public table that do not fit a schema. FILE must be public, such as a published sample or public test data: the report is a function of its rows, and no
 guarantee covers it. The report of a private file is as private as the file.
 
 outside: numbers outside the bounds, which training clamps. unknown: words that the

@@ -10,6 +10,9 @@ import (
 // other symptom than a worse model. The findings are nil if no file is compared.
 func compareTestFile(term *terminal.Terminal, spec *runspec.Spec) ([]data.SchemaFinding, error) {
 	file := spec.Flags.Test
+	if spec.Task.Split != nil {
+		return data.StateFindings(spec.Task.Test, spec.Task.Schema), nil
+	}
 	if file == "" || len(spec.Task.Schema.InputColumns()) == 0 {
 		return nil, nil
 	}
@@ -33,10 +36,14 @@ func announceSchema(term *terminal.Terminal, spec *runspec.Spec) {
 	if given, err := spec.Flags.ReadSchema(data.Schema{}); err == nil && len(given.Missing) == 0 {
 		term.Note("Cells without a value: numbers count as the middle of their bounds, words as a word of their own (--missing changes it).")
 	}
-	if spec.Flags.Test == "" {
-		term.Note("Nothing was compared with the schema: bounds and vocabulary are compared with public test data only (--test).")
+	if spec.Flags.Test == "" && spec.Task.Split == nil && !spec.Flags.ReleasesSchema() {
+		term.Note("Nothing was compared with the schema: bounds and vocabulary are compared with public test data only (--test). --metric schema releases how many private records leave them, with noise.")
 	}
-	printFindings(term, spec.Flags.Test, spec.SchemaFindings)
+	file := spec.Flags.Test
+	if spec.Task.Split != nil {
+		file = "the public part of " + spec.Task.Name
+	}
+	printFindings(term, file, spec.SchemaFindings)
 }
 
 // printFindings prints a line a column, as a warning if the schema is probably wrong.

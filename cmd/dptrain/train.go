@@ -100,6 +100,9 @@ func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := flags.SplitData(task); err != nil {
+		return nil, err
+	}
 	spec, err := runspec.New(flags, task)
 	if err != nil {
 		return nil, err
@@ -208,7 +211,7 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 		term.Warn("--stop-when %s reads the test data: this costs no budget because they are public, and no guarantee covers them; the end depends on released weights, so ε is that of the whole plan; the test results of such a run are too optimistic, so measure again on other data before you publish them", spec.Stop.Text)
 	}
 	if spec.Task.Test == nil && c.Validation.Set == nil {
-		term.Warn("there are no test data and no records are held out, so nothing shows what the model learns; give --test or --validation-split")
+		term.Warn("there are no test data and no records are held out, so nothing shows what the model learns; give --test, --split or --validation-split")
 	}
 }
 

@@ -53,12 +53,18 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 	if s.Projection != nil {
 		s.Projection.Print(w)
 	}
+	if s.PrivateSchema != nil {
+		s.PrivateSchema.Print(w)
+	}
 	if s.Private {
 		fmt.Fprintf(w, "privacy\tε %s at δ = %s, by the %s accountant\n", relateEpsilon(s.Epsilon, s.Approximate), number.RoundUp(float64(s.Delta)), s.Accountant)
 		if s.PublishedEpsilon != 0 {
 			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(s.PublishedEpsilon))
 		}
 		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
+		if s.Split != nil {
+			fmt.Fprintf(w, "\t%s\n", report.DescribeSplit(s.TestExamples, s.Split.Rows))
+		}
 		fmt.Fprintf(w, "\tarithmetic %s: %s\n", s.Arithmetic, report.ArithmeticMeaning(s.Arithmetic))
 		if s.PlannedEpsilon > 0 {
 			fmt.Fprintf(w, "\t%s\n", describeEarlyEnd(s))

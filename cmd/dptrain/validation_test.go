@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -101,5 +102,26 @@ func TestValidation_UsersAndNonPrivate(t *testing.T) {
 	got = runJSON(t, baseline+" --steps 4 --validation-split 0.5 --out baseline")
 	if got["validation_deviation"] != 0.0 || got["validation_records"] != 200.0 {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
+	}
+}
+
+// Noise that makes the validation useless is refused with what would be needed: the message's own
+// number of records, or its noise, is accepted.
+func TestValidation_RefusesUselessNoise(t *testing.T) {
+	t.Chdir(t.TempDir())
+	table(t, "few.csv", 300)
+	line := "train --data few.csv --label label --classes no,yes --bounds age=0:100 --ignore owner --model logistic --lot 100 --steps 2 --accountant rdp --epsilon 1 --delta 1e-5 --dry-run"
+	_, stderr, code := dptrain(line + " --validation-split 0.1")
+	var share, records, noise, limit, alone, budget float64
+	_, err := fmt.Sscanf(strings.ReplaceAll(stderr[max(0, strings.Index(stderr, "of 30 records")):], "\u202f", ""), "of 30 records would have noise of ±%f%%, which shows nothing: it needs about %f records in all, or --validation-noise %f (±%f%%), which alone costs ε = %f of %f;", &share, &records, &noise, &limit, &alone, &budget)
+	if code != exitcode.Usage || err != nil || share < 43 || limit != 15 || noise != 4.5 || budget != 1 || !(alone > 0.5) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "--split 0.2 or --test") {
+		t.Fatalf("exit %d, %v, %v %v %v: %s", code, err, share, records, noise, stderr)
+	}
+	if stated := runJSON(t, strings.Replace(line, "--epsilon 1", "--epsilon 2", 1)+" --validation-split 0.1 --validation-noise 4.5"); stated["validation_noise"] != 4.5 {
+		t.Errorf("stated noise: %v", stated["validation_noise"])
+	}
+	table(t, "few.csv", int(records)+10)
+	if v := runJSON(t, line+" --validation-split 0.1"); !(v["validation_noise"].(float64) <= 0.15*v["validation_records"].(float64)) {
+		t.Errorf("with the needed records: noise %v of %v", v["validation_noise"], v["validation_records"])
 	}
 }

@@ -19,6 +19,7 @@ type exampleReader struct {
 	ends             []int // end of each text's indices in features
 	users            []int32
 	weights          []float64            // nil without a column of weights
+	states           []CellState          // nil unless the schema asks for them
 	userNumbers      map[userDigest]int32 // the number of each user so far
 	count            int                  // of examples
 }
@@ -77,7 +78,10 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 
 func (r *exampleReader) withBlankAndWeights(s Set) (Set, error) {
 	s, err := WithWeights(s, r.weights)
-	return withBlank(s, r.blank), err
+	if err != nil {
+		return nil, err
+	}
+	return WithCellStates(withBlank(s, r.blank), r.states)
 }
 
 // featureSet returns the set of all examples without labels.
@@ -91,14 +95,15 @@ func (r *exampleReader) featureSet() (Set, error) {
 // addOrBlank appends one row. A row that cannot be read becomes a blank example of its user, or
 // an error that describe makes.
 func (r *exampleReader) addOrBlank(row []string, describe func(column int, err error) error) error {
-	features, labels, ends, users, weights := r.features.last, r.labels.last, len(r.ends), len(r.users), len(r.weights)
+	features, labels, ends := r.features.last, r.labels.last, len(r.ends)
+	users, weights, states := len(r.users), len(r.weights), len(r.states)
 	column, err := r.add(row)
 	if err == nil {
 		return nil
 	}
 	r.count--
 	r.features.last, r.labels.last = features, labels
-	r.ends, r.users, r.weights = r.ends[:ends], r.users[:users], r.weights[:weights]
+	r.ends, r.users, r.weights, r.states = r.ends[:ends], r.users[:users], r.weights[:weights], r.states[:states]
 	user := ""
 	if r.user >= 0 {
 		user = strings.TrimSpace(row[r.user])
@@ -128,6 +133,7 @@ func (r *exampleReader) addBlank(user string, err error) error {
 	if r.weight >= 0 {
 		r.weights = append(r.weights, 0)
 	}
+	r.states = append(r.states, make([]CellState, r.statesPerRow)...)
 	r.features.cut()
 	r.labels.cut()
 	return nil
@@ -187,10 +193,26 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			}
 		}
 	}
+	r.addStates(row)
 	r.blank = append(r.blank, false)
 	r.features.cut()
 	r.labels.cut()
 	return 0, nil
+}
+
+// addStates appends the states of a row's cells.
+func (r *exampleReader) addStates(row []string) {
+	if r.statesPerRow == 0 {
+		return
+	}
+	for _, k := range r.order {
+		if r.isInput(k) {
+			r.states = append(r.states, r.roles[k].state(strings.TrimSpace(row[k])))
+		}
+	}
+	if k := r.target; k >= 0 {
+		r.states = append(r.states, r.roles[k].state(strings.TrimSpace(row[k])))
+	}
 }
 
 // parseWeight returns the number in a cell, NaN if there is none.

@@ -199,7 +199,7 @@ func TestSchemaSkeleton_SeparatorAndDates(t *testing.T) {
 // A spreadsheet or a columnar file is refused with advice.
 func TestOpen_AdvisesAboutOtherFormats(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{"a.xlsx": nil, "a.parquet": nil, "a.xyz": nil})
-	for name, want := range map[string]string{"a.xlsx": "save its table as CSV", "a.parquet": ".csv.gz", "a.xyz": `extension ".xyz"`} {
+	for name, want := range map[string]string{"a.xlsx": "save its table as CSV", "a.parquet": "import the package engine/data/columnar", "a.xyz": `extension ".xyz"`} {
 		checkOpenError(t, filepath.Join(dir, name), Options{}, want)
 	}
 }

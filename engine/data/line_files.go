@@ -15,9 +15,14 @@ type rowReader func(r io.Reader, s Schema, policy rowPolicy) (Set, []string, err
 // rowReaders maps the extension of a file's name to its reader.
 var rowReaders = map[string]rowReader{".csv": readCSV, ".tsv": readCSV, ".jsonl": readJSONL, ".txt": readText}
 
-// openLines reads a file as the schema describes. If o.Test names a second file for
-// testing, it needs the same columns, in any order.
-func openLines(file string, o Options, read rowReader) (*Task, error) {
+// isRowFile reports whether a file has an example in each row.
+func isRowFile(name string) bool {
+	return rowReaders[extension(name)] != nil || columnarFormat(name) != ""
+}
+
+// openRows reads a file as the schema describes. If o.Test names a second file for testing, it
+// needs the same columns, in any order and in any format.
+func openRows(file string, o Options) (*Task, error) {
 	var err error
 	if o.Schema, err = o.Schema.resolved(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -27,7 +32,9 @@ func openLines(file string, o Options, read rowReader) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	train, inputs, err := readLines(file, o.Schema, policy, read)
+	schema := o.Schema
+	schema.cellStates = o.CellStates
+	train, inputs, err := readRows(file, schema, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +42,7 @@ func openLines(file string, o Options, read rowReader) (*Task, error) {
 	if o.Test == "" {
 		return task, nil
 	}
-	task.Test, _, err = readLines(o.Test, task.Schema, rowPolicy{}, read)
+	task.Test, _, err = readRows(o.Test, task.Schema, rowPolicy{})
 	return task, err
 }
 
@@ -47,17 +54,30 @@ func (s Schema) forFile(file string) Schema {
 	return s
 }
 
-func readLines(file string, s Schema, policy rowPolicy, read rowReader) (Set, []string, error) {
-	f, err := openDataFile(file)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
+// readRows reads a file with an example in each row.
+func readRows(file string, s Schema, policy rowPolicy) (set Set, inputs []string, err error) {
+	if format := columnarFormat(file); format != "" {
+		set, inputs, err = readColumnar(file, format, s, policy)
+	} else {
+		set, inputs, err = readLines(file, s, policy)
 	}
-	defer f.Close()
-	set, inputs, err := read(f, s.forFile(file), policy)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return set, inputs, nil
+}
+
+func readLines(file string, s Schema, policy rowPolicy) (Set, []string, error) {
+	read := rowReaders[extension(file)]
+	if read == nil {
+		return nil, nil, unsupportedFormat(file, "")
+	}
+	f, err := openDataFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	return read(f, s.forFile(file), policy)
 }
 
 // maxLineLength limits the first line of a CSV file and the lines of a public file, so that a file
@@ -160,7 +180,7 @@ func openText(file string, o Options) (*Task, error) {
 		return nil, fmt.Errorf("%s is plain text and has no columns; leave out label, classes, target, text, bounds, vocabulary, ignore, user and weight, or use a .csv or .jsonl file", file)
 	}
 	o.Schema.PredictNext = true
-	return openLines(file, o, readText)
+	return openRows(file, o)
 }
 
 // readText makes each line that is not empty an example for a language model. It cuts a long line.

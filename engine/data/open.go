@@ -29,6 +29,9 @@ type Options struct {
 	// OnBadRow is the treatment of private examples that cannot be read. An error about a
 	// test example names the example in any case, because test data are public.
 	OnBadRow BadRowPolicy
+	// CellStates keeps for each cell of a private table whether it fits the schema: see
+	// CellStateSet. It takes a byte for each cell.
+	CellStates bool
 	// Schema describes a table's columns. For arrays and plain text only the fields
 	// that do not name columns are allowed.
 	Schema Schema
@@ -51,6 +54,7 @@ func Supported() []Description {
 		{"fashion-mnist", "60000 + 10000 pieces of clothing, 28×28 grayscale, 10 classes", "files with the same names as for mnist, in --data-dir or its fashion-mnist or FashionMNIST/raw"},
 		{"cifar10", "50000 + 10000 photographs, 32×32 color, 10 classes", "data_batch_1.bin …, or folders train/CLASS and test/CLASS of pictures, in --data-dir or its cifar-10-batches-bin or cifar10"},
 		{"FILE.csv, FILE.tsv", "a table with a header line", "that file, also with .gz; needs --label and --classes, or --target for a number to predict; needs --bounds, --dates or --vocabulary for every column that is not ignored, or --text for a column of text, or --text, --tokens and --length for one of indices"},
+		{"FILE.parquet, FILE.feather, FILE.arrow", "a table that is stored by column; numbers, texts, truth values, dates, decimals and dictionaries", "that file, also with another name; needs the same options as CSV; columns with lists, maps, records or binary values must be ignored"},
 		{"FILE.jsonl", "a table with one JSON object in each line", "that file, also with .gz; needs the same options as CSV; the keys are the columns"},
 		{"FILE.txt", "plain text for a language model; each line is an example", "that file, also with .gz; needs --tokens and --length"},
 		{"FILE.npz or FOLDER", "NumPy arrays", "x_train.npy, y_train.npy and, for testing, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures have shape [examples, channels, height, width]; x of type uint8 is scaled to [0, 1], other types are not scaled, and predict needs the type of the training data; use one scale for all files, because files do not record it; with --tokens COUNT, x contains indices, padded at the end with -1, and y has a label for each example or each step; with --next, y is not needed"},
@@ -112,25 +116,25 @@ func open(name string, o Options) (*Task, error) {
 	if o.Image != (ImageShape{}) {
 		return nil, refuseImage(name)
 	}
-	switch read := rowReaders[extension(name)]; {
-	case extension(name) == ".txt":
+	switch {
+	case columnarFormat(name) == "" && extension(name) == ".txt":
 		return openText(name, o)
-	case read != nil:
-		return openLines(name, o, read)
+	case isRowFile(name):
+		return openRows(name, o)
 	}
-	return nil, unsupportedFile(name, ".npz, .zip or a folder")
+	return nil, fmt.Errorf("%s: %w", name, unsupportedFormat(name, ", .npz, .zip or a folder"))
 }
 
-// unsupportedFile refuses a file whose extension names no format. other lists formats besides
-// lines.
-func unsupportedFile(name, other string) error {
+// unsupportedFormat refuses a file whose extension names no format. other lists formats besides
+// those of rows.
+func unsupportedFormat(name, other string) error {
 	switch extension(name) {
 	case ".xlsx", ".xls", ".xlsm", ".ods", ".numbers":
-		return fmt.Errorf("%s is a spreadsheet; save its table as CSV in UTF-8", name)
-	case ".parquet", ".feather", ".arrow", ".orc":
-		return fmt.Errorf("%s: columnar files are not read; write the table as .csv.gz, with pandas.read_parquet(…).to_csv(…, index=False) for example", name)
+		return errors.New("a spreadsheet is not read; save its table as CSV in UTF-8")
+	case ".orc":
+		return errors.New("ORC is not read; write the table as .parquet, with pandas.read_orc(…).to_parquet(…) for example")
 	}
-	return fmt.Errorf("%s: files with the extension %q are not supported; use .csv, .tsv, .jsonl or .txt (also with .gz), %s", name, filepath.Ext(name), other)
+	return fmt.Errorf("files with the extension %q are not supported; use .csv, .tsv, .jsonl or .txt (also with .gz), .parquet, .feather, .arrow%s", filepath.Ext(name), other)
 }
 
 // isFolder reports whether a path is a folder or an archive.
@@ -214,7 +218,7 @@ func refuseImage(name string) error {
 // refuseTableOptions returns an error if an option is set that only a table uses.
 func refuseTableOptions(o Options, name string) error {
 	if !o.Schema.empty() {
-		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text, user and weight are for CSV and JSONL files", name)
+		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text, user and weight are for CSV and JSONL files and other tables", name)
 	}
 	if o.Test != "" {
 		return fmt.Errorf("%s has its own test examples; --test is only for files of rows", name)

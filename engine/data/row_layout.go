@@ -27,6 +27,7 @@ type rowLayout struct {
 	tokens            *tokenizer // for the text column
 	inputs            []string   // names of the columns that the features come from
 	width             int        // number of features of one example
+	statesPerRow      int        // 0 unless the schema asks for the states of cells
 }
 
 // readsIndices reports whether an example is a list of indices.
@@ -159,6 +160,12 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 	}
 	if err := l.orderColumns(s.Inputs); err != nil {
 		return nil, err
+	}
+	if s.cellStates && s.Text == "" {
+		l.statesPerRow = len(l.inputs)
+		if l.target >= 0 {
+			l.statesPerRow++
+		}
 	}
 	if l.width == 0 {
 		return nil, errors.New("there are no features; give at least one column bounds or a vocabulary, or name a text column")

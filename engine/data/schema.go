@@ -104,6 +104,8 @@ type Schema struct {
 
 	// Only feature columns are read. Other columns need not exist.
 	featuresOnly bool
+	// cellStates asks for the states of the cells.
+	cellStates bool
 }
 
 // SchemaExample is an example of a schema file, in one line.

@@ -46,7 +46,9 @@ func CheckSchema(file string, s Schema) (*SchemaReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := readTableFile(file, func(r io.Reader, extension string) (*SchemaReport, error) {
+	report, err := readTableFile(file, func(t *columnarTable) (*SchemaReport, error) {
+		return checkColumnar(t, s)
+	}, func(r io.Reader, extension string) (*SchemaReport, error) {
 		if extension == ".jsonl" {
 			return checkJSONL(r, s)
 		}
@@ -64,21 +66,49 @@ func CheckSchema(file string, s Schema) (*SchemaReport, error) {
 	return report, nil
 }
 
-// readTableFile opens a file and reads it. The extension is .csv, .tsv or .jsonl.
-func readTableFile[T any](file string, read func(r io.Reader, extension string) (T, error)) (result T, err error) {
+// readTableFile opens a file and reads it by column or by row. The extension of a file of rows is
+// .csv, .tsv or .jsonl.
+func readTableFile[T any](
+	file string, byColumn func(*columnarTable) (T, error), byRow func(r io.Reader, extension string) (T, error),
+) (result T, err error) {
+	fail := func(err error) (T, error) { return result, fmt.Errorf("%s: %w", file, withoutPath(err)) }
+	if format := columnarFormat(file); format != "" {
+		t, err := openColumnar(file, format)
+		if err != nil {
+			return fail(err)
+		}
+		defer t.Close()
+		if result, err = byColumn(t); err != nil {
+			return fail(err)
+		}
+		return result, nil
+	}
 	extension := extension(file)
 	if extension != ".csv" && extension != ".tsv" && extension != ".jsonl" {
-		return result, fmt.Errorf("%s: a schema describes the columns of a .csv, .tsv or .jsonl file (also with .gz); give such a file", file)
+		return fail(fmt.Errorf("a schema describes the columns of a table; %w", unsupportedFormat(file, "")))
 	}
 	f, err := openDataFile(file)
 	if err != nil {
 		return result, fmt.Errorf("cannot read %s: %w", file, err)
 	}
 	defer f.Close()
-	if result, err = read(f, extension); err != nil {
-		return result, fmt.Errorf("%s: %w", file, withoutPath(err))
+	if result, err = byRow(f, extension); err != nil {
+		return fail(err)
 	}
 	return result, nil
+}
+
+func checkColumnar(t *columnarTable, s Schema) (*SchemaReport, error) {
+	l, err := newLayout(t.names, s)
+	if err != nil {
+		return nil, err
+	}
+	check := newSchemaCheck(l)
+	err = t.each(l, func(_ int, row []string, problem error) error {
+		check.add(row, problem)
+		return nil
+	})
+	return &check.report, err
 }
 
 func checkCSV(r io.Reader, s Schema) (*SchemaReport, error) {

@@ -15,11 +15,11 @@ type SchemaFinding struct {
 	NotUTF8 bool    `json:"not_utf8,omitempty"`
 }
 
-// loudShare is the share of cells above which a finding probably is an error of the schema.
-const loudShare = 0.05
+// LoudShare is the share of cells above which a finding probably is an error of the schema.
+const LoudShare = 0.05
 
 // Loud reports whether the schema is probably wrong.
-func (f SchemaFinding) Loud() bool { return max(f.Outside, f.Unknown) > loudShare }
+func (f SchemaFinding) Loud() bool { return max(f.Outside, f.Unknown) > LoudShare }
 
 func (f SchemaFinding) String() string {
 	var parts []string

@@ -114,6 +114,9 @@ func ExampleBytes(s Set) int {
 		return ExampleBytes(s.Set)
 	case *weighted:
 		return ExampleBytes(s.Set)
+	case *withStates:
+		_, cells, _ := ValidatedCellStates(s)
+		return cells + ExampleBytes(s.Set)
 	case *subset:
 		return ExampleBytes(s.parent)
 	case *concat:
@@ -147,6 +150,8 @@ type Task struct {
 	// Schema describes the columns, with the content of the other files that it
 	// refers to. It reads another file in the same way.
 	Schema Schema
+	// Split describes how SplitTest made the test part; nil if it did not.
+	Split *Split
 	// Private is false only if the examples contain no person's data.
 	Private bool
 }
@@ -169,6 +174,8 @@ func validated(s Set) bool {
 	case *partlyBlank:
 		return validated(s.Set)
 	case *weighted:
+		return validated(s.Set)
+	case *withStates:
 		return validated(s.Set)
 	case *subset:
 		return validated(s.parent)

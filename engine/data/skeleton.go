@@ -34,10 +34,12 @@ func SchemaSkeleton(file string, o SkeletonOptions) (string, error) {
 	if o.Label != "" && o.Target != "" {
 		return "", errors.New("a label and a target are given, but a network predicts either a class or a number; leave one out")
 	}
-	if extension(file) == ".jsonl" && !o.Public {
+	if columnarFormat(file) == "" && extension(file) == ".jsonl" && !o.Public {
 		return "", fmt.Errorf("%s: JSONL names the columns in the rows, and the rows are private; give a public file with the same keys and --public, or write the schema by hand like %s", file, SchemaExample)
 	}
-	return readTableFile(file, func(r io.Reader, extension string) (string, error) {
+	return readTableFile(file, func(t *columnarTable) (string, error) {
+		return columnarSkeleton(t, file, o)
+	}, func(r io.Reader, extension string) (string, error) {
 		if extension == ".jsonl" {
 			return publicJSONLSkeleton(r, file, o)
 		}
@@ -77,6 +79,50 @@ func privateSkeleton(r io.Reader, extension string, o SkeletonOptions) (string, 
 	if err != nil {
 		return "", err
 	}
+	return writePrivateSkeleton(names, make([]string, len(names)), separator, o), nil
+}
+
+// columnarSkeleton describes a columnar file. Of a private one it reads the names of the columns and
+// no row.
+func columnarSkeleton(t *columnarTable, file string, o SkeletonOptions) (string, error) {
+	for k, name := range t.names {
+		if err := checkNameForYAML(name); err != nil {
+			return "", fmt.Errorf("the name of column %d %w", k+1, err)
+		}
+	}
+	if named := o.Label + o.Target; named != "" && !slices.Contains(t.names, named) {
+		return "", fmt.Errorf("the file has no column %q%s", named, suggestion(named, t.names))
+	}
+	_, refused := t.file.Columns()
+	if !o.Public {
+		return writePrivateSkeleton(t.names, refused, "", o), nil
+	}
+	l := &rowLayout{label: -1, user: -1, text: -1, target: -1, weight: -1, width: len(t.names)}
+	columns := make([]*columnSummary, len(t.names))
+	for k, name := range t.names {
+		columns[k] = &columnSummary{name: name, refused: refused[k]}
+		l.roles = append(l.roles, columnRole{InputColumn: InputColumn{Name: name}, ignore: refused[k] != ""})
+	}
+	rows := 0
+	err := t.each(l, func(_ int, row []string, problem error) error {
+		if problem != nil {
+			return problem
+		}
+		rows++
+		for k, cell := range row {
+			columns[k].add(cell)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return publicSkeleton(columns, rows, "", file, o)
+}
+
+// writePrivateSkeleton writes the schema of a private table with these columns. refused has the
+// reason why a column cannot be read, or "".
+func writePrivateSkeleton(names, refused []string, separator string, o SkeletonOptions) string {
 	var b strings.Builder
 	b.WriteString(privateIntroduction)
 	b.WriteString(separator)
@@ -93,8 +139,12 @@ func privateSkeleton(r io.Reader, extension string, o SkeletonOptions) (string, 
 		"# text:      # the column of text, for a network that reads text; see docs/own-data.md\n")
 	for _, section := range []struct{ key, format string }{{"bounds", "  # %s: [LOW, HIGH]\n"}, {"dates", "  # %s: [2000-01-01, 2030-12-31]\n"}, {"vocabulary", "  # %s: []\n"}, {"ignore", "  # - %s\n"}} {
 		fmt.Fprintf(&b, "\n%s:\n", section.key)
-		for _, name := range names {
+		for k, name := range names {
 			switch {
+			case refused[k] != "":
+				if section.key == "ignore" {
+					fmt.Fprintf(&b, "  - %s  # it %s\n", quoteYAML(name), refused[k])
+				}
 			case name == "" && section.key == "ignore":
 				b.WriteString("  - \"\"  # a column without a name\n")
 			case name == "" || name == o.Label || name == o.Target && section.key != "bounds":
@@ -103,7 +153,7 @@ func privateSkeleton(r io.Reader, extension string, o SkeletonOptions) (string, 
 			}
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 const privateIntroduction = `# Schema for dptrain train --schema. dptrain read only the names of the columns.
@@ -186,6 +236,7 @@ type columnSummary struct {
 	numbers                int             // of filled
 	dates                  int             // of filled
 	first, last            time.Time       // of the dates
+	refused                string          // why the column cannot be read; "" if it can
 	nested                 bool            // some cell is an object or another value that no table contains
 	huge                   int             // of numbers: beyond ±maxBounded
 	low, high              float64         // of the other numbers
@@ -297,6 +348,8 @@ func (c *columnSummary) reasonToIgnore() string {
 	switch {
 	case c.name == "":
 		return "a column without a name"
+	case c.refused != "":
+		return "it " + c.refused
 	case c.nested:
 		return "some values are neither a text, nor a number, nor a list of whole numbers"
 	case c.filled == 0:

@@ -22,6 +22,7 @@ type subset struct {
 	users   []int32
 	blank   []bool
 	weights []float64
+	states  []CellState
 }
 
 // Subset returns the set of the examples rows of s, in that order. If rows contains an
@@ -62,6 +63,16 @@ func Subset(s Set, rows []int) (Set, error) {
 		sub.weights = make([]float64, len(rows))
 		for i, r := range rows {
 			sub.weights[i] = weights[r]
+		}
+	}
+	states, cells, err := ValidatedCellStates(s)
+	if err != nil {
+		return nil, fmt.Errorf("subset: %w", err)
+	}
+	if states != nil {
+		sub.states = make([]CellState, 0, cells*len(rows))
+		for _, r := range rows {
+			sub.states = append(sub.states, states[cells*r:cells*(r+1)]...)
 		}
 	}
 	return sub, nil

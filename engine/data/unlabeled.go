@@ -83,18 +83,18 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 		return q, fmt.Errorf("%s: %w", name, err)
 	}
 	s := o.Schema.features(trained.Shape)
-	tree, file, lines := hostTree(filepath.Dir(name)), filepath.Base(name), rowReaders[extension(name)]
+	tree, file := hostTree(filepath.Dir(name)), filepath.Base(name)
 	switch {
 	case folder:
 		return folderExamples(name, s, trained.Shape, standardization)
-	case lines != nil:
-		q.Set, err = lineExamples(name, s, lines)
+	case isRowFile(name):
+		q.Set, err = rowExamples(name, s)
 	case extension(name) == ".npy":
 		q.Set, err = arrayExamples(tree, file, s, standardization)
 	case isPictureName(name):
 		return pictureExamples(tree, []pictureFile{{name: file}}, s, trained.Shape, standardization)
 	default:
-		err = unsupportedFile(name, ".npy, .npz, .zip, .png, .jpg or a folder")
+		err = fmt.Errorf("%s: %w", name, unsupportedFormat(name, ", .npy, .npz, .zip, .png, .jpg or a folder"))
 	}
 	return q, err
 }
@@ -130,15 +130,15 @@ func namedExamples(name string, o Options, standardization []Standardization) (S
 	return set, nil
 }
 
-func lineExamples(name string, s Schema, read rowReader) (Set, error) {
-	text := extension(name) == ".txt"
+func rowExamples(name string, s Schema) (Set, error) {
+	text := columnarFormat(name) == "" && extension(name) == ".txt"
 	switch {
 	case text && s.Tokens == "":
 		return nil, fmt.Errorf("%s is plain text, and the model was not trained on text", name)
 	case !text && !s.named():
 		return nil, fmt.Errorf("%s has columns, and the model was not trained on data with columns", name)
 	}
-	set, _, err := readLines(name, s, rowPolicy{}, read)
+	set, _, err := readRows(name, s, rowPolicy{})
 	return set, err
 }
 

@@ -31,7 +31,8 @@ func ServeCompletion(cmd *cobra.Command) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if values := f.Annotations[valuesKey]; values != nil {
-			failed = errors.Join(failed, cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+			complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+			failed = errors.Join(failed, cmd.RegisterFlagCompletionFunc(f.Name, complete))
 		}
 	})
 	for _, c := range cmd.Commands() {

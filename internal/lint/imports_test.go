@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/plan/plantest"},
-	{"engine/internal/frozen"},
+	{"engine/internal/frozen", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/cpu", "internal/gorgonia"},
 	{"models/layer", "internal/cpu/gram", "internal/plan", "internal/onnx", "internal/torch", "cuda/timing", "cuda/override"},
 	{"perexample", "cuda/driver", "cuda/kernels"},

@@ -63,10 +63,17 @@ func (s *summary) describeTestData() string {
 	switch {
 	case s.TestExamples == 0:
 		return "none: nothing on this page was measured on public data"
+	case s.Split != nil:
+		return DescribeSplit(s.TestExamples, s.Split.Rows)
 	case s.TestData != "":
 		return baseName(s.TestData) + ", public, " + plural(s.TestExamples, "example")
 	}
 	return "the public test part of " + s.dataName() + ", " + plural(s.TestExamples, "example")
+}
+
+// DescribeSplit states that the test rows of --split are public.
+func DescribeSplit(test, rows int) string {
+	return fmt.Sprintf("%s of the file, drawn at random from %s, are public by the user's declaration: they are the test data, were not trained on, and no guarantee covers them", plural(test, "row"), number.Thousands(rows))
 }
 
 // baseName is the last element of a path.

@@ -50,7 +50,7 @@ func (r *Run) privacySection() *privacySection {
 	h, a := r.accounting.history, r.accounting.answer
 	bound := a.Epsilon
 	p := &privacySection{
-		Statement:  Statement(h, a) + r.earlyStopSentence() + r.startingWeightsSentence(),
+		Statement:  Statement(h, a) + r.earlyStopSentence() + r.startingWeightsSentence() + r.splitSentence(),
 		Difference: describeDifference(a.Adjacency, DescribeUnit(h.Header.Unit)),
 		Epsilon:    number.RoundUp(bound), Delta: powerOfTen(a.Delta), Factor: number.Round(math.Exp(bound), 1, 4),
 		Approximate: a.Approximate, Assumptions: r.summary.describeAssumptions(),
@@ -150,6 +150,14 @@ func (r *Run) startingWeightsSentence() string {
 		return ""
 	}
 	return " The guarantee does not cover the data that the starting weights, from " + r.summary.Start + ", were trained on."
+}
+
+// splitSentence states that the guarantee does not cover the rows of --split.
+func (r *Run) splitSentence() string {
+	if r.summary.Split == nil {
+		return ""
+	}
+	return fmt.Sprintf(" Of the %s rows of the data, %s, drawn at random, are public by the user's declaration: the guarantee does not cover them.", number.Thousands(r.summary.Split.Rows), number.Thousands(r.summary.TestExamples))
 }
 
 // costSection compares all accountants.

@@ -14,6 +14,7 @@ type releasedMetric struct {
 	Name      string    `json:"metric"`
 	Value     []float64 `json:"value"`
 	Deviation float64   `json:"deviation"`
+	Of        []string  `json:"of"` // names of the values; nil for most metrics
 }
 
 // maxListedValues is the largest number of values of a metric that the page lists.
@@ -67,8 +68,11 @@ func (s *summary) describeMetric(m releasedMetric) string {
 	var parts []string
 	for i, v := range m.Value {
 		part := number.Short(v)
-		if m.Name == "class-counts" {
+		switch {
+		case m.Name == "class-counts":
 			part = s.className(i) + ": " + part
+		case i < len(m.Of):
+			part = m.Of[i] + ": " + part
 		}
 		parts = append(parts, part)
 	}

@@ -67,6 +67,9 @@ type summary struct {
 	quality.Measures
 	Linear *linearModel `json:"linear"`
 
+	Split *struct {
+		Rows int `json:"rows"` // of the file, of which some are the test data
+	} `json:"split"`
 	TestData       string   `json:"test_data"` // name of a file of its own with the test data
 	Generated      bool     `json:"generated"` // the program drew the data
 	Columns        []column `json:"columns"`

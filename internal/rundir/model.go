@@ -37,6 +37,7 @@ type Manifest struct {
 	// Standardize is the value of --standardize.
 	Standardize bool        `json:"standardize,omitempty"`
 	Schema      data.Schema `json:"schema,omitzero"`
+	Split       *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
 }
 
 // ReadManifest reads the manifest of a run's model.

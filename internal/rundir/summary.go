@@ -64,8 +64,10 @@ type Summary struct {
 	// SchemaReport lists the columns of the public test file that leave the schema; null if no
 	// file was compared.
 	SchemaReport []data.SchemaFinding `json:"schema_report"`
-	Target       string               `json:"target,omitempty"`
-	TargetBounds *data.Bounds         `json:"target_bounds,omitempty"`
+	// PrivateSchema are released shares of the private data; nil without --metric schema.
+	PrivateSchema *SchemaShares `json:"schema_private,omitempty"`
+	Target        string        `json:"target,omitempty"`
+	TargetBounds  *data.Bounds  `json:"target_bounds,omitempty"`
 	*Validation
 	*Projection
 	*Augmentation
@@ -106,6 +108,7 @@ type Summary struct {
 	Finished        time.Time    `json:"finished"`
 	*quality.Measures
 	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
+	Split          *data.Split  `json:"split,omitempty"`     // of --split: the test data are rows of the file
 	Generated      bool         `json:"generated,omitempty"` // the program drew the data, which contain no person's data
 	Columns        []Column     `json:"columns,omitempty"`
 	OmittedColumns int          `json:"columns_omitted,omitempty"`

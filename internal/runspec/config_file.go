@@ -236,7 +236,7 @@ func dereference(node *yaml.Node) *yaml.Node {
 }
 
 // unsetByDefault are the flags whose default means that no value is set.
-var unsetByDefault = []string{"seed", "delta", "lot", "rate", "epochs", "population", "max-lot", "clip", "lr", "ema", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise", "views"}
+var unsetByDefault = []string{"seed", "delta", "lot", "rate", "epochs", "population", "max-lot", "clip", "lr", "ema", "noise", "steps", "length", "split", "split-seed", "validation-split", "validation-noise", "project", "project-noise", "views"}
 
 // commandFlags belong to a command and not to the run that it starts.
 var commandFlags = []string{"config", "resume", "out", "preset", "help", "print-config", "dry-run", "json", "quiet"}

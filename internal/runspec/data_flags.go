@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -177,8 +178,16 @@ func (s *Flags) DataOptions() (data.Options, error) {
 		return data.Options{}, exitcode.Usagef("--test %s is the file of the training data: results on test data are printed as public and would reveal training records; give another file, and no copy, which dptrain does not detect", s.Test)
 	}
 	image, err := s.ImageShape()
-	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema,
-		Image: image, OnBadRow: data.BadRowPolicy(s.OnBadRow)}, err
+	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image,
+		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"]}, err
+}
+
+// ReleasesSchema reports whether --metric schema is given.
+func (s *Flags) ReleasesSchema() bool {
+	return slices.ContainsFunc(s.Metrics, func(text string) bool {
+		name, _, _ := strings.Cut(text, ":")
+		return name == SchemaMetric
+	})
 }
 
 // SameFile reports whether two paths name the same existing file, which a link also does. It

@@ -87,7 +87,10 @@ const boundedCNN = "mnist-cnn:act=tanh"
 // isPicture reports whether an example is a picture for a network for which a rule holds.
 func (d *defaultRules) isPicture() bool {
 	e, model := d.example, d.flags.Model
-	if len(e.Shape) != 3 || min(e.Shape[1], e.Shape[2]) < 24 || max(e.Shape[1], e.Shape[2]) > 64 || d.spec.Directions != nil || d.flags.Init != "" {
+	if len(e.Shape) != 3 || min(e.Shape[1], e.Shape[2]) < 24 || max(e.Shape[1], e.Shape[2]) > 64 {
+		return false
+	}
+	if d.spec.Directions != nil || d.flags.Init != "" {
 		return false
 	}
 	return e.Classes > 0 && slices.Contains([]string{"", "logistic", boundedCNN, "digits-cnn"}, model)

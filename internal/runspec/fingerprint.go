@@ -59,6 +59,9 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if f.OnBadRow == string(data.FailOnBadRow) { // earlier versions had no other policy to resume with
 		fingerprint["data: on-bad-row"] = f.OnBadRow
 	}
+	if s := task.Split; s != nil {
+		fingerprint["data: split"] = fmt.Sprintf("%v of %d rows with the seed %d, digest %s", s.Share, s.Rows, s.Seed, s.Digest)
+	}
 	if f.given["augment"] {
 		fingerprint["augment"] = f.Augment
 	}

@@ -63,6 +63,8 @@ type Flags struct {
 	LearningRateOf          string // factors of single layers
 	WeightDecayOf           string // one of weightDecayTargets
 	Seed                    uint64
+	Split                   float64 // share of the rows that is public
+	SplitSeed               uint64
 	MetricsAddr             string
 	MetricsRemote           bool
 	ShowPrivate, NonPrivate bool
@@ -137,8 +139,10 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	})
 	flags.Section(f, "Other releases and early stops", func(f *pflag.FlagSet) {
-		f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
+		f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. schema is the share of the records of a lot whose cells leave the bounds or the vocabulary or have no value, for each column of a table (default: once, with noise of ±2%, or of a quarter of the budget if that is more; refused above ±10%). batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
 		f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
+		f.Float64Var(&s.Split, "split", 0, "share of the rows that you declare public: these rows, drawn at random, are the test data and are not trained on; no guarantee covers them, and all results on them are printed")
+		f.Uint64Var(&s.SplitSeed, "split-seed", 0, "draw the same rows for --split again (default: a random number, which config.yaml keeps)")
 		f.Float64Var(&s.ValidationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy, or the mean absolute error of a --target, is released once, with noise, and its cost is part of ε")
 		f.Float64Var(&s.ValidationNoise, "validation-noise", 0, "standard deviation of the noise on the count of correct predictions or, for a --target, on the sum of errors in widths of its bounds (default: alone it costs a twentieth of the budget)")
 		f.IntVar(&s.Projection, "project", 0, "project the features onto this many principal directions; the directions are released once, with noise, before the first lot, and their cost is part of ε")

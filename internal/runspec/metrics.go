@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -21,7 +22,10 @@ const LotSizeMetric = "lot-size"
 // network with it always releases this metric.
 const BatchStatisticsMetric = "batch-statistics"
 
-var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, BatchStatisticsMetric}
+// SchemaMetric is the metric with the shares of the records whose cells do not fit the schema.
+const SchemaMetric = "schema"
+
+var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, SchemaMetric, BatchStatisticsMetric}
 
 // metricShare is the share of the budget that a metric without a given noise costs alone.
 const metricShare = 1.0 / 20
@@ -92,6 +96,8 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 		case m.every > 0:
 		case m.name == BatchStatisticsMetric:
 			m.every = 1
+		case m.name == SchemaMetric:
+			m.every = c.Steps/2 + 1 // once
 		default:
 			m.every = max(1, c.Steps/10)
 		}
@@ -106,7 +112,11 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 			return exitcode.Usagef("--metric %s: %s is given twice: drop one of them", text, m.name)
 		}
 		if statistic.Every = m.every; m.noise == 0 {
-			if m.noise, err = s.noiseOfLots(c.Steps/m.every, metricShare, epsilon); err != nil {
+			noise := s.noiseOfMetric
+			if m.name == SchemaMetric {
+				noise = s.noiseOfSchema
+			}
+			if m.noise, err = noise(statistic, epsilon); err != nil {
 				return err
 			}
 		}
@@ -116,6 +126,45 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 	}
 	c.Statistics = statistics
 	return nil
+}
+
+// noiseOfMetric returns the noise multiplier at which a metric alone costs metricShare of the budget.
+func (s *Spec) noiseOfMetric(statistic engine.Statistic, epsilon float64) (float64, error) {
+	return s.noiseOfLots(s.Config.Steps/statistic.Every, metricShare, epsilon)
+}
+
+// The noise of SchemaMetric. A wrong schema usually concerns far more than a tenth of the records.
+const (
+	schemaDeviation    = 0.02 // of a share, where it costs at most schemaShare of the budget
+	maxSchemaDeviation = 0.1
+	schemaShare        = 1.0 / 4
+)
+
+// noiseOfSchema returns the noise multiplier of SchemaMetric: that of a deviation of schemaDeviation, or
+// the one that alone costs schemaShare of the budget, whichever is larger.
+func (s *Spec) noiseOfSchema(statistic engine.Statistic, epsilon float64) (float64, error) {
+	noise, err := s.noiseOfLots(s.Config.Steps/statistic.Every, schemaShare, epsilon)
+	if err != nil {
+		return 0, err
+	}
+	perNoise := statistic.Sensitivity / expectedLot(&s.Config)
+	deviation := noise * perNoise
+	if deviation > maxSchemaDeviation {
+		more := deviation / maxSchemaDeviation
+		return 0, exitcode.Usagef("--metric schema: its noise would be ±%.0f%% of the records in each column, which shows nothing below ±%.0f%%, although it costs a quarter of the budget: it needs about %s records, or an ε of about %s, or fewer columns; compare public data instead (--test)",
+			100*deviation, 100*maxSchemaDeviation,
+			number.Thousands(int(math.Ceil(float64(s.Records)*more))), number.Short(epsilonOf(s, epsilon)*more))
+	}
+	return max(noise, schemaDeviation/perNoise), nil
+}
+
+// epsilonOf returns the budget or, where it is 0, what the lots cost; NaN if that cannot be computed.
+func epsilonOf(s *Spec, epsilon float64) float64 {
+	epsilon, err := s.costOfLots(epsilon)
+	if err != nil {
+		return math.NaN()
+	}
+	return epsilon
 }
 
 // withBatchStatistics returns the values of --metric, and the metric that the network's batch
@@ -179,6 +228,12 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 		statistic = engine.FeatureMeans(0, size, m.clip, 0)
 	case LotSizeMetric:
 		statistic = engine.LotSize(0)
+	case SchemaMetric:
+		checked := len(s.Task.Schema.CheckedColumns())
+		if checked == 0 {
+			return statistic, exitcode.Usagef("--metric schema requires a table with bounds, dates or a vocabulary, and %s has none: drop the metric", s.Task.Name)
+		}
+		statistic = engine.CellShares(checked, 0)
 	case BatchStatisticsMetric:
 		if statistic, err = engine.BatchStatistics(s.Config.Network, m.clip, 0); err != nil {
 			return statistic, exitcode.Usagef("--metric %s: the network has no batch normalization: use a model with norm=batch, or drop the metric", m.name)

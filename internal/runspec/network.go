@@ -225,6 +225,6 @@ func (s *Spec) manifest() rundir.Manifest {
 		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded,
 		Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task),
-		Standardize: s.Flags.Standardize, Schema: s.Task.Schema,
+		Standardize: s.Flags.Standardize, Schema: s.Task.Schema, Split: s.Task.Split,
 	}
 }

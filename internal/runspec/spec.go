@@ -53,7 +53,8 @@ const checkpointInterval = 5 * time.Second
 // noise: see [Spec.Calibrate].
 func New(flags *Flags, task *data.Task) (*Spec, error) {
 	s := &Spec{Flags: flags, Task: task, ValidationShare: ValidationShare}
-	s.Network = &Network{Example: models.DataSpec{Classes: task.Classes, Unordered: task.Schema.Unordered()}, flags: flags, seed: publicSeed, elements: featureElements(task)}
+	example := models.DataSpec{Classes: task.Classes, Unordered: task.Schema.Unordered()}
+	s.Network = &Network{Example: example, flags: flags, seed: publicSeed, elements: featureElements(task)}
 	if flags.given["seed"] {
 		s.Network.seed = flags.Seed
 	}

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
 // ValidationShare is the share of ε that the validation may cost alone, if its noise is not
@@ -51,13 +54,47 @@ func (s *Spec) calibrateValidation(epsilon float64) (err error) {
 		return nil
 	}
 	if !f.given["validation-noise"] {
-		if f.ValidationNoise, err = s.noiseAlone(s.ValidationShare, epsilon, engine.RecordCount(c.Validation.Set, c.Records)); err != nil {
+		records := engine.RecordCount(c.Validation.Set, c.Records)
+		if f.ValidationNoise, err = s.noiseAlone(s.ValidationShare, epsilon, records); err != nil {
 			return fmt.Errorf("--validation-split: %w; give --validation-noise", err)
+		}
+		if err := s.checkValidationNoise(epsilon, records); err != nil {
+			return err
 		}
 		f.given["validation-noise"] = true
 	}
 	c.Validation.Noise = f.ValidationNoise
 	return nil
+}
+
+// maxValidationDeviation is the largest standard deviation of the noise in an accuracy, or in an error as
+// a share of the bounds' width, that a run releases without being told to. The accuracy is then
+// within ±30% with a probability of 95%, and any more noise shows nothing.
+const maxValidationDeviation = 0.15
+
+// checkValidationNoise refuses the noise that a small share of the budget pays for where it makes the
+// release useless. A selection, which has a larger share, decides for itself.
+func (s *Spec) checkValidationNoise(epsilon float64, records int) error {
+	f, c := s.Flags, &s.Config
+	deviation := f.ValidationNoise / float64(records)
+	if c.Mechanism.NonPrivate || s.ValidationShare != ValidationShare || deviation <= maxValidationDeviation {
+		return nil
+	}
+	budget, err := s.costOfLots(epsilon)
+	if err != nil {
+		return err
+	}
+	enough := maxValidationDeviation * float64(records)
+	all := ledger.Sampling{Policy: ledger.FullBatch, Records: records}
+	release := accountant.Plan{Sampling: all, Steps: 1, Noise: enough, Adjacency: c.Sampling.Adjacency()}
+	alone, err := accountant.Epsilon(release.History(), c.Budget.Delta, c.Budget.Accountant)
+	if err != nil {
+		return err
+	}
+	return exitcode.Usagef("--validation-split %v: the %s of %s would have noise of ±%.0f%%, which shows nothing: it needs about %s records in all, or --validation-noise %s (±%.0f%%), which alone costs ε = %s of %s; or declare rows public with --split 0.2 or --test",
+		f.ValidationSplit, s.ValidationMetric(), number.Plural(records, "record"), 100*deviation,
+		number.Thousands(int(math.Ceil(float64(s.Records)*deviation/maxValidationDeviation))),
+		number.Short(enough), 100*maxValidationDeviation, number.RoundUp(alone.Epsilon), number.Short(budget))
 }
 
 // ValidationStatistic names the sum over the held-out records to which noise is added.

@@ -36,6 +36,9 @@ func NewBlankSet(s data.Set) data.Set {
 	if data.Weights(s) != nil {
 		blank, _ = data.WithWeights(blank, make([]float64, s.Len()))
 	}
+	if states := data.CellStates(s); states != nil {
+		blank, _ = data.WithCellStates(blank, make([]data.CellState, len(states)))
+	}
 	return blank
 }
 

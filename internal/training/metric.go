@@ -18,10 +18,12 @@ type Metric struct {
 	Value []float64 `json:"value"` // means over the expected lot; of lot-size the number of records
 	// Deviation is the standard deviation of the noise in each value.
 	Deviation float64 `json:"deviation"`
+	// Of names the values of the metric schema.
+	Of []string `json:"of,omitempty"`
 }
 
 // releasedMetrics returns the metrics that a lot released; with latest, also those of earlier lots.
-func releasedMetrics(lot *engine.Progress, expectedLot float64, latest bool) (all []Metric) {
+func (p *Progress) releasedMetrics(lot *engine.Progress, latest bool) (all []Metric) {
 	for _, r := range lot.Released {
 		// The running statistics of a network are in its file of weights.
 		if r.Lot == 0 || r.Lot != lot.Lot && !latest || r.Name == runspec.BatchStatisticsMetric {
@@ -29,9 +31,12 @@ func releasedMetrics(lot *engine.Progress, expectedLot float64, latest bool) (al
 		}
 		unit := 1.0
 		if r.Name == runspec.LotSizeMetric {
-			unit = expectedLot
+			unit = p.expectedLot
 		}
 		m := Metric{Name: r.Name, Deviation: unit * r.Deviation}
+		if r.Name == runspec.SchemaMetric {
+			m.Of = namesOfShares(p.spec.Task.Schema.CheckedColumns())
+		}
 		for _, v := range r.Mean {
 			m.Value = append(m.Value, unit*v)
 		}
@@ -43,6 +48,8 @@ func releasedMetrics(lot *engine.Progress, expectedLot float64, latest bool) (al
 // String formats the metric with its error bar.
 func (m Metric) String() string {
 	switch {
+	case m.Name == runspec.SchemaMetric:
+		return "shares of cells that do not fit the schema, each " + fmt.Sprintf("± %.1f%% (noise)", 100*m.Deviation)
 	case m.Name == "accuracy":
 		return "lot accuracy " + rundir.PercentWithNoise(m.Value[0], m.Deviation)
 	case len(m.Value) == 1:

@@ -42,13 +42,14 @@ type Progress struct {
 	evaluatedLot int                // the lot of the last evaluation of the run; firstLot if it is unknown
 
 	started        time.Time
-	trainingTime   time.Duration // set by End
-	expectedLot    float64       // records
-	examplesPerLot float64       // expected
-	interval       int           // lots between reports
-	firstLot       int           // lots before this command
-	stopped        bool          // --stop-when ended the run before its plan
-	refusedLots    int           // PRIVATE: latest lots in a row of which every record was refused
+	trainingTime   time.Duration  // set by End
+	expectedLot    float64        // records
+	examplesPerLot float64        // expected
+	interval       int            // lots between reports
+	firstLot       int            // lots before this command
+	stopped        bool           // --stop-when ended the run before its plan
+	schema         *schemaRelease // the last release of --metric schema; nil before it
+	refusedLots    int            // PRIVATE: latest lots in a row of which every record was refused
 }
 
 // NewProgress starts to report a run. The caller calls Observe after each lot, then End and
@@ -74,6 +75,9 @@ func NewProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, s
 		}
 	}
 	if err := p.restoreStop(); err != nil {
+		return nil, err
+	}
+	if err := p.restoreSchema(); err != nil {
 		return nil, err
 	}
 	p.bar = term.NewProgressBar(spec.Config.Steps)
@@ -184,7 +188,8 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		p.notePrivately(p.run.PrivateStats(), lot.Lot%p.interval == 0 || lot.Lot == lot.Lots)
 	}
 	entry := MetricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: number.TwoDigits(time.Since(p.started).Seconds()),
-		Released: releasedMetrics(lot, p.expectedLot, false)}
+		Released: p.releasedMetrics(lot, false)}
+	p.keepSchema(lot.Lot, entry.Released)
 	stop := p.stopsAt(lot)
 	testDue := p.spec.Stop != nil && p.spec.Stop.OnTest && p.isTestDue(lot)
 	isReport := stop || lot.Lot%p.interval == 0 || lot.Lot == lot.Lots
@@ -327,7 +332,7 @@ func (p *Progress) details(lot *engine.Progress) []string {
 	if result := p.testResult(); result != "" && (p.bar != nil || p.evaluatedLot == lot.Lot) {
 		details = append(details, result)
 	}
-	for _, m := range releasedMetrics(lot, p.expectedLot, p.bar != nil) {
+	for _, m := range p.releasedMetrics(lot, p.bar != nil) {
 		details = append(details, m.String())
 	}
 	return append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))

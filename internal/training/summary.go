@@ -79,6 +79,8 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	s.Version, s.Platform = build.Version, build.Platform
 	s.ResumedAt, s.Seconds, s.ExamplesPerSec = p.firstLot, number.TwoDigits(elapsed.Seconds()),
 		p.examplesPerSecond(run.StepsDone(), p.trainingTime)
+	s.PrivateSchema = p.privateSchema()
+	p.announceSchema(s.PrivateSchema)
 	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	s.StopWhen, s.Stopped = spec.Flags.StopWhen, p.stopped
@@ -130,6 +132,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 	if f.Test != "" {
 		s.TestData = filepath.Base(f.Test)
 	}
+	s.Split = spec.Task.Split
 	s.Generated = !spec.Task.Private
 	if column := spec.Task.Schema.Weight; column != "" {
 		s.Weight, s.WeightCap, s.WeightMean, s.WeightMinMean = column, c.Weights.Cap, c.Weights.Mean, c.Weights.MinMean
