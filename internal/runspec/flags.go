@@ -167,7 +167,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average; 0: no average "+byRuleUsage)
 	})
 	flags.Section(f, "Run", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
+		f.StringVar(&s.Preset, "preset", "", "use the settings of a published run (dptrain presets lists them, with their results)")
 		f.StringVar(&s.Out, "out", "", "directory for the run's files (default runs/<time>)")
 		f.StringVar(&s.Resume, "resume", "", "continue the run in this directory; --steps, --epochs or --epsilon can extend it")
 		f.StringVar(&s.Config, "config", "", "YAML file with flags as keys")
