@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
 	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
 	{"internal/runspec"},
+	{"internal/served"},
 	{"internal/budget", "internal/defaults", "internal/rundir"},
 	{"internal/report", "internal/exitcode", "engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},

@@ -53,7 +53,7 @@ const checkpointInterval = 5 * time.Second
 // noise: see [Spec.Calibrate].
 func New(flags *Flags, task *data.Task) (*Spec, error) {
 	s := &Spec{Flags: flags, Task: task, ValidationShare: ValidationShare}
-	s.Network = &Network{Example: models.DataSpec{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
+	s.Network = &Network{Example: models.DataSpec{Classes: task.Classes}, flags: flags, schema: task.Schema, seed: publicSeed, elements: featureElements(task)}
 	if flags.given["seed"] {
 		s.Network.seed = flags.Seed
 	}

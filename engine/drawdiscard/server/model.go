@@ -42,6 +42,7 @@ type Model struct {
 	description Description
 	mechanism   *drawdiscard.Mechanism
 	codec       *drawdiscard.Codec
+	tensors     []drawdiscard.TensorShape
 	instances   *drawdiscard.Instances
 	filter      *drawdiscard.SpamFilter // nil: every return passes
 	tickets     *tickets
@@ -85,7 +86,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	if n, ok := built.(*drawdiscard.Network); ok {
 		n.Close()
 	}
-	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
+	m = &Model{description: d, tensors: tensors, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
 	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
 	}
@@ -355,9 +356,9 @@ type average struct {
 func (m *Model) average() average {
 	return m.averages.get(0, func() average {
 		a := average{updates: m.updates.Load()}
-		mean := make([]float32, m.instances.Weights())
-		m.instances.Average(mean)
-		a.file = m.codec.Append(nil, mean)
+		mean := &Averaged{m.description.Name, m.description.Spec, make([]float32, m.instances.Weights()), a.updates}
+		m.instances.Average(mean.Weights)
+		a.file, _ = mean.appendFile(nil, m.tensors) // the names and shapes of the codec, which exist
 		return a
 	})
 }
