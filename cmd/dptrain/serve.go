@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/served"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
@@ -23,7 +24,7 @@ import (
 // serveFlags are the values of the flags of serve.
 type serveFlags struct {
 	model                     server.Description
-	inputs, config            string
+	inputs, config, init      string
 	listen, dir               string
 	tlsCert, tlsKey, tokens   string
 	options                   server.Options
@@ -66,12 +67,16 @@ The server listens on this machine only. Another address needs --tls-cert, --tls
 --token-file. Without --dir, models are in memory only. SIGTERM lets requests in flight finish,
 writes snapshots and ends the server.
 
+A server that is started again continues the models in --dir. --lr, --schedule and --false-alarms
+can then be others; noise, spam filter and clients follow the rate.
+
 --config FILE.yaml lists several models, each with the keys name, model, inputs, classes,
-vocabulary, instances, false_alarms and settings (mechanism, privacy, epsilon, delta, clip,
-learning_rate). docs/draw-and-discard.md describes the protocol.`,
+vocabulary, instances, false_alarms, schedule, init and settings (mechanism, privacy, epsilon,
+delta, clip, learning_rate). docs/draw-and-discard.md describes the protocol.`,
 		Example: `  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served
   dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
   dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
+  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served --init runs/public --lr 0.1 --schedule linear:0.01@100000
   dptrain serve check served
   curl -s http://127.0.0.1:8080/metrics`,
 		Args: noArguments,
@@ -87,6 +92,8 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 	defineLocalFlags(cmd, &s.mechanism, &s.level, &s.model.Settings.Epsilon, &s.model.Settings.Delta)
 	f.Float64Var(&s.model.Settings.Clip, "clip", 1, "each coordinate of a client's average gradient is clipped to this absolute value")
 	f.Float64Var(&s.model.Settings.LearningRate, "lr", 0.1, "the learning rate of a client's step")
+	f.StringVar(&s.model.Schedule, "schedule", "", "how the learning rate changes with the number of updates: linear:RATE@UPDATES, step:FACTOR@UPDATES,…, warmup:UPDATES[+SHAPE] (default: it is constant)")
+	f.StringVar(&s.init, "init", "", "public weights that the instances start from: a run's directory, a safetensors file, or a model of another server (default: the model's own)")
 	f.StringVar(&s.config, "config", "", "YAML file with a list of models, in place of the flags that describe one")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "HOST:PORT; port 0 is any free port")
 	f.StringVar(&s.dir, "dir", "", "folder of the models' journals and snapshots; what it contains is continued")
@@ -173,7 +180,7 @@ func serve(term *terminal.Terminal, s *serveFlags, given func(string) bool) erro
 }
 
 // modelFlags describe one model, which --config replaces.
-var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr"}
+var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr", "schedule", "init"}
 
 // descriptions returns the models of the flags or of --config.
 func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description, error) {
@@ -198,7 +205,21 @@ func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description
 	if s.model.Settings.Distribution, s.model.Settings.Level, err = localChoice(s.mechanism, s.level); err != nil {
 		return nil, err
 	}
+	if err := loadInitial(&s.model, s.init, "--init"); err != nil {
+		return nil, err
+	}
 	return []server.Description{s.model}, nil
+}
+
+// loadInitial reads the weights that a model starts from, if there is a path.
+func loadInitial(d *server.Description, path, setting string) (err error) {
+	if path == "" {
+		return nil
+	}
+	if d.Initial, err = served.InitialWeights(d.Spec, path); err != nil {
+		return exitcode.Usagef("%s %s: %w", setting, path, err)
+	}
+	return nil
 }
 
 // localChoice checks the values of --mechanism and --privacy.
@@ -208,6 +229,12 @@ func localChoice(mechanism, level string) (drawdiscard.Distribution, drawdiscard
 		err = exitcode.CheckChoice("privacy", level, localLevels)
 	}
 	return drawdiscard.Distribution(mechanism), drawdiscard.Level(level), err
+}
+
+// configuredModel is an entry of the configuration file.
+type configuredModel struct {
+	server.Description `yaml:",inline"`
+	Init               string `yaml:"init"` // as --init
 }
 
 // readModels reads the list of models in a configuration file.
@@ -226,9 +253,9 @@ func readModels(path string) ([]server.Description, error) {
 	}
 	all := make([]server.Description, len(c.Models))
 	for i, node := range c.Models {
-		d := server.Description{Instances: server.DefaultInstances, FalseAlarms: 1e-3, Settings: drawdiscard.Settings{
+		d := configuredModel{Description: server.Description{Instances: server.DefaultInstances, FalseAlarms: 1e-3, Settings: drawdiscard.Settings{
 			Distribution: drawdiscard.Laplace, Level: drawdiscard.ModelLevel, Clip: 1, LearningRate: 0.1,
-		}}
+		}}}
 		one, err := yaml.Marshal(&node)
 		if err != nil {
 			return nil, exitcode.Usagef("--config %s: %w", path, err)
@@ -238,7 +265,10 @@ func readModels(path string) ([]server.Description, error) {
 		if err := in.Decode(&d); err != nil {
 			return nil, exitcode.Usagef("--config %s, model %d: %w", path, i+1, err)
 		}
-		all[i] = d
+		if err := loadInitial(&d.Description, d.Init, fmt.Sprintf("--config %s, model %d: init", path, i+1)); err != nil {
+			return nil, err
+		}
+		all[i] = d.Description
 	}
 	return all, nil
 }

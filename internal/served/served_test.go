@@ -176,3 +176,48 @@ func TestModel_RefusesOtherSchemas(t *testing.T) {
 		}
 	}
 }
+
+// A server's model that starts from a run's weights predicts what the run predicts: InitialWeights is
+// the inverse of Model, up to a constant that softmax cancels.
+func TestInitialWeights_AreInverseOfModel(t *testing.T) {
+	task := readVisits(t, visitsSchema())
+	width := task.Train.Columns()[0].Size()
+	for _, name := range []string{"logistic", "multinomial", "mlp:5"} {
+		a := &server.Averaged{Spec: drawdiscard.Spec{Model: name, Inputs: drawdiscard.Shape{width}, Classes: 2}}
+		shapes, err := a.Tensors()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Weights = randomWeights(drawdiscard.CountWeights(shapes, 1<<20))
+		m, err := Model(a, task.Schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network, err := m.Build(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parameters []engine.Parameter
+		for _, p := range network.Params {
+			parameters = append(parameters, engine.Parameter{Name: p.Name(), Shape: p.Shape(), Values: p.Value().Data().([]float32)})
+		}
+		dir := t.TempDir()
+		if err := rundir.WriteModel(dir, m.Manifest, parameters, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{dir, filepath.Join(dir, rundir.WeightsFile)} {
+			got, err := InitialWeights(a.Spec, path)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			for i := range got {
+				if math.Abs(float64(got[i]-a.Weights[i])) > 1e-5 {
+					t.Fatalf("%s: weight %d is %v, want %v", name, i, got[i], a.Weights[i])
+				}
+			}
+		}
+	}
+	if _, err := InitialWeights(drawdiscard.Spec{Model: "logistic", Inputs: drawdiscard.Shape{3}, Classes: 2}, t.TempDir()); err == nil {
+		t.Error("an empty folder has weights")
+	}
+}

@@ -21,6 +21,8 @@ func (s *Server) writeMetrics(w http.ResponseWriter) {
 	each("dptrain_updates_total", "counter", "Returns that replaced an instance, restarts included.", func(m *Model) any { return m.updates.Load() })
 	each("dptrain_instances", "gauge", "Instances of the model.", func(m *Model) any { return m.instances.Count() })
 	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances, at most a second old.", func(m *Model) any { return m.summarize().spread })
+	each("dptrain_spread_stationary", "gauge", "The spread that noise alone keeps at the present learning rate.", func(m *Model) any { return m.stationarySpread() })
+	each("dptrain_learning_rate", "gauge", "The learning rate of the next draw.", func(m *Model) any { return m.rates.At(m.updates.Load()) })
 	family("dptrain_instance_age_seconds", "gauge", "Time since an instance entered: the youngest, the mean, the oldest of those a second ago.")
 	for _, n := range s.names {
 		low, mean, high := s.models[n].summarize().ages(time.Now())

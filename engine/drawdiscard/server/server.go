@@ -23,8 +23,12 @@ import (
 	"github.com/dptrain/dptrain/internal/loopback"
 )
 
-// TicketHeader is the header of a draw's response and of a return.
-const TicketHeader = "Dptrain-Ticket"
+const (
+	// TicketHeader is the header of a draw's response and of a return.
+	TicketHeader = "Dptrain-Ticket"
+	// RateHeader is the header of a draw's response with the learning rate of the step.
+	RateHeader = "Dptrain-Learning-Rate"
+)
 
 // Options are the settings of a server. The zero value of a limit selects its default.
 type Options struct {
@@ -350,9 +354,10 @@ func (s *Server) admit(w http.ResponseWriter, m *Model) bool {
 func (s *Server) draw(w http.ResponseWriter, m *Model) {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
-	file, ticket := m.draw((*buffer)[:0], time.Now())
+	file, ticket, rate := m.draw((*buffer)[:0], time.Now())
 	*buffer = file
 	w.Header()[TicketHeader] = []string{ticket}
+	w.Header()[RateHeader] = []string{strconv.FormatFloat(rate, 'g', -1, 64)}
 	s.writeFile(w, file)
 }
 
