@@ -57,7 +57,8 @@ func newServe(term *terminal.Terminal) *cobra.Command {
 		Long: `Serve models that clients train on data that stay with them (draw and discard, Pihur et al.
 2018). The server keeps --instances instances of a model. A client draws a random one, takes
 one locally private step and returns the result, which replaces a random one; dptrain
-contribute is such a client. The average of the instances is the model for predictions.
+contribute is such a client. The average of the instances is the model for predictions: fetch it,
+or send records to POST /v1/models/NAME/predict.
 
 --mechanism, --privacy, --epsilon, --delta, --clip and --lr describe the steps that the server
 expects: the variance of the start and the spam filter follow from them, and clients show them to
@@ -78,6 +79,7 @@ delta, clip, learning_rate). docs/draw-and-discard.md describes the protocol.`,
   dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
   dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served --init runs/public --lr 0.1 --schedule linear:0.01@100000
   dptrain serve check served
+  curl -s http://127.0.0.1:8080/v1/models/model/predict -d '{"features": [[0.25, 0.1]]}'
   curl -s http://127.0.0.1:8080/metrics`,
 		Args: noArguments,
 	}

@@ -66,6 +66,7 @@ type Model struct {
 	refreshed  atomic.Uint64 // the number of updates at the filter's last refresh
 	summaries  cached[summary]
 	averages   cached[average]
+	predictor  *predictor
 
 	snapshots sync.WaitGroup
 	snapshot  atomic.Bool // one is being written
@@ -100,7 +101,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
 	}
-	m = &Model{description: d, rates: rates, tensors: tensors, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
+	m = &Model{description: d, rates: rates, predictor: newPredictor(d.Spec), tensors: tensors, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
 	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err == nil {
 		m.mechanism, err = m.mechanism.AtRate(rates.At(0))
 	}
@@ -309,6 +310,7 @@ func (m *Model) sync() error {
 // close writes a snapshot and releases the folder. No return arrives any more.
 func (m *Model) close() error {
 	m.snapshots.Wait()
+	m.predictor.close()
 	if m.journal == nil {
 		return nil
 	}
@@ -375,6 +377,7 @@ func (s summary) ages(now time.Time) (low, mean, high time.Duration) {
 // average is the file of the averaged model after a number of updates.
 type average struct {
 	file    []byte
+	weights []float32
 	updates uint64
 }
 
@@ -383,6 +386,7 @@ func (m *Model) average() average {
 		a := average{updates: m.updates.Load()}
 		mean := &Averaged{m.description.Name, m.description.Spec, make([]float32, m.instances.Weights()), a.updates}
 		m.instances.Average(mean.Weights)
+		a.weights = mean.Weights
 		a.file, _ = mean.appendFile(nil, m.tensors) // the names and shapes of the codec, which exist
 		return a
 	})

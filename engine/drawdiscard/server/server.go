@@ -309,7 +309,7 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 	rest, below := strings.CutPrefix(r.URL.Path, "/v1/models/")
 	name, action, hasAction := strings.Cut(rest, "/")
 	m := s.models[name]
-	if !below || m == nil || hasAction && action != "draw" && action != "return" {
+	if !below || m == nil || hasAction && action != "draw" && action != "return" && action != "predict" {
 		s.reject(w, nil, &problemNotFound, "GET /v1/models lists the models; /openapi.json describes the endpoints")
 		return
 	}
@@ -331,9 +331,12 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		s.get(w, r, func() { s.average(w, m) })
 		return
 	}
-	if action == "draw" {
+	switch action {
+	case "draw":
 		s.draw(w, m)
-	} else {
+	case "predict":
+		s.predict(w, r, m)
+	default:
 		s.accept(w, r, m)
 	}
 }
