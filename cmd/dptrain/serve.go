@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -25,6 +26,7 @@ import (
 type serveFlags struct {
 	model                     server.Description
 	inputs, config, init      string
+	test, schema, dataDir     string
 	listen, dir               string
 	tlsCert, tlsKey, tokens   string
 	options                   server.Options
@@ -64,6 +66,9 @@ or send records to POST /v1/models/NAME/predict.
 expects: the variance of the start and the spam filter follow from them, and clients show them to
 their users. Each client chooses its own noise.
 
+--test names public test data: the page at / and /metrics then show the accuracy of the averaged
+model over time.
+
 The server listens on this machine only. Another address needs --tls-cert, --tls-key and
 --token-file. Without --dir, models are in memory only. SIGTERM lets requests in flight finish,
 writes snapshots and ends the server.
@@ -78,6 +83,7 @@ delta, clip, learning_rate). docs/draw-and-discard.md describes the protocol.`,
   dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
   dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
   dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served --init runs/public --lr 0.1 --schedule linear:0.01@100000
+  dptrain serve --model multinomial --inputs 784 --classes 10 --epsilon 8 --test mnist --data-dir ~/mnist
   dptrain serve check served
   curl -s http://127.0.0.1:8080/v1/models/model/predict -d '{"features": [[0.25, 0.1]]}'
   curl -s http://127.0.0.1:8080/metrics`,
@@ -96,6 +102,9 @@ delta, clip, learning_rate). docs/draw-and-discard.md describes the protocol.`,
 	f.Float64Var(&s.model.Settings.LearningRate, "lr", 0.1, "the learning rate of a client's step")
 	f.StringVar(&s.model.Schedule, "schedule", "", "how the learning rate changes with the number of updates: linear:RATE@UPDATES, step:FACTOR@UPDATES,…, warmup:UPDATES[+SHAPE] (default: it is constant)")
 	f.StringVar(&s.init, "init", "", "public weights that the instances start from: a run's directory, a safetensors file, or a model of another server (default: the model's own)")
+	f.StringVar(&s.test, "test", "", "public test data, a file or the name of a data set: /metrics and the page at / show the averaged model's accuracy on them")
+	f.StringVar(&s.schema, "schema", "", "with --test: YAML file with the columns, as clients use it")
+	f.StringVar(&s.dataDir, "data-dir", "", "with --test: the folder with the files of a named data set")
 	f.StringVar(&s.config, "config", "", "YAML file with a list of models, in place of the flags that describe one")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "HOST:PORT; port 0 is any free port")
 	f.StringVar(&s.dir, "dir", "", "folder of the models' journals and snapshots; what it contains is continued")
@@ -182,7 +191,7 @@ func serve(term *terminal.Terminal, s *serveFlags, given func(string) bool) erro
 }
 
 // modelFlags describe one model, which --config replaces.
-var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr", "schedule", "init"}
+var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr", "schedule", "init", "test", "schema", "data-dir"}
 
 // descriptions returns the models of the flags or of --config.
 func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description, error) {
@@ -210,6 +219,9 @@ func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description
 	if err := loadInitial(&s.model, s.init, "--init"); err != nil {
 		return nil, err
 	}
+	if err := loadTest(&s.model, s.test, s.schema, s.dataDir, "--test"); err != nil {
+		return nil, err
+	}
 	return []server.Description{s.model}, nil
 }
 
@@ -220,6 +232,37 @@ func loadInitial(d *server.Description, path, setting string) (err error) {
 	}
 	if d.Initial, err = served.InitialWeights(d.Spec, path); err != nil {
 		return exitcode.Usagef("%s %s: %w", setting, path, err)
+	}
+	return nil
+}
+
+// loadTest reads the public test data of a model, if there is a name.
+func loadTest(d *server.Description, name, schema, dir, setting string) error {
+	if name == "" {
+		if schema != "" || dir != "" {
+			return exitcode.Usagef("%s is missing: name the public test data that the schema or the folder belongs to, or drop these", setting)
+		}
+		return nil
+	}
+	options := data.Options{Dir: dir, OnBadRow: data.FailOnBadRow}
+	if len(d.Inputs) == 3 {
+		options.Image = data.ImageShapeOf(d.Inputs)
+	}
+	var err error
+	if schema != "" {
+		if options.Schema, err = data.ReadSchema(schema); err != nil {
+			return exitcode.Usagef("%s %s: schema: %w", setting, name, err)
+		}
+	}
+	task, err := data.Open(name, options)
+	if err == nil {
+		if task.Test != nil {
+			task.Train = task.Test
+		}
+		d.Test, err = drawdiscard.LoadRecords(task, d.Spec)
+	}
+	if err != nil {
+		return exitcode.Usagef("%s %s: %w", setting, name, err)
 	}
 	return nil
 }
@@ -236,7 +279,10 @@ func localChoice(mechanism, level string) (drawdiscard.Distribution, drawdiscard
 // configuredModel is an entry of the configuration file.
 type configuredModel struct {
 	server.Description `yaml:",inline"`
-	Init               string `yaml:"init"` // as --init
+	Init               string `yaml:"init"` // this and the next ones as the flags
+	Test               string `yaml:"test"`
+	Schema             string `yaml:"schema"`
+	DataDir            string `yaml:"data-dir"`
 }
 
 // readModels reads the list of models in a configuration file.
@@ -267,7 +313,11 @@ func readModels(path string) ([]server.Description, error) {
 		if err := in.Decode(&d); err != nil {
 			return nil, exitcode.Usagef("--config %s, model %d: %w", path, i+1, err)
 		}
-		if err := loadInitial(&d.Description, d.Init, fmt.Sprintf("--config %s, model %d: init", path, i+1)); err != nil {
+		at := fmt.Sprintf("--config %s, model %d: ", path, i+1)
+		if err := loadInitial(&d.Description, d.Init, at+"init"); err != nil {
+			return nil, err
+		}
+		if err := loadTest(&d.Description, d.Test, d.Schema, d.DataDir, at+"test"); err != nil {
 			return nil, err
 		}
 		all[i] = d.Description

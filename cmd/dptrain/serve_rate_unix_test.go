@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
@@ -53,12 +54,13 @@ func TestServe_InitAndRate(t *testing.T) {
 	}
 	stop()
 	requireSamePredictions(t, "served", runText(t, "predict served --data rows.csv --schema columns.yaml"), want)
-	url, child := serveProcess(t, model+"--lr 0.5 --schedule step:0.1@1")
+	url, child := serveProcess(t, model+"--lr 0.5 --schedule step:0.1@1 --test rows.csv --schema columns.yaml")
 	if m := firstModel(t, url); m["rate"] != 0.5 || m["schedule"] != "step:0.1@1" || m["start"] == "" {
 		t.Errorf("%v", m)
 	}
+	waitForMetric(t, url, `dptrain_test_accuracy{model="model"} 1`)
 	stop()
-	config := "models:\n- {name: other, model: logistic, inputs: [2], classes: 2, instances: 1, false_alarms: 0, schedule: 'linear:0.1@5', init: public, settings: {mechanism: laplace, privacy: model, epsilon: 8, clip: 1, learning_rate: 1}}\n"
+	config := "models:\n- {name: other, model: logistic, inputs: [2], classes: 2, instances: 1, false_alarms: 0, schedule: 'linear:0.1@5', init: public, test: rows.csv, schema: columns.yaml, settings: {mechanism: laplace, privacy: model, epsilon: 8, clip: 1, learning_rate: 1}}\n"
 	if err := os.WriteFile("models.yaml", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +68,7 @@ func TestServe_InitAndRate(t *testing.T) {
 	if m := firstModel(t, url); m["schedule"] != "linear:0.1@5" {
 		t.Errorf("%v", m)
 	}
+	waitForMetric(t, url, `dptrain_test_accuracy{model="other"} 1`)
 	stop()
 	requireSamePredictions(t, "others", runText(t, "predict "+filepath.Join("others", "other")+" --data rows.csv --schema columns.yaml"), want)
 	for line, want := range map[string]string{
@@ -74,10 +77,31 @@ func TestServe_InitAndRate(t *testing.T) {
 		"serve --model logistic --inputs 2 --classes 2 --epsilon 1 --init absent":                         "absent",
 		"serve --model logistic --inputs 3 --classes 2 --epsilon 1 --init public":                         "public",
 		"serve --config models.yaml --schedule constant":                                                  "--schedule",
+		"serve " + model + "--test absent.csv":                                                            "absent.csv",
+		"serve " + model + "--schema columns.yaml":                                                        "--test is missing",
 		"serve --model multinomial --inputs 2 --classes 2 --epsilon 1 --init served --listen 127.0.0.1:0": "it is a model logistic",
 	} {
 		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
+	}
+}
+
+// waitForMetric waits until the metrics of a server contain a line.
+func waitForMetric(t *testing.T, url, line string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		response, err := http.Get(url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if strings.Contains(string(text), line+"\n") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no line %s in\n%s", line, text)
 		}
 	}
 }

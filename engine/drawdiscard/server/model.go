@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,6 +32,9 @@ type Description struct {
 	// SHA-256, which a server that continues the model takes from its folder.
 	Initial []float32 `json:"-" yaml:"-"`
 	Start   string    `json:"start,omitempty" yaml:"-"`
+	// Test are public records, as drawdiscard.LoadRecords reads them, on which the server measures the
+	// averaged model; none: it measures nothing.
+	Test drawdiscard.Records `json:"-" yaml:"-"`
 	// FalseAlarms is the largest share of honest returns that the spam filter rejects; 0: no
 	// filter.
 	FalseAlarms float64 `json:"false_alarms" yaml:"false_alarms"`
@@ -67,6 +71,8 @@ type Model struct {
 	summaries  cached[summary]
 	averages   cached[average]
 	predictor  *predictor
+	test       publicTest
+	history    history
 
 	snapshots sync.WaitGroup
 	snapshot  atomic.Bool // one is being written
@@ -101,7 +107,7 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
 	}
-	m = &Model{description: d, rates: rates, predictor: newPredictor(d.Spec), tensors: tensors, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
+	m = &Model{description: d, rates: rates, predictor: newPredictor(d.Spec), test: publicTest{records: d.Test}, history: history{interval: historyInterval}, tensors: tensors, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
 	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err == nil {
 		m.mechanism, err = m.mechanism.AtRate(rates.At(0))
 	}
@@ -115,6 +121,10 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	// public.
 	if m.instances, err = drawdiscard.NewInstances(initial, d.Instances, m.mechanism.NoiseVariance(), noise.NewSeeded(1)); err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
+	}
+	m.test.quality.Store(math.Float64bits(math.NaN()))
+	if width := d.Inputs.Size(); len(d.Test.Features) != width*len(d.Test.Labels) {
+		return nil, fmt.Errorf("model %s: %d features of %d test records; the model reads %d of each", d.Name, len(d.Test.Features), len(d.Test.Labels), width)
 	}
 	for i := range m.instances.Count() {
 		m.instances.At(i).Born = time.Now()

@@ -72,9 +72,10 @@ type Server struct {
 	rejects  map[string]*atomic.Uint64 // by problem, of requests without a model
 	buffers  sync.Pool
 	http     *http.Server
-	syncing  chan struct{} // closed when the syncs end
-	stopSync context.CancelFunc
+	periodic sync.WaitGroup // what happens every second
+	stopTime context.CancelFunc
 	errors   atomic.Uint64 // failed syncs
+	page     cached[string]
 }
 
 //go:embed openapi.json
@@ -137,8 +138,9 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 		ErrorLog: log.New(io.Discard, "", 0), // it would repeat what clients send
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stopSync, s.syncing = cancel, make(chan struct{})
-	go s.syncModels(ctx)
+	s.stopTime = cancel
+	s.periodic.Go(func() { s.syncModels(ctx) })
+	s.periodic.Go(func() { s.observeModels(ctx) })
 	return s, nil
 }
 
@@ -189,8 +191,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	s.stopSync()
-	<-s.syncing
+	s.stopTime()
+	s.periodic.Wait()
 	return errors.Join(err, s.closeModels())
 }
 
@@ -203,7 +205,6 @@ func (s *Server) closeModels() (err error) {
 
 // syncModels syncs the journals every second.
 func (s *Server) syncModels(ctx context.Context) {
-	defer close(s.syncing)
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -276,6 +277,8 @@ func (s *Server) isNamed(header string) bool {
 // route answers a request within the limits.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
+	case "/":
+		s.get(w, r, func() { s.writePage(w) })
 	case "/metrics":
 		s.get(w, r, func() { s.writeMetrics(w) })
 	case "/openapi.json":
