@@ -19,7 +19,7 @@ const module = "github.com/dptrain/dptrain/"
 // loop (engine) apart.
 var layers = [][]string{
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
-	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
+	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/sweep", "internal/training"},
 	{"internal/runspec"},
 	{"internal/served"},
 	{"internal/budget", "internal/defaults", "internal/rundir"},
