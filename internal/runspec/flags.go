@@ -42,7 +42,8 @@ type Flags struct {
 	Views                            int
 
 	Lot, Microbatch, Steps int
-	Population             int // declared number of records; 0: the number of records is public
+	Adjacency              string // one of adjacencies; "": that of the sampling
+	Population             int    // declared number of records; 0: the number of records is public
 	Rate, Epochs           float64
 	MaxLot                 int // largest truncated lot; 0: the default
 	ConstantWork           bool
@@ -86,6 +87,7 @@ type Flags struct {
 var (
 	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
 	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
+	adjacencies        = []string{"zero-out", "add-remove", "replace-one"}
 	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
 	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
@@ -120,6 +122,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 		f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
 		f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson or truncated")
+		f.StringVar(&s.Adjacency, "adjacency", "", "how data sets differ that the guarantee makes indistinguishable: zero-out (a record is replaced by an empty one), add-remove (with --population), or replace-one (by any other record; costs more) (default: zero-out; add-remove with --population, replace-one with --sampling fixed)")
 		f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), "noise on gradients: gaussian, with --clip a bound on the ℓ₂ norm, or laplace, with --clip a bound on the ℓ₁ norm and --noise the scale over it (exact discrete noise on the device cpu; --clipping flat or normalized)")
 		f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact)")
 		f.Uint64Var(&s.Seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and marked so everywhere")
@@ -191,7 +194,7 @@ func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
 // completion.
 func Choices() map[string][]string {
 	choices := map[string][]string{
-		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "mechanism": mechanisms, "allocation": allocations, "decay-of": weightDecayTargets,
+		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "mechanism": mechanisms, "adjacency": adjacencies, "allocation": allocations, "decay-of": weightDecayTargets,
 		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Names(), "accountant": accountant.Names(),
 	}
 	for _, p := range models.Presets() {
@@ -316,6 +319,9 @@ func (s *Flags) Resolve() error {
 			return err
 		}
 	}
+	if err := s.checkAdjacency(); err != nil {
+		return err
+	}
 	if s.given["arithmetic"] {
 		if err := exitcode.CheckChoice("arithmetic", s.Arithmetic, arithmetics); err != nil {
 			return err
@@ -329,6 +335,27 @@ func (s *Flags) Resolve() error {
 	}
 	if s.Out == "" {
 		s.Out = rundir.NameByTime("runs")
+	}
+	return nil
+}
+
+// checkAdjacency refuses a relation between data sets that the sampling does not permit.
+func (s *Flags) checkAdjacency() error {
+	if s.Adjacency == "" {
+		return nil
+	}
+	if err := exitcode.CheckChoice("adjacency", s.Adjacency, adjacencies); err != nil {
+		return err
+	}
+	switch fixed := s.Sampling == string(sample.PolicyFixed); {
+	case s.Adjacency == "replace-one":
+		return nil
+	case fixed:
+		return exitcode.Usagef("--adjacency %s does not hold for --sampling fixed: the place of a record that is absent goes to another one; use --sampling poisson, or --adjacency replace-one", s.Adjacency)
+	case s.Adjacency == "add-remove" && !s.given["population"]:
+		return exitcode.Usagef("--adjacency add-remove requires --population: without it the number of records is public, because the sampling rate follows from it; declare it, or use --adjacency zero-out")
+	case s.Adjacency == "zero-out" && s.given["population"]:
+		return exitcode.Usagef("--adjacency zero-out and --population exclude each other: with a declared number of records the guarantee covers adding and removing a record; drop one of them")
 	}
 	return nil
 }
@@ -395,7 +422,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "group", "metric", "allocation", "arithmetic", "mechanism", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
+var privacyFlags = []string{"adjacency", "clip", "clipping", "group", "metric", "allocation", "arithmetic", "mechanism", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.
