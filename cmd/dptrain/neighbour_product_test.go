@@ -432,7 +432,7 @@ func TestNeighbours_Product(t *testing.T) {
 
 // neighbourSettings are flags that change how a run computes or what it releases, each with rows of
 // a CSV file.
-var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator"}
+var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator", " --adjacency replace-one"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {

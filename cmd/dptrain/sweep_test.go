@@ -104,7 +104,7 @@ func TestSweep_OneAtATime(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &first); err != nil || len(first.Rows) != 4 || len(first.Rows[0].Settings) != 1 || first.Rows[3].Settings["model"] != "mlp:4,act=tanh" {
 		t.Fatalf("%v: %s", err, stdout)
 	}
-	for i, r := range runJSON(t, line + "b")["rows"].([]any) {
+	for i, r := range runJSON(t, line+"b")["rows"].([]any) {
 		if row := r.(map[string]any); row["test_accuracy_low"] != first.Rows[i].Low || row["test_accuracy_high"] != first.Rows[i].High {
 			t.Errorf("row %d: %v, and before %+v", i, row, first.Rows[i])
 		}
