@@ -379,7 +379,7 @@ func requireSameReport(t *testing.T, first, second string) {
 func (n *neighbourhood) releases() string {
 	flags := " --group weights=*.weight,clip=0.5 --group biases=*.bias,clip=0.25,noise=2" +
 		" --stop-when loss<=1e300" +
-		" --metric loss:noise=1,every=2 --metric accuracy:noise=1,every=1 --metric lot-size:noise=2,every=1 --metric class-counts"
+		" --metric loss:noise=1,every=2 --metric accuracy:noise=1,every=1 --metric lot-size:noise=2,every=1 --metric class-counts --metric clipped:noise=2,every=1"
 	if n.format != "txt" {
 		flags += " --metric feature-means:noise=1,every=1,clip=0.5"
 	}

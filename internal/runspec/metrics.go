@@ -21,7 +21,7 @@ const LotSizeMetric = "lot-size"
 // network with it always releases this metric.
 const BatchStatisticsMetric = "batch-statistics"
 
-var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, BatchStatisticsMetric}
+var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, "clipped", BatchStatisticsMetric}
 
 // metricShare is the share of the budget that a metric without a given noise costs alone.
 const metricShare = 1.0 / 20
@@ -150,7 +150,7 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 	label := slices.IndexFunc(columns, func(c data.Column) bool { return c.Kind == data.Label })
 	target := slices.IndexFunc(columns, func(c data.Column) bool { return c.Kind == data.Target })
 	if label < 0 && (m.name == "accuracy" || m.name == "class-counts") {
-		return statistic, exitcode.Usagef("--metric %s requires labels, and the data have none: use loss, feature-means or lot-size", m.name)
+		return statistic, exitcode.Usagef("--metric %s requires labels, and the data have none: use loss, feature-means, clipped or lot-size", m.name)
 	}
 	switch m.name {
 	case "accuracy":
@@ -179,6 +179,8 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 		statistic = engine.FeatureMeans(0, size, m.clip, 0)
 	case LotSizeMetric:
 		statistic = engine.LotSize(0)
+	case "clipped":
+		statistic = engine.ClippedShare(0)
 	case BatchStatisticsMetric:
 		if statistic, err = engine.BatchStatistics(s.Config.Network, m.clip, 0); err != nil {
 			return statistic, exitcode.Usagef("--metric %s: the network has no batch normalization: use a model with norm=batch, or drop the metric", m.name)
