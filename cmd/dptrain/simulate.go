@@ -48,8 +48,8 @@ func newSimulateDrawDiscard(term *terminal.Terminal) *cobra.Command {
 		Long: `Trains multinomial logistic regression by draw and discard with several numbers of
 instances, by batches on the server, and by central DP-SGD with the client as the record,
 for several ε: the experiment of Pihur et al. 2018, figure 2. It also measures the variance
-among instances that figure 1 shows, as a mean over time. --out gets report.html, rows.json
-and the ledgers of the central runs.
+among instances over updates, and the way of a single instance, as in figure 1. --out gets
+report.html, rows.json and the ledgers of the central runs.
 
 --epsilons are those of one contribution and one weight for draw and discard and for
 batches, and those of the whole training for central DP-SGD. The default is the paper's

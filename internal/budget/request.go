@@ -51,11 +51,11 @@ type Request struct {
 	// Allocation divides the noise among Groups, which then have sensitivities alone; "": Groups have
 	// their noise.
 	Allocation string
-	Delta     float64
-	Epsilon   float64
-	Sampling  string
-	Adjacency string // "": see [Request.adjacency]
-	Given     func(flag string) bool
+	Delta      float64
+	Epsilon    float64
+	Sampling   string
+	Adjacency  string // "": see [Request.adjacency]
+	Given      func(flag string) bool
 }
 
 // UnknownFlags are the flags that would give the quantity that is computed.
