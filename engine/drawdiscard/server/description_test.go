@@ -189,24 +189,25 @@ func TestModel_RateFollowsUpdates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, ticket, first := m.draw(nil, time.Now())
+	for slot := range m.instances.Count() { // without a spread, the filter allows for step and noise alone
+		m.instances.Swap(slot, &drawdiscard.Instance{Weights: make([]float32, 10)})
+	}
+	m.filter.Refresh(m.instances)
+	_, ticket, first := m.draw(nil, time.Now())
 	if _, err := m.replace(make([]float32, 10), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	_, _, second := m.draw(nil, time.Now())
+	_, later, second := m.draw(nil, time.Now())
 	if first != 0.1 || second != 0.0001 || m.status().Rate != second {
 		t.Errorf("rates %v, %v, %v", first, second, m.status().Rate)
-	}
-	weights, err := m.codec.Decode(file)
-	if err != nil {
-		t.Fatal(err)
 	}
 	mechanism, err := m.mechanism.AtRate(first)
 	if err != nil {
 		t.Fatal(err)
 	}
+	weights := make([]float32, 10)
 	for i := range weights { // a step of the first rate is far for the second one
-		weights[i] += float32(mechanism.NoiseScale() * first)
+		weights[i] = float32(mechanism.NoiseScale() * first)
 	}
 	parsed, err := m.tickets.parse(ticket, time.Now(), 1)
 	if err != nil {
@@ -214,5 +215,11 @@ func TestModel_RateFollowsUpdates(t *testing.T) {
 	}
 	if p, err := m.accept(parsed, weights, time.Now()); p != nil {
 		t.Errorf("a return at the first rate: %v", err)
+	}
+	if parsed, err = m.tickets.parse(later, time.Now(), m.updates.Load()); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := m.accept(parsed, weights, time.Now()); p == nil || p.name != problemOutlier.name {
+		t.Errorf("the same return at the second rate: %v", p)
 	}
 }
