@@ -176,7 +176,7 @@ of Abadi et al. 2016.`,
   dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
   dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json
   dptrain ledger epsilon runs/mnist --delta 1e-5 --adjacency replace-one
-  dptrain ledger epsilon runs/mnist --delta 1e-3,1e-4,1e-5 --curve --out figure4.csv`,
+  dptrain ledger epsilon runs/mnist --delta 1e-3,1e-5 --curve --accountant moments --out figure4.csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 				return err

@@ -46,7 +46,7 @@ type ledgerCurves struct {
 }
 
 // curvePoints is the number of points of a curve without test results.
-const curvePoints = 50
+const curvePoints = 20
 
 // printLedgerCurves prints ε over the lots of a ledger for each δ. Where the directory of the run has
 // test results, the points are theirs: figure 4 of Abadi et al. 2016 draws accuracy over ε for several δ.
