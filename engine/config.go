@@ -73,6 +73,10 @@ type Sampling struct {
 	// neighbouring data sets differ by an added or removed record. Truncated lots require
 	// that Train has at most N records. 0: the number of records is public.
 	Population int
+
+	// ReplaceOne states the guarantee for data sets in which a record is replaced by any other one, which
+	// costs more than the relation that Adjacency states otherwise. Lots of a fixed size always have it.
+	ReplaceOne bool
 }
 
 // Mechanism describes how the influence of a record is bounded and which noise is added.

@@ -66,6 +66,9 @@ func (r *Run) fingerprint() (fingerprint, error) {
 	if n := c.Sampling.Population; n > 0 {
 		note("population", "%d", n)
 	}
+	if c.Sampling.ReplaceOne {
+		note("adjacency", "%s", c.Sampling.Adjacency())
+	}
 	for _, column := range c.Train.Columns() {
 		note("column "+column.Name, "%v %v", column.Kind, column.Shape)
 		if column.Kind == data.Label || column.Kind == data.Index {

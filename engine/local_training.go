@@ -227,12 +227,10 @@ func (t *localTrainer) measure(user int) ([]Example, error) {
 func (t *localTrainer) addUsers(r *Run, n int) error {
 	private := &r.statistics.private
 	for _, user := range t.loader.records[:n] {
+		var record []Example
 		if r.statistics.isDue() {
-			record, err := t.measure(user)
-			if err != nil {
-				return err
-			}
-			if err := r.statistics.addRecord(record); err != nil {
+			var err error
+			if record, err = t.measure(user); err != nil {
 				return err
 			}
 		}
@@ -247,6 +245,12 @@ func (t *localTrainer) addUsers(r *Run, n int) error {
 		}
 		if err := sums.add(weight); err != nil {
 			return err
+		}
+		if r.statistics.isDue() {
+			markClipped(record, !sums.isUnclipped())
+			if err := r.statistics.addRecord(record); err != nil {
+				return err
+			}
 		}
 		private.Records++
 		private.Loss += loss

@@ -42,7 +42,8 @@ type mechanism struct {
 
 // Adjacency returns the relation between neighbouring data sets that the guarantee covers:
 //
-//   - Lots of a fixed size: a record is replaced by another.
+//   - Lots of a fixed size, and all lots with ReplaceOne: a record is replaced by another. A sum then
+//     moves by the contributions of both, which the accountants count as twice the sensitivity.
 //   - Shuffled lots, and Poisson and truncated lots without Population: a record is replaced by a null record,
 //     which contributes nothing. The number of records is public, because the rate or the
 //     normaliser q·N follows from it, so the data sets have equal numbers of records. The
@@ -52,7 +53,7 @@ type mechanism struct {
 //     follow from a constant, which is assumed not to come from the data.
 func (s Sampling) Adjacency() ledger.Adjacency {
 	switch {
-	case s.Policy == sample.PolicyFixed:
+	case s.Policy == sample.PolicyFixed || s.ReplaceOne:
 		return ledger.ReplaceOne
 	case s.Policy == sample.PolicyShuffle || s.Population == 0:
 		return ledger.ZeroOut

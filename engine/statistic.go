@@ -39,6 +39,7 @@ type Example struct {
 	Columns [][]float32 // the data set's columns
 	Output  []float32   // the network's output; nil if it keeps none
 	Loss    float32     // NaN if the network keeps no losses
+	Clipped bool        // the contribution of the example's record was scaled down, in some group of parameters
 	// Cells are the states of the cells that the example was read from, where the data set knows
 	// them: see data.CellStateSet.
 	Cells []data.CellState
@@ -212,6 +213,17 @@ func CellShares(cells int, sigma float64) Statistic {
 // does not count.
 func LotSize(sigma float64) Statistic {
 	return Statistic{Name: "lot size", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, _ []Example) { dst[0] = 1 }}
+}
+
+// ClippedShare is the share of records whose contribution is scaled down by clipping, in some group of
+// parameters: a measure for the choice of the bounds (McMahan et al. 2019, section 4). A record whose
+// gradient is not finite counts as clipped.
+func ClippedShare(sigma float64) Statistic {
+	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
+		if len(record) > 0 && record[0].Clipped {
+			dst[0] = 1
+		}
+	}}
 }
 
 // countCorrect counts the labels that an example's output predicts. The output has the same number
@@ -412,6 +424,7 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 	}
 	for i := range n {
 		record := l.examplesOf(i)
+		markClipped(record, slices.ContainsFunc(factors, func(f []float32) bool { return f[i] < 1 }))
 		if l.losses != nil {
 			for _, e := range record {
 				s.private.Loss += float64(e.Loss) / float64(len(record))
@@ -422,6 +435,13 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 		}
 	}
 	return nil
+}
+
+// markClipped tells statistics whether the contribution of a record was scaled down.
+func markClipped(record []Example, clipped bool) {
+	for i := range record {
+		record[i].Clipped = clipped
+	}
 }
 
 // addRecord adds a record to the statistics that the lot releases.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
@@ -363,5 +364,34 @@ func TestStatistic_EveryWithinBudget(t *testing.T) {
 	over, err := accountant.Epsilon(PlannedHistory(c), c.Budget.Delta, c.Budget.Accountant)
 	if err != nil || over.Epsilon <= 3 {
 		t.Errorf("one lot more costs ε = %v (%v), within the budget", over.Epsilon, err)
+	}
+}
+
+// The share of clipped records is that of the lot, for bounds that clip no record, some and all; and
+// also where users contribute changes.
+func TestClippedShare_CountsScaledRecords(t *testing.T) {
+	for name, base := range map[string]func(testing.TB) Config{"gradients": testConfig, "changes": localConfig} {
+		some := false
+		for _, bound := range []float64{1e6, 2, 0.5, 1e-6} {
+			c := base(t)
+			c.Mechanism.Clipping, c.Steps = clip.Flat(clip.Constant(bound), nil), 3
+			c.Statistics = []Statistic{ClippedShare(1e-3)}
+			r := newRun(t, c)
+			trainRun(t, r, func(p *Progress) error {
+				private := r.PrivateStats()
+				clipped := private.Records - private.Unclipped
+				if got := p.Released[0].Mean[0] * r.Event().ExpectedLot(); math.Abs(got-float64(clipped)) > 0.01 {
+					t.Errorf("%s, bound %v, lot %d: %v clipped, want %d of %d", name, bound, p.Lot, got, clipped, private.Records)
+				}
+				if bound == 1e6 && clipped != 0 || bound == 1e-6 && clipped != private.Records {
+					t.Errorf("%s, bound %v: %d of %d records are clipped", name, bound, clipped, private.Records)
+				}
+				some = some || clipped > 0 && clipped < private.Records
+				return nil
+			})
+		}
+		if !some {
+			t.Errorf("%s: no bound clipped some of the records", name)
+		}
 	}
 }

@@ -415,8 +415,8 @@ func TestPresets_NameExistingModels(t *testing.T) {
 	}
 	for _, p := range list {
 		found, err := FindPreset(p.Name)
-		if err != nil || found.Source == "" || found.Result == "" {
-			t.Errorf("preset %s: %v, source %q, result %q", p.Name, err, found.Source, found.Result)
+		if err != nil || found.Source == "" || found.Published.Accuracy == "" || found.Reached.Accuracy == "" {
+			t.Errorf("preset %s: %v, %+v", p.Name, err, found)
 		}
 		flags := map[string]string{}
 		for _, f := range p.Flags {

@@ -41,6 +41,8 @@ Each command computes one of them from the others. Printed values are rounded so
 				"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5 --accountant moments --asymptotic"),
 		newBudgetSolve(term, budget.Noise, "Compute the least noise that keeps a run within ε",
 			"  dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2\n"+
+				"  dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2 --groups 1:4,0.5:2\n"+
+				"  dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2 --groups 1/5000,0.5/20 --allocation dimension\n"+
 				"  dptrain budget noise --records 60000 --lot 600 --epochs 2 --epsilon 2 --mechanism laplace\n"+
 				"  dptrain budget noise --rate 0.04 --steps 2000 --epsilon 8 --delta 1e-5 --quiet"),
 		newBudgetSolve(term, budget.Steps, "Compute the largest number of steps within ε",
@@ -67,7 +69,12 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 	f.Float64Var(&r.Epochs, "epochs", 0, "the average number of times that each record is drawn; replaces --steps")
 	f.Float64Var(&r.Noise, "noise", 0, "the noise multiplier: standard deviation over sensitivity")
 	f.StringVar(&r.Mechanism, "mechanism", budget.Mechanisms[0], "the noise: "+flags.Alternatives(budget.Mechanisms)+"; of laplace, --noise is the scale over the bound on the ℓ₁ norm, as in train")
-	f.StringVar(&r.Groups, "groups", "", "the sensitivity and noise of each group, as S1:σ1,S2:σ2,…; replaces --noise")
+	groups := "the sensitivity and noise of each group, as S1:σ1,S2:σ2,…; replaces --noise"
+	if unknown == budget.Noise {
+		groups = "the sensitivity and noise of each group, as S1:σ1,S2:σ2,…: all σ are multiplied by the same factor, so only their ratios count; noise is then that of all groups together, (Σ(S/σ)²)^-½, and each group has a line"
+	}
+	f.StringVar(&r.Groups, "groups", "", groups)
+	f.StringVar(&r.Allocation, "allocation", "", "divide the noise of all groups together as train does: "+flags.Alternatives(budget.Allocations)+"; --groups then has the sensitivities S1,S2,…, or S1/D1,S2/D2,… with the numbers of weights")
 	f.Float64Var(&r.Delta, "delta", 0, "the δ of (ε, δ); by default the largest power of ten that is at most 1/(10·N), where N is --records")
 	f.Float64Var(&r.Epsilon, "epsilon", 0, "the ε of (ε, δ)")
 	f.StringVar(&r.Sampling, "sampling", budget.Policies[0], "how lots are drawn: "+flags.Alternatives(budget.Policies))
@@ -79,6 +86,7 @@ func newBudgetRequest(cmd *cobra.Command, unknown budget.Quantity) *budget.Reque
 		f.Lookup("epochs").Hidden = true // depends on the rate
 	}
 	flags.Complete(cmd, "sampling", budget.Policies)
+	flags.Complete(cmd, "allocation", budget.Allocations)
 	flags.Complete(cmd, "adjacency", budget.Adjacencies)
 	flags.Complete(cmd, "mechanism", budget.Mechanisms)
 	return r

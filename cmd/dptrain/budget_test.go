@@ -368,3 +368,35 @@ func TestBudget_Laplace(t *testing.T) {
 		checkUsageError(t, "budget "+strings.Replace(flags, " ", plan+" --steps 3 ", 1), want)
 	}
 }
+
+// --allocation divides the noise of all groups together, with the values of McMahan et al. 2019, section 4,
+// computed by hand; ε is that of one group with this noise.
+func TestBudget_Allocation(t *testing.T) {
+	const rest = " --records 60000 --lot 600 --steps 100 --delta 1e-5 --accountant rdp"
+	one := runJSON(t, "budget epsilon --noise 0.5"+rest)["epsilon"].(float64)
+	for allocation, want := range map[string][2]float64{"proportional": {math.Sqrt2, 1.5 * math.Sqrt2}, "dimension": {2, math.Sqrt(3)}} {
+		got := runJSON(t, "budget epsilon --noise 0.5 --groups 2/1,3/3 --allocation "+allocation+rest)
+		for i, g := range got["groups"].([]any) {
+			if noise := g.(map[string]any)["noise"].(float64); math.Abs(noise-want[i]) > 1e-12 {
+				t.Errorf("%s: group %d has noise %v, want %v", allocation, i, noise, want[i])
+			}
+		}
+		if e := got["epsilon"].(float64); math.Abs(e/one-1) > 1e-9 {
+			t.Errorf("%s: ε = %v, of one group %v", allocation, e, one)
+		}
+		solved := runJSON(t, "budget noise --epsilon 2 --groups 2/1,3/3 --allocation "+allocation+rest)["noise_multiplier"].(float64)
+		if want := runJSON(t, "budget noise --epsilon 2"+rest)["noise_multiplier"].(float64); math.Abs(solved/want-1) > 1e-3 {
+			t.Errorf("%s: noise %v for ε = 2, of one group %v", allocation, solved, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"budget epsilon --noise 1 --groups 2,3 --allocation dimension":     "number of weights",
+		"budget epsilon --groups 2,3 --allocation proportional":            "--noise",
+		"budget epsilon --noise 1 --allocation proportional":               "--groups",
+		"budget epsilon --noise 1 --groups 2,3 --allocation equal":         "dimension",
+		"budget epsilon --noise 1 --groups 2:1,3:1 --allocation dimension": "2:1",
+		"budget epsilon --noise 1 --groups 2:1,3:1":                        "exclude each other",
+	} {
+		checkUsageError(t, line+rest, want)
+	}
+}

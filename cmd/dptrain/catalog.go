@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
@@ -59,15 +60,39 @@ func newModels(term *terminal.Terminal) *cobra.Command {
 	})
 }
 
+// presetResult is the JSON object of a result of a preset.
+type presetResult struct {
+	Accuracy   string  `json:"accuracy"`
+	Epsilon    float64 `json:"epsilon"`
+	Delta      float64 `json:"delta"`
+	Accountant string  `json:"accountant"`
+	ByPLD      float64 `json:"epsilon_pld,omitempty"`
+	Remark     string  `json:"remark,omitempty"`
+}
+
+// describe writes a result as a line of text.
+func (r presetResult) describe() string {
+	text := fmt.Sprintf("%s at ε = %s, δ = 1e-5 (%s", r.Accuracy, number.RoundUp(r.Epsilon), r.Accountant)
+	if r.ByPLD > 0 {
+		text += "; pld: " + number.RoundUp(r.ByPLD)
+	}
+	if text += ")"; r.Remark != "" {
+		text += ", " + r.Remark
+	}
+	return text
+}
+
 func newPresets(term *terminal.Terminal) *cobra.Command {
 	type row struct {
-		Name   string         `json:"name"`
-		About  string         `json:"about"`
-		Source string         `json:"source"`
-		Result string         `json:"result"`
-		Flags  map[string]any `json:"flags"` // a string, or a list for a flag that is repeated
+		Name      string         `json:"name"`
+		About     string         `json:"about"`
+		Source    string         `json:"source"`
+		Result    string         `json:"result"`
+		Published presetResult   `json:"published"`
+		Reached   presetResult   `json:"reached"`
+		Flags     map[string]any `json:"flags"` // a string, or a list for a flag that is repeated
 	}
-	return newCatalog(term, "presets", "List the presets: published runs that you can repeat", "dptrain train --preset tfp-mnist --data-dir ~/mnist", models.Presets(), func(p models.Preset) (string, any, string) {
+	return newCatalog(term, "presets", "List the presets: settings of published runs, the published results, and what they reach here", "dptrain train --preset tfp-mnist --data-dir ~/mnist", models.Presets(), func(p models.Preset) (string, any, string) {
 		flags := map[string]any{}
 		for _, f := range p.Flags {
 			switch earlier := flags[f.Name].(type) {
@@ -79,7 +104,10 @@ func newPresets(term *terminal.Terminal) *cobra.Command {
 				flags[f.Name] = append(earlier, f.Value)
 			}
 		}
-		return p.Name, row{p.Name, p.Summary, p.Source, p.Result, flags}, fmt.Sprintf("%s\t%s\n\tpublished: %s\n\t%s\n", p.Name, p.Summary, p.Result, p.Source)
+		published := presetResult{p.Published.Accuracy, p.Published.Epsilon, 1e-5, p.Published.Accountant, 0, p.Published.Remark}
+		reached := presetResult{p.Reached.Accuracy, p.Reached.Epsilon, 1e-5, p.Reached.Accountant, p.ByPLD, p.Reached.Remark}
+		return p.Name, row{p.Name, p.Summary, p.Source, published.describe(), published, reached, flags},
+			fmt.Sprintf("%s\t%s\n\tpublished: %s\n\there: %s\n\t%s\n", p.Name, p.Summary, published.describe(), reached.describe(), p.Source)
 	})
 }
 

@@ -87,6 +87,7 @@ type previewGroup struct {
 	MaxSensitivity  float64      `json:"sensitivity_max"`
 	Noise           float64      `json:"noise"` // the least
 	MaxNoise        float64      `json:"noise_max"`
+	NoiseOfMean     float64      `json:"noise_of_mean"`    // Noise over the expected lot: of the released mean
 	NoiseMultiplier float64      `json:"noise_multiplier"` // of all its releases: the root of their mean of 1/z², inverted
 	Lots            int          `json:"lots"`             // that release it
 	Share           number.Float `json:"share"`            // of what the lots cost: of the sum of 1/z²
@@ -95,8 +96,8 @@ type previewGroup struct {
 // previewGroups describes the groups of a run's lots.
 func previewGroups(run *engine.Run) (groups []previewGroup) {
 	for _, g := range report.Groups(ledger.History{Lots: engine.PlannedLots(run)}) {
-		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise,
-			g.MaxNoise, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
+		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise, g.MaxNoise,
+			g.MinNoise / run.Describe().ExpectedLot, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
 	}
 	return groups
 }
@@ -207,10 +208,10 @@ func (p *preview) print(w io.Writer) {
 			l.Use, l.Norm, l.Group, l.Clip, l.StdDev)
 	}
 	if len(p.Groups) > 1 {
-		fmt.Fprintf(w, "\ngroup\tsensitivity\tnoise\tmultiplier\tlots\tshare of the budget\n")
+		fmt.Fprintf(w, "\ngroup\tsensitivity\tnoise\tof the mean\tmultiplier\tlots\tshare of the budget\n")
 		for _, g := range p.Groups {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.4g\t%d\t%.1f%%\n", g.Group, report.ValueRange(g.Sensitivity, g.MaxSensitivity),
-				report.ValueRange(g.Noise, g.MaxNoise), g.NoiseMultiplier, g.Lots, 100*g.Share)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.4g\t%.4g\t%d\t%.1f%%\n", g.Group, report.ValueRange(g.Sensitivity, g.MaxSensitivity),
+				report.ValueRange(g.Noise, g.MaxNoise), g.NoiseOfMean, g.NoiseMultiplier, g.Lots, 100*g.Share)
 		}
 	}
 	fmt.Fprintf(w, "\nmodel\t%s on %s, %d weights\n", p.Model, p.Data, p.Parameters)

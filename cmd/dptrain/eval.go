@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/served"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -41,13 +42,17 @@ func newEval(term *terminal.Terminal) *cobra.Command {
 		Long: `Evaluate the model of a run directory on the test part of a data set. Without flags,
 dptrain reads columns and text as it did for training.
 
+DIR can also be the folder of dptrain serve, or the file of GET /v1/models/NAME: then give --data,
+and the flags or the --schema with which clients contribute.
+
 The result is a function of the test data: publish it only if these data are public. eval
 marks the result as private if they are the file that the model was trained on. It compares
 no content, so it does not detect a copy. If data have no test part, eval uses all of them,
 but only if you name them with --data, because they may be the training data.`,
 		Example: `  dptrain eval runs/mine
   dptrain eval runs/mnist --data mnist --data-dir ~/mnist
-  dptrain eval runs/reviews --data held-back.jsonl`,
+  dptrain eval runs/reviews --data held-back.jsonl
+  dptrain eval served --data held-back.csv --label clicked --classes no,yes --bounds age=0:120,visits=0:50`,
 		Args: oneRunDir("eval runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return evaluate(term, args[0], set)
@@ -62,11 +67,7 @@ but only if you name them with --data, because they may be the training data.`,
 }
 
 func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
-	model, err := rundir.ReadModel(dir)
-	if err != nil {
-		return err
-	}
-	task, test, err := readTestData(term, model, set)
+	model, task, test, err := readModelAndData(term, dir, set)
 	if err != nil {
 		return err
 	}
@@ -103,6 +104,38 @@ func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
 			writeConfusion(w, task.ClassNames, score.Confusion)
 		}
 	})
+}
+
+// readModelAndData reads a model and the data to evaluate it on. The columns of a server's model are
+// those of the data.
+func readModelAndData(term *terminal.Terminal, dir string, set *runspec.Flags) (*rundir.Model, *data.Task, data.Set, error) {
+	averaged, err := readServed(dir)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if averaged == nil {
+		model, err := rundir.ReadModel(dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		task, test, err := readTestData(term, model, set)
+		return model, task, test, err
+	}
+	switch {
+	case set.Data == "":
+		return nil, nil, nil, exitcode.Usagef("--data is missing: a server does not know its clients' data; name public test data, as in --data test.csv --schema columns.yaml")
+	case set.Standardize:
+		return nil, nil, nil, exitcode.Usagef("--standardize: clients of a server scale pixels to [0, 1]; drop it")
+	}
+	task, test, err := readTestData(term, &rundir.Model{Manifest: rundir.Manifest{Shape: averaged.Inputs}}, set)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	model, err := served.Model(averaged, task.Schema)
+	if err != nil {
+		return nil, nil, nil, exitcode.Usagef("%s: %w", dir, err)
+	}
+	return model, task, test, nil
 }
 
 // readTestData reads the data that the flags name, or the test part of the data that the

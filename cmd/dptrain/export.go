@@ -31,6 +31,7 @@ type exportResult struct {
 // exportFlags are the flags of export.
 type exportFlags struct {
 	format, out string
+	schema      string
 	overwrite   bool
 }
 
@@ -39,8 +40,9 @@ func newExport(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write a trained model for PyTorch or ONNX",
-		Long: `Write the model of a run directory in a format of other programs. The extension of --out
-is the format: .safetensors or .onnx.
+		Long: `Write a model in a format of other programs: that of a run directory, or the averaged model of
+dptrain serve, of which DIR is the folder or the file of GET /v1/models/NAME. The extension of
+--out is the format: .safetensors or .onnx.
 
 safetensors: the weights with the names and shapes of PyTorch's state_dict. Dense weights
 have the shape [out, in]. Convolutions, embeddings and norms keep their shapes. The weights
@@ -63,7 +65,8 @@ within its bounds. A model that predicts each step of a sequence has output.
 Both files are functions of the trained weights, so they cost no additional privacy.`,
 		Example: `  dptrain export runs/mine --out mine.safetensors
   dptrain export runs/mine --out mine.onnx
-  dptrain export runs/mine --out mine.onnx --overwrite`,
+  dptrain export runs/mine --out mine.onnx --overwrite
+  dptrain export averaged.safetensors --schema columns.yaml --out averaged.onnx`,
 		Args: oneRunDir("export runs/mine --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := set.check(); err != nil {
@@ -74,6 +77,7 @@ Both files are functions of the trained weights, so they cost no additional priv
 	}
 	cmd.Flags().StringVar(&set.out, "out", "", "the file to write")
 	cmd.Flags().StringVar(&set.format, "format", "", "the format: "+flags.Alternatives(export.Formats)+" (default: the extension of --out)")
+	cmd.Flags().StringVar(&set.schema, "schema", "", schemaUsage)
 	cmd.Flags().BoolVar(&set.overwrite, "overwrite", false, "replace an existing file")
 	flags.Complete(cmd, "format", export.Formats)
 	return cmd
@@ -101,7 +105,7 @@ func (f *exportFlags) check() error {
 }
 
 func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
-	model, err := rundir.ReadModel(dir)
+	model, err := readModel(dir, set.schema)
 	if err != nil {
 		return err
 	}

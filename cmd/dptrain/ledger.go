@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -11,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/selection"
@@ -147,9 +149,9 @@ func describeSampling(s ledger.Sampling) string {
 }
 
 func newLedgerEpsilon(term *terminal.Terminal) *cobra.Command {
-	var delta float64
-	var name string
-	var parallel, disjoint bool
+	var deltas []float64
+	var name, adjacency, out string
+	var parallel, disjoint, curve bool
 	cmd := &cobra.Command{
 		Use:   "epsilon FILE...",
 		Short: "Compute the ε that one or more ledgers spent",
@@ -164,20 +166,50 @@ selection (dptrain tune) is added too; the rdp accountant then accounts for all 
 
 If each person is in the data of only one of the ledgers, the ε of each person is that of this
 ledger, and --parallel computes the largest. dptrain cannot check this, so --parallel requires
-the declaration --disjoint. Ledgers of one run, and selections, are refused.`,
+the declaration --disjoint. Ledgers of one run, and selections, are refused.
+
+--adjacency replace-one states the guarantee for data sets in which a record is replaced by any
+other one; ε is then larger. zero-out and add-remove hold where the sampling permits them.
+
+--curve prints ε after each test result of the run, for each δ: accuracy over ε, as in figure 4
+of Abadi et al. 2016.`,
 		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
   dptrain ledger epsilon runs/mnist runs/mnist-copy --delta 1e-5
-  dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
+  dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json
+  dptrain ledger epsilon runs/mnist --delta 1e-5 --adjacency replace-one
+  dptrain ledger epsilon runs/mnist --delta 1e-3,1e-5 --curve --accountant moments --out figure4.csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("delta") {
-				delta = 0
-			} else if err := budget.CheckDelta(delta); err != nil {
-				return err
+			delta := 0.0
+			for _, d := range deltas {
+				if err := budget.CheckDelta(d); err != nil {
+					return err
+				}
+				delta = d
+			}
+			if adjacency != "" {
+				if err := exitcode.CheckChoice("adjacency", adjacency, adjacencies); err != nil {
+					return err
+				}
+			}
+			single := len(args) == 1
+			if single {
+				_, isSelection := selection.FindLedger(args[0])
+				single = !isSelection
 			}
 			switch {
+			case len(deltas) > 1 && !curve:
+				return exitcode.Usagef("--delta has %d values: add --curve, or give one", len(deltas))
+			case (curve || adjacency != "") && !single:
+				return exitcode.Usagef("--curve and --adjacency are for the ledger of one run: name one, or drop them")
+			case out != "" && !curve:
+				return exitcode.Usagef("--out is the file of --curve: add --curve, or drop --out")
+			case out != "" && filepath.Ext(out) != ".csv":
+				return exitcode.Usagef("--out %s: the name ends in .csv", out)
+			case curve:
+				return printLedgerCurves(term, args, deltas, adjacency, name, out)
 			case parallel && !disjoint:
 				return exitcode.Usagef("--parallel requires --disjoint: declare with it that each person is in the data of only one of these ledgers; otherwise drop --parallel")
 			case disjoint && !parallel:
@@ -195,10 +227,14 @@ the declaration --disjoint. Ledgers of one run, and selections, are refused.`,
 					return printSelectionEpsilon(term, path, delta, name)
 				}
 			}
-			return printLedgerEpsilon(term, args, delta, name)
+			return printLedgerEpsilon(term, args, delta, adjacency, name)
 		},
 	}
-	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
+	cmd.Flags().Float64SliceVar(&deltas, "delta", nil, "the δ of (ε, δ), between 0 and 1; with --curve several, separated by commas")
+	cmd.Flags().StringVar(&adjacency, "adjacency", "", "how data sets differ that the guarantee makes indistinguishable: "+flags.Alternatives(adjacencies)+" (default: as the ledger states)")
+	cmd.Flags().BoolVar(&curve, "curve", false, "ε over the lots of the run, with its results on public test data, for each δ")
+	cmd.Flags().StringVar(&out, "out", "", "with --curve: a .csv file to write")
+	flags.Complete(cmd, "adjacency", adjacencies)
 	cmd.Flags().BoolVar(&parallel, "parallel", false, "the ledgers are about different people: compute the largest ε instead of the sum; requires --disjoint")
 	cmd.Flags().BoolVar(&disjoint, "disjoint", false, "declare that each person is in the data of only one of the ledgers")
 	addAccountantFlag(cmd, &name)
@@ -217,9 +253,12 @@ type ledgerGroup struct {
 
 // printLedgerEpsilon accounts for the ledger that the arguments name. A delta of 0 selects
 // the default.
-func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, name string) error {
+func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, adjacency, name string) error {
 	f, err := readLedger(args)
 	if err != nil {
+		return err
+	}
+	if err := setAdjacency(&f.history, adjacency); err != nil {
 		return err
 	}
 	h := f.history.Header

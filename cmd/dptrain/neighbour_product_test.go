@@ -415,7 +415,7 @@ func requireSameReport(t *testing.T, first, second string) {
 func (n *neighbourhood) releases() string {
 	flags := " --group weights=*.weight,clip=0.5 --group biases=*.bias,clip=0.25,noise=2" +
 		" --stop-when loss<=1e300" +
-		" --metric loss:noise=1,every=2 --metric accuracy:noise=1,every=1 --metric lot-size:noise=2,every=1 --metric class-counts"
+		" --metric loss:noise=1,every=2 --metric accuracy:noise=1,every=1 --metric lot-size:noise=2,every=1 --metric class-counts --metric clipped:noise=2,every=1"
 	if n.format != "txt" {
 		flags += " --metric feature-means:noise=1,every=1,clip=0.5"
 	}
@@ -481,7 +481,7 @@ func TestNeighbours_Product(t *testing.T) {
 // neighbourSettings are flags that change how a run computes or what it releases, each with rows of
 // a CSV file.
 var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator",
-	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6"}
+	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {

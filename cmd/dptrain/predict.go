@@ -15,7 +15,6 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/prediction"
-	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
@@ -44,7 +43,8 @@ func newPredict(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict DIR",
 		Short: "Predict new examples with a trained model",
-		Long: `Apply the model of a run directory to examples without labels. The output has one line
+		Long: `Apply a model to examples without labels: that of a run directory, or the averaged model of
+dptrain serve, of which DIR is the folder or the file of GET /v1/models/NAME. The output has one line
 for each example, in the order of the input: the most probable class and its probability,
 or the number that a model of train --target predicts, in the units of the target.
 
@@ -71,7 +71,8 @@ input examples: protect them like those.`,
   echo '{"age": 39, "sex": "Female"}' | dptrain predict runs/mine
   dptrain predict runs/mine --data new.jsonl --scores --out answers.jsonl
   dptrain predict runs/pictures --data folder --out answers.csv --device cuda:0
-  dptrain predict runs/first --data digits --quiet | head`,
+  dptrain predict runs/first --data digits --quiet | head
+  dptrain predict served --data new.csv --schema columns.yaml`,
 		Args: oneRunDir("predict runs/mine --data new.csv"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return predict(term, args[0], set)
@@ -80,6 +81,7 @@ input examples: protect them like those.`,
 	f := cmd.Flags()
 	f.StringVar(&set.Data, "data", "", "the examples: a file, a folder, or the name of a data set")
 	f.StringVar(&set.DataDir, "data-dir", "", "the folder with the files of a named data set")
+	f.StringVar(&set.Schema, "schema", "", schemaUsage)
 	f.StringVar(&set.Tokens, "tokens", "", "vectors:FILE: where the file with the word vectors is now, if the model was trained with it (default: its path in training)")
 	f.StringVar(&set.Out, "out", "", "the file to write (default: standard output)")
 	f.StringVar(&set.format, "format", "", flags.Alternatives(prediction.FileFormats)+" (default: jsonl if --out ends in .jsonl, otherwise csv)")
@@ -116,7 +118,7 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	if err := set.check(term.JSON); err != nil {
 		return err
 	}
-	model, err := rundir.ReadModel(dir)
+	model, err := readModel(dir, set.Schema)
 	if err != nil {
 		return err
 	}

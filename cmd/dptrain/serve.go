@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/served"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
@@ -23,7 +25,8 @@ import (
 // serveFlags are the values of the flags of serve.
 type serveFlags struct {
 	model                     server.Description
-	inputs, config            string
+	inputs, config, init      string
+	test, schema, dataDir     string
 	listen, dir               string
 	tlsCert, tlsKey, tokens   string
 	options                   server.Options
@@ -56,23 +59,33 @@ func newServe(term *terminal.Terminal) *cobra.Command {
 		Long: `Serve models that clients train on data that stay with them (draw and discard, Pihur et al.
 2018). The server keeps --instances instances of a model. A client draws a random one, takes
 one locally private step and returns the result, which replaces a random one; dptrain
-contribute is such a client. The average of the instances is the model for predictions.
+contribute is such a client. The average of the instances is the model for predictions: fetch it,
+or send records to POST /v1/models/NAME/predict.
 
 --mechanism, --privacy, --epsilon, --delta, --clip and --lr describe the steps that the server
 expects: the variance of the start and the spam filter follow from them, and clients show them to
 their users. Each client chooses its own noise.
 
+--test names public test data: the page at / and /metrics then show the accuracy of the averaged
+model over time.
+
 The server listens on this machine only. Another address needs --tls-cert, --tls-key and
 --token-file. Without --dir, models are in memory only. SIGTERM lets requests in flight finish,
 writes snapshots and ends the server.
 
+A server that is started again continues the models in --dir. --lr, --schedule and --false-alarms
+can then be others; noise, spam filter and clients follow the rate.
+
 --config FILE.yaml lists several models, each with the keys name, model, inputs, classes,
-vocabulary, instances, false_alarms and settings (mechanism, privacy, epsilon, delta, clip,
-learning_rate). docs/draw-and-discard.md describes the protocol.`,
+vocabulary, instances, false_alarms, schedule, init and settings (mechanism, privacy, epsilon,
+delta, clip, learning_rate). docs/draw-and-discard.md describes the protocol.`,
 		Example: `  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served
   dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
   dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
+  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served --init runs/public --lr 0.1 --schedule linear:0.01@100000
+  dptrain serve --model multinomial --inputs 784 --classes 10 --epsilon 8 --test mnist --data-dir ~/mnist
   dptrain serve check served
+  curl -s http://127.0.0.1:8080/v1/models/model/predict -d '{"features": [[0.25, 0.1]]}'
   curl -s http://127.0.0.1:8080/metrics`,
 		Args: noArguments,
 	}
@@ -87,6 +100,11 @@ learning_rate). docs/draw-and-discard.md describes the protocol.`,
 	defineLocalFlags(cmd, &s.mechanism, &s.level, &s.model.Settings.Epsilon, &s.model.Settings.Delta)
 	f.Float64Var(&s.model.Settings.Clip, "clip", 1, "each coordinate of a client's average gradient is clipped to this absolute value")
 	f.Float64Var(&s.model.Settings.LearningRate, "lr", 0.1, "the learning rate of a client's step")
+	f.StringVar(&s.model.Schedule, "schedule", "", "how the learning rate changes with the number of updates: linear:RATE@UPDATES, step:FACTOR@UPDATES,…, warmup:UPDATES[+SHAPE] (default: it is constant)")
+	f.StringVar(&s.init, "init", "", "public weights that the instances start from: a run's directory, a safetensors file, or a model of another server (default: the model's own)")
+	f.StringVar(&s.test, "test", "", "public test data, a file or the name of a data set: /metrics and the page at / show the averaged model's accuracy on them")
+	f.StringVar(&s.schema, "schema", "", "with --test: YAML file with the columns, as clients use it")
+	f.StringVar(&s.dataDir, "data-dir", "", "with --test: the folder with the files of a named data set")
 	f.StringVar(&s.config, "config", "", "YAML file with a list of models, in place of the flags that describe one")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "HOST:PORT; port 0 is any free port")
 	f.StringVar(&s.dir, "dir", "", "folder of the models' journals and snapshots; what it contains is continued")
@@ -174,7 +192,7 @@ func serve(term *terminal.Terminal, s *serveFlags, given func(string) bool) erro
 }
 
 // modelFlags describe one model, which --config replaces.
-var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr"}
+var modelFlags = []string{"model", "inputs", "classes", "indices", "name", "instances", "false-alarms", "mechanism", "privacy", "epsilon", "delta", "clip", "lr", "schedule", "init", "test", "schema", "data-dir"}
 
 // descriptions returns the models of the flags or of --config.
 func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description, error) {
@@ -199,7 +217,55 @@ func (s *serveFlags) descriptions(given func(string) bool) ([]server.Description
 	if s.model.Settings.Distribution, s.model.Settings.Level, err = localChoice(s.mechanism, s.level); err != nil {
 		return nil, err
 	}
+	if err := loadInitial(&s.model, s.init, "--init"); err != nil {
+		return nil, err
+	}
+	if err := loadTest(&s.model, s.test, s.schema, s.dataDir, "--test"); err != nil {
+		return nil, err
+	}
 	return []server.Description{s.model}, nil
+}
+
+// loadInitial reads the weights that a model starts from, if there is a path.
+func loadInitial(d *server.Description, path, setting string) (err error) {
+	if path == "" {
+		return nil
+	}
+	if d.Initial, err = served.InitialWeights(d.Spec, path); err != nil {
+		return exitcode.Usagef("%s %s: %w", setting, path, err)
+	}
+	return nil
+}
+
+// loadTest reads the public test data of a model, if there is a name.
+func loadTest(d *server.Description, name, schema, dir, setting string) error {
+	if name == "" {
+		if schema != "" || dir != "" {
+			return exitcode.Usagef("%s is missing: name the public test data that the schema or the folder belongs to, or drop these", setting)
+		}
+		return nil
+	}
+	options := data.Options{Dir: dir, OnBadRow: data.FailOnBadRow}
+	if len(d.Inputs) == 3 {
+		options.Image = data.ImageShapeOf(d.Inputs)
+	}
+	var err error
+	if schema != "" {
+		if options.Schema, err = data.ReadSchema(schema); err != nil {
+			return exitcode.Usagef("%s %s: schema: %w", setting, name, err)
+		}
+	}
+	task, err := data.Open(name, options)
+	if err == nil {
+		if task.Test != nil {
+			task.Train = task.Test
+		}
+		d.Test, err = drawdiscard.LoadRecords(task, d.Spec)
+	}
+	if err != nil {
+		return exitcode.Usagef("%s %s: %w", setting, name, err)
+	}
+	return nil
 }
 
 // localChoice checks the values of --mechanism and --privacy.
@@ -209,6 +275,15 @@ func localChoice(mechanism, level string) (drawdiscard.Distribution, drawdiscard
 		err = exitcode.CheckChoice("privacy", level, localLevels)
 	}
 	return drawdiscard.Distribution(mechanism), drawdiscard.Level(level), err
+}
+
+// configuredModel is an entry of the configuration file.
+type configuredModel struct {
+	server.Description `yaml:",inline"`
+	Init               string `yaml:"init"` // this and the next ones as the flags
+	Test               string `yaml:"test"`
+	Schema             string `yaml:"schema"`
+	DataDir            string `yaml:"data-dir"`
 }
 
 // readModels reads the list of models in a configuration file.
@@ -227,9 +302,10 @@ func readModels(path string) ([]server.Description, error) {
 	}
 	all := make([]server.Description, len(c.Models))
 	for i, node := range c.Models {
-		d := server.Description{Instances: server.DefaultInstances, FalseAlarms: 1e-3, Settings: drawdiscard.Settings{
-			Distribution: drawdiscard.Laplace, Level: drawdiscard.ModelLevel, Clip: 1, LearningRate: 0.1,
-		}}
+		d := configuredModel{Description: server.Description{
+			Instances: server.DefaultInstances, FalseAlarms: 1e-3, Settings: drawdiscard.Settings{
+				Distribution: drawdiscard.Laplace, Level: drawdiscard.ModelLevel, Clip: 1, LearningRate: 0.1,
+			}}}
 		one, err := yaml.Marshal(&node)
 		if err != nil {
 			return nil, exitcode.Usagef("--config %s: %w", path, err)
@@ -239,7 +315,14 @@ func readModels(path string) ([]server.Description, error) {
 		if err := in.Decode(&d); err != nil {
 			return nil, exitcode.Usagef("--config %s, model %d: %w", path, i+1, err)
 		}
-		all[i] = d
+		at := fmt.Sprintf("--config %s, model %d: ", path, i+1)
+		if err := loadInitial(&d.Description, d.Init, at+"init"); err != nil {
+			return nil, err
+		}
+		if err := loadTest(&d.Description, d.Test, d.Schema, d.DataDir, at+"test"); err != nil {
+			return nil, err
+		}
+		all[i] = d.Description
 	}
 	return all, nil
 }

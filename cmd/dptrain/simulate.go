@@ -47,7 +47,8 @@ func newSimulateDrawDiscard(term *terminal.Terminal) *cobra.Command {
 		Short: "Compare draw and discard with server batches and central DP-SGD",
 		Long: `Trains multinomial logistic regression by draw and discard with several numbers of
 instances, by batches on the server, and by central DP-SGD with the client as the record,
-for several ε: the experiments of Pihur et al. 2018, figures 1 and 2. --out gets
+for several ε: the experiment of Pihur et al. 2018, figure 2. It also measures the variance
+among instances over updates, and the way of a single instance, as in figure 1. --out gets
 report.html, rows.json and the ledgers of the central runs.
 
 --epsilons are those of one contribution and one weight for draw and discard and for

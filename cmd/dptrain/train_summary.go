@@ -17,16 +17,22 @@ func printSummary(term *terminal.Terminal, s *rundir.Summary, dataDir string) er
 	return term.Print(s, bareSummary(s), func(w io.Writer) { writeSummary(w, s, dataDir) })
 }
 
+// noResult stands in the line of --quiet where no data measured the model, so that ε stays the second
+// word.
+const noResult = "-"
+
 // bareSummary is the result on public test data or, without them, on private records held
 // out, and ε.
 func bareSummary(s *rundir.Summary) string {
-	result := fmt.Sprintf("%.4f", s.TestAccuracy)
+	result := noResult
 	switch v := s.Validation; {
+	case s.TestLabels > 0:
+		result = fmt.Sprintf("%.4f", s.TestAccuracy)
 	case s.RegressionMetrics != nil:
 		result = number.Short(float64(s.RMSE))
-	case s.TestLabels == 0 && v != nil && v.MAE != nil:
+	case v != nil && v.MAE != nil:
 		result = number.Short(*v.MAE)
-	case s.TestLabels == 0 && v != nil:
+	case v != nil:
 		result = fmt.Sprintf("%.4f", *v.Accuracy)
 	}
 	return result + " " + budget.FormatBound(s.Epsilon, s.Approximate)

@@ -69,6 +69,7 @@ func TestBareSummary(t *testing.T) {
 		{"0.5000 2", rundir.Summary{TestAccuracy: number.Float(math.NaN()), Validation: &rundir.Validation{Accuracy: &half}}},
 		{"2.25 2", rundir.Summary{TestAccuracy: number.Float(math.NaN()), Validation: &rundir.Validation{MAE: &hours}}},
 		{"3 2", rundir.Summary{TestAccuracy: number.Float(math.NaN()), RegressionMetrics: &rundir.RegressionMetrics{RMSE: 3}, Validation: &rundir.Validation{MAE: &hours}}},
+		{"- 2", rundir.Summary{TestAccuracy: number.Float(math.NaN())}},
 	} {
 		c.summary.Epsilon = 2
 		if got := bareSummary(&c.summary); got != c.want {

@@ -28,7 +28,7 @@ var (
 
 // foreignHeader is the room for metadata and white space in the header of a file from another
 // program, besides twice the codec's own header.
-const foreignHeader = 1 << 10
+const foreignHeader = 4 << 10
 
 // NewCodec returns the codec of a model.
 func NewCodec(tensors []TensorShape) (*Codec, error) {

@@ -150,6 +150,17 @@ func (m *Mechanism) Settings() Settings { return m.settings }
 // Weights is the number of weights of the models.
 func (m *Mechanism) Weights() int { return m.weights }
 
+// AtRate returns the mechanism of a step with another learning rate, which must be positive and at most
+// math.MaxFloat32. Its noise follows the rate.
+func (m *Mechanism) AtRate(rate float64) (*Mechanism, error) {
+	if !(rate > 0 && rate <= math.MaxFloat32) {
+		return nil, fmt.Errorf("drawdiscard: the learning rate is %v; it must be above 0", rate)
+	}
+	other := *m
+	other.settings.LearningRate = rate
+	return &other, nil
+}
+
 // NoiseScale is the scale of the noise on a coordinate of the gradient: b for Laplace, σ for
 // Gaussian, 0 without noise.
 func (m *Mechanism) NoiseScale() float64 { return m.scale * m.settings.Clip / latticeSteps }

@@ -42,7 +42,7 @@ func LoadRecords(task *data.Task, spec Spec) (Records, error) {
 		return Records{}, err
 	}
 	if features.Kind != data.Index {
-		scaleFeatures(r.Features, boundedSlots(task.Schema, width))
+		scaleFeatures(r.Features, BoundedFeatures(task.Schema, width))
 	}
 	if counts && label.Bounds != (data.Bounds{}) {
 		for i, y := range r.Labels {
@@ -52,9 +52,10 @@ func LoadRecords(task *data.Task, spec Spec) (Records, error) {
 	return r.without(data.Blank(task.Train), width), nil
 }
 
-// boundedSlots reports which features were scaled to [-1, 1] by the bounds of their column. The
-// others are 0 or 1.
-func boundedSlots(s data.Schema, width int) []bool {
+// BoundedFeatures reports which features of a table have the range [-1, 1] of the bounds of their
+// column, which LoadRecords changes to [0, 1]. The others are 0 or 1. The schema states the order of
+// the columns.
+func BoundedFeatures(s data.Schema, width int) []bool {
 	slots := make([]bool, 0, width)
 	for _, c := range s.InputColumns() {
 		at := len(slots)

@@ -296,12 +296,18 @@ func (f *SpamFilter) Refresh(all *Instances) {
 	f.moments.Store(m)
 }
 
-// Test tests a returned model whose draw is at most MaxAge(k) updates old.
+// Test is TestAtRate for the learning rate of the mechanism.
 func (f *SpamFilter) Test(weights []float32) Verdict {
+	return f.TestAtRate(weights, f.mechanism.settings.LearningRate)
+}
+
+// TestAtRate tests a returned model whose draw is at most MaxAge(k) updates old, and whose step had a
+// learning rate. Step and noise are proportional to it.
+func (f *SpamFilter) TestAtRate(weights []float32, rate float64) Verdict {
 	m := f.moments.Load()
 	s := f.mechanism.settings
-	step := s.LearningRate * s.Clip // the largest
-	noise := f.mechanism.NoiseVariance()
+	step := rate * s.Clip // the largest
+	noise := f.mechanism.NoiseVariance() * (rate / s.LearningRate) * (rate / s.LearningRate)
 	distance := 0.0
 	for j, w := range weights {
 		d := float64(w) - float64(m.mean[j])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/noise"
@@ -294,5 +295,51 @@ func TestNoiseBound_CoversNoiseAndSums(t *testing.T) {
 		if x := noiseBound(Gaussian, p); math.Erfc(x/math.Sqrt2) > p || x > 2*math.Sqrt(2*math.Log(2/p)) {
 			t.Errorf("gaussian, %v: %v", p, x)
 		}
+	}
+}
+
+// The rate of false alarms holds while the learning rate falls tenfold: the spread of the instances
+// follows the rate with a delay, and the filter allows for the larger of both. 20,000 returns at
+// α = 0.01; bursts of ten as in TestSpamFilter_FalseAlarmRate.
+func TestSpamFilter_FalseAlarmRateOfDecreasingRates(t *testing.T) {
+	const alpha, returns = 0.01, 20_000
+	rates, err := ParseRates("linear:0.01@15000", 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []int{2, 20} {
+		x := newTrial(t, Laplace, k, alpha, 17)
+		base, rejected := x.mechanism, 0
+		for range returns {
+			rate := rates.At(x.updates)
+			if x.mechanism, err = base.AtRate(rate); err != nil {
+				t.Fatal(err)
+			}
+			w := x.honest(x.draw())
+			if x.filter.TestAtRate(w, rate) != Accepted {
+				rejected++
+				continue
+			}
+			x.all.Swap(x.r.IntN(k), &Instance{Weights: w})
+			if x.updates++; x.updates%uint64(k) == 0 {
+				x.filter.Refresh(x.all)
+			}
+		}
+		stationary := StationaryVariance(k, x.mechanism.NoiseVariance())
+		if spread := x.all.Spread(); rejected > 1.5*alpha*returns || spread > 3*stationary {
+			t.Errorf("k = %d: %d of %d honest returns were rejected; spread %v, stationary %v", k, rejected, returns, spread, stationary)
+		}
+		t.Logf("k = %d: %d of %d honest returns rejected, accuracy %.3f", k, rejected, returns, x.accuracy())
+	}
+}
+
+func TestParseRates_RefusesRatesThatEnd(t *testing.T) {
+	for text, want := range map[string]string{"cosine": "no end", "linear:0@5": "above 0", "fast": "schedule"} {
+		if _, err := ParseRates(text, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if r, err := ParseRates("warmup:4", 8); err != nil || r.At(0) != 2 || r.At(3) != 8 || r.At(math.MaxUint64) != 8 {
+		t.Errorf("warm-up: %v, %v", r, err)
 	}
 }

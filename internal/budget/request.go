@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/noise"
 )
 
 // Quantity is one of the five quantities of a plan. Its value is the name of its flag.
@@ -29,6 +30,8 @@ var (
 		string(ledger.Shuffle), string(ledger.FullBatch)}
 	// Mechanisms are the values of --mechanism. The first is the default.
 	Mechanisms = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
+	// Allocations are the values of --allocation.
+	Allocations = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
 	// Adjacencies are the values of --adjacency.
 	Adjacencies = []string{string(ledger.AddRemove), string(ledger.ReplaceOne), string(ledger.ZeroOut)}
 )
@@ -46,11 +49,14 @@ type Request struct {
 	Noise     float64
 	Mechanism string // "": Gaussian noise
 	Groups    string
-	Delta     float64
-	Epsilon   float64
-	Sampling  string
-	Adjacency string // "": see [Request.adjacency]
-	Given     func(flag string) bool
+	// Allocation divides the noise among Groups, which then have sensitivities alone; "": Groups have
+	// their noise.
+	Allocation string
+	Delta      float64
+	Epsilon    float64
+	Sampling   string
+	Adjacency  string // "": see [Request.adjacency]
+	Given      func(flag string) bool
 }
 
 // UnknownFlags are the flags that would give the quantity that is computed.
@@ -107,7 +113,7 @@ func (r *Request) checkConflicts(*accountant.Plan) error {
 		}
 	}
 	for _, pair := range [][2]string{{"rate", "lot"}, {"steps", "epochs"}, {"noise", "groups"}} {
-		if r.Given(pair[0]) && r.Given(pair[1]) {
+		if r.Given(pair[0]) && r.Given(pair[1]) && !(pair[0] == "noise" && r.Given("allocation")) {
 			return exitcode.Usagef("--%s and --%s exclude each other: give only one of them", pair[0], pair[1])
 		}
 	}
@@ -226,6 +232,8 @@ func (r *Request) readNoise(plan *accountant.Plan) error {
 		return exitcode.Usagef("--groups requires Gaussian noise: a run with --mechanism laplace has one group; give --noise")
 	case r.isLaplace() && plan.Sampling.Policy == ledger.Truncated:
 		return exitcode.Usagef("--sampling truncated requires Gaussian noise: the cost of such lots is known for it only; use --sampling poisson, or drop --mechanism laplace")
+	case r.Given("allocation"):
+		return r.readAllocation(plan)
 	case r.Given("groups"):
 		for i, text := range strings.Split(r.Groups, ",") {
 			left, right, ok := strings.Cut(strings.TrimSpace(text), ":")
@@ -248,6 +256,51 @@ func (r *Request) readNoise(plan *accountant.Plan) error {
 	}
 	if r.isLaplace() { // over the reals, which costs at least as much as the discrete noise of a run
 		plan.Groups = []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}}
+	}
+	return nil
+}
+
+// readAllocation divides the noise among groups of which the sensitivity, and with
+// engine.DimensionAdjusted the number of weights, is given.
+func (r *Request) readAllocation(plan *accountant.Plan) error {
+	if err := exitcode.CheckChoice("allocation", r.Allocation, Allocations); err != nil {
+		return err
+	}
+	if !r.Given("groups") {
+		return exitcode.Usagef("--allocation requires --groups: give the sensitivity of each group, as in 1,0.5")
+	}
+	bySize := r.Allocation == string(engine.DimensionAdjusted)
+	var groups []noise.Group
+	for _, text := range strings.Split(r.Groups, ",") {
+		left, right, hasSize := strings.Cut(strings.TrimSpace(text), "/")
+		sensitivity, err := strconv.ParseFloat(left, 64)
+		size := 1
+		if err == nil && hasSize {
+			size, err = strconv.Atoi(right)
+		}
+		if err != nil || !isPositive(sensitivity) || size < 1 || bySize && !hasSize {
+			return exitcode.Usagef("--groups: %q does not fit --allocation %s: give a sensitivity above 0 for each group, and with %s its number of weights after a slash, as in 1/5000,0.5/20", text, r.Allocation, engine.DimensionAdjusted)
+		}
+		groups = append(groups, noise.Group{Sensitivity: sensitivity, Dimension: size})
+	}
+	allocate := noise.Proportional
+	if bySize {
+		allocate = noise.DimensionAdjusted
+	}
+	sigmas, err := allocate(1, groups)
+	if err != nil {
+		return exitcode.Usagef("--groups %s: %w", r.Groups, err)
+	}
+	for i, sigma := range sigmas {
+		plan.Groups = append(plan.Groups, ledger.Query{Group: strconv.Itoa(i + 1), Mechanism: ledger.Gaussian,
+			Sensitivity: groups[i].Sensitivity, Noise: sigma})
+	}
+	switch {
+	case r.Unknown == Noise:
+	case !isPositive(r.Noise):
+		return exitcode.Usagef("--allocation divides the noise multiplier of all groups together: give it with --noise, a finite value above 0")
+	default:
+		plan.Noise = r.Noise
 	}
 	return nil
 }

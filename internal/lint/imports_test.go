@@ -20,8 +20,9 @@ const module = "github.com/dptrain/dptrain/"
 var layers = [][]string{
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
-	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/training"},
+	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/sweep", "internal/training"},
 	{"internal/runspec"},
+	{"internal/served"},
 	{"internal/budget", "internal/defaults", "internal/rundir"},
 	{"internal/report", "internal/exitcode", "engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},

@@ -106,8 +106,8 @@ func splitTraining(h ledger.History) (training ledger.History, others []ledger.R
 	return training, others
 }
 
-// firstLots is the history of the first n lots.
-func firstLots(h ledger.History, n int) ledger.History {
+// FirstLots is the history of the first n lots.
+func FirstLots(h ledger.History, n int) ledger.History {
 	first := ledger.History{Header: h.Header}
 	for _, spent := range h.Lots {
 		if n == 0 {
@@ -145,7 +145,7 @@ func epsilonCurves(h ledger.History, delta float64, accountants []string, limit 
 		}
 	}
 	for _, n := range CurvePoints(total, limit) {
-		prepared := accountant.Compose(firstLots(h, n))
+		prepared := accountant.Compose(FirstLots(h, n))
 		for i := range curves {
 			c := &curves[i]
 			if c.failure != "" {
@@ -224,7 +224,7 @@ func Groups(h ledger.History) []GroupReleases {
 
 // epsilonAfter is the ε of the first n lots.
 func (a *accounting) epsilonAfter(n int) (float64, error) {
-	return accountant.Compose(firstLots(a.history, n)).ProvenEpsilon(a.answer.Delta, a.answer.Accountant)
+	return accountant.Compose(FirstLots(a.history, n)).ProvenEpsilon(a.answer.Delta, a.answer.Accountant)
 }
 
 // guessProbability bounds the probability that an adversary guesses correctly which of two

@@ -92,6 +92,16 @@ type SimulationVariance struct {
 	// Moved is the mean squared distance of the average of the instances from its start, in units of
 	// Updates/k: about 1.
 	Moved float64 `json:"moved"`
+
+	// Course is the variance among the instances after numbers of updates. A single instance has none:
+	// its course is the mean squared distance of a weight from its start.
+	Course []VariancePoint `json:"course,omitempty"`
+}
+
+// VariancePoint is a variance after a number of updates, in units of the variance of one update.
+type VariancePoint struct {
+	Updates  int     `json:"updates"`
+	Variance float64 `json:"variance"`
 }
 
 // simulationPage has the values that simulation.html shows.
@@ -108,6 +118,8 @@ type simulationPage struct {
 	ClaimPanels       []panel
 	Claims            []claimRow
 	Variance          *chart
+	Courses           *chart // nil without courses
+	CourseLegend      []legendEntry
 	VarianceRows      []varianceRow
 	HaveTrained       bool
 	TrainedNote       string
@@ -153,6 +165,7 @@ func (s *Simulation) Page() ([]byte, error) {
 	s.addAccuracy(p)
 	s.addClaims(p)
 	s.addVariance(p)
+	p.Courses, p.CourseLegend = s.courseChart()
 	var b bytes.Buffer
 	if err := simulationTemplate.Execute(&b, p); err != nil {
 		return nil, err
@@ -420,6 +433,43 @@ func (s *Simulation) varianceChart() *chart {
 	}
 	c.Lines = []line{{Style: "series-1", Path: svgPath(x, y, [][2]float64{{0, 0}, {mostK, mostK / 2}})}, measured}
 	return c
+}
+
+// courseChart draws the variance over updates, a line for each k, on logarithmic axes.
+func (s *Simulation) courseChart() (*chart, []legendEntry) {
+	last, low, high := 1.0, math.Inf(1), 0.0
+	for _, v := range s.Variance {
+		for _, p := range v.Course {
+			if p.Variance > 0 {
+				last, low, high = max(last, float64(p.Updates)), min(low, p.Variance), max(high, p.Variance)
+			}
+		}
+	}
+	if !(low < high) || last <= 1 {
+		return nil, nil
+	}
+	x, y := horizontalAxis(1, last*1.2), verticalAxis(low/1.5, high*1.5)
+	x.logarithmic, y.logarithmic = true, true
+	c := newChart("courses", x, y, tickLabel)
+	c.Title, c.XLabel, c.YLabel = "Variance over updates", "updates, logarithmic", "variance / σ², logarithmic"
+	c.About = "One line for each number of instances: flat lines near k/2, and a rising line for a single instance."
+	var legend []legendEntry
+	for i, v := range s.Variance {
+		var points [][2]float64
+		for _, p := range v.Course {
+			if p.Variance > 0 {
+				points = append(points, [2]float64{float64(p.Updates), p.Variance})
+			}
+		}
+		style := fmt.Sprintf("series-%d", i%seriesColors)
+		name := fmt.Sprintf("k = %d", v.Instances)
+		if v.Instances == 1 {
+			name += " (squared distance from the start)"
+		}
+		c.Lines = append(c.Lines, line{Style: style, Path: svgPath(x, y, points)})
+		legend = append(legend, legendEntry{name, style})
+	}
+	return c, legend
 }
 
 func (s *Simulation) meaning() []row {

@@ -26,6 +26,8 @@ func simulationFixture() *Simulation {
 	}
 	s.Rows[6].Spread, s.Rows[6].Stationary = 0.2, 0.4
 	s.Variance = []SimulationVariance{{Instances: 1}, {Instances: 10, Theory: 5, Measured: 5.1}}
+	s.Variance[0].Course = []VariancePoint{{1, 1.1}, {1000, 980}}
+	s.Variance[1].Course = []VariancePoint{{1, 5.2}, {1000, 4.9}}
 	return s
 }
 
@@ -44,10 +46,11 @@ func TestSimulation_PageIsComplete(t *testing.T) {
 	page := renderSimulation(t, simulationFixture())
 	requireContains(t, "the page", page, "Insecure", "not cryptographic", "no noise", "ε = 0.5", "k = 10", "batch 100", "central DP-SGD",
 		"81.23%", "72.34%", "73.45%", "74.56%", "62.34%", "agree to 2 points", "the best of each line", "does not hold",
-		"5.1", "2.5", "feature level", "1m1s", "3 passes", `id="passes-0-name"`, `id="passes-1-name"`, `id="claim-1-name"`, `id="variance-name"`)
+		"5.1", "2.5", "feature level", "1m1s", "3 passes", `id="passes-0-name"`, `id="passes-1-name"`, `id="claim-1-name"`, `id="variance-name"`, `id="courses-name"`, "k = 1 (squared distance from the start)")
 	requireLacks(t, "the page", page, "http://", "https://", "url(", "@import", "<script", "<img", "src=", "/*style*/", "NaN", "ZgotmplZ")
-	// Two panels of five lines and a legend of five, two claims of three lines and a legend of three, and two of variance.
-	if got := strings.Count(page, `<path class="line `); got != 2*5+5+2*3+3+2 {
+	// Two panels of five lines and a legend of five, two claims of three lines and a legend of three, two of variance, and two over
+	// updates with a legend of two.
+	if got := strings.Count(page, `<path class="line `); got != 2*5+5+2*3+3+2+2+2 {
 		t.Errorf("%d lines", got)
 	}
 }

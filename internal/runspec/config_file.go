@@ -26,9 +26,9 @@ import (
 // resolveResume reads the settings of the run to continue. Its noise stays the same, so a
 // larger --epsilon allows more lots.
 func (s *Flags) resolveResume() error {
-	for _, name := range []string{"config", "out", "preset", "noise"} {
+	for _, name := range []string{"config", "out", "preset", "noise", "adjacency"} {
 		if s.given[name] {
-			return exitcode.Usagef("--resume and --%s exclude each other: a resumed run keeps its directory, settings and noise", name)
+			return exitcode.Usagef("--resume and --%s exclude each other: a resumed run keeps its directory, settings, noise and guarantee", name)
 		}
 	}
 	if s.DryRun {

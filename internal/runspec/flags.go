@@ -36,7 +36,8 @@ type Flags struct {
 	Views                            int
 
 	Lot, Microbatch, Steps int
-	Population             int // declared number of records; 0: the number of records is public
+	Adjacency              string // one of adjacencies; "": that of the sampling
+	Population             int    // declared number of records; 0: the number of records is public
 	Rate, Epochs           float64
 	MaxLot                 int // largest truncated lot; 0: the default
 	ConstantWork           bool
@@ -83,6 +84,7 @@ var (
 	samplings = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated),
 		string(sample.PolicyFixed), string(sample.PolicyShuffle)}
 	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
+	adjacencies        = []string{"zero-out", "add-remove", "replace-one"}
 	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
 	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
@@ -102,7 +104,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)
-		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout")
+		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout, a folder of dptrain serve, or the file of its GET /v1/models/NAME")
 		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
 		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
 	})
@@ -117,6 +119,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 		f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
 		f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson or truncated")
+		f.StringVar(&s.Adjacency, "adjacency", "", "how data sets differ that the guarantee makes indistinguishable: zero-out (a record is replaced by an empty one), add-remove (with --population), or replace-one (by any other record; costs more) (default: zero-out; add-remove with --population, replace-one with --sampling fixed)")
 		f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), "noise on gradients: gaussian, with --clip a bound on the ℓ₂ norm, or laplace, with --clip a bound on the ℓ₁ norm and --noise the scale over it (exact discrete noise on the device cpu; --clipping flat or normalized)")
 		f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact)")
 		f.Uint64Var(&s.Seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and marked so everywhere")
@@ -135,11 +138,11 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	flags.Section(f, "Clipping and groups", func(f *pflag.FlagSet) {
 		f.Float64Var(&s.Clip, "clip", 0, "bound on the norm of a record's gradient "+byRuleUsage+"; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
 		f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
-		f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). RULE: threshold, normalized or adaptive. A: the scale of the pattern for joint clipping")
+		f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,noise-of-mean=S][,rule=RULE][,rate=R][,count-noise=B][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). S: in place of Z, the standard deviation of the noise in the released mean, σ over the expected lot. RULE: threshold, normalized, adaptive (the bound follows the median of the norms) or adaptive:Q (their quantile Q). R: how far a lot may move an adaptive bound (default 0.2). B: σ of the count behind it (default: a twentieth of the lot). A: the scale of the pattern for joint clipping")
 		f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	})
 	flags.Section(f, "Other releases and early stops", func(f *pflag.FlagSet) {
-		f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means or lot-size of lots N, 2N, … with noise, as part of ε; repeat it for each metric. schema is the share of the records of a lot whose cells leave the bounds or the vocabulary or have no value, for each column of a table (default: once, with noise of ±2%, or of a quarter of the budget if that is more; refused above ±10%). batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
+		f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means, lot-size or clipped (the share of records whose contribution is scaled down) of lots N, 2N, … with noise, as part of ε; repeat it for each metric. schema is the share of the records of a lot whose cells leave the bounds or the vocabulary or have no value, for each column of a table (default: once, with noise of ±2%, or of a quarter of the budget if that is more; refused above ±10%). batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
 		f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
 		f.Float64Var(&s.Split, "split", 0, "share of the rows that you declare public: these rows, drawn at random, are the test data and are not trained on; no guarantee covers them, and all results on them are printed")
 		f.Uint64Var(&s.SplitSeed, "split-seed", 0, "draw the same rows for --split again (default: a random number, which config.yaml keeps)")
@@ -166,7 +169,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average; 0: no average "+byRuleUsage)
 	})
 	flags.Section(f, "Run", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
+		f.StringVar(&s.Preset, "preset", "", "use the settings of a published run (dptrain presets lists them, with their results)")
 		f.StringVar(&s.Out, "out", "", "directory for the run's files (default runs/<time>)")
 		f.StringVar(&s.Resume, "resume", "", "continue the run in this directory; --steps, --epochs or --epsilon can extend it")
 		f.StringVar(&s.Config, "config", "", "YAML file with flags as keys")
@@ -190,7 +193,7 @@ func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
 // completion.
 func Choices() map[string][]string {
 	choices := map[string][]string{
-		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "mechanism": mechanisms, "allocation": allocations, "decay-of": weightDecayTargets,
+		"sampling": samplings, "clipping": clippings, "arithmetic": arithmetics, "mechanism": mechanisms, "adjacency": adjacencies, "allocation": allocations, "decay-of": weightDecayTargets,
 		"on-bad-row": data.BadRowPolicies(), "optimizer": optim.Names(), "accountant": accountant.Names(),
 	}
 	for _, p := range models.Presets() {
@@ -316,6 +319,9 @@ func (s *Flags) Resolve() error {
 			return err
 		}
 	}
+	if err := s.checkAdjacency(); err != nil {
+		return err
+	}
 	if s.given["arithmetic"] {
 		if err := exitcode.CheckChoice("arithmetic", s.Arithmetic, arithmetics); err != nil {
 			return err
@@ -329,6 +335,27 @@ func (s *Flags) Resolve() error {
 	}
 	if s.Out == "" {
 		s.Out = rundir.NameByTime("runs")
+	}
+	return nil
+}
+
+// checkAdjacency refuses a relation between data sets that the sampling does not permit.
+func (s *Flags) checkAdjacency() error {
+	if s.Adjacency == "" {
+		return nil
+	}
+	if err := exitcode.CheckChoice("adjacency", s.Adjacency, adjacencies); err != nil {
+		return err
+	}
+	switch fixed := s.Sampling == string(sample.PolicyFixed); {
+	case s.Adjacency == "replace-one":
+		return nil
+	case fixed:
+		return exitcode.Usagef("--adjacency %s does not hold for --sampling fixed: the place of a record that is absent goes to another one; use --sampling poisson, or --adjacency replace-one", s.Adjacency)
+	case s.Adjacency == "add-remove" && !s.given["population"]:
+		return exitcode.Usagef("--adjacency add-remove requires --population: without it the number of records is public, because the sampling rate follows from it; declare it, or use --adjacency zero-out")
+	case s.Adjacency == "zero-out" && s.given["population"]:
+		return exitcode.Usagef("--adjacency zero-out and --population exclude each other: with a declared number of records the guarantee covers adding and removing a record; drop one of them")
 	}
 	return nil
 }
@@ -395,7 +422,7 @@ func (s *Flags) overridden(name string) bool {
 }
 
 // privacyFlags have no meaning with --non-private.
-var privacyFlags = []string{"clip", "clipping", "group", "metric", "allocation", "arithmetic", "mechanism", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
+var privacyFlags = []string{"adjacency", "clip", "clipping", "group", "metric", "allocation", "arithmetic", "mechanism", "noise", "epsilon", "delta", "allow-large-delta", "stop-at-epsilon", "accountant", "budget", "validation-noise", "project-noise"}
 
 // checkBaseline refuses privacy flags on the command line of a non-private run. A preset
 // or a file may contain them: --non-private trains the baseline of either.

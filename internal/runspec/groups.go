@@ -1,6 +1,7 @@
 package runspec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -29,7 +30,11 @@ type groupFlag struct {
 	clip     *lotSchedule // nil: see bound
 	byShare  bool         // clip is dimensionBound
 	noise    *lotSchedule // σ over the bound; nil: the group takes part in --noise or --epsilon
+	ofMean   float64      // σ of the released mean, in place of noise; 0: not given
 	rule     string
+	target   float64 // of rule adaptive: the share of records that are not clipped; 0: the median
+	rate     float64 // of rule adaptive; 0: adaptationRate
+	counts   float64 // of rule adaptive: σ of the count; 0: a twentieth of the lot
 }
 
 // parseGroups parses the values of --group. Values with the same name add patterns to one group.
@@ -37,7 +42,7 @@ func parseGroups(flags []string) (groups []*groupFlag, err error) {
 	for _, text := range flags {
 		name, rest, found := strings.Cut(text, "=")
 		if !found || name == "" || strings.ContainsAny(name, ",:*") {
-			return nil, exitcode.Usagef("--group %q: give NAME=PATTERN[,clip=C][,noise=Z][,rule=RULE][,scale=A]", text)
+			return nil, exitcode.Usagef("--group %q: give NAME=PATTERN[,clip=C][,noise=Z][,noise-of-mean=S][,rule=RULE][,rate=R][,count-noise=B][,scale=A]", text)
 		}
 		i := slices.IndexFunc(groups, func(g *groupFlag) bool { return g.name == name })
 		if i < 0 {
@@ -96,17 +101,38 @@ func (g *groupFlag) set(key, value string) (err error) {
 			return twice
 		}
 		g.noise, err = parseLotSchedule(value)
+	case "noise-of-mean":
+		if g.ofMean != 0 {
+			return twice
+		}
+		g.ofMean, err = parsePositive(value)
 	case "rule":
 		if g.rule != "" {
 			return twice
 		}
-		if g.rule = value; !slices.Contains(groupRules, value) {
-			err = fmt.Errorf("%q is unknown: use %s", value, strings.Join(groupRules, ", "))
+		name, quantile, hasQuantile := strings.Cut(value, ":")
+		if g.rule = name; !slices.Contains(groupRules, name) || hasQuantile && name != "adaptive" {
+			return fmt.Errorf("rule: %q is unknown: use %s, or adaptive:Q", value, strings.Join(groupRules, ", "))
 		}
+		if hasQuantile {
+			if g.target, err = parsePositive(quantile); err == nil && g.target >= 1 {
+				err = fmt.Errorf("%v is not a quantile: give the share of records that are not clipped, between 0 and 1", g.target)
+			}
+		}
+	case "rate":
+		if g.rate != 0 {
+			return twice
+		}
+		g.rate, err = parsePositive(value)
+	case "count-noise":
+		if g.counts != 0 {
+			return twice
+		}
+		g.counts, err = parsePositive(value)
 	case "scale":
 		g.scales[len(g.scales)-1], err = parsePositive(value)
 	default:
-		return fmt.Errorf("%q is not a key of a group: use clip, noise, rule or scale", key)
+		return fmt.Errorf("%q is not a key of a group: use clip, noise, noise-of-mean, rule, rate, count-noise or scale", key)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", key, err)
@@ -166,6 +192,9 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 			return err
 		}
 		m.Clipping = append(m.Clipping, group)
+		if err := g.resolveNoiseOfMean(group, expectedLot(c)); err != nil {
+			return err
+		}
 		switch {
 		case g.noise == nil:
 		case g.noise.isConstant():
@@ -184,6 +213,9 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 // setBoundAndRule sets a group's bound and rule. bound is the one of a group without clip.
 func (g *groupFlag) setBoundAndRule(group *clip.Group, bound, lot float64) error {
 	group.Bound = clip.Constant(bound)
+	if g.rule != "adaptive" && (g.rate != 0 || g.counts != 0) {
+		return exitcode.Usagef("--group %s: rate and count-noise are for rule=adaptive: add it, or drop them", g.name)
+	}
 	switch {
 	case g.clip == nil:
 	case g.clip.isConstant():
@@ -198,8 +230,27 @@ func (g *groupFlag) setBoundAndRule(group *clip.Group, bound, lot float64) error
 	case "normalized":
 		group.Rule = clip.Normalized{Gamma: stabilityConstant}
 	case "adaptive":
-		group.Bound = adaptiveBound(bound, lot)
+		q := adaptiveBound(bound, lot)
+		q.Target, q.Rate, q.Noise = cmp.Or(g.target, q.Target), cmp.Or(g.rate, q.Rate), cmp.Or(g.counts, q.Noise)
+		group.Bound = q
 	}
+	return nil
+}
+
+// resolveNoiseOfMean sets the noise of a group whose noise is given as the deviation σ/L of the released
+// mean: a sum with deviation σ is divided by the expected lot L (McMahan et al. 2019, section 2).
+func (g *groupFlag) resolveNoiseOfMean(group clip.Group, lot float64) error {
+	if g.ofMean == 0 {
+		return nil
+	}
+	bound, isConstant := group.Bound.(clip.Constant)
+	switch {
+	case g.noise != nil:
+		return exitcode.Usagef("--group %s: noise and noise-of-mean are the same setting: give one of them", g.name)
+	case !isConstant:
+		return exitcode.Usagef("--group %s: noise-of-mean requires a constant bound, because noise follows the bound: give clip=C, or noise=Z", g.name)
+	}
+	g.noise = &lotSchedule{value: g.ofMean * lot / float64(bound)}
 	return nil
 }
 

@@ -25,7 +25,7 @@ const BatchStatisticsMetric = "batch-statistics"
 // SchemaMetric is the metric with the shares of the records whose cells do not fit the schema.
 const SchemaMetric = "schema"
 
-var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, SchemaMetric, BatchStatisticsMetric}
+var metricNames = []string{"accuracy", "loss", "class-counts", "feature-means", LotSizeMetric, "clipped", SchemaMetric, BatchStatisticsMetric}
 
 // metricShare is the share of the budget that a metric without a given noise costs alone.
 const metricShare = 1.0 / 20
@@ -199,7 +199,7 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 	label := slices.IndexFunc(columns, func(c data.Column) bool { return c.Kind == data.Label })
 	target := slices.IndexFunc(columns, func(c data.Column) bool { return c.Kind == data.Target })
 	if label < 0 && (m.name == "accuracy" || m.name == "class-counts") {
-		return statistic, exitcode.Usagef("--metric %s requires labels, and the data have none: use loss, feature-means or lot-size", m.name)
+		return statistic, exitcode.Usagef("--metric %s requires labels, and the data have none: use loss, feature-means, clipped or lot-size", m.name)
 	}
 	switch m.name {
 	case "accuracy":
@@ -228,6 +228,8 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 		statistic = engine.FeatureMeans(0, size, m.clip, 0)
 	case LotSizeMetric:
 		statistic = engine.LotSize(0)
+	case "clipped":
+		statistic = engine.ClippedShare(0)
 	case SchemaMetric:
 		checked := len(s.Task.Schema.CheckedColumns())
 		if checked == 0 {

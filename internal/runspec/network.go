@@ -1,6 +1,7 @@
 package runspec
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/served"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -29,6 +32,7 @@ type Network struct {
 	StartingWeights string
 
 	flags    *Flags
+	schema   data.Schema
 	seed     uint64 // public seed of the random starting weights
 	elements data.ElementType
 
@@ -79,6 +83,9 @@ func (s *Spec) loadDirections() error {
 	file := s.Flags.Init
 	if file == "" {
 		return nil
+	}
+	if _, err := served.Read(file); !errors.Is(err, server.ErrNotServed) {
+		return err // a served model has no projection
 	}
 	tensors, err := rundir.ReadWeights(file)
 	if err != nil {
@@ -141,7 +148,7 @@ func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 	if err := n.checkElements(f.Init); err != nil {
 		return nil, fmt.Errorf("--init: %s: %w", f.Init, err)
 	}
-	if build, n.StartingWeights, err = rundir.StartFrom(build, f.Init, n.loadsDirections, fresh...); err != nil {
+	if build, n.StartingWeights, err = n.startFrom(build, fresh); err != nil {
 		return nil, fmt.Errorf("--init: %w", err)
 	}
 	if len(fresh) > 0 {
@@ -153,6 +160,28 @@ func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 	n.StartingWeights += "; frozen: " + f.Freeze
 	n.unfrozen = build
 	return weights.Freeze(build, frozen...), nil
+}
+
+// startFrom gives the network the weights of --init: those of a file, or of the averaged model of a
+// server.
+func (n *Network) startFrom(build perexample.Build, fresh []string) (perexample.Build, string, error) {
+	path := n.flags.Init
+	averaged, err := served.Read(path)
+	if errors.Is(err, server.ErrNotServed) {
+		return rundir.StartFrom(build, path, n.loadsDirections, fresh...)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	file, err := served.File(averaged, n.schema)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	build, found, err := weights.Load(build, bytes.NewReader(file), fresh...)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	return build, fmt.Sprintf("%s, the average of a server's model after %d updates: %s", path, averaged.Updates, found), nil
 }
 
 // checkElements refuses weights that were trained on other elements, according to the

@@ -54,7 +54,7 @@ const checkpointInterval = 5 * time.Second
 func New(flags *Flags, task *data.Task) (*Spec, error) {
 	s := &Spec{Flags: flags, Task: task, ValidationShare: ValidationShare}
 	example := models.DataSpec{Classes: task.Classes, Unordered: task.Schema.Unordered()}
-	s.Network = &Network{Example: example, flags: flags, seed: publicSeed, elements: featureElements(task)}
+	s.Network = &Network{Example: example, flags: flags, schema: task.Schema, seed: publicSeed, elements: featureElements(task)}
 	if flags.given["seed"] {
 		s.Network.seed = flags.Seed
 	}
@@ -168,7 +168,7 @@ func ParseRecord(record string, userExamples int) (engine.Records, error) {
 func (s *Flags) resolveLots(c *engine.Config) error {
 	n := engine.PublicRecordCount(*c)
 	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate, Population: c.Sampling.Population,
-		MaxLot: s.MaxLot, ConstantWork: s.ConstantWork}
+		MaxLot: s.MaxLot, ConstantWork: s.ConstantWork, ReplaceOne: s.Adjacency == "replace-one"}
 	if s.given["lot"] && (s.Lot < 1 || s.Lot > n) {
 		return exitcode.Usagef("--lot %d: give a number from 1 to %d, the number of records", s.Lot, n)
 	}

@@ -99,6 +99,16 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	return nil
 }
 
+// ReadMetadata reads the free-form metadata of a file of the given size, and no tensor.
+func ReadMetadata(r io.Reader, size int64) (map[string]string, error) {
+	text, err := readHeader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	_, metadata, err := parseHeader(text)
+	return metadata, err
+}
+
 // Read reads every tensor of a file of the given size, in the order of the data.
 // It checks every size in the header against the file size before it allocates memory.
 func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {

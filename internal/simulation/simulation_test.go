@@ -165,6 +165,19 @@ func TestMeasureVariance_MatchesTheory(t *testing.T) {
 		if p.Moved < 0.6 || p.Moved > 1.5 {
 			t.Errorf("k = %d: the average moved by %v of a random walk", k, p.Moved)
 		}
+		last := p.Course[len(p.Course)-1]
+		if last.Updates != 100_000 || len(p.Course) < 40 || p.Course[0].Updates != 1 {
+			t.Errorf("k = %d: %d points to %d updates", k, len(p.Course), last.Updates)
+		}
+		for _, point := range p.Course { // one moment: the variance fluctuates by half of its mean
+			low, high := want/6, 6*want
+			if k == 1 {
+				low, high = 0.5*float64(point.Updates), 2*float64(point.Updates)
+			}
+			if point.Variance < low || point.Variance > high {
+				t.Errorf("k = %d: variance %v after %d updates, want %v to %v", k, point.Variance, point.Updates, low, high)
+			}
+		}
 	}
 }
 

@@ -47,10 +47,19 @@ func measureVariance(k, updates int, seed uint64) (report.SimulationVariance, er
 	start, end := make([]float32, varianceWeights), make([]float32, varianceWeights)
 	set.Average(start)
 	sum, measurements := 0.0, 0
+	due := courseUpdates(updates)
 	for n := range updates {
 		copy(next.Weights, set.At(server.IntN(k)).Weights)
 		bank.AddTo(next.Weights, math.Sqrt2/2) // variance 1
 		next = set.Swap(server.IntN(k), next)
+		if n+1 == due[0] {
+			due = due[1:]
+			point := report.VariancePoint{Updates: n + 1, Variance: set.Spread()}
+			if k == 1 {
+				point.Variance = squaredDistance(set.At(0).Weights, start) / varianceWeights
+			}
+			p.Course = append(p.Course, point)
+		}
 		if n%(k*k/4+1) == 0 {
 			sum += set.Spread()
 			measurements++
@@ -58,9 +67,29 @@ func measureVariance(k, updates int, seed uint64) (report.SimulationVariance, er
 	}
 	p.Measured = sum / float64(measurements)
 	set.Average(end)
-	for i := range end {
-		d := float64(end[i] - start[i])
-		p.Moved += d * d / varianceWeights * float64(k) / float64(updates)
-	}
+	p.Moved = squaredDistance(end, start) / varianceWeights * float64(k) / float64(updates)
 	return p, nil
+}
+
+func squaredDistance(a, b []float32) (sum float64) {
+	for i := range a {
+		d := float64(a[i] - b[i])
+		sum += d * d
+	}
+	return sum
+}
+
+// coursePoints is the number of points of a course.
+const coursePoints = 60
+
+// courseUpdates returns at most coursePoints numbers of updates, at equal distances on a logarithmic axis,
+// and then 0.
+func courseUpdates(updates int) (all []int) {
+	for i := range coursePoints {
+		n := int(math.Round(math.Pow(float64(updates), float64(i)/(coursePoints-1))))
+		if len(all) == 0 || n > all[len(all)-1] {
+			all = append(all, n)
+		}
+	}
+	return append(all, 0)
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -130,6 +131,7 @@ func (c *Client) exchange(ctx context.Context, method, path, ticket string, body
 
 const (
 	ticketHeader  = "Dptrain-Ticket"
+	rateHeader    = "Dptrain-Learning-Rate"
 	ticketRefused = "urn:dptrain:problem:ticket-refused"
 	maxListing    = 1 << 20
 )
@@ -174,17 +176,30 @@ func (c *Client) FindModel(ctx context.Context, name string) (Model, error) {
 	return Model{}, fmt.Errorf("the server has no model %q; it has %s", name, strings.Join(names, ", "))
 }
 
-// Draw draws an instance and the ticket to return it.
-func (c *Client) Draw(ctx context.Context, model string, codec *drawdiscard.Codec) (weights []float32, ticket string, err error) {
+// Drawn is an instance, the ticket to return it, and the learning rate of the step; 0: that of the
+// model's settings.
+type Drawn struct {
+	Weights []float32
+	Ticket  string
+	Rate    float64
+}
+
+// Draw draws an instance.
+func (c *Client) Draw(ctx context.Context, model string, codec *drawdiscard.Codec) (d Drawn, err error) {
 	header, file, err := c.exchange(ctx, http.MethodPost, "/v1/models/"+url.PathEscape(model)+"/draw", "", nil, codec.MaxSize())
 	if err != nil {
-		return nil, "", err
+		return d, err
 	}
-	if ticket = header.Get(ticketHeader); ticket == "" {
-		return nil, "", errors.New("the server sent no ticket")
+	if d.Ticket = header.Get(ticketHeader); d.Ticket == "" {
+		return d, errors.New("the server sent no ticket")
 	}
-	weights, err = codec.Decode(file)
-	return weights, ticket, err
+	if text := header.Get(rateHeader); text != "" { // servers of earlier versions have one rate
+		if d.Rate, err = strconv.ParseFloat(text, 64); err != nil {
+			return d, fmt.Errorf("the server sent the learning rate %q; it must be a number", printable(text))
+		}
+	}
+	d.Weights, err = codec.Decode(file)
+	return d, err
 }
 
 // Return returns an instance. After a failure of the network it sends the same bytes again, which

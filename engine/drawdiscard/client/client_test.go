@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,35 @@ func newContributor(t testing.TB, c *Client, s drawdiscard.Settings, a *Account)
 	}
 	t.Cleanup(func() { x.Close() })
 	return x
+}
+
+// A client takes its step with the rate of its draw: after the first update the rate of this server is
+// so small that a step changes no bit of the weights.
+func TestContributor_FollowsRateOfDraw(t *testing.T) {
+	s, err := server.New(server.Options{}, []server.Description{{
+		Name: "ads", Spec: threeInputs, Instances: 1, Schedule: "step:1e-20@1",
+		Settings: drawdiscard.Settings{Distribution: drawdiscard.Laplace, Level: drawdiscard.ModelLevel, Epsilon: 1, Clip: 1, LearningRate: 0.1},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	web := httptest.NewServer(s)
+	defer web.Close()
+	c := newClient(t, web.URL)
+	x := newContributor(t, c, laplace, newAccount(t, filepath.Join(t.TempDir(), "ledger.jsonl"), Budget{Epsilon: 3}))
+	var drawn [3]Drawn
+	for i := range drawn {
+		if drawn[i], err = c.Draw(context.Background(), "ads", x.codec); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Contribute(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if drawn[0].Rate != 0.1 || drawn[1].Rate > 1e-20 || slices.Equal(drawn[0].Weights, drawn[1].Weights) || !slices.Equal(drawn[1].Weights, drawn[2].Weights) {
+		t.Errorf("draws before each contribution: %v", drawn)
+	}
 }
 
 // Contributions to generalised linear models and to networks arrive, until the budget is gone; the

@@ -92,9 +92,15 @@ func (x *Contributor) Mechanism() *drawdiscard.Mechanism { return x.mechanism }
 // Contribute makes one contribution: it draws, spends the budget, computes the private step and
 // returns it. Clients without records return noise, as others do.
 func (x *Contributor) Contribute(ctx context.Context) (Cost, error) {
-	weights, ticket, err := x.client.Draw(ctx, x.model.Name, x.codec)
+	drawn, err := x.client.Draw(ctx, x.model.Name, x.codec)
 	if err != nil {
 		return Cost{}, err
+	}
+	step, weights := x.mechanism, drawn.Weights
+	if drawn.Rate != 0 {
+		if step, err = step.AtRate(drawn.Rate); err != nil {
+			return Cost{}, fmt.Errorf("the server's learning rate: %w", err)
+		}
 	}
 	if err := x.build(); err != nil {
 		return Cost{}, err
@@ -111,8 +117,8 @@ func (x *Contributor) Contribute(ctx context.Context) (Cost, error) {
 	}
 	stream := noise.Stream{Purpose: noise.Release, Lot: x.made}
 	x.made++
-	if err := x.mechanism.Release(gradient, weights, gradient, x.source, stream); err != nil {
+	if err := step.Release(gradient, weights, gradient, x.source, stream); err != nil {
 		return cost, err
 	}
-	return cost, x.client.Return(ctx, x.model.Name, ticket, x.codec.Append(nil, gradient))
+	return cost, x.client.Return(ctx, x.model.Name, drawn.Ticket, x.codec.Append(nil, gradient))
 }

@@ -24,14 +24,18 @@ const (
 	pause     = 5 * time.Millisecond
 )
 
-// readBody appends the body to dst. It takes no more memory than the longest valid file, and no
-// more time than a client at the least rate.
+// readBody appends the body of a return to dst. It takes no more memory than the longest valid file.
 func (s *Server) readBody(dst []byte, w http.ResponseWriter, r *http.Request, c *drawdiscard.Codec) ([]byte, error) {
-	limit := int64(c.MaxSize())
+	return s.readLimited(dst, w, r, int64(c.MaxSize()), c.Size())
+}
+
+// readLimited appends a body of at most limit bytes, and probably of a size, to dst. It takes no more
+// time than a client at the least rate.
+func (s *Server) readLimited(dst []byte, w http.ResponseWriter, r *http.Request, limit int64, size int) ([]byte, error) {
 	if r.ContentLength > limit {
 		return dst, &http.MaxBytesError{Limit: limit}
 	}
-	dst = slices.Grow(dst, c.Size()+1)
+	dst = slices.Grow(dst, max(size, smallRead)+1)
 	body := http.MaxBytesReader(w, r.Body, limit)
 	connection, began := http.NewResponseController(w), time.Now()
 	for {

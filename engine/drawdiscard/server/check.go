@@ -131,6 +131,9 @@ func journalOf(folder string) (*journal, error) {
 
 // checkDescription compares the description with the one that its snapshot names.
 func checkDescription(j *journal) error {
+	if next, err := os.ReadFile(filepath.Join(j.folder, nextDescriptionName)); err == nil && sha256.Sum256(next) == j.identity {
+		return nil // the next start completes the change
+	}
 	path := filepath.Join(j.folder, descriptionName)
 	text, err := os.ReadFile(path)
 	if err == nil && sha256.Sum256(text) != j.identity {

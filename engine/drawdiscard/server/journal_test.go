@@ -677,7 +677,7 @@ func TestModel_FailedWriteKeepsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := m.state()
-	file, ticket := m.draw(nil, time.Now())
+	file, ticket, _ := m.draw(nil, time.Now())
 	weights, err := m.codec.Decode(file)
 	if err != nil {
 		t.Fatal(err)

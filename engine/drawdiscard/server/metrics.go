@@ -7,6 +7,16 @@ import (
 	"time"
 )
 
+// measured returns the names of the models with test data and a measure.
+func (s *Server) measured(quality string) (names []string) {
+	for _, n := range s.names {
+		if m := s.models[n]; len(m.test.records.Labels) > 0 && m.qualityName() == quality {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
 // writeMetrics writes all metrics in the text format of Prometheus.
 func (s *Server) writeMetrics(w http.ResponseWriter) {
 	var b bytes.Buffer
@@ -21,6 +31,19 @@ func (s *Server) writeMetrics(w http.ResponseWriter) {
 	each("dptrain_updates_total", "counter", "Returns that replaced an instance, restarts included.", func(m *Model) any { return m.updates.Load() })
 	each("dptrain_instances", "gauge", "Instances of the model.", func(m *Model) any { return m.instances.Count() })
 	each("dptrain_spread", "gauge", "Mean over the weights of the variance among the instances, at most a second old.", func(m *Model) any { return m.summarize().spread })
+	each("dptrain_spread_stationary", "gauge", "The spread that noise alone keeps at the present learning rate.", func(m *Model) any { return m.stationarySpread() })
+	each("dptrain_learning_rate", "gauge", "The learning rate of the next draw.", func(m *Model) any { return m.rates.At(m.updates.Load()) })
+	for _, quality := range []struct{ name, help string }{
+		{"accuracy", "Accuracy of the averaged model on the public test data."},
+		{"rmse", "Root mean squared error of the averaged model on the public test data, on the scale of contributions."},
+	} {
+		for i, n := range s.measured(quality.name) {
+			if i == 0 {
+				family("dptrain_test_"+quality.name, "gauge", quality.help)
+			}
+			fmt.Fprintf(&b, "dptrain_test_%s{model=%q} %v\n", quality.name, n, s.models[n].test.last())
+		}
+	}
 	family("dptrain_instance_age_seconds", "gauge", "Time since an instance entered: the youngest, the mean, the oldest of those a second ago.")
 	for _, n := range s.names {
 		low, mean, high := s.models[n].summarize().ages(time.Now())

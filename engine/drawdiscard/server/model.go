@@ -1,11 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,6 +25,16 @@ type Description struct {
 	drawdiscard.Spec `yaml:",inline"`
 	Instances        int                  `json:"instances" yaml:"instances"` // k
 	Settings         drawdiscard.Settings `json:"settings" yaml:"settings"`   // of the clients' steps
+	// Schedule changes the learning rate with the number of updates; see drawdiscard.ParseRates. Empty:
+	// it is constant.
+	Schedule string `json:"schedule,omitempty" yaml:"schedule"`
+	// Initial are public weights that all instances start from; nil: those of the model. Start is their
+	// SHA-256, which a server that continues the model takes from its folder.
+	Initial []float32 `json:"-" yaml:"-"`
+	Start   string    `json:"start,omitempty" yaml:"-"`
+	// Test are public records, as drawdiscard.LoadRecords reads them, on which the server measures the
+	// averaged model; none: it measures nothing.
+	Test drawdiscard.Records `json:"-" yaml:"-"`
 	// FalseAlarms is the largest share of honest returns that the spam filter rejects; 0: no
 	// filter.
 	FalseAlarms float64 `json:"false_alarms" yaml:"false_alarms"`
@@ -40,8 +49,10 @@ var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 // Model is a hosted model.
 type Model struct {
 	description Description
-	mechanism   *drawdiscard.Mechanism
+	mechanism   *drawdiscard.Mechanism // of the first update
+	rates       drawdiscard.Rates
 	codec       *drawdiscard.Codec
+	tensors     []drawdiscard.TensorShape
 	instances   *drawdiscard.Instances
 	filter      *drawdiscard.SpamFilter // nil: every return passes
 	tickets     *tickets
@@ -59,6 +70,9 @@ type Model struct {
 	refreshed  atomic.Uint64 // the number of updates at the filter's last refresh
 	summaries  cached[summary]
 	averages   cached[average]
+	predictor  *predictor
+	test       publicTest
+	history    history
 
 	snapshots sync.WaitGroup
 	snapshot  atomic.Bool // one is being written
@@ -69,8 +83,6 @@ type modelOptions struct {
 	folder   string // "": in memory only
 	lifetime time.Duration
 }
-
-const descriptionName = "model.json"
 
 // openModel makes a model, or continues the one in the folder.
 func openModel(d Description, o modelOptions) (m *Model, err error) {
@@ -85,8 +97,23 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	if n, ok := built.(*drawdiscard.Network); ok {
 		n.Close()
 	}
-	m = &Model{description: d, tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
-	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err != nil {
+	if d.Initial != nil {
+		if len(d.Initial) != len(initial) {
+			return nil, fmt.Errorf("model %s: %d initial weights for a model of %d", d.Name, len(d.Initial), len(initial))
+		}
+		initial, d.Start = d.Initial, hashWeights(d.Initial)
+	}
+	rates, err := drawdiscard.ParseRates(d.Schedule, d.Settings.LearningRate)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", d.Name, err)
+	}
+	m = &Model{description: d, rates: rates, predictor: newPredictor(d.Spec), test: publicTest{records: d.Test},
+		history: history{interval: historyInterval}, tensors: tensors,
+		tickets: newTickets(d.Name, o.lifetime, drawdiscard.MaxAge(d.Instances)), rejects: newRejects()}
+	if m.mechanism, err = drawdiscard.NewMechanism(d.Settings, len(initial)); err == nil {
+		m.mechanism, err = m.mechanism.AtRate(rates.At(0))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
 	}
 	if m.codec, err = drawdiscard.NewCodec(tensors); err != nil {
@@ -96,6 +123,10 @@ func openModel(d Description, o modelOptions) (m *Model, err error) {
 	// public.
 	if m.instances, err = drawdiscard.NewInstances(initial, d.Instances, m.mechanism.NoiseVariance(), noise.NewSeeded(1)); err != nil {
 		return nil, fmt.Errorf("model %s: %w", d.Name, err)
+	}
+	m.test.quality.Store(math.Float64bits(math.NaN()))
+	if width := d.Inputs.Size(); len(d.Test.Features) != width*len(d.Test.Labels) {
+		return nil, fmt.Errorf("model %s: %d features of %d test records; the model reads %d of each", d.Name, len(d.Test.Features), len(d.Test.Labels), width)
 	}
 	for i := range m.instances.Count() {
 		m.instances.At(i).Born = time.Now()
@@ -131,21 +162,27 @@ func (m *Model) openFolder(folder string) (err error) {
 	if err := lock.TryLock(m.folderLock); err != nil {
 		return fmt.Errorf("%s is in use by another server: %w", folder, err)
 	}
-	text, err := json.MarshalIndent(m.description, "", "  ")
+	if err := finishChange(folder, m.description.Instances, m.mechanism.Weights()); err != nil {
+		return err
+	}
+	before, err := readDescription(folder)
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	j := newJournal(folder, sha256.Sum256(text), m.description.Instances, m.mechanism.Weights())
-	described, err := m.isDescribed(j, text)
+	text, changed, err := m.describe(folder, before)
 	if err != nil {
 		return err
 	}
-	s, err := j.recover()
+	j := m.newJournal(folder, text)
+	from := j // the journal of the description in the folder
+	if changed {
+		from = m.newJournal(folder, before)
+	}
+	s, err := from.recover()
 	switch {
 	case err != nil:
 		return err
-	case s == nil && described:
+	case s == nil && before != nil:
 		return &DamagedError{filepath.Join(folder, snapshotName), "it is missing"}
 	case s == nil:
 		s = m.state()
@@ -159,40 +196,35 @@ func (m *Model) openFolder(folder string) (err error) {
 		return err
 	}
 	m.updates.Store(s.updates)
+	if changed {
+		if err := announceChange(folder, text); err != nil {
+			return err
+		}
+		j.number = from.number
+	}
 	if err := j.start(s); err != nil {
 		return err
 	}
 	m.journal = j
-	if !described { // after the snapshot: a description without one shows that the snapshot was lost
+	switch {
+	case changed:
+		return completeChange(folder)
+	case before == nil: // after the snapshot: a description without one shows that the snapshot was lost
 		return errors.Join(atomicfile.Write(filepath.Join(folder, descriptionName), text), atomicfile.SyncFolder(folder))
 	}
 	return nil
 }
 
-// isDescribed reports whether the folder has a description, which must be that of the model.
-func (m *Model) isDescribed(j *journal, text []byte) (bool, error) {
-	path := filepath.Join(j.folder, descriptionName)
-	before, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case bytes.Equal(before, text):
-		return true, nil
-	}
-	if s, _, err := j.readSnapshot(); s != nil && err == nil { // of this model, by its identity
-		return true, &DamagedError{path, "it is not the description from which its snapshot was written"}
-	}
-	return true, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name", path)
+func (m *Model) newJournal(folder string, description []byte) *journal {
+	return newJournal(folder, sha256.Sum256(description), m.description.Instances, m.mechanism.Weights())
 }
 
-// draw returns the file of a random instance and its ticket.
-func (m *Model) draw(dst []byte, now time.Time) (file []byte, ticket string) {
+// draw returns the file of a random instance, its ticket, and the learning rate of the step.
+func (m *Model) draw(dst []byte, now time.Time) (file []byte, ticket string, rate float64) {
 	updates := m.updates.Load()
 	file = m.codec.Append(dst, m.instances.Draw().Weights)
 	m.draws.Add(1)
-	return file, m.tickets.issue(now, updates)
+	return file, m.tickets.issue(now, updates), m.rates.At(updates)
 }
 
 // accept tests the returned weights of a claimed ticket and puts them into a random slot. The
@@ -202,7 +234,7 @@ func (m *Model) accept(t ticket, weights []float32, now time.Time) (*problem, er
 		return &problemTicketExpired, errTicketExpired
 	}
 	if m.filter != nil {
-		if v := m.filter.Test(weights); v != drawdiscard.Accepted {
+		if v := m.filter.TestAtRate(weights, m.rates.At(t.updates)); v != drawdiscard.Accepted {
 			return &problemOutlier, fmt.Errorf("the returned model is too far from the instances (by %s); check the client's settings", v)
 		}
 	}
@@ -290,6 +322,7 @@ func (m *Model) sync() error {
 // close writes a snapshot and releases the folder. No return arrives any more.
 func (m *Model) close() error {
 	m.snapshots.Wait()
+	m.predictor.close()
 	if m.journal == nil {
 		return nil
 	}
@@ -309,10 +342,18 @@ type status struct {
 	Draws   uint64  `json:"draws"`
 	Updates uint64  `json:"updates"`
 	Spread  float64 `json:"spread"`
+	Rate    float64 `json:"rate"` // the learning rate of the next draw
 }
 
 func (m *Model) status() status {
-	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(), m.summarize().spread}
+	return status{m.description, m.mechanism.Weights(), m.draws.Load(), m.updates.Load(),
+		m.summarize().spread, m.rates.At(m.updates.Load())}
+}
+
+// stationarySpread is the spread that noise alone keeps at the present learning rate.
+func (m *Model) stationarySpread() float64 {
+	ratio := m.rates.At(m.updates.Load()) / m.mechanism.Settings().LearningRate
+	return drawdiscard.StationaryVariance(m.instances.Count(), m.mechanism.NoiseVariance()*ratio*ratio)
 }
 
 // summary describes the instances for metrics.
@@ -349,15 +390,17 @@ func (s summary) ages(now time.Time) (low, mean, high time.Duration) {
 // average is the file of the averaged model after a number of updates.
 type average struct {
 	file    []byte
+	weights []float32
 	updates uint64
 }
 
 func (m *Model) average() average {
 	return m.averages.get(0, func() average {
 		a := average{updates: m.updates.Load()}
-		mean := make([]float32, m.instances.Weights())
-		m.instances.Average(mean)
-		a.file = m.codec.Append(nil, mean)
+		mean := &Averaged{m.description.Name, m.description.Spec, make([]float32, m.instances.Weights()), a.updates}
+		m.instances.Average(mean.Weights)
+		a.weights = mean.Weights
+		a.file, _ = mean.appendFile(nil, m.tensors) // the names and shapes of the codec, which exist
 		return a
 	})
 }

@@ -24,8 +24,8 @@ func TestOpenAPI_DescribesEndpointsAndProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, method := range map[string]string{
-		"/v1/models": "get", "/v1/models/{name}": "get", "/v1/models/{name}/draw": "post", "/v1/models/{name}/return": "post",
-		"/healthz": "get", "/metrics": "get", "/openapi.json": "get",
+		"/v1/models": "get", "/v1/models/{name}": "get", "/v1/models/{name}/draw": "post", "/v1/models/{name}/return": "post", "/v1/models/{name}/predict": "post",
+		"/healthz": "get", "/metrics": "get", "/": "get", "/openapi.json": "get",
 	} {
 		if d.Paths[path][method] == nil {
 			t.Errorf("%s %s is not described", method, path)

@@ -32,6 +32,7 @@ var (
 	problemShape            = problem{"shape", http.StatusUnprocessableEntity, "The tensors are not the model's"}
 	problemNotFinite        = problem{"not-finite", http.StatusUnprocessableEntity, "A weight is not finite"}
 	problemOutlier          = problem{"outlier", http.StatusUnprocessableEntity, "The model is too far from the instances"}
+	problemFeatures         = problem{"features", http.StatusUnprocessableEntity, "The features are not those of the model"}
 	problemRate             = problem{"rate-limited", http.StatusTooManyRequests, "There are too many requests"}
 	problemBusy             = problem{"busy", http.StatusServiceUnavailable, "There are too many requests at once"}
 	problemStorage          = problem{"storage", http.StatusServiceUnavailable, "The server cannot store the return"}
@@ -41,7 +42,7 @@ var problems = []problem{
 	problemMalformedRequest, problemUnauthorized, problemNotFound, problemMisdirected, problemMethod, problemTimeout, problemTicketMissing,
 	problemTicketInvalid, problemTicketExpired, problemTicketUsed, problemTicketRefused, problemTicketInUse,
 	problemTooLarge, problemMalformed, problemShape,
-	problemNotFinite, problemOutlier, problemRate, problemBusy, problemStorage,
+	problemNotFinite, problemOutlier, problemFeatures, problemRate, problemBusy, problemStorage,
 }
 
 // typePrefix begins the type of a problem.

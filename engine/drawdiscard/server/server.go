@@ -23,8 +23,12 @@ import (
 	"github.com/dptrain/dptrain/internal/loopback"
 )
 
-// TicketHeader is the header of a draw's response and of a return.
-const TicketHeader = "Dptrain-Ticket"
+const (
+	// TicketHeader is the header of a draw's response and of a return.
+	TicketHeader = "Dptrain-Ticket"
+	// RateHeader is the header of a draw's response with the learning rate of the step.
+	RateHeader = "Dptrain-Learning-Rate"
+)
 
 // Options are the settings of a server. The zero value of a limit selects its default.
 type Options struct {
@@ -68,9 +72,10 @@ type Server struct {
 	rejects  map[string]*atomic.Uint64 // by problem, of requests without a model
 	buffers  sync.Pool
 	http     *http.Server
-	syncing  chan struct{} // closed when the syncs end
-	stopSync context.CancelFunc
+	periodic sync.WaitGroup // what happens every second
+	stopTime context.CancelFunc
 	errors   atomic.Uint64 // failed syncs
+	page     cached[string]
 }
 
 //go:embed openapi.json
@@ -134,8 +139,9 @@ func New(o Options, descriptions []Description) (_ *Server, err error) {
 		ErrorLog: log.New(io.Discard, "", 0), // it would repeat what clients send
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stopSync, s.syncing = cancel, make(chan struct{})
-	go s.syncModels(ctx)
+	s.stopTime = cancel
+	s.periodic.Go(func() { s.syncModels(ctx) })
+	s.periodic.Go(func() { s.observeModels(ctx) })
 	return s, nil
 }
 
@@ -186,8 +192,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	s.stopSync()
-	<-s.syncing
+	s.stopTime()
+	s.periodic.Wait()
 	return errors.Join(err, s.closeModels())
 }
 
@@ -200,7 +206,6 @@ func (s *Server) closeModels() (err error) {
 
 // syncModels syncs the journals every second.
 func (s *Server) syncModels(ctx context.Context) {
-	defer close(s.syncing)
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -274,6 +279,8 @@ func (s *Server) isNamed(header string) bool {
 // route answers a request within the limits.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
+	case "/":
+		s.get(w, r, func() { s.writePage(w) })
 	case "/metrics":
 		s.get(w, r, func() { s.writeMetrics(w) })
 	case "/openapi.json":
@@ -307,7 +314,7 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 	rest, below := strings.CutPrefix(r.URL.Path, "/v1/models/")
 	name, action, hasAction := strings.Cut(rest, "/")
 	m := s.models[name]
-	if !below || m == nil || hasAction && action != "draw" && action != "return" {
+	if !below || m == nil || hasAction && action != "draw" && action != "return" && action != "predict" {
 		s.reject(w, nil, &problemNotFound, "GET /v1/models lists the models; /openapi.json describes the endpoints")
 		return
 	}
@@ -329,9 +336,12 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		s.get(w, r, func() { s.average(w, m) })
 		return
 	}
-	if action == "draw" {
+	switch action {
+	case "draw":
 		s.draw(w, m)
-	} else {
+	case "predict":
+		s.predict(w, r, m)
+	default:
 		s.accept(w, r, m)
 	}
 }
@@ -352,9 +362,10 @@ func (s *Server) admit(w http.ResponseWriter, m *Model) bool {
 func (s *Server) draw(w http.ResponseWriter, m *Model) {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
-	file, ticket := m.draw((*buffer)[:0], time.Now())
+	file, ticket, rate := m.draw((*buffer)[:0], time.Now())
 	*buffer = file
 	w.Header()[TicketHeader] = []string{ticket}
+	w.Header()[RateHeader] = []string{strconv.FormatFloat(rate, 'g', -1, 64)}
 	s.writeFile(w, file)
 }
 
