@@ -70,7 +70,7 @@ func readRows(file string, s Schema, policy rowPolicy) (set Set, inputs []string
 func readLines(file string, s Schema, policy rowPolicy) (Set, []string, error) {
 	read := rowReaders[extension(file)]
 	if read == nil {
-		return nil, nil, unsupportedFormat(file, "")
+		return nil, nil, unsupportedFormat(file, tableFormats)
 	}
 	f, err := openDataFile(file)
 	if err != nil {

@@ -122,19 +122,20 @@ func open(name string, o Options) (*Task, error) {
 	case isRowFile(name):
 		return openRows(name, o)
 	}
-	return nil, fmt.Errorf("%s: %w", name, unsupportedFormat(name, ", .npz, .zip or a folder"))
+	return nil, fmt.Errorf("%s: %w", name, unsupportedFormat(name, tableFormats+", .txt (also with .gz), .npz, .zip or a folder"))
 }
 
-// unsupportedFormat refuses a file whose extension names no format. other lists formats besides
-// those of rows.
-func unsupportedFormat(name, other string) error {
+const tableFormats = ".csv, .tsv or .jsonl (also with .gz), .parquet, .feather, .arrow"
+
+// unsupportedFormat refuses a file whose extension names no format, and lists those that do.
+func unsupportedFormat(name, formats string) error {
 	switch extension(name) {
 	case ".xlsx", ".xls", ".xlsm", ".ods", ".numbers":
 		return errors.New("a spreadsheet is not read; save its table as CSV in UTF-8")
 	case ".orc":
 		return errors.New("ORC is not read; write the table as .parquet, with pandas.read_orc(…).to_parquet(…) for example")
 	}
-	return fmt.Errorf("files with the extension %q are not supported; use .csv, .tsv, .jsonl or .txt (also with .gz), .parquet, .feather, .arrow%s", filepath.Ext(name), other)
+	return fmt.Errorf("files with the extension %q are not supported; use %s", filepath.Ext(name), formats)
 }
 
 // isFolder reports whether a path is a folder or an archive.

@@ -85,7 +85,7 @@ func readTableFile[T any](
 	}
 	extension := extension(file)
 	if extension != ".csv" && extension != ".tsv" && extension != ".jsonl" {
-		return fail(fmt.Errorf("a schema describes the columns of a table; %w", unsupportedFormat(file, "")))
+		return fail(fmt.Errorf("a schema describes the columns of a table; %w", unsupportedFormat(file, tableFormats)))
 	}
 	f, err := openDataFile(file)
 	if err != nil {

@@ -203,7 +203,6 @@ func TestReadJSONL_ErrorsShowNoValues(t *testing.T) {
 		{`line 1, key "text": the value is neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
 		{`line 1, key "text": the value is neither a text`, `{"text": [1, null, 2], "y": "a"}`, base},
 		{`line 1, key "text": an index`, `{"text": "1 secret", "y": "a"}`, with(func(s *Schema) { s.Tokens = "7" })},
-		{"--tokens", row, with(func(s *Schema) { s.Tokens = "" })},
 		{"--length", row, with(func(s *Schema) { s.Length = 0 })},
 		{"length -1", row, with(func(s *Schema) { s.Length = -1 })},
 		{"a network reads either indices or numbers", row, with(func(s *Schema) { s.Bounds = map[string]Bounds{"z": {0, 1}} })},
