@@ -187,7 +187,7 @@ func addKeys(keys map[string]bool, t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		keys[key(string(f.Tag))] = true
-		if f.Anonymous {
+		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			addKeys(keys, f.Type.Elem())
 		}
 	}

@@ -71,7 +71,7 @@ func TestTrain_WritesItsFiles(t *testing.T) {
 // run.json and the dry run describe the settings of the command line.
 func TestTrain_UsesSettings(t *testing.T) {
 	inWorkshop(t)
-	line := strings.Replace(brief, "logistic", "mlp:6", 1) + ` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --microbatch 50
+	line := strings.Replace(brief, "logistic", "mlp:6", 1) + ` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --validation-noise 100 --microbatch 50
 		--optimizer adamw:weight-decay=0.01 --decay-of matrices --lr 0.125 --lr-of fc2=2 --schedule warmup:2 --ema 0.5 --threads 1 --device cpu --out run`
 	seen, got := runJSON(t, line+" --dry-run"), runJSON(t, line)
 	for _, key := range []string{"data", "model", "parameters", "records", "unit", "steps", "expected_lot", "microbatch", "delta", "accountant", "adjacency", "secure", "noise_multiplier", "validation_records", "validation_noise", "device"} {

@@ -27,7 +27,7 @@ func TestWarnings_AreNeverHidden(t *testing.T) {
 		{brief + " --noise 2 --seed 1", "INSECURE: noise and lots come from --seed"},
 		{brief + " --noise 2 --delta 0.001 --allow-large-delta", "δ = 0.001 is not below 1/4000"},
 		{withoutTest + " --noise 2", "there are no test data"},
-		{withoutTest + " --noise 2 --validation-split 0.1", ""},
+		{withoutTest + " --noise 2 --validation-split 0.1 --validation-noise 60", ""},
 		{strings.Replace(brief, " --accountant rdp", "", 1) + " --non-private", "NOT PRIVATE"},
 	} {
 		out := fmt.Sprintf(" --steps 2 --out run%d", i)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,6 +58,8 @@ func (a *Averaged) appendFile(dst []byte, tensors []drawdiscard.TensorShape) ([]
 func ReadAveraged(path string) (*Averaged, error) {
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ErrNotServed
 	case err != nil:
 		return nil, err
 	case info.IsDir():
