@@ -26,7 +26,11 @@ KERNELS := $(CACHE)/kernels-ptx.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
+.PHONY: quick gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
+
+# Checks what changed since the last commit, in about two minutes.
+quick:
+	bash .ci/quick
 
 # Builds ./dptrain with kernels for some GPUs: make gpu TARGETS=sm_86,ptx. By default these are
 # sm_90 (H100, H200), PTX, which the driver translates for later cards, and this host's cards.
