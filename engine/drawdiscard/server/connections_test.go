@@ -255,7 +255,7 @@ func TestServer_ChecksHostOnLoopback(t *testing.T) {
 			t.Errorf("host %s: %s", host, response.Status)
 		}
 	}
-	r.local = false
+	r.local.Store(false)
 	if response, _ := send("/v1/models", "models.example.net"); response.StatusCode != 200 {
 		t.Errorf("a server for other machines: %s", response.Status)
 	}

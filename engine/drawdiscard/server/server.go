@@ -65,7 +65,7 @@ type Server struct {
 	rate     *rateLimit
 	address  *shares[netip.Prefix]
 	token    *shares[int]
-	local    bool // only this machine reaches the listener: the Host header is checked
+	local    atomic.Bool // only this machine reaches the listener: the Host header is checked
 	inFlight atomic.Int64
 	grace    time.Duration             // of bodies that are slow
 	memory   atomic.Int64              // bytes of the files of requests in flight
@@ -172,7 +172,7 @@ func (s *Server) Notes() (notes []string) {
 // Serve answers requests on a listener until Shutdown, and returns nil then. CertFile and keyFile
 // name the files of a TLS certificate and its key; without them it serves plain HTTP.
 func (s *Server) Serve(l net.Listener, certFile, keyFile string) error {
-	s.local = loopback.IsListener(l)
+	s.local.Store(loopback.IsListener(l))
 	l = newConnections(l, s.options.MaxConnections, s.options.share(s.options.MaxConnections))
 	serve := func() error { return s.http.Serve(l) }
 	if certFile != "" {
@@ -236,7 +236,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.reject(w, nil, &problemBusy, "the server has no place for another connection; try again later")
 		return
 	}
-	if s.local && !s.isNamed(r.Host) {
+	if s.local.Load() && !s.isNamed(r.Host) {
 		s.reject(w, nil, &problemMisdirected, "the server listens on this machine only: use 127.0.0.1 or localhost, or give the host to serve --host")
 		return
 	}
