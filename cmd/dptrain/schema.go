@@ -60,8 +60,9 @@ func newSchemaCheck(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Compare the rows of a public table with a schema",
-		Long: `Count the cells of a public table that do not fit a schema. FILE must be public, such as a published sample or public test data: the report is a function of its rows, and no
-guarantee covers it. The report of a private file is as private as the file.
+		Long: `Count the cells of a public table that do not fit a schema. FILE must be public, such as a
+published sample or public test data: the report is a function of its rows, and no guarantee
+covers it. The report of a private file is as private as the file.
 
 outside: numbers outside the bounds, which training clamps. unknown: words that the
 vocabulary does not list, which training treats as one word; for a label, unknown classes.

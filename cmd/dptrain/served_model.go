@@ -15,7 +15,7 @@ const schemaUsage = "model of dptrain serve: YAML file with the columns, which t
 
 // readServed reads the averaged model of a server; nil if the path is not one of a server.
 func readServed(path string) (*server.Averaged, error) {
-	averaged, err := served.Read(path)
+	averaged, err := server.ReadAveraged(path)
 	if errors.Is(err, server.ErrNotServed) {
 		return nil, nil
 	}

@@ -157,13 +157,7 @@ func (s *sweepFlags) plan(f *pflag.FlagSet) (*sweepPlan, error) {
 		if trainFlags.Lookup(flag.Name) == nil || flag.Name == "out" || flag.Name == "seed" {
 			return
 		}
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			for _, v := range list.GetSlice() {
-				p.flags = append(p.flags, "--"+flag.Name+"="+v)
-			}
-			return
-		}
-		p.flags = append(p.flags, "--"+flag.Name+"="+flag.Value.String())
+		p.flags = append(p.flags, arguments(flag)...)
 	})
 	if f.Changed("seed") {
 		p.seed = &s.train.Seed
@@ -307,14 +301,22 @@ func runSweep(term *terminal.Terminal, s *sweepFlags, f *pflag.FlagSet) error {
 // commandFlags writes the flags that the user gave.
 func commandFlags(f *pflag.FlagSet) (words []string) {
 	f.Visit(func(flag *pflag.Flag) {
-		values := []string{flag.Value.String()}
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
-			words = append(words, rundir.ShellQuote("--"+flag.Name+"="+v))
+		for _, a := range arguments(flag) {
+			words = append(words, rundir.ShellQuote(a))
 		}
 	})
+	return words
+}
+
+// arguments writes a flag with its value, or with each of its values.
+func arguments(flag *pflag.Flag) (words []string) {
+	values := []string{flag.Value.String()}
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		values = list.GetSlice()
+	}
+	for _, v := range values {
+		words = append(words, "--"+flag.Name+"="+v)
+	}
 	return words
 }
 

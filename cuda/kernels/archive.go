@@ -95,23 +95,18 @@ func NewestImage(archive []byte, capability int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	best, name := 0, ""
+	var targets []Target
 	for _, member := range z.File {
-		var made int
-		rank := 0
-		if _, err := fmt.Sscanf(member.Name, "sm_%d.cubin", &made); err == nil && made/10 == capability/10 {
-			rank = 1000 + made
-		} else if _, err := fmt.Sscanf(member.Name, "compute_%d.ptx", &made); err == nil {
-			rank = made
-		}
-		if made <= capability && rank > best {
-			best, name = rank, member.Name
+		architecture := strings.TrimSuffix(strings.TrimSuffix(member.Name, ".cubin"), ".ptx")
+		if t := (Target{Architecture: architecture}); t.Capability() > 0 && t.Image() == member.Name {
+			targets = append(targets, t)
 		}
 	}
-	if name == "" {
+	t, ok := newest(targets, capability)
+	if !ok {
 		return nil, fmt.Errorf("archive of kernels: %w for compute capability %d.%d", errNoImage, capability/10, capability%10)
 	}
-	return ReadImage(archive, name)
+	return ReadImage(archive, t.Image())
 }
 
 func readImage(z *zip.Reader, name string) ([]byte, error) {

@@ -47,19 +47,30 @@ func (t Target) Image() string {
 
 // Capability is the architecture as a number: 90 for 9.0.
 func (t Target) Capability() (c int) {
-	fmt.Sscanf(t.Architecture[strings.IndexByte(t.Architecture, '_')+1:], "%d", &c) // Targets are well formed
+	_, digits, _ := strings.Cut(t.Architecture, "_")
+	fmt.Sscanf(digits, "%d", &c) // targets are well formed
 	return c
 }
 
-// TargetFor returns the target whose image a GPU of this compute capability (90 for 9.0) runs:
-// the newest cubin of its major version, else PTX.
-func TargetFor(capability int) (Target, error) {
-	for _, ptx := range []bool{false, true} {
-		for _, t := range slices.Backward(Targets) {
-			if c := t.Capability(); t.PTX() == ptx && c <= capability && (ptx || c/10 == capability/10) {
-				return t, nil
-			}
+// newest returns the newest of some targets whose image a GPU of this compute capability (90 for 9.0)
+// runs: a cubin of its major version, else PTX.
+func newest(targets []Target, capability int) (best Target, ok bool) {
+	for _, t := range targets {
+		c := t.Capability()
+		if c > capability || !t.PTX() && c/10 != capability/10 {
+			continue
 		}
+		if better := best.PTX() && !t.PTX() || best.PTX() == t.PTX() && c > best.Capability(); !ok || better {
+			best, ok = t, true
+		}
+	}
+	return best, ok
+}
+
+// TargetFor returns the target whose image a GPU of this compute capability runs.
+func TargetFor(capability int) (Target, error) {
+	if t, ok := newest(Targets, capability); ok {
+		return t, nil
 	}
 	oldest := Targets[0].Capability()
 	return Target{}, fmt.Errorf("there are no kernels for compute capability %d.%d: the oldest is %d.%d",

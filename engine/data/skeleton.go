@@ -104,20 +104,26 @@ func columnarSkeleton(t *columnarTable, file string, o SkeletonOptions) (string,
 		l.roles = append(l.roles, columnRole{InputColumn: InputColumn{Name: name}, ignore: refused[k] != ""})
 	}
 	rows := 0
-	err := t.each(l, func(_ int, row []string, problem error) error {
-		if problem != nil {
-			return problem
-		}
-		rows++
-		for k, cell := range row {
-			columns[k].add(cell)
-		}
-		return nil
-	})
+	add := addRow(columns, &rows)
+	err := t.each(l, func(_ int, row []string, problem error) error { return add(row, problem) })
 	if err != nil {
 		return "", err
 	}
 	return publicSkeleton(columns, rows, "", file, o)
+}
+
+// addRow returns a function that adds a row to the summaries of its columns and counts it.
+func addRow(columns []*columnSummary, rows *int) func(row []string, problem error) error {
+	return func(row []string, problem error) error {
+		if problem != nil {
+			return problem
+		}
+		*rows++
+		for k, cell := range row {
+			columns[k].add(cell)
+		}
+		return nil
+	}
 }
 
 // writePrivateSkeleton writes the schema of a private table with these columns. refused has the
@@ -413,17 +419,7 @@ func publicCSVSkeleton(r io.Reader, extension, file string, o SkeletonOptions) (
 		columns[k] = &columnSummary{name: name}
 	}
 	rows := 0
-	err = in.each(func(row []string, problem error) error {
-		if problem != nil {
-			return problem
-		}
-		rows++
-		for k, cell := range row {
-			columns[k].add(cell)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := in.each(addRow(columns, &rows)); err != nil {
 		return "", err
 	}
 	return publicSkeleton(columns, rows, separator, file, o)

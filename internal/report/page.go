@@ -18,8 +18,13 @@ var (
 	//go:embed page.css
 	pageStyle string
 
-	pageTemplate = template.Must(template.New("page").Parse(strings.Replace(pageText, "/*style*/", pageStyle, 1)))
+	pageTemplate = parsePage(template.New("page"), pageText)
 )
+
+// parsePage reads the text of a page, and gives it the style of all pages.
+func parsePage(t *template.Template, text string) *template.Template {
+	return template.Must(t.Parse(strings.Replace(text, "/*style*/", pageStyle, 1)))
+}
 
 // page has the values that page.html shows. The template escapes all of them.
 type page struct {

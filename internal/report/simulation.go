@@ -17,7 +17,7 @@ var (
 	//go:embed simulation.html
 	simulationText string
 
-	simulationTemplate = template.Must(template.Must(pageTemplate.Clone()).New("simulation").Parse(strings.Replace(simulationText, "/*style*/", pageStyle, 1)))
+	simulationTemplate = parsePage(template.Must(pageTemplate.Clone()).New("simulation"), simulationText)
 )
 
 // The methods of a simulation.

@@ -18,7 +18,7 @@ var (
 	//go:embed sweep.html
 	sweepText string
 
-	sweepTemplate = template.Must(template.Must(pageTemplate.Clone()).New("sweep").Parse(strings.Replace(sweepText, "/*style*/", pageStyle, 1)))
+	sweepTemplate = parsePage(template.Must(pageTemplate.Clone()).New("sweep"), sweepText)
 )
 
 // SweepRow is the result of the runs with one setting.

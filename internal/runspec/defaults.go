@@ -63,21 +63,15 @@ func (d *defaultRules) isBag() bool {
 
 // applyToBag sets what the rules for bags of words choose.
 func (d *defaultRules) applyToBag() {
-	f := d.flags
-	if f.Model == "" {
-		f.Model = fixedModel(*d.example, false)
-		f.byRule = append(f.byRule, "model")
-	}
-	if f.Model != "bow" {
+	d.chooseModel(fixedModel(*d.example, false))
+	if d.flags.Model != "bow" {
 		d.adopt(defaults.ForBag(d.records, d.fixed()))
 		return
 	}
 	if d.example.Targets > 0 {
 		return // no rule was fitted
 	}
-	facts := defaults.Facts{Records: d.records, Classes: d.example.Classes}
-	facts.Epsilon, facts.Delta = d.budget()
-	d.adopt(defaults.ForBow(facts, d.fixed()))
+	d.adopt(defaults.ForBow(d.facts(), d.fixed()))
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many
@@ -100,15 +94,11 @@ func (d *defaultRules) isPicture() bool {
 func (d *defaultRules) applyToPictures() {
 	f, fixed := d.flags, d.fixed()
 	fixed.Linear, fixed.Hidden = f.Model == "logistic", f.Model != "" && f.Model != "logistic"
-	facts := defaults.Facts{Records: d.records, Classes: d.example.Classes}
-	facts.Epsilon, facts.Delta = d.budget()
-	chosen, linear := defaults.ForPictures(facts, fixed)
-	if f.Model == "" {
-		f.Model = boundedCNN
-		if linear {
-			f.Model = "logistic"
-		}
-		f.byRule = append(f.byRule, "model")
+	chosen, linear := defaults.ForPictures(d.facts(), fixed)
+	if linear {
+		d.chooseModel("logistic")
+	} else {
+		d.chooseModel(boundedCNN)
 	}
 	d.adopt(chosen)
 }
@@ -126,17 +116,30 @@ func (d *defaultRules) applyToTable() {
 	if d.spec.Task.Schema.Vectors != nil {
 		columns = 1 // the average of word vectors has norm 1
 	}
-	facts := defaults.Facts{Records: d.records, Columns: columns, Weights: e.Shape[0] + 1, Classes: e.Classes}
-	facts.Epsilon, facts.Delta = d.budget()
+	facts := d.facts()
+	facts.Columns, facts.Weights = columns, e.Shape[0]+1
 	chosen := defaults.ForTable(facts, fixed)
-	if f.Model == "" {
-		f.Model = "logistic"
-		if chosen.Hidden > 0 {
-			f.Model = "mlp:" + strconv.Itoa(chosen.Hidden)
-		}
-		f.byRule = append(f.byRule, "model")
+	if chosen.Hidden > 0 {
+		d.chooseModel("mlp:" + strconv.Itoa(chosen.Hidden))
+	} else {
+		d.chooseModel("logistic")
 	}
 	d.adopt(chosen)
+}
+
+// facts returns the public numbers that every rule uses.
+func (d *defaultRules) facts() defaults.Facts {
+	f := defaults.Facts{Records: d.records, Classes: d.example.Classes}
+	f.Epsilon, f.Delta = d.budget()
+	return f
+}
+
+// chooseModel sets the network, unless the user gives one.
+func (d *defaultRules) chooseModel(name string) {
+	if f := d.flags; f.Model == "" {
+		f.Model = name
+		f.byRule = append(f.byRule, "model")
+	}
 }
 
 // adopt sets lots and update as a rule chose them.

@@ -36,6 +36,8 @@ type Network struct {
 	seed     uint64 // public seed of the random starting weights
 	elements data.ElementType
 
+	// averaged is the server's model that --init names; nil if it names another file.
+	averaged *server.Averaged
 	// loadsDirections reports that the file of --init contains directions.
 	loadsDirections bool
 
@@ -84,7 +86,9 @@ func (s *Spec) loadDirections() error {
 	if file == "" {
 		return nil
 	}
-	if _, err := served.Read(file); !errors.Is(err, server.ErrNotServed) {
+	averaged, err := server.ReadAveraged(file)
+	if !errors.Is(err, server.ErrNotServed) {
+		s.Network.averaged = averaged
 		return err // a served model has no projection
 	}
 	tensors, err := rundir.ReadWeights(file)
@@ -166,14 +170,10 @@ func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 // server.
 func (n *Network) startFrom(build perexample.Build, fresh []string) (perexample.Build, string, error) {
 	path := n.flags.Init
-	averaged, err := served.Read(path)
-	if errors.Is(err, server.ErrNotServed) {
+	if n.averaged == nil {
 		return rundir.StartFrom(build, path, n.loadsDirections, fresh...)
 	}
-	if err != nil {
-		return nil, "", err
-	}
-	file, err := served.File(averaged, n.schema)
+	file, err := served.File(n.averaged, n.schema)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
@@ -181,7 +181,7 @@ func (n *Network) startFrom(build perexample.Build, fresh []string) (perexample.
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	return build, fmt.Sprintf("%s, the average of a server's model after %d updates: %s", path, averaged.Updates, found), nil
+	return build, fmt.Sprintf("%s, the average of a server's model after %d updates: %s", path, n.averaged.Updates, found), nil
 }
 
 // checkElements refuses weights that were trained on other elements, according to the

@@ -19,7 +19,7 @@ import (
 // file, or of another server's model. It is the inverse of Model: the weights of a run on a table are
 // changed to features in [0, 1].
 func InitialWeights(spec drawdiscard.Spec, path string) ([]float32, error) {
-	averaged, err := Read(path)
+	averaged, err := server.ReadAveraged(path)
 	switch {
 	case err == nil && (averaged.Model != spec.Model || !slices.Equal(averaged.Inputs, spec.Inputs) ||
 		averaged.Classes != spec.Classes || averaged.Vocabulary != spec.Vocabulary):

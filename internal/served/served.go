@@ -21,9 +21,6 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-// Read reads the averaged model at a path; see [server.ReadAveraged].
-func Read(path string) (*server.Averaged, error) { return server.ReadAveraged(path) }
-
 // Manifest describes the network and how to read data for it. The server knows no columns and no names
 // of classes: they are those of the schema.
 func Manifest(a *server.Averaged, schema data.Schema) (rundir.Manifest, error) {

@@ -1,11 +1,7 @@
 package training
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -41,17 +37,11 @@ func (p *Progress) restoreSchema() error {
 	if p.firstLot == 0 || len(p.spec.Flags.Metrics) == 0 {
 		return nil
 	}
-	text, err := os.ReadFile(filepath.Join(p.spec.Flags.Out, rundir.MetricsFile))
-	if err != nil {
-		return err
+	lots, _, err := p.earlierLots()
+	for _, lot := range lots {
+		p.keepSchema(lot.Lot, lot.Released)
 	}
-	for line := range bytes.Lines(text) {
-		var lot observedLot
-		if json.Unmarshal(line, &lot) == nil && lot.Lot <= p.firstLot {
-			p.keepSchema(lot.Lot, lot.Released)
-		}
-	}
-	return nil
+	return err
 }
 
 // privateSchema returns the released shares of the private data; nil if no lot released them.

@@ -1,10 +1,8 @@
 package training
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/engine"
@@ -44,14 +42,6 @@ func (p *Progress) stopsOnTest() bool {
 	return c.Observe(p.evaluation.Loss)
 }
 
-// observedLot is what a condition reads of a line of metrics.jsonl.
-type observedLot struct {
-	Lot          int             `json:"lot"`
-	TestAccuracy *float64        `json:"test_accuracy"`
-	TestLoss     json.RawMessage `json:"test_loss"` // null if it is not a number
-	Released     []Metric        `json:"released"`
-}
-
 // restoreStop gives the condition of a resumed run the values of the lots before, so that the run ends
 // at the lot at which a run without an interruption ends. The values are in metrics.jsonl, which has
 // each lot before a checkpoint contains the lot. Lots that a crash lost are not in the checkpoint: the
@@ -61,27 +51,14 @@ func (p *Progress) restoreStop() error {
 		return nil
 	}
 	path := filepath.Join(p.spec.Flags.Out, rundir.MetricsFile)
-	text, err := os.ReadFile(path)
+	lots, damaged, err := p.earlierLots()
 	if err != nil {
 		return err
 	}
-	var lots []observedLot
-	for line := range bytes.Lines(text) {
-		var lot observedLot
-		if err := json.Unmarshal(line, &lot); err != nil && !bytes.HasSuffix(line, []byte("\n")) {
-			break // a crash cut the last line short
-		} else if err != nil {
-			return fmt.Errorf("%s, from which --stop-when continues, cannot be read: %w; move it away to count from here", path, err)
-		}
-		for len(lots) > 0 && lots[len(lots)-1].Lot >= lot.Lot {
-			lots = lots[:len(lots)-1]
-		}
-		lots = append(lots, lot)
+	if damaged != nil {
+		return fmt.Errorf("%s, from which --stop-when continues, cannot be read: %w; move it away to count from here", path, damaged)
 	}
 	for _, lot := range lots {
-		if lot.Lot > p.firstLot {
-			break
-		}
 		if err := p.observeAgain(lot); err != nil {
 			return fmt.Errorf("%s, lot %d: %w; move the file away to count from here", path, lot.Lot, err)
 		}
