@@ -20,7 +20,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/choice"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/spf13/cobra"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 )
 
 // ledgerCurve is ε over the lots of a ledger, at one δ.

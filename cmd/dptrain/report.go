@@ -10,7 +10,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/spf13/cobra"
 )
 

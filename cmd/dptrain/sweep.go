@@ -25,7 +25,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/sweep"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

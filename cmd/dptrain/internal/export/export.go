@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/onnx"
-	"github.com/dptrain/dptrain/internal/safetensors"
-	"github.com/dptrain/dptrain/internal/torch"
+	"github.com/dptrain/dptrain/internal/format/onnx"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/format/torch"
 )
 
 // Formats are the formats of Model.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/onnx"
+	"github.com/dptrain/dptrain/internal/format/onnx"
 )
 
 // onnxInterface returns what a model reads and answers outside dptrain: the examples as the user

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/atomicfile"
-	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/lock"
 )
 
 // The files of a run.

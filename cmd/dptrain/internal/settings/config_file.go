@@ -17,7 +17,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/loopback"
+	"github.com/dptrain/dptrain/internal/host/loopback"
 )
 
 // MetricsServer serves GET /metrics in the Prometheus text format (version 0.0.4) while a
