@@ -244,7 +244,8 @@ var errNoLedger = errors.New("a sum of vectors needs a ledger: set VectorSumConf
 func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	s := &VectorSum{vectors: slices.Clone(c.Vectors), records: c.Records, weights: c.Weights,
 		callerDraws: c.CallerDraws, counted: map[int]bool{}}
-	s.config = Config{Sampling: c.Sampling, Steps: c.Lots, Mechanism: c.Mechanism, Budget: c.Budget, Files: Files{Ledger: c.Ledger, LedgerWriter: c.LedgerWriter}}
+	s.config = Config{Sampling: c.Sampling, Steps: c.Lots, Mechanism: c.Mechanism, Budget: c.Budget,
+		Files: Files{Ledger: c.Ledger, LedgerWriter: c.LedgerWriter}}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
