@@ -123,7 +123,7 @@ func (d *defaultRules) applyToTable() {
 	switch {
 	case chosen.Hidden > 0:
 		d.chooseModel("mlp:" + strconv.Itoa(chosen.Hidden))
-	case e.Targets > 0 || d.spec.Task.Schema.Vectors != nil:
+	case !chosen.Fourier || d.spec.Task.Schema.Vectors != nil:
 		d.chooseModel("logistic")
 	case columns < e.Shape[0]:
 		d.chooseModel("fourier:columns=" + strconv.Itoa(columns))
