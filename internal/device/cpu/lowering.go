@@ -132,7 +132,10 @@ func (l *lowering) lower(i plan.Instruction, k call) func() {
 // call binds an instruction to the memory of its operands.
 func (l *lowering) call(i plan.Instruction) call {
 	out := l.program.Buffers[i.Out]
-	k := call{Annotation: i.Annotation, base: out.Base, out: l.memory[i.Out], shape: out.Shape, outChannelsLast: l.channelsLast[i.Out], accumulate: i.Accumulate}
+	k := call{
+		Annotation: i.Annotation, base: out.Base, out: l.memory[i.Out], shape: out.Shape,
+		outChannelsLast: l.channelsLast[i.Out], accumulate: i.Accumulate,
+	}
 	for _, id := range i.In {
 		k.in = append(k.in, l.memory[id])
 		k.shapes = append(k.shapes, l.program.Buffers[id].Shape)
