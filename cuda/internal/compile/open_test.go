@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/cuda/internal/kernels"
+	"github.com/dptrain/dptrain/cuda/internal/override"
 )
 
 // reopen makes open load kernels again for the test.
@@ -49,9 +50,12 @@ func TestOpen_LoadsKernelFile(t *testing.T) {
 	if _, err := d.Kernel("unary"); err != nil {
 		t.Error(err)
 	}
-	overrides, err := Overrides()
-	if err != nil || len(overrides) != 1 || !strings.Contains(overrides[0], path) || !strings.HasPrefix(VersionMark(), "-kernels-") {
-		t.Errorf("the overrides are %q (%v), the mark is %q", overrides, err, VersionMark())
+	overrides, err := override.Describe()
+	if err != nil || len(overrides) != 1 || !strings.Contains(overrides[0], path) {
+		t.Errorf("the overrides are %q (%v)", overrides, err)
+	}
+	if file, err := override.Kernels(); err != nil || !strings.HasPrefix(file.Mark(), "-kernels-") {
+		t.Errorf("the kernels are of %v (%v)", file, err)
 	}
 }
 
