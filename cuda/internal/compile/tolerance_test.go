@@ -2,7 +2,11 @@
 
 package compile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/dptrain/dptrain/cuda/internal/driver"
+)
 
 // tolerances are the differences from the reference that tests allow on a card. The
 // emulated device, whose functions are the host's, differs by less.
