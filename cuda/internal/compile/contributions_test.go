@@ -162,7 +162,7 @@ func tied(name string, transposed bool, dim, records int, index, lookups, byDim,
 		slices.Reverse(parts)
 		in = append(rows, index, lookups)
 	}
-	return contributing{name, func(records int) op.Spec { return op.MultiUseSum{Parts: &parts, Size: table.Size(), Records: records} }, in, nil, table.Size(), 0}
+	return contributing{name, func(records int) op.Spec { return op.MultiUseSum{Uses: &parts, Size: table.Size(), Records: records} }, in, nil, table.Size(), 0}
 }
 
 // tiedTables are sums of tables that are looked up in and multiplied with: transposed or not, with one

@@ -124,7 +124,7 @@ func (v convGeometry) backwardPhases() (m phaseTables) {
 					}
 				}
 			}
-			m.corners.corners(down, across, high, wide, 1, 1, v.outH, v.outW)
+			m.corners.corners(down, across, windowGrid{high, wide, 1, 1}, v.outH, v.outW)
 			m.endPhase(p)
 		}
 	}
@@ -205,33 +205,36 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 		list, unmeasured := schedules(c, convolutionTiles[c.options.Precision], r.rows, all, depth, count)
 		of := fmt.Sprintf("%+v rows %d depth %d of %d slices %d", v.ConvWeight, r.rows, depth, r.count, count)
 		launchSchedules(c, list, unmeasured, fmt.Sprintf("convolution backward %v precision %v", r.backward, c.options.Precision), of, func(s tileSchedule) {
-			launchPhases(c, v, m, r, s, columns, length, count)
+			launchPhases(c, v, m, r, s, slicedSum{columns, length, count})
 		})
 	})
 	return true
 }
 
+// slicedSum is a product whose sums have count slices of the given length.
+type slicedSum struct{ columns, length, count int }
+
 // launchPhases launches a convolution with a schedule.
-func launchPhases(c *compiler, v convGeometry, m phaseTables, r convolutionOutput, s tileSchedule, columns, length, count int) {
+func launchPhases(c *compiler, v convGeometry, m phaseTables, r convolutionOutput, s tileSchedule, sum slicedSum) {
 	args := convolutionArgs{
 		Images: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
 		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel),
 		Group: int32(v.groupOutputs * v.patchWidth), Rows: int32(r.rows),
-		ImageCount: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(length), Act: int32(r.act),
+		ImageCount: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(sum.length), Act: int32(r.act),
 	}
 	blocksPerSum := 1
 	if s.separate {
-		blocksPerSum = count
-		args.Out = c.allocScratch(4 * r.count * v.Groups * r.rows * r.plane * count)
+		blocksPerSum = sum.count
+		args.Out = c.allocScratch(4 * r.count * v.Groups * r.rows * r.plane * sum.count)
 	}
 	for len(m.phases) > 0 {
 		n := copy(args.Phase[:min(maxPhases, math.MaxUint16/v.Groups)], m.phases)
 		args.Phases, m.phases = int32(n), m.phases[n:]
-		grid := dim{uint32(s.tile.count(r.rows, columns)), uint32(n * v.Groups), uint32(blocksPerSum)}
+		grid := dim{uint32(s.tile.count(r.rows, sum.columns)), uint32(n * v.Groups), uint32(blocksPerSum)}
 		c.launch("convolution_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
 	}
 	if s.separate {
-		finishConvolution(c, v, r, args.Out, count)
+		finishConvolution(c, v, r, args.Out, sum.count)
 	}
 }
 

@@ -52,39 +52,53 @@ func (v convGeometry) weightTileCount() int {
 	return v.Groups * ceil(v.groupOutputs, 64) * ceil(v.patchWidth, 64)
 }
 
+// weightGradients are sums over the output positions of some images each.
+type weightGradients struct {
+	x, delta, factors, out  driver.Pointer // factors: of records, 0 if all are 1
+	perRecord, sums, images int            // images of a record, sums, images of a sum
+	tile                    tile
+	length, blocksPerSum    int // of slices
+}
+
 // launchWeightGradients computes sums over the output positions, each over this many
 // images. A sum's slices may be computed by separate blocks; their results are stored one
 // after the other.
-func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer,
-	perRecord, sums, images int, t tile, length, blocksPerSum int) {
+func launchWeightGradients(c *compiler, v convGeometry, g weightGradients) {
 	args := weightGradientArgs{
-		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
-		Positions: newDivider(v.paddedOutputs()), PerRecord: newDivider(perRecord), Area: int32(v.outArea),
+		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: g.factors,
+		Positions: newDivider(v.paddedOutputs()), PerRecord: newDivider(g.perRecord), Area: int32(v.outArea),
 		Outputs: int32(v.groupOutputs), Width: int32(v.patchWidth), Groups: int32(v.Groups),
-		ImageCount: int32(images), Slices: int32(blocksPerSum), Slice: int32(length),
+		ImageCount: int32(g.images), Slices: int32(g.blocksPerSum), Slice: int32(g.length),
 	}
 	kernel := "convolution_weight"
-	if factors != 0 {
+	if g.factors != 0 {
 		kernel = "convolution_clipped"
 	}
-	each := maxGridDepth / blocksPerSum
-	for first := 0; first < sums; first += each {
-		n := min(each, sums-first)
+	each := maxGridDepth / g.blocksPerSum
+	for first := 0; first < g.sums; first += each {
+		n := min(each, g.sums-first)
 		at := func(p driver.Pointer, elements int) driver.Pointer { return p + driver.Pointer(4*first*elements) }
-		args.Images = v.inputImages(at(x, images*v.C*v.H*v.W))
-		args.Delta, args.Out = at(delta, images*v.O*v.outArea), at(out, blocksPerSum*v.Size())
-		grid := dim{uint32(t.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * blocksPerSum)}
-		launchGradientTiles(c, kernel, t, grid, args)
+		args.Images = v.inputImages(at(g.x, g.images*v.C*v.H*v.W))
+		args.Delta, args.Out = at(g.delta, g.images*v.O*v.outArea), at(g.out, g.blocksPerSum*v.Size())
+		grid := dim{uint32(g.tile.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * g.blocksPerSum)}
+		launchGradientTiles(c, kernel, g.tile, grid, args)
 	}
+}
+
+// sumParts are the count parts of each of runs results of size elements.
+type sumParts struct {
+	at                driver.Pointer
+	runs, size, count int
 }
 
 // launchAddParts adds up the count parts of each of runs results of size elements; it adds
 // up to 32 parts in the order in which one block would.
-func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count int, add bool) {
-	for first := 0; first < runs; first += maxGridDepth {
-		n := min(maxGridDepth, runs-first)
-		c.launchPart("add_parts", dim{uint32(ceil(size, 32)), uint32(n), 1}, dim{uint32(32 * min(count, 32)), 1, 1},
-			out+driver.Pointer(4*first*size), parts+driver.Pointer(4*first*size*count), int32(size), int32(count), boolArg(add), int32(0))
+func launchAddParts(c *compiler, out driver.Pointer, p sumParts, add bool) {
+	for first := 0; first < p.runs; first += maxGridDepth {
+		n := min(maxGridDepth, p.runs-first)
+		c.launchPart("add_parts", dim{uint32(ceil(p.size, 32)), uint32(n), 1}, dim{uint32(32 * min(p.count, 32)), 1, 1},
+			out+driver.Pointer(4*first*p.size), p.at+driver.Pointer(4*first*p.size*p.count),
+			int32(p.size), int32(p.count), boolArg(add), int32(0))
 	}
 }
 
@@ -128,8 +142,8 @@ func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Poi
 		for first := 0; first < records; first += atOnce {
 			n := min(atOnce, records-first)
 			slices := ceil(n*each*v.paddedOutputs(), length)
-			launchWeightGradients(c, v, x, delta, factors, parts, each, 1, n*each, s.tile, length, slices)
-			launchAddParts(c, k.out, parts, 1, v.Size(), slices, k.accumulate || first > 0)
+			launchWeightGradients(c, v, weightGradients{x, delta, factors, parts, each, 1, n * each, s.tile, length, slices})
+			launchAddParts(c, k.out, sumParts{parts, 1, v.Size(), slices}, k.accumulate || first > 0)
 			x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
 			delta += driver.Pointer(4 * n * each * v.O * v.outArea)
 			if factors != 0 {
@@ -154,12 +168,12 @@ func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call)
 	of := fmt.Sprintf("%+v records %d of %d slices %d split %v", v.ConvWeight, records, images, count, c.splitsOperands())
 	launchSchedules(c, list, unmeasured, "convolution weight of records", of, func(s tileSchedule) {
 		if !s.separate {
-			launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, images, s.tile, length, 1)
+			launchWeightGradients(c, v, weightGradients{k.in[0], k.in[1], 0, k.out, 1, records, images, s.tile, length, 1})
 			return
 		}
 		parts := c.allocScratch(4 * records * v.Size() * count)
-		launchWeightGradients(c, v, k.in[0], k.in[1], 0, parts, 1, records, images, s.tile, length, count)
-		launchAddParts(c, k.out, parts, records, v.Size(), count, false)
+		launchWeightGradients(c, v, weightGradients{k.in[0], k.in[1], 0, parts, 1, records, images, s.tile, length, count})
+		launchAddParts(c, k.out, sumParts{parts, records, v.Size(), count}, false)
 	})
 	return true
 }
@@ -190,7 +204,7 @@ func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) boo
 		return false
 	}
 	if s.Method != op.Gram {
-		lowerMultiUseNorms(c, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
+		lowerMultiUseNorms(c, op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
 		return true
 	}
 	rows := k.size(1) / v.O / s.Records
@@ -202,8 +216,8 @@ func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) boo
 }
 
 // buildConvGradients computes the gradients of fewer than 2^16 records in float64,
-// [records, size]. x and delta contain only these records, with images each.
-func buildConvGradients(c *compiler, f op.ConvWeight, records, images int, x, delta, out driver.Pointer) {
+// [records, size].
+func buildConvGradients(c *compiler, f op.ConvWeight, u parameterUse, records int, out driver.Pointer) {
 	v := newConvGeometry(f)
 	if !v.supported() || !fitsGridDepth(v.Groups) {
 		c.err = fmt.Errorf("no kernel computes the gradient of %v for a weight with several uses; use --device cpu", f)
@@ -211,5 +225,5 @@ func buildConvGradients(c *compiler, f op.ConvWeight, records, images int, x, de
 	}
 	across := ceil(v.patchWidth, 32)
 	c.launch("convolution_double", dim{uint32(ceil(v.groupOutputs, 32) * across), uint32(records), uint32(v.Groups)}, threads,
-		out, newPatchRows(c, v, images*v.outArea, x, delta), int32(across))
+		out, newPatchRows(c, v, u.na/(f.C*f.H*f.W)*v.outArea, u.a, u.delta), int32(across))
 }

@@ -22,7 +22,7 @@ func lowerProductNorms(c *compiler, f op.Product, s op.SquaredNorms, k call) {
 	case plan.GramNorms:
 		lowerProductGram(c, f, s.Records, k.size(1)/f.Out/s.Records, k)
 	default:
-		lowerMultiUseNorms(c, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+		lowerMultiUseNorms(c, op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
 }
 

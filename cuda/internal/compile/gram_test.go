@@ -152,7 +152,7 @@ func TestGram_TiedTableAddsErrorBound(t *testing.T) {
 	device(t)
 	const n, words, dim = 4, 50, 16
 	o := operation{
-		spec: op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
+		spec: op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
 			Size: words * dim, Records: 1},
 		shapes: []tensor.Shape{{n, words}, {n, dim}, {1, n}, {1, n, dim}},
 		in:     [][]float32{make([]float32, n*words), make([]float32, n*dim), make([]float32, n), make([]float32, n*dim)},

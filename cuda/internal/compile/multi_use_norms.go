@@ -27,7 +27,7 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 		return
 	}
 	terms, each := 0, s.SumRoundoff()
-	for i, p := range *s.Parts {
+	for i, p := range *s.Uses {
 		terms += newParameterUse(c, s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + p.Map.MaxMultiplicity(s.Size)
 	}
 	relative := float64(terms+8) * each
@@ -39,7 +39,7 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 	for first := 0; first < s.Records; first += at {
 		records := min(at, s.Records-first)
 		b.build(first, records)
-		for i := range *s.Parts {
+		for i := range *s.Uses {
 			u := newParameterUse(c, s, i, first, k)
 			c.launch("double_bound", dim{uint32(records), 1, 1}, threads,
 				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, boolArg(i > 0))
@@ -61,7 +61,7 @@ type multiUseBuilder struct {
 
 func newMultiUseBuilder(c *compiler, s op.MultiUseNorms, k call) multiUseBuilder {
 	largest := 0
-	for _, p := range *s.Parts {
+	for _, p := range *s.Uses {
 		largest = max(largest, p.Form.Size())
 	}
 	n := min(s.Records, maxGridDepth, max(1, maxGradientBytes/(8*(s.Size+largest))))
@@ -70,7 +70,7 @@ func newMultiUseBuilder(c *compiler, s op.MultiUseNorms, k call) multiUseBuilder
 
 // build builds the gradients of records from first on.
 func (b multiUseBuilder) build(first, records int) {
-	for i, p := range *b.Parts {
+	for i, p := range *b.Uses {
 		u := newParameterUse(b.compiler, b.MultiUseNorms, i, first, b.call)
 		if i == 0 && p.Map == nil {
 			buildGradients(b.compiler, u, records, b.sum)
@@ -104,7 +104,7 @@ type parameterUse struct {
 // rows of Δ. Without A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every
 // index of a bag.
 func newParameterUse(c *compiler, s op.MultiUseNorms, part, first int, k call) parameterUse {
-	u := parameterUse{form: (*s.Parts)[part].Form}
+	u := parameterUse{form: (*s.Uses)[part].Form}
 	from, to := s.InputRange(part)
 	u.nd = k.size(to-1) / s.Records
 	u.delta = k.in[to-1] + driver.Pointer(4*first*u.nd)
@@ -128,7 +128,7 @@ func newParameterUse(c *compiler, s op.MultiUseNorms, part, first int, k call) p
 		u.terms, repeats = u.na, u.na*f.Bag
 		u.bounding = 0
 	}
-	u.scale = math.Sqrt(float64(repeats * (*s.Parts)[part].Map.MaxMultiplicity(s.Size)))
+	u.scale = math.Sqrt(float64(repeats * (*s.Uses)[part].Map.MaxMultiplicity(s.Size)))
 	return u
 }
 
@@ -137,7 +137,7 @@ func newParameterUse(c *compiler, s op.MultiUseNorms, part, first int, k call) p
 // it: each is rounded as coarsely as this contribution.
 func otherRowsRoundings(c *compiler, s op.MultiUseNorms, part int, k call) int {
 	from, to := s.InputRange(part)
-	switch f := (*s.Parts)[part].Form.(type) {
+	switch f := (*s.Uses)[part].Form.(type) {
 	case op.Product:
 		_, count := splitByRows(f.In, f.Out, k.size(to-1)/f.Out)
 		return count
@@ -158,7 +158,7 @@ func buildGradients(c *compiler, u parameterUse, records int, out driver.Pointer
 		c.launch("double_product", dim{uint32(ceil(f.In, 64) * ceil(f.Out, 64)), uint32(records), 1}, dim{128, 1, 1},
 			out, u.a, u.delta, int32(u.nd/f.Out), int32(f.In), int32(f.Out))
 	case op.ConvWeight:
-		buildConvGradients(c, f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
+		buildConvGradients(c, f, u, records, out)
 	case op.Shift:
 		buildChannelGradients(c, f.Channels, f.Inner, u, records, out)
 	case op.Scale:

@@ -87,11 +87,13 @@ func (a axisOffsets) inside(corner, size int) (bits uint32) {
 	return bits
 }
 
-// corners adds the corners of all windows row by row, at steps of down and across cells,
-// for planes of height by width.
-func (r *patchOffsets) corners(rows, columns axisOffsets, high, wide, down, across, height, width int) {
-	for y := 0; y < high*down; y += down {
-		for x := 0; x < wide*across; x += across {
+// windowGrid is a grid of high by wide windows, at steps of down and across cells.
+type windowGrid struct{ high, wide, down, across int }
+
+// corners adds the corners of all windows row by row, for planes of height by width.
+func (r *patchOffsets) corners(rows, columns axisOffsets, w windowGrid, height, width int) {
+	for y := 0; y < w.high*w.down; y += w.down {
+		for x := 0; x < w.wide*w.across; x += w.across {
 			r.add(y*width+x, rows.inside(y, height)|columns.inside(x, width)<<len(rows))
 		}
 	}
@@ -105,7 +107,7 @@ func (v convGeometry) axes() (rows, columns axisOffsets) {
 // corners is the table of the output positions of an image, padded to a multiple of four.
 func (v convGeometry) corners() (table patchOffsets) {
 	rows, columns := v.axes()
-	table.corners(rows, columns, v.outH, v.outW, v.StrideH, v.StrideW, v.H, v.W)
+	table.corners(rows, columns, windowGrid{v.outH, v.outW, v.StrideH, v.StrideW}, v.H, v.W)
 	table.pad(4, 0)
 	return table
 }

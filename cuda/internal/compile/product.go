@@ -135,9 +135,14 @@ func launchProduct(c *compiler, p matrixProduct) {
 			args.Out, args.Act = c.allocScratch(4*p.rows*p.columns*count), 0
 			grid[2] = uint32(count)
 			c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-			launchAddSlices(c, p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
+			launchAddSlices(c, p.slices(args.Out, count))
 		})
 	})
+}
+
+// slices describes slices of the product that were computed separately.
+func (p matrixProduct) slices(partial driver.Pointer, count int) addedSlices {
+	return addedSlices{p.out, partial, p.bias, p.rows * p.columns, p.columns, count, p.act, false}
 }
 
 // timed is what the time of a product depends on.
@@ -169,7 +174,7 @@ func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own func()) {
 	s := cublasltProduct{TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, Precision: driver.Precision(c.options.Precision)}
 	useLibrary(c, "cuBLASLt", libraryTask{s, operands{p.a, p.b, p.out}}, own, func() {
 		if p.bias != 0 || p.act != op.Identity {
-			launchAddSlices(c, p.out, p.out, p.bias, p.rows*p.columns, p.columns, 1, p.act, false)
+			launchAddSlices(c, p.slices(p.out, 1))
 		}
 	})
 }
@@ -200,11 +205,19 @@ func launchSkinny(c *compiler, p matrixProduct) {
 	c.launch(kernel+"_"+strconv.Itoa(high), dim{uint32(ceil(p.rows, 4*high)), 1, 1}, dim{128, 1, 1}, args)
 }
 
+// addedSlices are the slices of a product of size elements, in rows of columns.
+type addedSlices struct {
+	out, partial, bias   driver.Pointer
+	size, columns, count int
+	act                  op.Activation
+	add                  bool
+}
+
 // launchAddSlices ends a product whose slices were computed separately: out = act(Σ +
 // bias), or out += Σ.
-func launchAddSlices(c *compiler, out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
-	c.launchPart("add_slices", blocks(size), threads,
-		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), boolArg(add), int32(0))
+func launchAddSlices(c *compiler, s addedSlices) {
+	c.launchPart("add_slices", blocks(s.size), threads,
+		s.out, s.partial, s.bias, int32(s.size), int32(s.columns), int32(s.count), int32(s.act), boolArg(s.add), int32(0))
 }
 
 func boolArg(x bool) int32 {

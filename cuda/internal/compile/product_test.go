@@ -154,7 +154,7 @@ func TestMultiUse_Methods(t *testing.T) {
 	}
 	for _, way := range []struct{ rows, bag int }{{40, 1}, {150, 1}, {40, 5}} {
 		parts := []op.MappedForm{{Form: op.Gather{Vocabulary: v, Dim: d, Bag: way.bag}}, {Form: op.Product{In: d, Out: v}, Map: op.NewMap(at)}}
-		o := given(r, op.MultiUseNorms{Parts: &parts, Size: v * d, Records: records},
+		o := given(r, op.MultiUseNorms{Uses: &parts, Size: v * d, Records: records},
 			tensor.Shape{records, way.rows}, tensor.Shape{records, way.rows / way.bag, d},
 			tensor.Shape{records * way.rows, d}, tensor.Shape{records * way.rows, v})
 		for i := range o.in[0] {
@@ -173,7 +173,7 @@ func TestMultiUseNorms_AreNotTooSmall(t *testing.T) {
 		op.Product{In: 1, Out: 1}, op.Scale{Channels: 1, Inner: 1}, op.Shift{Channels: 1, Inner: 1}, op.Gather{Vocabulary: 2, Dim: 1, Bag: 1},
 	} {
 		o := operation{
-			spec:   op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: form}}, Size: form.Size(), Records: 1},
+			spec:   op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: form}}, Size: form.Size(), Records: 1},
 			shapes: []tensor.Shape{{3, 1}, {3, 1}}, in: [][]float32{ones, delta},
 		}
 		if !op.NeedsA(form) {
@@ -235,7 +235,7 @@ func TestMultiUse_AddsErrorBound(t *testing.T) {
 			o.shapes, o.in = append(o.shapes, c.delta), append(o.in, delta)
 			bound += (float64(c.uses)*c.terms + 8) * 0x1p-24 * c.sizes * length
 		}
-		o.spec = op.MultiUseNorms{Parts: &parts, Size: c.size, Records: 1}
+		o.spec = op.MultiUseNorms{Uses: &parts, Size: c.size, Records: 1}
 		want := bound*bound + op.OperandNormShare*operands
 		if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 1e-6*want) {
 			t.Errorf("%v: squared norm %v, want %v", o.spec, got, want)
@@ -249,7 +249,7 @@ func TestMultiUse_CountsOperandsOfEveryUse(t *testing.T) {
 	device(t)
 	p := op.MappedForm{Form: op.Product{In: 1, Out: 1}}
 	for k := range 4 {
-		o := operation{spec: op.MultiUseNorms{Parts: &[]op.MappedForm{p, p}, Size: 1, Records: 1}}
+		o := operation{spec: op.MultiUseNorms{Uses: &[]op.MappedForm{p, p}, Size: 1, Records: 1}}
 		for i := range 4 {
 			o.shapes, o.in = append(o.shapes, tensor.Shape{1, 1}), append(o.in, []float32{0})
 			if i == k {

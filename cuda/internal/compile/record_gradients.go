@@ -145,7 +145,7 @@ func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 		grid[2] = uint32(count)
 		args.Out, args.Add = c.allocScratch(4*f.Size()*count), 0
 		launchGradientTiles(c, kernel, s.tile, grid, args)
-		launchAddSlices(c, k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
+		launchAddSlices(c, addedSlices{k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate})
 	})
 }
 
@@ -181,7 +181,7 @@ func lowerWeightedRows(c *compiler, k call) {
 	}
 	partial := c.allocScratch(4 * columns * count)
 	c.launchPart("weighted_rows", grid, threads, partial, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), int32(0))
-	launchAddSlices(c, k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
+	launchAddSlices(c, addedSlices{k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate})
 }
 
 // lowerRowSquares computes the squared norms of rows. The split of a row depends only on

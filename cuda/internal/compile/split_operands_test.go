@@ -263,7 +263,7 @@ func TestSplitOperands_OmitWhatOverflows(t *testing.T) {
 		for _, spec := range []op.Spec{
 			op.SquaredNorms{Form: form, Records: 1, Method: map[bool]op.Method{true: op.RankOne, false: op.Gram}[rows == 1]},
 			op.SquaredNorms{Form: conv, Records: 1, Method: op.Gram},
-			op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: form}}, Size: form.Size(), Records: 1},
+			op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: form}}, Size: form.Size(), Records: 1},
 		} {
 			a, delta := tensor.Shape{rows, 20}, tensor.Shape{rows, 30}
 			if s, ok := spec.(op.SquaredNorms); ok && s.Form == op.Form(conv) {
