@@ -53,6 +53,7 @@ func Supported() []Description {
 		{"mnist", "60000 + 10000 handwritten digits, 28×28 grayscale, 10 classes", "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, also with .gz, in --data-dir or its mnist or MNIST/raw"},
 		{"fashion-mnist", "60000 + 10000 pieces of clothing, 28×28 grayscale, 10 classes", "files with the same names as for mnist, in --data-dir or its fashion-mnist or FashionMNIST/raw"},
 		{"cifar10", "50000 + 10000 photographs, 32×32 color, 10 classes", "data_batch_1.bin …, or folders train/CLASS and test/CLASS of pictures, in --data-dir or its cifar-10-batches-bin or cifar10"},
+		{"cifar100", "50000 + 10000 photographs, 32×32 color, 100 classes", "train.bin, test.bin and fine_label_names.txt, or folders train/CLASS and test/CLASS of pictures, in --data-dir or its cifar-100-binary or cifar100"},
 		{"FILE.csv, FILE.tsv", "a table with a header line", "that file, also with .gz; needs --label and --classes, or --target for a number to predict; needs --bounds, --dates or --vocabulary for every column that is not ignored, or --text for a column of text, or --text, --tokens and --length for one of indices"},
 		{"FILE.parquet, FILE.feather, FILE.arrow", "a table that is stored by column; numbers, texts, truth values, dates, decimals and dictionaries", "that file, also with another name; needs the same options as CSV; columns with lists, maps, records or binary values must be ignored"},
 		{"FILE.jsonl", "a table with one JSON object in each line", "that file, also with .gz; needs the same options as CSV; the keys are the columns"},
@@ -75,7 +76,7 @@ func Open(name string, o Options) (*Task, error) {
 	return task, nil
 }
 
-var namedSets = []string{"digits", "shapes", "remarks", "mnist", "fashion-mnist", "cifar10"}
+var namedSets = []string{"digits", "shapes", "remarks", "mnist", "fashion-mnist", "cifar10", "cifar100"}
 
 func open(name string, o Options) (*Task, error) {
 	if slices.Contains(namedSets, name) && o.Image != (ImageShape{}) {
@@ -86,7 +87,7 @@ func open(name string, o Options) (*Task, error) {
 		return nil, errors.New("no data set is given; write --data with one of " + strings.Join(namedSets, ", ") + ", or a path")
 	case "digits", "shapes", "remarks":
 		return openSynthetic(name, o)
-	case "mnist", "fashion-mnist", "cifar10":
+	case "mnist", "fashion-mnist", "cifar10", "cifar100":
 		if o.Dir == "" {
 			return nil, fmt.Errorf("the folder with the files of %s is not given; write --data-dir FOLDER", name)
 		}
@@ -98,8 +99,11 @@ func open(name string, o Options) (*Task, error) {
 			return nil, err
 		}
 		defer closer.Close()
-		if name == "cifar10" {
-			return openCIFAR(tree, o)
+		switch name {
+		case "cifar10":
+			return cifar10.open(tree, o)
+		case "cifar100":
+			return cifar100.open(tree, o)
 		}
 		return openMNIST(tree, name, o)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -263,7 +264,7 @@ func TestOpenFolders_Invalid(t *testing.T) {
 func cifarBatch(labels ...byte) []byte {
 	var file []byte
 	for i, l := range labels {
-		record := make([]byte, cifarPictureBytes)
+		record := make([]byte, 1+cifarPixels)
 		record[0] = l
 		record[1], record[1+1024], record[1+2048] = byte(i), 50, 255
 		file = append(file, record...)
@@ -335,6 +336,49 @@ func TestOpenCIFAR_InvalidFiles(t *testing.T) {
 	checkOpenError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
 }
 
+// CIFAR-100 has two labels for each picture, of which the second is the class, and names in a file.
+func TestOpenCIFAR100(t *testing.T) {
+	var pictures []byte
+	for _, fine := range []byte{99, 3} {
+		picture := cifarBatch(fine)
+		pictures = append(append(pictures, 7), picture...) // the coarse label comes first
+	}
+	names := ""
+	for i := range 100 {
+		names += fmt.Sprintf("name%d\n", i)
+	}
+	files := map[string][]byte{"cifar-100-binary/train.bin": pictures, "cifar-100-binary/test.bin": pictures[:2+cifarPixels], "cifar-100-binary/fine_label_names.txt": []byte(names)}
+	task, err := Open("cifar100", Options{Dir: writeFiles(t, files), Standardize: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if train := task.Train.(*Pictures); !slices.Equal(train.labels, []int32{99, 3}) || task.Test.Len() != 1 || task.Classes != 100 || task.ClassNames[99] != "name99" || !task.Private {
+		t.Errorf("labels %v, %d test pictures, %d classes, class 99 %q, private %v", train.labels, task.Test.Len(), task.Classes, task.ClassNames[99], task.Private)
+	}
+	dst := newBuffers(task.Train, 1)
+	if err := task.Train.Read(dst, []int{0}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := float64(dst[0][1024]), (50./255-0.4867)/0.2565; math.Abs(got-want) > 1e-6 {
+		t.Errorf("channel 1 begins with %v, want %v", got, want)
+	}
+	for want, change := range map[string]func(){
+		"train.bin: picture 1: the label is not between 0 and 99":   func() { files["cifar-100-binary/train.bin"][2+cifarPixels+1] = 100 },
+		"train.bin: the file ends in picture 1; a picture has 3074": func() { files["cifar-100-binary/train.bin"] = pictures[:5000] },
+		"fine_label_names.txt: the file must have":                  func() { files["cifar-100-binary/fine_label_names.txt"] = []byte("apple\n") },
+	} {
+		saved := map[string][]byte{}
+		for name, file := range files {
+			saved[name] = bytes.Clone(file)
+		}
+		change()
+		checkOpenError(t, "cifar100", Options{Dir: writeFiles(t, files), OnBadRow: FailOnBadRow}, want)
+		pictures = saved["cifar-100-binary/train.bin"]
+		files = saved
+	}
+	checkOpenError(t, "cifar100", Options{Dir: t.TempDir()}, "neither train.bin", "binary version of CIFAR-100")
+}
+
 // A set of the expected size allocates exactly the bytes that it needs.
 func TestReadCIFARBatch_AllocatesOnce(t *testing.T) {
 	const files, each = 3, 40
@@ -342,11 +386,11 @@ func TestReadCIFARBatch_AllocatesOnce(t *testing.T) {
 	var labels []int32
 	var err error
 	for range files {
-		if pixels, labels, err = readCIFARBatch(bytes.NewReader(cifarBatch(make([]byte, each)...)), pixels, labels, files*each, rowPolicy{}); err != nil {
+		if pixels, labels, err = cifar10.readPictures(bytes.NewReader(cifarBatch(make([]byte, each)...)), pixels, labels, files*each, rowPolicy{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := files * each * (cifarPictureBytes - 1); len(pixels) != want || cap(pixels) != want {
+	if want := files * each * cifarPixels; len(pixels) != want || cap(pixels) != want {
 		t.Errorf("%d bytes of pixels with capacity %d; want %d", len(pixels), cap(pixels), want)
 	}
 }
@@ -356,8 +400,8 @@ func FuzzCIFAR(f *testing.F) {
 	f.Add(cifarBatch(1, 2, 3, 4, 5)) // more than expected
 	f.Add([]byte{3})
 	f.Fuzz(func(t *testing.T, file []byte) {
-		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil, 2, rowPolicy{})
-		if err == nil && (len(labels)*cifarPictureBytes != len(file) || len(pixels)+len(labels) != len(file)) {
+		pixels, labels, err := cifar10.readPictures(bytes.NewReader(file), nil, nil, 2, rowPolicy{})
+		if err == nil && (len(labels)*(1+cifarPixels) != len(file) || len(pixels)+len(labels) != len(file)) {
 			t.Errorf("%d bytes contain %d labels and %d pixels", len(file), len(labels), len(pixels))
 		}
 	})

@@ -33,6 +33,8 @@ func PublishedStandardization(name string) []Standardization {
 	switch name {
 	case "cifar10":
 		return cifarStandardization
+	case "cifar100":
+		return cifar100Standardization
 	case "shapes":
 		return shapesStandardization
 	}
