@@ -29,7 +29,7 @@ type clippedVectors struct {
 	squared []float64    // [group]
 	factors []float32    // [group]
 
-	weight int64 // of the records that were added, in weightSteps
+	weight int64 // of the records that were added, in load.WeightSteps
 	// leastWeight is the least denominator of a weighted mean whose denominator depends on the lot;
 	// 0: the denominator is fixed.
 	leastWeight int64
@@ -69,7 +69,7 @@ func (c *clippedVectors) setQuery(group int, q ledger.Query) error {
 	return nil
 }
 
-// add adds the vectors of one record, which are in c.vectors, times weight/weightSteps, from 0 to
+// add adds the vectors of one record, which are in c.vectors, times weight/load.WeightSteps, from 0 to
 // 1. It overwrites them.
 func (c *clippedVectors) add(weight int64) error {
 	for _, vector := range c.groups {

@@ -28,7 +28,7 @@
 //	   │
 //	   │  for each microbatch of a fixed shape; the last one is padded
 //	   ▼
-//	microbatchLoader ──▶ columns, augmentation, mask seeds, random words
+//	load.Loader ──▶ columns, augmentation, mask seeds, random words
 //	Forward ───────────▶ losses, ‖g_r‖² of each parameter                   device: program's Front
 //	mechanism ─────────▶ clip factors c_r of each group                     package clip
 //	lotStatistics ─────▶ vectors of private statistics, clipped

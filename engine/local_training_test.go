@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -89,7 +90,7 @@ func releasesMeanChange(t *testing.T, device string) {
 			clipped := 0
 			for user := range 9 {
 				rows := make([]int, 4)
-				change := trainAlone(t, c, rows[:r.index.writeParticipants(user, rows)])
+				change := trainAlone(t, c, rows[:r.index.WriteParticipants(user, rows)])
 				norm := 0.0
 				for _, x := range change {
 					norm = math.Hypot(norm, x)
@@ -233,7 +234,7 @@ func usersAreIndependent(t *testing.T, c Config) {
 		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 		r := newRun(t, c)
 		defer r.Close()
-		r.loader.startLot(0)
+		r.loader.StartLot(0)
 		r.local.startLot()
 		for _, user := range users {
 			bits = nil
@@ -346,7 +347,7 @@ func TestLocalTraining_FailureHidesUser(t *testing.T) {
 		c.LocalTraining.Batch = 1
 		rows := make([]int, 4)
 		r := newRun(t, c)
-		r.index.writeParticipants(3, rows)
+		r.index.WriteParticipants(3, rows)
 		r.Close()
 		c.Files.Ledger += "x"
 		c.Train = unreadableRow{c.Train, rows[2], panicked}
@@ -576,4 +577,20 @@ type spiedReads struct {
 func (s *spiedReads) Read(dst [][]float32, rows []int) error {
 	s.before()
 	return s.Set.Read(dst, rows)
+}
+
+// Local steps with dropout of a user late in a large lot give no error: how many users a lot draws is
+// private.
+func TestLocalTraining_DropoutOfLastUser(t *testing.T) {
+	c := localConfig(t)
+	c.Network = mlpWithDropout(0.5)
+	r := newRun(t, c)
+	r.loader.StartLot(0)
+	r.local.startLot()
+	r.loader.Loaded = noise.MaxValues
+	for user := range 3 {
+		if _, err := r.local.computeChange(r.mechanism.vectors.vectors, user); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

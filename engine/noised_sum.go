@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -137,18 +138,15 @@ func (s *noisedSum) add(vector []float64) {
 	}
 }
 
-// weightSteps is the number of steps of the largest weight.
-const weightSteps = 1 << 20
-
 // addWeighted adds one record's vector of finite numbers times a factor, with which its norm is at
-// most the sensitivity, and times weight/weightSteps, at most 1. The norm of what it adds is at most
+// most the sensitivity, and times weight/load.WeightSteps, at most 1. The norm of what it adds is at most
 // that share of the lattice, too. With float arithmetic, the factor must leave room for roundings;
 // with exact arithmetic, a vector that is too long in integers adds nothing.
 func (s *noisedSum) addWeighted(vector []float64, factor float64, weight int64) {
-	factor *= float64(weight) / weightSteps
+	factor *= float64(weight) / load.WeightSteps
 	if s.integers != nil {
 		bound, rest := bits.Mul64(uint64(s.bound), uint64(weight))
-		bound, _ = bits.Div64(bound, rest, weightSteps)
+		bound, _ = bits.Div64(bound, rest, load.WeightSteps)
 		s.addIntegers(vector, 1, s.length/factor, int64(bound)) // a quotient of +Inf adds zeros
 		return
 	}
@@ -225,7 +223,7 @@ func ratioBound(lattice int64, size int) int64 {
 // McMahan et al. 2018 ("Learning Differentially Private Recurrent Language Models", section 3,
 // lemma 1). One more record moves it by at most query.Lattice in integers:
 //
-// Let B be s.bound, M weightSteps, A the sum of vectors without the record, D that of weights, and G
+// Let B be s.bound, M load.WeightSteps, A the sum of vectors without the record, D that of weights, and G
 // and a its vector and its weight: ‖G‖ ≤ B·a/M, and ‖A‖ ≤ B·D/M by the triangle inequality. With
 // t = max(least, D) and t′ = max(least, D+a), 0 ≤ t′ − t ≤ a and D ≤ t, so
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -44,8 +45,8 @@ func newPipelineDriver(c *Config, e plan.Executable, clipper *clip.Clipper) (*pi
 }
 
 // addMicrobatch queues the first n records of the loader.
-func (p *pipelineDriver) addMicrobatch(l *microbatchLoader, n int) error {
-	if err := l.loadNext(p.Pipeline, n); err != nil {
+func (p *pipelineDriver) addMicrobatch(l *load.Loader, n int) error {
+	if err := l.LoadNext(p.Pipeline, n); err != nil {
 		return err
 	}
 	var bounds []float64

@@ -149,12 +149,12 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.Train == nil || c.Train.Len() == 0 {
 		return 0, errNoExamples
 	}
-	index, err := newRecordIndex(c.Train, c.Records)
+	index, err := c.Records.index(c.Train)
 	if err != nil {
 		return 0, err
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(c.publicRecords(index.records))
+		c.Budget.Delta = DefaultDelta(c.publicRecords(index.Records))
 	}
 	c.Mechanism.NoiseMultiplier = 1
 	lots := PlannedHistory(c)
@@ -234,7 +234,7 @@ func (r *Run) Describe() Description {
 	program := r.compiled.program
 	d := Description{
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
-		Microbatch: program.Records, PerRecord: r.index.perRecord,
+		Microbatch: program.Records, PerRecord: r.index.PerRecord,
 		Bytes:  program.Bytes() + r.compiled.executable.WorkspaceBytes() + r.compiled.frozen.Bytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
 		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic,

@@ -13,6 +13,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/noise"
@@ -70,7 +72,7 @@ func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 				}
 			}
 		}
-		directions, err := principalEigenvectors(want, features, 3)
+		directions, err := load.PrincipalDirections(want, features, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,20 +226,20 @@ func TestProjection_Resume(t *testing.T) {
 		r := newRun(t, c)
 		r.Close() // nothing was spent
 		r = resumeRun(t, c)
-		names, err := listCheckpoints(c.Files.CheckpointFolder)
+		names, err := state.List(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := readFile(t, names[0])
 		trainRun(t, r, func(p *Progress) error {
-			names, err := listCheckpoints(c.Files.CheckpointFolder)
+			names, err := state.List(c.Files.CheckpointFolder)
 			for _, name := range names {
-				saved, err := openCheckpoint(name)
+				saved, err := state.Open(name)
 				if err != nil {
 					return err
 				}
-				saved.file.Close()
-				if saved.projection == nil {
+				saved.Close()
+				if saved.Directions == nil {
 					t.Errorf("after lot %d the checkpoint of %d has no directions", p.Lot, saved.Step)
 				}
 			}

@@ -11,9 +11,11 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 )
 
@@ -140,18 +142,18 @@ func (release attackedRelease) read(t *testing.T, r *Run, before []float32) (fro
 		return before, flatWeights(t, r)
 	}
 	r.step++ // gives the file a name of its own
-	if err := r.checkpoints.save(r.step); err != nil {
+	if err := r.checkpoints.Save(r.step); err != nil {
 		t.Fatal(err)
 	}
-	names, err := listCheckpoints(r.config.Files.CheckpointFolder)
+	names, err := state.List(r.config.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := readWholeCheckpoint([]byte(readFile(t, names[0])))
+	c, err := openState(names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, slots := range c.state.Slots {
+	for _, slots := range c.Memory.Slots {
 		for _, momentum := range slots[0] {
 			after = append(after, -attackRecords*momentum)
 		}

@@ -208,9 +208,9 @@ func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 			c := testConfig(t)
 			c.Device.Threads, c.Microbatch = threads, 12
 			r := newRun(t, c)
-			copy(r.loader.records, batch)
+			copy(r.loader.Records, batch)
 			n := len(batch)
-			if err := r.loader.load(n, nil); err != nil {
+			if err := r.loader.Load(n, nil); err != nil {
 				t.Fatal(err)
 			}
 			for i, record := range batch { // the loader draws the words by the place in the lot

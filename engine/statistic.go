@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -26,36 +27,12 @@ type Statistic struct {
 	// Of writes the vector of one record. It gets the record's examples one after the other,
 	// each as all its views where there is an [Augmentation]. It is called from one goroutine
 	// and may depend on nothing else.
-	Of func(dst []float64, record []Example)
-	// Output and Loss declare that Of reads these fields of an Example; a network that does
+	Of func(dst []float64, record []load.Example)
+	// Output and Loss declare that Of reads these fields of an load.Example; a network that does
 	// not keep them is then refused.
 	Output, Loss bool
 
 	running bool // it moves the network's running statistics: see BatchStatistics
-}
-
-// Example is what a statistic may read of one example.
-type Example struct {
-	Columns [][]float32 // the data set's columns
-	Output  []float32   // the network's output; nil if it keeps none
-	Loss    float32     // NaN if the network keeps no losses
-	Clipped bool        // the contribution of the example's record was scaled down, in some group of parameters
-	// Cells are the states of the cells that the example was read from, where the data set knows
-	// them: see data.CellStateSet.
-	Cells []data.CellState
-
-	observed [][]float32 // what BatchStatistics reads, two for each layer
-}
-
-// set copies an example.
-func (e *Example) set(from *Example) {
-	for k, column := range from.Columns {
-		e.Columns[k] = append(e.Columns[k][:0], column...)
-	}
-	for i, channels := range from.observed {
-		e.observed[i] = append(e.observed[i][:0], channels...)
-	}
-	e.Output, e.Loss, e.Cells = append(e.Output[:0], from.Output...), from.Loss, from.Cells
 }
 
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
@@ -134,7 +111,7 @@ func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of
 // its labels, and data.Pad as a wrong prediction.
 func Accuracy(label int, sigma float64) Statistic {
-	return Statistic{Name: "accuracy", Size: 1, Sensitivity: 1, Noise: sigma, Output: true, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "accuracy", Size: 1, Sensitivity: 1, Noise: sigma, Output: true, Of: func(dst []float64, record []load.Example) {
 		for _, e := range record {
 			labels := e.Columns[label]
 			if len(e.Output) < 2*len(labels) {
@@ -147,7 +124,7 @@ func Accuracy(label int, sigma float64) Statistic {
 
 // MeanLoss is the mean loss, each record's loss clipped to bound.
 func MeanLoss(bound, sigma float64) Statistic {
-	return Statistic{Name: "loss", Size: 1, Sensitivity: bound, Noise: sigma, Loss: true, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "loss", Size: 1, Sensitivity: bound, Noise: sigma, Loss: true, Of: func(dst []float64, record []load.Example) {
 		for _, e := range record {
 			dst[0] += float64(e.Loss) / float64(len(record))
 		}
@@ -157,7 +134,7 @@ func MeanLoss(bound, sigma float64) Statistic {
 // ClassCounts is the frequency of each class of the label column, as shares of the expected lot;
 // data.Pad is not a class.
 func ClassCounts(label int, column data.Column, sigma float64) Statistic {
-	return Statistic{Name: "classes", Size: column.Classes, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "classes", Size: column.Classes, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []load.Example) {
 		for _, e := range record {
 			labels := e.Columns[label]
 			for _, l := range labels {
@@ -172,7 +149,7 @@ func ClassCounts(label int, column data.Column, sigma float64) Statistic {
 // FeatureMeans is the mean of a column, each record's vector clipped to norm bound. It can center
 // features.
 func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
-	return Statistic{Name: "feature means", Size: size, Sensitivity: bound, Noise: sigma, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "feature means", Size: size, Sensitivity: bound, Noise: sigma, Of: func(dst []float64, record []load.Example) {
 		for _, e := range record {
 			if len(e.Columns[column]) != size {
 				panic("a column of another size")
@@ -191,7 +168,7 @@ func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
 // has at most the norm √(cells+1). The data set must know the states: see data.CellStateSet.
 func CellShares(cells int, sigma float64) Statistic {
 	sensitivity := math.Sqrt(float64(cells + 1))
-	return Statistic{Name: "schema", Size: 2*cells + 1, Sensitivity: sensitivity, Noise: sigma, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "schema", Size: 2*cells + 1, Sensitivity: sensitivity, Noise: sigma, Of: func(dst []float64, record []load.Example) {
 		for _, e := range record {
 			if len(e.Cells) != cells {
 				panic("an example with another number of cells")
@@ -212,14 +189,14 @@ func CellShares(cells int, sigma float64) Statistic {
 // LotSize is the number of records in the lot, as a share of the expected number. A blank record
 // does not count.
 func LotSize(sigma float64) Statistic {
-	return Statistic{Name: "lot size", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, _ []Example) { dst[0] = 1 }}
+	return Statistic{Name: "lot size", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, _ []load.Example) { dst[0] = 1 }}
 }
 
 // ClippedShare is the share of records whose contribution is scaled down by clipping, in some group of
 // parameters: a measure for the choice of the bounds (McMahan et al. 2019, section 4). A record whose
 // gradient is not finite counts as clipped.
 func ClippedShare(sigma float64) Statistic {
-	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []load.Example) {
 		if len(record) > 0 && record[0].Clipped {
 			dst[0] = 1
 		}
@@ -270,7 +247,7 @@ func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cel
 	var first [2][]float64
 	for call := range 6 {
 		value := call % 2
-		e := Example{Output: make([]float32, output), Loss: float32(value), Cells: make([]data.CellState, cells)}
+		e := load.Example{Output: make([]float32, output), Loss: float32(value), Cells: make([]data.CellState, cells)}
 		for i := range e.Output {
 			e.Output[i] = float32(value)
 		}
@@ -279,7 +256,7 @@ func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cel
 			for i := range channels {
 				channels[i] = float32(value)
 			}
-			e.observed = append(e.observed, channels)
+			e.Observed = append(e.Observed, channels)
 		}
 		for _, c := range columns {
 			numbers := make([]float32, c.Size())
@@ -291,7 +268,7 @@ func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cel
 			e.Columns = append(e.Columns, numbers)
 		}
 		clear(a.vector)
-		p := recoverPanic(func() { a.Of(a.vector, []Example{e}) })
+		p := recoverPanic(func() { a.Of(a.vector, []load.Example{e}) })
 		if p != nil && value == 1 {
 			continue // ones may be invalid
 		}
@@ -318,7 +295,7 @@ func recoverPanic(f func()) (value any) {
 }
 
 // addRecord adds one record's vector.
-func (a *statisticAccumulator) addRecord(record []Example) (err error) {
+func (a *statisticAccumulator) addRecord(record []load.Example) (err error) {
 	defer func() {
 		// The panic's value is not passed on: it may quote the record.
 		if recover() != nil {
@@ -370,7 +347,7 @@ type lotStatistics struct {
 }
 
 // newLotStatistics checks the user's functions on an example of zeros; output is the size of
-// an example's output, and observed has the form of Example.observed.
+// an example's output, and observed has the form of load.Example.observed.
 func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lotStatistics, error) {
 	s := &lotStatistics{}
 	_, cells, err := data.ValidatedCellStates(c.Train)
@@ -408,7 +385,7 @@ func (s *lotStatistics) released(expectedLot float64) []ReleasedStatistic {
 }
 
 // addMicrobatch adds the first n records of a microbatch, which have these clip factors.
-func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]float32) error {
+func (s *lotStatistics) addMicrobatch(l *load.Loader, n int, factors [][]float32) error {
 	s.private.Records += n
 	for i := range n {
 		unclipped := true
@@ -419,13 +396,13 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 			s.private.Unclipped++
 		}
 	}
-	if len(s.accumulators) == 0 && l.losses == nil {
+	if len(s.accumulators) == 0 && l.Losses == nil {
 		return nil
 	}
 	for i := range n {
-		record := l.examplesOf(i)
+		record := l.ExamplesOf(i)
 		markClipped(record, slices.ContainsFunc(factors, func(f []float32) bool { return f[i] < 1 }))
-		if l.losses != nil {
+		if l.Losses != nil {
 			for _, e := range record {
 				s.private.Loss += float64(e.Loss) / float64(len(record))
 			}
@@ -438,14 +415,14 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 }
 
 // markClipped tells statistics whether the contribution of a record was scaled down.
-func markClipped(record []Example, clipped bool) {
+func markClipped(record []load.Example, clipped bool) {
 	for i := range record {
 		record[i].Clipped = clipped
 	}
 }
 
 // addRecord adds a record to the statistics that the lot releases.
-func (s *lotStatistics) addRecord(record []Example) error {
+func (s *lotStatistics) addRecord(record []load.Example) error {
 	for _, a := range s.accumulators {
 		if !a.isDue(s.lot) {
 			continue

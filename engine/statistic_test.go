@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -89,7 +90,7 @@ func drawLot(t *testing.T, r *Run, lot int) []int {
 	if err := r.sampler.StartLot(uint64(lot)); err != nil {
 		t.Fatal(err)
 	}
-	all := make([]int, r.index.records+1)
+	all := make([]int, r.index.Records+1)
 	n, err := r.sampler.Next(all)
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +100,8 @@ func drawLot(t *testing.T, r *Run, lot int) []int {
 
 // rowsOf returns the rows of a record and their weights.
 func rowsOf(r *Run, record int) (rows []int, share []float32) {
-	rows, share = make([]int, r.index.perRecord), make([]float32, r.index.perRecord)
-	r.index.writeRows(record, rows, share)
+	rows, share = make([]int, r.index.PerRecord), make([]float32, r.index.PerRecord)
+	r.index.WriteRows(record, rows, share)
 	return rows, share
 }
 
@@ -158,7 +159,7 @@ func referenceStatistics(t *testing.T, r *Run, e *Evaluator, flat []float32, rec
 func TestStatistic_IsClipped(t *testing.T) {
 	say := make([]float64, 3)
 	for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
-		s := Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }}
+		s := Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []load.Example) { copy(dst, say) }}
 		c := Config{Mechanism: Mechanism{Arithmetic: arithmetic}}
 		checkClipped(t, say, newStatisticAccumulator(s, c.statisticQuery(s, 60)))
 	}
@@ -247,7 +248,7 @@ func TestStatistics_AreInLedger(t *testing.T) {
 // A panic ends the run with an error that quotes no record.
 func TestStatistic_PanicHidesRecord(t *testing.T) {
 	c := testConfig(t)
-	c.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []Example) {
+	c.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []load.Example) {
 		if record[0].Columns[0][0] != 0 {
 			dst[int(1000*record[0].Columns[0][0])]++
 		}
@@ -268,13 +269,13 @@ func TestStatistic_PanicHidesRecord(t *testing.T) {
 func TestStatistic_RefusesState(t *testing.T) {
 	calls, sum := 0.0, 0.0
 	for name, test := range map[string]struct {
-		of      func(dst []float64, record []Example)
+		of      func(dst []float64, record []load.Example)
 		refused bool
 	}{
-		"a counter":   {func(dst []float64, _ []Example) { calls++; dst[0] = calls }, true},
-		"a sum":       {func(dst []float64, record []Example) { sum += float64(record[0].Columns[0][0]); dst[0] = sum }, true},
-		"no state":    {func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) + 1 }, false},
-		"not numbers": {func(dst []float64, _ []Example) { dst[0] = math.NaN() }, false},
+		"a counter":   {func(dst []float64, _ []load.Example) { calls++; dst[0] = calls }, true},
+		"a sum":       {func(dst []float64, record []load.Example) { sum += float64(record[0].Columns[0][0]); dst[0] = sum }, true},
+		"no state":    {func(dst []float64, record []load.Example) { dst[0] = float64(record[0].Columns[0][0]) + 1 }, false},
+		"not numbers": {func(dst []float64, _ []load.Example) { dst[0] = math.NaN() }, false},
 	} {
 		c := testConfig(t)
 		c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1, Of: test.of}}

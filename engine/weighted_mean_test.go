@@ -9,6 +9,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -25,7 +26,7 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 			t.Fatal("a lattice is refused")
 		}
 		// Weights from none to the largest; lots around and far above the least denominator.
-		least := int64(1 + random.IntN(100*weightSteps))
+		least := int64(1 + random.IntN(100*load.WeightSteps))
 		sum, total := make([]int64, size), int64(0)
 		direction := randomVector(random, size)
 		add := func(v []float64, weight int64) {
@@ -40,10 +41,10 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 			clear(s.integers)
 			total += weight
 		}
-		for range random.IntN(2 + 2*int(least/weightSteps)) {
-			v, weight := direction, int64(weightSteps)
+		for range random.IntN(2 + 2*int(least/load.WeightSteps)) {
+			v, weight := direction, int64(load.WeightSteps)
 			if round%2 == 0 {
-				v, weight = randomVector(random, size), random.Int64N(weightSteps+1)
+				v, weight = randomVector(random, size), random.Int64N(load.WeightSteps+1)
 			}
 			add(v, weight)
 		}
@@ -61,7 +62,7 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 		if round%2 == 0 {
 			opposite = randomVector(random, size)
 		}
-		add(opposite, []int64{weightSteps, random.Int64N(weightSteps + 1)}[random.IntN(2)])
+		add(opposite, []int64{load.WeightSteps, random.Int64N(load.WeightSteps + 1)}[random.IntN(2)])
 		squares := new(big.Int)
 		for i, x := range mean() {
 			d := big.NewInt(x - without[i])
