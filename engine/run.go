@@ -234,7 +234,8 @@ func (r *Run) describeStart() (state.Checkpoint, error) {
 		return state.Checkpoint{}, err
 	}
 	o, running := &r.config.Optimization, r.compiled.running.all()
-	start := state.Checkpoint{Run: settings, Average: o.Average.Decay > 0, Slots: o.Optimizer.Slots(), Memory: r.optimizer.state(r.compiled.executable),
+	start := state.Checkpoint{Run: settings, Average: o.Average.Decay > 0, Slots: o.Optimizer.Slots(),
+		Memory: r.optimizer.state(r.compiled.executable),
 		Projection: len(r.config.Projection.released), Directions: r.Directions(), Running: len(running), RunningStatistics: running}
 	for _, p := range r.compiled.program.Parameters {
 		start.Sizes = append(start.Sizes, p.Shape.TotalSize())
