@@ -11,9 +11,9 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/clipping"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // pipeline runs microbatches whose clip factors the device computes. It has two slots in
@@ -53,7 +53,7 @@ type pipelineSlot struct {
 var maxDataSetShare = 0.5
 
 // prepare allocates the slots and captures their graphs.
-func (p *pipeline) prepare(f clip.Formula, front, back []step, examples int, read func(dst [][]float32, rows []int) error) error {
+func (p *pipeline) prepare(f clipping.Formula, front, back []step, examples int, read func(dst [][]float32, rows []int) error) error {
 	sets, err := p.loadDataSet(examples, read)
 	if err != nil {
 		return err

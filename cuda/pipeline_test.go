@@ -11,11 +11,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/cpu"
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/clipping"
+	"github.com/dptrain/dptrain/internal/device/cpu"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -27,7 +27,7 @@ type lots struct {
 	program *plan.Program
 	set     [][]float32
 	rows    [][][]int // of each lot's microbatches
-	clipper *clip.Clipper
+	clipper *clipping.Clipper
 }
 
 func newLots(t testing.TB, n network) lots {

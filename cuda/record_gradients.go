@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 func lowerClippedSum(c *compiler, s op.ClippedSum, k call) bool {
@@ -36,7 +36,7 @@ func lowerRecordOp(c *compiler, spec op.Spec, k call) bool {
 	case op.MultiUseNorms:
 		lowerMultiUseNorms(c, s, k)
 	case op.RowSquares:
-		if !c.hasRankOne(k.id, k.bases[0]) {
+		if !k.WithProduct {
 			lowerRowSquares(c, k)
 		}
 	case op.ScaleRows:

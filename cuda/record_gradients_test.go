@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"gorgonia.org/tensor"
 )
 
@@ -221,7 +221,7 @@ func TestNormalize_FarFromZero(t *testing.T) {
 }
 
 // If large terms cancel, double precision loses the small one, in some orders. The norm is
-// still not below the true one, as clip.Float32Accuracy requires.
+// still not below the true one, as clipping.Float32Accuracy requires.
 func TestNorms_CancellingTerms(t *testing.T) {
 	device(t)
 	const large, small = 1e30, 1e10

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/internal/load"
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 
 	G "gorgonia.org/gorgonia"

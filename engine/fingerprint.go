@@ -13,8 +13,8 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // filterOrderEntry is the name of the entry that Resume reads of runs with a filter.

@@ -17,7 +17,8 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 
@@ -401,7 +402,7 @@ func TestSeed_IsMarkedInsecure(t *testing.T) {
 		if h := readLedger(t, c.Files.Ledger); h.Header.Secure == seeded {
 			t.Errorf("seeded %v: secure %v in the ledger", seeded, h.Header.Secure)
 		}
-		key := r.source.Key()
+		key := random.KeyOf(r.source)
 		text := fmt.Sprintf("%v %+v %#v", r.source, r.mechanism.release, r.sampler)
 		for _, word := range key {
 			if word > 1<<16 && (strings.Contains(text, fmt.Sprint(word)) || strings.Contains(text, fmt.Sprintf("%x", word))) {

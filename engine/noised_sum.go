@@ -7,7 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/noise"
 )
 

@@ -211,7 +211,7 @@ func (r *Run) createFiles() (err error) {
 		if err != nil {
 			return err
 		}
-		w, err := ledger.Create(c.Files.Ledger, r.ledgerHeader())
+		w, err := c.Files.createLedger(r.ledgerHeader())
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (r *Run) describeStart() (state.Checkpoint, error) {
 	}
 	o, running := &r.config.Optimization, r.compiled.running.all()
 	start := state.Checkpoint{Run: settings, Average: o.Average.Decay > 0, Slots: o.Optimizer.Slots(),
-		Memory: r.optimizer.state(r.compiled.executable),
+		Memory:     r.optimizer.state(r.compiled.executable),
 		Projection: len(r.config.Projection.released), Directions: r.Directions(), Running: len(running), RunningStatistics: running}
 	for _, p := range r.compiled.program.Parameters {
 		start.Sizes = append(start.Sizes, p.Shape.TotalSize())

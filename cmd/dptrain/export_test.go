@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
 )
 
 // The file for PyTorch contains the same model: in place of the run's weights it gives the same

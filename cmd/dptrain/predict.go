@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/atomicfile"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
-	"github.com/dptrain/dptrain/internal/prediction"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +33,7 @@ type predictResult struct {
 // predictFlags are the flags of predict. Of the run's flags it uses the data, the output file
 // and the device.
 type predictFlags struct {
-	runspec.Flags
+	settings.Flags
 	format           string
 	allProbabilities bool
 }
@@ -87,8 +87,8 @@ input examples: protect them like those.`,
 	f.StringVar(&set.format, "format", "", flags.Alternatives(prediction.FileFormats)+" (default: jsonl if --out ends in .jsonl, otherwise csv)")
 	f.BoolVar(&set.allProbabilities, "scores", false, "add the probability of every class to each line")
 	flags.Complete(cmd, "format", prediction.FileFormats)
-	runspec.DefineDeviceFlags(f, &set.Device)
-	completeChoices(cmd, runspec.DeviceChoices())
+	settings.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, settings.DeviceChoices())
 	return cmd
 }
 

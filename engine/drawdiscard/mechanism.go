@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/gaussian"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -103,7 +104,7 @@ func NewMechanism(s Settings, weights int) (*Mechanism, error) {
 			return nil, fmt.Errorf("drawdiscard: δ is %v, and Laplace noise has δ = 0; use gaussian, or omit δ", s.Delta)
 		}
 		m.scale = math.Ceil(math.Nextafter(2*latticeSteps*coordinates/s.Epsilon, math.Inf(1)))
-		if m.scale > noise.MaxLaplaceScale {
+		if m.scale > random.MaxLaplaceScale {
 			return nil, fmt.Errorf("drawdiscard: ε %v for %d weights needs noise of more than 2^49 lattice steps; use a larger ε", s.Epsilon, weights)
 		}
 	case Gaussian:
@@ -126,10 +127,7 @@ func NewMechanism(s Settings, weights int) (*Mechanism, error) {
 
 // largestShift is the largest sensitivity of a unit Gaussian that is proven (ε, δ)-DP.
 func largestShift(epsilon, delta float64) float64 {
-	proven := func(shift float64) bool {
-		upper, _ := gaussian.EpsilonBounds(shift, delta)
-		return upper <= epsilon
-	}
+	proven := func(shift float64) bool { return accountant.GaussianEpsilon(shift, delta) <= epsilon }
 	low, high := 0.0, 1.0
 	for proven(high) {
 		low, high = high, 2*high

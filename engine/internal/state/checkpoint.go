@@ -12,7 +12,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // ErrDamaged is wrapped by an error where a checkpoint or its ledger differs from what was
@@ -30,7 +30,7 @@ type Checkpoint struct {
 	Run     Fingerprint `json:"run"`
 	Step    int         `json:"step"` // lots done
 	Head    string      `json:"ledger_head,omitempty"`
-	Bounds  []float64   `json:"bounds,omitempty"` // clip.Clipper's State
+	Bounds  []float64   `json:"bounds,omitempty"` // clipping.Clipper's State
 	Sizes   []int       `json:"sizes"`            // elements of each parameter
 	Average bool        `json:"average"`
 	Slots   int         `json:"slots"`

@@ -1,0 +1,120 @@
+package defaults
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// μ is the largest for which the Gaussian mechanism satisfies (ε, δ).
+func TestPrivacyParameter(t *testing.T) {
+	for _, epsilon := range []float64{0.01, 0.5, 1, 2, 8, 100} {
+		for _, delta := range []float64{1e-3, 1e-5, 1e-9} {
+			mu := PrivacyParameter(epsilon, delta)
+			if got := accountant.GaussianEpsilon(mu, delta); math.Abs(got-epsilon) > 1e-6*epsilon {
+				t.Errorf("ε %v, δ %v: μ = %v costs %v", epsilon, delta, mu, got)
+			}
+		}
+	}
+}
+
+// The settings of real tables, as docs/defaults.md lists them.
+func TestForTable(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		facts Facts
+		want  Settings
+	}{
+		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95}},
+		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95}},
+		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 6512, 400, 2, "adam", 0.02, 0.95}},
+		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98}},
+	} {
+		if got := ForTable(c.facts, Fixed{}); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// Every table has settings that can be trained, from 1 record to ten millions, 1 to 5,000 columns and
+// 2 to 100 classes, for every budget.
+func TestForTable_AllSizes(t *testing.T) {
+	for _, n := range []int{1, 50, 1000, 1e5, 1e7} {
+		for _, columns := range []int{1, 2, 100, 5000} {
+			for _, classes := range []int{0, 2, 100} {
+				for _, epsilon := range []float64{1e-3, 1, 8, 1000} {
+					f := Facts{Records: n, Columns: columns, Weights: columns + 1, Classes: classes, Epsilon: epsilon, Delta: 1e-9}
+					for _, fixed := range []Fixed{{}, {Linear: true}, {Hidden: true}, {Epochs: 0.01}, {Epochs: 3}, {Steps: 1}, {Lot: 1}, {LargestLot: max(1, n/8)}} {
+						s := ForTable(f, fixed)
+						ok := s.Lot >= 1 && s.Lot <= n && s.Steps >= 1 && s.Clip > 0 && s.Clip < 100 && s.LearningRate > 0 && s.LearningRate < 5
+						if fixed.LargestLot > 0 {
+							ok = ok && s.Lot <= fixed.LargestLot
+						}
+						if !ok {
+							t.Errorf("%+v, %+v: %+v", f, fixed, s)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The settings of a bag of words.
+func TestForBag(t *testing.T) {
+	for records, want := range map[int]Settings{
+		1:    {0, 1, 200, 1, "adam", 0.071, 0.95},
+		6919: {0, 1729, 200, 1, "adam", 0.071, 0.95},
+		1e6:  {0, 8192, 200, 1, "adam", 0.071, 0.95},
+	} {
+		if got := ForBag(records, Fixed{}); got != want {
+			t.Errorf("%d records: %+v, want %+v", records, got, want)
+		}
+	}
+}
+
+// The settings of a linear bag of words: reach grows with ρ, and lots with it.
+func TestForBow(t *testing.T) {
+	for _, c := range []struct {
+		facts Facts
+		fixed Fixed
+		want  Settings
+	}{
+		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 100, 0.71, "momentum", 0.00015, 0}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.71, "momentum", 1.9, 0}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0}},
+		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0}},
+		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0}},
+	} {
+		if got := ForBow(c.facts, c.fixed); got != c.want {
+			t.Errorf("%+v, %+v: %+v, want %+v", c.facts, c.fixed, got, c.want)
+		}
+	}
+}
+
+// What the user gives stays, and the number of passes over the data stays where the user gives it.
+func TestForTable_FitsAroundWhatIsGiven(t *testing.T) {
+	f := Facts{Records: 1000, Columns: 10, Weights: 11, Classes: 2, Epsilon: 1, Delta: 1e-5}
+	for fixed, want := range map[Fixed]string{
+		{}:                     "1000 400",
+		{Lot: 100}:             "100 4000",
+		{Lot: 1}:               "1 4000",
+		{Steps: 7}:             "1000 7",
+		{Epochs: 30}:           "75 400",
+		{Epochs: 800}:          "1000 800",
+		{Epochs: 0.1}:          "1 100",
+		{Lot: 100, Epochs: 30}: "100 300",
+		{Lot: 100, Steps: 30}:  "100 30",
+	} {
+		s := ForTable(f, fixed)
+		if got := fmt.Sprint(s.Lot, s.Steps); got != want {
+			t.Errorf("%+v: lot and steps %s, want %s", fixed, got, want)
+		}
+		if scale := s.LearningRate * math.Sqrt(float64(s.Steps)); math.Abs(scale-1.5) > 0.08 {
+			t.Errorf("%+v: S = %v depends on the number of lots", fixed, scale)
+		}
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !linux && !darwin && !windows
-
-package memory
-
-func left() Room { return Room{} }
