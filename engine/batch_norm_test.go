@@ -162,7 +162,7 @@ func sumsOf(t *testing.T, c Config) (gradients [][]float32, statistic []int64) {
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
-	return accumulatedSums(r), slices.Clone(r.statistics.accumulators[0].integers)
+	return accumulatedSums(r), slices.Clone(r.statistics.accumulators[0].Integers)
 }
 
 // One record changes the sums by its own contribution and by nothing else: what the others add to

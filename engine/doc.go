@@ -67,11 +67,11 @@
 // # Where each part lives
 //
 //   - config.go: [Config]. run.go: the life of a run. compile.go, device.go: the program on a device.
-//   - record_index.go, microbatch_loader.go, augmentation.go: from records to microbatches.
+//   - internal/load: from records to microbatches: index of records, loader, views, division of a set.
 //   - mechanism.go, group_noise.go, adaptive.go: bounds, noise and the ledger entry of each lot.
 //   - noised_sum.go, statistic.go, batch_norm.go, validation.go, projection.go: other releases
 //     than gradients.
 //   - privacy_account.go, planned_history.go: the ledger, the budget and the planned cost.
-//   - checkpoint.go, checkpoint_writer.go, fingerprint.go, resume.go: continuing a run. A checkpoint
-//     has no key: a resumed run draws with a fresh one.
+//   - internal/state, fingerprint.go, resume.go: continuing a run. A checkpoint has no key: a
+//     resumed run draws with a fresh one.
 package engine

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -20,7 +21,7 @@ func TestIntegerSecondMoments_ApproximateMoments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := load.IntegerSecondMoments(t.Context(), s, index, 0, projectionLattice, 1)
+		sum, err := load.IntegerSecondMoments(t.Context(), s, index, 0, release.ProjectionLattice, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,9 +42,9 @@ func TestIntegerSecondMoments_ApproximateMoments(t *testing.T) {
 // runs, and the seed is fixed.
 func TestReleaseSymmetric_Deviation(t *testing.T) {
 	const width, sigma = 300, 4.0
-	q := ledger.RoundedQuery(secondMomentsGroup, 1, sigma, projectionLattice)
+	q := ledger.RoundedQuery(secondMomentsGroup, 1, sigma, release.ProjectionLattice)
 	source, stream := noise.NewSeeded(3), noise.Stream{Purpose: noise.Release, Vector: 7}
-	noised, err := releaseSymmetric(make([]int64, width*width), width, q, source, stream)
+	noised, err := release.ReleaseSymmetric(make([]int64, width*width), width, q, source, stream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +86,8 @@ func TestReleaseSymmetric_Deviation(t *testing.T) {
 	}
 	for range 1000 {
 		s := math.Ldexp(1+random.Float64(), random.IntN(60)-10)
-		if two := square(offDiagonal(s)); two.Mul(two, big.NewFloat(2)).Cmp(square(s)) < 0 {
-			t.Fatalf("noise of %v off the diagonal for %v on it", offDiagonal(s), s)
+		if two := square(release.OffDiagonal(s)); two.Mul(two, big.NewFloat(2)).Cmp(square(s)) < 0 {
+			t.Fatalf("noise of %v off the diagonal for %v on it", release.OffDiagonal(s), s)
 		}
 	}
 }

@@ -31,10 +31,10 @@ func TestLocalTraining_Statistics(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, a := range r.statistics.accumulators {
-			statistics = append(statistics, a.integers...)
+			statistics = append(statistics, a.Integers...)
 		}
 		if r.local != nil {
-			changes = slices.Clone(r.mechanism.vectors.sums[0].integers)
+			changes = slices.Clone(r.mechanism.vectors.Sums[0].Integers)
 		}
 		return changes, statistics, reads
 	}
@@ -97,9 +97,9 @@ func TestLocalTraining_BatchNorm(t *testing.T) {
 			t.Error("the running statistics change within a lot")
 		}
 		if r.local != nil {
-			changes = r.mechanism.vectors.sums[0].integers
+			changes = r.mechanism.vectors.Sums[0].Integers
 		}
-		return changes, r.statistics.accumulators[0].integers
+		return changes, r.statistics.accumulators[0].Integers
 	}
 	gradients := c
 	gradients.LocalTraining = LocalTraining{}

@@ -236,7 +236,7 @@ func (t *localTrainer) addUsers(r *Run, n int) error {
 			}
 		}
 		sums := r.mechanism.vectors
-		loss, err := t.computeChange(sums.vectors, user)
+		loss, err := t.computeChange(sums.Vectors, user)
 		if err != nil {
 			return err
 		}
@@ -244,18 +244,18 @@ func (t *localTrainer) addUsers(r *Run, n int) error {
 		if limit := t.loader.WeightCap; limit > 0 {
 			weight = t.index.Weight(user, limit)
 		}
-		if err := sums.add(weight); err != nil {
+		if err := sums.Add(weight); err != nil {
 			return err
 		}
 		if r.statistics.isDue() {
-			markClipped(record, !sums.isUnclipped())
+			markClipped(record, !sums.IsUnclipped())
 			if err := r.statistics.addRecord(record); err != nil {
 				return err
 			}
 		}
 		private.Records++
 		private.Loss += loss
-		if sums.isUnclipped() {
+		if sums.IsUnclipped() {
 			private.Unclipped++
 		}
 	}
@@ -265,11 +265,11 @@ func (t *localTrainer) addUsers(r *Run, n int) error {
 // releaseChanges releases the mean of the lot's changes, and takes a step of the optimizer with it.
 func (t *localTrainer) releaseChanges(r *Run) error {
 	m, e := r.mechanism, r.compiled.executable
-	if err := m.vectors.release(r.streams, r.step, m.release.Scale); err != nil {
+	if err := m.vectors.Release(r.streams, r.step, m.release.Scale); err != nil {
 		return err
 	}
 	state := e.State()
-	for v, mean := range m.vectors.means {
+	for v, mean := range m.vectors.Means {
 		gradient := t.start[v] // the next lot overwrites it
 		for i, x := range mean {
 			gradient[i] = float32(-x)

@@ -238,7 +238,7 @@ func usersAreIndependent(t *testing.T, c Config) {
 		r.local.startLot()
 		for _, user := range users {
 			bits = nil
-			for _, v := range r.mechanism.vectors.vectors {
+			for _, v := range r.mechanism.vectors.Vectors {
 				bits = append(bits, v)
 			}
 			if _, err := r.local.computeChange(bits, user); err != nil {
@@ -267,7 +267,7 @@ func usersAreIndependent(t *testing.T, c Config) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return slices.Clone(r.mechanism.vectors.sums[0].integers)
+		return slices.Clone(r.mechanism.vectors.Sums[0].Integers)
 	}
 	blank := c
 	isBlank := make([]bool, c.Train.Len())
@@ -308,7 +308,7 @@ func TestLocalTraining_DivergingUser(t *testing.T) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return r.mechanism.vectors.sums[0].integers, r.mechanism.clipper.ExcludedRecords()
+		return r.mechanism.vectors.Sums[0].Integers, r.mechanism.clipper.ExcludedRecords()
 	}
 	none, excluded := sum(0)
 	if excluded != 0 {
@@ -388,7 +388,7 @@ func TestLocalTraining_Optimizers(t *testing.T) {
 			}
 		}
 		trainRun(t, r, func(p *Progress) error {
-			for v, mean := range r.mechanism.vectors.means {
+			for v, mean := range r.mechanism.vectors.Means {
 				gradient := make([]float32, len(mean))
 				for i, x := range mean {
 					gradient[i] = float32(-x)
@@ -544,9 +544,9 @@ func TestLocalTraining_NoiseIsThatOfLedger(t *testing.T) {
 		r := newRun(t, c)
 		var noises []float64
 		rows := &spiedReads{Set: c.Train, before: func() {
-			entry, sum := r.mechanism.entry.Queries[0], r.mechanism.vectors.sums[0]
-			if sum.query != entry || sum.noise.Sigma != entry.LatticeNoise() {
-				t.Fatalf("%s: the sum has the query %+v and the noise %v, the ledger %+v", name, sum.query, sum.noise.Sigma, entry)
+			entry, sum := r.mechanism.entry.Queries[0], r.mechanism.vectors.Sums[0]
+			if sum.Query != entry || sum.Sampler.Sigma != entry.LatticeNoise() {
+				t.Fatalf("%s: the sum has the query %+v and the noise %v, the ledger %+v", name, sum.Query, sum.Sampler.Sigma, entry)
 			}
 			if n := len(noises); n == 0 || noises[n-1] != entry.Noise/entry.Sensitivity+entry.Sensitivity {
 				noises = append(noises, entry.Noise/entry.Sensitivity+entry.Sensitivity)
@@ -589,7 +589,7 @@ func TestLocalTraining_DropoutOfLastUser(t *testing.T) {
 	r.local.startLot()
 	r.loader.Loaded = noise.MaxValues
 	for user := range 3 {
-		if _, err := r.local.computeChange(r.mechanism.vectors.vectors, user); err != nil {
+		if _, err := r.local.computeChange(r.mechanism.vectors.Vectors, user); err != nil {
 			t.Fatal(err)
 		}
 	}

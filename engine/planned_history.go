@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
@@ -105,7 +106,7 @@ func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
 func plannedQuery(c *Config, group string, z float64, records int) ledger.Query {
 	q := c.query(group, 1, z, plan.Bound, math.MaxInt32) // a gradient has this lattice for any number of records
 	if c.LocalTraining.Steps > 0 {
-		q = c.query(group, 1, z, statisticLattice, records)
+		q = c.query(group, 1, z, release.StatisticLattice, records)
 	}
 	if (ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{q}}).Validate() != nil {
 		q = ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z}

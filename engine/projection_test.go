@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
@@ -160,7 +161,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 		h := readLedger(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
-			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, projectionLattice, 60)}) {
+			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, release.ProjectionLattice, 60)}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
 		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {

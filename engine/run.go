@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
@@ -38,7 +39,7 @@ type Run struct {
 	config      Config
 	index       *load.Index
 	source      *noise.Source
-	streams     noiseStreams
+	streams     release.Streams
 	sampler     sample.Sampler
 	compiled    *compiledNetwork
 	loader      *load.Loader
@@ -113,8 +114,7 @@ func build(c Config) (*Run, error) {
 			r.compiled.executable.Close()
 		}
 	}()
-	r.streams = noiseStreams{source: r.source, parameters: len(r.compiled.program.Parameters),
-		groups: len(r.config.Mechanism.Clipping), statistics: len(c.Statistics)}
+	r.streams = release.NewStreams(r.source, len(r.compiled.program.Parameters), len(r.config.Mechanism.Clipping), len(c.Statistics))
 	weightCap := 0.0
 	if c.isWeighted() {
 		weightCap = r.config.Weights.Cap

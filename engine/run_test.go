@@ -27,8 +27,8 @@ func disableNoise(r *Run) {
 		}
 	}
 	if r.mechanism.vectors != nil {
-		for _, s := range r.mechanism.vectors.sums {
-			s.noise.Sigma, s.query.Noise = 1, 0
+		for _, s := range r.mechanism.vectors.Sums {
+			s.Sampler.Sigma, s.Query.Noise = 1, 0
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 )
 
 // referenceMoments computes load.SecondMoments by its definition, as a whole matrix.
@@ -231,7 +232,7 @@ func TestAddSymmetricNoise_Deviation(t *testing.T) {
 	const width, sigma = 300, 4.0
 	r := newRun(t, projectionConfig(t))
 	upper := make([]float64, width*width)
-	if err := addSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.projection(r.step)); err != nil {
+	if err := release.AddSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.Projection(r.step)); err != nil {
 		t.Fatal(err)
 	}
 	var diagonal, rest, cross float64

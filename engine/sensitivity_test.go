@@ -226,7 +226,7 @@ func TestStatistic_RefusesTinySensitivity(t *testing.T) {
 		if err := a.addRecord(nil); err != nil {
 			t.Fatal(err)
 		}
-		return a.floats[0]
+		return a.Floats[0]
 	}
 	if s.check() == nil && !(sum() <= s.Sensitivity) {
 		t.Errorf("a record adds %v, and the sensitivity is %v", sum(), s.Sensitivity)

@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -105,7 +106,7 @@ func (s Statistic) check() error {
 }
 
 func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
-	return c.query(s.Name, s.Sensitivity, s.Noise, statisticLattice, records)
+	return c.query(s.Name, s.Sensitivity, s.Noise, release.StatisticLattice, records)
 }
 
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of
@@ -229,13 +230,13 @@ func argmax(x []float32) int {
 // statisticAccumulator sums one statistic over a lot.
 type statisticAccumulator struct {
 	Statistic
-	*noisedSum           // over the lot's records
-	vector     []float64 // of one record
-	mean       []float64 // the last release
+	*release.Sum           // over the lot's records
+	vector       []float64 // of one record
+	mean         []float64 // the last release
 }
 
 func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator {
-	return &statisticAccumulator{Statistic: s, noisedSum: newNoisedSum(q, s.Size), vector: make([]float64, s.Size),
+	return &statisticAccumulator{Statistic: s, Sum: release.NewSum(q, s.Size), vector: make([]float64, s.Size),
 		mean: make([]float64, s.Size)}
 }
 
@@ -304,13 +305,13 @@ func (a *statisticAccumulator) addRecord(record []load.Example) (err error) {
 	}()
 	clear(a.vector)
 	a.Of(a.vector, record)
-	a.noisedSum.add(a.vector)
+	a.Sum.Add(a.vector)
 	return nil
 }
 
 // releaseMean releases the sum, divided by the public expected lot.
 func (a *statisticAccumulator) releaseMean(source *noise.Source, stream noise.Stream, expectedLot float64) error {
-	if err := a.release(a.mean, source, stream); err != nil {
+	if err := a.Release(a.mean, source, stream); err != nil {
 		return err
 	}
 	for i := range a.mean {
@@ -368,7 +369,7 @@ func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lo
 // them.
 func (s *lotStatistics) queries() (queries []ledger.Query) {
 	for _, a := range s.accumulators {
-		queries = append(queries, a.query)
+		queries = append(queries, a.Query)
 	}
 	return queries
 }
@@ -440,12 +441,12 @@ func (s *lotStatistics) isDue() bool {
 }
 
 // release noises the statistics that a step's lot releases.
-func (s *lotStatistics) release(streams noiseStreams, step int, expectedLot float64) error {
+func (s *lotStatistics) release(streams release.Streams, step int, expectedLot float64) error {
 	for i, a := range s.accumulators {
 		if !a.isDue(step) {
 			continue
 		}
-		if err := a.releaseMean(streams.source, streams.statistic(step, i), expectedLot); err != nil {
+		if err := a.releaseMean(streams.Source, streams.Statistic(step, i), expectedLot); err != nil {
 			return err
 		}
 	}

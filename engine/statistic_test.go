@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -173,13 +174,13 @@ func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
 		{math.MaxFloat64, math.MaxFloat64, math.MaxFloat64}, {0, math.Inf(-1), math.NaN()}, {math.Nextafter(0.7, 1), 0, 0},
 	} {
 		copy(say, v)
-		clear(tally.floats)
-		clear(tally.integers)
+		clear(tally.Floats)
+		clear(tally.Integers)
 		if err := tally.addRecord(nil); err != nil {
 			t.Fatal(err)
 		}
-		sum, isFloat := slices.Clone(tally.floats), tally.floats != nil
-		for _, steps := range tally.integers {
+		sum, isFloat := slices.Clone(tally.Floats), tally.Floats != nil
+		for _, steps := range tally.Integers {
 			sum = append(sum, 0.7*math.Ldexp(float64(steps), -30))
 		}
 		norm := math.Hypot(math.Hypot(sum[0], sum[1]), sum[2])
@@ -227,8 +228,8 @@ func TestStatistics_AreInLedger(t *testing.T) {
 		queries := readLedger(t, c.Files.Ledger).Lots[0].Lot.Queries
 		want := []ledger.Query{
 			{Group: "gradient", Mechanism: queries[0].Mechanism, Sensitivity: 1, Noise: 1, Lattice: queries[0].Lattice, Grid: queries[0].Grid},
-			r.config.query("accuracy", 1, 2, statisticLattice, 60),
-			r.config.query("loss", 0.8, 1.6, statisticLattice, 60),
+			r.config.query("accuracy", 1, 2, release.StatisticLattice, 60),
+			r.config.query("loss", 0.8, 1.6, release.StatisticLattice, 60),
 		}
 		if len(queries) != 3 || queries[0] != want[0] || queries[1] != want[1] || queries[2] != want[2] {
 			t.Errorf("queries %+v, want %+v", queries, want)

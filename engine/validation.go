@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/release"
 )
 
 // Validation is a set of private records from which no lot is drawn. It measures the trained
@@ -103,7 +104,7 @@ func (c *Config) validationLot() ledger.Lot {
 	v, records := &c.Validation, RecordCount(c.Validation.Set, c.Records)
 	return ledger.Lot{
 		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, statisticLattice, records)},
+		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, release.StatisticLattice, records)},
 	}
 }
 
@@ -146,10 +147,10 @@ func (r *Run) Validate() (ValidationResult, error) {
 	}
 	lot := r.config.validationLot()
 	var sum [1]float64
-	noised := newNoisedSum(lot.Queries[0], 1)
+	noised := release.NewSum(lot.Queries[0], 1)
 	err = r.config.scoreHeldOut(Values(parameters), func(score float64) {
 		sum[0] += score
-		noised.add([]float64{score})
+		noised.Add([]float64{score})
 	})
 	if err != nil {
 		return ValidationResult{}, err
@@ -164,7 +165,7 @@ func (r *Run) Validate() (ValidationResult, error) {
 		if err := r.account.spendQuery(lot); err != nil {
 			return ValidationResult{}, err
 		}
-		if err := noised.release(sum[:], r.streams.source, r.streams.validation(r.step)); err != nil {
+		if err := noised.Release(sum[:], r.streams.Source, r.streams.Validation(r.step)); err != nil {
 			return ValidationResult{}, err
 		}
 		out.Deviation = v.Noise / records

@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -51,7 +52,7 @@ type VectorSum struct {
 	weights Weights
 	scale   float64 // 1 over the denominator of the means
 	source  *noise.Source
-	streams noiseStreams
+	streams release.Streams
 	sampler sample.Sampler
 
 	mechanism *mechanism
@@ -141,7 +142,7 @@ func (w *Weights) check(policy sample.Policy) error {
 }
 
 // denominator returns what a sum of vectors times weight/Cap is divided by, in records, and
-// clippedVectors.leastWeight.
+// release.Vectors.leastWeight.
 func (w Weights) denominator(expectedLot float64) (records float64, least int64) {
 	records = expectedLot * w.Mean / w.Cap
 	if w.MinMean == 0 {
@@ -262,7 +263,7 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	if s.mechanism, err = newMechanism(&s.config, parameters, nil, 0, least, e, nil); err != nil {
 		return nil, err
 	}
-	s.streams = noiseStreams{source: s.source, parameters: len(parameters), groups: len(s.config.Mechanism.Clipping)}
+	s.streams = release.NewStreams(s.source, len(parameters), len(s.config.Mechanism.Clipping), 0)
 	return s, nil
 }
 
@@ -402,14 +403,14 @@ func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error 
 	s.counted[record] = true
 	s.added++
 	sums := s.mechanism.vectors
-	same := len(vectors) == len(sums.vectors)
+	same := len(vectors) == len(sums.Vectors)
 	for i := 0; same && i < len(vectors); i++ {
-		same = copy(sums.vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.vectors[i])
+		same = copy(sums.Vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.Vectors[i])
 	}
 	if !same {
-		sums.vectors[0][0] = math.NaN()
+		sums.Vectors[0][0] = math.NaN()
 	}
-	return sums.add(load.StepsOfWeight(weight, s.weights.Cap))
+	return sums.Add(load.StepsOfWeight(weight, s.weights.Cap))
 }
 
 // Excluded returns the number of records that were added to the current lot and contribute nothing
@@ -447,15 +448,15 @@ func (s *VectorSum) releaseLot() ([][]float64, error) {
 	if err := s.account.spendLot(m.entry, s.config.Steps-s.step, m.equalLots(s.step)); err != nil {
 		return nil, err
 	}
-	if err := m.vectors.release(s.streams, s.step, s.scale); err != nil {
+	if err := m.vectors.Release(s.streams, s.step, s.scale); err != nil {
 		return nil, err
 	}
 	if err := m.releaseCounts(s.streams, s.step, e.ExpectedLot()); err != nil {
 		return nil, err
 	}
 	s.step++
-	means := make([][]float64, len(m.vectors.means))
-	for v, mean := range m.vectors.means {
+	means := make([][]float64, len(m.vectors.Means))
+	for v, mean := range m.vectors.Means {
 		means[v] = slices.Clone(mean)
 	}
 	return means, m.advance(s.step)

@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/device/plan/plantest"},
+	{"engine/internal/release"},
 	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
 	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/timing", "cuda/override"},

@@ -1,4 +1,4 @@
-package engine
+package release
 
 import (
 	"math"
@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/internal/load"
-	"github.com/dptrain/dptrain/engine/sample"
 )
 
 // One more record moves the integers of a weighted mean whose denominator depends on the lot by at
@@ -21,8 +19,8 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(10, 11))
 	most := 0.0
 	for round := range 4000 {
-		s := newNoisedSum(ledger.RoundedQuery("mean", 2, 2, 1<<(4+random.IntN(27))), size)
-		if !s.setRatioQuery(s.query) {
+		s := NewSum(ledger.RoundedQuery("mean", 2, 2, 1<<(4+random.IntN(27))), size)
+		if !s.setRatioQuery(s.Query) {
 			t.Fatal("a lattice is refused")
 		}
 		// Weights from none to the largest; lots around and far above the least denominator.
@@ -34,11 +32,11 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 			for _, x := range v {
 				norm = math.Hypot(norm, x)
 			}
-			s.addWeighted(v, s.length/norm*(1-0x1p-20), weight)
+			s.addWeighted(v, s.Length/norm*(1-0x1p-20), weight)
 			for i := range sum {
-				sum[i] += s.integers[i]
+				sum[i] += s.Integers[i]
 			}
-			clear(s.integers)
+			clear(s.Integers)
 			total += weight
 		}
 		for range random.IntN(2 + 2*int(least/load.WeightSteps)) {
@@ -49,10 +47,10 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 			add(v, weight)
 		}
 		mean := func() []int64 {
-			copy(s.integers, sum)
+			copy(s.Integers, sum)
 			s.divideByWeight(total, least)
-			defer clear(s.integers)
-			return slices.Clone(s.integers)
+			defer clear(s.Integers)
+			return slices.Clone(s.Integers)
 		}
 		without := mean()
 		opposite := slices.Clone(direction)
@@ -68,12 +66,12 @@ func TestDivideByWeight_SensitivityByBruteForce(t *testing.T) {
 			d := big.NewInt(x - without[i])
 			squares.Add(squares, d.Mul(d, d))
 		}
-		lattice := big.NewInt(s.query.Lattice)
+		lattice := big.NewInt(s.Query.Lattice)
 		if squares.Cmp(new(big.Int).Mul(lattice, lattice)) > 0 {
-			t.Fatalf("round %d: the mean moves from %v to %v, by more than %d", round, without, mean(), s.query.Lattice)
+			t.Fatalf("round %d: the mean moves from %v to %v, by more than %d", round, without, mean(), s.Query.Lattice)
 		}
 		moved, _ := new(big.Float).SetInt(squares).Float64()
-		most = max(most, math.Sqrt(moved)/float64(s.query.Lattice))
+		most = max(most, math.Sqrt(moved)/float64(s.Query.Lattice))
 	}
 	if most < 0.97 {
 		t.Errorf("a record moves the mean by at most %v of the sensitivity", most)
@@ -99,7 +97,7 @@ func TestDivideByWeight_MatchesBigOracle(t *testing.T) {
 		}
 		least := 1 + random.Int64N(1<<51)>>random.IntN(51)
 		weight := 1 + random.Int64N(1<<51)>>random.IntN(51)
-		s := &noisedSum{integers: []int64{sum}}
+		s := &Sum{Integers: []int64{sum}}
 		s.divideByWeight(weight, least)
 		want := new(big.Int).Mul(big.NewInt(max(sum, -sum)), big.NewInt(least))
 		t2 := big.NewInt(max(weight, least))
@@ -110,47 +108,8 @@ func TestDivideByWeight_MatchesBigOracle(t *testing.T) {
 		if sum < 0 {
 			want.Neg(want)
 		}
-		if want.Cmp(big.NewInt(s.integers[0])) != 0 {
-			t.Fatalf("%d·%d/%d: %d, want %d", sum, least, weight, s.integers[0], want)
+		if want.Cmp(big.NewInt(s.Integers[0])) != 0 {
+			t.Fatalf("%d·%d/%d: %d, want %d", sum, least, weight, s.Integers[0], want)
 		}
-	}
-}
-
-// With little noise the release is Σ w·v / max(q·N·MinMean, Σ w), computed in float64. The ledger
-// states twice the bound, with noise in proportion.
-func TestVectorSum_DenominatorOfLot(t *testing.T) {
-	for _, arithmetic := range []Arithmetic{ExactArithmetic, FloatArithmetic} {
-		for _, minMean := range []float64{0.1, 1.9} { // below and above the mean weight of 1
-			c := vectorSumConfig(t)
-			c.Vectors, c.Mechanism.Clipping = []Vector{{"v", 2}}, clip.Flat(clip.Constant(0.5), nil)
-			c.Mechanism.Arithmetic, c.Mechanism.NoiseMultiplier = arithmetic, 1e-12
-			c.Weights = Weights{Cap: 2, MinMean: minMean}
-			s := newVectorSum(t, c)
-			random := rand.New(rand.NewPCG(14, 15))
-			var want [2]float64
-			total := 0.0
-			for _, record := range startLot(t, s) {
-				v, weight := randomVector(random, 2), 2*random.Float64()
-				addVectors(t, s, record, weight, [][]float64{v})
-				for i, x := range clippedByBig([][]float64{v}, []float64{1}, 0.5, nil) {
-					want[i] += weight * x
-				}
-				total += weight
-			}
-			denominator := max(20*minMean, total)
-			for i, x := range releaseVectors(t, s)[0] {
-				if math.Abs(x-want[i]/denominator) > 1e-5 {
-					t.Errorf("%s, least mean %v: element %d is %v, want %v", arithmetic, minMean, i, x, want[i]/denominator)
-				}
-			}
-			if q := s.mechanism.entry.Queries[0]; q.Sensitivity != 1 || q.Noise != 1e-12 {
-				t.Errorf("%s: the ledger states %+v", arithmetic, q)
-			}
-		}
-	}
-	c := vectorSumConfig(t)
-	c.Weights, c.Sampling.Policy = Weights{MinMean: 0.5}, sample.PolicyFixed
-	if _, err := NewVectorSum(c); err == nil {
-		t.Error("fixed lots have a denominator that depends on the lot")
 	}
 }

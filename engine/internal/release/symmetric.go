@@ -1,4 +1,4 @@
-package engine
+package release
 
 import (
 	"math"
@@ -7,11 +7,11 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// addSymmetricNoise adds noise to an upper triangle: independent normals of deviation σ on the
+// AddSymmetricNoise adds noise to an upper triangle: independent normals of deviation σ on the
 // diagonal and σ/√2 off it, as if each entry of the whole matrix had its own normal of deviation
 // σ and the matrix were averaged with its transpose. In the coordinates (diagonal, √2·the rest),
 // whose Euclidean norm is the matrix's Frobenius norm, the deviation is σ in each.
-func addSymmetricNoise(upper []float64, width int, sigma float64, source *noise.Source, stream noise.Stream) error {
+func AddSymmetricNoise(upper []float64, width int, sigma float64, source *noise.Source, stream noise.Stream) error {
 	drawn := uint64(0)
 	normals := make([]float64, width)
 	for i := range width {
@@ -31,14 +31,14 @@ func addSymmetricNoise(upper []float64, width int, sigma float64, source *noise.
 	return nil
 }
 
-// releaseSymmetric returns an upper triangle of sums of integers with the noise of a query, in
+// ReleaseSymmetric returns an upper triangle of sums of integers with the noise of a query, in
 // the unit of its sensitivity. Noise has the deviation σ on the diagonal and at least σ/√2 off
 // it. In the coordinates (diagonal, √2·the rest) the Euclidean norm is the Frobenius norm of the
 // matrix and the deviation is σ: this is the Gaussian mechanism for matrices of integers,
 // each entry rounded to a public grid.
-func releaseSymmetric(upper []int64, width int, q ledger.Query, source *noise.Source, stream noise.Stream) ([]float64, error) {
+func ReleaseSymmetric(upper []int64, width int, q ledger.Query, source *noise.Source, stream noise.Stream) ([]float64, error) {
 	diagonal := noise.RoundedGaussian{Sigma: q.LatticeNoise()}
-	rest := noise.RoundedGaussian{Sigma: offDiagonal(diagonal.Sigma)}
+	rest := noise.RoundedGaussian{Sigma: OffDiagonal(diagonal.Sigma)}
 	noised := make([]float64, len(upper))
 	step := q.Sensitivity / float64(q.Lattice)
 	drawn := uint64(0)
@@ -60,5 +60,5 @@ func releaseSymmetric(upper []int64, width int, q ledger.Query, source *noise.So
 	return noised, nil
 }
 
-// offDiagonal returns σ/√2, rounded up.
-func offDiagonal(sigma float64) float64 { return sigma / math.Sqrt2 * (1 + 0x1p-50) }
+// OffDiagonal returns σ/√2, rounded up.
+func OffDiagonal(sigma float64) float64 { return sigma / math.Sqrt2 * (1 + 0x1p-50) }
