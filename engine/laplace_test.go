@@ -31,7 +31,7 @@ func TestLaplace_RecordIsWithinSensitivity(t *testing.T) {
 		c.Mechanism.Clipping = clip.Flat(clip.Constant(0.5), nil)
 		r := newRun(t, c)
 		r.loader.Records[0] = 0
-		if err := r.addMicrobatch(1); err != nil {
+		if err := r.lots.add(1); err != nil {
 			t.Fatal(err)
 		}
 		length := int64(0)

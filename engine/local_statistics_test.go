@@ -23,8 +23,8 @@ func TestLocalTraining_Statistics(t *testing.T) {
 		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 		r := newRun(t, c)
 		defer r.Close()
-		if r.local != nil {
-			r.local.train = &spiedReads{Set: c.Train, before: func() { reads++ }}
+		if localTrainerOf(r) != nil {
+			localTrainerOf(r).train = &spiedReads{Set: c.Train, before: func() { reads++ }}
 		}
 		r.step = lot
 		if err := r.sumLot(); err != nil {
@@ -33,7 +33,7 @@ func TestLocalTraining_Statistics(t *testing.T) {
 		for _, a := range r.statistics.accumulators {
 			statistics = append(statistics, a.Integers...)
 		}
-		if r.local != nil {
+		if localTrainerOf(r) != nil {
 			changes = slices.Clone(r.mechanism.vectors.Sums[0].Integers)
 		}
 		return changes, statistics, reads
@@ -96,7 +96,7 @@ func TestLocalTraining_BatchNorm(t *testing.T) {
 		if !slices.Equal(runningOf(t, r), before) {
 			t.Error("the running statistics change within a lot")
 		}
-		if r.local != nil {
+		if localTrainerOf(r) != nil {
 			changes = r.mechanism.vectors.Sums[0].Integers
 		}
 		return changes, r.statistics.accumulators[0].Integers

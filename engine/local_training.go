@@ -2,11 +2,14 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
@@ -81,11 +84,14 @@ func (c *Config) checkLocalTraining() error {
 // without norms. Its state contains the released weights again after each user.
 type localTrainer struct {
 	LocalTraining
+	mechanism  *mechanism
+	statistics *lotStatistics
+	streams    release.Streams
 	train      data.Set
 	index      *load.Index
 	loader     *load.Loader
 	executable plan.Executable
-	start      [][]float32 // the weights of the lot
+	before     [][]float32 // the weights of the lot
 	rows       []int       // of the user
 	batch      []int       // the rows of a step
 	together   int         // the rows that the executable computes together
@@ -96,25 +102,31 @@ type localTrainer struct {
 	row        []load.Example // one, which shares the memory of the executable
 }
 
-func newLocalTrainer(c *Config, index *load.Index, loader *load.Loader, n *compiledNetwork) *localTrainer {
-	t := &localTrainer{LocalTraining: c.LocalTraining, train: c.Train, index: index, loader: loader, executable: n.executable}
-	t.rows, t.batch, t.together = make([]int, index.PerRecord), make([]int, c.LocalTraining.Batch), n.program.Records
+func newLocalTrainer(c *Config, index *load.Index, plain *gradientLots, streams release.Streams) *localTrainer {
+	loader := plain.loader
+	t := &localTrainer{LocalTraining: c.LocalTraining, mechanism: plain.mechanism, statistics: plain.statistics, streams: streams,
+		train: c.Train, index: index, loader: loader, executable: plain.network.executable,
+		together: plain.network.program.Records}
+	t.rows, t.batch = make([]int, index.PerRecord), make([]int, c.LocalTraining.Batch)
 	t.used = make([][]float32, len(loader.Inputs))
-	for v, w := range n.executable.State().Weights {
-		t.start = append(t.start, make([]float32, len(w)))
-		t.factors = append(t.factors, n.executable.ClipFactors(v))
+	for v, w := range t.executable.State().Weights {
+		t.before = append(t.before, make([]float32, len(w)))
+		t.factors = append(t.factors, t.executable.ClipFactors(v))
 	}
 	if len(c.Statistics) > 0 {
 		t.measured, t.row = loader.NewExamples(index.PerRecord), loader.NewExamples(1)
 	}
-	t.step = plan.Release{Sigma: make([]float64, len(t.start)), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: c.LocalTraining.Rate}
+	t.step = plan.Release{Sigma: make([]float64, len(t.before)), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: c.LocalTraining.Rate}
 	return t
 }
 
-// startLot takes the weights of a lot.
-func (t *localTrainer) startLot() {
+func (t *localTrainer) prepare(context.Context) error { return nil }
+
+// start takes the weights of a lot. Local steps change the state that a checkpoint reads.
+func (t *localTrainer) start(checkpoints *state.Writer) {
+	checkpoints.WaitUntilRead()
 	for v, w := range t.executable.State().Weights {
-		copy(t.start[v], w)
+		copy(t.before[v], w)
 	}
 }
 
@@ -125,7 +137,7 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 	weights := t.executable.State().Weights
 	defer func() {
 		for v, w := range weights {
-			copy(w, t.start[v])
+			copy(w, t.before[v])
 		}
 		err = cmp.Or(err, t.executable.LoadState())
 	}()
@@ -159,7 +171,7 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 	}
 	for v, w := range weights {
 		for i, x := range w {
-			change[v][i] = float64(x) - float64(t.start[v][i])
+			change[v][i] = float64(x) - float64(t.before[v][i])
 		}
 	}
 	return loss, nil
@@ -224,18 +236,18 @@ func (t *localTrainer) measure(user int) ([]load.Example, error) {
 	return t.measured[:examples], nil
 }
 
-// addUsers adds the clipped changes of the first n users of the loader.
-func (t *localTrainer) addUsers(r *Run, n int) error {
-	private := &r.statistics.private
+// add adds the clipped changes of the first n users of the loader.
+func (t *localTrainer) add(n int) error {
+	private := &t.statistics.private
 	for _, user := range t.loader.Records[:n] {
 		var record []load.Example
-		if r.statistics.isDue() {
+		if t.statistics.isDue() {
 			var err error
 			if record, err = t.measure(user); err != nil {
 				return err
 			}
 		}
-		sums := r.mechanism.vectors
+		sums := t.mechanism.vectors
 		loss, err := t.computeChange(sums.Vectors, user)
 		if err != nil {
 			return err
@@ -247,9 +259,9 @@ func (t *localTrainer) addUsers(r *Run, n int) error {
 		if err := sums.Add(weight); err != nil {
 			return err
 		}
-		if r.statistics.isDue() {
+		if t.statistics.isDue() {
 			markClipped(record, !sums.IsUnclipped())
-			if err := r.statistics.addRecord(record); err != nil {
+			if err := t.statistics.addRecord(record); err != nil {
 				return err
 			}
 		}
@@ -262,15 +274,17 @@ func (t *localTrainer) addUsers(r *Run, n int) error {
 	return nil
 }
 
-// releaseChanges releases the mean of the lot's changes, and takes a step of the optimizer with it.
-func (t *localTrainer) releaseChanges(r *Run) error {
-	m, e := r.mechanism, r.compiled.executable
-	if err := m.vectors.Release(r.streams, r.step, m.release.Scale); err != nil {
+func (t *localTrainer) finish() error { return nil }
+
+// release releases the mean of the lot's changes, and takes a step of the optimizer with it.
+func (t *localTrainer) release(step int) error {
+	m, e := t.mechanism, t.executable
+	if err := m.vectors.Release(t.streams, step, m.release.Scale); err != nil {
 		return err
 	}
 	state := e.State()
 	for v, mean := range m.vectors.Means {
-		gradient := t.start[v] // the next lot overwrites it
+		gradient := t.before[v] // the next lot overwrites it
 		for i, x := range mean {
 			gradient[i] = float32(-x)
 		}

@@ -85,7 +85,7 @@ func releasesMeanChange(t *testing.T, device string) {
 			c := localConfig(t)
 			c.Device.Name, c.Mechanism.Arithmetic, c.Mechanism.NonPrivate = device, arithmetic, !private
 			r := newRun(t, c)
-			r.local.together = min(r.local.together, 3)
+			localTrainerOf(r).together = min(localTrainerOf(r).together, 3)
 			var want []float64
 			clipped := 0
 			for user := range 9 {
@@ -235,13 +235,13 @@ func usersAreIndependent(t *testing.T, c Config) {
 		r := newRun(t, c)
 		defer r.Close()
 		r.loader.StartLot(0)
-		r.local.startLot()
+		localTrainerOf(r).start(nil)
 		for _, user := range users {
 			bits = nil
 			for _, v := range r.mechanism.vectors.Vectors {
 				bits = append(bits, v)
 			}
-			if _, err := r.local.computeChange(bits, user); err != nil {
+			if _, err := localTrainerOf(r).computeChange(bits, user); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -552,7 +552,7 @@ func TestLocalTraining_NoiseIsThatOfLedger(t *testing.T) {
 				noises = append(noises, entry.Noise/entry.Sensitivity+entry.Sensitivity)
 			}
 		}}
-		r.local.train = rows
+		localTrainerOf(r).train = rows
 		trainRun(t, r, nil)
 		if len(noises) < 3 {
 			t.Errorf("%s: %d different queries in 4 lots: the test has no power", name, len(noises))
@@ -586,11 +586,17 @@ func TestLocalTraining_DropoutOfLastUser(t *testing.T) {
 	c.Network = mlpWithDropout(0.5)
 	r := newRun(t, c)
 	r.loader.StartLot(0)
-	r.local.startLot()
+	localTrainerOf(r).start(nil)
 	r.loader.Loaded = noise.MaxValues
 	for user := range 3 {
-		if _, err := r.local.computeChange(r.mechanism.vectors.Vectors, user); err != nil {
+		if _, err := localTrainerOf(r).computeChange(r.mechanism.vectors.Vectors, user); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// localTrainerOf returns how a run takes local steps; nil where it takes none.
+func localTrainerOf(r *Run) *localTrainer {
+	t, _ := r.lots.(*localTrainer)
+	return t
 }

@@ -243,7 +243,7 @@ func (r *Run) Describe() Description {
 	}
 	for v, p := range program.Parameters {
 		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
-		if r.local != nil {
+		if r.config.LocalTraining.Steps > 0 {
 			pd.Method = "change" // the norm is that of a user's change, in float64
 		}
 		if m := r.mechanism; m.clipper != nil {

@@ -45,9 +45,8 @@ type Run struct {
 	loader      *load.Loader
 	mechanism   *mechanism
 	statistics  *lotStatistics
-	pipeline    *pipelineDriver // nil where the host computes clip factors
+	lots        lotMethod       // how its lots are computed
 	optimizer   *hostOptimizer  // nil where the device computes the optimizer
-	local       *localTrainer   // nil where records contribute gradients
 	account     *privacyAccount // nil where the run is not private
 	checkpoints *state.Writer   // nil where no checkpoints are kept
 
@@ -133,7 +132,7 @@ func build(c Config) (*Run, error) {
 	}
 	gradients, denominator, least := r.compiled.executable, r.Event().ExpectedLot(), int64(0)
 	if c.LocalTraining.Steps > 0 {
-		r.local, gradients = newLocalTrainer(&r.config, r.index, r.loader, r.compiled), nil
+		gradients = nil
 	}
 	if c.isWeighted() {
 		denominator, least = r.config.Weights.denominator(denominator)
@@ -151,10 +150,13 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	r.optimizer = newHostOptimizer(&r.config.Optimization, r.compiled, groups)
-	if !c.awaitsProjection() && r.local == nil {
-		if r.pipeline, err = newPipelineDriver(&r.config, r.compiled.executable, r.mechanism.clipper); err != nil {
-			return nil, err
-		}
+	plain := &gradientLots{loader: r.loader, network: r.compiled, mechanism: r.mechanism, statistics: r.statistics}
+	var local *localTrainer
+	if c.LocalTraining.Steps > 0 {
+		local = newLocalTrainer(&r.config, r.index, plain, r.streams)
+	}
+	if r.lots, err = newLotMethod(&r.config, plain, local); err != nil {
+		return nil, err
 	}
 	built = true
 	return r, nil
@@ -323,7 +325,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if r.account != nil && r.account.meter.allowed == 0 {
 			return nil
 		}
-		if err := r.compiled.frozen.Compute(ctx); err != nil {
+		if err := r.lots.prepare(ctx); err != nil {
 			return err
 		}
 		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
@@ -396,10 +398,7 @@ func (r *Run) runLot() error {
 func (r *Run) sumLot() error {
 	r.statistics.startLot(r.step)
 	r.loader.StartLot(r.step)
-	if r.local != nil {
-		r.checkpoints.WaitUntilRead() // local steps change the state that a checkpoint reads
-		r.local.startLot()
-	}
+	r.lots.start(r.checkpoints)
 	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err
 	}
@@ -410,7 +409,7 @@ func (r *Run) sumLot() error {
 			return err
 		}
 		if loaded := r.index.WithoutBlank(r.loader.Records[:n]); len(loaded) > 0 || microbatch <= least {
-			if err := r.addMicrobatch(len(loaded)); err != nil {
+			if err := r.lots.add(len(loaded)); err != nil {
 				return err
 			}
 		}
@@ -418,37 +417,7 @@ func (r *Run) sumLot() error {
 			break
 		}
 	}
-	if r.pipeline != nil {
-		return r.pipeline.finishLot(r.loader.Loaded, &r.statistics.private)
-	}
-	return nil
-}
-
-// addMicrobatch adds the clipped gradients of the first n records of the loader.
-func (r *Run) addMicrobatch(n int) error {
-	if r.pipeline != nil {
-		return r.pipeline.addMicrobatch(r.loader, n)
-	}
-	if r.local != nil {
-		return r.local.addUsers(r, n)
-	}
-	if err := r.loader.Load(n, nil); err != nil {
-		return err
-	}
-	e := r.compiled.executable
-	if r.compiled.frozen != nil {
-		r.compiled.frozen.Read(r.compiled.outputs, r.loader.LoadedRows(n))
-	}
-	if err := e.Forward(); err != nil {
-		return err
-	}
-	if err := r.mechanism.computeClipFactors(e, n, r.loader.RecordWeights(n)); err != nil {
-		return err
-	}
-	if err := r.statistics.addMicrobatch(r.loader, n, r.mechanism.factors); err != nil {
-		return err
-	}
-	return e.AddClippedSums()
+	return r.lots.finish()
 }
 
 // releaseLot adds noise to the sums, which become a step, to the statistics and to the counts
@@ -461,14 +430,7 @@ func (r *Run) releaseLot() error {
 		m.release.Rate = r.learningRate
 	}
 	r.checkpoints.WaitUntilRead()
-	var err error
-	if r.local != nil {
-		err = r.local.releaseChanges(r)
-	} else {
-		m.release.Ratio.Weight = r.loader.LotWeight
-		err = r.compiled.executable.Release(&m.release)
-	}
-	if err != nil {
+	if err := r.lots.release(r.step); err != nil {
 		return err
 	}
 	if r.optimizer != nil {
