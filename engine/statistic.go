@@ -28,13 +28,17 @@ type Statistic struct {
 	// Of writes the vector of one record. It gets the record's examples one after the other,
 	// each as all its views where there is an [Augmentation]. It is called from one goroutine
 	// and may depend on nothing else.
-	Of func(dst []float64, record []load.Example)
+	Of func(dst []float64, record []Example)
 	// Output and Loss declare that Of reads these fields of an load.Example; a network that does
 	// not keep them is then refused.
 	Output, Loss bool
 
 	running bool // it moves the network's running statistics: see BatchStatistics
 }
+
+// Example is what a statistic may read of one example: its Columns, and the Output, the Loss, the Cells and
+// Clipped, where the network and the data set have them.
+type Example = load.Example
 
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
 // estimate of the mean, and public.
@@ -112,7 +116,7 @@ func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of
 // its labels, and data.Pad as a wrong prediction.
 func Accuracy(label int, sigma float64) Statistic {
-	return Statistic{Name: "accuracy", Size: 1, Sensitivity: 1, Noise: sigma, Output: true, Of: func(dst []float64, record []load.Example) {
+	return Statistic{Name: "accuracy", Size: 1, Sensitivity: 1, Noise: sigma, Output: true, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			labels := e.Columns[label]
 			if len(e.Output) < 2*len(labels) {
@@ -125,7 +129,7 @@ func Accuracy(label int, sigma float64) Statistic {
 
 // MeanLoss is the mean loss, each record's loss clipped to bound.
 func MeanLoss(bound, sigma float64) Statistic {
-	return Statistic{Name: "loss", Size: 1, Sensitivity: bound, Noise: sigma, Loss: true, Of: func(dst []float64, record []load.Example) {
+	return Statistic{Name: "loss", Size: 1, Sensitivity: bound, Noise: sigma, Loss: true, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			dst[0] += float64(e.Loss) / float64(len(record))
 		}
@@ -135,7 +139,7 @@ func MeanLoss(bound, sigma float64) Statistic {
 // ClassCounts is the frequency of each class of the label column, as shares of the expected lot;
 // data.Pad is not a class.
 func ClassCounts(label int, column data.Column, sigma float64) Statistic {
-	return Statistic{Name: "classes", Size: column.Classes, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []load.Example) {
+	return Statistic{Name: "classes", Size: column.Classes, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			labels := e.Columns[label]
 			for _, l := range labels {
@@ -150,7 +154,7 @@ func ClassCounts(label int, column data.Column, sigma float64) Statistic {
 // FeatureMeans is the mean of a column, each record's vector clipped to norm bound. It can center
 // features.
 func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
-	return Statistic{Name: "feature means", Size: size, Sensitivity: bound, Noise: sigma, Of: func(dst []float64, record []load.Example) {
+	return Statistic{Name: "feature means", Size: size, Sensitivity: bound, Noise: sigma, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			if len(e.Columns[column]) != size {
 				panic("a column of another size")
@@ -169,7 +173,7 @@ func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
 // has at most the norm √(cells+1). The data set must know the states: see data.CellStateSet.
 func CellShares(cells int, sigma float64) Statistic {
 	sensitivity := math.Sqrt(float64(cells + 1))
-	return Statistic{Name: "schema", Size: 2*cells + 1, Sensitivity: sensitivity, Noise: sigma, Of: func(dst []float64, record []load.Example) {
+	return Statistic{Name: "schema", Size: 2*cells + 1, Sensitivity: sensitivity, Noise: sigma, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			if len(e.Cells) != cells {
 				panic("an example with another number of cells")
@@ -190,14 +194,14 @@ func CellShares(cells int, sigma float64) Statistic {
 // LotSize is the number of records in the lot, as a share of the expected number. A blank record
 // does not count.
 func LotSize(sigma float64) Statistic {
-	return Statistic{Name: "lot size", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, _ []load.Example) { dst[0] = 1 }}
+	return Statistic{Name: "lot size", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, _ []Example) { dst[0] = 1 }}
 }
 
 // ClippedShare is the share of records whose contribution is scaled down by clipping, in some group of
 // parameters: a measure for the choice of the bounds (McMahan et al. 2019, section 4). A record whose
 // gradient is not finite counts as clipped.
 func ClippedShare(sigma float64) Statistic {
-	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []load.Example) {
+	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
 		if len(record) > 0 && record[0].Clipped {
 			dst[0] = 1
 		}
@@ -269,7 +273,7 @@ func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cel
 			e.Columns = append(e.Columns, numbers)
 		}
 		clear(a.vector)
-		p := recoverPanic(func() { a.Of(a.vector, []load.Example{e}) })
+		p := recoverPanic(func() { a.Of(a.vector, []Example{e}) })
 		if p != nil && value == 1 {
 			continue // ones may be invalid
 		}
@@ -296,7 +300,7 @@ func recoverPanic(f func()) (value any) {
 }
 
 // addRecord adds one record's vector.
-func (a *statisticAccumulator) addRecord(record []load.Example) (err error) {
+func (a *statisticAccumulator) addRecord(record []Example) (err error) {
 	defer func() {
 		// The panic's value is not passed on: it may quote the record.
 		if recover() != nil {
@@ -416,14 +420,14 @@ func (s *lotStatistics) addMicrobatch(l *load.Loader, n int, factors [][]float32
 }
 
 // markClipped tells statistics whether the contribution of a record was scaled down.
-func markClipped(record []load.Example, clipped bool) {
+func markClipped(record []Example, clipped bool) {
 	for i := range record {
 		record[i].Clipped = clipped
 	}
 }
 
 // addRecord adds a record to the statistics that the lot releases.
-func (s *lotStatistics) addRecord(record []load.Example) error {
+func (s *lotStatistics) addRecord(record []Example) error {
 	for _, a := range s.accumulators {
 		if !a.isDue(s.lot) {
 			continue

@@ -26,7 +26,7 @@ func StepsOfWeight(weight, limit float64) int64 {
 
 // Index maps records to the rows of a data set.
 //
-// perRecord is the declared number, also where no record has as many examples: shapes, memory,
+// PerRecord is the declared number, also where no record has as many examples: shapes, memory,
 // speed and the fingerprint follow from it, and the size of the largest record is private.
 type Index struct {
 	PerRecord int       // rows of a record in a microbatch
