@@ -42,7 +42,8 @@ func newPipelineDriver(c *Config, plain *gradientLots) (*pipelineDriver, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &pipelineDriver{gradientLots: plain, pipeline: p, clipper: clipper, counts: plan.LotCounts{Within: make([]int, len(formula.Groups))}}, nil
+	return &pipelineDriver{gradientLots: plain, pipeline: p, clipper: clipper,
+		counts: plan.LotCounts{Within: make([]int, len(formula.Groups))}}, nil
 }
 
 // add queues the first n records of the loader.
