@@ -63,11 +63,18 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 	return ledger.AddRemove
 }
 
-// newMechanism binds clipping and noise to parameters. The executable computes and adds their
-// gradients. If it is nil, the host adds vectors, with the leastWeight of release.Vectors. statistics
-// are the queries that each lot has in addition. newMechanism checks every lot of the run.
-func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Executable, microbatch int,
-	leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+// protectedVectors are what each record contributes: gradients of parameters that an executable computes and
+// adds, or vectors of the host.
+type protectedVectors struct {
+	parameters []plan.Parameter
+	executable plan.Executable // nil: the host adds vectors
+	microbatch int             // records that the executable computes together
+}
+
+// newMechanism binds clipping and noise to what records contribute. leastWeight is that of release.Vectors.
+// statistics are the queries that each lot has in addition. newMechanism checks every lot of the run.
+func newMechanism(c *Config, p protectedVectors, leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+	parameters, executable, microbatch := p.parameters, p.executable, p.microbatch
 	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)),
 		statistics: statistics}
 	if leastWeight > 0 {

@@ -137,8 +137,8 @@ func build(c Config) (*Run, error) {
 	if c.isWeighted() {
 		denominator, least = r.config.Weights.denominator(denominator)
 	}
-	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients,
-		r.compiled.program.Records, least, r.Event(), r.statistics.queries()); err != nil {
+	protected := protectedVectors{r.compiled.program.Parameters, gradients, r.compiled.program.Records}
+	if r.mechanism, err = newMechanism(&r.config, protected, least, r.Event(), r.statistics.queries()); err != nil {
 		return nil, err
 	}
 	release := &r.mechanism.release

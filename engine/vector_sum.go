@@ -260,7 +260,7 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	}
 	records, least := s.weights.denominator(e.ExpectedLot())
 	s.scale = 1 / records
-	if s.mechanism, err = newMechanism(&s.config, parameters, nil, 0, least, e, nil); err != nil {
+	if s.mechanism, err = newMechanism(&s.config, protectedVectors{parameters: parameters}, least, e, nil); err != nil {
 		return nil, err
 	}
 	s.streams = release.NewStreams(s.source, len(parameters), len(s.config.Mechanism.Clipping), 0)
