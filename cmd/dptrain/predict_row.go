@@ -16,9 +16,6 @@ import (
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
-// standardInput is the value of --data for JSON objects on standard input.
-const standardInput = "-"
-
 // maxInput limits the bytes that predict reads from standard input.
 const maxInput = 64 << 20
 

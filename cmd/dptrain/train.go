@@ -96,6 +96,9 @@ func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	if flags.Data == data.StandardInput && term.HasInput() {
+		options.Input = term.In
+	}
 	task, err := readData(term, flags.Data, options)
 	if err != nil {
 		return nil, err
