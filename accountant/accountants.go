@@ -3,11 +3,11 @@ package accountant
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/accountant/internal/composition"
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/pld"
+	"github.com/dptrain/dptrain/accountant/internal/rdp"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/composition"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/pld"
-	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 const (

@@ -3,9 +3,9 @@ package accountant
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/numerics"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/solve"
 )
 
 // epsilon is the value that a calibration compares with its target.
@@ -114,11 +114,11 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 			return 0, err
 		}
 	}
-	narrow := solve.Tolerance
+	narrow := numerics.Tolerance
 	if epsilon > unprotectiveEpsilon {
 		narrow = jumpTolerance
 	}
-	noise, err := solve.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
+	noise, err := numerics.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
 	return math.Exp(noise), err
 }
 
@@ -139,7 +139,7 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 		if p.Sampling.Records < 1 {
 			return 0, dpevent.InvalidArgument("%s lots need the number of records", p.Sampling.Policy)
 		}
-		lot, at, err := solve.LargestInt(p.Sampling.Records, func(lot int) (float64, error) {
+		lot, at, err := numerics.LargestInt(p.Sampling.Records, func(lot int) (float64, error) {
 			p.Sampling.LotSize = lot
 			return p.epsilon(delta, accountant)
 		}, epsilon)
@@ -178,7 +178,7 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 			return 0, err
 		}
 	}
-	rate, err := solve.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), solve.Tolerance)
+	rate, err := numerics.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), numerics.Tolerance)
 	return math.Exp(-rate), err
 }
 
@@ -190,7 +190,7 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
 	}
-	steps, at, err := solve.LargestInt(maxSteps, func(steps int) (float64, error) {
+	steps, at, err := numerics.LargestInt(maxSteps, func(steps int) (float64, error) {
 		p.Steps = steps
 		return p.epsilon(delta, accountant)
 	}, epsilon)
@@ -238,7 +238,7 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 	if atLow <= epsilon {
 		high = low
 	} else if epsilon > 0 {
-		high, err = solve.Root(spent, low, atLow, high, atHigh, epsilon, precision, solve.Tolerance)
+		high, err = numerics.Root(spent, low, atLow, high, atHigh, epsilon, precision, numerics.Tolerance)
 	}
 	return math.Exp(high), err
 }

@@ -3,8 +3,8 @@ package accountant
 import (
 	"fmt"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
 // Composition computes several guarantees of one history and shares intermediate results.

@@ -10,7 +10,7 @@
 // One lot releases sums with noise about a random sample of the records. What it can reveal about
 // the record in which two data sets differ follows from public numbers alone: the probability q
 // that the record is in the lot, and the most that it moves each sum, over that sum's noise. All
-// Gaussian groups of a lot together are one Gaussian (internal/dpevent):
+// Gaussian groups of a lot together are one Gaussian (accountant/internal/dpevent):
 //
 //	ledger line      {"sampling": q, "queries": [(S_1, σ_1), (S_2, σ_2), …]}
 //	event of a lot   rate q,  shift µ = √(Σ_g (S_g/σ_g)²)
@@ -19,11 +19,11 @@
 //
 // An accountant is a method to bound the last line. They are compared by name ([Names]):
 //
-//	pld       composes the distribution of L numerically, with two-sided bounds   internal/pld
-//	rdp       adds Rényi divergences of L and converts them                       internal/rdp
+//	pld       composes the distribution of L numerically, with two-sided bounds   accountant/internal/pld
+//	rdp       adds Rényi divergences of L and converts them                       accountant/internal/rdp
 //	moments   rdp with the conversion of Abadi et al. 2016
 //	gdp       the central limit of Gaussian differential privacy: an approximation
-//	zcdp, strong, naive   closed forms of composition                            internal/composition
+//	zcdp, strong, naive   closed forms of composition                            accountant/internal/composition
 //
 // # Where each part lives
 //

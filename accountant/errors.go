@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 )
 
 var (

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
 // A budget without any protection gives a result or an error within the time limit of go test.

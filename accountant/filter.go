@@ -3,9 +3,9 @@ package accountant
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/rdp"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 // Filter is a privacy filter: it enforces a budget when the parameters of a lot may depend

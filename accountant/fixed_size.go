@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 )
 
 // Lots of a fixed size, drawn without replacement, under replace-one adjacency.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dptrain/dptrain/accountant/internal/gaussian"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/gaussian"
 )
 
 // between spreads u in [0, 1] logarithmically over [from, to].

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/pld"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/pld"
 )
 
 // Guarantee is the privacy cost of a history: the history satisfies (Epsilon, Delta)-differential

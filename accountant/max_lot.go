@@ -1,6 +1,6 @@
 package accountant
 
-import "github.com/dptrain/dptrain/internal/dpevent"
+import "github.com/dptrain/dptrain/accountant/internal/dpevent"
 
 // maxTruncation is the probability of truncating a lot of the default size. A record is then
 // in a truncated lot of a run of T lots with probability at most 1e-10·q·T, which is far

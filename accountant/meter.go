@@ -3,9 +3,9 @@ package accountant
 import (
 	"slices"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/numerics"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/solve"
 )
 
 // Meter computes the cost of a run of equal lots while it runs.
@@ -51,6 +51,6 @@ func (m *Meter) MaxLots(epsilon float64) (int, error) {
 	if m.accountant == "gdp" {
 		return 0, dpevent.InvalidArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
 	}
-	lots, _, err := solve.LargestInt(maxSteps, m.Epsilon, epsilon)
+	lots, _, err := numerics.LargestInt(maxSteps, m.Epsilon, epsilon)
 	return lots, err
 }

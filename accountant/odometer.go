@@ -4,10 +4,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/numerics"
+	"github.com/dptrain/dptrain/accountant/internal/rdp"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/rdp"
-	"github.com/dptrain/dptrain/internal/solve"
 )
 
 // Odometer is a privacy odometer (Rogers et al. 2016, "Privacy Odometers and Filters"): it bounds
@@ -150,7 +150,7 @@ func (o *Odometer) MaxLots(lot ledger.Lot, epsilon float64) (int, error) {
 	for i, order := range odometerOrders {
 		cost[i] = rdp.TotalDivergence(events, order, rdp.Divergence)
 	}
-	lots, _, err := solve.LargestInt(maxSteps, func(n int) (float64, error) {
+	lots, _, err := numerics.LargestInt(maxSteps, func(n int) (float64, error) {
 		return o.epsilonOf(func(i int) float64 { return o.spent[i] + float64(n)*cost[i] }), nil
 	}, epsilon)
 	return lots, err

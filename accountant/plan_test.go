@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/pld"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/pld"
 )
 
 func TestCalibrateNoise_PublishedValues(t *testing.T) {

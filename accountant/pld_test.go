@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/pld"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/pld"
 )
 
 func epsilonOf(t *testing.T, h ledger.History, delta float64, accountant string) Guarantee {

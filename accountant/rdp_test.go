@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/dptrain/dptrain/accountant/internal/gaussian"
+	"github.com/dptrain/dptrain/accountant/internal/rdp"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/gaussian"
-	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 func poisson(rate, noise float64, steps int) ledger.History {

@@ -3,9 +3,9 @@ package accountant
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/rdp"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 // RunDistribution is the distribution of the number of runs of a selection.

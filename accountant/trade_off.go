@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/internal/dpevent"
-	"github.com/dptrain/dptrain/internal/pld"
+	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/pld"
 )
 
 // TradeOff bounds the error rates of every attack on one record. The attack sees all releases and

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dptrain/dptrain/accountant/internal/gaussian"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/gaussian"
 )
 
 // gaussianTPR is the rate of the best attack on a Gaussian mechanism (Neyman and Pearson).

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
 // Peak measures the GFLOP/s of independent fused multiply-adds in registers, summed over the given

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/cpu"
-	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/cpu"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/simd"
 	"github.com/dptrain/dptrain/models"
 )
 

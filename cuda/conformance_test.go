@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/plan/plantest"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/plantest"
 )
 
 func backend(p *plan.Program, o plan.Optimizer, average bool, _ int) (plan.Executable, error) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 // weightGradientArgs is the argument of the kernels of kernels/convolution_weight.cu.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 // lowerElementwiseOp queues operations that compute each element separately.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 // Squared norms satisfy the bound of clip.Float32Accuracy, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for

@@ -3,7 +3,7 @@
 package cuda
 
 import (
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // deviceMemory owns the memory of an executable, on the device and page-locked.

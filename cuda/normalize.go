@@ -4,7 +4,7 @@ package cuda
 
 import (
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 // launchPerRow launches a kernel that assigns each row of n elements to a warp if rows are

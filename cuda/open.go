@@ -12,7 +12,7 @@ import (
 	"github.com/dptrain/dptrain/cuda/kernels"
 	"github.com/dptrain/dptrain/cuda/override"
 	"github.com/dptrain/dptrain/cuda/timing"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // opened are the open devices: all executables of a process share a device's context and

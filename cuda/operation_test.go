@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"gorgonia.org/tensor"
 )
 

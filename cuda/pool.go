@@ -6,7 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 // divider divides by a constant with a multiplication and a shift: struct Divider of

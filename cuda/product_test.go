@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	"gorgonia.org/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 func lowerClippedSum(c *compiler, s op.ClippedSum, k call) bool {

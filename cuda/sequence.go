@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	"gorgonia.org/tensor"
 )
 

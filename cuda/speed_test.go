@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/noise"
 )
 

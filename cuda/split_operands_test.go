@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/plan/plantest"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/plantest"
 	"gorgonia.org/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"cmp"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // parameterMemory is the device's memory of one parameter's training state.

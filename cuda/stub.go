@@ -3,7 +3,7 @@
 package cuda
 
 import (
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // Built reports whether this binary can use a GPU.

@@ -12,7 +12,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // ErrDamaged is wrapped by an error where a checkpoint or its ledger differs from what was

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 func newTestCheckpoint(average bool, slots int) *checkpoint {

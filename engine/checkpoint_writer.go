@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 )
 
 // ErrCheckpoint is wrapped by an error where a checkpoint cannot be written.

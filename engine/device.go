@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/cpu"
-	"github.com/dptrain/dptrain/internal/gorgonia"
-	"github.com/dptrain/dptrain/internal/memory"
-	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/cpu"
+	"github.com/dptrain/dptrain/internal/device/gorgonia"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/simd"
+	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
 // Device describes what can execute a program.

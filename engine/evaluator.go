@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
 

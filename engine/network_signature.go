@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )

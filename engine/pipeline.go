@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/dptrain/dptrain/clip"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // pipelineDriver feeds a device that computes clip factors itself, so that nothing of a

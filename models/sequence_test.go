@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/cpu"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/cpu"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"

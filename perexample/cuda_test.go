@@ -4,7 +4,7 @@ package perexample_test
 
 import (
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
 

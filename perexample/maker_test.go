@@ -3,7 +3,7 @@ package perexample_test
 import (
 	"math/rand/v2"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/perexample"
 	_ "go4.org/unsafe/assume-no-moving-gc" // with a new Go version, Gorgonia panics at start without it
 	G "gorgonia.org/gorgonia"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -3,7 +3,7 @@ package perexample
 import (
 	"fmt"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	G "gorgonia.org/gorgonia"
 )
 

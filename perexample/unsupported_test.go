@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/atomicfile"
-	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/lock"
 )
 
 // ErrLocked reports that another program, or another part of this one, is writing to the

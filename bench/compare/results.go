@@ -14,7 +14,7 @@ import (
 
 	"github.com/dptrain/dptrain/bench"
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
 // results is the content of a result file, such as cpu.json.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
 )
 
 // The file for PyTorch contains the same model: in place of the run's weights it gives the same

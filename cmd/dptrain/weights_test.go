@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
 // A frozen body trained on public data under a random head: the run's files contain both, so

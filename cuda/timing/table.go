@@ -13,7 +13,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 )
 
 // Identity is what timings depend on: a table measured with another identity is not used.

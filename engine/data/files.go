@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
 // openTree opens a folder, or a .zip file as if it were a folder.

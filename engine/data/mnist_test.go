@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
 // encodeIDX encodes bytes of the given shape.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
 // pictureFile is one picture of a tree and its class.

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
 func encodePNG(t *testing.T, picture image.Image) []byte {

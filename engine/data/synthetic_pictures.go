@@ -3,7 +3,7 @@ package data
 import (
 	"sync"
 
-	"github.com/dptrain/dptrain/internal/synthetic"
+	"github.com/dptrain/dptrain/engine/data/internal/synthetic"
 )
 
 // The numbers of pictures that Digits and Shapes draw.

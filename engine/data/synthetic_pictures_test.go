@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/synthetic"
+	"github.com/dptrain/dptrain/engine/data/internal/synthetic"
 )
 
 // drawnSets has the data sets that the program draws. Measured accuracies refer to their pictures,

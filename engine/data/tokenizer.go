@@ -11,8 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dptrain/dptrain/internal/ngrams"
-	"github.com/dptrain/dptrain/internal/wordvectors"
+	"github.com/dptrain/dptrain/engine/data/internal/ngrams"
+	"github.com/dptrain/dptrain/engine/data/internal/wordvectors"
 )
 
 // Pad is the index and the label of a step after the end of an example.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/dptrain/dptrain/internal/wordvectors"
+	"github.com/dptrain/dptrain/engine/data/internal/wordvectors"
 )
 
 // WordVectors is a file of public word vectors, in the text format of GloVe or of word2vec, also

@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
 )
 
 // Codec writes and reads the weights of one model as a safetensors file. It is safe for concurrent

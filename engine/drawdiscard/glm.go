@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
 // Family is a generalised linear model (Pihur et al. 2018, section 3.1).

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/gaussian"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -126,10 +126,7 @@ func NewMechanism(s Settings, weights int) (*Mechanism, error) {
 
 // largestShift is the largest sensitivity of a unit Gaussian that is proven (ε, δ)-DP.
 func largestShift(epsilon, delta float64) float64 {
-	proven := func(shift float64) bool {
-		upper, _ := gaussian.EpsilonBounds(shift, delta)
-		return upper <= epsilon
-	}
+	proven := func(shift float64) bool { return accountant.GaussianEpsilon(shift, delta) <= epsilon }
 	low, high := 0.0, 1.0
 	for proven(high) {
 		low, high = high, 2*high

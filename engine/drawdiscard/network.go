@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/internal/cpu"
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/cpu"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/simd"
 	"github.com/dptrain/dptrain/noise"
 )
 

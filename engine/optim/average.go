@@ -3,7 +3,7 @@ package optim
 import (
 	"fmt"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // Average is an exponential moving average of weights. It often gives better predictions

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // Kind is the name of an optimizer.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // pytorch contains the weights after 1, 2 and 10 steps of PyTorch 1.13.1's optimizers

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )

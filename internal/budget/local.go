@@ -5,7 +5,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/dptrain/dptrain/internal/adversary"
+	"github.com/dptrain/dptrain/accountant/adversary"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 )
@@ -161,7 +161,7 @@ var adversarySources = map[string]string{
 
 func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string, value float64, kind, assumption, source string)) {
 	const (
-		lineage  = "lineage of instances, derived in internal/adversary"
+		lineage  = "lineage of instances, derived in accountant/adversary"
 		choices  = "the server's choices do not depend on models: no spam filter"
 		oneModel = "one instance, drawn at random; " + choices
 		allSeen  = "all instances, or any function of them such as the average; " + choices

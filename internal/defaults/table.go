@@ -3,7 +3,7 @@ package defaults
 import (
 	"math"
 
-	"github.com/dptrain/dptrain/internal/gaussian"
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/number"
 )
 
@@ -134,11 +134,11 @@ const mostSteps = 4000
 // sensitivity satisfies (ε, δ).
 func PrivacyParameter(epsilon, delta float64) float64 {
 	low, high := 0.0, 1.0
-	for gaussian.Delta(high, epsilon) < delta && high < 1e6 {
+	for accountant.GaussianDelta(high, epsilon) < delta && high < 1e6 {
 		low, high = high, 2*high
 	}
 	for range 60 {
-		if middle := (low + high) / 2; gaussian.Delta(middle, epsilon) <= delta {
+		if middle := (low + high) / 2; accountant.GaussianDelta(middle, epsilon) <= delta {
 			low = middle
 		} else {
 			high = middle

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/gaussian"
+	"github.com/dptrain/dptrain/accountant"
 )
 
 // μ is the largest for which the Gaussian mechanism satisfies (ε, δ).
@@ -13,7 +13,7 @@ func TestPrivacyParameter(t *testing.T) {
 	for _, epsilon := range []float64{0.01, 0.5, 1, 2, 8, 100} {
 		for _, delta := range []float64{1e-3, 1e-5, 1e-9} {
 			mu := PrivacyParameter(epsilon, delta)
-			if got := gaussian.Epsilon(mu, delta); math.Abs(got-epsilon) > 1e-6*epsilon {
+			if got := accountant.GaussianEpsilon(mu, delta); math.Abs(got-epsilon) > 1e-6*epsilon {
 				t.Errorf("ε %v, δ %v: μ = %v costs %v", epsilon, delta, mu, got)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/memory"
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/simd"
+	"github.com/dptrain/dptrain/internal/host/memory"
 	"github.com/dptrain/dptrain/noise"
 )
 

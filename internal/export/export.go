@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/onnx"
+	"github.com/dptrain/dptrain/internal/format/onnx"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/format/torch"
 	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/safetensors"
-	"github.com/dptrain/dptrain/internal/torch"
 )
 
 // Formats are the formats of Model.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/onnx"
+	"github.com/dptrain/dptrain/internal/format/onnx"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/atomicfile"
-	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/lock"
 )
 
 // Budget is the content of a budget file.

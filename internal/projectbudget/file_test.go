@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/internal/host/lock"
 )
 
 func drawOf(run string, epsilon, delta float64) Draw {

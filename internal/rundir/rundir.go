@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/lock"
 )
 
 // The files of a run.

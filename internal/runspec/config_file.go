@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/spf13/pflag"

@@ -15,9 +15,9 @@ import (
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/format/torch"
 	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/safetensors"
-	"github.com/dptrain/dptrain/internal/torch"
 	"github.com/dptrain/dptrain/models"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
-	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/device/simd"
 	"github.com/dptrain/dptrain/noise"
 )
 

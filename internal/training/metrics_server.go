@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/loopback"
+	"github.com/dptrain/dptrain/internal/host/loopback"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 

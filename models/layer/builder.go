@@ -24,7 +24,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 )
 
 // Each layer has its own masks. The remaining elements are scaled. A rate of zero adds no

@@ -1,7 +1,7 @@
 package layer
 
 import (
-	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/device/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
-	"github.com/dptrain/dptrain/internal/loopback"
+	"github.com/dptrain/dptrain/internal/host/loopback"
 )
 
 // Model is what a server publishes about a model.

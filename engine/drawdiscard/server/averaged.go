@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
-	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
 )
 
 // Averaged is the model for predictions: the average of the instances.

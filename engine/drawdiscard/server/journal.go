@@ -18,7 +18,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
 )
 
 // journal makes the instances of one model survive a crash. A folder contains a snapshot of all

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/dptrain/dptrain/internal/loopback"
+	"github.com/dptrain/dptrain/internal/host/loopback"
 )
 
 // newTLSConfig accepts TLS 1.3 only. Older versions, to which an attacker could downgrade a

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
-	"github.com/dptrain/dptrain/internal/atomicfile"
-	"github.com/dptrain/dptrain/internal/lock"
+	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/host/lock"
 	"github.com/dptrain/dptrain/noise"
 )
 

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/drawdiscard"
-	"github.com/dptrain/dptrain/internal/loopback"
+	"github.com/dptrain/dptrain/internal/host/loopback"
 )
 
 const (

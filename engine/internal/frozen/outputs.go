@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/memory"
-	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/host/memory"
 	"github.com/dptrain/dptrain/perexample"
 )
 

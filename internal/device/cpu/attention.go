@@ -1,0 +1,176 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/simd"
+)
+
+// heads is the geometry of attention. One head of one example is one task. Queries, keys
+// and values of a step are adjacent, in packed floats per step.
+type heads struct {
+	op.Attention
+	steps, packed, width, size int
+	scale                      float32
+	query, key                 simd.Gemm // query·keyᵀ, and weights·key
+}
+
+func newHeads(a op.Attention, steps, packed int) *heads {
+	width := packed / 3
+	h := &heads{Attention: a, steps: steps, packed: packed, width: width, size: width / a.Heads}
+	h.scale = float32(1 / math.Sqrt(float64(h.size)))
+	h.query = simd.Gemm{TransB: true, M: steps, N: steps, K: h.size, LDA: packed, LDB: packed, LDC: steps}
+	h.key = simd.Gemm{M: steps, N: h.size, K: steps, LDA: steps, LDB: packed, LDC: packed}
+	return h
+}
+
+// cost returns the work of one head in elementary operations.
+func (h *heads) cost() int { return h.steps * h.steps * (h.size/4 + 4) }
+
+// at returns the example of a task, and the offsets of its head in packed memory and in
+// the result.
+func (h *heads) at(task int) (example, packed, result int) {
+	example, head := task/h.Heads, task%h.Heads
+	return example, example*h.steps*h.packed + head*h.size, example*h.steps*h.width + head*h.size
+}
+
+// weights writes the attention weights, [steps, steps]. Masked steps get weight 0; a row
+// in which all steps are masked is 0.
+func (h *heads) weights(dst, x, padding []float32, w *worker) {
+	h.query.Run(dst, x, x[h.width:], w.gemm, 0, 1)
+	simd.Scale(dst, dst, h.scale)
+	for t := range h.steps {
+		row := dst[t*h.steps:][:h.steps]
+		if h.Causal {
+			clear(row[t+1:])
+			row = row[:t+1]
+		}
+		if padding != nil {
+			for u := range row {
+				if padding[u] < 0 {
+					row[u] = float32(math.Inf(-1))
+				}
+			}
+		}
+		simd.Softmax(row, row)
+	}
+}
+
+// padding returns the part of the padding mask for an example, nil if there is no mask.
+func (h *heads) padding(in [][]float32, example int) []float32 {
+	if len(in) == 0 {
+		return nil
+	}
+	return in[0][example*h.steps:][:h.steps]
+}
+
+// attentionKey identifies the weights of an attention by the buffers that it reads and
+// by its geometry.
+type attentionKey struct {
+	op.Attention
+	packed, padding int
+	steps, width    int
+}
+
+// saveKey returns the key of an attention whose input number in, if present, is the padding
+// mask.
+func (h *heads) saveKey(k call, in int) attentionKey {
+	if len(k.bases) > in {
+		return attentionKey{h.Attention, k.bases[0], k.bases[in], h.steps, h.width}
+	}
+	return attentionKey{h.Attention, k.bases[0], -1, h.steps, h.width}
+}
+
+func lowerAttention(l *lowering, s op.Attention, k call) func() {
+	x := k.shapes[0]
+	h := newHeads(s, x[1], x[2])
+	out, in, padding := k.out, k.in[0], k.in[1:]
+	product := h.key
+	product.LDC = h.width
+	square := h.steps * h.steps
+	var saved []float32
+	// The gradient needs the weights too. They are saved if they are not larger than the
+	// input.
+	if trains(l.program) && h.steps <= 3*h.size {
+		saved = make([]float32, x[0]*s.Heads*square)
+		l.saved.attention[h.saveKey(k, 1)] = saved
+	}
+	l.pool.reserve(square, 0)
+	return l.pool.forRanges(x[0]*s.Heads, h.cost(), func(from, to int, w *worker) {
+		for task := from; task < to; task++ {
+			example, at, y := h.at(task)
+			weights := w.floats(square)
+			if saved != nil {
+				weights = saved[task*square:][:square]
+			}
+			h.weights(weights, in[at:], h.padding(padding, example), w)
+			product.Run(out[y:], weights, in[at+2*h.width:], w.gemm, 0, 1)
+		}
+	})
+}
+
+// lowerAttentionGrad computes, with weights P and the gradient dO of the result,
+// dV = PᵀdO, dP = dO·Vᵀ, dS = P⊙(dP − rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, the last
+// two scaled.
+func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
+	x := k.shapes[0]
+	h := newHeads(op.Attention(s), x[1], x[2])
+	out, in, grad, padding := k.out, k.in[0], k.in[1], k.in[2:]
+	square := h.steps * h.steps
+	slopes := h.query
+	slopes.LDA = h.width
+	transposed := h.key
+	transposed.TransA = true
+	values := transposed
+	values.LDB = h.width
+	saved := l.saved.attention[h.saveKey(k, 2)]
+	l.pool.reserve(2*square, 0)
+	return l.pool.forRanges(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
+		for task := from; task < to; task++ {
+			example, at, y := h.at(task)
+			memory := w.floats(2 * square)
+			weights, ds := memory[:square], memory[square:]
+			x, d := in[at:], out[at:]
+			if saved != nil {
+				weights = saved[task*square:][:square]
+			} else {
+				h.weights(weights, x, h.padding(padding, example), w)
+			}
+			values.Run(d[2*h.width:], weights, grad[y:], w.gemm, 0, 1)
+			slopes.Run(ds, grad[y:], x[2*h.width:], w.gemm, 0, 1)
+			for t := range h.steps {
+				p, row := weights[t*h.steps:][:h.steps], ds[t*h.steps:][:h.steps]
+				if h.Causal {
+					clear(row[t+1:])
+					p, row = p[:t+1], row[:t+1]
+				}
+				simd.SoftmaxGrad(row, p, row, h.scale)
+			}
+			h.key.Run(d, ds, x[h.width:], w.gemm, 0, 1)
+			transposed.Run(d[h.width:], ds, x, w.gemm, 0, 1)
+		}
+	})
+}
+
+// lowerRotary rotates pairs of columns by angles that are computed once.
+func lowerRotary(l *lowering, s op.Rotary, k call) func() {
+	steps, width, half := k.shape[1], k.shape[2], s.HeadDim/2
+	cos, sin := op.RotaryAngles[float32](s, steps)
+	out, in := k.out, k.in[0]
+	return l.pool.forRanges(k.shape[0]*steps, 2*width, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			x, y := in[r*width:][:width], out[r*width:][:width]
+			cs, sn := cos[r%steps*half:][:half], sin[r%steps*half:][:half]
+			for head := 0; head < s.RotaryDims; head += s.HeadDim {
+				x1, x2 := x[head:][:half], x[head+half:][:half]
+				y1, y2 := y[head:][:half], y[head+half:][:half]
+				for j, a := range x1 {
+					b := x2[j]
+					y1[j], y2[j] = a*cs[j]-b*sn[j], a*sn[j]+b*cs[j]
+				}
+			}
+			copy(y[s.RotaryDims:], x[s.RotaryDims:])
+		}
+	})
+}

@@ -1,0 +1,358 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/simd"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// lowering turns the instructions of one program into steps: functions without
+// arguments that read and write fixed memory. The functions lowerX make the step of
+// operation X; they allocate everything that the step needs.
+type lowering struct {
+	program *plan.Program
+	memory  [][]float32 // of the program's buffers
+	pool    *pool
+
+	channelsLast map[int]bool    // buffers whose pictures have their channels last in memory
+	gramUses     map[rowsKey]int // how many Gram norms read these rows as Δ
+	saved        savedResults
+
+	computedEarly map[int]bool // buffers whose result an earlier step has computed
+
+	contributions *contributions // nil unless the program is exact
+	uses          int            // of parameters, whose contributions were lowered so far
+
+	winogradMemory *[]float32 // transformed filters or sums of one layer; the layers share it
+}
+
+// savedResults are intermediate results that one step saves for later steps.
+type savedResults struct {
+	maxCells    map[poolKey][]int32        // the cell that each maximum comes from
+	maxTaps     map[poolKey][]uint8        // the same with channels last, as a tap of the window
+	logSumExp   map[rowsKey][]float64      // of rows of logits
+	signalGrams map[rowsKey][]float32      // ΔΔᵀ of every record
+	cellTanh    map[int][]float32          // tanh of the cells of an LSTM's trace, by buffer
+	attention   map[attentionKey][]float32 // attention weights
+	gradients   map[gradientKey][]float32  // records' gradients, from the norms to the clipped sum
+	squares     map[[2]rowsKey][]float64   // squared norms of records' rows of A and of Δ, in turn
+	pairs       map[pairsKey][]float64     // of the records' bags: see groups.pairs
+}
+
+// pairsKey names the bags of some records in a table.
+type pairsKey struct {
+	index *float32 // the first index
+	table op.Gather
+}
+
+// rowsKey names the rows of a buffer. The same buffer may have rows of another width
+// in another operation.
+type rowsKey struct{ base, width int }
+
+// newLowering prepares the lowering of a program whose buffers have this memory.
+func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
+	l := &lowering{
+		program: p, memory: memory, pool: threads,
+		gramUses: countGrams(p),
+		saved: savedResults{
+			maxCells: map[poolKey][]int32{}, maxTaps: map[poolKey][]uint8{},
+			logSumExp: map[rowsKey][]float64{}, signalGrams: map[rowsKey][]float32{},
+			cellTanh: map[int][]float32{}, attention: map[attentionKey][]float32{},
+			gradients: map[gradientKey][]float32{}, squares: map[[2]rowsKey][]float64{}, pairs: map[pairsKey][]float64{},
+		},
+		computedEarly:  map[int]bool{},
+		winogradMemory: new([]float32),
+	}
+	l.channelsLast = planChannelsLast(l)
+	return l
+}
+
+// saveFor returns the memory of n elements that several steps share under a key. The
+// first request allocates it; saved reports whether an earlier step of the program
+// fills it.
+func saveFor[K comparable, V any](results map[K][]V, key K, n int) (memory []V, saved bool) {
+	if memory, saved = results[key]; !saved {
+		memory = make([]V, n)
+		results[key] = memory
+	}
+	return memory, saved
+}
+
+// call is one instruction with the memory of its operands.
+type call struct {
+	bases           []int // of the inputs: the buffers that own their memory
+	in              [][]float32
+	shapes          []tensor.Shape
+	inChannelsLast  []bool // whether an input has its channels last
+	base            int    // of the result
+	out             []float32
+	shape           tensor.Shape
+	outChannelsLast bool
+	accumulate      bool               // the step adds its result to out
+	next            []plan.Instruction // the instructions that follow
+	before          *call              // the fused instruction that computes operand 0, or nil
+	after           *call              // the fused instruction that reads the result, or nil
+}
+
+// trains reports whether a program computes gradients.
+func trains(p *plan.Program) bool {
+	return slices.ContainsFunc(p.Parameters, func(v plan.Parameter) bool { return v.ClippedSum >= 0 })
+}
+
+// lowerAll makes the steps of a sequence of instructions.
+func (l *lowering) lowerAll(code []plan.Instruction) []func() {
+	var steps []func()
+	for n, i := range code {
+		k := l.call(i)
+		k.next = code[n+1:]
+		steps = append(steps, l.lower(i, k))
+	}
+	return steps
+}
+
+// lower makes the step of one instruction. It uses the reference implementation where
+// there is no kernel.
+func (l *lowering) lower(i plan.Instruction, k call) func() {
+	if i.Spec == nil {
+		return lowerForeign(i.Foreign, k)
+	}
+	if i.Accumulate && l.program.Exact {
+		return l.lowerContribution(i, k)
+	}
+	if native := l.lowerNative(i.Spec, k); native != nil {
+		return native
+	}
+	return lowerReference(i.Spec, k)
+}
+
+// call binds an instruction to the memory of its operands.
+func (l *lowering) call(i plan.Instruction) call {
+	out := l.program.Buffers[i.Out]
+	k := call{base: out.Base, out: l.memory[i.Out], shape: out.Shape, outChannelsLast: l.channelsLast[i.Out], accumulate: i.Accumulate}
+	for _, id := range i.In {
+		k.in = append(k.in, l.memory[id])
+		k.shapes = append(k.shapes, l.program.Buffers[id].Shape)
+		k.bases = append(k.bases, l.program.Buffers[id].Base)
+		k.inChannelsLast = append(k.inChannelsLast, l.channelsLast[id])
+	}
+	if i.Before != nil {
+		before := l.call(*i.Before)
+		k.before = &before
+	}
+	if i.After != nil {
+		after := l.call(*i.After)
+		k.after = &after
+	}
+	return k
+}
+
+// base returns the buffer that owns a buffer's memory.
+func (l *lowering) base(id int) int { return l.program.Buffers[id].Base }
+
+// lowerNative makes the step of an operation from kernels. It returns nil if there is
+// no kernel for these shapes.
+func (l *lowering) lowerNative(spec op.Spec, k call) func() {
+	switch s := spec.(type) {
+	case op.ClippedSum:
+		return lowerClippedSum(l, s, k)
+	case op.WeightedRows:
+		return lowerWeightedRows(l, k)
+	}
+	if k.accumulate { // only the two above can add to their result
+		return nil
+	}
+	switch s := spec.(type) {
+	case op.MatMul:
+		return lowerMatMul(l, s, k)
+	case op.MatVec:
+		return lowerMatVec(l, s, k)
+	case op.Dot:
+		return func() { k.out[0] = float32(simd.Dot(k.in[0], k.in[1])) }
+	case op.Linear:
+		return lowerLinear(l, s, k)
+	case op.Activate:
+		return lowerActivation(l, s.Act, k.out, k.in[0])
+	case op.ActivationGrad:
+		return lowerActivationGrad(l, s.Act, k)
+	case op.Dropout:
+		return lowerDropout(l, s, k)
+
+	case op.Conv2D:
+		return lowerConv2D(l, s, k)
+	case op.ConvGradInput:
+		return lowerConvGradInput(l, s, k)
+	case op.ConvGradWeight:
+		return lowerConvSum(l, op.ConvWeight(s), k, nil)
+	case op.Im2Col:
+		return lowerIm2Col(l, s, k)
+	case op.Col2Im:
+		return lowerCol2Im(l, s, k)
+	case op.MaxPool2D:
+		return lowerMaxPool(l, s, k)
+	case op.MaxPoolGrad:
+		return lowerMaxPoolGrad(l, s, k)
+	case op.AvgPool2D:
+		return lowerAvgPool(l, s, k)
+	case op.AvgPoolGrad:
+		return lowerAvgPoolGrad(l, s, k)
+
+	case op.Normalize:
+		return lowerNormalize(l, s, k)
+	case op.NormalizeGrad:
+		return lowerNormalizeGrad(l, s, k)
+	case op.ScaleShift:
+		return lowerScaleShift(l, s, k)
+	case op.ChannelScale:
+		return lowerChannelScale(l, s, k)
+	case op.ChannelShift:
+		return lowerChannelShift(l, s, k)
+	case op.ChannelSum:
+		return lowerChannelSums(l, s.Channels, s.Inner, k, nil, k.in[0], nil)
+	case op.ChannelDot:
+		return lowerChannelSums(l, s.Channels, s.Inner, k, k.in[0], k.in[1], nil)
+
+	case op.Embed:
+		return lowerEmbed(l, k)
+	case op.EmbedBag:
+		return lowerEmbedBag(l, s, k)
+	case op.EmbedGrad:
+		return lowerGatherSum(l, op.Gather(s), k, k.in[0], k.in[1], nil)
+
+	case op.Softmax:
+		return lowerSoftmax(l, s, k)
+	case op.SoftmaxGrad:
+		return lowerSoftmaxGrad(l, s, k)
+	case op.Total:
+		return lowerTotal(s, k)
+	case op.Spread:
+		return lowerSpread(l, s, k)
+
+	case op.Add:
+		return lowerBinary(l, op.Binary{Kind: "+"}, k)
+	case op.Binary:
+		return lowerBinary(l, s, k)
+	case op.Unary:
+		return lowerUnary(l, s, k)
+
+	case op.Reshape:
+		return lowerCopy(l, k)
+	case op.Permute:
+		return lowerPermute(l, s, k)
+	case op.Repeat:
+		return lowerRepeat(l, s, k)
+	case op.Slice:
+		return lowerSlice(l, s, k)
+	case op.SliceGrad:
+		return lowerSliceGrad(l, s, k)
+	case op.Concat:
+		return lowerConcat(l, s, k)
+	case op.Join:
+		return lowerConcat(l, op.Concat{Axis: k.shape.Dims() - 1}, k)
+	case op.SumAxes:
+		return lowerSumAxes(l, s, k)
+
+	case op.LSTM:
+		return lowerLSTM(l, k)
+	case op.LSTMTrace:
+		return lowerLSTMTrace(l, s, k)
+	case op.LSTMGrad:
+		return lowerLSTMGrad(l, s, k)
+	case op.GRU:
+		return lowerGRU(l, s, k)
+	case op.GRUTrace:
+		return lowerGRUTrace(l, s, k)
+	case op.GRUGrad:
+		return lowerGRUGrad(l, s, k)
+	case op.GRUHidden:
+		return lowerGRUHidden(l, k)
+	case op.Delay:
+		return lowerDelay(l, s, k)
+	case op.Attention:
+		return lowerAttention(l, s, k)
+	case op.AttentionGrad:
+		return lowerAttentionGrad(l, s, k)
+	case op.Rotary:
+		return lowerRotary(l, s, k)
+
+	case op.SquaredNorms:
+		return lowerSquaredNorms(l, s, k)
+	case op.RecordGradients:
+		return lowerRecordGradients(l, s, k)
+	case op.RowSquares:
+		return lowerRowSquares(l, k)
+	case op.MultiUseNorms:
+		return lowerMultiUseNorms(l, s, k)
+	case op.Scatter:
+		return lowerScatter(l, s, k)
+	case op.ScaleRows:
+		return lowerScaleRows(l, k)
+	case op.StackRows:
+		return lowerConcatBlocks(l, s.Blocks, k)
+	}
+	return lowerLoss(l, spec, k)
+}
+
+// lowerReference makes a step that runs an operation's own Do, in float64, on one
+// thread.
+func lowerReference(spec op.Spec, k call) func() {
+	in := make([][]float64, len(k.in))
+	for i, x := range k.in {
+		in[i] = make([]float64, len(x))
+	}
+	out := make([]float64, len(k.out))
+	return func() {
+		for i, x := range k.in {
+			for j, v := range x {
+				in[i][j] = float64(v)
+			}
+		}
+		spec.Do(out, in, k.shapes)
+		for i, v := range out {
+			if k.accumulate {
+				k.out[i] += float32(v)
+			} else {
+				k.out[i] = float32(v)
+			}
+		}
+	}
+}
+
+// lowerForeign makes a step that runs an operation that only Gorgonia implements. The
+// step allocates.
+func lowerForeign(f G.Op, k call) func() {
+	values := make([]G.Value, len(k.in))
+	for i, x := range k.in {
+		if k.shapes[i].Dims() > 0 {
+			values[i] = tensor.New(tensor.WithShape(k.shapes[i]...), tensor.WithBacking(x))
+		}
+	}
+	return func() {
+		args := make([]G.Value, len(values))
+		for i, v := range values {
+			if args[i] = v; v == nil {
+				args[i] = G.NewF32(k.in[i][0])
+			}
+		}
+		result, err := f.Do(args...)
+		if err == nil {
+			err = op.CopyValue(k.out, result)
+		}
+		if err != nil {
+			panic(fmt.Errorf("%v: %w", f, err))
+		}
+	}
+}
+
+// sequence makes one step of several.
+func sequence(steps ...func()) func() {
+	return func() {
+		for _, s := range steps {
+			s()
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package plan
+
+import "github.com/dptrain/dptrain/internal/device/lattice"
+
+// Bound is the largest norm of a record's contribution to a group, in lattice steps: the
+// sensitivity of every group of an exact program.
+const Bound = lattice.Bound
+
+// Contributions are what an exact program reads and counts in addition to clip factors.
+//
+// The contribution of record r to parameter i is an integer vector: the record's gradient
+// times its clip factor times Steps[i], rounded to integers at random. AddClippedSums adds
+// it only if the squared norms of the record's contributions to the parameters of a group
+// add up to at most Bound². It determines the norms in integers, without rounding. In a program
+// with L1, the sum of all absolute values is at most Bound instead.
+//
+// A part of a contribution that would exceed the bound is rounded again with a smaller
+// factor, and is left out if it exceeds the bound again. This decision depends on the record alone.
+type Contributions struct {
+	Seeds []uint64  // [record] a random word; written for each microbatch
+	Steps []float64 // [parameter] lattice steps in a unit of the gradient; written for each lot
+	Group []int     // [parameter] its group; written once
+
+	// Bounds are the largest norms of the records' contributions, at most Bound; written for each
+	// microbatch. nil: Bound, the only one that devices other than the host have. No program with L1
+	// has them.
+	Bounds []int64
+
+	// Reduced and Omitted count the parts that were rounded again with a smaller factor and
+	// that were left out, since the caller set them to 0. A device may add to them as late as
+	// in Release. They are private.
+	Reduced, Omitted int
+}
+
+// NewContributions returns the contributions of a program's records.
+func NewContributions(p *Program) *Contributions {
+	return &Contributions{
+		Seeds: make([]uint64, p.Records),
+		Steps: make([]float64, len(p.Parameters)),
+		Group: make([]int, len(p.Parameters)),
+	}
+}

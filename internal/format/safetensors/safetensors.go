@@ -1,0 +1,241 @@
+// Package safetensors reads and writes float32 tensors in the safetensors format: eight bytes of
+// header length, a JSON header, and the data. It also reads float16 and bfloat16 and converts them
+// to float32 without loss.
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/dptrain/dptrain/internal/host/memory"
+)
+
+const (
+	maxHeaderBytes = 100 << 20 // the limit of the reference implementation
+	chunkLength    = 1 << 14   // values converted per read or write
+)
+
+// Tensor is a named array in row-major order.
+type Tensor struct {
+	Name   string
+	Shape  []int
+	Values []float32
+}
+
+type headerEntry struct {
+	Dtype   string   `json:"dtype"`
+	Shape   []int    `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
+// Header returns the begin of a file of tensors in the given order, up to their data. It needs names
+// and shapes, and no values.
+func Header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	header := map[string]any{}
+	if len(metadata) > 0 {
+		header["__metadata__"] = metadata
+	}
+	var at int64
+	for _, t := range tensors {
+		if _, twice := header[t.Name]; twice {
+			return nil, fmt.Errorf("safetensors: two tensors have the name %s", t.Name)
+		}
+		n := int64(4)
+		for _, d := range t.Shape {
+			n *= int64(d)
+		}
+		e := headerEntry{"F32", append([]int{}, t.Shape...), [2]int64{at, at + n}}
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
+		}
+		header[t.Name] = e
+		at += n
+	}
+	text, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	for len(text)%8 != 0 {
+		text = append(text, ' ')
+	}
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
+}
+
+// Write writes tensors in the given order, with free-form metadata.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	header, err := Header(tensors, metadata)
+	if err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		size := 1
+		for _, d := range t.Shape {
+			size *= d
+		}
+		if size != len(t.Values) {
+			return fmt.Errorf("safetensors: tensor %q of shape %v has %d values", t.Name, t.Shape, len(t.Values))
+		}
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	var part []byte
+	for _, t := range tensors {
+		for values := range slices.Chunk(t.Values, chunkLength) {
+			if part, err = binary.Append(part[:0], binary.LittleEndian, values); err != nil {
+				return err
+			}
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ReadMetadata reads the free-form metadata of a file of the given size, and no tensor.
+func ReadMetadata(r io.Reader, size int64) (map[string]string, error) {
+	text, err := readHeader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	_, metadata, err := parseHeader(text)
+	return metadata, err
+}
+
+// Read reads every tensor of a file of the given size, in the order of the data.
+// It checks every size in the header against the file size before it allocates memory.
+func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
+	text, err := readHeader(r, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, metadata, err := parseHeader(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	names := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+		i, j := entries[a].Offsets, entries[b].Offsets
+		return cmp.Or(cmp.Compare(i[0], j[0]), cmp.Compare(i[1], j[1]), cmp.Compare(a, b))
+	})
+	data := size - 8 - int64(len(text))
+	left := memory.Available()
+	var at, allocated int64
+	var tensors []Tensor
+	buffer := make([]byte, 4*chunkLength)
+	for _, name := range names {
+		e := entries[name]
+		if e.Offsets[0] != at || e.Offsets[1] > data {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q has offsets %v, which overlap, leave a gap or exceed the data", name, e.Offsets)
+		}
+		kind := elementTypes[e.Dtype]
+		count := (e.Offsets[1] - e.Offsets[0]) / kind.bytes
+		if allocated += 4 * count; !left.Fits(allocated) {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q has %d values, which exceeds the memory of %s", name, count, left.LimitedBy)
+		}
+		values := make([]float32, count)
+		for to := range slices.Chunk(values, chunkLength) {
+			part := buffer[:kind.bytes*int64(len(to))]
+			if _, err := io.ReadFull(r, part); err != nil {
+				return nil, nil, fmt.Errorf("safetensors: tensor %q is truncated", name)
+			}
+			for i := range to {
+				to[i] = kind.value(part[int64(i)*kind.bytes:])
+			}
+		}
+		tensors = append(tensors, Tensor{name, e.Shape, values})
+		at = e.Offsets[1]
+	}
+	if at != data {
+		return nil, nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", data-at)
+	}
+	return tensors, metadata, nil
+}
+
+func readHeader(r io.Reader, size int64) ([]byte, error) {
+	var length uint64
+	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
+		return nil, fmt.Errorf("safetensors: the file ends within its first 8 bytes")
+	}
+	if length > maxHeaderBytes || int64(length) > size-8 {
+		return nil, fmt.Errorf("safetensors: the header has %d bytes and the file %d: the file is truncated or has another format", length, size)
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, fmt.Errorf("safetensors: the header is truncated")
+	}
+	return text, nil
+}
+
+func parseHeader(text []byte) (entries map[string]headerEntry, metadata map[string]string, err error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, nil, fmt.Errorf("safetensors: the header is not a JSON object: %w", err)
+	}
+	entries = map[string]headerEntry{}
+	for name, value := range raw {
+		if name == "__metadata__" {
+			if err := json.Unmarshal(value, &metadata); err != nil {
+				return nil, nil, fmt.Errorf("safetensors: __metadata__: %w", err)
+			}
+			continue
+		}
+		var e headerEntry
+		err := json.Unmarshal(value, &e)
+		if err == nil {
+			err = e.check()
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q: %w", name, err)
+		}
+		entries[name] = e
+	}
+	return entries, metadata, nil
+}
+
+// elementTypes are the supported element types.
+var elementTypes = map[string]struct {
+	bytes int64
+	value func(b []byte) float32
+}{
+	"F32":  {4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
+	"BF16": {2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }},
+	"F16":  {2, func(b []byte) float32 { return float16Value(binary.LittleEndian.Uint16(b)) }},
+}
+
+// float16Value converts a float16 (IEEE 754 binary16).
+func float16Value(h uint16) float32 {
+	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
+	switch exponent {
+	case 0:
+		size := float32(fraction) * 0x1p-24
+		return math.Float32frombits(sign | math.Float32bits(size))
+	case 31:
+		return math.Float32frombits(sign | 255<<23 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
+}
+
+func (e headerEntry) check() error {
+	kind, known := elementTypes[e.Dtype]
+	if !known {
+		return fmt.Errorf("element type %s is not supported; convert the tensor to F32, F16 or BF16", e.Dtype)
+	}
+	n := int64(1)
+	for _, d := range e.Shape {
+		if d < 0 || d > 0 && n > math.MaxInt64/kind.bytes/int64(d) {
+			return fmt.Errorf("invalid shape %v", e.Shape)
+		}
+		n *= int64(d)
+	}
+	if e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] || e.Offsets[1]-e.Offsets[0] != kind.bytes*n {
+		return fmt.Errorf("offsets %v do not fit shape %v", e.Offsets, e.Shape)
+	}
+	return nil
+}
