@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/cpu"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -31,7 +32,7 @@ type Step struct {
 	pipeline     plan.Pipeline // nil if the host computes clip factors
 	bounds       []float64
 	counts       plan.LotCounts
-	clipper      *clip.Clipper // nil for a plain step
+	clipper      *clipping.Clipper // nil for a plain step
 	squaredNorms [][]float32
 	clipFactors  [][]float32 // one slice per parameter, owned by the executable
 	release      plan.Release
@@ -104,12 +105,12 @@ func NewStep(w Workload, kind Kind, h DeviceConfig) (*Step, error) {
 		}
 	}
 	if private {
-		accuracy := clip.Float32Accuracy
+		accuracy := clipping.Float32Accuracy
 		if options.Exact {
-			accuracy = clip.LatticeAccuracy
+			accuracy = clipping.LatticeAccuracy
 			s.useLattice()
 		}
-		s.clipper, err = clip.NewClipper(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), accuracy)
+		s.clipper, err = clipping.NewClipper(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), accuracy)
 	}
 	if err == nil {
 		err = s.configurePipeline()
@@ -138,7 +139,7 @@ func (s *Step) configurePipeline() (err error) {
 	if !ok {
 		return nil
 	}
-	var formula clip.Formula
+	var formula clipping.Formula
 	if s.clipper != nil {
 		if err := s.clipper.BeginLot(0); err != nil {
 			return err

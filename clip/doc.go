@@ -1,9 +1,14 @@
-// Package clip bounds the contribution of one record to a sum. It computes clip factors and
-// sensitivities from squared norms.
+// Package clip is what a caller says about the contribution of one record to a sum: which parameters
+// are clipped together, to which bound, and by which rule.
 //
-// The gradients of the parameters are divided into groups. For each record and group a
-// [Clipper] computes one clip factor c, and the sum uses c·v in place of the gradient v of
-// each parameter of the group.
+// The gradients of the parameters are divided into groups. For each record and [Group] a run computes
+// one clip factor c by the group's [Rule] and [Bound], and the sum uses c·v in place of the gradient v
+// of each parameter of the group.
+//
+//	groups := []clip.Group{
+//		{Name: "hidden", Parameters: []string{"hidden*"}, Bound: clip.Constant(1.5)},
+//		{Name: "last", Parameters: []string{"last*"}, Bound: clip.Constant(0.5), Rule: clip.Normalized{Gamma: 0.01}},
+//	}
 //
 // # Guarantee
 //
@@ -13,7 +18,7 @@
 //	c · √(Σ_v (‖u_v‖/s_v)²) ≤ S
 //
 // holds in real arithmetic for the returned float32 factor c and for every record, provided
-// that the squared norms are as accurate as [Accuracy] states. So adding or removing a
+// that the squared norms are as accurate as the device states (internal/clipping). So adding or removing a
 // record moves the group's sum by at most S, and replacing a record by at most 2S. Neither
 // a rule for choosing c nor a bound that changes with the lot or adapts to the data weakens
 // this: the factor is limited to what the inequality allows.

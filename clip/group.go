@@ -53,8 +53,8 @@ func (s Schedule) At(lot int) float64 { return s(lot) }
 // A Rule must be a pure function: the sensitivity is that of a sum in which the factor of a record
 // depends on that record only. If a rule has a state, such as the mean of the norms so far, a
 // record changes the factors of others, and the bound does not limit its influence.
-// [NewClipper] calls a rule several times and refuses one that answers differently. It cannot
-// find every state. A Rule must be safe for concurrent use and should not allocate.
+// A run calls a rule several times before it starts and refuses one that answers differently. It
+// cannot find every state. A Rule must be safe for concurrent use and should not allocate.
 type Rule interface {
 	Factor(norm, bound float64) float64
 }
@@ -100,3 +100,6 @@ type share struct {
 }
 
 func (s share) At(lot int) float64 { return s.of.At(lot) * s.part }
+
+// Unwrap returns the bound of which this is a share.
+func (s share) Unwrap() Bound { return s.of }

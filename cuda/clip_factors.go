@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/clipping"
 )
 
 // clipFormula is struct Formula of kernels/factors.cu.
@@ -81,7 +81,7 @@ func (c *lotCounters) readRecords(i int) int {
 
 // clipFactorSteps compute clip factors from squared norms, count records, and add up the
 // losses.
-func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
+func (p *pipeline) clipFactorSteps(f clipping.Formula) ([]step, error) {
 	m, h := p.memory, p.host
 	formula := clipFormula{GroupCount: int64(len(f.Groups)), ParameterCount: int64(len(p.program.Parameters)),
 		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}

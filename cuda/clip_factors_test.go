@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/models"
 )
 
 // factored returns what the device computes from records' squared norms, which may be
 // followed by others: the factors of each parameter, and the counts.
-func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.LotCounts) {
+func factored(t *testing.T, n network, f clipping.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.LotCounts) {
 	t.Helper()
 	program, _ := n.compiled(t)
 	made, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
@@ -83,18 +84,18 @@ func TestClipFactors_MatchClipper(t *testing.T) {
 	for _, c := range []struct {
 		title    string
 		groups   []clip.Group
-		accuracy clip.Accuracy
+		accuracy clipping.Accuracy
 	}{
-		{"flat", clip.Flat(clip.Constant(2), nil), clip.Accuracy{Relative: 0.01, Absolute: 1e-3}},
-		{"flat, norms that are exact", clip.Flat(clip.Constant(2), nil), clip.Accuracy{}},
-		{"each vector", clip.PerParameter(names, clip.Constant(2), nil), clip.Float32Accuracy},
-		{"scaled", []clip.Group{{Name: "all", Parameters: names, Scales: []float64{3, 0.5, 2, 1}, Bound: clip.Constant(0.2)}}, clip.Float32Accuracy},
-		{"normalized", clip.Flat(clip.Constant(2), clip.Normalized{Gamma: 1e-3}), clip.Float32Accuracy},
-		{"factors below floats", []clip.Group{{Name: "all", Parameters: names, Scales: []float64{1e-3, 1, 1, 1}, Bound: clip.Constant(1e-18)}}, clip.Accuracy{}},
-		{"factors above floats", clip.Flat(clip.Constant(1e18), clip.Normalized{Gamma: 1e-30}), clip.Accuracy{}},
+		{"flat", clip.Flat(clip.Constant(2), nil), clipping.Accuracy{Relative: 0.01, Absolute: 1e-3}},
+		{"flat, norms that are exact", clip.Flat(clip.Constant(2), nil), clipping.Accuracy{}},
+		{"each vector", clip.PerParameter(names, clip.Constant(2), nil), clipping.Float32Accuracy},
+		{"scaled", []clip.Group{{Name: "all", Parameters: names, Scales: []float64{3, 0.5, 2, 1}, Bound: clip.Constant(0.2)}}, clipping.Float32Accuracy},
+		{"normalized", clip.Flat(clip.Constant(2), clip.Normalized{Gamma: 1e-3}), clipping.Float32Accuracy},
+		{"factors below floats", []clip.Group{{Name: "all", Parameters: names, Scales: []float64{1e-3, 1, 1, 1}, Bound: clip.Constant(1e-18)}}, clipping.Accuracy{}},
+		{"factors above floats", clip.Flat(clip.Constant(1e18), clip.Normalized{Gamma: 1e-30}), clipping.Accuracy{}},
 	} {
 		t.Run(c.title, func(t *testing.T) {
-			clipper, err := clip.NewClipper(names, c.groups, c.accuracy)
+			clipper, err := clipping.NewClipper(names, c.groups, c.accuracy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +156,7 @@ func TestClipFactors_MatchClipper(t *testing.T) {
 func TestClipFactors_WithoutGroups(t *testing.T) {
 	device(t)
 	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 5}
-	factors, counts := factored(t, n, clip.Formula{}, nil, nil, 3)
+	factors, counts := factored(t, n, clipping.Formula{}, nil, nil, 3)
 	if counts.Unclipped != 3 {
 		t.Errorf("%d records are whole, want 3", counts.Unclipped)
 	}

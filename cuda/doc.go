@@ -26,7 +26,7 @@
 // # From a loss to a clipped sum
 //
 // Where the host computes clip factors, a microbatch is two sequences of graphs, Front and Back,
-// with copies between them (executable.go). Where the clipping rule is a formula (clip.Formula) and
+// with copies between them (executable.go). Where the clipping rule is a formula (clipping.Formula) and
 // no operation runs on the host, the device computes the factors itself, a microbatch is one graph,
 // and nothing returns before the end of the lot (pipeline.go):
 //

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
@@ -244,7 +244,7 @@ func (e *Executable) Sum(i int) ([]float32, error) { return readSum[float32](e, 
 func (e *Executable) IntegerSum(i int) ([]int64, error) { return readSum[int64](e, i) }
 
 // Configure makes the device compute clip factors. The caller calls it at most once.
-func (e *Executable) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
+func (e *Executable) Configure(f clipping.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
 	if e.front.runsOnHost() || e.back.runsOnHost() {
 		return plan.ErrNoPipeline
 	}

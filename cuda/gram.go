@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/device/op"
 )
 
-// Squared norms satisfy the bound of clip.Float32Accuracy, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for
+// Squared norms satisfy the bound of clipping.Float32Accuracy, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for
 // every record. Squares are added in float64, where none overflows or underflows. Where
 // terms can cancel, a bound on the rounding error is added. Where a float32 sum adds rows
 // of a record that may cancel, the error that its roundings leave is added as well.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/cpu"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -122,13 +123,13 @@ func apart(x, y []float32) float64 {
 }
 
 // compiled returns a private step of the network, and its clipper.
-func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
+func (n network) compiled(t testing.TB) (*plan.Program, *clipping.Clipper) {
 	t.Helper()
 	return n.compiledFor(t, false)
 }
 
 // compiledFor is compiled for one of the arithmetics.
-func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clip.Clipper) {
+func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clipping.Clipper) {
 	t.Helper()
 	build, err := models.Parse(n.model, n.example, 1)
 	if err != nil {
@@ -146,11 +147,11 @@ func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clip.Cli
 	for _, v := range program.Parameters {
 		names = append(names, v.Name)
 	}
-	accuracy := clip.Float32Accuracy
+	accuracy := clipping.Float32Accuracy
 	if exact {
-		accuracy = clip.LatticeAccuracy
+		accuracy = clipping.LatticeAccuracy
 	}
-	clipper, err := clip.NewClipper(names, clip.Flat(clip.Constant(1), nil), accuracy)
+	clipper, err := clipping.NewClipper(names, clip.Flat(clip.Constant(1), nil), accuracy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
@@ -53,7 +53,7 @@ type pipelineSlot struct {
 var maxDataSetShare = 0.5
 
 // prepare allocates the slots and captures their graphs.
-func (p *pipeline) prepare(f clip.Formula, front, back []step, examples int, read func(dst [][]float32, rows []int) error) error {
+func (p *pipeline) prepare(f clipping.Formula, front, back []step, examples int, read func(dst [][]float32, rows []int) error) error {
 	sets, err := p.loadDataSet(examples, read)
 	if err != nil {
 		return err

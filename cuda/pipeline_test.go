@@ -11,8 +11,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/cpu"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -27,7 +27,7 @@ type lots struct {
 	program *plan.Program
 	set     [][]float32
 	rows    [][][]int // of each lot's microbatches
-	clipper *clip.Clipper
+	clipper *clipping.Clipper
 }
 
 func newLots(t testing.TB, n network) lots {

@@ -221,7 +221,7 @@ func TestNormalize_FarFromZero(t *testing.T) {
 }
 
 // If large terms cancel, double precision loses the small one, in some orders. The norm is
-// still not below the true one, as clip.Float32Accuracy requires.
+// still not below the true one, as clipping.Float32Accuracy requires.
 func TestNorms_CancellingTerms(t *testing.T) {
 	device(t)
 	const large, small = 1e30, 1e10

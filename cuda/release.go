@@ -12,11 +12,12 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/noise"
 )
 
 // releaseBlock is the number of elements that a block of kernels/release.cu processes.
-const releaseBlock = 8 * noise.NormalBatch
+const releaseBlock = 8 * random.NormalBatch
 
 // A parameter is no longer than a noise stream.
 const _ = uint64(noise.MaxValues - maxElements)
@@ -48,7 +49,7 @@ type releaseArgs struct {
 	Parameters, BlockParameter, Sigma          driver.Pointer
 	Roundings, Undecided, Remaining            driver.Pointer
 	Counts, Published                          driver.Pointer
-	Key                                        noise.Key
+	Key                                        random.Key
 	Lot, Digits                                [2]uint32
 	Capacity, Rule                             int32
 	Scale, Rate, Shrink, Decay                 float32
@@ -184,7 +185,7 @@ func (r *releaser) run(now *plan.Release) error {
 		}
 	}
 	a := r.args
-	defer func() { a.Key = noise.Key{} }()
+	defer func() { a.Key = random.Key{} }()
 	if r.rounding != nil {
 		return r.runExact(now)
 	}
@@ -243,11 +244,11 @@ func (r *releaser) setNoise(now *plan.Release) error {
 		if now.Source == nil {
 			return fmt.Errorf("cuda: a release with noise needs a noise source")
 		}
-		nonce, err := noise.Stream{Purpose: noise.Release, Lot: now.Lot}.NormalsNonce()
+		nonce, err := random.NormalsNonce(noise.Stream{Purpose: noise.Release, Lot: now.Lot})
 		if err != nil {
 			return err
 		}
-		r.args.Key, r.args.Lot = now.Source.Key(), [2]uint32{nonce[1], nonce[2]}
+		r.args.Key, r.args.Lot = random.KeyOf(now.Source), [2]uint32{nonce[1], nonce[2]}
 	}
 	if !changed {
 		return nil
@@ -285,7 +286,7 @@ func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
 }
 
 // A vector of sums is no longer than a stream of rounded noise.
-const _ = uint64(noise.MaxRounded - maxElements)
+const _ = uint64(random.MaxRounded - maxElements)
 
 // sumRounding replaces integer sums by round((f + N)/g), with the bits of noise.RoundedGaussian. The
 // device decides all but about one value in 10^11. The host decides the others.
@@ -451,7 +452,7 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 	if now.Source == nil {
 		return fmt.Errorf("cuda: an exact release needs a noise source")
 	}
-	words, digits, err := now.Stream(0).RoundedNonces()
+	words, digits, err := random.RoundedNonces(now.Stream(0))
 	if err != nil {
 		return err
 	}
@@ -460,7 +461,7 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 		if v.Size == 0 {
 			continue
 		}
-		c, err := noise.RoundedGaussian{Sigma: now.Sigma[i]}.Constants()
+		c, err := random.ConstantsOf(noise.RoundedGaussian{Sigma: now.Sigma[i]})
 		if err != nil {
 			return err
 		}
@@ -471,7 +472,7 @@ func (r *releaser) setRoundings(now *plan.Release) error {
 		changed = changed || p != r.rounding.parameters[i]
 		r.rounding.parameters[i] = p
 	}
-	r.args.Key, r.args.Lot, r.args.Digits = now.Source.Key(), [2]uint32(words[1:]), [2]uint32(digits[1:])
+	r.args.Key, r.args.Lot, r.args.Digits = random.KeyOf(now.Source), [2]uint32(words[1:]), [2]uint32(digits[1:])
 	if !changed {
 		return nil
 	}

@@ -30,7 +30,7 @@ type checkpoint struct {
 	Run     fingerprint `json:"run"`
 	Step    int         `json:"step"` // lots done
 	Head    string      `json:"ledger_head,omitempty"`
-	Bounds  []float64   `json:"bounds,omitempty"` // clip.Clipper's State
+	Bounds  []float64   `json:"bounds,omitempty"` // clipping.Clipper's State
 	Sizes   []int       `json:"sizes"`            // elements of each parameter
 	Average bool        `json:"average"`
 	Slots   int         `json:"slots"`

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
@@ -20,7 +20,7 @@ import (
 // the vector depends on this record alone. A record with a number that is not finite adds nothing
 // to any group.
 type clippedVectors struct {
-	clipper *clip.Clipper
+	clipper *clipping.Clipper
 	sums    []*noisedSum // [group]
 	groups  [][]float64  // [group] the vectors of one record, one after the other
 	vectors [][]float64  // [vector] its part of groups, which the caller fills
@@ -35,7 +35,7 @@ type clippedVectors struct {
 	leastWeight int64
 }
 
-func newClippedVectors(clipper *clip.Clipper, vectors []plan.Parameter) *clippedVectors {
+func newClippedVectors(clipper *clipping.Clipper, vectors []plan.Parameter) *clippedVectors {
 	c := &clippedVectors{clipper: clipper,
 		vectors: make([][]float64, len(vectors)), means: make([][]float64, len(vectors)), scales: make([]float64, len(vectors))}
 	for _, group := range clipper.Groups() {

@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -398,7 +399,7 @@ func TestSeed_IsMarkedInsecure(t *testing.T) {
 		if h := readLedger(t, c.Files.Ledger); h.Header.Secure == seeded {
 			t.Errorf("seeded %v: secure %v in the ledger", seeded, h.Header.Secure)
 		}
-		key := r.source.Key()
+		key := random.KeyOf(r.source)
 		text := fmt.Sprintf("%v %+v %#v", r.source, r.mechanism.release, r.sampler)
 		for _, word := range key {
 			if word > 1<<16 && (strings.Contains(text, fmt.Sprint(word)) || strings.Contains(text, fmt.Sprintf("%x", word))) {

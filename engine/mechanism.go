@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -18,15 +19,15 @@ type mechanism struct {
 	config  *Config
 	records int // N, public
 	steps   int
-	clipper *clip.Clipper // nil where the run is not private
-	names   []string      // [parameter]
-	groups  []int         // [parameter]: its group
-	scales  []float64     // [parameter]: its scale within the group
-	shares  []float64     // [group]: σ/S for the noise multiplier 1; 0 where the group has noise of its own
-	queries []int         // [group]: its query in entry
-	counts  []*noisedSum  // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
-	entry   ledger.Lot    // the ledger entry of the next lot
-	planned []float64     // [lot·groups + group]: σ/S as scheduled before the first lot; nil without a schedule
+	clipper *clipping.Clipper // nil where the run is not private
+	names   []string          // [parameter]
+	groups  []int             // [parameter]: its group
+	scales  []float64         // [parameter]: its scale within the group
+	shares  []float64         // [group]: σ/S for the noise multiplier 1; 0 where the group has noise of its own
+	queries []int             // [group]: its query in entry
+	counts  []*noisedSum      // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
+	entry   ledger.Lot        // the ledger entry of the next lot
+	planned []float64         // [lot·groups + group]: σ/S as scheduled before the first lot; nil without a schedule
 
 	statistics []ledger.Query // [statistic]: its query in the lots that release it
 	always     int            // queries of entry that every lot has
@@ -90,9 +91,9 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 		}
 	}
 	var err error
-	newClipper := clip.NewClipper
+	newClipper := clipping.NewClipper
 	if m.release.Laplace = c.Mechanism.addsLaplace(); m.release.Laplace {
-		newClipper = clip.NewL1Clipper
+		newClipper = clipping.NewL1Clipper
 	}
 	if m.clipper, err = newClipper(m.names, c.Mechanism.Clipping, m.accuracy()); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 	if err := m.addVectors(parameters, executable, leastWeight); err != nil {
 		return nil, err
 	}
-	var dimensions []noise.Group // of the groups without noise of their own
+	var dimensions []noise.GroupSize // of the groups without noise of their own
 	largest := 0
 	for g, p := range m.clipper.Groups() {
 		m.factors = append(m.factors, make([]float32, microbatch))
@@ -111,7 +112,7 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 		}
 		largest = max(largest, dimension)
 		if _, own := c.Mechanism.groupNoiseMultiplier(p.Name, 0); !own {
-			dimensions = append(dimensions, noise.Group{Sensitivity: 1, Dimension: dimension})
+			dimensions = append(dimensions, noise.GroupSize{Sensitivity: 1, Dimension: dimension})
 		}
 	}
 	m.setRatioBound(largest)
@@ -143,7 +144,7 @@ func (m *mechanism) addVectors(parameters []plan.Parameter, executable plan.Exec
 	}
 	clipper := m.clipper
 	if clipper == nil {
-		if clipper, err = clip.NewClipper(m.names, clip.Flat(clip.Constant(math.Inf(1)), nil), clip.Float32Accuracy); err != nil {
+		if clipper, err = clipping.NewClipper(m.names, clip.Flat(clip.Constant(math.Inf(1)), nil), clipping.Float32Accuracy); err != nil {
 			return err
 		}
 		if err := clipper.BeginLot(0); err != nil {
@@ -160,7 +161,7 @@ func (m *mechanism) addVectors(parameters []plan.Parameter, executable plan.Exec
 
 // allocateNoise divides the noise among the groups without noise of their own, which have these
 // dimensions.
-func (m *mechanism) allocateNoise(dimensions []noise.Group) error {
+func (m *mechanism) allocateNoise(dimensions []noise.GroupSize) error {
 	m.shares = make([]float64, len(m.factors))
 	if len(dimensions) == 0 {
 		return nil
@@ -182,11 +183,11 @@ func (m *mechanism) allocateNoise(dimensions []noise.Group) error {
 }
 
 // accuracy returns what clip factors must leave room for.
-func (m *mechanism) accuracy() clip.Accuracy {
+func (m *mechanism) accuracy() clipping.Accuracy {
 	if m.contributions != nil {
-		return clip.LatticeAccuracy
+		return clipping.LatticeAccuracy
 	}
-	return clip.Float32Accuracy
+	return clipping.Float32Accuracy
 }
 
 // buildEntry builds the ledger entry of a lot without its statistics, and checks that all queries
@@ -294,7 +295,7 @@ func (m *mechanism) isScheduled() bool {
 
 // isAdaptive reports whether bounds follow released counts.
 func (m *mechanism) isAdaptive() bool {
-	return slices.ContainsFunc(m.clipper.Groups(), func(p clip.ResolvedGroup) bool { return p.CountNoise > 0 })
+	return slices.ContainsFunc(m.clipper.Groups(), func(p clipping.ResolvedGroup) bool { return p.CountNoise > 0 })
 }
 
 // advance prepares for a lot after the previous one was released.

@@ -3,7 +3,7 @@ package engine
 import (
 	"errors"
 
-	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
@@ -11,19 +11,19 @@ import (
 // microbatch returns to the host.
 type pipelineDriver struct {
 	plan.Pipeline
-	clipper *clip.Clipper // nil where the run is not private
+	clipper *clipping.Clipper // nil where the run is not private
 	counts  plan.LotCounts
 }
 
 // newPipelineDriver returns nil where the host must compute clip factors: the device or the
 // program does not support it, statistics or weights need each record on the host, or the clipping rule
 // is known only as Go code.
-func newPipelineDriver(c *Config, e plan.Executable, clipper *clip.Clipper) (*pipelineDriver, error) {
+func newPipelineDriver(c *Config, e plan.Executable, clipper *clipping.Clipper) (*pipelineDriver, error) {
 	p, ok := e.(plan.Pipeline)
 	if !ok || len(c.Statistics) > 0 || c.isWeighted() {
 		return nil, nil
 	}
-	var formula clip.Formula
+	var formula clipping.Formula
 	if clipper != nil {
 		if formula, ok = clipper.Formula(); !ok {
 			return nil, nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
@@ -19,7 +20,7 @@ type asyncPipeline struct {
 	read               func(dst [][]float32, rows []int) error
 	sizes              []int // numbers of each input
 	vectors            int
-	formula            clip.Formula
+	formula            clipping.Formula
 	next               pushedMicrobatch
 	waiting            *pushedMicrobatch
 	counted            plan.LotCounts
@@ -51,7 +52,7 @@ func (a *asyncPipeline) newBuffers() {
 	}
 }
 
-func (a *asyncPipeline) Configure(f clip.Formula, examples int, read func([][]float32, []int) error) error {
+func (a *asyncPipeline) Configure(f clipping.Formula, examples int, read func([][]float32, []int) error) error {
 	a.formula, a.read = f, read
 	a.isResident = a.isResident && read != nil
 	a.configuredExamples = examples

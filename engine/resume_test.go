@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -118,10 +119,10 @@ func TestResume_DrawsFreshNoise(t *testing.T) {
 			if r.StepsDone() != 0 {
 				t.Fatalf("%d steps done; the checkpoint is of 0", r.StepsDone())
 			}
-			if keys[r.source.Key()] {
+			if keys[random.KeyOf(r.source)] {
 				t.Error("a key was used twice")
 			}
-			keys[r.source.Key()] = true
+			keys[random.KeyOf(r.source)] = true
 			for range 3 {
 				if err := r.runLot(); err != nil { // Train would save at its end
 					t.Fatal(err)
@@ -151,10 +152,10 @@ func TestResume_OlderCheckpointDrawsFreshNoise(t *testing.T) {
 	keys := map[any]bool{}
 	until := func(r *Run, steps int) {
 		t.Helper()
-		if keys[r.source.Key()] {
+		if keys[random.KeyOf(r.source)] {
 			t.Errorf("a key was used twice, from lot %d on", r.StepsDone())
 		}
-		keys[r.source.Key()] = true
+		keys[random.KeyOf(r.source)] = true
 		stop := errors.New("stop")
 		if err := r.Train(context.Background(), func(p *Progress) error {
 			if p.Lot == steps {
@@ -466,7 +467,7 @@ func TestCheckpoint_ContainsNoKey(t *testing.T) {
 	}
 	for _, name := range append(names, c.Files.Ledger) {
 		file := readFile(t, name)
-		for _, w := range r.source.Key() {
+		for _, w := range random.KeyOf(r.source) {
 			little := []byte{byte(w), byte(w >> 8), byte(w >> 16), byte(w >> 24)}
 			big := slices.Clone(little)
 			slices.Reverse(big)

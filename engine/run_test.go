@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
@@ -39,7 +40,7 @@ func removeBound(t *testing.T, r *Run) {
 		names = append(names, v.Name)
 	}
 	var err error
-	if r.mechanism.clipper, err = clip.NewClipper(names, clip.Flat(clip.Constant(math.Inf(1)), nil), clip.Float32Accuracy); err != nil {
+	if r.mechanism.clipper, err = clipping.NewClipper(names, clip.Flat(clip.Constant(math.Inf(1)), nil), clipping.Float32Accuracy); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.mechanism.clipper.BeginLot(0); err != nil {

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// A Group is a set of vectors that are clipped together. A record moves their sum by at most
+// A GroupSize describes a set of vectors that are clipped together. A record moves their sum by at most
 // Sensitivity in Euclidean norm. They have Dimension coordinates in total.
-type Group struct {
+type GroupSize struct {
 	Sensitivity float64
 	Dimension   int
 }
@@ -18,16 +18,16 @@ type Group struct {
 // z = (Σ_g (S_g/σ_g)²)^(-1/2): one release of all of them is as private as a single vector of
 // sensitivity 1 with deviation z (McMahan et al., "A General Approach to Adding Differential
 // Privacy to Iterative Training Procedures", arXiv:1812.06210).
-func Proportional(z float64, groups []Group) ([]float64, error) {
+func Proportional(z float64, groups []GroupSize) ([]float64, error) {
 	count := float64(len(groups))
-	return allocate(z, groups, func(Group) float64 { return math.Sqrt(count) })
+	return allocate(z, groups, func(GroupSize) float64 { return math.Sqrt(count) })
 }
 
 // DimensionAdjusted gives each group the standard deviation σ_g = z·√D·S_g/√d_g, where D is
 // the sum of the dimensions d_g. A group with more coordinates has less noise relative to
 // its sensitivity. Together they compose to the noise multiplier z (McMahan et al., same
 // paper).
-func DimensionAdjusted(z float64, groups []Group) ([]float64, error) {
+func DimensionAdjusted(z float64, groups []GroupSize) ([]float64, error) {
 	total := 0.0
 	for i, g := range groups {
 		if g.Dimension < 1 {
@@ -35,10 +35,10 @@ func DimensionAdjusted(z float64, groups []Group) ([]float64, error) {
 		}
 		total += float64(g.Dimension)
 	}
-	return allocate(z, groups, func(g Group) float64 { return math.Sqrt(total / float64(g.Dimension)) })
+	return allocate(z, groups, func(g GroupSize) float64 { return math.Sqrt(total / float64(g.Dimension)) })
 }
 
-func allocate(z float64, groups []Group, share func(Group) float64) ([]float64, error) {
+func allocate(z float64, groups []GroupSize, share func(GroupSize) float64) ([]float64, error) {
 	if len(groups) == 0 {
 		return nil, errors.New("noise: there are no groups")
 	}

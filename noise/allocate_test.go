@@ -6,13 +6,13 @@ import (
 )
 
 func TestAllocation_ComposesToMultiplier(t *testing.T) {
-	for _, groups := range [][]Group{
+	for _, groups := range [][]GroupSize{
 		{{1, 1}},
 		{{1, 10}, {1, 10}},
 		{{0.1, 5}, {3, 1_000_000}, {1e-3, 77}, {250, 3}},
 	} {
 		for _, z := range []float64{0.3, 1.1, 40} {
-			for name, allocate := range map[string]func(float64, []Group) ([]float64, error){
+			for name, allocate := range map[string]func(float64, []GroupSize) ([]float64, error){
 				"proportional": Proportional, "dimension-adjusted": DimensionAdjusted,
 			} {
 				sigmas, err := allocate(z, groups)
@@ -33,7 +33,7 @@ func TestAllocation_ComposesToMultiplier(t *testing.T) {
 
 // The values are computed by hand from the two formulas.
 func TestAllocation_KnownValues(t *testing.T) {
-	groups := []Group{{2, 1}, {3, 3}}
+	groups := []GroupSize{{2, 1}, {3, 3}}
 	check := func(name string, got []float64, err error, want ...float64) {
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestAllocation_KnownValues(t *testing.T) {
 }
 
 func TestAllocation_RejectsInvalidInput(t *testing.T) {
-	good := []Group{{1, 1}, {1, 1}}
+	good := []GroupSize{{1, 1}, {1, 1}}
 	nan, inf := math.NaN(), math.Inf(1)
 	for name, err := range map[string]error{
 		"no groups":       second(Proportional(1, nil)),
@@ -59,13 +59,13 @@ func TestAllocation_RejectsInvalidInput(t *testing.T) {
 		"z < 0":           second(Proportional(-1, good)),
 		"z NaN":           second(Proportional(nan, good)),
 		"z infinite":      second(DimensionAdjusted(inf, good)),
-		"sensitivity 0":   second(Proportional(1, []Group{{0, 1}})),
-		"sensitivity NaN": second(Proportional(1, []Group{{nan, 1}})),
-		"sensitivity inf": second(DimensionAdjusted(1, []Group{{inf, 1}})),
-		"dimension 0":     second(DimensionAdjusted(1, []Group{{1, 0}})),
-		"overflow":        second(Proportional(1e300, []Group{{1e300, 1}})),
-		"underflow":       second(Proportional(1e-300, []Group{{1e-300, 1}})),
-		"sensitivity < 0": second(Proportional(1, []Group{{-1, 1}})),
+		"sensitivity 0":   second(Proportional(1, []GroupSize{{0, 1}})),
+		"sensitivity NaN": second(Proportional(1, []GroupSize{{nan, 1}})),
+		"sensitivity inf": second(DimensionAdjusted(1, []GroupSize{{inf, 1}})),
+		"dimension 0":     second(DimensionAdjusted(1, []GroupSize{{1, 0}})),
+		"overflow":        second(Proportional(1e300, []GroupSize{{1e300, 1}})),
+		"underflow":       second(Proportional(1e-300, []GroupSize{{1e-300, 1}})),
+		"sensitivity < 0": second(Proportional(1, []GroupSize{{-1, 1}})),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)

@@ -1,15 +1,9 @@
-// Package noise draws random noise for differential privacy. It contains a
-// counter-addressed cryptographic generator, Gaussian, correctly rounded Gaussian, discrete
-// Gaussian and Laplace samplers, and the allocation of noise to groups.
+// Package noise is what a caller says about noise: whose key it has, which stream of values a release
+// takes, and how it is divided among groups.
 //
-// A [Source] has a ChaCha20 key. Each value depends only on the key, the [Stream] and the
-// index of the value in the stream. Any thread or a GPU can therefore compute any part of a
-// noise vector in any order. All builds of this package, with and without assembly, give
-// the same bits.
-//
-//	key ─────────────┐
-//	stream ─▶ nonce ─┼─▶ ChaCha20 block ─▶ 16 words ─▶ uniform numbers ─▶ Box–Muller ─▶ N(0, 1)
-//	index ─▶ counter ┘
+//	source, err := noise.New()
+//	stream := noise.Stream{Purpose: noise.Release, Lot: lot}
+//	released, err := noise.RoundedGaussian{Sigma: 4}.AddOne(source, count, stream)
 //
 // # Guarantee
 //
@@ -19,13 +13,13 @@
 // from a random function. A privacy guarantee based on this package is therefore
 // computational (Mironov, Pandey, Reingold, Vadhan, "Computational Differential
 // Privacy", CRYPTO 2009), as it is for every generator shorter than its output.
-// An adversary who has the key can subtract the noise, so the key must not be stored.
+// An adversary who has the key can subtract the noise, so no caller of this package can read it.
 //
 // [RoundedGaussian] adds noise to sums of integers whose sensitivity is bounded in integers; the
-// guarantee of the Gaussian mechanism then holds for the released bits. The other Gaussian and
-// Laplace samplers round to floating-point numbers, and a guarantee that uses them is proved over
-// the reals (Mironov 2012). [Source.DiscreteGaussians], [Source.DiscreteLaplaces] and
-// [Source.PermuteAndFlip], which chooses among scores, are exact.
+// guarantee of the Gaussian mechanism then holds for the released bits. DiscreteGaussians,
+// DiscreteLaplaces and PermuteAndFlip of a [Source], which chooses among scores, are exact. The other
+// samplers round to floating-point numbers, and a guarantee that uses them is proved over the reals
+// (Mironov 2012).
 //
 // Reading a stream twice gives the same noise twice, and two releases with the same noise
 // reveal their difference. The caller must give each released vector its own lot and vector

@@ -8,25 +8,25 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// Any part of a vector of noise can be sample anywhere, in any order.
-func ExampleSource_Normals() {
+// Any part of a vector of noise can be sampled anywhere, in any order.
+func ExampleSource() {
 	source := noise.NewSeeded(1) // noise.New() where privacy is meant
 	stream := noise.Stream{Purpose: noise.Release, Lot: 12, Vector: 3}
 
-	whole := make([]float32, 2*noise.NormalBatch)
+	whole := make([]float32, 1024)
 	if err := source.Normals(whole, stream, 0); err != nil {
 		fmt.Println(err)
 	}
-	half := make([]float32, noise.NormalBatch)
-	if err := source.Normals(half, stream, noise.NormalBatch); err != nil {
+	half := make([]float32, 512)
+	if err := source.Normals(half, stream, 512); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(slices.Equal(half, whole[noise.NormalBatch:]), source.Secure())
+	fmt.Println(slices.Equal(half, whole[512:]), source.Secure())
 	// Output: true false
 }
 
 func ExampleProportional() {
-	groups := []noise.Group{{Sensitivity: 1, Dimension: 10}, {Sensitivity: 0.1, Dimension: 90}}
+	groups := []noise.GroupSize{{Sensitivity: 1, Dimension: 10}, {Sensitivity: 0.1, Dimension: 90}}
 	sigmas, err := noise.Proportional(1.1, groups)
 	if err != nil {
 		fmt.Println(err)

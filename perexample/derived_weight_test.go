@@ -49,7 +49,7 @@ func exactly(w, x []float32) (square float64) {
 }
 
 // What a record adds to the sum is no longer than its squared norm guarantees
-// (clip.Float32Accuracy), also for tiny and huge records and for records whose gradient the
+// (clipping.Float32Accuracy), also for tiny and huge records and for records whose gradient the
 // function removes almost entirely. The sum adds the same rows whose norms were taken. Jᵀ
 // of a clipped sum would break the guarantee: its exact result is often longer than the
 // rows.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -103,7 +104,7 @@ func NewMechanism(s Settings, weights int) (*Mechanism, error) {
 			return nil, fmt.Errorf("drawdiscard: δ is %v, and Laplace noise has δ = 0; use gaussian, or omit δ", s.Delta)
 		}
 		m.scale = math.Ceil(math.Nextafter(2*latticeSteps*coordinates/s.Epsilon, math.Inf(1)))
-		if m.scale > noise.MaxLaplaceScale {
+		if m.scale > random.MaxLaplaceScale {
 			return nil, fmt.Errorf("drawdiscard: ε %v for %d weights needs noise of more than 2^49 lattice steps; use a larger ε", s.Epsilon, weights)
 		}
 	case Gaussian:

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/dptrain/dptrain/internal/device/simd"
+	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -33,7 +34,7 @@ type NoiseBank struct {
 }
 
 const (
-	bankBlock   = noise.NormalBatch // values replaced together
+	bankBlock   = random.NormalBatch // values replaced together
 	bankRefresh = 64
 	minRing     = 1 << 16
 )

@@ -270,7 +270,7 @@ func (r *Request) readAllocation(plan *accountant.Plan) error {
 		return exitcode.Usagef("--allocation requires --groups: give the sensitivity of each group, as in 1,0.5")
 	}
 	bySize := r.Allocation == string(engine.DimensionAdjusted)
-	var groups []noise.Group
+	var groups []noise.GroupSize
 	for _, text := range strings.Split(r.Groups, ",") {
 		left, right, hasSize := strings.Cut(strings.TrimSpace(text), "/")
 		sensitivity, err := strconv.ParseFloat(left, 64)
@@ -281,7 +281,7 @@ func (r *Request) readAllocation(plan *accountant.Plan) error {
 		if err != nil || !isPositive(sensitivity) || size < 1 || bySize && !hasSize {
 			return exitcode.Usagef("--groups: %q does not fit --allocation %s: give a sensitivity above 0 for each group, and with %s its number of weights after a slash, as in 1/5000,0.5/20", text, r.Allocation, engine.DimensionAdjusted)
 		}
-		groups = append(groups, noise.Group{Sensitivity: sensitivity, Dimension: size})
+		groups = append(groups, noise.GroupSize{Sensitivity: sensitivity, Dimension: size})
 	}
 	allocate := noise.Proportional
 	if bySize {

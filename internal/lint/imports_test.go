@@ -18,6 +18,8 @@ const module = "github.com/dptrain/dptrain/"
 // perexample), how influence is bounded and hidden (clip, noise), what it cost (accountant) and the
 // loop (engine) apart.
 var layers = [][]string{
+	{"internal/asm"},
+	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
 	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/sweep", "internal/training"},
@@ -38,13 +40,15 @@ var layers = [][]string{
 	{"accountant/internal/rdp", "accountant/internal/gaussian"},
 	{"accountant/internal/dpevent", "accountant/internal/numerics"},
 	{"accountant/ledger"},
+	{"internal/clipping"},
 	{"clip", "noise", "internal/device/lattice", "internal/device/op"},
+	{"internal/random"},
 	{"internal/format/safetensors", "internal/device/simd", "internal/tensorboard"},
 	{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"internal/flags", "internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
 		"internal/lint", "internal/nearest", "internal/number", "internal/quality", "internal/terminal", "internal/training/metricstest",
-		"cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/device/simd/neon",
+		"cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
 
@@ -53,17 +57,19 @@ var layers = [][]string{
 var separate = map[string][]string{
 	"accountant":        {"accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
 	"accountant/ledger": {"internal/host/atomicfile", "internal/host/lock"},
-	"clip":              {"internal/nearest"},
-	"noise":             {},
+	"clip":              {},
+	"noise":             {"internal/random"},
 	"perexample":        {"internal/device/op"},
 	"engine/data":       {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest"},
 	"engine/choice":     {"accountant/ledger", "noise"},
 	"engine/sample":     {"noise"},
 	"cuda/timing":       {"internal/host/atomicfile"},
 
-	"internal/device/plan": {"clip", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
-	"internal/device/cpu":  {"clip", "internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "noise", "perexample"},
-	"cuda":                 {"clip", "cuda/batch", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/device/lattice", "internal/device/op", "internal/device/plan", "noise", "perexample"},
+	"internal/device/plan": {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
+	"internal/device/cpu":  {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
+	"cuda":                 {"cuda/batch", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+
+	"internal/clipping": {"clip", "internal/nearest"},
 }
 
 // Imports run downwards.

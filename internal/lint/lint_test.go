@@ -16,7 +16,7 @@ var root = filepath.Join("..", "..")
 
 // skipped reports whether a folder contains no source of the main module.
 func skipped(name, path string) bool {
-	return path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "avo")
+	return path != root && (strings.HasPrefix(name, ".") || name == "testdata")
 }
 
 // walkGo calls visit for every Go file of the module.

@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"gopkg.in/yaml.v3"
@@ -203,7 +204,7 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 			m.GroupNoiseMultiplierAt[g.name] = g.noise.at
 		}
 	}
-	if _, err := clip.NewClipper(all, m.Clipping, clip.Float32Accuracy); err != nil {
+	if _, err := clipping.NewClipper(all, m.Clipping, clipping.Float32Accuracy); err != nil {
 		return exitcode.Usagef("--group: %s", strings.TrimPrefix(err.Error(), "clip: "))
 	}
 	c.Fingerprint["groups"] = strings.Join(s.Groups, "; ") // the engine compares the first value of a schedule

@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
-// Squared norms keep the promise of clip.Float32Accuracy,
+// Squared norms keep the promise of clipping.Float32Accuracy,
 //
 //	‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5),
 //

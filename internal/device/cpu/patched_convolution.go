@@ -171,7 +171,7 @@ func saveGradients(l *lowering, g *patched, k call, records int) []float32 {
 	return saved
 }
 
-// lowerPatchedNorms keeps the promise of clip.Float32Accuracy for the gradients that
+// lowerPatchedNorms keeps the promise of clipping.Float32Accuracy for the gradients that
 // lowerPatchedSum adds: the float32 results of the same products, whose bits depend on their
 // record alone (simd.Gemm). It promises nothing about the gradients of exact arithmetic.
 func lowerPatchedNorms(l *lowering, g *patched, records int, k call) func() {

@@ -4,12 +4,12 @@ import (
 	"github.com/dptrain/dptrain/internal/device/lattice"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/device/simd"
-	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/internal/random"
 )
 
 // releaseBlockSize is how many elements a task adds noise to and updates at once: a
 // multiple of the generator's grain that stays in the first-level cache.
-const releaseBlockSize = 8 * noise.NormalBatch
+const releaseBlockSize = 8 * random.NormalBatch
 
 // releaser adds noise to the sums and updates the weights. It does both block by block,
 // so that each block goes through the cache once.

@@ -15,6 +15,3 @@
 // A slice that is too short for the stated shape is a bug of the caller and panics, like an
 // index out of range. Functions do not allocate unless their doc comment states it.
 package lattice
-
-//go:generate sh -c "cd avo && go run . -out .."
-//go:generate go run ../simd/neon -root ../..

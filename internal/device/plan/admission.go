@@ -17,7 +17,7 @@ import (
 // from a budget of Bound.
 // What a record adds is a function of its own operands, factors and random word.
 //
-// Clip factors leave room for the errors of rounding, 1-(1-1/256)² of Bound²: see clip.LatticeAccuracy.
+// Clip factors leave room for the errors of rounding, 1-(1-1/256)² of Bound²: see clipping.LatticeAccuracy.
 // Rows of a product that are rounded to 16 bits have larger errors than a gradient that is built. So
 // that no part takes the room of the parts after it, a record's rows in a group may take five eighths of
 // the room, by RowErrors. The gradients of a record beyond that are built.

@@ -3,7 +3,7 @@ package plan
 import (
 	"errors"
 
-	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 )
 
 // ErrNoPipeline means that the host computes some of a program's operations.
@@ -22,7 +22,7 @@ type Pipeline interface {
 	// Read is nil if every lot has other examples; then nothing stays. The error is
 	// ErrNoPipeline if the program cannot run without the host, and the executable is
 	// then unchanged.
-	Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error
+	Configure(f clipping.Formula, examples int, read func(dst [][]float32, rows []int) error) error
 	// Rows is the memory for the data-set rows of the next microbatch's examples; nil if
 	// the data set is not on the device and Input takes the examples.
 	Rows() []int32

@@ -28,8 +28,8 @@
 // # Where each part lives
 //
 //   - kernels.go: the contract of each assembly function; purego.go: the same in Go;
-//     kernels_amd64.go, kernels_arm64.go: the choice among implementations. The folders avo and neon
-//     have the generators of the files zz_*.
+//     kernels_amd64.go, kernels_arm64.go: the choice among implementations. internal/asm has the
+//     generators of the files zz_*.
 //   - gemm.go, gemm_blocks.go, gemm_panels.go, gemm_skinny.go: products. transpose.go.
 //   - pointwise.go, reduce.go: elementwise functions, LSTM steps, sums and norms.
 //   - window.go, unfold.go, patches.go, winograd.go, pool.go: convolution and pooling.
@@ -37,6 +37,3 @@
 // A slice that is too short for the stated shape is a bug of the caller and panics, like an
 // index out of range. Functions do not allocate unless their doc comment states it.
 package simd
-
-//go:generate sh -c "cd avo && go run . -out .."
-//go:generate go run ./neon -root ../..

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/models"
@@ -297,7 +297,7 @@ func (n contributionNetwork) checkLosses(t *testing.T, compile Compile, records 
 				squares += float64(m.SquaredNorms(v)[1])
 			}
 		}
-		factors[record] = float32((1 - 1e-5) * (1 - clip.LatticeAccuracy.Margin) / math.Sqrt(squares))
+		factors[record] = float32((1 - 1e-5) * (1 - clipping.LatticeAccuracy.Margin) / math.Sqrt(squares))
 		gradient := newTwin(float, m.ofSecondRecord).gradient()
 		m.partCounts(t)
 		sums := m.add(t, slots{empty, record}, factors)

@@ -8,7 +8,7 @@ import (
 	"github.com/dptrain/dptrain/internal/device/op"
 )
 
-// Norms checks the guarantee that clipping depends on (clip.Float32Accuracy), for adversarial
+// Norms checks the guarantee that clipping depends on (clipping.Float32Accuracy), for adversarial
 // records. With sq the computed square and ‖u‖² the true one,
 //
 //	‖u‖² ≤ (sq + 1e-30) / (1 − 1e-5)

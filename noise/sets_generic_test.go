@@ -1,7 +1,0 @@
-//go:build noasm || !(amd64 || arm64)
-
-package noise
-
-import "testing"
-
-func eachSet(testing.TB, func(t testing.TB, set string)) {}
