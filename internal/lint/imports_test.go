@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/compare", "bench/peers/accounting", "bench/tables", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
-	{"bench", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/sweep", "internal/training"},
+	{"bench", "cmd/dptrain/internal/modelserver", "internal/doctor", "internal/export", "internal/prediction", "internal/selection", "internal/simulation", "internal/sweep", "internal/training"},
 	{"internal/runspec"},
 	{"internal/served"},
 	{"internal/budget", "internal/defaults", "internal/rundir"},
