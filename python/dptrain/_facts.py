@@ -16,15 +16,15 @@ class Facts:
     """Bounds, categories and classes; what the user gives precedes what public rows show."""
 
     def __init__(self, bounds=None, categories=None, classes=None, dates=None):
-        self.bounds = bounds
-        self.categories = dict(categories or {})
-        self.dates = dict(dates or {})
+        self.bounds = bounds if is_pair(bounds) else _by_name(bounds)
+        self.categories = _by_name(categories)
+        self.dates = _by_name(dates)
         self.classes = classes
 
     def add_sample(self, columns):
         """Adds what public rows show: the limits of numbers, and words."""
         shared = self.bounds if is_pair(self.bounds) else None
-        bounds = {} if shared else dict(self.bounds or {})
+        bounds = {} if shared else dict(self.bounds)
         for name, column in columns.items():
             if name in bounds or name in self.categories or name in self.dates:
                 continue
@@ -45,7 +45,7 @@ class Facts:
                 vocabulary[name] = [str(word) for word in self.categories[name]]
             elif is_pair(self.bounds) and not isinstance(column, Words):
                 bounds[name] = pair(self.bounds, name)
-            elif not is_pair(self.bounds) and name in (self.bounds or {}):
+            elif not is_pair(self.bounds) and name in self.bounds:
                 bounds[name] = pair(self.bounds[name], name)
             else:
                 undescribed.append(f"{name} ({'words' if isinstance(column, Words) else 'numbers'})")
@@ -55,11 +55,16 @@ class Facts:
                 "taken from private rows reveals them; give bounds={'column': (low, high)} for numbers, "
                 "categories={'column': [words]} for words, ignore=['column'], or public_sample=rows that are public"
             )
-        described = [self.categories, self.dates, {} if is_pair(self.bounds) else self.bounds or {}]
+        described = [self.categories, self.dates, {} if is_pair(self.bounds) else self.bounds]
         unknown = sorted({str(name) for facts in described for name in facts} - set(columns))
         if unknown:
             raise SettingError(f"dptrain: X has no column {unknown[0]!r}, which bounds, categories or dates describe; its columns are {', '.join(columns)}")
         return {"bounds": bounds, "vocabulary": vocabulary, "dates": {k: [str(d) for d in v] for k, v in self.dates.items()}}
+
+
+def _by_name(facts):
+    """Returns facts by the names of columns, which are texts."""
+    return {str(name): fact for name, fact in (facts or {}).items()}
 
 
 def is_pair(bounds):

@@ -22,6 +22,16 @@ def is_table(value):
     return hasattr(value, "columns") or hasattr(value, "column_names")
 
 
+def without(table, names):
+    """Returns a table without some columns, which need not exist."""
+    present = [name for name in names if is_table(table) and name in column_names(table)]
+    if not present:
+        return table
+    if hasattr(table, "iloc"):
+        return table.drop(columns=present)
+    return table.drop(present)
+
+
 def read_columns(table):
     """Returns the columns of a table as a dict from names to arrays of numbers or to Words."""
     names = column_names(table)

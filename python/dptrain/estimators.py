@@ -20,7 +20,7 @@ from . import _arrow, _program
 from ._errors import DptrainError, PrivacyWarning, SettingError
 from ._facts import Facts, distinct, limits, pair
 from ._run import Report, Run
-from ._table import is_table, read_column, read_columns
+from ._table import is_table, read_column, read_columns, without
 from .ledger import Ledger
 
 FIT = "fit"  # value of public_sample: the rows given to fit show the public facts
@@ -133,9 +133,12 @@ class _Estimator(BaseEstimator):
             return X
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
 
+    def _left_out(self):
+        """Returns the columns that are no features."""
+        return [str(c) for c in getattr(self, "ignore", None) or []] + self._other_columns()
+
     def _features(self, columns):
-        """Returns the columns that are features: not those that name a user, a weight or are ignored."""
-        left_out = {str(c) for c in getattr(self, "ignore", None) or []} | set(self._other_columns())
+        left_out = self._left_out()
         return {k: v for k, v in columns.items() if k not in left_out}
 
     def _other_columns(self):
@@ -146,9 +149,9 @@ class _Estimator(BaseEstimator):
 
     def _fit_table(self, X, y, output, resume):
         """Fits to a table; output describes the column that is predicted."""
-        X = self._check(X, reset=True)
+        checked = self._check(without(X, self._left_out()), reset=True)
         check_consistent_length(X, y)
-        columns = read_columns(X)
+        columns = read_columns(X if is_table(X) else checked)
         features = self._features(columns)
         facts = Facts(self.bounds, self.categories, dates=getattr(self, "dates", None))
         if self.public_sample is not None:
@@ -181,7 +184,7 @@ class _Estimator(BaseEstimator):
     def _answers(self, X):
         """Returns the program's answers for the rows of X as CSV rows, the header first."""
         check_is_fitted(self)
-        columns = read_columns(self._check(X, reset=False))
+        columns = read_columns(self._check(without(X, self._left_out()), reset=False))
         missing = [name for name in self.feature_columns_ if name not in columns]
         if missing:
             raise ValueError(f"dptrain: X has no column {missing[0]!r}, which the model was trained on")

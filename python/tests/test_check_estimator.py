@@ -9,7 +9,7 @@ import dptrain
 
 WAIVED = {}
 
-SETTINGS = {"epsilon": 1000, "public_sample": "fit", "model": "logistic", "allow_large_delta": True}
+SETTINGS = {"epsilon": 1000, "public_sample": "fit", "model": "logistic"}
 
 
 @pytest.mark.parametrize("estimator", [dptrain.Classifier(**SETTINGS), dptrain.Regressor(**SETTINGS)])

@@ -22,7 +22,7 @@ SETTINGS = {"epsilon": 8, "model": "logistic", "epochs": 5, "lot": 200}
 
 
 def classifier(**settings):
-    return dptrain.Classifier(classes=["low", "high"], **{**FACTS, **SETTINGS, **settings})
+    return dptrain.Classifier(**{"classes": ["low", "high"], **FACTS, **SETTINGS, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,10 @@ def test_users_and_ignored_columns(table):
     model = classifier(record="user:person", ignore=["note"], lot=50, epochs=2).fit(X, y)
     assert model.report_["records"] == 400
     assert model.report_["unit"] == "user"
-    assert model.predict(X).shape == (2000,)
+    answers = model.predict(X)
+    assert answers.shape == (2000,)
+    assert np.array_equal(model.predict(X.drop(columns=["person", "note"])), answers)
+    assert np.array_equal(model.predict(pl.from_pandas(X)), answers)
 
 
 def test_regressor():
