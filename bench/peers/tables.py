@@ -1,4 +1,4 @@
-"""Tables of scikit-learn, and private programs that train on the files of bench/tables.
+"""Tables of scikit-learn, and private programs that train on the files of cmd/dptrain/internal/defaults/tables.
 
 tables.py export DIR                                 writes the tables
 tables.py PROGRAM DIR RUNS EPSILON,EPSILON DELTA     prints a JSON object for each run

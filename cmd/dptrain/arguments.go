@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/internal/nearest"
-	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -34,7 +34,7 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &empty):
 		return exitcode.Usagef("--%s needs a value (%s)", empty.GetSpecifiedName(), empty.GetFlag().Usage)
 	case errors.As(err, &invalid):
-		return exitcode.Usagef("--%s %w", invalid.GetFlag().Name, runspec.InvalidValue(invalid.GetFlag(), invalid.GetValue()))
+		return exitcode.Usagef("--%s %w", invalid.GetFlag().Name, settings.InvalidValue(invalid.GetFlag(), invalid.GetValue()))
 	}
 	return &exitcode.Error{Code: exitcode.Usage, Err: err}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // The default of a CPU is exact: all releases in the ledger are rounded Gaussians. The summary, the

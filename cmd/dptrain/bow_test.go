@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 const lettersByDefault = " --data letters.jsonl --test more.jsonl --label mood --classes low,high --text text --ignore day,who"

@@ -9,13 +9,13 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/budget"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -240,7 +240,7 @@ et al. 2023, "How to DP-fy ML", section 5.3).`,
 		if err := exitcode.CheckChoice("arithmetic", arithmetic, []string{report.ExactArithmetic, report.FloatArithmetic}); err != nil {
 			return err
 		}
-		if _, err := runspec.ParseRecord(record, 1); err != nil {
+		if _, err := settings.ParseRecord(record, 1); err != nil {
 			return err
 		}
 		plan, err := request.Plan()

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"github.com/dptrain/dptrain/internal/budget"
-	"github.com/dptrain/dptrain/internal/flags"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 

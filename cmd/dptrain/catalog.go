@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
 )

@@ -11,16 +11,16 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/projectbudget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/choice"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/projectbudget"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/spf13/cobra"
 )
@@ -43,7 +43,7 @@ type chosenModel struct {
 }
 
 func newChoose(term *terminal.Terminal) *cobra.Command {
-	set := &runspec.Flags{}
+	set := &settings.Flags{}
 	cmd := &cobra.Command{
 		Use:   "choose DIR DIR…",
 		Short: "Choose the best of several trained models on private data",
@@ -91,15 +91,15 @@ the number of records is not shown, and the guarantee is for adding or removing 
 	f.IntVar(&set.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: the number of records is not shown")
 	f.StringVar(&set.ProjectBudget, "budget", "", "file of a project budget, made by dptrain budget open, that the choice draws from before it is made")
 	f.StringVar(&set.Out, "out", "", "directory for the choice and its ledger (default choices/<time>)")
-	runspec.DefineDeviceFlags(f, &set.Device)
-	completeChoices(cmd, runspec.DeviceChoices())
+	settings.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, settings.DeviceChoices())
 	return cmd
 }
 
 // scoreSteps is the number of steps of a record's largest contribution to a score.
 const scoreSteps = 1 << 10
 
-func choose(term *terminal.Terminal, dirs []string, set *runspec.Flags) error {
+func choose(term *terminal.Terminal, dirs []string, set *settings.Flags) error {
 	records, err := checkChoice(dirs, set)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func choose(term *terminal.Terminal, dirs []string, set *runspec.Flags) error {
 }
 
 // checkChoice sets defaults and refuses settings that are impossible.
-func checkChoice(dirs []string, set *runspec.Flags) (engine.Records, error) {
+func checkChoice(dirs []string, set *settings.Flags) (engine.Records, error) {
 	switch {
 	case set.Data == "":
 		return engine.Records{}, exitcode.Usagef("--data is missing: name private records that the models were not trained on")
@@ -177,12 +177,12 @@ func checkChoice(dirs []string, set *runspec.Flags) (engine.Records, error) {
 	if set.Out == "" {
 		set.Out = rundir.NameByTime("choices")
 	}
-	return runspec.ParseRecord(set.Record, set.UserExamples)
+	return settings.ParseRecord(set.Record, set.UserExamples)
 }
 
 // scoreModel adds up the scores of the records with a model, in scoreSteps. No error depends on the
 // content of a record.
-func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *runspec.Flags,
+func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *settings.Flags,
 	records engine.Records, score *int64, result *chosenModel) (err error) {
 	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize,
 		TrainedImage: data.ImageShapeOf(model.Shape), OnBadRow: data.BlankBadRows}
@@ -201,7 +201,7 @@ func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *r
 	if err != nil {
 		return err
 	}
-	if runspec.SameFile(set.Data, model.Data) { // a comparison of contents would reveal records
+	if settings.SameFile(set.Data, model.Data) { // a comparison of contents would reveal records
 		term.Warn("%s was trained on these records, so its score is too good: choose on records that no candidate was trained on; the guarantee holds, and the costs of the model and of the choice add up", dir)
 	}
 	if set.Population == 0 { // otherwise the number of records is private

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
 
 const (

@@ -3,12 +3,12 @@
 // # Structure
 //
 // One file has one command: its flags, its calls and its output, as text or as one JSON object.
-// What a command does is in the packages below; the command connects them:
+// What a command does is in the packages below internal; the command connects them:
 //
-//	dptrain train      runspec: flags ─▶ engine.Config with calibrated noise
-//	                   rundir:  the folder of the run ─▶ config.yaml, ledger.jsonl, checkpoint, …
+//	dptrain train      settings: flags ─▶ engine.Config with calibrated noise
+//	                   rundir:   the folder of the run ─▶ config.yaml, ledger.jsonl, checkpoint, …
 //	                   training: engine.Run with progress, metrics, validation, summary
-//	                   report:  report.html and the model card
+//	                   report:   report.html and the model card
 //
 //	dptrain budget     budget and accountant: ε, noise, rate, steps or δ before a run
 //	dptrain ledger     accountant/ledger: lots and checks of a file; ε of one or several ledgers

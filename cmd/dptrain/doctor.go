@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/dptrain/dptrain/internal/doctor"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/doctor"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 

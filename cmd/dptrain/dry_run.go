@@ -11,16 +11,16 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/budget"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/internal/training"
 	"gorgonia.org/tensor"
 )
 
@@ -104,7 +104,7 @@ func previewGroups(run *engine.Run) (groups []previewGroup) {
 
 // dryRun describes a run and times it on blank examples. It spends nothing: its ledger is
 // in a temporary directory.
-func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
+func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 	spec, err := newSpec(term, flags)
 	if err != nil {
 		return exitcode.AsUsage(err)
@@ -138,7 +138,7 @@ func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
 	return term.Print(p, fmt.Sprintf("%s %.0f", budget.FormatBound(p.Epsilon, p.Approximate), p.Seconds), p.print)
 }
 
-func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
+func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {
 	c, d := &spec.Config, run.Describe()
 	p := &preview{
 		Data: spec.Task.Name, Model: spec.Network.Model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
@@ -181,7 +181,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first lot that would exceed it", stop))
 	}
 	if !c.Mechanism.NonPrivate {
-		p.Advice = budget.Advice(runspec.AdviceSettings(spec, d))
+		p.Advice = budget.Advice(settings.AdviceSettings(spec, d))
 	}
 	if c.Validation.Set != nil {
 		p.ValidationRecords, p.ValidationNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/training"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 )
 
 // A dry run also shows the releases besides the lots.

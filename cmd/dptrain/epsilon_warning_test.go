@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // A setting whose ε is above 10 has a warning wherever ε is shown, also with --quiet and in

@@ -6,14 +6,14 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/served"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/served"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -35,7 +35,7 @@ type regressionErrors struct {
 }
 
 func newEval(term *terminal.Terminal) *cobra.Command {
-	set := &runspec.Flags{}
+	set := &settings.Flags{}
 	cmd := &cobra.Command{
 		Use:   "eval DIR",
 		Short: "Evaluate a trained model on test data",
@@ -61,12 +61,12 @@ but only if you name them with --data, because they may be the training data.`,
 	f := cmd.Flags()
 	f.StringVar(&set.Data, "data", "", "data set (default: the one that the model was trained on)")
 	set.DataFlags.Define(f)
-	runspec.DefineDeviceFlags(f, &set.Device)
-	completeChoices(cmd, runspec.DeviceChoices())
+	settings.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, settings.DeviceChoices())
 	return cmd
 }
 
-func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
+func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 	model, task, test, err := readModelAndData(term, dir, set)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
 
 // readModelAndData reads a model and the data to evaluate it on. The columns of a server's model are
 // those of the data.
-func readModelAndData(term *terminal.Terminal, dir string, set *runspec.Flags) (*rundir.Model, *data.Task, data.Set, error) {
+func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) (*rundir.Model, *data.Task, data.Set, error) {
 	averaged, err := readServed(dir)
 	if err != nil {
 		return nil, nil, nil, err
@@ -140,7 +140,7 @@ func readModelAndData(term *terminal.Terminal, dir string, set *runspec.Flags) (
 
 // readTestData reads the data that the flags name, or the test part of the data that the
 // model was trained on.
-func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Flags) (task *data.Task, test data.Set, err error) {
+func readTestData(term *terminal.Terminal, model *rundir.Model, set *settings.Flags) (task *data.Task, test data.Set, err error) {
 	named := set.Data != ""
 	if !named {
 		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)
@@ -165,7 +165,7 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 		return nil, nil, exitcode.AsUsage(err)
 	}
 	task, err = readData(term, set.Data, options)
-	if split := model.Split; err == nil && split != nil && options.Test == "" && runspec.SameFile(set.Data, model.Data) {
+	if split := model.Split; err == nil && split != nil && options.Test == "" && settings.SameFile(set.Data, model.Data) {
 		if err := task.SplitAgain(*split); err != nil {
 			return nil, nil, exitcode.Usagef("%s: %w", set.Data, err)
 		}
@@ -177,7 +177,7 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 	case err != nil:
 		return nil, nil, exitcode.AsUsage(err)
 	case task.Test != nil:
-		if options.Test != "" && runspec.SameFile(options.Test, model.Data) {
+		if options.Test != "" && settings.SameFile(options.Test, model.Data) {
 			term.Warn("PRIVATE, do not publish: %s is the data that the model was trained on", options.Test)
 		}
 		return task, task.Test, nil
@@ -185,7 +185,7 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Fla
 		return nil, nil, exitcode.Usagef("%s has no test part, and a score on the private training records is itself private: name test data with --data or --test", task.Name)
 	}
 	term.Note("%s has no test part: evaluating all of it.", task.Name)
-	if task.Private && runspec.SameFile(set.Data, model.Data) {
+	if task.Private && settings.SameFile(set.Data, model.Data) {
 		term.Warn("PRIVATE, do not publish: the model was trained on these records")
 	}
 	return task, task.Train, nil

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // A run, eval and predict on a GPU give the results of the CPU.

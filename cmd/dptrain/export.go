@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/export"
-	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/export"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -134,13 +134,13 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 // checkOut refuses to replace a file of the run directory, an input file, or anything that is
 // not a regular file, such as a device.
 func checkOut(out, dir string, inputs ...string) error {
-	if runspec.SameFile(filepath.Dir(out), dir) && slices.Contains(rundir.Files, filepath.Base(out)) {
+	if settings.SameFile(filepath.Dir(out), dir) && slices.Contains(rundir.Files, filepath.Base(out)) {
 		return exitcode.Usagef("--out %s is a file of the run itself: choose another file", out)
 	}
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return exitcode.Usagef("--out %s exists and is not a regular file: choose another file", out)
 	}
-	if slices.ContainsFunc(inputs, func(file string) bool { return runspec.SameFile(out, file) }) {
+	if slices.ContainsFunc(inputs, func(file string) bool { return settings.SameFile(out, file) }) {
 		return exitcode.Usagef("--out %s is also the input: choose another file", out)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // briefGroups is a small run on two layers, fc1 and fc2.

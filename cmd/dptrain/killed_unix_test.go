@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
 // TestMain runs dptrain itself if a test starts this binary as a process.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 func TestLedgerEpsilon_MatchesPlan(t *testing.T) {

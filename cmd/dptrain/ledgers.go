@@ -7,14 +7,14 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/budget"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/selection"
-	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // comparedLedgers is how two ledgers are related, in JSON.
@@ -178,7 +178,7 @@ func (v *jointEpsilon) readSelections(term *terminal.Terminal, names []string) (
 			c := comparedLedgers{File: path, Other: paths[i], Relation: ledger.Copy}
 			switch {
 			case !reflect.DeepEqual(l, other):
-			case l.Run != "" || runspec.SameFile(path, paths[i]):
+			case l.Run != "" || settings.SameFile(path, paths[i]):
 				v.Copies = append(v.Copies, c)
 				counted = false
 			default:

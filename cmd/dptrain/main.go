@@ -6,10 +6,10 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	_ "github.com/dptrain/dptrain/engine/data/columnar" // Parquet, Arrow and Feather
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // publicDifferences lists everything in which the outputs of runs on two neighbouring data sets may

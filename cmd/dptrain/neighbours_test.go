@@ -15,7 +15,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // The outputs of runs on neighbouring data sets may differ only in released values, in what

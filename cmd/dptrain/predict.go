@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
-	"github.com/dptrain/dptrain/internal/prediction"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +34,7 @@ type predictResult struct {
 // predictFlags are the flags of predict. Of the run's flags it uses the data, the output file
 // and the device.
 type predictFlags struct {
-	runspec.Flags
+	settings.Flags
 	format           string
 	allProbabilities bool
 	serve            string // HOST:PORT
@@ -94,8 +94,8 @@ input examples: protect them like those.`,
 	f.StringVar(&set.serve, "serve", "", "HOST:PORT: answer POST /v1/predict there until a signal ends the command; GET /openapi.json describes it")
 	f.BoolVar(&set.remote, "remote", false, "with --serve: permit an address that other machines reach, behind a proxy with TLS and authentication")
 	flags.Complete(cmd, "format", prediction.FileFormats)
-	runspec.DefineDeviceFlags(f, &set.Device)
-	completeChoices(cmd, runspec.DeviceChoices())
+	settings.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, settings.DeviceChoices())
 	return cmd
 }
 

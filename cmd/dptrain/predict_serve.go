@@ -6,13 +6,13 @@ import (
 	"net"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/modelserver"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/host/loopback"
-	"github.com/dptrain/dptrain/internal/prediction"
-	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // servePredictions answers predictions of a model over HTTP until a signal ends it.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 )
 
 // cellsOf returns the cells of a CSV text by column, without the header.

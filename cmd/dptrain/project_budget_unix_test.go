@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/projectbudget"
-	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/projectbudget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
 // The test kills runs that draw from a budget at random times, and resumes them. At every time the

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
 // writeVisits writes rows with a label that depends on two columns by chance.

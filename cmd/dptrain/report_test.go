@@ -14,9 +14,9 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/training"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 )
 
 // readReports reads the report and the model card of a run.
@@ -156,7 +156,7 @@ func TestMetrics_EpsilonIsNotLess(t *testing.T) {
 // A run writes every key of run.json and metrics.jsonl that the report reads. A key that only
 // one of the two renamed would be shown as missing.
 func TestReport_ReadsWrittenKeys(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "report", "run.go"), nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("internal", "report", "run.go"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

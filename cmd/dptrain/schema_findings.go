@@ -1,14 +1,14 @@
 package main
 
 import (
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // compareTestFile compares the public test file of a table with the schema. A wrong schema has no
 // other symptom than a worse model. The findings are nil if no file is compared.
-func compareTestFile(term *terminal.Terminal, spec *runspec.Spec) ([]data.SchemaFinding, error) {
+func compareTestFile(term *terminal.Terminal, spec *settings.Spec) ([]data.SchemaFinding, error) {
 	file := spec.Flags.Test
 	if spec.Task.Split != nil {
 		return data.StateFindings(spec.Task.Test, spec.Task.Schema), nil
@@ -26,7 +26,7 @@ func compareTestFile(term *terminal.Terminal, spec *runspec.Spec) ([]data.Schema
 }
 
 // announceSchema prints what the run does with cells that have no value or leave the schema.
-func announceSchema(term *terminal.Terminal, spec *runspec.Spec) {
+func announceSchema(term *terminal.Terminal, spec *settings.Spec) {
 	if text := spec.Task.Schema.DescribeText(); text != "" {
 		term.Note("Text of %s: %s (--tokens and --length change it).", spec.Task.Schema.Text, text)
 	}

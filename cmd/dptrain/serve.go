@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/served"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
-	"github.com/dptrain/dptrain/internal/served"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 )

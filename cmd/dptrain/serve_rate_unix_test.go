@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // firstModel reads the first model of a server's list.

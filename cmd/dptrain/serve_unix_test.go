@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine/drawdiscard/client"
-	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // serveProcess starts dptrain serve in its own process and returns its URL.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
-	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 const servedSchema = `label: clicked

@@ -14,15 +14,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/simulation"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/simulation"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -63,7 +63,7 @@ not cryptographic. Use public data.`,
 		Args: noArguments,
 	}
 	s := &simulation.Settings{}
-	var source runspec.DataFlags
+	var source settings.DataFlags
 	var epsilons []string
 	var out string
 	f := cmd.Flags()
@@ -101,7 +101,7 @@ not cryptographic. Use public data.`,
 	return cmd
 }
 
-func simulate(term *terminal.Terminal, s *simulation.Settings, source *runspec.DataFlags, out string) error {
+func simulate(term *terminal.Terminal, s *simulation.Settings, source *settings.DataFlags, out string) error {
 	started := time.Now()
 	if _, err := os.Stat(filepath.Join(out, rowsFile)); err == nil {
 		return exitcode.Usagef("--out %s already contains a simulation (%s): choose another directory", out, rowsFile)

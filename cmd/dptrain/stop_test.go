@@ -10,7 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // stopping is a run of 40 lots whose first released accuracy ends it.

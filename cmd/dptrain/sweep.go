@@ -17,15 +17,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/sweep"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
-	"github.com/dptrain/dptrain/internal/report"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/sweep"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -38,7 +38,7 @@ var unusedBySweep = []string{"resume", "budget", "metrics-addr", "metrics-remote
 
 // sweepFlags are the flags of sweep, besides those of train.
 type sweepFlags struct {
-	train      runspec.Flags
+	train      settings.Flags
 	over       []string
 	name       string
 	oneAtATime bool
@@ -76,7 +76,7 @@ dptrain ledger epsilon --curve.`,
 	}
 	f := cmd.Flags()
 	s.train.Define(f)
-	completeChoices(cmd, runspec.Choices())
+	completeChoices(cmd, settings.Choices())
 	for _, name := range unusedBySweep {
 		f.Lookup(name).Hidden = true
 	}
@@ -129,7 +129,7 @@ func (s *sweepFlags) plan(f *pflag.FlagSet) (*sweepPlan, error) {
 	case len(s.over) == 0:
 		return nil, exitcode.Usagef("--over is missing: name a setting and its values, as in --over clip=0.5,1,2")
 	}
-	trainFlags := newTrainFlags(&runspec.Flags{})
+	trainFlags := newTrainFlags(&settings.Flags{})
 	for _, text := range s.over {
 		a, err := sweep.ParseAxis(text, func(name string) bool {
 			return trainFlags.Lookup(name) != nil && !slices.Contains(unusedBySweep, name) && name != "out" && name != "seed"
@@ -172,7 +172,7 @@ func (s *sweepFlags) plan(f *pflag.FlagSet) (*sweepPlan, error) {
 }
 
 // newTrainFlags defines the flags of train in a set of their own.
-func newTrainFlags(f *runspec.Flags) *pflag.FlagSet {
+func newTrainFlags(f *settings.Flags) *pflag.FlagSet {
 	set := pflag.NewFlagSet("train", pflag.ContinueOnError)
 	f.Define(set)
 	return set
@@ -227,7 +227,7 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9=.,@+-]`)
 // flags, data that are not declared public and data without a test part end the sweep before anything is
 // trained.
 func (p *sweepPlan) check(runs []sweepRun) (data string, err error) {
-	var first *runspec.Flags
+	var first *settings.Flags
 	for _, r := range runs[:len(p.settings)] {
 		resolved, err := resolveTrain(r.args)
 		if err != nil {
@@ -412,8 +412,8 @@ func trainOne(term *terminal.Terminal, r sweepRun) error {
 }
 
 // resolveTrain parses flags of train.
-func resolveTrain(args []string) (*runspec.Flags, error) {
-	f := &runspec.Flags{}
+func resolveTrain(args []string) (*settings.Flags, error) {
+	f := &settings.Flags{}
 	if err := newTrainFlags(f).Parse(args); err != nil {
 		return nil, exitcode.Usagef("%w", err)
 	}

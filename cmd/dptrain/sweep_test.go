@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 const shortRun = " --data rows.csv --test test.csv --schema columns.yaml --steps 2 --lot 2 --noise 2 --delta 1e-2 "

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/export"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/export"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/runspec"
 )
 
 // predicted describes the files of amongHours, and regression is a short run on them.
@@ -244,7 +244,7 @@ func TestTune_Regression(t *testing.T) {
 		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.NaN()}}:  -math.MaxFloat64,
 		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.Inf(1)}}: -math.MaxFloat64,
 	} {
-		if got := runspec.Score(e); got != want {
+		if got := settings.Score(e); got != want {
 			t.Errorf("%+v is worth %v, want %v", *e, got, want)
 		}
 	}

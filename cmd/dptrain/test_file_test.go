@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 // A test file that equals the private file, or would equal it but for one cell, gives the same exit

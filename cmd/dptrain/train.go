@@ -11,19 +11,19 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/internal/training"
 	"github.com/spf13/cobra"
 )
 
 func newTrain(term *terminal.Terminal) *cobra.Command {
-	flags := &runspec.Flags{}
+	flags := &settings.Flags{}
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a private model",
@@ -81,7 +81,7 @@ spends ε = 2.`,
 		},
 	}
 	flags.Define(cmd.Flags())
-	completeChoices(cmd, runspec.Choices())
+	completeChoices(cmd, settings.Choices())
 	return cmd
 }
 
@@ -91,7 +91,7 @@ func readData(term *terminal.Terminal, name string, options data.Options) (*data
 }
 
 // newSpec reads the data and derives the specification of a run.
-func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, error) {
+func newSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec, error) {
 	options, err := flags.DataOptions()
 	if err != nil {
 		return nil, err
@@ -106,11 +106,11 @@ func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, erro
 	if err := flags.SplitData(task); err != nil {
 		return nil, err
 	}
-	spec, err := runspec.New(flags, task)
+	spec, err := settings.New(flags, task)
 	if err != nil {
 		return nil, err
 	}
-	if spec, err = terminal.Await(term, "Calibrating the noise", func() (*runspec.Spec, error) { return spec, spec.Calibrate() }); err != nil {
+	if spec, err = terminal.Await(term, "Calibrating the noise", func() (*settings.Spec, error) { return spec, spec.Calibrate() }); err != nil {
 		return nil, err
 	}
 	spec.SchemaFindings, err = compareTestFile(term, spec)
@@ -118,7 +118,7 @@ func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, erro
 }
 
 // train runs one training from the data to the run's files.
-func train(term *terminal.Terminal, flags *runspec.Flags) error {
+func train(term *terminal.Terminal, flags *settings.Flags) error {
 	started := time.Now()
 	spec, err := newSpec(term, flags)
 	if err != nil {
@@ -134,7 +134,7 @@ func train(term *terminal.Terminal, flags *runspec.Flags) error {
 	return fmt.Errorf("%w; free some space and continue with dptrain train --resume %s", err, rundir.ShellQuote(flags.Out))
 }
 
-func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) error {
+func runSpec(term *terminal.Terminal, spec *settings.Spec, started time.Time) error {
 	server, err := training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) err
 }
 
 // announce describes the run before it starts.
-func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
+func announce(term *terminal.Terminal, spec *settings.Spec, run *engine.Run) {
 	d, c := run.Describe(), &spec.Config
 	term.Note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", spec.Network.Model, weightCount(d), spec.Task.Name, d.Records, number.Plural(c.Steps, "lot"), d.ExpectedLot)
 	if rules := spec.Flags.ByRule(); len(rules) > 0 {
@@ -192,7 +192,7 @@ func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 }
 
 // warnAboutRun prints every reason not to rely on a run or on its guarantee.
-func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
+func warnAboutRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run) {
 	d, c := run.Describe(), &spec.Config
 	switch {
 	case c.Mechanism.NonPrivate:
@@ -219,7 +219,7 @@ func warnAboutRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) 
 }
 
 // trainRun trains a run and writes its files.
-func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *training.MetricsServer,
+func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, server *training.MetricsServer,
 	draw *training.BudgetDraw, started time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()

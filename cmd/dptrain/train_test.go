@@ -9,9 +9,9 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 )
 
 // columns describes the files of inWorkshop. brief is a short run on them, baseline a run
@@ -147,7 +147,7 @@ func TestTrain_PrintConfigRoundTrip(t *testing.T) {
 
 func TestTrain_Clippings(t *testing.T) {
 	inWorkshop(t)
-	for _, c := range runspec.Choices()["clipping"] {
+	for _, c := range settings.Choices()["clipping"] {
 		got := runJSON(t, brief+" --steps 4 --noise 1 --delta 1e-5 --out "+c+" --clipping "+c)
 		groups := got["groups"].([]any)
 		want := map[string]int{"flat": 1, "normalized": 1, "joint": 1, "adaptive": 2, "per-layer": 2, "per-layer-size": 2}[c]

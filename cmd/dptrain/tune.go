@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/selection"
-	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -32,7 +32,7 @@ type publicTuning struct {
 
 // trial is a setting and its result.
 type trial struct {
-	runspec.Hyperparameters
+	settings.Hyperparameters
 	Accuracy *float64 `json:"test_accuracy,omitempty"`
 	*rundir.RegressionMetrics
 	Flags string `json:"flags"`
@@ -45,7 +45,7 @@ var unusedByTune = []string{"resume", "config", "preset", "noise", "rate", "stop
 	"metrics-addr", "metrics-remote", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(term *terminal.Terminal) *cobra.Command {
-	flags := &runspec.Flags{}
+	flags := &settings.Flags{}
 	trials, public, runs := 16, false, "geometric"
 	cmd := &cobra.Command{
 		Use:   "tune",
@@ -98,7 +98,7 @@ on private records held out; lower is better.`,
 	}
 	f := cmd.Flags()
 	flags.Define(f)
-	completeChoices(cmd, runspec.Choices())
+	completeChoices(cmd, settings.Choices())
 	for _, name := range unusedByTune {
 		f.Lookup(name).Hidden = true
 	}
@@ -112,7 +112,7 @@ on private records held out; lower is better.`,
 }
 
 // tunePublic tries settings on public data.
-func tunePublic(term *terminal.Terminal, base *runspec.Spec, trials int) error {
+func tunePublic(term *terminal.Terminal, base *settings.Spec, trials int) error {
 	for _, name := range []string{"out", "validation-split", "validation-noise", "runs", "budget"} {
 		if base.Flags.OnCommandLine(name) {
 			return exitcode.Usagef("--%s is for private data: on public data, tune shows all trials and keeps no model; drop the flag", name)
@@ -146,7 +146,7 @@ func tunePublic(term *terminal.Terminal, base *runspec.Spec, trials int) error {
 		return &exitcode.Error{Code: exitcode.Interrupted, Err: errors.New("interrupted before the first trial ended")}
 	}
 	slices.SortStableFunc(result.Rows, func(a, b trial) int {
-		return cmp.Compare(runspec.Score(&b.evaluation), runspec.Score(&a.evaluation))
+		return cmp.Compare(settings.Score(&b.evaluation), settings.Score(&a.evaluation))
 	})
 	result.Flags = result.Rows[0].Flags
 	if err := term.Print(result, result.Flags, result.print); err != nil || len(result.Rows) == trials {
@@ -156,7 +156,7 @@ func tunePublic(term *terminal.Terminal, base *runspec.Spec, trials int) error {
 }
 
 // runTrial trains with some settings and keeps only the result.
-func runTrial(ctx context.Context, term *terminal.Terminal, base *runspec.Spec, flags *runspec.Flags, dir, label string) (trial, error) {
+func runTrial(ctx context.Context, term *terminal.Terminal, base *settings.Spec, flags *settings.Flags, dir, label string) (trial, error) {
 	spec, err := base.WithFlags(flags)
 	if err != nil {
 		return trial{}, err

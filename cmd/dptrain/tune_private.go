@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
-	"github.com/dptrain/dptrain/internal/budget"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/projectbudget"
-	"github.com/dptrain/dptrain/internal/report"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/selection"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/projectbudget"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 )
 
 // privateTuning is the result of tune on private data. Everything in it is the outcome of
@@ -40,7 +40,7 @@ type privateTuning struct {
 
 // bestTrial is the best run.
 type bestTrial struct {
-	runspec.Hyperparameters
+	settings.Hyperparameters
 	Accuracy  *float64 `json:"accuracy,omitempty"`
 	MAE       *float64 `json:"validation_mae,omitempty"`
 	Deviation float64  `json:"deviation"` // standard deviation of the noise in Accuracy or MAE
@@ -53,7 +53,7 @@ type bestTrial struct {
 // The number of runs is secret. The times of the files would reveal it: each run takes about the
 // same time, and the model is written after the last one. So all entries of the directory get the
 // time at which the selection started.
-func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distribution string) (err error) {
+func tunePrivate(term *terminal.Terminal, base *settings.Spec, trials int, distribution string) (err error) {
 	started := time.Now()
 	if err := checkPrivateTuning(base); err != nil {
 		return err
@@ -131,7 +131,7 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 
 // openSelectionBudget locks the project budget, if there is one, and checks that it allows the
 // selection, which draws once for all its runs.
-func openSelectionBudget(base *runspec.Spec, g accountant.Guarantee) (*projectbudget.Writer, projectbudget.Draw, error) {
+func openSelectionBudget(base *settings.Spec, g accountant.Guarantee) (*projectbudget.Writer, projectbudget.Draw, error) {
 	if base.Flags.ProjectBudget == "" {
 		return nil, projectbudget.Draw{}, nil
 	}
@@ -145,7 +145,7 @@ func openSelectionBudget(base *runspec.Spec, g accountant.Guarantee) (*projectbu
 }
 
 // checkPrivateTuning refuses flags that a selection on private data cannot use.
-func checkPrivateTuning(base *runspec.Spec) error {
+func checkPrivateTuning(base *settings.Spec) error {
 	f := base.Flags
 	switch {
 	case f.Given("seed"):
@@ -159,7 +159,7 @@ func checkPrivateTuning(base *runspec.Spec) error {
 }
 
 // scoreName names the value by which runs are compared. selection.json contains it.
-func scoreName(spec *runspec.Spec) string {
+func scoreName(spec *settings.Spec) string {
 	heldOut, regression := spec.Config.Validation.Set != nil, spec.Network.Example.Targets > 0
 	switch {
 	case heldOut && regression:

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
-	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/selection"
-	"github.com/dptrain/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/spf13/pflag"
 )
 
@@ -262,9 +262,9 @@ func jsonNumber(x float64) string {
 }
 
 // specOf returns the specification of train with some flags.
-func specOf(t *testing.T, line string) *runspec.Spec {
+func specOf(t *testing.T, line string) *settings.Spec {
 	t.Helper()
-	flags, set := &runspec.Flags{}, pflag.NewFlagSet("train", pflag.ContinueOnError)
+	flags, set := &settings.Flags{}, pflag.NewFlagSet("train", pflag.ContinueOnError)
 	flags.Define(set)
 	if err := set.Parse(strings.Fields(line)); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
 func TestValidation_CostIsInBudget(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
-	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // A frozen body trained on public data under a random head: the run's files contain both, so

@@ -31,5 +31,5 @@
 //   - records.go: the records of one client. mechanism.go: its private step.
 //   - instances.go, stationary.go: the server's instances; codec.go: their weights as bytes.
 //   - spam_filter.go: the test of returned models. noise_bank.go: fast noise for simulations.
-//   - Packages server and client do the same over HTTP; internal/simulation in one process.
+//   - Packages server and client do the same over HTTP; cmd/dptrain/internal/simulation in one process.
 package drawdiscard

@@ -1,0 +1,47 @@
+package defaults
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+)
+
+// The constants of the rule for bow. docs/defaults.md has their evidence.
+const (
+	bowNoise    = 0.55    // deviation of the noise in the difference of two outputs, for two classes
+	bowMomentum = 0.9     // of the optimizer momentum
+	bowRate     = 60      // largest rate of the optimizer without momentum
+	fewestLots  = 100     // lots
+	mostLots    = 400     // lots
+	largestBow  = 1 << 16 // records of a lot
+)
+
+// ForBow returns the settings for a linear classifier of a set of words or n-grams: a vector of norm 1.
+//
+// With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n), for every T. With
+// momentum, a feature that all texts have does not make the updates diverge.
+func ForBow(f Facts, fixed Fixed) Settings {
+	classes := float64(f.Classes)
+	s := Settings{Optimizer: "momentum", Clip: math.Sqrt(1 - 1/classes)} // the norm of the first gradient
+	reach := bowNoise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (s.Clip * math.Sqrt(classes))
+	steps := int(min(max(math.Ceil(reach/bowRate), fewestLots), mostLots))
+	s.Lot, s.Steps = fitLots(f.Records, max(1, min(f.Records, largestBow)), steps, fixed)
+	s.LearningRate = number.TwoDigits((1 - bowMomentum) * min(reach/float64(s.Steps), bowRate))
+	s.Clip = number.TwoDigits(s.Clip)
+	return s
+}
+
+const (
+	bagSteps   = 200
+	bagLots    = 4 // lots have a quarter of the records
+	largestBag = 1 << 13
+	bagScale   = 1 // S: most rows of a table of embeddings have no gradient, so their noise is not in the output
+)
+
+// ForBag returns the settings for a network that reads the mean of the embeddings of a text's words.
+func ForBag(records int, fixed Fixed) Settings {
+	s := Settings{Optimizer: "adam", Average: tableAverage, Clip: 1}
+	s.Lot, s.Steps = fitLots(records, max(1, min(records/bagLots, largestBag)), bagSteps, fixed)
+	s.LearningRate = number.TwoDigits(bagScale / math.Sqrt(float64(s.Steps)))
+	return s
+}

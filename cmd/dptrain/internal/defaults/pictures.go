@@ -1,0 +1,44 @@
+package defaults
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+)
+
+// The constants of the rule for pictures. docs/defaults.md has their evidence.
+const (
+	pictureSteps      = 400
+	picturePasses     = 75     // over few records
+	pictureExamples   = 500000 // of all lots, which limits the time
+	convolutionSignal = 1000   // μ·n from which convolutions pay
+	convolutionClip   = 0.1    // C
+	convolutionScale  = 0.12   // of the learning rate
+	convolutionRate   = 3      // the highest
+	pixelScale        = 0.17   // S of a linear network
+	pixelClip         = 0.1    // C
+)
+
+// ForPictures returns the settings for pictures of 24 to 64 pixels a side. Linear reports whether the
+// network is linear rather than convolutional.
+//
+// A convolutional network learns with momentum: its many weights start at values that Adam, for which
+// noise and signal are equally long steps, moves away from. After T lots of rate η and clip bound C the
+// noise in a weight is about η·C·T/(μ·n), whatever the lots are. So η grows with μ·n/T.
+func ForPictures(f Facts, fixed Fixed) (s Settings, linear bool) {
+	signal := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records)
+	linear = fixed.Linear || !fixed.Hidden && signal < convolutionSignal
+	lot := f.Records
+	if !linear {
+		lot = min(picturePasses*f.Records, pictureExamples) / pictureSteps
+	}
+	s.Lot, s.Steps = fitLots(f.Records, max(1, min(lot, f.Records, pictureExamples)), pictureSteps, fixed)
+	if linear {
+		s.Optimizer, s.Average, s.Clip = "adam", tableAverage, pixelClip
+		s.LearningRate = number.TwoDigits(pixelScale / math.Sqrt(float64(s.Steps)))
+		return s, linear
+	}
+	s.Optimizer, s.Clip = "momentum", convolutionClip
+	s.LearningRate = number.TwoDigits(min(convolutionRate, convolutionScale*signal/float64(s.Steps)))
+	return s, linear
+}

@@ -1,0 +1,54 @@
+package export
+
+import (
+	"slices"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/format/onnx"
+)
+
+// onnxInterface returns what a model reads and answers outside dptrain: the examples as the user
+// has them, and a class or a number.
+func onnxInterface(m rundir.Manifest) (in onnx.Interface) {
+	switch s := m.Schema; {
+	case m.Elements == data.Bytes:
+		in.Pixels = []onnx.Standardization{{Mean: 0, Deviation: 1}}
+		if m.Standardize {
+			in.Pixels = in.Pixels[:0]
+			for _, p := range data.PublishedStandardization(m.Data) {
+				in.Pixels = append(in.Pixels, onnx.Standardization(p))
+			}
+		}
+	case s.Text == "":
+		for _, c := range s.InputColumns() {
+			in.Columns = append(in.Columns, columnOf(c))
+		}
+	}
+	if b, bounded := m.Schema.Bounds[m.Schema.Target]; m.Targets == 1 && bounded {
+		in.Target = &onnx.Bounds{Low: b[0], High: b[1]}
+	}
+	if m.Targets == 0 && len(m.Labels) == 0 && !m.Schema.PredictNext {
+		in.Classes = slices.Clone(m.ClassNames)
+	}
+	return in
+}
+
+// columnOf describes a column for ONNX.
+func columnOf(c data.InputColumn) onnx.Column {
+	column := onnx.Column{Name: c.Name, Words: c.Words, Scale: onnx.Scale(c.Scale),
+		Bounds: onnx.Bounds{Low: c.Bounds[0], High: c.Bounds[1]}}
+	switch {
+	case c.Words != nil && c.Missing == data.MissingWord:
+		column.MissingWords = c.MissingCells()
+	case c.Words != nil:
+	case c.Missing == data.MissingBlank:
+	default:
+		column.Missing = onnx.Missing(c.Missing)
+	}
+	if c.Dates != (data.DateBounds{}) {
+		seconds := c.Dates.Seconds()
+		column.Date, column.Bounds = true, onnx.Bounds{Low: seconds[0], High: seconds[1]}
+	}
+	return column
+}

@@ -1,0 +1,124 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+)
+
+// settingRows lists how the model was trained.
+func (r *Run) settingRows() []row {
+	s := &r.summary
+	rows := []row{{"network", s.Model + s.byRule("model")}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()}, {"records", number.Thousands(s.Records)}}
+	if s.Target != "" {
+		rows = slices.Insert(rows, 3, row{"predicted", s.Target})
+	}
+	add := func(show bool, name, value string) {
+		if show {
+			rows = append(rows, row{name, value})
+		}
+	}
+	add(s.ValidationRecords > 0, "validation records", plural(s.ValidationRecords, "record"))
+	if s.ValidationRecords > 0 {
+		metric, value := s.validationResult()
+		add(true, "validation "+metric, value)
+	}
+	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.projectionNoise())
+	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, changed by %s", s.Views, s.Augment))
+	add(s.Preset != "", "preset", s.Preset)
+	add(s.Start != "", "starting weights", s.Start)
+	add(s.Frozen != "", "frozen layers", s.Frozen)
+	add(true, "sampling", s.Sampling)
+	add(true, "expected lot", number.Short(s.ExpectedLot)+s.byRule("lot"))
+	add(s.MaxLot > 0, "largest lot", number.Thousands(s.MaxLot))
+	add(s.ConstantWork, "constant work", "each lot is padded to the largest lot")
+	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
+	add(s.LocalSteps > 0, "local training", fmt.Sprintf("each user contributes the change of the weights in %s of SGD on up to %s, with learning rate %s", plural(s.LocalSteps, "step"), plural(s.LocalBatch, "example"), number.Short(s.LocalRate)))
+	add(s.Weight != "", "weights of records", fmt.Sprintf("column %s, at most %s", s.Weight, number.Short(s.WeightCap)))
+	add(s.WeightMean > 0, "denominator", fmt.Sprintf("the expected lot times a mean weight of %s", number.Short(s.WeightMean)))
+	add(s.WeightMinMean > 0, "denominator", fmt.Sprintf("the sum of the lot's weights, at least the expected lot times %s", number.Short(s.WeightMinMean)))
+	add(true, "lots", number.Thousands(s.Steps)+s.byRule("steps"))
+	add(s.StopWhen != "", "stops when", s.StopWhen)
+	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))
+	add(s.Private, "clipping", s.Clipping)
+	bound := "clip bound"
+	if s.Clipping == "adaptive" {
+		bound = "first clip bound"
+	}
+	add(s.Private && s.Clip > 0, bound, number.Short(s.Clip)+s.byRule("clip"))
+	add(s.Private && s.Mechanism == "laplace", "mechanism", "discrete Laplace noise; the bound is on the ℓ₁ norm")
+	add(s.Private && s.Allocation != "" && len(r.accounting.groups) > 1, "noise allocation", s.Allocation)
+	add(s.Optimizer != "", "optimizer", s.Optimizer+s.byRule("optimizer"))
+	add(s.DecayOf != "", "layers with weight decay", s.DecayOf)
+	add(s.LearningRate > 0, "learning rate", number.Short(s.LearningRate)+s.byRule("lr"))
+	add(s.RateOf != "", "learning-rate factors", s.RateOf)
+	add(s.Schedule != "", "schedule", s.Schedule)
+	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64)+s.byRule("ema"))
+	return rows
+}
+
+// byRule marks the value of a flag that a rule chose.
+func (s *summary) byRule(flag string) string {
+	if slices.Contains(s.ByRule, flag) {
+		return " (by rule)"
+	}
+	return ""
+}
+
+// projectionNoise describes the noise on the projection, if the projection was private.
+func (s *summary) projectionNoise() string {
+	if s.ProjectionNoise == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", released with noise of %s times one record's contribution; ε includes their cost", number.Short(s.ProjectionNoise))
+}
+
+// validationResult is the metric that was released for the validation records, and its
+// value with the standard deviation of the noise.
+func (s *summary) validationResult() (metric, value string) {
+	noise := func(deviation string) string {
+		if s.ValidationDeviation == 0 {
+			return ""
+		}
+		return " ± " + deviation + " of noise (ε includes its cost)"
+	}
+	if s.ValidationMAE == nil {
+		return "accuracy", percent(s.ValidationAccuracy) + noise(fmt.Sprintf("%.2f%%", 100*s.ValidationDeviation))
+	}
+	return "mean absolute error", number.Short(*s.ValidationMAE) + noise(fmt.Sprintf("%.2g", s.ValidationDeviation)) + ", in the units of " + s.Target + ", with predictions clipped to its bounds"
+}
+
+// validationSummary describes the validation result; "" if there were no validation records.
+func (s *summary) validationSummary() string {
+	if s.ValidationRecords == 0 {
+		return ""
+	}
+	metric, value := s.validationResult()
+	return fmt.Sprintf("%s on %s held out for validation: %s", metric, plural(s.ValidationRecords, "record"), value)
+}
+
+// machineRows lists the hardware and the time.
+func (r *Run) machineRows() []row {
+	s := &r.summary
+	device := s.Device
+	if s.Threads > 0 {
+		device += ", " + plural(s.Threads, "thread")
+	}
+	rows := []row{{"device", device}}
+	if s.Platform != "" {
+		rows = append(rows, row{"platform", s.Platform})
+	}
+	elapsed := duration(s.Seconds)
+	if s.Resumed > 0 {
+		elapsed += " after lot " + number.Thousands(s.Resumed) + ", where the run was resumed"
+	}
+	rows = append(rows, row{"time", elapsed})
+	if s.Speed > 0 {
+		rows = append(rows, row{"speed", speed(s.Speed)})
+	}
+	return append(rows,
+		row{"microbatch", number.Thousands(s.Microbatch)},
+		row{"dptrain", s.Version})
+}

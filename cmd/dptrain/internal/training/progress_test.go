@@ -1,0 +1,70 @@
+package training
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/engine"
+)
+
+// On a clock with a resolution of 15 ms, a run that has no lots left can take no time. Its
+// speed must still be a number that run.json can represent.
+func TestExamplesPerSecond_WithoutElapsedTime(t *testing.T) {
+	p := &Progress{examplesPerLot: 20, firstLot: 3}
+	for _, lot := range []int{3, 5} {
+		if v := p.examplesPerSecond(lot, 0); v != 0 {
+			t.Errorf("lot %d: %v examples/s", lot, v)
+		}
+	}
+}
+
+// Ten lots in a row without a contribution are noted, on marked lines only. An empty lot, which
+// Poisson sampling can draw, neither counts nor ends the row.
+func TestNotePrivately_RefusedLots(t *testing.T) {
+	var out bytes.Buffer
+	p := &Progress{term: &terminal.Terminal{Err: &out}}
+	refused, empty := engine.PrivateStats{Records: 4, NonFinite: 4}, engine.PrivateStats{}
+	run := func(lots int, stats engine.PrivateStats, due bool) string {
+		out.Reset()
+		for range lots {
+			p.notePrivately(stats, due)
+		}
+		return out.String()
+	}
+	run(5, refused, false)
+	run(1, engine.PrivateStats{Records: 4, NonFinite: 3}, false)
+	run(3, empty, false)
+	if got := run(9, refused, false); got != "" {
+		t.Errorf("after 9 lots: %q", got)
+	}
+	run(1, empty, false)
+	if got := run(1, refused, false); !strings.Contains(got, "every record of the last 10 lots was refused") {
+		t.Errorf("after 10 lots: %q", got)
+	}
+	if got := run(5, refused, false); got != "" {
+		t.Errorf("after 15 lots, which are not reported: %q", got)
+	}
+	got := run(1, refused, true)
+	if !strings.Contains(got, "last lot had 4 records") || !strings.Contains(got, "every record of the last 16 lots was refused") {
+		t.Errorf("a reported lot: %q", got)
+	}
+	for line := range strings.Lines(got) {
+		if !strings.HasPrefix(line, "PRIVATE, do not publish: ") {
+			t.Errorf("unmarked line %q", line)
+		}
+	}
+}
+
+func TestNoteTestLoss(t *testing.T) {
+	for loss, want := range map[float64]string{2.5: "", math.NaN(): "lot 7: the loss on the public test data is NaN", math.Inf(1): "+Inf"} {
+		var out bytes.Buffer
+		p := &Progress{term: &terminal.Terminal{Err: &out}}
+		p.noteTestLoss(7, loss)
+		if got := out.String(); !strings.Contains(got, want) || (got == "") != (want == "") || strings.Contains(got, "PRIVATE") {
+			t.Errorf("loss %v: %q", loss, got)
+		}
+	}
+}
