@@ -286,7 +286,8 @@ class Classifier(ClassifierMixin, _Estimator):
 
     def predict(self, X):
         """Returns the most probable class of each row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
 
 
 class TextClassifier(Classifier):
