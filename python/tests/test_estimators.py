@@ -221,11 +221,11 @@ columns, y = draw(2000)
 classifier(out={str(tmp_path / "run")!r}, steps=20000, lot=20, epochs=None).fit(pd.DataFrame(columns), y)
 """
     child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not (tmp_path / "run" / "ledger.jsonl").exists() and time.monotonic() < until and child.poll() is None:
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
-    _, stderr = child.communicate(timeout=120)
+    _, stderr = child.communicate(timeout=600)
     assert b"KeyboardInterrupt" in stderr and b"resume=" in stderr
     columns, y = table
     summary = json.loads((tmp_path / "run" / "run.json").read_text())
