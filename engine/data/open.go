@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +33,8 @@ type Options struct {
 	// CellStates keeps for each cell of a private table whether it fits the schema: see
 	// CellStateSet. It takes a byte for each cell.
 	CellStates bool
+	// Input contains the table where the name is StandardInput: an Arrow or a Parquet file.
+	Input io.Reader
 	// Schema describes a table's columns. For arrays and plain text only the fields
 	// that do not name columns are allowed.
 	Schema Schema
@@ -55,6 +58,7 @@ func Supported() []Description {
 		{"cifar10", "50000 + 10000 photographs, 32×32 color, 10 classes", "data_batch_1.bin …, or folders train/CLASS and test/CLASS of pictures, in --data-dir or its cifar-10-batches-bin or cifar10"},
 		{"FILE.csv, FILE.tsv", "a table with a header line", "that file, also with .gz; needs --label and --classes, or --target for a number to predict; needs --bounds, --dates or --vocabulary for every column that is not ignored, or --text for a column of text, or --text, --tokens and --length for one of indices"},
 		{"FILE.parquet, FILE.feather, FILE.arrow", "a table that is stored by column; numbers, texts, truth values, dates, decimals and dictionaries", "that file, also with another name; needs the same options as CSV; columns with lists, maps, records or binary values must be ignored"},
+		{"-", "an Arrow or a Parquet file on standard input, which is not written to a disk", "a pipe; needs the same options as CSV"},
 		{"FILE.jsonl", "a table with one JSON object in each line", "that file, also with .gz; needs the same options as CSV; the keys are the columns"},
 		{"FILE.txt", "plain text for a language model; each line is an example", "that file, also with .gz; needs --tokens and --length"},
 		{"FILE.npz or FOLDER", "NumPy arrays", "x_train.npy, y_train.npy and, for testing, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures have shape [examples, channels, height, width]; x of type uint8 is scaled to [0, 1], other types are not scaled, and predict needs the type of the training data; use one scale for all files, because files do not record it; with --tokens COUNT, x contains indices, padded at the end with -1, and y has a label for each example or each step; with --next, y is not needed"},
@@ -71,7 +75,9 @@ func Open(name string, o Options) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	task.Name = name
+	if task.Name = name; name == StandardInput {
+		task.Name = inputName
+	}
 	return task, nil
 }
 
@@ -82,6 +88,8 @@ func open(name string, o Options) (*Task, error) {
 		return nil, refuseImage(name)
 	}
 	switch name {
+	case StandardInput:
+		return openInput(o)
 	case "":
 		return nil, errors.New("no data set is given; write --data with one of " + strings.Join(namedSets, ", ") + ", or a path")
 	case "digits", "shapes", "remarks":
