@@ -49,7 +49,7 @@ func (m *Meter) MaxLots(epsilon float64) (int, error) {
 		return 0, err
 	}
 	if m.accountant == "gdp" {
-		return 0, dpevent.InvalidArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
+		return 0, dpevent.InvalidArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise and no budget")
 	}
 	lots, _, err := numerics.LargestInt(maxSteps, m.Epsilon, epsilon)
 	return lots, err

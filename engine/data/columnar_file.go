@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,7 +132,7 @@ func (t *columnarTable) each(l *rowLayout, f func(number int, row []string, prob
 			continue
 		}
 		if refused[k] != "" {
-			return fmt.Errorf("column %q %s; leave it out with --ignore, or write it as columns of numbers or words", t.names[k], refused[k])
+			return setting.Errorf("ignore", "column %q %s; leave it out with %v, or write it as columns of numbers or words", t.names[k], refused[k], setting.Named("ignore"))
 		}
 		used, writers = append(used, k), append(writers, l.cellWriter(k))
 	}

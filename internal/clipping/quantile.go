@@ -53,7 +53,7 @@ func (c *Clipper) NoiseMultiplier(total float64) (float64, error) {
 		return total, nil
 	}
 	if !(left > 0) {
-		return 0, fmt.Errorf("clip: noise multiplier %v leaves no budget for the gradients after the counts of the adaptive bounds: raise the noise of the counts (dptrain uses a twentieth of the lot size: raise --lot or --rate)", total)
+		return 0, fmt.Errorf("clip: noise multiplier %v leaves no budget for the gradients after the counts of the adaptive bounds: raise the noise of the counts (dptrain uses a twentieth of the lot: use larger lots)", total)
 	}
 	return 1 / math.Sqrt(left), nil
 }

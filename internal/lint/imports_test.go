@@ -51,7 +51,7 @@ var layers = [][]string{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
-		"internal/lint", "internal/nearest", "internal/quality",
+		"internal/lint", "internal/nearest", "internal/quality", "internal/setting",
 		"cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
@@ -64,14 +64,14 @@ var separate = map[string][]string{
 	"clip":              {},
 	"noise":             {"internal/random"},
 	"perexample":        {"internal/device/op"},
-	"engine/data":       {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest"},
+	"engine/data":       {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting"},
 	"engine/choice":     {"accountant/ledger", "noise"},
 	"engine/sample":     {"noise"},
 	"cuda/timing":       {"internal/host/atomicfile"},
 
 	"internal/device/plan": {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
 	"internal/device/cpu":  {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
-	"cuda":                 {"cuda/batch", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+	"cuda":                 {"internal/setting", "cuda/batch", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
 
 	"internal/clipping": {"clip", "internal/nearest"},
 }

@@ -35,7 +35,7 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	}
 	released, err := run.Validate()
 	if errors.Is(err, engine.ErrBudget) {
-		term.Note("No validation %s: %v.", spec.ValidationMetric(), err)
+		term.Note("No validation %s: %s.", spec.ValidationMetric(), settings.Describe(err))
 		return nil, nil
 	}
 	if err != nil {
