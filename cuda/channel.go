@@ -117,7 +117,7 @@ func sumChannelsPerRecord(c *compiler, s channelSum, k call) {
 // processes some thousand elements.
 func launchChannelNorms(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
-	roundings := float64(each*s.inner+8) * roundoff
+	roundings := float64(each*s.inner+8) * op.Roundoff
 	layout := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
 	tiles := int(layout.Tiles)
 	run := min(tiles, max(1, 8192/(int(layout.Width)*s.inner*each)))

@@ -28,7 +28,6 @@ type compiler struct {
 	options Options
 
 	contributions *contributions // nil unless the program is exact
-	uses          int            // of parameters, whose contributions the compiler has met
 
 	front, back stepSequence
 	calls       []*driver.PreparedCall // of libraries
@@ -49,7 +48,7 @@ type compiler struct {
 
 func newCompiler(p *plan.Program, m *deviceMemory, l *bufferLayout, o Options) *compiler {
 	return &compiler{
-		program: p, device: m.device, memory: m, buffers: l, options: o,
+		program: p.Annotated(), device: m.device, memory: m, buffers: l, options: o,
 		constants: map[string]driver.Pointer{}, shared: map[any]driver.Pointer{}, written: map[any]bool{},
 		prepared: map[libraryTask]*driver.PreparedCall{}, choices: choices(o.Ordinal),
 	}
@@ -95,7 +94,6 @@ func (c *compiler) compileProgram() error {
 	}
 	c.steps = &c.back.steps
 	if c.program.Exact {
-		c.uses = 0
 		c.beginContributions()
 	}
 	return c.compileInstructions(c.program.Back)
@@ -103,7 +101,7 @@ func (c *compiler) compileProgram() error {
 
 // call is one instruction with its memory.
 type call struct {
-	id         int   // of the result's buffer
+	plan.Annotation
 	bases      []int // of the inputs: the buffers whose memory they are
 	in         []driver.Pointer
 	shapes     []tensor.Shape
@@ -122,26 +120,14 @@ func (c *compiler) compileInstructions(list []plan.Instruction) error {
 	for _, i := range list {
 		c.access = &access{writes: []span{c.buffers.span(i.Out)}}
 		c.fail(c.scratch.begin(c.memory))
-		k := call{id: i.Out, out: c.buffers.address[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
+		k := call{Annotation: i.Annotation, out: c.buffers.address[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
 		for _, id := range i.In {
 			c.access.reads = append(c.access.reads, c.buffers.span(id))
 			k.in = append(k.in, c.buffers.address[id])
 			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
 			k.bases = append(k.bases, c.program.Buffers[id].Base)
 		}
-		switch {
-		case i.Spec == nil:
-			c.name = i.Foreign.String()
-			runGorgoniaOp(c, i.Foreign, k)
-		case c.buffers.isIntegerSum(i.Out):
-			c.name = i.Spec.String()
-			lowerContribution(c, i, k)
-		default:
-			c.name = i.Spec.String()
-			if !lower(c, i.Spec, k) {
-				runReference(c, i.Spec, k)
-			}
-		}
+		c.lowerInstruction(i, k)
 		if c.err != nil {
 			return fmt.Errorf("cuda: %s: %w", c.name, c.err)
 		}
@@ -150,19 +136,35 @@ func (c *compiler) compileInstructions(list []plan.Instruction) error {
 	return nil
 }
 
+// lowerInstruction queues the steps of an instruction on the path that the plan chose.
+func (c *compiler) lowerInstruction(i plan.Instruction, k call) {
+	if i.Path == plan.ByGorgonia {
+		c.name = i.Foreign.String()
+		runGorgoniaOp(c, i.Foreign, k)
+		return
+	}
+	c.name = i.Spec.String()
+	switch {
+	case i.Path == plan.ByContribution:
+		lowerContribution(c, i, k)
+	case i.Path == plan.ByReference || !lower(c, i.Spec, k):
+		runReference(c, i.Spec, k)
+	}
+}
+
 // lower queues the kernels for an operation. It returns false if there is no kernel for
 // these shapes; the host then computes the reference. One family handles each operation.
 func lower(c *compiler, spec op.Spec, k call) bool {
-	switch s := spec.(type) { // only these can add to the result's previous value
+	switch s := spec.(type) { // these can add to the result's previous value
 	case op.ClippedSum:
 		return lowerClippedSum(c, s, k)
 	case op.WeightedRows:
 		lowerWeightedRows(c, k)
 		return true
 	}
-	return !k.accumulate && (lowerRecordOp(c, spec, k) || lowerProductOp(c, spec, k) || lowerConvolutionOp(c, spec, k) ||
+	return lowerRecordOp(c, spec, k) || lowerProductOp(c, spec, k) || lowerConvolutionOp(c, spec, k) ||
 		lowerChannelOp(c, spec, k) || lowerLossOp(c, spec, k) || lowerSequenceOp(c, spec, k) || lowerEmbeddingOp(c, spec, k) ||
-		lowerElementwiseOp(c, spec, k) || lowerLayoutOp(c, spec, k))
+		lowerElementwiseOp(c, spec, k) || lowerLayoutOp(c, spec, k)
 }
 
 // fail keeps the first error.

@@ -126,9 +126,6 @@ type contributionSum struct {
 
 // lowerContribution queues the kernels of a sum of an exact program.
 func lowerContribution(c *compiler, i plan.Instruction, k call) {
-	if i.FirstRecord == 0 { // else the instruction continues a use for other records
-		c.uses++
-	}
 	last, shared := len(k.in)-1, c.contributions
 	s := contributionSum{compiler: c, call: k, records: k.size(last)}
 	parameter := c.program.Buffers[i.Out].Index
@@ -136,7 +133,7 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 		Factors: k.in[last], Seeds: shared.seeds(i.FirstRecord), Steps: shared.steps(parameter), Group: shared.group(parameter),
 		Budgets: shared.budgets + driver.Pointer(budgetSize*i.FirstRecord), Counts: shared.counters.parts().from,
 		Roundings: c.allocScratch(roundingBytes * s.records),
-		Records:   int32(c.program.Records), Number: int32(c.uses),
+		Records:   int32(c.program.Records), Number: int32(i.Use),
 	}
 	if i.At != nil {
 		s.at = c.constant(i.At.At)
@@ -149,17 +146,21 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	s.rounding = &access{reads: slices.Clone(s.admitting.reads)}
 	s.adding = &access{reads: slices.Clone(operands), writes: c.access.writes}
 	c.access = &access{reads: operands} // of the kernels that build gradients
-	s.lower(i.Spec)
+	s.lower(i.Contribution, i.Spec)
 	s.rounding.writes = append(s.rounding.writes, c.scratch.current())
 	s.admitting.writes = append(s.admitting.writes, c.scratch.current())
 	s.adding.reads = append(s.adding.reads, c.scratch.current())
 }
 
-func (s *contributionSum) lower(spec op.Spec) {
+func (s *contributionSum) lower(how plan.ContributionForm, spec op.Spec) {
 	switch f := spec.(type) {
 	case op.WeightedRows:
 		s.addBuilt(s.in[0], s.size(0)/s.records, 0, s.records)
 	case op.MultiUseSum:
+		if how == plan.TiedRows {
+			s.lowerTied(op.MultiUseNorms(f))
+			return
+		}
 		s.lowerMultiUse(op.MultiUseNorms(f))
 	case op.ClippedSum:
 		switch form := f.Form.(type) {
@@ -170,7 +171,8 @@ func (s *contributionSum) lower(spec op.Spec) {
 			s.lowerProduct(form)
 			return
 		case op.ConvWeight:
-			if s.lowerConvolution(form) {
+			if how == plan.ProductRows && newConvGeometry(form).supported() {
+				s.lowerConvolution(form)
 				return
 			}
 		}
@@ -232,12 +234,9 @@ func (s *contributionSum) admitPart(a admission, n int) {
 	})
 }
 
-// builtBlock is how many elements of a built gradient share a key.
-const builtBlock = 4096
-
 // addBuilt adds gradients that are built in float32: n rows, those of the records from first on.
 func (s *contributionSum) addBuilt(rows driver.Pointer, size, first, n int) {
-	chunks := min(ceil(size, builtBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a lane of admit adds them
+	chunks := min(ceil(size, plan.BuiltBlock), ceil(4*s.device.Multiprocessors(), n), 256) // a lane of admit adds them
 	part := admission{Contribution: s.from(first), Gradients: rows, Squares: s.allocScratch(8 * n * chunks),
 		Size: int32(size), Chunks: int32(chunks)}
 	s.launchWith(s.rounding, func() { s.launchPart("built_squares", dim{uint32(chunks), uint32(n), 1}, dim{512, 1, 1}, part) })
@@ -274,10 +273,6 @@ func (s *contributionSum) lowerBuilt(form op.Form) {
 
 // lowerMultiUse builds the gradients of a parameter with several uses in float64.
 func (s *contributionSum) lowerMultiUse(m op.MultiUseNorms) {
-	if t, ok := m.TiedTable(); ok {
-		s.lowerTied(t)
-		return
-	}
 	b := newMultiUseBuilder(s.compiler, m, s.call)
 	rows := s.allocScratch(4 * b.records * m.Size)
 	for first := 0; first < s.records; first += b.records {
@@ -345,7 +340,8 @@ func (s *contributionSum) lowerProduct(f op.Product) {
 
 // lowerTied adds the gradient of a table that is multiplied with and looked up in, the sum of the rows
 // of the product and of those of the lookups.
-func (s *contributionSum) lowerTied(t op.TiedTable) {
+func (s *contributionSum) lowerTied(m op.MultiUseNorms) {
+	t, _ := m.TiedTable()
 	byDim, byEntry := s.size(t.RowsByDim)/s.records, s.size(t.RowsByEntry)/s.records
 	s.lowerRows(op.Product{In: t.Table.Vocabulary, Out: t.Table.Dim}, byDim/t.Table.Dim, 1,
 		rowOperand{X: s.in[t.RowsByEntry], Size: int32(byEntry), Kind: rowsOfNumbers, Side: 1},
@@ -354,15 +350,11 @@ func (s *contributionSum) lowerTied(t op.TiedTable) {
 }
 
 // lowerConvolution adds a convolution's gradient, the product of the signals and the patch of each
-// position. It returns false if the CPU builds the gradient, or if there are no kernels for the
-// geometry.
-func (s *contributionSum) lowerConvolution(f op.ConvWeight) bool {
+// position.
+func (s *contributionSum) lowerConvolution(f op.ConvWeight) {
 	v := newConvGeometry(f)
 	signals, pictures := s.size(1)/s.records, s.size(0)/s.records
 	rows := signals / f.O
-	if f.Groups != 1 || f.BuildsGradient(rows) || !v.supported() {
-		return false
-	}
 	area := newDivider(v.outArea)
 	s.lowerRows(op.Product{In: f.O, Out: v.patchWidth}, rows, float64(v.kernelCells),
 		rowOperand{X: s.in[1], Area: area, Size: int32(signals), Picture: int32(f.O * v.outArea), Kind: rowsOfSignals, Side: 1},
@@ -370,7 +362,6 @@ func (s *contributionSum) lowerConvolution(f op.ConvWeight) bool {
 			X: s.in[0], Taps: s.constant(v.taps()), Corners: s.constant(v.corners()), Area: area,
 			Size: int32(pictures), Picture: int32(f.C * f.H * f.W), Kind: rowsOfPatches, Side: 0,
 		}, rowLookups{})
-	return true
 }
 
 // lowerRows adds products f of the rows of each record, rounded to 16 bits, for as many records at a

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // Squared norms satisfy the bound of clipping.Float32Accuracy, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for
@@ -14,20 +15,12 @@ import (
 // terms can cancel, a bound on the rounding error is added. Where a float32 sum adds rows
 // of a record that may cancel, the error that its roundings leave is added as well.
 
-// roundoff is the relative error of one operation in float64, singleRoundoff that in
-// float32.
-const (
-	roundoff       = 1.0 / (1 << 53)
-	singleRoundoff = 1.0 / (1 << 24)
-)
-
 func lowerProductNorms(c *compiler, f op.Product, s op.SquaredNorms, k call) {
-	rows := k.size(1) / f.Out / s.Records
-	switch {
-	case s.Method == op.RankOne && rows == 1:
+	switch k.Norms {
+	case plan.RankOneNorms:
 		launchRankOne(c, f, s.Records, k)
-	case s.Method == op.Gram:
-		lowerProductGram(c, f, s.Records, rows, k)
+	case plan.GramNorms:
+		lowerProductGram(c, f, s.Records, k.size(1)/f.Out/s.Records, k)
 	default:
 		lowerMultiUseNorms(c, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
@@ -43,9 +36,9 @@ const rowSection = 1 << 14
 // the same Δ, and the lengths of both rows, from which an exact sum chooses the scale of its rounding.
 func launchRankOne(c *compiler, f op.Product, records int, k call) {
 	var signals, lengths driver.Pointer
-	if id, ok := c.biasNorms(k.bases[1], f.Out, records); ok {
-		signals = c.buffers.address[id]
-		c.access.writes = append(c.access.writes, c.buffers.span(id))
+	if k.BiasNorms >= 0 {
+		signals = c.buffers.address[k.BiasNorms]
+		c.access.writes = append(c.access.writes, c.buffers.span(k.BiasNorms))
 	}
 	if c.program.Exact && max(f.In, f.Out) <= rowSection {
 		lengths, _ = c.sharedMemory(operandPair{k.bases[0], k.bases[1], f.In, f.Out, records}, 16*records)
@@ -53,32 +46,6 @@ func launchRankOne(c *compiler, f op.Product, records int, k call) {
 	c.launchPart("rank_one", dim{uint32(records), 1, 1}, threads,
 		k.out, signals, lengths, k.in[0], k.in[1], op.OperandNormShare, int32(f.In), int32(f.Out),
 		int32(squaresBlock(f.In + f.Out)[0]), int32(0))
-}
-
-// biasNorms returns the buffer for the squared norms of a bias whose gradients are the rows of Δ, if the
-// program computes them.
-func (c *compiler) biasNorms(delta, width, records int) (id int, ok bool) {
-	for _, i := range c.program.Front {
-		if _, ok := i.Spec.(op.RowSquares); ok && c.program.Buffers[i.In[0]].Base == delta {
-			return i.Out, c.program.Buffers[i.Out].Size() == records && c.program.Buffers[i.In[0]].Size() == records*width
-		}
-	}
-	return 0, false
-}
-
-// hasRankOne reports whether launchRankOne computes the squared norms in a buffer.
-func (c *compiler) hasRankOne(norms, delta int) bool {
-	for _, i := range c.program.Front {
-		s, ok := i.Spec.(op.SquaredNorms)
-		if !ok || s.Method != op.RankOne || len(i.In) != 2 || c.program.Buffers[i.In[1]].Base != delta {
-			continue
-		}
-		if f, ok := s.Form.(op.Product); ok && c.program.Buffers[i.In[1]].Size() == f.Out*s.Records {
-			id, ok := c.biasNorms(delta, f.Out, s.Records)
-			return ok && id == norms
-		}
-	}
-	return false
 }
 
 // gramNorm is a squared norm computed from Gram matrices by the kernels of kernels/gram.cu
@@ -92,7 +59,7 @@ type gramNorm struct {
 	groups  int // products of a record; their squared norms add up
 	rows    int // of a record
 	na, nd  int // elements of a row of A and of Δ
-	delta   int // the buffer of a Δ that other products may share, or -1
+	delta   int // the buffer of a Δ that other products share, or -1
 
 	otherRowsRoundings int // roundings by other records' rows between two uses
 }
@@ -108,12 +75,16 @@ type gramArgs struct {
 type gramErrorBound struct{ Gamma, Underflow float64 }
 
 func lowerProductGram(c *compiler, f op.Product, records, rows int, k call) {
+	shared := -1
+	if k.SharesSignals {
+		shared = k.bases[1]
+	}
 	launchGramNorms(c, gramNorm{
 		kernel: "product_gram", tiles: []int{32, 64}, splits: true,
 		args: []any{gramRows{
 			k.in[0], k.in[1], int32(f.In), int32(f.Out), alignedArg(k.in[0], f.In), alignedArg(k.in[1], f.Out),
 		}},
-		records: records, groups: 1, rows: rows, na: f.In, nd: f.Out, delta: k.bases[1],
+		records: records, groups: 1, rows: rows, na: f.In, nd: f.Out, delta: shared,
 	}, k.out)
 }
 
@@ -161,7 +132,7 @@ func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	c.launchPart(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launchPart("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, args.Partial, recompute, int32(g.records), args.Pairs*int32(g.groups),
-		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.errorTerms(c))
+		2*float64(g.na+g.nd+2*g.rows+8)*op.Roundoff, g.errorTerms(c))
 }
 
 // gramErrorTerms is struct ErrorTerms of kernels/gram.cu.
@@ -182,7 +153,7 @@ func (c *compiler) sumRoundings(rows int) int {
 
 // errorTerms is the rounding error relative to the sum of the rows' lengths.
 func (g gramNorm) errorTerms(c *compiler) gramErrorTerms {
-	return gramErrorTerms{float64(c.sumRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
+	return gramErrorTerms{float64(c.sumRoundings(g.rows)+g.otherRowsRoundings) * op.SingleRoundoff, op.OperandNormShare}
 }
 
 // gramSlice is the number of products that are added in float before their sum is added to
@@ -218,7 +189,7 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 		return newGramErrorBound(min(n, gramSlice)+ceil(n, gramSlice), float64(g.groups*g.rows*n)*least)
 	}
 	const ofThread = 32 // results per thread, added in float
-	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), (ofThread + 2) * singleRoundoff,
+	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), (ofThread + 2) * op.SingleRoundoff,
 		2 * float64(g.groups*g.rows*g.rows) * least}, out)
 }
 
@@ -226,7 +197,7 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 // 2⁻²⁴ of the product of two rows' lengths. Squared and summed over all pairs of rows, this applies to
 // the sum of the rows' squared lengths, the trace; γ/(1 − γ) applies to the computed trace.
 func newGramErrorBound(k int, underflow float64) gramErrorBound {
-	ku := float64(k) * singleRoundoff
+	ku := float64(k) * op.SingleRoundoff
 	gamma := ku / (1 - ku)
 	return gramErrorBound{gamma / (1 - gamma), underflow}
 }
@@ -256,7 +227,7 @@ func launchSplitGramNorms(c *compiler, g gramNorm, out driver.Pointer) (recomput
 		return newGramErrorBound(splitRoundings(min(n, splitGramSlice))+ceil(n, 4*splitGramSlice)+1,
 			7*float64(g.groups*g.rows*g.rows*n)*0x1p-126)
 	}
-	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), float64(64+g.groups*int(args.Pairs)) * roundoff, 0}, out)
+	return launchBoundedNorms(c, g, args, gramErrors{bound(g.na), bound(g.nd), float64(64+g.groups*int(args.Pairs)) * op.Roundoff, 0}, out)
 }
 
 func launchBoundedNorms(c *compiler, g gramNorm, args gramArgs, e gramErrors, out driver.Pointer) (recompute driver.Pointer) {
@@ -283,23 +254,12 @@ type deltaGramKey struct {
 	delta, width int
 }
 
-// shareDeltaGrams allocates memory for ΔΔᵀ of every record if several products of the
-// program have the same Δ, as the two weights of an LSTM do, and if ΔΔᵀ is smaller than Δ.
+// shareDeltaGrams allocates memory for ΔΔᵀ of every record if several products have the same Δ and
+// ΔΔᵀ is smaller than Δ.
 // tile is the number of bytes of a pair of tiles.
 func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, kernel string, tile int) {
 	size := int(args.Pairs) * tile
 	if g.delta < 0 || size > 4*g.rows*g.nd {
-		return
-	}
-	users := 0
-	for _, i := range c.program.Front {
-		if s, ok := i.Spec.(op.SquaredNorms); ok && s.Method == op.Gram && len(i.In) == 2 && c.program.Buffers[i.In[1]].Base == g.delta {
-			if f, ok := s.Form.(op.Product); ok && f.Out == g.nd {
-				users++
-			}
-		}
-	}
-	if users < 2 {
 		return
 	}
 	var stored bool

@@ -26,13 +26,9 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 		launchTiedNorms(c, t, s.Records, k)
 		return
 	}
-	terms, each := 0, roundoff
+	terms, each := 0, s.SumRoundoff()
 	for i, p := range *s.Parts {
-		meet := p.Map.MaxMultiplicity(s.Size)
-		terms += newParameterUse(c, s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + meet
-		if len(*s.Parts) > 1 || meet > 1 {
-			each = singleRoundoff
-		}
+		terms += newParameterUse(c, s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + p.Map.MaxMultiplicity(s.Size)
 	}
 	relative := float64(terms+8) * each
 	b := newMultiUseBuilder(c, s, k)

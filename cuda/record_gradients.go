@@ -36,7 +36,7 @@ func lowerRecordOp(c *compiler, spec op.Spec, k call) bool {
 	case op.MultiUseNorms:
 		lowerMultiUseNorms(c, s, k)
 	case op.RowSquares:
-		if !c.hasRankOne(k.id, k.bases[0]) {
+		if !k.WithProduct {
 			lowerRowSquares(c, k)
 		}
 	case op.ScaleRows:

@@ -107,7 +107,7 @@ func TestSplitProducts_ErrorBound(t *testing.T) {
 		want, _ := o.reference()
 		sizes := operation{o.spec, o.shapes, [][]float32{absolute(o.in[0]), absolute(o.in[1])}}
 		scale, _ := sizes.reference()
-		bound := float64(splitRoundings(rows)) * singleRoundoff
+		bound := float64(splitRoundings(rows)) * op.SingleRoundoff
 		worst := 0.0
 		for i, w := range want {
 			if scale[i] > 0 {
@@ -156,10 +156,10 @@ func TestSplitGram_AddsErrorBound(t *testing.T) {
 		for _, v := range o.in[0] {
 			a += float64(v) * float64(v)
 		}
-		ku := float64(splitRoundings(splitGramSlice)+n/(4*splitGramSlice)+1) * singleRoundoff
+		ku := float64(splitRoundings(splitGramSlice)+n/(4*splitGramSlice)+1) * op.SingleRoundoff
 		gamma := ku / (1 - ku) / (1 - ku/(1-ku))
 		length := 1.001 * a * (1 + gamma)
-		got := math.Sqrt(float64(o.run(t, Options{Precision: TF32})[0])) - (rows+1+25*33)*singleRoundoff*length
+		got := math.Sqrt(float64(o.run(t, Options{Precision: TF32})[0])) - (rows+1+25*33)*op.SingleRoundoff*length
 		square := got * got * (1 + 0x1p-22) // the result and its square root are rounded
 		if square < want[0] {
 			t.Errorf("rows of %v, %v, …: the squared norm is %v, and %v was found", row[0], row[1], want[0], square)
@@ -237,7 +237,7 @@ func TestSplitSums_ErrorBound(t *testing.T) {
 		want, _ := o.reference()
 		sizes := operation{o.spec, o.shapes, [][]float32{absolute(a), absolute(delta), factors}}
 		scale, _ := sizes.reference()
-		bound := float64(tf32.sumRoundings(width/product.Out)) * singleRoundoff
+		bound := float64(tf32.sumRoundings(width/product.Out)) * op.SingleRoundoff
 		worst := 0.0
 		for i, w := range want {
 			if off := math.Abs(float64(got[i]) - w); !(off <= bound*scale[i]) {
@@ -245,7 +245,7 @@ func TestSplitSums_ErrorBound(t *testing.T) {
 			}
 			worst = max(worst, math.Abs(float64(got[i])-w)/scale[i])
 		}
-		if worst /= float64(splitRoundings(length)) * singleRoundoff; c.form == op.Form(product) && list[0].Emulated && worst < 0.4 {
+		if worst /= float64(splitRoundings(length)) * op.SingleRoundoff; c.form == op.Form(product) && list[0].Emulated && worst < 0.4 {
 			t.Errorf("%v: the largest error is %.3g of a slice's bound; the device loses too little, or the bound is too large", o.spec, worst)
 		}
 	}

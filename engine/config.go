@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -141,7 +142,8 @@ type Optimization struct {
 
 // Files names the files that a run writes.
 type Files struct {
-	Ledger             string        // required unless Mechanism.NonPrivate
+	Ledger             string        // required unless Mechanism.NonPrivate, or LedgerWriter is set
+	LedgerWriter       io.Writer     // in place of Ledger: no crash safety, see [ledger.NewWriter]; no checkpoints, no [Resume]
 	CheckpointFolder   string        // folder that [Resume] reads; "": no checkpoints
 	CheckpointInterval time.Duration // longest time between two checkpoints, unless a write takes longer; default: 30 s
 }
@@ -384,8 +386,12 @@ func (c *Config) checkPrivacy() error {
 		return fmt.Errorf("Mechanism.Choose in a run without privacy: there is no noise to choose; drop it")
 	case m.NonPrivate:
 		return nil
-	case c.Files.Ledger == "":
+	case c.Files.Ledger == "" && c.Files.LedgerWriter == nil:
 		return fmt.Errorf("a private run needs a ledger: set Config.Files.Ledger to a file name")
+	case c.Files.Ledger != "" && c.Files.LedgerWriter != nil:
+		return fmt.Errorf("a run has one ledger: set Config.Files.Ledger or Config.Files.LedgerWriter")
+	case c.Files.CheckpointFolder != "" && c.Files.LedgerWriter != nil:
+		return fmt.Errorf("a run with checkpoints needs a ledger in a file: set Config.Files.Ledger in place of LedgerWriter")
 	case b.Delta != 0 && !(b.Delta > 0 && b.Delta < 1):
 		return fmt.Errorf("delta %v: give a number between 0 and 1, well below one over the number of records", b.Delta)
 	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):

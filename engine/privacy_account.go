@@ -21,6 +21,22 @@ type privacyAccount struct {
 	maxLostLots int
 }
 
+// createLedger begins the ledger in its file or on its writer.
+func (f *Files) createLedger(h ledger.Header) (*ledger.Writer, error) {
+	if f.LedgerWriter != nil {
+		return ledger.NewWriter(f.LedgerWriter, h)
+	}
+	return ledger.Create(f.Ledger, h)
+}
+
+// readLedger returns the lots that a reader of the ledger finds.
+func (f *Files) readLedger(w *ledger.Writer) (ledger.History, error) {
+	if f.LedgerWriter != nil {
+		return w.History(), nil
+	}
+	return ledger.Read(f.Ledger)
+}
+
 // maxLostLots returns how many lots a crash may waste: computed lots without a checkpoint,
 // unless the disk is slow, and lots that the ledger states and the run did not compute. What
 // is spent stays spent.
@@ -92,7 +108,7 @@ func (r *Run) Spent(name string) (accountant.Guarantee, error) {
 	if r.config.Mechanism.NonPrivate {
 		return accountant.Guarantee{}, fmt.Errorf("a run without privacy has no ledger: its ε is infinite")
 	}
-	h, err := ledger.Read(r.config.Files.Ledger)
+	h, err := r.config.Files.readLedger(r.account.ledger)
 	if err != nil {
 		return accountant.Guarantee{}, err
 	}

@@ -356,6 +356,8 @@ func (r *Run) removeFiles() {
 	os.Remove(r.config.Files.CheckpointFolder) // fails unless it is empty
 	if r.account != nil {
 		r.account.ledger.Close()
-		ledger.Discard(r.config.Files.Ledger)
+		if r.config.Files.Ledger != "" {
+			ledger.Discard(r.config.Files.Ledger)
+		}
 	}
 }

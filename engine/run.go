@@ -204,7 +204,7 @@ func (r *Run) createFiles() (err error) {
 		if err != nil {
 			return err
 		}
-		w, err := ledger.Create(c.Files.Ledger, r.ledgerHeader())
+		w, err := c.Files.createLedger(r.ledgerHeader())
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"sync"
@@ -92,7 +93,10 @@ type VectorSumConfig struct {
 	Lots      int    // the largest number of lots
 	Budget    Budget // δ, accountant and limit on ε
 	Ledger    string // name of the ledger file
-	Seed      *uint64
+	// LedgerWriter takes the ledger in place of a file: no crash safety, see [ledger.NewWriter].
+	// ResumeVectorSum needs a file.
+	LedgerWriter io.Writer
+	Seed         *uint64
 }
 
 // Weights describes the weights of records in a weighted mean. A weight is private; it is set to 0
@@ -176,7 +180,7 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := ledger.Create(c.Ledger, header)
+	w, err := s.config.Files.createLedger(header)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +246,8 @@ var errNoLedger = errors.New("a sum of vectors needs a ledger: set VectorSumConf
 func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	s := &VectorSum{vectors: slices.Clone(c.Vectors), records: c.Records, weights: c.Weights,
 		callerDraws: c.CallerDraws, counted: map[int]bool{}}
-	s.config = Config{Sampling: c.Sampling, Steps: c.Lots, Mechanism: c.Mechanism, Budget: c.Budget, Files: Files{Ledger: c.Ledger}}
+	s.config = Config{Sampling: c.Sampling, Steps: c.Lots, Mechanism: c.Mechanism, Budget: c.Budget,
+		Files: Files{Ledger: c.Ledger, LedgerWriter: c.LedgerWriter}}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -276,8 +281,10 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 func (s *VectorSum) check() error {
 	c := &s.config
 	switch {
-	case c.Files.Ledger == "":
+	case c.Files.Ledger == "" && c.Files.LedgerWriter == nil:
 		return errNoLedger
+	case c.Files.Ledger != "" && c.Files.LedgerWriter != nil:
+		return errors.New("a sum of vectors has one ledger: set VectorSumConfig.Ledger or VectorSumConfig.LedgerWriter")
 	case s.records < 1:
 		return fmt.Errorf("%d records: give VectorSumConfig.Records, at least 1", s.records)
 	case c.Steps < 1:
@@ -496,7 +503,7 @@ func (s *VectorSum) PlannedEpsilon() (float64, error) {
 // Spent returns the cost according to the ledger, which may have reserved lots before Close. name is
 // one of accountant.Names, or "" for the default.
 func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
-	h, err := ledger.Read(s.config.Files.Ledger)
+	h, err := s.config.Files.readLedger(s.account.ledger)
 	if err != nil {
 		return accountant.Guarantee{}, err
 	}

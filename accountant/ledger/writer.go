@@ -46,10 +46,12 @@ const (
 // A sync may take longer than a lot. A synced line may therefore reserve equal lots before
 // they run. After a crash all reserved lots count as spent. Close, or a lot that differs,
 // returns the unused ones. A Writer may be used by several goroutines.
+//
+// A Writer of [NewWriter] has a weaker promise.
 type Writer struct {
 	mu    sync.Mutex
-	file  *os.File
-	path  string // absolute, so that it stays valid if the working directory changes
+	file  *os.File // nil: the lines go to an io.Writer
+	path  string   // absolute, so that it stays valid if the working directory changes
 	write func([]byte) (int, error)
 	sync  func() error
 	fault error // why nothing more can be written, or nil
@@ -72,15 +74,9 @@ type Writer struct {
 // writes the current version, which a Version of 0 means too, and draws a run identifier in
 // place of h.Run.
 func Create(path string, h Header) (*Writer, error) {
-	if h.Version == 0 {
-		h.Version = formatVersion
-	}
-	if h.Version != formatVersion {
-		return nil, fmt.Errorf("ledger %s: format version %d cannot be written; leave Header.Version at 0", path, h.Version)
-	}
-	h.Run = newRunID()
-	if why := checkHeader(h); why != "" {
-		return nil, fmt.Errorf("ledger %s: %s", path, why)
+	h, err := beginHeader(h)
+	if err != nil {
+		return nil, fmt.Errorf("ledger %s: %w", path, err)
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
@@ -105,6 +101,21 @@ func Create(path string, h Header) (*Writer, error) {
 		remove(file) // nothing was released under it
 	}
 	return nil, fmt.Errorf("ledger %s: %w", path, err)
+}
+
+// beginHeader returns the header of a new ledger, with a fresh run identifier.
+func beginHeader(h Header) (Header, error) {
+	if h.Version == 0 {
+		h.Version = formatVersion
+	}
+	if h.Version != formatVersion {
+		return h, fmt.Errorf("format version %d cannot be written; leave Header.Version at 0", h.Version)
+	}
+	h.Run = newRunID()
+	if why := checkHeader(h); why != "" {
+		return h, errors.New(why)
+	}
+	return h, nil
 }
 
 // lockFile locks the file for one writer and checks that it is still at its path: the
@@ -338,6 +349,9 @@ func (l *Writer) Close() error {
 	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved,
 		weights: l.weights, complete: l.complete})...)
 	l.fault = errClosed
+	if l.file == nil {
+		return err
+	}
 	return errors.Join(err, l.file.Close())
 }
 
@@ -352,7 +366,7 @@ func (l *Writer) returnUnused() []entry {
 // reserve states lot one or more times and returns when that is on disk.
 func (l *Writer) reserve(lot Lot) error {
 	if why := checkLot(lot); why != "" {
-		return fmt.Errorf("ledger %s: %s", l.file.Name(), why)
+		return fmt.Errorf("ledger %s: %s", l.path, why)
 	}
 	entries := l.returnUnused()
 	count := 1
@@ -405,7 +419,7 @@ func (l *Writer) append(entries ...entry) error {
 	if err == nil {
 		err = l.sync()
 	}
-	if err == nil {
+	if err == nil && l.file != nil {
 		err = checkInPlace(l.file, l.path)
 	}
 	if err != nil {

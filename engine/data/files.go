@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/internal/host/memory"
@@ -53,7 +52,7 @@ func (t hostTree) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	f, err := os.OpenFile(filepath.Join(string(t), local), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(filepath.Join(string(t), local), os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -345,12 +345,9 @@ type tiedLookup struct {
 }
 
 // lowerTiedContribution adds the gradient P + G of a table that is multiplied with and looked up
-// in, without building it: see lowerTiedNorms. It returns nil for other uses.
+// in, without building it: see lowerTiedNorms.
 func (l *lowering) lowerTiedContribution(p part, m op.MultiUseNorms, in [][]float32) func() {
-	t, ok := m.TiedTable()
-	if !ok {
-		return nil
-	}
+	t, _ := m.TiedTable()
 	d, v := t.Table.Dim, t.Table.Vocabulary
 	byDim, byEntry := in[t.RowsByDim], in[t.RowsByEntry]
 	s := &rowSum{part: p, Product: op.Product{In: v, Out: d}, rows: len(byDim) / d / m.Records, overlap: 1,

@@ -230,48 +230,47 @@ func asInts(x []float32) []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(&
 
 // newPart describes the part that an instruction adds.
 func (l *lowering) newPart(i plan.Instruction, k call) part {
-	if i.FirstRecord == 0 { // else the instruction continues a use for other records
-		l.uses++
-	}
 	c := l.contributions
 	return part{plan.Part{Admission: &c.Admission, Parameter: l.program.Buffers[i.Out].Index,
-		Number: l.uses, First: i.FirstRecord, Factors: k.in[len(k.in)-1]}, c.sums, i.At}
+		Number: i.Use, First: i.FirstRecord, Factors: k.in[len(k.in)-1]}, c.sums, i.At}
 }
 
 // lowerContribution makes the step of a sum of an exact program.
 func (l *lowering) lowerContribution(i plan.Instruction, k call) func() {
 	p := l.newPart(i, k)
 	in := k.in[:len(k.in)-1]
-	if s, ok := i.Spec.(op.ClippedSum); ok && p.L1 {
-		return l.lowerBuilt(p, s.Form.Size(), nil, newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
-	}
 	switch s := i.Spec.(type) {
 	case op.WeightedRows:
 		return l.lowerBuilt(p, len(in[0])/len(p.Factors), in[0], gradientBuilder{})
 	case op.MultiUseSum:
-		if !p.L1 {
-			if step := l.lowerTiedContribution(p, op.MultiUseNorms(s), in); step != nil {
-				return step
-			}
+		m := op.MultiUseNorms(s)
+		if i.Contribution == plan.TiedRows {
+			return l.lowerTiedContribution(p, m, in)
 		}
-		return l.lowerBuilt(p, op.MultiUseNorms(s).Size, nil, newMultiUseBuilder(l, op.MultiUseNorms(s), in))
+		return l.lowerBuilt(p, m.Size, nil, newMultiUseBuilder(l, m, in))
 	case op.ClippedSum:
-		switch f := s.Form.(type) {
-		case op.Product:
-			return l.lowerProductContribution(p, f, in, k)
-		case op.Gather:
-			return l.lowerGatherContribution(p, f, in)
-		case op.ConvWeight:
-			if saved := l.savedContribution(p, f, k); saved != nil {
-				return saved
-			}
-			if v := newConvolution(f); f.Groups == 1 && !v.BuildsGradient(k.shapes[0][0]/s.Records*v.area) {
-				return l.lowerConvolutionContribution(p, v, in, k.inChannelsLast)
-			}
-		}
-		return l.lowerBuilt(p, s.Form.Size(), nil, newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
+		return l.lowerFormContribution(p, i.Contribution, s, k)
 	}
 	panic("cpu: no rule for the contributions of " + i.Spec.String())
+}
+
+// lowerFormContribution adds the contributions of one use of a parameter.
+func (l *lowering) lowerFormContribution(p part, how plan.ContributionForm, s op.ClippedSum, k call) func() {
+	in := k.in[:len(k.in)-1]
+	f, convolves := s.Form.(op.ConvWeight)
+	switch {
+	case how == plan.GatheredRows:
+		return l.lowerGatherContribution(p, s.Form.(op.Gather), in)
+	case how == plan.ProductRows && convolves:
+		return l.lowerConvolutionContribution(p, newConvolution(f), in, k.inChannelsLast)
+	case how == plan.ProductRows:
+		return l.lowerProductContribution(p, s.Form.(op.Product), in, k)
+	case convolves && !p.L1:
+		if saved := l.savedContribution(p, f, k); saved != nil {
+			return saved
+		}
+	}
+	return l.lowerBuilt(p, s.Form.Size(), nil, newGradientBuilder(l, s.Form, s.Records, in, k.inChannelsLast))
 }
 
 // newMultiUseBuilder builds the gradients of a parameter with several uses, in float64.

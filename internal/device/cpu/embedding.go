@@ -134,7 +134,7 @@ func lowerGatherNorms(l *lowering, f op.Gather, records int, k call) func() {
 			}
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			total, length := g.squared(delta, f, w)
-			out[r] = float32(addRounding(total*(1+float64(rows)*4*roundoff), sequentialRoundings(rows), length))
+			out[r] = float32(addRounding(total*(1+float64(rows)*4*op.Roundoff), sequentialRoundings(rows), length))
 		}
 	})
 }

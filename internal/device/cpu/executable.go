@@ -41,6 +41,7 @@ func newExecutableWithin(room memory.Headroom, p *plan.Program, o plan.Optimizer
 	if err := checkMemory(bytes, room); err != nil {
 		return nil, err
 	}
+	p = p.Annotated()
 	m := &Executable{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
 	m.program = p.Stripped()

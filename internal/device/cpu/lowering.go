@@ -19,14 +19,12 @@ type lowering struct {
 	memory  [][]float32 // of the program's buffers
 	pool    *pool
 
-	channelsLast map[int]bool    // buffers whose pictures have their channels last in memory
-	gramUses     map[rowsKey]int // how many Gram norms read these rows as Δ
+	channelsLast map[int]bool // buffers whose pictures have their channels last in memory
 	saved        savedResults
 
 	computedEarly map[int]bool // buffers whose result an earlier step has computed
 
 	contributions *contributions // nil unless the program is exact
-	uses          int            // of parameters, whose contributions were lowered so far
 
 	winogradMemory *[]float32 // transformed filters or sums of one layer; the layers share it
 }
@@ -58,7 +56,6 @@ type rowsKey struct{ base, width int }
 func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
 	l := &lowering{
 		program: p, memory: memory, pool: threads,
-		gramUses: countGrams(p),
 		saved: savedResults{
 			maxCells: map[poolKey][]int32{}, maxTaps: map[poolKey][]uint8{},
 			logSumExp: map[rowsKey][]float64{}, signalGrams: map[rowsKey][]float32{},
@@ -85,6 +82,7 @@ func saveFor[K comparable, V any](results map[K][]V, key K, n int) (memory []V, 
 
 // call is one instruction with the memory of its operands.
 type call struct {
+	plan.Annotation
 	bases           []int // of the inputs: the buffers that own their memory
 	in              [][]float32
 	shapes          []tensor.Shape
@@ -118,14 +116,15 @@ func (l *lowering) lowerAll(code []plan.Instruction) []func() {
 // lower makes the step of one instruction. It uses the reference implementation where
 // there is no kernel.
 func (l *lowering) lower(i plan.Instruction, k call) func() {
-	if i.Spec == nil {
+	switch i.Path {
+	case plan.ByGorgonia:
 		return lowerForeign(i.Foreign, k)
-	}
-	if i.Accumulate && l.program.Exact {
+	case plan.ByContribution:
 		return l.lowerContribution(i, k)
-	}
-	if native := l.lowerNative(i.Spec, k); native != nil {
-		return native
+	case plan.ByKernel:
+		if native := l.lowerNative(i.Spec, k); native != nil {
+			return native
+		}
 	}
 	return lowerReference(i.Spec, k)
 }
@@ -133,7 +132,10 @@ func (l *lowering) lower(i plan.Instruction, k call) func() {
 // call binds an instruction to the memory of its operands.
 func (l *lowering) call(i plan.Instruction) call {
 	out := l.program.Buffers[i.Out]
-	k := call{base: out.Base, out: l.memory[i.Out], shape: out.Shape, outChannelsLast: l.channelsLast[i.Out], accumulate: i.Accumulate}
+	k := call{
+		Annotation: i.Annotation, base: out.Base, out: l.memory[i.Out], shape: out.Shape,
+		outChannelsLast: l.channelsLast[i.Out], accumulate: i.Accumulate,
+	}
 	for _, id := range i.In {
 		k.in = append(k.in, l.memory[id])
 		k.shapes = append(k.shapes, l.program.Buffers[id].Shape)
@@ -162,11 +164,7 @@ func (l *lowering) lowerNative(spec op.Spec, k call) func() {
 		return lowerClippedSum(l, s, k)
 	case op.WeightedRows:
 		return lowerWeightedRows(l, k)
-	}
-	if k.accumulate { // only the two above can add to their result
-		return nil
-	}
-	switch s := spec.(type) {
+
 	case op.MatMul:
 		return lowerMatMul(l, s, k)
 	case op.MatVec:

@@ -23,10 +23,7 @@ func lowerMultiUseNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 		}
 	}
 	m := newMultiUse(l, s, k.in)
-	rounding := roundoff
-	if len(m.parts) > 1 || m.overlaps {
-		rounding = singleRoundoff
-	}
+	rounding := s.SumRoundoff()
 	relative := float64(m.terms+8) * rounding
 	out := k.out
 	return l.pool.forRanges(s.Records, m.cost, func(from, to int, w *worker) {
@@ -54,7 +51,6 @@ type multiUse struct {
 	parts         []usePart
 	size, largest int // elements of the parameter, and of the largest use
 	cost, terms   int // of one record; roundings of one element in the clipped sum
-	overlaps      bool
 }
 
 type usePart struct {
@@ -71,7 +67,6 @@ func newMultiUse(l *lowering, s op.MultiUseNorms, in [][]float32) *multiUse {
 		u := newExactUse(l, p.Form, s.Records, in[from:to])
 		places := p.Map.MaxMultiplicity(s.Size)
 		m.parts = append(m.parts, usePart{u, p.Map, p.Form.Size(), math.Sqrt(float64(places))})
-		m.overlaps = m.overlaps || places > 1
 		m.largest = max(m.largest, p.Form.Size())
 		m.cost += u.cost
 		m.terms += u.terms + places

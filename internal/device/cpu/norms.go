@@ -30,17 +30,10 @@ import (
 // a large microbatch (27% was measured for rows that cancel almost entirely, 3·10⁻⁴ for
 // a transformer). Both factors are safe: neither norm is too small.
 
-// roundoff and singleRoundoff are the relative errors of one operation in float64 and in
-// float32.
-const (
-	roundoff       = 1.0 / (1 << 53)
-	singleRoundoff = 1.0 / (1 << 24)
-)
-
 // addRounding returns the squared norm that includes the given number of float32
 // roundings of a clipped sum. length is the sum of the lengths of the record's rows.
 func addRounding(square float64, roundings int, length float64) float64 {
-	norm := math.Sqrt(square) + float64(roundings)*singleRoundoff*length
+	norm := math.Sqrt(square) + float64(roundings)*op.SingleRoundoff*length
 	return norm * norm
 }
 
@@ -86,27 +79,23 @@ func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
 	if l.program.L1 {
 		return lowerLengths(l, s, k)
 	}
-	switch f := s.Form.(type) {
-	case op.Product:
-		rows := len(k.in[1]) / f.Out / s.Records
-		switch {
-		case s.Method == op.RankOne && rows == 1:
-			return lowerRankOneNorms(l, f, k)
-		case s.Method == op.Gram:
+	switch k.Norms {
+	case plan.RankOneNorms:
+		return lowerRankOneNorms(l, s.Form.(op.Product), k)
+	case plan.GatheredNorms:
+		return lowerGatherNorms(l, s.Form.(op.Gather), s.Records, k)
+	case plan.GramNorms:
+		if f, ok := s.Form.(op.Product); ok {
 			return lowerProductGramNorms(l, f, s.Records, k)
 		}
-	case op.ConvWeight:
-		if s.Method == op.Gram {
-			v := newConvolution(f)
-			if v.BuildsGradient(k.shapes[0][0] / s.Records * v.area) {
-				if g := newPatched(v, k.inChannelsLast[0], k.inChannelsLast[1]); g != nil {
-					return lowerPatchedNorms(l, g, s.Records, k)
-				}
+		f := s.Form.(op.ConvWeight)
+		v := newConvolution(f)
+		if v.BuildsGradient(k.shapes[0][0] / s.Records * v.area) {
+			if g := newPatched(v, k.inChannelsLast[0], k.inChannelsLast[1]); g != nil {
+				return lowerPatchedNorms(l, g, s.Records, k)
 			}
-			return lowerConvGramNorms(l, f, s.Records, k)
 		}
-	case op.Gather:
-		return lowerGatherNorms(l, f, s.Records, k)
+		return lowerConvGramNorms(l, f, s.Records, k)
 	}
 	return lowerMultiUseNorms(l, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 }
@@ -173,7 +162,7 @@ func lowerProductGramNorms(l *lowering, f op.Product, records int, k call) func(
 	na, nd := rows*f.In, rows*f.Out
 	scratch := gram.Scratch(rows)
 	l.pool.reserve(scratch, 0)
-	shared, known := shareSignalGrams(l, rowsKey{k.bases[1], f.Out}, records, rows)
+	shared, known := shareSignalGrams(l, k, rowsKey{k.bases[1], f.Out}, records, rows)
 	return l.pool.forRanges(records, rows*rows*(f.In+f.Out)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			g := gram.New(w.floats(scratch), rows)
@@ -194,23 +183,10 @@ func lowerProductGramNorms(l *lowering, f op.Product, records int, k call) func(
 // shareSignalGrams returns memory for ΔΔᵀ of every record if several products of the
 // program have the same Δ, as the two weights of an LSTM have, and if ΔΔᵀ is smaller than
 // Δ. known reports whether an earlier step fills it.
-func shareSignalGrams(l *lowering, delta rowsKey, records, rows int) (shared []float32, known bool) {
+func shareSignalGrams(l *lowering, k call, delta rowsKey, records, rows int) (shared []float32, known bool) {
 	width := gram.Width(rows)
-	if l.gramUses[delta] < 2 || width*width > rows*delta.width {
+	if !k.SharesSignals || width*width > rows*delta.width {
 		return nil, false
 	}
 	return saveFor(l.saved.signalGrams, delta, records*width*width)
-}
-
-// countGrams counts the Gram norms of a program by their Δ.
-func countGrams(p *plan.Program) map[rowsKey]int {
-	n := map[rowsKey]int{}
-	for _, i := range p.Front {
-		if s, ok := i.Spec.(op.SquaredNorms); ok && s.Method == op.Gram && len(i.In) == 2 {
-			if f, ok := s.Form.(op.Product); ok {
-				n[rowsKey{p.Buffers[i.In[1]].Base, f.Out}]++
-			}
-		}
-	}
-	return n
 }

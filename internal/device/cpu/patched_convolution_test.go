@@ -64,7 +64,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 				{op.ClippedSum{Form: f, Records: records}, [][]float32{x, delta, factors}, []tensor.Shape{xs, ys, {records}}, tensor.Shape{f.Size()}},
 			} {
 				sum := s.shape[0] == f.Size()
-				k := call{in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in)), inChannelsLast: make([]bool, len(s.in))}
+				k := call{Annotation: plan.Annotation{Norms: plan.GramNorms}, in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in)), inChannelsLast: make([]bool, len(s.in))}
 				want := k
 				want.out = append([]float32(nil), k.out...)
 				l.lowerNative(s.spec, k)()

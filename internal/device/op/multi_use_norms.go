@@ -32,6 +32,17 @@ func (m MultiUseNorms) String() string {
 	return s + "}"
 }
 
+// SumRoundoff is the relative error of one addition of the parameter's clipped sum: that of float32
+// where several uses, or several places of a use, are added to one element one after the other.
+func (m MultiUseNorms) SumRoundoff() float64 {
+	for _, p := range *m.Parts {
+		if len(*m.Parts) > 1 || p.Map.MaxMultiplicity(m.Size) > 1 {
+			return SingleRoundoff
+		}
+	}
+	return Roundoff
+}
+
 // InputRange is the range of the operation's inputs that belong to a part.
 func (m MultiUseNorms) InputRange(part int) (from, to int) {
 	for i, p := range *m.Parts {

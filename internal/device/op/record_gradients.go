@@ -94,6 +94,12 @@ func (g RecordGradients) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
+// Roundoff and SingleRoundoff are the relative errors of one operation in float64 and in float32.
+const (
+	Roundoff       = 1.0 / (1 << 53)
+	SingleRoundoff = 1.0 / (1 << 24)
+)
+
 // OperandNormShare times the squared norms of a record's operands is part of the record's
 // squared norm. Without it, a record whose rows are zeros has norm 0 however large its
 // signals are. A clipping rule that lengthens short records would then give it a factor

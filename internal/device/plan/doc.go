@@ -43,6 +43,14 @@
 // computes cheap results a second time in the backward pass instead of keeping them.
 // [Program.FuseLSTM] joins the instructions around a recurrent layer.
 //
+// # What is decided once
+//
+// [Program.Annotated] writes into each instruction what follows from the network, so that no device
+// decides it again: the [Path] (a kernel, the reference on the host, Gorgonia, a sum of integers), how
+// norms come about ([NormForm]), which norms read the same rows, and for a contribution its number and
+// whether rows are rounded or gradients are built ([ContributionForm]). A device chooses among its
+// kernels.
+//
 // # Exact programs
 //
 // In an exact program the accumulators are integers. What record r adds to parameter i is
@@ -57,7 +65,7 @@
 // # Where each part lives
 //
 //   - program.go: [Program], [Buffer], [Instruction]; lower.go: from a graph to a program.
-//   - arena.go, rematerialize.go, lstm_fusion.go: memory and passes.
+//   - arena.go, rematerialize.go, lstm_fusion.go: memory and passes. annotate.go: decisions.
 //   - contributions.go, admission.go: exact programs.
 //   - release.go, optimizer.go: how a lot's sums become a step, with one definition of the noise
 //     stream and of each optimizer for all devices.

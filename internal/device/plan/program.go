@@ -57,6 +57,8 @@ type Instruction struct {
 	At          *op.Map
 	FirstRecord int
 
+	Annotation // of [Program.Annotated]
+
 	// FuseLSTM sets these. Before computes operand 0, which is not stored anywhere. After
 	// reads the result and is run together with this instruction.
 	Before, After *Instruction

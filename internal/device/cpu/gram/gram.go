@@ -12,6 +12,7 @@ package gram
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
@@ -26,9 +27,6 @@ type Matrices struct {
 // maxRounding is the largest share of a squared norm that rounding in float32 may
 // change.
 const maxRounding = 1.0 / (1 << 8)
-
-// roundoff is the relative error of one operation in float64.
-const roundoff = 1.0 / (1 << 53)
 
 // A tile of products is tileRows by tileCols.
 const tileRows, tileCols = 8, 16
@@ -194,7 +192,7 @@ func InnerFloat64(a, d Vectors, rows int) (total, rounding, length float64) {
 // CancellationError bounds what rounding in float64 changes in a sum of products as in
 // [InnerFloat64].
 func CancellationError(length float64, n, rows int) float64 {
-	return 2 * float64(n+2*rows+8) * roundoff * length * length
+	return 2 * float64(n+2*rows+8) * op.Roundoff * length * length
 }
 
 // multiplyTileGo adds a tile of products to dst, whose rows are stride apart. Element

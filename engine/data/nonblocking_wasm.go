@@ -1,0 +1,4 @@
+package data
+
+// nonBlocking has no effect: WebAssembly has no pipes to wait for.
+const nonBlocking = 0
