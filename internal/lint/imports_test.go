@@ -61,7 +61,7 @@ var layers = [][]string{
 // separate lists packages with a shorter list of imports than their layer allows. The accountants
 // read only the ledger, and clipping, noise and accounting do not know each other.
 var separate = map[string][]string{
-	"accountant":        {"accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
+	"accountant":        {"internal/setting", "accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
 	"accountant/ledger": {"internal/host/atomicfile", "internal/host/lock"},
 	"clip":              {},
 	"noise":             {"internal/random"},

@@ -18,8 +18,8 @@ var flagOf = map[string]string{
 	"Microbatch":  "microbatch",
 	"Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
 	"Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
-	"Records.Users":   "record user:COLUMN",
-	"Sampling.Policy": "sampling", "Steps": "steps",
+	"Records.Users": "record user:COLUMN",
+	"Sampling.Lot":  "lot", "Sampling.Policy": "sampling", "Sampling.Rate": "rate", "Steps": "steps",
 	"Weights.Mean": "weight-mean", "Weights.MinMean": "weight-min-mean",
 }
 

@@ -20,7 +20,7 @@ func TestFlagOf_KnowsEverySettingOfTheLibraries(t *testing.T) {
 	(&Flags{}).Define(set)
 	set.Bool("public", false, "of dptrain schema")
 	named := map[string]bool{}
-	for _, folder := range []string{"engine", "accountant", "clip", "models", "noise"} {
+	for _, folder := range []string{"engine", "accountant", "clip", "cuda", "internal/clipping", "models", "noise"} {
 		settingsNamedIn(t, filepath.Join("..", "..", "..", "..", folder), named)
 	}
 	for name := range named {
