@@ -16,8 +16,8 @@ endif
 NVRTC := $(CACHE)/nvrtc/nvidia/cuda_nvrtc/lib
 
 export CGO_ENABLED := 1
-export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
-export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
+export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/internal/include -I$(dir $(HEADER))
+export CGO_LDFLAGS := -L$(CURDIR)/cuda/internal/driver/lib
 
 # The emulated device: EMU=checked checks every access to shared memory, EMU=fast does
 # not, and EMU=ptx runs the PTX to which NVRTC compiled the kernels, of the archive KERNELS.
@@ -45,7 +45,7 @@ KERNEL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dptrain/kernels
 # with ARCHIVE builds programs that contain an archive of kernels: go build $(call with,ARCHIVE)
 with = -tags gpu -overlay $(call overlay,$(1))
 overlay = $(shell mkdir -p $(CACHE); file=$(basename $(1))-overlay.json; mkdir -p $$(dirname $$file); \
-	printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/cuda/kernels/built/kernels.zip $(1) > $$file; echo $$file)
+	printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/cuda/internal/kernels/built/kernels.zip $(1) > $$file; echo $$file)
 
 gpu: $(HEADER) $(CACHE)/kernels-$(TARGETS).zip
 	go build $(call with,$(CACHE)/kernels-$(TARGETS).zip) ./cmd/dptrain
@@ -55,10 +55,10 @@ vet-gpu: $(HEADER)
 	go build -tags gpu -o /dev/null ./cmd/dptrain # without kernels
 
 emu: $(if $(filter ptx,$(EMU)),$(KERNELS))
-	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx $(KERNELS),-only $(EMU))
+	go run ./cuda/internal/emu/build $(if $(filter ptx,$(EMU)),-ptx $(KERNELS),-only $(EMU))
 EMULATED := $(CACHE)/emu/kernels.zip
 
-# Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance_Operations
+# Runs tests on the emulated device: make test-emu PKG=./cuda/internal/compile RUN=TestConformance_Operations
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test $(call with,$(EMULATED)) -count=1 -timeout 1h -run '$(RUN)' $(PKG)
 
@@ -90,22 +90,22 @@ PRECISION := fp32
 bench-gpu: $(HEADER) $(CACHE)/kernels-$(TARGETS).zip
 	go test $(call with,$(CACHE)/kernels-$(TARGETS).zip) ./bench -run '^$$' -bench Step -device $(DEVICE) -precision $(PRECISION)
 
-# Compiles all kernels after a change: writes cuda/kernels/DIGESTS and RESOURCES.md.
-TOOLCHAIN := go run ./cuda/toolchain -nvrtc $(NVRTC) -cache $(KERNEL_CACHE)
+# Compiles all kernels after a change: writes cuda/internal/kernels/DIGESTS and RESOURCES.md.
+TOOLCHAIN := go run ./cuda/internal/toolchain -nvrtc $(NVRTC) -cache $(KERNEL_CACHE)
 cubins: $(NVRTC)/libnvrtc.so.12
 	$(TOOLCHAIN) -update
 
 cubins-check: $(NVRTC)/libnvrtc.so.12
 	$(TOOLCHAIN) -check
 	$(MAKE) $(CACHE)/kernels-all.zip
-	go test -count=1 $(call with,$(CACHE)/kernels-all.zip) ./cuda/kernels
+	go test -count=1 $(call with,$(CACHE)/kernels-all.zip) ./cuda/internal/kernels
 
-KERNEL_SOURCES := $(wildcard cuda/kernels/*.cu cuda/kernels/*.h cuda/kernels/DIGESTS cuda/toolchain/*.go)
+KERNEL_SOURCES := $(wildcard cuda/internal/kernels/*.cu cuda/internal/kernels/*.h cuda/internal/kernels/DIGESTS cuda/internal/toolchain/*.go)
 $(CACHE)/kernels-%.zip: $(KERNEL_SOURCES) $(NVRTC)/libnvrtc.so.12
 	$(TOOLCHAIN) -targets $* -archive $@
 
 resources: cubins
-	@cat cuda/kernels/RESOURCES.md
+	@cat cuda/internal/kernels/RESOURCES.md
 
 $(CACHE)/headers/%/cuda.h:
 	$(PIP) $(CACHE)/headers nvidia-cuda-runtime-cu12==12.9.79
@@ -117,7 +117,7 @@ $(NVRTC)/libnvrtc.so.12:
 
 # The second archive of kernels, whose time a card compares with that of the first. To see that
 # it computes the same bits:
-# make test-emu EMU=ptx KERNELS=$PWD/.cache/cuda/more-blocks-sm_90,ptx.zip PKG=./cuda RUN='Tiles_Agree|TestContributions_SameBitsAsCPU'
+# make test-emu EMU=ptx KERNELS=$PWD/.cache/cuda/more-blocks-sm_90,ptx.zip PKG=./cuda/internal/compile RUN='Tiles_Agree|TestContributions_SameBitsAsCPU'
 $(CACHE)/more-blocks-%.zip: $(KERNEL_SOURCES) $(NVRTC)/libnvrtc.so.12
 	$(TOOLCHAIN) -targets $* -more-blocks -archive $@
 
@@ -135,7 +135,7 @@ VARIANT_OF := $(CACHE)/more-blocks-$(ARCH).zip
 gpu-bundle: $(HEADER) $(KERNELS_OF) $(VARIANT_OF)
 	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
 	go build $(call with,$(KERNELS_OF)) -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
-	for p in bench cuda cuda/driver engine perexample; do \
+	for p in bench cuda/internal/compile cuda/internal/driver engine perexample; do \
 		go test -c $(call with,$(KERNELS_OF)) -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
 	cp -r bench/peers cuda/device-check/device-check cuda/device-check/hold_open.py $(BUNDLE)
 	[ ! -d $(CACHE)/wheels ] || cp -r $(CACHE)/wheels $(BUNDLE)

@@ -118,7 +118,8 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 	if epsilon > unprotectiveEpsilon {
 		narrow = jumpTolerance
 	}
-	noise, err := numerics.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
+	noise, err := numerics.Root(spent, numerics.Point{X: low, Value: atLow}, numerics.Point{X: high, Value: atHigh},
+		epsilon, p.precision(accountant), narrow)
 	return math.Exp(noise), err
 }
 
@@ -178,7 +179,8 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 			return 0, err
 		}
 	}
-	rate, err := numerics.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), numerics.Tolerance)
+	rate, err := numerics.Root(spent, numerics.Point{X: low, Value: atLow}, numerics.Point{X: high, Value: atHigh},
+		epsilon, p.precision(accountant), numerics.Tolerance)
 	return math.Exp(-rate), err
 }
 
@@ -238,7 +240,8 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 	if atLow <= epsilon {
 		high = low
 	} else if epsilon > 0 {
-		high, err = numerics.Root(spent, low, atLow, high, atHigh, epsilon, precision, numerics.Tolerance)
+		high, err = numerics.Root(spent, numerics.Point{X: low, Value: atLow}, numerics.Point{X: high, Value: atHigh},
+			epsilon, precision, numerics.Tolerance)
 	}
 	return math.Exp(high), err
 }

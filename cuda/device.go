@@ -1,9 +1,17 @@
+// Package cuda runs programs of package plan on NVIDIA GPUs. It needs the build tag gpu; without it
+// every function returns [ErrNotBuilt].
+//
+//	device, err := cuda.NewDevice(cuda.Options{Ordinal: 0, Precision: cuda.FP32})
+//
+// What is below it: compile turns a program into kernel launches and runs them; kernels has the kernels
+// in CUDA C++; driver binds the CUDA driver; emu is a device for hosts without a card, and toolchain
+// compiles the kernels.
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/dptrain/dptrain/cuda/internal/compile"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -12,14 +20,21 @@ var (
 	ErrNotBuilt = setting.Errorf("Device.Name", "this build has no CUDA; build it with `make gpu`, or use %v", setting.With("Device.Name", "cpu"))
 	// ErrNoLibrary means that a library is not installed. The error names what dptrain's own
 	// kernels then compute.
-	ErrNoLibrary = errors.New("own kernels compute all")
+	ErrNoLibrary = compile.ErrNoLibrary
 )
 
 // Options select the GPU and the precision.
-type Options struct {
-	Ordinal   int
-	Precision Precision
-}
+type Options = compile.Options
+
+// Precision is the precision of products in the forward and the backward pass: fp32, tf32 or bf16.
+// Everything that bounds a record's contribution is computed in float32 or better.
+type Precision = compile.Precision
+
+// FP32 computes in float32 throughout.
+const FP32 = compile.FP32
+
+// ParsePrecision parses a precision's name; the empty name is FP32.
+func ParsePrecision(name string) (Precision, error) { return compile.ParsePrecision(name) }
 
 // Device describes a GPU.
 type Device struct {
@@ -31,35 +46,3 @@ type Device struct {
 }
 
 func (d Device) String() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
-
-// Precision is the precision of products in the forward and the backward pass, including
-// those of attention. Everything else is computed in float32 or better at every precision,
-// except gradients of weights, per record or summed, and Gram matrices, where tensor cores
-// compute from operands that are split in two TF32 numbers (kernels/split.h) if that is
-// faster. The contribution of a record must not exceed the norm computed for it. A GPU
-// older than compute capability 8.0 has no tensor cores for TF32 and BF16, and computes in
-// FP32.
-type Precision uint8
-
-const (
-	FP32 Precision = iota // float32 throughout
-	TF32                  // operands rounded to 10 mantissa bits, sums in float32
-	BF16                  // operands rounded to bfloat16, sums in float32
-)
-
-var precisions = []string{"fp32", "tf32", "bf16"}
-
-func (p Precision) String() string { return precisions[p] }
-
-// ParsePrecision parses a precision's name; the empty name is FP32.
-func ParsePrecision(name string) (Precision, error) {
-	if name == "" {
-		return FP32, nil
-	}
-	for i, p := range precisions {
-		if p == name {
-			return Precision(i), nil
-		}
-	}
-	return 0, fmt.Errorf("precision %q is unknown: use one of fp32, tf32, bf16", name)
-}

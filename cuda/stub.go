@@ -2,9 +2,7 @@
 
 package cuda
 
-import (
-	"github.com/dptrain/dptrain/internal/device/plan"
-)
+import "github.com/dptrain/dptrain/internal/device/plan"
 
 // Built reports whether this binary can use a GPU.
 const Built = false
@@ -18,9 +16,6 @@ func Overrides() ([]string, error) { return nil, nil }
 // VersionMark is what a version ends with if a file replaces the embedded kernels.
 func VersionMark() string { return "" }
 
-// FreeMemory returns the free bytes of a GPU's memory.
-func FreeMemory(int) (int64, error) { return 0, ErrNotBuilt }
-
 // AllocatedMemory returns the bytes of a GPU's memory that this process's programs have
 // allocated.
 func AllocatedMemory(int) (int64, error) { return 0, ErrNotBuilt }
@@ -33,8 +28,3 @@ func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
 
 // NewDevice returns a GPU as a device.
 func NewDevice(Options) (plan.Device, error) { return nil, ErrNotBuilt }
-
-// New compiles a program for a GPU.
-func New(*plan.Program, plan.Optimizer, bool, Options) (plan.Executable, error) {
-	return nil, ErrNotBuilt
-}

@@ -237,7 +237,7 @@ func (p *PrivateNetwork) addMixed(v *Parameter, us []parameterUse) error {
 	}
 	v.Kind, v.Method = "mixed", "record by record"
 	var err error
-	v.SquaredNorms, err = op.Apply(op.MultiUseNorms{Parts: &parts, Size: size, Records: p.Records}, in...)
+	v.SquaredNorms, err = op.Apply(op.MultiUseNorms{Uses: &parts, Size: size, Records: p.Records}, in...)
 	return err
 }
 

@@ -94,7 +94,7 @@ doctor) mkdir -p $XDG_CACHE_HOME/dptrain; echo '{}' >$XDG_CACHE_HOME/dptrain/cho
 esac`)
 	b.program(t, "bin/compare", `echo "$*" >>../asked; for word in "$@"; do [ "$before" != -out ] || results=$word; before=$word; done; echo '{}' >$results/gpu-a-card.json; echo >$results/gpu-a-card.md`)
 	b.program(t, "bin/driver.test", testProgram("TestGood", "TestCuDNN_Good", "BenchmarkLaunch"))
-	b.program(t, "bin/cuda.test", testProgram("TestGood", "TestSkipped", "TestRelease_Draws", "BenchmarkCopy"))
+	b.program(t, "bin/compile.test", testProgram("TestGood", "TestSkipped", "TestRelease_Draws", "BenchmarkCopy"))
 	b.program(t, "bin/perexample.test", testProgram("TestGood"))
 	b.program(t, "bin/bench.test", testProgram("TestStep_OnGPU", "BenchmarkStep"))
 	b.program(t, "bin/engine.test", testProgram("TestRun_OnEveryDevice", "TestOther"))
@@ -204,7 +204,7 @@ func TestFirst_InOrder(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("the order is\n%q, want\n%q", names, want)
 	}
-	for program, want := range map[string][]string{"driver.test": {"CuBLASLt", "CuDNN", "^(TestGood)$", "^(BenchmarkLaunch)$"}, "cuda.test": {"^(TestRelease_Draws)$", "^(BenchmarkCopy)$", "^(TestGood|TestSkipped)$"}} {
+	for program, want := range map[string][]string{"driver.test": {"CuBLASLt", "CuDNN", "^(TestGood)$", "^(BenchmarkLaunch)$"}, "compile.test": {"^(TestRelease_Draws)$", "^(BenchmarkCopy)$", "^(TestGood|TestSkipped)$"}} {
 		if got := b.ran(t, program); !slices.Equal(got, want) {
 			t.Errorf("%s ran %q, want %q", program, got, want)
 		}
@@ -236,14 +236,14 @@ func TestFirst_InOrder(t *testing.T) {
 func TestFirst_GoesOnAfterFailures(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	b.program(t, "bin/cuda.test", testProgram("TestRelease", "TestGood", "TestParts", "TestOnce", "TestDies", "TestLast", "TestLater", "BenchmarkCopy"))
+	b.program(t, "bin/compile.test", testProgram("TestRelease", "TestGood", "TestParts", "TestOnce", "TestDies", "TestLast", "TestLater", "BenchmarkCopy"))
 	output, code := b.run(t, "first", "ONLY=none")
 	if code != 1 {
 		t.Errorf("the script returns %d\n%s", code, output)
 	}
 	want := []string{"^(TestRelease)$", "^(BenchmarkCopy)$", "^(TestGood|TestParts|TestOnce|TestDies|TestLast|TestLater)$", "^(TestLast|TestLater)$", "^(TestParts)$", "^(TestOnce)$", "^(TestDies)$",
 		"^" + "TestParts$/^a_.3_5.$", "^" + "TestParts$/^after$"} // apart, because ^Test marks real tests for package lint
-	if got := b.ran(t, "cuda.test"); !slices.Equal(got, want) {
+	if got := b.ran(t, "compile.test"); !slices.Equal(got, want) {
 		t.Errorf("ran %q, want %q", got, want)
 	}
 	contains(t, b.read(t, "results/results.tsv"), "conformance/TestGood\tpassed in 0.00s\n", "conformance/TestParts\tFAILED:     x_test.go:1: the device does not answer\n",
@@ -264,21 +264,21 @@ func TestFirst_SwitchesLibrariesOff(t *testing.T) {
 		t.Errorf("the script returns %d\n%s", code, output)
 	}
 	contains(t, output, "libraries/CuDNN: FAILED with status 134", "CuDNN is switched off\n", "train/digits-bf16: passed")
-	contains(t, b.read(t, "ran"), "driver.test ^(TestGood)$ none\n", "bench.test ^TestStep_OnGPU$/^(tiny|mlp-1024|wrn16-4-16|transformer-32)$ none\n", "cuda.test ^(TestGood|TestSkipped)$ none\n")
+	contains(t, b.read(t, "ran"), "driver.test ^(TestGood)$ none\n", "bench.test ^TestStep_OnGPU$/^(tiny|mlp-1024|wrn16-4-16|transformer-32)$ none\n", "compile.test ^(TestGood|TestSkipped)$ none\n")
 	b.delivered(t)
 
 	b = newBundle(t)
 	b.program(t, "bin/bench.test", `[ "${DPTRAIN_CUBLASLT-}" = none ] || { echo "--- FAIL: TestStep_OnGPU"; exit 1; }; echo '--- PASS: TestStep_OnGPU'`)
 	output, _ = b.run(t, "first", "ONLY=none")
 	contains(t, output, "steps/OnGPU: FAILED", "steps/own-kernels: passed", "libraries are switched off\n", "train/digits-bf16: passed")
-	contains(t, b.read(t, "ran"), "cuda.test ^(TestGood|TestSkipped)$ none\n")
+	contains(t, b.read(t, "ran"), "compile.test ^(TestGood|TestSkipped)$ none\n")
 }
 
 // Where the card is lost, the script ends, and the results come back.
 func TestFirst_EndsWhenCardIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	b.program(t, "bin/cuda.test", testProgram("TestRelease_Draws", "TestGood", "TestLosesCard", "TestLast", "BenchmarkCopy"))
+	b.program(t, "bin/compile.test", testProgram("TestRelease_Draws", "TestGood", "TestLosesCard", "TestLast", "BenchmarkCopy"))
 	output, code := b.run(t, "first", "ONLY=none")
 	if code != 1 || strings.Contains(output, "train/") {
 		t.Errorf("the script returns %d\n%s", code, output)
@@ -288,7 +288,7 @@ func TestFirst_EndsWhenCardIsLost(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.folder, "lost")); err != nil {
 		t.Fatal(err)
 	}
-	b.program(t, "bin/cuda.test", testProgram("TestRelease_Draws", "TestGood", "TestLosesCardNot", "TestLast", "BenchmarkCopy")) // mended
+	b.program(t, "bin/compile.test", testProgram("TestRelease_Draws", "TestGood", "TestLosesCardNot", "TestLast", "BenchmarkCopy")) // mended
 	if output, code := b.run(t, "first", "ONLY=none"); code != 1 || strings.Contains(output, "TestGood") {
 		t.Errorf("on a card that is there again the script returns %d\n%s", code, output)
 	}
@@ -300,7 +300,7 @@ func TestFirst_StopsOnFault(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	b.program(t, "bin/driver.test", testProgram("TestBroken", "BenchmarkLaunch"))
-	b.program(t, "bin/cuda.test", testProgram("TestRoundedNoise_Broken", "TestGood", "BenchmarkCopy"))
+	b.program(t, "bin/compile.test", testProgram("TestRoundedNoise_Broken", "TestGood", "BenchmarkCopy"))
 	for range 2 {
 		output, code := b.run(t, "first")
 		if code != 1 || !strings.Contains(output, "stop: conformance/TestRoundedNoise_Broken: FAILED with status 1:     x_test.go:7: broken; ") {
@@ -320,14 +320,14 @@ func TestFirst_StopsOnFault(t *testing.T) {
 func TestFirst_TriesOtherBuildsAgain(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	b.program(t, "bin/cuda.test", testProgram("TestRelease", "TestGood", "TestBroken"))
+	b.program(t, "bin/compile.test", testProgram("TestRelease", "TestGood", "TestBroken"))
 	for range 2 {
 		b.run(t, "first", "CHECKS=^conformance", "ONLY=none")
 	}
-	if got := b.ran(t, "cuda.test"); !slices.Equal(got, []string{"^(TestRelease)$", "^(TestGood|TestBroken)$", "^(TestBroken)$"}) {
+	if got := b.ran(t, "compile.test"); !slices.Equal(got, []string{"^(TestRelease)$", "^(TestGood|TestBroken)$", "^(TestBroken)$"}) {
 		t.Errorf("ran %q", got)
 	}
-	b.program(t, "bin/cuda.test", strings.ReplaceAll(testProgram("TestRelease", "TestGood", "TestBroken"), "TestBroken* | TestRoundedNoise_Broken*)", "TestOther)"))
+	b.program(t, "bin/compile.test", strings.ReplaceAll(testProgram("TestRelease", "TestGood", "TestBroken"), "TestBroken* | TestRoundedNoise_Broken*)", "TestOther)"))
 	output, code := b.run(t, "first", "CHECKS=^conformance", "ONLY=none")
 	if code != 0 || strings.Contains(output, "TestGood") {
 		t.Errorf("the script returns %d\n%s", code, output)
@@ -362,7 +362,7 @@ func TestFirst_DeliversBeforeItEnds(t *testing.T) {
 	}
 	for signal, every := range map[os.Signal]string{os.Kill: "1", os.Interrupt: "60"} {
 		b := newBundle(t)
-		b.program(t, "bin/cuda.test", testProgram("TestRelease_Draws", "TestSlow"))
+		b.program(t, "bin/compile.test", testProgram("TestRelease_Draws", "TestSlow"))
 		c := b.command(t, "first", "CHECKS=conformance", "ONLY=none", "EVERY="+every)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)

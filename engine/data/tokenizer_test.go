@@ -408,7 +408,7 @@ func TestRemarks_VocabularyAndLabels(t *testing.T) {
 		t.Errorf("%+v, %v", task, err)
 	}
 	for want, o := range map[string]Options{
-		"length":     {Schema: Schema{Tokens: "bytes"}},
+		"length":       {Schema: Schema{Tokens: "bytes"}},
 		"at most 1024": {Schema: Schema{Length: 1025}},
 		"only tokens":  {Schema: Schema{Label: "y"}},
 		"published":    {Standardize: true},

@@ -194,8 +194,7 @@ func (c *Clipper) ComputeFactors(factors, sq [][]float32, records int) error {
 		n := min(blockSize, records-first)
 		c.excluded += markExcluded(bad[:n], sq, first)
 		for g := range c.groups {
-			c.groups[g].computeFactors(factors[g][first:first+n], bad[:n], sq, c.resolved[g].Members,
-				first, c.sensitivities[g], c.inverse, c.margin)
+			c.computeGroupFactors(g, factors[g][first:first+n], bad[:n], sq, first)
 		}
 	}
 	for g := range factors {
@@ -226,10 +225,12 @@ func markExcluded(bad []bool, sq [][]float32, first int) int {
 	return n
 }
 
-func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, members []Member, first int, bound, inverse, margin float64) {
+// computeGroupFactors computes the factors of a group for the records from first on.
+func (c *Clipper) computeGroupFactors(i int, factors []float32, bad []bool, sq [][]float32, first int) {
+	g, bound := &c.groups[i], c.sensitivities[i]
 	var sums [blockSize]float64
 	n := len(factors)
-	for i, m := range members {
+	for i, m := range c.resolved[i].Members {
 		weight := g.weights[i]
 		for r, x := range sq[m.Parameter][first : first+n] {
 			sums[r] += weight * float64(x)
@@ -239,7 +240,7 @@ func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, me
 		if bad[r] {
 			factors[r] = g.exclude()
 		} else {
-			factors[r] = g.factor(sums[r], bound, inverse, margin)
+			factors[r] = g.factor(sums[r], bound, c.inverse, c.margin)
 		}
 	}
 }

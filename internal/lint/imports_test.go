@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/asm"},
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
-	{"cmd/dptrain", "cmd/dptrain/internal/defaults/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/emu/build", "cuda/toolchain"},
+	{"cmd/dptrain", "cmd/dptrain/internal/defaults/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
 	{
 		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/prediction",
 		"cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation", "cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
@@ -37,8 +37,9 @@ var layers = [][]string{
 	{"engine", "internal/device/plan/plantest"},
 	{"engine/internal/frozen", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
-	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/timing", "cuda/override"},
-	{"perexample", "cuda/driver", "cuda/kernels"},
+	{"cuda/internal/compile"},
+	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/internal/timing", "cuda/internal/override"},
+	{"perexample", "cuda/internal/driver", "cuda/internal/kernels"},
 	{"accountant", "accountant/adversary", "cmd/dptrain/internal/projectbudget"},
 	{"accountant/internal/pld"},
 	{"accountant/internal/composition"},
@@ -54,28 +55,29 @@ var layers = [][]string{
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
 		"internal/lint", "internal/nearest", "internal/quality", "internal/setting",
-		"cuda/batch", "cuda/emu/calls", "cuda/emu/faults", "internal/asm/amd64", "internal/asm/neon",
+		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
 
 // separate lists packages with a shorter list of imports than their layer allows. The accountants
 // read only the ledger, and clipping, noise and accounting do not know each other.
 var separate = map[string][]string{
-	"accountant":        {"internal/setting", "accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
-	"accountant/ledger": {"internal/host/atomicfile", "internal/host/lock"},
-	"clip":              {},
-	"noise":             {"internal/random"},
-	"perexample":        {"internal/device/op"},
-	"engine/data":       {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting"},
-	"engine/choice":     {"accountant/ledger", "noise"},
-	"engine/sample":     {"noise"},
-	"cuda/timing":       {"internal/host/atomicfile"},
+	"accountant":           {"internal/setting", "accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
+	"accountant/ledger":    {"internal/host/atomicfile", "internal/host/lock"},
+	"clip":                 {},
+	"noise":                {"internal/random"},
+	"perexample":           {"internal/device/op"},
+	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting"},
+	"engine/choice":        {"accountant/ledger", "noise"},
+	"engine/sample":        {"noise"},
+	"cuda/internal/timing": {"internal/host/atomicfile"},
 
-	"internal/device/plan": {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
-	"internal/device/cpu":  {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
-	"cuda":                 {"internal/setting", "cuda/batch", "cuda/timing", "cuda/driver", "cuda/kernels", "cuda/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
+	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
+	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/override", "internal/device/plan"},
+	"cuda/internal/compile": {"internal/setting", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
 
-	"internal/clipping": {"clip", "internal/nearest"},
+	"internal/clipping": {"clip", "internal/nearest", "internal/setting"},
 }
 
 // Imports run downwards.

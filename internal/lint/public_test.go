@@ -4,13 +4,9 @@ import (
 	"go/ast"
 	"go/token"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
-
-// awaitMove are public packages that only their parent imports today.
-var awaitMove = []string{"cuda/batch", "cuda/driver", "cuda/override", "cuda/timing"}
 
 // A public package exists for users. One that only its parent imports belongs below internal.
 func TestPublicPackages_HaveOtherUsersThanTheirParent(t *testing.T) {
@@ -41,11 +37,8 @@ func TestPublicPackages_HaveOtherUsersThanTheirParent(t *testing.T) {
 			continue
 		}
 		checked++
-		switch found, known := len(from) == 1 && from[parent], slices.Contains(awaitMove, name); {
-		case found && !known:
+		if len(from) == 1 && from[parent] {
 			t.Errorf("only %s imports %s: move it below %s/internal", parent, name, parent)
-		case known && !found:
-			t.Errorf("%s has other users: remove it from awaitMove", name)
 		}
 	}
 	if checked < 8 {

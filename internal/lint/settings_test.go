@@ -12,7 +12,7 @@ import (
 var isFlag = regexp.MustCompile(`(^|[^-\w])--[a-z][a-z-]+`)
 
 // programs are folders of commands, which have flags or give them to other programs.
-var programs = []string{"cmd/", "bench", "examples/", "cuda/emu/", "cuda/toolchain", "cuda/device-check", "internal/asm", "internal/lint"}
+var programs = []string{"cmd/", "bench", "examples/", "cuda/internal/emu/", "cuda/internal/toolchain", "cuda/device-check", "internal/asm", "internal/lint"}
 
 // A message of a library names no flag: its user may be a program. It refers to a setting, which the
 // command line writes as a flag: see package setting.

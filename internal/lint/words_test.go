@@ -79,7 +79,7 @@ func TestWords_InGoFiles(t *testing.T) {
 func TestKernels_StateInputsAndOutputs(t *testing.T) {
 	checked := 0
 	walkText(t, func(path, text string) {
-		if filepath.Ext(path) != ".cu" || filepath.Dir(path) != filepath.Join(root, "cuda", "kernels") {
+		if filepath.Ext(path) != ".cu" || filepath.Dir(path) != filepath.Join(root, "cuda", "internal", "kernels") {
 			return
 		}
 		checked++

@@ -53,11 +53,15 @@ func Narrow(f func(float64) float64, below, above, target float64) (float64, flo
 // Tolerance is the relative precision to which float64 can locate a crossing.
 const Tolerance = 1e-13
 
-// Root finds the least x in [low, high] with f(x) ≤ target < f(low) for a decreasing f. At
+// A Point is an argument of a function and its value there.
+type Point struct{ X, Value float64 }
+
+// Root finds the least x from below to above with f(x) ≤ target < f(below) for a decreasing f. At
 // the x that it returns, f was evaluated and is at most target. Either f(x) is within
 // precision of target, relatively, or x is within narrow of a place where f jumps across
 // target. It applies false position to log f and bisects where that converges slowly.
-func Root(f func(float64) (float64, error), low, atLow, high, atHigh, target, precision, narrow float64) (float64, error) {
+func Root(f func(float64) (float64, error), below, above Point, target, precision, narrow float64) (float64, error) {
+	low, atLow, high, atHigh := below.X, below.Value, above.X, above.Value
 	gap := func(v float64) float64 { return math.Log(max(v, 1e-300) / target) }
 	c := falsePosition{low: low, lowExcess: gap(atLow), high: high, highExcess: gap(atHigh)}
 	for i := 0; i < 60 && atHigh < target*(1-precision) && c.high-c.low > narrow*max(1, math.Abs(c.high)); i++ {

@@ -237,10 +237,9 @@ func (s *rowSum) admit(slot int, a, delta []int16, w *worker) {
 // tryRows rounds the rows of the record in a slot and reports whether its budget covers them.
 func (s *rowSum) tryRows(slot int, a, delta []int16, how plan.Rounding, w *worker) bool {
 	r := s.base + slot
-	squaresA, squaresD := s.squaresOf(r)
-	squares, errors, ok := s.roundRows(a, delta, r, squaresA, squaresD, how, w)
+	squares, errors, ok := s.roundRows(a, delta, r, how, w)
 	if ok && s.lookup != nil {
-		squares, ok = s.lookup.join(squares, s, slot, a, delta, how, w)
+		squares, ok = s.lookup.join(squares, s, slot, [2][]int16{a, delta}, how, w)
 	}
 	return s.TakeRows(r, squares, errors, ok)
 }
@@ -281,8 +280,7 @@ func (s *rowSum) admitTogether(from, to int, a, delta []int16, w *worker) {
 		r, ok := s.base+i, t.squares[0][i] >= 0 && t.squares[1][i] >= 0
 		if squares := t.squares[0][i] * t.squares[1][i]; !s.Take(r, squares, ok) {
 			how := s.ChooseSmaller(r, t.how[i], squares, ok, func(how plan.Rounding) (int64, bool) {
-				squaresA, squaresD := s.squaresOf(r)
-				squares, _, ok := s.roundRows(a, delta, r, squaresA, squaresD, how, w)
+				squares, _, ok := s.roundRows(a, delta, r, how, w)
 				return squares, ok
 			})
 			if s.adds[i] = how.Scale > 0; !s.adds[i] {
@@ -303,8 +301,8 @@ func (s *rowSum) squaresOf(r int) (a, delta float64) {
 
 // roundRows rounds the rows of record r. It returns the squared norm of Σ_t â_t ⊗ δ̂_t, and the estimate
 // of its errors. It is not ok if the rows are too long.
-func (s *rowSum) roundRows(a, delta []int16, r int, squaresA, squaresD float64, how plan.Rounding,
-	w *worker) (squares, errors int64, ok bool) {
+func (s *rowSum) roundRows(a, delta []int16, r int, how plan.Rounding, w *worker) (squares, errors int64, ok bool) {
+	squaresA, squaresD := s.squaresOf(r)
 	if squaresA == 0 || squaresD == 0 {
 		clear(a)
 		clear(delta)
@@ -362,12 +360,13 @@ func (l *lowering) lowerTiedContribution(p part, m op.MultiUseNorms, in [][]floa
 //	‖P + G‖² = ‖P‖² + ‖G‖² + 2⟨P, G⟩, ⟨P, G⟩ = Σ_s Σ_t δ̂_t[i_s]·⟨â_t, ε̂_s⟩
 //
 // byEntry are the rows δ̂ and byDim the rows â. It is not ok if a sum might leave 64 bits.
-func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []int16, how plan.Rounding,
+func (k *tiedLookup) join(product int64, s *rowSum, slot int, rounded [2][]int16, how plan.Rounding,
 	w *worker) (squares int64, ok bool) {
+	byEntry, byDim := rounded[0], rounded[1]
 	r, width := s.base+slot, k.lookups*k.Dim
 	rows, index := (*k.rows)[slot*width:(slot+1)*width], k.index[r*k.lookups:(r+1)*k.lookups]
 	how.Seed = uint64(lattice.RowKey(how.Seed, 2, 0))
-	gathered, ok := roundGathered(rows, k.Gather, index, k.delta[r*width:(r+1)*width], -1, how, w)
+	ofLookups, ok := roundGathered(rows, gathered{k.Gather, index, k.delta[r*width : (r+1)*width], -1}, how, w)
 	if !ok {
 		return 0, false
 	}
@@ -398,7 +397,7 @@ func (k *tiedLookup) join(product int64, s *rowSum, slot int, byEntry, byDim []i
 			cross += signal * inner
 		}
 	}
-	return product + gathered + 2*cross, true
+	return product + ofLookups + 2*cross, true
 }
 
 // lowerLookups adds the rounded rows of the records that add something.

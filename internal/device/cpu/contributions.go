@@ -43,7 +43,7 @@ func (s *contributionScratch) bytes() int {
 
 // part is one instruction that adds contributions to a parameter.
 type part struct {
-	plan.Part
+	plan.Contribution
 	sums []*lattice.Sum // [parameter]
 	at   *op.Map        // where elements of the contribution belong; nil: the parameter's order
 }
@@ -231,7 +231,7 @@ func asInts(x []float32) []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(&
 // newPart describes the part that an instruction adds.
 func (l *lowering) newPart(i plan.Instruction, k call) part {
 	c := l.contributions
-	return part{plan.Part{Admission: &c.Admission, Parameter: l.program.Buffers[i.Out].Index,
+	return part{plan.Contribution{Admission: &c.Admission, Parameter: l.program.Buffers[i.Out].Index,
 		Number: i.Use, First: i.FirstRecord, Factors: k.in[len(k.in)-1]}, c.sums, i.At}
 }
 

@@ -30,7 +30,7 @@ func TestChooseBuilt_SecondRoundingBuildsAgain(t *testing.T) {
 		}
 		c := &plan.Admission{Contributions: &plan.Contributions{Seeds: []uint64{7}, Steps: []float64{steps}, Group: []int{0}}}
 		c.Begin()
-		p := &part{Part: plan.Part{Admission: c, Factors: []float32{1}}}
+		p := &part{Contribution: plan.Contribution{Admission: c, Factors: []float32{1}}}
 		if largest > 1 {
 			p.Factors[0] = 1.5
 		}

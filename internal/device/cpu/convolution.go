@@ -101,7 +101,7 @@ func lowerConv2D(l *lowering, s op.Conv2D, k call) func() {
 		return lowerWinograd(l, g, out, in, weight)
 	}
 	if g := newPatched(v, k.inChannelsLast[0], k.outChannelsLast); g != nil {
-		return lowerPatchedConv(l, g, s, out, in, weight, bias)
+		return lowerPatchedConv(l, g, s, out, [][]float32{in, weight, bias})
 	}
 	products := make([]simd.Gemm, v.Groups)
 	for g := range products {

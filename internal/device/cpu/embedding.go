@@ -314,7 +314,7 @@ func (s *gatherSum) admit(from, to int, w *worker) {
 			pairs = s.pairs[r]
 		}
 		try := func(how plan.Rounding) (int64, bool) {
-			return roundGathered(s.rows[i*s.width:(i+1)*s.width], s.Gather, index, delta, pairs, how, w)
+			return roundGathered(s.rows[i*s.width:(i+1)*s.width], gathered{s.Gather, index, delta, pairs}, how, w)
 		}
 		squares, ok := try(how)
 		switch {
@@ -396,12 +396,19 @@ func (p *part) addRows(rows, x []int32) {
 	}
 }
 
+// gathered are the lookups of a record in a table. pairs is that of groups.pairs, or negative if it is
+// not known.
+type gathered struct {
+	op.Gather
+	index, delta []float32
+	pairs        float64
+}
+
 // roundGathered rounds a record's rows of Δ and returns the squared norm of what they add to
 // the table. Rows that belong to no row of the table become zeros: their gradient is not a part of the
-// record's, and it can be large, for a normalization magnifies it where its input is padding. pairs is
-// that of groups.pairs, or negative if it is not known.
-func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs float64, how plan.Rounding,
-	w *worker) (squares int64, ok bool) {
+// record's, and it can be large, for a normalization magnifies it where its input is padding.
+func roundGathered(rows []int32, f gathered, how plan.Rounding, w *worker) (squares int64, ok bool) {
+	index, delta, pairs := f.index, f.delta, f.pairs
 	lookups := len(index)
 	rowSquares := w.rowSquares[:len(rows)/f.Dim]
 	for t := range rowSquares {
@@ -427,7 +434,7 @@ func roundGathered(rows []int32, f op.Gather, index, delta []float32, pairs floa
 	for _, first := range g.first {
 		if g.next[first] < 0 {
 			squares += rowSquares[int(first)/f.Bag]
-		} else if more, ok := g.squaresOfSum(first, rows, f); !ok {
+		} else if more, ok := g.squaresOfSum(first, rows, f.Gather); !ok {
 			return 0, false
 		} else {
 			squares += more

@@ -210,9 +210,9 @@ func (l *lowering) lowerNative(spec op.Spec, k call) func() {
 	case op.ChannelShift:
 		return lowerChannelShift(l, s, k)
 	case op.ChannelSum:
-		return lowerChannelSums(l, s.Channels, s.Inner, k, nil, k.in[0], nil)
+		return lowerChannelSums(l, k, channelSum{channels: s.Channels, inner: s.Inner, delta: k.in[0]}, nil)
 	case op.ChannelDot:
-		return lowerChannelSums(l, s.Channels, s.Inner, k, k.in[0], k.in[1], nil)
+		return lowerChannelSums(l, k, channelSum{channels: s.Channels, inner: s.Inner, a: k.in[0], delta: k.in[1]}, nil)
 
 	case op.Embed:
 		return lowerEmbed(l, k)

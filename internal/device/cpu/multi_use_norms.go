@@ -62,7 +62,7 @@ type usePart struct {
 
 func newMultiUse(l *lowering, s op.MultiUseNorms, in [][]float32) *multiUse {
 	m := &multiUse{size: s.Size, cost: s.Size}
-	for i, p := range *s.Parts {
+	for i, p := range *s.Uses {
 		from, to := s.InputRange(i)
 		u := newExactUse(l, p.Form, s.Records, in[from:to])
 		places := p.Map.MaxMultiplicity(s.Size)

@@ -106,19 +106,19 @@ func lowerChannelShift(l *lowering, s op.ChannelShift, k call) func() {
 	})
 }
 
-// lowerChannelSums sums each channel of Δ, or of A⊙Δ if a is not nil, over all rows and
+// lowerChannelSums sums each channel of Δ, or of A⊙Δ if A is not nil, over all rows and
 // inner elements. If factors is not nil, each row is multiplied by the factor of its
 // record. A task computes some channels and reads the rows in order, so that sums do not
 // depend on how channels are divided among tasks.
-func lowerChannelSums(l *lowering, channels, inner int, k call, a, delta, factors []float32) func() {
-	rows := len(delta) / (channels * inner)
-	expand, ofRow := expandFactors(factors, rows)
-	s := channelSum{channels, inner, rows, a, delta, ofRow}
-	if a != nil {
-		l.pool.reserve(channels, 0)
+func lowerChannelSums(l *lowering, k call, s channelSum, factors []float32) func() {
+	s.rows = len(s.delta) / (s.channels * s.inner)
+	var expand func()
+	expand, s.factors = expandFactors(factors, s.rows)
+	if s.a != nil {
+		l.pool.reserve(s.channels, 0)
 	}
 	out := k.out
-	return sequence(expand, l.pool.forRanges(channels, rows*inner, func(from, to int, w *worker) {
+	return sequence(expand, l.pool.forRanges(s.channels, s.rows*s.inner, func(from, to int, w *worker) {
 		s.run(out[from:to], from, k.accumulate, w)
 	}))
 }

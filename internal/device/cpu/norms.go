@@ -97,7 +97,7 @@ func lowerSquaredNorms(l *lowering, s op.SquaredNorms, k call) func() {
 		}
 		return lowerConvGramNorms(l, f, s.Records, k)
 	}
-	return lowerMultiUseNorms(l, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+	return lowerMultiUseNorms(l, op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 }
 
 // lowerLengths computes ℓ₁ norms of gradients that are built as contributions build them.

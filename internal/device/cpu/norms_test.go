@@ -87,13 +87,13 @@ func TestMultiUseNorms_BoundCancellation(t *testing.T) {
 		part := op.MappedForm{Form: c.form}
 		in := slices.Concat(c.in, c.in)
 		in[len(in)-1] = in[len(in)-1].negative()
-		spec := op.MultiUseNorms{Parts: &[]op.MappedForm{part, part}, Size: c.form.Size(), Records: 1}
+		spec := op.MultiUseNorms{Uses: &[]op.MappedForm{part, part}, Size: c.form.Size(), Records: 1}
 		bound := (2*(c.terms+1) + 8) * u * 2 * c.sizes
 		expectClose(t, spec, normOf(t, spec, in...), bound*bound+shareOf(in...))
 	}
 
 	a, delta := ones(5, 1), operand{tensor.Shape{5, 2}, func(i int) float32 { return float32(1 - i%2*2) }}
-	spec := op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: op.Product{In: 1, Out: 2}, Map: &op.Map{At: []int32{0, 0}}}}, Size: 1, Records: 1}
+	spec := op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: op.Product{In: 1, Out: 2}, Map: &op.Map{At: []int32{0, 0}}}}, Size: 1, Records: 1}
 	bound := (5 + 1 + simd.Chain + 1 + 2 + 8) * u * math.Sqrt(2*5*10)
 	expectClose(t, spec, normOf(t, spec, a, delta), bound*bound+shareOf(a, delta))
 }
@@ -107,7 +107,7 @@ func TestTiedNorms_BoundCancellation(t *testing.T) {
 		return 0
 	}}
 	in := []operand{a, ones(n, dim), ones(1, n), ones(1, n, dim).negative()}
-	spec := op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
+	spec := op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
 		Size: words * dim, Records: 1}
 	product := n * math.Sqrt(dim) // its norm, the sum of its rows' lengths, and that of the lookups
 	lost := 2 * (words + dim + 2*n + 8) * double * product * product

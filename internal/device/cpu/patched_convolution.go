@@ -54,7 +54,8 @@ func (g *patched) splitScratch(w *worker) (rows, padded, rest []float32) {
 }
 
 // lowerPatchedConv computes results y from pictures x.
-func lowerPatchedConv(l *lowering, g *patched, s op.Conv2D, y, x, weight, bias []float32) func() {
+func lowerPatchedConv(l *lowering, g *patched, s op.Conv2D, y []float32, in [][]float32) func() {
+	x, weight, bias := in[0], in[1], in[2]
 	l.pool.reserve(g.scratch(), 0)
 	transposed := make([]float32, g.taps*g.O)
 	transpose := l.pool.forRanges(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
@@ -108,18 +109,23 @@ func lowerPatchedGradInput(l *lowering, g *patched, x, delta, weight []float32) 
 	}))
 }
 
-// gradient writes outputs o0 to o1-1 of the weight's gradient of one record's pictures to
-// dst. Taps are in the order of patched.
-func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int, w *worker) {
+// operands are the operands of a weight's gradient, of records with this many pictures each.
+type operands struct {
+	x, delta []float32
+	pictures int
+}
+
+// gradient writes some outputs of the weight's gradient of the pictures of record r to dst. Taps are in the order of patched.
+func (g *patched) gradient(dst []float32, o operands, r int, outputs channelRange, w *worker) {
 	rows, padded, _ := g.splitScratch(w)
-	product := simd.Gemm{M: o1 - o0, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
-	from := o0 * g.area
+	product := simd.Gemm{M: outputs.to - outputs.from, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
+	from := outputs.from * g.area
 	if g.resultChannelsLast {
-		product.TransA, product.LDA, from = true, g.O, o0
+		product.TransA, product.LDA, from = true, g.O, outputs.from
 	}
-	for n := first; n < first+pictures; n++ {
-		g.patches.Rows(rows, g.picture(x, n), padded)
-		product.Run(dst, g.result(delta, n)[from:], rows, w.gemm, 0, 1)
+	for n := r * o.pictures; n < (r+1)*o.pictures; n++ {
+		g.patches.Rows(rows, g.picture(o.x, n), padded)
+		product.Run(dst, g.result(o.delta, n)[from:], rows, w.gemm, 0, 1)
 		product.Accumulate = true
 	}
 }
@@ -127,13 +133,14 @@ func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int,
 // gradientBuilder makes a builder of records' gradients, with taps in the order of the
 // weight.
 func (g *patched) gradientBuilder(x, delta []float32, pictures int) gradientBuilder {
+	o := operands{x, delta, pictures}
 	return gradientBuilder{func(dst []float32, r int, w *worker) {
 		if g.cg == 1 {
-			g.gradient(dst, x, delta, r*pictures, pictures, 0, g.O, w)
+			g.gradient(dst, o, r, channelRange{0, g.O}, w)
 			return
 		}
 		_, _, one := g.splitScratch(w)
-		g.gradient(one, x, delta, r*pictures, pictures, 0, g.O, w)
+		g.gradient(one, o, r, channelRange{0, g.O}, w)
 		g.toWeightOrder(dst, one, g.O)
 	}, pictures * g.area * g.Size() / 8}
 }
@@ -178,14 +185,14 @@ func lowerPatchedNorms(l *lowering, g *patched, records int, k call) func() {
 	l.pool.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / records
-	saved := saveGradients(l, g, k, records)
+	saved, o := saveGradients(l, g, k, records), operands{x, delta, pictures}
 	return l.pool.forRanges(records, pictures*g.area*g.Size()/8, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			_, _, one := g.splitScratch(w)
 			if one = one[:g.Size()]; saved != nil {
 				one = saved[r*g.Size():][:g.Size()]
 			}
-			g.gradient(one, x, delta, r*pictures, pictures, 0, g.O, w)
+			g.gradient(one, o, r, channelRange{0, g.O}, w)
 			out[r] = float32(simd.SumSquares(one))
 		}
 	})
@@ -214,6 +221,7 @@ func lowerPatchedSum(l *lowering, g *patched, k call, factors []float32) func() 
 			finish(from, to)
 		})
 	}
+	o := operands{x, delta, pictures}
 	return l.pool.forShards(len(factors)*pictures*g.area*g.Size()/8, func(shard, shards int, w *worker) {
 		o0, o1 := g.O*shard/shards, g.O*(shard+1)/shards
 		if o0 == o1 {
@@ -225,7 +233,7 @@ func lowerPatchedSum(l *lowering, g *patched, k call, factors []float32) func() 
 		one = one[:len(sums)]
 		for r, factor := range factors {
 			if factor != 0 {
-				g.gradient(one, x, delta, r*pictures, pictures, o0, o1, w)
+				g.gradient(one, o, r, channelRange{o0, o1}, w)
 				simd.Axpy(sums, one, factor)
 			}
 		}

@@ -54,9 +54,9 @@ func lowerClippedSum(l *lowering, s op.ClippedSum, k call) func() {
 	case op.Gather:
 		return lowerGatherSum(l, f, k, k.in[0], delta, factors)
 	case op.Shift:
-		return lowerChannelSums(l, f.Channels, f.Inner, k, nil, delta, factors)
+		return lowerChannelSums(l, k, channelSum{channels: f.Channels, inner: f.Inner, delta: delta}, factors)
 	case op.Scale:
-		return lowerChannelSums(l, f.Channels, f.Inner, k, k.in[0], delta, factors)
+		return lowerChannelSums(l, k, channelSum{channels: f.Channels, inner: f.Inner, a: k.in[0], delta: delta}, factors)
 	}
 	return nil
 }

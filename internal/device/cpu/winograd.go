@@ -117,21 +117,27 @@ func lowerWinograd(l *lowering, g *winograd, y, x, weight []float32) func() {
 		for b := from; b < to; b++ {
 			first := b / strips * g.batchPictures
 			top := b % strips * g.stripRows
-			g.batch(y, x, first, min(g.batchPictures, pictures-first), top, min(g.stripRows, g.tileRows-top), w)
+			g.batch(y, x, tileRows{first, min(g.batchPictures, pictures-first), top, min(g.stripRows, g.tileRows-top)}, w)
 		}
 	}))
 }
 
+// tileRows are rows of tiles of some pictures.
+type tileRows struct{ first, pictures, top, rows int }
+
+// channelRange are the channels from … to-1.
+type channelRange struct{ from, to int }
+
 // batch convolves rows of tiles of some pictures.
-func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *worker) {
+func (g *winograd) batch(y, x []float32, t tileRows, w *worker) {
 	memory := w.floats(g.scratch())
 	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
 	v, m := memory[:g.Planes()*planeIn], memory[g.Planes()*planeIn:][:g.Planes()*planeOut]
 	padded := memory[g.Planes()*(planeIn+planeOut):]
 	clear(padded)
-	g.images(v, padded, x, first, pictures, top, rows, 0, g.in)
+	g.images(v, padded, x, t, channelRange{0, g.in})
 	product := simd.Gemm{
-		TransA: g.transposed, M: g.out, N: pictures * rows * g.tileCols, K: g.in,
+		TransA: g.transposed, M: g.out, N: t.pictures * t.rows * g.tileCols, K: g.in,
 		LDA: g.in, LDB: g.batchTiles, LDC: g.batchTiles,
 	}
 	if g.transposed {
@@ -140,27 +146,27 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 	for i := range g.Planes() {
 		product.Run(m[i*planeOut:], (*g.filters)[i*g.filterPlane():][:g.in*g.out], v[i*planeIn:], w.gemm, 0, 1)
 	}
-	g.results(y, m, padded, first, pictures, top, rows)
+	g.results(y, m, padded, t)
 }
 
-// images transforms rows of tiles of channels from … to-1. It copies them to padded, whose
+// images transforms rows of tiles of some channels. It copies them to padded, whose
 // margins must be zero and stay zero. What it writes past a row of tiles is overwritten by
 // the next row.
-func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, from, to int) {
+func (g *winograd) images(v, padded, x []float32, t tileRows, channels channelRange) {
 	plane := g.plane(g.in)
-	for ch := from; ch < to; ch++ {
-		for p := range pictures {
-			picture := x[((first+p)*g.in+ch)*g.h*g.w:][:g.h*g.w]
-			for r := range 2*rows + g.Taps - 1 {
+	for ch := channels.from; ch < channels.to; ch++ {
+		for p := range t.pictures {
+			picture := x[((t.first+p)*g.in+ch)*g.h*g.w:][:g.h*g.w]
+			for r := range 2*t.rows + g.Taps - 1 {
 				line := padded[r*g.lineFloats:][g.padW : g.padW+g.w]
-				if from := 2*top + r - g.padH; from >= 0 && from < g.h {
+				if from := 2*t.top + r - g.padH; from >= 0 && from < g.h {
 					copy(line, picture[from*g.w:][:g.w])
 				} else {
 					clear(line)
 				}
 			}
-			for r := range rows {
-				to := ch*g.batchTiles + (p*rows+r)*g.tileCols
+			for r := range t.rows {
+				to := ch*g.batchTiles + (p*t.rows+r)*g.tileCols
 				g.Image(v[to:], plane, padded[2*r*g.lineFloats:], g.lineFloats, g.tileCols)
 			}
 		}
@@ -168,26 +174,26 @@ func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, fr
 }
 
 // results transforms the products of rows of tiles into rows of every output channel.
-func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows int) {
+func (g *winograd) results(y, m, padded []float32, t tileRows) {
 	plane := g.plane(g.out)
 	for ch := range g.out {
 		bias := float32(0)
 		if g.bias != nil {
 			bias = g.bias[ch]
 		}
-		for p := range pictures {
-			result := y[((first+p)*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
-			for r := range rows {
+		for p := range t.pictures {
+			result := y[((t.first+p)*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
+			for r := range t.rows {
 				above, below := padded, padded[g.lineFloats:]
-				g.Result(above, below, m[ch*g.batchTiles+(p*rows+r)*g.tileCols:], plane, g.tileCols, bias, g.relu)
-				at := 2 * (top + r)
+				g.Result(above, below, m[ch*g.batchTiles+(p*t.rows+r)*g.tileCols:], plane, g.tileCols, bias, g.relu)
+				at := 2 * (t.top + r)
 				copy(result[at*g.ow:][:g.ow], above)
 				if at+1 < g.oh {
 					copy(result[(at+1)*g.ow:][:g.ow], below)
 				}
 			}
 			if g.activate != nil {
-				done := result[2*top*g.ow : min(2*(top+rows), g.oh)*g.ow]
+				done := result[2*t.top*g.ow : min(2*(t.top+t.rows), g.oh)*g.ow]
 				g.activate(done, done)
 			}
 		}
@@ -208,9 +214,10 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 		for top := 0; top < g.tileRows; top += g.stripRows {
 			rows := min(g.stripRows, g.tileRows-top)
 			clear(padded)
-			g.images(v, padded, x, n, 1, top, rows, 0, g.in)
+			t := tileRows{n, 1, top, rows}
+			g.images(v, padded, x, t, channelRange{0, g.in})
 			clear(padded)
-			g.signals(d, padded, delta, 1, n, top, rows, 0, g.out)
+			g.signals(d, padded, delta, 1, t, channelRange{0, g.out})
 			product.K = rows * g.tileCols
 			for i := range g.Planes() {
 				product.Run(sums[i*plane:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
@@ -221,21 +228,21 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 	g.Gradients(dst, sums, plane)
 }
 
-// signals transforms rows of tiles of the gradient of a picture's outputs from … to-1,
-// times a factor. It copies them to padded, whose margins must be zero.
-func (g *winograd) signals(d, padded, delta []float32, factor float32, n, top, rows, from, to int) {
+// signals transforms rows of tiles of the gradient of one picture's outputs, times a factor. It
+// copies them to padded, whose margins must be zero.
+func (g *winograd) signals(d, padded, delta []float32, factor float32, t tileRows, channels channelRange) {
 	plane := g.plane(g.out)
-	for ch := from; ch < to; ch++ {
-		signal := delta[(n*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
-		for r := range 2 * rows {
+	for ch := channels.from; ch < channels.to; ch++ {
+		signal := delta[(t.first*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
+		for r := range 2 * t.rows {
 			line := padded[r*g.lineFloats:][:g.ow]
-			if at := 2*top + r; at < g.oh {
+			if at := 2*t.top + r; at < g.oh {
 				simd.Scale(line, signal[at*g.ow:][:g.ow], factor)
 			} else {
 				clear(line)
 			}
 		}
-		for r := range rows {
+		for r := range t.rows {
 			g.Signal(d[ch*g.batchTiles+r*g.tileCols:], plane, padded[2*r*g.lineFloats:], g.lineFloats, g.tileCols)
 		}
 	}

@@ -98,7 +98,7 @@ func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate boo
 		if from < s.in {
 			clear(padded)
 			for i, n := range s.pictures[s.first:][:s.count] {
-				s.images((*s.filters)[i*s.tiles:nv], padded, s.x, n, 1, 0, s.tileRows, from, min(to, s.in))
+				s.images((*s.filters)[i*s.tiles:nv], padded, s.x, tileRows{n, 1, 0, s.tileRows}, channelRange{from, min(to, s.in)})
 			}
 		}
 		if to > s.in {
@@ -108,7 +108,8 @@ func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate boo
 				if s.factors != nil {
 					factor = s.factors[n/s.recordPictures]
 				}
-				s.signals((*s.filters)[nv+i*s.tiles:nv+nd], padded, s.delta, factor, n, 0, s.tileRows, max(from, s.in)-s.in, to-s.in)
+				s.signals((*s.filters)[nv+i*s.tiles:nv+nd], padded, s.delta, factor, tileRows{n, 1, 0, s.tileRows},
+					channelRange{max(from, s.in) - s.in, to - s.in})
 			}
 		}
 	})

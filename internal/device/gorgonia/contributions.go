@@ -67,7 +67,7 @@ func (c *contributions) takesPart(r int) bool {
 
 // add adds a record's gradient of a parameter.
 func (c *contributions) add(v, r int, gradient []float32) {
-	p := plan.Part{Admission: &c.Admission, Parameter: v, Number: v + 1, Factors: c.factors[v]}
+	p := plan.Contribution{Admission: &c.Admission, Parameter: v, Number: v + 1, Factors: c.factors[v]}
 	ints := c.ints[:len(gradient)]
 	how := p.Choose(r, func(how plan.Rounding) (int64, bool) { return p.Round(ints, gradient, how) })
 	if how.Scale == 0 {

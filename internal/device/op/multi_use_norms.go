@@ -19,14 +19,14 @@ type MappedForm struct {
 // cross terms. It builds one record's gradient at a time and keeps none. Its inputs are
 // the inputs of each part in turn.
 type MultiUseNorms struct {
-	Parts   *[]MappedForm
+	Uses    *[]MappedForm
 	Size    int
 	Records int
 }
 
 func (m MultiUseNorms) String() string {
 	s := fmt.Sprintf("mixed{%d,%d", m.Size, m.Records)
-	for _, p := range *m.Parts {
+	for _, p := range *m.Uses {
 		s += fmt.Sprintf(",%v@%v", p.Form, p.Map)
 	}
 	return s + "}"
@@ -35,8 +35,8 @@ func (m MultiUseNorms) String() string {
 // SumRoundoff is the relative error of one addition of the parameter's clipped sum: that of float32
 // where several uses, or several places of a use, are added to one element one after the other.
 func (m MultiUseNorms) SumRoundoff() float64 {
-	for _, p := range *m.Parts {
-		if len(*m.Parts) > 1 || p.Map.MaxMultiplicity(m.Size) > 1 {
+	for _, p := range *m.Uses {
+		if len(*m.Uses) > 1 || p.Map.MaxMultiplicity(m.Size) > 1 {
 			return SingleRoundoff
 		}
 	}
@@ -45,7 +45,7 @@ func (m MultiUseNorms) SumRoundoff() float64 {
 
 // InputRange is the range of the operation's inputs that belong to a part.
 func (m MultiUseNorms) InputRange(part int) (from, to int) {
-	for i, p := range *m.Parts {
+	for i, p := range *m.Uses {
 		to = from + 1
 		if NeedsA(p.Form) {
 			to++
@@ -61,7 +61,7 @@ func (m MultiUseNorms) InputRange(part int) (from, to int) {
 // TiedTable describes the uses if the parameter is a TiedTable with exactly one use of
 // each kind.
 func (m MultiUseNorms) TiedTable() (t TiedTable, ok bool) {
-	parts := *m.Parts
+	parts := *m.Uses
 	if len(parts) != 2 {
 		return t, false
 	}
@@ -87,11 +87,11 @@ func (m MultiUseNorms) TiedTable() (t TiedTable, ok bool) {
 }
 
 func (m MultiUseNorms) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	_, n := m.InputRange(len(*m.Parts) - 1)
+	_, n := m.InputRange(len(*m.Uses) - 1)
 	if err := checkArity(in, n); err != nil {
 		return nil, err
 	}
-	for i, p := range *m.Parts {
+	for i, p := range *m.Uses {
 		from, to := m.InputRange(i)
 		if err := checkBlocks(p.Form, m.Records, in[from:to], 0); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (m MultiUseNorms) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 // RecordGradient writes the gradient of record r, the sum of all uses, to sum.
 func (m MultiUseNorms) RecordGradient(sum []float64, r int, in [][]float64) {
 	clear(sum)
-	for i, p := range *m.Parts {
+	for i, p := range *m.Uses {
 		from, to := m.InputRange(i)
 		g := make([]float64, p.Form.Size())
 		recordGradient(p.Form, g, r, m.Records, in[from:to])

@@ -222,7 +222,7 @@ func TestMultiUseNorms_TiedTable(t *testing.T) {
 		{[]MappedForm{product, product}, TiedTable{}},
 		{[]MappedForm{lookup, product, product}, TiedTable{}},
 	} {
-		m := MultiUseNorms{Parts: &c.parts, Size: 6, Records: 1}
+		m := MultiUseNorms{Uses: &c.parts, Size: 6, Records: 1}
 		if got, ok := m.TiedTable(); ok != (c.want != TiedTable{}) || ok && got != c.want {
 			t.Errorf("%v: %+v, %v", m, got, ok)
 		}

@@ -140,7 +140,7 @@ func TestString_ContainsEveryAttribute(t *testing.T) {
 		Linear{}, CrossEntropy{}, CrossEntropyGrad{}, Total{}, Spread{}, LSTM{}, LSTMTrace{}, LSTMGrad{}, MatMul{}, MatVec{},
 		Reshape{}, Permute{}, Repeat{}, Slice{}, SliceGrad{}, Concat{}, SumAxes{}, Normalize{}, NormalizeGrad{},
 		MaxPool2D{}, MaxPoolGrad{}, AvgPool2D{}, AvgPoolGrad{}, Rotary{}, Delay{}, Softmax{}, SoftmaxGrad{}, StackRows{},
-		RecordGradients{Form: form}, SquaredNorms{Form: form}, ClippedSum{Form: form}, MultiUseNorms{Parts: &parts}, Scatter{At: NewMap([]int32{0})},
+		RecordGradients{Form: form}, SquaredNorms{Form: form}, ClippedSum{Form: form}, MultiUseNorms{Uses: &parts}, Scatter{At: NewMap([]int32{0})},
 	} {
 		v := reflect.New(reflect.TypeOf(s)).Elem()
 		v.Set(reflect.ValueOf(s))

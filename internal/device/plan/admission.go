@@ -100,8 +100,8 @@ func (a *Admission) End() {
 // Taken returns the amount that record r took of its budget in a group since Begin.
 func (a *Admission) Taken(group, r int) int64 { return a.whole(r) - a.budgets[group][r].norm }
 
-// Part is one instruction that adds contributions to a parameter.
-type Part struct {
+// Contribution is one instruction that adds contributions to a parameter.
+type Contribution struct {
 	*Admission
 	Parameter int
 	Number    int       // of the use of a parameter that the part belongs to
@@ -119,7 +119,7 @@ type Rounding struct {
 // Choose returns the rounding of the part of record r, and takes its squared norm, with L1 its
 // norm, from the record's budget. try computes what a rounding takes; it is not ok if the
 // integers are out of range.
-func (p *Part) Choose(r int, try func(Rounding) (squares int64, ok bool)) Rounding {
+func (p *Contribution) Choose(r int, try func(Rounding) (squares int64, ok bool)) Rounding {
 	how := p.Rounding(r)
 	if how.Scale == 0 {
 		return how
@@ -132,7 +132,7 @@ func (p *Part) Choose(r int, try func(Rounding) (squares int64, ok bool)) Roundi
 }
 
 // ChooseSmaller is Choose after a rounding that did not fit the budget.
-func (p *Part) ChooseSmaller(r int, how Rounding, squares int64, ok bool, try func(Rounding) (squares int64, ok bool)) Rounding {
+func (p *Contribution) ChooseSmaller(r int, how Rounding, squares int64, ok bool, try func(Rounding) (squares int64, ok bool)) Rounding {
 	shrink := 0.5
 	if ok {
 		fits := float64(p.budget(r).norm) / float64(squares)
@@ -152,24 +152,24 @@ func (p *Part) ChooseSmaller(r int, how Rounding, squares int64, ok bool, try fu
 }
 
 // Rounding is the first rounding of the part of record r.
-func (p *Part) Rounding(r int) Rounding {
+func (p *Contribution) Rounding(r int) Rounding {
 	return p.rounding(r, 0, float64(p.Factors[r])*p.Steps[p.Parameter])
 }
 
 // rounding is the rounding with a scale, in the first or second attempt. It is zero if the
 // scale is not a positive number.
-func (p *Part) rounding(r, attempt int, scale float64) Rounding {
+func (p *Contribution) rounding(r, attempt int, scale float64) Rounding {
 	if !(scale > 0) {
 		return Rounding{}
 	}
 	return Rounding{scale, uint64(lattice.RowKey(p.Seeds[p.First+r], p.Number, attempt))}
 }
 
-func (p *Part) budget(r int) *budget { return &p.budgets[p.Group[p.Parameter]][p.First+r] }
+func (p *Contribution) budget(r int) *budget { return &p.budgets[p.Group[p.Parameter]][p.First+r] }
 
 // Take takes a squared norm from the budget of record r, if it is known and the budget covers
 // it.
-func (p *Part) Take(r int, squares int64, ok bool) bool {
+func (p *Contribution) Take(r int, squares int64, ok bool) bool {
 	budget := p.budget(r)
 	if !ok || squares > budget.norm {
 		return false
@@ -179,7 +179,7 @@ func (p *Part) Take(r int, squares int64, ok bool) bool {
 }
 
 // TakeRows is Take for rounded rows with an estimate of their errors, which the record's room must cover too.
-func (p *Part) TakeRows(r int, squares, errors int64, ok bool) bool {
+func (p *Contribution) TakeRows(r int, squares, errors int64, ok bool) bool {
 	budget := p.budget(r)
 	if errors > budget.errors || !p.Take(r, squares, ok) {
 		return false
@@ -193,7 +193,7 @@ const BuiltBlock = 4096
 
 // Round rounds a gradient. It returns what the integers take from a budget: their squared norm, with
 // L1 their norm. If it is not ok, they are undefined.
-func (p *Part) Round(ints []int32, row []float32, how Rounding) (taken int64, ok bool) {
+func (p *Contribution) Round(ints []int32, row []float32, how Rounding) (taken int64, ok bool) {
 	for b := 0; b*BuiltBlock < len(row); b++ {
 		from, to := b*BuiltBlock, min(len(row), (b+1)*BuiltBlock)
 		squares, ok := lattice.Round(ints[from:to], row[from:to], float32(how.Scale), lattice.RowKey(how.Seed, 0, b))

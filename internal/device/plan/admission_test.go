@@ -28,7 +28,7 @@ func TestAdmission_BoundsOfRecords(t *testing.T) {
 			var squares int64
 			for v := range a.Steps {
 				a.Steps[v] = float64(bound) / norm / math.Sqrt2
-				p := Part{Admission: a, Parameter: v, Number: v + 1, First: 0, Factors: make([]float32, len(bounds))}
+				p := Contribution{Admission: a, Parameter: v, Number: v + 1, First: 0, Factors: make([]float32, len(bounds))}
 				p.Factors[r] = float32(factor)
 				ints := make([]int32, len(gradient))
 				if how := p.Choose(r, func(how Rounding) (int64, bool) { return p.Round(ints, gradient, how) }); how.Scale > 0 {

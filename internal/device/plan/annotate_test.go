@@ -54,7 +54,7 @@ func TestAnnotated_Contributions(t *testing.T) {
 	tied := []op.MappedForm{{Form: lookup}, {Form: product}}
 	apart := []op.MappedForm{{Form: product}, {Form: product}}
 	several := func(uses *[]op.MappedForm) op.Spec {
-		return op.MultiUseSum{Parts: uses, Size: product.Size(), Records: records}
+		return op.MultiUseSum{Uses: uses, Size: product.Size(), Records: records}
 	}
 	for _, c := range []struct {
 		name       string

@@ -71,9 +71,9 @@ func (o Optimizer) Apply(step int, rate float64, weights, gradient []float32, st
 			weights[i] = w - lr*(g+mu*m[i])
 		}
 	case Adam:
-		o.adam(step, rate, weights, gradient, state, decay, 1)
+		o.adam(step, rate, weights, gradient, state, adamDecay{decay, 1})
 	case AdamW:
-		o.adam(step, rate, weights, gradient, state, 0, float32(1-rate*o.WeightDecay))
+		o.adam(step, rate, weights, gradient, state, adamDecay{0, float32(1 - rate*o.WeightDecay)})
 	case RMSProp:
 		keep, take, eps, v := float32(o.Beta2), float32(1-o.Beta2), float32(o.Epsilon), state[0]
 		for i, w := range weights {
@@ -94,9 +94,12 @@ func (o Optimizer) Apply(step int, rate float64, weights, gradient []float32, st
 	return nil
 }
 
-// adam runs a step of Adam. Adam adds decay·w to the gradient; AdamW multiplies the
-// weight by shrink first.
-func (o Optimizer) adam(step int, rate float64, weights, gradient []float32, state [][]float32, decay, shrink float32) {
+// adamDecay is weight decay: Adam adds gradient·w to the gradient; AdamW multiplies the weight by weight
+// first.
+type adamDecay struct{ gradient, weight float32 }
+
+// adam runs a step of Adam.
+func (o Optimizer) adam(step int, rate float64, weights, gradient []float32, state [][]float32, decay adamDecay) {
 	keep1, take1 := float32(o.Beta1), float32(1-o.Beta1)
 	keep2, take2 := float32(o.Beta2), float32(1-o.Beta2)
 	rate1 := float32(rate / (1 - math.Pow(o.Beta1, float64(step))))
@@ -104,10 +107,10 @@ func (o Optimizer) adam(step int, rate float64, weights, gradient []float32, sta
 	eps := float32(o.Epsilon)
 	m, v := state[0], state[1]
 	for i, w := range weights {
-		g := gradient[i] + decay*w
+		g := gradient[i] + decay.gradient*w
 		m[i] = keep1*m[i] + take1*g
 		v[i] = keep2*v[i] + take2*g*g
-		weights[i] = w*shrink - rate1*(m[i]/(sqrt(v[i])*root2+eps))
+		weights[i] = w*decay.weight - rate1*(m[i]/(sqrt(v[i])*root2+eps))
 	}
 }
 

@@ -148,7 +148,7 @@ func (ts *trials) mixed() {
 	}
 	add := func(size int, parts []op.MappedForm, in ...operand) {
 		ts.list = append(ts.list, trial{
-			spec: func(b int) op.Spec { return op.MultiUseNorms{Parts: &parts, Size: size, Records: b} },
+			spec: func(b int) op.Spec { return op.MultiUseNorms{Uses: &parts, Size: size, Records: b} },
 			in:   in, records: ts.b, apart: true, tolerance: normTolerance(op.Gram),
 		})
 	}

@@ -1,0 +1,53 @@
+//go:build gpu
+
+package compile
+
+import (
+	"github.com/dptrain/dptrain/internal/device/op"
+)
+
+// The losses of kernels/loss.cu that are no op.ElementLoss.
+const (
+	binaryEntropy int32 = 4 + iota
+	squaredError
+)
+
+// lowerLossOp queues losses and their gradients.
+func lowerLossOp(c *compiler, spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.CrossEntropy:
+		rows, classes := k.shapes[0][0], k.shapes[0][1]
+		launchPerRow(c, "cross_entropy", rows, classes, k.out, k.in[0], k.in[1], int32(rows), int32(classes), float32(s.Smoothing))
+	case op.CrossEntropyGrad:
+		rows, classes := k.shapes[0][0], k.shapes[0][1]
+		launchPerRow(c, "cross_entropy_gradient", rows, classes, k.out, k.in[0], k.in[1], k.in[2],
+			int32(rows), int32(classes), float32(s.Smoothing))
+	case op.ElementLosses:
+		launchLosses(c, int32(s.Kind), s.Width, k)
+	case op.ElementLossesGrad:
+		launchLossGradients(c, int32(s.Kind), s.Width, k)
+	case op.SigmoidCrossEntropy:
+		launchLosses(c, binaryEntropy, 0, k)
+	case op.SigmoidCrossEntropyGrad:
+		launchLossGradients(c, binaryEntropy, 0, k)
+	case op.SquaredError:
+		launchLosses(c, squaredError, 0, k)
+	case op.SquaredErrorGrad:
+		launchLossGradients(c, squaredError, 0, k)
+	default:
+		return false
+	}
+	return true
+}
+
+func launchLosses(c *compiler, loss int32, width float64, k call) {
+	rows := k.results()
+	n := k.size(0) / rows
+	launchPerRow(c, "losses", rows, n, k.out, k.in[0], k.in[1], int32(rows), int32(n), loss, float32(width))
+}
+
+func launchLossGradients(c *compiler, loss int32, width float64, k call) {
+	n := k.results()
+	c.launch("losses_gradient", blocks(n), threads, k.out, k.in[0], k.in[1], k.in[2],
+		int32(n), newDivider(n/k.size(2)), loss, float32(width))
+}

@@ -1,0 +1,507 @@
+//go:build gpu
+
+package compile
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/dptrain/dptrain/cuda/internal/driver"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/random"
+	"github.com/dptrain/dptrain/noise"
+)
+
+// releaseBlock is the number of elements that a block of kernels/release.cu processes.
+const releaseBlock = 8 * random.NormalBatch
+
+// A parameter is no longer than a noise stream.
+const _ = uint64(noise.MaxValues - maxElements)
+
+// releaser launches the kernel that adds noise to all sums and updates all weights, once
+// for each parameter group.
+type releaser struct {
+	memory          *deviceMemory
+	kernel          driver.Kernel
+	slots           int
+	parameters      []releaseParameter
+	blockParameters driver.Pointer // the parameter of each block of all launches
+	launches        []releaseLaunch
+	groups          []plan.ParamGroup // for which the launches are laid out
+	sigma           []float32         // on the device; nil if the program is exact
+	args            *releaseArgs
+
+	contributions *contributions // nil unless the program is exact
+	rounding      *sumRounding   // nil unless the program is exact
+}
+
+// releaseLaunch updates the parameters of one group: parameter is one of them, first and
+// blocks select its blocks. listed and capacity are its part of the lists of an exact program.
+type releaseLaunch struct{ parameter, first, blocks, listed, capacity int }
+
+// releaseArgs is struct Release of kernels/release.cu. It is rewritten in place for every
+// release.
+type releaseArgs struct {
+	Parameters, BlockParameter, Sigma          driver.Pointer
+	Roundings, Undecided, Remaining            driver.Pointer
+	Counts, Published                          driver.Pointer
+	Key                                        random.Key
+	Lot, Digits                                [2]uint32
+	Capacity, Rule                             int32
+	Scale, Rate, Shrink, Decay                 float32
+	Beta1, OneMinusBeta1, Beta2, OneMinusBeta2 float32
+	Scale2, Epsilon, Average                   float32
+}
+
+// releaseParameter is struct Parameter of kernels/release.cu.
+type releaseParameter struct {
+	Weights, Sum, Average, First, Second driver.Pointer
+	Size, Block                          int32
+}
+
+// releaseRules are the numbers of kernels/release.cu.
+var releaseRules = map[plan.OptimizerKind]int32{
+	plan.SGD: 0, plan.Momentum: 1, plan.Nesterov: 2, plan.Adam: 3, plan.AdamW: 3,
+	plan.RMSProp: 4, plan.Adagrad: 4,
+}
+
+// prepare allocates the tables of parameters and blocks, and lays them out for one group.
+func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer, c *contributions) (err error) {
+	*r = releaser{memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)),
+		args: &releaseArgs{}, contributions: c}
+	kernel := "release"
+	if c == nil {
+		r.sigma = make([]float32, len(parameters))
+	} else {
+		kernel = "release_exact"
+	}
+	if r.kernel, err = m.device.Kernel(kernel); err != nil {
+		return err
+	}
+	blocks := 0
+	for i, t := range parameters {
+		if t.sum == 0 {
+			continue
+		}
+		v := releaseParameter{Weights: t.weights, Sum: t.sum, Average: t.average, Size: int32(t.size)}
+		switch {
+		case r.slots == 2:
+			v.First, v.Second = t.slots[0], t.slots[1]
+		case r.slots == 1 && releaseRules[o.Kind] == releaseRules[plan.RMSProp]:
+			v.Second = t.slots[0]
+		case r.slots == 1:
+			v.First = t.slots[0]
+		}
+		r.parameters[i] = v
+		blocks += v.blocks()
+	}
+	if blocks == 0 {
+		return nil
+	}
+	for _, x := range []struct {
+		at    *driver.Pointer
+		bytes int
+	}{{&r.args.Parameters, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))},
+		{&r.blockParameters, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
+		if *x.at, err = m.alloc(x.bytes); err != nil {
+			return err
+		}
+	}
+	if c != nil {
+		r.rounding, err = newSumRounding(m, r.parameters)
+		if err == nil {
+			r.args.Roundings = r.rounding.table
+		}
+	} else {
+		err = m.upload(r.args.Sigma, bytesOf(r.sigma))
+	}
+	return cmp.Or(err, r.layOut(nil))
+}
+
+func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) }
+
+// undecided is the room in a list for the parameter's undecided values. A thousandth of the values is
+// undecided in float32. The room is for all values, or for many times a thousandth: a list overflows
+// with a probability below 2^-1000.
+func (v releaseParameter) undecided() int { return int(min(v.Size, v.Size/128+4096)) }
+
+// layOut arranges the launches: one for each parameter group, with the blocks of its
+// parameters.
+func (r *releaser) layOut(groups []plan.ParamGroup) error {
+	var launches []releaseLaunch
+	var parameters []int32
+	placed := make([]bool, len(r.parameters))
+	listed := 0
+	for i := range r.parameters {
+		if placed[i] || r.parameters[i].Size == 0 {
+			continue
+		}
+		l := releaseLaunch{parameter: i, first: len(parameters), listed: listed}
+		for k := i; k < len(r.parameters); k++ {
+			if placed[k] || groups != nil && groups[k] != groups[i] {
+				continue
+			}
+			placed[k] = true
+			r.parameters[k].Block = int32(l.blocks)
+			parameters = append(parameters, slices.Repeat([]int32{int32(k)}, r.parameters[k].blocks())...)
+			l.blocks = len(parameters) - l.first
+			l.capacity += r.parameters[k].undecided()
+		}
+		listed += l.capacity
+		launches = append(launches, l)
+	}
+	if err := r.memory.upload(r.args.Parameters, bytesOf(r.parameters)); err != nil {
+		return err
+	}
+	if err := r.memory.upload(r.blockParameters, bytesOf(parameters)); err != nil {
+		return err
+	}
+	r.launches, r.groups = launches, slices.Clone(groups)
+	return nil
+}
+
+// run launches a release, asynchronously. The noise is that of package noise: element i of
+// parameter v gets normal i of the stream (Release, Lot, v). The key is passed as a launch
+// argument, and this copy of it is wiped as soon as the launches are queued: it is in no
+// memory that this package allocates on the device, and in no graph. We do not know how
+// long the driver keeps a launch's arguments.
+func (r *releaser) run(now *plan.Release) error {
+	if len(r.launches) == 0 {
+		return nil
+	}
+	if _, err := r.settle(); err != nil {
+		return err
+	}
+	if err := r.check(now); err != nil {
+		return err
+	}
+	if !slices.Equal(now.ParamGroups, r.groups) {
+		if err := r.layOut(now.ParamGroups); err != nil {
+			return err
+		}
+	}
+	a := r.args
+	defer func() { a.Key = random.Key{} }()
+	if r.rounding != nil {
+		return r.runExact(now)
+	}
+	if err := r.setNoise(now); err != nil {
+		return err
+	}
+	for i, l := range r.launches {
+		r.setLaunch(now, i)
+		if err := r.launch(r.kernel, l.blocks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch launches a kernel with the current arguments.
+func (r *releaser) launch(kernel driver.Kernel, blocks int) error {
+	return r.memory.device.Launch(kernel, dim{uint32(blocks), 1, 1}, dim{128, 1, 1},
+		unsafe.Slice((*byte)(unsafe.Pointer(r.args)), unsafe.Sizeof(*r.args)))
+}
+
+func (r *releaser) check(now *plan.Release) error {
+	switch {
+	case now.Step < 1:
+		return fmt.Errorf("cuda: release at step %d: steps are numbered from 1", now.Step)
+	case now.Optimizer.Slots() != r.slots && now.Optimizer.Kind != plan.SGD: // SGD ignores the state
+		return fmt.Errorf("cuda: optimizer %s needs %d state values per weight, but this program was compiled with %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
+	case len(now.Sigma) != len(r.parameters):
+		return fmt.Errorf("cuda: %d standard deviations for %d parameters", len(now.Sigma), len(r.parameters))
+	case r.contributions != nil && len(now.Unit) != len(r.parameters):
+		return fmt.Errorf("cuda: %d lattice steps for %d parameters of an exact program", len(now.Unit), len(r.parameters))
+	case now.ParamGroups != nil && len(now.ParamGroups) != len(r.parameters):
+		return fmt.Errorf("cuda: %d parameter groups for %d parameters", len(now.ParamGroups), len(r.parameters))
+	}
+	if now.Average.Decay > 0 {
+		for _, v := range r.parameters {
+			if v.Sum != 0 && v.Average == 0 {
+				return fmt.Errorf("cuda: cannot average the weights: this program was compiled without an average")
+			}
+		}
+	}
+	return nil
+}
+
+// setNoise sets the noise stream, and uploads the standard deviations if they changed.
+func (r *releaser) setNoise(now *plan.Release) error {
+	noisy, changed := false, false
+	for v, s := range now.Sigma {
+		if !(s >= 0) {
+			return fmt.Errorf("cuda: noise standard deviation of parameter %d is %v: want 0 or more", v, s)
+		}
+		noisy = noisy || s > 0
+		changed = changed || float32(s) != r.sigma[v]
+	}
+	if noisy {
+		if now.Source == nil {
+			return fmt.Errorf("cuda: a release with noise needs a noise source")
+		}
+		nonce, err := random.NormalsNonce(noise.Stream{Purpose: noise.Release, Lot: now.Lot})
+		if err != nil {
+			return err
+		}
+		r.args.Key, r.args.Lot = random.KeyOf(now.Source), [2]uint32{nonce[1], nonce[2]}
+	}
+	if !changed {
+		return nil
+	}
+	for v, s := range now.Sigma {
+		r.sigma[v] = float32(s)
+	}
+	return r.memory.upload(r.args.Sigma, bytesOf(r.sigma))
+}
+
+// setOptimizer converts the optimiser of a parameter to the kernel's arguments, each
+// rounded once, as in package optim.
+func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
+	o, rate := now.OptimizerOf(parameter)
+	a := r.args
+	a.Rule = releaseRules[o.Kind]
+	a.Scale, a.Rate, a.Decay, a.Shrink = float32(now.Scale), float32(rate), float32(o.WeightDecay), 1
+	a.Beta1, a.OneMinusBeta1, a.Beta2, a.OneMinusBeta2 = float32(o.Beta1), float32(1-o.Beta1), float32(o.Beta2), float32(1-o.Beta2)
+	a.Scale2, a.Epsilon, a.Average = 1, float32(o.Epsilon), 0
+	switch o.Kind {
+	case plan.Momentum, plan.Nesterov:
+		a.Beta1 = float32(o.Momentum)
+	case plan.Adagrad:
+		a.Beta2, a.OneMinusBeta2 = 1, 1
+	case plan.AdamW:
+		a.Decay, a.Shrink = 0, float32(1-rate*o.WeightDecay)
+		fallthrough
+	case plan.Adam:
+		a.Rate = float32(rate / (1 - math.Pow(o.Beta1, float64(now.Step))))
+		a.Scale2 = float32(1 / math.Sqrt(1-math.Pow(o.Beta2, float64(now.Step))))
+	}
+	if now.Average.Decay > 0 {
+		a.Average = float32(now.Average.Weight(now.Step))
+	}
+}
+
+// A vector of sums is no longer than a stream of rounded noise.
+const _ = uint64(random.MaxRounded - maxElements)
+
+// sumRounding replaces integer sums by round((f + N)/g), with the bits of noise.RoundedGaussian. The
+// device decides all but about one value in 10^11. The host decides the others.
+//
+// Release does not wait to see whether there are others: the device would be idle meanwhile. The kernels
+// write the lengths of the lists to the host's memory, and settle reads them when the next microbatch is
+// queued. If a list is not empty, the host decides its values, and the microbatch runs again.
+type sumRounding struct {
+	releaseUndecided, releaseRemaining driver.Kernel
+	parameters                         []parameterRounding // a copy of the table
+	table                              driver.Pointer
+	undecided, remaining               driver.Pointer // lists of weights, a part for each launch
+	counts                             driver.Pointer // [launches][4]: see struct Release
+	published                          driver.Pointer // [launches][2]: the lengths of both lists, in lengths
+	lengths                            []byte         // of the host, mapped
+	queued                             *driver.Event  // after the kernels of a release
+	pending                            bool           // settle has not read the lengths of the last release
+	last                               plan.Release   // the last release
+}
+
+// parameterRounding is struct Rounding of kernels/rounded.h.
+type parameterRounding struct {
+	Steps, Unit        float64
+	Grid, Bits         int32
+	Scale, Slope, Base float32
+	_                  int32
+}
+
+// listedWeight is struct Place of kernels/release.cu.
+type listedWeight struct{ Parameter, Element int32 }
+
+// remainingWeight is struct Remainder of kernels/release.cu.
+type remainingWeight struct {
+	listedWeight
+	Sum int64
+}
+
+// The bytes of an entry of both lists and of the counts of a launch.
+const undecidedBytes, remainingBytes, launchCountBytes = 8, 16, 16
+
+func newSumRounding(m *deviceMemory, parameters []releaseParameter) (s *sumRounding, err error) {
+	s = &sumRounding{parameters: make([]parameterRounding, len(parameters))}
+	capacity := 0
+	for _, v := range parameters {
+		capacity += v.undecided()
+	}
+	alloc := func(bytes int) driver.Pointer {
+		p, e := m.alloc(bytes)
+		err = cmp.Or(err, e)
+		return p
+	}
+	kernel := func(name string) driver.Kernel {
+		k, e := m.device.Kernel(name)
+		err = cmp.Or(err, e)
+		return k
+	}
+	s.releaseUndecided, s.releaseRemaining = kernel("release_undecided"), kernel("release_remaining")
+	s.table = alloc(len(bytesOf(s.parameters)))
+	s.undecided, s.remaining, s.counts = alloc(undecidedBytes*capacity), alloc(remainingBytes*capacity),
+		alloc(launchCountBytes*len(parameters))
+	if err == nil {
+		s.lengths, s.published, err = m.allocMapped(8 * len(parameters))
+	}
+	if err == nil {
+		s.queued, err = m.device.NewEvent()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, m.device.Zero(s.counts, launchCountBytes*len(parameters))
+}
+
+// count returns how many weights of a launch float32 and the device did not decide.
+func (s *sumRounding) count(launch int) (undecided, remaining int) {
+	return int(binary.LittleEndian.Uint32(s.lengths[8*launch:])), int(binary.LittleEndian.Uint32(s.lengths[8*launch+4:]))
+}
+
+// runExact is run for an exact program. settle completes it.
+func (r *releaser) runExact(now *plan.Release) error {
+	s, device := r.rounding, r.memory.device
+	if err := r.setRoundings(now); err != nil {
+		return err
+	}
+	for i, l := range r.launches {
+		r.setLaunch(now, i)
+		// About one thread for each undecided value; more values take another turn.
+		if err := cmp.Or(r.launch(r.kernel, l.blocks), r.launch(s.releaseUndecided, ceil(l.blocks*releaseBlock, 128*1024))); err != nil {
+			return err
+		}
+	}
+	sigma := append(s.last.Sigma[:0], now.Sigma...) // the caller may change its own
+	s.last, s.pending = *now, true
+	s.last.Sigma, s.last.ParamGroups = sigma, r.groups
+	return device.RecordEvent(s.queued)
+}
+
+// settle waits for the last release, unless it has already, and decides the values that the device left to
+// the host. It reports whether there are any. Then a microbatch that was queued after the release has
+// used weights that were not final: settle waits for it and clears what it has added.
+func (r *releaser) settle() (changed bool, err error) {
+	s := r.rounding
+	if s == nil || !s.pending {
+		return false, nil
+	}
+	s.pending = false
+	if err := s.queued.Synchronize(); err != nil {
+		return false, err
+	}
+	for i, l := range r.launches {
+		undecided, remaining := s.count(i)
+		if max(undecided, remaining) > l.capacity {
+			return false, fmt.Errorf("cuda: the list of undecided noise values is full: this has a probability below 2^-1000 on a device that works; check the device's memory")
+		}
+		changed = changed || remaining > 0
+	}
+	if !changed {
+		return false, nil
+	}
+	if err := r.clearSums(); err != nil {
+		return true, err
+	}
+	for i, l := range r.launches {
+		if _, remaining := s.count(i); remaining > 0 {
+			if err := r.decide(&s.last, l, remaining); err != nil {
+				return true, err
+			}
+			r.setLaunch(&s.last, i)
+			r.args.Capacity = int32(remaining)
+			if err := r.launch(s.releaseRemaining, ceil(remaining, 128)); err != nil {
+				return true, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// clearSums clears the sums and the counters of a lot.
+func (r *releaser) clearSums() error {
+	err := r.contributions.counters.clear()
+	for _, v := range r.parameters {
+		if v.Sum != 0 {
+			err = cmp.Or(err, r.memory.device.Zero(v.Sum, 8*int(v.Size)))
+		}
+	}
+	return err
+}
+
+// setLaunch sets the arguments of a launch.
+func (r *releaser) setLaunch(now *plan.Release, launch int) {
+	l := r.launches[launch]
+	r.setOptimizer(now, l.parameter)
+	r.args.BlockParameter = r.blockParameters + driver.Pointer(4*l.first)
+	if s := r.rounding; s != nil {
+		at := driver.Pointer(l.listed)
+		r.args.Undecided, r.args.Remaining, r.args.Capacity = s.undecided+undecidedBytes*at,
+			s.remaining+remainingBytes*at, int32(l.capacity)
+		r.args.Counts, r.args.Published = s.counts+driver.Pointer(launchCountBytes*launch), s.published+driver.Pointer(8*launch)
+	}
+}
+
+// setRoundings sets the noise stream, and uploads the table of roundings if it changed.
+func (r *releaser) setRoundings(now *plan.Release) error {
+	if now.Source == nil {
+		return fmt.Errorf("cuda: an exact release needs a noise source")
+	}
+	words, digits, err := random.RoundedNonces(now.Stream(0))
+	if err != nil {
+		return err
+	}
+	changed := false
+	for i, v := range r.parameters {
+		if v.Size == 0 {
+			continue
+		}
+		c, err := random.ConstantsOf(noise.RoundedGaussian{Sigma: now.Sigma[i]})
+		if err != nil {
+			return err
+		}
+		p := parameterRounding{
+			Steps: c.SigmaInGrid, Unit: math.Ldexp(now.Unit[i]*now.Scale, c.Grid), Grid: int32(c.Grid), Bits: int32(c.Bits),
+			Scale: c.Scale, Slope: c.Slope, Base: c.Base,
+		}
+		changed = changed || p != r.rounding.parameters[i]
+		r.rounding.parameters[i] = p
+	}
+	r.args.Key, r.args.Lot, r.args.Digits = random.KeyOf(now.Source), [2]uint32(words[1:]), [2]uint32(digits[1:])
+	if !changed {
+		return nil
+	}
+	return r.memory.upload(r.rounding.table, bytesOf(r.rounding.parameters))
+}
+
+// decide sets the sums of the weights that the device left to the released integers.
+func (r *releaser) decide(now *plan.Release, l releaseLaunch, count int) error {
+	device := r.memory.device
+	weights, sum := make([]remainingWeight, count), make([]int64, 1)
+	if err := cmp.Or(device.CopyOut(bytesOf(weights), r.rounding.remaining+driver.Pointer(remainingBytes*l.listed)),
+		device.Synchronize()); err != nil {
+		return err
+	}
+	for _, w := range weights {
+		v := int(w.Parameter)
+		sum[0] = w.Sum
+		if err := (noise.RoundedGaussian{Sigma: now.Sigma[v]}).Add(now.Source, sum, now.Stream(v), uint64(w.Element)); err != nil {
+			return err
+		}
+		if err := r.memory.upload(r.parameters[v].Sum+driver.Pointer(8*int(w.Element)), bytesOf(sum)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *releaser) close() {
+	if r.rounding != nil {
+		r.rounding.queued.Close()
+	}
+}

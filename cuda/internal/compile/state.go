@@ -1,0 +1,109 @@
+//go:build gpu
+
+package compile
+
+import (
+	"cmp"
+
+	"github.com/dptrain/dptrain/cuda/internal/driver"
+	"github.com/dptrain/dptrain/internal/device/plan"
+)
+
+// parameterMemory is the device's memory of one parameter's training state.
+type parameterMemory struct {
+	weights driver.Pointer
+	average driver.Pointer // 0 if no average is kept
+	slots   []driver.Pointer
+	sum     driver.Pointer // 0 if the parameter is frozen
+	size    int
+}
+
+// trainingState is the training state of all parameters, on the device and on the host.
+type trainingState struct {
+	memory     *deviceMemory
+	parameters []parameterMemory
+	host       plan.State
+}
+
+// newTrainingState allocates the state and initializes the weights.
+func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *deviceMemory, l *bufferLayout) (*trainingState, error) {
+	s := &trainingState{memory: m}
+	for _, v := range p.Parameters {
+		b := p.Buffers[v.Value]
+		t := parameterMemory{weights: l.address[v.Value], size: b.Size()}
+		w := make([]float32, t.size)
+		b.Initialize(w)
+		if err := m.upload(t.weights, bytesOf(w)); err != nil {
+			return nil, err
+		}
+		s.host.Weights = append(s.host.Weights, w)
+		if v.ClippedSum >= 0 {
+			t.sum = l.address[v.ClippedSum]
+			slots := make([][]float32, o.Slots())
+			for i := range slots {
+				p, err := m.alloc(4 * t.size)
+				if err != nil {
+					return nil, err
+				}
+				t.slots = append(t.slots, p)
+				slots[i] = make([]float32, t.size)
+			}
+			s.host.Slots = append(s.host.Slots, slots)
+			if average {
+				p, err := m.alloc(4 * t.size)
+				if err != nil {
+					return nil, err
+				}
+				t.average = p
+				s.host.Average = append(s.host.Average, make([]float32, t.size))
+			}
+		}
+		s.parameters = append(s.parameters, t)
+	}
+	return s, nil
+}
+
+// readSum copies the accumulator of parameter i, floats or integers, from the device.
+func readSum[T float32 | int64](e *Executable, i int) ([]T, error) {
+	if err := e.completeRelease(); err != nil {
+		return nil, err
+	}
+	parameter := e.state.parameters[i]
+	x := make([]T, parameter.size)
+	return x, cmp.Or(e.device.CopyOut(bytesOf(x), parameter.sum), e.device.Synchronize())
+}
+
+func (s *trainingState) copyOut() error {
+	return s.copyEach(func(host []float32, device driver.Pointer) error {
+		return s.memory.device.CopyOut(bytesOf(host), device)
+	})
+}
+
+func (s *trainingState) copyIn() error {
+	return s.copyEach(func(host []float32, device driver.Pointer) error {
+		return s.memory.device.CopyIn(device, bytesOf(host))
+	})
+}
+
+// copyEach copies each tensor of the state and waits.
+func (s *trainingState) copyEach(copy func(host []float32, device driver.Pointer) error) error {
+	for v, t := range s.parameters {
+		if err := copy(s.host.Weights[v], t.weights); err != nil {
+			return err
+		}
+		if t.sum == 0 {
+			continue
+		}
+		if t.average != 0 {
+			if err := copy(s.host.Average[v], t.average); err != nil {
+				return err
+			}
+		}
+		for i, slot := range t.slots {
+			if err := copy(s.host.Slots[v][i], slot); err != nil {
+				return err
+			}
+		}
+	}
+	return s.memory.device.Synchronize()
+}
