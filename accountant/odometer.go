@@ -2,7 +2,10 @@ package accountant
 
 import (
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 	"github.com/dptrain/dptrain/accountant/internal/numerics"
@@ -72,9 +75,7 @@ func OdometerOf(h ledger.History, delta float64) (*Odometer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, order := range odometerOrders {
-		o.spent[i] = rdp.TotalDivergence(s.Events, order, rdp.Divergence)
-	}
+	addDivergences(o.spent, s.Events)
 	o.lots = h.LotCount()
 	return o, nil
 }
@@ -86,9 +87,8 @@ func (o *Odometer) Spend(lot ledger.Lot, count int) error {
 		if err != nil {
 			return err
 		}
-		for i, order := range odometerOrders {
-			o.lastCost[i] = rdp.TotalDivergence(events, order, rdp.Divergence)
-		}
+		clear(o.lastCost)
+		addDivergences(o.lastCost, events)
 		o.last, o.lastN = ledger.Lot{Sampling: lot.Sampling, Queries: slices.Clone(lot.Queries)}, count
 	}
 	for i := range o.spent {
@@ -147,13 +147,26 @@ func (o *Odometer) MaxLots(lot ledger.Lot, epsilon float64) (int, error) {
 		return 0, err
 	}
 	cost := make([]float64, len(odometerOrders))
-	for i, order := range odometerOrders {
-		cost[i] = rdp.TotalDivergence(events, order, rdp.Divergence)
-	}
+	addDivergences(cost, events)
 	lots, _, err := numerics.LargestInt(maxSteps, func(n int) (float64, error) {
 		return o.epsilonOf(func(i int) float64 { return o.spent[i] + float64(n)*cost[i] }), nil
 	}, epsilon)
 	return lots, err
+}
+
+// addDivergences adds the divergences of the events at each order. Those of fixed-size lots take
+// milliseconds an order, so the processors share the orders.
+func addDivergences(sum []float64, events []dpevent.RepeatedEvent) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(sum)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(sum); i = int(next.Add(1)) - 1 {
+				sum[i] += rdp.TotalDivergence(events, odometerOrders[i], rdp.Divergence)
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // eventsOf converts count equal lots, which must be accounted under the adjacency.

@@ -14,6 +14,7 @@ type args struct {
 	act     layer.Activation
 	dropout float64
 	tied    bool
+	columns int // of fourier; 0: as many as an example has numbers
 
 	standardized bool
 	norm         string // batch, group, or "" for none
@@ -96,6 +97,30 @@ func parseWidth(defaultWidth int) func(text string) (args, error) {
 		n, err := parseUnits(text)
 		return args{hidden: []int{n}}, err
 	}
+}
+
+// parseFourier parses arguments such as 256,columns=5.
+func parseFourier(text string) (args, error) {
+	a := args{}
+	for field := range strings.SplitSeq(text, ",") {
+		value, isColumns := strings.CutPrefix(field, "columns=")
+		n, err := strconv.Atoi(value)
+		switch {
+		case text == "":
+		case err != nil || n < 1 || n > maxWidth:
+			return a, fmt.Errorf("argument %q: write a number of features, or columns=N, from 1 to %d", field, maxWidth)
+		case isColumns && a.columns > 0 || !isColumns && len(a.hidden) > 0:
+			return a, fmt.Errorf("argument %q is given twice; remove one", field)
+		case isColumns:
+			a.columns = n
+		default:
+			a.hidden = []int{n}
+		}
+	}
+	if len(a.hidden) == 0 {
+		a.hidden = []int{128}
+	}
+	return a, nil
 }
 
 // parsePicture parses arguments such as act=tanh,norm=batch. Without hasActivation, act is refused.

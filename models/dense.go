@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dptrain/dptrain/models/layer"
 	G "gorgonia.org/gorgonia"
@@ -9,6 +10,24 @@ import (
 
 func logistic(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 	return layer.Dense(b, layer.Flatten(b, x), "fc", data.outputs(), layer.Identity)
+}
+
+// The scales of the random features of fourier, for x of the norm √(columns+1) at most.
+// docs/defaults.md has their evidence.
+const (
+	fourierFrequency = 2    // times 1/√columns: the standard deviation of the frequencies
+	fourierNorm      = 0.35 // norm of the features, divided by the bound of that of x
+)
+
+// fourier is a linear function of an example's numbers and of random Fourier features of them.
+func fourier(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
+	x = layer.Flatten(b, x)
+	columns := float64(a.columns)
+	if a.columns == 0 {
+		columns = float64(x.Shape()[1])
+	}
+	h := layer.FourierFeatures(b, x, "fourier", a.hidden[0], fourierFrequency/math.Sqrt(columns), fourierNorm*math.Sqrt(columns+1))
+	return layer.Add(b, layer.Dense(b, x, "fc", data.outputs(), layer.Identity), layer.DenseFromZero(b, h, "features", data.outputs()))
 }
 
 func mlp(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {

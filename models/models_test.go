@@ -77,6 +77,8 @@ func TestParse_ModelsMatchPublications(t *testing.T) {
 		tried      []int // the shape for the gradient check if e's is too slow
 	}{
 		{"logistic", DataSpec{Shape: []int{784}, Classes: 10}, 7850, nil},
+		{"fourier", DataSpec{Shape: []int{7}, Classes: 3}, 24 + 128*3, nil},
+		{"fourier:9,columns=3", DataSpec{Shape: []int{7}, Classes: 3}, 24 + 27, nil},
 		{"mlp", mnist, 784*128 + 128 + 1290, nil},
 		{"mlp:30,20,act=tanh", DataSpec{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
 		{"mlp:30,20,dropout=0.5", DataSpec{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
@@ -150,6 +152,7 @@ func TestParse_OperationsMatchDescriptions(t *testing.T) {
 		want string
 	}{
 		{"logistic", mnist, "linear{identity} "},
+		{"fourier", mnist, "linear{identity} linear{identity} linear{identity} "},
 		{"mlp:3", mnist, "linear{relu} linear{identity} "},
 		{"mlp:3,act=relu", mnist, "linear{relu} linear{identity} "},
 		{"mlp:3,1,act=tanh,dropout=0.5", mnist, "linear{tanh} dropout{0.5,1,1} linear{tanh} dropout{0.5,1,2} linear{identity} "},
@@ -359,6 +362,11 @@ func TestParse_Invalid(t *testing.T) {
 		{"mnist-cnn:act=relu", mnist, "write act=tanh, norm=batch or norm=group, or remove it"},
 		{"", mnist, "unknown model"},
 		{"logistic:3", mnist, "takes no arguments"},
+		{"fourier:0", mnist, `"0"`},
+		{"fourier:5,6", mnist, `"6" is given twice`},
+		{"fourier:columns=2,columns=2", mnist, "is given twice"},
+		{"fourier:columns=", mnist, "columns=N, from 1 to 65536"},
+		{"fourier:5,", mnist, `""`},
 		{"mlp:0", mnist, `"0"`},
 		{"mlp:12,", mnist, `""`},
 		{"mlp:65537", mnist, "65536"},

@@ -13,7 +13,7 @@ var otherNames = []struct{ beginning, model string }{
 	{"cnn", "mnist-cnn"}, {"conv", "mnist-cnn"}, {"lenet", "mnist-cnn"}, {"vgg", "cifar-tanh"}, {"alexnet", "cifar-abadi"},
 	{"bert", "transformer"}, {"distilbert", "transformer"}, {"roberta", "transformer"}, {"gpt", "transformer"}, {"llama", "transformer"}, {"attention", "transformer"},
 	{"rnn", "lstm"}, {"bilstm", "lstm"}, {"bag", "bow"}, {"tfidf", "bow"}, {"ngram", "bow"}, {"fasttext", "embbag"}, {"embedding", "embbag"},
-	{"linear", "logistic"}, {"logreg", "logistic"}, {"lr", "logistic"}, {"softmax", "logistic"}, {"regression", "logistic"}, {"svm", "logistic"}, {"perceptron", "logistic"},
+	{"linear", "logistic"}, {"logreg", "logistic"}, {"lr", "logistic"}, {"softmax", "logistic"}, {"regression", "logistic"}, {"svm", "logistic"}, {"rbf", "fourier"}, {"kernel", "fourier"}, {"gp", "fourier"}, {"perceptron", "logistic"},
 	{"dense", "mlp"}, {"dnn", "mlp"}, {"fc", "mlp"}, {"feedforward", "mlp"}, {"nn", "mlp"}, {"neural", "mlp"},
 }
 

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/dptrain/dptrain/internal/setting"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Options are the facts that a reader needs in addition to the data set's name. An option
@@ -33,6 +35,8 @@ type Options struct {
 	// CellStates keeps for each cell of a private table whether it fits the schema: see
 	// CellStateSet. It takes a byte for each cell.
 	CellStates bool
+	// Input contains the table where the name is StandardInput: an Arrow or a Parquet file.
+	Input io.Reader
 	// Schema describes a table's columns. For arrays and plain text only the fields
 	// that do not name columns are allowed.
 	Schema Schema
@@ -58,6 +62,7 @@ func Supported() []Description {
 			setting.Named("label"), setting.Named("classes"), setting.Named("target"), setting.Named("bounds"), setting.Named("dates"), setting.Named("vocabulary"),
 			setting.Named("text"), setting.Named("text"), setting.Named("tokens"), setting.Named("length"))},
 		{"FILE.parquet, FILE.feather, FILE.arrow", "a table that is stored by column; numbers, texts, truth values, dates, decimals and dictionaries", setting.Textf("that file, also with another name; needs the same options as CSV; columns with lists, maps, records or binary values must be ignored")},
+		{"-", "an Arrow or a Parquet file on standard input, which is not written to a disk", setting.Textf("a pipe; needs the same options as CSV")},
 		{"FILE.jsonl", "a table with one JSON object in each line", setting.Textf("that file, also with .gz; needs the same options as CSV; the keys are the columns")},
 		{"FILE.txt", "plain text for a language model; each line is an example", setting.Textf("that file, also with .gz; needs %v and %v", setting.Named("tokens"), setting.Named("length"))},
 		{"FILE.npz or FOLDER", "NumPy arrays", setting.Textf("x_train.npy, y_train.npy and, for testing, x_test.npy, y_test.npy; needs %v, or %v and %v; pictures have shape [examples, channels, height, width]; x of type uint8 is scaled to [0, 1], other types are not scaled, and predict needs the type of the training data; use one scale for all files, because files do not record it; with %v, x contains indices, padded at the end with -1, and y has a label for each example or each step; with %v, y is not needed", setting.Named("classes"), setting.With("target", "y"), setting.With("bounds", "y=LOW:HIGH"), setting.With("tokens", "COUNT"), setting.Named("next"))},
@@ -74,7 +79,9 @@ func Open(name string, o Options) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	task.Name = name
+	if task.Name = name; name == StandardInput {
+		task.Name = inputName
+	}
 	return task, nil
 }
 
@@ -85,6 +92,8 @@ func open(name string, o Options) (*Task, error) {
 		return nil, refuseImage(name)
 	}
 	switch name {
+	case StandardInput:
+		return openInput(o)
 	case "":
 		return nil, setting.Errorf("data", "no data set is given; write %v with one of %s, or a path", setting.Named("data"), strings.Join(namedSets, ", "))
 	case "digits", "shapes", "remarks":

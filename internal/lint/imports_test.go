@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/asm"},
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
-	{"cmd/dptrain", "cmd/dptrain/internal/defaults/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
+	{"cmd/dptrain", "bench/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
 	{
 		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/prediction",
 		"cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation", "cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",

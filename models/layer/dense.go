@@ -2,6 +2,7 @@ package layer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/internal/device/op"
@@ -30,6 +31,15 @@ func linear(b *Builder, x *G.Node, name string, weight, bias *G.Node, act Activa
 	return Activate(b, restore(b.apply(name, op.Linear{Act: fused}, rows, weight, bias)), remaining)
 }
 
+// DenseFromZero is x·W over the last axis of x, with a parameter name.weight [in, out] that starts at zero.
+func DenseFromZero(b *Builder, x *G.Node, name string, out int) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
+	weight := b.Parameter(name+".weight", Constant(0), x.Shape()[x.Dims()-1], out)
+	return linear(b, x, name, weight, b.zeros(name+".bias", out), Identity)
+}
+
 // LoRA is the low-rank adapter scale·x·A·B over the last axis of x (Hu et al.
 // 2022). Its parameters are name.A.weight [in, rank], which is initialized like the weight of
 // a dense layer, and name.B.weight [rank, out], which starts at zero. Add its output to that of
@@ -43,9 +53,8 @@ func LoRA(b *Builder, x *G.Node, name string, out, rank int, scale float64) *G.N
 	}
 	in := x.Shape()[x.Dims()-1]
 	down := b.Parameter(name+".A.weight", fanIn(in), in, rank)
-	up := b.Parameter(name+".B.weight", Constant(0), rank, out)
 	h := linear(b, x, name, down, b.zeros(name+".A.bias", rank), Identity)
-	y := linear(b, h, name, up, b.zeros(name+".B.bias", out), Identity)
+	y := DenseFromZero(b, h, name+".B", out)
 	return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(scale))) })
 }
 
@@ -66,6 +75,37 @@ func FixedProjection(b *Builder, x *G.Node, name string, rows []float32) *G.Node
 	w := G.NewMatrix(b.graph, tensor.Float32, G.WithShape(dims...), G.WithName(name),
 		G.WithValue(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(slices.Clone(rows)))))
 	return b.apply(name, op.MatMul{TransB: true}, x, w)
+}
+
+// FourierFeatures is norm·√(2/units)·cos(x·W + b) for x [batch, features], where the elements of W
+// [features, units] are normal with the standard deviation frequency, and those of b uniform within
+// ±π (Rahimi & Recht 2007). W and b are constants: they are not trained, and the same for each
+// seed of the network. A linear function of the features is a function of x as smooth as the
+// Gaussian kernel of width 1/frequency. The norm of an example's features is near norm.
+func FourierFeatures(b *Builder, x *G.Node, name string, units int, frequency, norm float64) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
+	weight := b.constant(name+".frequency", Normal(frequency), x.Shape()[1], units)
+	phase := b.constant(name+".phase", Uniform(math.Pi), units)
+	z := b.apply(name, op.Linear{Act: op.Identity}, x, weight, phase)
+	return b.Try(func() (*G.Node, error) {
+		cosine, err := G.Cos(z)
+		if err != nil {
+			return nil, err
+		}
+		return G.HadamardProd(cosine, G.NewConstant(float32(norm*math.Sqrt(2/float64(units)))))
+	})
+}
+
+// constant adds a constant that depends on its name and shape only.
+func (b *Builder) constant(name string, init Initializer, dims ...int) *G.Node {
+	if !b.claimName(name, dims) {
+		return nil
+	}
+	value := tensor.New(tensor.WithShape(dims...), tensor.Of(tensor.Float32))
+	init.fill(value.Data().([]float32), 0, name)
+	return G.NewTensor(b.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name), G.WithValue(value))
 }
 
 // bias returns the bias of the named layer. It is a constant of zeros after

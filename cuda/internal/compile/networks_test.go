@@ -37,6 +37,7 @@ func networks() []network {
 	language := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Classes: 50, LabelShape: []int{11}}
 	return []network{
 		{"logistic", pixels, 33, 10},
+		{"fourier", models.DataSpec{Shape: []int{13}, Classes: 3}, 33, 10},
 		{"mlp:1000", pixels, 5, 10},
 		{"mlp:50,dropout=0.5", pixels, 6, 10},
 		{"abadi-mlp", models.DataSpec{Shape: []int{60}, Classes: 10}, 37, 10},

@@ -81,7 +81,7 @@ func (s operation) translate(spec op.Spec) (string, error) {
 
 var (
 	arithmetic  = map[string]string{"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
-	functions   = map[string]string{"sqrt": "Sqrt", "inv": "Reciprocal", "neg": "Neg"}
+	functions   = map[string]string{"sqrt": "Sqrt", "inv": "Reciprocal", "neg": "Neg", "cos": "Cos"}
 	comparisons = map[string]string{"<": "Less", ">": "Greater", "<=": "LessOrEqual", ">=": "GreaterOrEqual", "==": "Equal"}
 )
 

@@ -40,5 +40,5 @@
 // whose norm is at most B·√(1-1/K) for a linear classifier that starts at 0, and a hidden layer pays.
 //
 // docs/defaults.md has the constants, with the measurements that they were fitted on and those that
-// they were not fitted on. cmd/dptrain/internal/defaults/tables repeats them.
+// they were not fitted on. bench/tables repeats them.
 package defaults

@@ -33,6 +33,7 @@ type Settings struct {
 	Optimizer    string
 	LearningRate float64
 	Average      float64 // decay of the moving average of the weights
+	Fourier      bool    // a linear network reads random features of the columns, too
 }
 
 // The constants of the rule. docs/defaults.md has their evidence.
@@ -43,6 +44,7 @@ const (
 	hiddenRatio   = 110  // ρ from which a hidden layer pays
 	hiddenRecords = 1000 // records from which it does
 	hiddenUnits   = 64
+	fourierMost   = 20   // columns up to which random features pay
 	hiddenLots    = 4    // lots have a quarter of the records
 	hiddenLeast   = 256  // records of a lot, if there are as many
 	hiddenScale   = 0.4  // S
@@ -75,6 +77,7 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
+	s.Fourier = !hidden && f.Classes > 0 && f.Columns <= fourierMost
 	lot := f.Records
 	weights := f.Weights * outputs
 	if hidden {

@@ -27,10 +27,10 @@ func TestForTable(t *testing.T) {
 		facts Facts
 		want  Settings
 	}{
-		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95}},
-		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95}},
-		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 6512, 400, 2, "adam", 0.02, 0.95}},
-		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98}},
+		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95, true}},
+		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95, false}},
+		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 6512, 400, 2, "adam", 0.02, 0.95, false}},
+		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98, false}},
 	} {
 		if got := ForTable(c.facts, Fixed{}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -65,9 +65,9 @@ func TestForTable_AllSizes(t *testing.T) {
 // The settings of a bag of words.
 func TestForBag(t *testing.T) {
 	for records, want := range map[int]Settings{
-		1:    {0, 1, 200, 1, "adam", 0.071, 0.95},
-		6919: {0, 1729, 200, 1, "adam", 0.071, 0.95},
-		1e6:  {0, 8192, 200, 1, "adam", 0.071, 0.95},
+		1:    {0, 1, 200, 1, "adam", 0.071, 0.95, false},
+		6919: {0, 1729, 200, 1, "adam", 0.071, 0.95, false},
+		1e6:  {0, 8192, 200, 1, "adam", 0.071, 0.95, false},
 	} {
 		if got := ForBag(records, Fixed{}); got != want {
 			t.Errorf("%d records: %+v, want %+v", records, got, want)
@@ -82,12 +82,12 @@ func TestForBow(t *testing.T) {
 		fixed Fixed
 		want  Settings
 	}{
-		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 100, 0.71, "momentum", 0.00015, 0}},
-		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.71, "momentum", 1.9, 0}},
-		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0}},
-		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0}},
-		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0}},
-		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0}},
+		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 100, 0.71, "momentum", 0.00015, 0, false}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.71, "momentum", 1.9, 0, false}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0, false}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0, false}},
+		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0, false}},
+		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0, false}},
 	} {
 		if got := ForBow(c.facts, c.fixed); got != c.want {
 			t.Errorf("%+v, %+v: %+v, want %+v", c.facts, c.fixed, got, c.want)

@@ -108,7 +108,8 @@ func (d *defaultRules) applyToTable() {
 	f, e := d.flags, d.example
 	name, _, _ := strings.Cut(f.Model, ":")
 	fixed := d.fixed()
-	fixed.Linear, fixed.Hidden = name == "logistic", name != "" && name != "logistic"
+	fixed.Linear = name == "logistic" || name == "fourier"
+	fixed.Hidden = name != "" && !fixed.Linear
 	columns := e.Shape[0]
 	for _, c := range d.spec.Task.Schema.InputColumns() {
 		columns += c.Active() - c.Width()
@@ -119,10 +120,15 @@ func (d *defaultRules) applyToTable() {
 	facts := d.facts()
 	facts.Columns, facts.Weights = columns, e.Shape[0]+1
 	chosen := defaults.ForTable(facts, fixed)
-	if chosen.Hidden > 0 {
+	switch {
+	case chosen.Hidden > 0:
 		d.chooseModel("mlp:" + strconv.Itoa(chosen.Hidden))
-	} else {
+	case !chosen.Fourier || d.spec.Task.Schema.Vectors != nil:
 		d.chooseModel("logistic")
+	case columns < e.Shape[0]:
+		d.chooseModel("fourier:columns=" + strconv.Itoa(columns))
+	default:
+		d.chooseModel("fourier")
 	}
 	d.adopt(chosen)
 }

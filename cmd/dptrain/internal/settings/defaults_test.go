@@ -53,15 +53,16 @@ func TestDefaults_Table(t *testing.T) {
 	task := tableTask(t, 300)
 	all := " by rule: model lot steps clip optimizer lr ema"
 	for line, want := range map[string]string{
-		"--epsilon 1 --delta 1e-5":                                  "logistic 300 400 0.32 adam 0.12 0.95" + all,
-		"--epsilon 1 --delta 1e-5 --lot 75 --epochs 30":             "logistic 75 120 0.32 adam 0.22 0.95 by rule: model clip optimizer lr ema",
-		"--epsilon 1 --delta 1e-5 --steps 100":                      "logistic 300 100 0.32 adam 0.24 0.95 by rule: model lot clip optimizer lr ema",
-		"--epsilon 1 --delta 1e-5 --clip 2 --ema 0.5":               "logistic 300 400 2 adam 0.12 0.5 by rule: model lot steps optimizer lr",
-		"--epsilon 1 --delta 1e-5 --lr 0.5":                         "logistic 300 400 1 momentum 0.5 0 by rule: model lot steps",
-		"--epsilon 1 --delta 1e-5 --optimizer sgd":                  "logistic 300 400 1 sgd 0.5 0 by rule: model lot steps",
+		"--epsilon 1 --delta 1e-5":                                  "fourier:columns=3 300 400 0.32 adam 0.12 0.95" + all,
+		"--epsilon 1 --delta 1e-5 --lot 75 --epochs 30":             "fourier:columns=3 75 120 0.32 adam 0.22 0.95 by rule: model clip optimizer lr ema",
+		"--epsilon 1 --delta 1e-5 --steps 100":                      "fourier:columns=3 300 100 0.32 adam 0.24 0.95 by rule: model lot clip optimizer lr ema",
+		"--epsilon 1 --delta 1e-5 --clip 2 --ema 0.5":               "fourier:columns=3 300 400 2 adam 0.12 0.5 by rule: model lot steps optimizer lr",
+		"--epsilon 1 --delta 1e-5 --lr 0.5":                         "fourier:columns=3 300 400 1 momentum 0.5 0 by rule: model lot steps",
+		"--epsilon 1 --delta 1e-5 --optimizer sgd":                  "fourier:columns=3 300 400 1 sgd 0.5 0 by rule: model lot steps",
+		"--epsilon 1 --delta 1e-5 --model logistic":                 "logistic 300 400 0.32 adam 0.12 0.95 by rule: lot steps clip optimizer lr ema",
 		"--epsilon 1 --delta 1e-5 --model mlp:8":                    "mlp:8 256 400 2 adam 0.02 0.95 by rule: lot steps clip optimizer lr ema",
 		"--epsilon 1 --delta 1e-5 --population 50000":               "mlp:64 12500 400 2 adam 0.02 0.95" + all,
-		"--epsilon 1 --delta 1e-5 --sampling truncated":             "logistic 37 400 0.32 adam 0.12 0.95" + all,
+		"--epsilon 1 --delta 1e-5 --sampling truncated":             "fourier:columns=3 37 400 0.32 adam 0.12 0.95" + all,
 		"--epsilon 1 --delta 1e-5 --group a=* --lot 50 --epochs 10": "mlp:64,act=tanh 50 60 1 momentum 0.5 0 by rule: ",
 		"--epsilon 1 --mechanism laplace --device cpu":              "mlp:64,act=tanh 7 643 1 momentum 0.5 0 by rule: ",
 	} {

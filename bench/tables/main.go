@@ -1,7 +1,7 @@
 // Command tables compares the default settings of dptrain train on tables with the best of a search
 // and with other programs.
 //
-//	go run ./cmd/dptrain/internal/defaults/tables -adult adult.csv
+//	go run ./bench/tables -adult adult.csv
 //
 // Each run takes another random fifth of a table for testing. The program writes one table of means
 // with their standard errors to -out, and every score to a JSON file next to it. It generates ten
@@ -24,6 +24,7 @@ import (
 type bench struct {
 	out, python, venv, peers, adult string
 	flags                           string // of the default
+	program                         string // dptrain
 	only                            *regexp.Regexp
 	programs                        *regexp.Regexp
 	runs, searchRuns                int
@@ -82,6 +83,9 @@ func (b *bench) main(only, programs, epsilons string, add bool) (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	if err := b.build(); err != nil {
+		return err
+	}
 	if add {
 		text, err := os.ReadFile(b.scores())
 		if err != nil {

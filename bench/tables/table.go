@@ -83,6 +83,14 @@ type splits struct {
 	schema string
 	tasks  []*data.Task
 	n      int // training rows
+
+	classes   int
+	low, high float64 // bounds of a target
+}
+
+// file names the file of a part, train or test, of a split.
+func (s *splits) file(part string, split int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%s%d.csv", part, split))
 }
 
 // split divides a table once for each run, and writes the files that all programs read.
@@ -120,6 +128,9 @@ func (b *bench) split(t *table) (*splits, error) {
 	if err != nil {
 		return nil, err
 	}
+	if bounds := schema.Bounds[last]; t.number {
+		s.low, s.high = bounds[0], bounds[1]
+	}
 	rows := t.rows[1:]
 	s.n = len(rows) * 4 / 5
 	for i := range b.runs {
@@ -133,7 +144,7 @@ func (b *bench) split(t *table) (*splits, error) {
 				test = append(test, rows[row])
 			}
 		}
-		trainFile, testFile := filepath.Join(s.dir, fmt.Sprintf("train%d.csv", i)), filepath.Join(s.dir, fmt.Sprintf("test%d.csv", i))
+		trainFile, testFile := s.file("train", i), s.file("test", i)
 		if err := writeCSV(trainFile, train); err != nil {
 			return nil, err
 		}
@@ -145,6 +156,7 @@ func (b *bench) split(t *table) (*splits, error) {
 			return nil, err
 		}
 		s.tasks = append(s.tasks, task)
+		s.classes = task.Classes
 		base, err := baseline(task)
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ func (b *bench) write(tables []*table) error {
 		return err
 	}
 	var m strings.Builder
-	m.WriteString("# Defaults on tables\n\n`go run ./cmd/dptrain/internal/defaults/tables` writes this file. Mean accuracy on a random fifth, or mean squared error on [-1, 1] where the target is a number, ± the standard error of the mean. δ = " + delta + ". An asterisk marks tables that the rules were not fitted on. The search takes the best of " + fmt.Sprint(len(candidates(1000, false))) + " settings by their results on the test data.\n\n")
+	m.WriteString("# Defaults on tables\n\n`go run ./bench/tables` writes this file. Mean accuracy on a random fifth, or mean squared error on [-1, 1] where the target is a number, ± the standard error of the mean. δ = " + delta + ". An asterisk marks tables that the rules were not fitted on. The search takes the best of " + fmt.Sprint(len(candidates(1000, false))) + " settings by their results on the test data.\n\n")
 	m.WriteString("| table (records for training) | majority or mean | ε | default | best of the search | default − search | " + strings.Join(peers, " | ") + " |\n|---|---|---|---|---|---|" + strings.Repeat("---|", len(peers)) + "\n")
 	for _, t := range tables {
 		for _, epsilon := range b.epsilons {
