@@ -22,9 +22,10 @@ var layers = [][]string{
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
+	{"cmd/dptrain/internal/learn/build", "cmd/dptrain/internal/learn/wasm/accounting", "cmd/dptrain/internal/learn/wasm/engine"},
 	{
 		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/prediction",
-		"cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation", "cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
+		"cmd/dptrain/internal/learn", "cmd/dptrain/internal/learn/training", "cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation", "cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
 	},
 	{"cmd/dptrain/internal/settings"},
 	{"cmd/dptrain/internal/served"},
@@ -40,6 +41,7 @@ var layers = [][]string{
 	{"cuda/internal/compile"},
 	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/internal/timing", "cuda/internal/override"},
 	{"perexample", "cuda/internal/driver", "cuda/internal/kernels"},
+	{"cmd/dptrain/internal/learn/accounting"},
 	{"accountant", "accountant/adversary", "cmd/dptrain/internal/projectbudget"},
 	{"accountant/internal/pld"},
 	{"accountant/internal/composition"},
@@ -52,7 +54,7 @@ var layers = [][]string{
 	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/tensorboard"},
 	{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
-		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
+		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
 		"internal/lint", "internal/nearest", "internal/quality", "internal/setting",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
