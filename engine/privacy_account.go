@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // privacyAccount states in the ledger what is about to be released, and computes its cost.
@@ -126,10 +127,6 @@ func (r *Run) PlannedEpsilon() (float64, error) {
 	return r.account.meter.planned(r.config.Steps - r.step)
 }
 
-// ErrBudget is wrapped by an error where Budget.StopAtEpsilon does not allow a single lot, or
-// where more was spent before.
-var ErrBudget = errors.New("budget")
-
 // epsilonMeter computes the cost of a run's lots: now and then ε so far, and how many lots the
 // budget allows. That number is fixed before the first lot, so that a stop there does not
 // depend on the data.
@@ -213,7 +210,7 @@ func (e *epsilonMeter) meterDifferentLots(past ledger.History, left int, lotAt f
 		return err
 	}
 	if e.budget.Accountant == "gdp" {
-		return fmt.Errorf("the gdp accountant is an approximation and cannot decide when to stop; use pld or rdp, or give the noise (--noise) and no budget")
+		return setting.Errorf("Budget.Accountant", "the gdp accountant is an approximation and cannot decide when to stop; use pld or rdp, or give the noise (%v) and no budget", setting.Named("Mechanism.NoiseMultiplier"))
 	}
 	var failed error
 	e.allowed = sort.Search(left, func(i int) bool {

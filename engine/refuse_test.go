@@ -13,10 +13,12 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -121,7 +123,7 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Files.CheckpointInterval = -1 }, "checkpoint every"},
 		{func(c *Config) { c.Device.Name = "tpu" }, "auto, cpu"},
 		{func(c *Config) { c.Device.Name = "cuda:77" }, "cuda:77"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "--non-private"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "Mechanism.NonPrivate"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "noise multiplier -1"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "noise multiplier NaN"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = inf }, "infinite"},
@@ -135,10 +137,10 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "the bound is 0"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "the bound is -1"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "the bound is NaN"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "--non-private"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "Mechanism.NonPrivate"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
-		}, "--non-private"},
+		}, "Mechanism.NonPrivate"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return float64(4 - i) }), nil)
 		}, "lot 4"},
@@ -152,7 +154,7 @@ func TestNew_Refuses(t *testing.T) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 0.1}, nil)
 		}, "leaves no budget"},
 		{func(c *Config) {
-			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []Example) {}}}
+			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []load.Example) {}}}
 		}, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1), MeanLoss(1, 1)} }, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "the noise is 0"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ or the number that a model of train --target predicts, in the units of the targe
   a NumPy array (.npy), or x, x_test or x_train of several arrays (.npz or a folder);
   a picture, or a folder or .zip of pictures, whose names become the first column;
   a data set that dptrain data lists, of which the test part is used;
-  -, the default if something is piped in: JSON objects on standard input, with the columns
+  -, the default if something is piped in: on standard input, an Arrow or a Parquet file, or JSON objects with the columns
   as keys. For one object the answer is printed in lines, and by --json with the probability
   of every class.
 dptrain reads the data as it did for training: with the bounds, the vocabularies and the
@@ -113,7 +114,7 @@ func (s *predictFlags) locateVectors(schema *data.Schema) error {
 
 func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	if set.Data == "" && term.HasInput() {
-		set.Data = standardInput
+		set.Data = data.StandardInput
 	}
 	if err := set.check(term.JSON); err != nil {
 		return err
@@ -136,9 +137,15 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 		return exitcode.AsUsage(err)
 	}
 	trained := data.TrainedInput{Name: model.Data, Shape: model.Shape, ElementType: model.Elements}
+	input := bufio.NewReader(term.In)
+	var objects bool // on standard input
 	examples, err := terminal.Await(term, "Reading "+set.Data, func() (data.Unlabeled, error) {
-		if set.Data == standardInput {
-			return readRows(term.In, options, trained)
+		if set.Data == data.StandardInput {
+			if head, _ := input.Peek(8); data.IsColumnar(head) {
+				return data.ReadUnlabeledTable(input, options, trained)
+			}
+			objects = true
+			return readRows(input, options, trained)
 		}
 		return data.OpenUnlabeled(set.Data, options, trained)
 	})
@@ -153,7 +160,7 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	if err := evaluator.LoadWeights(evaluator.Weights()); err != nil {
 		return exitcode.AsFailure(err)
 	}
-	if set.Data == standardInput && set.Out == "" && examples.Len() == 1 {
+	if objects && set.Out == "" && examples.Len() == 1 {
 		return printAnswer(term, evaluator, examples.Set, model.Manifest)
 	}
 	if term.JSON && set.Out == "" {
@@ -189,7 +196,7 @@ func (f *predictFlags) check(json bool) error {
 	if f.Data == "" {
 		return exitcode.Usagef("--data is missing: name the new examples, as in --data new.csv, or pipe in a JSON object with the columns")
 	}
-	if json && f.Out == "" && f.Data != standardInput {
+	if json && f.Out == "" && f.Data != data.StandardInput {
 		return exitcode.Usagef("--out is missing: with --json the predictions cannot go to standard output; name a file for them, as in --out answers.csv")
 	}
 	if f.format == "" {

@@ -16,9 +16,6 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// standardInput is the value of --data for JSON objects on standard input.
-const standardInput = "-"
-
 // maxInput limits the bytes that predict reads from standard input.
 const maxInput = 64 << 20
 
@@ -62,6 +59,15 @@ func printAnswer(term *terminal.Terminal, evaluator *engine.Evaluator, example d
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
+	return term.Print(answerOf(format, cells, m), fmt.Sprint(cells[0]), func(w io.Writer) {
+		for i, name := range format.Columns[:min(2, len(format.Columns))] {
+			fmt.Fprintf(w, "%s\t%v\n", name, cells[i])
+		}
+	})
+}
+
+// answerOf returns the answer for one example as an object.
+func answerOf(format prediction.Format, cells []any, m rundir.Manifest) map[string]any {
 	answer := map[string]any{}
 	for i, name := range format.Columns {
 		if class, isProbability := strings.CutPrefix(name, prediction.ProbabilityPrefix); isProbability && m.Targets == 0 {
@@ -75,9 +81,5 @@ func printAnswer(term *terminal.Terminal, evaluator *engine.Evaluator, example d
 			answer[name] = cells[i]
 		}
 	}
-	return term.Print(answer, fmt.Sprint(cells[0]), func(w io.Writer) {
-		for i, name := range format.Columns[:min(2, len(format.Columns))] {
-			fmt.Fprintf(w, "%s\t%v\n", name, cells[i])
-		}
-	})
+	return answer
 }

@@ -26,7 +26,7 @@ the ledger. It verifies the ledger and the weights first. Everything that they s
 			if err := rundir.VerifyWeights(args[0]); err != nil {
 				return exitcode.AsUsage(err)
 			}
-			files, err := writeReport(args[0])
+			files, statement, err := writeReport(args[0])
 			if errors.Is(err, report.ErrOtherLedger) {
 				return &exitcode.Error{Code: exitcode.Damaged, Err: err}
 			}
@@ -34,8 +34,9 @@ the ledger. It verifies the ledger and the weights first. Everything that they s
 				return exitcode.AsUsage(err)
 			}
 			v := struct {
-				Files []string `json:"files"`
-			}{files}
+				Files     []string `json:"files"`
+				Statement string   `json:"statement"` // on privacy
+			}{files, statement}
 			return term.Print(v, files[0], func(w io.Writer) {
 				for _, f := range files {
 					fmt.Fprintf(w, "wrote\t%s\n", f)
@@ -45,25 +46,26 @@ the ledger. It verifies the ledger and the weights first. Everything that they s
 	}
 }
 
-// writeReport writes the report and the model card into a run directory.
-func writeReport(dir string) (files []string, err error) {
+// writeReport writes the report and the model card into a run directory, and returns the statement on
+// privacy.
+func writeReport(dir string) (files []string, statement string, err error) {
 	run, err := report.Open(dir)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	page, err := run.Page()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	card, err := run.Card()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	files = []string{filepath.Join(dir, rundir.ReportFile), filepath.Join(dir, rundir.CardFile)}
 	for i, content := range [][]byte{page, card} {
 		if err := atomicfile.Write(files[i], content); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	return files, nil
+	return files, run.Statement(), nil
 }

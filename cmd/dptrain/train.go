@@ -96,6 +96,9 @@ func newSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec, er
 	if err != nil {
 		return nil, err
 	}
+	if flags.Data == data.StandardInput && term.HasInput() {
+		options.Input = term.In
+	}
 	task, err := readData(term, flags.Data, options)
 	if err != nil {
 		return nil, err
@@ -288,7 +291,7 @@ func finish(p *training.Progress, validation *rundir.Validation, ended error, st
 	if err != nil {
 		return nil, err
 	}
-	if _, err := writeReport(summary.Out); err != nil {
+	if _, _, err := writeReport(summary.Out); err != nil {
 		return nil, fmt.Errorf("the run is saved in %s, but its report is not: %w", summary.Out, err)
 	}
 	return summary, nil

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // cifar is one of the two sets of Krizhevsky (2009): a file of its binary version has, for each
@@ -65,7 +67,8 @@ func (c cifar) open(tree fs.FS, o Options) (*Task, error) {
 			return task, err
 		}
 	}
-	return nil, fmt.Errorf("%s has neither %s (searched it, %s and %s) nor folders train/CLASS of pictures; unpack the binary version of %s and name its folder with --data-dir", o.Dir, c.train[0], c.folders[1], c.folders[2], c.title)
+	return nil, setting.Errorf("Options.Dir", "%s has neither %s (searched it, %s and %s) nor folders train/CLASS of pictures; unpack the binary version of %s and name its folder with %v",
+		o.Dir, c.train[0], c.folders[1], c.folders[2], c.title, setting.Named("Options.Dir"))
 }
 
 func (c cifar) readBinary(tree fs.FS, folder string, o Options) (*Task, error) {

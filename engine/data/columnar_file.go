@@ -2,14 +2,18 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // ColumnarFormat is a file format that stores tables by column.
@@ -56,10 +60,17 @@ const (
 	LongCell            // a text that is too long
 )
 
-var columnarOpeners = map[ColumnarFormat]func(*os.File) (ColumnarFile, error){}
+// ColumnarSource is what a columnar file is read from: a file of the host, or memory.
+type ColumnarSource interface {
+	io.Reader
+	io.ReaderAt
+	io.Seeker
+}
+
+var columnarOpeners = map[ColumnarFormat]func(ColumnarSource) (ColumnarFile, error){}
 
 // RegisterColumnar sets the function that opens files of a format. Package columnar calls it.
-func RegisterColumnar(format ColumnarFormat, open func(*os.File) (ColumnarFile, error)) {
+func RegisterColumnar(format ColumnarFormat, open func(ColumnarSource) (ColumnarFile, error)) {
 	columnarOpeners[format] = open
 }
 
@@ -71,13 +82,18 @@ func columnarFormat(name string) ColumnarFormat {
 		f.ReadAt(head, 0)
 		f.Close()
 	}
+	return cmp.Or(columnarMagic(head), columnarExtensions[extension(name)])
+}
+
+// columnarMagic returns the format of a file by its first bytes; "" for another format.
+func columnarMagic(head []byte) ColumnarFormat {
 	switch {
 	case bytes.HasPrefix(head, []byte("PAR1\x15")):
 		return Parquet
 	case bytes.HasPrefix(head, []byte("ARROW1\x00\x00")):
 		return Arrow
 	}
-	return columnarExtensions[extension(name)]
+	return ""
 }
 
 // openDataRegular opens a regular file of the host.
@@ -93,25 +109,35 @@ func openDataRegular(name string) (*os.File, error) {
 type columnarTable struct {
 	file  ColumnarFile
 	names []string // the second column with the name x is x.2
-	disk  *os.File
+	disk  io.Closer
 }
 
 // openColumnar opens a columnar file. Errors do not name it.
 func openColumnar(name string, format ColumnarFormat) (*columnarTable, error) {
-	open := columnarOpeners[format]
-	if open == nil {
-		return nil, errors.New("this program does not read columnar files; import the package engine/data/columnar, or write the table as CSV")
-	}
 	disk, err := openDataRegular(name)
 	if err != nil {
 		return nil, withoutPath(err)
 	}
-	file, err := open(disk)
+	t, err := newColumnarTable(disk, format)
 	if err != nil {
 		disk.Close()
 		return nil, err
 	}
-	t := &columnarTable{file: file, disk: disk}
+	t.disk = disk
+	return t, nil
+}
+
+// newColumnarTable opens the content of a columnar file.
+func newColumnarTable(source ColumnarSource, format ColumnarFormat) (*columnarTable, error) {
+	open := columnarOpeners[format]
+	if open == nil {
+		return nil, errors.New("this program does not read columnar files; import the package engine/data/columnar, or write the table as CSV")
+	}
+	file, err := open(source)
+	if err != nil {
+		return nil, err
+	}
+	t := &columnarTable{file: file, disk: io.NopCloser(nil)}
 	t.names, _ = file.Columns()
 	t.names = uniqueNames(t.names)
 	return t, nil
@@ -131,7 +157,7 @@ func (t *columnarTable) each(l *rowLayout, f func(number int, row []string, prob
 			continue
 		}
 		if refused[k] != "" {
-			return fmt.Errorf("column %q %s; leave it out with --ignore, or write it as columns of numbers or words", t.names[k], refused[k])
+			return setting.Errorf("ignore", "column %q %s; leave it out with %v, or write it as columns of numbers or words", t.names[k], refused[k], setting.Named("ignore"))
 		}
 		used, writers = append(used, k), append(writers, l.cellWriter(k))
 	}
@@ -244,6 +270,11 @@ func readColumnar(name string, format ColumnarFormat, s Schema, policy rowPolicy
 		return nil, nil, err
 	}
 	defer t.Close()
+	return t.examples(s, policy)
+}
+
+// examples converts the rows of a table to examples.
+func (t *columnarTable) examples(s Schema, policy rowPolicy) (Set, []string, error) {
 	l, err := newLayout(t.names, s)
 	if err != nil {
 		return nil, nil, err

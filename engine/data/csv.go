@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // readCSV converts rows to examples. It returns them with the names of the columns that
@@ -289,7 +291,8 @@ func checkHeaderFormat(header []string, separator rune) error {
 		}
 	}
 	if other := otherSeparator(header, separator); separator != 0 && other != "" {
-		return fmt.Errorf("the first line has %ss and no %ss; write separator: %[1]s in the schema, or --separator %[1]s", other, nameOfSeparator(separator))
+		return setting.Errorf("separator", "the first line has %ss and no %ss; write separator: %[1]s in the schema, or %[3]v",
+			other, nameOfSeparator(separator), setting.With("separator", other))
 	}
 	return nil
 }

@@ -23,6 +23,11 @@ func isRowFile(name string) bool {
 // openRows reads a file as the schema describes. If o.Test names a second file for testing, it
 // needs the same columns, in any order and in any format.
 func openRows(file string, o Options) (*Task, error) {
+	return openRowsFrom(file, o, func(s Schema, policy rowPolicy) (Set, []string, error) { return readRows(file, s, policy) })
+}
+
+// openRowsFrom is openRows where read reads the rows for training.
+func openRowsFrom(file string, o Options, read func(Schema, rowPolicy) (Set, []string, error)) (*Task, error) {
 	var err error
 	if o.Schema, err = o.Schema.resolved(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -34,7 +39,7 @@ func openRows(file string, o Options) (*Task, error) {
 	}
 	schema := o.Schema
 	schema.cellStates = o.CellStates
-	train, inputs, err := readRows(file, schema, policy)
+	train, inputs, err := read(schema, policy)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package columnar
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -29,16 +29,16 @@ const errBatchTooLong = sizeError("a batch has more than 1 GiB; write the file w
 
 const arrowMagic = "ARROW1"
 
-func openArrow(f *os.File) (open data.ColumnarFile, err error) {
+func openArrow(f data.ColumnarSource) (open data.ColumnarFile, err error) {
 	defer catch(&err)
 	if err := requireMagic(f, "Arrow or Feather", arrowMagic); err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
+	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
 	}
-	a := &arrowFile{metadata: &arrowMetadata{file: f, size: info.Size()}, memory: &limitedMemory{}}
+	a := &arrowFile{metadata: &arrowMetadata{file: f, size: size}, memory: &limitedMemory{}}
 	if err := a.metadata.checkFooter(); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -67,7 +66,7 @@ type sizeError string
 func (e sizeError) Error() string { return string(e) }
 
 // requireMagic returns an error unless the file begins with one of the given bytes.
-func requireMagic(f *os.File, format string, magic ...string) error {
+func requireMagic(f io.ReaderAt, format string, magic ...string) error {
 	head := make([]byte, 8)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"os"
 	"strings"
 	"time"
 
@@ -32,7 +31,7 @@ const (
 	errPageTooLong = sizeError("a page has more than 256 MiB; write the file with smaller pages (pandas.DataFrame.to_parquet writes pages of 1 MiB)")
 )
 
-func openParquet(f *os.File) (open data.ColumnarFile, err error) {
+func openParquet(f data.ColumnarSource) (open data.ColumnarFile, err error) {
 	defer catch(&err)
 	if err := requireMagic(f, "Parquet", "PAR1"); err != nil {
 		return nil, err

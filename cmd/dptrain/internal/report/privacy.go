@@ -229,3 +229,11 @@ func (a *accounting) ledgerSection() *ledgerSection {
 		Account: fmt.Sprintf("dptrain ledger epsilon ledger.jsonl --delta %s --accountant %s", number.Format(a.answer.Delta, -1), a.answer.Accountant),
 	}
 }
+
+// Statement is the paragraph on privacy for a paper or a model card.
+func (r *Run) Statement() string {
+	if r.accounting == nil {
+		return "There is no privacy guarantee (ε = ∞). The model was trained without clipping and without noise."
+	}
+	return r.privacySection().Statement
+}

@@ -1,0 +1,88 @@
+"""What a run released: its model, its summary and its ledger. All of it is public."""
+
+import contextlib
+import html
+import json
+import os
+import tempfile
+
+from . import _program
+
+_FILES = [
+    "config.yaml", "schema.json", "run.json", "ledger.jsonl", "metrics.jsonl", "model.safetensors", "model.json",
+    "report.html", "MODEL_CARD.md",
+]  # fmt: skip
+
+
+class Report(dict):
+    """The summary of a run, with the keys of run.json. A notebook shows a table."""
+
+    def __init__(self, run):
+        super().__init__(run.summary)
+        self._run = run
+
+    def save(self, path):
+        """Writes the report as a page of HTML."""
+        with open(path, "wb") as file:
+            file.write(self._run.files["report.html"])
+
+    def _repr_html_(self):
+        rows = {
+            "privacy": f"ε = {_number(self['epsilon'])}, δ = {_number(self['delta'])}" if self["private"] else "none",
+            "adjacency": self["adjacency"], "unit of privacy": self["unit"], "records": self["records"],
+            "network": f"{self['model']}, {self['parameters']} weights",
+            "lots": f"{self['steps']} of about {_number(self['expected_lot'])} records",
+            "noise multiplier": _number(self["noise_multiplier"]), "seconds": _number(self["seconds"]),
+        }  # fmt: skip
+        cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items())
+        warnings = "".join(f"<li>{html.escape(w)}</li>" for w in self["warnings"] or [])
+        return f"<table>{cells}</table>" + (f"<ul>{warnings}</ul>" if warnings else "")
+
+    def __reduce__(self):
+        return Report, (self._run,)
+
+
+class Run:
+    """The files of a run's folder, in memory."""
+
+    def __init__(self, files):
+        self.files = files
+        self.summary = json.loads(files["run.json"])
+
+    @classmethod
+    def read(cls, folder):
+        """Reads the folder of a run that ended."""
+        files = {}
+        for name in _FILES:
+            with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
+                files[name] = file.read()
+        return cls(files)
+
+    @contextlib.contextmanager
+    def folder(self):
+        """A temporary folder with the files."""
+        with tempfile.TemporaryDirectory(prefix="dptrain-") as folder:
+            self.write(folder)
+            yield folder
+
+    def write(self, folder):
+        """Writes the files into a folder."""
+        os.makedirs(folder, exist_ok=True)
+        for name, content in self.files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+
+    def predict(self, parts):
+        """Returns the answers for a table as CSV, with the probability of each class."""
+        with self.folder() as folder:
+            scores = ["--scores"] if not self.summary.get("target") else []
+            return _program.run(["predict", folder, "--data", "-", "--quiet", *scores], parts)
+
+    def statement(self):
+        """Returns the paragraph on privacy for a paper or a model card."""
+        with self.folder() as folder:
+            return _program.run_json(["report", folder])["statement"]
+
+
+def _number(value):
+    return value if isinstance(value, str) else f"{value:.4g}"

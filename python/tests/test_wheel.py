@@ -1,0 +1,27 @@
+"""The wheel as built: DPTRAIN_WHEEL names it."""
+
+import hashlib
+import os
+import zipfile
+from base64 import urlsafe_b64encode
+
+import pytest
+
+pytestmark = pytest.mark.skipif("DPTRAIN_WHEEL" not in os.environ, reason="DPTRAIN_WHEEL names no wheel")
+
+
+def test_size_and_content():
+    wheel = os.environ["DPTRAIN_WHEEL"]
+    assert os.path.getsize(wheel) < 20_000_000
+    with zipfile.ZipFile(wheel) as content:
+        names = content.namelist()
+        assert any(n.startswith("dptrain/bin/dptrain") for n in names)
+        assert not [n for n in names if "test" in n]
+        record = content.read(next(n for n in names if n.endswith("/RECORD"))).decode().splitlines()
+        for line in record:
+            name, digest, size = line.rsplit(",", 2)
+            if digest:
+                data = content.read(name)
+                assert len(data) == int(size)
+                assert digest == "sha256=" + urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        assert sorted(line.rsplit(",", 2)[0] for line in record) == sorted(names)
