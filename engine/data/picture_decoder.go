@@ -8,14 +8,14 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	_ "image/jpeg" // the formats that folders of pictures are read in
+	_ "image/png"
 	"io"
 	"io/fs"
 	"math"
 	"strconv"
 	"strings"
 	"sync"
-	_ "image/jpeg" // the formats that folders of pictures are read in
-	_ "image/png"
 
 	"github.com/dptrain/dptrain/internal/setting"
 )
