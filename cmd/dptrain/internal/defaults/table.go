@@ -45,6 +45,7 @@ const (
 	hiddenRecords = 1000 // records from which it does
 	hiddenUnits   = 64
 	fourierMost   = 20   // columns up to which random features pay
+	fourierRatio  = 50   // ρ from which they pay for more columns
 	hiddenLots    = 4    // lots have a quarter of the records
 	hiddenLeast   = 256  // records of a lot, if there are as many
 	hiddenScale   = 0.4  // S
@@ -77,7 +78,7 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
-	s.Fourier = !hidden && f.Classes > 0 && f.Columns <= fourierMost
+	s.Fourier = !hidden && f.Classes > 0 && (f.Columns <= fourierMost || ratio >= fourierRatio)
 	lot := f.Records
 	weights := f.Weights * outputs
 	if hidden {
