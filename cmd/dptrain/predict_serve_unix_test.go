@@ -116,7 +116,7 @@ func TestPredictServe_AnswersAsPredict(t *testing.T) {
 		status     int
 	}{
 		{"", "not a JSON object", 422}, {"[]", "not a JSON object", 422}, {`{"rows": []}`, "no rows", 422},
-		{`{"rows": [{"age": "x"}]}`, "age", 422}, {"ARROW1\x00\x00", "damaged", 422},
+		{"null", "", 422}, {`{"rows": [{"age": "x"}]}`, `no key "sex"`, 422}, {"ARROW1\x00\x00", "damaged", 422},
 		{strings.Repeat(" ", 17<<20), "bytes", 413},
 		{`{"rows": [` + strings.Repeat("{},", 10_000) + `{}]}`, "at most", 413},
 	} {

@@ -125,12 +125,16 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rows, single, err := s.read(r.Header.Get("Content-Type"), body)
-	if err != nil {
-		s.refuse(w, http.StatusUnprocessableEntity, err.Error())
-		return
+	if err == nil && rows.Len() > MaxRows {
+		err = tooManyRows(rows.Len())
 	}
-	if rows.Len() > MaxRows {
-		s.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has %d rows, and at most %d are answered at once", rows.Len(), MaxRows))
+	var tooMany tooManyRows
+	switch {
+	case errors.As(err, &tooMany):
+		s.refuse(w, http.StatusRequestEntityTooLarge, err.Error())
+		return
+	case err != nil:
+		s.refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
 	q := &request{rows: rows.Set, done: make(chan struct{})}
@@ -158,6 +162,13 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) {
 	s.metrics.observe(rows.Len(), time.Since(began))
 }
 
+// tooManyRows is the number of rows of a request that has more than MaxRows.
+type tooManyRows int
+
+func (n tooManyRows) Error() string {
+	return fmt.Sprintf("the request has %d rows, and at most %d are answered at once", int(n), MaxRows)
+}
+
 // read converts the body of a request. single reports that it is one JSON object, which is a row.
 func (s *Server) read(contentType string, body []byte) (rows data.Unlabeled, single bool, err error) {
 	if contentType == ArrowType || data.IsColumnar(body) {
@@ -176,6 +187,9 @@ func (s *Server) read(contentType string, body []byte) (rows data.Unlabeled, sin
 	}
 	if len(many.Rows) == 0 {
 		return rows, false, errors.New("the request has no rows")
+	}
+	if len(many.Rows) > MaxRows {
+		return rows, false, tooManyRows(len(many.Rows))
 	}
 	var lines bytes.Buffer
 	for _, row := range many.Rows {
