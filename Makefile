@@ -26,15 +26,23 @@ KERNELS := $(CACHE)/kernels-ptx.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: quick gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
+.PHONY: quick learn gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
 
 # Checks what changed since the last commit, in about two minutes.
 quick:
 	bash .ci/quick
 
+# Builds ./dptrain with the guide of `dptrain learn`, which needs modules for WebAssembly.
+LEARN := $(CURDIR)/.cache/learn
+learn:
+	go run ./cmd/dptrain/internal/learn/build -out $(LEARN)/learn.zip
+	printf '{"Replace": {%s}}' '$(guide)' > $(LEARN)/overlay.json
+	go build -overlay $(LEARN)/overlay.json ./cmd/dptrain
+guide = "$(CURDIR)/cmd/dptrain/internal/learn/built/learn.zip": "$(LEARN)/learn.zip"
+
 # Builds ./dptrain with kernels for some GPUs: make gpu TARGETS=sm_86,ptx. By default these are
 # sm_90 (H100, H200), PTX, which the driver translates for later cards, and this host's cards.
-# A release has them all: TARGETS=all. Compiled kernels are kept in KERNEL_CACHE.
+# A release has them all, and the guide: make learn gpu TARGETS=all. Compiled kernels are kept in KERNEL_CACHE.
 comma := ,
 empty :=
 space := $(empty) $(empty)
@@ -45,7 +53,7 @@ KERNEL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dptrain/kernels
 # with ARCHIVE builds programs that contain an archive of kernels: go build $(call with,ARCHIVE)
 with = -tags gpu -overlay $(call overlay,$(1))
 overlay = $(shell mkdir -p $(CACHE); file=$(basename $(1))-overlay.json; mkdir -p $$(dirname $$file); \
-	printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/cuda/internal/kernels/built/kernels.zip $(1) > $$file; echo $$file)
+	printf '{"Replace": {%s"%s": "%s"}}' '$(if $(wildcard $(LEARN)/learn.zip),$(guide)$(comma) )' $(CURDIR)/cuda/internal/kernels/built/kernels.zip $(1) > $$file; echo $$file)
 
 gpu: $(HEADER) $(CACHE)/kernels-$(TARGETS).zip
 	go build $(call with,$(CACHE)/kernels-$(TARGETS).zip) ./cmd/dptrain

@@ -6,6 +6,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 	"github.com/dptrain/dptrain/accountant/internal/numerics"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Meter computes the cost of a run of equal lots while it runs.
@@ -49,7 +50,8 @@ func (m *Meter) MaxLots(epsilon float64) (int, error) {
 		return 0, err
 	}
 	if m.accountant == "gdp" {
-		return 0, dpevent.InvalidArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
+		return 0, dpevent.InvalidArgument("%w", setting.Errorf("Budget.Accountant",
+			"the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (%v) and no budget", setting.Named("Mechanism.NoiseMultiplier")))
 	}
 	lots, _, err := numerics.LargestInt(maxSteps, m.Epsilon, epsilon)
 	return lots, err

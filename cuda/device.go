@@ -9,15 +9,15 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/dptrain/dptrain/cuda/internal/compile"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 var (
 	// ErrNotBuilt means that the binary was built without the tag gpu.
-	ErrNotBuilt = errors.New("this build has no CUDA; build it with `make gpu`, or use --device cpu")
+	ErrNotBuilt = setting.Errorf("Device.Name", "this build has no CUDA; build it with `make gpu`, or use %v", setting.With("Device.Name", "cpu"))
 	// ErrNoLibrary means that a library is not installed. The error names what dptrain's own
 	// kernels then compute.
 	ErrNoLibrary = compile.ErrNoLibrary

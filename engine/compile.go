@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/host/memory"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -86,7 +87,7 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 		case errors.Is(err, plan.ErrOutOfMemory) && !isFinal:
 			continue
 		case errors.Is(err, plan.ErrOutOfMemory) && network.Records > 1:
-			return nil, fmt.Errorf("a microbatch of %d records: %w; use a smaller --microbatch", network.Records, err)
+			return nil, setting.Errorf("Microbatch", "a microbatch of %d records: %w; use a smaller %v", network.Records, err, setting.Named("Microbatch"))
 		case errors.Is(err, plan.ErrOutOfMemory):
 			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller network, shorter examples or fewer examples in a record", err)
 		case err != nil:

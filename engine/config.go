@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -187,22 +188,23 @@ func (c *Config) checkDistribution() error {
 		return fmt.Errorf("noise distribution %q is unknown: use %s or %s", m.Distribution, GaussianNoise, LaplaceNoise)
 	}
 	c.Device.preferCPU()
+	useGaussian := setting.With("Mechanism.Distribution", GaussianNoise)
 	switch {
 	case c.Device.Name != "cpu":
-		return fmt.Errorf("device %s adds no Laplace noise: use --device cpu, or --mechanism gaussian", c.Device.Name)
+		return setting.Errorf("Device.Name", "device %s adds no Laplace noise: use %v, or %v", c.Device.Name, setting.With("Device.Name", "cpu"), useGaussian)
 	case m.Arithmetic == FloatArithmetic:
-		return fmt.Errorf("Laplace noise requires exact arithmetic: drop --arithmetic float, or use --mechanism gaussian")
+		return setting.Errorf("Mechanism.Arithmetic", "Laplace noise requires exact arithmetic: drop %v, or use %v", setting.With("Mechanism.Arithmetic", "float"), useGaussian)
 	case len(m.Clipping) != 1 || len(m.GroupNoiseMultipliers)+len(m.GroupNoiseMultiplierAt) > 0:
-		return fmt.Errorf("Laplace noise requires that all parameters are clipped as one group without noise of its own: use --clipping flat, or --mechanism gaussian")
+		return setting.Errorf("Mechanism.Clipping", "Laplace noise requires that all parameters are clipped as one group without noise of its own: use %v, or %v", setting.With("Mechanism.Clipping", "flat"), useGaussian)
 	case m.Choose != nil:
 		return fmt.Errorf("Mechanism.Choose chooses Gaussian noise only: drop it, or use Gaussian noise")
 	case c.LocalTraining.Steps > 0:
 		return fmt.Errorf("Laplace noise is not available with local steps: drop one of them")
 	case c.Sampling.Policy == sample.PolicyTruncated:
-		return fmt.Errorf("the cost of truncated lots is known for Gaussian noise only: use --sampling poisson, or --mechanism gaussian")
+		return setting.Errorf("Sampling.Policy", "the cost of truncated lots is known for Gaussian noise only: use %v, or %v", setting.With("Sampling.Policy", "poisson"), useGaussian)
 	}
 	if _, adapts := m.Clipping[0].Bound.(clip.Quantile); adapts {
-		return fmt.Errorf("an adaptive bound follows ℓ₂ norms: use a constant bound with Laplace noise, or --mechanism gaussian")
+		return setting.Errorf("Mechanism.Clipping", "an adaptive bound follows ℓ₂ norms: use a constant bound with Laplace noise, or %v", useGaussian)
 	}
 	return nil
 }
@@ -274,12 +276,14 @@ func (c *Config) checkWeights() error {
 	case !c.isWeighted():
 		return nil
 	case c.Weights.MinMean != 0 && c.Mechanism.addsLaplace():
-		return fmt.Errorf("a denominator that depends on the lot (Weights.MinMean, --weight-min-mean) needs Gaussian noise: use --mechanism gaussian, or a mean weight (Weights.Mean, --weight-mean)")
+		return setting.Errorf("Weights.MinMean", "a denominator that depends on the lot (%v) needs Gaussian noise: use %v, or a mean weight (%v)",
+			setting.Named("Weights.MinMean"), setting.With("Mechanism.Distribution", GaussianNoise), setting.Named("Weights.Mean"))
 	}
 	if c.Weights.MinMean != 0 && c.LocalTraining.Steps == 0 {
 		c.Device.preferCPU()
 		if c.Device.onGPU() {
-			return fmt.Errorf("device %s does not divide its sum of gradients by the weight of the lot (Weights.MinMean, --weight-min-mean): use --device cpu, local steps, or a mean weight (Weights.Mean, --weight-mean)", c.Device.Name)
+			return setting.Errorf("Device.Name", "device %s does not divide its sum of gradients by the weight of the lot (%v): use %v, local steps, or a mean weight (%v)",
+				c.Device.Name, setting.Named("Weights.MinMean"), setting.With("Device.Name", "cpu"), setting.Named("Weights.Mean"))
 		}
 	}
 	return c.Weights.check(c.Sampling.policy())
@@ -407,7 +411,7 @@ func checkNoiseMultiplier(z float64) error {
 	case math.IsNaN(z) || z < 0:
 		return fmt.Errorf("noise multiplier %v: give a positive number", z)
 	case z == 0:
-		return fmt.Errorf("noise multiplier 0 protects no record: give a number above 0, or train without privacy (Mechanism.NonPrivate, --non-private)")
+		return setting.Errorf("Mechanism.NoiseMultiplier", "noise multiplier 0 protects no record: give a number above 0, or train without privacy (%v)", setting.Named("Mechanism.NonPrivate"))
 	case math.IsInf(z, 1):
 		return fmt.Errorf("the noise multiplier is infinite, and nothing can be learned: give a finite number")
 	}
@@ -490,5 +494,6 @@ func (b Budget) CheckDelta(records int) error {
 	if b.AllowLargeDelta || b.Delta*float64(records) < 1 {
 		return nil
 	}
-	return fmt.Errorf("δ = %v of %d records: with δ of at least one over the number of records, the guarantee permits publishing one record in full; give a smaller δ (--delta), or accept this (Budget.AllowLargeDelta, --allow-large-delta)", b.Delta, records)
+	return setting.Errorf("Budget.Delta", "δ = %v of %d records: with δ of at least one over the number of records, the guarantee permits publishing one record in full; give a smaller δ (%v), or accept this (%v)",
+		b.Delta, records, setting.Named("Budget.Delta"), setting.Named("Budget.AllowLargeDelta"))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/device/simd"
 	"github.com/dptrain/dptrain/internal/host/memory"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Device describes what can execute a program.
@@ -38,7 +39,7 @@ func Devices() ([]Device, error) {
 	return list, err
 }
 
-var errNoGPU = errors.New("found no NVIDIA driver or GPU on this host; use --device cpu")
+var errNoGPU = setting.Errorf("Device.Name", "found no NVIDIA driver or GPU on this host; use %v", setting.With("Device.Name", "cpu"))
 
 // maxThreads is more than the processors of any host.
 const maxThreads = 1 << 16
@@ -75,7 +76,8 @@ func (o *DeviceOptions) resolve() (note string, err error) {
 	case o.Name != "cpu" && o.Name != "gorgonia":
 		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", o.Name)
 	case precision != cuda.FP32:
-		return "", fmt.Errorf("precision %v requires a GPU device, and %s computes in float32; use --device cuda:0 or drop --precision", precision, o.Name)
+		return "", setting.Errorf("Device.Precision", "precision %v requires a GPU device, and %s computes in float32; use %v or drop %v",
+			precision, o.Name, setting.With("Device.Name", "cuda:0"), setting.Named("Device.Precision"))
 	}
 	return note, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // LocalTraining makes the contribution of a user the change of the weights in some steps of SGD on
@@ -56,9 +57,10 @@ func (c *Config) checkLocalTraining() error {
 	case l.Batch < 0 || l.Batch > maxExamples:
 		return fmt.Errorf("%d examples in a local step: give at least 1 and at most %d, or 0 for the default", l.Batch, maxExamples)
 	case !c.Records.Users:
-		return fmt.Errorf("local steps need users as records (Records.Users, --record user:COLUMN), whose examples they train on")
+		return setting.Errorf("Records.Users", "local steps need users as records (%v), whose examples they train on", setting.Named("Records.Users"))
 	case c.Microbatch != 0:
-		return fmt.Errorf("a microbatch of %d records with local steps: users are computed one after the other, and the batch of a local step is LocalTraining.Batch (--local-batch); drop the microbatch", c.Microbatch)
+		return setting.Errorf("Microbatch", "a microbatch of %d records with local steps: users are computed one after the other, and the batch of a local step is %v; drop the microbatch",
+			c.Microbatch, setting.Named("LocalTraining.Batch"))
 	case c.Augmentation.Views > 0:
 		return fmt.Errorf("augmentation is not available with local steps: drop one of them")
 	case c.Projection.Directions > 0:

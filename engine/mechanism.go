@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -339,7 +340,8 @@ func (m *mechanism) setLot(lot int) error {
 	sensitivities := m.clipper.Sensitivities()
 	for g, s := range sensitivities {
 		if math.IsInf(s, 1) {
-			return fmt.Errorf("group %s has no clipping bound in lot %d, so noise cannot protect a record; give a bound, or train without privacy (Mechanism.NonPrivate, --non-private)", m.clipper.Groups()[g].Name, lot)
+			return setting.Errorf("Mechanism.Clipping", "group %s has no clipping bound in lot %d, so noise cannot protect a record; give a bound, or train without privacy (%v)",
+				m.clipper.Groups()[g].Name, lot, setting.Named("Mechanism.NonPrivate"))
 		}
 	}
 	m.setStatistics(&m.entry, lot)

@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -73,10 +73,11 @@ func (c *Config) checkQuery(q ledger.Query, records int) error {
 		return nil
 	}
 	if err := (ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{q}}).Validate(); err != nil {
-		return fmt.Errorf("%w; choose noise nearer to the sensitivity, or float arithmetic (Mechanism.Arithmetic, --arithmetic float)", err)
+		return setting.Errorf("Mechanism.Arithmetic", "%w; choose noise nearer to the sensitivity, or float arithmetic (%v)", err, setting.With("Mechanism.Arithmetic", "float"))
 	}
 	if sum := c.contributors(records) * float64(q.Lattice); max(sum, math.Ldexp(sum, -q.Grid)) > maxLatticeSum {
-		return fmt.Errorf("group %q: noise of %v is too small for a sensitivity of %v and up to %.0f records; raise it, or use float arithmetic (Mechanism.Arithmetic, --arithmetic float)", q.Group, q.Noise, q.Sensitivity, c.contributors(records))
+		return setting.Errorf("Mechanism.NoiseMultiplier", "group %q: noise of %v is too small for a sensitivity of %v and up to %.0f records; raise it, or use float arithmetic (%v)",
+			q.Group, q.Noise, q.Sensitivity, c.contributors(records), setting.With("Mechanism.Arithmetic", "float"))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // PlannedHistory returns the history that the ledger of a run of c contains if the run goes to
@@ -172,7 +173,8 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 		return a.Epsilon > epsilon, err
 	}
 	if above, err := exceeds(maxNoiseMultiplier); err != nil || above {
-		return 0, cmp.Or(err, fmt.Errorf("%w: the releases whose noise is given cost more than it; raise --validation-noise, --project-noise, or the noise of the groups and statistics", ErrBudget))
+		return 0, cmp.Or(err, setting.Errorf("Validation.Noise", "%w: the releases whose noise is given cost more than it; raise %v, %v, or the noise of the groups and statistics",
+			ErrBudget, setting.Named("Validation.Noise"), setting.Named("Projection.Noise")))
 	}
 	high := low
 	for {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // privacyAccount states in the ledger what is about to be released, and computes its cost.
@@ -213,7 +214,7 @@ func (e *epsilonMeter) meterDifferentLots(past ledger.History, left int, lotAt f
 		return err
 	}
 	if e.budget.Accountant == "gdp" {
-		return fmt.Errorf("the gdp accountant is an approximation and cannot decide when to stop; use pld or rdp, or give the noise (--noise) and no budget")
+		return setting.Errorf("Budget.Accountant", "the gdp accountant is an approximation and cannot decide when to stop; use pld or rdp, or give the noise (%v) and no budget", setting.Named("Mechanism.NoiseMultiplier"))
 	}
 	var failed error
 	e.allowed = sort.Search(left, func(i int) bool {

@@ -121,7 +121,7 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Files.CheckpointInterval = -1 }, "checkpoint every"},
 		{func(c *Config) { c.Device.Name = "tpu" }, "auto, cpu"},
 		{func(c *Config) { c.Device.Name = "cuda:77" }, "cuda:77"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "--non-private"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "Mechanism.NonPrivate"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "noise multiplier -1"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "noise multiplier NaN"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = inf }, "infinite"},
@@ -135,10 +135,10 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "the bound is 0"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "the bound is -1"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "the bound is NaN"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "--non-private"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "Mechanism.NonPrivate"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
-		}, "--non-private"},
+		}, "Mechanism.NonPrivate"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return float64(4 - i) }), nil)
 		}, "lot 4"},

@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Resume continues a run from the newest undamaged checkpoint in c.Files.CheckpointFolder. c is
@@ -78,7 +79,7 @@ func Resume(c Config) (*Run, error) {
 func AffordableSteps(c Config) (int, error) {
 	switch {
 	case c.Mechanism.isNoiseScheduled() || c.Mechanism.Choose != nil:
-		return 0, fmt.Errorf("a schedule of the noise was checked for the lots of the run only: extend such a run by Config.Steps (--steps)")
+		return 0, setting.Errorf("Steps", "a schedule of the noise was checked for the lots of the run only: extend such a run by %v", setting.Named("Steps"))
 	case c.Mechanism.NonPrivate || !(c.Budget.StopAtEpsilon > 0):
 		return 0, fmt.Errorf("a budget of ε = %v for more lots: this needs a private run and a budget above 0", c.Budget.StopAtEpsilon)
 	}
@@ -238,7 +239,8 @@ func (b Budget) checkProject(ledgerFile string) error {
 	if err != nil || h.Budget == "" || h.Budget == b.Project {
 		return nil // what is wrong with a ledger is reported where its cost is read
 	}
-	return fmt.Errorf("the ledger %s counts in the project budget %s, and the resumed run names %s: continue it with that budget (--budget, Budget.Project)", ledgerFile, h.Budget, cmp.Or(b.Project, "none"))
+	return setting.Errorf("Budget.Project", "the ledger %s counts in the project budget %s, and the resumed run names %s: continue it with that budget (%v)",
+		ledgerFile, h.Budget, cmp.Or(b.Project, "none"), setting.Named("Budget.Project"))
 }
 
 // readHistory reads a ledger, which must contain the line that was its last when the checkpoint

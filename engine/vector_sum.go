@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/noise"
 	"gorgonia.org/tensor"
 )
@@ -123,10 +124,11 @@ type Weights struct {
 func (w *Weights) check(policy sample.Policy) error {
 	w.Cap = cmp.Or(w.Cap, 1)
 	if w.MinMean != 0 && policy != sample.PolicyPoisson {
-		return fmt.Errorf("a weighted mean whose denominator depends on the lot needs %s lots: use them, or a fixed denominator (leave Weights.MinMean unset, drop --weight-min-mean)", sample.PolicyPoisson)
+		return setting.Errorf("Weights.MinMean", "a weighted mean whose denominator depends on the lot needs %s lots: use them, or a fixed denominator (drop %v)", sample.PolicyPoisson, setting.Named("Weights.MinMean"))
 	}
 	if w.MinMean != 0 && w.Mean != 0 {
-		return fmt.Errorf("both a mean weight (%v) and a least mean weight (%v) are set: Weights.Mean (--weight-mean) is of the fixed denominator, Weights.MinMean (--weight-min-mean) of the other; set one of them", w.Mean, w.MinMean)
+		return setting.Errorf("Weights.MinMean", "both a mean weight (%v) and a least mean weight (%v) are set: %v is of the fixed denominator, %v of the other; set one of them",
+			w.Mean, w.MinMean, setting.Named("Weights.Mean"), setting.Named("Weights.MinMean"))
 	}
 	w.Mean = cmp.Or(w.MinMean, w.Mean, w.Cap)
 	if !(w.Cap > 0) || math.IsInf(w.Cap, 1) {

@@ -147,7 +147,7 @@ func (f family) check(data DataSpec) error {
 }
 
 var families = []family{
-	{Description{"logistic", "", "one dense layer: multinomial logistic regression, or linear regression of a --target"}, numbers, parseNone, logistic},
+	{Description{"logistic", "", "one dense layer: multinomial logistic regression, or linear regression of a target"}, numbers, parseNone, logistic},
 	{Description{"fourier", "[FEATURES][,columns=N]", "one dense layer over an example's numbers and over random Fourier features of them, 128 by default (Rahimi & Recht 2007): a kernel machine for few records; N is the number of columns, if the words of a column are several numbers"}, numbers, parseFourier, fourier},
 	{Description{"mlp", "[HIDDEN,...][,act=relu|tanh][,dropout=RATE]", "dense layers over any features, including tables; 128 hidden units by default; RATE is the dropout rate"}, numbers, parseMLP, mlp},
 	{Description{"abadi-mlp", "", "1000 hidden ReLU units (Abadi et al. 2016, section 5.2)"}, numbers, parseNone, abadiMLP},

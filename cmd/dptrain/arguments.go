@@ -16,7 +16,7 @@ import (
 
 // errorLine formats err as the single line that the user sees.
 func errorLine(cmd *cobra.Command, err error) string {
-	line := strings.Join(strings.Fields(err.Error()), " ")
+	line := strings.Join(strings.Fields(settings.Describe(err)), " ")
 	if path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "); cmd.HasParent() {
 		line = path + ": " + line
 	}

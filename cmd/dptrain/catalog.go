@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
@@ -41,7 +42,8 @@ func newData(term *terminal.Terminal) *cobra.Command {
 		Looks string `json:"looks"`
 	}
 	return newCatalog(term, "data", "List the data sets and file types, and where dptrain looks for them", "dptrain train --data mnist --data-dir ~/mnist", data.Supported(), func(d data.Description) (string, any, string) {
-		return d.Name, row{d.Name, d.Summary, d.Source}, fmt.Sprintf("%s\t%s\n\t%s\n", d.Name, d.Summary, d.Source)
+		source := d.Source.Naming(settings.AsFlag)
+		return d.Name, row{d.Name, d.Summary, source}, fmt.Sprintf("%s\t%s\n\t%s\n", d.Name, d.Summary, source)
 	})
 }
 
@@ -136,14 +138,14 @@ func newDevices(term *terminal.Terminal) *cobra.Command {
 				value["overrides"] = overrides
 			}
 			if reason != nil {
-				value["no_gpu"] = reason.Error()
+				value["no_gpu"] = settings.Describe(reason)
 			}
 			return term.Print(value, strings.Join(names, "\n"), func(w io.Writer) {
 				for _, r := range rows {
 					fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
 				}
 				if reason != nil {
-					fmt.Fprintf(w, "no GPU\t%v\n", reason)
+					fmt.Fprintf(w, "no GPU\t%s\n", settings.Describe(reason))
 				}
 				for _, o := range overrides {
 					fmt.Fprintf(w, "cuda\t%s\n", o)

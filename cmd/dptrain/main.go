@@ -75,7 +75,8 @@ interrupted, with everything saved.`,
 			newTune(term), newSweep(term), newChoose(term), newReport(term), newExport(term)}},
 		{"Account for privacy", []*cobra.Command{newBudget(term), newLedger(term)}},
 		{"Learn from data that stay with their owners", []*cobra.Command{newServe(term), newContribute(term), newSimulate(term)}},
-		{"Show what there is", []*cobra.Command{newData(term), newModels(term), newPresets(term), newDevices(term), newDoctor(term), newVersion(term)}},
+		{"Show what there is", []*cobra.Command{newLearn(term), newData(term), newModels(term), newPresets(term), newDevices(term),
+			newDoctor(term), newVersion(term)}},
 		{"Set up a shell", []*cobra.Command{newCompletion(term), newMan(term)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -67,7 +67,7 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 		if s.PublishedEpsilon != 0 {
 			fmt.Fprintf(w, "\tpublished ε = %s\n", budget.DescribePublished(s.PublishedEpsilon))
 		}
-		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
+		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Lots.Records)
 		if s.Split != nil {
 			fmt.Fprintf(w, "\t%s\n", report.DescribeSplit(s.TestExamples, s.Split.Rows))
 		}
@@ -84,7 +84,7 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 	if s.Private && !s.Secure {
 		fmt.Fprintf(w, "\t%s\n", insecureWarning)
 	}
-	if d := budget.DeltaWarning(float64(s.Delta), s.Records); d != "" {
+	if d := budget.DeltaWarning(float64(s.Delta), s.Lots.Records); d != "" {
 		fmt.Fprintf(w, "warning\t%s\n", d)
 	}
 	if s.Note != "" {

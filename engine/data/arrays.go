@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -36,18 +37,18 @@ func openArrays(tree fs.FS, where string, s Schema, onBad BadRowPolicy) (*Task, 
 	if s.Tokens != "" {
 		var err error
 		if indices, err = strconv.Atoi(s.Tokens); err != nil {
-			return nil, fmt.Errorf("%s: arrays do not contain text; write --tokens with the number of indices", where)
+			return nil, setting.Errorf("tokens", "%s: arrays do not contain text; write %v with the number of indices", where, setting.Named("tokens"))
 		}
 	}
 	switch {
 	case s.Length != 0:
-		return nil, fmt.Errorf("%s: the array determines the length of the examples; leave out --length", where)
+		return nil, setting.Errorf("length", "%s: the array determines the length of the examples; leave out %v", where, setting.Named("length"))
 	case s.PredictNext && indices == 0:
-		return nil, fmt.Errorf("%s: to predict the next index, x must contain indices; write --tokens with their number", where)
+		return nil, setting.Errorf("tokens", "%s: to predict the next index, x must contain indices; write %v with their number", where, setting.Named("tokens"))
 	case s.Target != "" && len(s.Bounds) == 0:
-		return nil, fmt.Errorf("%s: the bounds of the target y are not given; write --bounds y=LOW:HIGH, with limits from public knowledge and not from these arrays", where)
+		return nil, setting.Errorf("bounds", "%s: the bounds of the target y are not given; write %v, with limits from public knowledge and not from these arrays", where, setting.With("bounds", "y=LOW:HIGH"))
 	case s.Target == "" && len(s.Classes) < 2 && !s.PredictNext:
-		return nil, fmt.Errorf("%s: the number of classes is not given; write --classes with their number or public names", where)
+		return nil, setting.Errorf("classes", "%s: the number of classes is not given; write %v with their number or public names", where, setting.Named("classes"))
 	}
 	task := &Task{ClassNames: s.Classes, Private: true, Schema: s}
 	read := func(x, y string, policy rowPolicy) (set Set, err error) {

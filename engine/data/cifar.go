@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"io"
 	"io/fs"
 	"path"
@@ -38,7 +39,7 @@ func openCIFAR(tree fs.FS, o Options) (*Task, error) {
 			return task, err
 		}
 	}
-	return nil, fmt.Errorf("%s has neither data_batch_1.bin (searched it, cifar-10-batches-bin and cifar10) nor folders train/CLASS of pictures; unpack the binary version of CIFAR-10 and name its folder with --data-dir", o.Dir)
+	return nil, setting.Errorf("Options.Dir", "%s has neither data_batch_1.bin (searched it, cifar-10-batches-bin and cifar10) nor folders train/CLASS of pictures; unpack the binary version of CIFAR-10 and name its folder with %v", o.Dir, setting.Named("Options.Dir"))
 }
 
 func readCIFAR(tree fs.FS, folder string, o Options, standardization []Standardization) (*Task, error) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // ColumnarFormat is a file format that stores tables by column.
@@ -155,7 +157,7 @@ func (t *columnarTable) each(l *rowLayout, f func(number int, row []string, prob
 			continue
 		}
 		if refused[k] != "" {
-			return fmt.Errorf("column %q %s; leave it out with --ignore, or write it as columns of numbers or words", t.names[k], refused[k])
+			return setting.Errorf("ignore", "column %q %s; leave it out with %v, or write it as columns of numbers or words", t.names[k], refused[k], setting.Named("ignore"))
 		}
 		used, writers = append(used, k), append(writers, l.cellWriter(k))
 	}

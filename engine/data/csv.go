@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"io"
 	"slices"
 	"strings"
@@ -289,7 +290,8 @@ func checkHeaderFormat(header []string, separator rune) error {
 		}
 	}
 	if other := otherSeparator(header, separator); separator != 0 && other != "" {
-		return fmt.Errorf("the first line has %ss and no %ss; write separator: %[1]s in the schema, or --separator %[1]s", other, nameOfSeparator(separator))
+		return setting.Errorf("separator", "the first line has %ss and no %ss; write separator: %[1]s in the schema, or %[3]v",
+			other, nameOfSeparator(separator), setting.With("separator", other))
 	}
 	return nil
 }

@@ -83,15 +83,15 @@ func TestReadCSV_ErrorsShowNoValues(t *testing.T) {
 		{"line 2", header + "1,sec\"ret,low\n", schema},
 		{`no label "income"`, "30,secret,low\n31,secret,low\n", schema},
 		{`no label "incme"; did you mean the name of column 3?`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},
-		{"--label", "secret,30,low\n", with(func(s *Schema) { s.Label = "" })},
-		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = nil })},
-		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = Classes{"low"} })},
-		{"--text", "secret,secret\n", Schema{PredictNext: true, Tokens: "bytes", Length: 2}},
-		{"does not describe age; write --bounds age=LOW:HIGH", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = nil })},
+		{"label", "secret,30,low\n", with(func(s *Schema) { s.Label = "" })},
+		{"classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = nil })},
+		{"classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = Classes{"low"} })},
+		{"text", "secret,secret\n", Schema{PredictNext: true, Tokens: "bytes", Length: 2}},
+		{"does not describe age; write bounds age=LOW:HIGH", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = nil })},
 		{"does not describe age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
 		{`no column "jbo"; did you mean "job"?`, header + "1,secret,low\n", with(func(s *Schema) { s.Ignore = []string{"jbo"} })},
 		{`"age" is used in two ways`, header + "1,secret,low\n", with(func(s *Schema) { s.User = "age" })},
-		{"does not describe a, b, c, d, e, f, g, h, i, j and 2 more; write --bounds a=LOW", "a,b,c,d,e,f,g,h,i,j,k,l,income\n", Schema{Label: "income", Classes: schema.Classes}},
+		{"does not describe a, b, c, d, e, f, g, h, i, j and 2 more; write bounds a=LOW", "a,b,c,d,e,f,g,h,i,j,k,l,income\n", Schema{Label: "income", Classes: schema.Classes}},
 		{"semicolons", "age;job;income\n1;secret;low\n", schema},
 		{"tabs", "age\tjob\tincome\n1\tsecret\tlow\n", schema},
 		{"UTF-16", "\xff\xfea\x00g\x00e\x00,\x00\n\x00", schema},
@@ -120,7 +120,7 @@ func TestReadCSV_ErrorsShowNoValues(t *testing.T) {
 func TestReadCSV_ColumnWithoutName(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte(",text\n0,ab\n")}), "a.csv")
 	s := Schema{PredictNext: true, Text: "text", Tokens: "bytes", Length: 2}
-	checkOpenError(t, file, Options{Schema: s}, "column 1 has no name", "--ignore")
+	checkOpenError(t, file, Options{Schema: s}, "column 1 has no name", "ignore")
 	s.Ignore = []string{""}
 	task, err := Open(file, Options{Schema: s})
 	if err != nil {

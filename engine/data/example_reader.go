@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"math"
 	"slices"
 	"strconv"
@@ -176,7 +177,7 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			case isMissing(cell):
 				return k, errors.New("the target has no value; fill it or remove the row")
 			case !ok:
-				return k, errors.New("the target is not a number; for words, write --label and --classes")
+				return k, setting.Errorf("target", "the target is not a number; for words, write %v and %v", setting.Named("label"), setting.Named("classes"))
 			}
 			r.labels.last = append(r.labels.last, r.roles[k].Bounds.Scale(v))
 		case k == r.user:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,7 +18,8 @@ func readObject(values []string, line []byte, known map[string]int, allowUnknown
 		if !ok && allowUnknown {
 			return nil
 		} else if !ok {
-			return fmt.Errorf("has a key that the schema does not know, key number %d of the line; describe it with --bounds, --vocabulary, --text or --ignore", n)
+			return setting.Errorf("bounds", "has a key that the schema does not know, key number %d of the line; describe it with %v, %v, %v or %v", n,
+				setting.Named("bounds"), setting.Named("vocabulary"), setting.Named("text"), setting.Named("ignore"))
 		}
 		if values[k] != "" {
 			return fmt.Errorf("has the key %q twice", key)

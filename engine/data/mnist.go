@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"io"
 	"io/fs"
 	"slices"
@@ -93,7 +94,8 @@ func findIDX(tree fs.FS, where string, folders []string, stem string, axes int) 
 	}
 	name, ok := findFile(tree, folders, names)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s has no file %s (searched %s for %s); name the folder with --data-dir", where, spellings[0], strings.Join(folders, ", "), strings.Join(names, ", "))
+		return nil, nil, setting.Errorf("Options.Dir", "%s has no file %s (searched %s for %s); name the folder with %v",
+			where, spellings[0], strings.Join(folders, ", "), strings.Join(names, ", "), setting.Named("Options.Dir"))
 	}
 	f, err := openFile(tree, name)
 	if err != nil {

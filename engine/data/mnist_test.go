@@ -169,7 +169,7 @@ func TestOpenMNIST_InvalidFiles(t *testing.T) {
 		checkOpenError(t, "mnist", Options{Dir: writeFiles(t, files)}, c.want)
 	}
 	checkOpenMissing(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere")
-	checkOpenError(t, "mnist", Options{}, "--data-dir")
+	checkOpenError(t, "mnist", Options{}, "Options.Dir")
 }
 
 // The capacity grows slowly towards the announced size. The final capacity is exactly that

@@ -237,8 +237,8 @@ func TestOpenArrays_Invalid(t *testing.T) {
 	}
 	checkOpenError(t, writeZip(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: the file does not exist")
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
-	checkOpenError(t, writeZip(t, all), Options{}, "--classes")
-	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")
+	checkOpenError(t, writeZip(t, all), Options{}, "classes")
+	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "classes")
 	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: Classes{"0", "0"}}}, "twice")
 	checkOpenError(t, writeZip(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
 	checkOpenError(t, writeZip(t, all), Options{Schema: two, Test: "x"}, "their own test examples")

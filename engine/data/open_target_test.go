@@ -101,7 +101,7 @@ func TestOpen_InvalidTargets(t *testing.T) {
 		schema Schema
 	}{
 		"no target \"hour\"":                           {good, with(func(s *Schema) { s.Target = "hour" })},
-		"write --bounds hours=LOW:HIGH":                {good, with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {0, 1}} })},
+		"write bounds hours=LOW:HIGH":                  {good, with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {0, 1}} })},
 		"a target, \"hours\", and a label":             {good, with(func(s *Schema) { s.Label = "job" })},
 		"a number or a class":                          {good, with(func(s *Schema) { s.Classes = Classes{"a", "b"} })},
 		"with next the network predicts":               {good, with(func(s *Schema) { s.PredictNext = true })},
@@ -123,7 +123,7 @@ func TestOpen_InvalidTargets(t *testing.T) {
 		y      []byte
 		schema Schema
 	}{
-		"write --bounds y=LOW:HIGH":    {encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y"}},
+		"write bounds y=LOW:HIGH":      {encodeNPY("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y"}},
 		"the same number of targets":   {encodeNPY("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
 		"shape [2 2]":                  {encodeNPY("<f4", "False", "(2, 2)", float32(1), float32(2), float32(3), float32(4)), y},
 		"the value is not a finite":    {encodeNPY("<f4", "False", "(2,)", float32(1), float32(math.NaN())), y},

@@ -15,7 +15,7 @@ func TestOpen_UnknownName(t *testing.T) {
 	checkOpenError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, shapes, remarks, mnist, fashion-mnist, cifar10")
 	checkOpenError(t, "digit", Options{}, `did you mean "digits"`)
 	checkOpenError(t, "quite/another/thing.csv", Options{}, "neither a named data set")
-	checkOpenError(t, "", Options{}, "--data")
+	checkOpenError(t, "", Options{}, "write data")
 	if _, err := Open("quite another thing", Options{}); err == nil || strings.Contains(err.Error(), "did you mean") {
 		t.Errorf("got %v; want an error without a suggestion", err)
 	}
@@ -25,8 +25,8 @@ func TestOpen_UnknownName(t *testing.T) {
 func TestOpen_UnusedOptions(t *testing.T) {
 	files := writeFiles(t, map[string][]byte{"a.csv": []byte(people), "b.bin": nil})
 	csv := filepath.Join(files, "a.csv")
-	checkOpenError(t, "digits", Options{Dir: "x"}, "--data-dir")
-	checkOpenError(t, "digits", Options{Test: "x"}, "--test")
+	checkOpenError(t, "digits", Options{Dir: "x"}, "Options.Dir")
+	checkOpenError(t, "digits", Options{Test: "x"}, "Options.Test")
 	checkOpenError(t, "digits", Options{Standardize: true}, "published")
 	for _, s := range []Schema{
 		{Label: "x"}, {Classes: Classes{"a", "b"}}, {Bounds: map[string]Bounds{"x": {0, 1}}}, {Vocabulary: map[string][]string{"x": {"a"}}},
@@ -34,8 +34,8 @@ func TestOpen_UnusedOptions(t *testing.T) {
 	} {
 		checkOpenError(t, "digits", Options{Schema: s}, "for CSV and JSONL files")
 	}
-	checkOpenError(t, "mnist", Options{Dir: files, Test: "x"}, "--test")
-	checkOpenError(t, csv, Options{Dir: files}, "--data-dir")
+	checkOpenError(t, "mnist", Options{Dir: files, Test: "x"}, "Options.Test")
+	checkOpenError(t, csv, Options{Dir: files}, "Options.Dir")
 	checkOpenError(t, csv, Options{Standardize: true}, "published")
 	checkOpenError(t, filepath.Join(files, "b.bin"), Options{}, ".bin")
 }
@@ -44,7 +44,7 @@ func TestSupported_DescribesEveryName(t *testing.T) {
 	var described []string
 	for _, d := range Supported() {
 		described = append(described, d.Name)
-		if d.Summary == "" || d.Source == "" {
+		if d.Summary == "" || d.Source.String() == "" {
 			t.Errorf("%s is not described", d.Name)
 		}
 	}

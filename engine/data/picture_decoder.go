@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"image"
 	"image/color"
 	"image/draw"
@@ -22,7 +23,7 @@ import (
 // so it must be public: the shape of a private picture would reveal that picture.
 type ImageShape struct{ Channels, Height, Width int }
 
-// ParseImageShape parses the value of the flag --image: CxHxW, such as 3x32x32.
+// ParseImageShape parses CxHxW, such as 3x32x32.
 func ParseImageShape(text string) (ImageShape, error) {
 	var sides [3]int
 	parts := strings.Split(text, "x")
@@ -181,9 +182,11 @@ func (d *pictureDecoder) decodeFile(tree fs.FS, name string, pixels []byte) erro
 	case err != nil:
 		return err
 	case d.exact && (shape.Height != d.shape.Height || shape.Width != d.shape.Width):
-		return fmt.Errorf("the picture has a different size from the first test picture's %d×%d pixels; make all test pictures of one size, or write --image CxHxW", d.shape.Width, d.shape.Height)
+		return setting.Errorf("Options.Image", "the picture has a different size from the first test picture's %d×%d pixels; make all test pictures of one size, or write %v",
+			d.shape.Width, d.shape.Height, setting.With("Options.Image", "CxHxW"))
 	case d.exact && shape.Channels > d.shape.Channels:
-		return fmt.Errorf("the picture has color and the first test picture is grayscale; write --image 3x%[1]dx%[2]d or --image 1x%[1]dx%[2]d", d.shape.Height, d.shape.Width)
+		return setting.Errorf("Options.Image", "the picture has color and the first test picture is grayscale; write %v or %v",
+			setting.With("Options.Image", ImageShape{3, d.shape.Height, d.shape.Width}), setting.With("Options.Image", ImageShape{1, d.shape.Height, d.shape.Width}))
 	}
 	count := shape.Height * shape.Width
 	if count > largePixels {

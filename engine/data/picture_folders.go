@@ -1,7 +1,6 @@
 package data
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dptrain/dptrain/internal/host/memory"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // pictureFile is one picture of a tree and its class.
@@ -68,7 +68,8 @@ func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowP
 	switch {
 	case shape != ImageShape{}:
 	case testRoot == "":
-		return nil, errors.New("the shape of the pictures is not given; write --image CxHxW, such as --image 3x32x32, or add test pictures in test/CLASS; the shape determines the network, so it is not taken from private pictures")
+		return nil, setting.Errorf("Options.Image", "the shape of the pictures is not given; write %v, such as %v, or add test pictures in test/CLASS; the shape determines the network, so it is not taken from private pictures",
+			setting.With("Options.Image", "CxHxW"), setting.With("Options.Image", "3x32x32"))
 	default:
 		if shape, _, err = readImageShape(tree, testFiles[0].name); err != nil {
 			return nil, fmt.Errorf("%s: %w", testFiles[0].name, err)

@@ -245,7 +245,7 @@ func TestOpenFolders_Invalid(t *testing.T) {
 		{"a/x.png", map[string][]byte{"a/x.png": []byte("no picture"), "b/x.png": good}},
 		{"b/x.png", map[string][]byte{"a/x.png": good, "b/x.png": good[:len(good)-20]}},
 		{"test/a/y.png: the picture has a different size from the first test picture's 2×2 pixels", map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/a/x.png": good, "test/a/y.png": encodePNG(t, colorPicture(3, 2))}},
-		{"test/b/x.png: the picture has color and the first test picture is grayscale; write --image 3x2x2 or --image 1x2x2", map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/a/x.png": encodePNG(t, grayPicture(2, 2)), "test/b/x.png": good}},
+		{"test/b/x.png: the picture has color and the first test picture is grayscale; write Options.Image 3x2x2 or Options.Image 1x2x2", map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/a/x.png": encodePNG(t, grayPicture(2, 2)), "test/b/x.png": good}},
 		{"has an unsupported size", map[string][]byte{"a/x.png": withFalseWidth(t, 1<<14+1), "b/x.png": good}},
 		{`class folder "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},
@@ -256,7 +256,7 @@ func TestOpenFolders_Invalid(t *testing.T) {
 		}
 		checkOpenError(t, writeFiles(t, c.files), o, c.want)
 	}
-	checkOpenError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{}, "write --image CxHxW")
+	checkOpenError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{}, "write Options.Image CxHxW")
 	checkOpenError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV and JSONL files")
 }
 
@@ -330,7 +330,7 @@ func TestOpenCIFAR_InvalidFiles(t *testing.T) {
 	files := tinyCIFAR("")
 	delete(files, "data_batch_3.bin")
 	checkOpenMissing(t, "cifar10", Options{Dir: writeFiles(t, files)}, "data_batch_3.bin")
-	checkOpenError(t, "cifar10", Options{Dir: t.TempDir()}, "neither data_batch_1.bin", "--data-dir")
+	checkOpenError(t, "cifar10", Options{Dir: t.TempDir()}, "neither data_batch_1.bin", "Options.Dir")
 	good := encodePNG(t, colorPicture(2, 2))
 	checkOpenError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
 }

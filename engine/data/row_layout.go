@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // columnRole describes how one column of the file is used.
@@ -41,10 +42,11 @@ func checkNames(names []string, s Schema) error {
 		return checkFeatures(names, s)
 	}
 	if s.Label == "" && s.Target == "" && !s.PredictNext {
-		return errors.New("the label column is not given; write --label with its name in the first line, or --target with the name of a numeric column to predict")
+		return setting.Errorf("label", "the label column is not given; write %v with its name in the first line, or %v with the name of a numeric column to predict",
+			setting.Named("label"), setting.Named("target"))
 	}
 	if s.PredictNext && s.Text == "" {
-		return errors.New("the text column is not given; write --text with its name in the first line")
+		return setting.Errorf("text", "the text column is not given; write %v with its name in the first line", setting.Named("text"))
 	}
 	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text} {
 		if name != "" && !slices.Contains(names, name) {
@@ -58,13 +60,14 @@ func checkNames(names []string, s Schema) error {
 		}
 	}
 	if _, bounded := s.Bounds[s.Target]; s.Target != "" && !bounded {
-		return fmt.Errorf("the bounds of target column %q are not given; write --bounds %[1]s=LOW:HIGH, with limits from public knowledge and not from these rows", s.Target)
+		return setting.Errorf("bounds", "the bounds of target column %q are not given; write %v, with limits from public knowledge and not from these rows",
+			s.Target, setting.With("bounds", s.Target+"=LOW:HIGH"))
 	}
 	if len(s.Classes) < 2 && s.Target == "" && !s.PredictNext {
-		return fmt.Errorf("the classes of label column %q are not given; write --classes with their public names (A,B,…) or their number", s.Label)
+		return setting.Errorf("classes", "the classes of label column %q are not given; write %v with their public names (A,B,…) or their number", s.Label, setting.Named("classes"))
 	}
 	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") && !slices.Contains(s.Ignore, allColumns) {
-		return fmt.Errorf("column %d has no name in the first line; name it, or drop it with --ignore '\"\"'", k+1)
+		return setting.Errorf("ignore", "column %d has no name in the first line; name it, or drop it with %v", k+1, setting.With("ignore", `'""'`))
 	}
 	return nil
 }
@@ -134,7 +137,7 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		}
 		l.inputs, l.width = []string{s.Text}, l.tokens.length
 	} else if s.textual() {
-		return nil, errors.New("tokens, length and next describe a text column, and none is given; write --text with its name")
+		return nil, setting.Errorf("text", "tokens, length and next describe a text column, and none is given; write %v with its name", setting.Named("text"))
 	}
 	var unknown []string
 	ignored := indexOf(s.Ignore)
@@ -156,7 +159,9 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		l.roles = append(l.roles, r)
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("the schema does not describe %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s (--ignore '*' for all others). Take bounds and words from public knowledge and not from these rows", abbreviated(unknown), unknown[0])
+		return nil, setting.Errorf("bounds", "the schema does not describe %s; write %v for numbers, %v for words, %v for text, or %v (%v for all others). Take bounds and words from public knowledge and not from these rows",
+			abbreviated(unknown), setting.With("bounds", unknown[0]+"=LOW:HIGH"), setting.With("vocabulary", unknown[0]+"=WORD|WORD"),
+			setting.With("text", unknown[0]), setting.With("ignore", unknown[0]), setting.With("ignore", "'*'"))
 	}
 	if err := l.orderColumns(s.Inputs); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/internal/setting"
 	"gopkg.in/yaml.v3"
 )
 
@@ -230,7 +231,8 @@ func (s Schema) validate() error {
 	case s.Tokens == byVectors && s.Length != 0:
 		return errors.New("length is the number of indices, and word vectors give no indices; leave out length")
 	case s.Tokens == byVectors && s.PredictNext:
-		return errors.New("with next the network predicts the next index, and word vectors give no indices; write --tokens bytes, or --tokens words:FILE with a public vocabulary")
+		return setting.Errorf("tokens", "with next the network predicts the next index, and word vectors give no indices; write %v, or %v with a public vocabulary",
+			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
 	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and other columns have bounds or a vocabulary, but a network reads either indices or numbers; ignore one kind of columns", s.Text)
 	case s.Target != "" && (s.Label != "" || len(s.Classes) > 0):

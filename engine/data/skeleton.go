@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/dptrain/dptrain/internal/setting"
 	"io"
 	"maps"
 	"math"
@@ -35,7 +36,8 @@ func SchemaSkeleton(file string, o SkeletonOptions) (string, error) {
 		return "", errors.New("a label and a target are given, but a network predicts either a class or a number; leave one out")
 	}
 	if columnarFormat(file) == "" && extension(file) == ".jsonl" && !o.Public {
-		return "", fmt.Errorf("%s: JSONL names the columns in the rows, and the rows are private; give a public file with the same keys and --public, or write the schema by hand like %s", file, SchemaExample)
+		return "", setting.Errorf("Options.Public", "%s: JSONL names the columns in the rows, and the rows are private; give a public file with the same keys and %v, or write the schema by hand like %s",
+			file, setting.Named("Options.Public"), SchemaExample)
 	}
 	return readTableFile(file, func(t *columnarTable) (string, error) {
 		return columnarSkeleton(t, file, o)
@@ -141,7 +143,7 @@ func writePrivateSkeleton(names, refused []string, separator string, o SkeletonO
 		b.WriteString("label:       # the column with the classes\nclasses: []  # their names in order, or their number n for the labels 0 to n-1\n" +
 			"# target:    # instead of label and classes: the column with a number to predict\n")
 	}
-	b.WriteString("# user:      # the column with the person that a row belongs to, for --record user:COLUMN\n" +
+	b.WriteString("# user:      # the column with the person that a row belongs to, for the unit of privacy user:COLUMN\n" +
 		"# text:      # the column of text, for a network that reads text; see docs/own-data.md\n")
 	for _, section := range []struct{ key, format string }{{"bounds", "  # %s: [LOW, HIGH]\n"}, {"dates", "  # %s: [2000-01-01, 2030-12-31]\n"}, {"vocabulary", "  # %s: []\n"}, {"ignore", "  # - %s\n"}} {
 		fmt.Fprintf(&b, "\n%s:\n", section.key)
@@ -162,7 +164,7 @@ func writePrivateSkeleton(names, refused []string, separator string, o SkeletonO
 	return b.String()
 }
 
-const privateIntroduction = `# Schema for dptrain train --schema. dptrain read only the names of the columns.
+const privateIntroduction = `# Schema for dptrain train. dptrain read only the names of the columns.
 #
 # Finish it from public knowledge, such as a code book, and not from the rows: the guarantee
 # does not cover what you copy from them.
@@ -185,7 +187,8 @@ func columnNames(header []string, o SkeletonOptions) ([]string, error) {
 	names := uniqueNames(header)
 	for k, name := range names {
 		if _, number := parseNumber(name); number && o.Label+o.Target == "" {
-			return nil, fmt.Errorf("the first line must name the columns, and in column %d it has a number; add a first line with names, or, if it is a name, write --label or --target with the column to predict", k+1)
+			return nil, setting.Errorf("label", "the first line must name the columns, and in column %d it has a number; add a first line with names, or, if it is a name, write %v or %v with the column to predict",
+				k+1, setting.Named("label"), setting.Named("target"))
 		}
 		if err := checkNameForYAML(name); err != nil {
 			return nil, fmt.Errorf("the name of column %d %w", k+1, err)
@@ -479,7 +482,7 @@ func publicJSONLSkeleton(r io.Reader, file string, o SkeletonOptions) (string, e
 	return publicSkeleton(columns, rows, "", file, o)
 }
 
-const publicIntroduction = `# Schema for dptrain train --schema, from the %d rows of %s.
+const publicIntroduction = `# Schema for dptrain train, from the %d rows of %s.
 #
 # Its bounds, words and classes come from these rows, so these rows must be public. Do not use a
 # schema that was made from private rows: the guarantee does not cover it.
@@ -541,12 +544,12 @@ func writePredicted(b *strings.Builder, columns []*columnSummary, o SkeletonOpti
 	c := columns[k]
 	switch {
 	case o.Target != "" && !c.numeric():
-		return nil, fmt.Errorf("the target %q is not a column of different numbers; for words, write --label", c.name)
+		return nil, setting.Errorf("target", "the target %q is not a column of different numbers; for words, write %v", c.name, setting.Named("label"))
 	case o.Target != "":
 		fmt.Fprintf(b, "target: %s\n", quoteYAML(c.name))
 		return nil, nil
 	case c.filled > 0 && len(c.values) == 0 || len(c.values) > maxValues:
-		return nil, fmt.Errorf("the label %q has more than %d different values; for a number to predict, write --target", c.name, maxValues)
+		return nil, setting.Errorf("label", "the label %q has more than %d different values; for a number to predict, write %v", c.name, maxValues, setting.Named("target"))
 	case len(c.classes()) < 2:
 		return nil, fmt.Errorf("the label %q has fewer than 2 different values; give another column, or a file with all classes", c.name)
 	}
@@ -570,7 +573,7 @@ func writeProposal(b *strings.Builder, columns []*columnSummary) (label *columnS
 			likely, named = c, isNamed
 		}
 	}
-	const again = "run dptrain schema again with --label COLUMN or --target COLUMN"
+	const again = "run dptrain schema again with a label or a target"
 	switch {
 	case likely == nil:
 		b.WriteString("# No column is likely to be the one to predict: " + again + ".\nlabel:\nclasses: []\n")

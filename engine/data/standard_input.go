@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // StandardInput is the name of the table that Options.Input contains.
@@ -33,11 +35,11 @@ func readInput(r io.Reader) (*columnarTable, error) {
 func openInput(o Options) (*Task, error) {
 	switch {
 	case o.Dir != "":
-		return nil, fmt.Errorf("%s is a table, so --data-dir is not used; leave out --data-dir", inputName)
+		return nil, setting.Errorf("Options.Dir", "%s is a table, so %v is not used; leave out %[2]v", inputName, setting.Named("Options.Dir"))
 	case o.Image != (ImageShape{}):
 		return nil, refuseImage(inputName)
 	case o.Standardize:
-		return nil, fmt.Errorf("%s is a table and has no pixels; use --standardize=false", inputName)
+		return nil, setting.Errorf("Options.Standardize", "%s is a table and has no pixels; use %v", inputName, setting.With("Options.Standardize", false))
 	}
 	return openRowsFrom(inputName, o, func(s Schema, policy rowPolicy) (Set, []string, error) {
 		t, err := readInput(o.Input)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data/internal/ngrams"
 	"github.com/dptrain/dptrain/engine/data/internal/wordvectors"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Pad is the index and the label of a step after the end of an example.
@@ -215,10 +216,12 @@ type tokenizer struct {
 // tokenizer returns the tokenizer that the schema describes.
 func (s Schema) tokenizer() (*tokenizer, error) {
 	if s.Tokens == "" {
-		return nil, errors.New("the conversion of text to indices is not given; write --tokens bytes, --tokens words:FILE with a public vocabulary, or --tokens COUNT for indices below COUNT")
+		return nil, setting.Errorf("tokens", "the conversion of text to indices is not given; write %v, %v with a public vocabulary, or %v for indices below COUNT",
+			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"), setting.With("tokens", "COUNT"))
 	}
 	if isNgrams(s.Tokens) && s.PredictNext {
-		return nil, errors.New("ngrams are a set without an order, and with next the network predicts the next index; write --tokens bytes, or --tokens words:FILE with a public vocabulary")
+		return nil, setting.Errorf("tokens", "ngrams are a set without an order, and with next the network predicts the next index; write %v, or %v with a public vocabulary",
+			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
 	}
 	if s.Tokens == byVectors {
 		table, err := s.Vectors.load()
@@ -228,7 +231,7 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 		return &tokenizer{kind: byVectors, edge: Pad, length: table.Dimension, vectors: table}, nil
 	}
 	if s.Length < 1 {
-		return nil, errors.New("the number of indices of an example is not given; write --length with a public number; longer texts are cut and shorter texts are padded")
+		return nil, setting.Errorf("length", "the number of indices of an example is not given; write %v with a public number; longer texts are cut and shorter texts are padded", setting.Named("length"))
 	}
 	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext}
 	switch {

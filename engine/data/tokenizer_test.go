@@ -203,12 +203,12 @@ func TestReadJSONL_ErrorsShowNoValues(t *testing.T) {
 		{`line 1, key "text": the value is neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
 		{`line 1, key "text": the value is neither a text`, `{"text": [1, null, 2], "y": "a"}`, base},
 		{`line 1, key "text": an index`, `{"text": "1 secret", "y": "a"}`, with(func(s *Schema) { s.Tokens = "7" })},
-		{"--length", row, with(func(s *Schema) { s.Length = 0 })},
+		{"length", row, with(func(s *Schema) { s.Length = 0 })},
 		{"length -1", row, with(func(s *Schema) { s.Length = -1 })},
 		{"a network reads either indices or numbers", row, with(func(s *Schema) { s.Bounds = map[string]Bounds{"z": {0, 1}} })},
 		{"leave one out", row, with(func(s *Schema) { s.PredictNext = true })},
-		{"--label", row, with(func(s *Schema) { s.Label, s.Classes = "", nil })},
-		{"--text", row, with(func(s *Schema) { s.Text = "" })},
+		{"label", row, with(func(s *Schema) { s.Label, s.Classes = "", nil })},
+		{"text", row, with(func(s *Schema) { s.Text = "" })},
 		{"used in two ways", row, with(func(s *Schema) { s.User = "text" })},
 		{"words are given", row, with(func(s *Schema) { s.Words = []string{"a"} })},
 	} {
@@ -266,7 +266,7 @@ func TestReadCSV_TextAndIndices(t *testing.T) {
 		t.Errorf("%v, %d classes, %v", dst, task.Classes, err)
 	}
 	checkOpenError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean the name of column 1?`)
-	checkOpenError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "--text")
+	checkOpenError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "text")
 }
 
 func TestReadText_Examples(t *testing.T) {
@@ -281,8 +281,8 @@ func TestReadText_Examples(t *testing.T) {
 		!slices.Equal(dst[0], []float32{10, 'a', 'b', 10, 'c', -1}) || !slices.Equal(dst[1], []float32{'a', 'b', 10, 'c', 10, -1}) {
 		t.Errorf("%d examples, %v, %v", task.Train.Len(), dst, err)
 	}
-	checkOpenError(t, file, Options{}, "--tokens")
-	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes"}}, "--length")
+	checkOpenError(t, file, Options{}, "tokens")
+	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes"}}, "length")
 	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Label: "y"}}, "no columns")
 	checkOpenError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Classes: Classes{"a", "b"}}}, "no columns")
 	checkOpenError(t, filepath.Join(dir, "none.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "no lines")
@@ -321,8 +321,8 @@ func TestOpenArrays_Indices(t *testing.T) {
 	}{
 		{"not a whole number from 0 to 3", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "4"}},
 		{"arrays do not contain text", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "bytes"}},
-		{"leave out --length", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Length: 3}},
-		{"--tokens", map[string][]byte{arrayTrainX: x}, Schema{PredictNext: true}},
+		{"leave out length", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Length: 3}},
+		{"tokens", map[string][]byte{arrayTrainX: x}, Schema{PredictNext: true}},
 		{"2 examples need the same number of labels", map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: y, arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: encodeNPY("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
@@ -408,7 +408,7 @@ func TestRemarks_VocabularyAndLabels(t *testing.T) {
 		t.Errorf("%+v, %v", task, err)
 	}
 	for want, o := range map[string]Options{
-		"--length":     {Schema: Schema{Tokens: "bytes"}},
+		"length":       {Schema: Schema{Tokens: "bytes"}},
 		"at most 1024": {Schema: Schema{Length: 1025}},
 		"only tokens":  {Schema: Schema{Label: "y"}},
 		"published":    {Standardize: true},

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/dptrain/dptrain/engine/data/internal/wordvectors"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // WordVectors is a file of public word vectors, in the text format of GloVe or of word2vec, also
@@ -26,7 +27,7 @@ func (v *WordVectors) load() (*wordvectors.Table, error) {
 	}
 	t, err := wordvectors.Read(v.File)
 	if errors.Is(err, fs.ErrNotExist) && v.SHA256 != "" {
-		return nil, fmt.Errorf("%w; restore it, or give its new path with --tokens vectors:FILE", err)
+		return nil, setting.Errorf("tokens", "%w; restore it, or give its new path with %v", err, setting.With("tokens", "vectors:FILE"))
 	}
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // checkQuantile returns an error if an adaptive bound is unusable.
@@ -53,7 +54,8 @@ func (c *Clipper) NoiseMultiplier(total float64) (float64, error) {
 		return total, nil
 	}
 	if !(left > 0) {
-		return 0, fmt.Errorf("clip: noise multiplier %v leaves no budget for the gradients after the counts of the adaptive bounds: raise the noise of the counts (dptrain uses a twentieth of the lot size: raise --lot or --rate)", total)
+		return 0, setting.Errorf("Sampling.Lot", "clip: noise multiplier %v leaves no budget for the gradients after the counts of the adaptive bounds: raise the noise of the counts (dptrain uses a twentieth of the lot size: raise %v or %v)",
+			total, setting.Named("Sampling.Lot"), setting.Named("Sampling.Rate"))
 	}
 	return 1 / math.Sqrt(left), nil
 }

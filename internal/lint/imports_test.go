@@ -22,14 +22,18 @@ var layers = [][]string{
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
 	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
 	{"cmd/dptrain", "bench/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
+	{"cmd/dptrain/internal/learn/build", "cmd/dptrain/internal/learn/wasm/accounting", "cmd/dptrain/internal/learn/wasm/engine"},
 	{
-		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/modelserver", "cmd/dptrain/internal/prediction",
-		"cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation", "cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
+		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/learn", "cmd/dptrain/internal/learn/training",
+		"cmd/dptrain/internal/modelserver", "cmd/dptrain/internal/prediction", "cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation",
+		"cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
 	},
 	{"cmd/dptrain/internal/settings"},
 	{"cmd/dptrain/internal/served"},
-	{"cmd/dptrain/internal/budget", "cmd/dptrain/internal/defaults", "cmd/dptrain/internal/rundir"},
-	{"cmd/dptrain/internal/report", "cmd/dptrain/internal/exitcode", "engine/weights"},
+	{"cmd/dptrain/internal/budget", "cmd/dptrain/internal/defaults"},
+	{"cmd/dptrain/internal/report"},
+	{"cmd/dptrain/internal/rundir"},
+	{"cmd/dptrain/internal/exitcode", "engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/device/plan/plantest"},
@@ -38,6 +42,7 @@ var layers = [][]string{
 	{"cuda/internal/compile"},
 	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/internal/timing", "cuda/internal/override"},
 	{"perexample", "cuda/internal/driver", "cuda/internal/kernels"},
+	{"cmd/dptrain/internal/learn/accounting"},
 	{"accountant", "accountant/adversary", "cmd/dptrain/internal/projectbudget"},
 	{"accountant/internal/pld"},
 	{"accountant/internal/composition"},
@@ -50,9 +55,9 @@ var layers = [][]string{
 	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/tensorboard"},
 	{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
-		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
+		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
-		"internal/lint", "internal/nearest", "internal/quality",
+		"internal/lint", "internal/nearest", "internal/quality", "internal/setting",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
@@ -60,22 +65,22 @@ var layers = [][]string{
 // separate lists packages with a shorter list of imports than their layer allows. The accountants
 // read only the ledger, and clipping, noise and accounting do not know each other.
 var separate = map[string][]string{
-	"accountant":           {"accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
+	"accountant":           {"internal/setting", "accountant/ledger", "accountant/internal/composition", "accountant/internal/dpevent", "accountant/internal/gaussian", "accountant/internal/numerics", "accountant/internal/pld", "accountant/internal/rdp"},
 	"accountant/ledger":    {"internal/host/atomicfile", "internal/host/lock"},
 	"clip":                 {},
 	"noise":                {"internal/random"},
 	"perexample":           {"internal/device/op"},
-	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest"},
+	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting"},
 	"engine/choice":        {"accountant/ledger", "noise"},
 	"engine/sample":        {"noise"},
 	"cuda/internal/timing": {"internal/host/atomicfile"},
 
 	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
 	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
-	"cuda":                  {"cuda/internal/compile", "cuda/internal/driver", "cuda/internal/override", "internal/device/plan"},
-	"cuda/internal/compile": {"cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/override", "internal/device/plan"},
+	"cuda/internal/compile": {"internal/setting", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
 
-	"internal/clipping": {"clip", "internal/nearest"},
+	"internal/clipping": {"clip", "internal/nearest", "internal/setting"},
 }
 
 // Imports run downwards.

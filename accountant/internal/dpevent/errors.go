@@ -9,16 +9,15 @@ import (
 var ErrInvalid = errors.New("bad argument")
 
 type kindError struct {
-	message string
-	kind    error
+	error
+	kind error
 }
 
-func (e *kindError) Error() string { return e.message }
-func (e *kindError) Unwrap() error { return e.kind }
+func (e *kindError) Unwrap() []error { return []error{e.error, e.kind} }
 
-// NewError returns an error that wraps kind without stating it in the message.
+// NewError returns an error that wraps kind without stating it in the message. The verb %w wraps a cause.
 func NewError(kind error, format string, values ...any) error {
-	return &kindError{fmt.Sprintf(format, values...), kind}
+	return &kindError{fmt.Errorf(format, values...), kind}
 }
 
 // InvalidArgument returns an error that wraps ErrInvalid.

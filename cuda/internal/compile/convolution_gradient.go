@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // weightGradientArgs is the argument of the kernels of kernels/convolution_weight.cu.
@@ -220,7 +221,7 @@ func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) boo
 func buildConvGradients(c *compiler, f op.ConvWeight, u parameterUse, records int, out driver.Pointer) {
 	v := newConvGeometry(f)
 	if !v.supported() || !fitsGridDepth(v.Groups) {
-		c.err = fmt.Errorf("no kernel computes the gradient of %v for a weight with several uses; use --device cpu", f)
+		c.err = setting.Errorf("Device.Name", "no kernel computes the gradient of %v for a weight with several uses; use %v", f, setting.With("Device.Name", "cpu"))
 		return
 	}
 	across := ceil(v.patchWidth, 32)

@@ -52,7 +52,7 @@ func Check(folder string) ([]*FolderReport, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s contains no model of a server; name the folder that serve --dir wrote", folder)
+		return nil, fmt.Errorf("%s contains no model of a server; name the folder of dptrain serve", folder)
 	}
 	return all, nil
 }

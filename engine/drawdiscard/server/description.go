@@ -56,7 +56,7 @@ func (m *Model) describe(folder string, before []byte) (text []byte, changed boo
 			return text, true, nil
 		}
 	}
-	return nil, false, fmt.Errorf("%s describes another model or other settings; use those, or another --dir or --name: only the learning rate, its schedule and the rate of false alarms can change", path)
+	return nil, false, fmt.Errorf("%s describes another model or other settings; use those, or another folder or name: only the learning rate, its schedule and the rate of false alarms can change", path)
 }
 
 func encodeDescription(d Description) ([]byte, error) {

@@ -237,7 +237,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.local.Load() && !s.isNamed(r.Host) {
-		s.reject(w, nil, &problemMisdirected, "the server listens on this machine only: use 127.0.0.1 or localhost, or give the host to serve --host")
+		s.reject(w, nil, &problemMisdirected, "the server listens on this machine only: use 127.0.0.1 or localhost, or name the host when the server starts")
 		return
 	}
 	defer s.inFlight.Add(-1)

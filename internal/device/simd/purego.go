@@ -62,26 +62,28 @@ func tileGo(m, n, k int, a []float32, row, step int, b []float32, ldb int, c []f
 			for j := 0; j < n; j += 2 {
 				// Past the edge, the last row or column is computed again.
 				i1, i2, i3, j1 := min(i+1, m-1), min(i+2, m-1), min(i+3, m-1), min(j+1, n-1)
-				x0, x1, x2, x3 := a[i*row:], a[i1*row:], a[i2*row:], a[i3*row:]
-				y0, y1 := b[j:], b[j1:]
+				// The last element that each pointer reads is checked here, and not in the loop.
+				x0, x1 := elements(a, i*row, k, step), elements(a, i1*row, k, step)
+				x2, x3 := elements(a, i2*row, k, step), elements(a, i3*row, k, step)
+				y0, y1 := elements(b, j, k, ldb), elements(b, j1, k, ldb)
 				var s00, s01, s10, s11, s20, s21, s30, s31 float32
-				pa, pb := 0, 0
+				pa, pb := uintptr(0), uintptr(0)
 				for range k {
-					u, v := y0[pb], y1[pb]
-					w := x0[pa]
+					u, v := load(y0, pb), load(y1, pb)
+					w := load(x0, pa)
 					s00 += float32(w * u)
 					s01 += float32(w * v)
-					w = x1[pa]
+					w = load(x1, pa)
 					s10 += float32(w * u)
 					s11 += float32(w * v)
-					w = x2[pa]
+					w = load(x2, pa)
 					s20 += float32(w * u)
 					s21 += float32(w * v)
-					w = x3[pa]
+					w = load(x3, pa)
 					s30 += float32(w * u)
 					s31 += float32(w * v)
-					pa += step
-					pb += ldb
+					pa += 4 * uintptr(step)
+					pb += 4 * uintptr(ldb)
 				}
 				sums[i][j], sums[i][j+1] = s00, s01
 				sums[i+1][j], sums[i+1][j+1] = s10, s11
@@ -94,6 +96,14 @@ func tileGo(m, n, k int, a []float32, row, step int, b []float32, ldb int, c []f
 		finishRow(c[i*ldc:i*ldc+n], sums[i][:n], i, flags, bias)
 	}
 }
+
+// elements points to s[from], after a check that s has k elements from there, step apart.
+func elements(s []float32, from, k, step int) unsafe.Pointer {
+	_ = s[from+(k-1)*step]
+	return unsafe.Pointer(&s[from])
+}
+
+func load(p unsafe.Pointer, offset uintptr) float32 { return *(*float32)(unsafe.Add(p, offset)) }
 
 // finishRow applies the flags to one row of sums and stores it.
 func finishRow(c, sums []float32, i, flags int, bias *float32) {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/device/simd"
@@ -75,7 +76,7 @@ func checkGPU() Finding {
 	case errors.Is(reason, cuda.ErrNotBuilt):
 		return Finding{What: "GPU", OK: true, Detail: "not supported by this build, which trains on the CPU", Advice: "build dptrain with `make gpu` to use NVIDIA GPUs"}
 	case reason != nil:
-		return Finding{What: "GPU", Detail: reason.Error()}
+		return Finding{What: "GPU", Detail: settings.Describe(reason)}
 	}
 	return Finding{What: "GPU", OK: true, Detail: strings.Join(gpus, "; ")}
 }

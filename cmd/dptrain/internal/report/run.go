@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/quality"
 )
 
@@ -23,35 +24,23 @@ type Run struct {
 
 // summary has the keys of run.json that are shown. Other keys are never shown.
 type summary struct {
-	Private       bool        `json:"private"`
-	Accountant    string      `json:"accountant"`
-	Delta         float64     `json:"delta"`
-	Planned       jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
-	Odometer      jsonEpsilon `json:"epsilon_odometer"`
-	StopWhen      string      `json:"stop_when"`
-	Stopped       bool        `json:"stopped"`
-	PlannedLots   int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
-	LedgerHead    string      `json:"ledger_head"`
-	Unit          string      `json:"unit"`
-	Sampling      string      `json:"sampling"`
-	Records       int         `json:"records"`
-	ExpectedLot   float64     `json:"expected_lot"`
-	MaxLot        int         `json:"max_lot"` // 0: no limit
-	ConstantWork  bool        `json:"constant_work"`
-	Rate          float64     `json:"rate"`
-	LocalSteps    int         `json:"local_steps"` // 0: users contribute gradients
-	LocalRate     float64     `json:"local_lr"`
-	LocalBatch    int         `json:"local_batch"`
-	Weight        string      `json:"weight"`
-	WeightCap     float64     `json:"weight_cap"`
-	WeightMean    float64     `json:"weight_mean"`     // of a fixed denominator; 0 in earlier versions: the cap
-	WeightMinMean float64     `json:"weight_min_mean"` // of a denominator that depends on the lot; 0: it is fixed
-	Steps         int         `json:"steps"`
-
-	Data       string `json:"data"`
-	Task       string `json:"task"`
-	Model      string `json:"model"`
-	Parameters int    `json:"parameters"`
+	rundir.Lots
+	rundir.Settings
+	rundir.Machine
+	Private     bool        `json:"private"`
+	Accountant  string      `json:"accountant"`
+	Delta       float64     `json:"delta"`
+	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
+	Odometer    jsonEpsilon `json:"epsilon_odometer"`
+	StopWhen    string      `json:"stop_when"`
+	Stopped     bool        `json:"stopped"`
+	PlannedLots int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
+	LedgerHead  string      `json:"ledger_head"`
+	Unit        string      `json:"unit"`
+	Data        string      `json:"data"`
+	Task        string      `json:"task"`
+	Model       string      `json:"model"`
+	Parameters  int         `json:"parameters"`
 
 	TestAccuracy float64   `json:"test_accuracy"`
 	TestLoss     *float64  `json:"test_loss"` // nil if it is not finite
@@ -83,32 +72,16 @@ type summary struct {
 	Projection      int     `json:"projection"`
 	ProjectionNoise float64 `json:"projection_noise"`
 
-	Clipping     string   `json:"clipping"`
-	Clip         float64  `json:"clip"`
-	Allocation   string   `json:"allocation"`
-	Mechanism    string   `json:"mechanism"`
-	Optimizer    string   `json:"optimizer"`
-	DecayOf      string   `json:"decay_of"`
-	LearningRate float64  `json:"learning_rate"`
-	RateOf       string   `json:"lr_of"`
-	Schedule     string   `json:"schedule"`
-	Average      float64  `json:"ema"`
-	Augment      string   `json:"augment"`
-	Views        int      `json:"views"`
-	Preset       string   `json:"preset"`
-	ByRule       []string `json:"by_rule"` // flags whose values a rule chose
-	Start        string   `json:"init"`
-	Frozen       string   `json:"freeze"`
-	Microbatch   int      `json:"microbatch"`
+	Clipping string   `json:"clipping"`
+	Augment  string   `json:"augment"`
+	Views    int      `json:"views"`
+	ByRule   []string `json:"by_rule"` // flags whose values a rule chose
+	Start    string   `json:"init"`
+	Frozen   string   `json:"freeze"`
 
-	Device   string  `json:"device"`
-	Threads  int     `json:"threads"`
-	Platform string  `json:"platform"`
-	Resumed  int     `json:"resumed_at"`
-	Seconds  float64 `json:"seconds"`
-	Speed    float64 `json:"examples_per_second"`
-	Version  string  `json:"version"`
-	Finished string  `json:"finished"`
+	Platform string `json:"platform"`
+	Version  string `json:"version"`
+	Finished string `json:"finished"`
 }
 
 // jsonEpsilon is an ε in JSON, which writes infinity as the string "Infinity".

@@ -51,11 +51,11 @@ func (r *Run) settingRows() []row {
 	add(s.Private && s.Mechanism == "laplace", "mechanism", "discrete Laplace noise; the bound is on the ℓ₁ norm")
 	add(s.Private && s.Allocation != "" && len(r.accounting.groups) > 1, "noise allocation", s.Allocation)
 	add(s.Optimizer != "", "optimizer", s.Optimizer+s.byRule("optimizer"))
-	add(s.DecayOf != "", "layers with weight decay", s.DecayOf)
+	add(s.WeightDecayOf != "", "layers with weight decay", s.WeightDecayOf)
 	add(s.LearningRate > 0, "learning rate", number.Short(s.LearningRate)+s.byRule("lr"))
-	add(s.RateOf != "", "learning-rate factors", s.RateOf)
+	add(s.LearningRateOf != "", "learning-rate factors", s.LearningRateOf)
 	add(s.Schedule != "", "schedule", s.Schedule)
-	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64)+s.byRule("ema"))
+	add(s.EMA > 0, "moving average", "decay "+strconv.FormatFloat(s.EMA, 'g', -1, 64)+s.byRule("ema"))
 	return rows
 }
 
@@ -111,12 +111,12 @@ func (r *Run) machineRows() []row {
 		rows = append(rows, row{"platform", s.Platform})
 	}
 	elapsed := duration(s.Seconds)
-	if s.Resumed > 0 {
-		elapsed += " after lot " + number.Thousands(s.Resumed) + ", where the run was resumed"
+	if s.ResumedAt > 0 {
+		elapsed += " after lot " + number.Thousands(s.ResumedAt) + ", where the run was resumed"
 	}
 	rows = append(rows, row{"time", elapsed})
-	if s.Speed > 0 {
-		rows = append(rows, row{"speed", speed(s.Speed)})
+	if s.ExamplesPerSec > 0 {
+		rows = append(rows, row{"speed", speed(s.ExamplesPerSec)})
 	}
 	return append(rows,
 		row{"microbatch", number.Thousands(s.Microbatch)},

@@ -6,6 +6,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
 func TestFormats(t *testing.T) {
@@ -20,8 +21,8 @@ func TestFormats(t *testing.T) {
 		percent(0.99996) + percent(1): "99.99%100.00%",
 		percent(0.29):                 "29.00%",
 		plural(1, "lot"):              "1 lot",
-		number.Short((&summary{Records: 100, Steps: 5, ExpectedLot: 30}).epochs()):                      "1.5",
-		number.Short((&summary{Records: 100, Steps: 5, ExpectedLot: 30, Sampling: "shuffle"}).epochs()): "1.3",
+		number.Short((&summary{Lots: rundir.Lots{Records: 100, Steps: 5, ExpectedLot: 30}}).epochs()):                      "1.5",
+		number.Short((&summary{Lots: rundir.Lots{Records: 100, Steps: 5, ExpectedLot: 30, Sampling: "shuffle"}}).epochs()): "1.3",
 		plural(1200, "lot"):                        "1\u202f200 lots",
 		duration(59.94):                            "59.9 s",
 		duration(3599):                             "59 min 59 s",

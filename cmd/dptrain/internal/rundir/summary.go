@@ -32,34 +32,16 @@ type Summary struct {
 	Adjacency        ledger.Adjacency `json:"adjacency"`
 	Unit             string           `json:"unit"`
 	NoiseMultiplier  float64          `json:"noise_multiplier"` // of all gradient groups and adaptive counts of the first lot together
-	Sampling         string           `json:"sampling"`
-	Rate             float64          `json:"rate"`
-	Records          int              `json:"records"`
-	ExpectedLot      float64          `json:"expected_lot"`
-	MaxLot           int              `json:"max_lot,omitempty"` // of truncated lots
-	ConstantWork     bool             `json:"constant_work,omitempty"`
-	Weight           string           `json:"weight,omitempty"`          // column with the weights of records
-	WeightCap        float64          `json:"weight_cap,omitempty"`      // the largest weight
-	WeightMean       float64          `json:"weight_mean,omitempty"`     // of a fixed denominator
-	WeightMinMean    float64          `json:"weight_min_mean,omitempty"` // of a denominator that depends on the lot
-	LocalSteps       int              `json:"local_steps,omitempty"`     // of each user in a lot; 0: users contribute gradients
-	LocalRate        float64          `json:"local_lr,omitempty"`
-	LocalBatch       int              `json:"local_batch,omitempty"` // examples in a local step
-	Microbatch       int              `json:"microbatch"`
-	Steps            int              `json:"steps"`
-	LostLots         int              `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost
-	Clipping         string           `json:"clipping"`
-	Arithmetic       string           `json:"arithmetic"` // exact or float; exact only if every release in the ledger is
-	Groups           []ledger.Query   `json:"groups"`
-	Device           string           `json:"device"`
-	Threads          int              `json:"threads"`
-	ResumedAt        int              `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
-	Seconds          float64          `json:"seconds"`              // of the whole command
-	ExamplesPerSec   float64          `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
-	TestAccuracy     number.Float     `json:"test_accuracy"`        // null without test data
-	TestLoss         number.Float     `json:"test_loss"`
-	TestExamples     int              `json:"test_examples"`
-	TestLabels       int              `json:"test_labels"` // TestAccuracy is a share of them
+	Lots
+	LostLots   int            `json:"lost_lots,omitempty"` // lots in the ledger whose work a crash lost
+	Clipping   string         `json:"clipping"`
+	Arithmetic string         `json:"arithmetic"` // exact or float; exact only if every release in the ledger is
+	Groups     []ledger.Query `json:"groups"`
+	Machine
+	TestAccuracy number.Float `json:"test_accuracy"` // null without test data
+	TestLoss     number.Float `json:"test_loss"`
+	TestExamples int          `json:"test_examples"`
+	TestLabels   int          `json:"test_labels"` // TestAccuracy is a share of them
 	*RegressionMetrics
 	// SchemaReport lists the columns of the public test file that leave the schema; null if no
 	// file was compared.
@@ -91,21 +73,12 @@ type Summary struct {
 	Warnings        []string     `json:"warnings"` // reasons not to rely on the run or on its guarantee
 	Out             string       `json:"out"`
 	Task            string       `json:"task"` // a task name of the Hugging Face Hub
-	Clip            float64      `json:"clip,omitempty"`
-	Allocation      string       `json:"allocation,omitempty"`
-	Mechanism       string       `json:"mechanism,omitempty"` // laplace; empty for gaussian
-	Optimizer       string       `json:"optimizer"`
-	WeightDecayOf   string       `json:"decay_of,omitempty"` // empty if all parameters decay
-	LearningRate    float64      `json:"learning_rate"`
-	LearningRateOf  string       `json:"lr_of,omitempty"` // LAYER=FACTOR,…
-	Schedule        string       `json:"schedule"`
-	AverageDecay    float64      `json:"ema,omitempty"`
-	Preset          string       `json:"preset,omitempty"`
-	ByRule          []string     `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
-	StartingWeights string       `json:"init,omitempty"`    // name of the file
-	FrozenLayers    string       `json:"freeze,omitempty"`  // layers that keep their starting weights
-	Platform        string       `json:"platform"`
-	Finished        time.Time    `json:"finished"`
+	Settings
+	ByRule          []string  `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
+	StartingWeights string    `json:"init,omitempty"`    // name of the file
+	FrozenLayers    string    `json:"freeze,omitempty"`  // layers that keep their starting weights
+	Platform        string    `json:"platform"`
+	Finished        time.Time `json:"finished"`
 	*quality.Measures
 	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
 	Split          *data.Split  `json:"split,omitempty"`     // of --split: the test data are rows of the file
@@ -115,6 +88,49 @@ type Summary struct {
 	Linear         *LinearModel `json:"linear,omitempty"`
 	ClassNames     []string     `json:"class_names,omitempty"`
 	Confusion      [][]int      `json:"confusion,omitempty"` // counts of predicted classes for each true class of the test data
+}
+
+// Lots are how lots were sampled and how many ran.
+type Lots struct {
+	Sampling      string  `json:"sampling"`
+	Rate          float64 `json:"rate"`
+	Records       int     `json:"records"`
+	ExpectedLot   float64 `json:"expected_lot"`
+	MaxLot        int     `json:"max_lot,omitempty"` // of truncated lots
+	ConstantWork  bool    `json:"constant_work,omitempty"`
+	Weight        string  `json:"weight,omitempty"`          // column with the weights of records
+	WeightCap     float64 `json:"weight_cap,omitempty"`      // the largest weight
+	WeightMean    float64 `json:"weight_mean,omitempty"`     // of a fixed denominator
+	WeightMinMean float64 `json:"weight_min_mean,omitempty"` // of a denominator that depends on the lot
+	LocalSteps    int     `json:"local_steps,omitempty"`     // of each user in a lot; 0: users contribute gradients
+	LocalRate     float64 `json:"local_lr,omitempty"`
+	LocalBatch    int     `json:"local_batch,omitempty"` // examples in a local step
+	Microbatch    int     `json:"microbatch"`
+	Steps         int     `json:"steps"`
+}
+
+// Machine is what computed the run, and how fast.
+type Machine struct {
+	Device         string  `json:"device"`
+	Threads        int     `json:"threads"`
+	ResumedAt      int     `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
+	Seconds        float64 `json:"seconds"`              // of the whole command
+	ExamplesPerSec float64 `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
+}
+
+// Settings are values of flags as they are given: the flags, run.json and the report have the same fields.
+// A setting that has no effect in a run is empty in its summary.
+type Settings struct {
+	Clip           float64 `json:"clip,omitempty"`
+	Allocation     string  `json:"allocation,omitempty"`
+	Mechanism      string  `json:"mechanism,omitempty"` // laplace; empty for gaussian
+	Optimizer      string  `json:"optimizer"`
+	WeightDecayOf  string  `json:"decay_of,omitempty"` // empty if all parameters decay
+	LearningRate   float64 `json:"learning_rate"`
+	LearningRateOf string  `json:"lr_of,omitempty"` // LAYER=FACTOR,…
+	Schedule       string  `json:"schedule"`
+	EMA            float64 `json:"ema,omitempty"`
+	Preset         string  `json:"preset,omitempty"`
 }
 
 // Write writes run.json.

@@ -23,10 +23,11 @@ import (
 // file.
 type Flags struct {
 	DataFlags
+	rundir.Settings
 	Device engine.DeviceOptions
 
-	Preset, Model, Config, Out, Resume string
-	Init, Fresh, Freeze                string // starting weights
+	Model, Config, Out, Resume string
+	Init, Fresh, Freeze        string // starting weights
 
 	ValidationSplit, ValidationNoise float64
 	Projection                       int // number of principal directions
@@ -50,19 +51,14 @@ type Flags struct {
 	LocalSteps, LocalBatch int     // 0 steps: users contribute gradients
 	LocalRate              float64
 
-	Clip, Noise, Epsilon, Delta, StopAtEpsilon float64
-	Clipping, Allocation, Accountant           string
-	ProjectBudget                              string   // file of a budget that several runs draw from
-	Groups                                     []string // see groupFlag
-	Metrics                                    []string // see metricFlag
-	StopWhen                                   string   // see StopCondition
-	Arithmetic                                 string   // one of arithmetics; "": the device's best
-	Mechanism                                  string   // one of mechanisms
+	Noise, Epsilon, Delta, StopAtEpsilon float64
+	Clipping, Accountant                 string
+	ProjectBudget                        string   // file of a budget that several runs draw from
+	Groups                               []string // see groupFlag
+	Metrics                              []string // see metricFlag
+	StopWhen                             string   // see StopCondition
+	Arithmetic                           string   // one of arithmetics; "": the device's best
 
-	Optimizer, Schedule     string
-	LearningRate, EMA       float64
-	LearningRateOf          string // factors of single layers
-	WeightDecayOf           string // one of weightDecayTargets
 	Seed                    uint64
 	Split                   float64 // share of the rows that is public
 	SplitSeed               uint64

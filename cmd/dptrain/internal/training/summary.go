@@ -35,7 +35,7 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	}
 	released, err := run.Validate()
 	if errors.Is(err, engine.ErrBudget) {
-		term.Note("No validation %s: %v.", spec.ValidationMetric(), err)
+		term.Note("No validation %s: %s.", spec.ValidationMetric(), settings.Describe(err))
 		return nil, nil
 	}
 	if err != nil {
@@ -115,19 +115,16 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.Description) *run
 	f, c := spec.Flags, &spec.Config
 	s := &rundir.Summary{
 		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()),
-		Unit: c.Records.Unit(), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
-		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
+		Unit: c.Records.Unit(), Settings: effectiveSettings(f, c),
+		Lots: rundir.Lots{Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
+			Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone()},
 		Clipping: f.ClippingName(), Arithmetic: string(d.Arithmetic), Groups: []ledger.Query{},
-		Device: d.Device, Threads: d.Threads, Augmentation: spec.AugmentationSummary(),
+		Machine: rundir.Machine{Device: d.Device, Threads: d.Threads}, Augmentation: spec.AugmentationSummary(),
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
-		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
-		Preset: f.Preset, ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
+		ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
-	if d := c.Mechanism.Distribution; d == engine.LaplaceNoise {
-		s.Mechanism = string(d)
-	}
 	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
 	if f.Test != "" {
 		s.TestData = filepath.Base(f.Test)
@@ -144,14 +141,29 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.Description) *run
 	if e := run.Event(); e.Policy == sample.PolicyTruncated {
 		s.MaxLot, s.ConstantWork = e.LotSize, c.Sampling.ConstantWork
 	}
-	if c.Optimization.WeightDecayMultiplier != nil {
-		s.WeightDecayOf = f.WeightDecayOf
-	}
 	if f.Init != "" {
 		s.StartingWeights, s.FrozenLayers = filepath.Base(f.Init), f.Freeze
 	}
 	if p := c.Projection; p.Directions > 0 && run.Directions() != nil { // a run that stopped early may not have released them
 		s.Projection = &rundir.Projection{Directions: p.Directions, Noise: p.Noise}
+	}
+	return s
+}
+
+// effectiveSettings returns the settings without those that have no effect in the run.
+func effectiveSettings(f *settings.Flags, c *engine.Config) rundir.Settings {
+	s := f.Settings
+	if c.Mechanism.Distribution != engine.LaplaceNoise {
+		s.Mechanism = "" // the default
+	}
+	if c.Optimization.WeightDecayMultiplier == nil {
+		s.WeightDecayOf = ""
+	}
+	if c.Mechanism.NonPrivate {
+		s.Allocation = ""
+	}
+	if c.Mechanism.NonPrivate || len(f.Groups) > 0 { // each group has a bound of its own: see Summary.Groups
+		s.Clip = 0
 	}
 	return s
 }
@@ -212,10 +224,6 @@ func accountFor(s *rundir.Summary, spec *settings.Spec, run *engine.Run, early b
 		number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
 	s.PublishedEpsilon, s.Approximate = number.Float(a.Published), a.Approximate
 	s.NoiseMultiplier, s.LedgerHead = c.Mechanism.CombinedNoiseMultiplier(0), verified.Head
-	s.Allocation = spec.Flags.Allocation
-	if len(spec.Flags.Groups) == 0 { // each group has a bound of its own: see Groups
-		s.Clip = spec.Flags.Clip
-	}
 	if len(h.Lots) > 0 {
 		s.Arithmetic = report.Arithmetic(h)
 	}

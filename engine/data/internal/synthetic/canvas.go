@@ -21,11 +21,19 @@ func (c *canvas) line(a, b point, widthA, widthB float64) {
 	for y := top; y < bottom; y++ {
 		for x := left; x < right; x++ {
 			px, py := float64(x)-a.x, float64(y)-a.y
-			along := min(max((px*dx+py*dy)*scale, 0), 1)
+			along := (px*dx + py*dy) * scale
+			if along > 1 { // min and max are calls where the processor has no instruction for them
+				along = 1
+			} else if !(along > 0) {
+				along = 0
+			}
 			px -= along * dx
 			py -= along * dy
 			radius := (widthA + along*(widthB-widthA)) / 2
-			ink := min(radius+.5-math.Sqrt(px*px+py*py), 1)
+			ink := radius + .5 - math.Sqrt(px*px+py*py)
+			if ink > 1 {
+				ink = 1
+			}
 			if at := y*side + x; ink > c[at] {
 				c[at] = ink
 			}

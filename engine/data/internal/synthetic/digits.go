@@ -69,6 +69,12 @@ func (p *digitPen) toPixels(picture []byte) {
 		// The difference of two bytes has a triangular distribution on [-255, 255].
 		grain := float64(int(random&255) - int(random>>8&255))
 		random >>= 16
-		picture[i] = byte(min(max(dark*ink+noise*grain+.5, 0), 255))
+		level := dark*ink + noise*grain + .5
+		if level > 255 {
+			level = 255
+		} else if level < 0 {
+			level = 0
+		}
+		picture[i] = byte(level)
 	}
 }

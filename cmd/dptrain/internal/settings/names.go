@@ -1,0 +1,47 @@
+package settings
+
+import (
+	"fmt"
+
+	"github.com/dptrain/dptrain/internal/setting"
+)
+
+// flagOf lists the settings of the libraries whose flags, and keys of a configuration file, have other
+// names. The keys of a schema are flags with the same names.
+var flagOf = map[string]string{
+	"Budget.Accountant": "accountant", "Budget.AllowLargeDelta": "allow-large-delta", "Budget.Delta": "delta", "Budget.Project": "budget",
+	"Device.Name": "device", "Device.Precision": "precision",
+	"LocalTraining.Batch":    "local-batch",
+	"Mechanism.Arithmetic":   "arithmetic",
+	"Mechanism.Clipping":     "clipping",
+	"Mechanism.Distribution": "mechanism", "Mechanism.NoiseMultiplier": "noise", "Mechanism.NonPrivate": "non-private",
+	"Microbatch":  "microbatch",
+	"Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
+	"Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
+	"Records.Users": "record user:COLUMN",
+	"Sampling.Lot":  "lot", "Sampling.Policy": "sampling", "Sampling.Rate": "rate", "Steps": "steps",
+	"Weights.Mean": "weight-mean", "Weights.MinMean": "weight-min-mean",
+}
+
+// FlagOf returns the flag of a setting, without its value.
+func FlagOf(name string) string {
+	if flag, other := flagOf[name]; other {
+		return flag
+	}
+	return name
+}
+
+// AsFlag writes a reference to a setting as on the command line.
+func AsFlag(r setting.Ref) string {
+	switch flag := "--" + FlagOf(r.Name); r.Value {
+	case "":
+		return flag
+	case "true", "false":
+		return flag + "=" + r.Value
+	default:
+		return fmt.Sprintf("%s %s", flag, r.Value)
+	}
+}
+
+// Describe returns the message of err. It names settings as on the command line.
+func Describe(err error) string { return setting.Describe(err, AsFlag) }

@@ -1,0 +1,128 @@
+package lint
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// changes are examples of what docs/development.md lists under "Files to change".
+var changes = []struct {
+	row   string // of the table
+	patch string // in testdata
+	build string // the package that is compiled with the patch
+	check func(t *testing.T, program string)
+}{
+	{"flag", "flag.patch", "./cmd/dptrain", checkPatchedFlag},
+}
+
+// A patch that adds one of a kind touches as many files as the table in docs/development.md states, and
+// what it adds works. A patch that no longer applies is written again: make the change, save git diff.
+func TestFilesToChange_AreAsManyAsTheTableStates(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join(root, "docs", "development.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		t.Run(c.row, func(t *testing.T) {
+			patch, err := os.ReadFile(filepath.Join("testdata", c.patch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			touched := regexp.MustCompile(`(?m)^\+\+\+ b/(.+)$`).FindAllStringSubmatch(string(patch), -1)
+			stated := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(c.row) + ` \|.*\| (\d+) \|$`).FindSubmatch(table)
+			if stated == nil {
+				t.Fatalf("the table has no row %q", c.row)
+			}
+			if n, _ := strconv.Atoi(string(stated[1])); n != len(touched) {
+				t.Errorf("the table states %d files, and %s changes %d", n, c.patch, len(touched))
+			}
+			if testing.Short() {
+				t.Skip("compiles a program")
+			}
+			var files []string
+			for _, f := range touched {
+				files = append(files, f[1])
+			}
+			c.check(t, buildPatched(t, c.patch, files, c.build))
+		})
+	}
+}
+
+// buildPatched compiles a package of the module with a patch, and returns the program. The files of the
+// repository stay as they are.
+func buildPatched(t *testing.T, patch string, files []string, pkg string) string {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git applies the patch, and is not installed")
+	}
+	copies := t.TempDir()
+	module, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := map[string]map[string]string{"Replace": {}}
+	for _, name := range files {
+		target := filepath.Join(copies, filepath.FromSlash(name))
+		overlay["Replace"][filepath.Join(module, filepath.FromSlash(name))] = target
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(name)))
+		if os.IsNotExist(err) {
+			continue // the patch adds it
+		}
+		if err == nil {
+			err = os.WriteFile(target, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	absolute, err := filepath.Abs(filepath.Join("testdata", patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runIn(t, copies, "git", "apply", absolute)
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, program := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(list, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	runIn(t, module, "go", "build", "-overlay", list, "-o", program, pkg)
+	return program
+}
+
+// runIn runs a program in a folder.
+func runIn(t *testing.T, folder, name string, arguments ...string) {
+	t.Helper()
+	c := exec.Command(name, arguments...)
+	c.Dir = folder
+	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(folder))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(arguments, " "), err, out)
+	}
+}
+
+// checkPatchedFlag verifies that the flag of flag.patch is in the settings, in the summary and in the report.
+func checkPatchedFlag(t *testing.T, program string) {
+	folder := t.TempDir()
+	runIn(t, folder, program, "train", "--data", "remarks", "--steps", "1", "--lot", "8", "--save-interval", "7", "--out", "run", "--quiet")
+	for name, want := range map[string]string{"config.yaml": "save-interval: 7\n", "run.json": `"save_interval": 7`, "report.html": "seconds between checkpoints"} {
+		text, err := os.ReadFile(filepath.Join(folder, "run", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s does not contain %q", name, want)
+		}
+	}
+}
