@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,11 +9,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/state"
 )
-
-// ErrStop ends a run where the observer of [Run.Train] returns it: Train returns nil. The decision
-// may depend on everything that the run released. The cost is then [Run.PlannedEpsilon].
-var ErrStop = errors.New("the observer ends the run")
 
 // LotChoice is a choice of [Mechanism.Choose] for a lot.
 type LotChoice struct {
@@ -166,15 +162,12 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 	return a.odometer.Spend(entry, 1)
 }
 
-// filterOrderEntry is the name of an entry that only runs with a filter have.
-const filterOrderEntry = "order of the filter"
-
 // adoptFilterOrder continues with the order of a saved run's filter unless c sets one.
-func (c *Config) adoptFilterOrder(saved *checkpoint) {
+func (c *Config) adoptFilterOrder(saved *state.Checkpoint) {
 	if c.Mechanism.Choose == nil || c.Budget.FilterOrder != 0 {
 		return
 	}
-	if order, ok := saved.Run.value(filterOrderEntry); ok {
+	if order, ok := saved.Run.Value(filterOrderEntry); ok {
 		c.Budget.FilterOrder, _ = strconv.ParseFloat(order, 64) // 0, the default, differs from the saved order
 	}
 }

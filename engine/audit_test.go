@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -121,7 +122,7 @@ var auditCases = map[string]auditCase{
 		change: func(c *Config) {
 			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 6, sample.PolicyFixed, 3
 			c.Statistics = []Statistic{{Name: "first", Size: 1, Sensitivity: 2, Noise: 6,
-				Of: func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
+				Of: func(dst []float64, record []load.Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
 		},
 		with: plantedRecords(5, 1, 40), without: plantedRecords(5, 1, -40),
 		score: func(l observedLot) float64 { return l.sum[0] + l.statistic/2 },
@@ -139,7 +140,7 @@ var auditCases = map[string]auditCase{
 			c.Sampling.Rate, c.Mechanism.NoiseMultiplier = 1, 1.5
 			c.Records, c.LocalTraining = Records{Users: true, Examples: 1}, LocalTraining{Steps: 1, Rate: 1}
 			c.Statistics = []Statistic{{Name: "first", Size: 1, Sensitivity: 2, Noise: 3,
-				Of: func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
+				Of: func(dst []float64, record []load.Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
 		},
 		with: withOwners(plantedRecords(5, 1, 40), 0, 1, 2, 3, 4, 5), without: withOwners(plantedRecords(5, 0, 0), 0, 1, 2, 3, 4),
 		score: func(l observedLot) float64 { return l.sum[0] + l.statistic/2 - 1 },

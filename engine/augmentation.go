@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 )
 
 // Augmentation replaces each example of a lot by several views, each transformed in another
@@ -42,65 +42,8 @@ func (a Augmentation) check(columns []data.Column) error {
 	case a.Views == 0:
 		return nil
 	}
-	var zeros [][]float32
-	for _, c := range columns {
-		zeros = append(zeros, make([]float32, c.Size()))
-	}
-	if p := recoverPanic(func() { a.Transform(zeros, newAugmenter(a, len(columns)).rand) }); p != nil {
-		return fmt.Errorf("augmentation: Transform panicked on an example of zeros (%v); check that it reads only columns that the data have", p)
-	}
-	return nil
+	return load.NewAugmenter(a.Views, a.Transform, len(columns)).TryOnZeros(columns)
 }
 
 // maxViews is far above 64, the largest number in the literature.
 const maxViews = 1 << 12
-
-// augmenter makes views. Its memory is reused for each of them.
-type augmenter struct {
-	Augmentation
-	seed   [32]byte
-	stream *rand.ChaCha8
-	rand   *rand.Rand
-	view   [][]float32 // one slice per column
-}
-
-func newAugmenter(a Augmentation, columns int) *augmenter {
-	m := &augmenter{Augmentation: a, view: make([][]float32, columns)}
-	m.stream = rand.NewChaCha8(m.seed)
-	m.rand = rand.New(m.stream)
-	return m
-}
-
-// viewsPerExample returns how many rows of a microbatch an example has.
-func (a *augmenter) viewsPerExample() int { return max(1, a.Views) }
-
-// replicateViews gives each view a row. On entry the first rows are those of the examples. On
-// return the views of an example are adjacent and share the weight of the example equally.
-func (a *augmenter) replicateViews(rows []int, weights []float32) {
-	views := a.viewsPerExample()
-	for i := len(rows) - 1; i >= 0; i-- {
-		rows[i] = rows[i/views]
-		if weights != nil {
-			weights[i] = weights[i/views] / float32(views)
-		}
-	}
-}
-
-// wordsPerView is the number of random words that seed the transformation of a view.
-const wordsPerView = 4
-
-// transform changes the view in a.view.
-func (a *augmenter) transform(words []uint64) (err error) {
-	defer func() {
-		// The panic's value is not passed on: it may quote the example.
-		if recover() != nil {
-			err = fmt.Errorf("augmentation: Transform panicked on a training example; test it on public examples")
-		}
-	}()
-	for i, word := range words {
-		binary.LittleEndian.PutUint64(a.seed[8*i:], word)
-	}
-	a.stream.Seed(a.seed)
-	a.Transform(a.view, a.rand)
-	return nil
-}

@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 )
 
@@ -47,10 +49,10 @@ func BatchStatistics(network perexample.Build, bound, sigma float64) (Statistic,
 		bound = math.Sqrt(float64(size))
 	}
 	return Statistic{Name: batchStatisticsName, Size: size, Sensitivity: bound, Noise: sigma, running: true,
-		Of: func(dst []float64, record []Example) {
+		Of: func(dst []float64, record []load.Example) {
 			for _, e := range record {
 				at := 0
-				for i, channels := range e.observed {
+				for i, channels := range e.Observed {
 					for c, v := range channels {
 						dst[at+c] += (float64(v) - float64(i%2)) / float64(len(record)) // of squares 1 is expected
 					}
@@ -153,14 +155,12 @@ func (s *runningStatistics) load() {
 	}
 }
 
-// restore sets the values of a checkpoint. The checkpoints of earlier versions have no average: it
-// begins with the values.
+// restore sets the values of a checkpoint, and their average.
 func (s *runningStatistics) restore(numbers []float32) {
 	if s == nil {
 		return
 	}
-	copy(s.values, numbers)
-	copy(s.average, numbers[len(numbers)-len(s.average):])
+	copy(s.numbers, numbers)
 	s.load()
 }
 

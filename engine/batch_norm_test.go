@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -164,7 +162,7 @@ func sumsOf(t *testing.T, c Config) (gradients [][]float32, statistic []int64) {
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
-	return accumulatedSums(r), slices.Clone(r.statistics.accumulators[0].integers)
+	return accumulatedSums(r), slices.Clone(r.statistics.accumulators[0].Integers)
 }
 
 // One record changes the sums by its own contribution and by nothing else: what the others add to
@@ -310,8 +308,8 @@ func TestBatchNorm_Resume(t *testing.T) {
 }
 
 // With a moving average of the weights, the result has the average of the running statistics with the
-// same shares, on the device and on the host. Training computes with the last ones. A resumed run goes
-// on with both; from a checkpoint of an earlier version, the average begins with the last ones.
+// same shares, on the device and on the host. Training computes with the last ones. A resumed run goes on
+// with both.
 func TestBatchNorm_AveragesRunningStatistics(t *testing.T) {
 	const decay = 0.7
 	for _, kind := range []string{"sgd", "adambc"} {
@@ -361,33 +359,6 @@ func TestBatchNorm_AveragesRunningStatistics(t *testing.T) {
 		if !slices.Equal(resumed.compiled.running.numbers, numbers) {
 			t.Errorf("%s: resumed with other running statistics or another average", kind)
 		}
-		if err := resumed.Close(); err != nil {
-			t.Fatal(err)
-		}
-		names, err := listCheckpoints(c.Files.CheckpointFolder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			saved, err := readWholeCheckpoint([]byte(readFile(t, name)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			saved.Running, saved.running = values, saved.running[:values]
-			var file bytes.Buffer
-			if err := saved.write(&file); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, file.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.Steps++
-		resumed = resumeRun(t, c)
-		if got := resumed.compiled.running; !slices.Equal(got.values, numbers[:values]) || !slices.Equal(got.average, numbers[:values]) {
-			t.Errorf("%s: an earlier checkpoint gives other running statistics", kind)
-		}
-		trainRun(t, resumed, nil)
 		if err := resumed.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -59,7 +60,7 @@ func TestBlankRecord_ContributesNothing(t *testing.T) {
 			config.Network, config.Train, config.Records = linearNetwork(1), blanked(t, 7, c.users, c.blank...), c.records
 			config.Sampling, config.Microbatch, config.Steps = Sampling{Rate: 1}, microbatch, 1
 			config.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
-			config.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1e-9, Of: func(to []float64, _ []Example) { to[0] = 1 }}}
+			config.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1e-9, Of: func(to []float64, _ []load.Example) { to[0] = 1 }}}
 			r := newRun(t, config)
 			disableNoise(r)
 			var count float64
@@ -68,14 +69,14 @@ func TestBlankRecord_ContributesNothing(t *testing.T) {
 			for _, v := range c.values {
 				want += v
 			}
-			records := float64(r.index.records)
+			records := float64(r.index.Records)
 			if got := -float64(flatWeights(t, r)[0]) * records; !(math.Abs(got-want) <= 1e-4) {
 				t.Errorf("%s in microbatches of %d: a sum of %v, want %v", c.name, microbatch, got, want)
 			}
 			if got := count * records; !(math.Abs(got-float64(len(c.values))) <= 1e-4) {
 				t.Errorf("%s: statistics of %v records, want %d", c.name, got, len(c.values))
 			}
-			moments, err := secondMoments(t.Context(), config.Train, r.index, 0, true, 1)
+			moments, err := load.SecondMoments(t.Context(), config.Train, r.index, 0, true, 1)
 			if err != nil || !(math.Abs(moments[0]-float64(len(c.values))) <= 1e-6) {
 				t.Errorf("%s: second moments of %v records, want %d; %v", c.name, moments, len(c.values), err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -89,7 +90,7 @@ func TestCellShares_Sensitivity(t *testing.T) {
 		s := CellShares(cells, 1)
 		most := 0.0
 		for trial := range 300 {
-			record := make([]Example, 1+r.IntN(4))
+			record := make([]load.Example, 1+r.IntN(4))
 			for i := range record {
 				record[i].Cells = make([]data.CellState, cells)
 				for j := range record[i].Cells {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/frozen"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/host/memory"
@@ -23,13 +24,14 @@ type compiledNetwork struct {
 	executable plan.Executable
 	running    *runningStatistics // nil if the network has none
 	frozen     *frozen.Outputs    // what the program reads of frozen layers; nil where it computes them itself
+	outputs    [][]float32        // inputs of the executable for frozen
 	deviceNote string             // what the user should know about the device; may be empty
 }
 
 // compileNetwork compiles the network of c for a microbatch and opens it on the device. A
 // microbatch that the engine chooses is halved until the device has memory for it. The
 // device's name replaces auto in c.
-func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.Event) (*compiledNetwork, error) {
+func compileNetwork(c *Config, index *load.Index, rowsPerRecord int, e sample.Event) (*compiledNetwork, error) {
 	n := &compiledNetwork{}
 	var err error
 	if n.deviceNote, err = c.Device.resolve(); err != nil {
@@ -103,9 +105,12 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 			return nil, err
 		}
 		if keeps {
-			if n.frozen, err = frozen.New(device, network, c.Train, index.blank); err != nil {
+			if n.frozen, err = frozen.New(device, network, c.Train, index.Blank); err != nil {
 				n.executable.Close()
 				return nil, err
+			}
+			for k := range n.frozen.Count() {
+				n.outputs = append(n.outputs, n.executable.Input(len(network.Inputs)+n.running.count()+k))
 			}
 		}
 		n.program = n.program.Stripped()
@@ -114,13 +119,18 @@ func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.E
 	}
 }
 
+// buffers returns what a loader writes and reads.
+func (n *compiledNetwork) buffers() load.Buffers {
+	return load.Buffers{Executable: n.executable, Records: n.program.Records, Rows: n.program.Batch, Running: n.running.count()}
+}
+
 // heldBytes returns the memory of the data sets as it follows from public numbers: the number of
 // records and the declared examples of each.
-func heldBytes(c *Config, index *recordIndex) int64 {
+func heldBytes(c *Config, index *load.Index) int64 {
 	bytesOf := func(s data.Set, records int) float64 {
-		return float64(records) * float64(index.perRecord) * float64(data.ExampleBytes(s))
+		return float64(records) * float64(index.PerRecord) * float64(data.ExampleBytes(s))
 	}
-	held := bytesOf(c.Train, c.publicRecords(index.records))
+	held := bytesOf(c.Train, c.publicRecords(index.Records))
 	if v := c.Validation.Set; v != nil {
 		held += bytesOf(v, RecordCount(v, c.Records))
 	}
@@ -132,13 +142,13 @@ func heldBytes(c *Config, index *recordIndex) int64 {
 // computed, and take at most half of the memory that is left. Their number must be public. A GPU
 // keeps the data set instead.
 func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork,
-	index *recordIndex, e sample.Event, room memory.Headroom) bool {
+	index *load.Index, e sample.Event, room memory.Headroom) bool {
 	if len(network.FrozenOutputs) == 0 || device.Name() != "cpu" || c.Augmentation.Views > 0 ||
 		c.LocalTraining.Steps > 0 || c.Records.Users || c.Sampling.Population > 0 {
 		return false
 	}
-	read := float64(c.Steps) * e.ExpectedLot() * float64(index.perRecord)
-	return read > float64(index.rows) && room.Fits(2*frozen.BytesFor(network, index.rows))
+	read := float64(c.Steps) * e.ExpectedLot() * float64(index.PerRecord)
+	return read > float64(index.Rows) && room.Fits(2*frozen.BytesFor(network, index.Rows))
 }
 
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the

@@ -61,9 +61,9 @@ func TestConstantWork_SameCallsForEachLot(t *testing.T) {
 					records[i] = 3 * i
 				}
 				if blank {
-					r.index.blank = make([]bool, 60)
+					r.index.Blank = make([]bool, 60)
 					for i := 0; i < size; i += 2 {
-						r.index.blank[records[i]] = true
+						r.index.Blank[records[i]] = true
 					}
 				}
 				r.sampler = &fixedSampler{Sampler: r.sampler, records: records}

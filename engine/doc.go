@@ -28,7 +28,7 @@
 //	   │
 //	   │  for each microbatch of a fixed shape; the last one is padded
 //	   ▼
-//	microbatchLoader ──▶ columns, augmentation, mask seeds, random words
+//	load.Loader ───────▶ columns, augmentation, mask seeds, random words
 //	Forward ───────────▶ losses, ‖g_r‖² of each parameter                   device: program's Front
 //	mechanism ─────────▶ clip factors c_r of each group                     package clip
 //	lotStatistics ─────▶ vectors of private statistics, clipped
@@ -48,14 +48,19 @@
 // any point leaves a ledger that states at least what was released. A lot that fails ends the run
 // (Run.fault): a second attempt would draw the same noise again.
 //
-// # Variants of a lot
+// # Ways to compute a lot
 //
+// One interface, lotMethod (lots.go), has four implementations; the run draws the records and writes the
+// ledger.
+//
+//   - The host computes clip factors, microbatch by microbatch, as above.
 //   - A device that computes clip factors itself runs a pipeline: microbatches are queued and nothing
 //     returns before the end of the lot (pipeline.go).
 //   - With LocalTraining, a record is a user who takes several steps from the lot's weights, and the
 //     change of the weights takes the place of the gradient (local_training.go).
 //   - Outputs of frozen first layers are computed once and read by every lot (package frozen).
-//   - Directions of a [Projection] are released before the first lot (projection.go).
+//
+// Directions of a [Projection] are released before the first lot (projection.go).
 //
 // # Guarantee
 //
@@ -67,11 +72,12 @@
 // # Where each part lives
 //
 //   - config.go: [Config]. run.go: the life of a run. compile.go, device.go: the program on a device.
-//   - record_index.go, microbatch_loader.go, augmentation.go: from records to microbatches.
+//   - lots.go, pipeline.go, local_training.go: the ways to compute a lot.
+//   - internal/load: from records to microbatches: index of records, loader, views, division of a set.
 //   - mechanism.go, group_noise.go, adaptive.go: bounds, noise and the ledger entry of each lot.
-//   - noised_sum.go, statistic.go, batch_norm.go, validation.go, projection.go: other releases
+//   - internal/release, queries.go, statistic.go, batch_norm.go, validation.go, projection.go: other releases
 //     than gradients.
 //   - privacy_account.go, planned_history.go: the ledger, the budget and the planned cost.
-//   - checkpoint.go, checkpoint_writer.go, fingerprint.go, resume.go: continuing a run. A checkpoint
-//     has no key: a resumed run draws with a fresh one.
+//   - internal/state, fingerprint.go, resume.go: continuing a run. A checkpoint has no key: a
+//     resumed run draws with a fresh one.
 package engine

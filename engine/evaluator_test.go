@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -230,7 +232,7 @@ func TestEvaluator_Sequences(t *testing.T) {
 		t.Errorf("shares %v, %v", shares, err)
 	}
 	counts := make([]float64, 3)
-	ClassCounts(1, set.Columns()[1], 1).Of(counts, []Example{{Columns: [][]float32{nil, {0, -1}}}, {Columns: [][]float32{nil, {-1, 2}}}})
+	ClassCounts(1, set.Columns()[1], 1).Of(counts, []load.Example{{Columns: [][]float32{nil, {0, -1}}}, {Columns: [][]float32{nil, {-1, 2}}}})
 	if !slices.Equal(counts, []float64{0.25, 0, 0.25}) {
 		t.Errorf("counts %v", counts)
 	}

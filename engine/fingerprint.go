@@ -8,60 +8,27 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
-// fingerprint lists the public settings which must be equal for a run to be resumed: those of
-// its data, its network, its mechanism and its optimizer. Of the data it has declared numbers and
-// numbers of records only. Numbers of examples, shapes that follow from records and digests of
-// records would distinguish data sets that the guarantee makes indistinguishable.
-type fingerprint []fingerprintEntry
+// filterOrderEntry is the name of the entry that Resume reads of runs with a filter.
+const filterOrderEntry = "order of the filter"
 
-type fingerprintEntry struct {
-	Name  string `json:"what"`
-	Value string `json:"is"`
-}
-
-// value returns the value of the entry with a name.
-func (f fingerprint) value(name string) (value string, ok bool) {
-	for _, e := range f {
-		if e.Name == name {
-			return e.Value, true
-		}
-	}
-	return "", false
-}
-
-const (
-	arithmeticEntry = "arithmetic"      // of exact runs only
-	validationEntry = "validation"      // of runs with held-out records
-	divisionEntry   = "rule of HoldOut" // of the same runs; the first rule has no entry
-)
-
-// checkDivision refuses a saved run whose held-out records an earlier version divided: by digests
-// without weights and blanks, so that one record could decide the sides of others.
-func (f fingerprint) checkDivision() error {
-	_, divides := f.value(validationEntry)
-	if _, known := f.value(divisionEntry); divides && !known {
-		return fmt.Errorf("the run held out records by a rule of an earlier version that let one record decide the sides of others, so its ε can be too small and the run cannot be continued: begin another run (SECURITY.md, Past faults)")
-	}
-	return nil
-}
-
-func (r *Run) fingerprint() (fingerprint, error) {
+// fingerprint lists the public settings of the run which must be equal for Resume to continue it.
+func (r *Run) fingerprint() (state.Fingerprint, error) {
 	c, program := &r.config, r.compiled.program
-	var f fingerprint
+	var f state.Fingerprint
 	note := func(name, format string, values ...any) {
-		f = append(f, fingerprintEntry{name, fmt.Sprintf(format, values...)})
+		f = append(f, state.Entry{Name: name, Value: fmt.Sprintf(format, values...)})
 	}
 	note("private", "%v", !c.Mechanism.NonPrivate)
-	note("unit", "%s of at most %d examples", c.Records.Unit(), r.index.perRecord)
+	note("unit", "%s of at most %d examples", c.Records.Unit(), r.index.PerRecord)
 	note("records", "%d", r.Event().Records)
 	if n := c.Sampling.Population; n > 0 {
 		note("population", "%d", n)
@@ -108,12 +75,8 @@ func (r *Run) fingerprint() (fingerprint, error) {
 			note(filterOrderEntry, "%v", c.Budget.FilterOrder)
 		}
 		note("allocation", "%s", c.Mechanism.Allocation)
-		if c.Mechanism.addsLaplace() { // earlier versions have no such entry
-			note("distribution", "%s", c.Mechanism.Distribution)
-		}
-		if c.Mechanism.Arithmetic == ExactArithmetic { // a run without this entry used floating-point numbers
-			note(arithmeticEntry, "%s", c.Mechanism.Arithmetic)
-		}
+		note("distribution", "%s", c.Mechanism.Distribution)
+		note("arithmetic", "%s", c.Mechanism.Arithmetic)
 	}
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
@@ -122,8 +85,7 @@ func (r *Run) fingerprint() (fingerprint, error) {
 		}
 	}
 	if v := c.Validation; v.Set != nil {
-		note(validationEntry, "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
-		note(divisionEntry, "%d", divisionRule)
+		note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
 	}
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
@@ -226,41 +188,4 @@ func dropoutLayers(program *plan.Program) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(layers))
-}
-
-// replaceCounts replaces the entry of a saved fingerprint that earlier versions computed from a count
-// of private examples, where it describes the data of r.
-func (f fingerprint) replaceCounts(r *Run, current fingerprint) {
-	c := &r.config
-	unit, _ := current.value("unit")
-	for i, e := range f {
-		if e.Name == "unit" && e.Value == fmt.Sprintf("%s of at most %d examples", c.Records.Unit(), min(r.index.perRecord, c.Train.Len())) {
-			f[i].Value = unit
-		}
-	}
-}
-
-// differences describes how the fingerprint of a saved run differs from this one, in one line;
-// "" where they are equal.
-func (f fingerprint) differences(saved fingerprint) string {
-	values := map[string]string{}
-	for _, e := range f {
-		values[e.Name] = e.Value
-	}
-	var lines []string
-	for _, e := range saved {
-		switch value, ok := values[e.Name]; {
-		case !ok:
-			lines = append(lines, fmt.Sprintf("%s is missing (it was %s)", e.Name, e.Value))
-		case value != e.Value:
-			lines = append(lines, fmt.Sprintf("%s is %s (it was %s)", e.Name, value, e.Value))
-		}
-		delete(values, e.Name)
-	}
-	for _, e := range f {
-		if _, isNew := values[e.Name]; isNew {
-			lines = append(lines, fmt.Sprintf("%s is new (%s)", e.Name, e.Value))
-		}
-	}
-	return strings.Join(lines, "; ")
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 )
 
@@ -179,6 +181,28 @@ func readFile(t testing.TB, path string) []byte {
 	return b
 }
 
+// openState opens a checkpoint and reads its state.
+func openState(name string) (*state.Checkpoint, error) {
+	c, err := state.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	var s plan.State
+	for _, n := range c.Sizes {
+		s.Weights = append(s.Weights, make([]float32, n))
+		if c.Average {
+			s.Average = append(s.Average, make([]float32, n))
+		}
+		slots := make([][]float32, c.Slots)
+		for i := range slots {
+			slots[i] = make([]float32, n)
+		}
+		s.Slots = append(s.Slots, slots)
+	}
+	return c, c.Load(s)
+}
+
 // relativeDistance returns the largest difference of two vectors divided by their largest entry.
 func relativeDistance(a, b []float32) float64 {
 	if len(a) != len(b) {
@@ -263,8 +287,12 @@ func sumOverHeldOut(c *Config, weights [][]float32) (sum float64, err error) {
 
 // sumOfRecordMeans returns the sum over the records of the mean of their examples' scores.
 func sumOfRecordMeans(scores []float64, s data.Set, r Records) (sum float64, err error) {
-	err = forEachRecordMean(scores, s, r, func(mean float64) { sum += mean })
-	return sum, err
+	index, err := r.index(s)
+	if err != nil {
+		return 0, err
+	}
+	index.ForEachMean(scores, func(mean float64) { sum += mean })
+	return sum, nil
 }
 
 // firstNormal returns the first standard normal of a stream.

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 )
 
@@ -83,7 +85,7 @@ func frozenConfig(t *testing.T, build perexample.Build, records Records, compute
 		}
 		c.Statistics = []Statistic{s}
 	}
-	c.Statistics = append(c.Statistics, Statistic{Name: "pixels", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []Example) {
+	c.Statistics = append(c.Statistics, Statistic{Name: "pixels", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []load.Example) {
 		dst[0] = float64(record[0].Columns[0][3])
 	}})
 	return c

@@ -1,14 +1,17 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/state"
 )
 
 // firstNumbers returns the first number of each example.
@@ -272,9 +275,11 @@ func TestHoldOut_AllNeighboursOfSmallSets(t *testing.T) {
 		for i, e := range heldOut {
 			scores[i] = float64(e.value+2*e.label) / 3
 		}
-		if err := forEachRecordMean(scores, b, r, func(mean float64) { score += mean }); err != nil {
+		index, err := r.index(b)
+		if err != nil {
 			t.Fatal(err)
 		}
+		index.ForEachMean(scores, func(mean float64) { score += mean })
 		return readSmallSet(t, a).contributions(r), heldOut.contributions(r), score
 	}
 	for range sets {
@@ -327,25 +332,23 @@ func TestHoldOut_AllNeighboursOfSmallSets(t *testing.T) {
 	}
 }
 
-// A checkpoint of an earlier version, which divided records by another rule, is refused.
-func TestResume_RefusesEarlierDivision(t *testing.T) {
+// A checkpoint of an earlier version, which may have divided records by another rule, is refused in one
+// line.
+func TestResume_RefusesEarlierVersions(t *testing.T) {
 	c := validationConfig(t, 4)
 	c.Files.CheckpointFolder = t.TempDir()
 	trainedRun(t, c).Close()
-	saved, err := newestCheckpoint(c.Files.CheckpointFolder)
+	names, err := state.List(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer saved.file.Close()
-	if err := saved.Run.checkDivision(); err != nil {
-		t.Errorf("a checkpoint of this version: %v", err)
+	for _, name := range names {
+		earlier := strings.Replace(string(readFile(t, name)), "dptrain checkpoint 2", "dptrain checkpoint 1", 1)
+		if err := os.WriteFile(name, []byte(earlier), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	earlier := slices.DeleteFunc(slices.Clone(saved.Run), func(e fingerprintEntry) bool { return e.Name == divisionEntry })
-	if err := earlier.checkDivision(); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "earlier version") {
-		t.Errorf("an earlier checkpoint: %v", err)
-	}
-	without := slices.DeleteFunc(earlier, func(e fingerprintEntry) bool { return e.Name == validationEntry })
-	if err := without.checkDivision(); err != nil {
-		t.Errorf("an earlier checkpoint without held-out records: %v", err)
+	if _, err := Resume(c); !errors.Is(err, state.ErrDamaged) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "this version") {
+		t.Errorf("a checkpoint of an earlier version: %v", err)
 	}
 }

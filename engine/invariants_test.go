@@ -13,12 +13,15 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 )
 
@@ -304,7 +307,7 @@ func TestNoise_NeverRepeats(t *testing.T) {
 			{Name: "a", Parameters: []string{"w0"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 			{Name: "b", Parameters: []string{"w1", "w2"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 		}
-		nothing := func([]float64, []Example) {}
+		nothing := func([]float64, []load.Example) {}
 		c.Statistics = []Statistic{
 			{Name: "s", Size: 4, Sensitivity: 1, Noise: 2, Of: nothing},
 			{Name: "t", Size: 4, Sensitivity: 1, Noise: 2, Of: nothing},
@@ -446,11 +449,11 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 			return nil
 		})
 		s.Weights = flatWeights(t, r)
-		saved, err := newestCheckpoint(c.Files.CheckpointFolder)
+		saved, err := state.Newest(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		saved.file.Close()
+		saved.Close()
 		saved.Head = "" // the ledger's lines depend on the duration of a sync
 		show(saved)
 		r.Close()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -178,7 +179,7 @@ func (h *killObserver) check(t *testing.T, c Config) {
 // the newest checkpoint.
 func truncateFile(t *testing.T, c Config, random *rand.Rand) {
 	t.Helper()
-	names, err := listCheckpoints(c.Files.CheckpointFolder)
+	names, err := state.List(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ func TestLaplace_RecordIsWithinSensitivity(t *testing.T) {
 		c.Train = newColumnTable(60, func(_, k, j int) float32 { return scale * float32(math.Sin(float64(1+k+3*j))) }, 5, 300)
 		c.Mechanism.Clipping = clip.Flat(clip.Constant(0.5), nil)
 		r := newRun(t, c)
-		r.loader.records[0] = 0
-		if err := r.addMicrobatch(1); err != nil {
+		r.loader.Records[0] = 0
+		if err := r.lots.add(1); err != nil {
 			t.Fatal(err)
 		}
 		length := int64(0)
@@ -145,7 +145,7 @@ func TestLaplace_Resume(t *testing.T) {
 	c.Steps += 2
 	gaussian := c
 	gaussian.Mechanism.Distribution = ""
-	if _, err := Resume(gaussian); !isOneLineWith(err, "distribution is missing (it was laplace)") {
+	if _, err := Resume(gaussian); !isOneLineWith(err, "distribution is gaussian (it was laplace)") {
 		t.Errorf("%v", err)
 	}
 	trainRun(t, resumeRun(t, c), nil)

@@ -23,18 +23,18 @@ func TestLocalTraining_Statistics(t *testing.T) {
 		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 		r := newRun(t, c)
 		defer r.Close()
-		if r.local != nil {
-			r.local.train = &spiedReads{Set: c.Train, before: func() { reads++ }}
+		if localTrainerOf(r) != nil {
+			localTrainerOf(r).train = &spiedReads{Set: c.Train, before: func() { reads++ }}
 		}
 		r.step = lot
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range r.statistics.accumulators {
-			statistics = append(statistics, a.integers...)
+			statistics = append(statistics, a.Integers...)
 		}
-		if r.local != nil {
-			changes = slices.Clone(r.mechanism.vectors.sums[0].integers)
+		if localTrainerOf(r) != nil {
+			changes = slices.Clone(r.mechanism.vectors.Sums[0].Integers)
 		}
 		return changes, statistics, reads
 	}
@@ -96,10 +96,10 @@ func TestLocalTraining_BatchNorm(t *testing.T) {
 		if !slices.Equal(runningOf(t, r), before) {
 			t.Error("the running statistics change within a lot")
 		}
-		if r.local != nil {
-			changes = r.mechanism.vectors.sums[0].integers
+		if localTrainerOf(r) != nil {
+			changes = r.mechanism.vectors.Sums[0].Integers
 		}
-		return changes, r.statistics.accumulators[0].integers
+		return changes, r.statistics.accumulators[0].Integers
 	}
 	gradients := c
 	gradients.LocalTraining = LocalTraining{}

@@ -2,10 +2,14 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/setting"
 )
@@ -54,8 +58,8 @@ func (c *Config) checkLocalTraining() error {
 		return fmt.Errorf("%d local steps: give at least 1 and at most %d", l.Steps, maxLocalSteps)
 	case !(l.Rate > 0) || math.IsInf(l.Rate, 1):
 		return fmt.Errorf("a local learning rate of %v: give a finite number above 0", l.Rate)
-	case l.Batch < 0 || l.Batch > maxExamples:
-		return fmt.Errorf("%d examples in a local step: give at least 1 and at most %d, or 0 for the default", l.Batch, maxExamples)
+	case l.Batch < 0 || l.Batch > load.MaxExamples:
+		return fmt.Errorf("%d examples in a local step: give at least 1 and at most %d, or 0 for the default", l.Batch, load.MaxExamples)
 	case !c.Records.Users:
 		return setting.Errorf("Records.Users", "local steps need users as records (%v), whose examples they train on", setting.Named("Records.Users"))
 	case c.Microbatch != 0:
@@ -82,40 +86,49 @@ func (c *Config) checkLocalTraining() error {
 // without norms. Its state contains the released weights again after each user.
 type localTrainer struct {
 	LocalTraining
+	mechanism  *mechanism
+	statistics *lotStatistics
+	streams    release.Streams
 	train      data.Set
-	index      *recordIndex
-	loader     *microbatchLoader
+	index      *load.Index
+	loader     *load.Loader
 	executable plan.Executable
-	start      [][]float32 // the weights of the lot
+	before     [][]float32 // the weights of the lot
 	rows       []int       // of the user
 	batch      []int       // the rows of a step
 	together   int         // the rows that the executable computes together
 	used       [][]float32 // the part of the executable's inputs that contains them
 	factors    [][]float32 // of the executable
 	step       plan.Release
-	measured   []Example // of the user, for statistics; nil without them
-	row        []Example // one, which shares the memory of the executable
+	measured   []load.Example // of the user, for statistics; nil without them
+	row        []load.Example // one, which shares the memory of the executable
 }
 
-func newLocalTrainer(c *Config, index *recordIndex, loader *microbatchLoader, n *compiledNetwork) *localTrainer {
-	t := &localTrainer{LocalTraining: c.LocalTraining, train: c.Train, index: index, loader: loader, executable: n.executable}
-	t.rows, t.batch, t.together = make([]int, index.perRecord), make([]int, c.LocalTraining.Batch), n.program.Records
-	t.used = make([][]float32, len(loader.inputs))
-	for v, w := range n.executable.State().Weights {
-		t.start = append(t.start, make([]float32, len(w)))
-		t.factors = append(t.factors, n.executable.ClipFactors(v))
+func newLocalTrainer(c *Config, index *load.Index, plain *gradientLots, streams release.Streams) *localTrainer {
+	loader := plain.loader
+	t := &localTrainer{LocalTraining: c.LocalTraining, mechanism: plain.mechanism, statistics: plain.statistics, streams: streams,
+		train: c.Train, index: index, loader: loader, executable: plain.network.executable,
+		together: plain.network.program.Records}
+	t.rows, t.batch = make([]int, index.PerRecord), make([]int, c.LocalTraining.Batch)
+	t.used = make([][]float32, len(loader.Inputs))
+	for v, w := range t.executable.State().Weights {
+		t.before = append(t.before, make([]float32, len(w)))
+		t.factors = append(t.factors, t.executable.ClipFactors(v))
 	}
 	if len(c.Statistics) > 0 {
-		t.measured, t.row = loader.newExamples(index.perRecord), loader.newExamples(1)
+		t.measured, t.row = loader.NewExamples(index.PerRecord), loader.NewExamples(1)
 	}
-	t.step = plan.Release{Sigma: make([]float64, len(t.start)), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: c.LocalTraining.Rate}
+	t.step = plan.Release{Sigma: make([]float64, len(t.before)), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: c.LocalTraining.Rate}
 	return t
 }
 
-// startLot takes the weights of a lot.
-func (t *localTrainer) startLot() {
+func (t *localTrainer) prepare(context.Context) error { return nil }
+
+// start takes the weights of a lot. Local steps change the state that a checkpoint reads.
+func (t *localTrainer) start(checkpoints *state.Writer) {
+	checkpoints.WaitUntilRead()
 	for v, w := range t.executable.State().Weights {
-		copy(t.start[v], w)
+		copy(t.before[v], w)
 	}
 }
 
@@ -126,11 +139,11 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 	weights := t.executable.State().Weights
 	defer func() {
 		for v, w := range weights {
-			copy(w, t.start[v])
+			copy(w, t.before[v])
 		}
 		err = cmp.Or(err, t.executable.LoadState())
 	}()
-	examples := t.index.writeParticipants(user, t.rows)
+	examples := t.index.WriteParticipants(user, t.rows)
 	for k := range t.Steps {
 		n := min(examples, len(t.batch))
 		for i := range n {
@@ -138,8 +151,8 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 		}
 		for from := 0; from < n; from += t.together {
 			rows := t.batch[from:min(from+t.together, n)]
-			first := (uint64(t.loader.loaded)*uint64(t.Steps)+uint64(k))*uint64(len(t.batch)) + uint64(from)
-			if err := t.forward(rows, first, maskStream); err != nil {
+			first := (uint64(t.loader.Loaded)*uint64(t.Steps)+uint64(k))*uint64(len(t.batch)) + uint64(from)
+			if err := t.forward(rows, first, load.MaskStream); err != nil {
 				return 0, err
 			}
 			if k == 0 {
@@ -154,13 +167,13 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 			return 0, err
 		}
 	}
-	t.loader.loaded++
+	t.loader.Loaded++
 	if err := t.executable.SyncState(); err != nil {
 		return 0, err
 	}
 	for v, w := range weights {
 		for i, x := range w {
-			change[v][i] = float64(x) - float64(t.start[v][i])
+			change[v][i] = float64(x) - float64(t.before[v][i])
 		}
 	}
 	return loss, nil
@@ -170,16 +183,16 @@ func (t *localTrainer) computeChange(change [][]float64, user int) (loss float64
 // first of them among all rows of the lot whose masks are from the stream.
 func (t *localTrainer) forward(rows []int, first uint64, masks uint32) error {
 	n := len(rows)
-	for c, in := range t.loader.inputs {
-		size := t.loader.sizes[c]
+	for c, in := range t.loader.Inputs {
+		size := t.loader.Sizes[c]
 		t.used[c] = in[:n*size]
 		clear(in[n*size:])
 	}
 	if err := t.train.Read(t.used, rows); err != nil {
 		return fmt.Errorf("training data: %w", err)
 	}
-	if t.loader.maskSeed != nil {
-		if err := t.loader.drawMaskSeeds(n, first, masks); err != nil {
+	if t.loader.MaskSeed != nil {
+		if err := t.loader.DrawMaskSeeds(n, first, masks); err != nil {
 			return err
 		}
 	}
@@ -188,7 +201,7 @@ func (t *localTrainer) forward(rows []int, first uint64, masks uint32) error {
 
 // sumLosses returns the sum of the losses of the first n rows; 0 where the network keeps none.
 func (t *localTrainer) sumLosses(n int) (sum float64) {
-	losses := t.loader.losses
+	losses := t.loader.Losses
 	for _, l := range losses[:n*len(losses)/t.together] {
 		sum += float64(l)
 	}
@@ -210,68 +223,70 @@ func (t *localTrainer) addGradients(n int) error {
 
 // measure returns what statistics read of a user's examples. The weights are those of the lot. The
 // next call overwrites it.
-func (t *localTrainer) measure(user int) ([]Example, error) {
-	examples := t.index.writeParticipants(user, t.rows)
+func (t *localTrainer) measure(user int) ([]load.Example, error) {
+	examples := t.index.WriteParticipants(user, t.rows)
 	for from := 0; from < examples; from += t.together {
 		rows := t.rows[from:min(from+t.together, examples)]
-		if err := t.forward(rows, uint64(t.loader.loaded)*uint64(len(t.rows))+uint64(from), statisticMaskStream); err != nil {
+		if err := t.forward(rows, uint64(t.loader.Loaded)*uint64(len(t.rows))+uint64(from), load.StatisticMaskStream); err != nil {
 			return nil, err
 		}
 		for i, row := range rows {
-			t.loader.readRow(&t.row[0], i, row)
-			t.measured[from+i].set(&t.row[0])
+			t.loader.ReadRow(&t.row[0], i, row)
+			t.measured[from+i].Set(&t.row[0])
 		}
 	}
 	return t.measured[:examples], nil
 }
 
-// addUsers adds the clipped changes of the first n users of the loader.
-func (t *localTrainer) addUsers(r *Run, n int) error {
-	private := &r.statistics.private
-	for _, user := range t.loader.records[:n] {
-		var record []Example
-		if r.statistics.isDue() {
+// add adds the clipped changes of the first n users of the loader.
+func (t *localTrainer) add(n int) error {
+	private := &t.statistics.private
+	for _, user := range t.loader.Records[:n] {
+		var record []load.Example
+		if t.statistics.isDue() {
 			var err error
 			if record, err = t.measure(user); err != nil {
 				return err
 			}
 		}
-		sums := r.mechanism.vectors
-		loss, err := t.computeChange(sums.vectors, user)
+		sums := t.mechanism.vectors
+		loss, err := t.computeChange(sums.Vectors, user)
 		if err != nil {
 			return err
 		}
-		weight := int64(weightSteps)
-		if r.config.isWeighted() {
-			weight = t.index.weight(user, r.config.Weights)
+		weight := int64(load.WeightSteps)
+		if limit := t.loader.WeightCap; limit > 0 {
+			weight = t.index.Weight(user, limit)
 		}
-		if err := sums.add(weight); err != nil {
+		if err := sums.Add(weight); err != nil {
 			return err
 		}
-		if r.statistics.isDue() {
-			markClipped(record, !sums.isUnclipped())
-			if err := r.statistics.addRecord(record); err != nil {
+		if t.statistics.isDue() {
+			markClipped(record, !sums.IsUnclipped())
+			if err := t.statistics.addRecord(record); err != nil {
 				return err
 			}
 		}
 		private.Records++
 		private.Loss += loss
-		if sums.isUnclipped() {
+		if sums.IsUnclipped() {
 			private.Unclipped++
 		}
 	}
 	return nil
 }
 
-// releaseChanges releases the mean of the lot's changes, and takes a step of the optimizer with it.
-func (t *localTrainer) releaseChanges(r *Run) error {
-	m, e := r.mechanism, r.compiled.executable
-	if err := m.vectors.release(r.streams, r.step, m.release.Scale); err != nil {
+func (t *localTrainer) finish() error { return nil }
+
+// release releases the mean of the lot's changes, and takes a step of the optimizer with it.
+func (t *localTrainer) release(step int) error {
+	m, e := t.mechanism, t.executable
+	if err := m.vectors.Release(t.streams, step, m.release.Scale); err != nil {
 		return err
 	}
 	state := e.State()
-	for v, mean := range m.vectors.means {
-		gradient := t.start[v] // the next lot overwrites it
+	for v, mean := range m.vectors.Means {
+		gradient := t.before[v] // the next lot overwrites it
 		for i, x := range mean {
 			gradient[i] = float32(-x)
 		}

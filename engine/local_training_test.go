@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -84,12 +85,12 @@ func releasesMeanChange(t *testing.T, device string) {
 			c := localConfig(t)
 			c.Device.Name, c.Mechanism.Arithmetic, c.Mechanism.NonPrivate = device, arithmetic, !private
 			r := newRun(t, c)
-			r.local.together = min(r.local.together, 3)
+			localTrainerOf(r).together = min(localTrainerOf(r).together, 3)
 			var want []float64
 			clipped := 0
 			for user := range 9 {
 				rows := make([]int, 4)
-				change := trainAlone(t, c, rows[:r.index.writeParticipants(user, rows)])
+				change := trainAlone(t, c, rows[:r.index.WriteParticipants(user, rows)])
 				norm := 0.0
 				for _, x := range change {
 					norm = math.Hypot(norm, x)
@@ -233,14 +234,14 @@ func usersAreIndependent(t *testing.T, c Config) {
 		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 		r := newRun(t, c)
 		defer r.Close()
-		r.loader.startLot(0)
-		r.local.startLot()
+		r.loader.StartLot(0)
+		localTrainerOf(r).start(nil)
 		for _, user := range users {
 			bits = nil
-			for _, v := range r.mechanism.vectors.vectors {
+			for _, v := range r.mechanism.vectors.Vectors {
 				bits = append(bits, v)
 			}
-			if _, err := r.local.computeChange(bits, user); err != nil {
+			if _, err := localTrainerOf(r).computeChange(bits, user); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -266,7 +267,7 @@ func usersAreIndependent(t *testing.T, c Config) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return slices.Clone(r.mechanism.vectors.sums[0].integers)
+		return slices.Clone(r.mechanism.vectors.Sums[0].Integers)
 	}
 	blank := c
 	isBlank := make([]bool, c.Train.Len())
@@ -307,7 +308,7 @@ func TestLocalTraining_DivergingUser(t *testing.T) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return r.mechanism.vectors.sums[0].integers, r.mechanism.clipper.ExcludedRecords()
+		return r.mechanism.vectors.Sums[0].Integers, r.mechanism.clipper.ExcludedRecords()
 	}
 	none, excluded := sum(0)
 	if excluded != 0 {
@@ -346,7 +347,7 @@ func TestLocalTraining_FailureHidesUser(t *testing.T) {
 		c.LocalTraining.Batch = 1
 		rows := make([]int, 4)
 		r := newRun(t, c)
-		r.index.writeParticipants(3, rows)
+		r.index.WriteParticipants(3, rows)
 		r.Close()
 		c.Files.Ledger += "x"
 		c.Train = unreadableRow{c.Train, rows[2], panicked}
@@ -387,7 +388,7 @@ func TestLocalTraining_Optimizers(t *testing.T) {
 			}
 		}
 		trainRun(t, r, func(p *Progress) error {
-			for v, mean := range r.mechanism.vectors.means {
+			for v, mean := range r.mechanism.vectors.Means {
 				gradient := make([]float32, len(mean))
 				for i, x := range mean {
 					gradient[i] = float32(-x)
@@ -543,15 +544,15 @@ func TestLocalTraining_NoiseIsThatOfLedger(t *testing.T) {
 		r := newRun(t, c)
 		var noises []float64
 		rows := &spiedReads{Set: c.Train, before: func() {
-			entry, sum := r.mechanism.entry.Queries[0], r.mechanism.vectors.sums[0]
-			if sum.query != entry || sum.noise.Sigma != entry.LatticeNoise() {
-				t.Fatalf("%s: the sum has the query %+v and the noise %v, the ledger %+v", name, sum.query, sum.noise.Sigma, entry)
+			entry, sum := r.mechanism.entry.Queries[0], r.mechanism.vectors.Sums[0]
+			if sum.Query != entry || sum.Sampler.Sigma != entry.LatticeNoise() {
+				t.Fatalf("%s: the sum has the query %+v and the noise %v, the ledger %+v", name, sum.Query, sum.Sampler.Sigma, entry)
 			}
 			if n := len(noises); n == 0 || noises[n-1] != entry.Noise/entry.Sensitivity+entry.Sensitivity {
 				noises = append(noises, entry.Noise/entry.Sensitivity+entry.Sensitivity)
 			}
 		}}
-		r.local.train = rows
+		localTrainerOf(r).train = rows
 		trainRun(t, r, nil)
 		if len(noises) < 3 {
 			t.Errorf("%s: %d different queries in 4 lots: the test has no power", name, len(noises))
@@ -576,4 +577,26 @@ type spiedReads struct {
 func (s *spiedReads) Read(dst [][]float32, rows []int) error {
 	s.before()
 	return s.Set.Read(dst, rows)
+}
+
+// Local steps with dropout of a user late in a large lot give no error: how many users a lot draws is
+// private.
+func TestLocalTraining_DropoutOfLastUser(t *testing.T) {
+	c := localConfig(t)
+	c.Network = mlpWithDropout(0.5)
+	r := newRun(t, c)
+	r.loader.StartLot(0)
+	localTrainerOf(r).start(nil)
+	r.loader.Loaded = noise.MaxValues
+	for user := range 3 {
+		if _, err := localTrainerOf(r).computeChange(r.mechanism.vectors.Vectors, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// localTrainerOf returns how a run takes local steps; nil where it takes none.
+func localTrainerOf(r *Run) *localTrainer {
+	t, _ := r.lots.(*localTrainer)
+	return t
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -26,7 +27,7 @@ type mechanism struct {
 	scales  []float64         // [parameter]: its scale within the group
 	shares  []float64         // [group]: σ/S for the noise multiplier 1; 0 where the group has noise of its own
 	queries []int             // [group]: its query in entry
-	counts  []*noisedSum      // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
+	counts  []*release.Sum    // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
 	entry   ledger.Lot        // the ledger entry of the next lot
 	planned []float64         // [lot·groups + group]: σ/S as scheduled before the first lot; nil without a schedule
 
@@ -37,7 +38,7 @@ type mechanism struct {
 	release    plan.Release   // how the next lot's sums become a step
 
 	contributions *plan.Contributions // of the executable; nil unless it adds integers
-	vectors       *clippedVectors     // records' vectors that the host adds; nil where an executable adds gradients
+	vectors       *release.Vectors    // records' vectors that the host adds; nil where an executable adds gradients
 	largest       int64               // norm of a contribution of weight 1, in lattice steps
 	perBound      float64             // sensitivity of a group over its clip bound: 1, or 2 if the denominator depends on the lot
 }
@@ -63,11 +64,18 @@ func (s Sampling) Adjacency() ledger.Adjacency {
 	return ledger.AddRemove
 }
 
-// newMechanism binds clipping and noise to parameters. The executable computes and adds their
-// gradients. If it is nil, the host adds vectors, with the leastWeight of clippedVectors. statistics
-// are the queries that each lot has in addition. newMechanism checks every lot of the run.
-func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Executable, microbatch int,
-	leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+// protectedVectors are what each record contributes: gradients of parameters that an executable computes and
+// adds, or vectors of the host.
+type protectedVectors struct {
+	parameters []plan.Parameter
+	executable plan.Executable // nil: the host adds vectors
+	microbatch int             // records that the executable computes together
+}
+
+// newMechanism binds clipping and noise to what records contribute. leastWeight is that of release.Vectors.
+// statistics are the queries that each lot has in addition. newMechanism checks every lot of the run.
+func newMechanism(c *Config, p protectedVectors, leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+	parameters, executable, microbatch := p.parameters, p.executable, p.microbatch
 	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)),
 		statistics: statistics}
 	if leastWeight > 0 {
@@ -127,13 +135,13 @@ func newMechanism(c *Config, parameters []plan.Parameter, executable plan.Execut
 }
 
 // setRatioBound bounds the contributions of records with weights in a program whose sums are divided by
-// the weight of the lot: see noisedSum.divideByWeight. size is that of the largest group.
+// the weight of the lot: see release.Sum.divideByWeight. size is that of the largest group.
 func (m *mechanism) setRatioBound(size int) {
 	m.largest = plan.Bound
 	if m.contributions == nil || m.release.Ratio.Least == 0 {
 		return
 	}
-	m.largest = ratioBound(plan.Bound, size)
+	m.largest = release.RatioBound(plan.Bound, size)
 	m.contributions.Bounds = make([]int64, len(m.contributions.Seeds))
 }
 
@@ -152,10 +160,9 @@ func (m *mechanism) addVectors(parameters []plan.Parameter, executable plan.Exec
 			return err
 		}
 	}
-	m.vectors = newClippedVectors(clipper, parameters)
-	m.vectors.leastWeight = leastWeight
+	m.vectors = release.NewVectors(clipper, parameters, leastWeight)
 	if m.clipper == nil {
-		return m.vectors.setQuery(0, ledger.Query{})
+		return m.vectors.SetQuery(0, ledger.Query{})
 	}
 	return nil
 }
@@ -200,8 +207,8 @@ func (m *mechanism) buildEntry(e sample.Event) error {
 		m.entry.Queries = append(m.entry.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
 		m.counts = append(m.counts, nil)
 		if p.CountNoise > 0 {
-			q := m.config.query(p.Name+"/unclipped", clip.CountSensitivity, p.CountNoise, countLattice, m.records)
-			m.counts[len(m.counts)-1] = newNoisedSum(q, 1)
+			q := m.config.query(p.Name+"/unclipped", clip.CountSensitivity, p.CountNoise, release.CountLattice, m.records)
+			m.counts[len(m.counts)-1] = release.NewSum(q, 1)
 			m.entry.Queries = append(m.entry.Queries, q)
 		}
 	}
@@ -370,7 +377,7 @@ func (m *mechanism) setLot(lot int) error {
 	}
 	if m.vectors != nil {
 		for g, q := range m.queries {
-			if err := m.vectors.setQuery(g, m.entry.Queries[q]); err != nil {
+			if err := m.vectors.SetQuery(g, m.entry.Queries[q]); err != nil {
 				return fmt.Errorf("lot %d: %w", lot, err)
 			}
 		}
@@ -385,7 +392,7 @@ func (m *mechanism) setQuery(q *ledger.Query, sensitivity, z float64) {
 	case m.release.Laplace:
 		*q = laplaceQuery(q.Group, sensitivity, z)
 	case m.vectors != nil:
-		*q = m.config.query(q.Group, sensitivity, noise, statisticLattice, m.records)
+		*q = m.config.query(q.Group, sensitivity, noise, release.StatisticLattice, m.records)
 	case m.contributions != nil:
 		*q = ledger.RoundedQuery(q.Group, sensitivity, noise, plan.Bound)
 	default:
@@ -512,14 +519,14 @@ func (m *mechanism) computeClipFactors(e plan.Executable, n int, weights []float
 }
 
 // releaseCounts noises the counts behind adaptive bounds and updates the bounds.
-func (m *mechanism) releaseCounts(streams noiseStreams, step int, expectedLot float64) error {
+func (m *mechanism) releaseCounts(streams release.Streams, step int, expectedLot float64) error {
 	for g, p := range m.clipper.Groups() {
 		if p.CountNoise == 0 {
 			continue
 		}
 		var count [1]float64
-		m.counts[g].setTotal(m.clipper.QuantileCount(g))
-		if err := m.counts[g].release(count[:], streams.source, streams.count(step, g)); err != nil {
+		m.counts[g].SetTotal(m.clipper.QuantileCount(g))
+		if err := m.counts[g].Release(count[:], streams.Source, streams.Count(step, g)); err != nil {
 			return err
 		}
 		if err := m.clipper.UpdateBound(g, count[0], expectedLot); err != nil {

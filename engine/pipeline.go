@@ -10,16 +10,18 @@ import (
 // pipelineDriver feeds a device that computes clip factors itself, so that nothing of a
 // microbatch returns to the host.
 type pipelineDriver struct {
-	plan.Pipeline
-	clipper *clipping.Clipper // nil where the run is not private
-	counts  plan.LotCounts
+	*gradientLots
+	pipeline plan.Pipeline
+	clipper  *clipping.Clipper // nil where the run is not private
+	counts   plan.LotCounts
 }
 
 // newPipelineDriver returns nil where the host must compute clip factors: the device or the
 // program does not support it, statistics or weights need each record on the host, or the clipping rule
 // is known only as Go code.
-func newPipelineDriver(c *Config, e plan.Executable, clipper *clipping.Clipper) (*pipelineDriver, error) {
-	p, ok := e.(plan.Pipeline)
+func newPipelineDriver(c *Config, plain *gradientLots) (*pipelineDriver, error) {
+	p, ok := plain.network.executable.(plan.Pipeline)
+	clipper := plain.mechanism.clipper
 	if !ok || len(c.Statistics) > 0 || c.isWeighted() {
 		return nil, nil
 	}
@@ -40,24 +42,26 @@ func newPipelineDriver(c *Config, e plan.Executable, clipper *clipping.Clipper) 
 	if err != nil {
 		return nil, err
 	}
-	return &pipelineDriver{Pipeline: p, clipper: clipper, counts: plan.LotCounts{Within: make([]int, len(formula.Groups))}}, nil
+	return &pipelineDriver{gradientLots: plain, pipeline: p, clipper: clipper,
+		counts: plan.LotCounts{Within: make([]int, len(formula.Groups))}}, nil
 }
 
-// addMicrobatch queues the first n records of the loader.
-func (p *pipelineDriver) addMicrobatch(l *microbatchLoader, n int) error {
-	if err := l.loadNext(p.Pipeline, n); err != nil {
+// add queues the first n records of the loader.
+func (p *pipelineDriver) add(n int) error {
+	if err := p.loader.LoadNext(p.pipeline, n); err != nil {
 		return err
 	}
 	var bounds []float64
 	if p.clipper != nil {
 		bounds = p.clipper.Sensitivities()
 	}
-	return p.Push(n, bounds)
+	return p.pipeline.Push(n, bounds)
 }
 
-// finishLot waits for the lot's microbatches and reads their statistics.
-func (p *pipelineDriver) finishLot(records int, stats *PrivateStats) error {
-	if err := p.FinishLot(&p.counts); err != nil {
+// finish waits for the lot's microbatches and reads their statistics.
+func (p *pipelineDriver) finish() error {
+	records, stats := p.loader.Loaded, &p.statistics.private
+	if err := p.pipeline.FinishLot(&p.counts); err != nil {
 		return err
 	}
 	stats.Records, stats.Unclipped, stats.Loss = records, p.counts.Unclipped, p.counts.Loss

@@ -219,10 +219,10 @@ func TestPipeline_MatchesHost(t *testing.T) {
 				}
 				led.compiled.executable = a
 				var err error
-				if led.pipeline, err = newPipelineDriver(&led.config, a, led.mechanism.clipper); err != nil {
+				if led.lots, err = newLotMethod(&led.config, &gradientLots{led.loader, led.compiled, led.mechanism, led.statistics}, nil); err != nil {
 					t.Fatal(err)
 				}
-				if a.configuredExamples != c.Train.Len() || led.pipeline == nil {
+				if _, ok := led.lots.(*pipelineDriver); !ok || a.configuredExamples != c.Train.Len() {
 					t.Fatalf("a data set of %d examples was announced, want %d", a.configuredExamples, c.Train.Len())
 				}
 				var seen []PrivateStats

@@ -38,7 +38,7 @@ func TestPipeline_DataLargerThanDevice(t *testing.T) {
 			c.Network, c.Device.Name, c.Microbatch = mlpWithDropout(0.5), "cuda:0", 5
 			change(&c)
 			r := newRun(t, c)
-			if copied := r.pipeline.Rows() == nil; copied != inside {
+			if copied := r.lots.(*pipelineDriver).pipeline.Rows() == nil; copied != inside {
 				t.Fatalf("the data are copied: %v", copied)
 			}
 			trainRun(t, r, nil)

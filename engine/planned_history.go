@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/setting"
@@ -106,7 +107,7 @@ func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
 func plannedQuery(c *Config, group string, z float64, records int) ledger.Query {
 	q := c.query(group, 1, z, plan.Bound, math.MaxInt32) // a gradient has this lattice for any number of records
 	if c.LocalTraining.Steps > 0 {
-		q = c.query(group, 1, z, statisticLattice, records)
+		q = c.query(group, 1, z, release.StatisticLattice, records)
 	}
 	if (ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{q}}).Validate() != nil {
 		q = ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z}
@@ -150,12 +151,12 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.Train == nil || c.Train.Len() == 0 {
 		return 0, errNoExamples
 	}
-	index, err := newRecordIndex(c.Train, c.Records)
+	index, err := c.Records.index(c.Train)
 	if err != nil {
 		return 0, err
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(c.publicRecords(index.records))
+		c.Budget.Delta = DefaultDelta(c.publicRecords(index.Records))
 	}
 	c.Mechanism.NoiseMultiplier = 1
 	lots := PlannedHistory(c)
@@ -236,7 +237,7 @@ func (r *Run) Describe() Description {
 	program := r.compiled.program
 	d := Description{
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
-		Microbatch: program.Records, PerRecord: r.index.perRecord,
+		Microbatch: program.Records, PerRecord: r.index.PerRecord,
 		Bytes:  program.Bytes() + r.compiled.executable.WorkspaceBytes() + r.compiled.frozen.Bytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
 		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic,
@@ -244,7 +245,7 @@ func (r *Run) Describe() Description {
 	}
 	for v, p := range program.Parameters {
 		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
-		if r.local != nil {
+		if r.config.LocalTraining.Steps > 0 {
 			pd.Method = "change" // the norm is that of a user's change, in float64
 		}
 		if m := r.mechanism; m.clipper != nil {

@@ -127,10 +127,6 @@ func (r *Run) PlannedEpsilon() (float64, error) {
 	return r.account.meter.planned(r.config.Steps - r.step)
 }
 
-// ErrBudget is wrapped by an error where Budget.StopAtEpsilon does not allow a single lot, or
-// where more was spent before.
-var ErrBudget = errors.New("budget")
-
 // epsilonMeter computes the cost of a run's lots: now and then ε so far, and how many lots the
 // budget allows. That number is fixed before the first lot, so that a stop there does not
 // depend on the data.

@@ -10,6 +10,9 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -115,7 +118,7 @@ func (c *Config) awaitsProjection() bool {
 func (c *Config) projectionLot(records int) ledger.Lot {
 	return ledger.Lot{
 		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries:  []ledger.Query{c.query(secondMomentsGroup, 1, c.Projection.Noise, projectionLattice, records)},
+		Queries:  []ledger.Query{c.query(secondMomentsGroup, 1, c.Projection.Noise, release.ProjectionLattice, records)},
 	}
 }
 
@@ -144,7 +147,7 @@ func (r *Run) releaseProjection(ctx context.Context) error {
 		return r.fault
 	}
 	if r.checkpoints != nil {
-		return r.checkpoints.save(r.step)
+		return r.checkpoints.Save(r.step)
 	}
 	return nil
 }
@@ -169,7 +172,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	}
 	results := make(chan result, 1)
 	go func() {
-		directions, err := principalEigenvectors(sum, width, c.Projection.Directions)
+		directions, err := load.PrincipalDirections(sum, width, c.Projection.Directions)
 		results <- result{directions, err}
 	}()
 	var f result
@@ -191,18 +194,18 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 // noisedSecondMoments returns the upper triangle of the second moments with the noise of a query;
 // without noise where the run is not private.
 func noisedSecondMoments(ctx context.Context, r *Run, column int, q ledger.Query) ([]float64, error) {
-	c, stream := &r.config, r.streams.projection(r.step)
+	c, stream := &r.config, r.streams.Projection(r.step)
 	width, threads := c.Train.Columns()[column].Size(), cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))
 	if q.Mechanism == ledger.RoundedGaussian {
-		sum, err := integerSecondMoments(ctx, c.Train, r.index, column, q.Lattice, threads)
+		sum, err := load.IntegerSecondMoments(ctx, c.Train, r.index, column, q.Lattice, threads)
 		if err != nil {
 			return nil, err
 		}
-		return releaseSymmetric(sum, width, q, r.source, stream)
+		return release.ReleaseSymmetric(sum, width, q, r.source, stream)
 	}
-	sum, err := secondMoments(ctx, c.Train, r.index, column, r.account != nil, threads)
+	sum, err := load.SecondMoments(ctx, c.Train, r.index, column, r.account != nil, threads)
 	if err == nil && r.account != nil {
-		err = addSymmetricNoise(sum, width, q.Noise, r.source, stream)
+		err = release.AddSymmetricNoise(sum, width, q.Noise, r.source, stream)
 	}
 	return sum, err
 }
@@ -216,13 +219,15 @@ func (r *Run) recompile(directions []float32) error {
 	if err != nil {
 		return err
 	}
+	other.account = r.account
 	if r.checkpoints != nil {
-		other.checkpoints, err = other.newCheckpointWriter()
+		var start state.Checkpoint
+		start, err = other.describeStart()
+		other.checkpoints = other.newCheckpoints(start)
 	}
 	if err = errors.Join(err, r.compiled.executable.Close()); err != nil {
 		return err
 	}
-	other.setAccount(r.account)
 	*r = *other
 	return nil
 }

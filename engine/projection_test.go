@@ -13,6 +13,9 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/noise"
@@ -70,7 +73,7 @@ func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 				}
 			}
 		}
-		directions, err := principalEigenvectors(want, features, 3)
+		directions, err := load.PrincipalDirections(want, features, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +161,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 		h := readLedger(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
-			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, projectionLattice, 60)}) {
+			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, release.ProjectionLattice, 60)}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
 		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {
@@ -224,20 +227,20 @@ func TestProjection_Resume(t *testing.T) {
 		r := newRun(t, c)
 		r.Close() // nothing was spent
 		r = resumeRun(t, c)
-		names, err := listCheckpoints(c.Files.CheckpointFolder)
+		names, err := state.List(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := readFile(t, names[0])
 		trainRun(t, r, func(p *Progress) error {
-			names, err := listCheckpoints(c.Files.CheckpointFolder)
+			names, err := state.List(c.Files.CheckpointFolder)
 			for _, name := range names {
-				saved, err := openCheckpoint(name)
+				saved, err := state.Open(name)
 				if err != nil {
 					return err
 				}
-				saved.file.Close()
-				if saved.projection == nil {
+				saved.Close()
+				if saved.Directions == nil {
 					t.Errorf("after lot %d the checkpoint of %d has no directions", p.Lot, saved.Step)
 				}
 			}

@@ -13,10 +13,12 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -152,7 +154,7 @@ func TestNew_Refuses(t *testing.T) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 0.1}, nil)
 		}, "leaves no budget"},
 		{func(c *Config) {
-			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []Example) {}}}
+			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []load.Example) {}}}
 		}, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1), MeanLoss(1, 1)} }, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "the noise is 0"},

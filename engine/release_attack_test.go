@@ -11,9 +11,12 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 )
 
@@ -140,18 +143,18 @@ func (release attackedRelease) read(t *testing.T, r *Run, before []float32) (fro
 		return before, flatWeights(t, r)
 	}
 	r.step++ // gives the file a name of its own
-	if err := r.checkpoints.save(r.step); err != nil {
+	if err := r.checkpoints.Save(r.step); err != nil {
 		t.Fatal(err)
 	}
-	names, err := listCheckpoints(r.config.Files.CheckpointFolder)
+	names, err := state.List(r.config.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := readWholeCheckpoint([]byte(readFile(t, names[0])))
+	c, err := openState(names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, slots := range c.state.Slots {
+	for _, slots := range c.Memory.Slots {
 		for _, momentum := range slots[0] {
 			after = append(after, -attackRecords*momentum)
 		}
@@ -307,7 +310,7 @@ func (a attackedNetwork) contribution(t *testing.T, device string, arithmetic Ar
 type attackedSum struct {
 	add    func() error // adds the records of a lot
 	lot    func() error // adds and releases a lot
-	sums   *clippedVectors
+	sums   *release.Vectors
 	ledger string
 	close  func() error
 }
@@ -385,10 +388,10 @@ func attackSum(t *testing.T, open openAttackedSum, arithmetic Arithmetic) {
 	if err := victim.add(); err != nil {
 		t.Fatal(err)
 	}
-	sum := victim.sums.sums[0]
-	contribution := append([]float64{}, sum.floats...)
-	for _, x := range sum.integers {
-		contribution = append(contribution, float64(x)*sum.length/float64(sum.bound))
+	sum := victim.sums.Sums[0]
+	contribution := append([]float64{}, sum.Floats...)
+	for _, x := range sum.Integers {
+		contribution = append(contribution, float64(x)*sum.Length/float64(sum.Bound))
 	}
 	length := 0.0
 	for _, x := range contribution {
@@ -406,7 +409,7 @@ func attackSum(t *testing.T, open openAttackedSum, arithmetic Arithmetic) {
 			}
 			product, unreachable := 0.0, false
 			at := 0
-			for _, mean := range s.sums.means {
+			for _, mean := range s.sums.Means {
 				for _, x := range mean {
 					x *= attackRecords // exact
 					product += x * contribution[at]

@@ -9,14 +9,14 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Resume continues a run from the newest undamaged checkpoint in c.Files.CheckpointFolder. c is
 // the configuration that New got. Steps, the budget, delta, the accountant, the device, its
-// threads and the microbatch may differ, and Mechanism.Arithmetic may be unset; where another public setting differs, the error names
-// it.
+// threads and the microbatch may differ; where another public setting differs, the error names it.
 //
 // The run has one history: what the ledger states as spent stays spent, including lots that the
 // checkpoint does not contain. They are run again as new lots: noise and records are drawn with
@@ -34,7 +34,7 @@ func Resume(c Config) (*Run, error) {
 			return nil, err
 		}
 	}
-	saved, err := newestCheckpoint(c.Files.CheckpointFolder)
+	saved, err := state.Newest(c.Files.CheckpointFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -44,19 +44,18 @@ func Resume(c Config) (*Run, error) {
 		}
 		return New(c)
 	}
-	defer saved.file.Close()
-	c.adoptArithmetic(saved)
+	defer saved.Close()
 	c.adoptFilterOrder(saved)
 	var spent ledger.History
 	if !c.Mechanism.NonPrivate {
-		if spent, err = readHistory(c.Files.Ledger, saved.Head); err != nil {
+		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
 			return nil, err
 		}
 	}
 	if c.Seed != nil {
-		c.Seed = reseed(*c.Seed, resumptionNumber(&c, saved))
+		c.Seed = state.Reseed(*c.Seed, resumptionNumber(&c, saved))
 	}
-	c.Projection.released = saved.projection
+	c.Projection.released = saved.Directions
 	r, err := build(c)
 	if err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func AffordableSteps(c Config) (int, error) {
 	case c.Mechanism.NonPrivate || !(c.Budget.StopAtEpsilon > 0):
 		return 0, fmt.Errorf("a budget of ε = %v for more lots: this needs a private run and a budget above 0", c.Budget.StopAtEpsilon)
 	}
-	saved, err := newestCheckpoint(c.Files.CheckpointFolder)
+	saved, err := state.Newest(c.Files.CheckpointFolder)
 	if err != nil {
 		return 0, err
 	}
@@ -93,13 +92,12 @@ func AffordableSteps(c Config) (int, error) {
 		c.Steps = max(c.Steps, s.Every)
 	}
 	if saved != nil {
-		defer saved.file.Close()
-		if spent, err = readHistory(c.Files.Ledger, saved.Head); err != nil {
+		defer saved.Close()
+		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
 			return 0, err
 		}
 		c.Steps += saved.Step
-		c.Projection.released = saved.projection
-		c.adoptArithmetic(saved)
+		c.Projection.released = saved.Directions
 	}
 	r, err := build(c)
 	if err != nil {
@@ -137,84 +135,14 @@ func AffordableSteps(c Config) (int, error) {
 	return done + meter.allowed, nil
 }
 
-// adoptArithmetic continues with the arithmetic of a saved run unless c sets one. A checkpoint
-// without it is of a version that had floating-point numbers only.
-func (c *Config) adoptArithmetic(saved *checkpoint) {
-	if c.Mechanism.Arithmetic != "" {
-		return
-	}
-	c.Mechanism.Arithmetic = FloatArithmetic
-	if arithmetic, ok := saved.Run.value(arithmeticEntry); ok {
-		c.Mechanism.Arithmetic = Arithmetic(arithmetic)
-	}
-}
-
 // resumptionNumber returns a different number, from 1, for each resumption of a run: each has
 // left a line in the ledger before it drew anything, independently of the checkpoint that it
 // used. Without privacy there is no ledger, and the same numbers may be drawn twice.
-func resumptionNumber(c *Config, saved *checkpoint) uint64 {
+func resumptionNumber(c *Config, saved *state.Checkpoint) uint64 {
 	if c.Mechanism.NonPrivate {
 		return uint64(saved.Step)
 	}
-	return countRuns(c.Files.Ledger)
-}
-
-// countRuns returns the number of processes that wrote to a ledger, which readHistory has read.
-func countRuns(name string) uint64 {
-	report, _ := ledger.Verify(name) // only its last line may be incomplete
-	return uint64(report.Runs)
-}
-
-// reseed returns the seed of a resumption of a seeded run, which draws other numbers than the
-// processes before it.
-func reseed(seed, resumption uint64) *uint64 {
-	seed += 0x9E3779B97F4A7C15 * resumption
-	return &seed
-}
-
-// newestCheckpoint opens the newest undamaged checkpoint in a folder; nil where there are no
-// checkpoints.
-func newestCheckpoint(folder string) (*checkpoint, error) {
-	names, err := listCheckpoints(folder)
-	if err != nil {
-		return nil, err
-	}
-	var first error
-	for _, name := range names {
-		c, err := openCheckpoint(name)
-		if err == nil {
-			return c, nil
-		}
-		if !errors.Is(err, ErrDamaged) {
-			return nil, fmt.Errorf("checkpoint: %w", err)
-		}
-		if first == nil {
-			first = fmt.Errorf("checkpoint %s: %w", name, err)
-		}
-	}
-	return nil, first
-}
-
-// openCheckpoint reads a checkpoint. Its file stays open for load.
-func openCheckpoint(name string) (c *checkpoint, err error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-		}
-	}()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if c, err = readCheckpoint(file, info.Size()); err != nil {
-		return nil, err
-	}
-	c.file = file
-	return c, nil
+	return state.CountRuns(c.Files.Ledger)
 }
 
 // discardLedger removes the ledger of a run that was stopped before it spent anything.
@@ -243,58 +171,46 @@ func (b Budget) checkProject(ledgerFile string) error {
 		ledgerFile, h.Budget, cmp.Or(b.Project, "none"), setting.Named("Budget.Project"))
 }
 
-// readHistory reads a ledger, which must contain the line that was its last when the checkpoint
-// was written.
-func readHistory(path, head string) (ledger.History, error) {
-	contains, err := ledger.ContainsHead(path, head)
-	if err != nil {
-		return ledger.History{}, fmt.Errorf("%w: ledger: %w: without the ledger the cost of the run is unknown; restore it", ErrDamaged, err)
-	}
-	if !contains {
-		return ledger.History{}, fmt.Errorf("%w: the ledger %s lacks lines that it had when the checkpoint was written, and understates the cost; restore it", ErrDamaged, path)
-	}
-	return ledger.Read(path)
-}
-
 // restore makes a built run the continuation of a checkpoint. It opens the ledger last: it
 // compares everything before it writes anything.
-func (r *Run) restore(saved *checkpoint, spent ledger.History) (err error) {
+func (r *Run) restore(saved *state.Checkpoint, spent ledger.History) error {
 	c := &r.config
-	if r.checkpoints, err = r.newCheckpointWriter(); err != nil {
+	current, err := r.describeStart()
+	if err != nil {
 		return err
 	}
-	if err := saved.Run.checkDivision(); err != nil {
-		return err
-	}
-	current := &r.checkpoints.last
-	saved.Run.replaceCounts(r, current.Run)
-	if d := current.Run.differences(saved.Run); d != "" {
+	if d := current.Run.Differences(saved.Run); d != "" {
 		return fmt.Errorf("the settings differ from those of the run saved in %s: %s; give the saved settings, or begin another run", c.Files.CheckpointFolder, d)
 	}
-	if err := saved.checkSizes(current); err != nil {
+	if err := saved.CheckSizes(&current); err != nil {
 		return err
 	}
 	if saved.Step > c.Steps {
 		return fmt.Errorf("Config.Steps is %d, and the run has done %d lots; give at least %d", c.Steps, saved.Step, saved.Step)
 	}
 	r.step, r.firstStep = saved.Step, saved.Step
-	if err := saved.load(r.optimizer.state(r.compiled.executable)); err != nil {
+	if err := saved.Load(r.optimizer.state(r.compiled.executable)); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := r.compiled.executable.LoadState(); err != nil {
 		return err
 	}
-	r.compiled.running.restore(saved.running)
+	r.compiled.running.restore(saved.RunningStatistics)
 	if c.Mechanism.NonPrivate {
+		r.checkpoints = r.newCheckpoints(current)
 		return nil
 	}
 	if err := r.mechanism.clipper.Restore(saved.Bounds); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", state.ErrDamaged, err)
 	}
 	if err := r.mechanism.setLot(min(r.step, c.Steps-1)); err != nil {
 		return err
 	}
-	return r.reopenLedger(spent)
+	if err := r.reopenLedger(spent); err != nil {
+		return err
+	}
+	r.checkpoints = r.newCheckpoints(current)
+	return nil
 }
 
 // reopenLedger continues the ledger, whose history was read before.
@@ -309,7 +225,7 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	if err != nil {
 		return err
 	}
-	r.setAccount(&privacyAccount{ledger: w, meter: meter, maxLostLots: r.config.maxLostLots()})
+	r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: r.config.maxLostLots()}
 	if w.History().LotCount() != read {
 		return fmt.Errorf("another run wrote to the ledger %s while this one started; resume again", r.config.Files.Ledger)
 	}

@@ -9,6 +9,9 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
@@ -34,19 +37,18 @@ import (
 // of each lot, a filter enforces an ε that holds for all choices and ends.
 type Run struct {
 	config      Config
-	index       *recordIndex
+	index       *load.Index
 	source      *noise.Source
-	streams     noiseStreams
+	streams     release.Streams
 	sampler     sample.Sampler
 	compiled    *compiledNetwork
-	loader      *microbatchLoader
+	loader      *load.Loader
 	mechanism   *mechanism
 	statistics  *lotStatistics
-	pipeline    *pipelineDriver   // nil where the host computes clip factors
-	optimizer   *hostOptimizer    // nil where the device computes the optimizer
-	local       *localTrainer     // nil where records contribute gradients
-	account     *privacyAccount   // nil where the run is not private
-	checkpoints *checkpointWriter // nil where no checkpoints are kept
+	lots        lotMethod       // how its lots are computed
+	optimizer   *hostOptimizer  // nil where the device computes the optimizer
+	account     *privacyAccount // nil where the run is not private
+	checkpoints *state.Writer   // nil where no checkpoints are kept
 
 	learningRate float64 // of the last lot
 
@@ -85,7 +87,7 @@ func build(c Config) (*Run, error) {
 	}
 	r := &Run{config: c}
 	var err error
-	if r.index, err = newRecordIndex(c.Train, c.Records); err != nil {
+	if r.index, err = c.Records.index(c.Train); err != nil {
 		return nil, err
 	}
 	if c.Seed != nil {
@@ -93,7 +95,7 @@ func build(c Config) (*Run, error) {
 	} else if r.source, err = noise.New(); err != nil {
 		return nil, err
 	}
-	if r.sampler, err = newSampler(&r.config, r.index.records, r.source); err != nil {
+	if r.sampler, err = newSampler(&r.config, r.index.Records, r.source); err != nil {
 		return nil, err
 	}
 	if !c.Mechanism.NonPrivate {
@@ -101,8 +103,8 @@ func build(c Config) (*Run, error) {
 			return nil, err
 		}
 	}
-	augmenter := newAugmenter(c.Augmentation, len(c.Train.Columns()))
-	if r.compiled, err = compileNetwork(&r.config, r.index, r.index.perRecord*augmenter.viewsPerExample(), r.Event()); err != nil {
+	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, len(c.Train.Columns()))
+	if r.compiled, err = compileNetwork(&r.config, r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
 		return nil, err
 	}
 	built := false
@@ -111,29 +113,32 @@ func build(c Config) (*Run, error) {
 			r.compiled.executable.Close()
 		}
 	}()
-	r.streams = noiseStreams{source: r.source, parameters: len(r.compiled.program.Parameters),
-		groups: len(r.config.Mechanism.Clipping), statistics: len(c.Statistics)}
-	r.loader = newMicrobatchLoader(&r.config, r.index, augmenter, r.source, r.compiled)
+	r.streams = release.NewStreams(r.source, len(r.compiled.program.Parameters), len(r.config.Mechanism.Clipping), len(c.Statistics))
+	weightCap := 0.0
+	if c.isWeighted() {
+		weightCap = r.config.Weights.Cap
+	}
+	r.loader = load.NewLoader(c.Train, r.index, augmenter, r.source, r.compiled.buffers(), weightCap)
 	groups, err := c.Optimization.paramGroups(r.compiled.program.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.config.checkQueries(r.index.records); err != nil {
+	if err := r.config.checkQueries(r.index.Records); err != nil {
 		return nil, err
 	}
-	if r.statistics, err = newLotStatistics(&r.config, r.index.records, len(r.loader.output)/r.compiled.program.Batch,
-		r.loader.observedOfFirst()); err != nil {
+	if r.statistics, err = newLotStatistics(&r.config, r.index.Records, len(r.loader.Output)/r.compiled.program.Batch,
+		r.loader.ObservedOfFirst()); err != nil {
 		return nil, err
 	}
 	gradients, denominator, least := r.compiled.executable, r.Event().ExpectedLot(), int64(0)
 	if c.LocalTraining.Steps > 0 {
-		r.local, gradients = newLocalTrainer(&r.config, r.index, r.loader, r.compiled), nil
+		gradients = nil
 	}
 	if c.isWeighted() {
 		denominator, least = r.config.Weights.denominator(denominator)
 	}
-	if r.mechanism, err = newMechanism(&r.config, r.compiled.program.Parameters, gradients,
-		r.compiled.program.Records, least, r.Event(), r.statistics.queries()); err != nil {
+	protected := protectedVectors{r.compiled.program.Parameters, gradients, r.compiled.program.Records}
+	if r.mechanism, err = newMechanism(&r.config, protected, least, r.Event(), r.statistics.queries()); err != nil {
 		return nil, err
 	}
 	release := &r.mechanism.release
@@ -145,10 +150,13 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	r.optimizer = newHostOptimizer(&r.config.Optimization, r.compiled, groups)
-	if !c.awaitsProjection() && r.local == nil {
-		if r.pipeline, err = newPipelineDriver(&r.config, r.compiled.executable, r.mechanism.clipper); err != nil {
-			return nil, err
-		}
+	plain := &gradientLots{loader: r.loader, network: r.compiled, mechanism: r.mechanism, statistics: r.statistics}
+	var local *localTrainer
+	if c.LocalTraining.Steps > 0 {
+		local = newLocalTrainer(&r.config, r.index, plain, r.streams)
+	}
+	if r.lots, err = newLotMethod(&r.config, plain, local); err != nil {
+		return nil, err
 	}
 	built = true
 	return r, nil
@@ -191,11 +199,12 @@ func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler,
 // shows that nothing was spent.
 func (r *Run) createFiles() (err error) {
 	c := &r.config
+	var start state.Checkpoint
 	if c.Files.CheckpointFolder != "" {
-		if r.checkpoints, err = r.newCheckpointWriter(); err != nil {
+		if start, err = r.describeStart(); err != nil {
 			return err
 		}
-		if err := r.checkpoints.refuseOtherRun(); err != nil {
+		if err := state.RefuseOtherRun(c.Files.CheckpointFolder); err != nil {
 			return err
 		}
 	}
@@ -208,11 +217,11 @@ func (r *Run) createFiles() (err error) {
 		if err != nil {
 			return err
 		}
-		r.setAccount(&privacyAccount{ledger: w, meter: meter, maxLostLots: c.maxLostLots()})
+		r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: c.maxLostLots()}
 		err = r.account.nameProject(c.Budget.Project)
 	}
-	if err == nil && r.checkpoints != nil {
-		err = r.checkpoints.save(r.step)
+	if r.checkpoints = r.newCheckpoints(start); err == nil && r.checkpoints != nil {
+		err = r.checkpoints.Save(r.step)
 	}
 	if err != nil {
 		r.removeFiles()
@@ -220,11 +229,36 @@ func (r *Run) createFiles() (err error) {
 	return err
 }
 
-func (r *Run) setAccount(a *privacyAccount) {
-	r.account = a
-	if r.checkpoints != nil {
-		r.checkpoints.account = a
+// describeStart describes the run before its first lot, for its checkpoints.
+func (r *Run) describeStart() (state.Checkpoint, error) {
+	settings, err := r.fingerprint()
+	if err != nil {
+		return state.Checkpoint{}, err
 	}
+	o, running := &r.config.Optimization, r.compiled.running.all()
+	start := state.Checkpoint{Run: settings, Average: o.Average.Decay > 0, Slots: o.Optimizer.Slots(),
+		Memory:     r.optimizer.state(r.compiled.executable),
+		Projection: len(r.config.Projection.released), Directions: r.Directions(), Running: len(running), RunningStatistics: running}
+	for _, p := range r.compiled.program.Parameters {
+		start.Sizes = append(start.Sizes, p.Shape.TotalSize())
+	}
+	return start, nil
+}
+
+// newCheckpoints returns the writer of a run's checkpoints; nil where none are kept. The account of the
+// run is open.
+func (r *Run) newCheckpoints(start state.Checkpoint) *state.Writer {
+	f := &r.config.Files
+	if f.CheckpointFolder == "" {
+		return nil
+	}
+	executable, clipper, account := r.compiled.executable, r.mechanism.clipper, r.account
+	return state.NewWriter(f.CheckpointFolder, f.CheckpointInterval, r.config.maxLostLots(), start, func(c *state.Checkpoint) error {
+		if account != nil {
+			c.Head, c.Bounds = account.ledger.Head(), clipper.State(c.Bounds[:0])
+		}
+		return executable.SyncState()
+	})
 }
 
 func (r *Run) ledgerHeader() ledger.Header {
@@ -269,7 +303,7 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 	}
 	err := r.runLots(ctx, observe)
 	if r.checkpoints != nil && r.fault == nil {
-		if saveErr := r.checkpoints.save(r.step); err == nil {
+		if saveErr := r.checkpoints.Save(r.step); err == nil {
 			err = saveErr
 		}
 	}
@@ -291,7 +325,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if r.account != nil && r.account.meter.allowed == 0 {
 			return nil
 		}
-		if err := r.compiled.frozen.Compute(ctx); err != nil {
+		if err := r.lots.prepare(ctx); err != nil {
 			return err
 		}
 		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
@@ -314,7 +348,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 			}
 		}
 		if r.checkpoints != nil {
-			if err := r.checkpoints.saveIfDue(r.step); err != nil {
+			if err := r.checkpoints.SaveIfDue(r.step); err != nil {
 				return err
 			}
 		}
@@ -363,57 +397,27 @@ func (r *Run) runLot() error {
 // sumLot draws a lot and sums the clipped gradients of its records.
 func (r *Run) sumLot() error {
 	r.statistics.startLot(r.step)
-	r.loader.startLot(r.step)
-	if r.local != nil {
-		r.checkpoints.waitUntilRead() // local steps change the state that a checkpoint reads
-		r.local.startLot()
-	}
+	r.loader.StartLot(r.step)
+	r.lots.start(r.checkpoints)
 	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err
 	}
-	least := r.config.Sampling.leastMicrobatches(r.Event(), len(r.loader.records))
+	least := r.config.Sampling.leastMicrobatches(r.Event(), len(r.loader.Records))
 	for microbatch := 1; ; microbatch++ {
-		n, err := r.sampler.Next(r.loader.records)
+		n, err := r.sampler.Next(r.loader.Records)
 		if err != nil {
 			return err
 		}
-		if loaded := r.index.withoutBlank(r.loader.records[:n]); len(loaded) > 0 || microbatch <= least {
-			if err := r.addMicrobatch(len(loaded)); err != nil {
+		if loaded := r.index.WithoutBlank(r.loader.Records[:n]); len(loaded) > 0 || microbatch <= least {
+			if err := r.lots.add(len(loaded)); err != nil {
 				return err
 			}
 		}
-		if n < len(r.loader.records) && microbatch >= least {
+		if n < len(r.loader.Records) && microbatch >= least {
 			break
 		}
 	}
-	if r.pipeline != nil {
-		return r.pipeline.finishLot(r.loader.loaded, &r.statistics.private)
-	}
-	return nil
-}
-
-// addMicrobatch adds the clipped gradients of the first n records of the loader.
-func (r *Run) addMicrobatch(n int) error {
-	if r.pipeline != nil {
-		return r.pipeline.addMicrobatch(r.loader, n)
-	}
-	if r.local != nil {
-		return r.local.addUsers(r, n)
-	}
-	if err := r.loader.load(n, nil); err != nil {
-		return err
-	}
-	e := r.compiled.executable
-	if err := e.Forward(); err != nil {
-		return err
-	}
-	if err := r.mechanism.computeClipFactors(e, n, r.loader.recordWeights(n)); err != nil {
-		return err
-	}
-	if err := r.statistics.addMicrobatch(r.loader, n, r.mechanism.factors); err != nil {
-		return err
-	}
-	return e.AddClippedSums()
+	return r.lots.finish()
 }
 
 // releaseLot adds noise to the sums, which become a step, to the statistics and to the counts
@@ -425,15 +429,8 @@ func (r *Run) releaseLot() error {
 	if r.optimizer == nil {
 		m.release.Rate = r.learningRate
 	}
-	r.checkpoints.waitUntilRead()
-	var err error
-	if r.local != nil {
-		err = r.local.releaseChanges(r)
-	} else {
-		m.release.Ratio.Weight = r.loader.lotWeight
-		err = r.compiled.executable.Release(&m.release)
-	}
-	if err != nil {
+	r.checkpoints.WaitUntilRead()
+	if err := r.lots.release(r.step); err != nil {
 		return err
 	}
 	if r.optimizer != nil {
@@ -479,7 +476,7 @@ func (r *Run) Close() error {
 		err = e
 	}
 	if r.checkpoints != nil {
-		if e := r.checkpoints.wait(); err == nil {
+		if e := r.checkpoints.Wait(); err == nil {
 			err = e
 		}
 	}
@@ -524,7 +521,7 @@ func (r *Run) Parameters() ([]Parameter, error) {
 // BorrowParameters is Parameters without a copy: the next lot overwrites the values.
 func (r *Run) BorrowParameters() ([]Parameter, error) {
 	if !r.closed {
-		r.checkpoints.waitUntilRead()
+		r.checkpoints.WaitUntilRead()
 		if err := r.compiled.executable.SyncState(); err != nil {
 			return nil, err
 		}

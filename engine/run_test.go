@@ -27,8 +27,8 @@ func disableNoise(r *Run) {
 		}
 	}
 	if r.mechanism.vectors != nil {
-		for _, s := range r.mechanism.vectors.sums {
-			s.noise.Sigma, s.query.Noise = 1, 0
+		for _, s := range r.mechanism.vectors.Sums {
+			s.Sampler.Sigma, s.Query.Noise = 1, 0
 		}
 	}
 }
@@ -209,9 +209,9 @@ func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 			c := testConfig(t)
 			c.Device.Threads, c.Microbatch = threads, 12
 			r := newRun(t, c)
-			copy(r.loader.records, batch)
+			copy(r.loader.Records, batch)
 			n := len(batch)
-			if err := r.loader.load(n, nil); err != nil {
+			if err := r.loader.Load(n, nil); err != nil {
 				t.Fatal(err)
 			}
 			for i, record := range batch { // the loader draws the words by the place in the lot

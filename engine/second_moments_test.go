@@ -7,20 +7,22 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 )
 
-// referenceMoments computes secondMoments by its definition, as a whole matrix.
+// referenceMoments computes load.SecondMoments by its definition, as a whole matrix.
 func referenceMoments(t *testing.T, s data.Set, r Records, unit bool) []float64 {
 	t.Helper()
-	d, err := newRecordIndex(s, r)
+	d, err := load.NewIndex(s, r.Examples, r.Users)
 	if err != nil {
 		t.Fatal(err)
 	}
 	width := s.Columns()[0].Size()
 	sum := make([]float64, width*width)
-	rows, weights := make([]int, d.perRecord), make([]float32, d.perRecord)
-	for record := range d.records {
-		d.writeRows(record, rows, weights)
+	rows, weights := make([]int, d.PerRecord), make([]float32, d.PerRecord)
+	for record := range d.Records {
+		d.WriteRows(record, rows, weights)
 		one, squared := make([]float64, width*width), 0.0
 		for k, row := range rows {
 			if weights[k] == 0 {
@@ -66,11 +68,11 @@ func frobeniusDistance(a, b []float64, width int) float64 {
 
 func computeMoments(t *testing.T, s data.Set, r Records, unit bool, threads int) []float64 {
 	t.Helper()
-	d, err := newRecordIndex(s, r)
+	d, err := load.NewIndex(s, r.Examples, r.Users)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := secondMoments(t.Context(), s, d, 0, unit, threads)
+	sum, err := load.SecondMoments(t.Context(), s, d, 0, unit, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +206,7 @@ func TestPrincipalEigenvectors_Recovered(t *testing.T) {
 			}
 		}
 	}
-	got, err := principalEigenvectors(upper, width, count)
+	got, err := load.PrincipalDirections(upper, width, count)
 	if err != nil || len(got) != count*width {
 		t.Fatal(len(got), err)
 	}
@@ -230,7 +232,7 @@ func TestAddSymmetricNoise_Deviation(t *testing.T) {
 	const width, sigma = 300, 4.0
 	r := newRun(t, projectionConfig(t))
 	upper := make([]float64, width*width)
-	if err := addSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.projection(r.step)); err != nil {
+	if err := release.AddSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.Projection(r.step)); err != nil {
 		t.Fatal(err)
 	}
 	var diagonal, rest, cross float64

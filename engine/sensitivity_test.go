@@ -8,9 +8,11 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -218,13 +220,13 @@ func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 // A sensitivity is refused if the squares of a longer vector may underflow, so that the vector
 // would not be clipped.
 func TestStatistic_RefusesTinySensitivity(t *testing.T) {
-	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []Example) { dst[0] = 1e-170 }}
+	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []load.Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
 		a := newStatisticAccumulator(s, (&Config{}).statisticQuery(s, 1))
 		if err := a.addRecord(nil); err != nil {
 			t.Fatal(err)
 		}
-		return a.floats[0]
+		return a.Floats[0]
 	}
 	if s.check() == nil && !(sum() <= s.Sensitivity) {
 		t.Errorf("a record adds %v, and the sensitivity is %v", sum(), s.Sensitivity)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -27,36 +29,16 @@ type Statistic struct {
 	// each as all its views where there is an [Augmentation]. It is called from one goroutine
 	// and may depend on nothing else.
 	Of func(dst []float64, record []Example)
-	// Output and Loss declare that Of reads these fields of an Example; a network that does
+	// Output and Loss declare that Of reads these fields of an load.Example; a network that does
 	// not keep them is then refused.
 	Output, Loss bool
 
 	running bool // it moves the network's running statistics: see BatchStatistics
 }
 
-// Example is what a statistic may read of one example.
-type Example struct {
-	Columns [][]float32 // the data set's columns
-	Output  []float32   // the network's output; nil if it keeps none
-	Loss    float32     // NaN if the network keeps no losses
-	Clipped bool        // the contribution of the example's record was scaled down, in some group of parameters
-	// Cells are the states of the cells that the example was read from, where the data set knows
-	// them: see data.CellStateSet.
-	Cells []data.CellState
-
-	observed [][]float32 // what BatchStatistics reads, two for each layer
-}
-
-// set copies an example.
-func (e *Example) set(from *Example) {
-	for k, column := range from.Columns {
-		e.Columns[k] = append(e.Columns[k][:0], column...)
-	}
-	for i, channels := range from.observed {
-		e.observed[i] = append(e.observed[i][:0], channels...)
-	}
-	e.Output, e.Loss, e.Cells = append(e.Output[:0], from.Output...), from.Loss, from.Cells
-}
+// Example is what a statistic may read of one example: its Columns, and the Output, the Loss, the Cells and
+// Clipped, where the network and the data set have them.
+type Example = load.Example
 
 // ReleasedStatistic is a noised statistic of a lot, divided by the expected number of records: an
 // estimate of the mean, and public.
@@ -128,7 +110,7 @@ func (s Statistic) check() error {
 }
 
 func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
-	return c.query(s.Name, s.Sensitivity, s.Noise, statisticLattice, records)
+	return c.query(s.Name, s.Sensitivity, s.Noise, release.StatisticLattice, records)
 }
 
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of
@@ -252,13 +234,13 @@ func argmax(x []float32) int {
 // statisticAccumulator sums one statistic over a lot.
 type statisticAccumulator struct {
 	Statistic
-	*noisedSum           // over the lot's records
-	vector     []float64 // of one record
-	mean       []float64 // the last release
+	*release.Sum           // over the lot's records
+	vector       []float64 // of one record
+	mean         []float64 // the last release
 }
 
 func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator {
-	return &statisticAccumulator{Statistic: s, noisedSum: newNoisedSum(q, s.Size), vector: make([]float64, s.Size),
+	return &statisticAccumulator{Statistic: s, Sum: release.NewSum(q, s.Size), vector: make([]float64, s.Size),
 		mean: make([]float64, s.Size)}
 }
 
@@ -270,7 +252,7 @@ func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cel
 	var first [2][]float64
 	for call := range 6 {
 		value := call % 2
-		e := Example{Output: make([]float32, output), Loss: float32(value), Cells: make([]data.CellState, cells)}
+		e := load.Example{Output: make([]float32, output), Loss: float32(value), Cells: make([]data.CellState, cells)}
 		for i := range e.Output {
 			e.Output[i] = float32(value)
 		}
@@ -279,7 +261,7 @@ func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cel
 			for i := range channels {
 				channels[i] = float32(value)
 			}
-			e.observed = append(e.observed, channels)
+			e.Observed = append(e.Observed, channels)
 		}
 		for _, c := range columns {
 			numbers := make([]float32, c.Size())
@@ -327,13 +309,13 @@ func (a *statisticAccumulator) addRecord(record []Example) (err error) {
 	}()
 	clear(a.vector)
 	a.Of(a.vector, record)
-	a.noisedSum.add(a.vector)
+	a.Sum.Add(a.vector)
 	return nil
 }
 
 // releaseMean releases the sum, divided by the public expected lot.
 func (a *statisticAccumulator) releaseMean(source *noise.Source, stream noise.Stream, expectedLot float64) error {
-	if err := a.release(a.mean, source, stream); err != nil {
+	if err := a.Release(a.mean, source, stream); err != nil {
 		return err
 	}
 	for i := range a.mean {
@@ -370,7 +352,7 @@ type lotStatistics struct {
 }
 
 // newLotStatistics checks the user's functions on an example of zeros; output is the size of
-// an example's output, and observed has the form of Example.observed.
+// an example's output, and observed has the form of load.Example.observed.
 func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lotStatistics, error) {
 	s := &lotStatistics{}
 	_, cells, err := data.ValidatedCellStates(c.Train)
@@ -391,7 +373,7 @@ func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lo
 // them.
 func (s *lotStatistics) queries() (queries []ledger.Query) {
 	for _, a := range s.accumulators {
-		queries = append(queries, a.query)
+		queries = append(queries, a.Query)
 	}
 	return queries
 }
@@ -408,7 +390,7 @@ func (s *lotStatistics) released(expectedLot float64) []ReleasedStatistic {
 }
 
 // addMicrobatch adds the first n records of a microbatch, which have these clip factors.
-func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]float32) error {
+func (s *lotStatistics) addMicrobatch(l *load.Loader, n int, factors [][]float32) error {
 	s.private.Records += n
 	for i := range n {
 		unclipped := true
@@ -419,13 +401,13 @@ func (s *lotStatistics) addMicrobatch(l *microbatchLoader, n int, factors [][]fl
 			s.private.Unclipped++
 		}
 	}
-	if len(s.accumulators) == 0 && l.losses == nil {
+	if len(s.accumulators) == 0 && l.Losses == nil {
 		return nil
 	}
 	for i := range n {
-		record := l.examplesOf(i)
+		record := l.ExamplesOf(i)
 		markClipped(record, slices.ContainsFunc(factors, func(f []float32) bool { return f[i] < 1 }))
-		if l.losses != nil {
+		if l.Losses != nil {
 			for _, e := range record {
 				s.private.Loss += float64(e.Loss) / float64(len(record))
 			}
@@ -463,12 +445,12 @@ func (s *lotStatistics) isDue() bool {
 }
 
 // release noises the statistics that a step's lot releases.
-func (s *lotStatistics) release(streams noiseStreams, step int, expectedLot float64) error {
+func (s *lotStatistics) release(streams release.Streams, step int, expectedLot float64) error {
 	for i, a := range s.accumulators {
 		if !a.isDue(step) {
 			continue
 		}
-		if err := a.releaseMean(streams.source, streams.statistic(step, i), expectedLot); err != nil {
+		if err := a.releaseMean(streams.Source, streams.Statistic(step, i), expectedLot); err != nil {
 			return err
 		}
 	}

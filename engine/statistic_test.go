@@ -11,6 +11,8 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -89,7 +91,7 @@ func drawLot(t *testing.T, r *Run, lot int) []int {
 	if err := r.sampler.StartLot(uint64(lot)); err != nil {
 		t.Fatal(err)
 	}
-	all := make([]int, r.index.records+1)
+	all := make([]int, r.index.Records+1)
 	n, err := r.sampler.Next(all)
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +101,8 @@ func drawLot(t *testing.T, r *Run, lot int) []int {
 
 // rowsOf returns the rows of a record and their weights.
 func rowsOf(r *Run, record int) (rows []int, share []float32) {
-	rows, share = make([]int, r.index.perRecord), make([]float32, r.index.perRecord)
-	r.index.writeRows(record, rows, share)
+	rows, share = make([]int, r.index.PerRecord), make([]float32, r.index.PerRecord)
+	r.index.WriteRows(record, rows, share)
 	return rows, share
 }
 
@@ -158,7 +160,7 @@ func referenceStatistics(t *testing.T, r *Run, e *Evaluator, flat []float32, rec
 func TestStatistic_IsClipped(t *testing.T) {
 	say := make([]float64, 3)
 	for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
-		s := Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }}
+		s := Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []load.Example) { copy(dst, say) }}
 		c := Config{Mechanism: Mechanism{Arithmetic: arithmetic}}
 		checkClipped(t, say, newStatisticAccumulator(s, c.statisticQuery(s, 60)))
 	}
@@ -172,13 +174,13 @@ func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
 		{math.MaxFloat64, math.MaxFloat64, math.MaxFloat64}, {0, math.Inf(-1), math.NaN()}, {math.Nextafter(0.7, 1), 0, 0},
 	} {
 		copy(say, v)
-		clear(tally.floats)
-		clear(tally.integers)
+		clear(tally.Floats)
+		clear(tally.Integers)
 		if err := tally.addRecord(nil); err != nil {
 			t.Fatal(err)
 		}
-		sum, isFloat := slices.Clone(tally.floats), tally.floats != nil
-		for _, steps := range tally.integers {
+		sum, isFloat := slices.Clone(tally.Floats), tally.Floats != nil
+		for _, steps := range tally.Integers {
 			sum = append(sum, 0.7*math.Ldexp(float64(steps), -30))
 		}
 		norm := math.Hypot(math.Hypot(sum[0], sum[1]), sum[2])
@@ -226,8 +228,8 @@ func TestStatistics_AreInLedger(t *testing.T) {
 		queries := readLedger(t, c.Files.Ledger).Lots[0].Lot.Queries
 		want := []ledger.Query{
 			{Group: "gradient", Mechanism: queries[0].Mechanism, Sensitivity: 1, Noise: 1, Lattice: queries[0].Lattice, Grid: queries[0].Grid},
-			r.config.query("accuracy", 1, 2, statisticLattice, 60),
-			r.config.query("loss", 0.8, 1.6, statisticLattice, 60),
+			r.config.query("accuracy", 1, 2, release.StatisticLattice, 60),
+			r.config.query("loss", 0.8, 1.6, release.StatisticLattice, 60),
 		}
 		if len(queries) != 3 || queries[0] != want[0] || queries[1] != want[1] || queries[2] != want[2] {
 			t.Errorf("queries %+v, want %+v", queries, want)
@@ -247,7 +249,7 @@ func TestStatistics_AreInLedger(t *testing.T) {
 // A panic ends the run with an error that quotes no record.
 func TestStatistic_PanicHidesRecord(t *testing.T) {
 	c := testConfig(t)
-	c.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []Example) {
+	c.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []load.Example) {
 		if record[0].Columns[0][0] != 0 {
 			dst[int(1000*record[0].Columns[0][0])]++
 		}
@@ -268,13 +270,13 @@ func TestStatistic_PanicHidesRecord(t *testing.T) {
 func TestStatistic_RefusesState(t *testing.T) {
 	calls, sum := 0.0, 0.0
 	for name, test := range map[string]struct {
-		of      func(dst []float64, record []Example)
+		of      func(dst []float64, record []load.Example)
 		refused bool
 	}{
-		"a counter":   {func(dst []float64, _ []Example) { calls++; dst[0] = calls }, true},
-		"a sum":       {func(dst []float64, record []Example) { sum += float64(record[0].Columns[0][0]); dst[0] = sum }, true},
-		"no state":    {func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) + 1 }, false},
-		"not numbers": {func(dst []float64, _ []Example) { dst[0] = math.NaN() }, false},
+		"a counter":   {func(dst []float64, _ []load.Example) { calls++; dst[0] = calls }, true},
+		"a sum":       {func(dst []float64, record []load.Example) { sum += float64(record[0].Columns[0][0]); dst[0] = sum }, true},
+		"no state":    {func(dst []float64, record []load.Example) { dst[0] = float64(record[0].Columns[0][0]) + 1 }, false},
+		"not numbers": {func(dst []float64, _ []load.Example) { dst[0] = math.NaN() }, false},
 	} {
 		c := testConfig(t)
 		c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1, Of: test.of}}

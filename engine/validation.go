@@ -1,15 +1,13 @@
 package engine
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/release"
 )
 
 // Validation is a set of private records from which no lot is drawn. It measures the trained
@@ -106,7 +104,7 @@ func (c *Config) validationLot() ledger.Lot {
 	v, records := &c.Validation, RecordCount(c.Validation.Set, c.Records)
 	return ledger.Lot{
 		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, statisticLattice, records)},
+		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, release.StatisticLattice, records)},
 	}
 }
 
@@ -149,10 +147,10 @@ func (r *Run) Validate() (ValidationResult, error) {
 	}
 	lot := r.config.validationLot()
 	var sum [1]float64
-	noised := newNoisedSum(lot.Queries[0], 1)
+	noised := release.NewSum(lot.Queries[0], 1)
 	err = r.config.scoreHeldOut(Values(parameters), func(score float64) {
 		sum[0] += score
-		noised.add([]float64{score})
+		noised.Add([]float64{score})
 	})
 	if err != nil {
 		return ValidationResult{}, err
@@ -167,7 +165,7 @@ func (r *Run) Validate() (ValidationResult, error) {
 		if err := r.account.spendQuery(lot); err != nil {
 			return ValidationResult{}, err
 		}
-		if err := noised.release(sum[:], r.streams.source, r.streams.validation(r.step)); err != nil {
+		if err := noised.Release(sum[:], r.streams.Source, r.streams.Validation(r.step)); err != nil {
 			return ValidationResult{}, err
 		}
 		out.Deviation = v.Noise / records
@@ -204,29 +202,11 @@ func (e *Evaluator) RecordScores(weights [][]float32, s data.Set, r Records, add
 	if err != nil {
 		return err
 	}
-	return forEachRecordMean(scores, s, r, add)
-}
-
-// forEachRecordMean calls add with the mean of each record's examples' scores.
-func forEachRecordMean(scores []float64, s data.Set, r Records, add func(mean float64)) error {
-	index, err := newRecordIndex(s, r)
+	index, err := r.index(s)
 	if err != nil {
 		return err
 	}
-	rows, weights := make([]int, index.perRecord), make([]float32, index.perRecord)
-	for record := range index.records {
-		index.writeRows(record, rows, weights)
-		var right, taken float64
-		for i, row := range rows {
-			if weights[i] > 0 {
-				right += scores[row]
-				taken++
-			}
-		}
-		if taken > 0 { // a blank record has score 0
-			add(right / taken)
-		}
-	}
+	index.ForEachMean(scores, add)
 	return nil
 }
 
@@ -296,110 +276,9 @@ func targetScore(targets, predictions []float32) float64 {
 // trained on, so that the sizes of both sides stay. Both sides may change at once, so their releases
 // must be composed, in one ledger; parallel composition does not apply.
 func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) {
-	d, err := newRecordIndex(s, r)
+	d, err := r.index(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	if n < 1 || n >= d.records {
-		return nil, nil, fmt.Errorf("cannot hold out %d records: both sides need at least one record; hold out fewer", n)
-	}
-	order, err := d.divisionOrder(s)
-	if err != nil {
-		return nil, nil, err
-	}
-	if train, err = d.subset(s, order[:d.records-n]); err != nil {
-		return nil, nil, err
-	}
-	heldOut, err = d.subset(s, order[d.records-n:])
-	return train, heldOut, err
-}
-
-// divisionRule is the version of the order in which HoldOut divides records. A checkpoint contains it.
-const divisionRule = 2
-
-// divisionOrder returns all records in the order that [HoldOut] describes.
-func (d *recordIndex) divisionOrder(s data.Set) ([]int, error) {
-	digests := newRecordDigests(s, d)
-	var blank, order []int
-	keys := make([][sha256.Size]byte, d.records)
-	seen := map[[sha256.Size]byte]uint64{}
-	for record := range d.records {
-		if d.isBlank(record) {
-			blank = append(blank, record)
-			continue
-		}
-		digest, err := digests.of(record)
-		if err != nil {
-			return nil, err
-		}
-		keys[record] = sha256.Sum256(binary.LittleEndian.AppendUint64(digest[:], seen[digest]))
-		seen[digest]++
-		order = append(order, record)
-	}
-	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(keys[a][:], keys[b][:]) })
-	return append(blank, order...), nil
-}
-
-// subset returns the examples of records, in the order of the data.
-func (d *recordIndex) subset(s data.Set, records []int) (data.Set, error) {
-	var rows []int
-	for _, record := range records {
-		for i, to := d.bounds(record); i < to; i++ {
-			rows = append(rows, d.row(i))
-		}
-	}
-	slices.Sort(rows)
-	return data.Subset(s, rows)
-}
-
-// recordDigests computes digests of records. It reads one example at a time, so its memory does not
-// depend on a record.
-type recordDigests struct {
-	set     data.Set
-	index   *recordIndex
-	example [][]float32 // a column each
-	states  []data.CellState
-	cells   int // states of an example
-	text    []byte
-}
-
-func newRecordDigests(s data.Set, d *recordIndex) *recordDigests {
-	r := &recordDigests{set: s, index: d}
-	r.states, r.cells, _ = data.ValidatedCellStates(s)
-	for _, c := range s.Columns() {
-		r.example = append(r.example, make([]float32, c.Size()))
-	}
-	return r
-}
-
-// of returns the digest of a record's examples, in the order of the data. The numbers that a blank
-// example has do not count. The weight is the one of the set: it determines the limited weight for
-// all limits.
-func (r *recordDigests) of(record int) (digest [sha256.Size]byte, err error) {
-	sum := sha256.New()
-	d := r.index
-	for i, to := d.bounds(record); i < to; i++ {
-		row := d.row(i)
-		if d.blank != nil && d.blank[row] {
-			sum.Write([]byte{0})
-			continue
-		}
-		if err := r.set.Read(r.example, []int{row}); err != nil {
-			return digest, err
-		}
-		r.text = append(r.text[:0], 1)
-		for _, column := range r.example {
-			for _, v := range column {
-				r.text = binary.LittleEndian.AppendUint32(r.text, math.Float32bits(v))
-			}
-		}
-		if d.weights != nil {
-			r.text = binary.LittleEndian.AppendUint64(r.text, math.Float64bits(d.weights[row]))
-		}
-		for _, state := range r.states[r.cells*row : r.cells*(row+1)] {
-			r.text = append(r.text, byte(state))
-		}
-		sum.Write(r.text)
-	}
-	return [sha256.Size]byte(sum.Sum(nil)), nil
+	return d.Divide(s, n)
 }

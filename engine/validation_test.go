@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
@@ -79,8 +80,8 @@ func TestValidate_Noise(t *testing.T) {
 	}
 	var sum, squares float64
 	for i := range keys {
-		r.streams.source = noise.NewSeeded(uint64(1000 + i))
-		normal, err := firstNormal(r.streams.source, r.streams.validation(r.step))
+		r.streams.Source = noise.NewSeeded(uint64(1000 + i))
+		normal, err := firstNormal(r.streams.Source, r.streams.Validation(r.step))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := h.Lots[len(h.Lots)-1]
-		want := r.config.query("validation accuracy", 1, 4, statisticLattice, 400)
+		want := r.config.query("validation accuracy", 1, 4, release.StatisticLattice, 400)
 		if h.LotCount() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != ledger.FullBatch || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
 			t.Errorf("%s: the ledger contains %d lots, the last is %+v", policy, h.LotCount(), last)
 		}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/setting"
@@ -50,7 +53,7 @@ type VectorSum struct {
 	weights Weights
 	scale   float64 // 1 over the denominator of the means
 	source  *noise.Source
-	streams noiseStreams
+	streams release.Streams
 	sampler sample.Sampler
 
 	mechanism *mechanism
@@ -140,26 +143,15 @@ func (w *Weights) check(policy sample.Policy) error {
 	return nil
 }
 
-// steps returns weight/Cap, from 0 to 1, in weightSteps, rounded down.
-func (w Weights) steps(weight float64) int64 {
-	switch {
-	case weight >= w.Cap:
-		return weightSteps
-	case weight > 0:
-		return min(int64(weight/w.Cap*weightSteps), weightSteps)
-	}
-	return 0
-}
-
 // denominator returns what a sum of vectors times weight/Cap is divided by, in records, and
-// clippedVectors.leastWeight.
+// release.Vectors.leastWeight.
 func (w Weights) denominator(expectedLot float64) (records float64, least int64) {
 	records = expectedLot * w.Mean / w.Cap
 	if w.MinMean == 0 {
 		return records, 0
 	}
-	least = max(1, int64(records*weightSteps))
-	return float64(least) / weightSteps, least
+	least = max(1, int64(records*load.WeightSteps))
+	return float64(least) / load.WeightSteps, least
 }
 
 // VectorSumState is what ResumeVectorSum needs in addition to the configuration. It is public.
@@ -191,16 +183,16 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 // ResumeVectorSum continues with the ledger of a process that ended. What the ledger states as
 // spent stays spent, also lots that were not released. Noise and lots are drawn with a fresh key.
 // c is the configuration that NewVectorSum got; Lots and the budget may differ.
-func ResumeVectorSum(c VectorSumConfig, state VectorSumState) (*VectorSum, error) {
+func ResumeVectorSum(c VectorSumConfig, from VectorSumState) (*VectorSum, error) {
 	if c.Ledger == "" {
 		return nil, errNoLedger
 	}
-	spent, err := readHistory(c.Ledger, state.LedgerHead)
+	spent, err := state.ReadHistory(c.Ledger, from.LedgerHead)
 	if err != nil {
 		return nil, err
 	}
 	if c.Seed != nil {
-		c.Seed = reseed(*c.Seed, countRuns(c.Ledger))
+		c.Seed = state.Reseed(*c.Seed, state.CountRuns(c.Ledger))
 	}
 	s, err := buildVectorSum(c)
 	if err != nil {
@@ -210,11 +202,11 @@ func ResumeVectorSum(c VectorSumConfig, state VectorSumState) (*VectorSum, error
 	if h := spent.Header; h.Unit != want.Unit || h.Records != want.Records || h.Adjacency != want.Adjacency {
 		return nil, fmt.Errorf("the ledger %s is of %d records of the unit %s under %s adjacency, and the configuration has %d of the unit %s under %s: give the configuration that the ledger began with", c.Ledger, h.Records, h.Unit, h.Adjacency, want.Records, want.Unit, want.Adjacency)
 	}
-	if state.Lots < 0 || state.Lots > c.Lots {
-		return nil, fmt.Errorf("%d lots were released, and VectorSumConfig.Lots is %d: give at least as many", state.Lots, c.Lots)
+	if from.Lots < 0 || from.Lots > c.Lots {
+		return nil, fmt.Errorf("%d lots were released, and VectorSumConfig.Lots is %d: give at least as many", from.Lots, c.Lots)
 	}
-	s.step, s.firstStep = state.Lots, state.Lots
-	if err := s.mechanism.clipper.Restore(state.Bounds); err != nil {
+	s.step, s.firstStep = from.Lots, from.Lots
+	if err := s.mechanism.clipper.Restore(from.Bounds); err != nil {
 		return nil, err
 	}
 	if err := s.mechanism.setLot(min(s.step, c.Lots-1)); err != nil {
@@ -270,10 +262,10 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	}
 	records, least := s.weights.denominator(e.ExpectedLot())
 	s.scale = 1 / records
-	if s.mechanism, err = newMechanism(&s.config, parameters, nil, 0, least, e, nil); err != nil {
+	if s.mechanism, err = newMechanism(&s.config, protectedVectors{parameters: parameters}, least, e, nil); err != nil {
 		return nil, err
 	}
-	s.streams = noiseStreams{source: s.source, parameters: len(parameters), groups: len(s.config.Mechanism.Clipping)}
+	s.streams = release.NewStreams(s.source, len(parameters), len(s.config.Mechanism.Clipping), 0)
 	return s, nil
 }
 
@@ -413,14 +405,14 @@ func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error 
 	s.counted[record] = true
 	s.added++
 	sums := s.mechanism.vectors
-	same := len(vectors) == len(sums.vectors)
+	same := len(vectors) == len(sums.Vectors)
 	for i := 0; same && i < len(vectors); i++ {
-		same = copy(sums.vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.vectors[i])
+		same = copy(sums.Vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.Vectors[i])
 	}
 	if !same {
-		sums.vectors[0][0] = math.NaN()
+		sums.Vectors[0][0] = math.NaN()
 	}
-	return sums.add(s.weights.steps(weight))
+	return sums.Add(load.StepsOfWeight(weight, s.weights.Cap))
 }
 
 // Excluded returns the number of records that were added to the current lot and contribute nothing
@@ -458,15 +450,15 @@ func (s *VectorSum) releaseLot() ([][]float64, error) {
 	if err := s.account.spendLot(m.entry, s.config.Steps-s.step, m.equalLots(s.step)); err != nil {
 		return nil, err
 	}
-	if err := m.vectors.release(s.streams, s.step, s.scale); err != nil {
+	if err := m.vectors.Release(s.streams, s.step, s.scale); err != nil {
 		return nil, err
 	}
 	if err := m.releaseCounts(s.streams, s.step, e.ExpectedLot()); err != nil {
 		return nil, err
 	}
 	s.step++
-	means := make([][]float64, len(m.vectors.means))
-	for v, mean := range m.vectors.means {
+	means := make([][]float64, len(m.vectors.Means))
+	for v, mean := range m.vectors.Means {
 		means[v] = slices.Clone(mean)
 	}
 	return means, m.advance(s.step)

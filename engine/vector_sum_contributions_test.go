@@ -12,7 +12,7 @@ import (
 
 // hostileRecords returns the vectors of records for vectorSumConfig: hostile and random ones.
 func hostileRecords(random *rand.Rand, count int) (records [][][]float64) {
-	for _, v := range hostileVectors() {
+	for _, v := range hostileContributions() {
 		records = append(records,
 			[][]float64{v, {0.1, -0.2, 0.3}, {0.01, 0.02}},
 			[][]float64{{0.1, 0.2, 0.3, 0.4}, v[:3], v[2:]},
@@ -46,21 +46,21 @@ func TestVectorSum_MatchesBigOracle(t *testing.T) {
 		startLot(t, s)
 		scales, bounds := [][]float64{{1}, {2, 0.25}}, []float64{0.7, 3}
 		for i, record := range hostileRecords(rand.New(rand.NewPCG(1, 2)), 300) {
-			sums := s.mechanism.vectors.sums
-			before := [][]int64{slices.Clone(sums[0].integers), slices.Clone(sums[1].integers)}
+			sums := s.mechanism.vectors.Sums
+			before := [][]int64{slices.Clone(sums[0].Integers), slices.Clone(sums[1].Integers)}
 			addVectors(t, s, i, 1, record)
 			finite := true
 			for _, x := range slices.Concat(record...) {
 				finite = finite && !math.IsNaN(x) && !math.IsInf(x, 0)
 			}
 			for g, parts := range [][][]float64{record[:1], record[1:]} {
-				added := slices.Clone(sums[g].integers)
+				added := slices.Clone(sums[g].Integers)
 				squares := new(big.Int)
 				for k := range added {
 					added[k] -= before[g][k]
 					squares.Add(squares, new(big.Int).Mul(big.NewInt(added[k]), big.NewInt(added[k])))
 				}
-				lattice := big.NewInt(sums[g].query.Lattice)
+				lattice := big.NewInt(sums[g].Query.Lattice)
 				if squares.Cmp(lattice.Mul(lattice, lattice)) > 0 {
 					t.Fatalf("%s, record %d, group %d: integers %v are longer than the lattice", name, i, g, added)
 				}
@@ -71,7 +71,7 @@ func TestVectorSum_MatchesBigOracle(t *testing.T) {
 					continue
 				}
 				for k, want := range clippedByBig(parts, scales[g], bounds[g], rule) {
-					got := float64(added[k]) / float64(sums[g].query.Lattice) * bounds[g]
+					got := float64(added[k]) / float64(sums[g].Query.Lattice) * bounds[g]
 					if math.Abs(got-want) > bounds[g]*2e-6+math.Abs(want)*1e-5 {
 						t.Fatalf("%s, record %d, group %d, element %d: %v, want %v", name, i, g, k, got, want)
 					}
@@ -183,16 +183,28 @@ func TestVectorSum_IgnoresMalformedRecords(t *testing.T) {
 	for i, vectors := range malformed {
 		addVectors(t, s, i, 1, vectors)
 	}
-	for g, sum := range s.mechanism.vectors.sums {
-		if slices.ContainsFunc(sum.integers, func(x int64) bool { return x != 0 }) {
-			t.Errorf("group %d has the sum %v", g, sum.integers)
+	for g, sum := range s.mechanism.vectors.Sums {
+		if slices.ContainsFunc(sum.Integers, func(x int64) bool { return x != 0 }) {
+			t.Errorf("group %d has the sum %v", g, sum.Integers)
 		}
 	}
 	if s.Excluded() != len(malformed) {
 		t.Errorf("%d records excluded, want %d", s.Excluded(), len(malformed))
 	}
 	addVectors(t, s, len(malformed), 1, good)
-	if s.mechanism.vectors.sums[0].integers[0] == 0 {
+	if s.mechanism.vectors.Sums[0].Integers[0] == 0 {
 		t.Error("a record after them adds nothing")
+	}
+}
+
+// hostileContributions are contributions that break careless arithmetic.
+func hostileContributions() [][]float64 {
+	nan, inf, least := math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64
+	return [][]float64{
+		{nan, 1, 1, 1}, {1, inf, 1, 1}, {inf, inf, inf, inf}, {-inf, inf, nan, 0},
+		{1e300, 1, 0, 0}, {1e300, -1e300, 1e300, 1e300}, {math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.MaxFloat64},
+		{least, least, 0, 0}, {1e-310, -1e-310, 1e-320, 0}, {1e-300, 1, 1e300, 0}, {math.Copysign(0, -1), 0, 0, 0},
+		{1 << 31, 1 << 31, 1 << 31, 1 << 31}, {-(1 << 62), 1 << 62, 1 << 62, 1 << 62}, {1e19, -1e19, 0, 0},
+		{0.5, 0.5, 0.5, 0.5}, {0.7, 0, 0, 0}, {math.Nextafter(0.7, 1), 0, 0, 0}, {0.7 / 2, 0.7 / 2, -0.7 / 2, 0.7 / 2},
 	}
 }

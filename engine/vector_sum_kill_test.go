@@ -12,6 +12,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/state"
 )
 
 // This is the child process of TestKilledVectorSum_Resumes.
@@ -70,7 +71,7 @@ func TestKilledVectorSum_Resumes(t *testing.T) {
 	if err != nil || h.LotCount() < released || released < 3 {
 		t.Fatalf("%d lots were released, and the ledger has %d, %v", released, h.LotCount(), err)
 	}
-	if _, err := ResumeVectorSum(c, VectorSumState{Lots: released, LedgerHead: strings.Repeat("0", 64), Bounds: []float64{0, 0}}); !errors.Is(err, ErrDamaged) {
+	if _, err := ResumeVectorSum(c, VectorSumState{Lots: released, LedgerHead: strings.Repeat("0", 64), Bounds: []float64{0, 0}}); !errors.Is(err, state.ErrDamaged) {
 		t.Errorf("a ledger without the head: %v", err)
 	}
 	other := c

@@ -338,8 +338,8 @@ func TestVectorSum_ReleasesAreOnLedgerGrid(t *testing.T) {
 		for v, mean := range releaseVectors(t, s) {
 			g := []int{0, 1, 1}[v]
 			q := queries[g]
-			sum := s.mechanism.vectors.sums[g]
-			unit := s.scale * []float64{1, 2, 0.25}[v] * math.Ldexp(sum.length/float64(max(sum.bound, 1)), q.Grid)
+			sum := s.mechanism.vectors.Sums[g]
+			unit := s.scale * []float64{1, 2, 0.25}[v] * math.Ldexp(sum.Length/float64(max(sum.Bound, 1)), q.Grid)
 			for _, x := range mean {
 				if steps := x / unit; math.Abs(steps-math.Round(steps)) < 1e-6 && math.Abs(steps) < 1<<20 {
 					count++
@@ -360,4 +360,51 @@ func TestVectorSum_ReleasesAreOnLedgerGrid(t *testing.T) {
 	if n := onGrid(c); n > 1 { // by chance at most
 		t.Errorf("%d of 9 numbers in floating point are on the grid: the test has no power", n)
 	}
+}
+
+// With little noise the release is Σ w·v / max(q·N·MinMean, Σ w), computed in float64. The ledger
+// states twice the bound, with noise in proportion.
+func TestVectorSum_DenominatorOfLot(t *testing.T) {
+	for _, arithmetic := range []Arithmetic{ExactArithmetic, FloatArithmetic} {
+		for _, minMean := range []float64{0.1, 1.9} { // below and above the mean weight of 1
+			c := vectorSumConfig(t)
+			c.Vectors, c.Mechanism.Clipping = []Vector{{"v", 2}}, clip.Flat(clip.Constant(0.5), nil)
+			c.Mechanism.Arithmetic, c.Mechanism.NoiseMultiplier = arithmetic, 1e-12
+			c.Weights = Weights{Cap: 2, MinMean: minMean}
+			s := newVectorSum(t, c)
+			random := rand.New(rand.NewPCG(14, 15))
+			var want [2]float64
+			total := 0.0
+			for _, record := range startLot(t, s) {
+				v, weight := randomNumbers(random, 2), 2*random.Float64()
+				addVectors(t, s, record, weight, [][]float64{v})
+				for i, x := range clippedByBig([][]float64{v}, []float64{1}, 0.5, nil) {
+					want[i] += weight * x
+				}
+				total += weight
+			}
+			denominator := max(20*minMean, total)
+			for i, x := range releaseVectors(t, s)[0] {
+				if math.Abs(x-want[i]/denominator) > 1e-5 {
+					t.Errorf("%s, least mean %v: element %d is %v, want %v", arithmetic, minMean, i, x, want[i]/denominator)
+				}
+			}
+			if q := s.mechanism.entry.Queries[0]; q.Sensitivity != 1 || q.Noise != 1e-12 {
+				t.Errorf("%s: the ledger states %+v", arithmetic, q)
+			}
+		}
+	}
+	c := vectorSumConfig(t)
+	c.Weights, c.Sampling.Policy = Weights{MinMean: 0.5}, sample.PolicyFixed
+	if _, err := NewVectorSum(c); err == nil {
+		t.Error("fixed lots have a denominator that depends on the lot")
+	}
+}
+
+func randomNumbers(random *rand.Rand, size int) []float64 {
+	v := make([]float64, size)
+	for i := range v {
+		v[i] = random.NormFloat64()
+	}
+	return v
 }

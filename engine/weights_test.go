@@ -227,7 +227,7 @@ func TestWeights_DenominatorSensitivityInIntegers(t *testing.T) {
 					t.Errorf("weight %v: the bounds of records are %d", weight, m.contributions.Bounds)
 				}
 				ints := slices.Clone(r.compiled.executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))
-				plan.Ratio{Weight: r.loader.lotWeight, Least: r.mechanism.release.Ratio.Least}.DivideInts(ints)
+				plan.Ratio{Weight: r.loader.LotWeight, Least: r.mechanism.release.Ratio.Least}.DivideInts(ints)
 				return ints
 			}
 			none, most := sums(0, 0), 0.0

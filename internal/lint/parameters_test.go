@@ -14,13 +14,12 @@ var kernelPackages = []string{"internal/asm/neon", "internal/device/lattice", "i
 
 // wideFunctions have more parameters, by name.
 var wideFunctions = map[string]string{
-	"bounded":      "a row of the table of presets",
-	"moments":      "a row of the table of presets",
-	"tutorial":     "a row of the table of presets",
-	"NewPictures":  "the axes of a picture, in the order of its name",
-	"convolve":     "the axes of a convolution, in the order of a layer's name",
-	"newMechanism": "waits for the package engine/internal/release",
-	"scoreModel":   "waits for the settings of cmd/dptrain",
+	"bounded":     "a row of the table of presets",
+	"moments":     "a row of the table of presets",
+	"tutorial":    "a row of the table of presets",
+	"NewPictures": "the axes of a picture, in the order of its name",
+	"convolve":    "the axes of a convolution, in the order of a layer's name",
+	"scoreModel":  "waits for the settings of cmd/dptrain",
 }
 
 // A function has at most 6 parameters: what belongs together is a struct with a name.

@@ -128,9 +128,10 @@ func (o *Outputs) Bytes() (bytes int) {
 // Count returns the number of outputs.
 func (o *Outputs) Count() int { return len(o.sizes) }
 
-// Read copies the outputs for the given examples, one after the other.
+// Read copies the outputs for the given examples, one after the other, and clears the rest.
 func (o *Outputs) Read(dst [][]float32, rows []int) {
 	for k, size := range o.sizes {
+		clear(dst[k][len(rows)*size:])
 		for i, row := range rows {
 			copy(dst[k][i*size:(i+1)*size], o.values[k][row*size:])
 		}

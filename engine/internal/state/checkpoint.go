@@ -1,4 +1,4 @@
-package engine
+package state
 
 import (
 	"bufio"
@@ -19,41 +19,41 @@ import (
 // written.
 var ErrDamaged = errors.New("damaged")
 
-// checkpoint is the state from which a run continues. All of it is public once the ledger
+// Checkpoint is the state from which a run continues. All of it is public once the ledger
 // contains its lots: released values and functions of them. It never contains a key: a resumed
 // run draws noise and lots with a fresh one.
 //
-// The file format: the line checkpointMagic; the length of the header, 8 bytes, little-endian;
+// The file format: the line magic; the length of the header, 8 bytes, little-endian;
 // the header, as JSON; parameter by parameter the weights, the average and the optimizer state,
 // then the directions of a projection and running statistics, as little-endian float32; the SHA-256 of all this.
-type checkpoint struct {
-	Run     fingerprint `json:"run"`
+type Checkpoint struct {
+	Run     Fingerprint `json:"run"`
 	Step    int         `json:"step"` // lots done
 	Head    string      `json:"ledger_head,omitempty"`
 	Bounds  []float64   `json:"bounds,omitempty"` // clipping.Clipper's State
 	Sizes   []int       `json:"sizes"`            // elements of each parameter
 	Average bool        `json:"average"`
 	Slots   int         `json:"slots"`
-	state   plan.State
+	Memory  plan.State  `json:"-"`
 
-	Projection int `json:"projection,omitempty"` // numbers of released directions
-	projection []float32
+	Projection int       `json:"projection,omitempty"` // numbers of released directions
+	Directions []float32 `json:"-"`
 
-	Running int `json:"running,omitempty"` // numbers of running statistics, and of their average
-	running []float32
+	Running           int       `json:"running,omitempty"` // numbers of running statistics, and of their average
+	RunningStatistics []float32 `json:"-"`
 
 	numbers *io.SectionReader // of a file that is read: the input of load
 	file    io.Closer
 }
 
 const (
-	checkpointMagic = "dptrain checkpoint 1\n"
-	notACheckpoint  = "it does not begin as a checkpoint of this version"
-	chunkNumbers    = 1 << 14 // numbers that are read or written at a time
+	magic          = "dptrain checkpoint 2\n"
+	notACheckpoint = "it does not begin as a checkpoint of this version"
+	chunkNumbers   = 1 << 14 // numbers that are read or written at a time
 )
 
 // numbersPerWeight returns how many numbers the file has for each weight.
-func (c *checkpoint) numbersPerWeight() int64 {
+func (c *Checkpoint) numbersPerWeight() int64 {
 	if c.Average {
 		return 2 + int64(c.Slots)
 	}
@@ -61,30 +61,30 @@ func (c *checkpoint) numbersPerWeight() int64 {
 }
 
 // arrays returns the state's arrays, in the order of the file.
-func (c *checkpoint) arrays() [][]float32 {
+func (c *Checkpoint) arrays() [][]float32 {
 	var all [][]float32
 	for v := range c.Sizes {
-		all = append(all, c.state.Weights[v])
+		all = append(all, c.Memory.Weights[v])
 		if c.Average {
-			all = append(all, c.state.Average[v])
+			all = append(all, c.Memory.Average[v])
 		}
-		all = append(all, c.state.Slots[v]...)
+		all = append(all, c.Memory.Slots[v]...)
 	}
 	return all
 }
 
-func (c *checkpoint) write(w io.Writer) error {
+func (c *Checkpoint) write(w io.Writer) error {
 	header, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
 	sum := sha256.New()
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
-	out.WriteString(checkpointMagic)
+	out.WriteString(magic)
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
 	out.Write(header)
 	chunk := make([]byte, 0, 4*chunkNumbers)
-	for _, x := range append(c.arrays(), c.projection, c.running) {
+	for _, x := range append(c.arrays(), c.Directions, c.RunningStatistics) {
 		for numbers := range slices.Chunk(x, chunkNumbers) {
 			chunk, _ = binary.Append(chunk[:0], binary.LittleEndian, numbers)
 			out.Write(chunk)
@@ -100,9 +100,9 @@ func (c *checkpoint) write(w io.Writer) error {
 // readCheckpoint reads a checkpoint from a file of a given size. It only checks the state's
 // numbers: load reads them once their memory is allocated. It allocates at most in proportion
 // to the size, even if the header states more.
-func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
-	damaged := func(why string) (*checkpoint, error) { return nil, fmt.Errorf("%w: %s", ErrDamaged, why) }
-	start := make([]byte, len(checkpointMagic)+8)
+func readCheckpoint(file io.ReaderAt, size int64) (*Checkpoint, error) {
+	damaged := func(why string) (*Checkpoint, error) { return nil, fmt.Errorf("%w: %s", ErrDamaged, why) }
+	start := make([]byte, len(magic)+8)
 	if size < int64(len(start)+sha256.Size) {
 		return damaged(notACheckpoint)
 	}
@@ -110,7 +110,7 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 	if _, err := body.ReadAt(start, 0); err != nil {
 		return nil, err
 	}
-	if string(start[:len(checkpointMagic)]) != checkpointMagic {
+	if string(start[:len(magic)]) != magic {
 		return damaged(notACheckpoint)
 	}
 	sum, got := make([]byte, sha256.Size), sha256.New()
@@ -124,7 +124,7 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 		return damaged("its checksum does not match: it was cut short or changed")
 	}
 	left := body.Size() - int64(len(start))
-	length := binary.LittleEndian.Uint64(start[len(checkpointMagic):])
+	length := binary.LittleEndian.Uint64(start[len(magic):])
 	if length > uint64(left) {
 		return damaged("its header is longer than the file")
 	}
@@ -132,7 +132,7 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 	if _, err := io.ReadFull(io.NewSectionReader(body, int64(len(start)), int64(length)), header); err != nil {
 		return nil, err
 	}
-	c := &checkpoint{}
+	c := &Checkpoint{}
 	d := json.NewDecoder(bytes.NewReader(header))
 	d.DisallowUnknownFields()
 	if err := d.Decode(c); err != nil {
@@ -146,17 +146,17 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 		return nil, err
 	}
 	if c.Projection > 0 {
-		c.projection = make([]float32, c.Projection)
+		c.Directions = make([]float32, c.Projection)
 	}
-	if err := readNumbers(c.numbers, int64(c.Projection), c.projection); err != nil || c.Running == 0 {
+	if err := readNumbers(c.numbers, int64(c.Projection), c.Directions); err != nil || c.Running == 0 {
 		return c, err
 	}
-	c.running = make([]float32, c.Running)
-	return c, readNumbers(c.numbers, int64(c.Running), c.running)
+	c.RunningStatistics = make([]float32, c.Running)
+	return c, readNumbers(c.numbers, int64(c.Running), c.RunningStatistics)
 }
 
 // describes reports whether the header describes size bytes of numbers.
-func (c *checkpoint) describes(size int64) bool {
+func (c *Checkpoint) describes(size int64) bool {
 	if c.Step < 0 || c.Slots < 0 || int64(c.Slots) > size || c.Projection < 0 || int64(c.Projection) > size/4 ||
 		c.Running < 0 || int64(c.Running) > size/4-int64(c.Projection) {
 		return false
@@ -171,24 +171,21 @@ func (c *checkpoint) describes(size int64) bool {
 	return left == 0
 }
 
-// checkSizes compares the sizes of the state with those of a run whose fingerprint is equal.
-func (c *checkpoint) checkSizes(of *checkpoint) error {
+// CheckSizes compares the sizes of the state with those of a run whose fingerprint is equal.
+func (c *Checkpoint) CheckSizes(of *Checkpoint) error {
 	if !slices.Equal(c.Sizes, of.Sizes) || c.Slots != of.Slots || c.Average != of.Average ||
-		c.Projection != of.Projection || c.Running != of.Running && !c.hasNoRunningAverage(of) {
+		c.Projection != of.Projection || c.Running != of.Running {
 		return fmt.Errorf("%w: the checkpoint does not contain the parameters that it describes", ErrDamaged)
 	}
 	return nil
 }
 
-// hasNoRunningAverage reports whether the checkpoint lacks the average of the running statistics, which
-// earlier versions did not keep.
-func (c *checkpoint) hasNoRunningAverage(of *checkpoint) bool {
-	return c.Average && 2*c.Running == of.Running
-}
+// Close closes the file that open opened.
+func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// load reads the state's numbers into memory.
-func (c *checkpoint) load(into plan.State) error {
-	c.state = into
+// Load reads the state's numbers into memory.
+func (c *Checkpoint) Load(into plan.State) error {
+	c.Memory = into
 	if _, err := c.numbers.Seek(0, io.SeekStart); err != nil {
 		return err
 	}

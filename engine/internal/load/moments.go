@@ -1,26 +1,20 @@
-package engine
+package load
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"sync"
 
-	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/noise"
 	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/mat"
 )
 
 // momentRows is the minimum number of examples that are added to the moments together.
 const momentRows = 256
 
-// secondMoments returns the upper triangle, row by row, of a sum over all records of a symmetric
+// SecondMoments returns the upper triangle, row by row, of a sum over all records of a symmetric
 // matrix each: for a record with the examples x₁, x₂, …, the matrix Σ xₜxₜᵀ, divided by its
 // Frobenius norm if normalize is set. The sum is private.
 //
@@ -29,7 +23,7 @@ const momentRows = 256
 // replacing one by at most √2, up to the rounding of the sum itself. A record with a number that
 // is not finite adds nothing, like a record of zeros. The sum has the same bits for any number
 // of threads.
-func secondMoments(ctx context.Context, s data.Set, index *recordIndex, column int, normalize bool, threads int) ([]float64, error) {
+func SecondMoments(ctx context.Context, s data.Set, index *Index, column int, normalize bool, threads int) ([]float64, error) {
 	width := s.Columns()[column].Size()
 	sum := make([]float64, width*width)
 	err := forEachBlock(ctx, s, index, column,
@@ -40,30 +34,30 @@ func secondMoments(ctx context.Context, s data.Set, index *recordIndex, column i
 
 // forEachBlock reads all records, appends the rows of each to a block, and calls
 // add with each block.
-func forEachBlock(ctx context.Context, s data.Set, index *recordIndex, column int,
+func forEachBlock(ctx context.Context, s data.Set, index *Index, column int,
 	appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
 	width := s.Columns()[column].Size()
 	read := make([][]float32, len(s.Columns()))
 	for k, c := range s.Columns() {
-		read[k] = make([]float32, index.perRecord*c.Size())
+		read[k] = make([]float32, index.PerRecord*c.Size())
 	}
 	used := make([][]float32, len(read))
-	rows, weights := make([]int, index.perRecord), make([]float32, index.perRecord)
-	block := make([]float64, 0, (momentRows+index.perRecord)*width)
-	for record := range index.records {
-		index.writeRows(record, rows, weights)
+	rows, weights := make([]int, index.PerRecord), make([]float32, index.PerRecord)
+	block := make([]float64, 0, (momentRows+index.PerRecord)*width)
+	for record := range index.Records {
+		index.WriteRows(record, rows, weights)
 		n := 0
-		for n < index.perRecord && weights[n] > 0 {
+		for n < index.PerRecord && weights[n] > 0 {
 			n++
 		}
 		for k := range read {
-			used[k] = read[k][:n*len(read[k])/index.perRecord]
+			used[k] = read[k][:n*len(read[k])/index.PerRecord]
 		}
 		if err := s.Read(used, rows[:n]); err != nil {
 			return fmt.Errorf("training data: %w", err)
 		}
 		block = appendRows(block, used[column])
-		if len(block) >= momentRows*width || record == index.records-1 {
+		if len(block) >= momentRows*width || record == index.Records-1 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -130,55 +124,7 @@ func addOuterProducts(sum, block []float64, width, threads int) {
 	all.Wait()
 }
 
-// addSymmetricNoise adds noise to an upper triangle: independent normals of deviation σ on the
-// diagonal and σ/√2 off it, as if each entry of the whole matrix had its own normal of deviation
-// σ and the matrix were averaged with its transpose. In the coordinates (diagonal, √2·the rest),
-// whose Euclidean norm is the matrix's Frobenius norm, the deviation is σ in each.
-func addSymmetricNoise(upper []float64, width int, sigma float64, source *noise.Source, stream noise.Stream) error {
-	drawn := uint64(0)
-	normals := make([]float64, width)
-	for i := range width {
-		row := upper[i*width+i : (i+1)*width]
-		if err := source.Normals64(normals[:len(row)], stream, drawn); err != nil {
-			return err
-		}
-		drawn += uint64(len(row))
-		for j := range row {
-			deviation := sigma
-			if j > 0 {
-				deviation /= math.Sqrt2
-			}
-			row[j] += deviation * normals[j]
-		}
-	}
-	return nil
-}
-
-// principalEigenvectors returns the eigenvectors of a symmetric matrix, given by its upper
-// triangle, for the count largest eigenvalues in descending order, one after the other. The sign
-// of each makes its entry of largest absolute value positive.
-func principalEigenvectors(upper []float64, width, count int) ([]float32, error) {
-	var eigen mat.EigenSym
-	if !eigen.Factorize(mat.NewSymDense(width, upper), true) {
-		return nil, errors.New("the eigenvectors of the second moments did not converge; use another projection noise")
-	}
-	var vectors mat.Dense
-	eigen.VectorsTo(&vectors)
-	directions := make([]float32, 0, count*width)
-	for k := width - 1; k >= width-count; k-- { // eigenvalues ascend
-		v := mat.Col(nil, k, &vectors)
-		sign := 1.0
-		if most := slices.MaxFunc(v, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) }); most < 0 {
-			sign = -1
-		}
-		for _, x := range v {
-			directions = append(directions, float32(sign*x))
-		}
-	}
-	return directions, nil
-}
-
-// integerSecondMoments returns the sum of secondMoments, normalized, in integers: for a record
+// IntegerSecondMoments returns the sum of SecondMoments, normalized, in integers: for a record
 // with the examples x₁, x₂, … it adds Σ x̂ₜx̂ₜᵀ, where x̂ₜ is a multiple of xₜ rounded toward zero to
 // integers. The factor is such that the Frobenius norm of the matrix is about lattice.
 //
@@ -186,7 +132,7 @@ func principalEigenvectors(upper []float64, width, count int) ([]float32, error)
 // ‖Σ x̂ₜx̂ₜᵀ‖² = Σₜᵤ (x̂ₜ·x̂ᵤ)². The matrix depends on the record alone, and the sum is exact. So
 // with and without a record the sums differ by a matrix of integers of norm at most lattice. A
 // record with a number that is not finite adds nothing.
-func integerSecondMoments(ctx context.Context, s data.Set, index *recordIndex, column int, lattice int64, threads int) ([]int64, error) {
+func IntegerSecondMoments(ctx context.Context, s data.Set, index *Index, column int, lattice int64, threads int) ([]int64, error) {
 	width := s.Columns()[column].Size()
 	sum := make([]int64, width*width)
 	// Sums of products of integers are exact in float64 while they are at most 2^53. An entry of a
@@ -268,35 +214,3 @@ func isMatrixWithin(rows []int64, width int, lattice int64) bool {
 	h, l := bits.Mul64(uint64(lattice), uint64(lattice))
 	return high < h || high == h && low <= l
 }
-
-// releaseSymmetric returns an upper triangle of sums of integers with the noise of a query, in
-// the unit of its sensitivity. Noise has the deviation σ on the diagonal and at least σ/√2 off
-// it. In the coordinates (diagonal, √2·the rest) the Euclidean norm is the Frobenius norm of the
-// matrix and the deviation is σ: this is the Gaussian mechanism for matrices of integers,
-// each entry rounded to a public grid.
-func releaseSymmetric(upper []int64, width int, q ledger.Query, source *noise.Source, stream noise.Stream) ([]float64, error) {
-	diagonal := noise.RoundedGaussian{Sigma: q.LatticeNoise()}
-	rest := noise.RoundedGaussian{Sigma: offDiagonal(diagonal.Sigma)}
-	noised := make([]float64, len(upper))
-	step := q.Sensitivity / float64(q.Lattice)
-	drawn := uint64(0)
-	for i := range width {
-		row := upper[i*width+i : (i+1)*width]
-		if err := diagonal.Add(source, row[:1], stream, drawn); err != nil {
-			return nil, err
-		}
-		if err := rest.Add(source, row[1:], stream, drawn+1); err != nil {
-			return nil, err
-		}
-		drawn += uint64(len(row))
-		grid := diagonal.Grid()
-		for j, rounded := range row {
-			noised[i*width+i+j] = math.Ldexp(float64(rounded), grid) * step
-			grid = rest.Grid()
-		}
-	}
-	return noised, nil
-}
-
-// offDiagonal returns σ/√2, rounded up.
-func offDiagonal(sigma float64) float64 { return sigma / math.Sqrt2 * (1 + 0x1p-50) }

@@ -1,4 +1,4 @@
-package engine
+package state
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
-func newTestCheckpoint(average bool, slots int) *checkpoint {
-	c := &checkpoint{Run: fingerprint{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
-	c.state = newState(c)
+func newTestCheckpoint(average bool, slots int) *Checkpoint {
+	c := &Checkpoint{Run: Fingerprint{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
+	c.Memory = newState(c)
 	if slots > 0 {
-		c.projection = make([]float32, c.Projection)
+		c.Directions = make([]float32, c.Projection)
 	}
 	x := float32(1)
-	for _, v := range append(c.arrays(), c.projection) {
+	for _, v := range append(c.arrays(), c.Directions) {
 		for i := range v {
 			v[i] = x
 			x = -x * 1.5
@@ -31,7 +31,7 @@ func newTestCheckpoint(average bool, slots int) *checkpoint {
 }
 
 // newState allocates the state that a checkpoint describes.
-func newState(c *checkpoint) (s plan.State) {
+func newState(c *Checkpoint) (s plan.State) {
 	for _, n := range c.Sizes {
 		s.Weights = append(s.Weights, make([]float32, n))
 		if c.Average {
@@ -47,17 +47,17 @@ func newState(c *checkpoint) (s plan.State) {
 }
 
 // readWholeCheckpoint reads a file with its state.
-func readWholeCheckpoint(file []byte) (*checkpoint, error) {
+func readWholeCheckpoint(file []byte) (*Checkpoint, error) {
 	c, err := readCheckpoint(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return nil, err
 	}
-	err = c.load(newState(c))
+	err = c.Load(newState(c))
 	c.numbers = nil
 	return c, err
 }
 
-func encodeCheckpoint(t testing.TB, c *checkpoint) []byte {
+func encodeCheckpoint(t testing.TB, c *Checkpoint) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.write(&b); err != nil {
@@ -101,12 +101,12 @@ func TestCheckpoint_RefusesImpossibleContent(t *testing.T) {
 		return append(file, sum[:]...)
 	}
 	const sound = `{"step":0,"sizes":[1],"average":false,"slots":0}`
-	if _, err := readWholeCheckpoint(seal(checkpointMagic, sound, len(sound), 0)); err != nil {
+	if _, err := readWholeCheckpoint(seal(magic, sound, len(sound), 0)); err != nil {
 		t.Fatal(err)
 	}
 	files := [][]byte{
-		seal(checkpointMagic, sound, len(sound), float32(math.NaN())),
-		seal(checkpointMagic, sound, 1<<62, 0),
+		seal(magic, sound, len(sound), float32(math.NaN())),
+		seal(magic, sound, 1<<62, 0),
 		seal("dptrain checkpoint 9\n", sound, len(sound), 0),
 	}
 	for _, header := range []string{
@@ -118,21 +118,21 @@ func TestCheckpoint_RefusesImpossibleContent(t *testing.T) {
 		`{"step":0,"sizes":[2],"average":false,"slots":0,"projection":-1}`,
 		`{"step":0,"sizes":[1],"average":false,"slots":0,"key":1}`,
 	} {
-		files = append(files, seal(checkpointMagic, header, len(header), 0))
+		files = append(files, seal(magic, header, len(header), 0))
 	}
 	for _, file := range files {
 		if _, err := readWholeCheckpoint(file); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%q: %v", file, err)
 		}
 	}
-	if err := newTestCheckpoint(true, 1).checkSizes(newTestCheckpoint(true, 1)); err != nil {
+	if err := newTestCheckpoint(true, 1).CheckSizes(newTestCheckpoint(true, 1)); err != nil {
 		t.Error(err)
 	}
-	for i, change := range []func(c *checkpoint){
-		func(c *checkpoint) { c.Sizes[1]++ }, func(c *checkpoint) { c.Slots++ }, func(c *checkpoint) { c.Average = false }, func(c *checkpoint) { c.Projection++ },
+	for i, change := range []func(c *Checkpoint){
+		func(c *Checkpoint) { c.Sizes[1]++ }, func(c *Checkpoint) { c.Slots++ }, func(c *Checkpoint) { c.Average = false }, func(c *Checkpoint) { c.Projection++ },
 	} {
 		c := newTestCheckpoint(true, 1)
-		if change(c); !errors.Is(c.checkSizes(newTestCheckpoint(true, 1)), ErrDamaged) {
+		if change(c); !errors.Is(c.CheckSizes(newTestCheckpoint(true, 1)), ErrDamaged) {
 			t.Errorf("change %d was not detected", i)
 		}
 	}
@@ -141,16 +141,16 @@ func TestCheckpoint_RefusesImpossibleContent(t *testing.T) {
 // No file makes the parser panic or allocate without bound, and what it accepts is written back
 // as the same numbers. The fuzzed bytes follow the magic line and get a correct checksum.
 func FuzzCheckpoint(f *testing.F) {
-	for _, c := range []*checkpoint{newTestCheckpoint(false, 0), newTestCheckpoint(true, 2)} {
+	for _, c := range []*Checkpoint{newTestCheckpoint(false, 0), newTestCheckpoint(true, 2)} {
 		file := encodeCheckpoint(f, c)
-		f.Add(file[len(checkpointMagic) : len(file)-sha256.Size])
+		f.Add(file[len(magic) : len(file)-sha256.Size])
 	}
 	f.Add(make([]byte, 8)) // no header
 	huge := binary.LittleEndian.AppendUint64(nil, 80)
 	f.Add(append(huge, `{"run":null,"step":0,"sizes":[4611686018427387904,4],"average":true,"slots":2}  `...))
 	f.Add(append(binary.LittleEndian.AppendUint64(nil, 67), `{"run":null,"step":0,"sizes":[1],"projection":4611686018427387904}  `...))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		file := append([]byte(checkpointMagic), body...)
+		file := append([]byte(magic), body...)
 		sum := sha256.Sum256(file)
 		c, err := readWholeCheckpoint(append(file, sum[:]...))
 		if err != nil {
@@ -160,36 +160,29 @@ func FuzzCheckpoint(f *testing.F) {
 			return
 		}
 		again, err := readWholeCheckpoint(encodeCheckpoint(t, c))
-		if err != nil || !reflect.DeepEqual(again.state, c.state) || !slices.Equal(again.projection, c.projection) || again.Step != c.Step {
+		if err != nil || !reflect.DeepEqual(again.Memory, c.Memory) || !slices.Equal(again.Directions, c.Directions) || again.Step != c.Step {
 			t.Fatalf("read back as %+v, %v; want %+v", again, err, c)
 		}
 	})
 }
 
-// The observer has seen every lot of a checkpoint: what it writes about lots covers a resumed run.
-func TestCheckpoint_FollowsObserver(t *testing.T) {
-	c := testConfig(t)
-	c.Files.CheckpointFolder, c.Files.CheckpointInterval, c.Steps = t.TempDir(), time.Nanosecond, 20
-	r := newRun(t, c)
-	newest := 0
-	trainRun(t, r, func(p *Progress) error {
-		if err := r.checkpoints.wait(); err != nil {
-			return err
+// A checkpoint is due after its interval, or after enough lots where writing takes a small share of the time.
+func TestWriter_IsDue(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	for _, c := range []struct {
+		begun              time.Time
+		duration, interval time.Duration
+		lots               int
+		want               bool
+	}{
+		{ago(time.Second), 0, time.Hour, 10, true},
+		{ago(time.Second), 0, time.Hour, 9, false},
+		{ago(time.Second), time.Minute, time.Hour, 300, false},
+		{ago(time.Hour), time.Hour, time.Hour, 1, true},
+	} {
+		w := Writer{begun: c.begun, duration: c.duration, interval: c.interval, maxLostLots: 10}
+		if w.isDue(c.lots) != c.want {
+			t.Errorf("a checkpoint of %d lots, which takes %v, is due after %v: %v, want %v", c.lots, c.duration, time.Since(c.begun), !c.want, c.want)
 		}
-		names, err := listCheckpoints(c.Files.CheckpointFolder)
-		if err != nil {
-			return err
-		}
-		file, err := readWholeCheckpoint([]byte(readFile(t, names[0])))
-		if err != nil {
-			return err
-		}
-		if newest = file.Step; newest >= p.Lot {
-			t.Errorf("a checkpoint has lot %d, which the observer sees now", newest)
-		}
-		return nil
-	})
-	if newest == 0 {
-		t.Error("no checkpoint was written: the test has no power")
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package load
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 // A lot has as many random words as its records need: their numbers continue after the last one of a
 // generator's stream, without an error and without a word of another number or stream.
 func TestDrawWords_AfterLastWordOfStream(t *testing.T) {
-	l := &microbatchLoader{source: noise.NewSeeded(3), step: 2}
+	l := &Loader{source: noise.NewSeeded(3), step: 2}
 	draw := func(n int, first uint64, stream uint32) []uint64 {
 		t.Helper()
 		words := make([]uint64, n)
@@ -34,21 +34,5 @@ func TestDrawWords_AfterLastWordOfStream(t *testing.T) {
 	slices.Sort(all)
 	if drawn := len(all); len(slices.Compact(all)) != drawn { // 64-bit words are equal with probability 2^-46
 		t.Error("words of different numbers or streams are equal")
-	}
-}
-
-// Local steps with dropout of a user late in a large lot give no error: how many users a lot draws is
-// private.
-func TestLocalTraining_DropoutOfLastUser(t *testing.T) {
-	c := localConfig(t)
-	c.Network = mlpWithDropout(0.5)
-	r := newRun(t, c)
-	r.loader.startLot(0)
-	r.local.startLot()
-	r.loader.loaded = noise.MaxValues
-	for user := range 3 {
-		if _, err := r.local.computeChange(r.mechanism.vectors.vectors, user); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package release
 
 import (
 	"fmt"
@@ -10,34 +10,36 @@ import (
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
-// clippedVectors sums vectors that the host has, some of each record. The vectors are divided into
+// Vectors sums vectors that the host has, some of each record. The vectors are divided into
 // groups, each with a clip factor and a sum of its own (McMahan et al. 2019, section 3). Within a
 // group, vector v is divided by its scale s_v before the group is clipped as one vector, and what
 // is released is multiplied by s_v: joint clipping.
 //
-// It promises what [noisedSum] promises for each group: with exact arithmetic, a record adds a
+// It promises what [Sum] promises for each group: with exact arithmetic, a record adds a
 // vector of integers of norm at most the lattice of the group's query, checked in integers, and
 // the vector depends on this record alone. A record with a number that is not finite adds nothing
 // to any group.
-type clippedVectors struct {
+type Vectors struct {
 	clipper *clipping.Clipper
-	sums    []*noisedSum // [group]
-	groups  [][]float64  // [group] the vectors of one record, one after the other
-	vectors [][]float64  // [vector] its part of groups, which the caller fills
-	means   [][]float64  // [vector] the last release
-	scales  []float64    // [vector]
-	squared []float64    // [group]
-	factors []float32    // [group]
+	Sums    []*Sum      // [group]
+	groups  [][]float64 // [group] the vectors of one record, one after the other
+	Vectors [][]float64 // [vector] its part of groups, which the caller fills
+	Means   [][]float64 // [vector] the last release
+	scales  []float64   // [vector]
+	squared []float64   // [group]
+	factors []float32   // [group]
 
-	weight int64 // of the records that were added, in weightSteps
+	weight int64 // of the records that were added, in load.WeightSteps
 	// leastWeight is the least denominator of a weighted mean whose denominator depends on the lot;
 	// 0: the denominator is fixed.
 	leastWeight int64
 }
 
-func newClippedVectors(clipper *clipping.Clipper, vectors []plan.Parameter) *clippedVectors {
-	c := &clippedVectors{clipper: clipper,
-		vectors: make([][]float64, len(vectors)), means: make([][]float64, len(vectors)), scales: make([]float64, len(vectors))}
+// NewVectors returns sums of vectors in the groups of a clipper. leastWeight is the least denominator of a
+// weighted mean whose denominator depends on the lot; 0: the denominator is fixed.
+func NewVectors(clipper *clipping.Clipper, vectors []plan.Parameter, leastWeight int64) *Vectors {
+	c := &Vectors{clipper: clipper, leastWeight: leastWeight,
+		Vectors: make([][]float64, len(vectors)), Means: make([][]float64, len(vectors)), scales: make([]float64, len(vectors))}
 	for _, group := range clipper.Groups() {
 		size := 0
 		for _, m := range group.Members {
@@ -47,35 +49,35 @@ func newClippedVectors(clipper *clipping.Clipper, vectors []plan.Parameter) *cli
 		c.groups = append(c.groups, numbers)
 		for _, m := range group.Members {
 			n := vectors[m.Parameter].Shape.TotalSize()
-			c.vectors[m.Parameter], numbers = numbers[:n:n], numbers[n:]
-			c.means[m.Parameter], c.scales[m.Parameter] = make([]float64, n), m.Scale
+			c.Vectors[m.Parameter], numbers = numbers[:n:n], numbers[n:]
+			c.Means[m.Parameter], c.scales[m.Parameter] = make([]float64, n), m.Scale
 		}
 	}
-	c.sums = make([]*noisedSum, len(c.groups))
+	c.Sums = make([]*Sum, len(c.groups))
 	c.squared, c.factors = make([]float64, len(c.groups)), make([]float32, len(c.groups))
 	return c
 }
 
-// setQuery sets the query of a group's next sum.
-func (c *clippedVectors) setQuery(group int, q ledger.Query) error {
-	if c.sums[group] == nil {
-		c.sums[group] = newNoisedSum(q, len(c.groups[group]))
+// SetQuery sets the query of a group's next sum.
+func (c *Vectors) SetQuery(group int, q ledger.Query) error {
+	if c.Sums[group] == nil {
+		c.Sums[group] = NewSum(q, len(c.groups[group]))
 	}
 	if c.leastWeight == 0 {
-		c.sums[group].setQuery(q)
-	} else if !c.sums[group].setRatioQuery(q) {
+		c.Sums[group].setQuery(q)
+	} else if !c.Sums[group].setRatioQuery(q) {
 		return fmt.Errorf("group %s: the noise is too large for a weighted mean with a denominator that depends on the lot: lower it, or use a fixed denominator", q.Group)
 	}
 	return nil
 }
 
-// add adds the vectors of one record, which are in c.vectors, times weight/weightSteps, from 0 to
+// Add adds the vectors of one record, which are in c.vectors, times weight/load.WeightSteps, from 0 to
 // 1. It overwrites them.
-func (c *clippedVectors) add(weight int64) error {
+func (c *Vectors) Add(weight int64) error {
 	for _, vector := range c.groups {
 		shrink(vector)
 	}
-	for v, vector := range c.vectors {
+	for v, vector := range c.Vectors {
 		for i := range vector {
 			vector[i] /= c.scales[v]
 		}
@@ -91,14 +93,14 @@ func (c *clippedVectors) add(weight int64) error {
 		return nil // the record is excluded
 	}
 	for g, vector := range c.groups {
-		c.sums[g].addWeighted(vector, float64(c.factors[g]), weight)
+		c.Sums[g].addWeighted(vector, float64(c.factors[g]), weight)
 	}
 	c.weight += weight
 	return nil
 }
 
-// isUnclipped reports whether the last record's vectors were not scaled down.
-func (c *clippedVectors) isUnclipped() bool {
+// IsUnclipped reports whether the last record's vectors were not scaled down.
+func (c *Vectors) IsUnclipped() bool {
 	return !slices.ContainsFunc(c.factors, func(f float32) bool { return f < 1 })
 }
 
@@ -132,21 +134,21 @@ func shorten(vector []float64, bound float64) (squared float64) {
 	return longest * longest
 }
 
-// release writes the sums with their noise, times scale, to c.means. The ledger on disk must
+// Release writes the sums with their noise, times scale, to c.means. The ledger on disk must
 // contain the queries.
-func (c *clippedVectors) release(streams noiseStreams, step int, scale float64) error {
-	for g, sum := range c.sums {
+func (c *Vectors) Release(streams Streams, step int, scale float64) error {
+	for g, sum := range c.Sums {
 		if c.leastWeight > 0 {
 			sum.divideByWeight(c.weight, c.leastWeight)
 		}
-		if err := sum.release(c.groups[g], streams.source, streams.vectors(step, g)); err != nil {
+		if err := sum.Release(c.groups[g], streams.Source, streams.vectors(step, g)); err != nil {
 			return err
 		}
 	}
 	c.weight = 0
-	for v, vector := range c.vectors {
+	for v, vector := range c.Vectors {
 		for i, x := range vector {
-			c.means[v][i] = x * c.scales[v] * scale
+			c.Means[v][i] = x * c.scales[v] * scale
 		}
 	}
 	return nil

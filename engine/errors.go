@@ -1,0 +1,21 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/dptrain/dptrain/engine/internal/state"
+)
+
+var (
+	// ErrBudget is wrapped by an error where Budget.StopAtEpsilon does not allow a single lot, or
+	// where more was spent before.
+	ErrBudget = errors.New("budget")
+	// ErrCheckpoint is wrapped by an error where a checkpoint cannot be written.
+	ErrCheckpoint = state.ErrCheckpoint
+	// ErrDamaged is wrapped by an error where a checkpoint or its ledger differs from what was
+	// written.
+	ErrDamaged = state.ErrDamaged
+	// ErrStop ends a run where the observer of [Run.Train] returns it: Train returns nil. The decision
+	// may depend on everything that the run released. The cost is then [Run.PlannedEpsilon].
+	ErrStop = errors.New("the observer ends the run")
+)
