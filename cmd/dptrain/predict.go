@@ -37,6 +37,8 @@ type predictFlags struct {
 	settings.Flags
 	format           string
 	allProbabilities bool
+	serve            string // HOST:PORT
+	remote           bool
 }
 
 func newPredict(term *terminal.Terminal) *cobra.Command {
@@ -73,6 +75,8 @@ input examples: protect them like those.`,
   dptrain predict runs/mine --data new.jsonl --scores --out answers.jsonl
   dptrain predict runs/pictures --data folder --out answers.csv --device cuda:0
   dptrain predict runs/first --data digits --quiet | head
+  dptrain predict runs/mine --serve 127.0.0.1:8000
+  curl -s http://127.0.0.1:8000/v1/predict -d '{"rows": [{"age": 39, "sex": "Female"}]}'
   dptrain predict served --data new.csv --schema columns.yaml`,
 		Args: oneRunDir("predict runs/mine --data new.csv"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -87,6 +91,8 @@ input examples: protect them like those.`,
 	f.StringVar(&set.Out, "out", "", "the file to write (default: standard output)")
 	f.StringVar(&set.format, "format", "", flags.Alternatives(prediction.FileFormats)+" (default: jsonl if --out ends in .jsonl, otherwise csv)")
 	f.BoolVar(&set.allProbabilities, "scores", false, "add the probability of every class to each line")
+	f.StringVar(&set.serve, "serve", "", "HOST:PORT: answer POST /v1/predict there until a signal ends the command; GET /openapi.json describes it")
+	f.BoolVar(&set.remote, "remote", false, "with --serve: permit an address that other machines reach, behind a proxy with TLS and authentication")
 	flags.Complete(cmd, "format", prediction.FileFormats)
 	settings.DefineDeviceFlags(f, &set.Device)
 	completeChoices(cmd, settings.DeviceChoices())
@@ -113,6 +119,12 @@ func (s *predictFlags) locateVectors(schema *data.Schema) error {
 }
 
 func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
+	if set.serve != "" {
+		return servePredictions(term, dir, set)
+	}
+	if set.remote {
+		return exitcode.Usagef("--remote belongs to --serve HOST:PORT")
+	}
 	if set.Data == "" && term.HasInput() {
 		set.Data = data.StandardInput
 	}

@@ -24,8 +24,9 @@ var layers = [][]string{
 	{"cmd/dptrain", "bench/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
 	{"cmd/dptrain/internal/learn/build", "cmd/dptrain/internal/learn/wasm/accounting", "cmd/dptrain/internal/learn/wasm/engine"},
 	{
-		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/prediction",
-		"cmd/dptrain/internal/learn", "cmd/dptrain/internal/learn/training", "cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation", "cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
+		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/learn", "cmd/dptrain/internal/learn/training",
+		"cmd/dptrain/internal/modelserver", "cmd/dptrain/internal/prediction", "cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation",
+		"cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
 	},
 	{"cmd/dptrain/internal/settings"},
 	{"cmd/dptrain/internal/served"},
