@@ -26,7 +26,7 @@ KERNELS := $(CACHE)/kernels-ptx.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: quick learn gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
+.PHONY: quick release learn gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
 
 # Checks what changed since the last commit, in about two minutes.
 quick:
@@ -39,6 +39,12 @@ learn:
 	printf '{"Replace": {%s}}' '$(guide)' > $(LEARN)/overlay.json
 	go build -overlay $(LEARN)/overlay.json ./cmd/dptrain
 guide = "$(CURDIR)/cmd/dptrain/internal/learn/built/learn.zip": "$(LEARN)/learn.zip"
+
+# Builds the files of a release from the last commit: make release DIST=FOLDER. The commit has the
+# version's tag, unless SNAPSHOT=1.
+DIST := dist
+release:
+	python3 release/build.py $(if $(SNAPSHOT),--snapshot) $(DIST)
 
 # Builds ./dptrain with kernels for some GPUs: make gpu TARGETS=sm_86,ptx. By default these are
 # sm_90 (H100, H200), PTX, which the driver translates for later cards, and this host's cards.

@@ -5,6 +5,7 @@ package cuda
 import (
 	"github.com/dptrain/dptrain/cuda/internal/compile"
 	"github.com/dptrain/dptrain/cuda/internal/driver"
+	"github.com/dptrain/dptrain/cuda/internal/kernels"
 	"github.com/dptrain/dptrain/cuda/internal/override"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
@@ -28,6 +29,9 @@ func NewDevice(o Options) (plan.Device, error) { return compile.NewDevice(o) }
 
 // Overrides describes what environment variables replace, one line each.
 func Overrides() ([]string, error) { return override.Describe() }
+
+// KernelsDigest is the SHA-256 of the embedded kernels, and "" if there are none.
+func KernelsDigest() string { return kernels.Digest() }
 
 // VersionMark is what a version ends with if a file replaces the embedded kernels.
 func VersionMark() string {

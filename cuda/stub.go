@@ -13,6 +13,9 @@ func Devices() ([]Device, error) { return nil, ErrNotBuilt }
 // Overrides describes what environment variables replace, one line each.
 func Overrides() ([]string, error) { return nil, nil }
 
+// KernelsDigest is the SHA-256 of the embedded kernels, and "" if there are none.
+func KernelsDigest() string { return "" }
+
 // VersionMark is what a version ends with if a file replaces the embedded kernels.
 func VersionMark() string { return "" }
 

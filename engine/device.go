@@ -74,7 +74,7 @@ func (o *DeviceOptions) resolve() (note string, err error) {
 			note = fmt.Sprintf("dptrain's own kernels compute all matrix products: %v", err)
 		}
 	case o.Name != "cpu" && o.Name != "gorgonia":
-		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", o.Name)
+		return "", setting.Errorf("Device.Name", "device %q is unknown: use auto, cpu, gorgonia or cuda:N", o.Name)
 	case precision != cuda.FP32:
 		return "", setting.Errorf("Device.Precision", "precision %v requires a GPU device, and %s computes in float32; use %v or drop %v",
 			precision, o.Name, setting.With("Device.Name", "cuda:0"), setting.Named("Device.Precision"))

@@ -92,6 +92,11 @@ func readData(term *terminal.Terminal, name string, options data.Options) (*data
 
 // newSpec reads the data and derives the specification of a run.
 func newSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec, error) {
+	spec, err := deriveSpec(term, flags)
+	return spec, flags.InFile(err)
+}
+
+func deriveSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec, error) {
 	options, err := flags.DataOptions()
 	if err != nil {
 		return nil, err
@@ -156,7 +161,7 @@ func runSpec(term *terminal.Terminal, spec *settings.Spec, started time.Time) er
 	defer release()
 	run, err := training.Start(spec)
 	if err != nil {
-		return exitcode.AsUsage(err)
+		return exitcode.AsUsage(spec.Flags.InFile(err))
 	}
 	if err := draw.Draw(run, spec.Config.Steps); err != nil {
 		return exitcode.AsUsage(errors.Join(err, run.Close()))

@@ -23,6 +23,7 @@ type buildInfo struct {
 	Revision string    `json:"revision,omitempty"`
 	Time     time.Time `json:"time,omitzero"` // of the revision
 	Modified bool      `json:"modified,omitempty"`
+	Kernels  string    `json:"kernels,omitempty"` // SHA-256 of the embedded GPU kernels
 	Go       string    `json:"go"`
 	Platform string    `json:"platform"`
 }
@@ -37,6 +38,7 @@ func currentBuild() buildInfo {
 		b.Version = version
 	}
 	b.Version += cuda.VersionMark()
+	b.Kernels = cuda.KernelsDigest()
 	b.Go, b.Platform = runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH
 	return b
 }
@@ -100,6 +102,11 @@ func printVersion(term *terminal.Terminal) error {
 		fmt.Fprintf(w, "dptrain %s, %s, %s\n", b.Version, b.Go, b.Platform)
 		if b.Revision != "" {
 			fmt.Fprintf(w, "revision %s\n", b.Revision)
+		}
+		if b.Kernels != "" {
+			fmt.Fprintf(w, "kernels %s\n", b.Kernels)
+		} else {
+			fmt.Fprintln(w, "kernels none: this program computes on the CPU")
 		}
 	})
 }

@@ -155,7 +155,7 @@ func isFolder(name string, o Options) (folder bool, err error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, fmt.Errorf("%q is neither a named data set (%s) nor an existing path%s", name, strings.Join(namedSets, ", "), suggestion(name, namedSets))
+		return false, setting.Errorf("data", "%q is neither a named data set (%s) nor an existing path%s", name, strings.Join(namedSets, ", "), suggestion(name, namedSets))
 	case err != nil:
 		return false, fmt.Errorf("cannot read %s: %w", name, withoutPath(err))
 	case o.Dir != "":

@@ -78,7 +78,7 @@ var separate = map[string][]string{
 
 	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
 	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
-	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/override", "internal/device/plan"},
+	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
 	"cuda/internal/compile": {"internal/setting", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
 
 	// A checkpoint is public: the package sees neither data nor noise.

@@ -72,10 +72,12 @@ def run(arguments, parts=(), watch=None):
     interrupts = 0
     while True:
         try:
-            child.wait(0.2 if watch else None)
-            break
-        except subprocess.TimeoutExpired:
-            watch()
+            threads[1].join(0.2)  # child.wait with a timeout would poll
+            if not threads[1].is_alive():
+                child.wait()
+                break
+            if watch:
+                watch()
         except KeyboardInterrupt:
             interrupts += 1
             _interrupt(child, interrupts)

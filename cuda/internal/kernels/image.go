@@ -3,6 +3,7 @@
 package kernels
 
 import (
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -21,6 +22,16 @@ func archive() ([]byte, error) {
 		return nil, errors.New("this program was built without kernels: build it with make gpu")
 	}
 	return content, err
+}
+
+// Digest returns the SHA-256 of the program's archive of kernels in hexadecimal digits, and "" without
+// an archive.
+func Digest() string {
+	content, err := archive()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
 // ImageFor returns the kernels for a GPU of this compute capability (90 for 9.0): a

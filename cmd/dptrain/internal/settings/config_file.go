@@ -113,9 +113,10 @@ func (s *Flags) parseYAML(text []byte) error {
 		if err := group.Encode(list); err != nil {
 			return err
 		}
+		group.Line = groups.Line
 		keys["group"] = group
 	}
-	var parsed []string
+	lines := map[string]int{}
 	for _, key := range slices.SortedFunc(maps.Keys(keys), func(a, b string) int { return keys[a].Line - keys[b].Line }) {
 		node, f := keys[key], s.set.Lookup(key)
 		if key == "config" || key == "help" || key == "resume" {
@@ -147,12 +148,34 @@ func (s *Flags) parseYAML(text []byte) error {
 		if err := setValues(f, values, isList); err != nil {
 			return fmt.Errorf("line %d: %s: %w", node.Line, key, err)
 		}
-		parsed = append(parsed, key)
+		lines[key] = node.Line
 	}
-	for _, key := range parsed { // after the loop, so that Resolve finds contradictions within the file
+	for key := range lines { // after the loop, so that Resolve finds contradictions within the file
 		s.given[key] = true
 	}
+	s.linesInFile = lines
 	return nil
+}
+
+// InFile adds the place in the configuration file to an error in a value that is from there.
+func (s *Flags) InFile(err error) error {
+	if err == nil || s.Resume != "" { // the program wrote the file of a run to resume
+		return err
+	}
+	text, key := Describe(err), ""
+	if refused := (*engine.SettingError)(nil); errors.As(err, &refused) {
+		key, _, _ = strings.Cut(FlagOf(refused.Setting), " ")
+	} else if flag, found := strings.CutPrefix(text, "--"); found {
+		key, _, _ = strings.Cut(strings.ReplaceAll(flag, ":", " "), " ")
+	}
+	switch line, found := s.linesInFile[key]; {
+	case !found:
+		return err
+	case strings.HasPrefix(text, "--"+key):
+		return fmt.Errorf("--config %s: line %d: %w", s.Config, line, err)
+	default:
+		return fmt.Errorf("--config %s: line %d: %s: %w", s.Config, line, key, err)
+	}
 }
 
 func setValues(f *pflag.Flag, values []string, isList bool) error {

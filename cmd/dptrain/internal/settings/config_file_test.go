@@ -2,12 +2,15 @@ package settings
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/spf13/pflag"
 )
 
@@ -97,6 +100,48 @@ func TestConfigFile_ReadsAndPrintsValues(t *testing.T) {
 		if _, err := parseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v does not contain %q", text, err, want)
 		}
+	}
+}
+
+// An error in a value names the file, the line and the key if the value is from a file, once.
+func TestInFile_NamesFileAndKey(t *testing.T) {
+	t.Chdir(t.TempDir())
+	text := "steps: 9\n\nlot: 7\ndevice: cpu\ngroups:\n  a: {parameters: [fc], clip: 2}\n"
+	if err := os.WriteFile("kept.yaml", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := resolved(t, "--config kept.yaml --steps 4")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{exitcode.Usagef("--lot 7: too large"), "--config kept.yaml: line 3: --lot 7: too large"},
+		{exitcode.Usagef("--group: too large"), "--config kept.yaml: line 6: --group: too large"},
+		{exitcode.Usagef("--steps 4: too small"), "--steps 4: too small"},
+		{exitcode.Usagef("--lots: unknown"), "--lots: unknown"},
+		{exitcode.Usagef("--rate 1"), "--rate 1"},
+		{setting.Errorf("Sampling.Lot", "%v is too large", setting.With("Sampling.Lot", 7)), "--config kept.yaml: line 3: --lot 7 is too large"},
+		{setting.Errorf("Device.Name", "it is too slow"), "--config kept.yaml: line 4: device: it is too slow"},
+		{setting.Errorf("Steps", "%v is too small", setting.With("Steps", 4)), "--steps 4 is too small"},
+		{errors.New("lot 7 failed"), "lot 7 failed"},
+	} {
+		if got := Describe(s.InFile(c.err)); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+		if got, want := exitcode.Of(s.InFile(c.err)), exitcode.Of(c.err); got != want {
+			t.Errorf("%v has the exit code %d, want %d", c.err, got, want)
+		}
+	}
+	if s.InFile(nil) != nil {
+		t.Error("no error became one")
+	}
+	s = newFlags()
+	if err := os.WriteFile("wrong.yaml", []byte("\nsampling: dice\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.set.Set("config", "wrong.yaml")
+	if err := s.Resolve(); err == nil || !strings.HasPrefix(err.Error(), "--config wrong.yaml: line 2: --sampling") || exitcode.Of(err) != exitcode.Usage {
+		t.Errorf("Resolve: %v", err)
 	}
 }
 

@@ -69,6 +69,7 @@ type Flags struct {
 	PrintConfig, DryRun     bool
 	set                     *pflag.FlagSet
 	given                   map[string]bool // flags that have a value from any source
+	linesInFile             map[string]int  // of the flags whose value is from the configuration file
 	byRule                  []string        // flags whose value a rule chose: see defaultRules
 	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
 	saved                   savedPlan       // of a resumed run
@@ -241,7 +242,9 @@ func (s *Flags) OnCommandLine(name string) bool { return s.set.Changed(name) }
 
 // Resolve merges the command line with the configuration file and the preset, and refuses
 // contradictions.
-func (s *Flags) Resolve() error {
+func (s *Flags) Resolve() error { return s.InFile(s.resolve()) }
+
+func (s *Flags) resolve() error {
 	s.given = map[string]bool{}
 	empty := ""
 	s.set.Visit(func(f *pflag.Flag) {
