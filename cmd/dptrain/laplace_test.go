@@ -41,7 +41,7 @@ func TestTrain_LaplaceMechanism(t *testing.T) {
 	if stdout, stderr, code := dptrain("train --resume run --steps 4" + columns); code != exitcode.Done {
 		t.Errorf("resumed: exit %d, %s%s", code, stdout, stderr)
 	}
-	if _, stderr, code := dptrain("train --resume run --steps 5 --mechanism gaussian" + columns); code != exitcode.Usage || !strings.Contains(stderr, "distribution is missing") {
+	if _, stderr, code := dptrain("train --resume run --steps 5 --mechanism gaussian" + columns); code != exitcode.Usage || !strings.Contains(stderr, "distribution is gaussian (it was laplace)") {
 		t.Errorf("resumed with another mechanism: exit %d, %s", code, stderr)
 	}
 	if err := os.WriteFile("settings.yaml", []byte("mechanism: laplace\n"), 0o644); err != nil {
