@@ -47,7 +47,7 @@ func TestAffordableSteps_WithinBudget(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			steps, err := AffordableSteps(c)
+			steps, err := c.AffordableSteps()
 			if err != nil || steps <= 7 {
 				t.Fatalf("%s: extended to %d lots, %v", name, steps, err)
 			}
@@ -82,12 +82,12 @@ func TestAffordableSteps_Refuses(t *testing.T) {
 	} {
 		d := c
 		change(&d)
-		if _, err := AffordableSteps(d); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.AffordableSteps(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	c.Budget.StopAtEpsilon = 1e-3
-	if _, err := AffordableSteps(c); !errors.Is(err, ErrBudget) {
+	if _, err := c.AffordableSteps(); !errors.Is(err, ErrBudget) {
 		t.Errorf("a budget for nothing: %v", err)
 	}
 }

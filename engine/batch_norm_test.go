@@ -267,7 +267,7 @@ func TestBatchNorm_IsAccounted(t *testing.T) {
 	}
 	without := c
 	without.Statistics = nil
-	bare, err := accountant.Epsilon(PlannedHistory(without), 1e-3, "rdp")
+	bare, err := accountant.Epsilon(without.PlannedHistory(), 1e-3, "rdp")
 	if err != nil || releases != 3 || !(planned > bare.Epsilon) {
 		t.Errorf("%d releases in the ledger; ε = %v with the statistic, %v without; %v", releases, planned, bare.Epsilon, err)
 	}

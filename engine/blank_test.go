@@ -141,12 +141,12 @@ func TestHoldOut_BlankNeighbours(t *testing.T) {
 		}
 		return values
 	}
-	train, held, err := HoldOut(blanked(t, 20, nil), Records{}, 5)
+	train, held, err := Records{}.HoldOut(blanked(t, 20, nil), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for row := range 20 {
-		trainBlank, heldBlank, err := HoldOut(blanked(t, 20, nil, row), Records{}, 5)
+		trainBlank, heldBlank, err := Records{}.HoldOut(blanked(t, 20, nil, row), 5)
 		if err != nil || trainBlank.Len() != 15 || heldBlank.Len() != 5 || len(contributions(heldBlank)) != 5 {
 			t.Fatalf("%d and %d records, %v", trainBlank.Len(), heldBlank.Len(), err)
 		}

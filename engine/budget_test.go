@@ -172,7 +172,7 @@ func TestResume_UsedUpBudget(t *testing.T) {
 			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.Epsilon, readLedger(t, c.Files.Ledger).LotCount(), 1+left, err)
 		}
 		if c.Mechanism.NoiseMultiplierAt == nil {
-			if _, err := AffordableSteps(c); !errors.Is(err, ErrBudget) {
+			if _, err := c.AffordableSteps(); !errors.Is(err, ErrBudget) {
 				t.Errorf("%s: extended, %v", name, err)
 			}
 		}

@@ -132,7 +132,7 @@ func heldBytes(c *Config, index *load.Index) int64 {
 	}
 	held := bytesOf(c.Train, c.publicRecords(index.Records))
 	if v := c.Validation.Set; v != nil {
-		held += bytesOf(v, RecordCount(v, c.Records))
+		held += bytesOf(v, c.Records.Count(v))
 	}
 	return int64(min(held, 1<<62))
 }
@@ -154,7 +154,7 @@ func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.Priv
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
 // outputs of frozen first layers, which it then keeps in memory; 0 if it keeps none. Train does
 // not compute them afterwards, so call this only for a run that is only timed.
-func EstimateFrozenOutputs(r *Run) (time.Duration, error) { return r.compiled.frozen.Estimate() }
+func (r *Run) EstimateFrozenOutputs() (time.Duration, error) { return r.compiled.frozen.Estimate() }
 
 // resolveArithmetic sets the default, exact arithmetic. A run without privacy adds floating-point
 // numbers.

@@ -109,7 +109,7 @@ type Mechanism struct {
 
 // Budget describes how the cost of a run is computed and limited.
 type Budget struct {
-	Delta         float64 // δ; default: [DefaultDelta] of the number of records
+	Delta         float64 // δ; default: [accountant.DefaultDelta] of the number of records
 	Accountant    string  // one of accountant.Names; default: the accountant's default
 	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε, and after Steps at the latest; 0: no limit
 
@@ -476,15 +476,6 @@ func (s *Sampling) lotAndRate(records int) (lot int, rate float64) {
 		return max(1, int(math.Round(s.Rate*float64(records)))), s.Rate
 	}
 	return s.Lot, float64(s.Lot) / float64(records)
-}
-
-// DefaultDelta returns the largest power of ten that is at most 1/(10·records).
-func DefaultDelta(records int) float64 {
-	k := 1
-	for math.Pow10(k) < 10*float64(records) {
-		k++
-	}
-	return math.Pow10(-k)
 }
 
 // CheckDelta returns an error if δ is not below one over the number of records. A mechanism

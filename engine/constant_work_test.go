@@ -107,7 +107,7 @@ func TestTruncated_LotsHaveLargestSize(t *testing.T) {
 	for _, most := range []int{0, 9, 12} {
 		c := truncatedConfig(t, most)
 		c.Steps = 40
-		planned := PlannedHistory(c)
+		planned := c.PlannedHistory()
 		r := newRun(t, c)
 		want := most
 		if most == 0 {

@@ -3,7 +3,7 @@
 // (accountant), which do not depend on each other.
 //
 // [New] starts a run and [Resume] continues one from a checkpoint. [Run.Train] runs lots. An
-// [Evaluator] computes predictions and scores. [CalibrateNoise] and [PlannedHistory] compute noise
+// [Evaluator] computes predictions and scores. [Config.CalibrateNoise] and [Config.PlannedHistory] compute noise
 // and cost before a run. [VectorSum] releases sums of the caller's vectors without a network. The
 // folder examples has programs.
 //

@@ -24,17 +24,13 @@ type Evaluation struct {
 	Accuracy float64 // share of Labels that were predicted correctly; 0 where Labels is 0
 	Loss     float64 // mean; 0 where the network keeps no losses
 	// Confusion counts the predictions for each true class.
-	Confusion        [][]int
-	Targets          int // targets that were compared; 0 where no loss such as layer.SquaredError compares the Output with them
-	RegressionErrors     // of the targets; zeros where Targets is 0
-}
-
-// RegressionErrors are the errors of predicted targets. Their unit is that of the targets where
-// the targets' column has Bounds, and otherwise that of its numbers.
-type RegressionErrors struct {
-	RMSE float64 // root of the mean squared error
-	MAE  float64 // mean absolute error
-	R2   float64 // coefficient of determination; NaN where the targets do not vary
+	Confusion [][]int
+	Targets   int // targets that were compared; 0 where no loss such as layer.SquaredError compares the Output with them
+	// RMSE and MAE are the root of the mean squared error and the mean absolute error of the
+	// targets, in their unit where their column has Bounds, and otherwise in that of its numbers.
+	// R2 is the coefficient of determination; NaN where the targets do not vary. All are 0 where
+	// Targets is 0.
+	RMSE, MAE, R2 float64
 }
 
 // evaluationBatch is the number of examples that are evaluated together, if memory permits.
@@ -193,7 +189,7 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	}
 	score.Loss /= float64(s.Len())
 	if target >= 0 {
-		score.Targets, score.RegressionErrors = metrics.count, metrics.errors(columns[target].ScaleFactor())
+		metrics.setErrors(&score, columns[target].ScaleFactor())
 	}
 	return score, nil
 }
@@ -375,16 +371,15 @@ func (m *regressionMetrics) add(targets, predictions []float32, size int) {
 	m.count += len(targets)
 }
 
-// errors returns the errors; unit is the size of 1 in the added numbers.
-func (m *regressionMetrics) errors(unit float64) RegressionErrors {
+// setErrors sets the errors of targets; unit is the size of 1 in the added numbers.
+func (m *regressionMetrics) setErrors(e *Evaluation, unit float64) {
 	n := float64(m.count)
 	var variation float64
 	for k, sum := range m.sum {
 		variation += m.square[k] - sum*sum*float64(len(m.sum))/n
 	}
-	e := RegressionErrors{RMSE: math.Sqrt(m.squared/n) * unit, MAE: m.absolute / n * unit, R2: math.NaN()}
+	e.Targets, e.RMSE, e.MAE, e.R2 = m.count, math.Sqrt(m.squared/n)*unit, m.absolute/n*unit, math.NaN()
 	if variation > 0 {
 		e.R2 = 1 - m.squared/variation
 	}
-	return e
 }

@@ -271,11 +271,11 @@ func TestExactRun_LedgerMatchesPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Budget.Delta = r.config.Budget.Delta
-		planned, err := accountant.Epsilon(PlannedHistory(c), c.Budget.Delta, "rdp")
+		planned, err := accountant.Epsilon(c.PlannedHistory(), c.Budget.Delta, "rdp")
 		if err != nil || !(math.Abs(planned.Epsilon-spent.Epsilon) <= 1e-9*spent.Epsilon) {
 			t.Errorf("%s: the plan costs %v, the ledger %v, %v", policy, planned.Epsilon, spent.Epsilon, err)
 		}
-		for _, lot := range PlannedHistory(c).Lots {
+		for _, lot := range c.PlannedHistory().Lots {
 			for _, q := range lot.Lot.Queries {
 				if q.Mechanism != ledger.RoundedGaussian {
 					t.Errorf("%s: the plan states %+v", policy, q)

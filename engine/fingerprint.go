@@ -85,7 +85,7 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 		}
 	}
 	if v := c.Validation; v.Set != nil {
-		note("validation", "%d records held out, noise %v", RecordCount(v.Set, c.Records), v.Noise)
+		note("validation", "%d records held out, noise %v", c.Records.Count(v.Set), v.Noise)
 	}
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)

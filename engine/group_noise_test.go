@@ -143,7 +143,7 @@ func TestGroupNoise_Refused(t *testing.T) {
 	}
 	c := ownNoise(t)
 	c.Mechanism.GroupNoiseMultipliers = map[string]float64{"own": 1, "shared": 1, "other": 1}
-	if _, err := CalibrateNoise(c, 1); err == nil || !strings.Contains(err.Error(), "noise of its own") {
+	if _, err := c.CalibrateNoise(1); err == nil || !strings.Contains(err.Error(), "noise of its own") {
 		t.Errorf("calibrated without a group to calibrate: %v", err)
 	}
 	c.Mechanism.NoiseMultiplier, c.Budget.StopAtEpsilon = 0, 1e-3

@@ -67,15 +67,15 @@ func TestHoldOut_Neighbours(t *testing.T) {
 		count   int
 		each    int // examples in a record
 	}{{Records{}, false, 12, 1}, {Records{Users: true, Examples: 4}, true, 6, 2}} {
-		whole, wholeHeld, err := HoldOut(build(-1, kind.owners), kind.records, 3)
+		whole, wholeHeld, err := kind.records.HoldOut(build(-1, kind.owners), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := RecordCount(wholeHeld, kind.records); n != 3 {
+		if n := kind.records.Count(wholeHeld); n != 3 {
 			t.Errorf("%d records held out, want 3", n)
 		}
 		for i := range kind.count {
-			part, held, err := HoldOut(build(i, kind.owners), kind.records, 3)
+			part, held, err := kind.records.HoldOut(build(i, kind.owners), 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestHoldOut_Neighbours(t *testing.T) {
 	for i := 600; i < 1000; i++ {
 		x[i] = 1
 	}
-	_, held, err := HoldOut(newTable(x, make([]float32, 1000), nil), Records{}, 200)
+	_, held, err := Records{}.HoldOut(newTable(x, make([]float32, 1000), nil), 200)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +107,11 @@ func TestHoldOut_Neighbours(t *testing.T) {
 		t.Errorf("%d of 200 held out are of the kind that 400 of 1000 are", ones)
 	}
 	few := uncheckedUsers{uncheckedSet{build(-1, true).Columns(), [][]float32{x, x}}, []int32{0, 1}} // a user's own set
-	if _, _, err := HoldOut(few, Records{Users: true, Examples: 4}, 1); err == nil || !strings.Contains(err.Error(), "2 users") {
+	if _, _, err := (Records{Users: true, Examples: 4}).HoldOut(few, 1); err == nil || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("a thousand examples of two owners: %v", err)
 	}
 	for _, n := range []int{-1, 0, 12, 13} {
-		if _, _, err := HoldOut(build(-1, false), Records{}, n); err == nil {
+		if _, _, err := (Records{}).HoldOut(build(-1, false), n); err == nil {
 			t.Errorf("%d of 12 records were held out", n)
 		}
 	}
@@ -266,7 +266,7 @@ func TestHoldOut_AllNeighboursOfSmallSets(t *testing.T) {
 		sets = 300
 	}
 	divide := func(s smallSet, r Records, n int) (train, held []string, score float64) {
-		a, b, err := HoldOut(s, r, n)
+		a, b, err := r.HoldOut(s, n)
 		if err != nil {
 			t.Fatal(err)
 		}

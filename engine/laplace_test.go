@@ -86,7 +86,7 @@ func TestLaplace_Accounting(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := laplaceConfig(t)
 		c.Budget.Accountant, c.Sampling.Policy = "pld", policy
-		z, err := CalibrateNoise(c, 3)
+		z, err := c.CalibrateNoise(3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestLaplace_Accounting(t *testing.T) {
 		if err != nil || !(spent.Epsilon <= 3 && spent.Epsilon > 2.9) {
 			t.Errorf("%s: ε = %v, %v", policy, spent.Epsilon, err)
 		}
-		plan, err := accountant.Epsilon(PlannedHistory(c), 1e-3, "pld")
+		plan, err := accountant.Epsilon(c.PlannedHistory(), 1e-3, "pld")
 		if err != nil || math.Abs(plan.Epsilon-spent.Epsilon) > 1e-6 {
 			t.Errorf("%s: the plan costs %v, %v, and the run %v", policy, plan.Epsilon, err, spent.Epsilon)
 		}

@@ -40,7 +40,7 @@ func TestLedgerWriter_StatesRun(t *testing.T) {
 	if history.LotCount() != c.Steps || stated.Epsilon != spent.Epsilon || !summary.Complete {
 		t.Errorf("the ledger states %d lots with ε = %v, complete: %t; %d lots ran with ε = %v", history.LotCount(), stated.Epsilon, summary.Complete, c.Steps, spent.Epsilon)
 	}
-	planned, err := accountant.Epsilon(PlannedHistory(c), spent.Delta, c.Budget.Accountant)
+	planned, err := accountant.Epsilon(c.PlannedHistory(), spent.Delta, c.Budget.Accountant)
 	if err != nil || planned.Epsilon != spent.Epsilon {
 		t.Errorf("the plan costs ε = %v, %v, and the run %v", planned.Epsilon, err, spent.Epsilon)
 	}

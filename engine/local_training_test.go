@@ -427,7 +427,7 @@ func TestLocalTraining_IsAccounted(t *testing.T) {
 	}
 	var epsilons []float64
 	for range 2 {
-		planned := PlannedHistory(c)
+		planned := c.PlannedHistory()
 		r := newRun(t, c)
 		bound := r.mechanism.clipper.Sensitivities()[0]
 		trainRun(t, r, nil)

@@ -19,8 +19,8 @@ import (
 // its end: all lots with their statistics, a projection and a validation. New must accept c.
 // Bounds do not change the cost: every gradient group has the bound 1 here. The groups without noise
 // of their own and the adaptive counts are one query, which costs as much as they do.
-func PlannedHistory(c Config) ledger.History {
-	n := PublicRecordCount(c)
+func (c Config) PlannedHistory() ledger.History {
+	n := c.PublicRecordCount()
 	c.Mechanism.Arithmetic = cmp.Or(c.Mechanism.Arithmetic, ExactArithmetic)
 	c.Sampling.Policy = c.Sampling.policy()
 	policy := c.Sampling.Policy
@@ -52,7 +52,7 @@ func PlannedHistory(c Config) ledger.History {
 // PlannedLots returns the lots of a whole run with their groups, as the ledger of a run that goes
 // to its end states them, except that adaptive bounds stay at their first values; nil where the run
 // is not private. Like PlannedHistory it reads settings only.
-func PlannedLots(r *Run) (lots []ledger.RepeatedLot) {
+func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
 	m := r.mechanism
 	if m.clipper == nil {
 		return nil
@@ -144,7 +144,7 @@ const maxNoiseMultiplier = 1e6
 // epsilon at c.Budget.Delta, and no more: lots with their statistics and the groups with noise of
 // their own, a projection and a validation. It does not read c.Mechanism.NoiseMultiplier. Where the
 // releases with other noise cost more than epsilon, the error wraps [ErrBudget].
-func CalibrateNoise(c Config, epsilon float64) (float64, error) {
+func (c Config) CalibrateNoise(epsilon float64) (float64, error) {
 	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil || !c.Mechanism.sharesNoise() {
 		return 0, fmt.Errorf("CalibrateNoise finds one noise multiplier for all lots of a private run: leave Mechanism.NonPrivate and Mechanism.NoiseMultiplierAt unset, and a group without noise of its own")
 	}
@@ -156,10 +156,10 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 		return 0, err
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(c.publicRecords(index.Records))
+		c.Budget.Delta = accountant.DefaultDelta(c.publicRecords(index.Records))
 	}
 	c.Mechanism.NoiseMultiplier = 1
-	lots := PlannedHistory(c)
+	lots := c.PlannedHistory()
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
 	if c.Mechanism.addsLaplace() {
 		plan.Groups = []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}}
@@ -170,7 +170,7 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	}
 	exceeds := func(z float64) (bool, error) {
 		c.Mechanism.NoiseMultiplier = z
-		a, err := accountant.Epsilon(PlannedHistory(c), c.Budget.Delta, c.Budget.Accountant)
+		a, err := accountant.Epsilon(c.PlannedHistory(), c.Budget.Delta, c.Budget.Accountant)
 		return a.Epsilon > epsilon, err
 	}
 	if above, err := exceeds(maxNoiseMultiplier); err != nil || above {

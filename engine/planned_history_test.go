@@ -66,7 +66,7 @@ func TestPlannedHistory_MatchesLedger(t *testing.T) {
 	all["schedule"] = c
 	for name, c := range all {
 		c.Files.Ledger += name
-		seen := PlannedHistory(c)
+		seen := c.PlannedHistory()
 		r := newRun(t, c)
 		trainRun(t, r, nil)
 		if c.Validation.Set != nil {
@@ -98,7 +98,7 @@ func TestCalibrateNoise_SpendsBudget(t *testing.T) {
 		c.Files.Ledger += name
 		c.Mechanism.NoiseMultiplier, c.Budget.Delta, c.Steps = 0, 1e-3, 20
 		budget := 8.0
-		z, err := CalibrateNoise(c, budget)
+		z, err := c.CalibrateNoise(budget)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -112,7 +112,7 @@ func TestCalibrateNoise_SpendsBudget(t *testing.T) {
 	}
 	c := testConfig(t)
 	c.Mechanism.NoiseMultiplier, c.Statistics = 0, []Statistic{MeanLoss(2, 0.01)}
-	if _, err := CalibrateNoise(c, 1); !errors.Is(err, ErrBudget) {
+	if _, err := c.CalibrateNoise(1); !errors.Is(err, ErrBudget) {
 		t.Errorf("a statistic that costs the budget alone: %v", err)
 	}
 	for want, change := range map[string]func(c *Config){
@@ -123,7 +123,7 @@ func TestCalibrateNoise_SpendsBudget(t *testing.T) {
 	} {
 		c := testConfig(t)
 		change(&c)
-		if _, err := CalibrateNoise(c, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.CalibrateNoise(1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

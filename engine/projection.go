@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -46,9 +47,9 @@ type Projection struct {
 // secondMomentsGroup is the query's name in the ledger.
 const secondMomentsGroup = "second moments"
 
-// MaxProjectedFeatures is the largest number of features of a projection: the eigenvectors of more
+// maxProjectedFeatures is the largest number of features of a projection: the eigenvectors of more
 // would take many minutes.
-const MaxProjectedFeatures = 2048
+const maxProjectedFeatures = 2048
 
 // checkProjection sets the network of a run with a projection.
 func (c *Config) checkProjection() (err error) {
@@ -64,8 +65,8 @@ func (c *Config) checkProjection() (err error) {
 	switch {
 	case p.Network == nil:
 		return fmt.Errorf("no network: set Config.Projection.Network")
-	case width > MaxProjectedFeatures:
-		return fmt.Errorf("a projection of %d features: the engine computes directions of at most %d features", width, MaxProjectedFeatures)
+	case width > maxProjectedFeatures:
+		return setting.Errorf("Projection.Directions", "a projection of %d features: the engine computes directions of at most %d features; drop %v", width, maxProjectedFeatures, setting.Named("Projection.Directions"))
 	case p.Directions < 0 || p.Directions > width:
 		return fmt.Errorf("%d directions of %d features: give between 1 and %d", p.Directions, width, width)
 	case !c.Mechanism.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):

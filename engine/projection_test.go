@@ -192,11 +192,11 @@ func TestProjection_IsInBudget(t *testing.T) {
 	}
 	c = projectionConfig(t)
 	c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier = 6, 3
-	if with, err := AffordableSteps(c); err != nil {
+	if with, err := c.AffordableSteps(); err != nil {
 		t.Error(err)
 	} else {
 		c.Network, c.Projection = mlp, Projection{}
-		if without, err := AffordableSteps(c); err != nil || with >= without {
+		if without, err := c.AffordableSteps(); err != nil || with >= without {
 			t.Errorf("%d lots with a projection, %d without one, %v", with, without, err)
 		}
 	}
@@ -304,7 +304,7 @@ func TestProjection_Resume(t *testing.T) {
 }
 
 func TestProjection_Refuses(t *testing.T) {
-	wide := make([]float32, 3*(MaxProjectedFeatures+1))
+	wide := make([]float32, 3*(maxProjectedFeatures+1))
 	for want, change := range map[string]func(*Config){
 		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
 		"-1 directions":                 func(c *Config) { c.Projection.Directions = -1 },

@@ -38,16 +38,16 @@ func (r Records) index(s data.Set) (*load.Index, error) {
 
 // PublicRecordCount returns the number of training records that a run of c states:
 // Sampling.Population or, without it, the number of records in Train.
-func PublicRecordCount(c Config) int {
+func (c Config) PublicRecordCount() int {
 	if c.Sampling.Population > 0 {
 		return c.Sampling.Population
 	}
-	return RecordCount(c.Train, c.Records)
+	return c.Records.Count(c.Train)
 }
 
-// RecordCount returns the number of records in a set; 0 where the index cannot be built, for
+// Count returns the number of records in a set; 0 where the index cannot be built, for
 // example because the set does not name its users.
-func RecordCount(s data.Set, r Records) int {
+func (r Records) Count(s data.Set) int {
 	d, err := r.index(s)
 	if err != nil {
 		return 0

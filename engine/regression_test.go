@@ -116,7 +116,7 @@ func TestRegression_StepMatchesReference(t *testing.T) {
 
 // The errors of predicted targets are those of a float64 computation in two passes, also for
 // targets far from 0; there are none where the output is no prediction.
-func TestEvaluator_RegressionErrors(t *testing.T) {
+func TestEvaluator_ErrorsOfTargets(t *testing.T) {
 	const in = 2
 	w := []float32{1, -2, 3, 0.5, 7, 100}
 	for _, c := range []struct {
@@ -154,10 +154,10 @@ func TestEvaluator_RegressionErrors(t *testing.T) {
 			varied += (float64(v) - mean[i%c.out]) * (float64(v) - mean[i%c.out])
 		}
 		n := float64(len(y))
-		want := RegressionErrors{math.Sqrt(squared / n), absolute / n, 1 - squared/varied}
+		want := Evaluation{RMSE: math.Sqrt(squared / n), MAE: absolute / n, R2: 1 - squared/varied}
 		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 		if got.Targets != len(y) || got.Labels != 0 || !near(got.RMSE, want.RMSE) || !near(got.MAE, want.MAE) || c.count > 1 && !near(got.R2, want.R2) {
-			t.Errorf("%+v: %d targets, %+v; want %+v", c, got.Targets, got.RegressionErrors, want)
+			t.Errorf("%+v: %d targets, %+v; want %+v", c, got.Targets, got, want)
 		}
 		if c.count == 1 && !math.IsNaN(got.R2) {
 			t.Errorf("R² of one target is %v", got.R2)
@@ -174,8 +174,8 @@ func TestEvaluator_RegressionErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if hasTargets := got.Targets == 4; hasTargets == (name == "Poisson") || !hasTargets && got.RegressionErrors != (RegressionErrors{}) {
-			t.Errorf("%s: %d targets, %+v", name, got.Targets, got.RegressionErrors)
+		if hasTargets := got.Targets == 4; hasTargets == (name == "Poisson") || !hasTargets && (got.RMSE != 0 || got.MAE != 0 || got.R2 != 0) {
+			t.Errorf("%s: %d targets, %+v", name, got.Targets, got)
 		}
 	}
 }

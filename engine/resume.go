@@ -75,7 +75,7 @@ func Resume(c Config) (*Run, error) {
 // ends it. It does not read c.Steps. Lots that the ledger contains and the checkpoint does not,
 // and a projection and a validation that are not released yet, reduce the number. Where the
 // budget does not allow one more lot, the error wraps [ErrBudget].
-func AffordableSteps(c Config) (int, error) {
+func (c Config) AffordableSteps() (int, error) {
 	switch {
 	case c.Mechanism.isNoiseScheduled() || c.Mechanism.Choose != nil:
 		return 0, setting.Errorf("Steps", "a schedule of the noise was checked for the lots of the run only: extend such a run by %v", setting.Named("Steps"))

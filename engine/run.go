@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/release"
@@ -190,7 +191,7 @@ func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler,
 		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle)
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(public)
+		c.Budget.Delta = accountant.DefaultDelta(public)
 	}
 	return s, err
 }

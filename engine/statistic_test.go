@@ -236,7 +236,7 @@ func TestStatistics_AreInLedger(t *testing.T) {
 		}
 		// 1 + ¼ + ¼ is the square of one query's ratio.
 		single := accountant.Plan{Sampling: readLedger(t, c.Files.Ledger).Lots[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
-		b, err := accountant.Epsilon(single.History(), DefaultDelta(60), "")
+		b, err := accountant.Epsilon(single.History(), accountant.DefaultDelta(60), "")
 		if err != nil || !(math.Abs(b.Epsilon-a.Epsilon) <= 1e-6) {
 			t.Errorf("ε = %v, of one query that costs the same %v (%v)", a.Epsilon, b.Epsilon, err)
 		}
@@ -347,7 +347,7 @@ func TestStatistic_EveryWithinBudget(t *testing.T) {
 	c.Statistics = []Statistic{LotSize(4)}
 	c.Statistics[0].Every = 3
 	c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoints")
-	allowed, err := AffordableSteps(c)
+	allowed, err := c.AffordableSteps()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestStatistic_EveryWithinBudget(t *testing.T) {
 	}
 	c.Budget.StopAtEpsilon, c.Steps = 0, allowed+1
 	c.Mechanism.Arithmetic = r.config.Mechanism.Arithmetic
-	over, err := accountant.Epsilon(PlannedHistory(c), c.Budget.Delta, c.Budget.Accountant)
+	over, err := accountant.Epsilon(c.PlannedHistory(), c.Budget.Delta, c.Budget.Accountant)
 	if err != nil || over.Epsilon <= 3 {
 		t.Errorf("one lot more costs ε = %v (%v), within the budget", over.Epsilon, err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Validation is a set of private records from which no lot is drawn. It measures the trained
-// weights: see [HoldOut] and [Run.Validate].
+// weights: see [Records.HoldOut] and [Run.Validate].
 type Validation struct {
 	Set data.Set // with the columns of Config.Train; nil: no validation
 	// Noise is σ, the standard deviation of the noise added to the number of correct
@@ -101,7 +101,7 @@ func sameColumns(train, held data.Set) error {
 }
 
 func (c *Config) validationLot() ledger.Lot {
-	v, records := &c.Validation, RecordCount(c.Validation.Set, c.Records)
+	v, records := &c.Validation, c.Records.Count(c.Validation.Set)
 	return ledger.Lot{
 		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
 		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, release.StatisticLattice, records)},
@@ -129,7 +129,7 @@ type ValidationResult struct {
 // error are that sum, with its noise, in other units. The ledger contains the query before it is
 // released, as a lot in which every held-out record takes part. It is composed with the training
 // lots although their records differ: this holds however the records were divided (see
-// [HoldOut]). A budget given by StopAtEpsilon includes one validation from the start; where a
+// [Records.HoldOut]). A budget given by StopAtEpsilon includes one validation from the start; where a
 // resumed run has used that up, the error wraps [ErrBudget] and nothing is released.
 func (r *Run) Validate() (ValidationResult, error) {
 	v := &r.config.Validation
@@ -275,7 +275,7 @@ func targetScore(targets, predictions []float32) float64 {
 // most one on each side. Blanking a record is like removing it, except that one more blank record is
 // trained on, so that the sizes of both sides stay. Both sides may change at once, so their releases
 // must be composed, in one ledger; parallel composition does not apply.
-func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) {
+func (r Records) HoldOut(s data.Set, n int) (train, heldOut data.Set, err error) {
 	d, err := r.index(s)
 	if err != nil {
 		return nil, nil, err

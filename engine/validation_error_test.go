@@ -159,7 +159,7 @@ func TestEvaluator_ErrorsOfScaledTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if unit := targetBounds.ScaleFactor(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
-		t.Errorf("%+v, want %v times %+v", got.RegressionErrors, unit, one.RegressionErrors)
+		t.Errorf("%+v, want %v times %+v", got, unit, one)
 	}
 }
 

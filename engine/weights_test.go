@@ -160,7 +160,7 @@ func checkDenominatorOfLot(t *testing.T, device string, local LocalTraining) {
 					t.Errorf("the ledger states %+v", q)
 				}
 				cost, err := accountant.Epsilon(h, 1e-3, "")
-				planned, plannedErr := accountant.Epsilon(PlannedHistory(c), 1e-3, "")
+				planned, plannedErr := accountant.Epsilon(c.PlannedHistory(), 1e-3, "")
 				if err != nil || plannedErr != nil || math.Abs(cost.Epsilon/planned.Epsilon-1) > 1e-6 {
 					t.Errorf("ε is %v and was planned as %v (%v, %v)", cost.Epsilon, planned.Epsilon, err, plannedErr)
 				}

@@ -205,7 +205,7 @@ func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *s
 		term.Warn("%s was trained on these records, so its score is too good: choose on records that no candidate was trained on; the guarantee holds, and the costs of the model and of the choice add up", dir)
 	}
 	if set.Population == 0 { // otherwise the number of records is private
-		count := engine.RecordCount(task.Train, records)
+		count := records.Count(task.Train)
 		if result.Records != 0 && result.Records != count {
 			return fmt.Errorf("it reads %d records from %s, and the models before it %d: give models that read the same records", count, set.Data, result.Records)
 		}

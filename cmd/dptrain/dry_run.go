@@ -95,7 +95,7 @@ type previewGroup struct {
 
 // previewGroups describes the groups of a run's lots.
 func previewGroups(run *engine.Run) (groups []previewGroup) {
-	for _, g := range report.Groups(ledger.History{Lots: engine.PlannedLots(run)}) {
+	for _, g := range report.Groups(ledger.History{Lots: run.PlannedLots()}) {
 		groups = append(groups, previewGroup{g.Name, g.MinSensitivity, g.MaxSensitivity, g.MinNoise, g.MaxNoise,
 			g.MinNoise / run.Describe().ExpectedLot, g.NoiseMultiplier(), g.Lots, number.Float(g.Share)})
 	}
@@ -161,7 +161,7 @@ func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {
 		p.MaxLot = e.LotSize
 	}
 	if !c.Mechanism.NonPrivate {
-		a, err := accountant.Epsilon(engine.PlannedHistory(*c), c.Budget.Delta, c.Budget.Accountant)
+		a, err := accountant.Epsilon(c.PlannedHistory(), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {
 		p.Advice = budget.Advice(settings.AdviceSettings(spec, d))
 	}
 	if c.Validation.Set != nil {
-		p.ValidationRecords, p.ValidationNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise
+		p.ValidationRecords, p.ValidationNoise = c.Records.Count(c.Validation.Set), c.Validation.Noise
 		p.validationStatistic = spec.ValidationStatistic()
 	}
 	if q := c.Projection; q.Directions > 0 {

@@ -16,7 +16,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/engine"
 	"github.com/spf13/cobra"
 )
 
@@ -263,7 +262,7 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, a
 	}
 	h := f.history.Header
 	if delta == 0 {
-		delta = engine.DefaultDelta(h.Records)
+		delta = accountant.DefaultDelta(h.Records)
 	}
 	guarantee, err := accountant.Epsilon(f.history, delta, name)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
 )
 
@@ -59,7 +58,7 @@ func printLedgerCurves(term *terminal.Terminal, args []string, deltas []float64,
 		return err
 	}
 	if len(deltas) == 0 {
-		deltas = []float64{engine.DefaultDelta(f.history.Header.Records)}
+		deltas = []float64{accountant.DefaultDelta(f.history.Header.Records)}
 	}
 	points := measuredPoints(f)
 	if len(points) == 0 {

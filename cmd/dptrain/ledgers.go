@@ -14,7 +14,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/engine"
 )
 
 // comparedLedgers is how two ledgers are related, in JSON.
@@ -134,7 +133,7 @@ func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, n
 		return err
 	}
 	if delta == 0 {
-		delta = engine.DefaultDelta(v.Records)
+		delta = accountant.DefaultDelta(v.Records)
 	}
 	var guarantee accountant.Guarantee
 	if len(selections) == 0 {
@@ -308,7 +307,7 @@ func printParallelEpsilon(term *terminal.Terminal, names []string, delta float64
 		}
 	}
 	if delta == 0 {
-		delta = engine.DefaultDelta(records)
+		delta = accountant.DefaultDelta(records)
 	}
 	var largest accountant.Guarantee
 	for i, f := range files {

@@ -239,10 +239,10 @@ func TestTune_Regression(t *testing.T) {
 		t.Errorf("ε = %v of 4", cost)
 	}
 	for e, want := range map[*engine.Evaluation]float64{
-		{Labels: 1, Accuracy: 0.5}:                                                 0.5,
-		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: 2}}:           -2,
-		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.NaN()}}:  -math.MaxFloat64,
-		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.Inf(1)}}: -math.MaxFloat64,
+		{Labels: 1, Accuracy: 0.5}:      0.5,
+		{Targets: 1, RMSE: 2}:           -2,
+		{Targets: 1, RMSE: math.NaN()}:  -math.MaxFloat64,
+		{Targets: 1, RMSE: math.Inf(1)}: -math.MaxFloat64,
 	} {
 		if got := settings.Score(e); got != want {
 			t.Errorf("%+v is worth %v, want %v", *e, got, want)

@@ -27,7 +27,7 @@ func (d *Index) Divide(s data.Set, n int) (train, heldOut data.Set, err error) {
 	return train, heldOut, err
 }
 
-// divisionOrder returns all records in the order that engine.HoldOut describes.
+// divisionOrder returns all records in the order that engine.Records.HoldOut describes.
 func (d *Index) divisionOrder(s data.Set) ([]int, error) {
 	digests := newRecordDigests(s, d)
 	var blank, order []int

@@ -324,7 +324,7 @@ func (r *Request) readTarget(*accountant.Plan) error {
 		if r.Records == 0 {
 			return exitcode.Usagef("δ is missing: give --delta, or --records for the default")
 		}
-		r.Delta = engine.DefaultDelta(r.Records)
+		r.Delta = accountant.DefaultDelta(r.Records)
 		return nil
 	}
 	return CheckDelta(r.Delta)

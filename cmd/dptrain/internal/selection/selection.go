@@ -49,7 +49,7 @@ func (l *Ledger) Calibrate(specs []*settings.Spec) (accountant.Guarantee, error)
 			if err := spec.Recalibrate(perRun); err != nil {
 				return 0, err
 			}
-			h := engine.PlannedHistory(spec.Config)
+			h := spec.Config.PlannedHistory()
 			l.Unit, l.Records, l.Adjacency = spec.Config.Records.Unit(), h.Header.Records, h.Header.Adjacency
 			releases := []Release{}
 			for _, lot := range h.Lots {
@@ -183,7 +183,7 @@ func checkReleases(spec *settings.Spec, ledgerFile string) error {
 	if err != nil {
 		return err
 	}
-	planned, err := accountant.Epsilon(engine.PlannedHistory(spec.Config), spec.Config.Budget.Delta, "rdp")
+	planned, err := accountant.Epsilon(spec.Config.PlannedHistory(), spec.Config.Budget.Delta, "rdp")
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
-	"github.com/dptrain/dptrain/engine"
 )
 
 // Hyperparameters are the settings that tune varies, and the noise that follows from them.
@@ -45,7 +44,7 @@ func (s *Spec) Candidate(i int) *Flags {
 		_, part := math.Modf(0.5 + float64(i)*math.Pow(root, -float64(axis)))
 		return number.TwoDigits(low * math.Pow(high/low, part))
 	}
-	n := float64(engine.PublicRecordCount(s.Config))
+	n := float64(s.Config.PublicRecordCount())
 	expected, lots := expectedLot(&s.Config), float64(s.Config.Steps)
 	clip, lr := spread(0.1*f.Clip, 10*f.Clip), spread(0.06*f.LearningRate, 6*f.LearningRate)
 	lot, steps := spread(max(1, expected/8), min(n, 4*expected)), spread(max(1, lots/8), 2*lots)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/defaults"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -31,7 +32,7 @@ type defaultRules struct {
 }
 
 func newDefaultRules(s *Spec) *defaultRules {
-	return &defaultRules{s, s.Flags, &s.Network.Example, engine.PublicRecordCount(s.Config)}
+	return &defaultRules{s, s.Flags, &s.Network.Example, s.Config.PublicRecordCount()}
 }
 
 // apply sets all flags that have no value. Specifications of the run's candidates keep them.
@@ -195,7 +196,7 @@ func (d *defaultRules) fixed() (fixed defaults.Fixed) {
 // --epsilon; a later check refuses values that are no budget.
 func (d *defaultRules) budget() (epsilon, delta float64) {
 	f := d.flags
-	epsilon, delta = f.Epsilon, engine.DefaultDelta(d.spec.Records)
+	epsilon, delta = f.Epsilon, accountant.DefaultDelta(d.spec.Records)
 	if !f.given["epsilon"] && f.StopAtEpsilon > 0 {
 		epsilon = f.StopAtEpsilon
 	}

@@ -263,7 +263,7 @@ func (s *Spec) noiseOfLots(lots int, share, epsilon float64) (float64, error) {
 		return 0, err
 	}
 	c := &s.Config
-	plan := accountant.Plan{Sampling: engine.PlannedHistory(lotsOnly(s.Config)).Lots[0].Lot.Sampling,
+	plan := accountant.Plan{Sampling: lotsOnly(s.Config).PlannedHistory().Lots[0].Lot.Sampling,
 		Steps: lots, Adjacency: c.Sampling.Adjacency()}
 	return accountant.CalibrateNoise(plan, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }
@@ -273,7 +273,7 @@ func (s *Spec) costOfLots(epsilon float64) (float64, error) {
 	if epsilon != 0 {
 		return epsilon, nil
 	}
-	lots, err := accountant.Epsilon(engine.PlannedHistory(lotsOnly(s.Config)), s.Config.Budget.Delta, s.Config.Budget.Accountant)
+	lots, err := accountant.Epsilon(lotsOnly(s.Config).PlannedHistory(), s.Config.Budget.Delta, s.Config.Budget.Accountant)
 	return lots.Epsilon, err
 }
 

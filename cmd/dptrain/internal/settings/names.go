@@ -17,7 +17,7 @@ var flagOf = map[string]string{
 	"Mechanism.Distribution": "mechanism", "Mechanism.NoiseMultiplier": "noise", "Mechanism.NonPrivate": "non-private",
 	"Microbatch":  "microbatch",
 	"Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
-	"Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
+	"Projection.Directions": "project", "Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
 	"Records.Users": "record user:COLUMN",
 	"Sampling.Lot":  "lot", "Sampling.Policy": "sampling", "Sampling.Rate": "rate", "Steps": "steps",
 	"Weights.Mean": "weight-mean", "Weights.MinMean": "weight-min-mean",

@@ -10,7 +10,6 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
-	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/models"
 )
@@ -59,7 +58,7 @@ func presetHistory(t *testing.T, p models.Preset) (ledger.History, *Flags) {
 	if err != nil {
 		t.Fatal(p.Name, err)
 	}
-	h := engine.PlannedHistory(spec.Config)
+	h := spec.Config.PlannedHistory()
 	if flags.StopAtEpsilon == 0 {
 		return h, flags
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/projectbudget"
-	"github.com/dptrain/dptrain/engine"
 )
 
 // checkProjectBudget checks --budget.
@@ -54,7 +53,7 @@ func (s *Spec) limitToDraw() error {
 	if s.Flags.ProjectBudget == "" || c.Mechanism.NonPrivate {
 		return nil
 	}
-	planned, err := accountant.Epsilon(engine.PlannedHistory(*c), c.Budget.Delta, c.Budget.Accountant)
+	planned, err := accountant.Epsilon(c.PlannedHistory(), c.Budget.Delta, c.Budget.Accountant)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,6 @@ func (s *Spec) resolveProjection() error {
 	switch {
 	case width == 0:
 		return exitcode.Usagef("--project %d: the features are indices, and only numeric features have principal directions; drop the flag", f.Projection)
-	case width > engine.MaxProjectedFeatures:
-		return exitcode.Usagef("--project %d: an example has %d features, and principal directions can be computed for at most %d; drop the flag", f.Projection, width, engine.MaxProjectedFeatures)
 	case f.Projection < 1 || f.Projection > width:
 		return exitcode.Usagef("--project %d: give a number from 1 to %d, the number of features of an example", f.Projection, width)
 	case f.given["project-noise"] && (!(f.ProjectionNoise > 0) || math.IsInf(f.ProjectionNoise, 0)):
@@ -52,7 +50,7 @@ func (s *Spec) calibrateProjection(epsilon float64) (err error) {
 		return nil
 	}
 	if !f.given["project-noise"] {
-		if f.ProjectionNoise, err = s.noiseAlone(projectionShare, epsilon, engine.PublicRecordCount(*c)); err != nil {
+		if f.ProjectionNoise, err = s.noiseAlone(projectionShare, epsilon, c.PublicRecordCount()); err != nil {
 			return fmt.Errorf("--project: %w; give --project-noise", err)
 		}
 		f.given["project-noise"] = true

@@ -122,7 +122,7 @@ func (s *Spec) Calibrate() error {
 	c.Optimization.Average = optim.Average{Decay: f.EMA}
 	c.Files.CheckpointFolder, c.Files.CheckpointInterval = filepath.Join(f.Out, rundir.CheckpointDir), checkpointInterval
 	// A microbatch larger than the data would consist of padding and waste memory.
-	c.Microbatch = min(f.Microbatch, max(1, engine.PublicRecordCount(*c)))
+	c.Microbatch = min(f.Microbatch, max(1, c.PublicRecordCount()))
 	c.Device = f.Device
 	if f.given["seed"] {
 		c.Seed = &f.Seed
@@ -166,7 +166,7 @@ func ParseRecord(record string, userExamples int) (engine.Records, error) {
 
 // resolveLots sets the sampling and the number of steps.
 func (s *Flags) resolveLots(c *engine.Config) error {
-	n := engine.PublicRecordCount(*c)
+	n := c.PublicRecordCount()
 	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate, Population: c.Sampling.Population,
 		MaxLot: s.MaxLot, ConstantWork: s.ConstantWork, ReplaceOne: s.Adjacency == "replace-one"}
 	if s.given["lot"] && (s.Lot < 1 || s.Lot > n) {
@@ -202,7 +202,7 @@ func (s *Flags) resolveLots(c *engine.Config) error {
 // expectedLot returns the expected number of records in a lot.
 func expectedLot(c *engine.Config) float64 {
 	if c.Sampling.Rate > 0 {
-		return c.Sampling.Rate * float64(engine.PublicRecordCount(*c))
+		return c.Sampling.Rate * float64(c.PublicRecordCount())
 	}
 	return float64(c.Sampling.Lot)
 }
@@ -227,7 +227,7 @@ func (s *Spec) resolveMechanism() error {
 			return err
 		}
 	default:
-		c.Budget.Delta = engine.DefaultDelta(s.Records)
+		c.Budget.Delta = accountant.DefaultDelta(s.Records)
 	}
 	if err := c.Budget.CheckDelta(s.Records); err != nil {
 		return exitcode.AsUsage(err)
@@ -267,7 +267,7 @@ func (s *Spec) resolveMechanism() error {
 	if err := s.calibrateExtraReleases(f.Epsilon); err != nil {
 		return err
 	}
-	if c.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(*c, f.Epsilon); err != nil {
+	if c.Mechanism.NoiseMultiplier, err = c.CalibrateNoise(f.Epsilon); err != nil {
 		return fmt.Errorf("--epsilon %v: %w", f.Epsilon, err)
 	}
 	// The budget holds even if a crash loses lots that the plan does not include.
@@ -295,7 +295,7 @@ func (s *Spec) Recalibrate(epsilon float64) error {
 		return err
 	}
 	var err error
-	s.Config.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(s.Config, epsilon)
+	s.Config.Mechanism.NoiseMultiplier, err = s.Config.CalibrateNoise(epsilon)
 	s.Config.Budget.StopAtEpsilon = 0
 	return err
 }
@@ -342,7 +342,7 @@ func (s *Spec) extendSteps() error {
 		return nil
 	}
 	s.Config.Budget.StopAtEpsilon = epsilon
-	steps, err := engine.AffordableSteps(s.Config)
+	steps, err := s.Config.AffordableSteps()
 	if err != nil {
 		return fmt.Errorf("--epsilon %v: %w", epsilon, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
-	"github.com/dptrain/dptrain/engine"
 )
 
 // ValidationShare is the share of ε that the validation may cost alone, if its noise is not
@@ -21,7 +20,7 @@ const ValidationShare = 0.05
 func (s *Spec) holdOut() error {
 	f, c := s.Flags, &s.Config
 	c.Sampling.Population = f.Population
-	s.Records = engine.PublicRecordCount(*c)
+	s.Records = c.PublicRecordCount()
 	if !f.given["validation-split"] {
 		if f.given["validation-noise"] {
 			return exitcode.Usagef("--validation-noise %v needs --validation-split: without it no records are held out", f.ValidationNoise)
@@ -42,7 +41,7 @@ func (s *Spec) holdOut() error {
 	if f.Population > 0 {
 		c.Sampling.Population -= heldOut
 	}
-	c.Train, c.Validation.Set, err = engine.HoldOut(c.Train, c.Records, heldOut)
+	c.Train, c.Validation.Set, err = c.Records.HoldOut(c.Train, heldOut)
 	return err
 }
 
@@ -54,7 +53,7 @@ func (s *Spec) calibrateValidation(epsilon float64) (err error) {
 		return nil
 	}
 	if !f.given["validation-noise"] {
-		records := engine.RecordCount(c.Validation.Set, c.Records)
+		records := c.Records.Count(c.Validation.Set)
 		if f.ValidationNoise, err = s.noiseAlone(s.ValidationShare, epsilon, records); err != nil {
 			return fmt.Errorf("--validation-split: %w; give --validation-noise", err)
 		}

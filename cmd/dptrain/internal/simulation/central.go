@@ -53,7 +53,7 @@ func (t *task) central(ctx context.Context, epsilon float64, observe observer) (
 	if math.IsInf(epsilon, 1) {
 		c.Mechanism.NonPrivate = true
 	} else {
-		delta = engine.DefaultDelta(t.Clients)
+		delta = accountant.DefaultDelta(t.Clients)
 		z, err := accountant.CalibrateNoise(accountant.Plan{
 			Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: float64(lot) / float64(t.Clients), Records: t.Clients}, Steps: c.Steps,
 		}, epsilon, delta, accountant.Default)

@@ -48,7 +48,7 @@ const TimingDuration = 2 * time.Second
 // EstimateDuration runs at least one lot, and returns the estimated seconds of all steps.
 // The first lot takes longer than the others: it counts only if no other lot ran.
 func EstimateDuration(run *engine.Run, steps int) (float64, error) {
-	once, err := engine.EstimateFrozenOutputs(run)
+	once, err := run.EstimateFrozenOutputs()
 	if err != nil {
 		return 0, err
 	}

@@ -133,7 +133,7 @@ func (q membersRequest) train(build perexample.Build, set data.Set, a *membersAn
 		Mechanism: engine.Mechanism{Clipping: clip.Flat(clip.Constant(1), nil)}, Budget: engine.Budget{Delta: q.Delta},
 		Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 0.5}}, Device: oneThread, Files: engine.Files{LedgerWriter: &text}}
 	var err error
-	if c.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(c, q.Epsilon); err != nil {
+	if c.Mechanism.NoiseMultiplier, err = c.CalibrateNoise(q.Epsilon); err != nil {
 		return nil, nil, err
 	}
 	a.Noise = c.Mechanism.NoiseMultiplier

@@ -108,7 +108,7 @@ func train(q trainRequest, progress func(any)) (a trainAnswer, err error) {
 		Files:        engine.Files{LedgerWriter: &text},
 	}
 	if q.Epsilon > 0 {
-		if c.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(c, q.Epsilon); err != nil {
+		if c.Mechanism.NoiseMultiplier, err = c.CalibrateNoise(q.Epsilon); err != nil {
 			return a, err
 		}
 	} else if !(q.Noise > 0) {
@@ -131,7 +131,7 @@ func train(q trainRequest, progress func(any)) (a trainAnswer, err error) {
 		}
 		return evaluator.Score(engine.Values(weights), test)
 	}
-	planned := engine.PlannedHistory(c)
+	planned := c.PlannedHistory()
 	meter, err := accountant.NewMeter(ledger.History{Header: planned.Header}, planned.Lots[0].Lot, q.Delta, "")
 	if err != nil {
 		return a, err
