@@ -44,7 +44,7 @@ guide = "$(CURDIR)/cmd/dptrain/internal/learn/built/learn.zip": "$(LEARN)/learn.
 # version's tag, unless SNAPSHOT=1.
 DIST := dist
 release:
-	python3 release/build.py $(if $(SNAPSHOT),--snapshot) $(DIST)
+	python3 .ci/release/build.py $(if $(SNAPSHOT),--snapshot) $(DIST)
 
 # Builds ./dptrain with kernels for some GPUs: make gpu TARGETS=sm_86,ptx. By default these are
 # sm_90 (H100, H200), PTX, which the driver translates for later cards, and this host's cards.

@@ -1,6 +1,6 @@
 """Builds the files of a release from the last commit: make release
 
-    python3 release/build.py OUT [--snapshot] [GOOS/GOARCH …]
+    python3 .ci/release/build.py OUT [--snapshot] [GOOS/GOARCH …]
 
 OUT gets for each system an archive with the static program, its manual pages and its shell
 completions, the wheel and the SBOM (CycloneDX); .deb and .rpm packages for Linux, a Homebrew
@@ -22,7 +22,7 @@ import tarfile
 import tempfile
 import zipfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import build_wheel  # noqa: E402
 
@@ -118,7 +118,7 @@ class Release:
             with open(path, "wb") as file:
                 file.write(content)
             os.utime(path, (self.time, self.time))
-        with open(os.path.join(self.clone, "release", "nfpm.yaml"), encoding="utf-8") as file:
+        with open(os.path.join(self.clone, ".ci", "release", "nfpm.yaml"), encoding="utf-8") as file:
             config = file.read().replace("VERSION", self.version).replace("ARCH", goarch)
         with open(os.path.join(folder, "nfpm.yaml"), "w", encoding="utf-8") as file:
             file.write(config)
@@ -147,7 +147,7 @@ class Release:
         return f"{name}.zip", content.getvalue()
 
     def formula(self):
-        with open(os.path.join(self.clone, "release", "homebrew.rb"), encoding="utf-8") as file:
+        with open(os.path.join(self.clone, ".ci", "release", "homebrew.rb"), encoding="utf-8") as file:
             text = file.read().replace("VERSION", self.version).replace("PAGE", PAGE)
         for system in ("darwin_arm64", "darwin_amd64", "linux_arm64", "linux_amd64"):
             text = text.replace(f"SHA256_{system}", self.digest(f"dptrain_{self.version}_{system}.tar.gz"))
