@@ -1,6 +1,6 @@
 """Builds the files of a release from the last commit: make release
 
-    python3 .ci/release/build.py OUT [--snapshot] [GOOS/GOARCH …]
+    python3 .ci/release/build.py [--snapshot] OUT [GOOS/GOARCH …]
 
 OUT gets for each system an archive with the static program, its manual pages and its shell
 completions, the wheel and the SBOM (CycloneDX); .deb and .rpm packages for Linux, a Homebrew
