@@ -495,6 +495,8 @@ func (s *VectorSum) PlannedEpsilon() (float64, error) {
 // Spent returns the cost according to the ledger, which may have reserved lots before Close. name is
 // one of accountant.Names, or "" for the default.
 func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	h, err := s.config.Files.readLedger(s.account.ledger)
 	if err != nil {
 		return accountant.Guarantee{}, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -252,6 +253,41 @@ func TestVectorSum_EndsAtBudget(t *testing.T) {
 	s.Close()
 	if g, err := s.Spent(""); err != nil || g.Epsilon > 8 {
 		t.Errorf("ε = %v, %v", g.Epsilon, err)
+	}
+}
+
+// The cost can be read while lots are released: it is that of whole lots, and grows. The race detector
+// watches.
+func TestVectorSum_SpentDuringReleases(t *testing.T) {
+	s := newVectorSum(t, vectorSumConfig(t))
+	done, reader := make(chan struct{}), make(chan error)
+	go func() {
+		last := 0.0
+		for {
+			select {
+			case <-done:
+				reader <- nil
+				return
+			default:
+			}
+			g, err := s.Spent("rdp")
+			if err == nil && g.Epsilon < last {
+				err = fmt.Errorf("ε = %v after %v", g.Epsilon, last)
+			}
+			if err != nil {
+				reader <- err
+				return
+			}
+			last = g.Epsilon
+		}
+	}()
+	for range 5 {
+		startLot(t, s)
+		releaseVectors(t, s)
+	}
+	close(done)
+	if err := <-reader; err != nil {
+		t.Error(err)
 	}
 }
 
