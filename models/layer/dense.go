@@ -3,7 +3,6 @@ package layer
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	G "gorgonia.org/gorgonia"
@@ -68,12 +67,7 @@ func FixedProjection(b *Builder, x *G.Node, name string, rows []float32) *G.Node
 	if x.Dims() != 2 || len(rows) == 0 || len(rows)%x.Shape()[1] != 0 {
 		return b.fail(fmt.Errorf("%s: %d numbers for an input of shape %v: the input needs two axes, and each row needs one number for each feature", name, len(rows), x.Shape()))
 	}
-	dims := []int{len(rows) / x.Shape()[1], x.Shape()[1]}
-	if !b.claimName(name, dims) {
-		return nil
-	}
-	w := G.NewMatrix(b.graph, tensor.Float32, G.WithShape(dims...), G.WithName(name),
-		G.WithValue(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(slices.Clone(rows)))))
+	w := b.constant(name, func(into []float32) { copy(into, rows) }, len(rows)/x.Shape()[1], x.Shape()[1])
 	return b.apply(name, op.MatMul{TransB: true}, x, w)
 }
 
@@ -86,8 +80,8 @@ func FourierFeatures(b *Builder, x *G.Node, name string, units int, frequency, n
 	if !b.requireFeatures(name, x) {
 		return nil
 	}
-	weight := b.constant(name+".frequency", Normal(frequency), x.Shape()[1], units)
-	phase := b.constant(name+".phase", Uniform(math.Pi), units)
+	weight := b.drawnConstant(name+".frequency", Normal(frequency), x.Shape()[1], units)
+	phase := b.drawnConstant(name+".phase", Uniform(math.Pi), units)
 	z := b.apply(name, op.Linear{Act: op.Identity}, x, weight, phase)
 	return b.Try(func() (*G.Node, error) {
 		cosine, err := G.Cos(z)
@@ -98,14 +92,19 @@ func FourierFeatures(b *Builder, x *G.Node, name string, units int, frequency, n
 	})
 }
 
-// constant adds a constant that depends on its name and shape only.
-func (b *Builder) constant(name string, init Initializer, dims ...int) *G.Node {
+// constant adds a constant, which is not a parameter and is not trained.
+func (b *Builder) constant(name string, fill func(into []float32), dims ...int) *G.Node {
 	if !b.claimName(name, dims) {
 		return nil
 	}
 	value := tensor.New(tensor.WithShape(dims...), tensor.Of(tensor.Float32))
-	init.fill(value.Data().([]float32), 0, name)
+	fill(value.Data().([]float32))
 	return G.NewTensor(b.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name), G.WithValue(value))
+}
+
+// drawnConstant adds a constant that depends on its name and shape only.
+func (b *Builder) drawnConstant(name string, init Initializer, dims ...int) *G.Node {
+	return b.constant(name, func(into []float32) { init.fill(into, 0, name) }, dims...)
 }
 
 // bias returns the bias of the named layer. It is a constant of zeros after
@@ -119,9 +118,5 @@ func (b *Builder) bias(layer string, init Initializer, size int) *G.Node {
 
 // zeros adds a constant vector of zeros, which is not a parameter.
 func (b *Builder) zeros(name string, size int) *G.Node {
-	if !b.claimName(name, []int{size}) {
-		return nil
-	}
-	return G.NewVector(b.graph, tensor.Float32, G.WithShape(size), G.WithName(name),
-		G.WithValue(tensor.New(tensor.WithShape(size), tensor.Of(tensor.Float32))))
+	return b.constant(name, func([]float32) {}, size)
 }
