@@ -95,13 +95,12 @@ func pageFiles() (map[string][]byte, error) {
 }
 
 type chapter struct {
-	Number    int
-	Name      string // in the address
-	Title     string
-	Body      template.HTML
-	Previous  *chapter
-	Next      *chapter
-	HasEngine bool
+	Number   int
+	Name     string // in the address
+	Title    string
+	Body     template.HTML
+	Previous *chapter
+	Next     *chapter
 }
 
 // readChapters reads the chapters in the order of their numbers: NN-name.html, whose first line is the

@@ -200,10 +200,8 @@ func curve(q curveRequest, _ func(any)) (a curveAnswer, err error) {
 }
 
 func splitCurve(q curveRequest, parts int) (all []curveRequest) {
-	begin := 0
-	for _, end := range operation.Parts(len(q.Series), parts) {
-		all = append(all, curveRequest{q.Series[begin:end], q.Delta})
-		begin = end
+	for from, to := range operation.Ranges(len(q.Series), parts) {
+		all = append(all, curveRequest{q.Series[from:to], q.Delta})
 	}
 	return all
 }
@@ -263,9 +261,9 @@ type spendingAnswer struct {
 	Together  float64 `json:"together"`  // ε of gradients with the noise With and of the metric
 	Filtered  int     `json:"filtered"`  // lots that a filter admits with the noise Gradients
 	Selection float64 `json:"selection"` // ε of a selection among runs of this plan
-	// Metrics and Withs are the curve of With against the metric's noise.
-	Metrics []float64 `json:"metrics"`
-	Withs   []float64 `json:"withs"`
+	// Metrics and WithMetric are the curve of With against the metric's noise.
+	Metrics    []float64 `json:"metrics"`
+	WithMetric []float64 `json:"with_metric"`
 }
 
 // Spending answers what else than gradients one budget pays for.
@@ -279,12 +277,12 @@ func spending(q spendingRequest, _ func(any)) (a spendingAnswer, err error) {
 	}
 	// A lot with several Gaussian sums costs as much as one with (Σ z_g⁻²)^(−½), McMahan et al. 2019,
 	// section 3. The gradients get what the metric leaves.
-	beside := func(metric float64) float64 {
+	noiseWith := func(metric float64) float64 {
 		return 1 / math.Sqrt(1/(a.Gradients*a.Gradients)-1/(metric*metric))
 	}
 	for i := range 40 {
 		m := a.Gradients * math.Pow(100, float64(i+1)/40)
-		a.Metrics, a.Withs = append(a.Metrics, m), append(a.Withs, beside(m))
+		a.Metrics, a.WithMetric = append(a.Metrics, m), append(a.WithMetric, noiseWith(m))
 	}
 	a.With, a.Together = a.Gradients, q.Epsilon
 	if q.Metric > 0 {
@@ -292,7 +290,7 @@ func spending(q spendingRequest, _ func(any)) (a spendingAnswer, err error) {
 			return a, fmt.Errorf("the metric alone costs more than ε = %g: give it noise above %.3g", q.Epsilon, a.Gradients)
 		}
 		// Four digits, rounded up, so that the reader can type the number.
-		a.With = math.Ceil(beside(q.Metric)*1e4) / 1e4
+		a.With = math.Ceil(noiseWith(q.Metric)*1e4) / 1e4
 		both := q.Plan
 		both.Groups = []group{{1, a.With}, {1, q.Metric}}
 		b, err := both.accountant()
@@ -376,11 +374,10 @@ func users(q usersRequest, _ func(any)) (a usersAnswer, err error) {
 }
 
 func splitUsers(q usersRequest, parts int) (all []usersRequest) {
-	begin := 0
-	for _, end := range operation.Parts(len(q.Examples), parts) {
+	for from, to := range operation.Ranges(len(q.Examples), parts) {
 		part := q
-		part.Examples = q.Examples[begin:end]
-		all, begin = append(all, part), end
+		part.Examples = q.Examples[from:to]
+		all = append(all, part)
 	}
 	return all
 }
@@ -454,11 +451,10 @@ func settings(q settingsRequest, _ func(any)) (a settingsAnswer, err error) {
 }
 
 func splitSettings(q settingsRequest, parts int) (all []settingsRequest) {
-	begin := 0
-	for _, end := range operation.Parts(len(q.Epsilons), parts) {
+	for from, to := range operation.Ranges(len(q.Epsilons), parts) {
 		part := q
-		part.Epsilons = q.Epsilons[begin:end]
-		all, begin = append(all, part), end
+		part.Epsilons = q.Epsilons[from:to]
+		all = append(all, part)
 	}
 	return all
 }

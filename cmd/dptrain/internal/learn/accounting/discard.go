@@ -37,11 +37,10 @@ func discard(q discardRequest, _ func(any)) (a discardAnswer, err error) {
 }
 
 func splitDiscard(q discardRequest, parts int) (all []discardRequest) {
-	begin := 0
-	for _, end := range operation.Parts(len(q.Updates), parts) {
+	for from, to := range operation.Ranges(len(q.Updates), parts) {
 		part := q
-		part.Updates = q.Updates[begin:end]
-		all, begin = append(all, part), end
+		part.Updates = q.Updates[from:to]
+		all = append(all, part)
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 )
 
@@ -130,21 +131,15 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// Numbers converts a slice.
-func Numbers(values []float64) []Number {
-	n := make([]Number, len(values))
-	for i, v := range values {
-		n[i] = Number(v)
-	}
-	return n
-}
-
-// Parts divides the whole numbers below n into at most parts ranges of nearly equal length, and
-// returns their ends.
-func Parts(n, parts int) (ends []int) {
+// Ranges divides the whole numbers below n into at most parts ranges, from and to, of nearly equal
+// length.
+func Ranges(n, parts int) iter.Seq2[int, int] {
 	parts = max(1, min(parts, n))
-	for i := 1; i <= parts; i++ {
-		ends = append(ends, n*i/parts)
+	return func(yield func(from, to int) bool) {
+		for i := range parts {
+			if !yield(n*i/parts, n*(i+1)/parts) {
+				return
+			}
+		}
 	}
-	return ends
 }

@@ -79,11 +79,10 @@ func attack(q attackRequest, progress func(any)) (a attackAnswer, err error) {
 }
 
 func splitAttack(q attackRequest, parts int) (all []attackRequest) {
-	begin := 0
-	for _, end := range operation.Parts(q.Trials/2, parts) {
+	for from, to := range operation.Ranges(q.Trials/2, parts) {
 		part := q
-		part.Trials = 2 * (end - begin)
-		all, begin = append(all, part), end
+		part.Trials = 2 * (to - from)
+		all = append(all, part)
 	}
 	return all
 }

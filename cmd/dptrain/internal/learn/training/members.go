@@ -174,7 +174,7 @@ func losses(build perexample.Build, weights [][]float32, s data.Set) (all []floa
 	defer e.Close()
 	columns := s.Columns()
 	x, label := make([]float32, columns[0].Size()), make([]float32, 1)
-	right, i := 0, 0
+	right := 0
 	err = e.Predict(weights, s, func(example int, output []float32) error {
 		if err := s.Read([][]float32{x, label}, []int{example}); err != nil {
 			return err
@@ -183,10 +183,9 @@ func losses(build perexample.Build, weights [][]float32, s data.Set) (all []floa
 		if slices.Index(output, slices.Max(output)) == int(label[0]) {
 			right++
 		}
-		i++
 		return nil
 	})
-	return all, float64(right) / float64(max(1, i)), err
+	return all, float64(right) / float64(max(1, len(all))), err
 }
 
 func crossEntropy(logits []float32, label int) float64 {

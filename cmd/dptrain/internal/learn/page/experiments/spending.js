@@ -22,7 +22,7 @@ export default {
       { name: 'ε of the best of many runs', value: r.selection, how: `each costs ε = ${number(v.budget)}; their number is geometric with mean ${number(v.runs)} (Papernot and Steinke 2022)` },
     ],
     charts: [lines({ title: 'Noise that the gradients need beside a metric', x: { label: 'noise multiplier of the metric', log: true }, y: { label: 'noise multiplier of the gradients', min: 0, max: 3 * r.gradients },
-      series: [{ name: 'with the metric', x: r.metrics, y: r.withs }, { name: 'without', x: [r.metrics[0], r.metrics.at(-1)], y: [r.gradients, r.gradients], k: 'kx', style: 'dash' }],
+      series: [{ name: 'with the metric', x: r.metrics, y: r.with_metric }, { name: 'without', x: [r.metrics[0], r.metrics.at(-1)], y: [r.gradients, r.gradients], k: 'kx', style: 'dash' }],
       marks: v.metric ? [{ x: v.metric, y: r.with, text: 'your metric', k: 0 }] : [] })],
   }),
   real: (v, r) => ({
