@@ -18,6 +18,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/perexample"
 	"github.com/spf13/cobra"
 )
 
@@ -118,6 +119,19 @@ func (s *predictFlags) locateVectors(schema *data.Schema) error {
 	return nil
 }
 
+// openEvaluator returns an evaluator that has the weights of a model.
+func openEvaluator(build perexample.Build, device engine.DeviceOptions) (*engine.Evaluator, error) {
+	evaluator, err := engine.NewEvaluator(build, device)
+	if err != nil {
+		return nil, exitcode.AsUsage(err)
+	}
+	if err := evaluator.LoadWeights(evaluator.Weights()); err != nil {
+		evaluator.Close()
+		return nil, exitcode.AsFailure(err)
+	}
+	return evaluator, nil
+}
+
 func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	if set.serve != "" {
 		return servePredictions(term, dir, set)
@@ -164,14 +178,11 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	evaluator, err := engine.NewEvaluator(model.Build, set.Device)
+	evaluator, err := openEvaluator(model.Build, set.Device)
 	if err != nil {
-		return exitcode.AsUsage(err)
+		return err
 	}
 	defer evaluator.Close()
-	if err := evaluator.LoadWeights(evaluator.Weights()); err != nil {
-		return exitcode.AsFailure(err)
-	}
 	if objects && set.Out == "" && examples.Len() == 1 {
 		return printAnswer(term, evaluator, examples.Set, model.Manifest)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/modelserver"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/host/loopback"
 )
@@ -60,13 +59,9 @@ func newServedModel(dir string, set *predictFlags) (served *modelserver.Model, c
 		return nil, nil, exitcode.AsUsage(err)
 	}
 	trained := data.TrainedInput{Name: model.Data, Shape: model.Shape, ElementType: model.Elements}
-	evaluator, err := engine.NewEvaluator(model.Build, set.Device)
+	evaluator, err := openEvaluator(model.Build, set.Device)
 	if err != nil {
-		return nil, nil, exitcode.AsUsage(err)
-	}
-	if err := evaluator.LoadWeights(evaluator.Weights()); err != nil {
-		evaluator.Close()
-		return nil, nil, exitcode.AsFailure(err)
+		return nil, nil, err
 	}
 	var cells []any
 	return &modelserver.Model{
