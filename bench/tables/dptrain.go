@@ -15,7 +15,7 @@ const delta = "1e-5"
 
 // repeat trains once on each split, with flags of dptrain train.
 func (b *bench) repeat(s *splits, program string, epsilon float64, setting string) error {
-	for i := range s.tasks {
+	for i := range b.runs {
 		r, err := b.train(s, i, epsilon, setting)
 		if err != nil {
 			return fmt.Errorf("%s: %w", setting, err)

@@ -63,7 +63,7 @@ func (b *bench) search(s *splits, epsilon float64) (string, error) {
 	for _, runs := range []int{b.searchRuns, 4 * b.searchRuns} {
 		for _, c := range list {
 			for ; c.runs < runs; c.runs++ {
-				r, err := b.train(s, c.runs%len(s.tasks), epsilon, c.setting)
+				r, err := b.train(s, c.runs%b.runs, epsilon, c.setting)
 				if err != nil {
 					return "", fmt.Errorf("%s: %w", c.setting, err)
 				}

@@ -81,7 +81,6 @@ type splits struct {
 	table  *table
 	dir    string
 	schema string
-	tasks  []*data.Task
 	n      int // training rows
 
 	classes   int
@@ -155,7 +154,6 @@ func (b *bench) split(t *table) (*splits, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.tasks = append(s.tasks, task)
 		s.classes = task.Classes
 		base, err := baseline(task)
 		if err != nil {
