@@ -101,5 +101,5 @@ type share struct {
 
 func (s share) At(lot int) float64 { return s.of.At(lot) * s.part }
 
-// Unwrap returns the bound of which this is a share.
+// Unwrap returns the whole bound.
 func (s share) Unwrap() Bound { return s.of }

@@ -336,7 +336,7 @@ func TestOpenCIFAR_InvalidFiles(t *testing.T) {
 	checkOpenError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
 }
 
-// CIFAR-100 has two labels for each picture, of which the second is the class, and names in a file.
+// CIFAR-100 has two labels for each picture: the second is the class. A file has the names of the classes.
 func TestOpenCIFAR100(t *testing.T) {
 	var pictures []byte
 	for _, fine := range []byte{99, 3} {

@@ -11,8 +11,8 @@
 // targets for programs to embed, and refuses an image that DIGESTS does not have. A kernel that
 // spills registers is an error of -update and -check unless resources.go lists it.
 //
-// -more-blocks beside -archive compiles the kernels with VARIED_BOUNDS (cuda/internal/kernels/device.h) for
-// more blocks on a multiprocessor, and writes a table of their usage beside the archive.
+// -more-blocks with -archive compiles the kernels with VARIED_BOUNDS (cuda/internal/kernels/device.h) for
+// more blocks on a multiprocessor, and writes a table of their usage next to the archive.
 // DPTRAIN_KERNELS loads it. These kernels may spill registers. The cost of spills must be measured on
 // a card.
 package main
