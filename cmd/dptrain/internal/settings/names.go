@@ -16,7 +16,7 @@ var flagOf = map[string]string{
 	"Mechanism.Clipping":     "clipping",
 	"Mechanism.Distribution": "mechanism", "Mechanism.NoiseMultiplier": "noise", "Mechanism.NonPrivate": "non-private",
 	"Microbatch":  "microbatch",
-	"Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
+	"Options.Crop": "crop", "Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
 	"Projection.Directions": "project", "Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
 	"Records.Users": "record user:COLUMN",
 	"Sampling.Lot":  "lot", "Sampling.Policy": "sampling", "Sampling.Rate": "rate", "Steps": "steps",
