@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -131,24 +130,16 @@ func TestWindowReader_ReadsEveryPlace(t *testing.T) {
 	}
 }
 
-func TestOpen_Crop(t *testing.T) {
-	task, err := Open("shapes", Options{Crop: CropSize{24, 20}})
+func TestCrop_Refusals(t *testing.T) {
+	if _, err := Crop(numberedPictures(t, 1), CropSize{5, 2}); err == nil || !strings.Contains(err.Error(), "does not fit into pictures of 4x5") {
+		t.Error(err)
+	}
+	table, err := NewTable([]Column{{Name: "x"}}, [][]float32{{1}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []Set{task.Train, task.Test} {
-		if shape := fmt.Sprint(s.Columns()[0].Shape); shape != "[3 24 20]" {
-			t.Errorf("the shape is %s", shape)
-		}
-	}
-	for _, c := range []struct {
-		name string
-		size CropSize
-		want string
-	}{{"shapes", CropSize{33, 24}, "does not fit into pictures of 32x32"}, {"remarks", CropSize{2, 2}, "not pictures"}} {
-		if _, err := Open(c.name, Options{Crop: c.size, Schema: Schema{Tokens: map[bool]string{true: "bytes"}[c.name == "remarks"], Length: map[bool]int{true: 8}[c.name == "remarks"]}}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s, %v: %v", c.name, c.size, err)
-		}
+	if _, err := Crop(table, CropSize{1, 1}); err == nil || !strings.Contains(err.Error(), "not pictures") {
+		t.Error(err)
 	}
 	for _, text := range []string{"", "24", "0x3", "axb", "3x", "24x24x3"} {
 		if _, err := ParseCropSize(text); err == nil {

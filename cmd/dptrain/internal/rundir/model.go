@@ -38,8 +38,8 @@ type Manifest struct {
 	Standardize bool `json:"standardize,omitempty"`
 	// Whole is the shape of the pictures of which --crop takes the middle; nil without --crop.
 	Whole  []int       `json:"whole_shape,omitempty"`
-	Schema      data.Schema `json:"schema,omitzero"`
-	Split       *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
+	Schema data.Schema `json:"schema,omitzero"`
+	Split  *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
 }
 
 // ReadManifest reads the manifest of a run's model.

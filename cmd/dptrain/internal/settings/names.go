@@ -15,7 +15,7 @@ var flagOf = map[string]string{
 	"Mechanism.Arithmetic":   "arithmetic",
 	"Mechanism.Clipping":     "clipping",
 	"Mechanism.Distribution": "mechanism", "Mechanism.NoiseMultiplier": "noise", "Mechanism.NonPrivate": "non-private",
-	"Microbatch":  "microbatch",
+	"Microbatch":   "microbatch",
 	"Options.Crop": "crop", "Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
 	"Projection.Directions": "project", "Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
 	"Records.Users": "record user:COLUMN",
