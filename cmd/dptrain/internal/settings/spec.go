@@ -364,6 +364,9 @@ func AdviceSettings(s *Spec, d engine.Description) budget.Settings {
 		a.NoiseMultiplier = m.CombinedNoiseMultiplier(0)
 		if s.Flags.Clipping != "joint" && len(s.Flags.Groups) == 0 {
 			a.Clip = s.Flags.Clip
+			if o, plain := s.Config.Optimization.Optimizer.(optim.Optimizer); plain && (o.Kind == optim.KindSGD || o.Momentum > 0) {
+				a.StepLength = s.Flags.LearningRate / (1 - o.Momentum) * a.Clip
+			}
 		}
 	}
 	return a
