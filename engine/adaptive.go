@@ -148,7 +148,7 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 	}
 	entry := r.mechanism.entry
 	for _, q := range entry.Queries {
-		if err := r.config.checkQuery(q, r.mechanism.records); err != nil {
+		if err := r.config.arithmetic().Check(q, r.mechanism.records); err != nil {
 			return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 		}
 	}

@@ -236,12 +236,3 @@ func (s *runningStatistics) update(released []float64, deviation float64, n int)
 // limit rounds to float32 and keeps the number far from overflow: a released number is finite, and
 // so are running statistics.
 func limit(x float64) float32 { return float32(min(1e30, max(-1e30, x))) }
-
-// updateRunning moves the running statistics if the lot of a step released their statistic.
-func (s *lotStatistics) updateRunning(r *runningStatistics, step int, expectedLot float64) {
-	for _, a := range s.accumulators {
-		if a.running && a.isDue(step) {
-			r.update(a.mean, a.Noise/expectedLot, (step+1)/max(1, a.Every))
-		}
-	}
-}

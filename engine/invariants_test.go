@@ -261,7 +261,7 @@ func TestLedger_FailurePreventsRelease(t *testing.T) {
 			t.Errorf("error %v, want one about the ledger", err)
 		}
 	}
-	if relativeDistance(before, flatWeights(t, r)) != 0 || r.StepsDone() != 0 || r.statistics.accumulators[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
+	if relativeDistance(before, flatWeights(t, r)) != 0 || r.StepsDone() != 0 || released(r, 0)[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
 		t.Error("the state changed")
 	}
 }

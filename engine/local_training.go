@@ -8,10 +8,10 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
-	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/setting"
+	"github.com/dptrain/dptrain/noise"
 )
 
 // LocalTraining makes the contribution of a user the change of the weights in some steps of SGD on
@@ -88,7 +88,7 @@ type localTrainer struct {
 	LocalTraining
 	mechanism  *mechanism
 	statistics *lotStatistics
-	streams    release.Streams
+	source     *noise.Source
 	train      data.Set
 	index      *load.Index
 	loader     *load.Loader
@@ -104,9 +104,9 @@ type localTrainer struct {
 	row        []load.Example // one, which shares the memory of the executable
 }
 
-func newLocalTrainer(c *Config, index *load.Index, plain *gradientLots, streams release.Streams) *localTrainer {
+func newLocalTrainer(c *Config, index *load.Index, plain *gradientLots, source *noise.Source) *localTrainer {
 	loader := plain.loader
-	t := &localTrainer{LocalTraining: c.LocalTraining, mechanism: plain.mechanism, statistics: plain.statistics, streams: streams,
+	t := &localTrainer{LocalTraining: c.LocalTraining, mechanism: plain.mechanism, statistics: plain.statistics, source: source,
 		train: c.Train, index: index, loader: loader, executable: plain.network.executable,
 		together: plain.network.program.Records}
 	t.rows, t.batch = make([]int, index.PerRecord), make([]int, c.LocalTraining.Batch)
@@ -281,7 +281,7 @@ func (t *localTrainer) finish() error { return nil }
 // release releases the mean of the lot's changes, and takes a step of the optimizer with it.
 func (t *localTrainer) release(step int) error {
 	m, e := t.mechanism, t.executable
-	if err := m.vectors.Release(t.streams, step, m.release.Scale); err != nil {
+	if err := m.vectors.Release(t.source, step, m.release.Scale); err != nil {
 		return err
 	}
 	state := e.State()

@@ -27,15 +27,14 @@ type mechanism struct {
 	scales  []float64         // [parameter]: its scale within the group
 	shares  []float64         // [group]: σ/S for the noise multiplier 1; 0 where the group has noise of its own
 	queries []int             // [group]: its query in entry
-	counts  []*release.Sum    // [group]: the count behind an adaptive bound; nil where the bound is not adaptive
 	entry   ledger.Lot        // the ledger entry of the next lot
 	planned []float64         // [lot·groups + group]: σ/S as scheduled before the first lot; nil without a schedule
 
-	statistics []ledger.Query // [statistic]: its query in the lots that release it
-	always     int            // queries of entry that every lot has
-	factors    [][]float32    // [group][record]
-	squared    [][]float32    // [parameter][record]: squared norms, in the executable
-	release    plan.Release   // how the next lot's sums become a step
+	releases release.List // beside gradients; the first are the counts of the groups
+	always   int          // queries of entry that every lot has
+	factors  [][]float32  // [group][record]
+	squared  [][]float32  // [parameter][record]: squared norms, in the executable
+	release  plan.Release // how the next lot's sums become a step
 
 	contributions *plan.Contributions // of the executable; nil unless it adds integers
 	vectors       *release.Vectors    // records' vectors that the host adds; nil where an executable adds gradients
@@ -73,11 +72,11 @@ type protectedVectors struct {
 }
 
 // newMechanism binds clipping and noise to what records contribute. leastWeight is that of release.Vectors.
-// statistics are the queries that each lot has in addition. newMechanism checks every lot of the run.
-func newMechanism(c *Config, p protectedVectors, leastWeight int64, e sample.Event, statistics []ledger.Query) (*mechanism, error) {
+// list is what the run releases beside them. newMechanism checks every lot of the run.
+func newMechanism(c *Config, p protectedVectors, leastWeight int64, e sample.Event, list release.List) (*mechanism, error) {
 	parameters, executable, microbatch := p.parameters, p.executable, p.microbatch
 	m := &mechanism{config: c, records: e.Records, steps: c.Steps, perBound: 1, groups: make([]int, len(parameters)),
-		statistics: statistics}
+		releases: list}
 	if leastWeight > 0 {
 		m.perBound = 2
 		m.release.Ratio.Least = leastWeight
@@ -202,37 +201,40 @@ func (m *mechanism) accuracy() clipping.Accuracy {
 // have different names.
 func (m *mechanism) buildEntry(e sample.Event) error {
 	m.entry.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
-	for _, p := range m.clipper.Groups() {
+	for g, p := range m.clipper.Groups() {
 		m.queries = append(m.queries, len(m.entry.Queries))
 		m.entry.Queries = append(m.entry.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
-		m.counts = append(m.counts, nil)
-		if p.CountNoise > 0 {
-			q := m.config.query(p.Name+"/unclipped", clip.CountSensitivity, p.CountNoise, release.CountLattice, m.records)
-			m.counts[len(m.counts)-1] = release.NewSum(q, 1)
-			m.entry.Queries = append(m.entry.Queries, q)
-		}
+		m.entry.Queries = m.releases[g:g+1].AppendQueries(m.entry.Queries, 0)
 	}
 	m.always = len(m.entry.Queries)
 	seen := map[string]bool{}
-	for _, q := range slices.Concat(m.entry.Queries, m.statistics) {
-		if seen[q.Group] {
-			return fmt.Errorf("two released sums have the name %q: give each group and statistic its own name, because the ledger identifies them by it", q.Group)
+	isNew := func(name string) error {
+		if seen[name] {
+			return fmt.Errorf("two released sums have the name %q: give each group and statistic its own name, because the ledger identifies them by it", name)
 		}
-		seen[q.Group] = true
+		seen[name] = true
+		return nil
 	}
-	m.entry.Queries = slices.Grow(m.entry.Queries, len(m.statistics)) // setStatistics does not allocate
+	for _, q := range m.entry.Queries {
+		if err := isNew(q.Group); err != nil {
+			return err
+		}
+	}
+	for _, e := range m.releases[len(m.queries):] {
+		if e.When == release.WithLots {
+			if err := isNew(e.Query.Group); err != nil {
+				return err
+			}
+		}
+	}
+	m.entry.Queries = slices.Grow(m.entry.Queries, len(m.releases)) // setStatistics does not allocate
 	return nil
 }
 
 // setStatistics sets the statistics in the ledger entry of a lot: an entry states what the lot
 // releases and nothing else.
 func (m *mechanism) setStatistics(entry *ledger.Lot, lot int) {
-	entry.Queries = entry.Queries[:m.always]
-	for i := range m.statistics {
-		if m.config.Statistics[i].isDue(lot) {
-			entry.Queries = append(entry.Queries, m.statistics[i])
-		}
-	}
+	entry.Queries = m.releases[len(m.queries):].AppendQueries(entry.Queries[:m.always], lot)
 }
 
 // checkLots sets every lot that is known before the first, so that a schedule cannot fail in
@@ -256,7 +258,7 @@ func (m *mechanism) checkLots() error {
 			return err
 		}
 		for _, q := range m.entry.Queries {
-			if err := m.config.checkQuery(q, m.records); err != nil {
+			if err := m.config.arithmetic().Check(q, m.records); err != nil {
 				return err
 			}
 		}
@@ -392,7 +394,7 @@ func (m *mechanism) setQuery(q *ledger.Query, sensitivity, z float64) {
 	case m.release.Laplace:
 		*q = laplaceQuery(q.Group, sensitivity, z)
 	case m.vectors != nil:
-		*q = m.config.query(q.Group, sensitivity, noise, release.StatisticLattice, m.records)
+		*q = m.config.arithmetic().Query(q.Group, sensitivity, noise, release.StatisticLattice, m.records)
 	case m.contributions != nil:
 		*q = ledger.RoundedQuery(q.Group, sensitivity, noise, plan.Bound)
 	default:
@@ -480,11 +482,12 @@ func (m *mechanism) equalLots(lot int) int {
 	if m.config.Mechanism.isNoiseScheduled() {
 		return 1
 	}
-	equal := m.steps
-	for _, s := range m.config.Statistics {
-		equal = min(equal, s.equalLots(lot))
-	}
-	return equal
+	return min(m.steps, m.releases.EqualLots(lot))
+}
+
+// lotsDiffer reports whether lots have different noise or different statistics.
+func (m *mechanism) lotsDiffer() bool {
+	return m.config.Mechanism.isNoiseScheduled() || m.releases.LotsDiffer()
 }
 
 // computeClipFactors sets the clip factors of the microbatch in an executable. Its first n
@@ -518,19 +521,32 @@ func (m *mechanism) computeClipFactors(e plan.Executable, n int, weights []float
 	return nil
 }
 
-// releaseCounts noises the counts behind adaptive bounds and updates the bounds.
-func (m *mechanism) releaseCounts(streams release.Streams, step int, expectedLot float64) error {
-	for g, p := range m.clipper.Groups() {
-		if p.CountNoise == 0 {
+// releaseSums releases what a lot releases beside gradients, and does with each result what its entry says.
+// running are the running statistics of the network, if it has any.
+func (m *mechanism) releaseSums(sums *release.Sums, lot int, expectedLot float64, running *runningStatistics) error {
+	for i := range sums.List {
+		e := &sums.List[i]
+		if !e.IsDue(lot) {
 			continue
 		}
-		var count [1]float64
-		m.counts[g].SetTotal(m.clipper.QuantileCount(g))
-		if err := m.counts[g].Release(count[:], streams.Source, streams.Count(step, g)); err != nil {
+		if e.Use == release.MoveBound {
+			sums.Sum(i).SetTotal(m.clipper.QuantileCount(i))
+		}
+		result, err := sums.Release(i, lot)
+		if err != nil {
 			return err
 		}
-		if err := m.clipper.UpdateBound(g, count[0], expectedLot); err != nil {
-			return err
+		if e.Use == release.MoveBound {
+			if err := m.clipper.UpdateBound(i, result[0], expectedLot); err != nil {
+				return err
+			}
+			continue
+		}
+		for k := range result {
+			result[k] /= expectedLot
+		}
+		if e.Use == release.MoveRunningStatistics {
+			running.update(result, e.Query.Noise/expectedLot, (lot+1)/e.Every)
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -38,15 +37,17 @@ func (c Config) PlannedHistory() ledger.History {
 		Adjacency: c.Sampling.Adjacency()}
 	h := lots.History()
 	h.Header.Unit = c.Records.Unit()
-	if c.lotsDiffer() {
+	list := c.releases(n)
+	if c.Mechanism.isNoiseScheduled() || list.LotsDiffer() {
 		h.Lots = nil
 		for lot := range c.Steps {
-			h.Lots = appendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: c.plannedQueries(lot, n)})
+			h.Lots = appendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: c.plannedQueries(list, lot, n)})
 		}
 	} else {
-		h.Lots[0].Lot.Queries = c.plannedQueries(0, n)
+		h.Lots[0].Lot.Queries = c.plannedQueries(list, 0, n)
 	}
-	return c.withLaterReleases(h)
+	h.Lots = list.AppendOnce(h.Lots)
+	return h
 }
 
 // PlannedLots returns the lots of a whole run with their groups, as the ledger of a run that goes
@@ -60,7 +61,7 @@ func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
 	plan := func(lot int) ledger.Lot {
 		return m.plannedLot(lot, func(g int) float64 { return r.config.Mechanism.Clipping[g].Bound.At(lot) })
 	}
-	if !m.isScheduled() && !r.config.lotsDiffer() {
+	if !m.isScheduled() && !m.lotsDiffer() {
 		return []ledger.RepeatedLot{{Lot: plan(0), Count: m.steps}}
 	}
 	for lot := range m.steps {
@@ -69,13 +70,8 @@ func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
 	return lots
 }
 
-// lotsDiffer reports whether lots have different noise or different statistics.
-func (c *Config) lotsDiffer() bool {
-	return c.Mechanism.isNoiseScheduled() || slices.ContainsFunc(c.Statistics, func(s Statistic) bool { return s.Every > 1 })
-}
-
 // plannedQueries returns queries that cost as much as a lot.
-func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
+func (c *Config) plannedQueries(list release.List, lot, records int) (queries []ledger.Query) {
 	m := &c.Mechanism
 	add := func(group string, z float64) {
 		queries = append(queries, plannedQuery(c, group, z, records))
@@ -86,28 +82,23 @@ func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
 	case m.sharesNoise():
 		add("gradient", m.noiseMultiplier(lot))
 	}
-	for _, g := range m.Clipping {
+	for i, g := range m.Clipping {
 		if z, own := m.groupNoiseMultiplier(g.Name, lot); own {
 			add(g.Name, z)
 		}
-		if q, adaptive := g.Bound.(clip.Quantile); adaptive && !m.sharesNoise() {
-			add(g.Name+"/unclipped", q.Noise/clip.CountSensitivity)
+		if !m.sharesNoise() { // otherwise the first query contains the count
+			queries = list[i:i+1].AppendQueries(queries, lot)
 		}
 	}
-	for i := range c.Statistics {
-		if s := &c.Statistics[i]; s.isDue(lot) {
-			queries = append(queries, c.statisticQuery(*s, records))
-		}
-	}
-	return queries
+	return list[len(m.Clipping):].AppendQueries(queries, lot)
 }
 
 // plannedQuery returns the query of gradients with the bound 1. A run refuses noise for which there is
 // no lattice; the plan then states the cost alone.
 func plannedQuery(c *Config, group string, z float64, records int) ledger.Query {
-	q := c.query(group, 1, z, plan.Bound, math.MaxInt32) // a gradient has this lattice for any number of records
+	q := c.arithmetic().Query(group, 1, z, plan.Bound, math.MaxInt32) // a gradient has this lattice for any number of records
 	if c.LocalTraining.Steps > 0 {
-		q = c.query(group, 1, z, release.StatisticLattice, records)
+		q = c.arithmetic().Query(group, 1, z, release.StatisticLattice, records)
 	}
 	if (ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{q}}).Validate() != nil {
 		q = ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z}
@@ -123,18 +114,6 @@ func appendLot(lots []ledger.RepeatedLot, past int, lot ledger.Lot) []ledger.Rep
 		return lots
 	}
 	return append(lots, ledger.RepeatedLot{Lot: lot, Count: 1})
-}
-
-// withLaterReleases appends the projection and the validation that the run has yet to release:
-// the budget of the lots excludes them.
-func (c *Config) withLaterReleases(h ledger.History) ledger.History {
-	if c.awaitsProjection() {
-		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.projectionLot(h.Header.Records), Count: 1})
-	}
-	if c.Validation.Set != nil {
-		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.validationLot(), Count: 1})
-	}
-	return h
 }
 
 // maxNoiseMultiplier is so large that the gradients cost practically nothing.

@@ -148,7 +148,7 @@ type epsilonMeter struct {
 // newEpsilonMeter returns a meter for the lots from first on, after a history that includes
 // what the run releases later.
 func newEpsilonMeter(c *Config, m *mechanism, past ledger.History, first int) (*epsilonMeter, error) {
-	e := &epsilonMeter{budget: c.Budget, lotsDiffer: c.lotsDiffer(), allowed: math.MaxInt}
+	e := &epsilonMeter{budget: c.Budget, lotsDiffer: m.lotsDiffer(), allowed: math.MaxInt}
 	if a := c.Mechanism.adaptive; a != nil {
 		e.adaptive = a
 		return e, a.open(c, past)

@@ -161,7 +161,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 		h := readLedger(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
-			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, release.ProjectionLattice, 60)}) {
+			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.arithmetic().Query(secondMomentsGroup, 1, 4, release.ProjectionLattice, 60)}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
 		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {

@@ -111,8 +111,8 @@ func (c Config) AffordableSteps() (int, error) {
 		spent.Header = r.ledgerHeader()
 	}
 	spent, _ = completePass(spent, r.Event(), r.mechanism, done)
-	spent = r.config.withLaterReleases(spent)
-	if c.lotsDiffer() { // at most as many lots as the budget allows without statistics
+	spent.Lots = r.sums.AppendOnce(spent.Lots)
+	if r.mechanism.lotsDiffer() { // at most as many lots as the budget allows without statistics
 		bare := r.mechanism.costOfLot(done)
 		bare.Queries = bare.Queries[:r.mechanism.always]
 		equal, err := accountant.NewMeter(spent, bare, r.config.Budget.Delta, c.Budget.Accountant)
@@ -217,7 +217,8 @@ func (r *Run) restore(saved *state.Checkpoint, spent ledger.History) error {
 func (r *Run) reopenLedger(spent ledger.History) error {
 	read := spent.LotCount()
 	spent, missing := completePass(spent, r.Event(), r.mechanism, r.step)
-	meter, err := newEpsilonMeter(&r.config, r.mechanism, r.config.withLaterReleases(spent), r.step)
+	spent.Lots = r.sums.AppendOnce(spent.Lots)
+	meter, err := newEpsilonMeter(&r.config, r.mechanism, spent, r.step)
 	if err != nil {
 		return err
 	}

@@ -40,11 +40,11 @@ type Run struct {
 	config      Config
 	index       *load.Index
 	source      *noise.Source
-	streams     release.Streams
 	sampler     sample.Sampler
 	compiled    *compiledNetwork
 	loader      *load.Loader
 	mechanism   *mechanism
+	sums        *release.Sums // of a lot, beside gradients
 	statistics  *lotStatistics
 	lots        lotMethod       // how its lots are computed
 	optimizer   *hostOptimizer  // nil where the device computes the optimizer
@@ -114,7 +114,6 @@ func build(c Config) (*Run, error) {
 			r.compiled.executable.Close()
 		}
 	}()
-	r.streams = release.NewStreams(r.source, len(r.compiled.program.Parameters), len(r.config.Mechanism.Clipping), len(c.Statistics))
 	weightCap := 0.0
 	if c.isWeighted() {
 		weightCap = r.config.Weights.Cap
@@ -124,10 +123,12 @@ func build(c Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.config.checkQueries(r.index.Records); err != nil {
+	list := r.config.releases(r.Event().Records)
+	if err := list.Check(r.config.arithmetic(), r.Event().Records); err != nil {
 		return nil, err
 	}
-	if r.statistics, err = newLotStatistics(&r.config, r.index.Records, len(r.loader.Output)/r.compiled.program.Batch,
+	r.sums = release.NewSums(list, r.source, len(r.compiled.program.Parameters))
+	if r.statistics, err = newLotStatistics(&r.config, r.sums, len(r.loader.Output)/r.compiled.program.Batch,
 		r.loader.ObservedOfFirst()); err != nil {
 		return nil, err
 	}
@@ -139,13 +140,13 @@ func build(c Config) (*Run, error) {
 		denominator, least = r.config.Weights.denominator(denominator)
 	}
 	protected := protectedVectors{r.compiled.program.Parameters, gradients, r.compiled.program.Records}
-	if r.mechanism, err = newMechanism(&r.config, protected, least, r.Event(), r.statistics.queries()); err != nil {
+	if r.mechanism, err = newMechanism(&r.config, protected, least, r.Event(), list); err != nil {
 		return nil, err
 	}
-	release := &r.mechanism.release
-	release.Source, release.ParamGroups, release.Scale = r.source, groups, 1/denominator
-	if release.Optimizer = r.config.Optimization.ofDevice(); !r.config.Optimization.onHost() {
-		release.Average = c.Optimization.Average.ForDevice()
+	step := &r.mechanism.release
+	step.Source, step.ParamGroups, step.Scale = r.source, groups, 1/denominator
+	if step.Optimizer = r.config.Optimization.ofDevice(); !r.config.Optimization.onHost() {
+		step.Average = c.Optimization.Average.ForDevice()
 	}
 	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func build(c Config) (*Run, error) {
 	plain := &gradientLots{loader: r.loader, network: r.compiled, mechanism: r.mechanism, statistics: r.statistics}
 	var local *localTrainer
 	if c.LocalTraining.Steps > 0 {
-		local = newLocalTrainer(&r.config, r.index, plain, r.streams)
+		local = newLocalTrainer(&r.config, r.index, plain, r.source)
 	}
 	if r.lots, err = newLotMethod(&r.config, plain, local); err != nil {
 		return nil, err
@@ -210,7 +211,8 @@ func (r *Run) createFiles() (err error) {
 		}
 	}
 	if !c.Mechanism.NonPrivate {
-		meter, err := newEpsilonMeter(c, r.mechanism, c.withLaterReleases(ledger.History{Header: r.ledgerHeader()}), 0)
+		planned := ledger.History{Header: r.ledgerHeader(), Lots: r.sums.AppendOnce(nil)}
+		meter, err := newEpsilonMeter(c, r.mechanism, planned, 0)
 		if err != nil {
 			return err
 		}
@@ -335,8 +337,8 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if err := r.runLot(); err != nil {
 			return err
 		}
-		for i := range p.Released {
-			if r.config.Statistics[i].isDue(r.step - 1) {
+		for i, a := range r.statistics.accumulators {
+			if r.sums.List[a.entry].IsDue(r.step - 1) {
 				p.Released[i].Lot = r.step
 			}
 		}
@@ -439,10 +441,9 @@ func (r *Run) releaseLot() error {
 			return err
 		}
 	}
-	if err := r.statistics.release(r.streams, r.step, e.ExpectedLot()); err != nil {
+	if err := m.releaseSums(r.sums, r.step, e.ExpectedLot(), r.compiled.running); err != nil {
 		return err
 	}
-	r.statistics.updateRunning(r.compiled.running, r.step, e.ExpectedLot())
 	if err := r.compiled.running.updateAverage(r.config.Optimization.Average.ForDevice(), r.step+1); err != nil {
 		return err
 	}
@@ -454,7 +455,7 @@ func (r *Run) releaseLot() error {
 		r.statistics.private.Reduced, r.statistics.private.Omitted = c.Reduced, c.Omitted
 		c.Reduced, c.Omitted = 0, 0
 	}
-	return m.releaseCounts(r.streams, r.step, e.ExpectedLot())
+	return nil
 }
 
 // SetReleasedWeights gives the SHA-256 of the file of weights that the caller releases. The

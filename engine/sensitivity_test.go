@@ -222,7 +222,7 @@ func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 func TestStatistic_RefusesTinySensitivity(t *testing.T) {
 	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []load.Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
-		a := newStatisticAccumulator(s, (&Config{}).statisticQuery(s, 1))
+		a := accumulatorOf(Config{}, s, 1)
 		if err := a.addRecord(nil); err != nil {
 			t.Fatal(err)
 		}

@@ -5,11 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/release"
-	"github.com/dptrain/dptrain/noise"
 )
 
 // Statistic is a sum over the records of a lot other than the gradient: correct predictions,
@@ -64,20 +62,6 @@ func (c *Config) checkStatistics() error {
 	return nil
 }
 
-// isDue reports whether a lot, counted from 0, releases the statistic.
-func (s *Statistic) isDue(lot int) bool { return (lot+1)%max(1, s.Every) == 0 }
-
-// equalLots returns how many lots from the given one on all release the statistic, or all do not.
-func (s *Statistic) equalLots(lot int) int {
-	switch {
-	case s.Every <= 1:
-		return math.MaxInt
-	case s.isDue(lot):
-		return 1
-	}
-	return s.Every - 1 - lot%s.Every
-}
-
 // maxStatisticSize bounds the size of a statistic.
 const maxStatisticSize = 1 << 26
 
@@ -107,10 +91,6 @@ func (s Statistic) check() error {
 		return fmt.Errorf("statistic %s: the noise is %v; give a positive number, because without noise the statistic would be private data", s.Name, s.Noise)
 	}
 	return nil
-}
-
-func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
-	return c.query(s.Name, s.Sensitivity, s.Noise, release.StatisticLattice, records)
 }
 
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of
@@ -236,12 +216,7 @@ type statisticAccumulator struct {
 	Statistic
 	*release.Sum           // over the lot's records
 	vector       []float64 // of one record
-	mean         []float64 // the last release
-}
-
-func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator {
-	return &statisticAccumulator{Statistic: s, Sum: release.NewSum(q, s.Size), vector: make([]float64, s.Size),
-		mean: make([]float64, s.Size)}
+	entry        int       // its number in the list of releases
 }
 
 // tryOnConstants calls the user's function on a record of one example of zeros, and on one whose
@@ -313,17 +288,6 @@ func (a *statisticAccumulator) addRecord(record []Example) (err error) {
 	return nil
 }
 
-// releaseMean releases the sum, divided by the public expected lot.
-func (a *statisticAccumulator) releaseMean(source *noise.Source, stream noise.Stream, expectedLot float64) error {
-	if err := a.Release(a.mean, source, stream); err != nil {
-		return err
-	}
-	for i := range a.mean {
-		a.mean[i] /= expectedLot
-	}
-	return nil
-}
-
 // PrivateStats describes the last lot. It is a function of the records that no noise
 // protects: who publishes it gives up the guarantee.
 type PrivateStats struct {
@@ -346,6 +310,7 @@ func (r *Run) PrivateStats() PrivateStats {
 
 // lotStatistics accumulates a lot's statistics and its PrivateStats.
 type lotStatistics struct {
+	sums         *release.Sums
 	accumulators []*statisticAccumulator
 	lot          int          // the current one, from 0
 	private      PrivateStats // Loss is the sum over the records
@@ -353,14 +318,15 @@ type lotStatistics struct {
 
 // newLotStatistics checks the user's functions on an example of zeros; output is the size of
 // an example's output, and observed has the form of load.Example.observed.
-func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lotStatistics, error) {
-	s := &lotStatistics{}
+func newLotStatistics(c *Config, sums *release.Sums, output int, observed [][]float32) (*lotStatistics, error) {
+	s := &lotStatistics{sums: sums}
 	_, cells, err := data.ValidatedCellStates(c.Train)
 	if err != nil {
 		return nil, err
 	}
-	for _, statistic := range c.Statistics {
-		a := newStatisticAccumulator(statistic, c.statisticQuery(statistic, records))
+	for i, statistic := range c.Statistics {
+		entry := len(c.Mechanism.Clipping) + i
+		a := &statisticAccumulator{statistic, sums.Sum(entry), make([]float64, statistic.Size), entry}
 		if err := a.tryOnConstants(c.Train.Columns(), output, cells, observed); err != nil {
 			return nil, err
 		}
@@ -369,22 +335,13 @@ func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lo
 	return s, nil
 }
 
-// queries returns the statistics' queries, as the ledger states them for the lots that release
-// them.
-func (s *lotStatistics) queries() (queries []ledger.Query) {
-	for _, a := range s.accumulators {
-		queries = append(queries, a.Query)
-	}
-	return queries
-}
-
 func (s *lotStatistics) startLot(lot int) { s.lot, s.private = lot, PrivateStats{} }
 
-// released describes the accumulators' releases before the first; release updates it.
+// released describes the statistics before their first release, which updates it.
 func (s *lotStatistics) released(expectedLot float64) []ReleasedStatistic {
 	all := make([]ReleasedStatistic, len(s.accumulators))
 	for i, a := range s.accumulators {
-		all[i] = ReleasedStatistic{Name: a.Name, Mean: a.mean, Deviation: a.Noise / expectedLot}
+		all[i] = ReleasedStatistic{Name: a.Name, Mean: s.sums.Result(a.entry), Deviation: a.Noise / expectedLot}
 	}
 	return all
 }
@@ -429,7 +386,7 @@ func markClipped(record []Example, clipped bool) {
 // addRecord adds a record to the statistics that the lot releases.
 func (s *lotStatistics) addRecord(record []Example) error {
 	for _, a := range s.accumulators {
-		if !a.isDue(s.lot) {
+		if !s.sums.List[a.entry].IsDue(s.lot) {
 			continue
 		}
 		if err := a.addRecord(record); err != nil {
@@ -441,18 +398,5 @@ func (s *lotStatistics) addRecord(record []Example) error {
 
 // isDue reports whether the lot releases a statistic.
 func (s *lotStatistics) isDue() bool {
-	return slices.ContainsFunc(s.accumulators, func(a *statisticAccumulator) bool { return a.isDue(s.lot) })
-}
-
-// release noises the statistics that a step's lot releases.
-func (s *lotStatistics) release(streams release.Streams, step int, expectedLot float64) error {
-	for i, a := range s.accumulators {
-		if !a.isDue(step) {
-			continue
-		}
-		if err := a.releaseMean(streams.Source, streams.Statistic(step, i), expectedLot); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.ContainsFunc(s.accumulators, func(a *statisticAccumulator) bool { return s.sums.List[a.entry].IsDue(s.lot) })
 }

@@ -162,8 +162,20 @@ func TestStatistic_IsClipped(t *testing.T) {
 	for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
 		s := Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []load.Example) { copy(dst, say) }}
 		c := Config{Mechanism: Mechanism{Arithmetic: arithmetic}}
-		checkClipped(t, say, newStatisticAccumulator(s, c.statisticQuery(s, 60)))
+		checkClipped(t, say, accumulatorOf(c, s, 60))
 	}
+}
+
+// accumulatorOf returns the sum of a statistic in a run of c over a number of records.
+func accumulatorOf(c Config, s Statistic, records int) *statisticAccumulator {
+	c.Statistics = []Statistic{s}
+	sums := release.NewSums(c.releases(records), nil, 0)
+	return &statisticAccumulator{s, sums.Sum(0), make([]float64, s.Size), 0}
+}
+
+// released returns the last release of a statistic.
+func released(r *Run, statistic int) []float64 {
+	return r.sums.Result(r.statistics.accumulators[statistic].entry)
 }
 
 func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
@@ -228,8 +240,8 @@ func TestStatistics_AreInLedger(t *testing.T) {
 		queries := readLedger(t, c.Files.Ledger).Lots[0].Lot.Queries
 		want := []ledger.Query{
 			{Group: "gradient", Mechanism: queries[0].Mechanism, Sensitivity: 1, Noise: 1, Lattice: queries[0].Lattice, Grid: queries[0].Grid},
-			r.config.query("accuracy", 1, 2, release.StatisticLattice, 60),
-			r.config.query("loss", 0.8, 1.6, release.StatisticLattice, 60),
+			r.config.arithmetic().Query("accuracy", 1, 2, release.StatisticLattice, 60),
+			r.config.arithmetic().Query("loss", 0.8, 1.6, release.StatisticLattice, 60),
 		}
 		if len(queries) != 3 || queries[0] != want[0] || queries[1] != want[1] || queries[2] != want[2] {
 			t.Errorf("queries %+v, want %+v", queries, want)

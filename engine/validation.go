@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/release"
 )
@@ -100,14 +99,6 @@ func sameColumns(train, held data.Set) error {
 	return nil
 }
 
-func (c *Config) validationLot() ledger.Lot {
-	v, records := &c.Validation, c.Records.Count(c.Validation.Set)
-	return ledger.Lot{
-		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, release.StatisticLattice, records)},
-	}
-}
-
 // ValidationResult is the released accuracy on the held-out records, or the released error.
 type ValidationResult struct {
 	Accuracy  float64 // between 0 and 1; 0 for targets
@@ -145,9 +136,10 @@ func (r *Run) Validate() (ValidationResult, error) {
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	lot := r.config.validationLot()
+	number := r.sums.Find(release.ScoreWeights)
+	entry := r.sums.List[number]
 	var sum [1]float64
-	noised := release.NewSum(lot.Queries[0], 1)
+	noised := release.NewSum(entry.Query, entry.Size)
 	err = r.config.scoreHeldOut(Values(parameters), func(score float64) {
 		sum[0] += score
 		noised.Add([]float64{score})
@@ -155,17 +147,17 @@ func (r *Run) Validate() (ValidationResult, error) {
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	records := float64(lot.Sampling.Records)
-	out := ValidationResult{Records: int(records)}
+	records := float64(entry.Records)
+	out := ValidationResult{Records: entry.Records}
 	if r.account != nil {
 		if err := r.account.checkSpent(v.releaseName()); err != nil {
 			return ValidationResult{}, err
 		}
 		r.validated = true
-		if err := r.account.spendQuery(lot); err != nil {
+		if err := r.account.spendQuery(entry.Lot()); err != nil {
 			return ValidationResult{}, err
 		}
-		if err := noised.Release(sum[:], r.streams.Source, r.streams.Validation(r.step)); err != nil {
+		if err := noised.Release(sum[:], r.sums.Source, r.sums.Stream(number, r.step)); err != nil {
 			return ValidationResult{}, err
 		}
 		out.Deviation = v.Noise / records

@@ -80,8 +80,8 @@ func TestValidate_Noise(t *testing.T) {
 	}
 	var sum, squares float64
 	for i := range keys {
-		r.streams.Source = noise.NewSeeded(uint64(1000 + i))
-		normal, err := firstNormal(r.streams.Source, r.streams.Validation(r.step))
+		r.sums.Source = noise.NewSeeded(uint64(1000 + i))
+		normal, err := firstNormal(r.sums.Source, r.sums.Stream(r.sums.Find(release.ScoreWeights), r.step))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := h.Lots[len(h.Lots)-1]
-		want := r.config.query("validation accuracy", 1, 4, release.StatisticLattice, 400)
+		want := r.config.arithmetic().Query("validation accuracy", 1, 4, release.StatisticLattice, 400)
 		if h.LotCount() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != ledger.FullBatch || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
 			t.Errorf("%s: the ledger contains %d lots, the last is %+v", policy, h.LotCount(), last)
 		}

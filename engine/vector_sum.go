@@ -53,7 +53,7 @@ type VectorSum struct {
 	weights Weights
 	scale   float64 // 1 over the denominator of the means
 	source  *noise.Source
-	streams release.Streams
+	sums    *release.Sums
 	sampler sample.Sampler
 
 	mechanism *mechanism
@@ -262,11 +262,10 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	}
 	records, least := s.weights.denominator(e.ExpectedLot())
 	s.scale = 1 / records
-	if s.mechanism, err = newMechanism(&s.config, protectedVectors{parameters: parameters}, least, e, nil); err != nil {
-		return nil, err
-	}
-	s.streams = release.NewStreams(s.source, len(parameters), len(s.config.Mechanism.Clipping), 0)
-	return s, nil
+	list := s.config.releases(e.Records)
+	s.sums = release.NewSums(list, s.source, len(parameters))
+	s.mechanism, err = newMechanism(&s.config, protectedVectors{parameters: parameters}, least, e, list)
+	return s, err
 }
 
 // check sets the defaults and refuses settings that are impossible or break the guarantee.
@@ -450,10 +449,10 @@ func (s *VectorSum) releaseLot() ([][]float64, error) {
 	if err := s.account.spendLot(m.entry, s.config.Steps-s.step, m.equalLots(s.step)); err != nil {
 		return nil, err
 	}
-	if err := m.vectors.Release(s.streams, s.step, s.scale); err != nil {
+	if err := m.vectors.Release(s.source, s.step, s.scale); err != nil {
 		return nil, err
 	}
-	if err := m.releaseCounts(s.streams, s.step, e.ExpectedLot()); err != nil {
+	if err := m.releaseSums(s.sums, s.step, e.ExpectedLot(), nil); err != nil {
 		return nil, err
 	}
 	s.step++
