@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 )
 
@@ -20,7 +21,7 @@ type LotChoice struct {
 
 func (c LotChoice) check() error {
 	if c.NoiseMultiplier != 0 {
-		if err := checkNoiseMultiplier(c.NoiseMultiplier); err != nil {
+		if err := release.CheckMultiplier(c.NoiseMultiplier); err != nil {
 			return err
 		}
 	}
@@ -57,7 +58,7 @@ func (c *Config) checkChoose() error {
 		return fmt.Errorf("Mechanism.Choose requires Budget.StopAtEpsilon: a filter enforces this ε for choices that depend on released values")
 	case m.NoiseMultiplierAt != nil || len(m.GroupNoiseMultiplierAt) > 0:
 		return fmt.Errorf("both Mechanism.Choose and a noise multiplier for each lot are set: compute the schedule in Choose")
-	case !m.sharesNoise():
+	case !m.noise().IsShared():
 		return fmt.Errorf("every group has noise of its own, so Mechanism.Choose cannot choose noise: leave a group without it")
 	case c.Sampling.Policy == "shuffle":
 		return fmt.Errorf("Mechanism.Choose with shuffled lots: their cost is that of whole passes; use Poisson, truncated or fixed lots")
@@ -107,7 +108,7 @@ func (a *adaptiveLots) setOrder(r *Run) error {
 	if a == nil || b.FilterOrder != 0 {
 		return nil
 	}
-	h, lot := ledger.History{Header: r.ledgerHeader()}, r.mechanism.costOfLot(0)
+	h, lot := ledger.History{Header: r.ledgerHeader()}, r.lot.Mechanism.CostOfLot(0)
 	meter, err := accountant.NewMeter(h, lot, b.Delta, "rdp")
 	if err != nil {
 		return err
@@ -143,12 +144,12 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 		choice.ClipFactor = 1
 	}
 	a.choice = choice
-	if err := r.mechanism.setLot(r.step); err != nil {
+	if err := r.lot.Mechanism.SetLot(r.step); err != nil {
 		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 	}
-	entry := r.mechanism.entry
+	entry := r.lot.Mechanism.Entry
 	for _, q := range entry.Queries {
-		if err := r.config.arithmetic().Check(q, r.mechanism.records); err != nil {
+		if err := r.config.arithmetic().Check(q, r.Event().Records); err != nil {
 			return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 		}
 	}

@@ -153,7 +153,7 @@ func TestResume_UsedUpBudget(t *testing.T) {
 		}
 		want, left := flatWeights(t, r), r.account.meter.allowed
 		for range left {
-			if err := r.account.spendLot(r.mechanism.entry, c.Steps-r.step, r.mechanism.equalLots(r.step)); err != nil {
+			if err := r.account.spendLot(r.lot.Mechanism.Entry, c.Steps-r.step, r.lot.Mechanism.EqualLots(r.step)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/frozen"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/host/memory"
@@ -18,23 +18,13 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// compiledNetwork is a network compiled for a microbatch and ready on a device.
-type compiledNetwork struct {
-	program    *plan.Program
-	executable plan.Executable
-	running    *runningStatistics // nil if the network has none
-	frozen     *frozen.Outputs    // what the program reads of frozen layers; nil where it computes them itself
-	outputs    [][]float32        // inputs of the executable for frozen
-	deviceNote string             // what the user should know about the device; may be empty
-}
-
 // compileNetwork compiles the network of c for a microbatch and opens it on the device. A
 // microbatch that the engine chooses is halved until the device has memory for it. The
 // device's name replaces auto in c.
-func compileNetwork(c *Config, index *load.Index, rowsPerRecord int, e sample.Event) (*compiledNetwork, error) {
-	n := &compiledNetwork{}
+func compileNetwork(c *Config, index *load.Index, rowsPerRecord int, e sample.Event) (*network.Network, error) {
+	n := &network.Network{}
 	var err error
-	if n.deviceNote, err = c.Device.resolve(); err != nil {
+	if n.DeviceNote, err = c.Device.resolve(); err != nil {
 		return nil, err
 	}
 	held := heldBytes(c, index)
@@ -58,70 +48,65 @@ func compileNetwork(c *Config, index *load.Index, rowsPerRecord int, e sample.Ev
 		records = chooseMicrobatch(device, e, c.Sampling.ConstantWork)
 	}
 	for {
-		network, err := perexample.Compile(c.Network, records, rowsPerRecord)
+		net, err := perexample.Compile(c.Network, records, rowsPerRecord)
 		if err != nil {
 			return nil, err
 		}
-		keeps := c.keepsFrozenOutputs(device, network, index, e, memory.AtStart().Without(held))
-		n.program, err = plan.LowerTraining(network, plan.Options{
-			Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(network.BatchNorms) > 0,
+		keeps := c.keepsFrozenOutputs(device, net, index, e, memory.AtStart().Without(held))
+		n.Program, err = plan.LowerTraining(net, plan.Options{
+			Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(net.BatchNorms) > 0,
 			Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace(), Frozen: keeps,
 		})
 		if err != nil {
 			return nil, err
 		}
-		isFinal := c.Microbatch != 0 || network.Records == 1
-		records = max(1, network.Records/2)
-		if bytes := int64(n.program.MicrobatchBytes()); !isFinal &&
-			(bytes > limit || device.PreferredMicrobatch(n.program) < n.program.Records) {
+		isFinal := c.Microbatch != 0 || net.Records == 1
+		records = max(1, net.Records/2)
+		if bytes := int64(n.Program.MicrobatchBytes()); !isFinal &&
+			(bytes > limit || device.PreferredMicrobatch(n.Program) < n.Program.Records) {
 			// Half of the records take at least half of the memory.
 			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
 				records /= 2
 			}
 			continue
 		}
-		if err := n.check(c, network); err != nil {
+		if err := checkNetwork(c, n.Program, net); err != nil {
 			return nil, err
 		}
-		device.Optimize(n.program)
-		n.executable, err = openExecutable(device, n.program, &c.Optimization)
+		device.Optimize(n.Program)
+		n.Executable, err = openExecutable(device, n.Program, &c.Optimization)
 		switch {
 		case errors.Is(err, plan.ErrOutOfMemory) && !isFinal:
 			continue
-		case errors.Is(err, plan.ErrOutOfMemory) && network.Records > 1:
-			return nil, setting.Errorf("Microbatch", "a microbatch of %d records: %w; use a smaller %v", network.Records, err, setting.Named("Microbatch"))
+		case errors.Is(err, plan.ErrOutOfMemory) && net.Records > 1:
+			return nil, setting.Errorf("Microbatch", "a microbatch of %d records: %w; use a smaller %v", net.Records, err, setting.Named("Microbatch"))
 		case errors.Is(err, plan.ErrOutOfMemory):
-			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller network, shorter examples or fewer examples in a record", err)
+			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller net, shorter examples or fewer examples in a record", err)
 		case err != nil:
 			return nil, err
 		}
-		if err := n.checkWeights(); err != nil {
-			n.executable.Close()
+		if err := checkWeights(n); err != nil {
+			n.Executable.Close()
 			return nil, err
 		}
-		if n.running, err = newRunningStatistics(network.Network, n.executable, len(network.Inputs),
+		if n.Running, err = network.NewRunning(net.Network, n.Executable, len(net.Inputs),
 			c.Optimization.Average.Decay > 0); err != nil {
-			n.executable.Close()
+			n.Executable.Close()
 			return nil, err
 		}
 		if keeps {
-			if n.frozen, err = frozen.New(device, network, c.Train, index.Blank); err != nil {
-				n.executable.Close()
+			if n.Frozen, err = frozen.New(device, net, c.Train, index.Blank); err != nil {
+				n.Executable.Close()
 				return nil, err
 			}
-			for k := range n.frozen.Count() {
-				n.outputs = append(n.outputs, n.executable.Input(len(network.Inputs)+n.running.count()+k))
+			for k := range n.Frozen.Count() {
+				n.Outputs = append(n.Outputs, n.Executable.Input(len(net.Inputs)+n.Running.Count()+k))
 			}
 		}
-		n.program = n.program.Stripped()
+		n.Program = n.Program.Stripped()
 		debug.FreeOSMemory() // the memory of the graph
 		return n, nil
 	}
-}
-
-// buffers returns what a loader writes and reads.
-func (n *compiledNetwork) buffers() load.Buffers {
-	return load.Buffers{Executable: n.executable, Records: n.program.Records, Rows: n.program.Batch, Running: n.running.count()}
 }
 
 // heldBytes returns the memory of the data sets as it follows from public numbers: the number of
@@ -154,7 +139,7 @@ func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.Priv
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
 // outputs of frozen first layers, which it then keeps in memory; 0 if it keeps none. Train does
 // not compute them afterwards, so call this only for a run that is only timed.
-func (r *Run) EstimateFrozenOutputs() (time.Duration, error) { return r.compiled.frozen.Estimate() }
+func (r *Run) EstimateFrozenOutputs() (time.Duration, error) { return r.network.Frozen.Estimate() }
 
 // resolveArithmetic sets the default, exact arithmetic. A run without privacy adds floating-point
 // numbers.
@@ -199,21 +184,21 @@ func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int
 	return max(1, min(n, e.Records))
 }
 
-// check compares the network with its data and statistics.
-func (n *compiledNetwork) check(c *Config, network *perexample.PrivateNetwork) error {
-	if err := signatureOf(network.Network).check(c.Train.Columns()); err != nil {
+// checkNetwork compares the network with its data and statistics.
+func checkNetwork(c *Config, program *plan.Program, net *perexample.PrivateNetwork) error {
+	if err := signatureOf(net.Network).check(c.Train.Columns()); err != nil {
 		return err
 	}
 	for _, s := range c.Statistics {
-		if s.Output && network.Output == nil || s.Loss && network.Losses == nil {
+		if s.Output && net.Output == nil || s.Loss && net.Losses == nil {
 			return fmt.Errorf("statistic %s reads outputs or losses that the network does not keep; set Output and Losses of the network", s.Name)
 		}
 	}
-	if err := c.checkBatchStatistics(network.Network); err != nil {
+	if err := c.checkBatchStatistics(net.Network); err != nil {
 		return err
 	}
-	for _, b := range n.program.Buffers {
-		if b.Role == plan.RoleConstant && !areFinite(b.Value) {
+	for _, b := range program.Buffers {
+		if b.Role == plan.RoleConstant && !network.AreFinite(b.Value) {
 			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
 		}
 	}
@@ -221,23 +206,11 @@ func (n *compiledNetwork) check(c *Config, network *perexample.PrivateNetwork) e
 }
 
 // checkWeights checks the starting weights in the executable.
-func (n *compiledNetwork) checkWeights() error {
-	for v, w := range n.executable.State().Weights {
-		if !areFinite(w) {
-			return fmt.Errorf("parameter %s starts with a value that is not finite", n.program.Parameters[v].Name)
+func checkWeights(n *network.Network) error {
+	for v, w := range n.Executable.State().Weights {
+		if !network.AreFinite(w) {
+			return fmt.Errorf("parameter %s starts with a value that is not finite", n.Program.Parameters[v].Name)
 		}
 	}
 	return nil
-}
-
-// warning returns what the user should know about the network and the device.
-func (n *compiledNetwork) warning() string {
-	if n.deviceNote == "" || n.program.Warning == "" {
-		return n.deviceNote + n.program.Warning
-	}
-	return n.program.Warning + "; " + n.deviceNote
-}
-
-func areFinite(values []float32) bool {
-	return !slices.ContainsFunc(values, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 }

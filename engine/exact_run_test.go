@@ -109,7 +109,7 @@ func TestExactReleases_AreOnLedgerGrid(t *testing.T) {
 	}
 	trainRun(t, r, func(p *Progress) error {
 		for _, m := range p.Released[0].Mean {
-			if q := r.statistics.accumulators[0].Query; !onGrid(m*r.Event().ExpectedLot(), q) {
+			if q := r.lot.Sums.List[r.config.entryOf(0)].Query; !onGrid(m*r.Event().ExpectedLot(), q) {
 				t.Errorf("%v is not on the grid of %+v", m, q)
 			}
 		}
@@ -132,7 +132,7 @@ func TestExactReleases_AreOnLedgerGrid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := noise.RoundedGaussian{Sigma: q.LatticeNoise()}.AddOne(r.source, int64(base)<<30, r.sums.Stream(r.sums.Find(release.ScoreWeights), r.step))
+	want, err := noise.RoundedGaussian{Sigma: q.LatticeNoise()}.AddOne(r.source, int64(base)<<30, r.lot.Sums.Stream(r.lot.Sums.Find(release.ScoreWeights), r.step))
 	if err != nil || math.Ldexp(float64(want), q.Grid-30)/400 != got.Score {
 		t.Errorf("a score of %v, want %v grid steps, %v", got.Score, want, err)
 	}

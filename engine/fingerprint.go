@@ -22,7 +22,7 @@ const filterOrderEntry = "order of the filter"
 
 // fingerprint lists the public settings of the run which must be equal for Resume to continue it.
 func (r *Run) fingerprint() (state.Fingerprint, error) {
-	c, program := &r.config, r.compiled.program
+	c, program := &r.config, r.network.Program
 	var f state.Fingerprint
 	note := func(name, format string, values ...any) {
 		f = append(f, state.Entry{Name: name, Value: fmt.Sprintf(format, values...)})
@@ -61,9 +61,9 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 		for _, g := range c.Mechanism.Clipping {
 			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Parameters, g.Scales, describeBound(g.Bound), describeRule(g.Rule))
 		}
-		note("noise", "%v", c.Mechanism.noiseMultiplier(0))
+		note("noise", "%v", c.Mechanism.noise().Shared(0))
 		for _, g := range c.Mechanism.Clipping {
-			switch z, own := c.Mechanism.groupNoiseMultiplier(g.Name, 0); {
+			switch z, own := c.Mechanism.noise().OfGroup(g.Name, 0); {
 			case c.Mechanism.GroupNoiseMultiplierAt[g.Name] != nil:
 				note("noise of group "+g.Name, "a function from %v", z)
 			case own:
@@ -108,7 +108,7 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	} else {
 		note("schedule", "a function from %v", c.Optimization.LearningRateAt(0)) // functions cannot be compared
 	}
-	for v, p := range r.mechanism.release.ParamGroups {
+	for v, p := range r.lot.Mechanism.Step.ParamGroups {
 		name := program.Parameters[v].Name
 		if p.RateMultiplier != 1 {
 			note("learning rate of "+name, "times %v", p.RateMultiplier)

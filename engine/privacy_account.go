@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -147,19 +148,19 @@ type epsilonMeter struct {
 
 // newEpsilonMeter returns a meter for the lots from first on, after a history that includes
 // what the run releases later.
-func newEpsilonMeter(c *Config, m *mechanism, past ledger.History, first int) (*epsilonMeter, error) {
-	e := &epsilonMeter{budget: c.Budget, lotsDiffer: m.lotsDiffer(), allowed: math.MaxInt}
+func newEpsilonMeter(c *Config, m *release.Mechanism, past ledger.History, first int) (*epsilonMeter, error) {
+	e := &epsilonMeter{budget: c.Budget, lotsDiffer: m.LotsDiffer(), allowed: math.MaxInt}
 	if a := c.Mechanism.adaptive; a != nil {
 		e.adaptive = a
 		return e, a.open(c, past)
 	}
 	left := c.Steps - first
 	if e.lotsDiffer {
-		if err := e.meterDifferentLots(past, left, func(i int) ledger.Lot { return m.costOfLot(first + i) }); err != nil {
+		if err := e.meterDifferentLots(past, left, func(i int) ledger.Lot { return m.CostOfLot(first + i) }); err != nil {
 			return nil, err
 		}
 	} else {
-		equal, err := accountant.NewMeter(past, m.costOfLot(first), c.Budget.Delta, c.Budget.Accountant)
+		equal, err := accountant.NewMeter(past, m.CostOfLot(first), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return nil, err
 		}

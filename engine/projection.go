@@ -154,7 +154,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	number := r.sums.Find(release.ProjectFeatures)
+	number := r.lot.Sums.Find(release.ProjectFeatures)
 	sum, err := r.noisedSecondMoments(ctx, column, number)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	if r.account != nil { // also after an error, which depends on the moments
-		if err := r.account.spendQuery(r.sums.List[number].Lot()); err != nil {
+		if err := r.account.spendQuery(r.lot.Sums.List[number].Lot()); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +188,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 // noisedSecondMoments returns the upper triangle of the second moments with the noise of an entry of the
 // list of releases; without noise where the run is not private.
 func (r *Run) noisedSecondMoments(ctx context.Context, column, entry int) ([]float64, error) {
-	c, q, stream := &r.config, r.sums.List[entry].Query, r.sums.Stream(entry, r.step)
+	c, q, stream := &r.config, r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
 	width, threads := c.Train.Columns()[column].Size(), cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))
 	if q.Mechanism == ledger.RoundedGaussian {
 		sum, err := load.IntegerSecondMoments(ctx, c.Train, r.index, column, q.Lattice, threads)
@@ -219,7 +219,7 @@ func (r *Run) recompile(directions []float32) error {
 		start, err = other.describeStart()
 		other.checkpoints = other.newCheckpoints(start)
 	}
-	if err = errors.Join(err, r.compiled.executable.Close()); err != nil {
+	if err = errors.Join(err, r.network.Executable.Close()); err != nil {
 		return err
 	}
 	*r = *other

@@ -58,7 +58,7 @@ func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 		want := referenceMoments(t, c.Train, Records{}, private)
 		if private {
 			normals := make([]float64, features*(features+1)/2)
-			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.compiled.program.Parameters) + 2)}, 0); err != nil {
+			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.network.Program.Parameters) + 2)}, 0); err != nil {
 				t.Fatal(err)
 			}
 			at := 0
@@ -168,7 +168,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.StepsDone())
 		}
 		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Sampling{Policy: policy}.Adjacency()}}
-		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.mechanism.costOfLot(0), Count: r.StepsDone()})
+		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lot.Mechanism.CostOfLot(0), Count: r.StepsDone()})
 		want, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp")
 		if err != nil {
 			t.Fatal(err)

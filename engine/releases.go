@@ -5,12 +5,35 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/sample"
 )
 
 // arithmetic returns how the sums of a run are added and noised.
 func (c *Config) arithmetic() release.Arithmetic {
 	return release.Arithmetic{Exact: c.Mechanism.Arithmetic == ExactArithmetic && !c.Mechanism.NonPrivate,
 		PrivateCount: c.Sampling.Population > 0}
+}
+
+// noise returns the noise on gradients.
+func (m *Mechanism) noise() *release.Noise {
+	return &release.Noise{Groups: m.Clipping, NoiseMultiplier: m.NoiseMultiplier, NoiseMultiplierAt: m.NoiseMultiplierAt,
+		GroupNoiseMultipliers: m.GroupNoiseMultipliers, GroupNoiseMultiplierAt: m.GroupNoiseMultiplierAt,
+		DimensionAdjusted: m.Allocation == DimensionAdjusted, Laplace: m.addsLaplace(), Chosen: m.adaptive != nil}
+}
+
+// CombinedNoiseMultiplier returns the noise multiplier of all gradient groups and adaptive counts
+// of a lot together: several Gaussian sums with sensitivities S_g and noise σ_g cost as much as one
+// with the multiplier (Σ_g (S_g/σ_g)²)^(-1/2) (McMahan et al. 2019, section 3).
+func (m Mechanism) CombinedNoiseMultiplier(lot int) float64 { return m.noise().Combined(lot) }
+
+// addsLaplace reports whether gradients have Laplace noise.
+func (m *Mechanism) addsLaplace() bool { return !m.NonPrivate && m.Distribution == LaplaceNoise }
+
+// mechanism returns the public numbers that the mechanism of a run of c follows from. leastWeight is that
+// of release.Settings.
+func (c *Config) mechanism(e sample.Event, leastWeight int64) release.Settings {
+	return release.Settings{Noise: *c.Mechanism.noise(), Arithmetic: c.arithmetic(), NonPrivate: c.Mechanism.NonPrivate,
+		Event: e, Steps: c.Steps, LeastWeight: leastWeight, Releases: c.releases(e.Records)}
 }
 
 // releases lists what a run of c over a number of records has yet to release beside gradients. The order

@@ -46,9 +46,9 @@ func resumeRun(t testing.TB, c Config) *Run {
 
 // runState returns the whole state of a run.
 func runState(r *Run) string {
-	text := fmt.Sprint(r.compiled.executable.State())
-	if r.mechanism.clipper != nil {
-		text += fmt.Sprint(r.mechanism.clipper.State(nil))
+	text := fmt.Sprint(r.network.Executable.State())
+	if r.lot.Mechanism.Clipper != nil {
+		text += fmt.Sprint(r.lot.Mechanism.Clipper.State(nil))
 	}
 	return text
 }
@@ -73,7 +73,7 @@ func TestResume_Continues(t *testing.T) {
 			t.Fatalf("%d steps done", second.StepsDone())
 		}
 		numbers, steps := []uint64{}, []int{}
-		second.compiled.executable = &releaseSpy{second.compiled.executable, func(p *plan.Release) error {
+		second.network.Executable = &releaseSpy{second.network.Executable, func(p *plan.Release) error {
 			numbers, steps = append(numbers, p.Lot), append(steps, p.Step)
 			return nil
 		}}

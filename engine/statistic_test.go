@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
@@ -166,19 +167,25 @@ func TestStatistic_IsClipped(t *testing.T) {
 	}
 }
 
+// accumulator sums one statistic.
+type accumulator struct {
+	*lot.Statistics
+	*release.Sum
+}
+
 // accumulatorOf returns the sum of a statistic in a run of c over a number of records.
-func accumulatorOf(c Config, s Statistic, records int) *statisticAccumulator {
+func accumulatorOf(c Config, s Statistic, records int) accumulator {
 	c.Statistics = []Statistic{s}
 	sums := release.NewSums(c.releases(records), nil, 0)
-	return &statisticAccumulator{s, sums.Sum(0), make([]float64, s.Size), 0}
+	return accumulator{lot.NewStatistics(sums, []lot.Statistic{{Name: s.Name, Of: s.Of}}), sums.Sum(0)}
 }
 
 // released returns the last release of a statistic.
 func released(r *Run, statistic int) []float64 {
-	return r.sums.Result(r.statistics.accumulators[statistic].entry)
+	return r.lot.Sums.Result(r.config.entryOf(statistic))
 }
 
-func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
+func checkClipped(t *testing.T, say []float64, tally accumulator) {
 	t.Helper()
 	for _, v := range [][]float64{
 		{0, 0, 0}, {0.7, 0, 0}, {0.5, 0.5, 0.5}, {1e300, 1, 1}, {1e-300, 1e-300, 0}, {-1e9, 1e9, 1e-9}, {1e154, 1e154, 1e154}, {1e308, 1e308, 0},
@@ -188,7 +195,7 @@ func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
 		copy(say, v)
 		clear(tally.Floats)
 		clear(tally.Integers)
-		if err := tally.addRecord(nil); err != nil {
+		if err := tally.AddRecord(nil); err != nil {
 			t.Fatal(err)
 		}
 		sum, isFloat := slices.Clone(tally.Floats), tally.Floats != nil

@@ -136,8 +136,8 @@ func (r *Run) Validate() (ValidationResult, error) {
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	number := r.sums.Find(release.ScoreWeights)
-	entry := r.sums.List[number]
+	number := r.lot.Sums.Find(release.ScoreWeights)
+	entry := r.lot.Sums.List[number]
 	var sum [1]float64
 	noised := release.NewSum(entry.Query, entry.Size)
 	err = r.config.scoreHeldOut(Values(parameters), func(score float64) {
@@ -157,7 +157,7 @@ func (r *Run) Validate() (ValidationResult, error) {
 		if err := r.account.spendQuery(entry.Lot()); err != nil {
 			return ValidationResult{}, err
 		}
-		if err := noised.Release(sum[:], r.sums.Source, r.sums.Stream(number, r.step)); err != nil {
+		if err := noised.Release(sum[:], r.lot.Sums.Source, r.lot.Sums.Stream(number, r.step)); err != nil {
 			return ValidationResult{}, err
 		}
 		out.Deviation = v.Noise / records

@@ -80,8 +80,8 @@ func TestValidate_Noise(t *testing.T) {
 	}
 	var sum, squares float64
 	for i := range keys {
-		r.sums.Source = noise.NewSeeded(uint64(1000 + i))
-		normal, err := firstNormal(r.sums.Source, r.sums.Stream(r.sums.Find(release.ScoreWeights), r.step))
+		r.lot.Sums.Source = noise.NewSeeded(uint64(1000 + i))
+		normal, err := firstNormal(r.lot.Sums.Source, r.lot.Sums.Stream(r.lot.Sums.Find(release.ScoreWeights), r.step))
 		if err != nil {
 			t.Fatal(err)
 		}

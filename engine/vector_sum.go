@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -51,12 +52,10 @@ type VectorSum struct {
 	records int
 	vectors []Vector
 	weights Weights
-	scale   float64 // 1 over the denominator of the means
 	source  *noise.Source
-	sums    *release.Sums
 	sampler sample.Sampler
 
-	mechanism *mechanism
+	lot       *lot.Lot
 	account   *privacyAccount
 	step      int
 	firstStep int // lots released before this process
@@ -168,7 +167,7 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 		return nil, err
 	}
 	header := s.ledgerHeader(c.Unit)
-	meter, err := newEpsilonMeter(&s.config, s.mechanism, ledger.History{Header: header}, 0)
+	meter, err := newEpsilonMeter(&s.config, s.lot.Mechanism, ledger.History{Header: header}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +205,13 @@ func ResumeVectorSum(c VectorSumConfig, from VectorSumState) (*VectorSum, error)
 		return nil, fmt.Errorf("%d lots were released, and VectorSumConfig.Lots is %d: give at least as many", from.Lots, c.Lots)
 	}
 	s.step, s.firstStep = from.Lots, from.Lots
-	if err := s.mechanism.clipper.Restore(from.Bounds); err != nil {
+	if err := s.lot.Mechanism.Clipper.Restore(from.Bounds); err != nil {
 		return nil, err
 	}
-	if err := s.mechanism.setLot(min(s.step, c.Lots-1)); err != nil {
+	if err := s.lot.Mechanism.SetLot(min(s.step, c.Lots-1)); err != nil {
 		return nil, err
 	}
-	meter, err := newEpsilonMeter(&s.config, s.mechanism, spent, s.step)
+	meter, err := newEpsilonMeter(&s.config, s.lot.Mechanism, spent, s.step)
 	if err != nil {
 		return nil, err
 	}
@@ -261,11 +260,13 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 		parameters[i] = plan.Parameter{Name: v.Name, Shape: tensor.Shape{v.Size}}
 	}
 	records, least := s.weights.denominator(e.ExpectedLot())
-	s.scale = 1 / records
-	list := s.config.releases(e.Records)
-	s.sums = release.NewSums(list, s.source, len(parameters))
-	s.mechanism, err = newMechanism(&s.config, protectedVectors{parameters: parameters}, least, e, list)
-	return s, err
+	m, err := release.NewMechanism(s.config.mechanism(e, least), release.Protected{Parameters: parameters})
+	if err != nil {
+		return nil, err
+	}
+	m.Step.Scale = 1 / records
+	s.lot = lot.NewOfVectors(lot.Parts{Mechanism: m, Sums: release.NewSums(m.Releases, s.source, len(parameters)), Source: s.source})
+	return s, nil
 }
 
 // check sets the defaults and refuses settings that are impossible or break the guarantee.
@@ -403,15 +404,7 @@ func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error 
 	}
 	s.counted[record] = true
 	s.added++
-	sums := s.mechanism.vectors
-	same := len(vectors) == len(sums.Vectors)
-	for i := 0; same && i < len(vectors); i++ {
-		same = copy(sums.Vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.Vectors[i])
-	}
-	if !same {
-		sums.Vectors[0][0] = math.NaN()
-	}
-	return sums.Add(load.StepsOfWeight(weight, s.weights.Cap))
+	return s.lot.AddVectors(load.StepsOfWeight(weight, s.weights.Cap), vectors)
 }
 
 // Excluded returns the number of records that were added to the current lot and contribute nothing
@@ -419,7 +412,7 @@ func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error 
 func (s *VectorSum) Excluded() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mechanism.clipper.ExcludedRecords()
+	return s.lot.Mechanism.Clipper.ExcludedRecords()
 }
 
 // Release ends a lot. It writes the lot to the ledger and, when this is on disk, returns the mean of
@@ -444,23 +437,23 @@ func (s *VectorSum) Release() ([][]float64, error) {
 }
 
 func (s *VectorSum) releaseLot() ([][]float64, error) {
-	m, e := s.mechanism, s.sampler.Event()
+	m := s.lot.Mechanism
 	s.started = false
-	if err := s.account.spendLot(m.entry, s.config.Steps-s.step, m.equalLots(s.step)); err != nil {
+	if err := s.lot.Finish(s.step); err != nil {
 		return nil, err
 	}
-	if err := m.vectors.Release(s.source, s.step, s.scale); err != nil {
+	if err := s.account.spendLot(m.Entry, s.config.Steps-s.step, m.EqualLots(s.step)); err != nil {
 		return nil, err
 	}
-	if err := m.releaseSums(s.sums, s.step, e.ExpectedLot(), nil); err != nil {
+	if err := s.lot.Release(s.step, 0); err != nil {
 		return nil, err
 	}
 	s.step++
-	means := make([][]float64, len(m.vectors.Means))
-	for v, mean := range m.vectors.Means {
+	means := make([][]float64, len(m.Vectors.Means))
+	for v, mean := range m.Vectors.Means {
 		means[v] = slices.Clone(mean)
 	}
-	return means, m.advance(s.step)
+	return means, m.Advance(s.step)
 }
 
 // Deviations returns the standard deviation of the noise in each number of the means of the next
@@ -470,7 +463,7 @@ func (s *VectorSum) Deviations() []float64 {
 	defer s.mu.Unlock()
 	deviations := make([]float64, len(s.vectors))
 	for v := range deviations {
-		deviations[v] = s.mechanism.noiseOf(v) * s.scale
+		deviations[v] = s.lot.Mechanism.NoiseOf(v) * s.lot.Mechanism.Step.Scale
 	}
 	return deviations
 }
@@ -508,7 +501,7 @@ func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
 func (s *VectorSum) State() VectorSumState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return VectorSumState{Lots: s.step, Bounds: s.mechanism.clipper.State(nil), LedgerHead: s.account.ledger.Head()}
+	return VectorSumState{Lots: s.step, Bounds: s.lot.Mechanism.Clipper.State(nil), LedgerHead: s.account.ledger.Head()}
 }
 
 // Close ends the ledger, and returns what it reserved and did not use.
