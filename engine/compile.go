@@ -1,112 +1,53 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"runtime/debug"
 	"time"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/internal/frozen"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/device/plan"
-	"github.com/dptrain/dptrain/internal/host/memory"
-	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// compileNetwork compiles the network of c for a microbatch and opens it on the device. A
-// microbatch that the engine chooses is halved until the device has memory for it. The
-// device's name replaces auto in c.
-func compileNetwork(c *Config, index *load.Index, rowsPerRecord int, e sample.Event) (*network.Network, error) {
-	n := &network.Network{}
-	var err error
-	if n.DeviceNote, err = c.Device.resolve(); err != nil {
-		return nil, err
-	}
-	held := heldBytes(c, index)
-	device, err := c.Device.open(held)
+// compile compiles the network of c and opens it on the device, whose name replaces auto in c.
+func (c *Config) compile(index *load.Index, rowsPerRecord int, e sample.Event) (*network.Network, error) {
+	note, err := c.Device.resolver().Resolve()
 	if err != nil {
 		return nil, err
 	}
 	if err := c.Mechanism.resolveArithmetic(); err != nil {
 		return nil, err
 	}
-	limit, err := device.MemoryLimit()
+	local := c.LocalTraining.Steps > 0
+	o := network.Options{
+		Build: c.Network, Check: c.checkNetwork, Device: *c.Device.resolver(), Held: heldBytes(c, index),
+		Train: c.Train, Index: index, Event: e, RowsPerRecord: rowsPerRecord, Microbatch: c.Microbatch, ConstantWork: c.Sampling.ConstantWork,
+		Norms: !c.Mechanism.NonPrivate && !local, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace(),
+		Output: len(c.Statistics) > 0, Optimizer: c.Optimization.ofDevice(), Averaged: c.Optimization.Average.Decay > 0,
+		KeepFrozen: c.Augmentation.Views == 0 && !local && !c.Records.Users && c.Sampling.Population == 0,
+		Reads:      float64(c.Steps) * e.ExpectedLot() * float64(index.PerRecord),
+	}
+	if local {
+		o.LocalBatch = c.LocalTraining.Batch
+	}
+	n, err := network.Compile(o)
 	if err != nil {
 		return nil, err
 	}
-	records := min(c.Microbatch, e.Records) // no lot has more, or its number is private
-	local := c.LocalTraining.Steps > 0
-	switch {
-	case local: // a record of the program is an example of a local step
-		records, rowsPerRecord = c.LocalTraining.Batch, 1
-	case records == 0:
-		records = chooseMicrobatch(device, e, c.Sampling.ConstantWork)
+	n.DeviceNote = note
+	return n, nil
+}
+
+// checkNetwork compares the network with the statistics.
+func (c *Config) checkNetwork(n *perexample.Network) error {
+	for _, s := range c.Statistics {
+		if s.Output && n.Output == nil || s.Loss && n.Losses == nil {
+			return fmt.Errorf("statistic %s reads outputs or losses that the network does not keep; set Output and Losses of the network", s.Name)
+		}
 	}
-	for {
-		net, err := perexample.Compile(c.Network, records, rowsPerRecord)
-		if err != nil {
-			return nil, err
-		}
-		keeps := c.keepsFrozenOutputs(device, net, index, e, memory.AtStart().Without(held))
-		n.Program, err = plan.LowerTraining(net, plan.Options{
-			Norms: !c.Mechanism.NonPrivate && !local, Output: len(c.Statistics) > 0, Observed: len(net.BatchNorms) > 0,
-			Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace(), Frozen: keeps,
-		})
-		if err != nil {
-			return nil, err
-		}
-		isFinal := c.Microbatch != 0 || net.Records == 1
-		records = max(1, net.Records/2)
-		if bytes := int64(n.Program.MicrobatchBytes()); !isFinal &&
-			(bytes > limit || device.PreferredMicrobatch(n.Program) < n.Program.Records) {
-			// Half of the records take at least half of the memory.
-			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
-				records /= 2
-			}
-			continue
-		}
-		if err := checkNetwork(c, n.Program, net); err != nil {
-			return nil, err
-		}
-		device.Optimize(n.Program)
-		n.Executable, err = openExecutable(device, n.Program, &c.Optimization)
-		switch {
-		case errors.Is(err, plan.ErrOutOfMemory) && !isFinal:
-			continue
-		case errors.Is(err, plan.ErrOutOfMemory) && net.Records > 1:
-			return nil, setting.Errorf("Microbatch", "a microbatch of %d records: %w; use a smaller %v", net.Records, err, setting.Named("Microbatch"))
-		case errors.Is(err, plan.ErrOutOfMemory):
-			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller net, shorter examples or fewer examples in a record", err)
-		case err != nil:
-			return nil, err
-		}
-		if err := checkWeights(n); err != nil {
-			n.Executable.Close()
-			return nil, err
-		}
-		if n.Running, err = network.NewRunning(net.Network, n.Executable, len(net.Inputs),
-			c.Optimization.Average.Decay > 0); err != nil {
-			n.Executable.Close()
-			return nil, err
-		}
-		if keeps {
-			if n.Frozen, err = frozen.New(device, net, c.Train, index.Blank); err != nil {
-				n.Executable.Close()
-				return nil, err
-			}
-			for k := range n.Frozen.Count() {
-				n.Outputs = append(n.Outputs, n.Executable.Input(len(net.Inputs)+n.Running.Count()+k))
-			}
-		}
-		n.Program = n.Program.Stripped()
-		debug.FreeOSMemory() // the memory of the graph
-		return n, nil
-	}
+	return c.checkBatchStatistics(n)
 }
 
 // heldBytes returns the memory of the data sets as it follows from public numbers: the number of
@@ -120,20 +61,6 @@ func heldBytes(c *Config, index *load.Index) int64 {
 		held += bytesOf(v, c.Records.Count(v))
 	}
 	return int64(min(held, 1<<62))
-}
-
-// keepsFrozenOutputs reports whether the run computes the outputs of frozen first layers once for
-// each example and keeps them. They must be the same in every lot, be read more often than they are
-// computed, and take at most half of the memory that is left. Their number must be public. A GPU
-// keeps the data set instead.
-func (c *Config) keepsFrozenOutputs(device plan.Device, network *perexample.PrivateNetwork,
-	index *load.Index, e sample.Event, room memory.Headroom) bool {
-	if len(network.FrozenOutputs) == 0 || device.Name() != "cpu" || c.Augmentation.Views > 0 ||
-		c.LocalTraining.Steps > 0 || c.Records.Users || c.Sampling.Population > 0 {
-		return false
-	}
-	read := float64(c.Steps) * e.ExpectedLot() * float64(index.PerRecord)
-	return read > float64(index.Rows) && room.Fits(2*frozen.BytesFor(network, index.Rows))
 }
 
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
@@ -151,66 +78,6 @@ func (m *Mechanism) resolveArithmetic() error {
 		m.Arithmetic = ExactArithmetic
 	case m.Arithmetic != ExactArithmetic && m.Arithmetic != FloatArithmetic:
 		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", m.Arithmetic, ExactArithmetic, FloatArithmetic)
-	}
-	return nil
-}
-
-// openExecutable opens a program on a device. The user's code may draw the starting weights: a
-// panic in it becomes an error.
-func openExecutable(device plan.Device, program *plan.Program, o *Optimization) (e plan.Executable, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			e, err = nil, fmt.Errorf("initialising the network panicked: %v", p)
-		}
-	}()
-	return device.Compile(program, o.ofDevice(), o.Average.Decay > 0)
-}
-
-// chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
-// enough that the padding of a lot's last microbatch costs little.
-func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int {
-	lot := e.ExpectedLot()
-	if e.Policy == sample.PolicyFixed || e.Policy == sample.PolicyShuffle {
-		return min(int(lot), 512)
-	}
-	// Two standard deviations above the mean of a Poisson lot, or the size to which each lot is
-	// padded, cut into equal parts.
-	most := lot + 2*math.Sqrt(lot)
-	if constantWork {
-		most = float64(e.LotSize)
-	}
-	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
-	n := int(math.Ceil(most/parts/8)) * 8
-	return max(1, min(n, e.Records))
-}
-
-// checkNetwork compares the network with its data and statistics.
-func checkNetwork(c *Config, program *plan.Program, net *perexample.PrivateNetwork) error {
-	if err := signatureOf(net.Network).check(c.Train.Columns()); err != nil {
-		return err
-	}
-	for _, s := range c.Statistics {
-		if s.Output && net.Output == nil || s.Loss && net.Losses == nil {
-			return fmt.Errorf("statistic %s reads outputs or losses that the network does not keep; set Output and Losses of the network", s.Name)
-		}
-	}
-	if err := c.checkBatchStatistics(net.Network); err != nil {
-		return err
-	}
-	for _, b := range program.Buffers {
-		if b.Role == plan.RoleConstant && !network.AreFinite(b.Value) {
-			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
-		}
-	}
-	return nil
-}
-
-// checkWeights checks the starting weights in the executable.
-func checkWeights(n *network.Network) error {
-	for v, w := range n.Executable.State().Weights {
-		if !network.AreFinite(w) {
-			return fmt.Errorf("parameter %s starts with a value that is not finite", n.Program.Parameters[v].Name)
-		}
 	}
 	return nil
 }

@@ -188,7 +188,7 @@ func (c *Config) checkDistribution() error {
 	default:
 		return fmt.Errorf("noise distribution %q is unknown: use %s or %s", m.Distribution, GaussianNoise, LaplaceNoise)
 	}
-	c.Device.preferCPU()
+	c.Device.resolver().PreferCPU()
 	useGaussian := setting.With("Mechanism.Distribution", GaussianNoise)
 	switch {
 	case c.Device.Name != "cpu":
@@ -281,8 +281,8 @@ func (c *Config) checkWeights() error {
 			setting.Named("Weights.MinMean"), setting.With("Mechanism.Distribution", GaussianNoise), setting.Named("Weights.Mean"))
 	}
 	if c.Weights.MinMean != 0 && c.LocalTraining.Steps == 0 {
-		c.Device.preferCPU()
-		if c.Device.onGPU() {
+		c.Device.resolver().PreferCPU()
+		if c.Device.resolver().OnGPU() {
 			return setting.Errorf("Device.Name", "device %s does not divide its sum of gradients by the weight of the lot (%v): use %v, local steps, or a mean weight (%v)",
 				c.Device.Name, setting.Named("Weights.MinMean"), setting.With("Device.Name", "cpu"), setting.Named("Weights.Mean"))
 		}

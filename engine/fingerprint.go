@@ -1,20 +1,15 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/device/op"
-	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // filterOrderEntry is the name of the entry that Resume reads of runs with a filter.
@@ -45,7 +40,11 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	for _, v := range program.Parameters {
 		note("parameter "+v.Name, "%v", v.Shape)
 	}
-	operations, constants, err := networkDigests(c, program)
+	build, err := c.unreleasedNetwork() // without the directions of a projection
+	if err != nil {
+		return nil, err
+	}
+	operations, constants, err := network.Digests(build, program)
 	if err != nil {
 		return nil, err
 	}
@@ -138,54 +137,4 @@ func describeRule(r clip.Rule) string {
 		r = clip.Threshold{}
 	}
 	return fmt.Sprintf("%T%+v", r, r)
-}
-
-// networkDigests returns two digests of the computation on an example: of the operations, their
-// shapes and the dropout of the training program; and of the constants, without the directions of
-// a projection.
-func networkDigests(c *Config, program *plan.Program) (operations, constants string, err error) {
-	network, err := c.unreleasedNetwork()
-	if err != nil {
-		return "", "", err
-	}
-	_, evaluation, err := lowerEvaluation(network, 1)
-	if err != nil {
-		return "", "", err
-	}
-	sum := sha256.New()
-	for _, i := range evaluation.Front {
-		if i.Spec != nil {
-			fmt.Fprintln(sum, i.Spec.String(), i.In, i.Out)
-		} else {
-			fmt.Fprintln(sum, i.Foreign.String(), i.In, i.Out)
-		}
-	}
-	for _, d := range dropoutLayers(program) {
-		fmt.Fprintln(sum, d)
-	}
-	values := sha256.New()
-	var four [4]byte
-	for _, b := range evaluation.Buffers {
-		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
-		if b.Role != plan.RoleConstant {
-			continue
-		}
-		for _, v := range b.Value {
-			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
-			values.Write(four[:])
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil
-}
-
-// dropoutLayers returns a training program's dropout layers, which an evaluation lacks, in an
-// order that does not depend on the microbatch.
-func dropoutLayers(program *plan.Program) []string {
-	layers := map[string]bool{}
-	for _, i := range program.Front {
-		if d, ok := i.Spec.(op.Dropout); ok {
-			layers[d.String()] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(layers))
 }

@@ -72,6 +72,6 @@ func (c *Config) checkLocalTraining() error {
 	if l.Steps > maxLocalExamples/l.Batch {
 		return fmt.Errorf("%d local steps of %d examples: give at most %d examples for all steps of a user", l.Steps, l.Batch, maxLocalExamples)
 	}
-	c.Device.preferCPU() // users have few examples, one after the other
+	c.Device.resolver().PreferCPU() // users have few examples, one after the other
 	return nil
 }

@@ -195,7 +195,7 @@ func TestDescribe_IncludesWorkspace(t *testing.T) {
 		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // enough rows to be summed in slices
 		r := newRun(t, c)
 		workspace := r.network.Executable.WorkspaceBytes()
-		if described := r.Describe().Bytes - r.network.Program.Bytes(); described != workspace || workspace == 0 && r.config.Device.onGPU() {
+		if described := r.Describe().Bytes - r.network.Program.Bytes(); described != workspace || workspace == 0 && r.config.Device.resolver().OnGPU() {
 			t.Errorf("%s: %d bytes of workspace described, and %d used", device, described, workspace)
 		}
 	}

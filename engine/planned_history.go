@@ -184,7 +184,7 @@ func (r *Run) Describe() Description {
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
 		Microbatch: program.Records, PerRecord: r.index.PerRecord,
 		Bytes:  program.Bytes() + r.network.Executable.WorkspaceBytes() + r.network.Frozen.Bytes(),
-		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
+		Device: r.config.Device.Name, Threads: r.config.Device.resolver().ThreadCount(), Secure: r.source.Secure(),
 		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic,
 		LocalTraining: r.config.LocalTraining, Warning: r.network.Warning(),
 	}

@@ -102,7 +102,7 @@ func build(c Config) (*Run, error) {
 		}
 	}
 	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, len(c.Train.Columns()))
-	if r.network, err = compileNetwork(&r.config, r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
+	if r.network, err = r.config.compile(r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
 		return nil, err
 	}
 	built := false

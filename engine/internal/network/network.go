@@ -33,7 +33,7 @@ func (n *Network) Warning() string {
 	return n.Program.Warning + "; " + n.DeviceNote
 }
 
-// AreFinite reports whether no value is NaN or infinite.
-func AreFinite(values []float32) bool {
+// areFinite reports whether no value is NaN or infinite.
+func areFinite(values []float32) bool {
 	return !slices.ContainsFunc(values, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 }

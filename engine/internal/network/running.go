@@ -22,7 +22,7 @@ type Part struct {
 // Running are the running means and variances of a network's batch normalization. They
 // change between lots only.
 type Running struct {
-	Numbers  []float32   // values and average, as a checkpoint contains them
+	numbers  []float32   // values and average, as a checkpoint contains them
 	values   []float32   // one after the other
 	parts    []Part      // Values are parts of values: the mean and the variance of each layer
 	inputs   [][]float32 // [part]: memory of the executable
@@ -31,9 +31,9 @@ type Running struct {
 	averages []Part      // [part]: Values are parts of average
 }
 
-// NewRunning returns the running statistics with their initial values; nil if the network
+// newRunning returns the running statistics with their initial values; nil if the network
 // has none. columns is the number of the network's inputs. With averaged it keeps their average.
-func NewRunning(net *perexample.Network, e plan.Executable, columns int, averaged bool) (*Running, error) {
+func newRunning(net *perexample.Network, e plan.Executable, columns int, averaged bool) (*Running, error) {
 	if len(net.BatchNorms) == 0 {
 		return nil, nil
 	}
@@ -47,17 +47,17 @@ func NewRunning(net *perexample.Network, e plan.Executable, columns int, average
 		if err != nil {
 			return nil, fmt.Errorf("running statistic %s: %w", n.Name(), err)
 		}
-		if !AreFinite(initial) || k%2 == 1 && slices.Min(initial) < 0 {
+		if !areFinite(initial) || k%2 == 1 && slices.Min(initial) < 0 {
 			return nil, fmt.Errorf("running statistic %s starts with a value that is not possible: a variance is a finite number of at least 0", n.Name())
 		}
-		s.Numbers = append(s.Numbers, initial...)
+		s.numbers = append(s.numbers, initial...)
 		s.inputs = append(s.inputs, e.Input(columns+k))
 	}
-	size := len(s.Numbers)
+	size := len(s.numbers)
 	if averaged {
-		s.Numbers = append(s.Numbers, s.Numbers...)
+		s.numbers = append(s.numbers, s.numbers...)
 	}
-	s.values, s.average = s.Numbers[:size], s.Numbers[size:]
+	s.values, s.average = s.numbers[:size], s.numbers[size:]
 	at := 0
 	for _, n := range nodes {
 		size := n.Shape().TotalSize()
@@ -88,7 +88,7 @@ func (s *Running) Restore(numbers []float32) {
 	if s == nil {
 		return
 	}
-	copy(s.Numbers, numbers)
+	copy(s.numbers, numbers)
 	s.load()
 }
 
@@ -105,7 +105,7 @@ func (s *Running) All() []float32 {
 	if s == nil {
 		return nil
 	}
-	return s.Numbers
+	return s.numbers
 }
 
 // UpdateAverage updates the average after the lot of a step, counted from 1.
