@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 )
@@ -38,11 +39,10 @@ func (c LotChoice) check() error {
 // Budget.StopAtEpsilon and Budget.Delta, for choices and an end that depend on released values. The
 // order of the filter is fixed before the first lot.
 type adaptiveLots struct {
-	choose   func(*Progress) LotChoice
-	base     LotChoice // in place of zeros
-	choice   LotChoice // of the current lot
-	filter   *accountant.Filter
-	odometer *accountant.Odometer
+	choose func(*Progress) LotChoice
+	base   LotChoice // in place of zeros
+	choice LotChoice // of the current lot
+	account.Filter
 }
 
 // checkChoose checks a run with adaptive noise, and lets the schedules of noise and bounds follow
@@ -70,32 +70,6 @@ func (c *Config) checkChoose() error {
 	for i, g := range m.Clipping {
 		if _, adapts := g.Bound.(clip.Quantile); !adapts && g.Bound != nil {
 			m.Clipping[i].Bound = clip.Schedule(func(lot int) float64 { return g.Bound.At(lot) * a.choice.ClipFactor })
-		}
-	}
-	return nil
-}
-
-// open creates the filter and the odometer of a run after a history, which includes the releases
-// that the run makes later.
-func (a *adaptiveLots) open(c *Config, past ledger.History) error {
-	b := &c.Budget
-	var err error
-	if a.filter, err = accountant.NewFilter(b.StopAtEpsilon, b.Delta, b.FilterOrder, c.Sampling.Adjacency()); err != nil {
-		return err
-	}
-	if a.odometer, err = accountant.NewOdometer(b.Delta, c.Sampling.Adjacency()); err != nil {
-		return err
-	}
-	for _, l := range past.Lots {
-		ok, err := a.filter.Admit(l.Lot, l.Count)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return fmt.Errorf("%w: the releases before the next lot, or whose noise is given, cost more than ε = %g under a filter of order %.4g; raise it", ErrBudget, b.StopAtEpsilon, b.FilterOrder)
-		}
-		if err := a.odometer.Spend(l.Lot, l.Count); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -132,7 +106,7 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 	if a == nil {
 		return nil
 	}
-	p.Lot, p.Epsilon, p.BudgetUsed = r.step, a.odometer.Epsilon(), a.filter.UsedFraction()
+	p.Lot, p.Epsilon, p.BudgetUsed = r.step, a.Epsilon(), a.UsedFraction()
 	choice := a.choose(p)
 	if err := choice.check(); err != nil {
 		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
@@ -153,14 +127,14 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 			return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 		}
 	}
-	ok, err := a.filter.Admit(entry, 1)
+	ok, err := a.Spend(entry, 1)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("%w: lot %d with noise multiplier %v would exceed ε = %g, of which the filter has spent %.4g%%; choose more noise, or end the run", ErrBudget, r.step, choice.NoiseMultiplier, r.config.Budget.StopAtEpsilon, 100*a.filter.UsedFraction())
+		return fmt.Errorf("%w: lot %d with noise multiplier %v would exceed ε = %g, of which the filter has spent %.4g%%; choose more noise, or end the run", ErrBudget, r.step, choice.NoiseMultiplier, r.config.Budget.StopAtEpsilon, 100*a.UsedFraction())
 	}
-	return a.odometer.Spend(entry, 1)
+	return nil
 }
 
 // adoptFilterOrder continues with the order of a saved run's filter unless c sets one.

@@ -199,7 +199,7 @@ func TestRun_PassesMembershipAudit(t *testing.T) {
 // observeLots trains a run and returns what an observer gets.
 func observeLots(t *testing.T, c Config) (all []observedLot) {
 	r := newRun(t, c)
-	r.account.meter.counted = math.MaxInt // skip the computation of ε
+	r.account.Meter.Counted = math.MaxInt // skip the computation of ε
 	before := flatWeights(t, r)
 	bounds := r.lot.Mechanism.Clipper.State(nil)
 	trainRun(t, r, func(p *Progress) error {

@@ -35,7 +35,7 @@
 //	AddClippedSums ────▶ sum += Σ_r c_r·g_r                                 device: program's Back
 //	   │
 //	   ▼  after the lot's last microbatch
-//	privacyAccount ────▶ ledger line on disk, and the budget                package ledger
+//	account.Account ───▶ ledger line on disk, and the budget                package ledger
 //	   │                 an error here ends the run: nothing of this lot was released
 //	   ▼
 //	Release ───────────▶ sum + noise, times 1/(q·N), optimizer, weights     device, package noise
@@ -79,7 +79,7 @@
 //     released beside gradients.
 //   - releases.go: the list for a [Config]. statistic.go, batch_norm.go, validation.go, projection.go,
 //     adaptive.go: what is on it.
-//   - privacy_account.go, planned_history.go: the ledger, the budget and the planned cost.
+//   - internal/account, privacy_account.go, planned_history.go: the ledger, the budget and the planned cost.
 //   - internal/state, fingerprint.go, resume.go: continuing a run. A checkpoint has no key: a
 //     resumed run draws with a fresh one.
 package engine

@@ -3,13 +3,14 @@ package engine
 import (
 	"errors"
 
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/state"
 )
 
 var (
 	// ErrBudget is wrapped by an error where Budget.StopAtEpsilon does not allow a single lot, or
 	// where more was spent before.
-	ErrBudget = errors.New("budget")
+	ErrBudget = account.ErrBudget
 	// ErrCheckpoint is wrapped by an error where a checkpoint cannot be written.
 	ErrCheckpoint = state.ErrCheckpoint
 	// ErrDamaged is wrapped by an error where a checkpoint or its ledger differs from what was

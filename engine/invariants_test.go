@@ -251,7 +251,7 @@ func TestLedger_FailurePreventsRelease(t *testing.T) {
 	c.Statistics = []Statistic{MeanLoss(1, 1)}
 	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
 	r := newRun(t, c)
-	if err := r.account.ledger.Close(); err != nil {
+	if err := r.account.Ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	before, bounds := flatWeights(t, r), r.lot.Mechanism.Clipper.State(nil)
@@ -438,8 +438,8 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 			public := *p
 			public.Released, public.Epsilon = nil, 0
 			if p.Lot%6 == 0 { // the computation of ε depends on time
-				r.account.meter.counted = 0
-				public.Epsilon = r.account.meter.current(0)
+				r.account.Meter.Counted = 0
+				public.Epsilon = r.account.Meter.Current(0)
 			}
 			show(public)
 			show(r.StepsDone())

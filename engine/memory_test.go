@@ -79,7 +79,7 @@ func TestLot_AllocatesNothing(t *testing.T) {
 				}
 			}
 			if r.account != nil {
-				r.account.ledger.Close()
+				r.account.Ledger.Close()
 				r.account = nil
 			}
 			if n := testing.AllocsPerRun(500, lot); n != 0 {

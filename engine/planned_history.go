@@ -3,10 +3,10 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -43,7 +43,7 @@ func (c Config) PlannedHistory() ledger.History {
 	if m.LotsDiffer() {
 		h.Lots = nil
 		for lot := range c.Steps {
-			h.Lots = appendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: m.PlannedQueries(lot, lattice)})
+			h.Lots = account.AppendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: m.PlannedQueries(lot, lattice)})
 		}
 	} else {
 		h.Lots[0].Lot.Queries = m.PlannedQueries(0, lattice)
@@ -67,19 +67,9 @@ func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
 		return []ledger.RepeatedLot{{Lot: plan(0), Count: m.Steps}}
 	}
 	for lot := range m.Steps {
-		lots = appendLot(lots, 0, plan(lot))
+		lots = account.AppendLot(lots, 0, plan(lot))
 	}
 	return lots
-}
-
-// appendLot appends a lot. It counts an equal lot before it twice, unless that is one of the
-// first past.
-func appendLot(lots []ledger.RepeatedLot, past int, lot ledger.Lot) []ledger.RepeatedLot {
-	if k := len(lots) - 1; k >= past && slices.Equal(lots[k].Lot.Queries, lot.Queries) {
-		lots[k].Count++
-		return lots
-	}
-	return append(lots, ledger.RepeatedLot{Lot: lot, Count: 1})
 }
 
 // maxNoiseMultiplier is so large that the gradients cost practically nothing.

@@ -178,7 +178,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	if r.account != nil { // also after an error, which depends on the moments
-		if err := r.account.spendQuery(r.lot.Sums.List[number].Lot()); err != nil {
+		if err := r.account.SpendQuery(r.lot.Sums.List[number].Lot()); err != nil {
 			return nil, err
 		}
 	}

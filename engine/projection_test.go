@@ -205,7 +205,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 // Nothing is released where the ledger cannot be written.
 func TestProjection_FollowsLedgerEntry(t *testing.T) {
 	r := newRun(t, projectionConfig(t))
-	if err := r.account.ledger.Close(); err != nil {
+	if err := r.account.Ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Train(context.Background(), nil); err == nil {
@@ -378,7 +378,7 @@ func TestProjection_Interrupted(t *testing.T) {
 	if !seen {
 		t.Error("the search was waited for")
 	}
-	if spent := r.account.ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
+	if spent := r.account.Ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
 		t.Fatalf("interrupted, and the ledger gives %v", spent)
 	}
 	if err := r.Train(context.Background(), nil); err != nil {

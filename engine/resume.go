@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/state"
-	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -64,7 +62,7 @@ func Resume(c Config) (*Run, error) {
 	if err := r.restore(saved, spent); err != nil {
 		r.network.Executable.Close()
 		if r.account != nil {
-			err = errors.Join(err, r.account.ledger.Close())
+			err = errors.Join(err, r.account.Ledger.Close())
 		}
 		return nil, err
 	}
@@ -111,7 +109,7 @@ func (c Config) AffordableSteps() (int, error) {
 	} else {
 		spent.Header = r.ledgerHeader()
 	}
-	spent, _ = completePass(spent, r.Event(), r.lot.Mechanism, done)
+	spent, _ = r.completePass(spent, done)
 	spent.Lots = r.lot.Sums.AppendOnce(spent.Lots)
 	if r.lot.Mechanism.LotsDiffer() { // at most as many lots as the budget allows without statistics
 		bare := r.lot.Mechanism.WithoutStatistics(r.lot.Mechanism.CostOfLot(done))
@@ -125,14 +123,14 @@ func (c Config) AffordableSteps() (int, error) {
 		}
 		r.config.Steps = done + most
 	}
-	meter, err := newEpsilonMeter(&r.config, r.lot.Mechanism, spent, done)
+	meter, err := account.NewMeter(r.config.plan(r.lot.Mechanism, spent, done))
 	if err != nil {
 		return 0, err
 	}
-	if meter.allowed == 0 {
-		return 0, meter.budgetError()
+	if meter.Allowed == 0 {
+		return 0, meter.BudgetError()
 	}
-	return done + meter.allowed, nil
+	return done + meter.Allowed, nil
 }
 
 // resumptionNumber returns a different number, from 1, for each resumption of a run: each has
@@ -216,9 +214,9 @@ func (r *Run) restore(saved *state.Checkpoint, spent ledger.History) error {
 // reopenLedger continues the ledger, whose history was read before.
 func (r *Run) reopenLedger(spent ledger.History) error {
 	read := spent.LotCount()
-	spent, missing := completePass(spent, r.Event(), r.lot.Mechanism, r.step)
+	spent, missing := r.completePass(spent, r.step)
 	spent.Lots = r.lot.Sums.AppendOnce(spent.Lots)
-	meter, err := newEpsilonMeter(&r.config, r.lot.Mechanism, spent, r.step)
+	meter, err := account.NewMeter(r.config.plan(r.lot.Mechanism, spent, r.step))
 	if err != nil {
 		return err
 	}
@@ -226,11 +224,11 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	if err != nil {
 		return err
 	}
-	r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: r.config.maxLostLots()}
+	r.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: r.config.maxLostLots()}
 	if w.History().LotCount() != read {
 		return fmt.Errorf("another run wrote to the ledger %s while this one started; resume again", r.config.Files.Ledger)
 	}
-	if err := r.account.nameProject(r.config.Budget.Project); err != nil {
+	if err := r.account.NameProject(r.config.Budget.Project); err != nil {
 		return err
 	}
 	if !r.source.Secure() {
@@ -247,32 +245,16 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	return nil
 }
 
-// completePass adds the lots that are missing from an interrupted pass of shuffled lots to a
-// history, and returns their number; step lots are done. The ledger states them and the run does
-// not compute them: the next pass draws their records.
-func completePass(h ledger.History, e sample.Event, m *release.Mechanism, step int) (ledger.History, int) {
-	if e.Policy != sample.PolicyShuffle {
-		return h, 0
-	}
-	drawn := 0
-	for _, s := range h.Lots {
-		if s.Lot.Sampling.Policy == ledger.Shuffle {
-			drawn += s.Count
-		}
-	}
-	pass := (e.Records + e.LotSize - 1) / e.LotSize
-	missing := (pass - drawn%pass) % pass
-	if missing > 0 {
-		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: m.CostOfLot(step), Count: missing})
-	}
-	return h, missing
+// completePass is account.CompletePass for a run of which some lots are done.
+func (r *Run) completePass(h ledger.History, done int) (ledger.History, int) {
+	return account.CompletePass(h, r.Event(), func() ledger.Lot { return r.lot.Mechanism.CostOfLot(done) })
 }
 
 // removeFiles removes a ledger without lots, and the folder of checkpoints if it is empty.
 func (r *Run) removeFiles() {
 	os.Remove(r.config.Files.CheckpointFolder) // fails unless it is empty
 	if r.account != nil {
-		r.account.ledger.Close()
+		r.account.Ledger.Close()
 		if r.config.Files.Ledger != "" {
 			ledger.Discard(r.config.Files.Ledger)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/network"
@@ -45,8 +46,8 @@ type Run struct {
 	sampler     sample.Sampler
 	network     *network.Network
 	lot         *lot.Lot
-	account     *privacyAccount // nil where the run is not private
-	checkpoints *state.Writer   // nil where no checkpoints are kept
+	account     *account.Account // nil where the run is not private
+	checkpoints *state.Writer    // nil where no checkpoints are kept
 
 	learningRate float64 // of the last lot
 
@@ -215,7 +216,7 @@ func (r *Run) createFiles() (err error) {
 	}
 	if !c.Mechanism.NonPrivate {
 		planned := ledger.History{Header: r.ledgerHeader(), Lots: r.lot.Sums.AppendOnce(nil)}
-		meter, err := newEpsilonMeter(c, r.lot.Mechanism, planned, 0)
+		meter, err := account.NewMeter(c.plan(r.lot.Mechanism, planned, 0))
 		if err != nil {
 			return err
 		}
@@ -223,8 +224,8 @@ func (r *Run) createFiles() (err error) {
 		if err != nil {
 			return err
 		}
-		r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: c.maxLostLots()}
-		err = r.account.nameProject(c.Budget.Project)
+		r.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: c.maxLostLots()}
+		err = r.account.NameProject(c.Budget.Project)
 	}
 	if r.checkpoints = r.newCheckpoints(start); err == nil && r.checkpoints != nil {
 		err = r.checkpoints.Save(r.step)
@@ -258,10 +259,10 @@ func (r *Run) newCheckpoints(start state.Checkpoint) *state.Writer {
 	if f.CheckpointFolder == "" {
 		return nil
 	}
-	executable, clipper, account := r.network.Executable, r.lot.Mechanism.Clipper, r.account
+	executable, clipper, spent := r.network.Executable, r.lot.Mechanism.Clipper, r.account
 	return state.NewWriter(f.CheckpointFolder, f.CheckpointInterval, r.config.maxLostLots(), start, func(c *state.Checkpoint) error {
-		if account != nil {
-			c.Head, c.Bounds = account.ledger.Head(), clipper.State(c.Bounds[:0])
+		if spent != nil {
+			c.Head, c.Bounds = spent.Ledger.Head(), clipper.State(c.Bounds[:0])
 		}
 		return executable.SyncState()
 	})
@@ -328,7 +329,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 			}
 			continue
 		}
-		if r.account != nil && r.account.meter.allowed == 0 {
+		if r.account != nil && r.account.Meter.Allowed == 0 {
 			return nil
 		}
 		if err := r.lot.Method.Prepare(ctx); err != nil {
@@ -366,10 +367,10 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 func (p *Progress) update(r *Run) {
 	p.Lot, p.LearningRate = r.step, r.learningRate
 	if r.account != nil {
-		p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
+		p.Epsilon = r.account.Meter.Current(r.config.Steps - r.step)
 	}
 	if a := r.config.Mechanism.adaptive; a != nil {
-		p.BudgetUsed = a.filter.UsedFraction()
+		p.BudgetUsed = a.UsedFraction()
 	}
 }
 
@@ -386,7 +387,7 @@ func (r *Run) runLot() error {
 	r.fault = errPanicked
 	err := r.sumLot()
 	if err == nil && r.account != nil {
-		err = r.account.spendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
+		err = r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
 	}
 	if err == nil {
 		err = r.releaseLot()
@@ -420,7 +421,7 @@ func (r *Run) releaseLot() error {
 // ledger's end line states it. Without a ledger it has no effect.
 func (r *Run) SetReleasedWeights(sum [sha256.Size]byte) {
 	if r.account != nil {
-		r.account.ledger.SetWeights(sum)
+		r.account.Ledger.SetWeights(sum)
 	}
 }
 
@@ -442,10 +443,10 @@ func (r *Run) Close() error {
 	}
 	if r.account != nil {
 		validated := r.config.Validation.Set == nil || r.validated
-		if r.fault == nil && r.account.isPlanDone(r.config.Steps-r.step, validated) {
-			r.account.ledger.SetComplete()
+		if r.fault == nil && r.account.IsPlanDone(r.config.Steps-r.step, validated) {
+			r.account.Ledger.SetComplete()
 		}
-		if e := r.account.ledger.Close(); err == nil {
+		if e := r.account.Ledger.Close(); err == nil {
 			err = e
 		}
 	}

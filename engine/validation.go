@@ -151,11 +151,11 @@ func (r *Run) Validate() (ValidationResult, error) {
 	records := float64(entry.Records)
 	out := ValidationResult{Records: entry.Records}
 	if r.account != nil {
-		if err := r.account.checkSpent(v.releaseName()); err != nil {
+		if err := r.account.CheckSpent(v.releaseName()); err != nil {
 			return ValidationResult{}, err
 		}
 		r.validated = true
-		if err := r.account.spendQuery(entry.Lot()); err != nil {
+		if err := r.account.SpendQuery(entry.Lot()); err != nil {
 			return ValidationResult{}, err
 		}
 		if err := noised.Release(sum[:], r.lot.Sums.Source, r.lot.Sums.Stream(number, r.step)); err != nil {

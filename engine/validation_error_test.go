@@ -260,7 +260,7 @@ func TestValidate_ErrorIsInBudget(t *testing.T) {
 	}
 
 	r = trainedRun(t, targetValidationConfig(t, 2))
-	r.account.ledger.Close() // later writes fail
+	r.account.Ledger.Close() // later writes fail
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}

@@ -134,7 +134,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 
 	c := validationConfig(t, 4)
 	r := trainedRun(t, c)
-	r.account.ledger.Close() // later writes fail
+	r.account.Ledger.Close() // later writes fail
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
@@ -164,11 +164,11 @@ func TestValidate_IsInBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := again.account.ledger.History().LotCount()
+	before := again.account.Ledger.History().LotCount()
 	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (ValidationResult{}) {
 		t.Errorf("a second validation beyond the budget: %+v, %v", got, err)
 	}
-	if n := again.account.ledger.History().LotCount(); n != before {
+	if n := again.account.Ledger.History().LotCount(); n != before {
 		t.Errorf("%d lots after the refusal, %d before", n, before)
 	}
 	again.Close()
@@ -191,7 +191,7 @@ func TestResume_CompletesPassAfterValidation(t *testing.T) {
 	}
 	defer again.Close()
 	shuffled := 0
-	for _, s := range again.account.ledger.History().Lots {
+	for _, s := range again.account.Ledger.History().Lots {
 		if s.Lot.Sampling.Policy == ledger.Shuffle {
 			shuffled += s.Count
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
@@ -56,7 +57,7 @@ type VectorSum struct {
 	sampler sample.Sampler
 
 	lot       *lot.Lot
-	account   *privacyAccount
+	account   *account.Account
 	step      int
 	firstStep int // lots released before this process
 	fault     error
@@ -167,7 +168,7 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 		return nil, err
 	}
 	header := s.ledgerHeader(c.Unit)
-	meter, err := newEpsilonMeter(&s.config, s.lot.Mechanism, ledger.History{Header: header}, 0)
+	meter, err := account.NewMeter(s.config.plan(s.lot.Mechanism, ledger.History{Header: header}, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: s.config.maxLostLots()}
+	s.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: s.config.maxLostLots()}
 	return s, nil
 }
 
@@ -211,7 +212,7 @@ func ResumeVectorSum(c VectorSumConfig, from VectorSumState) (*VectorSum, error)
 	if err := s.lot.Mechanism.SetLot(min(s.step, c.Lots-1)); err != nil {
 		return nil, err
 	}
-	meter, err := newEpsilonMeter(&s.config, s.lot.Mechanism, spent, s.step)
+	meter, err := account.NewMeter(s.config.plan(s.lot.Mechanism, spent, s.step))
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,7 @@ func ResumeVectorSum(c VectorSumConfig, from VectorSumState) (*VectorSum, error)
 	if err != nil {
 		return nil, err
 	}
-	s.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: s.config.maxLostLots()}
+	s.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: s.config.maxLostLots()}
 	if w.History().LotCount() != spent.LotCount() {
 		return nil, errors.Join(fmt.Errorf("another process wrote to the ledger %s while this one started; resume again", c.Ledger), w.Close())
 	}
@@ -334,7 +335,7 @@ func (s *VectorSum) lotsLeft() int {
 	if s.fault != nil {
 		return 0
 	}
-	return max(0, min(s.config.Steps-s.step, s.account.meter.allowed))
+	return max(0, min(s.config.Steps-s.step, s.account.Meter.Allowed))
 }
 
 // StartLot begins a lot. Unless the caller draws lots, it draws the lot and returns its records in
@@ -442,7 +443,7 @@ func (s *VectorSum) releaseLot() ([][]float64, error) {
 	if err := s.lot.Finish(s.step); err != nil {
 		return nil, err
 	}
-	if err := s.account.spendLot(m.Entry, s.config.Steps-s.step, m.EqualLots(s.step)); err != nil {
+	if err := s.account.SpendLot(m.Entry, s.config.Steps-s.step, m.EqualLots(s.step)); err != nil {
 		return nil, err
 	}
 	if err := s.lot.Release(s.step, 0); err != nil {
@@ -473,7 +474,7 @@ func (s *VectorSum) Deviations() []float64 {
 func (s *VectorSum) Epsilon() (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.account.meter.cost(s.account.meter.done)
+	return s.account.Meter.Cost(s.account.Meter.Done)
 }
 
 // PlannedEpsilon returns the ε of all lots up to VectorSumConfig.Lots, or up to the end of the
@@ -481,7 +482,7 @@ func (s *VectorSum) Epsilon() (float64, error) {
 func (s *VectorSum) PlannedEpsilon() (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.account.meter.planned(s.config.Steps - s.step)
+	return s.account.Meter.Planned(s.config.Steps - s.step)
 }
 
 // Spent returns the cost according to the ledger, which may have reserved lots before Close. name is
@@ -489,7 +490,7 @@ func (s *VectorSum) PlannedEpsilon() (float64, error) {
 func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, err := s.config.Files.readLedger(s.account.ledger)
+	h, err := s.config.Files.readLedger(s.account.Ledger)
 	if err != nil {
 		return accountant.Guarantee{}, err
 	}
@@ -501,7 +502,7 @@ func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
 func (s *VectorSum) State() VectorSumState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return VectorSumState{Lots: s.step, Bounds: s.lot.Mechanism.Clipper.State(nil), LedgerHead: s.account.ledger.Head()}
+	return VectorSumState{Lots: s.step, Bounds: s.lot.Mechanism.Clipper.State(nil), LedgerHead: s.account.Ledger.Head()}
 }
 
 // Close ends the ledger, and returns what it reserved and did not use.
@@ -510,9 +511,9 @@ func (s *VectorSum) Close() error {
 	defer s.mu.Unlock()
 	if s.fault == nil {
 		if s.lotsLeft() == 0 { // no release decides when the lots end
-			s.account.ledger.SetComplete()
+			s.account.Ledger.SetComplete()
 		}
 		s.fault = errors.New("the sum of vectors is closed")
 	}
-	return s.account.ledger.Close()
+	return s.account.Ledger.Close()
 }

@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"engine/drawdiscard"},
 	{"engine", "internal/device/plan/plantest"},
 	{"engine/internal/lot"},
-	{"engine/internal/network", "engine/internal/release"},
+	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
 	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
 	{"cuda/internal/compile"},
@@ -85,6 +85,9 @@ var separate = map[string][]string{
 	// Bounds and noise follow from settings and releases: the package sees no device but through the interface
 	// of executables, and no data set but through loaded examples.
 	"engine/internal/release": {"accountant/ledger", "clip", "engine/internal/load", "engine/sample", "internal/clipping", "internal/device/plan", "internal/setting", "noise"},
+
+	// What was spent follows from the ledger.
+	"engine/internal/account": {"accountant", "accountant/ledger", "engine/sample", "internal/setting"},
 
 	// A checkpoint is public: the package sees neither data nor noise.
 	"engine/internal/state": {"accountant/ledger", "internal/device/plan", "internal/host/atomicfile"},
