@@ -1,7 +1,6 @@
 package release
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -151,7 +150,7 @@ func (s *Sums) Result(i int) []float64 { return s.results[i] }
 // query.
 func (s *Sums) Release(i, lot int) ([]float64, error) {
 	if err := s.sums[i].Release(s.results[i], s.Source, s.Stream(i, lot)); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.List[i].Query.Group, err)
+		return nil, err
 	}
 	return s.results[i], nil
 }

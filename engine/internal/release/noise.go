@@ -37,7 +37,7 @@ func (n *Noise) Check() error {
 	for _, own := range [][]string{slices.Sorted(maps.Keys(n.GroupNoiseMultipliers)), slices.Sorted(maps.Keys(n.GroupNoiseMultiplierAt))} {
 		for _, name := range own {
 			if !slices.ContainsFunc(n.Groups, func(g clip.Group) bool { return g.Name == name }) {
-				return fmt.Errorf("noise is given for group %q, and no group of Mechanism.Groups has this name", name)
+				return fmt.Errorf("noise is given for group %q, and no group of Mechanism.Clipping has this name", name)
 			}
 		}
 	}
