@@ -5,6 +5,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/state"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 var (
@@ -20,3 +21,7 @@ var (
 	// may depend on everything that the run released. The cost is then [Run.PlannedEpsilon].
 	ErrStop = errors.New("the observer ends the run")
 )
+
+// SettingError refuses a setting. Its message names settings as the fields of a [Config], or as the keys
+// of a schema.
+type SettingError = setting.Error
