@@ -102,7 +102,7 @@ func build(c Config) (*Run, error) {
 			return nil, err
 		}
 	}
-	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, len(c.Train.Columns()))
+	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, c.Train)
 	if r.network, err = r.config.compile(r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
 		return nil, err
 	}
