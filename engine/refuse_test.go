@@ -80,9 +80,9 @@ func TestNew_Refuses(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.Network = nil }, "no network"},
-		{func(c *Config) { c.Augmentation.Views = -1 }, "Views is -1"},
+		{func(c *Config) { c.Augmentation.Views = -1 }, "Augmentation.Views -1"},
 		{func(c *Config) { c.Augmentation.Views = 2 }, "Transform is not set"},
-		{func(c *Config) { c.Augmentation.Transform = func([][]float32, *rand.Rand) {} }, "set the number of views"},
+		{func(c *Config) { c.Augmentation.Transform = func([][]float32, *rand.Rand) {} }, "the number of views"},
 		{func(c *Config) { c.Augmentation = Augmentation{1 << 20, func([][]float32, *rand.Rand) {}} }, "at most 4096"},
 		{func(c *Config) {
 			c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) { view[2][0] = 0 }}
@@ -101,42 +101,42 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Records.Examples = -1 }, "Records.Examples is -1"},
 		{func(c *Config) { c.Records.Users = true }, "user"},
 		{func(c *Config) { c.Train, c.Records.Users = examplesOfUsers(), true }, "the number of examples of a user"},
-		{func(c *Config) { c.Sampling.Lot = 61 }, "a lot of 61 records from 60"},
-		{func(c *Config) { c.Sampling.Lot, c.Records.Examples = 12, 10 }, "a lot of 12 records from 6"},
-		{func(c *Config) { c.Sampling.Lot = -1 }, "a lot of -1"},
-		{func(c *Config) { c.Sampling.Lot = 0 }, "neither a lot nor a sampling rate"},
-		{func(c *Config) { c.Sampling.Rate = 0.5 }, "both a lot"},
-		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 1.1 }, "rate 1.1"},
-		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, -0.1 }, "rate -0.1"},
-		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, nan }, "rate NaN"},
-		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, -0.1 }, "rate -0.1"},
-		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, 1.001 }, "rate 1.001"},
+		{func(c *Config) { c.Sampling.Lot = 61 }, "Sampling.Lot 61: give a number from 1 to 60"},
+		{func(c *Config) { c.Sampling.Lot, c.Records.Examples = 12, 10 }, "Sampling.Lot 12: give a number from 1 to 6,"},
+		{func(c *Config) { c.Sampling.Lot = -1 }, "Sampling.Lot -1"},
+		{func(c *Config) { c.Sampling.Lot = 0 }, "no lot is given"},
+		{func(c *Config) { c.Sampling.Rate = 0.5 }, "exclude each other"},
+		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 1.1 }, "Rate 1.1"},
+		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, -0.1 }, "Rate -0.1"},
+		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, nan }, "Rate NaN"},
+		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, -0.1 }, "Rate -0.1"},
+		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, 1.001 }, "Rate 1.001"},
 		{func(c *Config) { c.Sampling.Policy = "poison" }, "poisson"},
-		{func(c *Config) { c.Sampling.Population = -1 }, "a population of -1"},
+		{func(c *Config) { c.Sampling.Population = -1 }, "Sampling.Population -1"},
 		{func(c *Config) { c.Sampling.Population, c.Sampling.Policy = 100, sample.PolicyFixed }, "makes the number of records public"},
 		{func(c *Config) { c.Sampling.Population, c.Sampling.Policy = 100, sample.PolicyShuffle }, "makes the number of records public"},
-		{func(c *Config) { c.Sampling.Population, c.Sampling.Lot = 100, 101 }, "a lot of 101 records from 100"},
-		{func(c *Config) { c.Steps = 0 }, "Config.Steps is 0"},
-		{func(c *Config) { c.Microbatch = -1 }, "microbatch of -1"},
+		{func(c *Config) { c.Sampling.Population, c.Sampling.Lot = 100, 101 }, "Sampling.Lot 101: give a number from 1 to 100"},
+		{func(c *Config) { c.Steps = 0 }, "Steps 0: give at least 1"},
+		{func(c *Config) { c.Microbatch = -1 }, "Microbatch -1"},
 		{func(c *Config) { c.Device.Threads = -1 }, "-1 threads"},
 		{func(c *Config) { c.Device.Threads = math.MaxInt }, "at most 65536"},
 		{func(c *Config) { c.Files.CheckpointInterval = -1 }, "checkpoint every"},
 		{func(c *Config) { c.Device.Name = "tpu" }, "auto, cpu"},
 		{func(c *Config) { c.Device.Name = "cuda:77" }, "cuda:77"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "Mechanism.NonPrivate"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "noise multiplier -1"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "noise multiplier NaN"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = inf }, "infinite"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "NoiseMultiplier -1"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "NoiseMultiplier NaN"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = inf }, "NoiseMultiplier +Inf"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 1e-45 }, "out of the range of float32"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 1e40 }, "out of the range of float32"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplierAt = func(int) float64 { return 1 } }, "both a noise"},
 		{func(c *Config) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return float64(3 - lot) }
-		}, "lot 3: noise multiplier 0 "},
+		}, "lot 3: Mechanism.NoiseMultiplier 0:"},
 		{func(c *Config) { c.Mechanism.Allocation = "equal" }, "proportional"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "the bound is 0"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "the bound is -1"},
-		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "the bound is NaN"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "Bound 0"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "Bound -1"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "Bound NaN"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "Mechanism.NonPrivate"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
@@ -342,7 +342,7 @@ func TestNonPrivate_NeedsNoPrivacySettings(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := r.Spent(""); err == nil || !strings.Contains(err.Error(), "infinite") {
+	if _, err := r.Spent(""); err == nil || !strings.Contains(err.Error(), "NoiseMultiplier +Inf") {
 		t.Errorf("error %v", err)
 	}
 	c.Files.Ledger = ledger
