@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/spf13/cobra"
 )
 
@@ -23,7 +24,7 @@ the ledger. It verifies the ledger and the weights first. Everything that they s
 		Example: "  dptrain report runs/mine",
 		Args:    oneRunDir("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := rundir.VerifyWeights(args[0]); err != nil {
+			if err := modelfile.VerifyWeights(args[0]); err != nil {
 				return exitcode.AsUsage(err)
 			}
 			files, statement, err := writeReport(args[0])
