@@ -199,9 +199,9 @@ func (m *Model) ReadFile(name, dir string) (data.Unlabeled, error) {
 }
 
 func (m *Model) options() data.Options {
-	return data.Options{Standardize: m.file.Standardize, Schema: m.file.Schema}
+	return data.Options{Standardize: m.file.Standardize, Crop: m.file.Crop(), Schema: m.file.Schema}
 }
 
 func (m *Model) trained() data.TrainedInput {
-	return data.TrainedInput{Name: m.file.Data, Shape: m.file.Shape, ElementType: m.file.Elements}
+	return data.TrainedInput{Name: m.file.Data, Shape: m.file.PictureShape(), ElementType: m.file.Elements}
 }
