@@ -101,7 +101,7 @@ export function lines({ title, x, y, series, marks = [] }) {
     const cx = xs.place(m.x), cy = ys.place(Math.min(Math.max(m.y, ys.lo), ys.hi));
     svg.append(draw('circle', { cx, cy, r: 5, class: `fill k${m.k ?? 0}` }));
     const end = cx > width * 0.75;
-    svg.append(draw('text', { x: cx + (end ? -9 : 9), y: cy - 8, 'text-anchor': end ? 'end' : 'start' }, m.text));
+    svg.append(draw('text', { x: cx + (end ? -9 : 9), y: cy - 8, 'text-anchor': end ? 'end' : 'start', class: 'mark' }, m.text));
   }
   return figure(svg, title, series, [x.label, ...series.map((s) => s.name)], tableOfLines(series));
 }

@@ -206,7 +206,7 @@ export class Experiment {
 
 // whole keeps the words of a command together where its lines are wrapped.
 function whole(text) {
-  return text.split(/( +|\n)/).map((part) => (/\S/.test(part) ? make('span', { class: 'word' }, part) : part));
+  return text.split(/( +|\n|(?<=\())/).map((part) => (/\S/.test(part) ? make('span', { class: 'word' }, part) : part));
 }
 
 function read(c, text) {
