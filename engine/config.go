@@ -235,7 +235,7 @@ func (c *Config) check() error {
 	if c.Network == nil {
 		return fmt.Errorf("no network: set Config.Network")
 	}
-	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
+	if err := c.Augmentation.check(c.Train); err != nil {
 		return err
 	}
 	if err := c.checkLocalTraining(); err != nil {

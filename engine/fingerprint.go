@@ -101,6 +101,11 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	}
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)
+		if whole := data.Uncropped(c.Train); whole != nil {
+			for _, column := range whole.Columns() {
+				note("whole column "+column.Name, "%v", column.Shape)
+			}
+		}
 	}
 	note("optimizer", "%s", c.Optimization.Optimizer.Describe())
 	if c.Optimization.LearningRateAt == nil {

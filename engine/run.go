@@ -104,7 +104,7 @@ func build(c Config) (*Run, error) {
 			return nil, err
 		}
 	}
-	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, len(c.Train.Columns()))
+	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, c.Train)
 	if r.compiled, err = compileNetwork(&r.config, r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
 		return nil, err
 	}

@@ -264,7 +264,8 @@ func targetScore(targets, predictions []float32) float64 {
 //
 // The hash of another record is that of its digest and of the number of records before it with the
 // same digest. The digest covers everything that determines what a record contributes: of each
-// example whether it is blank and, if not, its numbers, its weight and the states of its cells. So equal digests mean equal
+// example whether it is blank and, if not, its numbers (of a window of a picture those of the whole
+// picture), its weight and the states of its cells. So equal digests mean equal
 // contributions, and it does not matter which of m equal records has which number: the division is
 // a function of the set of the pairs (digest, number below m). Adding a record to m equal ones adds
 // the pair with the number m and changes no other pair. Blank records have no number and no pair.

@@ -29,6 +29,9 @@ type Options struct {
 	// TrainedImage is the shape of the pictures that a network was trained on. It replaces
 	// Image where that is not given. Data sets without pictures ignore it.
 	TrainedImage ImageShape
+	// Crop is the part of each picture that the network reads: see Crop. The zero value stands for
+	// whole pictures.
+	Crop CropSize
 	// OnBadRow is the treatment of private examples that cannot be read. An error about a
 	// test example names the example in any case, because test data are public.
 	OnBadRow BadRowPolicy
@@ -81,10 +84,28 @@ func Open(name string, o Options) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if task.Train, err = o.crop(task.Train); err != nil {
+		return nil, err
+	}
+	if task.Test, err = o.crop(task.Test); err != nil {
+		return nil, err
+	}
 	if task.Name = name; name == StandardInput {
 		task.Name = inputName
 	}
 	return task, nil
+}
+
+// crop returns the windows of a set that a network reads. The set can be nil.
+func (o *Options) crop(s Set) (Set, error) {
+	if s == nil || o.Crop == (CropSize{}) {
+		return s, nil
+	}
+	cropped, err := Crop(s, o.Crop)
+	if err != nil {
+		return nil, setting.Errorf("Options.Crop", "%v: %w", setting.With("Options.Crop", o.Crop), err)
+	}
+	return cropped, nil
 }
 
 var namedSets = []string{"digits", "digit-edges", "shapes", "remarks", "mnist", "fashion-mnist", "cifar10", "cifar100"}

@@ -74,6 +74,7 @@ type summary struct {
 	ProjectionNoise float64 `json:"projection_noise"`
 
 	Clipping string   `json:"clipping"`
+	Crop     string   `json:"crop"`
 	Augment  string   `json:"augment"`
 	Views    int      `json:"views"`
 	ByRule   []string `json:"by_rule"` // flags whose values a rule chose
