@@ -50,7 +50,7 @@ Weights & Biases reads the files in tensorboard/ of the run directory: wandb syn
 					return err
 				}
 			} else if out != "" {
-				return exitcode.Usagef("--out needs --format, which says what to write; without both, report writes into the run directory")
+				return exitcode.Usagef("--out needs --format; without both, report writes into the run directory")
 			}
 			if err := rundir.VerifyWeights(args[0]); err != nil {
 				return exitcode.AsUsage(err)
