@@ -92,7 +92,10 @@ func (r *Run) Registry() ([]byte, error) {
 	d.Variant.Domain = fmt.Sprintf("Data sets of %d records; a record is %s.", max(s.Records, a.history.Header.Records), unit)
 	d.Variant.Unprotected = "The number of records, the schema of the data, all settings, and the results on public test data."
 	d.Loss.Unit = unit
-	d.Loss.UnitDetails = strings.TrimSpace("Neighbouring data sets differ by " + describeDifference(a.answer.Adjacency, unit) + ". " + explainAdjacency(a.answer.Adjacency, training))
+	d.Loss.UnitDetails = "Neighbouring data sets differ by " + describeDifference(a.answer.Adjacency, unit) + "."
+	if assumed := explainAdjacency(a.answer.Adjacency, training); assumed != "" {
+		d.Loss.UnitDetails += " " + assumed
+	}
 	d.Loss.Parameters = registryParameters{a.answer.Epsilon, a.answer.Delta}
 	d.Loss.ParametersDetails = fmt.Sprintf("Computed %s from the ledger, whose last line has the SHA-256 %s.", describeAccountant(a.answer.Accountant), a.seal.Head)
 	d.Model.Name = "Central"
