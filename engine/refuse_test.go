@@ -132,7 +132,7 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) { c.Mechanism.NoiseMultiplierAt = func(int) float64 { return 1 } }, "both a noise"},
 		{func(c *Config) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return float64(3 - lot) }
-		}, "lot 3: Mechanism.NoiseMultiplier 0:"},
+		}, "lot 3: noise multiplier 0:"},
 		{func(c *Config) { c.Mechanism.Allocation = "equal" }, "proportional"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "Bound 0"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "Bound -1"},
@@ -178,8 +178,8 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt, c.Budget.StopAtEpsilon, c.Budget.Accountant = 0, func(int) float64 { return 1 }, 3, "gdp"
 		}, "cannot decide when to stop"},
-		{func(c *Config) { c.Budget.StopAtEpsilon = -1 }, "budget"},
-		{func(c *Config) { c.Budget.StopAtEpsilon = nan }, "budget"},
+		{func(c *Config) { c.Budget.StopAtEpsilon = -1 }, "Budget.StopAtEpsilon"},
+		{func(c *Config) { c.Budget.StopAtEpsilon = nan }, "Budget.StopAtEpsilon"},
 		{func(c *Config) { c.Optimization.Optimizer = optim.Optimizer{Kind: "adamn"} }, "adam"},
 		{func(c *Config) { c.Optimization.Schedule.Base = 0 }, "learning rate"},
 		{func(c *Config) { c.Optimization.Schedule.Shape = "cosin" }, "cosine"},
@@ -342,7 +342,7 @@ func TestNonPrivate_NeedsNoPrivacySettings(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := r.Spent(""); err == nil || !strings.Contains(err.Error(), "NoiseMultiplier +Inf") {
+	if _, err := r.Spent(""); err == nil || !strings.Contains(err.Error(), "infinite") {
 		t.Errorf("error %v", err)
 	}
 	c.Files.Ledger = ledger

@@ -47,7 +47,10 @@ func (n *Noise) Check() error {
 	case !n.IsShared() && (n.NoiseMultiplier != 0 || n.NoiseMultiplierAt != nil):
 		return fmt.Errorf("every group has noise of its own, so a noise multiplier for the other groups has no effect: leave Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt unset")
 	case n.IsShared() && n.NoiseMultiplierAt == nil:
-		return CheckMultiplier(n.NoiseMultiplier)
+		if CheckMultiplier(n.NoiseMultiplier) != nil {
+			return setting.Errorf("Mechanism.NoiseMultiplier", "%v: give a finite multiplier above 0, or train without noise and privacy (%v)",
+				setting.With("Mechanism.NoiseMultiplier", n.NoiseMultiplier), setting.Named("Mechanism.NonPrivate"))
+		}
 	}
 	return nil
 }
@@ -110,6 +113,5 @@ func CheckMultiplier(z float64) error {
 	if z > 0 && !math.IsInf(z, 1) {
 		return nil
 	}
-	return setting.Errorf("Mechanism.NoiseMultiplier", "%v: give a finite multiplier above 0, or train without noise and privacy (%v)",
-		setting.With("Mechanism.NoiseMultiplier", z), setting.Named("Mechanism.NonPrivate"))
+	return fmt.Errorf("noise multiplier %v: give a finite number above 0", z)
 }
