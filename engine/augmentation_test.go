@@ -118,8 +118,8 @@ func TestAugmentation_AveragesViewsBeforeClipping(t *testing.T) {
 					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-4) {
 						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
 					}
-					if len(r.statistics.accumulators) > 0 && !(math.Abs(r.statistics.accumulators[0].mean[j]-mean[j]) <= 1e-5) {
-						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, r.statistics.accumulators[0].mean[j], mean[j])
+					if len(r.config.Statistics) > 0 && !(math.Abs(released(r, 0)[j]-mean[j]) <= 1e-5) {
+						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, released(r, 0)[j], mean[j])
 					}
 				}
 			}
