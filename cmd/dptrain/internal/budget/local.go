@@ -194,12 +194,9 @@ func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string
 	one, all, iterated := exposure(l.OneModelDelta), exposure(l.AllInstancesDelta), exposure(l.IteratedDelta())
 	gone := adversary.GoneProbability(l.Instances, l.Updates)
 	if a.Several > 1 {
-		for _, view := range []struct {
-			name, assumption string
-			delta            func(float64) float64
-		}{{"of all contributions, from one instance: ", oneModel, l.OneModelDelta}, {"of all contributions, from all instances: ", allSeen, l.AllInstancesDelta}} {
-			a.addSeveral(laterName, view.name, view.assumption+"; the last contribution is that many updates ago", adversary.Several{Contributions: a.Several, Delta: view.delta}, add)
-		}
+		const ago = "; the last contribution is that many updates ago"
+		a.addSeveral("of all contributions, from one instance: ", oneModel+ago, l.OneModelDelta, add)
+		a.addSeveral("of all contributions, from all instances: ", allSeen+ago, l.AllInstancesDelta, add)
 	}
 	a.Later = &LaterAnswer{number.Float(gone), one.Epsilon, number.Float(a.Delta), one.Advantage, all, iterated}
 	add(laterName, "contribution is gone", gone, probability, choices, "Pihur et al. 2018, lemma 4.2; exact value by Tavaré 1984")
@@ -212,11 +209,13 @@ func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string
 	}
 }
 
-// addSeveral adds what follows for all contributions of the client.
-func (a *LocalAnswer) addSeveral(who, view, assumption string, s adversary.Several, add func(name, quantity string, value float64, kind, assumption, source string)) {
+// addSeveral adds what adversary III learns from all contributions of the client, where deltaAt is δ of one.
+func (a *LocalAnswer) addSeveral(view, assumption string, deltaAt func(float64) float64,
+	add func(name, quantity string, value float64, kind, assumption, source string)) {
 	const source = "group privacy over the contributions, derived in accountant/adversary"
-	add(who, view+"ε at δ", s.Epsilon(a.Delta, a.Epsilon), worstCase, assumption, source)
-	add(who, view+"advantage", s.Advantage(), worstCase, assumption, source)
+	s := adversary.Several{Contributions: a.Several, Delta: deltaAt}
+	add(laterName, view+"ε at δ", s.Epsilon(a.Delta, a.Epsilon), worstCase, assumption, source)
+	add(laterName, view+"advantage", s.Advantage(), worstCase, assumption, source)
 }
 
 // Bare is the answer for scripts: channel, insider and, with --updates, the probability that the

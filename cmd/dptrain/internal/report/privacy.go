@@ -134,7 +134,8 @@ func (r *Run) earlyStopSentence() string {
 	}
 	if r.summary.NoiseRules != "" {
 		return fmt.Sprintf(" The noise followed released metrics (%s). A Rényi filter of order %s admitted each lot only within ε = %s, which is the guarantee for all such choices (Feldman and Zrnic 2021, theorem 4.3; Lécuyer 2021, theorem 1). The same lots with noise that was fixed beforehand cost ε = %s.",
-			r.summary.NoiseRules, number.Short(r.summary.FilterOrder), number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
+			r.summary.NoiseRules, number.Short(r.summary.FilterOrder),
+			number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
 	}
 	plan := "its last planned lot"
 	if r.summary.PlannedLots > 0 {

@@ -75,7 +75,7 @@ func (s *Spec) resolveNoiseRules() (err error) {
 	}
 	switch {
 	case c.Budget.StopAtEpsilon == 0:
-		return fail("give --stop-at-epsilon, which a filter enforces whatever the metrics are")
+		return fail("give --stop-at-epsilon, which a filter enforces for all values of the metrics")
 	case f.Accountant != "rdp":
 		return fail("the filter adds Rényi divergences: use --accountant rdp, or drop the flag")
 	case f.Sampling == "shuffle":
