@@ -4,11 +4,19 @@
 """
 
 import json
+import math
 import sys
 from xml.sax.saxutils import escape
 
 COLOURS = ["#0b57b8", "#b04500", "#18794e", "#7a3fc4"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 340, 60, 20, 36, 74
+
+
+def ticks(low, high):
+    """Returns at most six round numbers between two."""
+    step = 10 ** math.floor(math.log10((high - low) / 2))
+    step *= next(m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= 5)
+    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def lines(path, title, x_label, y_label, series):
@@ -26,11 +34,10 @@ def lines(path, title, x_label, y_label, series):
         return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{escape(words)}</text>'
 
     parts = [text(LEFT, 20, title, 'font-weight="bold"')]
-    for i in range(5):
-        y = low + (high - low) * (0.05 + i * 0.225)
+    for y in ticks(low, high):
         _, at = place(min(xs), y)
         parts.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#d5dae0"/>' + text(LEFT - 6, at + 4, f"{y:.3g}", 'text-anchor="end"'))
-        x = min(xs) + (max(xs) - min(xs)) * i / 4
+    for x in ticks(min(xs), max(xs)):
         at, _ = place(x, low)
         parts.append(text(at, HEIGHT - BOTTOM + 18, f"{x:.3g}", 'text-anchor="middle"'))
     for i, (name, points) in enumerate(series.items()):

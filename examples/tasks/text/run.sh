@@ -25,7 +25,7 @@ letters 4000 1 >letters.jsonl # private
 letters 2000 2 >public.jsonl   # public
 
 # Hashed n-grams of words need no vocabulary, so no word of a private letter becomes public.
-for epsilon in 0.2 1; do
+for epsilon in 0.05 1; do
 	dptrain train --data letters.jsonl --test public.jsonl --text text --label mood --classes bad,good \
 		--epsilon "$epsilon" --out "runs/$epsilon" --quiet
 done
@@ -35,4 +35,4 @@ echo '{"text": "the parcel came late and broken"}' | dptrain predict runs/1 | te
 grep -q good good.txt
 grep -q bad bad.txt
 
-python3 ../chart.py result.svg "4,000 private letters" "ε of 0.2=runs/0.2" "ε of 1=runs/1"
+python3 ../chart.py result.svg "4,000 private letters" "ε of 0.05=runs/0.05" "ε of 1=runs/1"
