@@ -37,7 +37,7 @@ func draw(n int) (set *data.Table, points, classes []float32) {
 func main() {
 	test, points, _ := draw(1000) // public
 	c := engine.Config{Network: network, Sampling: engine.Sampling{Lot: 1000}, Steps: 600, Budget: engine.Budget{Delta: 1e-5}}
-	c.Optimization = engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, Schedule: optim.Schedule{Base: 1}}
+	c.Optimization.Optimizer, c.Optimization.Schedule.Base = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, 1
 	c.Train, _, _ = draw(4000)
 	c.Mechanism.NoiseMultiplier, c.Files.Ledger = must(c.CalibrateNoise(2)), "ledger.jsonl"
 	run, evaluator := must(engine.New(c)), must(engine.NewEvaluator(network, engine.DeviceOptions{}))
