@@ -56,7 +56,8 @@ const (
 	linearScale   = 7    // S·B·√K of a linear classifier
 	scaleRatio    = 30   // ρ below which S is smaller
 	scalePower    = 0.2  // by this power
-	fewRecords    = 300  // records below which S is smaller
+	fewRecords    = 140  // records below which S is smaller
+	fewPower      = 2    // by this power
 	fewRatio      = 20   // if ρ is at least this
 	clipRatio     = 60   // ρ below which C is smaller than the first gradient
 	clipPower     = 2    // by this power
@@ -104,7 +105,7 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	default:
 		scale = linearScale / (b * math.Sqrt(float64(f.Classes))) * math.Pow(min(1, ratio/scaleRatio), scalePower)
 		if ratio >= fewRatio {
-			scale *= min(1, float64(f.Records)/fewRecords)
+			scale *= math.Pow(min(1, float64(f.Records)/fewRecords), fewPower)
 		}
 		first := min(largestClip, b*math.Sqrt(1-1/float64(f.Classes)))
 		s.Clip = max(leastClip, first*math.Pow(min(1, ratio/clipRatio), clipPower))
