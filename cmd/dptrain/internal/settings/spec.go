@@ -219,8 +219,6 @@ func (s *Spec) resolveMechanism() error {
 		if err := budget.CheckDelta(f.Delta); err != nil {
 			return err
 		}
-	case f.Resume != "":
-		c.Budget.Delta = deltaOfOldRuns(s.Records)
 	case f.ProjectBudget != "":
 		var err error
 		if c.Budget.Delta, err = f.projectDelta(); err != nil {
@@ -275,16 +273,6 @@ func (s *Spec) resolveMechanism() error {
 		c.Budget.StopAtEpsilon = f.Epsilon
 	}
 	return nil
-}
-
-// deltaOfOldRuns returns the δ of a run whose settings do not contain it: an earlier version wrote
-// them, and its default was the largest power of ten below 1/records.
-func deltaOfOldRuns(records int) float64 {
-	k := 1
-	for math.Pow10(-k)*float64(records) >= 1 {
-		k++
-	}
-	return math.Pow10(-k)
 }
 
 // Recalibrate sets the noise for another budget. The run then has no limit on ε.
