@@ -55,7 +55,7 @@ func compileNetwork(c *Config, index *load.Index, rowsPerRecord int, e sample.Ev
 	case local: // a record of the program is an example of a local step
 		records, rowsPerRecord = c.LocalTraining.Batch, 1
 	case records == 0:
-		records = chooseMicrobatch(device, e, c.Sampling.ConstantWork)
+		records = chooseMicrobatch(device, e, c.Sampling.ConstantWork, c.rankCount())
 	}
 	for {
 		network, err := perexample.Compile(c.Network, records, rowsPerRecord)
@@ -182,11 +182,11 @@ func openExecutable(device plan.Device, program *plan.Program, o *Optimization) 
 }
 
 // chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
-// enough that the padding of a lot's last microbatch costs little.
-func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int {
+// enough that the padding of a lot's last microbatch costs little. Every rank gets one.
+func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool, ranks int) int {
 	lot := e.ExpectedLot()
 	if e.Policy == sample.PolicyFixed || e.Policy == sample.PolicyShuffle {
-		return min(int(lot), 512)
+		return min((int(lot)+ranks-1)/ranks, 512)
 	}
 	// Two standard deviations above the mean of a Poisson lot, or the size to which each lot is
 	// padded, cut into equal parts.
@@ -194,7 +194,7 @@ func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int
 	if constantWork {
 		most = float64(e.LotSize)
 	}
-	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
+	parts := math.Ceil(most/float64(device.MaxMicrobatch())/float64(ranks)) * float64(ranks)
 	n := int(math.Ceil(most/parts/8)) * 8
 	return max(1, min(n, e.Records))
 }

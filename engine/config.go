@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -51,6 +52,12 @@ type Config struct {
 	Microbatch int           // records computed together; 0: the engine chooses
 	Seed       *uint64       // makes the run reproducible and marks it insecure everywhere; nil: keys from the operating system
 	Files      Files         // ledger and checkpoints
+
+	// Ranks are the processes that compute the run together; nil: this process alone. All have the same
+	// configuration and the same data. Each computes a part of every lot, their integers are added, and
+	// the run has the bits of one process. Rank 0 has the files and the observer: the other ranks only
+	// read Files, in Resume.
+	Ranks ranks.Communicator
 
 	// Fingerprint contains further public settings, by name, which must be equal for [Resume]
 	// to continue a run; for example, how the data were read.
@@ -234,6 +241,9 @@ func (c *Config) check() error {
 	}
 	if c.Network == nil {
 		return fmt.Errorf("no network: set Config.Network")
+	}
+	if err := c.checkRanks(); err != nil {
+		return err
 	}
 	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
 		return err

@@ -77,6 +77,7 @@
 //   - mechanism.go, group_noise.go, adaptive.go: bounds, noise and the ledger entry of each lot.
 //   - internal/release, queries.go, statistic.go, batch_norm.go, validation.go, projection.go: other releases
 //     than gradients.
+//   - ranks.go: lots that several processes compute together.
 //   - privacy_account.go, planned_history.go: the ledger, the budget and the planned cost.
 //   - internal/state, fingerprint.go, resume.go: continuing a run. A checkpoint has no key: a
 //     resumed run draws with a fresh one.

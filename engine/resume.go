@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -34,33 +35,24 @@ func Resume(c Config) (*Run, error) {
 			return nil, err
 		}
 	}
-	saved, err := state.Newest(c.Files.CheckpointFolder)
-	if err != nil {
+	saved, spent, err := c.readSaved()
+	if saved != nil {
+		defer saved.Close()
+	}
+	if err := c.agreeOnSaved(saved, err); err != nil {
 		return nil, err
 	}
 	if saved == nil {
-		if err := discardLedger(&c); err != nil {
-			return nil, err
-		}
 		return New(c)
 	}
-	defer saved.Close()
-	c.adoptFilterOrder(saved)
-	var spent ledger.History
-	if !c.Mechanism.NonPrivate {
-		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
-			return nil, err
-		}
+	if c.followsRankZero() {
+		c.Files = Files{LedgerWriter: io.Discard}
 	}
-	if c.Seed != nil {
-		c.Seed = state.Reseed(*c.Seed, resumptionNumber(&c, saved))
-	}
-	c.Projection.released = saved.Directions
-	r, err := build(c)
+	r, err := buildOnRanks(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.restore(saved, spent); err != nil {
+	if err := r.config.agree(r.restore(saved, spent)); err != nil {
 		r.compiled.executable.Close()
 		if r.account != nil {
 			err = errors.Join(err, r.account.ledger.Close())
@@ -68,6 +60,31 @@ func Resume(c Config) (*Run, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// readSaved reads the newest checkpoint, nil where there is none, and the history of the ledger. It adapts
+// c to them.
+func (c *Config) readSaved() (*state.Checkpoint, ledger.History, error) {
+	saved, err := state.Newest(c.Files.CheckpointFolder)
+	var spent ledger.History
+	if err != nil {
+		return nil, spent, err
+	}
+	if saved == nil {
+		if c.followsRankZero() {
+			return nil, spent, nil
+		}
+		return nil, spent, discardLedger(c)
+	}
+	c.adoptFilterOrder(saved)
+	if !c.Mechanism.NonPrivate {
+		spent, err = state.ReadHistory(c.Files.Ledger, saved.Head)
+	}
+	if c.Seed != nil && err == nil {
+		c.Seed = state.Reseed(*c.Seed, resumptionNumber(c, saved))
+	}
+	c.Projection.released = saved.Directions
+	return saved, spent, err
 }
 
 // AffordableSteps returns how many lots, including those done, the run saved in
@@ -221,12 +238,18 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	if err != nil {
 		return err
 	}
-	w, err := ledger.Open(r.config.Files.Ledger)
+	follows := r.config.followsRankZero()
+	var w *ledger.Writer
+	if follows {
+		w, err = r.config.Files.createLedger(r.ledgerHeader())
+	} else {
+		w, err = ledger.Open(r.config.Files.Ledger)
+	}
 	if err != nil {
 		return err
 	}
 	r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: r.config.maxLostLots()}
-	if w.History().LotCount() != read {
+	if !follows && w.History().LotCount() != read {
 		return fmt.Errorf("another run wrote to the ledger %s while this one started; resume again", r.config.Files.Ledger)
 	}
 	if err := r.account.nameProject(r.config.Budget.Project); err != nil {

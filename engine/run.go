@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -47,6 +48,7 @@ type Run struct {
 	mechanism   *mechanism
 	statistics  *lotStatistics
 	lots        lotMethod       // how its lots are computed
+	rankSums    [][]int64       // [parameter]: sums of all ranks; nil in one process, and where the host adds vectors
 	optimizer   *hostOptimizer  // nil where the device computes the optimizer
 	account     *privacyAccount // nil where the run is not private
 	checkpoints *state.Writer   // nil where no checkpoints are kept
@@ -70,11 +72,14 @@ type Run struct {
 // user's own stack and value. A caller that recovers from it may Close the run: its ledger and
 // checkpoints are complete.
 func New(c Config) (*Run, error) {
-	r, err := build(c)
+	if c.followsRankZero() {
+		c.Files = Files{LedgerWriter: io.Discard}
+	}
+	r, err := buildOnRanks(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.createFiles(); err != nil {
+	if err := r.config.agree(r.createFiles()); err != nil {
 		r.compiled.executable.Close()
 		return nil, err
 	}
@@ -83,17 +88,15 @@ func New(c Config) (*Run, error) {
 
 // build makes a run without its files.
 func build(c Config) (*Run, error) {
+	source, err := c.newSource()
+	if err != nil {
+		return nil, err
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c}
-	var err error
+	r := &Run{config: c, source: source}
 	if r.index, err = c.Records.index(c.Train); err != nil {
-		return nil, err
-	}
-	if c.Seed != nil {
-		r.source = noise.NewSeeded(*c.Seed)
-	} else if r.source, err = noise.New(); err != nil {
 		return nil, err
 	}
 	if r.sampler, err = newSampler(&r.config, r.index.Records, r.source); err != nil {
@@ -158,6 +161,11 @@ func build(c Config) (*Run, error) {
 	}
 	if r.lots, err = newLotMethod(&r.config, plain, local); err != nil {
 		return nil, err
+	}
+	if c.Ranks != nil {
+		if err := r.prepareRanks(); err != nil {
+			return nil, err
+		}
 	}
 	built = true
 	return r, nil
@@ -313,48 +321,67 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 
 func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error {
 	p := Progress{Lots: r.config.Steps, Released: r.statistics.released(r.Event().ExpectedLot())}
-	for r.step < r.config.Steps {
-		if err := ctx.Err(); err != nil {
-			return err
+	var err error
+	for {
+		if err = r.checkContinue(ctx, err); err != nil || r.step >= r.config.Steps {
+			break
 		}
 		if r.config.awaitsProjection() {
-			if err := r.releaseProjection(ctx); err != nil {
-				return err
-			}
+			err = r.releaseProjection(ctx)
 			continue
 		}
 		if r.account != nil && r.account.meter.allowed == 0 {
-			return nil
+			break
 		}
-		if err := r.lots.prepare(ctx); err != nil {
-			return err
-		}
-		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
-			return err
-		}
-		if err := r.runLot(); err != nil {
-			return err
-		}
-		for i := range p.Released {
-			if r.config.Statistics[i].isDue(r.step - 1) {
-				p.Released[i].Lot = r.step
-			}
-		}
-		if observe != nil {
-			p.update(r)
-			if err := observe(&p); errors.Is(err, ErrStop) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-		}
-		if r.checkpoints != nil {
-			if err := r.checkpoints.SaveIfDue(r.step); err != nil {
-				return err
-			}
+		err = r.observeLot(ctx, &p, observe)
+	}
+	if errors.Is(err, ErrStop) {
+		return nil
+	}
+	return err
+}
+
+// observeLot runs a lot and shows it to the observer.
+func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progress) error) error {
+	if r.config.Ranks != nil {
+		ctx = context.WithoutCancel(ctx) // ranks end between lots, together
+	}
+	if err := r.lots.prepare(ctx); err != nil {
+		return err
+	}
+	if err := r.config.Mechanism.adaptive.beginLot(r, p); err != nil {
+		return err
+	}
+	if err := r.runLot(); err != nil {
+		return err
+	}
+	for i := range p.Released {
+		if r.config.Statistics[i].isDue(r.step - 1) {
+			p.Released[i].Lot = r.step
 		}
 	}
+	if observe != nil {
+		p.update(r)
+		if err := observe(p); err != nil {
+			return err
+		}
+	}
+	if r.checkpoints != nil {
+		return r.checkpoints.SaveIfDue(r.step)
+	}
 	return nil
+}
+
+// checkContinue returns why the run ends before its next lot: the error of the last one, or the end of
+// ctx. On several ranks it is the reason of any.
+func (r *Run) checkContinue(ctx context.Context, err error) error {
+	if err == nil && r.step < r.config.Steps {
+		err = ctx.Err()
+	}
+	if r.config.Ranks == nil {
+		return err
+	}
+	return r.agreeToContinue(err)
 }
 
 // update describes the last lot.
@@ -380,8 +407,12 @@ func (r *Run) runLot() error {
 	}
 	r.fault = errPanicked
 	err := r.sumLot()
+	if r.config.Ranks != nil {
+		err = r.combineRanks(err)
+	}
 	if err == nil && r.account != nil {
-		err = r.account.spendLot(r.mechanism.entry, r.config.Steps-r.step, r.mechanism.equalLots(r.step))
+		// The other ranks wait until rank 0 has the entry on disk.
+		err = r.config.agree(r.account.spendLot(r.mechanism.entry, r.config.Steps-r.step, r.mechanism.equalLots(r.step)))
 	}
 	if err == nil {
 		err = r.releaseLot()
@@ -403,18 +434,24 @@ func (r *Run) sumLot() error {
 	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err
 	}
-	least := r.config.Sampling.leastMicrobatches(r.Event(), len(r.loader.Records))
+	records := r.loader.Records[:r.recordsAtOnce()]
+	least := r.config.Sampling.leastMicrobatches(r.Event(), len(records))
 	for microbatch := 1; ; microbatch++ {
-		n, err := r.sampler.Next(r.loader.Records)
+		n, err := r.sampler.Next(records)
 		if err != nil {
 			return err
 		}
-		if loaded := r.index.WithoutBlank(r.loader.Records[:n]); len(loaded) > 0 || microbatch <= least {
+		loaded := r.index.WithoutBlank(records[:n])
+		switch {
+		case len(loaded) == 0 && microbatch > least:
+		case !r.config.computesMicrobatch(microbatch):
+			r.loader.Skip(len(loaded))
+		default:
 			if err := r.lots.add(len(loaded)); err != nil {
 				return err
 			}
 		}
-		if n < len(r.loader.Records) && microbatch >= least {
+		if n < len(records) && microbatch >= least {
 			break
 		}
 	}

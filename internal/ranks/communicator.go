@@ -51,7 +51,8 @@ func (e *Error) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err
 func (e *Error) Unwrap() error { return e.Err }
 
 // Agree returns nil where err is nil on all ranks. Otherwise it returns an [Error] on all ranks: that of
-// the lowest rank whose err is not nil. Other ranks know the text of the error, but not its type.
+// the lowest rank whose err is not nil. Other ranks know the text of the error, but not its type. An err
+// that wraps an Error was agreed on before: it is returned as it is.
 func Agree(c Communicator, err error) error {
 	text := ""
 	lengths := make([]int64, c.Size())
@@ -75,6 +76,10 @@ func Agree(c Communicator, err error) error {
 	if sumErr := c.Sum(letters); sumErr != nil {
 		return errors.Join(err, sumErr)
 	}
+	var agreed *Error
+	if errors.As(err, &agreed) {
+		return err
+	}
 	if first != c.Rank() {
 		message := make([]byte, len(letters))
 		for i, l := range letters {
@@ -85,15 +90,15 @@ func Agree(c Communicator, err error) error {
 	return &Error{first, err}
 }
 
-// RequireEqual returns an error on all ranks if a rank has other bytes than rank 0. The error says that
-// its "what" differs.
+// RequireEqual returns an error on all ranks if a rank has other bytes than rank 0. what names them, in the
+// plural.
 func RequireEqual(c Communicator, what string, b []byte) error {
 	first, err := BroadcastAll(c, b)
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(first, b) {
-		err = fmt.Errorf("its %s differs from that of rank 0", what)
+		err = fmt.Errorf("it has other %s than rank 0", what)
 	}
 	return Agree(c, err)
 }

@@ -100,6 +100,10 @@ func conformAgree(c Communicator) error {
 			return fmt.Errorf("agreement is %q", err)
 		case failing == c.Rank() && !errors.Is(err, errOfRank):
 			return errors.New("the failing rank does not know its own error")
+		default:
+			if again := Agree(c, fmt.Errorf("lot 3: %w", err)); again.Error() != "lot 3: "+err.Error() {
+				return fmt.Errorf("agreement on an error that was agreed on is %q", again)
+			}
 		}
 	}
 	if err := Agree(c, nil); err != nil {
@@ -109,7 +113,7 @@ func conformAgree(c Communicator) error {
 }
 
 func conformEqual(c Communicator) error {
-	if err := RequireEqual(c, "version", []byte("1.2")); err != nil {
+	if err := RequireEqual(c, "settings", []byte("1.2")); err != nil {
 		return err
 	}
 	last := c.Size() - 1
@@ -121,8 +125,8 @@ func conformEqual(c Communicator) error {
 		if c.Rank() == last {
 			mine = other
 		}
-		want := fmt.Sprintf("rank %d: its version differs from that of rank 0", last)
-		if err := RequireEqual(c, "version", []byte(mine)); err == nil || err.Error() != want {
+		want := fmt.Sprintf("rank %d: it has other settings than rank 0", last)
+		if err := RequireEqual(c, "settings", []byte(mine)); err == nil || err.Error() != want {
 			return fmt.Errorf("version %q of the last rank: %v, want %s", other, err, want)
 		}
 	}
