@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -194,7 +195,7 @@ func (c *Config) checkDistribution() error {
 	default:
 		return fmt.Errorf("noise distribution %q is unknown: use %s or %s", m.Distribution, GaussianNoise, LaplaceNoise)
 	}
-	c.Device.preferCPU()
+	c.Device.resolver().PreferCPU()
 	useGaussian := setting.With("Mechanism.Distribution", GaussianNoise)
 	switch {
 	case c.Device.Name != "cpu":
@@ -245,7 +246,7 @@ func (c *Config) check() error {
 	if err := c.checkRanks(); err != nil {
 		return err
 	}
-	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
+	if err := c.Augmentation.check(c.Train); err != nil {
 		return err
 	}
 	if err := c.checkLocalTraining(); err != nil {
@@ -290,8 +291,8 @@ func (c *Config) checkWeights() error {
 			setting.Named("Weights.MinMean"), setting.With("Mechanism.Distribution", GaussianNoise), setting.Named("Weights.Mean"))
 	}
 	if c.Weights.MinMean != 0 && c.LocalTraining.Steps == 0 {
-		c.Device.preferCPU()
-		if c.Device.onGPU() {
+		c.Device.resolver().PreferCPU()
+		if c.Device.resolver().OnGPU() {
 			return setting.Errorf("Device.Name", "device %s does not divide its sum of gradients by the weight of the lot (%v): use %v, local steps, or a mean weight (%v)",
 				c.Device.Name, setting.Named("Weights.MinMean"), setting.With("Device.Name", "cpu"), setting.Named("Weights.Mean"))
 		}
@@ -410,22 +411,10 @@ func (c *Config) checkPrivacy() error {
 	if len(m.Clipping) == 0 {
 		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
-	if err := cmp.Or(m.checkNoise(), c.checkDistribution()); err != nil {
+	if err := cmp.Or(m.noise().Check(), c.checkDistribution()); err != nil {
 		return err
 	}
 	return c.checkChoose()
-}
-
-func checkNoiseMultiplier(z float64) error {
-	switch {
-	case math.IsNaN(z) || z < 0:
-		return fmt.Errorf("noise multiplier %v: give a positive number", z)
-	case z == 0:
-		return setting.Errorf("Mechanism.NoiseMultiplier", "noise multiplier 0 protects no record: give a number above 0, or train without privacy (%v)", setting.Named("Mechanism.NonPrivate"))
-	case math.IsInf(z, 1):
-		return fmt.Errorf("the noise multiplier is infinite, and nothing can be learned: give a finite number")
-	}
-	return nil
 }
 
 func (s *Sampling) policy() sample.Policy { return cmp.Or(s.Policy, sample.PolicyPoisson) }
@@ -488,6 +477,27 @@ func (s *Sampling) lotAndRate(records int) (lot int, rate float64) {
 	return s.Lot, float64(s.Lot) / float64(records)
 }
 
+// Adjacency returns the relation between neighbouring data sets that the guarantee covers:
+//
+//   - Lots of a fixed size, and all lots with ReplaceOne: a record is replaced by another. A sum then
+//     moves by the contributions of both, which the accountants count as twice the sensitivity.
+//   - Shuffled lots, and Poisson and truncated lots without Population: a record is replaced by a null record,
+//     which contributes nothing. The number of records is public, because the rate or the
+//     normaliser q·N follows from it, so the data sets have equal numbers of records. The
+//     dominating pairs of Poisson lots, and thus ε, are those of adding or removing a record
+//     (arXiv 2605.15648).
+//   - Poisson and truncated lots with Population: a record is added or removed. The rate and the normaliser
+//     follow from a constant, which is assumed not to come from the data.
+func (s Sampling) Adjacency() ledger.Adjacency {
+	switch {
+	case s.Policy == sample.PolicyFixed || s.ReplaceOne:
+		return ledger.ReplaceOne
+	case s.Policy == sample.PolicyShuffle || s.Population == 0:
+		return ledger.ZeroOut
+	}
+	return ledger.AddRemove
+}
+
 // CheckDelta returns an error if δ is not below one over the number of records. A mechanism
 // that publishes one record in full, chosen at random, satisfies (0, δ) with such a δ (Dwork and
 // Roth 2014, section 2.3).
@@ -497,4 +507,23 @@ func (b Budget) CheckDelta(records int) error {
 	}
 	return setting.Errorf("Budget.Delta", "δ = %v of %d records: with δ of at least one over the number of records, the guarantee permits publishing one record in full; give a smaller δ (%v), or accept this (%v)",
 		b.Delta, records, setting.Named("Budget.Delta"), setting.Named("Budget.AllowLargeDelta"))
+}
+
+// maxSlots bounds the memory of an optimizer.
+const maxSlots = 64
+
+// onHost reports whether the host computes the optimizer.
+func (o *Optimization) onHost() bool {
+	_, known := o.Optimizer.(optim.Optimizer)
+	return !known
+}
+
+// ofDevice returns the optimizer that devices compute in one pass with the noise. Where the host
+// computes another one, the device keeps the released gradient: momentum with a decay of 0 stores
+// it in its slot, and a learning rate of 0 leaves the weights as they are.
+func (o *Optimization) ofDevice() plan.Optimizer {
+	if known, ok := o.Optimizer.(optim.Optimizer); ok {
+		return known.ForDevice()
+	}
+	return plan.Optimizer{Kind: plan.Momentum}
 }

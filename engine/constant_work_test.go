@@ -67,8 +67,8 @@ func TestConstantWork_SameCallsForEachLot(t *testing.T) {
 					}
 				}
 				r.sampler = &fixedSampler{Sampler: r.sampler, records: records}
-				spy := &callRecorder{Executable: r.compiled.executable}
-				r.compiled.executable = spy
+				spy := &callRecorder{Executable: r.network.Executable}
+				r.network.Executable = spy
 				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}

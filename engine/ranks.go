@@ -10,17 +10,16 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine/internal/state"
-	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/noise"
 )
 
-// A run on several ranks. All ranks have one key, so all draw the same lot and the same noise. The
-// microbatches of a lot are dealt out: microbatch k is computed by rank k mod n, and the others pass over
-// its records. Before the release the integers of all ranks are added. From then on every rank
-// computes the same: the noise, the step, the bounds of the next lot. So weights are never sent.
+// A run on several ranks. All ranks have one key, so all draw the same lot and the same noise. Each
+// computes some microbatches of a lot, and then the integers of all ranks are added (package lot). From
+// then on every rank computes the same: the noise, the step, the bounds of the next lot. So weights are
+// never sent.
 //
 // Ranks agree before the sums are added, after the ledger has the lot, and before the next lot. An error
 // of one rank is then the error of all, and none waits for another.
@@ -31,7 +30,7 @@ func (c *Config) checkRanks() error {
 		return nil
 	}
 	m := &c.Mechanism
-	c.Device.preferCPU()
+	c.Device.resolver().PreferCPU()
 	switch {
 	case m.NonPrivate:
 		return setting.Errorf("Mechanism.NonPrivate", "a run without privacy (%v) adds floating-point numbers, so its result would depend on the number of ranks: train it in one process", setting.Named("Mechanism.NonPrivate"))
@@ -102,30 +101,15 @@ func buildOnRanks(c Config) (*Run, error) {
 	}
 	if err := ranks.Agree(c.Ranks, err); err != nil {
 		if r != nil {
-			r.compiled.executable.Close()
+			r.network.Executable.Close()
 		}
 		return nil, err
 	}
 	if err := r.compareRanks(); err != nil {
-		r.compiled.executable.Close()
+		r.network.Executable.Close()
 		return nil, err
 	}
 	return r, nil
-}
-
-// prepareRanks takes the memory for the sums of all ranks.
-func (r *Run) prepareRanks() error {
-	if r.mechanism.vectors != nil {
-		return nil
-	}
-	if _, ok := r.compiled.executable.(plan.SumReader); !ok {
-		return fmt.Errorf("device %s is not available on several ranks", r.config.Device.Name)
-	}
-	for _, p := range r.compiled.program.Parameters {
-		r.rankSums = append(r.rankSums, make([]int64, p.Shape.TotalSize()))
-	}
-	r.mechanism.release.Sums = r.rankSums
-	return nil
 }
 
 // compareRanks returns an error if a rank has other settings, data or starting weights than rank 0. The error
@@ -140,7 +124,7 @@ func (r *Run) compareRanks() error {
 		name  string
 		value any
 	}{
-		{"number of lots", c.Steps}, {"microbatch", r.compiled.program.Records}, {"delta", c.Budget.Delta},
+		{"number of lots", c.Steps}, {"microbatch", r.network.Program.Records}, {"delta", c.Budget.Delta},
 		{"budget", c.Budget.StopAtEpsilon}, {"accountant", c.Budget.Accountant}, {"seed", seedText(c.Seed)},
 	} {
 		mine = append(mine, state.Entry{Name: e.name, Value: fmt.Sprint(e.value)})
@@ -192,7 +176,7 @@ func firstDifference(mine, first state.Fingerprint) error {
 func (r *Run) compareWeights() error {
 	sum := sha256.New()
 	var buffer [4096]byte
-	for _, values := range append(r.compiled.executable.State().Weights, r.compiled.running.all()) {
+	for _, values := range append(r.network.Executable.State().Weights, r.network.Running.All()) {
 		for len(values) > 0 {
 			n := min(len(values), len(buffer)/4)
 			for i, v := range values[:n] {
@@ -218,87 +202,6 @@ func (c *Config) agreeOnSaved(saved *state.Checkpoint, err error) error {
 		found = fmt.Sprint(saved.Step, saved.Head)
 	}
 	return ranks.RequireEqual(c.Ranks, "checkpoints", []byte(found))
-}
-
-// recordsAtOnce returns how many records of a lot one rank computes before the next one's turn. Local steps
-// compute users one after the other.
-func (r *Run) recordsAtOnce() int {
-	if r.config.Ranks != nil && r.config.LocalTraining.Steps > 0 {
-		return 1
-	}
-	return len(r.loader.Records)
-}
-
-// computesMicrobatch reports whether this rank computes a microbatch, counted from 1.
-func (c *Config) computesMicrobatch(k int) bool {
-	return c.Ranks == nil || (k-1)%c.Ranks.Size() == c.Ranks.Rank()
-}
-
-// combineRanks replaces the sums of this rank by those of all. err is the error of this rank's part of the
-// lot.
-func (r *Run) combineRanks(err error) error {
-	c := r.config.Ranks
-	if err := ranks.Agree(c, err); err != nil {
-		return err
-	}
-	if err := r.combineCounts(); err != nil {
-		return err
-	}
-	if v := r.mechanism.vectors; v != nil {
-		if err := v.Combine(c.Sum); err != nil {
-			return err
-		}
-	}
-	for i, sums := range r.rankSums {
-		r.compiled.executable.(plan.SumReader).ReadSum(i, sums)
-		if err := c.Sum(sums); err != nil {
-			return err
-		}
-	}
-	for _, a := range r.statistics.accumulators {
-		if a.isDue(r.step) {
-			if err := c.Sum(a.Integers); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// combineCounts adds what was counted while the records were summed, and the weight of the lot.
-func (r *Run) combineCounts() error {
-	c, p, clipper := r.config.Ranks, &r.statistics.private, r.mechanism.clipper
-	counts := []int64{int64(p.Records), int64(p.Unclipped), int64(clipper.ExcludedRecords()), r.loader.LotWeight}
-	parts := r.mechanism.contributions
-	if parts != nil {
-		counts = append(counts, int64(parts.Reduced), int64(parts.Omitted))
-	} else {
-		counts = append(counts, 0, 0)
-	}
-	groups := len(clipper.Groups())
-	for g := range groups {
-		counts = append(counts, int64(clipper.QuantileCount(g)+float64(p.Records)/2))
-	}
-	losses := len(counts) // those of the ranks, each in its place
-	counts = append(counts, make([]int64, c.Size())...)
-	counts[losses+c.Rank()] = int64(math.Float64bits(p.Loss))
-	if err := c.Sum(counts); err != nil {
-		return err
-	}
-	p.Records, p.Unclipped, r.loader.LotWeight = int(counts[0]), int(counts[1]), counts[3]
-	if parts != nil {
-		parts.Reduced, parts.Omitted = int(counts[4]), int(counts[5])
-	}
-	within := make([]int, groups)
-	for g := range within {
-		within[g] = int(counts[6+g])
-	}
-	clipper.SetCounts(p.Records, int(counts[2]), within)
-	p.Loss = 0
-	for _, bits := range counts[losses:] {
-		p.Loss += math.Float64frombits(uint64(bits))
-	}
-	return nil
 }
 
 // lotsBetweenComparisons is how often ranks compare their weights.

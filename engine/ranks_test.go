@@ -358,8 +358,8 @@ func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
 		want   string
 	}{
 		{"data", 1, func(r *Run) { r.config.Train.(*breakableSet).broken = true }, "lot 0: rank 1: training data: a read failed"},
-		{"ledger", 0, func(r *Run) { r.account.ledger.Close() }, "lot 0: rank 0: "},
-		{"weights", 2, func(r *Run) { r.compiled.executable.State().Weights[0][0]++ }, "rank 2: it has other weights than rank 0"},
+		{"ledger", 0, func(r *Run) { r.account.Ledger.Close() }, "lot 0: rank 0: "},
+		{"weights", 2, func(r *Run) { r.network.Executable.State().Weights[0][0]++ }, "rank 2: it has other weights than rank 0"},
 		{"observer", 0, nil, "rank 0: the disk is full"},
 	} {
 		folder := t.TempDir()

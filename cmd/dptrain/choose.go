@@ -184,8 +184,8 @@ func checkChoice(dirs []string, set *settings.Flags) (engine.Records, error) {
 // content of a record.
 func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *settings.Flags,
 	records engine.Records, score *int64, result *chosenModel) (err error) {
-	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize,
-		TrainedImage: data.ImageShapeOf(model.Shape), OnBadRow: data.BlankBadRows}
+	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Crop: model.Crop(),
+		TrainedImage: data.ImageShapeOf(model.PictureShape()), OnBadRow: data.BlankBadRows}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return err
 	}

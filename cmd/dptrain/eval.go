@@ -71,9 +71,12 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 	if err != nil {
 		return err
 	}
-	input := test.Columns()[0]
-	if len(input.Shape) == len(model.Shape) && !slices.Equal(input.Shape, model.Shape) {
-		return exitcode.Usagef("%s: examples have shape %v, but the model was trained on examples of shape %v", task.Name, input.Shape, model.Shape)
+	input, trained := test.Columns()[0], model.PictureShape()
+	if whole := data.Uncropped(test); whole != nil {
+		input = whole.Columns()[0]
+	}
+	if len(input.Shape) == len(trained) && !slices.Equal(input.Shape, trained) {
+		return exitcode.Usagef("%s: examples have shape %v, but the model was trained on examples of shape %v", task.Name, input.Shape, trained)
 	}
 	if err := input.ElementType.CheckCompatible(model.Elements); err != nil {
 		return exitcode.Usagef("%s: %w", task.Name, err)
@@ -145,14 +148,14 @@ func readTestData(term *terminal.Terminal, model *rundir.Model, set *settings.Fl
 	if !named {
 		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)
 	}
-	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize}
+	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize, Crop: model.Crop()}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return nil, nil, err
 	}
 	if named && model.Split == nil { // the caller's data, as the result is
 		options.OnBadRow = data.FailOnBadRow
 	}
-	options.TrainedImage = data.ImageShapeOf(model.Shape)
+	options.TrainedImage = data.ImageShapeOf(model.PictureShape())
 	target := model.Schema.Target
 	bounds := model.Schema.Bounds[target]
 	if options.Schema, err = set.ReadSchema(model.Schema); err != nil {

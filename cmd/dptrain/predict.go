@@ -158,11 +158,11 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 			return err
 		}
 	}
-	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Schema: model.Schema}
+	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Crop: model.Crop(), Schema: model.Schema}
 	if err := set.locateVectors(&options.Schema); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	trained := data.TrainedInput{Name: model.Data, Shape: model.Shape, ElementType: model.Elements}
+	trained := data.TrainedInput{Name: model.Data, Shape: model.PictureShape(), ElementType: model.Elements}
 	input := bufio.NewReader(term.In)
 	var objects bool // on standard input
 	examples, err := terminal.Await(term, "Reading "+set.Data, func() (data.Unlabeled, error) {

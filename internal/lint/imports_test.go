@@ -37,7 +37,8 @@ var layers = [][]string{
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/device/plan/plantest"},
-	{"engine/internal/release"},
+	{"engine/internal/lot"},
+	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
 	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
 	{"cuda/internal/compile"},
@@ -80,6 +81,13 @@ var separate = map[string][]string{
 	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
 	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
 	"cuda/internal/compile": {"internal/setting", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+
+	// Bounds and noise follow from settings and releases: the package sees no device but through the interface
+	// of executables, and no data set but through loaded examples.
+	"engine/internal/release": {"accountant/ledger", "clip", "engine/internal/load", "engine/sample", "internal/clipping", "internal/device/plan", "internal/setting", "noise"},
+
+	// What was spent follows from the ledger.
+	"engine/internal/account": {"accountant", "accountant/ledger", "engine/sample", "internal/setting"},
 
 	// A checkpoint is public: the package sees neither data nor noise.
 	"engine/internal/state": {"accountant/ledger", "internal/device/plan", "internal/host/atomicfile"},

@@ -70,7 +70,7 @@ func NewLoader(set data.Set, index *Index, a *Augmenter, source *noise.Source, p
 	if c := p.Contributions(); c != nil {
 		l.seeds = c.Seeds
 	}
-	if l.MaskSeed != nil || a.transform != nil {
+	if l.MaskSeed != nil || a.changesViews() {
 		l.words = make([]uint64, wordsPerView*len(l.rows))
 	}
 	l.examples = l.NewExamples(l.rowsPerRecord())
@@ -224,7 +224,7 @@ func (l *Loader) LoadedRows(n int) []int { return l.rows[:n*l.rowsPerRecord()] }
 // repeats an example of its record and stays as it is.
 func (l *Loader) transformViews(rows int) error {
 	a := l.augmenter
-	if a.transform == nil {
+	if !a.changesViews() {
 		return nil
 	}
 	words := l.words[:rows*wordsPerView]
@@ -238,7 +238,7 @@ func (l *Loader) transformViews(rows int) error {
 		for k, size := range l.Sizes {
 			a.view[k] = l.used[k][row*size : (row+1)*size : (row+1)*size]
 		}
-		if err := a.transformView(words[row*wordsPerView:][:wordsPerView]); err != nil {
+		if err := a.changeView(words[row*wordsPerView:][:wordsPerView], l.rows[row]); err != nil {
 			return err
 		}
 	}

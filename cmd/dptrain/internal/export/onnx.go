@@ -11,6 +11,7 @@ import (
 // onnxInterface returns what a model reads and answers outside dptrain: the examples as the user
 // has them, and a class or a number.
 func onnxInterface(m rundir.Manifest) (in onnx.Interface) {
+	in.Whole = m.Whole
 	switch s := m.Schema; {
 	case m.Elements == data.Bytes:
 		in.Pixels = []onnx.Standardization{{Mean: 0, Deviation: 1}}

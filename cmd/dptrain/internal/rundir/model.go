@@ -35,9 +35,11 @@ type Manifest struct {
 	// Elements is empty in files of older releases.
 	Elements data.ElementType `json:"elements,omitempty"`
 	// Standardize is the value of --standardize.
-	Standardize bool        `json:"standardize,omitempty"`
-	Schema      data.Schema `json:"schema,omitzero"`
-	Split       *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
+	Standardize bool `json:"standardize,omitempty"`
+	// Whole is the shape of the pictures of which --crop takes the middle; nil without --crop.
+	Whole  []int       `json:"whole_shape,omitempty"`
+	Schema data.Schema `json:"schema,omitzero"`
+	Split  *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
 }
 
 // ReadManifest reads the manifest of a run's model.
@@ -51,6 +53,22 @@ func ReadManifest(dir string) (m Manifest, err error) {
 		return m, exitcode.Usagef("%s: %w", file, err)
 	}
 	return m, nil
+}
+
+// PictureShape returns the shape of examples before --crop.
+func (m Manifest) PictureShape() []int {
+	if m.Whole != nil {
+		return m.Whole
+	}
+	return m.Shape
+}
+
+// Crop returns the part of each picture that the network reads.
+func (m Manifest) Crop() (c data.CropSize) {
+	if m.Whole != nil && len(m.Shape) == 3 {
+		c = data.CropSize{Height: m.Shape[1], Width: m.Shape[2]}
+	}
+	return c
 }
 
 // Example returns the inputs and outputs of the network.

@@ -53,6 +53,9 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if s := task.Split; s != nil {
 		fingerprint["data: split"] = fmt.Sprintf("%v of %d rows with the seed %d, digest %s", s.Share, s.Rows, s.Seed, s.Digest)
 	}
+	if f.given["crop"] {
+		fingerprint["data: crop"] = f.Crop
+	}
 	if f.given["augment"] {
 		fingerprint["augment"] = f.Augment
 	}

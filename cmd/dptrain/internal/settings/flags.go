@@ -32,7 +32,7 @@ type Flags struct {
 	ValidationSplit, ValidationNoise float64
 	Projection                       int // number of principal directions
 	ProjectionNoise                  float64
-	Augment                          string
+	Crop, Augment                    string
 	OnBadRow                         string
 	Views                            int
 
@@ -96,8 +96,9 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.Data, "data", "digits", "data set: a name (see dptrain data), a file or a directory")
 		s.DataFlags.Define(f)
 		f.StringVar(&s.OnBadRow, "on-bad-row", string(data.BlankBadRows), "what happens to a private example that cannot be read: blank (it keeps its place and contributes nothing; nothing is printed) or fail (an error names it; the error depends on private data)")
+		f.StringVar(&s.Crop, "crop", "", "HxW, as in 24x24: the part of each image that the network reads: at a random place in each lot, before --augment, and the middle in tests and predictions")
 		f.StringVar(&s.Augment, "augment", "", "change images at random, differently in every lot: flip, shift:PIXELS, or both, separated by a comma")
-		f.IntVar(&s.Views, "views", 1, "with --augment: random views of each image whose gradients are averaged before clipping; more views cost time, not privacy")
+		f.IntVar(&s.Views, "views", 1, "with --crop or --augment: random views of each image whose gradients are averaged before clipping; more views cost time, not privacy")
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)

@@ -250,10 +250,14 @@ func (s *Spec) withFrozen(parameters []engine.Parameter) ([]engine.Parameter, er
 
 func (s *Spec) manifest() rundir.Manifest {
 	e := s.Network.Example
+	var whole []int
+	if pictures := data.Uncropped(s.Task.Train); pictures != nil {
+		whole = pictures.Columns()[0].Shape
+	}
 	return rundir.Manifest{
 		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded,
 		Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task),
-		Standardize: s.Flags.Standardize, Schema: s.Task.Schema, Split: s.Task.Split,
+		Standardize: s.Flags.Standardize, Whole: whole, Schema: s.Task.Schema, Split: s.Task.Split,
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package network
 
 import (
 	"fmt"
@@ -10,21 +10,21 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// networkSignature describes a network's inputs and outputs, without its graph and weights.
-type networkSignature struct {
-	batch       int
+// Signature describes a network's inputs and outputs, without its graph and weights.
+type Signature struct {
+	Batch       int
 	inputs      []inputSpec
 	usedInputs  int // the first usedInputs inputs reach the output; the loss alone reads the others
-	outputSize  int // numbers of an example's output; 0: the network keeps no output
-	targetInput int // the input with which the loss compares the output; -1: none
-	label       labelSpec
+	OutputSize  int // numbers of an example's output; 0: the network keeps no output
+	TargetInput int // the input with which the loss compares the output; -1: none
+	Label       labelSpec
 }
 
 // labelSpec describes the input whose classes the output scores.
 type labelSpec struct {
 	isKnown bool // otherwise any column of labels may be the input
 	input   int  // -1: none, or not known
-	ignored int  // the class that layer.IgnoreLabel ignores; data.Pad: none
+	Ignored int  // the class that layer.IgnoreLabel ignores; data.Pad: none
 }
 
 // inputSpec describes an input.
@@ -35,22 +35,23 @@ type inputSpec struct {
 }
 
 // unknownLabel is the label of a network without cross-entropy.
-var unknownLabel = labelSpec{input: -1, ignored: data.Pad}
+var unknownLabel = labelSpec{input: -1, Ignored: data.Pad}
 
-func signatureOf(n *perexample.Network) networkSignature {
-	s := networkSignature{batch: n.Batch, targetInput: -1, label: unknownLabel}
+// SignatureOf returns the signature of a network.
+func SignatureOf(n *perexample.Network) Signature {
+	s := Signature{Batch: n.Batch, TargetInput: -1, Label: unknownLabel}
 	entries := countEntries(n)
 	for _, in := range n.Inputs {
 		s.inputs = append(s.inputs, inputSpec{in.Name(), in.Shape().TotalSize() / n.Batch, entries[in]})
 	}
 	if n.Output != nil {
-		s.outputSize = n.Output.Shape().TotalSize() / n.Batch
+		s.OutputSize = n.Output.Shape().TotalSize() / n.Batch
 		s.usedInputs = countUsedInputs(n)
-		if s.targetInput = slices.Index(n.Inputs, n.Target); n.Target == nil {
-			s.targetInput = findTarget(n)
+		if s.TargetInput = slices.Index(n.Inputs, n.Target); n.Target == nil {
+			s.TargetInput = findTarget(n)
 		}
-		if s.label = declaredLabel(n); n.Label == nil {
-			s.label = findLabel(n)
+		if s.Label = declaredLabel(n); n.Label == nil {
+			s.Label = findLabel(n)
 		}
 	}
 	return s
@@ -77,7 +78,7 @@ func declaredLabel(n *perexample.Network) labelSpec {
 		}
 		labels := skipReshapes(op.Operands(loss)[1])
 		if r, ok := op.SpecOf(labels).(op.Replace); ok && skipReshapes(op.Operands(labels)[0]) == n.Label {
-			l.ignored = int(r.Old)
+			l.Ignored = int(r.Old)
 			break
 		}
 	}
@@ -148,9 +149,9 @@ func skipReshapes(x *G.Node) *G.Node {
 	}
 }
 
-// restrictTo returns the signature for a set that has only the first columns, if the output needs
+// RestrictTo returns the signature for a set that has only the first columns, if the output needs
 // no others.
-func (s networkSignature) restrictTo(columns int) networkSignature {
+func (s Signature) RestrictTo(columns int) Signature {
 	if columns >= s.usedInputs && columns < len(s.inputs) {
 		s.inputs = s.inputs[:columns]
 	}
@@ -179,8 +180,8 @@ func countEntries(n *perexample.Network) map[*G.Node]int {
 	return entries
 }
 
-// check returns an error where the network does not fit the columns of a set.
-func (s networkSignature) check(columns []data.Column) error {
+// Check returns an error where the network does not fit the columns of a set.
+func (s Signature) Check(columns []data.Column) error {
 	if len(s.inputs) != len(columns) {
 		return fmt.Errorf("the network has %d inputs and the data %d columns: they must match one to one", len(s.inputs), len(columns))
 	}
@@ -197,11 +198,11 @@ func (s networkSignature) check(columns []data.Column) error {
 			return fmt.Errorf("input %s takes indices below %d, and column %s has %d classes", in.name, in.entries, c.Name, c.Classes)
 		}
 	}
-	if label, _ := s.scoredLabel(columns); label >= 0 {
+	if label, _ := s.ScoredLabel(columns); label >= 0 {
 		return nil
 	}
 	for _, k := range s.labelCandidates(columns) {
-		if scores := s.outputSize / columns[k].Size(); scores > 1 {
+		if scores := s.OutputSize / columns[k].Size(); scores > 1 {
 			return fmt.Errorf("the network outputs %d scores, and column %s has %d classes", scores, columns[k].Name, columns[k].Classes)
 		}
 	}
@@ -209,34 +210,34 @@ func (s networkSignature) check(columns []data.Column) error {
 }
 
 // labelCandidates returns the columns whose classes the output may score.
-func (s networkSignature) labelCandidates(columns []data.Column) (candidates []int) {
+func (s Signature) labelCandidates(columns []data.Column) (candidates []int) {
 	for k, c := range columns {
-		if c.Kind == data.Label && s.outputSize > 0 && s.outputSize%c.Size() == 0 && (!s.label.isKnown || s.label.input == k) {
+		if c.Kind == data.Label && s.OutputSize > 0 && s.OutputSize%c.Size() == 0 && (!s.Label.isKnown || s.Label.input == k) {
 			candidates = append(candidates, k)
 		}
 	}
 	return candidates
 }
 
-// padIgnoredLabels replaces labels that the network ignores by data.Pad, after it has read them.
-func (s networkSignature) padIgnoredLabels(columns [][]float32) {
-	if s.label.ignored == data.Pad || s.label.input < 0 || s.label.input >= len(columns) {
+// PadIgnoredLabels replaces labels that the network ignores by data.Pad, after it has read them.
+func (s Signature) PadIgnoredLabels(columns [][]float32) {
+	if s.Label.Ignored == data.Pad || s.Label.input < 0 || s.Label.input >= len(columns) {
 		return
 	}
-	for i, l := range columns[s.label.input] {
-		if int(l) == s.label.ignored {
-			columns[s.label.input][i] = data.Pad
+	for i, l := range columns[s.Label.input] {
+		if int(l) == s.Label.Ignored {
+			columns[s.Label.input][i] = data.Pad
 		}
 	}
 }
 
-// scoredLabel returns the label column that the output is compared with, and the number of scores
+// ScoredLabel returns the label column that the output is compared with, and the number of scores
 // for each label; -1 where there is no such column.
-func (s networkSignature) scoredLabel(columns []data.Column) (label, scores int) {
+func (s Signature) ScoredLabel(columns []data.Column) (label, scores int) {
 	for _, k := range s.labelCandidates(columns) {
 		c := columns[k]
-		scores = s.outputSize / c.Size()
-		if scores >= c.Classes || scores > 1 && s.label.ignored >= scores && s.label.ignored == c.Classes-1 {
+		scores = s.OutputSize / c.Size()
+		if scores >= c.Classes || scores > 1 && s.Label.Ignored >= scores && s.Label.Ignored == c.Classes-1 {
 			return k, scores
 		}
 	}
