@@ -9,6 +9,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/account"
+	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 )
 
@@ -20,7 +22,7 @@ type LotChoice struct {
 
 func (c LotChoice) check() error {
 	if c.NoiseMultiplier != 0 {
-		if err := checkNoiseMultiplier(c.NoiseMultiplier); err != nil {
+		if err := release.CheckMultiplier(c.NoiseMultiplier); err != nil {
 			return err
 		}
 	}
@@ -37,11 +39,10 @@ func (c LotChoice) check() error {
 // Budget.StopAtEpsilon and Budget.Delta, for choices and an end that depend on released values. The
 // order of the filter is fixed before the first lot.
 type adaptiveLots struct {
-	choose   func(*Progress) LotChoice
-	base     LotChoice // in place of zeros
-	choice   LotChoice // of the current lot
-	filter   *accountant.Filter
-	odometer *accountant.Odometer
+	choose func(*Progress) LotChoice
+	base   LotChoice // in place of zeros
+	choice LotChoice // of the current lot
+	account.Filter
 }
 
 // checkChoose checks a run with adaptive noise, and lets the schedules of noise and bounds follow
@@ -57,7 +58,7 @@ func (c *Config) checkChoose() error {
 		return fmt.Errorf("Mechanism.Choose requires Budget.StopAtEpsilon: a filter enforces this ε for choices that depend on released values")
 	case m.NoiseMultiplierAt != nil || len(m.GroupNoiseMultiplierAt) > 0:
 		return fmt.Errorf("both Mechanism.Choose and a noise multiplier for each lot are set: compute the schedule in Choose")
-	case !m.sharesNoise():
+	case !m.noise().IsShared():
 		return fmt.Errorf("every group has noise of its own, so Mechanism.Choose cannot choose noise: leave a group without it")
 	case c.Sampling.Policy == "shuffle":
 		return fmt.Errorf("Mechanism.Choose with shuffled lots: their cost is that of whole passes; use Poisson, truncated or fixed lots")
@@ -74,32 +75,6 @@ func (c *Config) checkChoose() error {
 	return nil
 }
 
-// open creates the filter and the odometer of a run after a history, which includes the releases
-// that the run makes later.
-func (a *adaptiveLots) open(c *Config, past ledger.History) error {
-	b := &c.Budget
-	var err error
-	if a.filter, err = accountant.NewFilter(b.StopAtEpsilon, b.Delta, b.FilterOrder, c.Sampling.Adjacency()); err != nil {
-		return err
-	}
-	if a.odometer, err = accountant.NewOdometer(b.Delta, c.Sampling.Adjacency()); err != nil {
-		return err
-	}
-	for _, l := range past.Lots {
-		ok, err := a.filter.Admit(l.Lot, l.Count)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return fmt.Errorf("%w: the releases before the next lot, or whose noise is given, cost more than ε = %g under a filter of order %.4g; raise it", ErrBudget, b.StopAtEpsilon, b.FilterOrder)
-		}
-		if err := a.odometer.Spend(l.Lot, l.Count); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // setOrder sets the default of a run's filter: the best order for equal lots that spend the budget. a
 // may be nil.
 func (a *adaptiveLots) setOrder(r *Run) error {
@@ -107,7 +82,7 @@ func (a *adaptiveLots) setOrder(r *Run) error {
 	if a == nil || b.FilterOrder != 0 {
 		return nil
 	}
-	h, lot := ledger.History{Header: r.ledgerHeader()}, r.mechanism.costOfLot(0)
+	h, lot := ledger.History{Header: r.ledgerHeader()}, r.lot.Mechanism.CostOfLot(0)
 	meter, err := accountant.NewMeter(h, lot, b.Delta, "rdp")
 	if err != nil {
 		return err
@@ -131,7 +106,7 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 	if a == nil {
 		return nil
 	}
-	p.Lot, p.Epsilon, p.BudgetUsed = r.step, a.odometer.Epsilon(), a.filter.UsedFraction()
+	p.Lot, p.Epsilon, p.BudgetUsed = r.step, a.Epsilon(), a.UsedFraction()
 	choice := a.choose(p)
 	if err := choice.check(); err != nil {
 		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
@@ -143,23 +118,23 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 		choice.ClipFactor = 1
 	}
 	a.choice = choice
-	if err := r.mechanism.setLot(r.step); err != nil {
+	if err := r.lot.Mechanism.SetLot(r.step); err != nil {
 		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 	}
-	entry := r.mechanism.entry
+	entry := r.lot.Mechanism.Entry
 	for _, q := range entry.Queries {
-		if err := r.config.checkQuery(q, r.mechanism.records); err != nil {
+		if err := r.config.arithmetic().Check(q, r.Event().Records); err != nil {
 			return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 		}
 	}
-	ok, err := a.filter.Admit(entry, 1)
+	ok, err := a.Spend(entry, 1)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("%w: lot %d with noise multiplier %v would exceed ε = %g, of which the filter has spent %.4g%%; choose more noise, or end the run", ErrBudget, r.step, choice.NoiseMultiplier, r.config.Budget.StopAtEpsilon, 100*a.filter.UsedFraction())
+		return fmt.Errorf("%w: lot %d with noise multiplier %v would exceed ε = %g, of which the filter has spent %.4g%%; choose more noise, or end the run", ErrBudget, r.step, choice.NoiseMultiplier, r.config.Budget.StopAtEpsilon, 100*a.UsedFraction())
 	}
-	return a.odometer.Spend(entry, 1)
+	return nil
 }
 
 // adoptFilterOrder continues with the order of a saved run's filter unless c sets one.

@@ -127,7 +127,7 @@ func TestChoose_Resume(t *testing.T) {
 		return nil
 	}
 	trainRun(t, r, stopped)
-	used, order := r.config.Mechanism.adaptive.filter.UsedFraction(), r.config.Budget.FilterOrder
+	used, order := r.config.Mechanism.adaptive.UsedFraction(), r.config.Budget.FilterOrder
 	r.Close()
 	other := c
 	other.Budget.StopAtEpsilon = 7
@@ -139,12 +139,12 @@ func TestChoose_Resume(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if f := again.config.Mechanism.adaptive.filter.UsedFraction(); math.Abs(f/used-1) > 1e-9 || again.config.Budget.FilterOrder != order {
+	if f := again.config.Mechanism.adaptive.UsedFraction(); math.Abs(f/used-1) > 1e-9 || again.config.Budget.FilterOrder != order {
 		t.Errorf("%v of the budget is used at order %v, before it was %v at %v", f, again.config.Budget.FilterOrder, used, order)
 	}
 	trainRun(t, again, stopped)
-	if again.StepsDone() != 8 || !(again.config.Mechanism.adaptive.filter.UsedFraction() > used) {
-		t.Errorf("%d lots, %v of the budget", again.StepsDone(), again.config.Mechanism.adaptive.filter.UsedFraction())
+	if again.StepsDone() != 8 || !(again.config.Mechanism.adaptive.UsedFraction() > used) {
+		t.Errorf("%d lots, %v of the budget", again.StepsDone(), again.config.Mechanism.adaptive.UsedFraction())
 	}
 }
 
@@ -275,7 +275,7 @@ func TestChoose_EverySampling(t *testing.T) {
 				t.Errorf("%s: %v, %v", policy, ok, err)
 			}
 		}
-		if used := r.config.Mechanism.adaptive.filter.UsedFraction(); math.Abs(used/f.UsedFraction()-1) > 1e-9 || h.Header.Adjacency != adjacency {
+		if used := r.config.Mechanism.adaptive.UsedFraction(); math.Abs(used/f.UsedFraction()-1) > 1e-9 || h.Header.Adjacency != adjacency {
 			t.Errorf("%s: %v of the budget is used, want %v under %s; the ledger states %s", policy, used, f.UsedFraction(), adjacency, h.Header.Adjacency)
 		}
 	}

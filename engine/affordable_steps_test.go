@@ -39,7 +39,7 @@ func TestAffordableSteps_WithinBudget(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range lost {
-					if err := l.Spend(r.mechanism.costOfLot(0)); err != nil {
+					if err := l.Spend(r.lot.Mechanism.CostOfLot(0)); err != nil {
 						t.Fatal(err)
 					}
 				}

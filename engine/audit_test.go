@@ -199,9 +199,9 @@ func TestRun_PassesMembershipAudit(t *testing.T) {
 // observeLots trains a run and returns what an observer gets.
 func observeLots(t *testing.T, c Config) (all []observedLot) {
 	r := newRun(t, c)
-	r.account.meter.counted = math.MaxInt // skip the computation of ε
+	r.account.Meter.Counted = math.MaxInt // skip the computation of ε
 	before := flatWeights(t, r)
-	bounds := r.mechanism.clipper.State(nil)
+	bounds := r.lot.Mechanism.Clipper.State(nil)
 	trainRun(t, r, func(p *Progress) error {
 		var s observedLot
 		after, expected := flatWeights(t, r), r.Event().ExpectedLot()
@@ -212,7 +212,7 @@ func observeLots(t *testing.T, c Config) (all []observedLot) {
 		for _, released := range p.Released {
 			s.statistic = released.Mean[0] * expected
 		}
-		next := r.mechanism.clipper.State(nil)
+		next := r.lot.Mechanism.Clipper.State(nil)
 		if bounds[0] > 0 {
 			s.count = -math.Log(next[0]/bounds[0]) / 1e-4 * expected
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Augmentation replaces each example of a lot by several views, each transformed in another
@@ -17,6 +18,9 @@ import (
 // and ε do not change. Evaluation and validation read the examples themselves.
 type Augmentation struct {
 	Views int // views of an example; 0: no augmentation
+	// A view begins as the example. Where Config.Train has windows of pictures ([data.Crop]), a view
+	// begins as a window at a random place of the whole picture, and Transform can be nil.
+	//
 	// Transform changes one view of an example in place: its numbers in each column of
 	// Config.Train. Its result may depend only on these numbers, on r and on public values,
 	// not on other examples. It must keep labels and indices in their range. It is called
@@ -29,20 +33,20 @@ type Augmentation struct {
 	Transform func(view [][]float32, r *rand.Rand)
 }
 
-func (a Augmentation) check(columns []data.Column) error {
+func (a Augmentation) check(train data.Set) error {
 	switch {
 	case a.Views < 0:
-		return fmt.Errorf("augmentation: Views is %d; give at least 1, or 0 for no augmentation", a.Views)
+		return setting.Errorf("Augmentation.Views", "%v: give at least 1", setting.With("Augmentation.Views", a.Views))
 	case a.Views == 0 && a.Transform != nil:
-		return fmt.Errorf("augmentation: Transform is set and Views is 0; set the number of views of an example")
-	case a.Views > 0 && a.Transform == nil:
+		return setting.Errorf("Augmentation.Views", "%v: give at least 1, the number of views of an example", setting.With("Augmentation.Views", a.Views))
+	case a.Views > 0 && a.Transform == nil && data.Uncropped(train) == nil:
 		return fmt.Errorf("augmentation: Views is %d and Transform is not set; set the function that changes a view", a.Views)
 	case a.Views > maxViews:
-		return fmt.Errorf("augmentation: %d views of an example are too many; give at most %d", a.Views, maxViews)
+		return setting.Errorf("Augmentation.Views", "%v: give at most %d", setting.With("Augmentation.Views", a.Views), maxViews)
 	case a.Views == 0:
 		return nil
 	}
-	return load.NewAugmenter(a.Views, a.Transform, len(columns)).TryOnZeros(columns)
+	return load.NewAugmenter(a.Views, a.Transform, train).TryOnZeros(train.Columns())
 }
 
 // maxViews is far above 64, the largest number in the literature.

@@ -118,8 +118,8 @@ func TestAugmentation_AveragesViewsBeforeClipping(t *testing.T) {
 					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-4) {
 						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
 					}
-					if len(r.statistics.accumulators) > 0 && !(math.Abs(r.statistics.accumulators[0].mean[j]-mean[j]) <= 1e-5) {
-						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, r.statistics.accumulators[0].mean[j], mean[j])
+					if len(r.config.Statistics) > 0 && !(math.Abs(released(r, 0)[j]-mean[j]) <= 1e-5) {
+						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, released(r, 0)[j], mean[j])
 					}
 				}
 			}
@@ -266,5 +266,124 @@ func TestAugmentation_PanicHidesExample(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "test it on public examples") {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Views of cropped pictures begin as windows of the record's own picture, at places that are equally
+// likely. The tolerance is 6 standard deviations: of 9 counts and 2 sums one leaves it in one of 4·10⁷
+// tests.
+func TestAugmentation_TakesRandomWindows(t *testing.T) {
+	const records, views = 6, 3
+	pixels, labels := make([]byte, records*20), make([]int32, records)
+	for i := range pixels {
+		pixels[i] = byte(i) // 20 pixels a picture
+	}
+	pictures, err := data.NewPictures(1, 4, 5, pixels, labels, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cropped, err := data.Crop(pictures, data.CropSize{Height: 2, Width: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	train, err := data.Subset(cropped, []int{5, 3, 1, 0, 2, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := []int{5, 3, 1, 0, 2, 4}
+	for _, transformed := range []bool{true, false} {
+		var seen [][]float32
+		c := floatConfig(t)
+		useUnitSteps(&c)
+		c.Network, c.Train, c.Steps, c.Sampling.Lot = linearNetwork(6, 1), train, 300, 4
+		c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
+		c.Augmentation = Augmentation{Views: views}
+		if transformed {
+			c.Augmentation.Transform = func(view [][]float32, _ *rand.Rand) { seen = append(seen, slices.Clone(view[0])) }
+		}
+		r := newRun(t, c)
+		disableNoise(r)
+		counts := map[int]int{} // by place
+		var sum, want float64
+		total := 0
+		for lot := range c.Steps {
+			zeroFirstParameter(t, r)
+			drawn := drawLot(t, r, lot)
+			seen = nil
+			if err := r.runLot(); err != nil {
+				t.Fatal(err)
+			}
+			for i, view := range seen {
+				first := int(view[0]*255 + 0.5)
+				if picture := order[drawn[i/views]]; first/20 != picture {
+					t.Fatalf("a view of picture %d begins with pixel %d", picture, first)
+				}
+				counts[first%20]++
+				total++
+			}
+			for _, w := range flatWeights(t, r) {
+				sum -= float64(w) * r.Event().ExpectedLot()
+			}
+			for _, record := range drawn { // the expectation of the sum of a window's pixels
+				want += 6 * (20*float64(order[record]) + 9.5) / 255
+			}
+		}
+		// The deviation of a window's mean pixel number is √(25·2/3 + 2/3).
+		if spread := 6 * math.Sqrt(25*2./3+2./3) / 255 * math.Sqrt(float64(c.Steps*4)/views); math.Abs(sum-want) > 6*spread {
+			t.Errorf("the released sum is %v, want %v ± %v", sum, want, spread)
+		}
+		if !transformed {
+			continue
+		}
+		if len(counts) != 9 {
+			t.Errorf("windows at %d places, want 9: %v", len(counts), counts)
+		}
+		for place, n := range counts {
+			if share := float64(total) / 9; math.Abs(float64(n)-share) > 6*math.Sqrt(share) {
+				t.Errorf("%d of %d windows begin at pixel %d", n, total, place)
+			}
+		}
+	}
+}
+
+// Pictures that differ beyond the middle are different records: the division of a private set does not
+// depend on their order.
+func TestHoldOut_ReadsWholePictures(t *testing.T) {
+	const records = 40
+	divide := func(order []int) (held []float32) {
+		pixels, labels := make([]byte, records*9), make([]int32, records)
+		for i, picture := range order {
+			pixels[9*i] = byte(picture) // the corner; all middles are equal
+		}
+		pictures, err := data.NewPictures(1, 3, 3, pixels, labels, 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cropped, err := data.Crop(pictures, data.CropSize{Height: 1, Width: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, set, err := Records{}.HoldOut(cropped, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, label := make([]float32, 9), make([]float32, 1)
+		for row := range set.Len() {
+			if err := data.Uncropped(set).Read([][]float32{picture, label}, []int{row}); err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, picture[0])
+		}
+		slices.Sort(held)
+		return held
+	}
+	order := make([]int, records)
+	for i := range order {
+		order[i] = i
+	}
+	first := divide(order)
+	rand.New(rand.NewPCG(3, 9)).Shuffle(records, func(i, j int) { order[i], order[j] = order[j], order[i] })
+	if second := divide(order); !slices.Equal(first, second) {
+		t.Errorf("in another order %v are held out, before %v", second, first)
 	}
 }

@@ -162,7 +162,7 @@ func sumsOf(t *testing.T, c Config) (gradients [][]float32, statistic []int64) {
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
-	return accumulatedSums(r), slices.Clone(r.statistics.accumulators[0].Integers)
+	return accumulatedSums(r), slices.Clone(r.lot.Sums.Sum(r.config.entryOf(0)).Integers)
 }
 
 // One record changes the sums by its own contribution and by nothing else: what the others add to
@@ -330,8 +330,8 @@ func TestBatchNorm_AveragesRunningStatistics(t *testing.T) {
 			for _, p := range all {
 				result[p.Name] = p.Values
 			}
-			for k, part := range r.compiled.running.parts {
-				if !slices.Equal(part.Values, r.compiled.running.inputs[k]) {
+			for k, part := range r.network.Running.Parts(false) {
+				if !slices.Equal(part.Values, r.network.Executable.Input(len(c.Train.Columns())+k)) {
 					t.Errorf("lot %d: the network computes with other values of %s than the last", p.Lot, part.Name)
 				}
 				if total[part.Name] == nil {
@@ -347,8 +347,8 @@ func TestBatchNorm_AveragesRunningStatistics(t *testing.T) {
 			}
 			return err
 		})
-		numbers := slices.Clone(r.compiled.running.numbers)
-		values := len(r.compiled.running.values)
+		numbers := slices.Clone(r.network.Running.All())
+		values := len(numbers) / 2
 		if slices.Equal(numbers[:values], numbers[values:]) {
 			t.Error("the average is the last values: the test has no power")
 		}
@@ -356,7 +356,7 @@ func TestBatchNorm_AveragesRunningStatistics(t *testing.T) {
 			t.Fatal(err)
 		}
 		resumed := resumeRun(t, c)
-		if !slices.Equal(resumed.compiled.running.numbers, numbers) {
+		if !slices.Equal(resumed.network.Running.All(), numbers) {
 			t.Errorf("%s: resumed with other running statistics or another average", kind)
 		}
 		if err := resumed.Close(); err != nil {

@@ -100,8 +100,8 @@ func TestProgress_EpsilonMatchesLedger(t *testing.T) {
 		if p.Epsilon < shown {
 			t.Errorf("ε fell from %v to %v", shown, p.Epsilon)
 		}
-		r.account.meter.counted = 0 // computed again
-		shown = r.account.meter.current(0)
+		r.account.Meter.Counted = 0 // computed again
+		shown = r.account.Meter.Current(0)
 		return nil
 	})
 	r.Close()
@@ -151,9 +151,9 @@ func TestResume_UsedUpBudget(t *testing.T) {
 		if err := r.Train(context.Background(), func(p *Progress) error { return stopped }); err != stopped {
 			t.Fatal(err)
 		}
-		want, left := flatWeights(t, r), r.account.meter.allowed
+		want, left := flatWeights(t, r), r.account.Meter.Allowed
 		for range left {
-			if err := r.account.spendLot(r.mechanism.entry, c.Steps-r.step, r.mechanism.equalLots(r.step)); err != nil {
+			if err := r.account.SpendLot(r.lot.Mechanism.Entry, c.Steps-r.step, r.lot.Mechanism.EqualLots(r.step)); err != nil {
 				t.Fatal(err)
 			}
 		}

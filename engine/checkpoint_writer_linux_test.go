@@ -25,7 +25,7 @@ func TestCheckpointWriter_SavesStateBetweenLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want [][]float32
-	for _, w := range r.compiled.executable.State().Weights {
+	for _, w := range r.network.Executable.State().Weights {
 		want = append(want, slices.Clone(w))
 	}
 	path := filepath.Join(c.Files.CheckpointFolder, "unfinished")
@@ -63,7 +63,7 @@ func TestCheckpointWriter_SavesStateBetweenLots(t *testing.T) {
 	if err := <-lot; err != nil {
 		t.Fatal(err)
 	}
-	if reflect.DeepEqual(r.compiled.executable.State().Weights, want) {
+	if reflect.DeepEqual(r.network.Executable.State().Weights, want) {
 		t.Error("the lot changed no weight")
 	}
 	r.checkpoints.Wait() // its error is expected: a pipe cannot be synced

@@ -67,8 +67,8 @@ func TestConstantWork_SameCallsForEachLot(t *testing.T) {
 					}
 				}
 				r.sampler = &fixedSampler{Sampler: r.sampler, records: records}
-				spy := &callRecorder{Executable: r.compiled.executable}
-				r.compiled.executable = spy
+				spy := &callRecorder{Executable: r.network.Executable}
+				r.network.Executable = spy
 				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
@@ -146,10 +146,10 @@ func TestTruncated_RefusesMoreRecordsThanDeclared(t *testing.T) {
 
 func TestTruncated_RefusesContradictions(t *testing.T) {
 	for want, change := range map[string]func(s *Sampling){
-		"constant work with poisson": func(s *Sampling) { s.Policy, s.MaxLot = sample.PolicyPoisson, 0 },
-		"a largest lot":              func(s *Sampling) { s.Policy, s.ConstantWork = sample.PolicyFixed, false },
-		"lots of at most -1":         func(s *Sampling) { s.MaxLot = -1 },
-		"fixed size":                 func(s *Sampling) { s.Lot = 60 },
+		"ConstantWork requires": func(s *Sampling) { s.Policy, s.MaxLot = sample.PolicyPoisson, 0 },
+		"MaxLot requires":       func(s *Sampling) { s.Policy, s.ConstantWork = sample.PolicyFixed, false },
+		"MaxLot -1":             func(s *Sampling) { s.MaxLot = -1 },
+		"a rate below 1":        func(s *Sampling) { s.Lot = 60 },
 	} {
 		c := truncatedConfig(t, 20)
 		change(&c.Sampling)

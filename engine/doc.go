@@ -22,7 +22,7 @@
 //
 // # One lot
 //
-// This is Run.runLot (run.go):
+// This is Run.runLot (run.go); package lot sums and releases:
 //
 //	records ── sampler ──▶ lot of about q·N records                         package sample
 //	   │
@@ -30,16 +30,16 @@
 //	   ▼
 //	load.Loader ───────▶ columns, augmentation, mask seeds, random words
 //	Forward ───────────▶ losses, ‖g_r‖² of each parameter                   device: program's Front
-//	mechanism ─────────▶ clip factors c_r of each group                     package clip
-//	lotStatistics ─────▶ vectors of private statistics, clipped
+//	release.Mechanism ─▶ clip factors c_r of each group                     package clip
+//	lot.Statistics ────▶ vectors of private statistics, clipped
 //	AddClippedSums ────▶ sum += Σ_r c_r·g_r                                 device: program's Back
 //	   │
 //	   ▼  after the lot's last microbatch
-//	privacyAccount ────▶ ledger line on disk, and the budget                package ledger
+//	account.Account ───▶ ledger line on disk, and the budget                package ledger
 //	   │                 an error here ends the run: nothing of this lot was released
 //	   ▼
 //	Release ───────────▶ sum + noise, times 1/(q·N), optimizer, weights     device, package noise
-//	lotStatistics ─────▶ noised statistics, running statistics, counts behind adaptive bounds
+//	release.Sums ──────▶ counts behind adaptive bounds, statistics, running statistics
 //	   │
 //	   ▼
 //	observer, then a checkpoint
@@ -50,15 +50,15 @@
 //
 // # Ways to compute a lot
 //
-// One interface, lotMethod (lots.go), has four implementations; the run draws the records and writes the
-// ledger.
+// One interface, lot.Method, has an implementation in each file of internal/lot; the run writes the ledger.
 //
 //   - The host computes clip factors, microbatch by microbatch, as above.
 //   - A device that computes clip factors itself runs a pipeline: microbatches are queued and nothing
-//     returns before the end of the lot (pipeline.go).
+//     returns before the end of the lot.
 //   - With LocalTraining, a record is a user who takes several steps from the lot's weights, and the
-//     change of the weights takes the place of the gradient (local_training.go).
+//     change of the weights takes the place of the gradient.
 //   - Outputs of frozen first layers are computed once and read by every lot (package frozen).
+//   - The caller of a [VectorSum] adds the vectors of each record.
 //
 // Directions of a [Projection] are released before the first lot (projection.go).
 //
@@ -71,13 +71,16 @@
 //
 // # Where each part lives
 //
-//   - config.go: [Config]. run.go: the life of a run. compile.go, device.go: the program on a device.
-//   - lots.go, pipeline.go, local_training.go: the ways to compute a lot.
+//   - config.go, mechanism.go, sampling.go, optimization.go: [Config]. run.go: the life of a run.
+//   - internal/network, compile.go, device.go: the program on a device.
+//   - internal/lot: the ways to compute a lot.
 //   - internal/load: from records to microbatches: index of records, loader, views, division of a set.
-//   - mechanism.go, group_noise.go, adaptive.go: bounds, noise and the ledger entry of each lot.
-//   - internal/release, queries.go, statistic.go, batch_norm.go, validation.go, projection.go: other releases
-//     than gradients.
-//   - privacy_account.go, planned_history.go: the ledger, the budget and the planned cost.
+//   - internal/release: bounds and noise of each lot, its ledger entry, and the list of everything that is
+//     released beside gradients.
+//   - releases.go: the list for a [Config]. statistic.go, batch_norm.go, validation.go, projection.go,
+//     adaptive.go: what is on it.
+//   - ranks.go: runs that several processes compute together.
+//   - internal/account, account.go, planned_history.go: the ledger, the budget and the planned cost.
 //   - internal/state, fingerprint.go, resume.go: continuing a run. A checkpoint has no key: a
 //     resumed run draws with a fresh one.
 package engine

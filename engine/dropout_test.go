@@ -113,8 +113,8 @@ func requireDevice(t *testing.T, device string) {
 // zeroFirstParameter sets the first parameter to zero, so that the next step is exact.
 func zeroFirstParameter(t *testing.T, r *Run) {
 	t.Helper()
-	clear(r.compiled.executable.State().Weights[0])
-	if err := r.compiled.executable.LoadState(); err != nil {
+	clear(r.network.Executable.State().Weights[0])
+	if err := r.network.Executable.LoadState(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -284,7 +284,7 @@ func TestDropout_Trains(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		s, err := e.Score(r.compiled.executable.State().Weights, c.Train)
+		s, err := e.Score(r.network.Executable.State().Weights, c.Train)
 		if err != nil {
 			t.Fatal(err)
 		}

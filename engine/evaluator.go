@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -41,7 +42,7 @@ const evaluationBatch = 256
 type Evaluator struct {
 	build      perexample.Build
 	device     plan.Device
-	signature  networkSignature
+	signature  network.Signature
 	program    *plan.Program
 	weights    [][]float32     // of the executable; nil before there are any
 	borrows    bool            // the executable computes with the caller's memory
@@ -60,13 +61,13 @@ func NewEvaluator(build perexample.Build, options DeviceOptions) (*Evaluator, er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := options.resolve(); err != nil {
+	if _, err := options.resolver().Resolve(); err != nil {
 		return nil, err
 	}
 	if options.Name == "gorgonia" {
 		options.Name = "cpu"
 	}
-	device, err := options.open(0)
+	device, err := options.resolver().Open(0)
 	if err != nil {
 		return nil, err
 	}
@@ -91,23 +92,13 @@ func NewEvaluator(build perexample.Build, options DeviceOptions) (*Evaluator, er
 
 // lower lowers the network for a batch.
 func (e *Evaluator) lower(batch int) error {
-	net, program, err := lowerEvaluation(e.build, batch)
+	net, program, err := network.LowerEvaluation(e.build, batch)
 	if err != nil {
 		return err
 	}
-	e.signature, e.program = signatureOf(net), program
+	e.signature, e.program = network.SignatureOf(net), program
 	e.rows, e.used = make([]int, batch), make([][]float32, len(net.Inputs))
 	return nil
-}
-
-// lowerEvaluation lowers a network's forward pass.
-func lowerEvaluation(build perexample.Build, batch int) (*perexample.Network, *plan.Program, error) {
-	net, err := build.ForBatch(batch)
-	if err != nil {
-		return nil, nil, err
-	}
-	program, err := plan.LowerEvaluation(net)
-	return net, program, err
 }
 
 // Close ends the evaluator's threads and frees its memory.
@@ -147,7 +138,7 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	}
 	score := Evaluation{Examples: s.Len()}
 	columns := s.Columns()
-	label, scores := e.signature.scoredLabel(columns)
+	label, scores := e.signature.ScoredLabel(columns)
 	if label >= 0 {
 		score.Confusion = make([][]int, min(columns[label].Classes, scores))
 		for i := range score.Confusion {
@@ -155,22 +146,22 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 		}
 	}
 	losses, output := e.executable.Losses(), e.executable.Output()
-	target := e.signature.targetInput
+	target := e.signature.TargetInput
 	var metrics regressionMetrics
-	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.label.ignored != data.Pad)
+	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.Label.Ignored != data.Pad)
 	compared := max(label, target)
 	err := e.forEachBatch(s, func(_, n int) error {
 		if each != nil && compared >= 0 {
 			expected := e.used[compared]
-			for i, size, outputs := 0, len(expected)/n, e.signature.outputSize; i < n; i++ {
+			for i, size, outputs := 0, len(expected)/n, e.signature.OutputSize; i < n; i++ {
 				each(expected[i*size:(i+1)*size], output[i*outputs:(i+1)*outputs])
 			}
 		}
-		for _, l := range losses[:n*(len(losses)/e.signature.batch)] {
+		for _, l := range losses[:n*(len(losses)/e.signature.Batch)] {
 			score.Loss += float64(l)
 		}
 		if target >= 0 {
-			metrics.add(e.used[target], output, e.signature.outputSize)
+			metrics.add(e.used[target], output, e.signature.OutputSize)
 		}
 		if label >= 0 {
 			return score.countPredictions(columns[label], mayPad, e.used[label], output, scores)
@@ -231,12 +222,12 @@ func (e *Evaluator) Predictions(weights [][]float32, s data.Set) (all [][]float3
 func (e *Evaluator) Predict(weights [][]float32, s data.Set, to func(example int, output []float32) error) error {
 	signature := e.signature
 	if s != nil {
-		signature = signature.restrictTo(len(s.Columns()))
+		signature = signature.RestrictTo(len(s.Columns()))
 	}
 	if err := e.prepare(weights, s, signature); err != nil {
 		return err
 	}
-	size := e.signature.outputSize
+	size := e.signature.OutputSize
 	if size == 0 {
 		return fmt.Errorf("evaluation: the network keeps no output: set Output of the network")
 	}
@@ -251,11 +242,11 @@ func (e *Evaluator) Predict(weights [][]float32, s data.Set, to func(example int
 }
 
 // prepare checks a set against a signature and loads weights.
-func (e *Evaluator) prepare(weights [][]float32, s data.Set, signature networkSignature) error {
+func (e *Evaluator) prepare(weights [][]float32, s data.Set, signature network.Signature) error {
 	if s == nil {
 		return fmt.Errorf("evaluation without a set: give a set with at least one example")
 	}
-	if err := signature.check(s.Columns()); err != nil {
+	if err := signature.Check(s.Columns()); err != nil {
 		return err
 	}
 	if s.Len() == 0 {
@@ -304,10 +295,10 @@ func (e *Evaluator) open(weights [][]float32) error {
 			e.borrows = &e.weights[0][0] == &weights[0][0]
 			break
 		}
-		if !errors.Is(err, plan.ErrOutOfMemory) || e.signature.batch == 1 {
+		if !errors.Is(err, plan.ErrOutOfMemory) || e.signature.Batch == 1 {
 			return err
 		}
-		if err := e.lower(e.signature.batch / 2); err != nil {
+		if err := e.lower(e.signature.Batch / 2); err != nil {
 			return err
 		}
 	}
@@ -322,13 +313,13 @@ func (e *Evaluator) open(weights [][]float32) error {
 // forEachBatch runs the network on a set, and calls do after each batch of n examples, the first
 // of which is from.
 func (e *Evaluator) forEachBatch(s data.Set, do func(from, n int) error) error {
-	for from := 0; from < s.Len(); from += e.signature.batch {
-		n := min(e.signature.batch, s.Len()-from)
+	for from := 0; from < s.Len(); from += e.signature.Batch {
+		n := min(e.signature.Batch, s.Len()-from)
 		for i := range n {
 			e.rows[i] = from + i
 		}
 		for k, in := range e.inputs {
-			e.used[k] = in[:n*(len(in)/e.signature.batch)]
+			e.used[k] = in[:n*(len(in)/e.signature.Batch)]
 		}
 		if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
 			return err
@@ -336,7 +327,7 @@ func (e *Evaluator) forEachBatch(s data.Set, do func(from, n int) error) error {
 		if err := e.executable.Forward(); err != nil {
 			return err
 		}
-		e.signature.padIgnoredLabels(e.used[:len(s.Columns())])
+		e.signature.PadIgnoredLabels(e.used[:len(s.Columns())])
 		if err := do(from, n); err != nil {
 			return err
 		}

@@ -17,48 +17,6 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// The lattice keeps sums and noise within 64 bits for every number of records, and noise that is
-// too small or too large for that is refused in one line.
-func TestCheckQuery_KeepsSumsWithin64Bits(t *testing.T) {
-	for _, test := range []struct {
-		lattice    int64
-		noise      float64
-		records    int
-		population int
-		want       int64 // 0: refused
-	}{
-		{release.StatisticLattice, 1, 60_000, 0, 1 << 30},
-		{release.StatisticLattice, 1, math.MaxInt32, 0, 1 << 30},
-		{release.StatisticLattice, 1e9, 100, 0, 1 << 26},
-		{release.StatisticLattice, 1e17, 100, 0, 1},
-		{release.StatisticLattice, 1e19, 100, 0, 0},
-		{release.StatisticLattice, 1e-9, 100, 0, 1 << 30},
-		{release.StatisticLattice, 1e-9, 1 << 27, 0, 0},
-		{release.StatisticLattice, 1e-20, 1, 0, 0},
-		{release.ProjectionLattice, 4, 60_000, 0, 1 << 36},
-		{release.ProjectionLattice, 4, 1 << 26, 0, 1 << 35},
-		{release.ProjectionLattice, 4, 100, 5, 1 << 30},
-		{release.CountLattice, 10, math.MaxInt32, 0, 1},
-	} {
-		c := Config{Sampling: Sampling{Population: test.population}, Mechanism: Mechanism{Arithmetic: ExactArithmetic}}
-		q := c.query("s", 1, test.noise, test.lattice, test.records)
-		err := c.checkQuery(q, test.records)
-		if (err == nil) != (test.want > 0) || err == nil && q.Lattice != test.want {
-			t.Errorf("%+v: lattice %d, %v", test, q.Lattice, err)
-		}
-		if err != nil && (strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "float")) {
-			t.Errorf("%+v: the error %q is not one line with a way out", test, err)
-		}
-		if err == nil {
-			// The largest sums with noise of 9 deviations stay within the limits of the sampler.
-			most := max(c.contributors(test.records)*float64(q.Lattice), math.Ldexp(c.contributors(test.records)*float64(q.Lattice), -q.Grid))
-			if most > 0x1p61 || q.LatticeNoise() > 0x1p57 {
-				t.Errorf("%+v: sums up to %v with noise of %v", test, most, q.LatticeNoise())
-			}
-		}
-	}
-}
-
 // The attack: all other records contribute exactly 0 to 256 coordinates, and the attacker asks of
 // each released number whether noise alone can reach it, σ·z for some float64 z. At ε below 0.005
 // one lot of a float run shows with certainty whether the record is there. A lot of an exact run
@@ -151,7 +109,7 @@ func TestExactReleases_AreOnLedgerGrid(t *testing.T) {
 	}
 	trainRun(t, r, func(p *Progress) error {
 		for _, m := range p.Released[0].Mean {
-			if q := r.statistics.accumulators[0].Query; !onGrid(m*r.Event().ExpectedLot(), q) {
+			if q := r.lot.Sums.List[r.config.entryOf(0)].Query; !onGrid(m*r.Event().ExpectedLot(), q) {
 				t.Errorf("%v is not on the grid of %+v", m, q)
 			}
 		}
@@ -174,7 +132,7 @@ func TestExactReleases_AreOnLedgerGrid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := noise.RoundedGaussian{Sigma: q.LatticeNoise()}.AddOne(r.source, int64(base)<<30, r.streams.Validation(r.step))
+	want, err := noise.RoundedGaussian{Sigma: q.LatticeNoise()}.AddOne(r.source, int64(base)<<30, r.lot.Sums.Stream(r.lot.Sums.Find(release.ScoreWeights), r.step))
 	if err != nil || math.Ldexp(float64(want), q.Grid-30)/400 != got.Score {
 		t.Errorf("a score of %v, want %v grid steps, %v", got.Score, want, err)
 	}

@@ -1,20 +1,15 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/device/op"
-	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // filterOrderEntry is the name of the entry that Resume reads of runs with a filter.
@@ -22,7 +17,7 @@ const filterOrderEntry = "order of the filter"
 
 // fingerprint lists the public settings of the run which must be equal for Resume to continue it.
 func (r *Run) fingerprint() (state.Fingerprint, error) {
-	c, program := &r.config, r.compiled.program
+	c, program := &r.config, r.network.Program
 	var f state.Fingerprint
 	note := func(name, format string, values ...any) {
 		f = append(f, state.Entry{Name: name, Value: fmt.Sprintf(format, values...)})
@@ -45,7 +40,11 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	for _, v := range program.Parameters {
 		note("parameter "+v.Name, "%v", v.Shape)
 	}
-	operations, constants, err := networkDigests(c, program)
+	build, err := c.unreleasedNetwork() // without the directions of a projection
+	if err != nil {
+		return nil, err
+	}
+	operations, constants, err := network.Digests(build, program)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +60,9 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 		for _, g := range c.Mechanism.Clipping {
 			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Parameters, g.Scales, describeBound(g.Bound), describeRule(g.Rule))
 		}
-		note("noise", "%v", c.Mechanism.noiseMultiplier(0))
+		note("noise", "%v", c.Mechanism.noise().Shared(0))
 		for _, g := range c.Mechanism.Clipping {
-			switch z, own := c.Mechanism.groupNoiseMultiplier(g.Name, 0); {
+			switch z, own := c.Mechanism.noise().OfGroup(g.Name, 0); {
 			case c.Mechanism.GroupNoiseMultiplierAt[g.Name] != nil:
 				note("noise of group "+g.Name, "a function from %v", z)
 			case own:
@@ -101,6 +100,11 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	}
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)
+		if whole := data.Uncropped(c.Train); whole != nil {
+			for _, column := range whole.Columns() {
+				note("whole column "+column.Name, "%v", column.Shape)
+			}
+		}
 	}
 	note("optimizer", "%s", c.Optimization.Optimizer.Describe())
 	if c.Optimization.LearningRateAt == nil {
@@ -108,7 +112,7 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	} else {
 		note("schedule", "a function from %v", c.Optimization.LearningRateAt(0)) // functions cannot be compared
 	}
-	for v, p := range r.mechanism.release.ParamGroups {
+	for v, p := range r.lot.Mechanism.Step.ParamGroups {
 		name := program.Parameters[v].Name
 		if p.RateMultiplier != 1 {
 			note("learning rate of "+name, "times %v", p.RateMultiplier)
@@ -138,54 +142,4 @@ func describeRule(r clip.Rule) string {
 		r = clip.Threshold{}
 	}
 	return fmt.Sprintf("%T%+v", r, r)
-}
-
-// networkDigests returns two digests of the computation on an example: of the operations, their
-// shapes and the dropout of the training program; and of the constants, without the directions of
-// a projection.
-func networkDigests(c *Config, program *plan.Program) (operations, constants string, err error) {
-	network, err := c.unreleasedNetwork()
-	if err != nil {
-		return "", "", err
-	}
-	_, evaluation, err := lowerEvaluation(network, 1)
-	if err != nil {
-		return "", "", err
-	}
-	sum := sha256.New()
-	for _, i := range evaluation.Front {
-		if i.Spec != nil {
-			fmt.Fprintln(sum, i.Spec.String(), i.In, i.Out)
-		} else {
-			fmt.Fprintln(sum, i.Foreign.String(), i.In, i.Out)
-		}
-	}
-	for _, d := range dropoutLayers(program) {
-		fmt.Fprintln(sum, d)
-	}
-	values := sha256.New()
-	var four [4]byte
-	for _, b := range evaluation.Buffers {
-		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
-		if b.Role != plan.RoleConstant {
-			continue
-		}
-		for _, v := range b.Value {
-			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
-			values.Write(four[:])
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil
-}
-
-// dropoutLayers returns a training program's dropout layers, which an evaluation lacks, in an
-// order that does not depend on the microbatch.
-func dropoutLayers(program *plan.Program) []string {
-	layers := map[string]bool{}
-	for _, i := range program.Front {
-		if d, ok := i.Spec.(op.Dropout); ok {
-			layers[d.String()] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(layers))
 }

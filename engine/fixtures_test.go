@@ -234,12 +234,12 @@ func (s *releaseSpy) Release(r *plan.Release) error {
 
 // accumulatedSums returns the accumulators of a run's executable.
 func accumulatedSums(r *Run) [][]float32 {
-	if r.mechanism.contributions != nil {
+	if r.lot.Mechanism.Contributions != nil {
 		return accumulatedIntegers(r)
 	}
 	var all [][]float32
-	for v := range r.compiled.program.Parameters {
-		switch m := r.compiled.executable.(type) {
+	for v := range r.network.Program.Parameters {
+		switch m := r.network.Executable.(type) {
 		case interface{ Sum(v int) []float32 }:
 			all = append(all, append([]float32(nil), m.Sum(v)...))
 		case interface {
@@ -257,9 +257,9 @@ func accumulatedSums(r *Run) [][]float32 {
 
 // accumulatedIntegers returns the sums of an exact run in the units of the gradient.
 func accumulatedIntegers(r *Run) (all [][]float32) {
-	for v := range r.compiled.program.Parameters {
+	for v := range r.network.Program.Parameters {
 		var integers []int64
-		switch m := r.compiled.executable.(type) {
+		switch m := r.network.Executable.(type) {
 		case interface{ IntegerSum(v int) []int64 }:
 			integers = m.IntegerSum(v)
 		case interface {
@@ -272,7 +272,7 @@ func accumulatedIntegers(r *Run) (all [][]float32) {
 		}
 		var sum []float32
 		for _, steps := range integers {
-			sum = append(sum, float32(float64(steps)*r.mechanism.release.Unit[v]))
+			sum = append(sum, float32(float64(steps)*r.lot.Mechanism.Step.Unit[v]))
 		}
 		all = append(all, sum)
 	}

@@ -100,10 +100,10 @@ func TestFrozenOutputs_SameBits(t *testing.T) {
 			for i := range weights {
 				c := frozenConfig(t, build, records, i == 1)
 				r := newRun(t, c)
-				if kept := r.compiled.frozen != nil; kept != (i == 0) {
+				if kept := r.network.Frozen != nil; kept != (i == 0) {
 					t.Fatalf("%s: outputs are kept: %v", name, kept)
 				}
-				if computes := slices.ContainsFunc(r.compiled.program.Front, isFrozenLayer); computes != (i == 1) {
+				if computes := slices.ContainsFunc(r.network.Program.Front, isFrozenLayer); computes != (i == 1) {
 					t.Fatalf("%s: lots compute frozen layers: %v", name, computes)
 				}
 				interrupted, cancel := context.WithCancel(context.Background())
@@ -146,7 +146,7 @@ func TestFrozenOutputs_Refused(t *testing.T) {
 	} {
 		c := frozenConfig(t, frozenPictures("frozen", 0, 0), Records{}, false)
 		change(&c)
-		if r := newRun(t, c); r.compiled.frozen != nil {
+		if r := newRun(t, c); r.network.Frozen != nil {
 			t.Errorf("%s: outputs are kept", name)
 		}
 	}

@@ -62,7 +62,7 @@ func TestHostOptimizer_GetsReleasedGradient(t *testing.T) {
 			if rate != 0.1 {
 				t.Errorf("%s: the observer gets the learning rate %v", device.Name, rate)
 			}
-			for _, p := range host.optimizer.slots {
+			for _, p := range host.lot.Optimizer.State(host.network.Executable).Slots {
 				if p[0][0] != float32(c.Steps) {
 					t.Errorf("%s: %v updates", device.Name, p[0][0])
 				}

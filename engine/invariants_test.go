@@ -48,7 +48,7 @@ func TestNormalizer_IsPublic(t *testing.T) {
 		c.Network, c.Train, c.Steps = linearNetwork(1), newColumnTable(60, value, 1), 12
 		r := newRun(t, c)
 		disableNoise(r)
-		r.compiled.executable = &releaseSpy{r.compiled.executable, func(p *plan.Release) error {
+		r.network.Executable = &releaseSpy{r.network.Executable, func(p *plan.Release) error {
 			if p.Scale != 1/r.Event().ExpectedLot() {
 				t.Errorf("scale %v, want %v", p.Scale, 1/r.Event().ExpectedLot())
 			}
@@ -127,7 +127,7 @@ func TestLot_CountsEachRecordOnce(t *testing.T) {
 			seen := 0
 			for lot := range c.Steps {
 				// Starting from weight 0 makes the difference exact.
-				r.compiled.executable.State().Weights[0][0] = 0
+				r.network.Executable.State().Weights[0][0] = 0
 				members := map[int]bool{}
 				if err := r.sampler.StartLot(uint64(lot)); err != nil {
 					t.Fatal(err)
@@ -231,7 +231,7 @@ func TestLedger_PrecedesRelease(t *testing.T) {
 		c.Sampling.Policy, c.Steps = policy, 40
 		r := newRun(t, c)
 		asked := 0
-		r.compiled.executable = &releaseSpy{r.compiled.executable, func(*plan.Release) error {
+		r.network.Executable = &releaseSpy{r.network.Executable, func(*plan.Release) error {
 			asked++
 			if n := readLedger(t, c.Files.Ledger).LotCount(); n < asked || n > c.Steps {
 				t.Errorf("release %d while the ledger contains %d lots", asked, n)
@@ -251,17 +251,17 @@ func TestLedger_FailurePreventsRelease(t *testing.T) {
 	c.Statistics = []Statistic{MeanLoss(1, 1)}
 	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
 	r := newRun(t, c)
-	if err := r.account.ledger.Close(); err != nil {
+	if err := r.account.Ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, bounds := flatWeights(t, r), r.mechanism.clipper.State(nil)
+	before, bounds := flatWeights(t, r), r.lot.Mechanism.Clipper.State(nil)
 	for range 2 {
 		err := r.Train(context.Background(), func(*Progress) error { t.Error("the observer was called"); return nil })
 		if err == nil || !strings.Contains(err.Error(), "ledger") {
 			t.Errorf("error %v, want one about the ledger", err)
 		}
 	}
-	if relativeDistance(before, flatWeights(t, r)) != 0 || r.StepsDone() != 0 || r.statistics.accumulators[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
+	if relativeDistance(before, flatWeights(t, r)) != 0 || r.StepsDone() != 0 || released(r, 0)[0] != 0 || !slices.Equal(bounds, r.lot.Mechanism.Clipper.State(nil)) {
 		t.Error("the state changed")
 	}
 }
@@ -272,7 +272,7 @@ func TestFailedRelease_EndsRun(t *testing.T) {
 	c := testConfig(t)
 	r := newRun(t, c)
 	calls := 0
-	r.compiled.executable = &releaseSpy{r.compiled.executable, func(*plan.Release) error { calls++; return errors.New("device lost") }}
+	r.network.Executable = &releaseSpy{r.network.Executable, func(*plan.Release) error { calls++; return errors.New("device lost") }}
 	for range 3 {
 		if err := r.Train(context.Background(), nil); err == nil || err.Error() != "lot 0: device lost" {
 			t.Errorf("error %v", err)
@@ -317,11 +317,11 @@ func TestNoise_NeverRepeats(t *testing.T) {
 		bounds := []float64{1, 1}
 		var counts [2][]float64
 		var sigma []float64
-		r.compiled.executable = &releaseSpy{r.compiled.executable, func(p *plan.Release) error {
+		r.network.Executable = &releaseSpy{r.network.Executable, func(p *plan.Release) error {
 			before = append(before[:0], flatWeights(t, r)...)
 			sigma = sigma[:0]
 			for v := range p.Sigma {
-				sigma = append(sigma, r.mechanism.noiseOf(v))
+				sigma = append(sigma, r.lot.Mechanism.NoiseOf(v))
 			}
 			return nil
 		}}
@@ -343,7 +343,7 @@ func TestNoise_NeverRepeats(t *testing.T) {
 					singles = append(singles, m*12/2)
 				}
 			}
-			for g, b := range r.mechanism.clipper.State(nil) {
+			for g, b := range r.lot.Mechanism.Clipper.State(nil) {
 				// b = old·exp(−0.2·(noised/12 + ½ − ½)), and noised is the records' ½ each and 5·z.
 				noised := -math.Log(b/bounds[g]) / 0.2 * 12
 				z := (noised - 0.5*float64(r.PrivateStats().Records)) / 5
@@ -403,7 +403,7 @@ func TestSeed_IsMarkedInsecure(t *testing.T) {
 			t.Errorf("seeded %v: secure %v in the ledger", seeded, h.Header.Secure)
 		}
 		key := random.KeyOf(r.source)
-		text := fmt.Sprintf("%v %+v %#v", r.source, r.mechanism.release, r.sampler)
+		text := fmt.Sprintf("%v %+v %#v", r.source, r.lot.Mechanism.Step, r.sampler)
 		for _, word := range key {
 			if word > 1<<16 && (strings.Contains(text, fmt.Sprint(word)) || strings.Contains(text, fmt.Sprintf("%x", word))) {
 				t.Errorf("a word of the key is in %q", text)
@@ -438,8 +438,8 @@ func TestNeighbours_ObserverSeesSamePublicValues(t *testing.T) {
 			public := *p
 			public.Released, public.Epsilon = nil, 0
 			if p.Lot%6 == 0 { // the computation of ε depends on time
-				r.account.meter.counted = 0
-				public.Epsilon = r.account.meter.current(0)
+				r.account.Meter.Counted = 0
+				public.Epsilon = r.account.Meter.Current(0)
 			}
 			show(public)
 			show(r.StepsDone())

@@ -30,18 +30,18 @@ func TestLaplace_RecordIsWithinSensitivity(t *testing.T) {
 		c.Train = newColumnTable(60, func(_, k, j int) float32 { return scale * float32(math.Sin(float64(1+k+3*j))) }, 5, 300)
 		c.Mechanism.Clipping = clip.Flat(clip.Constant(0.5), nil)
 		r := newRun(t, c)
-		r.loader.Records[0] = 0
-		if err := r.lots.add(1); err != nil {
+		r.lot.Loader.Records[0] = 0
+		if err := r.lot.Method.Add(1); err != nil {
 			t.Fatal(err)
 		}
 		length := int64(0)
-		m := r.compiled.executable.(interface{ IntegerSum(v int) []int64 })
-		for v := range r.compiled.program.Parameters {
+		m := r.network.Executable.(interface{ IntegerSum(v int) []int64 })
+		for v := range r.network.Program.Parameters {
 			for _, x := range m.IntegerSum(v) {
 				length += max(x, -x)
 			}
 		}
-		q := r.mechanism.entry.Queries[0]
+		q := r.lot.Mechanism.Entry.Queries[0]
 		if length > q.Lattice || q.Lattice != plan.Bound || q.Sensitivity != 0.5 {
 			t.Errorf("scale %v: ℓ₁ norm of %d lattice steps with the query %+v", scale, length, q)
 		}
@@ -71,7 +71,7 @@ func TestLaplace_ReleasesDiscreteNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, x := range values {
-			step := r.mechanism.release.Unit[v] / 12
+			step := r.lot.Mechanism.Step.Unit[v] / 12
 			if got, want := weights[i], -float32(float64(x)*step); got != want {
 				t.Fatalf("parameter %d, element %d: %v, want %v", v, i, got, want)
 			}

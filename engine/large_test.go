@@ -124,7 +124,7 @@ func TestMicrobatch_NotReducedForWeights(t *testing.T) {
 	drawn := 0
 	c := testConfig(t)
 	c.Sampling.Lot, c.Network = 55, wideNetwork(3300, &drawn) // 87 MB with the sums
-	if p := newRun(t, c).compiled.program; p.Records != 60 || p.Bytes() < 72<<20 {
+	if p := newRun(t, c).network.Program; p.Records != 60 || p.Bytes() < 72<<20 {
 		t.Errorf("%d records in %d bytes", p.Records, p.Bytes())
 	}
 }

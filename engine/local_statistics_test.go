@@ -24,17 +24,17 @@ func TestLocalTraining_Statistics(t *testing.T) {
 		r := newRun(t, c)
 		defer r.Close()
 		if localTrainerOf(r) != nil {
-			localTrainerOf(r).train = &spiedReads{Set: c.Train, before: func() { reads++ }}
+			localTrainerOf(r).Train = &spiedReads{Set: c.Train, before: func() { reads++ }}
 		}
 		r.step = lot
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range r.statistics.accumulators {
-			statistics = append(statistics, a.Integers...)
+		for i := range r.config.Statistics {
+			statistics = append(statistics, r.lot.Sums.Sum(r.config.entryOf(i)).Integers...)
 		}
 		if localTrainerOf(r) != nil {
-			changes = slices.Clone(r.mechanism.vectors.Sums[0].Integers)
+			changes = slices.Clone(r.lot.Mechanism.Vectors.Sums[0].Integers)
 		}
 		return changes, statistics, reads
 	}
@@ -97,9 +97,9 @@ func TestLocalTraining_BatchNorm(t *testing.T) {
 			t.Error("the running statistics change within a lot")
 		}
 		if localTrainerOf(r) != nil {
-			changes = r.mechanism.vectors.Sums[0].Integers
+			changes = r.lot.Mechanism.Vectors.Sums[0].Integers
 		}
-		return changes, r.statistics.accumulators[0].Integers
+		return changes, r.lot.Sums.Sum(r.config.entryOf(0)).Integers
 	}
 	gradients := c
 	gradients.LocalTraining = LocalTraining{}

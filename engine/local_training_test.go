@@ -13,6 +13,7 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -85,7 +86,7 @@ func releasesMeanChange(t *testing.T, device string) {
 			c := localConfig(t)
 			c.Device.Name, c.Mechanism.Arithmetic, c.Mechanism.NonPrivate = device, arithmetic, !private
 			r := newRun(t, c)
-			localTrainerOf(r).together = min(localTrainerOf(r).together, 3)
+			localTrainerOf(r).Together = min(localTrainerOf(r).Together, 3)
 			var want []float64
 			clipped := 0
 			for user := range 9 {
@@ -234,14 +235,14 @@ func usersAreIndependent(t *testing.T, c Config) {
 		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 		r := newRun(t, c)
 		defer r.Close()
-		r.loader.StartLot(0)
-		localTrainerOf(r).start(nil)
+		r.lot.Loader.StartLot(0)
+		localTrainerOf(r).Start()
 		for _, user := range users {
 			bits = nil
-			for _, v := range r.mechanism.vectors.Vectors {
+			for _, v := range r.lot.Mechanism.Vectors.Vectors {
 				bits = append(bits, v)
 			}
-			if _, err := localTrainerOf(r).computeChange(bits, user); err != nil {
+			if _, err := localTrainerOf(r).ComputeChange(bits, user); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -267,7 +268,7 @@ func usersAreIndependent(t *testing.T, c Config) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return slices.Clone(r.mechanism.vectors.Sums[0].Integers)
+		return slices.Clone(r.lot.Mechanism.Vectors.Sums[0].Integers)
 	}
 	blank := c
 	isBlank := make([]bool, c.Train.Len())
@@ -308,7 +309,7 @@ func TestLocalTraining_DivergingUser(t *testing.T) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return r.mechanism.vectors.Sums[0].Integers, r.mechanism.clipper.ExcludedRecords()
+		return r.lot.Mechanism.Vectors.Sums[0].Integers, r.lot.Mechanism.Clipper.ExcludedRecords()
 	}
 	none, excluded := sum(0)
 	if excluded != 0 {
@@ -379,7 +380,7 @@ func TestLocalTraining_Optimizers(t *testing.T) {
 			LearningRateMultiplier: func(p string) float64 { return map[string]float64{"fc1.bias": 2}[p] + 1 }}
 		c.Steps = 3
 		r := newRun(t, c)
-		state := r.compiled.executable.State()
+		state := r.network.Executable.State()
 		weights, slots, average := make([][]float32, len(state.Weights)), make([][][]float32, len(state.Weights)), make([][]float32, len(state.Weights))
 		for v, w := range state.Weights {
 			weights[v], average[v] = slices.Clone(w), make([]float32, len(w))
@@ -388,13 +389,13 @@ func TestLocalTraining_Optimizers(t *testing.T) {
 			}
 		}
 		trainRun(t, r, func(p *Progress) error {
-			for v, mean := range r.mechanism.vectors.Means {
+			for v, mean := range r.lot.Mechanism.Vectors.Means {
 				gradient := make([]float32, len(mean))
 				for i, x := range mean {
 					gradient[i] = float32(-x)
 				}
 				step := optim.Step{Number: p.Lot, Rate: 0.1, DecayMultiplier: 1, NoiseDeviation: 0.5 / 9}
-				if r.compiled.program.Parameters[v].Name == "fc1.bias" {
+				if r.network.Program.Parameters[v].Name == "fc1.bias" {
 					step.Rate *= 3
 				}
 				if err := o.Update(step, weights[v], gradient, slots[v]); err != nil {
@@ -429,9 +430,9 @@ func TestLocalTraining_IsAccounted(t *testing.T) {
 	for range 2 {
 		planned := c.PlannedHistory()
 		r := newRun(t, c)
-		bound := r.mechanism.clipper.Sensitivities()[0]
+		bound := r.lot.Mechanism.Clipper.Sensitivities()[0]
 		trainRun(t, r, nil)
-		if r.mechanism.clipper.Sensitivities()[0] == bound {
+		if r.lot.Mechanism.Clipper.Sensitivities()[0] == bound {
 			t.Error("the adaptive bound does not adapt")
 		}
 		if err := r.Close(); err != nil {
@@ -495,13 +496,13 @@ func TestLocalTraining_Resumes(t *testing.T) {
 
 func TestLocalTraining_RefusesSettings(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
-		"local steps: give":        func(c *Config) { c.LocalTraining.Steps = -1 },
-		"a local learning rate":    func(c *Config) { c.LocalTraining.Rate = math.NaN() },
-		"examples in a local step": func(c *Config) { c.LocalTraining.Batch = -1 },
+		"Steps -1: give": func(c *Config) { c.LocalTraining.Steps = -1 },
+		"Rate NaN":       func(c *Config) { c.LocalTraining.Rate = math.NaN() },
+		"Batch -1":       func(c *Config) { c.LocalTraining.Batch = -1 },
 		"examples for all steps of a user": func(c *Config) {
 			c.LocalTraining.Steps, c.LocalTraining.Batch = maxLocalSteps, 1<<12
 		},
-		"users as records":    func(c *Config) { c.Records = Records{} },
+		"needs Records.Users": func(c *Config) { c.Records = Records{} },
 		"a microbatch of 2":   func(c *Config) { c.Microbatch = 2 },
 		"augmentation is not": func(c *Config) { c.Augmentation = Augmentation{Views: 2, Transform: func([][]float32, *rand.Rand) {}} },
 		"a projection is not": func(c *Config) {
@@ -544,7 +545,7 @@ func TestLocalTraining_NoiseIsThatOfLedger(t *testing.T) {
 		r := newRun(t, c)
 		var noises []float64
 		rows := &spiedReads{Set: c.Train, before: func() {
-			entry, sum := r.mechanism.entry.Queries[0], r.mechanism.vectors.Sums[0]
+			entry, sum := r.lot.Mechanism.Entry.Queries[0], r.lot.Mechanism.Vectors.Sums[0]
 			if sum.Query != entry || sum.Sampler.Sigma != entry.LatticeNoise() {
 				t.Fatalf("%s: the sum has the query %+v and the noise %v, the ledger %+v", name, sum.Query, sum.Sampler.Sigma, entry)
 			}
@@ -552,7 +553,7 @@ func TestLocalTraining_NoiseIsThatOfLedger(t *testing.T) {
 				noises = append(noises, entry.Noise/entry.Sensitivity+entry.Sensitivity)
 			}
 		}}
-		localTrainerOf(r).train = rows
+		localTrainerOf(r).Train = rows
 		trainRun(t, r, nil)
 		if len(noises) < 3 {
 			t.Errorf("%s: %d different queries in 4 lots: the test has no power", name, len(noises))
@@ -585,18 +586,25 @@ func TestLocalTraining_DropoutOfLastUser(t *testing.T) {
 	c := localConfig(t)
 	c.Network = mlpWithDropout(0.5)
 	r := newRun(t, c)
-	r.loader.StartLot(0)
-	localTrainerOf(r).start(nil)
-	r.loader.Loaded = noise.MaxValues
+	r.lot.Loader.StartLot(0)
+	localTrainerOf(r).Start()
+	r.lot.Loader.Loaded = noise.MaxValues
 	for user := range 3 {
-		if _, err := localTrainerOf(r).computeChange(r.mechanism.vectors.Vectors, user); err != nil {
+		if _, err := localTrainerOf(r).ComputeChange(r.lot.Mechanism.Vectors.Vectors, user); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // localTrainerOf returns how a run takes local steps; nil where it takes none.
-func localTrainerOf(r *Run) *localTrainer {
-	t, _ := r.lots.(*localTrainer)
+func localTrainerOf(r *Run) *lot.LocalSteps {
+	t, _ := r.lot.Method.(*lot.LocalSteps)
 	return t
+}
+
+// recoverPanic returns the value of a function's panic, or nil where it returns.
+func recoverPanic(f func()) (value any) {
+	defer func() { value = recover() }()
+	f()
+	return nil
 }

@@ -79,7 +79,7 @@ func TestLot_AllocatesNothing(t *testing.T) {
 				}
 			}
 			if r.account != nil {
-				r.account.ledger.Close()
+				r.account.Ledger.Close()
 				r.account = nil
 			}
 			if n := testing.AllocsPerRun(500, lot); n != 0 {
@@ -182,7 +182,7 @@ func TestMicrobatch_ReducedForLargeRecords(t *testing.T) {
 			n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 			return n.Network()
 		}
-		if p := newRun(t, c).compiled.program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
+		if p := newRun(t, c).network.Program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
 			t.Errorf("%d records in %d bytes, %d requested", p.Records, p.Bytes(), asked)
 		}
 	}
@@ -194,8 +194,8 @@ func TestDescribe_IncludesWorkspace(t *testing.T) {
 		c := testConfig(t)
 		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // enough rows to be summed in slices
 		r := newRun(t, c)
-		workspace := r.compiled.executable.WorkspaceBytes()
-		if described := r.Describe().Bytes - r.compiled.program.Bytes(); described != workspace || workspace == 0 && r.config.Device.onGPU() {
+		workspace := r.network.Executable.WorkspaceBytes()
+		if described := r.Describe().Bytes - r.network.Program.Bytes(); described != workspace || workspace == 0 && r.config.Device.resolver().OnGPU() {
 			t.Errorf("%s: %d bytes of workspace described, and %d used", device, described, workspace)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -63,9 +64,9 @@ func TestNetworkSignature_SeveralHeads(t *testing.T) {
 			if declares := net.Label != nil || net.Target != nil; declares != (answers == "a" || answers == "b" || answers == "y") {
 				t.Errorf("%v, %s: label %v and target %v are declared", classes, answers, net.Label, net.Target)
 			}
-			declared := signatureOf(net)
+			declared := network.SignatureOf(net)
 			net.Label, net.Target = nil, nil
-			if inferred := signatureOf(net); !reflect.DeepEqual(declared, inferred) {
+			if inferred := network.SignatureOf(net); !reflect.DeepEqual(declared, inferred) {
 				t.Errorf("%v, %s: declared %+v, inferred %+v", classes, answers, declared, inferred)
 			}
 			e := newTestEvaluator(t, build)

@@ -41,7 +41,7 @@ func TestNoise_MatchesLedgerAndAllocation(t *testing.T) {
 				before := flatWeights(t, r)
 				var squares, count [2]float64
 				for range c.Steps {
-					entry := r.mechanism.entry
+					entry := r.lot.Mechanism.Entry
 					sigma := expectedSigmas(t, entry.Queries, r, allocation)
 					if err := r.runLot(); err != nil {
 						t.Fatal(err)
@@ -100,7 +100,7 @@ func expectedSigmas(t *testing.T, queries []ledger.Query, r *Run, a Allocation) 
 			}
 		}
 	}
-	for v, s := range r.mechanism.scales {
+	for v, s := range r.lot.Mechanism.Scales {
 		sigma[v] *= s
 	}
 	return sigma
@@ -118,10 +118,10 @@ func TestNoise_IsAtLeastLedgerNoise(t *testing.T) {
 			}
 			r := newRun(t, c)
 			for lot := range 3 {
-				for v := range r.mechanism.release.Sigma {
-					sigma := r.mechanism.noiseOf(v)
-					q := r.mechanism.entry.Queries[r.mechanism.queries[r.mechanism.groups[v]]]
-					want := q.Noise * r.mechanism.scales[v]
+				for v := range r.lot.Mechanism.Step.Sigma {
+					sigma := r.lot.Mechanism.NoiseOf(v)
+					q := r.lot.Mechanism.QueryOf(v)
+					want := q.Noise * r.lot.Mechanism.Scales[v]
 					if sigma < want || sigma > want*(1+1e-6) {
 						t.Errorf("%s, lot %d: vector %d has noise %v, and the ledger has %v", name, lot, v, sigma, want)
 					}
@@ -257,7 +257,7 @@ func followReleasedCount(t *testing.T, arithmetic Arithmetic) {
 			noised = float64(steps) / 16 / 2
 		}
 		bound *= math.Exp(-q.Rate * (noised / 200))
-		if got := r.mechanism.clipper.State(nil)[0]; !(math.Abs(got-bound) <= 1e-6*bound) {
+		if got := r.lot.Mechanism.Clipper.State(nil)[0]; !(math.Abs(got-bound) <= 1e-6*bound) {
 			t.Fatalf("lot %d: bound %v, want %v", p.Lot, got, bound)
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
@@ -213,16 +214,16 @@ func TestPipeline_MatchesHost(t *testing.T) {
 				host := newRun(t, c)
 				c.Files.Ledger += "2"
 				led := newRun(t, c)
-				a := &asyncPipeline{Executable: led.compiled.executable, isResident: stays, vectors: len(led.compiled.program.Parameters)}
+				a := &asyncPipeline{Executable: led.network.Executable, isResident: stays, vectors: len(led.network.Program.Parameters)}
 				for k := range c.Train.Columns() {
-					a.sizes = append(a.sizes, len(led.compiled.executable.Input(k)))
+					a.sizes = append(a.sizes, len(led.network.Executable.Input(k)))
 				}
-				led.compiled.executable = a
+				led.network.Executable = a
 				var err error
-				if led.lots, err = newLotMethod(&led.config, &gradientLots{led.loader, led.compiled, led.mechanism, led.statistics}, nil); err != nil {
+				if led.lot, err = lot.New(led.lot.Parts, led.config.lotOptions()); err != nil {
 					t.Fatal(err)
 				}
-				if _, ok := led.lots.(*pipelineDriver); !ok || a.configuredExamples != c.Train.Len() {
+				if _, ok := led.lot.Method.(*lot.Pipeline); !ok || a.configuredExamples != c.Train.Len() {
 					t.Fatalf("a data set of %d examples was announced, want %d", a.configuredExamples, c.Train.Len())
 				}
 				var seen []PrivateStats

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/engine/internal/lot"
 )
 
 // scarceMemory gives an emulated device memory for the network and not for the data.
@@ -38,7 +40,7 @@ func TestPipeline_DataLargerThanDevice(t *testing.T) {
 			c.Network, c.Device.Name, c.Microbatch = mlpWithDropout(0.5), "cuda:0", 5
 			change(&c)
 			r := newRun(t, c)
-			if copied := r.lots.(*pipelineDriver).pipeline.Rows() == nil; copied != inside {
+			if copied := r.lot.Method.(*lot.Pipeline).Pipeline.Rows() == nil; copied != inside {
 				t.Fatalf("the data are copied: %v", copied)
 			}
 			trainRun(t, r, nil)

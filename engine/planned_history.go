@@ -3,12 +3,10 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
@@ -38,103 +36,40 @@ func (c Config) PlannedHistory() ledger.History {
 		Adjacency: c.Sampling.Adjacency()}
 	h := lots.History()
 	h.Header.Unit = c.Records.Unit()
-	if c.lotsDiffer() {
+	m, lattice := c.mechanism(sample.Event{Records: n}, 0), int64(plan.Bound)
+	if c.LocalTraining.Steps > 0 {
+		lattice = release.StatisticLattice
+	}
+	if m.LotsDiffer() {
 		h.Lots = nil
 		for lot := range c.Steps {
-			h.Lots = appendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: c.plannedQueries(lot, n)})
+			h.Lots = account.AppendLot(h.Lots, 0, ledger.Lot{Sampling: sampling, Queries: m.PlannedQueries(lot, lattice)})
 		}
 	} else {
-		h.Lots[0].Lot.Queries = c.plannedQueries(0, n)
+		h.Lots[0].Lot.Queries = m.PlannedQueries(0, lattice)
 	}
-	return c.withLaterReleases(h)
+	h.Lots = m.Releases.AppendOnce(h.Lots)
+	return h
 }
 
 // PlannedLots returns the lots of a whole run with their groups, as the ledger of a run that goes
 // to its end states them, except that adaptive bounds stay at their first values; nil where the run
 // is not private. Like PlannedHistory it reads settings only.
 func (r *Run) PlannedLots() (lots []ledger.RepeatedLot) {
-	m := r.mechanism
-	if m.clipper == nil {
+	m := r.lot.Mechanism
+	if m.Clipper == nil {
 		return nil
 	}
 	plan := func(lot int) ledger.Lot {
-		return m.plannedLot(lot, func(g int) float64 { return r.config.Mechanism.Clipping[g].Bound.At(lot) })
+		return m.PlannedLot(lot, func(g int) float64 { return r.config.Mechanism.Clipping[g].Bound.At(lot) })
 	}
-	if !m.isScheduled() && !r.config.lotsDiffer() {
-		return []ledger.RepeatedLot{{Lot: plan(0), Count: m.steps}}
+	if !m.IsScheduled() && !m.LotsDiffer() {
+		return []ledger.RepeatedLot{{Lot: plan(0), Count: m.Steps}}
 	}
-	for lot := range m.steps {
-		lots = appendLot(lots, 0, plan(lot))
+	for lot := range m.Steps {
+		lots = account.AppendLot(lots, 0, plan(lot))
 	}
 	return lots
-}
-
-// lotsDiffer reports whether lots have different noise or different statistics.
-func (c *Config) lotsDiffer() bool {
-	return c.Mechanism.isNoiseScheduled() || slices.ContainsFunc(c.Statistics, func(s Statistic) bool { return s.Every > 1 })
-}
-
-// plannedQueries returns queries that cost as much as a lot.
-func (c *Config) plannedQueries(lot, records int) (queries []ledger.Query) {
-	m := &c.Mechanism
-	add := func(group string, z float64) {
-		queries = append(queries, plannedQuery(c, group, z, records))
-	}
-	switch {
-	case m.addsLaplace():
-		queries = append(queries, laplaceQuery("gradient", 1, m.noiseMultiplier(lot)))
-	case m.sharesNoise():
-		add("gradient", m.noiseMultiplier(lot))
-	}
-	for _, g := range m.Clipping {
-		if z, own := m.groupNoiseMultiplier(g.Name, lot); own {
-			add(g.Name, z)
-		}
-		if q, adaptive := g.Bound.(clip.Quantile); adaptive && !m.sharesNoise() {
-			add(g.Name+"/unclipped", q.Noise/clip.CountSensitivity)
-		}
-	}
-	for i := range c.Statistics {
-		if s := &c.Statistics[i]; s.isDue(lot) {
-			queries = append(queries, c.statisticQuery(*s, records))
-		}
-	}
-	return queries
-}
-
-// plannedQuery returns the query of gradients with the bound 1. A run refuses noise for which there is
-// no lattice; the plan then states the cost alone.
-func plannedQuery(c *Config, group string, z float64, records int) ledger.Query {
-	q := c.query(group, 1, z, plan.Bound, math.MaxInt32) // a gradient has this lattice for any number of records
-	if c.LocalTraining.Steps > 0 {
-		q = c.query(group, 1, z, release.StatisticLattice, records)
-	}
-	if (ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{q}}).Validate() != nil {
-		q = ledger.Query{Group: group, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: z}
-	}
-	return q
-}
-
-// appendLot appends a lot. It counts an equal lot before it twice, unless that is one of the
-// first past.
-func appendLot(lots []ledger.RepeatedLot, past int, lot ledger.Lot) []ledger.RepeatedLot {
-	if k := len(lots) - 1; k >= past && slices.Equal(lots[k].Lot.Queries, lot.Queries) {
-		lots[k].Count++
-		return lots
-	}
-	return append(lots, ledger.RepeatedLot{Lot: lot, Count: 1})
-}
-
-// withLaterReleases appends the projection and the validation that the run has yet to release:
-// the budget of the lots excludes them.
-func (c *Config) withLaterReleases(h ledger.History) ledger.History {
-	if c.awaitsProjection() {
-		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.projectionLot(h.Header.Records), Count: 1})
-	}
-	if c.Validation.Set != nil {
-		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.validationLot(), Count: 1})
-	}
-	return h
 }
 
 // maxNoiseMultiplier is so large that the gradients cost practically nothing.
@@ -145,7 +80,7 @@ const maxNoiseMultiplier = 1e6
 // their own, a projection and a validation. It does not read c.Mechanism.NoiseMultiplier. Where the
 // releases with other noise cost more than epsilon, the error wraps [ErrBudget].
 func (c Config) CalibrateNoise(epsilon float64) (float64, error) {
-	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil || !c.Mechanism.sharesNoise() {
+	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil || !c.Mechanism.noise().IsShared() {
 		return 0, fmt.Errorf("CalibrateNoise finds one noise multiplier for all lots of a private run: leave Mechanism.NonPrivate and Mechanism.NoiseMultiplierAt unset, and a group without noise of its own")
 	}
 	if c.Train == nil || c.Train.Len() == 0 {
@@ -155,9 +90,7 @@ func (c Config) CalibrateNoise(epsilon float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if c.Budget.Delta == 0 {
-		c.Budget.Delta = accountant.DefaultDelta(c.publicRecords(index.Records))
-	}
+	c.Budget.setDelta(c.publicRecords(index.Records))
 	c.Mechanism.NoiseMultiplier = 1
 	lots := c.PlannedHistory()
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
@@ -201,59 +134,4 @@ func (c Config) CalibrateNoise(epsilon float64) (float64, error) {
 		}
 	}
 	return high, nil
-}
-
-// Description is what is public about a run before it starts.
-type Description struct {
-	Records       int     // in the data set, or Sampling.Population
-	ExpectedLot   float64 // q·N
-	Microbatch    int     // records computed together
-	PerRecord     int     // examples in a record
-	Bytes         int     // memory of the program's buffers, of the device's workspace and of frozen layers' outputs
-	Device        string
-	Threads       int
-	Secure        bool // the operating system keyed the generator
-	Delta         float64
-	Arithmetic    Arithmetic
-	LocalTraining LocalTraining // with its defaults
-	Warning       string
-	Parameters    []ParameterDescription
-}
-
-// ParameterDescription describes how a parameter is used, and how it is clipped and noised in
-// the next lot.
-type ParameterDescription struct {
-	Name   string
-	Shape  []int
-	Kind   string
-	Method string
-	Group  string
-	Clip   float64 // the group's sensitivity
-	Sigma  float64 // standard deviation of the noise on each element of the sum
-}
-
-// Describe describes the run.
-func (r *Run) Describe() Description {
-	program := r.compiled.program
-	d := Description{
-		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
-		Microbatch: program.Records, PerRecord: r.index.PerRecord,
-		Bytes:  program.Bytes() + r.compiled.executable.WorkspaceBytes() + r.compiled.frozen.Bytes(),
-		Device: r.config.Device.Name, Threads: r.config.Device.threadCount(), Secure: r.source.Secure(),
-		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic,
-		LocalTraining: r.config.LocalTraining, Warning: r.compiled.warning(),
-	}
-	for v, p := range program.Parameters {
-		pd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
-		if r.config.LocalTraining.Steps > 0 {
-			pd.Method = "change" // the norm is that of a user's change, in float64
-		}
-		if m := r.mechanism; m.clipper != nil {
-			pd.Group = m.clipper.Groups()[m.groups[v]].Name
-			pd.Clip = m.clipper.Sensitivities()[m.groups[v]]
-			pd.Sigma = m.noiseOf(v)
-		}
-		d.Parameters = append(d.Parameters, pd)
-	}
-	return d
 }

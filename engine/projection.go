@@ -68,9 +68,9 @@ func (c *Config) checkProjection() (err error) {
 	case width > maxProjectedFeatures:
 		return setting.Errorf("Projection.Directions", "a projection of %d features: the engine computes directions of at most %d features; drop %v", width, maxProjectedFeatures, setting.Named("Projection.Directions"))
 	case p.Directions < 0 || p.Directions > width:
-		return fmt.Errorf("%d directions of %d features: give between 1 and %d", p.Directions, width, width)
+		return setting.Errorf("Projection.Directions", "%v: give a number from 1 to %d, the number of features of an example", setting.With("Projection.Directions", p.Directions), width)
 	case !c.Mechanism.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):
-		return fmt.Errorf("projection noise %v: give a positive number up to 1e100; without noise the directions would be private data", p.Noise)
+		return setting.Errorf("Projection.Noise", "%v: give a standard deviation above 0 and at most 1e100; a record's matrix has norm 1", setting.With("Projection.Noise", p.Noise))
 	}
 	if len(p.released) != p.Directions*width { // none, or of another run, which Resume refuses later
 		c.Network, err = c.unreleasedNetwork()
@@ -116,13 +116,6 @@ func (c *Config) awaitsProjection() bool {
 	return c.Projection.Directions > 0 && c.Projection.released == nil
 }
 
-func (c *Config) projectionLot(records int) ledger.Lot {
-	return ledger.Lot{
-		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries:  []ledger.Query{c.query(secondMomentsGroup, 1, c.Projection.Noise, release.ProjectionLattice, records)},
-	}
-}
-
 // Directions returns the released directions, one after the other; nil before Train, and where
 // the run has no projection.
 func (r *Run) Directions() []float32 { return slices.Clone(r.config.Projection.released) }
@@ -161,8 +154,8 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	lot := c.projectionLot(r.Event().Records)
-	sum, err := noisedSecondMoments(ctx, r, column, lot.Queries[0])
+	number := r.lot.Sums.Find(release.ProjectFeatures)
+	sum, err := r.noisedSecondMoments(ctx, column, number)
 	if err != nil {
 		return nil, err
 	}
@@ -185,17 +178,17 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	if r.account != nil { // also after an error, which depends on the moments
-		if err := r.account.spendQuery(lot); err != nil {
+		if err := r.account.SpendQuery(r.lot.Sums.List[number].Lot()); err != nil {
 			return nil, err
 		}
 	}
 	return f.directions, f.err
 }
 
-// noisedSecondMoments returns the upper triangle of the second moments with the noise of a query;
-// without noise where the run is not private.
-func noisedSecondMoments(ctx context.Context, r *Run, column int, q ledger.Query) ([]float64, error) {
-	c, stream := &r.config, r.streams.Projection(r.step)
+// noisedSecondMoments returns the upper triangle of the second moments with the noise of an entry of the
+// list of releases; without noise where the run is not private.
+func (r *Run) noisedSecondMoments(ctx context.Context, column, entry int) ([]float64, error) {
+	c, q, stream := &r.config, r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
 	width, threads := c.Train.Columns()[column].Size(), cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))
 	if q.Mechanism == ledger.RoundedGaussian {
 		sum, err := load.IntegerSecondMoments(ctx, c.Train, r.index, column, q.Lattice, threads)
@@ -226,7 +219,7 @@ func (r *Run) recompile(directions []float32) error {
 		start, err = other.describeStart()
 		other.checkpoints = other.newCheckpoints(start)
 	}
-	if err = errors.Join(err, r.compiled.executable.Close()); err != nil {
+	if err = errors.Join(err, r.network.Executable.Close()); err != nil {
 		return err
 	}
 	*r = *other

@@ -58,7 +58,7 @@ func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 		want := referenceMoments(t, c.Train, Records{}, private)
 		if private {
 			normals := make([]float64, features*(features+1)/2)
-			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.compiled.program.Parameters) + 2)}, 0); err != nil {
+			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.network.Program.Parameters) + 2)}, 0); err != nil {
 				t.Fatal(err)
 			}
 			at := 0
@@ -161,14 +161,14 @@ func TestProjection_IsInBudget(t *testing.T) {
 		h := readLedger(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
-			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.query(secondMomentsGroup, 1, 4, release.ProjectionLattice, 60)}) {
+			!slices.Equal(first.Lot.Queries, []ledger.Query{r.config.arithmetic().Query(secondMomentsGroup, 1, 4, release.ProjectionLattice, 60)}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
 		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {
 			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.StepsDone())
 		}
 		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Sampling{Policy: policy}.Adjacency()}}
-		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.mechanism.costOfLot(0), Count: r.StepsDone()})
+		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lot.Mechanism.CostOfLot(0), Count: r.StepsDone()})
 		want, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp")
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestProjection_IsInBudget(t *testing.T) {
 // Nothing is released where the ledger cannot be written.
 func TestProjection_FollowsLedgerEntry(t *testing.T) {
 	r := newRun(t, projectionConfig(t))
-	if err := r.account.ledger.Close(); err != nil {
+	if err := r.account.Ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Train(context.Background(), nil); err == nil {
@@ -306,12 +306,12 @@ func TestProjection_Resume(t *testing.T) {
 func TestProjection_Refuses(t *testing.T) {
 	wide := make([]float32, 3*(maxProjectedFeatures+1))
 	for want, change := range map[string]func(*Config){
-		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
-		"-1 directions":                 func(c *Config) { c.Projection.Directions = -1 },
-		"projection noise 0":            func(c *Config) { c.Projection.Noise = 0 },
-		"projection noise -1":           func(c *Config) { c.Projection.Noise = -1 },
-		"projection noise NaN":          func(c *Config) { c.Projection.Noise = math.NaN() },
-		"projection noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
+		"Directions 6: give a number from 1 to 5": func(c *Config) { c.Projection.Directions = features + 1 },
+		"Directions -1":                 func(c *Config) { c.Projection.Directions = -1 },
+		"Projection.Noise 0":            func(c *Config) { c.Projection.Noise = 0 },
+		"Projection.Noise -1":           func(c *Config) { c.Projection.Noise = -1 },
+		"Projection.Noise NaN":          func(c *Config) { c.Projection.Noise = math.NaN() },
+		"Projection.Noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
 		"set Config.Projection.Network": func(c *Config) { c.Projection.Network = nil },
 		"the data have none": func(c *Config) {
 			s := newUncheckedSet()
@@ -378,7 +378,7 @@ func TestProjection_Interrupted(t *testing.T) {
 	if !seen {
 		t.Error("the search was waited for")
 	}
-	if spent := r.account.ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
+	if spent := r.account.Ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
 		t.Fatalf("interrupted, and the ledger gives %v", spent)
 	}
 	if err := r.Train(context.Background(), nil); err != nil {

@@ -240,7 +240,7 @@ func (a attackedNetwork) attack(t *testing.T, device string, arithmetic Arithmet
 		r := newRun(t, c)
 		before := flatWeights(t, r)
 		for range lots { // each lot is the first: it begins with the same weights
-			state := r.compiled.executable.State()
+			state := r.network.Executable.State()
 			for v, from := 0, 0; v < len(state.Weights); v++ {
 				from += copy(state.Weights[v], before[from:])
 			}
@@ -252,7 +252,7 @@ func (a attackedNetwork) attack(t *testing.T, device string, arithmetic Arithmet
 					clear(slot)
 				}
 			}
-			if err := r.compiled.executable.LoadState(); err != nil {
+			if err := r.network.Executable.LoadState(); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.runLot(); err != nil {
@@ -346,7 +346,7 @@ func openAttackedVectors(t *testing.T, present bool, arithmetic Arithmetic) atta
 		}
 		return nil
 	}
-	return attackedSum{add: add, sums: s.mechanism.vectors, ledger: c.Ledger, close: s.Close, lot: func() error {
+	return attackedSum{add: add, sums: s.lot.Mechanism.Vectors, ledger: c.Ledger, close: s.Close, lot: func() error {
 		if err := add(); err != nil {
 			return err
 		}
@@ -373,8 +373,8 @@ func (a attackedNetwork) openLocalSteps(t *testing.T, present bool, arithmetic A
 	c.Train, c.Records, c.LocalTraining, c.Steps = owned, Records{Users: true, Examples: 1}, LocalTraining{Steps: 1, Rate: 8}, 64
 	r := newRun(t, c)
 	before := flatWeights(t, r)
-	return attackedSum{add: r.sumLot, sums: r.mechanism.vectors, ledger: c.Files.Ledger, close: r.Close, lot: func() error {
-		state := r.compiled.executable.State()
+	return attackedSum{add: r.sumLot, sums: r.lot.Mechanism.Vectors, ledger: c.Files.Ledger, close: r.Close, lot: func() error {
+		state := r.network.Executable.State()
 		for v, from := 0, 0; v < len(state.Weights); v++ {
 			from += copy(state.Weights[v], before[from:])
 		}

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/state"
-	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -26,48 +26,64 @@ import (
 // A run that was stopped before its first checkpoint starts again. A run whose budget was used
 // up trains no further and has the checkpoint's weights.
 func Resume(c Config) (*Run, error) {
-	if c.Files.CheckpointFolder == "" {
-		return nil, fmt.Errorf("nothing to resume: set Config.Files.CheckpointFolder to the folder of a run's checkpoints")
+	saved, spent, err := c.readSaved()
+	if saved != nil {
+		defer saved.Close()
 	}
-	if !c.Mechanism.NonPrivate {
-		if err := c.Budget.checkProject(c.Files.Ledger); err != nil {
-			return nil, err
-		}
-	}
-	saved, err := state.Newest(c.Files.CheckpointFolder)
-	if err != nil {
+	if err := c.agreeOnSaved(saved, err); err != nil {
 		return nil, err
 	}
 	if saved == nil {
-		if err := discardLedger(&c); err != nil {
-			return nil, err
-		}
 		return New(c)
 	}
-	defer saved.Close()
-	c.adoptFilterOrder(saved)
-	var spent ledger.History
-	if !c.Mechanism.NonPrivate {
-		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
-			return nil, err
-		}
+	if c.followsRankZero() {
+		c.Files = Files{LedgerWriter: io.Discard}
 	}
-	if c.Seed != nil {
-		c.Seed = state.Reseed(*c.Seed, resumptionNumber(&c, saved))
-	}
-	c.Projection.released = saved.Directions
-	r, err := build(c)
+	r, err := buildOnRanks(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.restore(saved, spent); err != nil {
-		r.compiled.executable.Close()
+	if err := r.config.agree(r.restore(saved, spent)); err != nil {
+		r.network.Executable.Close()
 		if r.account != nil {
-			err = errors.Join(err, r.account.ledger.Close())
+			err = errors.Join(err, r.account.Ledger.Close())
 		}
 		return nil, err
 	}
 	return r, nil
+}
+
+// readSaved reads the newest checkpoint, nil where there is none, and the history of the ledger. It adapts
+// c to them.
+func (c *Config) readSaved() (saved *state.Checkpoint, spent ledger.History, err error) {
+	if c.Files.CheckpointFolder == "" {
+		return nil, spent, fmt.Errorf("nothing to resume: set Config.Files.CheckpointFolder to the folder of a run's checkpoints")
+	}
+	if !c.Mechanism.NonPrivate && !c.followsRankZero() {
+		if err := c.Budget.checkProject(c.Files.Ledger); err != nil {
+			return nil, spent, err
+		}
+	}
+	if saved, err = state.Newest(c.Files.CheckpointFolder); err != nil {
+		return nil, spent, err
+	}
+	if saved == nil {
+		if c.followsRankZero() {
+			return nil, spent, nil
+		}
+		return nil, spent, discardLedger(c)
+	}
+	c.adoptFilterOrder(saved)
+	if !c.Mechanism.NonPrivate {
+		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
+			return saved, spent, err
+		}
+	}
+	if c.Seed != nil {
+		c.Seed = state.Reseed(*c.Seed, resumptionNumber(c, saved))
+	}
+	c.Projection.released = saved.Directions
+	return saved, spent, nil
 }
 
 // AffordableSteps returns how many lots, including those done, the run saved in
@@ -77,7 +93,7 @@ func Resume(c Config) (*Run, error) {
 // budget does not allow one more lot, the error wraps [ErrBudget].
 func (c Config) AffordableSteps() (int, error) {
 	switch {
-	case c.Mechanism.isNoiseScheduled() || c.Mechanism.Choose != nil:
+	case c.Mechanism.noise().IsScheduled() || c.Mechanism.Choose != nil:
 		return 0, setting.Errorf("Steps", "a schedule of the noise was checked for the lots of the run only: extend such a run by %v", setting.Named("Steps"))
 	case c.Mechanism.NonPrivate || !(c.Budget.StopAtEpsilon > 0):
 		return 0, fmt.Errorf("a budget of ε = %v for more lots: this needs a private run and a budget above 0", c.Budget.StopAtEpsilon)
@@ -103,18 +119,17 @@ func (c Config) AffordableSteps() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer r.compiled.executable.Close()
+	defer r.network.Executable.Close()
 	done := 0
 	if saved != nil {
 		done = saved.Step
 	} else {
 		spent.Header = r.ledgerHeader()
 	}
-	spent, _ = completePass(spent, r.Event(), r.mechanism, done)
-	spent = r.config.withLaterReleases(spent)
-	if c.lotsDiffer() { // at most as many lots as the budget allows without statistics
-		bare := r.mechanism.costOfLot(done)
-		bare.Queries = bare.Queries[:r.mechanism.always]
+	spent, _ = r.completePass(spent, done)
+	spent.Lots = r.lot.Sums.AppendOnce(spent.Lots)
+	if r.lot.Mechanism.LotsDiffer() { // at most as many lots as the budget allows without statistics
+		bare := r.lot.Mechanism.WithoutStatistics(r.lot.Mechanism.CostOfLot(done))
 		equal, err := accountant.NewMeter(spent, bare, r.config.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return 0, err
@@ -125,14 +140,14 @@ func (c Config) AffordableSteps() (int, error) {
 		}
 		r.config.Steps = done + most
 	}
-	meter, err := newEpsilonMeter(&r.config, r.mechanism, spent, done)
+	meter, err := account.NewMeter(r.config.plan(r.lot.Mechanism, spent, done))
 	if err != nil {
 		return 0, err
 	}
-	if meter.allowed == 0 {
-		return 0, meter.budgetError()
+	if meter.Allowed == 0 {
+		return 0, meter.BudgetError()
 	}
-	return done + meter.allowed, nil
+	return done + meter.Allowed, nil
 }
 
 // resumptionNumber returns a different number, from 1, for each resumption of a run: each has
@@ -189,21 +204,21 @@ func (r *Run) restore(saved *state.Checkpoint, spent ledger.History) error {
 		return fmt.Errorf("Config.Steps is %d, and the run has done %d lots; give at least %d", c.Steps, saved.Step, saved.Step)
 	}
 	r.step, r.firstStep = saved.Step, saved.Step
-	if err := saved.Load(r.optimizer.state(r.compiled.executable)); err != nil {
+	if err := saved.Load(r.lot.Optimizer.State(r.network.Executable)); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := r.compiled.executable.LoadState(); err != nil {
+	if err := r.network.Executable.LoadState(); err != nil {
 		return err
 	}
-	r.compiled.running.restore(saved.RunningStatistics)
+	r.network.Running.Restore(saved.RunningStatistics)
 	if c.Mechanism.NonPrivate {
 		r.checkpoints = r.newCheckpoints(current)
 		return nil
 	}
-	if err := r.mechanism.clipper.Restore(saved.Bounds); err != nil {
+	if err := r.lot.Mechanism.Clipper.Restore(saved.Bounds); err != nil {
 		return fmt.Errorf("%w: %w", state.ErrDamaged, err)
 	}
-	if err := r.mechanism.setLot(min(r.step, c.Steps-1)); err != nil {
+	if err := r.lot.Mechanism.SetLot(min(r.step, c.Steps-1)); err != nil {
 		return err
 	}
 	if err := r.reopenLedger(spent); err != nil {
@@ -216,20 +231,27 @@ func (r *Run) restore(saved *state.Checkpoint, spent ledger.History) error {
 // reopenLedger continues the ledger, whose history was read before.
 func (r *Run) reopenLedger(spent ledger.History) error {
 	read := spent.LotCount()
-	spent, missing := completePass(spent, r.Event(), r.mechanism, r.step)
-	meter, err := newEpsilonMeter(&r.config, r.mechanism, r.config.withLaterReleases(spent), r.step)
+	spent, missing := r.completePass(spent, r.step)
+	spent.Lots = r.lot.Sums.AppendOnce(spent.Lots)
+	meter, err := account.NewMeter(r.config.plan(r.lot.Mechanism, spent, r.step))
 	if err != nil {
 		return err
 	}
-	w, err := ledger.Open(r.config.Files.Ledger)
+	follows := r.config.followsRankZero()
+	var w *ledger.Writer
+	if follows {
+		w, err = r.config.Files.createLedger(r.ledgerHeader())
+	} else {
+		w, err = ledger.Open(r.config.Files.Ledger)
+	}
 	if err != nil {
 		return err
 	}
-	r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: r.config.maxLostLots()}
-	if w.History().LotCount() != read {
+	r.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: r.config.maxLostLots()}
+	if !follows && w.History().LotCount() != read {
 		return fmt.Errorf("another run wrote to the ledger %s while this one started; resume again", r.config.Files.Ledger)
 	}
-	if err := r.account.nameProject(r.config.Budget.Project); err != nil {
+	if err := r.account.NameProject(r.config.Budget.Project); err != nil {
 		return err
 	}
 	if !r.source.Secure() {
@@ -239,39 +261,23 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	}
 	for ; missing > 0; missing-- {
 		w.LimitReservations(missing)
-		if err := w.Spend(r.mechanism.entry); err != nil {
+		if err := w.Spend(r.lot.Mechanism.Entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// completePass adds the lots that are missing from an interrupted pass of shuffled lots to a
-// history, and returns their number; step lots are done. The ledger states them and the run does
-// not compute them: the next pass draws their records.
-func completePass(h ledger.History, e sample.Event, m *mechanism, step int) (ledger.History, int) {
-	if e.Policy != sample.PolicyShuffle {
-		return h, 0
-	}
-	drawn := 0
-	for _, s := range h.Lots {
-		if s.Lot.Sampling.Policy == ledger.Shuffle {
-			drawn += s.Count
-		}
-	}
-	pass := (e.Records + e.LotSize - 1) / e.LotSize
-	missing := (pass - drawn%pass) % pass
-	if missing > 0 {
-		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: m.costOfLot(step), Count: missing})
-	}
-	return h, missing
+// completePass is account.CompletePass for a run of which some lots are done.
+func (r *Run) completePass(h ledger.History, done int) (ledger.History, int) {
+	return account.CompletePass(h, r.Event(), func() ledger.Lot { return r.lot.Mechanism.CostOfLot(done) })
 }
 
 // removeFiles removes a ledger without lots, and the folder of checkpoints if it is empty.
 func (r *Run) removeFiles() {
 	os.Remove(r.config.Files.CheckpointFolder) // fails unless it is empty
 	if r.account != nil {
-		r.account.ledger.Close()
+		r.account.Ledger.Close()
 		if r.config.Files.Ledger != "" {
 			ledger.Discard(r.config.Files.Ledger)
 		}

@@ -46,9 +46,9 @@ func resumeRun(t testing.TB, c Config) *Run {
 
 // runState returns the whole state of a run.
 func runState(r *Run) string {
-	text := fmt.Sprint(r.compiled.executable.State())
-	if r.mechanism.clipper != nil {
-		text += fmt.Sprint(r.mechanism.clipper.State(nil))
+	text := fmt.Sprint(r.network.Executable.State())
+	if r.lot.Mechanism.Clipper != nil {
+		text += fmt.Sprint(r.lot.Mechanism.Clipper.State(nil))
 	}
 	return text
 }
@@ -73,7 +73,7 @@ func TestResume_Continues(t *testing.T) {
 			t.Fatalf("%d steps done", second.StepsDone())
 		}
 		numbers, steps := []uint64{}, []int{}
-		second.compiled.executable = &releaseSpy{second.compiled.executable, func(p *plan.Release) error {
+		second.network.Executable = &releaseSpy{second.network.Executable, func(p *plan.Release) error {
 			numbers, steps = append(numbers, p.Lot), append(steps, p.Step)
 			return nil
 		}}
@@ -223,9 +223,9 @@ func TestResume_CompletesInterruptedPass(t *testing.T) {
 		if len(seen) != 60 {
 			t.Errorf("after %d lots, the next five contained %d records; a pass contains all 60", done, len(seen))
 		}
-		shown := r.account.meter
-		shown.counted = 0
-		e := shown.current(0)
+		shown := r.account.Meter
+		shown.Counted = 0
+		e := shown.Current(0)
 		r.Close()
 		if n, want := readLedger(t, c.Files.Ledger).LotCount(), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger contains %d, want %d", done, n, want)
@@ -532,7 +532,7 @@ func TestCheckpointWriter_BoundsLostLots(t *testing.T) {
 	r := newRun(t, c)
 	most := 0
 	trainRun(t, r, func(p *Progress) error {
-		most = max(most, r.account.ledger.History().LotCount()-p.Lot)
+		most = max(most, r.account.Ledger.History().LotCount()-p.Lot)
 		return nil
 	})
 	if most >= c.maxLostLots() {

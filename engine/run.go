@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -40,16 +42,11 @@ type Run struct {
 	config      Config
 	index       *load.Index
 	source      *noise.Source
-	streams     release.Streams
 	sampler     sample.Sampler
-	compiled    *compiledNetwork
-	loader      *load.Loader
-	mechanism   *mechanism
-	statistics  *lotStatistics
-	lots        lotMethod       // how its lots are computed
-	optimizer   *hostOptimizer  // nil where the device computes the optimizer
-	account     *privacyAccount // nil where the run is not private
-	checkpoints *state.Writer   // nil where no checkpoints are kept
+	network     *network.Network
+	lot         *lot.Lot
+	account     *account.Account // nil where the run is not private
+	checkpoints *state.Writer    // nil where no checkpoints are kept
 
 	learningRate float64 // of the last lot
 
@@ -70,12 +67,15 @@ type Run struct {
 // user's own stack and value. A caller that recovers from it may Close the run: its ledger and
 // checkpoints are complete.
 func New(c Config) (*Run, error) {
-	r, err := build(c)
+	if c.followsRankZero() {
+		c.Files = Files{LedgerWriter: io.Discard}
+	}
+	r, err := buildOnRanks(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.createFiles(); err != nil {
-		r.compiled.executable.Close()
+	if err := r.config.agree(r.createFiles()); err != nil {
+		r.network.Executable.Close()
 		return nil, err
 	}
 	return r, nil
@@ -83,117 +83,91 @@ func New(c Config) (*Run, error) {
 
 // build makes a run without its files.
 func build(c Config) (*Run, error) {
+	source, err := c.newSource()
+	if err != nil {
+		return nil, err
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c}
-	var err error
+	r := &Run{config: c, source: source}
 	if r.index, err = c.Records.index(c.Train); err != nil {
 		return nil, err
 	}
-	if c.Seed != nil {
-		r.source = noise.NewSeeded(*c.Seed)
-	} else if r.source, err = noise.New(); err != nil {
+	public := c.publicRecords(r.index.Records)
+	if r.sampler, err = r.config.Sampling.newSampler(public, r.index.Records, r.source); err != nil {
 		return nil, err
 	}
-	if r.sampler, err = newSampler(&r.config, r.index.Records, r.source); err != nil {
-		return nil, err
-	}
+	r.config.Budget.setDelta(public)
 	if !c.Mechanism.NonPrivate {
 		if err := r.config.Budget.CheckDelta(r.Event().Records); err != nil {
 			return nil, err
 		}
 	}
-	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, len(c.Train.Columns()))
-	if r.compiled, err = compileNetwork(&r.config, r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
+	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, c.Train)
+	if r.network, err = r.config.compile(r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
 		return nil, err
 	}
 	built := false
 	defer func() { // also after a panic of the user's code
 		if !built {
-			r.compiled.executable.Close()
+			r.network.Executable.Close()
 		}
 	}()
-	r.streams = release.NewStreams(r.source, len(r.compiled.program.Parameters), len(r.config.Mechanism.Clipping), len(c.Statistics))
-	weightCap := 0.0
-	if c.isWeighted() {
-		weightCap = r.config.Weights.Cap
-	}
-	r.loader = load.NewLoader(c.Train, r.index, augmenter, r.source, r.compiled.buffers(), weightCap)
-	groups, err := c.Optimization.paramGroups(r.compiled.program.Parameters)
-	if err != nil {
+	if r.lot, err = r.newLot(augmenter); err != nil {
 		return nil, err
-	}
-	if err := r.config.checkQueries(r.index.Records); err != nil {
-		return nil, err
-	}
-	if r.statistics, err = newLotStatistics(&r.config, r.index.Records, len(r.loader.Output)/r.compiled.program.Batch,
-		r.loader.ObservedOfFirst()); err != nil {
-		return nil, err
-	}
-	gradients, denominator, least := r.compiled.executable, r.Event().ExpectedLot(), int64(0)
-	if c.LocalTraining.Steps > 0 {
-		gradients = nil
-	}
-	if c.isWeighted() {
-		denominator, least = r.config.Weights.denominator(denominator)
-	}
-	protected := protectedVectors{r.compiled.program.Parameters, gradients, r.compiled.program.Records}
-	if r.mechanism, err = newMechanism(&r.config, protected, least, r.Event(), r.statistics.queries()); err != nil {
-		return nil, err
-	}
-	release := &r.mechanism.release
-	release.Source, release.ParamGroups, release.Scale = r.source, groups, 1/denominator
-	if release.Optimizer = r.config.Optimization.ofDevice(); !r.config.Optimization.onHost() {
-		release.Average = c.Optimization.Average.ForDevice()
 	}
 	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
-		return nil, err
-	}
-	r.optimizer = newHostOptimizer(&r.config.Optimization, r.compiled, groups)
-	plain := &gradientLots{loader: r.loader, network: r.compiled, mechanism: r.mechanism, statistics: r.statistics}
-	var local *localTrainer
-	if c.LocalTraining.Steps > 0 {
-		local = newLocalTrainer(&r.config, r.index, plain, r.streams)
-	}
-	if r.lots, err = newLotMethod(&r.config, plain, local); err != nil {
 		return nil, err
 	}
 	built = true
 	return r, nil
 }
 
-// newSampler returns the sampler of c for a number of records. It sets the default of
-// Budget.Delta. Where the number of records is private, no error and no setting depends on it.
-func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler, err error) {
-	public := c.publicRecords(records)
-	switch q := &c.Sampling; {
-	case q.Rate < 0 || q.Rate > 1 || math.IsNaN(q.Rate):
-		return nil, fmt.Errorf("sampling rate %v: give a probability between 0 and 1", q.Rate)
-	case q.Lot < 0 || q.Lot > public:
-		return nil, fmt.Errorf("a lot of %d records from %d: give between 1 and %d", q.Lot, public, public)
-	case q.Lot == 0 && q.Rate == 0:
-		return nil, fmt.Errorf("neither a lot nor a sampling rate is set: set one of Sampling.Lot and Sampling.Rate")
-	case q.Lot != 0 && q.Rate != 0:
-		return nil, fmt.Errorf("both a lot (%d) and a sampling rate (%v) are set: set one of Sampling.Lot and Sampling.Rate", q.Lot, q.Rate)
+// newLot returns what computes the lots of a compiled network.
+func (r *Run) newLot(augmenter *load.Augmenter) (*lot.Lot, error) {
+	c, e, program := &r.config, r.Event(), r.network.Program
+	weightCap, denominator, least := 0.0, e.ExpectedLot(), int64(0)
+	if c.isWeighted() {
+		weightCap = c.Weights.Cap
+		denominator, least = c.Weights.denominator(denominator)
 	}
-	lot, rate := c.Sampling.lotAndRate(public)
-	switch c.Sampling.Policy {
-	case sample.PolicyPoisson:
-		s, err = sample.NewPoissonOf(public, rate, records, source)
-	case sample.PolicyTruncated:
-		s, err = sample.NewTruncated(public, rate, c.Sampling.maxLot(public), records, source)
-	case sample.PolicyFixed:
-		s, err = sample.NewFixed(lot, records, source)
-	case sample.PolicyShuffle:
-		s, err = sample.NewShuffle(lot, records, source)
-	default:
-		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle)
+	groups, err := c.Optimization.paramGroups(program.Parameters)
+	if err != nil {
+		return nil, err
 	}
-	if c.Budget.Delta == 0 {
-		c.Budget.Delta = accountant.DefaultDelta(public)
+	settings := c.mechanism(e, least)
+	if err := settings.Releases.Check(settings.Arithmetic, e.Records); err != nil {
+		return nil, err
 	}
-	return s, err
+	p := lot.Parts{Ranks: c.Ranks, Source: r.source, Index: r.index, Network: r.network, Average: c.Optimization.Average.ForDevice(),
+		Loader: load.NewLoader(c.Train, r.index, augmenter, r.source, r.network.Buffers(), weightCap),
+		Sums:   release.NewSums(settings.Releases, r.source, len(program.Parameters))}
+	p.Least = c.Sampling.leastMicrobatches(e, len(p.Loader.Records))
+	if p.Statistics, err = c.newStatistics(p.Sums, p.Loader, program.Batch); err != nil {
+		return nil, err
+	}
+	protected := release.Protected{Parameters: program.Parameters, Executable: r.network.Executable, Microbatch: program.Records}
+	if c.LocalTraining.Steps > 0 {
+		protected.Executable = nil
+	}
+	if p.Mechanism, err = release.NewMechanism(settings, protected); err != nil {
+		return nil, err
+	}
+	step := &p.Mechanism.Step
+	step.Source, step.ParamGroups, step.Scale, step.Optimizer = r.source, groups, 1/denominator, c.Optimization.ofDevice()
+	if c.Optimization.onHost() {
+		p.Optimizer = lot.NewOptimizer(c.Optimization.Optimizer, c.Optimization.Average, r.network, groups)
+	} else {
+		step.Average = c.Optimization.Average.ForDevice()
+	}
+	return lot.New(p, c.lotOptions())
+}
+
+// lotOptions returns how the lots of a run of c are computed.
+func (c *Config) lotOptions() lot.Options {
+	return lot.Options{Train: c.Train, Augmented: c.Augmentation.Views > 0, Local: lot.Local(c.LocalTraining),
+		OnHost: len(c.Statistics) > 0 || c.isWeighted() || c.awaitsProjection()} // another network is compiled after a projection
 }
 
 // createFiles creates the ledger, then the first checkpoint: a ledger without a checkpoint
@@ -210,7 +184,8 @@ func (r *Run) createFiles() (err error) {
 		}
 	}
 	if !c.Mechanism.NonPrivate {
-		meter, err := newEpsilonMeter(c, r.mechanism, c.withLaterReleases(ledger.History{Header: r.ledgerHeader()}), 0)
+		planned := ledger.History{Header: r.ledgerHeader(), Lots: r.lot.Sums.AppendOnce(nil)}
+		meter, err := account.NewMeter(c.plan(r.lot.Mechanism, planned, 0))
 		if err != nil {
 			return err
 		}
@@ -218,8 +193,8 @@ func (r *Run) createFiles() (err error) {
 		if err != nil {
 			return err
 		}
-		r.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: c.maxLostLots()}
-		err = r.account.nameProject(c.Budget.Project)
+		r.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: c.maxLostLots()}
+		err = r.account.NameProject(c.Budget.Project)
 	}
 	if r.checkpoints = r.newCheckpoints(start); err == nil && r.checkpoints != nil {
 		err = r.checkpoints.Save(r.step)
@@ -236,11 +211,11 @@ func (r *Run) describeStart() (state.Checkpoint, error) {
 	if err != nil {
 		return state.Checkpoint{}, err
 	}
-	o, running := &r.config.Optimization, r.compiled.running.all()
+	o, running := &r.config.Optimization, r.network.Running.All()
 	start := state.Checkpoint{Run: settings, Average: o.Average.Decay > 0, Slots: o.Optimizer.Slots(),
-		Memory:     r.optimizer.state(r.compiled.executable),
+		Memory:     r.lot.Optimizer.State(r.network.Executable),
 		Projection: len(r.config.Projection.released), Directions: r.Directions(), Running: len(running), RunningStatistics: running}
-	for _, p := range r.compiled.program.Parameters {
+	for _, p := range r.network.Program.Parameters {
 		start.Sizes = append(start.Sizes, p.Shape.TotalSize())
 	}
 	return start, nil
@@ -253,10 +228,10 @@ func (r *Run) newCheckpoints(start state.Checkpoint) *state.Writer {
 	if f.CheckpointFolder == "" {
 		return nil
 	}
-	executable, clipper, account := r.compiled.executable, r.mechanism.clipper, r.account
+	executable, clipper, spent := r.network.Executable, r.lot.Mechanism.Clipper, r.account
 	return state.NewWriter(f.CheckpointFolder, f.CheckpointInterval, r.config.maxLostLots(), start, func(c *state.Checkpoint) error {
-		if account != nil {
-			c.Head, c.Bounds = account.ledger.Head(), clipper.State(c.Bounds[:0])
+		if spent != nil {
+			c.Head, c.Bounds = spent.Ledger.Head(), clipper.State(c.Bounds[:0])
 		}
 		return executable.SyncState()
 	})
@@ -312,59 +287,78 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 }
 
 func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error {
-	p := Progress{Lots: r.config.Steps, Released: r.statistics.released(r.Event().ExpectedLot())}
-	for r.step < r.config.Steps {
-		if err := ctx.Err(); err != nil {
-			return err
+	p := Progress{Lots: r.config.Steps, Released: r.releasedStatistics()}
+	var err error
+	for {
+		if err = r.checkContinue(ctx, err); err != nil || r.step >= r.config.Steps {
+			break
 		}
 		if r.config.awaitsProjection() {
-			if err := r.releaseProjection(ctx); err != nil {
-				return err
-			}
+			err = r.releaseProjection(ctx)
 			continue
 		}
-		if r.account != nil && r.account.meter.allowed == 0 {
-			return nil
+		if r.account != nil && r.account.Meter.Allowed == 0 {
+			break
 		}
-		if err := r.lots.prepare(ctx); err != nil {
-			return err
-		}
-		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
-			return err
-		}
-		if err := r.runLot(); err != nil {
-			return err
-		}
-		for i := range p.Released {
-			if r.config.Statistics[i].isDue(r.step - 1) {
-				p.Released[i].Lot = r.step
-			}
-		}
-		if observe != nil {
-			p.update(r)
-			if err := observe(&p); errors.Is(err, ErrStop) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-		}
-		if r.checkpoints != nil {
-			if err := r.checkpoints.SaveIfDue(r.step); err != nil {
-				return err
-			}
+		err = r.observeLot(ctx, &p, observe)
+	}
+	if errors.Is(err, ErrStop) {
+		return nil
+	}
+	return err
+}
+
+// observeLot runs a lot and shows it to the observer.
+func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progress) error) error {
+	if r.config.Ranks != nil {
+		ctx = context.WithoutCancel(ctx) // ranks end between lots, together
+	}
+	if err := r.lot.Method.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := r.config.Mechanism.adaptive.beginLot(r, p); err != nil {
+		return err
+	}
+	if err := r.runLot(); err != nil {
+		return err
+	}
+	for i := range p.Released {
+		if r.lot.Sums.List[r.config.entryOf(i)].IsDue(r.step - 1) {
+			p.Released[i].Lot = r.step
 		}
 	}
+	if observe != nil {
+		p.update(r)
+		if err := observe(p); err != nil {
+			return err
+		}
+	}
+	if r.checkpoints != nil {
+		return r.checkpoints.SaveIfDue(r.step)
+	}
 	return nil
+}
+
+// checkContinue returns why the run ends before its next lot: the error of the last one, or the end of
+// ctx. On several ranks it is the reason of any.
+func (r *Run) checkContinue(ctx context.Context, err error) error {
+	if err == nil && r.step < r.config.Steps {
+		err = ctx.Err()
+	}
+	if r.config.Ranks == nil {
+		return err
+	}
+	return r.agreeToContinue(err)
 }
 
 // update describes the last lot.
 func (p *Progress) update(r *Run) {
 	p.Lot, p.LearningRate = r.step, r.learningRate
 	if r.account != nil {
-		p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
+		p.Epsilon = r.account.Meter.Current(r.config.Steps - r.step)
 	}
 	if a := r.config.Mechanism.adaptive; a != nil {
-		p.BudgetUsed = a.filter.UsedFraction()
+		p.BudgetUsed = a.UsedFraction()
 	}
 }
 
@@ -381,7 +375,8 @@ func (r *Run) runLot() error {
 	r.fault = errPanicked
 	err := r.sumLot()
 	if err == nil && r.account != nil {
-		err = r.account.spendLot(r.mechanism.entry, r.config.Steps-r.step, r.mechanism.equalLots(r.step))
+		err = r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
+		err = r.config.agree(err) // the other ranks wait until rank 0 has the entry on disk
 	}
 	if err == nil {
 		err = r.releaseLot()
@@ -392,76 +387,30 @@ func (r *Run) runLot() error {
 	}
 	r.fault = nil
 	r.step++
-	return r.mechanism.advance(r.step)
+	return r.lot.Mechanism.Advance(r.step)
 }
 
-// sumLot draws a lot and sums the clipped gradients of its records.
+// sumLot draws a lot and adds up the clipped contributions of its records.
 func (r *Run) sumLot() error {
-	r.statistics.startLot(r.step)
-	r.loader.StartLot(r.step)
-	r.lots.start(r.checkpoints)
-	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
-		return err
+	if r.config.LocalTraining.Steps > 0 { // local steps change the state that a checkpoint reads
+		r.checkpoints.WaitUntilRead()
 	}
-	least := r.config.Sampling.leastMicrobatches(r.Event(), len(r.loader.Records))
-	for microbatch := 1; ; microbatch++ {
-		n, err := r.sampler.Next(r.loader.Records)
-		if err != nil {
-			return err
-		}
-		if loaded := r.index.WithoutBlank(r.loader.Records[:n]); len(loaded) > 0 || microbatch <= least {
-			if err := r.lots.add(len(loaded)); err != nil {
-				return err
-			}
-		}
-		if n < len(r.loader.Records) && microbatch >= least {
-			break
-		}
-	}
-	return r.lots.finish()
+	return r.lot.Sum(r.sampler, r.step-r.firstStep, r.step)
 }
 
-// releaseLot adds noise to the sums, which become a step, to the statistics and to the counts
-// behind adaptive bounds. The ledger on disk contains the lot.
+// releaseLot adds noise to the sums, which become a step, and to what the lot releases beside them. The
+// ledger on disk contains the lot.
 func (r *Run) releaseLot() error {
-	e, m := r.Event(), r.mechanism
-	m.release.Lot, m.release.Step = uint64(r.step), r.step+1
-	r.learningRate = r.config.learningRate(r.step, e)
-	if r.optimizer == nil {
-		m.release.Rate = r.learningRate
-	}
+	r.learningRate = r.config.Optimization.learningRate(r.step, r.config.Steps, r.Event())
 	r.checkpoints.WaitUntilRead()
-	if err := r.lots.release(r.step); err != nil {
-		return err
-	}
-	if r.optimizer != nil {
-		if err := r.optimizer.update(m, r.learningRate); err != nil {
-			return err
-		}
-	}
-	if err := r.statistics.release(r.streams, r.step, e.ExpectedLot()); err != nil {
-		return err
-	}
-	r.statistics.updateRunning(r.compiled.running, r.step, e.ExpectedLot())
-	if err := r.compiled.running.updateAverage(r.config.Optimization.Average.ForDevice(), r.step+1); err != nil {
-		return err
-	}
-	if m.clipper == nil {
-		return nil
-	}
-	r.statistics.private.NonFinite = m.clipper.ExcludedRecords()
-	if c := m.contributions; c != nil {
-		r.statistics.private.Reduced, r.statistics.private.Omitted = c.Reduced, c.Omitted
-		c.Reduced, c.Omitted = 0, 0
-	}
-	return m.releaseCounts(r.streams, r.step, e.ExpectedLot())
+	return r.lot.Release(r.step, r.learningRate)
 }
 
 // SetReleasedWeights gives the SHA-256 of the file of weights that the caller releases. The
 // ledger's end line states it. Without a ledger it has no effect.
 func (r *Run) SetReleasedWeights(sum [sha256.Size]byte) {
 	if r.account != nil {
-		r.account.ledger.SetWeights(sum)
+		r.account.Ledger.SetWeights(sum)
 	}
 }
 
@@ -473,7 +422,7 @@ func (r *Run) Close() error {
 	}
 	_, err := r.BorrowParameters()
 	r.closed = true
-	if e := r.compiled.executable.Close(); err == nil {
+	if e := r.network.Executable.Close(); err == nil {
 		err = e
 	}
 	if r.checkpoints != nil {
@@ -483,10 +432,10 @@ func (r *Run) Close() error {
 	}
 	if r.account != nil {
 		validated := r.config.Validation.Set == nil || r.validated
-		if r.fault == nil && r.account.isPlanDone(r.config.Steps-r.step, validated) {
-			r.account.ledger.SetComplete()
+		if r.fault == nil && r.account.IsPlanDone(r.config.Steps-r.step, validated) {
+			r.account.Ledger.SetComplete()
 		}
-		if e := r.account.ledger.Close(); err == nil {
+		if e := r.account.Ledger.Close(); err == nil {
 			err = e
 		}
 	}
@@ -523,22 +472,40 @@ func (r *Run) Parameters() ([]Parameter, error) {
 func (r *Run) BorrowParameters() ([]Parameter, error) {
 	if !r.closed {
 		r.checkpoints.WaitUntilRead()
-		if err := r.compiled.executable.SyncState(); err != nil {
+		if err := r.network.Executable.SyncState(); err != nil {
 			return nil, err
 		}
 	}
-	state := r.optimizer.state(r.compiled.executable)
+	state := r.lot.Optimizer.State(r.network.Executable)
 	values, averaged := state.Weights, r.step > 0 && state.Average != nil
 	switch {
 	case r.step == 0:
 	case averaged:
 		values = state.Average
-	case r.optimizer != nil:
-		values = r.optimizer.results()
+	case r.lot.Optimizer != nil:
+		values = r.lot.Optimizer.Results()
 	}
 	out := make([]Parameter, len(values))
-	for v, p := range r.compiled.program.Parameters {
+	for v, p := range r.network.Program.Parameters {
 		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: values[v]}
 	}
-	return r.compiled.running.insert(out, averaged), nil
+	return r.insertRunning(out, averaged), nil
+}
+
+// insertRunning returns the network's parameters: the trained ones and the running statistics, or their
+// averages.
+func (r *Run) insertRunning(trained []Parameter, averaged bool) []Parameter {
+	order := r.network.Running.Order()
+	if order == nil {
+		return trained
+	}
+	var all []Parameter
+	for _, part := range order {
+		if part < 0 {
+			all, trained = append(all, trained[0]), trained[1:]
+		} else {
+			all = append(all, Parameter(r.network.Running.Parts(averaged)[part]))
+		}
+	}
+	return all
 }

@@ -20,14 +20,14 @@ import (
 // disableNoise removes the noise of a run, or leaves a millionth of a lattice step of it, which
 // no configuration can do.
 func disableNoise(r *Run) {
-	for v := range r.mechanism.release.Sigma {
-		r.mechanism.release.Sigma[v] = 0
-		if r.mechanism.contributions != nil {
-			r.mechanism.release.Sigma[v] = 0x1p-20
+	for v := range r.lot.Mechanism.Step.Sigma {
+		r.lot.Mechanism.Step.Sigma[v] = 0
+		if r.lot.Mechanism.Contributions != nil {
+			r.lot.Mechanism.Step.Sigma[v] = 0x1p-20
 		}
 	}
-	if r.mechanism.vectors != nil {
-		for _, s := range r.mechanism.vectors.Sums {
+	if r.lot.Mechanism.Vectors != nil {
+		for _, s := range r.lot.Mechanism.Vectors.Sums {
 			s.Sampler.Sigma, s.Query.Noise = 1, 0
 		}
 	}
@@ -36,14 +36,14 @@ func disableNoise(r *Run) {
 // removeBound removes the clipping bound, which no configuration of a private run can do.
 func removeBound(t *testing.T, r *Run) {
 	var names []string
-	for _, v := range r.compiled.program.Parameters {
+	for _, v := range r.network.Program.Parameters {
 		names = append(names, v.Name)
 	}
 	var err error
-	if r.mechanism.clipper, err = clipping.NewClipper(names, clip.Flat(clip.Constant(math.Inf(1)), nil), clipping.Float32Accuracy); err != nil {
+	if r.lot.Mechanism.Clipper, err = clipping.NewClipper(names, clip.Flat(clip.Constant(math.Inf(1)), nil), clipping.Float32Accuracy); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.mechanism.clipper.BeginLot(0); err != nil {
+	if err := r.lot.Mechanism.Clipper.BeginLot(0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -209,31 +209,31 @@ func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 			c := testConfig(t)
 			c.Device.Threads, c.Microbatch = threads, 12
 			r := newRun(t, c)
-			copy(r.loader.Records, batch)
+			copy(r.lot.Loader.Records, batch)
 			n := len(batch)
-			if err := r.loader.Load(n, nil); err != nil {
+			if err := r.lot.Loader.Load(n, nil); err != nil {
 				t.Fatal(err)
 			}
 			for i, record := range batch { // the loader draws the words by the place in the lot
-				r.compiled.executable.Contributions().Seeds[i] = uint64(record)
+				r.network.Executable.Contributions().Seeds[i] = uint64(record)
 			}
-			if err := r.compiled.executable.Forward(); err != nil {
+			if err := r.network.Executable.Forward(); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.mechanism.computeClipFactors(r.compiled.executable, n, nil); err != nil {
+			if err := r.lot.Mechanism.ComputeClipFactors(r.network.Executable, n, nil); err != nil {
 				t.Fatal(err)
 			}
-			for v := range r.compiled.program.Parameters {
-				for i, f := range r.compiled.executable.ClipFactors(v) {
+			for v := range r.network.Program.Parameters {
+				for i, f := range r.network.Executable.ClipFactors(v) {
 					if i >= n && f != 0 {
 						t.Fatalf("padding has factor %v", f)
 					}
 					if i >= n || batch[i] != record {
-						r.compiled.executable.ClipFactors(v)[i] = 0
+						r.network.Executable.ClipFactors(v)[i] = 0
 					}
 				}
 			}
-			if err := r.compiled.executable.AddClippedSums(); err != nil {
+			if err := r.network.Executable.AddClippedSums(); err != nil {
 				t.Fatal(err)
 			}
 			got := accumulatedSums(r)
@@ -243,7 +243,7 @@ func TestContribution_IsIndependentOfMicrobatch(t *testing.T) {
 			for v := range want {
 				for i := range want[v] {
 					if got[v][i] != want[v][i] {
-						t.Fatalf("%d threads, among %v: element %d of %s is %v, alone it is %v", threads, batch, i, r.compiled.program.Parameters[v].Name, got[v][i], want[v][i])
+						t.Fatalf("%d threads, among %v: element %d of %s is %v, alone it is %v", threads, batch, i, r.network.Program.Parameters[v].Name, got[v][i], want[v][i])
 					}
 				}
 			}
@@ -392,7 +392,7 @@ func TestRun_Learns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	score, err := e.Score(r.compiled.executable.State().Weights, c.Train)
+	score, err := e.Score(r.network.Executable.State().Weights, c.Train)
 	if err != nil {
 		t.Fatal(err)
 	}

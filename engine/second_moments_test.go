@@ -232,7 +232,7 @@ func TestAddSymmetricNoise_Deviation(t *testing.T) {
 	const width, sigma = 300, 4.0
 	r := newRun(t, projectionConfig(t))
 	upper := make([]float64, width*width)
-	if err := release.AddSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.Projection(r.step)); err != nil {
+	if err := release.AddSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.lot.Sums.Stream(r.lot.Sums.Find(release.ProjectFeatures), r.step)); err != nil {
 		t.Fatal(err)
 	}
 	var diagonal, rest, cross float64

@@ -43,7 +43,7 @@ func lotSum(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	}
 	defer r.Close()
 	r.sampler = &fixedSampler{Sampler: r.sampler, records: records}
-	if err := r.mechanism.setLot(lot); err != nil {
+	if err := r.lot.Mechanism.SetLot(lot); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.sumLot(); err != nil {
@@ -204,7 +204,7 @@ func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 	onEveryDevice(t, func(t *testing.T, c Config) {
 		c.Network = squaredErrorNetwork(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
 		c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = newRegressionTable(t, records, rows, width, width, x, y), 0, 1, records
-		if m := newRun(t, c).compiled.program.Parameters[0].Method; m != "gram" {
+		if m := newRun(t, c).network.Program.Parameters[0].Method; m != "gram" {
 			t.Fatalf("norms by %s: the test has no power", m)
 		}
 		without := lotSum(t, c, 0, others...)
@@ -222,8 +222,8 @@ func TestSensitivity_CancellationAcrossChains(t *testing.T) {
 func TestStatistic_RefusesTinySensitivity(t *testing.T) {
 	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []load.Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
-		a := newStatisticAccumulator(s, (&Config{}).statisticQuery(s, 1))
-		if err := a.addRecord(nil); err != nil {
+		a := accumulatorOf(Config{}, s, 1)
+		if err := a.AddRecord(nil); err != nil {
 			t.Fatal(err)
 		}
 		return a.Floats[0]

@@ -3,13 +3,11 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 
-	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
-	"github.com/dptrain/dptrain/noise"
 )
 
 // Statistic is a sum over the records of a lot other than the gradient: correct predictions,
@@ -64,20 +62,6 @@ func (c *Config) checkStatistics() error {
 	return nil
 }
 
-// isDue reports whether a lot, counted from 0, releases the statistic.
-func (s *Statistic) isDue(lot int) bool { return (lot+1)%max(1, s.Every) == 0 }
-
-// equalLots returns how many lots from the given one on all release the statistic, or all do not.
-func (s *Statistic) equalLots(lot int) int {
-	switch {
-	case s.Every <= 1:
-		return math.MaxInt
-	case s.isDue(lot):
-		return 1
-	}
-	return s.Every - 1 - lot%s.Every
-}
-
 // maxStatisticSize bounds the size of a statistic.
 const maxStatisticSize = 1 << 26
 
@@ -107,10 +91,6 @@ func (s Statistic) check() error {
 		return fmt.Errorf("statistic %s: the noise is %v; give a positive number, because without noise the statistic would be private data", s.Name, s.Noise)
 	}
 	return nil
-}
-
-func (c *Config) statisticQuery(s Statistic, records int) ledger.Query {
-	return c.query(s.Name, s.Sensitivity, s.Noise, release.StatisticLattice, records)
 }
 
 // Accuracy is the share of correct predictions of the label column. A record counts as the mean of
@@ -231,99 +211,6 @@ func argmax(x []float32) int {
 	return best
 }
 
-// statisticAccumulator sums one statistic over a lot.
-type statisticAccumulator struct {
-	Statistic
-	*release.Sum           // over the lot's records
-	vector       []float64 // of one record
-	mean         []float64 // the last release
-}
-
-func newStatisticAccumulator(s Statistic, q ledger.Query) *statisticAccumulator {
-	return &statisticAccumulator{Statistic: s, Sum: release.NewSum(q, s.Size), vector: make([]float64, s.Size),
-		mean: make([]float64, s.Size)}
-}
-
-// tryOnConstants calls the user's function on a record of one example of zeros, and on one whose
-// features are ones: a function that reads a missing column fails before anything is spent. A
-// function that gives another vector for the same record has a state, through which one record
-// would change the vectors of others, and is refused. Not every state is found.
-func (a *statisticAccumulator) tryOnConstants(columns []data.Column, output, cells int, observed [][]float32) error {
-	var first [2][]float64
-	for call := range 6 {
-		value := call % 2
-		e := load.Example{Output: make([]float32, output), Loss: float32(value), Cells: make([]data.CellState, cells)}
-		for i := range e.Output {
-			e.Output[i] = float32(value)
-		}
-		for _, o := range observed {
-			channels := make([]float32, len(o))
-			for i := range channels {
-				channels[i] = float32(value)
-			}
-			e.Observed = append(e.Observed, channels)
-		}
-		for _, c := range columns {
-			numbers := make([]float32, c.Size())
-			for i := range numbers {
-				if c.Kind == data.Feature {
-					numbers[i] = float32(value)
-				}
-			}
-			e.Columns = append(e.Columns, numbers)
-		}
-		clear(a.vector)
-		p := recoverPanic(func() { a.Of(a.vector, []Example{e}) })
-		if p != nil && value == 1 {
-			continue // ones may be invalid
-		}
-		if p != nil {
-			return fmt.Errorf("statistic %s: its function panicked on an example of zeros (%v); check that it reads only columns that the data have", a.Name, p)
-		}
-		if first[value] == nil {
-			first[value] = slices.Clone(a.vector)
-			continue
-		}
-		same := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
-		if !slices.EqualFunc(first[value], a.vector, same) {
-			return fmt.Errorf("statistic %s: its function gives different vectors for the same record, so a record can change the vectors of others: use a function without a state", a.Name)
-		}
-	}
-	return nil
-}
-
-// recoverPanic returns the value of a function's panic, or nil where it returns.
-func recoverPanic(f func()) (value any) {
-	defer func() { value = recover() }()
-	f()
-	return nil
-}
-
-// addRecord adds one record's vector.
-func (a *statisticAccumulator) addRecord(record []Example) (err error) {
-	defer func() {
-		// The panic's value is not passed on: it may quote the record.
-		if recover() != nil {
-			err = fmt.Errorf("statistic %s: its function panicked on a training record; test it on public records", a.Name)
-		}
-	}()
-	clear(a.vector)
-	a.Of(a.vector, record)
-	a.Sum.Add(a.vector)
-	return nil
-}
-
-// releaseMean releases the sum, divided by the public expected lot.
-func (a *statisticAccumulator) releaseMean(source *noise.Source, stream noise.Stream, expectedLot float64) error {
-	if err := a.Release(a.mean, source, stream); err != nil {
-		return err
-	}
-	for i := range a.mean {
-		a.mean[i] /= expectedLot
-	}
-	return nil
-}
-
 // PrivateStats describes the last lot. It is a function of the records that no noise
 // protects: who publishes it gives up the guarantee.
 type PrivateStats struct {
@@ -337,122 +224,35 @@ type PrivateStats struct {
 
 // PrivateStats describes the last lot. No noise protects it and no guarantee covers it.
 func (r *Run) PrivateStats() PrivateStats {
-	p := r.statistics.private
+	p := PrivateStats(r.lot.Private)
 	if p.Records > 0 {
 		p.Loss /= float64(p.Records)
 	}
 	return p
 }
 
-// lotStatistics accumulates a lot's statistics and its PrivateStats.
-type lotStatistics struct {
-	accumulators []*statisticAccumulator
-	lot          int          // the current one, from 0
-	private      PrivateStats // Loss is the sum over the records
-}
-
-// newLotStatistics checks the user's functions on an example of zeros; output is the size of
-// an example's output, and observed has the form of load.Example.observed.
-func newLotStatistics(c *Config, records, output int, observed [][]float32) (*lotStatistics, error) {
-	s := &lotStatistics{}
+// newStatistics returns the statistics of c, after it has tried the user's functions.
+func (c *Config) newStatistics(sums *release.Sums, l *load.Loader, batch int) (*lot.Statistics, error) {
 	_, cells, err := data.ValidatedCellStates(c.Train)
 	if err != nil {
 		return nil, err
 	}
-	for _, statistic := range c.Statistics {
-		a := newStatisticAccumulator(statistic, c.statisticQuery(statistic, records))
-		if err := a.tryOnConstants(c.Train.Columns(), output, cells, observed); err != nil {
-			return nil, err
-		}
-		s.accumulators = append(s.accumulators, a)
+	all := make([]lot.Statistic, len(c.Statistics))
+	for i, s := range c.Statistics {
+		all[i] = lot.Statistic{Name: s.Name, Entry: c.entryOf(i), Of: s.Of}
 	}
-	return s, nil
+	statistics := lot.NewStatistics(sums, all)
+	return statistics, statistics.TryOnConstants(c.Train.Columns(), len(l.Output)/batch, cells, l.ObservedOfFirst())
 }
 
-// queries returns the statistics' queries, as the ledger states them for the lots that release
-// them.
-func (s *lotStatistics) queries() (queries []ledger.Query) {
-	for _, a := range s.accumulators {
-		queries = append(queries, a.Query)
-	}
-	return queries
-}
+// entryOf returns the number of a statistic in the list of releases.
+func (c *Config) entryOf(statistic int) int { return len(c.Mechanism.Clipping) + statistic }
 
-func (s *lotStatistics) startLot(lot int) { s.lot, s.private = lot, PrivateStats{} }
-
-// released describes the accumulators' releases before the first; release updates it.
-func (s *lotStatistics) released(expectedLot float64) []ReleasedStatistic {
-	all := make([]ReleasedStatistic, len(s.accumulators))
-	for i, a := range s.accumulators {
-		all[i] = ReleasedStatistic{Name: a.Name, Mean: a.mean, Deviation: a.Noise / expectedLot}
+// releasedStatistics describes the statistics before their first release, which updates it.
+func (r *Run) releasedStatistics() []ReleasedStatistic {
+	all := make([]ReleasedStatistic, len(r.config.Statistics))
+	for i, s := range r.config.Statistics {
+		all[i] = ReleasedStatistic{Name: s.Name, Mean: r.lot.Sums.Result(r.config.entryOf(i)), Deviation: s.Noise / r.Event().ExpectedLot()}
 	}
 	return all
-}
-
-// addMicrobatch adds the first n records of a microbatch, which have these clip factors.
-func (s *lotStatistics) addMicrobatch(l *load.Loader, n int, factors [][]float32) error {
-	s.private.Records += n
-	for i := range n {
-		unclipped := true
-		for _, f := range factors {
-			unclipped = unclipped && f[i] >= 1
-		}
-		if unclipped {
-			s.private.Unclipped++
-		}
-	}
-	if len(s.accumulators) == 0 && l.Losses == nil {
-		return nil
-	}
-	for i := range n {
-		record := l.ExamplesOf(i)
-		markClipped(record, slices.ContainsFunc(factors, func(f []float32) bool { return f[i] < 1 }))
-		if l.Losses != nil {
-			for _, e := range record {
-				s.private.Loss += float64(e.Loss) / float64(len(record))
-			}
-		}
-		if err := s.addRecord(record); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// markClipped tells statistics whether the contribution of a record was scaled down.
-func markClipped(record []Example, clipped bool) {
-	for i := range record {
-		record[i].Clipped = clipped
-	}
-}
-
-// addRecord adds a record to the statistics that the lot releases.
-func (s *lotStatistics) addRecord(record []Example) error {
-	for _, a := range s.accumulators {
-		if !a.isDue(s.lot) {
-			continue
-		}
-		if err := a.addRecord(record); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// isDue reports whether the lot releases a statistic.
-func (s *lotStatistics) isDue() bool {
-	return slices.ContainsFunc(s.accumulators, func(a *statisticAccumulator) bool { return a.isDue(s.lot) })
-}
-
-// release noises the statistics that a step's lot releases.
-func (s *lotStatistics) release(streams release.Streams, step int, expectedLot float64) error {
-	for i, a := range s.accumulators {
-		if !a.isDue(step) {
-			continue
-		}
-		if err := a.releaseMean(streams.Source, streams.Statistic(step, i), expectedLot); err != nil {
-			return err
-		}
-	}
-	return nil
 }

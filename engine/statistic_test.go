@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
@@ -162,11 +163,29 @@ func TestStatistic_IsClipped(t *testing.T) {
 	for _, arithmetic := range []Arithmetic{FloatArithmetic, ExactArithmetic} {
 		s := Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []load.Example) { copy(dst, say) }}
 		c := Config{Mechanism: Mechanism{Arithmetic: arithmetic}}
-		checkClipped(t, say, newStatisticAccumulator(s, c.statisticQuery(s, 60)))
+		checkClipped(t, say, accumulatorOf(c, s, 60))
 	}
 }
 
-func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
+// accumulator sums one statistic.
+type accumulator struct {
+	*lot.Statistics
+	*release.Sum
+}
+
+// accumulatorOf returns the sum of a statistic in a run of c over a number of records.
+func accumulatorOf(c Config, s Statistic, records int) accumulator {
+	c.Statistics = []Statistic{s}
+	sums := release.NewSums(c.releases(records), nil, 0)
+	return accumulator{lot.NewStatistics(sums, []lot.Statistic{{Name: s.Name, Of: s.Of}}), sums.Sum(0)}
+}
+
+// released returns the last release of a statistic.
+func released(r *Run, statistic int) []float64 {
+	return r.lot.Sums.Result(r.config.entryOf(statistic))
+}
+
+func checkClipped(t *testing.T, say []float64, tally accumulator) {
 	t.Helper()
 	for _, v := range [][]float64{
 		{0, 0, 0}, {0.7, 0, 0}, {0.5, 0.5, 0.5}, {1e300, 1, 1}, {1e-300, 1e-300, 0}, {-1e9, 1e9, 1e-9}, {1e154, 1e154, 1e154}, {1e308, 1e308, 0},
@@ -176,7 +195,7 @@ func checkClipped(t *testing.T, say []float64, tally *statisticAccumulator) {
 		copy(say, v)
 		clear(tally.Floats)
 		clear(tally.Integers)
-		if err := tally.addRecord(nil); err != nil {
+		if err := tally.AddRecord(nil); err != nil {
 			t.Fatal(err)
 		}
 		sum, isFloat := slices.Clone(tally.Floats), tally.Floats != nil
@@ -228,8 +247,8 @@ func TestStatistics_AreInLedger(t *testing.T) {
 		queries := readLedger(t, c.Files.Ledger).Lots[0].Lot.Queries
 		want := []ledger.Query{
 			{Group: "gradient", Mechanism: queries[0].Mechanism, Sensitivity: 1, Noise: 1, Lattice: queries[0].Lattice, Grid: queries[0].Grid},
-			r.config.query("accuracy", 1, 2, release.StatisticLattice, 60),
-			r.config.query("loss", 0.8, 1.6, release.StatisticLattice, 60),
+			r.config.arithmetic().Query("accuracy", 1, 2, release.StatisticLattice, 60),
+			r.config.arithmetic().Query("loss", 0.8, 1.6, release.StatisticLattice, 60),
 		}
 		if len(queries) != 3 || queries[0] != want[0] || queries[1] != want[1] || queries[2] != want[2] {
 			t.Errorf("queries %+v, want %+v", queries, want)

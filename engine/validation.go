@@ -5,9 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Validation is a set of private records from which no lot is drawn. It measures the trained
@@ -53,38 +54,38 @@ func (c *Config) checkValidation() error {
 	if err := data.Check(v.Set); err != nil {
 		return fmt.Errorf("validation data: %w", err)
 	}
-	net, _, err := lowerEvaluation(c.Network, 1)
+	net, _, err := network.LowerEvaluation(c.Network, 1)
 	if err != nil {
 		return err
 	}
-	if v.width, err = signatureOf(net).validationWidth(v); err != nil {
+	if v.width, err = v.widthFor(network.SignatureOf(net)); err != nil {
 		return err
 	}
 	if !c.Mechanism.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
-		return fmt.Errorf("validation noise %v: give a positive number; without noise the result would be private data", v.Noise)
+		return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
 	}
 	return nil
 }
 
-// validationWidth returns the width of the bounds of the targets that validation compares
+// widthFor returns the width of the bounds of the targets that validation compares
 // predictions with; 0 where it compares labels. The error explains why it can compare neither.
-func (s networkSignature) validationWidth(v *Validation) (width float64, err error) {
+func (v *Validation) widthFor(s network.Signature) (width float64, err error) {
 	columns := v.Set.Columns()
-	if err := s.check(columns); err != nil {
+	if err := s.Check(columns); err != nil {
 		return 0, err
 	}
-	label, _ := s.scoredLabel(columns)
+	label, _ := s.ScoredLabel(columns)
 	switch {
 	case !v.predictsTargets() && label < 0:
 		return 0, fmt.Errorf("validation counts correct predictions, and this network gives no scores for a label")
 	case !v.predictsTargets():
 		return 0, nil
-	case s.targetInput < 0:
+	case s.TargetInput < 0:
 		return 0, fmt.Errorf("validation needs labels or targets: the data have no label, and this network's loss is not a distance of its Output from a target, as layer.SquaredError is")
-	case columns[s.targetInput].Bounds == data.Bounds{}:
-		return 0, fmt.Errorf("validation on targets in column %s, which have no bounds, so that one record could determine the error: scale the targets by public bounds (data.Bounds.Scaled) and set Column.Bounds", columns[s.targetInput].Name)
+	case columns[s.TargetInput].Bounds == data.Bounds{}:
+		return 0, fmt.Errorf("validation on targets in column %s, which have no bounds, so that one record could determine the error: scale the targets by public bounds (data.Bounds.Scaled) and set Column.Bounds", columns[s.TargetInput].Name)
 	}
-	return 2 * columns[s.targetInput].ScaleFactor(), nil
+	return 2 * columns[s.TargetInput].ScaleFactor(), nil
 }
 
 func sameColumns(train, held data.Set) error {
@@ -98,14 +99,6 @@ func sameColumns(train, held data.Set) error {
 		}
 	}
 	return nil
-}
-
-func (c *Config) validationLot() ledger.Lot {
-	v, records := &c.Validation, c.Records.Count(c.Validation.Set)
-	return ledger.Lot{
-		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
-		Queries:  []ledger.Query{c.query(v.releaseName(), 1, v.Noise, release.StatisticLattice, records)},
-	}
 }
 
 // ValidationResult is the released accuracy on the held-out records, or the released error.
@@ -145,9 +138,10 @@ func (r *Run) Validate() (ValidationResult, error) {
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	lot := r.config.validationLot()
+	number := r.lot.Sums.Find(release.ScoreWeights)
+	entry := r.lot.Sums.List[number]
 	var sum [1]float64
-	noised := release.NewSum(lot.Queries[0], 1)
+	noised := release.NewSum(entry.Query, entry.Size)
 	err = r.config.scoreHeldOut(Values(parameters), func(score float64) {
 		sum[0] += score
 		noised.Add([]float64{score})
@@ -155,17 +149,17 @@ func (r *Run) Validate() (ValidationResult, error) {
 	if err != nil {
 		return ValidationResult{}, err
 	}
-	records := float64(lot.Sampling.Records)
-	out := ValidationResult{Records: int(records)}
+	records := float64(entry.Records)
+	out := ValidationResult{Records: entry.Records}
 	if r.account != nil {
-		if err := r.account.checkSpent(v.releaseName()); err != nil {
+		if err := r.account.CheckSpent(v.releaseName()); err != nil {
 			return ValidationResult{}, err
 		}
 		r.validated = true
-		if err := r.account.spendQuery(lot); err != nil {
+		if err := r.account.SpendQuery(entry.Lot()); err != nil {
 			return ValidationResult{}, err
 		}
-		if err := noised.Release(sum[:], r.streams.Source, r.streams.Validation(r.step)); err != nil {
+		if err := noised.Release(sum[:], r.lot.Sums.Source, r.lot.Sums.Stream(number, r.step)); err != nil {
 			return ValidationResult{}, err
 		}
 		out.Deviation = v.Noise / records
@@ -195,7 +189,7 @@ func (c *Config) scoreHeldOut(weights [][]float32, add func(score float64)) erro
 // content of the record and all weights; a blank record has none. So a record changes the sum of the
 // scores by at most 1, which is a sensitivity for package choice. Scores are private.
 func (e *Evaluator) RecordScores(weights [][]float32, s data.Set, r Records, add func(score float64)) error {
-	if _, err := e.signature.validationWidth(&Validation{Set: s}); err != nil {
+	if _, err := (&Validation{Set: s}).widthFor(e.signature); err != nil {
 		return err
 	}
 	scores, err := e.exampleScores(weights, s)
@@ -211,16 +205,16 @@ func (e *Evaluator) RecordScores(weights [][]float32, s data.Set, r Records, add
 }
 
 // exampleScores returns the score of each example of a set, which has labels or targets that
-// the network predicts: see validationWidth.
+// the network predicts: see Validation.widthFor.
 func (e *Evaluator) exampleScores(weights [][]float32, s data.Set) ([]float64, error) {
 	if err := e.prepare(weights, s, e.signature); err != nil {
 		return nil, err
 	}
 	columns := s.Columns()
-	column, outputs := e.signature.scoredLabel(columns)
+	column, outputs := e.signature.ScoredLabel(columns)
 	score := correctShare
 	if column < 0 {
-		column, outputs, score = e.signature.targetInput, 1, targetScore
+		column, outputs, score = e.signature.TargetInput, 1, targetScore
 	}
 	size, output := columns[column].Size(), e.executable.Output()
 	all := make([]float64, 0, s.Len())
@@ -264,7 +258,8 @@ func targetScore(targets, predictions []float32) float64 {
 //
 // The hash of another record is that of its digest and of the number of records before it with the
 // same digest. The digest covers everything that determines what a record contributes: of each
-// example whether it is blank and, if not, its numbers, its weight and the states of its cells. So equal digests mean equal
+// example whether it is blank and, if not, its numbers (of a window of a picture those of the whole
+// picture), its weight and the states of its cells. So equal digests mean equal
 // contributions, and it does not matter which of m equal records has which number: the division is
 // a function of the set of the pairs (digest, number below m). Adding a record to m equal ones adds
 // the pair with the number m and changes no other pair. Blank records have no number and no pair.

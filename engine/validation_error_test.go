@@ -124,7 +124,7 @@ func TestValidate_MeanAbsoluteError(t *testing.T) {
 				t.Errorf("answers that are no numbers miss by %v of %v", got.MAE, width)
 			}
 			last := readLedger(t, c.Files.Ledger).Lots
-			query := r.config.query("validation error", 1, tiny, release.StatisticLattice, owners)
+			query := r.config.arithmetic().Query("validation error", 1, tiny, release.StatisticLattice, owners)
 			if lot := last[len(last)-1].Lot; lot.Sampling.Policy != ledger.FullBatch || lot.Sampling.Records != owners || len(lot.Queries) != 1 || lot.Queries[0] != query {
 				t.Errorf("%s, %+v: the ledger ends with %+v", name, records, lot)
 			}
@@ -260,7 +260,7 @@ func TestValidate_ErrorIsInBudget(t *testing.T) {
 	}
 
 	r = trainedRun(t, targetValidationConfig(t, 2))
-	r.account.ledger.Close() // later writes fail
+	r.account.Ledger.Close() // later writes fail
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
@@ -276,7 +276,7 @@ func TestValidate_ErrorRefuses(t *testing.T) {
 		"not a distance of its Output": func(c *Config) {
 			c.Network = newRegressionNetwork(in, out, layer.PoissonLoss)
 		},
-		"a positive number": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
+		"standard deviation above 0": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
 		"inputs and the data": func(c *Config) {
 			c.Network = linearNetwork(2)
 		},

@@ -80,8 +80,8 @@ func TestValidate_Noise(t *testing.T) {
 	}
 	var sum, squares float64
 	for i := range keys {
-		r.streams.Source = noise.NewSeeded(uint64(1000 + i))
-		normal, err := firstNormal(r.streams.Source, r.streams.Validation(r.step))
+		r.lot.Sums.Source = noise.NewSeeded(uint64(1000 + i))
+		normal, err := firstNormal(r.lot.Sums.Source, r.lot.Sums.Stream(r.lot.Sums.Find(release.ScoreWeights), r.step))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := h.Lots[len(h.Lots)-1]
-		want := r.config.query("validation accuracy", 1, 4, release.StatisticLattice, 400)
+		want := r.config.arithmetic().Query("validation accuracy", 1, 4, release.StatisticLattice, 400)
 		if h.LotCount() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != ledger.FullBatch || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
 			t.Errorf("%s: the ledger contains %d lots, the last is %+v", policy, h.LotCount(), last)
 		}
@@ -134,7 +134,7 @@ func TestValidate_IsInLedger(t *testing.T) {
 
 	c := validationConfig(t, 4)
 	r := trainedRun(t, c)
-	r.account.ledger.Close() // later writes fail
+	r.account.Ledger.Close() // later writes fail
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
@@ -164,11 +164,11 @@ func TestValidate_IsInBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := again.account.ledger.History().LotCount()
+	before := again.account.Ledger.History().LotCount()
 	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (ValidationResult{}) {
 		t.Errorf("a second validation beyond the budget: %+v, %v", got, err)
 	}
-	if n := again.account.ledger.History().LotCount(); n != before {
+	if n := again.account.Ledger.History().LotCount(); n != before {
 		t.Errorf("%d lots after the refusal, %d before", n, before)
 	}
 	again.Close()
@@ -191,7 +191,7 @@ func TestResume_CompletesPassAfterValidation(t *testing.T) {
 	}
 	defer again.Close()
 	shuffled := 0
-	for _, s := range again.account.ledger.History().Lots {
+	for _, s := range again.account.Ledger.History().Lots {
 		if s.Lot.Sampling.Policy == ledger.Shuffle {
 			shuffled += s.Count
 		}
@@ -221,9 +221,9 @@ func TestValidate_RecordsCountAsMean(t *testing.T) {
 
 func TestValidate_Refuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"validation noise 0":               func(c *Config) { c.Validation.Noise = 0 },
-		"validation noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
-		"validation noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
+		"Validation.Noise 0":               func(c *Config) { c.Validation.Noise = 0 },
+		"Validation.Noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
+		"Validation.Noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
 		"has 1 columns":                    func(c *Config) { c.Validation.Set = newColumnTable(4, zeros, 2) },
 		"x of the validation data differs": func(c *Config) { c.Validation.Set = newTable(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },

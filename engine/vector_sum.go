@@ -11,7 +11,9 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -51,13 +53,11 @@ type VectorSum struct {
 	records int
 	vectors []Vector
 	weights Weights
-	scale   float64 // 1 over the denominator of the means
 	source  *noise.Source
-	streams release.Streams
 	sampler sample.Sampler
 
-	mechanism *mechanism
-	account   *privacyAccount
+	lot       *lot.Lot
+	account   *account.Account
 	step      int
 	firstStep int // lots released before this process
 	fault     error
@@ -135,10 +135,14 @@ func (w *Weights) check(policy sample.Policy) error {
 	}
 	w.Mean = cmp.Or(w.MinMean, w.Mean, w.Cap)
 	if !(w.Cap > 0) || math.IsInf(w.Cap, 1) {
-		return fmt.Errorf("weights of at most %v: give a finite number above 0 for Weights.Cap", w.Cap)
+		return setting.Errorf("Weights.Cap", "%v: give a finite number above 0", setting.With("Weights.Cap", w.Cap))
 	}
 	if !(w.Mean > 0 && w.Mean <= w.Cap) || math.IsInf(w.Cap/w.Mean, 1) {
-		return fmt.Errorf("a mean weight of %v: give a number above 0 and at most the largest weight, %v", w.Mean, w.Cap)
+		mean := setting.With("Weights.Mean", w.Mean)
+		if w.MinMean != 0 {
+			mean = setting.With("Weights.MinMean", w.Mean)
+		}
+		return setting.Errorf("Weights.Mean", "%v: give a number above 0 and at most the largest weight, %v", mean, setting.With("Weights.Cap", w.Cap))
 	}
 	return nil
 }
@@ -168,7 +172,7 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 		return nil, err
 	}
 	header := s.ledgerHeader(c.Unit)
-	meter, err := newEpsilonMeter(&s.config, s.mechanism, ledger.History{Header: header}, 0)
+	meter, err := account.NewMeter(s.config.plan(s.lot.Mechanism, ledger.History{Header: header}, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +180,7 @@ func NewVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: s.config.maxLostLots()}
+	s.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: s.config.maxLostLots()}
 	return s, nil
 }
 
@@ -206,13 +210,13 @@ func ResumeVectorSum(c VectorSumConfig, from VectorSumState) (*VectorSum, error)
 		return nil, fmt.Errorf("%d lots were released, and VectorSumConfig.Lots is %d: give at least as many", from.Lots, c.Lots)
 	}
 	s.step, s.firstStep = from.Lots, from.Lots
-	if err := s.mechanism.clipper.Restore(from.Bounds); err != nil {
+	if err := s.lot.Mechanism.Clipper.Restore(from.Bounds); err != nil {
 		return nil, err
 	}
-	if err := s.mechanism.setLot(min(s.step, c.Lots-1)); err != nil {
+	if err := s.lot.Mechanism.SetLot(min(s.step, c.Lots-1)); err != nil {
 		return nil, err
 	}
-	meter, err := newEpsilonMeter(&s.config, s.mechanism, spent, s.step)
+	meter, err := account.NewMeter(s.config.plan(s.lot.Mechanism, spent, s.step))
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +224,7 @@ func ResumeVectorSum(c VectorSumConfig, from VectorSumState) (*VectorSum, error)
 	if err != nil {
 		return nil, err
 	}
-	s.account = &privacyAccount{ledger: w, meter: meter, maxLostLots: s.config.maxLostLots()}
+	s.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: s.config.maxLostLots()}
 	if w.History().LotCount() != spent.LotCount() {
 		return nil, errors.Join(fmt.Errorf("another process wrote to the ledger %s while this one started; resume again", c.Ledger), w.Close())
 	}
@@ -249,9 +253,11 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	} else if s.source, err = noise.New(); err != nil {
 		return nil, err
 	}
-	if s.sampler, err = newSampler(&s.config, c.Records, s.source); err != nil {
+	public := s.config.publicRecords(c.Records)
+	if s.sampler, err = s.config.Sampling.newSampler(public, c.Records, s.source); err != nil {
 		return nil, err
 	}
+	s.config.Budget.setDelta(public)
 	e := s.sampler.Event()
 	if err := s.config.Budget.CheckDelta(e.Records); err != nil {
 		return nil, err
@@ -261,11 +267,12 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 		parameters[i] = plan.Parameter{Name: v.Name, Shape: tensor.Shape{v.Size}}
 	}
 	records, least := s.weights.denominator(e.ExpectedLot())
-	s.scale = 1 / records
-	if s.mechanism, err = newMechanism(&s.config, protectedVectors{parameters: parameters}, least, e, nil); err != nil {
+	m, err := release.NewMechanism(s.config.mechanism(e, least), release.Protected{Parameters: parameters})
+	if err != nil {
 		return nil, err
 	}
-	s.streams = release.NewStreams(s.source, len(parameters), len(s.config.Mechanism.Clipping), 0)
+	m.Step.Scale = 1 / records
+	s.lot = lot.NewOfVectors(lot.Parts{Mechanism: m, Sums: release.NewSums(m.Releases, s.source, len(parameters)), Source: s.source})
 	return s, nil
 }
 
@@ -310,8 +317,7 @@ func (s *VectorSum) check() error {
 	if a := c.Mechanism.Arithmetic; a != ExactArithmetic && a != FloatArithmetic {
 		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", a, ExactArithmetic, FloatArithmetic)
 	}
-	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(),
-		c.Mechanism.checkAllocation(), c.checkPrivacy())
+	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Mechanism.checkAllocation(), c.checkPrivacy())
 }
 
 func (s *VectorSum) ledgerHeader(unit string) ledger.Header {
@@ -334,7 +340,7 @@ func (s *VectorSum) lotsLeft() int {
 	if s.fault != nil {
 		return 0
 	}
-	return max(0, min(s.config.Steps-s.step, s.account.meter.allowed))
+	return max(0, min(s.config.Steps-s.step, s.account.Meter.Allowed))
 }
 
 // StartLot begins a lot. Unless the caller draws lots, it draws the lot and returns its records in
@@ -404,15 +410,7 @@ func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error 
 	}
 	s.counted[record] = true
 	s.added++
-	sums := s.mechanism.vectors
-	same := len(vectors) == len(sums.Vectors)
-	for i := 0; same && i < len(vectors); i++ {
-		same = copy(sums.Vectors[i], vectors[i]) == len(vectors[i]) && len(vectors[i]) == len(sums.Vectors[i])
-	}
-	if !same {
-		sums.Vectors[0][0] = math.NaN()
-	}
-	return sums.Add(load.StepsOfWeight(weight, s.weights.Cap))
+	return s.lot.AddVectors(load.StepsOfWeight(weight, s.weights.Cap), vectors)
 }
 
 // Excluded returns the number of records that were added to the current lot and contribute nothing
@@ -420,7 +418,7 @@ func (s *VectorSum) Add(record int, weight float64, vectors ...[]float64) error 
 func (s *VectorSum) Excluded() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mechanism.clipper.ExcludedRecords()
+	return s.lot.Mechanism.Clipper.ExcludedRecords()
 }
 
 // Release ends a lot. It writes the lot to the ledger and, when this is on disk, returns the mean of
@@ -445,23 +443,23 @@ func (s *VectorSum) Release() ([][]float64, error) {
 }
 
 func (s *VectorSum) releaseLot() ([][]float64, error) {
-	m, e := s.mechanism, s.sampler.Event()
+	m := s.lot.Mechanism
 	s.started = false
-	if err := s.account.spendLot(m.entry, s.config.Steps-s.step, m.equalLots(s.step)); err != nil {
+	if err := s.lot.Finish(s.step); err != nil {
 		return nil, err
 	}
-	if err := m.vectors.Release(s.streams, s.step, s.scale); err != nil {
+	if err := s.account.SpendLot(m.Entry, s.config.Steps-s.step, m.EqualLots(s.step)); err != nil {
 		return nil, err
 	}
-	if err := m.releaseCounts(s.streams, s.step, e.ExpectedLot()); err != nil {
+	if err := s.lot.Release(s.step, 0); err != nil {
 		return nil, err
 	}
 	s.step++
-	means := make([][]float64, len(m.vectors.Means))
-	for v, mean := range m.vectors.Means {
+	means := make([][]float64, len(m.Vectors.Means))
+	for v, mean := range m.Vectors.Means {
 		means[v] = slices.Clone(mean)
 	}
-	return means, m.advance(s.step)
+	return means, m.Advance(s.step)
 }
 
 // Deviations returns the standard deviation of the noise in each number of the means of the next
@@ -471,7 +469,7 @@ func (s *VectorSum) Deviations() []float64 {
 	defer s.mu.Unlock()
 	deviations := make([]float64, len(s.vectors))
 	for v := range deviations {
-		deviations[v] = s.mechanism.noiseOf(v) * s.scale
+		deviations[v] = s.lot.Mechanism.NoiseOf(v) * s.lot.Mechanism.Step.Scale
 	}
 	return deviations
 }
@@ -481,7 +479,7 @@ func (s *VectorSum) Deviations() []float64 {
 func (s *VectorSum) Epsilon() (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.account.meter.cost(s.account.meter.done)
+	return s.account.Meter.Cost(s.account.Meter.Done)
 }
 
 // PlannedEpsilon returns the ε of all lots up to VectorSumConfig.Lots, or up to the end of the
@@ -489,7 +487,7 @@ func (s *VectorSum) Epsilon() (float64, error) {
 func (s *VectorSum) PlannedEpsilon() (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.account.meter.planned(s.config.Steps - s.step)
+	return s.account.Meter.Planned(s.config.Steps - s.step)
 }
 
 // Spent returns the cost according to the ledger, which may have reserved lots before Close. name is
@@ -497,7 +495,7 @@ func (s *VectorSum) PlannedEpsilon() (float64, error) {
 func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, err := s.config.Files.readLedger(s.account.ledger)
+	h, err := s.config.Files.readLedger(s.account.Ledger)
 	if err != nil {
 		return accountant.Guarantee{}, err
 	}
@@ -509,7 +507,7 @@ func (s *VectorSum) Spent(name string) (accountant.Guarantee, error) {
 func (s *VectorSum) State() VectorSumState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return VectorSumState{Lots: s.step, Bounds: s.mechanism.clipper.State(nil), LedgerHead: s.account.ledger.Head()}
+	return VectorSumState{Lots: s.step, Bounds: s.lot.Mechanism.Clipper.State(nil), LedgerHead: s.account.Ledger.Head()}
 }
 
 // Close ends the ledger, and returns what it reserved and did not use.
@@ -518,9 +516,9 @@ func (s *VectorSum) Close() error {
 	defer s.mu.Unlock()
 	if s.fault == nil {
 		if s.lotsLeft() == 0 { // no release decides when the lots end
-			s.account.ledger.SetComplete()
+			s.account.Ledger.SetComplete()
 		}
 		s.fault = errors.New("the sum of vectors is closed")
 	}
-	return s.account.ledger.Close()
+	return s.account.Ledger.Close()
 }

@@ -46,7 +46,7 @@ func TestVectorSum_MatchesBigOracle(t *testing.T) {
 		startLot(t, s)
 		scales, bounds := [][]float64{{1}, {2, 0.25}}, []float64{0.7, 3}
 		for i, record := range hostileRecords(rand.New(rand.NewPCG(1, 2)), 300) {
-			sums := s.mechanism.vectors.Sums
+			sums := s.lot.Mechanism.Vectors.Sums
 			before := [][]int64{slices.Clone(sums[0].Integers), slices.Clone(sums[1].Integers)}
 			addVectors(t, s, i, 1, record)
 			finite := true
@@ -183,7 +183,7 @@ func TestVectorSum_IgnoresMalformedRecords(t *testing.T) {
 	for i, vectors := range malformed {
 		addVectors(t, s, i, 1, vectors)
 	}
-	for g, sum := range s.mechanism.vectors.Sums {
+	for g, sum := range s.lot.Mechanism.Vectors.Sums {
 		if slices.ContainsFunc(sum.Integers, func(x int64) bool { return x != 0 }) {
 			t.Errorf("group %d has the sum %v", g, sum.Integers)
 		}
@@ -192,7 +192,7 @@ func TestVectorSum_IgnoresMalformedRecords(t *testing.T) {
 		t.Errorf("%d records excluded, want %d", s.Excluded(), len(malformed))
 	}
 	addVectors(t, s, len(malformed), 1, good)
-	if s.mechanism.vectors.Sums[0].Integers[0] == 0 {
+	if s.lot.Mechanism.Vectors.Sums[0].Integers[0] == 0 {
 		t.Error("a record after them adds nothing")
 	}
 }

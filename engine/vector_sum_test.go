@@ -226,7 +226,7 @@ func TestVectorSum_AdaptsBounds(t *testing.T) {
 	if bound := s.State().Bounds[0]; !(bound > 2 && bound < 4) { // the median norm is 3
 		t.Errorf("the bound is %v, want about 3", bound)
 	}
-	if q := s.mechanism.entry.Queries; len(q) != 3 || q[1].Group != "first/unclipped" {
+	if q := s.lot.Mechanism.Entry.Queries; len(q) != 3 || q[1].Group != "first/unclipped" {
 		t.Errorf("the ledger's queries are %+v", q)
 	}
 }
@@ -332,12 +332,12 @@ func TestNewVectorSum_RefusesSettings(t *testing.T) {
 		"has 0 elements":         func(c *VectorSumConfig) { c.Vectors[1].Size = 0 },
 		"all vectors together":   func(c *VectorSumConfig) { c.Vectors[0].Size, c.Vectors[1].Size = 1<<26, 1<<26 },
 		"is in no group":         func(c *VectorSumConfig) { c.Mechanism.Clipping = c.Mechanism.Clipping[:1] },
-		"noise multiplier 0":     func(c *VectorSumConfig) { c.Mechanism.NoiseMultiplier = 0 },
+		"NoiseMultiplier 0":      func(c *VectorSumConfig) { c.Mechanism.NoiseMultiplier = 0 },
 		"lots, without":          func(c *VectorSumConfig) { c.Sampling.Policy = sample.PolicyShuffle },
-		"a lot of 61":            func(c *VectorSumConfig) { c.Sampling.Lot = 61 },
-		"no clipping bound":      func(c *VectorSumConfig) { c.Mechanism.Clipping[0].Bound = clip.Constant(math.Inf(1)) },
-		"weights of at most":     func(c *VectorSumConfig) { c.Weights.Cap = -1 },
-		"a mean weight of":       func(c *VectorSumConfig) { c.Weights.Mean = 2 },
+		"Sampling.Lot 61":        func(c *VectorSumConfig) { c.Sampling.Lot = 61 },
+		"without a bound":        func(c *VectorSumConfig) { c.Mechanism.Clipping[0].Bound = clip.Constant(math.Inf(1)) },
+		"Weights.Cap -1":         func(c *VectorSumConfig) { c.Weights.Cap = -1 },
+		"Weights.Mean 2":         func(c *VectorSumConfig) { c.Weights.Mean = 2 },
 		"one over the number":    func(c *VectorSumConfig) { c.Budget.Delta = 0.1 },
 		"arithmetic \"decimal\"": func(c *VectorSumConfig) { c.Mechanism.Arithmetic = "decimal" },
 		"allocation \"even\"":    func(c *VectorSumConfig) { c.Mechanism.Allocation = "even" },
@@ -370,12 +370,12 @@ func TestVectorSum_ReleasesAreOnLedgerGrid(t *testing.T) {
 		for _, record := range startLot(t, s) {
 			addVectors(t, s, record, random.Float64(), records[record])
 		}
-		queries := slices.Clone(s.mechanism.entry.Queries)
+		queries := slices.Clone(s.lot.Mechanism.Entry.Queries)
 		for v, mean := range releaseVectors(t, s) {
 			g := []int{0, 1, 1}[v]
 			q := queries[g]
-			sum := s.mechanism.vectors.Sums[g]
-			unit := s.scale * []float64{1, 2, 0.25}[v] * math.Ldexp(sum.Length/float64(max(sum.Bound, 1)), q.Grid)
+			sum := s.lot.Mechanism.Vectors.Sums[g]
+			unit := s.lot.Mechanism.Step.Scale * []float64{1, 2, 0.25}[v] * math.Ldexp(sum.Length/float64(max(sum.Bound, 1)), q.Grid)
 			for _, x := range mean {
 				if steps := x / unit; math.Abs(steps-math.Round(steps)) < 1e-6 && math.Abs(steps) < 1<<20 {
 					count++
@@ -425,7 +425,7 @@ func TestVectorSum_DenominatorOfLot(t *testing.T) {
 					t.Errorf("%s, least mean %v: element %d is %v, want %v", arithmetic, minMean, i, x, want[i]/denominator)
 				}
 			}
-			if q := s.mechanism.entry.Queries[0]; q.Sensitivity != 1 || q.Noise != 1e-12 {
+			if q := s.lot.Mechanism.Entry.Queries[0]; q.Sensitivity != 1 || q.Noise != 1e-12 {
 				t.Errorf("%s: the ledger states %+v", arithmetic, q)
 			}
 		}

@@ -184,7 +184,7 @@ func TestWeights_SensitivityInIntegers(t *testing.T) {
 		if err := r.sumLot(); err != nil {
 			t.Fatal(err)
 		}
-		return slices.Clone(r.compiled.executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))
+		return slices.Clone(r.network.Executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))
 	}
 	none := sums(0)
 	for _, w := range append(hostileWeights, struct{ weight, share float64 }{4, 1}) {
@@ -223,11 +223,11 @@ func TestWeights_DenominatorSensitivityInIntegers(t *testing.T) {
 				if err := r.sumLot(); err != nil {
 					t.Fatal(err)
 				}
-				if m := r.mechanism; m.largest != 1<<21-1 || !slices.Contains(m.contributions.Bounds, int64(float64(m.largest)*share)) {
-					t.Errorf("weight %v: the bounds of records are %d", weight, m.contributions.Bounds)
+				if m := r.lot.Mechanism; m.Largest != 1<<21-1 || !slices.Contains(m.Contributions.Bounds, int64(float64(m.Largest)*share)) {
+					t.Errorf("weight %v: the bounds of records are %d", weight, m.Contributions.Bounds)
 				}
-				ints := slices.Clone(r.compiled.executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))
-				plan.Ratio{Weight: r.loader.LotWeight, Least: r.mechanism.release.Ratio.Least}.DivideInts(ints)
+				ints := slices.Clone(r.network.Executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))
+				plan.Ratio{Weight: r.lot.Loader.LotWeight, Least: r.lot.Mechanism.Step.Ratio.Least}.DivideInts(ints)
 				return ints
 			}
 			none, most := sums(0, 0), 0.0
@@ -253,7 +253,7 @@ func TestWeights_DoNotChangeCounts(t *testing.T) {
 	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.mechanism.clipper.QuantileCount(0); n != 6 {
+	if n := r.lot.Mechanism.Clipper.QuantileCount(0); n != 6 {
 		t.Errorf("the count is %v, want half of 12 records", n)
 	}
 }

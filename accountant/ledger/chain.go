@@ -1,8 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // chain is the state of a ledger after its lines so far. Reader and writer share it, so
 // both derive the same state from the same lines.
@@ -39,14 +37,6 @@ func (c *chain) checkNext(e entry) string {
 		if e.count > MaxLots-c.lots {
 			return fmt.Sprintf("the ledger has more than %d lots", MaxLots)
 		}
-		for _, q := range e.lot.Queries {
-			if c.version < firstVersion(q.Mechanism) {
-				return fmt.Sprintf("mechanism %q is unknown in format version %d", q.Mechanism, c.version)
-			}
-		}
-		if c.version < firstRounded && e.lot.Sampling.Policy == Truncated {
-			return fmt.Sprintf("sampling policy %q is unknown in format version %d", Truncated, c.version)
-		}
 	case returnLine:
 		if e.count < 1 || e.count > c.runLots {
 			return fmt.Sprintf("it returns %d lots, but this run has stated only %d", e.count, c.runLots)
@@ -55,13 +45,12 @@ func (c *chain) checkNext(e entry) string {
 		if e.count != c.runs+1 {
 			return fmt.Sprintf("it begins run %d, but the next run is %d", e.count, c.runs+1)
 		}
-		return c.checkIdentifier(e.header)
+		if v := e.header.Version; v != 0 && (v <= c.version || v > formatVersion) {
+			return fmt.Sprintf("it changes the format version from %d to %d, but this program supports versions up to %d: use a newer dptrain", c.version, v, formatVersion)
+		}
 	case endLine:
 		if e.count != c.lots {
 			return fmt.Sprintf("it states %d lots in total, but the lines before it state %d", e.count, c.lots)
-		}
-		if e.weights != "" && c.version < firstIdentified {
-			return fmt.Sprintf("key \"weights\" is unknown in format version %d", c.version)
 		}
 		if e.complete && c.version < firstBudgeted {
 			return fmt.Sprintf("key \"complete\" is unknown in format version %d", c.version)
@@ -73,36 +62,6 @@ func (c *chain) checkNext(e entry) string {
 		if c.history.Budget != "" {
 			return "it names a second project budget"
 		}
-	}
-	return ""
-}
-
-// firstVersion returns the first version of the format that has a mechanism.
-func firstVersion(m Mechanism) int {
-	switch m {
-	case RoundedGaussian:
-		return firstRounded
-	case DiscreteLaplace, PermuteAndFlip:
-		return firstDiscreteLaplace
-	}
-	return 1
-}
-
-// checkIdentifier returns why a resume line cannot have these keys, or "". A ledger of version
-// 1 has resume lines without an identifier until a resume line changes the version.
-func (c *chain) checkIdentifier(h Header) string {
-	version := c.version
-	if h.Version != 0 {
-		if h.Version <= c.version || h.Version > formatVersion {
-			return fmt.Sprintf("it changes the format version from %d to %d, but this program supports versions up to %d: use a newer dptrain", c.version, h.Version, formatVersion)
-		}
-		version = h.Version
-	}
-	switch {
-	case version < firstIdentified && h.Run != "":
-		return fmt.Sprintf("key \"run\" is unknown in format version %d", version)
-	case version >= firstIdentified && h.Run == "":
-		return fmt.Sprintf("format version %d requires the key \"run\"", version)
 	}
 	return ""
 }

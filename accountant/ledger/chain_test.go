@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,46 +14,36 @@ import (
 func TestChain_RejectsInvalidOrder(t *testing.T) {
 	header := entry{kind: headerLine, header: exampleHeader}
 	spend := func(n int) entry { return entry{kind: spendLine, count: n, lot: exampleLot(1)} }
-	id, sum := strings.Repeat("0a", runIDSize), strings.Repeat("0b", 32)
-	v2 := entry{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: id}}
-	v5, named := v2, entry{kind: budgetLine, budget: id}
-	v5.header.Version = 5
-	rounded := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{RoundedQuery("all", 1, 4, 1<<22)}}}
-	laplace := entry{kind: spendLine, count: 1, lot: Lot{exampleLot(1).Sampling, []Query{DiscreteLaplaceQuery("all", 1, 3<<21, 1<<22)}}}
-	choice := entry{kind: spendLine, count: 1, lot: Lot{Sampling{Policy: FullBatch}, []Query{{Group: "choice", Mechanism: PermuteAndFlip, Sensitivity: 1, Noise: 4}}}}
-	truncated := entry{kind: spendLine, count: 1, lot: Lot{Sampling{Policy: Truncated, Rate: .5, LotSize: 6, Records: 9}, []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}}}}
+	sum, named := strings.Repeat("0b", 32), entry{kind: budgetLine, budget: exampleRun}
+	headerOf := func(version int, run string) entry {
+		return entry{kind: headerLine, header: Header{Version: version, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: run}}
+	}
+	resume := func(n, version int) entry {
+		return entry{kind: resumeLine, count: n, header: Header{Version: version, Run: exampleRun}}
+	}
+	header4 := headerOf(4, exampleRun)
 	for _, test := range []struct {
 		why   string // "" if the last line is sound
 		lines []entry
 	}{
 		{"", []entry{header, spend(3), {kind: returnLine, count: 3}, {kind: endLine}}},
 		{"", []entry{header, spend(3), spend(4), {kind: returnLine, count: 5}, {kind: endLine, count: 2}}},
-		{"", []entry{header, {kind: endLine}, {kind: resumeLine, count: 2}, {kind: resumeLine, count: 3}}},
-		{"", []entry{v2, {kind: endLine, weights: sum}, {kind: resumeLine, count: 2, header: Header{Run: id}}, {kind: endLine}}},
-		{"", []entry{header, {kind: resumeLine, count: 2}, {kind: resumeLine, count: 3, header: Header{Version: 2, Run: id}}, {kind: resumeLine, count: 4, header: Header{Run: id}}, {kind: endLine, weights: sum}}},
-		{"requires the key \"run\"", []entry{v2, {kind: resumeLine, count: 2}}},
-		{"requires the key \"run\"", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}, {kind: resumeLine, count: 3}}},
-		{"key \"run\" is unknown", []entry{header, {kind: resumeLine, count: 2, header: Header{Run: id}}}},
-		{"key \"weights\" is unknown", []entry{header, {kind: endLine, weights: sum}}},
-		{"format version from 2 to 2", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 2, Run: id}}}},
-		{"format version from 1 to 6", []entry{header, {kind: resumeLine, count: 2, header: Header{Version: 6, Run: id}}}},
-		{"requires the key \"run\"", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut}}}},
-		{"hexadecimal", []entry{{kind: headerLine, header: Header{Version: 2, Unit: "example", Records: 9, Adjacency: ZeroOut, Run: strings.ToUpper(id)}}}},
-		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, truncated, {kind: endLine, count: 2}}},
-		{"\"rounded-gaussian\" is unknown in format version 2", []entry{v2, rounded}},
-		{"\"truncated\" is unknown in format version 2", []entry{v2, truncated}},
-		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 4, Run: id}}, rounded, laplace, choice, {kind: endLine, count: 3}}},
-		{"\"discrete-laplace\" is unknown in format version 3", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, laplace}},
-		{"\"permute-and-flip\" is unknown in format version 3", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 3, Run: id}}, rounded, choice}},
-		{"", []entry{v5, named, spend(1), {kind: resumeLine, count: 2, header: Header{Run: id}}, spend(1), {kind: endLine, count: 2, weights: sum, complete: true}}},
-		{"", []entry{v5, spend(1), {kind: endLine, count: 1, complete: true}, {kind: resumeLine, count: 2, header: Header{Run: id}}, named}},
-		{"", []entry{v2, {kind: resumeLine, count: 2, header: Header{Version: 5, Run: id}}, named}},
-		{"second project budget", []entry{v5, named, spend(1), named}},
-		{"key \"budget\" is unknown", []entry{v2, named}},
-		{"key \"complete\" is unknown", []entry{v2, {kind: endLine, complete: true}}},
-		{"not a resume line", []entry{v5, {kind: endLine}, named}},
-		{"hexadecimal", []entry{v5, {kind: budgetLine, budget: strings.ToUpper(id)}}},
-		{"\"rounded-gaussian\" is unknown in format version 1", []entry{header, spend(1), rounded}},
+		{"", []entry{header, {kind: endLine, weights: sum}, resume(2, 0), resume(3, 0), {kind: endLine}}},
+		{"", []entry{header, named, spend(1), resume(2, 0), spend(1), {kind: endLine, count: 2, weights: sum, complete: true}}},
+		{"", []entry{header, spend(1), {kind: endLine, count: 1, complete: true}, resume(2, 0), named}},
+		{"", []entry{header4, resume(2, 5), named}},
+		{"keys do not form", []entry{header, {kind: resumeLine, count: 2}}},
+		{"keys do not form", []entry{headerOf(5, "")}},
+		{"hexadecimal", []entry{headerOf(5, strings.ToUpper(exampleRun))}},
+		{"hexadecimal", []entry{header, {kind: budgetLine, budget: strings.ToUpper(exampleRun)}}},
+		{"versions from 4 on", []entry{headerOf(3, exampleRun)}},
+		{"versions up to 5", []entry{headerOf(6, exampleRun)}},
+		{"format version from 5 to 5", []entry{header, resume(2, 5)}},
+		{"format version from 4 to 6", []entry{header4, resume(2, 6)}},
+		{"key \"budget\" is unknown", []entry{header4, named}},
+		{"key \"complete\" is unknown", []entry{header4, {kind: endLine, complete: true}}},
+		{"second project budget", []entry{header, named, spend(1), named}},
+		{"not a resume line", []entry{header, {kind: endLine}, named}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
 		{"below 1", []entry{header, spend(0)}},
@@ -62,8 +51,6 @@ func TestChain_RejectsInvalidOrder(t *testing.T) {
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 4}}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 0}}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 2}, {kind: returnLine, count: 2}}},
-		{"returns", []entry{header, spend(3), {kind: resumeLine, count: 2}, {kind: returnLine, count: 1}}},
-		{"run 3", []entry{header, {kind: resumeLine, count: 3}}},
 		{"the lines before it state", []entry{header, spend(3), {kind: endLine, count: 2}}},
 		{"not a resume line", []entry{header, spend(3), {kind: endLine, count: 3}, spend(1)}},
 		{"not a resume line", []entry{header, {kind: endLine}, {kind: endLine}}},
@@ -131,29 +118,9 @@ func TestRead_ExampleInFormatDocument(t *testing.T) {
 	if got := read(t, path); !reflect.DeepEqual(got, History{Header{5, "example", 60000, AddRemove, true, report.Run}, budget, want}) {
 		t.Errorf("read as %+v", got)
 	}
-	// The examples of earlier versions of the page.
-	for _, version := range []int{3, 4} {
-		path = filepath.Join("testdata", fmt.Sprintf("version%d.jsonl", version))
-		if got := read(t, path); !reflect.DeepEqual(got, History{Header{version, "example", 60000, AddRemove, true, report.Run}, "", want}) {
-			t.Errorf("%s is read as %+v", path, got)
-		}
-	}
-	want[0].Lot.Queries[0] = Query{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}
-	for _, old := range []struct {
-		file   string
-		head   string
-		header Header
-	}{
-		{"version1.jsonl", "3d204fc96190bede5bf3be4003c57e85f2631dfbfd4f91f2682232feb97d4439", exampleHeader},
-		{"version2.jsonl", "73ee325a56ad9aa2266b5c78b83c3ade4aec2fc560af8c0a150735b0fb1b98d1", Header{2, "example", 60000, AddRemove, true, report.Run}},
-	} {
-		path = filepath.Join("testdata", old.file)
-		got, err := Verify(path)
-		if err != nil || got.Entries != 3 || got.Lots != 10 || got.Head != old.head || got.Run != old.header.Run || !got.Ended {
-			t.Errorf("%s is verified as %+v, %v", old.file, got, err)
-		}
-		if got := read(t, path); !reflect.DeepEqual(got, History{old.header, "", want}) {
-			t.Errorf("%s is read as %+v", old.file, got)
-		}
+	// The example of the page of version 4.
+	path = filepath.Join("testdata", "version4.jsonl")
+	if got := read(t, path); !reflect.DeepEqual(got, History{Header{4, "example", 60000, AddRemove, true, report.Run}, "", want}) {
+		t.Errorf("%s is read as %+v", path, got)
 	}
 }

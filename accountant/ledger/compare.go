@@ -89,17 +89,13 @@ const (
 	Fork Relation = "fork"
 	// Unrelated: two runs.
 	Unrelated Relation = "unrelated"
-	// Undecided: both begin with the same lots, but no line that they share identifies the
-	// run. Ledgers of version 1 of two runs with the same settings look like that, and so do
-	// copies and forks.
-	Undecided Relation = "undecided"
 )
 
 // Comparison is how two ledgers are related.
 type Comparison struct {
 	Relation   Relation
 	CommonLots int // lots in the lines that both have
-	Line       int // the first line that differs, from 1; 0 unless they are a fork or undecided
+	Line       int // the first line that differs, from 1; 0 unless they are a fork
 }
 
 // Compare finds the lines with which two ledgers begin alike.
@@ -113,13 +109,9 @@ func Compare(a, b *File) Comparison {
 	shared := commonLines(a, b)
 	c := Comparison{CommonLots: lotsOf(a.lines[:shared])}
 	endA, endB := a.length(b, shared), b.length(a, shared)
-	same := os.SameFile(a.info, b.info)
 	switch {
-	case !same && !identified(a.lines[:shared]):
+	case shared == 0:
 		c.Relation = Unrelated
-		if c.CommonLots > 0 {
-			c.Relation, c.Line = Undecided, shared+1
-		}
 	case shared == endA && shared == endB:
 		c.Relation = Copy
 	case shared == endA:
@@ -162,16 +154,6 @@ func (f *File) length(g *File, shared int) int {
 	return n
 }
 
-// identified reports whether one of the lines has a run identifier.
-func identified(lines []line) bool {
-	for _, l := range lines {
-		if l.header.Run != "" {
-			return true
-		}
-	}
-	return false
-}
-
 func lotsOf(lines []line) int {
 	n := 0
 	for _, l := range lines {
@@ -194,9 +176,8 @@ type Joint struct {
 }
 
 // Join returns what ledgers about the same records released together. It counts once the lines
-// that copies and forks of one run share (see Compare), and in full all other lines. Undecided
-// ledgers count in full, because they may be two runs. Lots that a fork returns and that it did
-// not state itself still count: they were stated before the fork.
+// that copies and forks of one run share (see Compare), and in full all other lines. Lots that a
+// fork returns and that it did not state itself still count: they were stated before the fork.
 //
 // The composition of the runs has the guarantee of the joint history (adaptive composition;
 // Dwork and Roth 2014, section 3.5). Its unit is that of all ledgers; Join returns an error if
@@ -222,16 +203,15 @@ func Join(files []*File) (Joint, error) {
 			h.Adjacency = other.Adjacency
 		}
 	}
-	// Being forks or copies of one another is transitive: of two identified common prefixes
-	// the shorter one is identified and belongs to all.
+	// Being forks or copies of one another is transitive: all have the first line in common, which
+	// identifies the run.
 	rest := files
 	for len(rest) > 0 {
 		var family, others []*File
 		for _, f := range rest {
-			switch Compare(rest[0], f).Relation {
-			case Unrelated, Undecided:
+			if Compare(rest[0], f).Relation == Unrelated {
 				others = append(others, f)
-			default:
+			} else {
 				family = append(family, f)
 			}
 		}

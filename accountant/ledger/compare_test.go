@@ -159,39 +159,6 @@ func TestCompare_CopyAtAnyByte(t *testing.T) {
 	}
 }
 
-// Ledgers of version 1 without a common identifier may be copies or separate runs, so both
-// count. Resumed by this version, their forks are found.
-func TestCompare_Version1(t *testing.T) {
-	old := filepath.Join("testdata", "version1.jsonl")
-	a, b := writeCopy(t, old, -1), writeCopy(t, old, -1)
-	if got := relation(t, a, b); got != Undecided {
-		t.Error(got)
-	}
-	if got := jointLots(t, a, b); got != 20 {
-		t.Errorf("%d lots, want 20", got)
-	}
-	if got := relation(t, a, a); got != Copy {
-		t.Errorf("one file twice: %s", got)
-	}
-	continueRun(t, a, exampleLot(1), 3)
-	c := writeCopy(t, a, -1)
-	if got := relation(t, a, c); got != Copy {
-		t.Error(got)
-	}
-	continueRun(t, c, exampleLot(1), 4)
-	continueRun(t, a, exampleLot(1), 2)
-	if got := relation(t, a, c); got != Fork {
-		t.Error(got)
-	}
-	if got := jointLots(t, a, c); got != 10+3+4+2 {
-		t.Errorf("%d lots, want 19", got)
-	}
-	text, _ := os.ReadFile(a)
-	if s, err := Verify(a); err != nil || s.Runs != 3 || s.Weights == "" || strings.Count(string(text), `"version":5`) != 1 {
-		t.Errorf("%+v, %v\n%s", s, err, text)
-	}
-}
-
 // Interrupted passes of two runs are not one pass.
 func TestJoin_ShuffledPasses(t *testing.T) {
 	lot := Lot{Sampling{Policy: Shuffle, LotSize: 10, Records: 100}, []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: 4}}}

@@ -167,7 +167,7 @@ func TestGuess_TruncatedLine(t *testing.T) {
 			t.Errorf("truncated to %s: %+v, %v", line[:size], h.Lots, err)
 		}
 	}
-	file, _ = appendLine(file, entry{kind: resumeLine, count: 2}, sha256.Sum256(bytes.TrimSpace(file[bytes.IndexByte(file, '\n'):])))
+	file, _ = appendLine(file, entry{kind: resumeLine, count: 2, header: Header{Run: exampleRun}}, sha256.Sum256(bytes.TrimSpace(file[bytes.IndexByte(file, '\n'):])))
 	if h, _, err := scanBytes(append(file, `{"spend":`...)); err != nil || h.LotCount() != 5 {
 		t.Errorf("in another run: %d lots, want 5 (%v)", h.LotCount(), err)
 	}

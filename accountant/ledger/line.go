@@ -9,18 +9,11 @@ import (
 	"strconv"
 )
 
-// formatVersion is the version of the file format in FORMAT.md that this package writes. It
-// reads earlier versions too, from 1.
+// formatVersion is the version of the file format in FORMAT.md that this package writes.
 const formatVersion = 5
 
-// firstIdentified is the first version whose header and resume lines have a run identifier.
-const firstIdentified = 2
-
-// firstRounded is the first version with the mechanism RoundedGaussian and the policy Truncated.
-const firstRounded = 3
-
-// firstDiscreteLaplace is the first version with the mechanisms DiscreteLaplace and PermuteAndFlip.
-const firstDiscreteLaplace = 4
+// firstVersion is the first version that this package reads.
+const firstVersion = 4
 
 // firstBudgeted is the first version with budget lines and the key complete.
 const firstBudgeted = 5

@@ -132,12 +132,11 @@ func (p *parser) entry() (e entry) {
 		return entry{}
 	}
 	switch given {
-	case keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyCRC,
-		keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyRun | keyCRC:
+	case keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyRun | keyCRC:
 		p.fault = checkHeader(e.header)
 	case keySpend | keyLot | keyPrev | keyCRC, keyTorn | keyLot | keyPrev | keyCRC:
 		p.fault = checkLot(e.lot)
-	case keyReturn | keyPrev | keyCRC, keyResume | keyPrev | keyCRC, keyEnd | keyPrev | keyCRC, keyInsecure | keyPrev | keyCRC,
+	case keyReturn | keyPrev | keyCRC, keyEnd | keyPrev | keyCRC, keyInsecure | keyPrev | keyCRC,
 		keyResume | keyRun | keyPrev | keyCRC, keyResume | keyVersion | keyRun | keyPrev | keyCRC, keyEnd | keyWeights | keyPrev | keyCRC,
 		keyBudget | keyPrev | keyCRC, keyEnd | keyComplete | keyPrev | keyCRC, keyEnd | keyWeights | keyComplete | keyPrev | keyCRC:
 	default:

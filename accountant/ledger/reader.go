@@ -24,8 +24,8 @@ type Summary struct {
 	Lots    int    // lots spent, including reserved ones
 	Runs    int    // runs that wrote to this ledger
 	Head    string // hash of the last line; compare it to detect lines missing at the end
-	Run     string // identifier of the run in the header, or "" in version 1
-	Process string // identifier of the last process that wrote to the ledger, or "" in version 1
+	Run     string // identifier of the run in the header
+	Process string // identifier of the last process that wrote to the ledger
 	Weights string // SHA-256 of the released weights if the last line states it, or ""
 	Budget  string // identity of the project budget that counts the cost, or ""
 	Ended   bool   // the last run returned its unused lots; if false, it was killed, is running, or lines are missing at the end

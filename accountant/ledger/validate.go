@@ -158,12 +158,10 @@ func checkLot(lot Lot) string {
 // checkHeader returns why a ledger cannot begin with the header, or "".
 func checkHeader(h Header) string {
 	switch {
-	case h.Version < 1 || h.Version > formatVersion:
-		return fmt.Sprintf("its format version is %d, but this program supports versions 1 to %d only: use a newer dptrain", h.Version, formatVersion)
-	case h.Version < firstIdentified && h.Run != "":
-		return fmt.Sprintf("key \"run\" is unknown in format version %d", h.Version)
-	case h.Version >= firstIdentified && h.Run == "":
-		return fmt.Sprintf("format version %d requires the key \"run\"", h.Version)
+	case h.Version > formatVersion:
+		return fmt.Sprintf("its format version is %d, but this program supports versions up to %d: use a newer dptrain", h.Version, formatVersion)
+	case h.Version < firstVersion:
+		return fmt.Sprintf("its format version is %d, but this program supports versions from %d on", h.Version, firstVersion)
 	case h.Unit == "":
 		return "unit is empty: name the unit of privacy, such as example"
 	case h.Records < 1:

@@ -19,7 +19,9 @@ import (
 	"time"
 )
 
-var exampleHeader = Header{Version: 1, Unit: "example", Records: 60000, Adjacency: AddRemove, Secure: true}
+var exampleHeader = Header{Version: formatVersion, Unit: "example", Records: 60000, Adjacency: AddRemove, Secure: true, Run: exampleRun}
+
+const exampleRun = "5f0c2a8e91d34b7796e1c0d8a37b42f6"
 
 // newHeader is the header that Create gets: it sets the version and the run identifier.
 var newHeader = Header{Unit: "example", Records: 60000, Adjacency: AddRemove, Secure: true}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
@@ -217,8 +215,7 @@ func (c *contributeFlags) check() (err error) {
 	return c.findAccount()
 }
 
-// findAccount sets the ledger of the client. An account of an earlier version, next to the data, is not
-// replaced by a new one in silence.
+// findAccount sets the ledger of the client.
 func (c *contributeFlags) findAccount() (err error) {
 	if c.ledger != "" {
 		if c.client != client.DefaultName {
@@ -230,14 +227,7 @@ func (c *contributeFlags) findAccount() (err error) {
 	if c.ledger, err = client.AccountPath(c.client); err != nil {
 		return exitcode.Usagef("--client: %w; or give --ledger FILE", err)
 	}
-	old := strings.TrimRight(filepath.Clean(c.data.Data), string(filepath.Separator)) + ".contributions.jsonl"
-	if _, err := os.Stat(old); err != nil {
-		return nil
-	}
-	if _, err := os.Stat(c.ledger); err == nil {
-		return exitcode.Usagef("%s counts earlier contributions of these data, and the account of client %s does not: continue it with --ledger %[1]s", old, c.client)
-	}
-	return exitcode.Usagef("%s counts earlier contributions of these data: move it to %s, or continue it with --ledger %[1]s", old, c.ledger)
+	return nil
 }
 
 // connect makes the client.

@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/spf13/cobra"
 )
 
@@ -71,9 +72,12 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 	if err != nil {
 		return err
 	}
-	input := test.Columns()[0]
-	if len(input.Shape) == len(model.Shape) && !slices.Equal(input.Shape, model.Shape) {
-		return exitcode.Usagef("%s: examples have shape %v, but the model was trained on examples of shape %v", task.Name, input.Shape, model.Shape)
+	input, trained := test.Columns()[0], model.PictureShape()
+	if whole := data.Uncropped(test); whole != nil {
+		input = whole.Columns()[0]
+	}
+	if len(input.Shape) == len(trained) && !slices.Equal(input.Shape, trained) {
+		return exitcode.Usagef("%s: examples have shape %v, but the model was trained on examples of shape %v", task.Name, input.Shape, trained)
 	}
 	if err := input.ElementType.CheckCompatible(model.Elements); err != nil {
 		return exitcode.Usagef("%s: %w", task.Name, err)
@@ -108,15 +112,15 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 
 // readModelAndData reads a model and the data to evaluate it on. The columns of a server's model are
 // those of the data.
-func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) (*rundir.Model, *data.Task, data.Set, error) {
+func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) (*modelfile.Model, *data.Task, data.Set, error) {
 	averaged, err := readServed(dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if averaged == nil {
-		model, err := rundir.ReadModel(dir)
+		model, err := modelfile.Read(dir)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, exitcode.AsUsage(err)
 		}
 		task, test, err := readTestData(term, model, set)
 		return model, task, test, err
@@ -127,7 +131,7 @@ func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) 
 	case set.Standardize:
 		return nil, nil, nil, exitcode.Usagef("--standardize: clients of a server scale pixels to [0, 1]; drop it")
 	}
-	task, test, err := readTestData(term, &rundir.Model{Manifest: rundir.Manifest{Shape: averaged.Inputs}}, set)
+	task, test, err := readTestData(term, &modelfile.Model{Manifest: modelfile.Manifest{Shape: averaged.Inputs}}, set)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -140,19 +144,19 @@ func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) 
 
 // readTestData reads the data that the flags name, or the test part of the data that the
 // model was trained on.
-func readTestData(term *terminal.Terminal, model *rundir.Model, set *settings.Flags) (task *data.Task, test data.Set, err error) {
+func readTestData(term *terminal.Terminal, model *modelfile.Model, set *settings.Flags) (task *data.Task, test data.Set, err error) {
 	named := set.Data != ""
 	if !named {
 		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)
 	}
-	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize}
+	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize, Crop: model.Crop()}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return nil, nil, err
 	}
 	if named && model.Split == nil { // the caller's data, as the result is
 		options.OnBadRow = data.FailOnBadRow
 	}
-	options.TrainedImage = data.ImageShapeOf(model.Shape)
+	options.TrainedImage = data.ImageShapeOf(model.PictureShape())
 	target := model.Schema.Target
 	bounds := model.Schema.Bounds[target]
 	if options.Schema, err = set.ReadSchema(model.Schema); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
-// The default bound of joint clipping is the root of the number of parameters; a given bound, and
-// that of a run of an earlier version, stays.
+// The default bound of joint clipping is the root of the number of parameters; a given bound
+// stays.
 func TestJointClipping_DefaultBound(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --model mlp:4 --noise 1 --steps 3 --clipping joint --out "

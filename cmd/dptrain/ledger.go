@@ -94,9 +94,7 @@ func (l *ledgerListing) print(w io.Writer) {
 	fmt.Fprintf(w, "releases\t%d in %s\n", l.Steps, number.Plural(l.Runs, "run"))
 	fmt.Fprintf(w, "state\t%s\n", describeState(l.Ended, l.Truncated))
 	fmt.Fprintf(w, "head\t%s\n", l.Head)
-	if l.Run != "" {
-		fmt.Fprintf(w, "run\t%s\n", l.Run)
-	}
+	fmt.Fprintf(w, "run\t%s\n", l.Run)
 	if l.Weights != "" {
 		fmt.Fprintf(w, "weights (SHA-256)\t%s\n", l.Weights)
 	}
@@ -365,9 +363,7 @@ forks of one run, or the other one has more lines, the exit code is 4.`,
 				fmt.Fprintf(w, "ok\t%s, %s, %s\n", number.Plural(v.Entries, "line"), number.Plural(v.Steps, "release"), number.Plural(v.Runs, "run"))
 				fmt.Fprintf(w, "state\t%s\n", describeState(v.Ended, false))
 				fmt.Fprintf(w, "head\t%s\n", v.Head)
-				if v.Run != "" {
-					fmt.Fprintf(w, "run\t%s\n", v.Run)
-				}
+				fmt.Fprintf(w, "run\t%s\n", v.Run)
 				if v.Weights != "" {
 					fmt.Fprintf(w, "weights (SHA-256)\t%s\n", v.Weights)
 				}

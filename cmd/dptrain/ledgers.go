@@ -12,7 +12,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 )
 
@@ -44,8 +43,6 @@ func (c comparedLedgers) String() string {
 		return fmt.Sprintf("%s is an earlier copy of %s", c.Other, c.File)
 	case ledger.Fork:
 		return fmt.Sprintf("%s and %s are forks of one run: they have %s in common and differ from line %d, after which they released %d and %d", c.File, c.Other, number.Plural(c.CommonLots, "release"), c.Line, c.OwnLots, c.OtherLots)
-	case ledger.Undecided:
-		return fmt.Sprintf("%s and %s begin with the same %s, but no common line identifies the run (format version 1): they may be one run or two", c.File, c.Other, number.Plural(c.CommonLots, "release"))
 	}
 	return fmt.Sprintf("%s and %s are unrelated runs", c.File, c.Other)
 }
@@ -85,8 +82,6 @@ func compareWith(path string, others []string) (compared []comparedLedgers, err 
 			err = fmt.Errorf("%v: neither ledger states the whole cost; use %s", c, both)
 		case ledger.Earlier:
 			err = fmt.Errorf("%v: verify %s instead", c, c.Other)
-		case ledger.Undecided:
-			err = fmt.Errorf("%v: %s adds both in full", c, both)
 		}
 	}
 	if err != nil {
@@ -108,23 +103,21 @@ type fileOfJoint struct {
 // jointEpsilon is what several ledgers cost together, in JSON.
 type jointEpsilon struct {
 	budget.Guarantee
-	Steps     int               `json:"steps"`
-	Unit      string            `json:"unit"`
-	Records   int               `json:"records"`
-	Secure    bool              `json:"secure"`
-	Groups    []ledgerGroup     `json:"groups"`
-	Files     []fileOfJoint     `json:"files"`
-	Copies    []comparedLedgers `json:"copies"`    // counted once
-	Forks     []comparedLedgers `json:"forks"`     // the common lines are counted once
-	Undecided []comparedLedgers `json:"undecided"` // counted in full
+	Steps   int               `json:"steps"`
+	Unit    string            `json:"unit"`
+	Records int               `json:"records"`
+	Secure  bool              `json:"secure"`
+	Groups  []ledgerGroup     `json:"groups"`
+	Files   []fileOfJoint     `json:"files"`
+	Copies  []comparedLedgers `json:"copies"` // counted once
+	Forks   []comparedLedgers `json:"forks"`  // the common lines are counted once
 }
 
 // printJointEpsilon accounts for several ledgers together. A delta of 0 selects the default.
 // Ledgers of selections are included by Rényi divergences.
 func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, name string) error {
-	v := jointEpsilon{Secure: true, Groups: []ledgerGroup{}, Copies: []comparedLedgers{},
-		Forks: []comparedLedgers{}, Undecided: []comparedLedgers{}}
-	selections, runs, err := v.readSelections(term, names)
+	v := jointEpsilon{Secure: true, Groups: []ledgerGroup{}, Copies: []comparedLedgers{}, Forks: []comparedLedgers{}}
+	selections, runs, err := v.readSelections(names)
 	if err != nil {
 		return err
 	}
@@ -156,7 +149,7 @@ func printJointEpsilon(term *terminal.Terminal, names []string, delta float64, n
 
 // readSelections reads the ledgers of selections among the named ones, without copies. It returns
 // the names of the others.
-func (v *jointEpsilon) readSelections(term *terminal.Terminal, names []string) (ledgers []*selection.Ledger, runs []string, err error) {
+func (v *jointEpsilon) readSelections(names []string) (ledgers []*selection.Ledger, runs []string, err error) {
 	var paths []string
 	for _, name := range names {
 		path, ok := selection.FindLedger(name)
@@ -174,16 +167,9 @@ func (v *jointEpsilon) readSelections(term *terminal.Terminal, names []string) (
 		v.Files = append(v.Files, fileOfJoint{File: path, Settings: len(l.Candidates), Run: l.Run, Ended: true})
 		counted := true
 		for i, other := range ledgers {
-			c := comparedLedgers{File: path, Other: paths[i], Relation: ledger.Copy}
-			switch {
-			case !reflect.DeepEqual(l, other):
-			case l.Run != "" || settings.SameFile(path, paths[i]):
-				v.Copies = append(v.Copies, c)
+			if reflect.DeepEqual(l, other) {
+				v.Copies = append(v.Copies, comparedLedgers{File: path, Other: paths[i], Relation: ledger.Copy})
 				counted = false
-			default:
-				c.Relation = ledger.Undecided
-				v.Undecided = append(v.Undecided, c)
-				term.Note("%s and %s are equal and have no identifier: they may be one selection or two. Both count in full. If one is a copy of the other, omit it.", path, paths[i])
 			}
 		}
 		if counted {
@@ -227,9 +213,6 @@ func (v *jointEpsilon) readRuns(term *terminal.Terminal, names []string) (ledger
 				v.Copies = append(v.Copies, c)
 			case ledger.Fork:
 				v.Forks = append(v.Forks, c)
-			case ledger.Undecided:
-				v.Undecided = append(v.Undecided, c)
-				term.Note("%s. Both count in full. If one is a copy of the other, omit it.", c)
 			}
 		}
 	}

@@ -496,7 +496,7 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	}
 	settings := []string{"", " --population 20", n.releases()}
 	if n.format == "pictures" { // the later flags replace the earlier ones
-		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1")
+		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1", " --crop 3x2 --augment flip --views 2")
 	}
 	if strings.Contains(n.more, "--text") {
 		settings = settings[:2] // the other settings are for columns

@@ -176,8 +176,6 @@ func spendOutside(project, run string, delta float64, accountantName string) err
 // otherwise that of its plan, which run.json states.
 func costOfEnded(f *ledger.File, delta float64, accountantName string) (cost accountant.Guarantee, err error) {
 	switch {
-	case f.Summary.Run == "":
-		return cost, exitcode.Usagef("%s has no identifier of its run: it was written by an earlier version and cannot be recorded", f.Path)
 	case f.Truncated || !f.Summary.Ended:
 		return cost, exitcode.Usagef("%s has not ended: the run is still running or was killed, and may release more than the ledger states; wait for it, or continue it with dptrain train --resume", f.Path)
 	}

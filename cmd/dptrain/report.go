@@ -1,32 +1,66 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/spf13/cobra"
 )
 
+// reportFormats are the documents that report writes for others, with their default names in the run's
+// directory.
+var reportFormats = map[string]string{"model-card": "README.md", "registry": "registry.json", "aisvs": "AISVS-12.3.md", "mlflow": "mlruns"}
+
 func newReport(term *terminal.Terminal) *cobra.Command {
-	return &cobra.Command{
+	var format, out string
+	formats := slices.Sorted(maps.Keys(reportFormats))
+	cmd := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Write the report and the model card of a run again",
+		Short: "Write the report and the model card of a run again, or documents for other tools",
 		Long: `Writes report.html and MODEL_CARD.md in a run directory, from run.json, metrics.jsonl and
-the ledger. It verifies the ledger and the weights first. Everything that they show is public.`,
-		Example: "  dptrain report runs/mine",
-		Args:    oneRunDir("report runs/mine"),
+the ledger. It verifies the ledger and the weights first. Everything that they show is public.
+
+With --format it writes a document for others, into the run directory or to --out:
+  model-card  README.md, the model card with the metadata that the Hugging Face Hub reads
+  registry    registry.json, a draft for the Differential Privacy Deployments Registry
+              (registry.opendp.org), in its schema; you complete what the run does not know
+  aisvs       AISVS-12.3.md, the evidence that OWASP AISVS 1.0 asks for in section 12.3
+  mlflow      mlruns, a file store of MLflow; --out adds the run to another store
+
+Weights & Biases reads the files in tensorboard/ of the run directory: wandb sync DIR/tensorboard`,
+		Example: `  dptrain report runs/mine
+  dptrain report runs/mine --format registry
+  dptrain report runs/mine --format model-card --out hub/README.md
+  dptrain report runs/mine --format mlflow --out mlruns`,
+		Args: oneRunDir("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := rundir.VerifyWeights(args[0]); err != nil {
+			if format != "" {
+				if err := exitcode.CheckChoice("format", format, formats); err != nil {
+					return err
+				}
+			} else if out != "" {
+				return exitcode.Usagef("--out needs --format; without both, report writes into the run directory")
+			}
+			if err := modelfile.VerifyWeights(args[0]); err != nil {
 				return exitcode.AsUsage(err)
 			}
-			files, statement, err := writeReport(args[0])
+			write := writeReport
+			if format != "" {
+				write = func(dir string) ([]string, string, error) { return writeDocument(dir, format, out) }
+			}
+			files, statement, err := write(args[0])
 			if errors.Is(err, report.ErrOtherLedger) {
 				return &exitcode.Error{Code: exitcode.Damaged, Err: err}
 			}
@@ -44,6 +78,10 @@ the ledger. It verifies the ledger and the weights first. Everything that they s
 			})
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", "", "write a document for others: "+flags.Alternatives(formats))
+	cmd.Flags().StringVar(&out, "out", "", "with --format: the file, or the store of MLflow, to write")
+	flags.Complete(cmd, "format", formats)
+	return cmd
 }
 
 // writeReport writes the report and the model card into a run directory, and returns the statement on
@@ -68,4 +106,25 @@ func writeReport(dir string) (files []string, statement string, err error) {
 		}
 	}
 	return files, run.Statement(), nil
+}
+
+// writeDocument writes a document for others and returns its path, and the statement on privacy.
+func writeDocument(dir, format, out string) (files []string, statement string, err error) {
+	run, err := report.Open(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	files = []string{cmp.Or(out, filepath.Join(dir, reportFormats[format]))}
+	if format == "mlflow" {
+		files[0], err = run.WriteMLflow(dir, files[0])
+		return files, run.Statement(), err
+	}
+	if err := checkOut(files[0], dir); err != nil {
+		return nil, "", err
+	}
+	text, err := map[string]func() ([]byte, error){"model-card": run.Card, "registry": run.Registry, "aisvs": run.Safeguards}[format]()
+	if err != nil {
+		return nil, "", err
+	}
+	return files, run.Statement(), atomicfile.Write(files[0], text)
 }

@@ -211,8 +211,7 @@ func TestContribute_KilledHasSpentWhatItReturned(t *testing.T) {
 	}
 }
 
-// Copied, renamed and changed data of a client have the same account. Another client has another one. An
-// account of an earlier version, next to the data, is refused with one line.
+// Copied, renamed and changed data of a client have the same account. Another client has another one.
 func TestContribute_AccountFollowsClient(t *testing.T) {
 	url, _ := serveProcess(t, "--model logistic --inputs 2 --classes 2 --epsilon 1 --false-alarms 0")
 	flags := clientFile(t)
@@ -237,15 +236,6 @@ func TestContribute_AccountFollowsClient(t *testing.T) {
 	}
 	if v := runJSON(t, line+other+" --client bob"); v["client"] != "bob" || v["epsilon_left"].(float64) < 0.99 {
 		t.Errorf("another client: %v", v)
-	}
-	old := path + ".contributions.jsonl"
-	if err := os.Rename(runJSON(t, line+other+" --client carol")["ledger"].(string), old); err != nil {
-		t.Fatal(err)
-	}
-	checkUsageError(t, line+flags, "continue it with --ledger "+old)
-	checkUsageError(t, line+flags+" --client carol", "move it to")
-	if v := runJSON(t, line+flags+" --ledger "+old); v["client"] != nil || v["epsilon_left"].(float64) > 0.01 {
-		t.Errorf("the account of an earlier version: %v", v)
 	}
 }
 

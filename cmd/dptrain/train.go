@@ -58,6 +58,7 @@ spends ε = 2.`,
   dptrain train --metric accuracy --metric loss:noise=5,every=20
   dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
   dptrain train --stop-when test-no-gain:3
+  dptrain train --data shapes --model cifar-tanh --crop 24x24 --augment flip --views 4
   dptrain train --optimizer adambc --lr 0.002
   dptrain train --optimizer disk:kappa=0.7+momentum --lr 0.1
   dptrain train --model digits-cnn:norm=batch

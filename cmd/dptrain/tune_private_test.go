@@ -134,9 +134,9 @@ func TestTunePrivate(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"runs": {"distribution": "dice", "mean": 4}}`: "dice",
+		`{"run": "00", "runs": {"distribution": "dice", "mean": 4}}`: "dice",
 		`{"runns": 1}`: "unknown field",
-		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "no candidates",
+		`{"run": "00", "runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "no candidates",
 	} {
 		if err := os.WriteFile("poisson/selection.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -224,19 +224,15 @@ func TestLedgerEpsilon_SelectionWithLedgers(t *testing.T) {
 	if _, stderr, code := dptrain("ledger epsilon selection users"); code != exitcode.Usage || !strings.Contains(stderr, "protects the unit example and users/ledger.jsonl the unit user") {
 		t.Errorf("two units: exit %d, %s", code, stderr)
 	}
-	// Files of earlier versions have no identifier, so equal ones may belong to two selections.
-	for _, dir := range []string{"selection", "copy"} {
-		file := dir + "/selection.json"
-		text := regexp.MustCompile(`"run": "[0-9a-f]{32}",`).ReplaceAll(readFile(t, file), nil)
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if v := joint("selection copy"); v["epsilon"].(float64) <= one || len(v["undecided"].([]any)) != 1 {
-		t.Errorf("a selection costs %v, and with one that may be its copy %v", one, v)
-	}
 	if v := joint("selection selection/selection.json"); v["epsilon"] != one {
 		t.Errorf("a selection costs %v, named twice %v", one, v["epsilon"])
+	}
+	unidentified := regexp.MustCompile(`"run": "[0-9a-f]{32}",`).ReplaceAll(readFile(t, "copy/selection.json"), nil)
+	if err := os.WriteFile("copy/selection.json", unidentified, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("ledger epsilon copy"); code != exitcode.Damaged || !strings.Contains(stderr, "the key run is missing") {
+		t.Errorf("a selection without an identifier: exit %d, %s", code, stderr)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func TestOpen_UnknownName(t *testing.T) {
-	checkOpenError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, shapes, remarks, mnist, fashion-mnist, cifar10, cifar100")
+	checkOpenError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, digit-edges, shapes, remarks, mnist, fashion-mnist, cifar10, cifar100")
 	checkOpenError(t, "digit", Options{}, `did you mean "digits"`)
 	checkOpenError(t, "quite/another/thing.csv", Options{}, "neither a named data set")
 	checkOpenError(t, "", Options{}, "write data")

@@ -177,6 +177,8 @@ func validated(s Set) bool {
 		return validated(s.Set)
 	case *withStates:
 		return validated(s.Set)
+	case *Cropped:
+		return validated(s.whole)
 	case *subset:
 		return validated(s.parent)
 	case *concat:

@@ -24,7 +24,7 @@ type Unlabeled struct {
 // TrainedInput describes the examples that a network was trained on.
 type TrainedInput struct {
 	Name        string // of the data set, as given to Open
-	Shape       []int  // of one example
+	Shape       []int  // of one example, before Options.Crop
 	ElementType ElementType
 }
 
@@ -38,7 +38,11 @@ func OpenUnlabeled(name string, o Options, trained TrainedInput) (Unlabeled, err
 	if err != nil {
 		return q, err
 	}
-	return q, q.checkInput(name, trained)
+	if err := q.checkInput(name, trained); err != nil {
+		return q, err
+	}
+	q.Set, err = o.crop(q.Set)
+	return q, err
 }
 
 // ReadUnlabeled reads examples for prediction from JSON objects, one a line, like OpenUnlabeled

@@ -25,19 +25,22 @@ var layers = [][]string{
 	{"cmd/dptrain/internal/learn/build", "cmd/dptrain/internal/learn/wasm/accounting", "cmd/dptrain/internal/learn/wasm/engine"},
 	{
 		"bench", "cmd/dptrain/internal/doctor", "cmd/dptrain/internal/export", "cmd/dptrain/internal/learn", "cmd/dptrain/internal/learn/training",
-		"cmd/dptrain/internal/modelserver", "cmd/dptrain/internal/prediction", "cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation",
+		"cmd/dptrain/internal/modelserver", "cmd/dptrain/internal/selection", "cmd/dptrain/internal/simulation",
 		"cmd/dptrain/internal/sweep", "cmd/dptrain/internal/training",
 	},
-	{"cmd/dptrain/internal/settings"},
+	{"cmd/dptrain/internal/prediction", "cmd/dptrain/internal/settings"},
 	{"cmd/dptrain/internal/served"},
 	{"cmd/dptrain/internal/budget", "cmd/dptrain/internal/defaults"},
 	{"cmd/dptrain/internal/report"},
 	{"cmd/dptrain/internal/rundir"},
-	{"cmd/dptrain/internal/exitcode", "engine/weights"},
+	{"cmd/dptrain/internal/exitcode", "inference"},
+	{"internal/modelfile"},
+	{"engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/device/plan/plantest"},
-	{"engine/internal/release"},
+	{"engine/internal/lot"},
+	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
 	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
 	{"cuda/internal/compile"},
@@ -58,7 +61,7 @@ var layers = [][]string{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
-		"internal/lint", "internal/nearest", "internal/quality", "internal/setting",
+		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
@@ -80,6 +83,13 @@ var separate = map[string][]string{
 	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
 	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
 	"cuda/internal/compile": {"internal/setting", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+
+	// Bounds and noise follow from settings and releases: the package sees no device but through the interface
+	// of executables, and no data set but through loaded examples.
+	"engine/internal/release": {"accountant/ledger", "clip", "engine/internal/load", "engine/sample", "internal/clipping", "internal/device/plan", "internal/setting", "noise"},
+
+	// What was spent follows from the ledger.
+	"engine/internal/account": {"accountant", "accountant/ledger", "engine/sample", "internal/setting"},
 
 	// A checkpoint is public: the package sees neither data nor noise.
 	"engine/internal/state": {"accountant/ledger", "internal/device/plan", "internal/host/atomicfile"},

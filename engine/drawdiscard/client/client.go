@@ -193,10 +193,9 @@ func (c *Client) Draw(ctx context.Context, model string, codec *drawdiscard.Code
 	if d.Ticket = header.Get(ticketHeader); d.Ticket == "" {
 		return d, errors.New("the server sent no ticket")
 	}
-	if text := header.Get(rateHeader); text != "" { // servers of earlier versions have one rate
-		if d.Rate, err = strconv.ParseFloat(text, 64); err != nil {
-			return d, fmt.Errorf("the server sent the learning rate %q; it must be a number", printable(text))
-		}
+	rate := header.Get(rateHeader)
+	if d.Rate, err = strconv.ParseFloat(rate, 64); err != nil {
+		return d, fmt.Errorf("the server sent the learning rate %q; it must be a number", printable(rate))
 	}
 	d.Weights, err = codec.Decode(file)
 	return d, err

@@ -96,11 +96,10 @@ func (x *Contributor) Contribute(ctx context.Context) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
-	step, weights := x.mechanism, drawn.Weights
-	if drawn.Rate != 0 {
-		if step, err = step.AtRate(drawn.Rate); err != nil {
-			return Cost{}, fmt.Errorf("the server's learning rate: %w", err)
-		}
+	weights := drawn.Weights
+	step, err := x.mechanism.AtRate(drawn.Rate)
+	if err != nil {
+		return Cost{}, fmt.Errorf("the server's learning rate: %w", err)
 	}
 	if err := x.build(); err != nil {
 		return Cost{}, err

@@ -11,15 +11,21 @@ import (
 // Augmenter makes views. Its memory is reused for each of them.
 type Augmenter struct {
 	views     int                                  // of an example; 0: the example itself
-	transform func(view [][]float32, r *rand.Rand) // nil where views is 0
+	windows   *data.WindowReader                   // nil unless views are windows of larger pictures
+	transform func(view [][]float32, r *rand.Rand) // nil: views are not changed further
 	seed      [32]byte
 	stream    *rand.ChaCha8
 	rand      *rand.Rand
 	view      [][]float32 // one slice per column
 }
 
-func NewAugmenter(views int, transform func(view [][]float32, r *rand.Rand), columns int) *Augmenter {
-	m := &Augmenter{views: views, transform: transform, view: make([][]float32, columns)}
+// NewAugmenter returns an augmenter of the examples of a set. Where these are windows of pictures, a
+// view begins as a window at a random place.
+func NewAugmenter(views int, transform func(view [][]float32, r *rand.Rand), s data.Set) *Augmenter {
+	m := &Augmenter{views: views, transform: transform, view: make([][]float32, len(s.Columns()))}
+	if views > 0 {
+		m.windows = data.NewWindowReader(s)
+	}
 	m.stream = rand.NewChaCha8(m.seed)
 	m.rand = rand.New(m.stream)
 	return m
@@ -27,6 +33,9 @@ func NewAugmenter(views int, transform func(view [][]float32, r *rand.Rand), col
 
 // TryOnZeros transforms an example of zeros.
 func (a *Augmenter) TryOnZeros(columns []data.Column) (err error) {
+	if a.transform == nil {
+		return nil
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("augmentation: Transform panicked on an example of zeros (%v); check that it reads only columns that the data have", p)
@@ -58,8 +67,11 @@ func (a *Augmenter) replicateViews(rows []int, weights []float32) {
 // wordsPerView is the number of random words that seed the transformation of a view.
 const wordsPerView = 4
 
-// transformView changes the view in a.view.
-func (a *Augmenter) transformView(words []uint64) (err error) {
+// changesViews reports whether views differ from their examples.
+func (a *Augmenter) changesViews() bool { return a.transform != nil || a.windows != nil }
+
+// changeView changes the view in a.view, of the example in a row of the data set.
+func (a *Augmenter) changeView(words []uint64, row int) (err error) {
 	defer func() {
 		// The panic's value is not passed on: it may quote the example.
 		if recover() != nil {
@@ -70,6 +82,14 @@ func (a *Augmenter) transformView(words []uint64) (err error) {
 		binary.LittleEndian.PutUint64(a.seed[8*i:], word)
 	}
 	a.stream.Seed(a.seed)
-	a.transform(a.view, a.rand)
+	if a.windows != nil {
+		down, right := a.windows.Places()
+		if err := a.windows.Read(a.view, row, a.rand.IntN(down), a.rand.IntN(right)); err != nil {
+			return fmt.Errorf("training data: %w", err)
+		}
+	}
+	if a.transform != nil {
+		a.transform(a.view, a.rand)
+	}
 	return nil
 }

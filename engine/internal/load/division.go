@@ -74,6 +74,9 @@ type recordDigests struct {
 }
 
 func newRecordDigests(s data.Set, d *Index) *recordDigests {
+	if whole := data.Uncropped(s); whole != nil {
+		s = whole // a view can be a window at any place
+	}
 	r := &recordDigests{set: s, index: d}
 	r.states, r.cells, _ = data.ValidatedCellStates(s)
 	for _, c := range s.Columns() {

@@ -70,7 +70,7 @@ func NewLoader(set data.Set, index *Index, a *Augmenter, source *noise.Source, p
 	if c := p.Contributions(); c != nil {
 		l.seeds = c.Seeds
 	}
-	if l.MaskSeed != nil || a.transform != nil {
+	if l.MaskSeed != nil || a.changesViews() {
 		l.words = make([]uint64, wordsPerView*len(l.rows))
 	}
 	l.examples = l.NewExamples(l.rowsPerRecord())
@@ -90,6 +90,10 @@ func (l *Loader) NewExamples(n int) []Example {
 
 // StartLot begins the lot of a step.
 func (l *Loader) StartLot(step int) { l.step, l.Loaded, l.LotWeight = step, 0, 0 }
+
+// Skip passes over the next n records of the lot, which another rank loads. Random words have the number of
+// their record in the lot, so they do not depend on the rank.
+func (l *Loader) Skip(n int) { l.Loaded += n }
 
 // rowsPerRecord returns how many rows of a microbatch a record has.
 func (l *Loader) rowsPerRecord() int {
@@ -220,7 +224,7 @@ func (l *Loader) LoadedRows(n int) []int { return l.rows[:n*l.rowsPerRecord()] }
 // repeats an example of its record and stays as it is.
 func (l *Loader) transformViews(rows int) error {
 	a := l.augmenter
-	if a.transform == nil {
+	if !a.changesViews() {
 		return nil
 	}
 	words := l.words[:rows*wordsPerView]
@@ -234,7 +238,7 @@ func (l *Loader) transformViews(rows int) error {
 		for k, size := range l.Sizes {
 			a.view[k] = l.used[k][row*size : (row+1)*size : (row+1)*size]
 		}
-		if err := a.transformView(words[row*wordsPerView:][:wordsPerView]); err != nil {
+		if err := a.changeView(words[row*wordsPerView:][:wordsPerView], l.rows[row]); err != nil {
 			return err
 		}
 	}

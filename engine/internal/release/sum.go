@@ -28,7 +28,7 @@ const (
 // record depend on this record alone, so with and without the record the sums differ by its
 // vector, exactly. What release returns is a function of correctly rounded sums and of
 // public numbers. It requires what [noise.RoundedGaussian] requires, and sums within its limits,
-// which checkQuery ensures.
+// which Arithmetic.Check ensures.
 //
 // With float arithmetic it promises the mechanism over the real numbers, up to the roundings of
 // the sum and of the noise.

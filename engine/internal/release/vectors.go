@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/noise"
 )
 
 // Vectors sums vectors that the host has, some of each record. The vectors are divided into
@@ -134,14 +135,29 @@ func shorten(vector []float64, bound float64) (squared float64) {
 	return longest * longest
 }
 
+// Combine passes the sums to add, which replaces them by those of all ranks.
+func (c *Vectors) Combine(add func(sums []int64) error) error {
+	weight := []int64{c.weight}
+	if err := add(weight); err != nil {
+		return err
+	}
+	c.weight = weight[0]
+	for _, s := range c.Sums {
+		if err := add(s.Integers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Release writes the sums with their noise, times scale, to c.means. The ledger on disk must
 // contain the queries.
-func (c *Vectors) Release(streams Streams, step int, scale float64) error {
+func (c *Vectors) Release(source *noise.Source, step int, scale float64) error {
 	for g, sum := range c.Sums {
 		if c.leastWeight > 0 {
 			sum.divideByWeight(c.weight, c.leastWeight)
 		}
-		if err := sum.Release(c.groups[g], streams.Source, streams.vectors(step, g)); err != nil {
+		if err := sum.Release(c.groups[g], source, stream(step, g)); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,9 @@ type Interface struct {
 	// Pixels makes the features bytes, and maps each to a number: one entry for each channel,
 	// or one for all.
 	Pixels []Standardization
+	// Whole is the shape of pictures in channels, height and width, of which the network reads the
+	// middle; nil: it reads all of what the model reads.
+	Whole []int
 	// Classes are the names of the classes. The model has two more outputs: class, the name of
 	// the most probable one, and probabilities, in this order.
 	Classes []string
@@ -43,7 +46,17 @@ const mlDomain, mlOpset = "ai.onnx.ml", 2
 // readFeatures declares the inputs and writes the nodes that make features of them. It returns
 // the name of the features.
 func (w *writer) readFeatures(in Interface) string {
-	example := w.feature.Shape()[1:]
+	example := []int(w.feature.Shape()[1:])
+	if in.Whole == nil {
+		return w.readExamples(in, example)
+	}
+	top, left := (in.Whole[1]-example[1])/2, (in.Whole[2]-example[2])/2
+	return w.emit("Slice", []string{w.readExamples(in, in.Whole), w.integers(top, left),
+		w.integers(top+example[1], left+example[2]), w.integers(2, 3)})
+}
+
+// readExamples declares the inputs for examples of a shape.
+func (w *writer) readExamples(in Interface, example []int) string {
 	name := w.feature.Name()
 	switch {
 	case in.Columns != nil:

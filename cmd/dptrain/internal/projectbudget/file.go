@@ -18,7 +18,7 @@ import (
 
 // Budget is the content of a budget file.
 type Budget struct {
-	Identity       string // names the budget in the ledgers of its runs; "" before a file of version 1 is changed
+	Identity       string // names the budget in the ledgers of its runs
 	Epsilon, Delta float64
 	Draws          []Draw // one for each run, in the order of its first draw
 
@@ -136,9 +136,8 @@ func parse(path string, text []byte) (b *Budget, complete int, err error) {
 		}
 		complete += end + 1
 		if number == 1 {
-			if l.Format != "dptrain" || l.Version < 1 || l.Version > 2 || (l.Version == 2) != (l.Identity != "" && l.File != "") ||
-				!(l.Epsilon > 0 && l.Delta > 0 && l.Delta < 1) {
-				return nil, 0, fmt.Errorf("%s, line 1: %w: it is not the header of a budget of version 1 or 2", path, ErrDamaged)
+			if l.Format != "dptrain" || l.Version != 2 || l.Identity == "" || l.File == "" || !(l.Epsilon > 0 && l.Delta > 0 && l.Delta < 1) {
+				return nil, 0, fmt.Errorf("%s, line 1: %w: it is not the header of a budget of version 2", path, ErrDamaged)
 			}
 			b = &Budget{Identity: l.Identity, Epsilon: l.Epsilon, Delta: l.Delta, place: l.File}
 			continue
@@ -157,11 +156,8 @@ func parse(path string, text []byte) (b *Budget, complete int, err error) {
 func (b *Budget) apply(l line) string {
 	d := b.Find(l.Run)
 	switch {
-	case l.Kind == kindPlace && l.File != "" && l.Run == "" && (l.Identity == "") == (b.Identity != ""):
+	case l.Kind == kindPlace && l.File != "" && l.Run == "" && l.Identity == "":
 		b.place = l.File
-		if l.Identity != "" {
-			b.Identity = l.Identity
-		}
 	case l.Run == "" || !(l.Epsilon >= 0):
 		return "a draw needs a run and an epsilon"
 	case l.Kind == kindDraw && d == nil:

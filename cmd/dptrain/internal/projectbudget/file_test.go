@@ -250,7 +250,7 @@ func TestBudget_NeverUnderstatesARun(t *testing.T) {
 }
 
 // A copy is refused while the budget is in its place, also under the name of a link, and after the
-// budget moved. A budget of version 1 gets an identity.
+// budget moved.
 func TestOpen_RefusesCopy(t *testing.T) {
 	path := newBudget(t, 4, 1e-5)
 	copyTo := func(from, to string) {
@@ -312,22 +312,4 @@ func TestOpen_RefusesCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted(in("copy"))
-
-	old := []byte(`{"budget":"dptrain","version":1,"epsilon":4,"delta":1e-05}` + "\n" + `{"kind":"draw","run":"b","epsilon":1,"delta":1e-06,"unit":"example","adjacency":"zero-out"}` + "\n")
-	if err := os.WriteFile(in("old"), old, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	checkLeft(t, in("old"), 3, 9e-6)
-	accepted(in("old"))
-	checkLeft(t, in("old"), 2, 8e-6)
-	first, err := Read(in("old"))
-	if err != nil || len(first.Identity) != 32 {
-		t.Errorf("the identity %q, %v", first.Identity, err)
-	}
-	accepted(in("old"))
-	if again, _ := Read(in("old")); again.Identity != first.Identity {
-		t.Error("the identity changed")
-	}
-	copyTo(in("old"), in("copy of old"))
-	refused(in("copy of old"), in("old"))
 }

@@ -25,23 +25,17 @@ func absolutePath(path string) (string, error) {
 	return filepath.EvalSymlinks(whole)
 }
 
-// locate states in the file where it is now, and gives a file of version 1 its identity. It refuses
-// a copy, which would not have the draws of the other file: a copy has the identity of a budget that
-// is still in its former place.
+// locate states in the file where it is now. It refuses a copy, which would not have the draws of the
+// other file: a copy has the identity of a budget that is still in its former place.
 func (w *Writer) locate() error {
 	here, err := absolutePath(w.path)
-	if err != nil {
+	if err != nil || w.place == here {
 		return err
 	}
-	l := line{Kind: kindPlace, File: here}
-	if w.Identity == "" {
-		l.Identity = newIdentity()
-	} else if w.place == here {
-		return nil
-	} else if err := w.checkCopy(); err != nil {
+	if err := w.checkCopy(); err != nil {
 		return err
 	}
-	return w.write(l)
+	return w.write(line{Kind: kindPlace, File: here})
 }
 
 // checkCopy refuses the file if the budget is also in its former place.

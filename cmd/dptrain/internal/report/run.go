@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/quality"
 )
@@ -73,6 +74,7 @@ type summary struct {
 	ProjectionNoise float64 `json:"projection_noise"`
 
 	Clipping string   `json:"clipping"`
+	Crop     string   `json:"crop"`
 	Augment  string   `json:"augment"`
 	Views    int      `json:"views"`
 	ByRule   []string `json:"by_rule"` // flags whose values a rule chose
@@ -98,9 +100,14 @@ func (e *jsonEpsilon) UnmarshalJSON(text []byte) error {
 // metricPoint has the keys of a line of metrics.jsonl that are shown.
 type metricPoint struct {
 	Lot      int              `json:"lot"`
+	Epsilon  *number.Float    `json:"epsilon"`
 	Accuracy *float64         `json:"test_accuracy"`
+	Loss     *number.Float    `json:"test_loss"`
 	RMSE     *float64         `json:"test_rmse"`
+	MAE      *float64         `json:"test_mae"`
 	Released []releasedMetric `json:"released"`
+	Rate     *float64         `json:"learning_rate"`
+	Seconds  float64          `json:"seconds"`
 }
 
 // score returns the accuracy or the RMSE. It reports false if the line has neither.
@@ -180,8 +187,7 @@ func (s *summary) check() error {
 	return nil
 }
 
-// readMetrics reads the lines that have an accuracy, an RMSE or released metrics, in the order of
-// their lots.
+// readMetrics reads the lines in the order of their lots.
 // A resumed run repeats the lots after its checkpoint: the later line replaces earlier ones
 // of the same or a later lot. A last line that a crash truncated is ignored.
 func readMetrics(path string) ([]metricPoint, error) {
@@ -206,7 +212,7 @@ func readMetrics(path string) ([]metricPoint, error) {
 		for len(points) > 0 && points[len(points)-1].Lot >= p.Lot {
 			points = points[:len(points)-1]
 		}
-		if _, ok := p.score(); (ok || p.Released != nil) && p.Lot > 0 {
+		if p.Lot > 0 {
 			points = append(points, p)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
 // settingRows lists how the model was trained.
@@ -26,7 +27,7 @@ func (r *Run) settingRows() []row {
 		add(true, "validation "+metric, value)
 	}
 	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.projectionNoise())
-	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, changed by %s", s.Views, s.Augment))
+	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, %s", s.Views, (&rundir.Augmentation{Crop: s.Crop, Transform: s.Augment}).Describe()))
 	add(s.Preset != "", "preset", s.Preset)
 	add(s.Start != "", "starting weights", s.Start)
 	add(s.Frozen != "", "frozen layers", s.Frozen)

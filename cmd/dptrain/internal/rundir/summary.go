@@ -283,11 +283,23 @@ func (p *Projection) Print(w io.Writer) {
 
 // Augmentation describes the random views of images.
 type Augmentation struct {
-	Transform string `json:"augment"`
+	Crop      string `json:"crop,omitempty"`
+	Transform string `json:"augment,omitempty"`
 	Views     int    `json:"views"`
+}
+
+// Describe says how images are changed.
+func (a *Augmentation) Describe() string {
+	switch {
+	case a.Crop == "":
+		return "changed by " + a.Transform
+	case a.Transform == "":
+		return "random parts of " + a.Crop + " pixels"
+	}
+	return fmt.Sprintf("random parts of %s pixels, changed by %s", a.Crop, a.Transform)
 }
 
 // Print writes a row of a table.
 func (a *Augmentation) Print(w io.Writer) {
-	fmt.Fprintf(w, "views\t%d of each image, changed by %s\n", a.Views, a.Transform)
+	fmt.Fprintf(w, "views\t%d of each image, %s\n", a.Views, a.Describe())
 }

@@ -28,9 +28,7 @@ import (
 // Ledger is selection.json: everything that a selection may release, from which anyone can
 // compute its cost. It does not contain the number of runs, which is secret.
 type Ledger struct {
-	// Run identifies the selection: copies of the file have the same. It is random, and empty in
-	// files of earlier versions.
-	Run        string           `json:"run,omitempty"`
+	Run        string           `json:"run"` // identifies the selection: random, and the same in copies of the file
 	Runs       Distribution     `json:"runs"`
 	Score      string           `json:"score"` // what the runs are compared by
 	Unit       string           `json:"unit"`
@@ -165,6 +163,9 @@ func ReadLedger(path string) (*Ledger, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(l); err != nil {
 		return nil, &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	if l.Run == "" {
+		return nil, &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: the key run is missing, which identifies the selection", path)}
 	}
 	if l.Runs.Name != poisson && l.Runs.Name != negativeBinomial {
 		return nil, &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: the distribution of runs is %q, want %s or %s", path, l.Runs.Name, negativeBinomial, poisson)}

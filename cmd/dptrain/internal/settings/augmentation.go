@@ -10,27 +10,34 @@ import (
 // resolveAugmentation sets how images are changed, and the number of views.
 func (s *Spec) resolveAugmentation() error {
 	f := s.Flags
-	if !f.given["augment"] {
+	if !f.given["augment"] && !f.given["crop"] {
 		if f.given["views"] {
-			return exitcode.Usagef("--views %d needs --augment: without a random change all views are equal", f.Views)
+			return exitcode.Usagef("--views %d needs --crop or --augment: without a random change all views are equal", f.Views)
 		}
 		return nil
 	}
-	if f.Views < 1 {
+	switch {
+	case f.Views < 1:
 		return exitcode.Usagef("--views %d: give at least 1", f.Views)
+	case f.given["crop"] && f.LocalSteps > 0:
+		return exitcode.Usagef("--crop %s takes a random part of each image, which is not available with --local-steps: drop one of them", f.Crop)
 	}
-	transform, err := data.ParseAugmentation(f.Augment, s.Task.Train.Columns())
-	if err != nil {
-		return exitcode.Usagef("--augment: %w", err)
+	a := engine.Augmentation{Views: f.Views}
+	if f.given["augment"] {
+		var err error
+		if a.Transform, err = data.ParseAugmentation(f.Augment, s.Task.Train.Columns()); err != nil {
+			return exitcode.Usagef("--augment: %w", err)
+		}
 	}
-	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Transform: transform}
+	s.Config.Augmentation = a
 	return nil
 }
 
 // AugmentationSummary describes the views for run.json; nil if images are not changed.
 func (s *Spec) AugmentationSummary() *rundir.Augmentation {
-	if !s.Flags.given["augment"] {
+	f := s.Flags
+	if !f.given["augment"] && !f.given["crop"] {
 		return nil
 	}
-	return &rundir.Augmentation{Transform: s.Flags.Augment, Views: s.Flags.Views}
+	return &rundir.Augmentation{Crop: f.Crop, Transform: f.Augment, Views: f.Views}
 }

@@ -177,8 +177,14 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if s.Test != "" && SameFile(s.Data, s.Test) {
 		return data.Options{}, exitcode.Usagef("--test %s is the file of the training data: results on test data are printed as public and would reveal training records; give another file, and no copy, which dptrain does not detect", s.Test)
 	}
+	var crop data.CropSize
+	if s.given["crop"] {
+		if crop, err = data.ParseCropSize(s.Crop); err != nil {
+			return data.Options{}, exitcode.Usagef("--crop: %w", err)
+		}
+	}
 	image, err := s.ImageShape()
-	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image,
+	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, Crop: crop,
 		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"]}, err
 }
 

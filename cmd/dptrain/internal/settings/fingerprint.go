@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"github.com/dptrain/dptrain/engine/data"
 )
@@ -19,12 +18,6 @@ const maxFingerprintValue = 200
 func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	s := task.Schema
 	s.Ignore = nil
-	// Earlier versions had no rule for missing values: a number without a value made a record blank.
-	s.Missing = maps.Clone(s.Missing)
-	maps.DeleteFunc(s.Missing, func(column string, m data.Missing) bool {
-		_, words := s.Vocabulary[column]
-		return m == data.MissingBlank && !words
-	})
 	if len(s.Words) > 0 {
 		s.Tokens = "" // the file with the words may have moved
 	}
@@ -56,11 +49,12 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if f.Standardize {
 		fingerprint["data: standardize"] = "true"
 	}
-	if f.OnBadRow == string(data.FailOnBadRow) { // earlier versions had no other policy to resume with
-		fingerprint["data: on-bad-row"] = f.OnBadRow
-	}
+	fingerprint["data: on-bad-row"] = f.OnBadRow
 	if s := task.Split; s != nil {
 		fingerprint["data: split"] = fmt.Sprintf("%v of %d rows with the seed %d, digest %s", s.Share, s.Rows, s.Seed, s.Digest)
+	}
+	if f.given["crop"] {
+		fingerprint["data: crop"] = f.Crop
 	}
 	if f.given["augment"] {
 		fingerprint["augment"] = f.Augment

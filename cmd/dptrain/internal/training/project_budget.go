@@ -62,9 +62,7 @@ func (b *BudgetDraw) checkResumed(saved string) error {
 	if err != nil {
 		return err
 	}
-	if b.draw.Run, err = runOfLedger(f); err != nil {
-		return err
-	}
+	b.draw.Run = f.Summary.Run
 	before, named := b.writer.Find(b.draw.Run), f.History.Budget
 	spent := f.History.LotCount() > 0
 	switch {
@@ -80,14 +78,6 @@ func (b *BudgetDraw) checkResumed(saved string) error {
 	return nil
 }
 
-// runOfLedger returns the identifier in a ledger's header.
-func runOfLedger(f *ledger.File) (string, error) {
-	if f.Summary.Run == "" {
-		return "", fmt.Errorf("%s has no identifier of its run, so a project budget cannot recognise the run: it was begun by an earlier version; record it with dptrain budget spend", f.Path)
-	}
-	return f.Summary.Run, nil
-}
-
 // Draw draws the cost of a run of steps lots whose ledger exists now. When it returns without an error, the
 // draw is on disk and the run may release. A run that drew has a checkpoint: one that begins another
 // ledger, because the checkpoint is missing, draws again, and both draws count.
@@ -100,10 +90,6 @@ func (b *BudgetDraw) Draw(run *engine.Run, steps int) (err error) {
 	if err != nil {
 		return err
 	}
-	identifier, err := runOfLedger(f)
-	if err != nil {
-		return err
-	}
 	if run.StepsDone() < steps { // otherwise the plan of the draw before has ended
 		planned, err := run.PlannedEpsilon()
 		if err != nil {
@@ -111,7 +97,7 @@ func (b *BudgetDraw) Draw(run *engine.Run, steps int) (err error) {
 		}
 		b.draw.Planned = min(planned, b.draw.Epsilon)
 	}
-	b.draw.Run, b.draw.Process = identifier, f.Summary.Process
+	b.draw.Run, b.draw.Process = f.Summary.Run, f.Summary.Process
 	return b.writer.Draw(b.draw)
 }
 

@@ -36,13 +36,25 @@ export function number(x, digits = 3) {
   return String(Number(x.toPrecision(digits)));
 }
 
+// formula returns a text as nodes: what follows ^ is raised, what follows _ is lowered, and an
+// equation stays on one line.
+export function formula(text) {
+  return text.replace(/ ([=≤≈]) /g, '\u00a0$1\u00a0').split(/(\^(?:\([^)]*\)|[−\p{L}\d]+)|(?<=\p{L})_\p{L}+)/u).map((part) => {
+    if (part.startsWith('^')) return make('sup', {}, part.slice(1).replace(/^\((.*)\)$/, '$1'));
+    return part.startsWith('_') ? make('sub', {}, part.slice(1)) : part;
+  });
+}
+
 const superscript = (s) => s.replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
 
-function scale(values, from, to, { log, min, max }) {
+function scale(values, from, to, { log, min, max }, space) {
   const finite = values.filter((v) => Number.isFinite(v) && (!log || v > 0));
   let lo = min ?? Math.min(...finite), hi = max ?? Math.max(...finite);
   if (!(hi > lo)) { hi = lo + (Math.abs(lo) || 1); }
-  const f = log ? Math.log10 : (v) => v;
+  const f = log ? Math.log10 : (v) => v, back = log ? (v) => 10 ** v : (v) => v;
+  // No curve lies on the frame, unless it is at a limit that was given.
+  const room = 0.04 * (f(hi) - f(lo));
+  if (space) [lo, hi] = [min ?? back(f(lo) - room), max ?? back(f(hi) + room)];
   const place = (v) => from + (f(v) - f(lo)) / (f(hi) - f(lo)) * (to - from);
   return { place, lo, hi, ticks: log ? decades(lo, hi) : steps(lo, hi) };
 }
@@ -71,7 +83,7 @@ function decades(lo, hi) {
 export function lines({ title, x, y, series, marks = [] }) {
   const svg = frame(title);
   const xs = scale(series.flatMap((s) => s.x), left, width - right, x);
-  const ys = scale(series.flatMap((s) => s.y), height - bottom, top, y);
+  const ys = scale(series.flatMap((s) => s.y), height - bottom, top, y, true);
   axes(svg, xs, ys, x, y);
   series.forEach((s, k) => {
     let path = '', pen = 'M';
@@ -89,7 +101,7 @@ export function lines({ title, x, y, series, marks = [] }) {
     const cx = xs.place(m.x), cy = ys.place(Math.min(Math.max(m.y, ys.lo), ys.hi));
     svg.append(draw('circle', { cx, cy, r: 5, class: `fill k${m.k ?? 0}` }));
     const end = cx > width * 0.75;
-    svg.append(draw('text', { x: cx + (end ? -9 : 9), y: cy - 8, 'text-anchor': end ? 'end' : 'start' }, m.text));
+    svg.append(draw('text', { x: cx + (end ? -9 : 9), y: cy - 8, 'text-anchor': end ? 'end' : 'start', class: 'mark' }, m.text));
   }
   return figure(svg, title, series, [x.label, ...series.map((s) => s.name)], tableOfLines(series));
 }
@@ -105,7 +117,7 @@ function tableOfLines(series) {
 // bars draws groups of bars: names along the axis, series {name, y, low, high}.
 export function bars({ title, names, y, series, line, label }) {
   const svg = frame(title);
-  const ys = scale([...series.flatMap((s) => s.high ?? s.y), line?.y ?? 0], height - bottom, top, y);
+  const ys = scale([...series.flatMap((s) => s.high ?? s.y), line?.y ?? 0], height - bottom, top, y, true);
   const xs = { place: (i) => left + (i + 0.5) * (width - left - right) / names.length, ticks: [] };
   axes(svg, xs, ys, { label: label ?? '' }, y);
   const slot = (width - left - right) / names.length, each = slot * 0.78 / series.length;
@@ -120,7 +132,7 @@ export function bars({ title, names, y, series, line, label }) {
     });
     if (names.length <= 12) svg.append(draw('text', { x: xs.place(i), y: height - bottom + 17, 'text-anchor': 'middle', class: 'soft' }, name));
   });
-  const legend = [...series];
+  const legend = series.map((s) => ({ ...s, area: true }));
   if (line) {
     svg.append(draw('path', { d: `M${left} ${ys.place(line.y)}H${width - right}`, class: 's k1 dash' }));
     legend.push({ name: line.name, k: 'k1', style: 'dash' });
@@ -147,7 +159,7 @@ export function surface({ title, grid, size, low, high, path, x, y }) {
   svg.append(draw('path', { d: 'M' + path.map(at).join('L'), class: 's k1' }));
   const [sx, sy] = at(path[0]).split(' '), [ex, ey] = at(path.at(-1)).split(' ');
   svg.append(draw('circle', { cx: sx, cy: sy, r: 4, class: 's k1' }), draw('circle', { cx: ex, cy: ey, r: 5, class: 'fill k1' }));
-  const series = [{ name: 'path of the weights, from the ring to the dot', k: 'k1' }, { name: 'loss: the darker, the smaller', k: 'k0' }];
+  const series = [{ name: 'path of the weights, from the ring to the dot', k: 'k1' }, { name: 'loss: the stronger the colour, the smaller', k: 'k0', area: true }];
   return figure(svg, title, series, ['lot', x.label, y.label], path.map((p, i) => [i, p[0], p[1]]));
 }
 
@@ -172,27 +184,30 @@ function axes(svg, xs, ys, x, y) {
   for (const t of ys.ticks) {
     const at = ys.place(t);
     svg.append(draw('path', { d: `M${left} ${at}H${width - right}`, class: 'grid' }));
-    svg.append(draw('text', { x: left - 7, y: at + 4, 'text-anchor': 'end', class: 'soft' }, y.percent ? `${number(100 * t)}%` : number(t)));
+    svg.append(draw('text', { x: left - 7, y: at + 4, 'text-anchor': 'end', class: 'soft' }, tick(t, y)));
   }
   for (const t of xs.ticks) {
     const at = xs.place(t);
     svg.append(draw('path', { d: `M${at} ${height - bottom}v5`, class: 'axis' }));
-    svg.append(draw('text', { x: at, y: height - bottom + 18, 'text-anchor': 'middle', class: 'soft' }, x.percent ? `${number(100 * t)}%` : number(t)));
+    svg.append(draw('text', { x: at, y: height - bottom + 18, 'text-anchor': 'middle', class: 'soft' }, tick(t, x)));
   }
   svg.append(draw('path', { d: `M${left} ${top}V${height - bottom}H${width - right}`, class: 's kx', 'stroke-width': 1 }));
   svg.append(draw('text', { x: (left + width - right) / 2, y: height - 8, 'text-anchor': 'middle' }, x.label ?? ''));
   svg.append(draw('text', { x: 13, y: (top + height - bottom) / 2, 'text-anchor': 'middle', transform: `rotate(-90 13 ${(top + height - bottom) / 2})` }, y.label ?? ''));
 }
 
+const tick = (t, { percent }) => (percent ? `${number(100 * t)}%` : number(t)).replace('-', '−');
+
 function figure(svg, title, series, head, rows) {
   const legend = make('ul', { class: 'legend' }, series.map((s, k) => {
     const key = draw('svg', { viewBox: '0 0 26 10', 'aria-hidden': 'true' });
-    key.append(draw('path', { d: 'M0 5H26', class: `s ${colour(s, k)} ${s.style === 'faint' ? '' : s.style ?? ''}` }));
-    return make('li', {}, key, s.name);
+    key.append(s.area ? draw('rect', { x: 8, width: 10, height: 10, class: `fill ${colour(s, k)} ${s.style ?? ''}` })
+      : draw('path', { d: 'M0 5H26', class: `s ${colour(s, k)} ${s.style ?? ''}` }));
+    return make('li', {}, key, make('span', {}, formula(s.name)));
   }));
   const table = make('table', {}, make('caption', {}, title),
     make('thead', {}, make('tr', {}, head.map((h) => make('th', { scope: 'col' }, h)))),
-    make('tbody', {}, rows.map((r) => make('tr', {}, r.map((c) => make('td', { class: 'n' }, typeof c === 'number' || c === null ? number(c, 4) : String(c)))))));
+    make('tbody', {}, rows.map((r) => make('tr', {}, r.map((c) => make('td', { class: 'n' }, typeof c === 'number' || c === null ? number(c, 4).replace('-', '−') : String(c)))))));
   return make('figure', {}, make('figcaption', {}, title), svg, legend,
     make('details', { class: 'data' }, make('summary', {}, 'Numbers of this chart'), make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Numbers: ${title}` }, table)));
 }

@@ -10,7 +10,7 @@
 //   checks(values, result)      commands whose output contains numbers of this page; tests run them
 
 import { ask } from './pool.js';
-import { make, number } from './chart.js';
+import { formula, make, number } from './chart.js';
 
 let serial = 0;
 
@@ -180,15 +180,15 @@ export class Experiment {
 
   render({ numbers = [], charts = [], more = [] }) {
     const list = make('dl', { class: 'numbers' }, numbers.map((n) => make('div', {},
-      make('dt', {}, n.name),
-      make('dd', {}, make('span', { class: 'value' }, typeof n.value === 'number' || n.value === null ? number(n.value, n.digits ?? 4) : n.value), make('span', { class: 'how' }, n.how)))));
+      make('dt', {}, formula(n.name)),
+      make('dd', {}, make('span', { class: 'value' }, typeof n.value === 'number' || n.value === null ? number(n.value, n.digits ?? 4) : n.value), make('span', { class: 'how' }, formula(n.how))))));
     return [numbers.length ? list : null, charts.length ? make('div', { class: 'charts' }, charts) : null, ...more].filter(Boolean);
   }
 
   showReal() {
     const lines = this.definition.real?.(this.values, this.result);
     if (!lines) return;
-    const block = (name, text) => [make('h3', {}, name), make('pre', { tabindex: '0', 'aria-label': `${name}: the same` }, make('code', {}, text))];
+    const block = (name, text) => [make('h3', {}, name), make('pre', { tabindex: '0', 'aria-label': `${name}: the same` }, make('code', {}, whole(text)))];
     this.real.replaceChildren(make('h3', {}, 'The same for real'),
       ...block('Command', lines.command), ...block('Python', lines.python), ...block('Go', lines.go));
   }
@@ -202,6 +202,11 @@ export class Experiment {
       facts: this.state === 'done' ? d.facts?.(this.shown, this.result) ?? [] : [],
     };
   }
+}
+
+// whole keeps the words of a command together where its lines are wrapped.
+function whole(text) {
+  return text.split(/( +|\n|(?<=\())/).map((part) => (/\S/.test(part) ? make('span', { class: 'word' }, part) : part));
 }
 
 function read(c, text) {

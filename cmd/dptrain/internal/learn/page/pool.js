@@ -48,6 +48,7 @@ class Pool {
     return new Promise((resolve, reject) => {
       const stop = () => {
         worker.terminate();
+        if (this.first === worker) this.first = undefined;
         this.alive--;
         this.next();
         reject(signal.reason);
@@ -87,13 +88,16 @@ class Pool {
       worker.onerror = (e) => reject(new Error(e.message || 'the worker did not start'));
       worker.postMessage({ module });
     });
+    this.first ??= worker;
     return worker;
   }
 
+  // The worker that started first is used first: it has drawn the digits.
   release(worker) {
     const next = this.waiting.shift();
     if (next) next.resolve(worker);
-    else this.idle.push(worker);
+    else if (worker === this.first) this.idle.push(worker);
+    else this.idle.unshift(worker);
   }
 
   // next starts a worker for a request that waits, in the place of one that was stopped.

@@ -86,11 +86,8 @@ var errNoise = errors.New("give an ε or a noise multiplier above 0")
 
 // train trains a linear model of edges with the engine, as dptrain train does.
 func train(q trainRequest, progress func(any)) (a trainAnswer, err error) {
-	pictures, test, err := edgesOfDigits()
-	if err != nil {
-		return a, err
-	}
-	set, err := first(pictures, q.Records)
+	digits := data.DigitEdges()
+	set, err := first(digits.Train, q.Records)
 	if err != nil {
 		return a, err
 	}
@@ -129,7 +126,7 @@ func train(q trainRequest, progress func(any)) (a trainAnswer, err error) {
 		if err != nil {
 			return engine.Evaluation{}, err
 		}
-		return evaluator.Score(engine.Values(weights), test)
+		return evaluator.Score(engine.Values(weights), digits.Test)
 	}
 	planned := c.PlannedHistory()
 	meter, err := accountant.NewMeter(ledger.History{Header: planned.Header}, planned.Lots[0].Lot, q.Delta, "")
@@ -138,7 +135,7 @@ func train(q trainRequest, progress func(any)) (a trainAnswer, err error) {
 	}
 	every := max(1, q.Steps/progressReports)
 	err = r.Train(context.Background(), func(p *engine.Progress) error {
-		if p.Lot%every != 0 {
+		if p.Lot%every != 0 && p.Lot != p.Lots {
 			return nil
 		}
 		spent, err := meter.Epsilon(p.Lot)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/engine/data"
 )
 
 func none(any) {}
@@ -40,45 +39,6 @@ func TestTrain_LearnsWithinBudget(t *testing.T) {
 	}
 	if a.Accuracy < 0.9 {
 		t.Errorf("accuracy %v", a.Accuracy)
-	}
-}
-
-// The features of a picture do not depend on the other pictures, and have norm 1.
-func TestEdges_OfEachPictureAlone(t *testing.T) {
-	digits := data.Digits().Test
-	some, err := subset(digits, 10, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	together, err := edges(some)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 10 {
-		one, err := subset(digits, 10+i, 11+i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		alone, err := edges(one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, y := make([]float32, edgeFeatures), make([]float32, edgeFeatures)
-		label := make([]float32, 1)
-		if err := together.Read([][]float32{x, label}, []int{i}); err != nil {
-			t.Fatal(err)
-		}
-		if err := alone.Read([][]float32{y, label}, []int{0}); err != nil {
-			t.Fatal(err)
-		}
-		for k := range x {
-			if x[k] != y[k] {
-				t.Fatalf("picture %d, feature %d: %v and alone %v", i, k, x[k], y[k])
-			}
-		}
-		if math.Abs(norm(x)-1) > 1e-5 {
-			t.Errorf("picture %d: the norm is %v", i, norm(x))
-		}
 	}
 }
 

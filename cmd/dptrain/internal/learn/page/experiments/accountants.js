@@ -1,7 +1,5 @@
 import { lines, number } from '../chart.js';
-import { deltas, epsilons, flags, line, lotsUpTo, plain, table } from './common.js';
-
-const names = { pld: 'PLD', rdp: 'Rényi', moments: 'moments', gdp: 'Gaussian DP (approximation)', zcdp: 'zCDP', strong: 'strong', naive: 'naive' };
+import { accountants as names, deltas, epsilons, flags, line, lotsUpTo, plain, planInGo, table } from './common.js';
 
 export default {
   title: 'Your run, by seven accountants',
@@ -34,7 +32,7 @@ export default {
       ],
       charts: [lines({ title: 'ε of the same run by each accountant', x: { label: 'lots' }, y: { label: 'ε', log: true },
         series: r.curve.series.map((s, i) => ({ name: names[s.name], x: s.steps, y: s.epsilon, style: ['', 'dash', 'dots', 'dash', '', 'dash', 'dots'][i] })) })],
-      more: [table(`ε of ${v.steps} lots at δ = ${number(v.delta)}`, ['accountant', 'ε', 'remark'],
+      more: [table(`ε of ${number(v.steps)} lots at δ = ${number(v.delta)}`, ['accountant', 'ε', 'remark'],
         r.rows.map((row) => [names[row.accountant], number(row.epsilon, 5), row.why || row.note || (row.order ? `order α = ${number(row.order)}` : 'a bound')]))],
     };
   },
@@ -43,7 +41,8 @@ export default {
     return {
       command: `${line(['budget compare', ...flags(plan)])}\n${line(['budget noise', ...flags({ records: v.records, lot: v.lot, steps: v.steps, epsilon: v.target, delta: v.delta })])}`,
       python: `dptrain.budget.epsilon(records=${v.records}, lot=${v.lot}, steps=${v.steps}, noise=${v.noise}, delta=${plain(v.delta)})\ndptrain.budget.noise(records=${v.records}, lot=${v.lot}, steps=${v.steps}, epsilon=${v.target}, delta=${plain(v.delta)})`,
-      go: `z, err := accountant.CalibrateNoise(plan, ${v.target}, ${plain(v.delta)}, "pld")`,
+      go: `${planInGo(v)}
+z, err := accountant.CalibrateNoise(plan, ${v.target}, ${plain(v.delta)}, "pld")`,
     };
   },
   checks: (v, r) => [

@@ -1,5 +1,5 @@
 import { lines, number } from '../chart.js';
-import { deltas, flags, line, lotsUpTo, plain, table } from './common.js';
+import { deltas, flags, line, lotsUpTo, plain, planInGo, table } from './common.js';
 
 const records = 10000;
 const samplings = { none: 'all records in every lot', poisson: 'Poisson', truncated: 'truncated Poisson', fixed: 'fixed size', shuffle: 'shuffled' };
@@ -32,14 +32,16 @@ export default {
       ],
       charts: [lines({ title: 'ε against the number of lots', x: { label: 'lots' }, y: { label: 'ε', log: true },
         series: r.curve.series.map((s) => ({ name: samplings[s.name], x: s.steps, y: s.epsilon, style: s.name === 'truncated' ? 'dots' : s.name === 'fixed' || s.name === 'shuffle' ? 'dash' : '' })) })],
-      more: [table(`ε of ${v.steps} lots`, ['sampling', 'ε', 'neighbouring data sets differ in'],
+      more: [table(`ε of ${number(v.steps)} lots`, ['sampling', 'ε', 'neighbouring data sets differ in'],
         names.map((n, i) => [samplings[n], number(r.rows[i].epsilon, 4), r.rows[i].adjacency]))],
     };
   },
   real: (v) => ({
     command: line(['budget epsilon', ...flags({ sampling: 'poisson', records, lot: v.lot, noise: v.noise, steps: v.steps, delta: v.delta })]),
     python: `dptrain.budget.epsilon(sampling="poisson", records=${records}, lot=${v.lot}, noise=${v.noise}, steps=${v.steps}, delta=${plain(v.delta)})`,
-    go: `g, err := accountant.Epsilon(accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: ${v.lot / records}}, Steps: ${v.steps}, Noise: ${v.noise}}.History(), ${plain(v.delta)}, "pld")`,
+    go: `${planInGo({ ...v, records })}
+plan.Noise = ${v.noise}
+g, err := accountant.Epsilon(plan.History(), ${plain(v.delta)}, "pld")`,
   }),
   checks: (v, r) => Object.keys(samplings).filter((s, i) => Number.isFinite(r.rows[i].epsilon)).map((s) => ({
     command: ['budget', 'epsilon', ...flags({ sampling: s, ...(s === 'none' ? {} : { records, lot: v.lot }), noise: v.noise, steps: v.steps, delta: v.delta })], key: 'epsilon', value: r.rows[Object.keys(samplings).indexOf(s)].epsilon,

@@ -40,10 +40,10 @@ export default {
     };
   },
   real: (v) => ({
-    normaliser: { command: 'dptrain train --epsilon 2   # always divides by q·N, which is public', python: 'dptrain.Classifier(epsilon=2).fit(X, y)', go: 'engine.Config{Sampling: engine.Sampling{Lot: 300}, …} // the divisor is Lot' },
-    rate: { command: 'dptrain ledger show runs/first/ledger.jsonl   # states how each lot was drawn', python: 'dptrain.Ledger.open("runs/first/ledger.jsonl").epsilon(1e-5)', go: 'engine.Sampling{Policy: sample.PolicyShuffle, Lot: 300} // a fixed order has a policy of its own' },
-    seed: { command: 'dptrain train --epsilon 2 --seed 42   # marks the run insecure everywhere', python: 'dptrain.Classifier(epsilon=2, seed=42)  # marked insecure', go: 'engine.Config{Seed: nil, …} // a key from the operating system' },
-    float: { command: `dptrain train --epsilon 2 --arithmetic ${v.mended ? 'exact' : 'float'}`, python: `dptrain.Classifier(epsilon=2, arithmetic="${v.mended ? 'exact' : 'float'}")`, go: `engine.Mechanism{Arithmetic: engine.${v.mended ? 'Exact' : 'Float'}Arithmetic, …}` },
+    normaliser: { command: 'dptrain train --epsilon 2   # always divides by q·N, which is public', python: 'dptrain.Classifier(epsilon=2, bounds=(0, 1), classes=range(10)).fit(X, y)', go: 'config.Sampling = engine.Sampling{Lot: 300} // the divisor is Lot' },
+    rate: { command: 'dptrain ledger show runs/first/ledger.jsonl   # states how each lot was drawn', python: 'dptrain.Ledger.open("runs/first/ledger.jsonl").epsilon(1e-5)', go: 'config.Sampling = engine.Sampling{Policy: sample.PolicyShuffle, Lot: 300} // lots in one order have a policy of their own' },
+    seed: { command: 'dptrain train --epsilon 2 --seed 42   # marks the run insecure everywhere', python: 'dptrain.Classifier(epsilon=2, seed=42)  # marked insecure', go: 'config.Seed = nil // a key from the operating system' },
+    float: { command: `dptrain train --epsilon 2 --arithmetic ${v.mended ? 'exact' : 'float'}`, python: `dptrain.Classifier(epsilon=2, arithmetic="${v.mended ? 'exact' : 'float'}")`, go: `config.Mechanism.Arithmetic = engine.${v.mended ? 'Exact' : 'Float'}Arithmetic` },
   })[v.mistake],
   facts(v, r) {
     const p = r.right / r.trials, five = 5 * Math.sqrt(0.25 / r.trials); // 6·10⁻⁷ by the normal distribution

@@ -34,8 +34,9 @@ export default {
   },
   real: (v) => ({
     command: `dptrain train --epsilon 2 --clip ${v.clip} --clipping ${v.groups === 'layer' ? 'per-layer' : 'flat'}`,
-    python: `dptrain.Classifier(epsilon=2, clip=${v.clip}, clipping="${v.groups === 'layer' ? 'per-layer' : 'flat'}").fit(X, y)`,
-    go: v.groups === 'layer' ? `Clipping: clip.PerParameter(names, clip.Constant(${v.clip}), nil)` : `Clipping: clip.Flat(clip.Constant(${v.clip}), nil)`,
+    python: `dptrain.Classifier(epsilon=2, clip=${v.clip}, clipping="${v.groups === 'layer' ? 'per-layer' : 'flat'}",
+                   bounds=(0, 1), classes=range(10)).fit(X, y)`,
+    go: v.groups === 'layer' ? `config.Mechanism.Clipping = clip.PerParameter(names, clip.Constant(${v.clip}), nil)` : `config.Mechanism.Clipping = clip.Flat(clip.Constant(${v.clip}), nil)`,
   }),
   facts: (v, r) => [{ name: 'no clipped norm is above C', holds: Math.max(...r.clipped.map(root)) <= v.clip * (1 + 1e-6) }],
 };

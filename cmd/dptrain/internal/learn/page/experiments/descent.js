@@ -25,10 +25,13 @@ export default {
   }),
   real: (v) => ({
     command: v.noise
-      ? `dptrain train --data points.csv --test more.csv --target y --bounds x=-1:1,y=-3:3 --model logistic --optimizer sgd \\\n  --lot ${v.lot} --steps ${v.steps} --lr ${v.rate} --noise ${v.noise} --clip ${v.clip}`
-      : `dptrain train --data points.csv --test more.csv --target y --bounds x=-1:1,y=-3:3 --model logistic --optimizer sgd \\\n  --lot ${v.lot} --steps ${v.steps} --lr ${v.rate} --non-private`,
-    python: `dptrain.Regressor(epsilon=1, model="logistic", optimizer="sgd", lot=${v.lot}, steps=${v.steps}, lr=${v.rate}, clip=${v.clip}).fit(X, y)`,
-    go: `engine.Config{Sampling: engine.Sampling{Lot: ${v.lot}}, Steps: ${v.steps}, Optimization: engine.Optimization{Schedule: optim.Schedule{Base: ${v.rate}}}, …}`,
+      ? `dptrain train --data points.csv --test more.csv --target y --bounds x=-1:1,y=-3:3 \\\n  --model logistic --optimizer sgd --lot ${v.lot} --steps ${v.steps} --lr ${v.rate} --noise ${v.noise} --clip ${v.clip}`
+      : `dptrain train --data points.csv --test more.csv --target y --bounds x=-1:1,y=-3:3 \\\n  --model logistic --optimizer sgd --lot ${v.lot} --steps ${v.steps} --lr ${v.rate} --non-private`,
+    python: v.noise
+      ? `dptrain.Regressor(noise=${v.noise}, bounds=(-1, 1), target_bounds=(-3, 3), model="logistic", optimizer="sgd",\n                  lot=${v.lot}, steps=${v.steps}, lr=${v.rate}, clip=${v.clip}).fit(x, y)`
+      : '# dptrain.Regressor always trains with privacy; give z',
+    go: `config.Sampling, config.Steps = engine.Sampling{Lot: ${v.lot}}, ${v.steps}
+config.Optimization.Schedule = optim.Schedule{Base: ${v.rate}}`,
   }),
   facts: (v, r) => [{ name: 'SGD finds the valley', holds: v.noise > 0 || r.loss < r.best + 0.1 }],
 };

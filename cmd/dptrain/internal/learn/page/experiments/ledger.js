@@ -1,5 +1,5 @@
 import { make, number } from '../chart.js';
-import { deltas, plain, shared, table } from './common.js';
+import { accountants, deltas, plain, shared, table } from './common.js';
 
 export default {
   title: 'Read a ledger',
@@ -36,10 +36,10 @@ export default {
         { name: 'ε', value: pld.epsilon, how: `PLD accountant, δ = ${number(v.delta)}` },
         { name: 'Verification', value: 'ok', how: `${r.entries} lines; each contains the SHA-256 of the one before` },
         { name: 'Lots', value: number(r.lots), how: 'stated before each release' },
-        { name: 'Unit and adjacency', value: `${r.unit}, ${r.adjacency}`, how: 'one record more, less or blank' },
+        { name: 'Unit and adjacency', value: `${r.unit}, ${r.adjacency}`, how: { 'zero-out': 'neighbouring data sets: one record is blank', 'add-remove': 'neighbouring data sets: one record more or less', 'replace-one': 'neighbouring data sets: one record is another' }[r.adjacency] ?? 'neighbouring data sets' },
         { name: 'Head', value: `${r.head.slice(0, 12)}…`, how: 'hash of the last line: keep it elsewhere' },
       ],
-      more: [table('The same lots by each accountant', ['accountant', 'ε'], r.rows.map((row) => [row.accountant, row.why ? '–' : number(row.epsilon, 5)])), ...more],
+      more: [table('The same lots by each accountant', ['accountant', 'ε'], r.rows.map((row) => [accountants[row.accountant], row.why ? '–' : number(row.epsilon, 5)])), ...more],
     };
   },
   real: (v) => ({

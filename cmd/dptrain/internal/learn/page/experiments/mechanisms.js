@@ -31,7 +31,9 @@ export default {
     laplace: {
       command: line(['budget epsilon --mechanism laplace --sampling none --steps 1 --delta 1e-9 --noise', number(1 / v.budget, 6)]),
       python: `dptrain.budget.epsilon(mechanism="laplace", sampling="none", steps=1, delta=1e-9, noise=${number(1 / v.budget, 6)})`,
-      go: 'err := source.Laplaces(dst, noise.Stream{Purpose: noise.Release}, 0) // package noise',
+      go: `// adds integers: the scale is 1/ε, rounded up
+noises := make([]int64, 1)
+err := source.DiscreteLaplaces(noises, noise.Stream{Purpose: noise.Release}, 0, ${Math.ceil(1 / v.budget)})`,
     },
     gaussian: {
       command: line(['budget noise', ...flags({ sampling: 'none', steps: 1, epsilon: v.budget, delta: v.failure })]),
@@ -40,7 +42,7 @@ export default {
     },
     exponential: {
       command: line(['choose --help   # a private choice by votes: permute-and-flip, which is never worse']),
-      python: '# not in the Python package',
+      python: '# run the command: the Python package has no private choice',
       go: 'chooser, err := choice.New(writer, source) // package engine/choice: permute-and-flip',
     },
   })[v.kind],

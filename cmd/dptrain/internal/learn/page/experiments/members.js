@@ -49,8 +49,8 @@ export default {
     const private_ = v.privacy !== '0';
     return {
       command: line(['train', '--model mlp:64,act=tanh --lot 50 --epochs', v.passes, private_ ? `--epsilon ${v.privacy}` : '--non-private']),
-      python: private_ ? `model = dptrain.Classifier(epsilon=${v.privacy}, model="mlp:64,act=tanh", lot=50, epochs=${v.passes}).fit(X, y)` : '# dptrain.Classifier always trains with privacy; scikit-learn trains without',
-      go: private_ ? `c.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(c, ${v.privacy})` : 'c.Mechanism.NonPrivate = true',
+      python: private_ ? `model = dptrain.Classifier(epsilon=${v.privacy}, model="mlp:64,act=tanh", lot=50, epochs=${v.passes},\n                           bounds=(0, 1), classes=range(10)).fit(X, y)` : '# dptrain.Classifier always trains with privacy; scikit-learn trains without',
+      go: private_ ? `config.Mechanism.NoiseMultiplier, err = config.CalibrateNoise(${v.privacy})` : 'config.Mechanism = engine.Mechanism{NonPrivate: true}',
     };
   },
   checks: (v, r) => (r.epsilon ? [{

@@ -33,7 +33,7 @@ export default {
   real: (v) => ({
     command: 'dptrain train --epochs 2 --out runs/first   # its report.html draws this curve for the run',
     python: `p = math.exp(${v.epsilon}) / (1 + math.exp(${v.epsilon}))\nanswer = truth if random.SystemRandom().random() < p else not truth`,
-    go: `accountant.TradeOffOf(${v.epsilon}, 0).TruePositiveRate(0.1)`,
+    go: `rate := accountant.TradeOffOf(${v.epsilon}, 0).TruePositiveRate(0.1)`,
   }),
   facts: (v, r) => [{ name: 'the best guess is that of the formula', holds: Math.abs(r.roc.guess - Math.exp(v.epsilon) / (1 + Math.exp(v.epsilon))) < 1e-9 }],
 };

@@ -1,8 +1,10 @@
 import { lines, number } from '../chart.js';
-import { epsilons, flags, line, plain } from './common.js';
+import { epsilons, flags, line, plain, planInGo } from './common.js';
 
 const delta = 1e-6;
 const wide = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 10];
+
+const lots = (v) => ({ records: v.records, lot: Math.round(v.records * v.share), steps: Math.max(1, Math.round(v.epochs / v.share)) });
 
 export default {
   title: 'The trade-off for your data',
@@ -15,7 +17,7 @@ export default {
     { name: 'target', label: 'ε', values: epsilons, value: 2 },
   ],
   run(v, { ask }) {
-    const lot = Math.round(v.records * v.share), steps = Math.max(1, Math.round(v.epochs / v.share));
+    const { lot, steps } = lots(v);
     const all = [...new Set([...wide, v.target])].sort((a, b) => a - b);
     return ask('settings', { plan: { sampling: 'poisson', records: v.records, lot, rate: 0, steps, noise: 0, groups: [] }, delta, epsilons: all, weights: v.weights })
       .then((r) => ({ ...r, lot, steps }));
@@ -33,10 +35,10 @@ export default {
         marks: [{ x: v.target, y: r.ratio[i], text: 'your ε' }] })],
     };
   },
-  real: (v, r) => ({
-    command: line(['budget noise', ...flags({ records: v.records, lot: r?.lot ?? 'L', steps: r?.steps ?? 'T', epsilon: v.target, delta })]) + '\ndptrain train --data people.csv … --epsilon ' + v.target + ' --dry-run   # lots and steps by a rule, with the noise of each layer',
-    python: `dptrain.Classifier(epsilon=${v.target}).fit(X, y)  # lots and steps follow from public numbers`,
-    go: `z, err := accountant.CalibrateNoise(plan, ${v.target}, ${plain(delta)}, "")`,
+  real: (v) => ({
+    command: line(['budget noise', ...flags({ ...lots(v), epsilon: v.target, delta })]) + `\ndptrain train --data people.csv --label sick --classes no,yes --bounds age=0:120 --ignore person \\\n  --epsilon ${v.target} --dry-run   # lots and steps by a rule, with the noise of each layer`,
+    python: `# lots and steps follow from public numbers\ndptrain.Classifier(epsilon=${v.target}, bounds=(0, 1), classes=range(10)).fit(X, y)`,
+    go: `${planInGo(lots(v))}\nz, err := accountant.CalibrateNoise(plan, ${v.target}, ${plain(delta)}, "")`,
   }),
   checks: (v, r) => [{ command: ['budget', 'noise', ...flags({ records: v.records, lot: r.lot, steps: r.steps, epsilon: v.target, delta })], key: 'noise_multiplier', value: r.noise[r.epsilons.indexOf(v.target)] }],
 };

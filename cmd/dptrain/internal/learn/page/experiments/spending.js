@@ -1,5 +1,5 @@
 import { lines, number } from '../chart.js';
-import { flags, line, plain } from './common.js';
+import { flags, line, plain, planInGo } from './common.js';
 
 const records = 60000, lot = 600, delta = 1e-6;
 
@@ -26,11 +26,11 @@ export default {
       marks: v.metric ? [{ x: v.metric, y: r.with, text: 'your metric', k: 0 }] : [] })],
   }),
   real: (v, r) => ({
-    command: v.metric
-      ? line(['budget epsilon', ...flags({ records, lot, steps: v.steps, groups: `1:${r ? r.with : 'Z'},1:${v.metric}`, delta })]) + `\ndptrain train --epsilon ${v.budget} --metric accuracy:noise=${v.metric}`
+    command: v.metric && r
+      ? line(['budget epsilon', ...flags({ records, lot, steps: v.steps, groups: `1:${r.with},1:${v.metric}`, delta })]) + `\ndptrain train --epsilon ${v.budget} --metric accuracy:noise=${v.metric}`
       : line(['budget noise', ...flags({ records, lot, steps: v.steps, epsilon: v.budget, delta })]),
     python: `dptrain.budget.noise(records=${records}, lot=${lot}, steps=${v.steps}, epsilon=${v.budget}, delta=${plain(delta)})`,
-    go: `filter, err := accountant.NewFilter(${v.budget}, ${plain(delta)}, order, ledger.ZeroOut)\nok, err := filter.Admit(lot, 1)`,
+    go: `${planInGo({ records, lot, steps: v.steps })}\nplan.Noise = ${r?.gradients ?? 1}\ng, err := accountant.Epsilon(plan.History(), ${plain(delta)}, "rdp")\nfilter, err := accountant.NewFilter(${v.budget}, ${plain(delta)}, g.Order, ledger.ZeroOut)\nok, err := filter.Admit(plan.History().Lots[0].Lot, 1) // before each lot`,
   }),
   checks: (v, r) => [
     { command: ['budget', 'noise', ...flags({ records, lot, steps: v.steps, epsilon: v.budget, delta })], key: 'noise_multiplier', value: r.gradients },

@@ -17,6 +17,8 @@ function curves(v, reports) {
   };
 }
 
+const command = (v) => `train --data digit-edges --model logistic --epsilon ${v.epsilon} --delta ${plain(delta)} --lot ${v.lot} --steps ${v.steps} --clip ${v.clip} --optimizer momentum --lr ${v.rate}`;
+
 export default {
   title: 'Train on 40,000 private pictures',
   module: 'engine',
@@ -50,13 +52,27 @@ export default {
     };
   },
   real: (v) => ({
-    command: `dptrain train --model digits-cnn --epsilon ${v.epsilon} --delta ${plain(delta)} \\\n  --lot ${v.lot} --steps ${v.steps} --clip ${v.clip}   # a convolutional network, in place of edges`,
-    python: `dptrain.Classifier(epsilon=${v.epsilon}, delta=${plain(delta)}, model="logistic", lot=${v.lot},\n                   steps=${v.steps}, clip=${v.clip}, optimizer="momentum", lr=${v.rate}).fit(edges, y)`,
-    go: `run, err := engine.New(engine.Config{\n\tNetwork: network, Train: pictures, Sampling: engine.Sampling{Lot: ${v.lot}}, Steps: ${v.steps},\n\tMechanism: engine.Mechanism{Clipping: clip.Flat(clip.Constant(${v.clip}), nil), NoiseMultiplier: z}, …})\nerr = run.Train(ctx, nil)`,
+    command: `dptrain ${command(v)}`.replace(' --lot', ' \\\n  --lot'),
+    python: `dptrain.Classifier(epsilon=${v.epsilon}, delta=${plain(delta)}, model="logistic", lot=${v.lot},\n                   steps=${v.steps}, clip=${v.clip}, optimizer="momentum", lr=${v.rate},\n                   bounds=(-1, 1), classes=range(10)).fit(edges, y)`,
+    go: `network, err := models.Parse("logistic", models.DataSpec{Shape: []int{392}, Classes: 10}, 1)
+config := engine.Config{
+\tNetwork: network, Train: data.DigitEdges().Train,
+\tSampling: engine.Sampling{Lot: ${v.lot}}, Steps: ${v.steps}, Budget: engine.Budget{Delta: ${plain(delta)}},
+\tMechanism: engine.Mechanism{Clipping: clip.Flat(clip.Constant(${v.clip}), nil)},
+\tOptimization: engine.Optimization{Schedule: optim.Schedule{Base: ${v.rate}},
+\t\tOptimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}},
+\tFiles: engine.Files{Ledger: "ledger.jsonl"},
+}
+config.Mechanism.NoiseMultiplier, err = config.CalibrateNoise(${v.epsilon})
+run, err := engine.New(config)
+err = run.Train(context.Background(), nil)`,
   }),
   checks: (v, r) => [
     { command: ['budget', 'noise', ...flags({ records, lot: v.lot, steps: v.steps, epsilon: v.epsilon, delta })], key: 'noise_multiplier', value: r.noise },
     { command: ['ledger', 'epsilon', 'LEDGER', ...flags({ delta })], key: 'epsilon', value: r.epsilon, ledger: r.ledger },
+    ...['epsilon', 'noise_multiplier'].map((key) => ({ command: command(v).split(' '), key, value: key === 'epsilon' ? r.epsilon : r.noise })),
+    // Other noise and other lots: five standard deviations of 12 runs.
+    ...(v.steps < 160 ? [] : [{ command: command(v).split(' '), key: 'test_accuracy', value: r.accuracy, within: 0.015 }]),
   ],
   facts: (v, r) => [{ name: `accuracy ${r.accuracy} after ${v.steps} lots`, holds: v.steps < 160 || v.lot < 1000 || v.epsilon < 2 || r.accuracy >= 0.95 }],
 };

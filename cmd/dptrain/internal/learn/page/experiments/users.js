@@ -29,9 +29,9 @@ export default {
     };
   },
   real: (v) => ({
-    command: `dptrain train --data people.csv --record user:PERSON --user-examples ${v.k} --lot ${Math.max(1, Math.floor(v.lot / v.k))} --steps ${v.steps} --noise ${v.noise} …\n${line(['budget epsilon', ...flags({ records: records / v.k, lot: Math.max(1, Math.floor(v.lot / v.k)), steps: v.steps, noise: v.noise, delta })])}`,
-    python: `dptrain.Classifier(epsilon=2, record="user:person").fit(X, y)`,
-    go: `engine.Config{Records: engine.Records{Users: true, Examples: ${v.k}}, …}`,
+    command: `dptrain train --data people.csv --label sick --classes no,yes --bounds age=0:120 \\\n  --record user:person --user-examples ${v.k} --lot ${Math.max(1, Math.floor(v.lot / v.k))} --steps ${v.steps} --noise ${v.noise}\n${line(['budget epsilon', ...flags({ records: records / v.k, lot: Math.max(1, Math.floor(v.lot / v.k)), steps: v.steps, noise: v.noise, delta })])}`,
+    python: `dptrain.Classifier(epsilon=2, record="user:person", user_examples=${v.k},\n                   bounds={"age": (0, 120)}, classes=["no", "yes"]).fit(people, sick)`,
+    go: `config.Records = engine.Records{Users: true, Examples: ${v.k}}`,
   }),
   checks: (v, r) => [
     { command: ['budget', 'epsilon', ...flags({ records, lot: v.lot, steps: v.steps, noise: v.noise, delta })], key: 'epsilon', value: r.example },
