@@ -20,7 +20,7 @@ const module = "github.com/dptrain/dptrain/"
 var layers = [][]string{
 	{"internal/asm"},
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
-	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
+	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/tasks/own-network", "examples/users"},
 	{"cmd/dptrain", "bench/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
 	{"cmd/dptrain/internal/learn/build", "cmd/dptrain/internal/learn/wasm/accounting", "cmd/dptrain/internal/learn/wasm/engine"},
 	{
@@ -61,7 +61,7 @@ var layers = [][]string{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
-		"internal/lint", "internal/nearest", "internal/quality", "internal/setting",
+		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
