@@ -10,12 +10,13 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	_ "github.com/dptrain/dptrain/engine/data/columnar" // Parquet, Arrow and Feather
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	collectOften()
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	ranks.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // collectOften limits the garbage on the heap. The cost is small: most long-lived memory holds

@@ -27,6 +27,7 @@ type Flags struct {
 	Device engine.DeviceOptions
 
 	Model, Config, Out, Resume string
+	MPI                        string // file of the MPI library; "": the first that is found
 	Init, Fresh, Freeze        string // starting weights
 
 	ValidationSplit, ValidationNoise float64
@@ -177,7 +178,13 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
 		f.BoolVar(&s.MetricsRemote, "metrics-remote", false, "permit a --metrics-addr that other machines reach: they can read the metrics, which are public values")
 		DefineDeviceFlags(f, &s.Device)
+		DefineMPIFlag(f, &s.MPI)
 	})
+}
+
+// DefineMPIFlag adds the flag that names the MPI library.
+func DefineMPIFlag(f *pflag.FlagSet, library *string) {
+	f.StringVar(library, "mpi", "", "file of the MPI library that connects the processes which mpirun or srun started (default: that of the mpirun in PATH, or the first that the linker finds)")
 }
 
 // DefineDeviceFlags adds the flags that select the device.
