@@ -71,8 +71,8 @@
 //
 // # Where each part lives
 //
-//   - config.go: [Config]. run.go: the life of a run. compile.go, device.go, internal/network: the program on
-//     a device.
+//   - config.go, mechanism.go, sampling.go, optimization.go: [Config]. run.go: the life of a run.
+//   - internal/network, compile.go, device.go: the program on a device.
 //   - internal/lot: the ways to compute a lot.
 //   - internal/load: from records to microbatches: index of records, loader, views, division of a set.
 //   - internal/release: bounds and noise of each lot, its ledger entry, and the list of everything that is

@@ -14,21 +14,6 @@ func (c *Config) arithmetic() release.Arithmetic {
 		PrivateCount: c.Sampling.Population > 0}
 }
 
-// noise returns the noise on gradients.
-func (m *Mechanism) noise() *release.Noise {
-	return &release.Noise{Groups: m.Clipping, NoiseMultiplier: m.NoiseMultiplier, NoiseMultiplierAt: m.NoiseMultiplierAt,
-		GroupNoiseMultipliers: m.GroupNoiseMultipliers, GroupNoiseMultiplierAt: m.GroupNoiseMultiplierAt,
-		DimensionAdjusted: m.Allocation == DimensionAdjusted, Laplace: m.addsLaplace(), Chosen: m.adaptive != nil}
-}
-
-// CombinedNoiseMultiplier returns the noise multiplier of all gradient groups and adaptive counts
-// of a lot together: several Gaussian sums with sensitivities S_g and noise σ_g cost as much as one
-// with the multiplier (Σ_g (S_g/σ_g)²)^(-1/2) (McMahan et al. 2019, section 3).
-func (m Mechanism) CombinedNoiseMultiplier(lot int) float64 { return m.noise().Combined(lot) }
-
-// addsLaplace reports whether gradients have Laplace noise.
-func (m *Mechanism) addsLaplace() bool { return !m.NonPrivate && m.Distribution == LaplaceNoise }
-
 // mechanism returns the public numbers that the mechanism of a run of c follows from. leastWeight is that
 // of release.Settings.
 func (c *Config) mechanism(e sample.Event, leastWeight int64) release.Settings {

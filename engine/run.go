@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/load"
@@ -97,9 +95,11 @@ func build(c Config) (*Run, error) {
 	if r.index, err = c.Records.index(c.Train); err != nil {
 		return nil, err
 	}
-	if r.sampler, err = newSampler(&r.config, r.index.Records, r.source); err != nil {
+	public := c.publicRecords(r.index.Records)
+	if r.sampler, err = r.config.Sampling.newSampler(public, r.index.Records, r.source); err != nil {
 		return nil, err
 	}
+	r.config.Budget.setDelta(public)
 	if !c.Mechanism.NonPrivate {
 		if err := r.config.Budget.CheckDelta(r.Event().Records); err != nil {
 			return nil, err
@@ -169,39 +169,6 @@ func (r *Run) newLot(augmenter *load.Augmenter) (*lot.Lot, error) {
 func (c *Config) lotOptions() lot.Options {
 	return lot.Options{Train: c.Train, Augmented: c.Augmentation.Views > 0, Local: lot.Local(c.LocalTraining),
 		OnHost: len(c.Statistics) > 0 || c.isWeighted() || c.awaitsProjection()} // another network is compiled after a projection
-}
-
-// newSampler returns the sampler of c for a number of records. It sets the default of
-// Budget.Delta. Where the number of records is private, no error and no setting depends on it.
-func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler, err error) {
-	public := c.publicRecords(records)
-	switch q := &c.Sampling; {
-	case q.Rate < 0 || q.Rate > 1 || math.IsNaN(q.Rate):
-		return nil, fmt.Errorf("sampling rate %v: give a probability between 0 and 1", q.Rate)
-	case q.Lot < 0 || q.Lot > public:
-		return nil, fmt.Errorf("a lot of %d records from %d: give between 1 and %d", q.Lot, public, public)
-	case q.Lot == 0 && q.Rate == 0:
-		return nil, fmt.Errorf("neither a lot nor a sampling rate is set: set one of Sampling.Lot and Sampling.Rate")
-	case q.Lot != 0 && q.Rate != 0:
-		return nil, fmt.Errorf("both a lot (%d) and a sampling rate (%v) are set: set one of Sampling.Lot and Sampling.Rate", q.Lot, q.Rate)
-	}
-	lot, rate := c.Sampling.lotAndRate(public)
-	switch c.Sampling.Policy {
-	case sample.PolicyPoisson:
-		s, err = sample.NewPoissonOf(public, rate, records, source)
-	case sample.PolicyTruncated:
-		s, err = sample.NewTruncated(public, rate, c.Sampling.maxLot(public), records, source)
-	case sample.PolicyFixed:
-		s, err = sample.NewFixed(lot, records, source)
-	case sample.PolicyShuffle:
-		s, err = sample.NewShuffle(lot, records, source)
-	default:
-		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle)
-	}
-	if c.Budget.Delta == 0 {
-		c.Budget.Delta = accountant.DefaultDelta(public)
-	}
-	return s, err
 }
 
 // createFiles creates the ledger, then the first checkpoint: a ledger without a checkpoint
@@ -435,7 +402,7 @@ func (r *Run) sumLot() error {
 // releaseLot adds noise to the sums, which become a step, and to what the lot releases beside them. The
 // ledger on disk contains the lot.
 func (r *Run) releaseLot() error {
-	r.learningRate = r.config.learningRate(r.step, r.Event())
+	r.learningRate = r.config.Optimization.learningRate(r.step, r.config.Steps, r.Event())
 	r.checkpoints.WaitUntilRead()
 	return r.lot.Release(r.step, r.learningRate)
 }

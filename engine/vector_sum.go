@@ -249,9 +249,11 @@ func buildVectorSum(c VectorSumConfig) (*VectorSum, error) {
 	} else if s.source, err = noise.New(); err != nil {
 		return nil, err
 	}
-	if s.sampler, err = newSampler(&s.config, c.Records, s.source); err != nil {
+	public := s.config.publicRecords(c.Records)
+	if s.sampler, err = s.config.Sampling.newSampler(public, c.Records, s.source); err != nil {
 		return nil, err
 	}
+	s.config.Budget.setDelta(public)
 	e := s.sampler.Event()
 	if err := s.config.Budget.CheckDelta(e.Records); err != nil {
 		return nil, err

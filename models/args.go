@@ -16,6 +16,8 @@ type args struct {
 	tied    bool
 	columns int // of fourier; 0: as many as an example has numbers
 
+	layers layerList // of layers
+
 	standardized bool
 	norm         string // batch, group, or "" for none
 }

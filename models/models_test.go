@@ -207,10 +207,14 @@ func TestParse_Targets(t *testing.T) {
 	for _, m := range Supported() {
 		f, _ := find(m.Name)
 		data := DataSpec{Shape: []int{1, 28, 28}, Targets: 2}
-		if f.reads >= indices {
+		spec := m.Name
+		switch {
+		case f.reads == anything:
+			spec += ":flatten;fc=linear(2)"
+		case f.reads >= indices:
 			data = DataSpec{Shape: []int{5}, Vocabulary: 7, Targets: 2}
 		}
-		build, err := Parse(m.Name, data, 1)
+		build, err := Parse(spec, data, 1)
 		if err != nil {
 			t.Error(err)
 			continue

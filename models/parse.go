@@ -109,10 +109,11 @@ const (
 	pictures
 	indices
 	sequences // ordered indices; each step may have a label
+	anything
 )
 
 func (k featureKind) String() string {
-	return [...]string{"numbers", "pictures", "indices", "sequences"}[k]
+	return [...]string{"numbers", "pictures", "indices", "sequences", "anything"}[k]
 }
 
 // check returns an error if the model cannot read the data.
@@ -132,8 +133,9 @@ func (f family) check(data DataSpec) error {
 		}
 	}
 	switch {
-	case len(data.LabelShape) > 0 && (f.reads != sequences || !slices.Equal(data.LabelShape, data.Shape)):
+	case len(data.LabelShape) > 0 && (f.reads < sequences || !slices.Equal(data.LabelShape, data.Shape)):
 		return fmt.Errorf("labels of shape %v for features of shape %v: use a sequence model, with one label for each step", data.LabelShape, data.Shape)
+	case f.reads == anything: // the layers refuse what they cannot read
 	case f.reads >= indices && (data.Vocabulary < 1 || len(data.Shape) != 1):
 		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", data.Shape, data.Vocabulary)
 	case f.reads == sequences && data.Unordered:
@@ -161,6 +163,7 @@ var families = []family{
 	{Description{"lstm", "[HIDDEN]", "a long short-term memory over embedded indices; 128 units by default"}, sequences, parseWidth(128), lstm},
 	{Description{"gru", "[HIDDEN]", "gated recurrent units over embedded indices; 128 units by default"}, sequences, parseWidth(128), gru},
 	{Description{"transformer", "[tied]", "two blocks with 4 heads and width 128; tied shares the weight of embedding and head"}, sequences, parseTied, transformer},
+	{Description{"layers", "LAYER;LAYER;…", "your own layers, as in layers:fc1=linear(64);relu;fc2=linear(10); a layer is one of " + listSyntax() + "; from=NAME reads a named layer in place of the one before"}, anything, parseLayerList, buildLayerList},
 }
 
 func find(name string) (family, bool) {

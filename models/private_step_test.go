@@ -68,6 +68,9 @@ func networkCases(t *testing.T) []networkCase {
 		modelCase(t, "transformer", tokens),
 		modelCase(t, "transformer:tied", tokens),
 		modelCase(t, "mlp:8,act=tanh", DataSpec{Shape: []int{5}, Targets: 1}),
+		modelCase(t, "layers:conv1=conv2d(8,3,pad=1,bias=0);a=gelu;conv2=conv2d(8,3,pad=1,groups=2);norm=groupnorm(4);add(a);silu;avgpool(2);"+
+			"globalavgpool;dropout(0.2);fc=linear(3)", picture),
+		modelCase(t, "layers:table=embedding(8);norm=layernorm;b=linear(8);add(norm);meanovertime;fc=linear(3)", text),
 		modelCase(t, "gru:9", DataSpec{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
 		customCase("batch normalization of features", DataSpec{Shape: []int{9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Dense(b, layer.BatchNorm(b, x, "norm1"), "fc1", 8, layer.Identity)

@@ -21,6 +21,7 @@ import (
 	"github.com/dptrain/dptrain/engine/choice"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/spf13/cobra"
 )
@@ -122,7 +123,7 @@ func choose(term *terminal.Terminal, dirs []string, set *settings.Flags) error {
 	}
 	scores := make([]int64, len(dirs))
 	for i, dir := range dirs {
-		model, err := rundir.ReadModel(dir)
+		model, err := modelfile.Read(dir)
 		if err != nil {
 			return exitcode.AsUsage(err)
 		}
@@ -182,7 +183,7 @@ func checkChoice(dirs []string, set *settings.Flags) (engine.Records, error) {
 
 // scoreModel adds up the scores of the records with a model, in scoreSteps. No error depends on the
 // content of a record.
-func scoreModel(term *terminal.Terminal, dir string, model *rundir.Model, set *settings.Flags,
+func scoreModel(term *terminal.Terminal, dir string, model *modelfile.Model, set *settings.Flags,
 	records engine.Records, score *int64, result *chosenModel) (err error) {
 	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Crop: model.Crop(),
 		TrainedImage: data.ImageShapeOf(model.PictureShape()), OnBadRow: data.BlankBadRows}

@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/spf13/cobra"
 )
 
@@ -111,15 +112,15 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 
 // readModelAndData reads a model and the data to evaluate it on. The columns of a server's model are
 // those of the data.
-func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) (*rundir.Model, *data.Task, data.Set, error) {
+func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) (*modelfile.Model, *data.Task, data.Set, error) {
 	averaged, err := readServed(dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if averaged == nil {
-		model, err := rundir.ReadModel(dir)
+		model, err := modelfile.Read(dir)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, exitcode.AsUsage(err)
 		}
 		task, test, err := readTestData(term, model, set)
 		return model, task, test, err
@@ -130,7 +131,7 @@ func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) 
 	case set.Standardize:
 		return nil, nil, nil, exitcode.Usagef("--standardize: clients of a server scale pixels to [0, 1]; drop it")
 	}
-	task, test, err := readTestData(term, &rundir.Model{Manifest: rundir.Manifest{Shape: averaged.Inputs}}, set)
+	task, test, err := readTestData(term, &modelfile.Model{Manifest: modelfile.Manifest{Shape: averaged.Inputs}}, set)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -143,7 +144,7 @@ func readModelAndData(term *terminal.Terminal, dir string, set *settings.Flags) 
 
 // readTestData reads the data that the flags name, or the test part of the data that the
 // model was trained on.
-func readTestData(term *terminal.Terminal, model *rundir.Model, set *settings.Flags) (task *data.Task, test data.Set, err error) {
+func readTestData(term *terminal.Terminal, model *modelfile.Model, set *settings.Flags) (task *data.Task, test data.Set, err error) {
 	named := set.Data != ""
 	if !named {
 		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)

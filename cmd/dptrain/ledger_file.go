@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/selection"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // ledgerFile is a ledger that a command reads.
@@ -103,7 +104,7 @@ func checkRunDirectory(path, head string, found ledger.Summary) error {
 	if !inRun {
 		return nil
 	}
-	return rundir.VerifyWeights(filepath.Dir(path))
+	return modelfile.VerifyWeights(filepath.Dir(path))
 }
 
 // checkRunSummary returns an error if a ledger lacks the line that the run.json next to it names.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // In one step of SGD with equal lots and noise, --lr-of scales the change of a layer, and
@@ -17,7 +17,7 @@ func TestMultipliers_ScaleSteps(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --model mlp:6 --noise 1 --seed 3 --steps 1 --optimizer "
 	values := func(dir string) map[string][]float32 {
-		tensors, err := rundir.ReadWeights(dir + "/model.safetensors")
+		tensors, err := modelfile.ReadWeights(dir + "/model.safetensors")
 		if err != nil || len(tensors) != 4 {
 			t.Fatalf("%s: %d tensors: %v", dir, len(tensors), err)
 		}

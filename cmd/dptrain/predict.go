@@ -15,10 +15,9 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/inference"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
-	"github.com/dptrain/dptrain/perexample"
 	"github.com/spf13/cobra"
 )
 
@@ -119,17 +118,22 @@ func (s *predictFlags) locateVectors(schema *data.Schema) error {
 	return nil
 }
 
-// openEvaluator returns an evaluator that has the weights of a model.
-func openEvaluator(build perexample.Build, device engine.DeviceOptions) (*engine.Evaluator, error) {
-	evaluator, err := engine.NewEvaluator(build, device)
+// openModel opens the model of a folder on a device. name is that of its network.
+func openModel(dir string, set *predictFlags) (model *inference.Model, name string, err error) {
+	file, err := readModel(dir, set.Schema)
 	if err != nil {
-		return nil, exitcode.AsUsage(err)
+		return nil, "", err
 	}
-	if err := evaluator.LoadWeights(evaluator.Weights()); err != nil {
-		evaluator.Close()
-		return nil, exitcode.AsFailure(err)
+	if err := set.locateVectors(&file.Schema); err != nil {
+		return nil, "", exitcode.AsUsage(err)
 	}
-	return evaluator, nil
+	if model, err = inference.New(file, set.Device); err != nil {
+		return nil, "", exitcode.Usagef("%s: %w", dir, err)
+	}
+	if err := model.Open(); err != nil {
+		return nil, "", exitcode.AsUsage(err)
+	}
+	return model, file.Model, nil
 }
 
 func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
@@ -145,11 +149,12 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	if err := set.check(term.JSON); err != nil {
 		return err
 	}
-	model, err := readModel(dir, set.Schema)
+	model, name, err := openModel(dir, set)
 	if err != nil {
 		return err
 	}
-	format, err := prediction.NewFormat(model.Manifest, set.allProbabilities)
+	defer model.Close()
+	format, err := prediction.NewFormat(model, set.allProbabilities)
 	if err != nil {
 		return exitcode.Usagef("%s: %w", dir, err)
 	}
@@ -158,33 +163,23 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 			return err
 		}
 	}
-	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Crop: model.Crop(), Schema: model.Schema}
-	if err := set.locateVectors(&options.Schema); err != nil {
-		return exitcode.AsUsage(err)
-	}
-	trained := data.TrainedInput{Name: model.Data, Shape: model.PictureShape(), ElementType: model.Elements}
 	input := bufio.NewReader(term.In)
 	var objects bool // on standard input
 	examples, err := terminal.Await(term, "Reading "+set.Data, func() (data.Unlabeled, error) {
 		if set.Data == data.StandardInput {
 			if head, _ := input.Peek(8); data.IsColumnar(head) {
-				return data.ReadUnlabeledTable(input, options, trained)
+				return model.ReadTable(input)
 			}
 			objects = true
-			return readRows(input, options, trained)
+			return model.ReadRows(input, "standard input")
 		}
-		return data.OpenUnlabeled(set.Data, options, trained)
+		return model.ReadFile(set.Data, set.DataDir)
 	})
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	evaluator, err := openEvaluator(model.Build, set.Device)
-	if err != nil {
-		return err
-	}
-	defer evaluator.Close()
 	if objects && set.Out == "" && examples.Len() == 1 {
-		return printAnswer(term, evaluator, examples.Set, model.Manifest)
+		return printAnswer(term, model, examples.Set)
 	}
 	if term.JSON && set.Out == "" {
 		return exitcode.Usagef("--out is missing: with --json the predictions of %d examples cannot go to standard output; name a file for them, as in --out answers.csv", examples.Len())
@@ -194,7 +189,7 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 		columns = slices.Insert(slices.Clone(columns), 0, "file")
 	}
 	write := func(w io.Writer) error {
-		return writePredictions(term, evaluator, examples, format, prediction.NewWriter(w, set.format, columns), set.Out)
+		return writePredictions(term, model, examples, format, prediction.NewWriter(w, set.format, columns), set.Out)
 	}
 	if set.Out == "" {
 		return exitcode.AsFailure(write(term.Out))
@@ -208,9 +203,9 @@ func predict(term *terminal.Terminal, dir string, set *predictFlags) error {
 	case err != nil:
 		return exitcode.AsFailure(fmt.Errorf("--out %s: %w", set.Out, err))
 	}
-	result := predictResult{examples.Len(), set.Out, set.format, columns, set.Data, model.Model}
+	result := predictResult{examples.Len(), set.Out, set.format, columns, set.Data, name}
 	return term.Print(result, set.Out, func(w io.Writer) {
-		fmt.Fprintf(w, "model\t%s\nexamples\t%d\nfile\t%s\n", model.Model, examples.Len(), set.Out)
+		fmt.Fprintf(w, "model\t%s\nexamples\t%d\nfile\t%s\n", name, examples.Len(), set.Out)
 	})
 }
 
@@ -232,25 +227,23 @@ func (f *predictFlags) check(json bool) error {
 }
 
 // writePredictions writes a row for each example.
-func writePredictions(term *terminal.Terminal, evaluator *engine.Evaluator, examples data.Unlabeled,
+func writePredictions(term *terminal.Terminal, model *inference.Model, examples data.Unlabeled,
 	format prediction.Format, rows *prediction.Writer, out string) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	progress := term.NewExampleProgress(examples.Len(), out != "")
 	defer progress.Close()
 	var cells []any
-	err := evaluator.Predict(evaluator.Weights(), examples.Set, func(i int, output []float32) error {
+	err := model.PredictSet(examples.Set, func(i int, p inference.Prediction) error {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return interruptedError(i, examples.Len(), out)
 		}
 		if cells = cells[:0]; examples.Files != nil {
 			cells = append(cells, examples.Files[i])
 		}
-		var err error
-		if cells, err = format.AppendCells(cells, output); err != nil {
-			return exitcode.Usagef("example %d, counted from 0: %w", i, err)
-		}
-		if err = errors.Join(rows.Write(cells), progress.Update(i+1)); err != nil {
+		cells = format.AppendCells(cells, p)
+		err := errors.Join(rows.Write(cells), progress.Update(i+1))
+		if err != nil {
 			err = &exitcode.Error{Code: exitcode.Failed, Err: err}
 		}
 		return err

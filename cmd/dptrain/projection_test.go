@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -126,16 +127,16 @@ func TestProjection_IsPartOfTheModel(t *testing.T) {
 		}
 		same("eval")
 		runJSON(t, "export run --out model.pt.safetensors")
-		own, err := rundir.ReadWeights("run/model.safetensors")
+		own, err := modelfile.ReadWeights("run/model.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
-		tensors, err := rundir.ReadWeights("model.pt.safetensors")
+		tensors, err := modelfile.ReadWeights("model.pt.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
-		directions, err := rundir.Directions(tensors, []int{5})
-		if known, _ := rundir.Directions(own, []int{5}); err != nil || len(directions) != 10 || !slices.Equal(directions, known) {
+		directions, err := modelfile.Directions(tensors, []int{5})
+		if known, _ := modelfile.Directions(own, []int{5}); err != nil || len(directions) != 10 || !slices.Equal(directions, known) {
 			t.Fatalf("directions %v, exported %v, %v", known, directions, err)
 		}
 		if a, b, c := dot(directions[:5], directions[:5]), dot(directions[5:], directions[5:]), dot(directions[:5], directions[5:]); !(math.Abs(a-1) <= 1e-5) || !(math.Abs(b-1) <= 1e-5) || !(math.Abs(c) <= 1e-5) {
@@ -148,11 +149,11 @@ func TestProjection_IsPartOfTheModel(t *testing.T) {
 			if next["projection"] != nil {
 				t.Error("known directions are called released")
 			}
-			weights, err := rundir.ReadWeights("next/model.safetensors")
+			weights, err := modelfile.ReadWeights("next/model.safetensors")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, err := rundir.Directions(weights, []int{5}); err != nil || !slices.Equal(d, directions) {
+			if d, err := modelfile.Directions(weights, []int{5}); err != nil || !slices.Equal(d, directions) {
 				t.Errorf("started from %v with directions %v, %v", directions, d, err)
 			}
 			h, err := ledger.Read("next/ledger.jsonl")
@@ -197,7 +198,7 @@ func dot(a, b []float32) (sum float64) {
 func TestProjection_Resume(t *testing.T) {
 	inWorkshop(t)
 	first := runJSON(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
-	before, err := rundir.ReadWeights("run/model.safetensors")
+	before, err := modelfile.ReadWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,12 +209,12 @@ func TestProjection_Resume(t *testing.T) {
 	if e := more["epsilon"].(float64); e > 3 || e < 2.9 || more["projection"] != 2.0 {
 		t.Errorf("extended to ε = 3: ε %v, %v directions", e, more["projection"])
 	}
-	after, err := rundir.ReadWeights("run/model.safetensors")
+	after, err := modelfile.ReadWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := rundir.Directions(before, []int{5})
-	b, _ := rundir.Directions(after, []int{5})
+	a, _ := modelfile.Directions(before, []int{5})
+	b, _ := modelfile.Directions(after, []int{5})
 	if len(a) != 10 || !slices.Equal(a, b) {
 		t.Errorf("directions %v became %v", a, b)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // writeVisits writes rows with a label that depends on two columns by chance.
@@ -119,7 +119,7 @@ func TestTrain_StatesNoiseInWeights(t *testing.T) {
 	for _, flags := range []string{"--optimizer momentum --lr 0.5", "--optimizer sgd --lr 3 --schedule cosine --ema 0.8", "--optimizer adam --lr 0.1"} {
 		run := runJSON(t, "train --data visits.csv --label sick --classes no,yes --bounds "+strings.Join(bounds, ",")+" --model logistic --lot 50 --steps 30 --epsilon 1 --device cpu --out run "+flags)
 		noise := run["linear"].(map[string]any)["noise"].(map[string]any)
-		tensors, err := rundir.ReadWeights("run/model.safetensors")
+		tensors, err := modelfile.ReadWeights("run/model.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}

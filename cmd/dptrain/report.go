@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/spf13/cobra"
 )
 
@@ -52,7 +53,7 @@ Weights & Biases reads the files in tensorboard/ of the run directory: wandb syn
 			} else if out != "" {
 				return exitcode.Usagef("--out needs --format; without both, report writes into the run directory")
 			}
-			if err := rundir.VerifyWeights(args[0]); err != nil {
+			if err := modelfile.VerifyWeights(args[0]); err != nil {
 				return exitcode.AsUsage(err)
 			}
 			write := writeReport

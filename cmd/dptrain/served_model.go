@@ -4,10 +4,10 @@ import (
 	"errors"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/served"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // schemaUsage is the help of --schema of commands whose model may come from a server.
@@ -23,7 +23,7 @@ func readServed(path string) (*server.Averaged, error) {
 }
 
 // readModel reads the model of a run, or the averaged model of a server for the columns of a file.
-func readModel(path, schemaFile string) (*rundir.Model, error) {
+func readModel(path, schemaFile string) (*modelfile.Model, error) {
 	averaged, err := readServed(path)
 	switch {
 	case err != nil:
@@ -31,7 +31,8 @@ func readModel(path, schemaFile string) (*rundir.Model, error) {
 	case averaged == nil && schemaFile != "":
 		return nil, exitcode.Usagef("--schema %s is for a model of dptrain serve, and %s is not one: drop it, a run states its columns", schemaFile, path)
 	case averaged == nil:
-		return rundir.ReadModel(path)
+		model, err := modelfile.Read(path)
+		return model, exitcode.AsUsage(err)
 	}
 	var schema data.Schema
 	if schemaFile != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // A frozen body trained on public data under a random head: the run's files contain both, so
@@ -22,7 +22,7 @@ func TestTrain_FrozenBody(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	values := func(dir string) map[string][]float32 {
-		tensors, err := rundir.ReadWeights(dir + "/model.safetensors")
+		tensors, err := modelfile.ReadWeights(dir + "/model.safetensors")
 		if err != nil || !slices.IsSortedFunc(tensors, func(a, b safetensors.Tensor) int { return strings.Compare(a.Name[:3], b.Name[:3]) }) {
 			t.Fatalf("%s: %d tensors: %v", dir, len(tensors), err)
 		}

@@ -265,3 +265,32 @@ func FuzzNPY(f *testing.F) {
 		}
 	})
 }
+
+// Arrays that are piped in are those of the file.
+func TestOpen_ArraysOnStandardInput(t *testing.T) {
+	name := writeZip(t, map[string][]byte{
+		"x_train.npy": encodeNPY("<f4", "False", "(2, 3)", []float32{1, 2, 3, 4, 5, 6}),
+		"y_train.npy": encodeNPY("|u1", "False", "(2,)", []uint8{1, 0}),
+	})
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes := Schema{Classes: Classes{"no", "yes"}}
+	task, err := Open(StandardInput, Options{Input: bytes.NewReader(content), Schema: classes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := make([]float32, 6), make([]float32, 2)
+	if err := task.Train.Read([][]float32{x, y}, []int{1, 0}); err != nil || !slices.Equal(x, []float32{4, 5, 6, 1, 2, 3}) || !slices.Equal(y, []float32{0, 1}) {
+		t.Errorf("%v, %v, %v", x, y, err)
+	}
+	if task.Name != "standard input" || task.Test != nil || !task.Private {
+		t.Errorf("%+v", task)
+	}
+	for _, damaged := range [][]byte{content[:len(content)/2], []byte("PK\x03\x04")} {
+		if _, err := Open(StandardInput, Options{Input: bytes.NewReader(damaged), Schema: classes}); err == nil {
+			t.Errorf("%d bytes are read", len(damaged))
+		}
+	}
+}

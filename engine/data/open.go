@@ -38,7 +38,8 @@ type Options struct {
 	// CellStates keeps for each cell of a private table whether it fits the schema: see
 	// CellStateSet. It takes a byte for each cell.
 	CellStates bool
-	// Input contains the table where the name is StandardInput: an Arrow or a Parquet file.
+	// Input contains the data where the name is StandardInput: an Arrow or a Parquet file, or an .npz file
+	// of arrays.
 	Input io.Reader
 	// Schema describes a table's columns. For arrays and plain text only the fields
 	// that do not name columns are allowed.
@@ -67,7 +68,7 @@ func Supported() []Description {
 			setting.Named("label"), setting.Named("classes"), setting.Named("target"), setting.Named("bounds"), setting.Named("dates"), setting.Named("vocabulary"),
 			setting.Named("text"), setting.Named("text"), setting.Named("tokens"), setting.Named("length"))},
 		{"FILE.parquet, FILE.feather, FILE.arrow", "a table that is stored by column; numbers, texts, truth values, dates, decimals and dictionaries", setting.Textf("that file, also with another name; needs the same options as CSV; columns with lists, maps, records or binary values must be ignored")},
-		{"-", "an Arrow or a Parquet file on standard input, which is not written to a disk", setting.Textf("a pipe; needs the same options as CSV")},
+		{"-", "an Arrow or a Parquet file, or arrays as .npz, on standard input, which is not written to a disk", setting.Textf("a pipe; needs the same options as such a file")},
 		{"FILE.jsonl", "a table with one JSON object in each line", setting.Textf("that file, also with .gz; needs the same options as CSV; the keys are the columns")},
 		{"FILE.txt", "plain text for a language model; each line is an example", setting.Textf("that file, also with .gz; needs %v and %v", setting.Named("tokens"), setting.Named("length"))},
 		{"FILE.npz or FOLDER", "NumPy arrays", setting.Textf("x_train.npy, y_train.npy and, for testing, x_test.npy, y_test.npy; needs %v, or %v and %v; pictures have shape [examples, channels, height, width]; x of type uint8 is scaled to [0, 1], other types are not scaled, and predict needs the type of the training data; use one scale for all files, because files do not record it; with %v, x contains indices, padded at the end with -1, and y has a label for each example or each step; with %v, y is not needed", setting.Named("classes"), setting.With("target", "y"), setting.With("bounds", "y=LOW:HIGH"), setting.With("tokens", "COUNT"), setting.Named("next"))},
@@ -235,22 +236,27 @@ func openPath(name string, o Options) (*Task, error) {
 	defer closer.Close()
 	if _, found := findFile(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found ||
 		strings.HasSuffix(name, ".npz") {
-		s := o.Schema
-		if s.Target == arrayTarget {
-			s = s.withoutTarget()
-		}
-		if o.Image != (ImageShape{}) {
-			return nil, refuseImage(name)
-		}
-		if s.named() || o.Test != "" {
-			return nil, fmt.Errorf("%s contains arrays, which have no named columns and have their own test examples; only classes, tokens, next and the target y with its bounds can be set", name)
-		}
-		return openArrays(tree, name, o.Schema, o.OnBadRow)
+		return openNamedArrays(tree, name, o)
 	}
 	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err
 	}
 	return openFolders(tree, ".", name, cmp.Or(o.Image, o.TrainedImage), o.OnBadRow, nil)
+}
+
+// openNamedArrays reads arrays after it has refused options that are for other data.
+func openNamedArrays(tree fs.FS, name string, o Options) (*Task, error) {
+	s := o.Schema
+	if s.Target == arrayTarget {
+		s = s.withoutTarget()
+	}
+	if o.Image != (ImageShape{}) {
+		return nil, refuseImage(name)
+	}
+	if s.named() || o.Test != "" {
+		return nil, fmt.Errorf("%s contains arrays, which have no named columns and have their own test examples; only classes, tokens, next and the target y with its bounds can be set", name)
+	}
+	return openArrays(tree, name, o.Schema, o.OnBadRow)
 }
 
 func refuseImage(name string) error {

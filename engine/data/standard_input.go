@@ -1,6 +1,7 @@
 package data
 
 import (
+	"archive/zip"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,40 +10,51 @@ import (
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
-// StandardInput is the name of the table that Options.Input contains.
+// StandardInput is the name of the data that Options.Input contains.
 const StandardInput = "-"
 
 const inputName = "standard input"
 
-// readInput reads a whole Arrow or Parquet file into memory: its end has its table of contents. No copy
-// of private rows reaches a disk.
-func readInput(r io.Reader) (*columnarTable, error) {
+// readInput reads a whole file into memory: its end has its table of contents. No copy of private rows
+// reaches a disk.
+func readInput(r io.Reader) ([]byte, error) {
 	if r == nil {
-		return nil, errors.New("nothing is piped in; pipe in an Arrow or a Parquet file")
+		return nil, errors.New("nothing is piped in; pipe in an Arrow file, a Parquet file, or arrays as .npz")
 	}
-	content, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
+	return io.ReadAll(r)
+}
+
+// tableOf returns the table in an Arrow or a Parquet file.
+func tableOf(content []byte) (*columnarTable, error) {
 	format := columnarMagic(content)
 	if format == "" {
-		return nil, errors.New("the input is neither an Arrow file nor a Parquet file; write one of them, or give the path of a file")
+		return nil, errors.New("the input is neither an Arrow file nor a Parquet file, and no .npz of arrays; write one of them, or give the path of a file")
 	}
 	return newColumnarTable(bytes.NewReader(content), format)
 }
 
-// openInput reads the table that is piped in.
+// openInput reads the table, or the arrays, that are piped in.
 func openInput(o Options) (*Task, error) {
+	content, err := readInput(o.Input)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inputName, err)
+	}
 	switch {
 	case o.Dir != "":
-		return nil, setting.Errorf("Options.Dir", "%s is a table, so %v is not used; leave out %[2]v", inputName, setting.Named("Options.Dir"))
+		return nil, setting.Errorf("Options.Dir", "%s has the data, so %v is not used; leave out %[2]v", inputName, setting.Named("Options.Dir"))
 	case o.Image != (ImageShape{}):
 		return nil, refuseImage(inputName)
 	case o.Standardize:
-		return nil, setting.Errorf("Options.Standardize", "%s is a table and has no pixels; use %v", inputName, setting.With("Options.Standardize", false))
+		return nil, setting.Errorf("Options.Standardize", "no mean and deviation are published for %s; use %v", inputName, setting.With("Options.Standardize", false))
+	case bytes.HasPrefix(content, []byte("PK\x03\x04")):
+		tree, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", inputName, err)
+		}
+		return openNamedArrays(tree, inputName, o)
 	}
 	return openRowsFrom(inputName, o, func(s Schema, policy rowPolicy) (Set, []string, error) {
-		t, err := readInput(o.Input)
+		t, err := tableOf(content)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", inputName, err)
 		}
@@ -60,7 +72,11 @@ func ReadUnlabeledTable(r io.Reader, o Options, trained TrainedInput) (q Unlabel
 	if !s.named() {
 		return q, fmt.Errorf("%s has columns, and the model was not trained on data with columns", inputName)
 	}
-	t, err := readInput(r)
+	content, err := readInput(r)
+	if err != nil {
+		return q, fmt.Errorf("%s: %w", inputName, err)
+	}
+	t, err := tableOf(content)
 	if err == nil {
 		q.Set, _, err = t.examples(s, rowPolicy{})
 	}

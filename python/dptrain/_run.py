@@ -4,9 +4,12 @@ import contextlib
 import html
 import json
 import os
+import re
+import shutil
 import tempfile
 
 from . import _program
+from ._errors import DptrainError
 
 _FILES = [
     "config.yaml", "schema.json", "run.json", "ledger.jsonl", "metrics.jsonl", "model.safetensors", "model.json",
@@ -86,3 +89,61 @@ class Run:
 
 def _number(value):
     return value if isinstance(value, str) else f"{value:.4g}"
+
+
+@contextlib.contextmanager
+def run_folder(given, keep):
+    """The folder of a run: the given one, or a temporary one.
+
+    A temporary folder is removed, unless it has a ledger of a run that did not end. keep(folder) is called
+    for a run that was interrupted and saved.
+    """
+    folder = os.path.abspath(given) if given else tempfile.mkdtemp(prefix="dptrain-")
+    os.makedirs(folder, exist_ok=True)
+    try:
+        yield folder
+    except (KeyboardInterrupt, DptrainError) as error:
+        if os.path.exists(os.path.join(folder, "ledger.jsonl")):
+            if os.path.exists(os.path.join(folder, "run.json")):
+                keep(folder)
+            # The ledger states what was spent.
+            raise type(error)(f"{error}; the run is in {folder}: resume={folder!r} continues it with the same rows") from None
+        if not given:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except BaseException:
+        if not given:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if not given:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Progress:
+    """A bar of tqdm, where it is installed, for runs of more than two seconds."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._bar = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._bar is not None:
+            self._bar.close()
+
+    def update(self):
+        """Reads how many lots the run has released."""
+        try:
+            with open(os.path.join(self._folder, "metrics.jsonl"), encoding="utf-8") as file:
+                lots = re.findall(r'"lot":(\d+)', file.read())
+            with open(os.path.join(self._folder, "config.yaml"), encoding="utf-8") as file:
+                steps = re.search(r"^steps: (\d+)", file.read(), re.MULTILINE)
+            from tqdm.auto import tqdm
+        except (OSError, ImportError):
+            return
+        if lots and steps:
+            if self._bar is None:
+                self._bar = tqdm(total=int(steps[1]), unit="lot", desc="dptrain", delay=2)
+            self._bar.update(int(lots[-1]) - self._bar.n)

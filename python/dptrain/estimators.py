@@ -3,12 +3,8 @@
 import csv
 import io
 import os
-import re
-import shutil
 import sys
-import tempfile
 import warnings
-from contextlib import contextmanager
 from json import dumps
 
 import numpy as np
@@ -17,9 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from . import _arrow, _program
-from ._errors import DptrainError, PrivacyWarning, SettingError
+from ._errors import PrivacyWarning, SettingError
 from ._facts import Facts, distinct, limits, pair
-from ._run import Report, Run
+from ._run import Progress, Report, Run, run_folder
 from ._table import is_table, read_column, read_columns, without
 from .ledger import Ledger
 
@@ -68,14 +64,14 @@ class _Estimator(BaseEstimator):
                 schema[name] = settings.pop(name)
         for name in ("ignore", "dates"):
             settings.pop(name, None)
-        with self._run_folder(resume) as folder:
+        with run_folder(resume or self.out, keep=self._take) as folder:
             if resume:
                 arguments = ["--resume", folder]
             else:
                 with open(os.path.join(folder, "schema.json"), "w", encoding="utf-8") as file:
                     file.write(dumps({k: v for k, v in schema.items() if v}, ensure_ascii=False))
                 arguments = ["--out", folder, "--data", "-", "--schema", file.name, *_program.flags(settings)]
-            with _Progress(folder) as progress:
+            with Progress(folder) as progress:
                 _program.run(["train", "--json", "--quiet", *arguments], _arrow.write(columns), progress.update)
             self._take(folder)
         return self
@@ -85,30 +81,6 @@ class _Estimator(BaseEstimator):
         self.report_ = Report(self.run_)
         self.epsilon_, self.delta_ = self.report_["epsilon"], self.report_["delta"]
         self.ledger_ = Ledger(self.run_.files.get("ledger.jsonl", b""))
-
-    @contextmanager
-    def _run_folder(self, resume):
-        """The folder of a run. A temporary one is removed, unless it has a ledger of a run that did not end."""
-        given = resume or self.out
-        folder = os.path.abspath(given) if given else tempfile.mkdtemp(prefix="dptrain-")
-        os.makedirs(folder, exist_ok=True)
-        try:
-            yield folder
-        except (KeyboardInterrupt, DptrainError) as error:
-            if os.path.exists(os.path.join(folder, "ledger.jsonl")):
-                if os.path.exists(os.path.join(folder, "run.json")):
-                    self._take(folder)
-                # The ledger states what was spent.
-                raise type(error)(f"{error}; the run is in {folder}: fit(X, y, resume={folder!r}) continues it") from None
-            if not given:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-        except BaseException:
-            if not given:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-        if not given:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _warn_about_folds(self):
         """Warns in a cross-validation: each fit releases a model of the same rows."""
@@ -397,33 +369,3 @@ def _as_words(column):
     if isinstance(column, _arrow.Words):
         return column
     return read_column([str(v) for v in column])
-
-
-class _Progress:
-    """A bar of tqdm, where it is installed, for runs of more than two seconds."""
-
-    def __init__(self, folder):
-        self._folder = folder
-        self._bar = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self._bar is not None:
-            self._bar.close()
-
-    def update(self):
-        """Reads how many lots the run has released."""
-        try:
-            with open(os.path.join(self._folder, "metrics.jsonl"), encoding="utf-8") as file:
-                lots = re.findall(r'"lot":(\d+)', file.read())
-            with open(os.path.join(self._folder, "config.yaml"), encoding="utf-8") as file:
-                steps = re.search(r"^steps: (\d+)", file.read(), re.MULTILINE)
-            from tqdm.auto import tqdm
-        except (OSError, ImportError):
-            return
-        if lots and steps:
-            if self._bar is None:
-                self._bar = tqdm(total=int(steps[1]), unit="lot", desc="dptrain", delay=2)
-            self._bar.update(int(lots[-1]) - self._bar.n)

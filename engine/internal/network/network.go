@@ -1,4 +1,3 @@
-// Package network has what executes the network of a run.
 package network
 
 import (

@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/projectbudget"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/internal/nearest"
 )
 
@@ -73,7 +74,8 @@ func Of(err error) int {
 		return Done
 	case errors.As(err, &coded) && (coded.Code != Usage || !machineFailed(err)):
 		return coded.Code
-	case errors.As(err, &damage), errors.Is(err, engine.ErrDamaged), errors.Is(err, projectbudget.ErrDamaged):
+	case errors.As(err, &damage), errors.Is(err, engine.ErrDamaged), errors.Is(err, modelfile.ErrWeights),
+		errors.Is(err, projectbudget.ErrDamaged):
 		return Damaged
 	case machineFailed(err):
 		return Failed

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/format/onnx"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/internal/format/torch"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // Formats are the formats of Model.
@@ -34,7 +34,7 @@ func FormatOf(file string) string {
 
 // Model returns a model as a file: its weights as safetensors in PyTorch's layout, or the
 // whole network, from the columns of a row to the class, as ONNX.
-func Model(format string, m *rundir.Model) (File, error) {
+func Model(format string, m *modelfile.Model) (File, error) {
 	metadata := map[string]string{"model": m.Model}
 	if format == "onnx" {
 		file, err := onnx.Model(m.Build, onnxInterface(m.Manifest), metadata)
@@ -49,7 +49,7 @@ func Model(format string, m *rundir.Model) (File, error) {
 		return File{}, err
 	}
 	if m.Directions != nil {
-		tensors = append(tensors, safetensors.Tensor(rundir.DirectionsParameter(m.Directions, m.Shape)))
+		tensors = append(tensors, safetensors.Tensor(modelfile.DirectionsParameter(m.Directions, m.Shape)))
 	}
 	metadata["format"] = string(torch.PyTorch)
 	var file bytes.Buffer

@@ -3,14 +3,14 @@ package export
 import (
 	"slices"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/format/onnx"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // onnxInterface returns what a model reads and answers outside dptrain: the examples as the user
 // has them, and a class or a number.
-func onnxInterface(m rundir.Manifest) (in onnx.Interface) {
+func onnxInterface(m modelfile.Manifest) (in onnx.Interface) {
 	in.Whole = m.Whole
 	switch s := m.Schema; {
 	case m.Elements == data.Bytes:

@@ -41,8 +41,7 @@ type Read func(content io.Reader) (data.Unlabeled, error)
 
 // Model is what a server serves.
 type Model struct {
-	Name        string // of the network
-	JSON, Arrow Read   // of JSON objects, one after the other, and of an Arrow or a Parquet file
+	JSON, Arrow Read // of JSON objects, one after the other, and of an Arrow or a Parquet file
 	// Predict passes the answer for each row to a function. It is not called concurrently.
 	Predict func(rows data.Set, to func(row int, answer any) error) error
 }

@@ -31,7 +31,7 @@ func (d *doubling) model() Model {
 		q.Set, err = data.NewTable([]data.Column{{Name: "x", Kind: data.Feature}}, [][]float32{{x}}, nil)
 		return q, err
 	}
-	return Model{Name: "doubling", JSON: read, Arrow: read, Predict: func(rows data.Set, to func(int, any) error) error {
+	return Model{JSON: read, Arrow: read, Predict: func(rows data.Set, to func(int, any) error) error {
 		<-d.release
 		d.batches.Add(1)
 		values := make([]float32, rows.Len())

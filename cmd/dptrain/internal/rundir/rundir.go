@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/dptrain/dptrain/internal/host/lock"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 // The files of a run.
@@ -23,8 +24,6 @@ const (
 	SummaryFile   = "run.json"
 	LedgerFile    = "ledger.jsonl"
 	MetricsFile   = "metrics.jsonl"
-	WeightsFile   = "model.safetensors"
-	ManifestFile  = "model.json"
 	ReportFile    = "report.html"
 	CardFile      = "MODEL_CARD.md"
 	SelectionFile = "selection.json" // the ledger of a private selection
@@ -41,7 +40,8 @@ const (
 )
 
 // Files lists the files that export and predict must not replace.
-var Files = []string{ConfigFile, SelectionFile, SummaryFile, LedgerFile, MetricsFile, WeightsFile, ManifestFile, ReportFile, CardFile}
+var Files = []string{ConfigFile, SelectionFile, SummaryFile, LedgerFile, MetricsFile,
+	modelfile.WeightsFile, modelfile.ManifestFile, ReportFile, CardFile}
 
 // NameByTime returns the path of a directory in parent, named after the current time.
 func NameByTime(parent string) string {
@@ -91,7 +91,7 @@ func checkUnused(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, SelectionFile)); err == nil {
 		return refuseSelection(dir)
 	}
-	for _, name := range []string{ConfigFile, SummaryFile, LedgerFile, WeightsFile} {
+	for _, name := range []string{ConfigFile, SummaryFile, LedgerFile, modelfile.WeightsFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return exitcode.Usagef("--out %s already contains a run (%s): choose another directory, or continue the run with --resume %s", dir, name, ShellQuote(dir))
 		}

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -30,10 +30,10 @@ func InitialWeights(spec drawdiscard.Spec, path string) ([]float32, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if err := rundir.VerifyWeights(path); err != nil {
+		if err := modelfile.VerifyWeights(path); err != nil {
 			return nil, err
 		}
-		path = filepath.Join(path, rundir.WeightsFile)
+		path = filepath.Join(path, modelfile.WeightsFile)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func InitialWeights(spec drawdiscard.Spec, path string) ([]float32, error) {
 		parameters[i] = slices.Clone(p.Value().Data().([]float32))
 	}
 	var schema data.Schema // of the run, if the file is in its directory
-	if m, err := rundir.ReadManifest(filepath.Dir(path)); err == nil && filepath.Base(path) == rundir.WeightsFile {
+	if m, err := modelfile.ReadManifest(filepath.Dir(path)); err == nil && filepath.Base(path) == modelfile.WeightsFile {
 		schema = m.Schema
 	}
 	if bounded := drawdiscard.BoundedFeatures(schema, spec.Inputs.Size()); slices.Contains(bounded, true) {

@@ -11,20 +11,20 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/internal/format/torch"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/models"
 )
 
 // Manifest describes the network and how to read data for it. The server knows no columns and no names
 // of classes: they are those of the schema.
-func Manifest(a *server.Averaged, schema data.Schema) (rundir.Manifest, error) {
-	m := rundir.Manifest{Model: a.Model, Shape: a.Inputs, Vocabulary: a.Vocabulary, Classes: a.Classes, Schema: schema}
+func Manifest(a *server.Averaged, schema data.Schema) (modelfile.Manifest, error) {
+	m := modelfile.Manifest{Model: a.Model, Shape: a.Inputs, Vocabulary: a.Vocabulary, Classes: a.Classes, Schema: schema}
 	if a.Classes == 0 {
 		m.Targets = 1
 	}
@@ -48,7 +48,7 @@ func Manifest(a *server.Averaged, schema data.Schema) (rundir.Manifest, error) {
 }
 
 // Model returns the model for the data of a schema, which states the order of its columns.
-func Model(a *server.Averaged, schema data.Schema) (*rundir.Model, error) {
+func Model(a *server.Averaged, schema data.Schema) (*modelfile.Model, error) {
 	manifest, err := Manifest(a, schema)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func Model(a *server.Averaged, schema data.Schema) (*rundir.Model, error) {
 		return nil, err
 	}
 	build, _, err = weights.Load(build, bytes.NewReader(file))
-	return &rundir.Model{Manifest: manifest, Build: build}, err
+	return &modelfile.Model{Manifest: manifest, Build: build}, err
 }
 
 // File returns the weights of Model as a safetensors file that names its layout.

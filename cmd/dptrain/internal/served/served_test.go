@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
+	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
 const visits = `age,joined,sex,visits,clicked
@@ -61,7 +61,7 @@ func randomWeights(n int) []float32 {
 }
 
 // outputs are the outputs of a model of a run on a set.
-func outputs(t *testing.T, m *rundir.Model, set data.Set) [][]float32 {
+func outputs(t *testing.T, m *modelfile.Model, set data.Set) [][]float32 {
 	t.Helper()
 	e, err := engine.NewEvaluator(m.Build, engine.DeviceOptions{Name: "cpu"})
 	if err != nil {
@@ -202,10 +202,10 @@ func TestInitialWeights_AreInverseOfModel(t *testing.T) {
 			parameters = append(parameters, engine.Parameter{Name: p.Name(), Shape: p.Shape(), Values: p.Value().Data().([]float32)})
 		}
 		dir := t.TempDir()
-		if err := rundir.WriteModel(dir, m.Manifest, parameters, nil); err != nil {
+		if err := modelfile.Write(dir, m.Manifest, parameters, nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{dir, filepath.Join(dir, rundir.WeightsFile)} {
+		for _, path := range []string{dir, filepath.Join(dir, modelfile.WeightsFile)} {
 			got, err := InitialWeights(a.Spec, path)
 			if err != nil {
 				t.Fatal(name, err)

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/served"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/drawdiscard/server"
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
@@ -91,11 +91,11 @@ func (s *Spec) loadDirections() error {
 		s.Network.averaged = averaged
 		return err // a served model has no projection
 	}
-	tensors, err := rundir.ReadWeights(file)
+	tensors, err := modelfile.ReadWeights(file)
 	if err != nil {
 		return err
 	}
-	directions, err := rundir.Directions(tensors, s.Network.Example.Shape)
+	directions, err := modelfile.Directions(tensors, s.Network.Example.Shape)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", file, err)
@@ -171,7 +171,7 @@ func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 func (n *Network) startFrom(build perexample.Build, fresh []string) (perexample.Build, string, error) {
 	path := n.flags.Init
 	if n.averaged == nil {
-		return rundir.StartFrom(build, path, n.loadsDirections, fresh...)
+		return modelfile.StartFrom(build, path, n.loadsDirections, fresh...)
 	}
 	file, err := served.File(n.averaged, n.schema)
 	if err != nil {
@@ -187,8 +187,8 @@ func (n *Network) startFrom(build perexample.Build, fresh []string) (perexample.
 // checkElements refuses weights that were trained on other elements, according to the
 // manifest next to the file.
 func (n *Network) checkElements(file string) error {
-	m, err := rundir.ReadManifest(filepath.Dir(file))
-	if err != nil || filepath.Base(file) != rundir.WeightsFile {
+	m, err := modelfile.ReadManifest(filepath.Dir(file))
+	if err != nil || filepath.Base(file) != modelfile.WeightsFile {
 		return nil
 	}
 	if err := n.elements.CheckCompatible(m.Elements); err != nil {
@@ -229,7 +229,7 @@ func (s *Spec) Save(parameters []engine.Parameter) error {
 	if err != nil {
 		return err
 	}
-	return rundir.WriteModel(s.Flags.Out, s.manifest(), parameters, s.Directions)
+	return modelfile.Write(s.Flags.Out, s.manifest(), parameters, s.Directions)
 }
 
 // WeightsHash returns the SHA-256 of the file of weights that Save writes.
@@ -238,7 +238,7 @@ func (s *Spec) WeightsHash(parameters []engine.Parameter) ([sha256.Size]byte, er
 	if err != nil {
 		return [sha256.Size]byte{}, err
 	}
-	return rundir.WeightsHash(s.manifest(), parameters, s.Directions)
+	return modelfile.WeightsHash(s.manifest(), parameters, s.Directions)
 }
 
 func (s *Spec) withFrozen(parameters []engine.Parameter) ([]engine.Parameter, error) {
@@ -248,13 +248,13 @@ func (s *Spec) withFrozen(parameters []engine.Parameter) ([]engine.Parameter, er
 	return weights.WithFrozen(s.Network.unfrozen, parameters)
 }
 
-func (s *Spec) manifest() rundir.Manifest {
+func (s *Spec) manifest() modelfile.Manifest {
 	e := s.Network.Example
 	var whole []int
 	if pictures := data.Uncropped(s.Task.Train); pictures != nil {
 		whole = pictures.Columns()[0].Shape
 	}
-	return rundir.Manifest{
+	return modelfile.Manifest{
 		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded,
 		Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task),

@@ -1,4 +1,4 @@
-package rundir
+package modelfile
 
 import (
 	"crypto/sha256"
@@ -11,15 +11,20 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 )
 
-// VerifyWeights returns an error with the exit code [exitcode.Damaged] if the file of weights in a
+// ErrWeights is wrapped by the error for a file of weights that the run did not release.
+var ErrWeights = errors.New("is not the file that the run released")
+
+// ledgerFile is the ledger of a run, next to its model.
+const ledgerFile = "ledger.jsonl"
+
+// VerifyWeights returns [ErrWeights] if the file of weights in a
 // directory is not the one that the ledger next to it states as released. It accepts a directory
 // without a ledger or without weights, and a ledger that states no weights: it is of a run that did
 // not end, or of an older release.
 func VerifyWeights(dir string) error {
-	path := filepath.Join(dir, LedgerFile)
+	path := filepath.Join(dir, ledgerFile)
 	summary, err := ledger.Verify(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -39,7 +44,7 @@ func VerifyWeights(dir string) error {
 	case err != nil:
 		return err
 	case sum != summary.Weights:
-		return &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s is not the file that the run released: its SHA-256 is %s, and the last line of %s states %s; restore it, or write it again with dptrain train --resume %s", file, sum, path, summary.Weights, ShellQuote(dir))}
+		return fmt.Errorf("%s %w: its SHA-256 is %s, and the last line of %s states %s; restore it, or resume the run, which writes it again", file, ErrWeights, sum, path, summary.Weights)
 	}
 	return nil
 }

@@ -1,4 +1,6 @@
-package rundir
+// Package modelfile reads and writes trained models: their weights, and the manifest that says how to
+// build their network and how to read data for it.
+package modelfile
 
 import (
 	"crypto/sha256"
@@ -9,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/weights"
@@ -18,6 +19,12 @@ import (
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 	"gorgonia.org/tensor"
+)
+
+// The files of a model.
+const (
+	WeightsFile  = "model.safetensors"
+	ManifestFile = "model.json"
 )
 
 // Manifest is model.json: it describes how to build the network, and how to read data for it.
@@ -42,15 +49,15 @@ type Manifest struct {
 	Split  *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
 }
 
-// ReadManifest reads the manifest of a run's model.
+// ReadManifest reads the manifest of a folder.
 func ReadManifest(dir string) (m Manifest, err error) {
 	file := filepath.Join(dir, ManifestFile)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return m, exitcode.Usagef("%s contains no model: %w", dir, err)
+		return m, fmt.Errorf("%s contains no model: %w", dir, err)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, exitcode.Usagef("%s: %w", file, err)
+		return m, fmt.Errorf("%s: %w", file, err)
 	}
 	return m, nil
 }
@@ -77,43 +84,45 @@ func (m Manifest) Example() models.DataSpec {
 		Targets: m.Targets, LabelShape: m.Labels}
 }
 
-// Model is the trained model of a run.
+// Model is a trained network and what it reads.
 type Model struct {
 	Manifest
 	Build      perexample.Build
 	Directions []float32 // principal directions in front of the network; nil without a projection
 }
 
-// ReadModel reads the model of a run. It refuses weights that are not those that the run's ledger
-// states.
-func ReadModel(dir string) (*Model, error) {
+// Read reads the model of a folder. Where the ledger of a run is there too, Read refuses weights that are
+// not those that it states, with [ErrWeights].
+func Read(dir string) (*Model, error) {
 	manifest, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := VerifyWeights(dir); err != nil {
-		return nil, exitcode.AsUsage(err)
+		return nil, err
 	}
 	file := filepath.Join(dir, WeightsFile)
 	tensors, err := ReadWeights(file)
 	if err != nil {
-		return nil, exitcode.AsUsage(err)
+		return nil, err
 	}
 	m := &Model{Manifest: manifest}
 	if m.Directions, err = Directions(tensors, m.Shape); err != nil {
-		return nil, exitcode.Usagef("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	build, err := models.ParseProjected(m.Model, m.Example(), 1, m.Directions)
 	if err != nil {
-		return nil, exitcode.Usagef("%s: %w", filepath.Join(dir, ManifestFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ManifestFile), err)
 	}
-	m.Build, _, err = StartFrom(build, file, m.Directions != nil)
-	return m, exitcode.AsUsage(err)
+	if m.Build, _, err = StartFrom(build, file, m.Directions != nil); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
-// WriteModel writes the weights and the manifest of a run's model. directions is nil
+// Write writes the weights and the manifest of a run's model. directions is nil
 // without a projection.
-func WriteModel(dir string, m Manifest, parameters []engine.Parameter, directions []float32) error {
+func Write(dir string, m Manifest, parameters []engine.Parameter, directions []float32) error {
 	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile),
 		func(w io.Writer) error { return writeWeights(w, m, parameters, directions) })
 	if err != nil {
@@ -133,7 +142,7 @@ func writeWeights(w io.Writer, m Manifest, parameters []engine.Parameter, direct
 	return weights.Write(w, parameters)
 }
 
-// WeightsHash returns the SHA-256 of the file of weights that WriteModel writes.
+// WeightsHash returns the SHA-256 of the file of weights that Write writes.
 func WeightsHash(m Manifest, parameters []engine.Parameter, directions []float32) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	err = writeWeights(h, m, parameters, directions)
