@@ -191,7 +191,7 @@ func Open(path string) (Communicator, error) {
 	}
 	if launch.Launcher != "" && w.size != launch.Size {
 		w.Close()
-		return nil, fmt.Errorf("%v sees %d processes, and %s started %d: library and launcher are of different MPI implementations; use the mpirun of this library, or name the library of the launcher",
+		return nil, fmt.Errorf("%v connects %d of the processes, and %s started %d: library and launcher are of different MPI implementations; use the mpirun of this library, or name the library of the launcher",
 			l, w.size, launch.Launcher, launch.Size)
 	}
 	return w, nil
