@@ -76,6 +76,10 @@ func TestTrain_Checkpoint(t *testing.T) {
 	if code != exitcode.Done || !strings.Contains(stderr, "12 trained parameters moved") {
 		t.Errorf("regression with --lora: exit %d, %s", code, stderr)
 	}
+	// The settings that a checkpoint chooses are those of the run that is continued.
+	if resumed := runJSON(t, "train --resume regression"); resumed["steps"] != 2.0 {
+		t.Errorf("--resume: %v", resumed)
+	}
 	got := runJSON(t, "tokenize --model hf:ck train.csv")
 	if lines := fmt.Sprint(got["ids"].([]any)[1:3]); lines != "[[2 7 8 4 6 12 1 1 1 1 3] [2 10 13 11 5 1 1 1 1 3]]" {
 		t.Errorf("tokenize prints %s", lines)

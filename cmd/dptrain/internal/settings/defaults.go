@@ -235,7 +235,7 @@ func (d *defaultRules) applyFixed() {
 		f.Epochs = fixedEpochs
 	}
 	// Adam, this rate and this bound are what Li et al. (2022) use for fine-tuning.
-	fineTuned := strings.HasPrefix(f.Model, checkpointPrefix) && f.LocalSteps == 0 && unset("optimizer")
+	fineTuned := strings.HasPrefix(f.Model, checkpointPrefix) && f.LocalSteps == 0
 	if unset("clip") {
 		f.Clip = 1
 		if fineTuned {
@@ -253,7 +253,7 @@ func (d *defaultRules) applyFixed() {
 	}
 	switch {
 	case !unset("lr"):
-	case fineTuned:
+	case fineTuned && strings.HasPrefix(f.Optimizer, "adam"):
 		f.LearningRate = checkpointRate
 	case f.LocalSteps > 0:
 		f.LearningRate = averagingRate
