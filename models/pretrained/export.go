@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/format/safetensors"
-	"github.com/dptrain/dptrain/internal/format/torch"
-	"github.com/dptrain/dptrain/perexample"
 )
 
 // File is a file of a folder that transformers or peft loads.
@@ -32,13 +30,9 @@ type Labels struct {
 // tokenizerFiles are the files of a checkpoint that are copied if they exist.
 var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"}
 
-// Export returns the files of a checkpoint with the values of a network of the model, adapters merged
-// into their layers.
-func (m *Model) Export(net *perexample.Network, labels Labels) ([]File, error) {
-	tensors, err := torch.Export(net)
-	if err != nil {
-		return nil, err
-	}
+// Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
+// adapters are merged into their layers.
+func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
 	weights, err := m.merge(tensors)
 	if err != nil {
 		return nil, err
@@ -67,14 +61,10 @@ func (m *Model) Export(net *perexample.Network, labels Labels) ([]File, error) {
 }
 
 // ExportAdapter returns the files of an adapter, with the head, for the checkpoint that the model
-// started from.
-func (m *Model) ExportAdapter(net *perexample.Network, labels Labels) ([]File, error) {
+// started from. The tensors are in PyTorch's layout.
+func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
 	if m.Tuning.Train != LoRA {
 		return nil, fmt.Errorf("the model was trained with train=%s, so it has no adapter; write the whole checkpoint", m.Tuning.Train)
-	}
-	tensors, err := torch.Export(net)
-	if err != nil {
-		return nil, err
 	}
 	m.scaleOutputs(tensors, labels)
 	var own []safetensors.Tensor
@@ -213,6 +203,6 @@ func (m *Model) exportConfig(labels Labels) ([]byte, error) {
 // written returns a file of tensors as PyTorch's programs expect it.
 func written(tensors []safetensors.Tensor) ([]byte, error) {
 	var file bytes.Buffer
-	err := safetensors.Write(&file, tensors, map[string]string{"format": string(torch.PyTorch)})
+	err := safetensors.Write(&file, tensors, map[string]string{"format": "pt"})
 	return file.Bytes(), err
 }

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 
+	"github.com/dptrain/dptrain/internal/format/torch"
 	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/models/pretrained"
@@ -21,13 +22,17 @@ func Folder(format string, m *modelfile.Model) ([]pretrained.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	tensors, err := torch.Export(net)
+	if err != nil {
+		return nil, err
+	}
 	labels := pretrained.Labels{Classes: m.ClassNames}
 	if m.Targets > 0 {
 		bounds := m.Schema.Bounds[m.Schema.Target] // outputs from -1 to 1
 		labels = pretrained.Labels{Scale: (bounds[1] - bounds[0]) / 2, Shift: (bounds[1] + bounds[0]) / 2}
 	}
 	if format == "peft" {
-		return checkpoint.ExportAdapter(net, labels)
+		return checkpoint.ExportAdapter(tensors, labels)
 	}
-	return checkpoint.Export(net, labels)
+	return checkpoint.Export(tensors, labels)
 }
