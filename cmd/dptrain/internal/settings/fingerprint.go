@@ -61,6 +61,9 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if f.given["crop"] {
 		fingerprint["data: crop"] = f.Crop
 	}
+	if f.NoiseSchedule != "" {
+		fingerprint["noise-schedule"] = f.NoiseSchedule
+	}
 	if f.given["augment"] {
 		fingerprint["augment"] = f.Augment
 	}

@@ -57,6 +57,7 @@ type Flags struct {
 	Groups                               []string // see groupFlag
 	Metrics                              []string // see metricFlag
 	StopWhen                             string   // see StopCondition
+	NoiseSchedule                        string   // see NoiseRules
 	Arithmetic                           string   // one of arithmetics; "": the device's best
 
 	Seed                    uint64
@@ -110,6 +111,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	flags.Section(f, "Privacy", func(f *pflag.FlagSet) {
 		f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
 		f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
+		f.StringVar(&s.NoiseSchedule, "noise-schedule", "", "when:CONDITION->Z,…: change the noise multiplier to Z, or with xF to F times the one before, when a released --metric fulfils accuracy>=X, loss<=X or no-gain:N; the conditions apply one after the other. A privacy filter enforces --epsilon or --stop-at-epsilon for all such choices (accountant rdp), so less noise means fewer lots")
 		f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
 		f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
 		f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
