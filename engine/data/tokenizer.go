@@ -47,8 +47,8 @@ const newline = '\n'
 // words:FILE, a public vocabulary with one word in each line; ngrams:BUCKETS, for the set of hashed n-grams
 // of its words, without a vocabulary; vectors:FILE, for the average of its words' vectors in a
 // public file; tokenizer:FILE, for the ids of a public tokenizer.json; or a number of indices, if the text
-// already consists of indices. A vocabulary or vectors collected from private texts would reveal their rare words, so take them from a dictionary
-// or from public texts.
+// already consists of indices. A vocabulary or vectors collected from private texts would reveal their rare
+// words, so take them from a dictionary or from public texts.
 func (s *Schema) SetTokens(text string) (err error) {
 	kind, file, _ := strings.Cut(text, ":")
 	s.Tokens, s.Words, s.Vectors, s.Tokenizer = text, nil, nil, nil
