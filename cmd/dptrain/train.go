@@ -59,6 +59,7 @@ spends ε = 2.`,
   dptrain train --metric accuracy --metric loss:noise=5,every=20
   dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
   dptrain train --stop-when test-no-gain:3
+  dptrain train --metric accuracy:every=20 --noise-schedule 'when:accuracy>=0.8->x0.7'
   dptrain train --data shapes --model cifar-tanh --crop 24x24 --augment flip --views 4
   dptrain train --optimizer adambc --lr 0.002
   dptrain train --optimizer disk:kappa=0.7+momentum --lr 0.1
@@ -258,6 +259,9 @@ func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, ser
 	defer progress.Close()
 	ended := run.Train(ctx, progress.Observe)
 	progress.End()
+	if spec.NoiseRules != nil && errors.Is(ended, engine.ErrBudget) && run.StepsDone() > 0 {
+		ended = nil // the filter admits no more lots of this noise
+	}
 	var validation *rundir.Validation
 	if ended == nil {
 		validation, ended = training.Validate(term, spec, run, progress.NewLots())
@@ -294,6 +298,9 @@ func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, ser
 	case summary.Steps < planned:
 		term.Note("The budget ended the run after %d of %d lots.", summary.Steps, planned)
 	}
+	if summary.NoiseSchedule != "" && !summary.Stopped {
+		noteEarlyEnd(term, summary)
+	}
 	return printSummary(term, summary, spec.Flags.DataDir)
 }
 
@@ -306,6 +313,10 @@ func noteEarlyEnd(term *terminal.Terminal, s *rundir.Summary) {
 
 // describeEarlyEnd explains the ε of a run that ended before its plan.
 func describeEarlyEnd(s *rundir.Summary) string {
+	if s.NoiseSchedule != "" {
+		return fmt.Sprintf("ε = %s, which a filter of order %s enforced: released metrics chose the noise, and could choose the end; the same lots with noise fixed beforehand cost ε = %s",
+			number.RoundUp(float64(s.PlannedEpsilon)), number.Short(s.FilterOrder), number.RoundUp(float64(s.SpentEpsilon)))
+	}
 	return fmt.Sprintf("ε = %s, the cost of the whole plan of %s: a run that ends early may end because of what it released; the releases alone cost ε = %s",
 		number.RoundUp(float64(s.PlannedEpsilon)), number.Plural(s.PlannedSteps, "lot"), number.RoundUp(float64(s.SpentEpsilon)))
 }

@@ -59,6 +59,10 @@ type Summary struct {
 	PlannedSteps   int          `json:"steps_planned,omitempty"`   // of a run that ended before its plan
 	StopWhen       string       `json:"stop_when,omitempty"`       // the condition that may end the run
 	Stopped        bool         `json:"stopped,omitempty"`         // StopWhen ended the run before its plan
+	// NoiseSchedule changes the noise by released metrics. Epsilon is then the budget that a Rényi filter of
+	// order FilterOrder enforces, PlannedEpsilon as well, and SpentEpsilon is no guarantee.
+	NoiseSchedule string  `json:"noise_schedule,omitempty"`
+	FilterOrder   float64 `json:"filter_order,omitempty"`
 	// OdometerEpsilon, of a run that ended before its plan, bounds the privacy loss of what it released,
 	// with probability 1-δ, also if releases decided the end.
 	OdometerEpsilon number.Float `json:"epsilon_odometer,omitempty"`
