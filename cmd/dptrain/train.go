@@ -173,7 +173,7 @@ func runSpec(term *terminal.Terminal, spec *settings.Spec, started time.Time) er
 	return exitcode.AsFailure(trainRun(term, spec, run, server, draw, started))
 }
 
-// openRun opens what a run needs beside its data. What it returns is closed also after an error.
+// openRun opens what a run needs in addition to its data. What it returns is closed also after an error.
 func openRun(spec *settings.Spec) (server *training.MetricsServer, draw *training.BudgetDraw, release func(), err error) {
 	release = func() {}
 	if server, err = training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote); err != nil {

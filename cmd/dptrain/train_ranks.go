@@ -26,7 +26,7 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	c, err := joinRanks(flags.MPI, launch)
 	if err != nil {
 		if launch.Rank > 0 && errors.Is(err, ranks.ErrNotBuilt) {
-			term.Err = io.Discard // rank 0 says it
+			term.Err = io.Discard // rank 0 prints it
 		}
 		return err
 	}

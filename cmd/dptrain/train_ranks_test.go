@@ -13,7 +13,7 @@ import (
 )
 
 // Started by a launcher, a program that cannot connect to the other processes refuses: it would otherwise
-// train alone, and every process would write a run. Rank 0 says so once.
+// train alone, and every process would write a run. Rank 0 prints this once.
 func TestTrain_RefusesLaunchWithoutMPI(t *testing.T) {
 	if ranks.Built {
 		t.Skip("this build opens MPI")

@@ -282,7 +282,7 @@ func (w *world) Close() (err error) {
 	return err
 }
 
-// Exit ends the process like os.Exit. A process that opened MPI ends so after Close: MPICH tells its launcher
+// Exit ends the process like os.Exit. A process that opened MPI ends so after Close: MPICH informs its launcher
 // in an exit handler of C, which os.Exit does not call, that the process has not crashed.
 func Exit(code int) {
 	opened.Lock()
