@@ -42,7 +42,7 @@ type trial struct {
 
 // unusedByTune lists the flags of train that tune refuses.
 var unusedByTune = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon", "stop-when", "noise-schedule",
-	"metrics-addr", "metrics-remote", "show-private", "non-private", "dry-run", "print-config"}
+	"metrics-addr", "metrics-remote", "mpi", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(term *terminal.Terminal) *cobra.Command {
 	flags := &settings.Flags{}

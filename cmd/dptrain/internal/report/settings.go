@@ -108,6 +108,9 @@ func (r *Run) machineRows() []row {
 	if s.Threads > 0 {
 		device += ", " + plural(s.Threads, "thread")
 	}
+	if s.Ranks > 1 {
+		device += fmt.Sprintf(", on each of %d ranks, which MPI connected", s.Ranks)
+	}
 	rows := []row{{"device", device}}
 	if s.Platform != "" {
 		rows = append(rows, row{"platform", s.Platform})

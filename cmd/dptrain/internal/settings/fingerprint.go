@@ -26,6 +26,11 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 		moved.File = "" // the digest determines the content
 		s.Vectors = &moved
 	}
+	if s.Tokenizer != nil {
+		moved := *s.Tokenizer
+		moved.File = ""
+		s.Tokenizer = &moved
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,9 @@ type Flags struct {
 	Device engine.DeviceOptions
 
 	Model, Config, Out, Resume string
+	MPI                        string // file of the MPI library; "": the first that is found
 	Init, Fresh, Freeze        string // starting weights
+	LoRA                       string // see withAdapters
 
 	ValidationSplit, ValidationNoise float64
 	Projection                       int // number of principal directions
@@ -102,6 +104,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)
+		f.StringVar(&s.LoRA, "lora", "", "with --model hf:DIR: train low-rank adapters, r=RANK,alpha=ALPHA,targets=NAME|NAME, as in r=8,alpha=16,targets=query|value, and the head")
 		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout, a folder of dptrain serve, or the file of its GET /v1/models/NAME")
 		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
 		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
@@ -178,7 +181,13 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
 		f.BoolVar(&s.MetricsRemote, "metrics-remote", false, "permit a --metrics-addr that other machines reach: they can read the metrics, which are public values")
 		DefineDeviceFlags(f, &s.Device)
+		DefineMPIFlag(f, &s.MPI)
 	})
+}
+
+// DefineMPIFlag adds the flag that names the MPI library.
+func DefineMPIFlag(f *pflag.FlagSet, library *string) {
+	f.StringVar(library, "mpi", "", "file of the MPI library that connects the processes which mpirun or srun started (default: that of the mpirun in PATH, or the first that the linker finds)")
 }
 
 // DefineDeviceFlags adds the flags that select the device.

@@ -184,6 +184,11 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		return err
 	}
 	defer p.serve(lot)
+	if lot.Lot == 1 {
+		if err := p.noteMovement(); err != nil {
+			return err
+		}
+	}
 	if p.spec.Flags.ShowPrivate {
 		p.notePrivately(p.run.PrivateStats(), lot.Lot%p.interval == 0 || lot.Lot == lot.Lots)
 	}

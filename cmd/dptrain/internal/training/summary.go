@@ -125,6 +125,9 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.Description) *run
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
 	}
+	if c.Ranks != nil {
+		s.Ranks, s.Transport = c.Ranks.Size(), "mpi"
+	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
 	if f.Test != "" {
