@@ -115,7 +115,7 @@ func build(c Config) (*Run, error) {
 	if r.lot, err = r.newLot(augmenter); err != nil {
 		return nil, err
 	}
-	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
+	if err := r.setFilterOrder(); err != nil {
 		return nil, err
 	}
 	built = true
@@ -302,7 +302,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 		if err := r.lot.Method.Prepare(ctx); err != nil {
 			return err
 		}
-		if err := r.config.Mechanism.adaptive.beginLot(r, &p); err != nil {
+		if err := r.chooseNoise(&p); err != nil {
 			return err
 		}
 		if err := r.runLot(); err != nil {
@@ -314,7 +314,7 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 			}
 		}
 		if observe != nil {
-			p.update(r)
+			r.describeLot(&p)
 			if err := observe(&p); errors.Is(err, ErrStop) {
 				return nil
 			} else if err != nil {
@@ -330,8 +330,8 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 	return nil
 }
 
-// update describes the last lot.
-func (p *Progress) update(r *Run) {
+// describeLot describes the last lot.
+func (r *Run) describeLot(p *Progress) {
 	p.Lot, p.LearningRate = r.step, r.learningRate
 	if r.account != nil {
 		p.Epsilon = r.account.Meter.Current(r.config.Steps - r.step)
