@@ -56,7 +56,6 @@ type Lot struct {
 	Parts
 	Method  Method
 	Private Private // of the last lot
-	step    int
 }
 
 // Private describes a lot without noise: see engine.PrivateStats. Loss is the sum over the records.
