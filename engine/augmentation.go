@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Augmentation replaces each example of a lot by several views, each transformed in another
@@ -35,13 +36,13 @@ type Augmentation struct {
 func (a Augmentation) check(train data.Set) error {
 	switch {
 	case a.Views < 0:
-		return fmt.Errorf("augmentation: Views is %d; give at least 1, or 0 for no augmentation", a.Views)
+		return setting.Errorf("Augmentation.Views", "%v: give at least 1", setting.With("Augmentation.Views", a.Views))
 	case a.Views == 0 && a.Transform != nil:
-		return fmt.Errorf("augmentation: Transform is set and Views is 0; set the number of views of an example")
+		return setting.Errorf("Augmentation.Views", "%v: give at least 1, the number of views of an example", setting.With("Augmentation.Views", a.Views))
 	case a.Views > 0 && a.Transform == nil && data.Uncropped(train) == nil:
 		return fmt.Errorf("augmentation: Views is %d and Transform is not set; set the function that changes a view", a.Views)
 	case a.Views > maxViews:
-		return fmt.Errorf("augmentation: %d views of an example are too many; give at most %d", a.Views, maxViews)
+		return setting.Errorf("Augmentation.Views", "%v: give at most %d", setting.With("Augmentation.Views", a.Views), maxViews)
 	case a.Views == 0:
 		return nil
 	}

@@ -102,8 +102,8 @@ func (c *Config) checkDistribution() error {
 		return setting.Errorf("Device.Name", "device %s adds no Laplace noise: use %v, or %v", c.Device.Name, setting.With("Device.Name", "cpu"), useGaussian)
 	case m.Arithmetic == FloatArithmetic:
 		return setting.Errorf("Mechanism.Arithmetic", "Laplace noise requires exact arithmetic: drop %v, or use %v", setting.With("Mechanism.Arithmetic", "float"), useGaussian)
-	case len(m.Clipping) != 1 || len(m.GroupNoiseMultipliers)+len(m.GroupNoiseMultiplierAt) > 0:
-		return setting.Errorf("Mechanism.Clipping", "Laplace noise requires that all parameters are clipped as one group without noise of its own: use %v, or %v", setting.With("Mechanism.Clipping", "flat"), useGaussian)
+	case len(m.Clipping) != 1 || len(m.Clipping[0].Scales) > 0 || len(m.GroupNoiseMultipliers)+len(m.GroupNoiseMultiplierAt) > 0:
+		return setting.Errorf("Mechanism.Clipping", "Laplace noise requires that all parameters are clipped as one group without scales and without noise of its own: use %v, or %v", setting.With("Mechanism.Clipping", "flat"), useGaussian)
 	case m.Choose != nil:
 		return fmt.Errorf("Mechanism.Choose chooses Gaussian noise only: drop it, or use Gaussian noise")
 	case c.LocalTraining.Steps > 0:
@@ -143,14 +143,11 @@ func (c *Config) check() error {
 		return err
 	}
 	c.Sampling.Policy = c.Sampling.policy()
-	if err := cmp.Or(c.Sampling.checkPopulation(), c.Sampling.checkTruncation()); err != nil {
-		return err
-	}
 	if c.Steps < 1 {
-		return fmt.Errorf("Config.Steps is %d: give at least 1 lot", c.Steps)
+		return setting.Errorf("Steps", "%v: give at least 1", setting.With("Steps", c.Steps))
 	}
 	if c.Microbatch < 0 {
-		return fmt.Errorf("a microbatch of %d records: give at least 1, or 0 to let the engine choose", c.Microbatch)
+		return setting.Errorf("Microbatch", "%v: give at least 1; leave it out to let the engine choose", setting.With("Microbatch", c.Microbatch))
 	}
 	if c.Files.CheckpointInterval < 0 {
 		return fmt.Errorf("a checkpoint every %v: give a positive time", c.Files.CheckpointInterval)
@@ -212,7 +209,7 @@ func (c *Config) checkPrivacy() error {
 	case b.Delta != 0 && !(b.Delta > 0 && b.Delta < 1):
 		return fmt.Errorf("delta %v: give a number between 0 and 1, well below one over the number of records", b.Delta)
 	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):
-		return fmt.Errorf("a budget of ε = %v: give a positive number", b.StopAtEpsilon)
+		return setting.Errorf("Budget.StopAtEpsilon", "%v: give a finite number above 0; leave it out to train all steps", setting.With("Budget.StopAtEpsilon", b.StopAtEpsilon))
 	}
 	if len(m.Clipping) == 0 {
 		m.Clipping = clip.Flat(clip.Constant(1), nil)

@@ -146,10 +146,10 @@ func TestTruncated_RefusesMoreRecordsThanDeclared(t *testing.T) {
 
 func TestTruncated_RefusesContradictions(t *testing.T) {
 	for want, change := range map[string]func(s *Sampling){
-		"constant work with poisson": func(s *Sampling) { s.Policy, s.MaxLot = sample.PolicyPoisson, 0 },
-		"a largest lot":              func(s *Sampling) { s.Policy, s.ConstantWork = sample.PolicyFixed, false },
-		"lots of at most -1":         func(s *Sampling) { s.MaxLot = -1 },
-		"fixed size":                 func(s *Sampling) { s.Lot = 60 },
+		"ConstantWork requires": func(s *Sampling) { s.Policy, s.MaxLot = sample.PolicyPoisson, 0 },
+		"MaxLot requires":       func(s *Sampling) { s.Policy, s.ConstantWork = sample.PolicyFixed, false },
+		"MaxLot -1":             func(s *Sampling) { s.MaxLot = -1 },
+		"a rate below 1":        func(s *Sampling) { s.Lot = 60 },
 	} {
 		c := truncatedConfig(t, 20)
 		change(&c.Sampling)

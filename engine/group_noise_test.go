@@ -127,7 +127,7 @@ func TestGroupNoise_Refused(t *testing.T) {
 	for want, change := range map[string]func(m *Mechanism){
 		"no group of Mechanism.Clipping":  func(m *Mechanism) { m.GroupNoiseMultipliers["head"] = 1 },
 		"both a noise multiplier and one": func(m *Mechanism) { m.GroupNoiseMultipliers["scheduled"] = 1 },
-		"protects no record":              func(m *Mechanism) { m.GroupNoiseMultipliers["own"] = 0 },
+		"group own, lot 0: noise":         func(m *Mechanism) { m.GroupNoiseMultipliers["own"] = 0 },
 		"group scheduled, lot 2: noise mu": func(m *Mechanism) {
 			m.GroupNoiseMultiplierAt["scheduled"] = func(lot int) float64 { return 1.5 - float64(lot) }
 		},

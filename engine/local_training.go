@@ -49,13 +49,13 @@ func (c *Config) checkLocalTraining() error {
 	}
 	switch {
 	case l.Steps < 1 || l.Steps > maxLocalSteps:
-		return fmt.Errorf("%d local steps: give at least 1 and at most %d", l.Steps, maxLocalSteps)
+		return setting.Errorf("LocalTraining.Steps", "%v: give at least 1 and at most %d; leave it out, and users contribute gradients", setting.With("LocalTraining.Steps", l.Steps), maxLocalSteps)
 	case !(l.Rate > 0) || math.IsInf(l.Rate, 1):
-		return fmt.Errorf("a local learning rate of %v: give a finite number above 0", l.Rate)
+		return setting.Errorf("LocalTraining.Rate", "%v: give a finite learning rate above 0", setting.With("LocalTraining.Rate", l.Rate))
 	case l.Batch < 0 || l.Batch > load.MaxExamples:
-		return fmt.Errorf("%d examples in a local step: give at least 1 and at most %d, or 0 for the default", l.Batch, load.MaxExamples)
+		return setting.Errorf("LocalTraining.Batch", "%v: give at least 1 and at most %d; leave it out for the default", setting.With("LocalTraining.Batch", l.Batch), load.MaxExamples)
 	case !c.Records.Users:
-		return setting.Errorf("Records.Users", "local steps need users as records (%v), whose examples they train on", setting.Named("Records.Users"))
+		return setting.Errorf("Records.Users", "%v needs %v: users train on their own examples; use it, or leave out the local steps", setting.With("LocalTraining.Steps", l.Steps), setting.Named("Records.Users"))
 	case c.Microbatch != 0:
 		return setting.Errorf("Microbatch", "a microbatch of %d records with local steps: users are computed one after the other, and the batch of a local step is %v; drop the microbatch",
 			c.Microbatch, setting.Named("LocalTraining.Batch"))

@@ -496,13 +496,13 @@ func TestLocalTraining_Resumes(t *testing.T) {
 
 func TestLocalTraining_RefusesSettings(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
-		"local steps: give":        func(c *Config) { c.LocalTraining.Steps = -1 },
-		"a local learning rate":    func(c *Config) { c.LocalTraining.Rate = math.NaN() },
-		"examples in a local step": func(c *Config) { c.LocalTraining.Batch = -1 },
+		"Steps -1: give": func(c *Config) { c.LocalTraining.Steps = -1 },
+		"Rate NaN":       func(c *Config) { c.LocalTraining.Rate = math.NaN() },
+		"Batch -1":       func(c *Config) { c.LocalTraining.Batch = -1 },
 		"examples for all steps of a user": func(c *Config) {
 			c.LocalTraining.Steps, c.LocalTraining.Batch = maxLocalSteps, 1<<12
 		},
-		"users as records":    func(c *Config) { c.Records = Records{} },
+		"needs Records.Users": func(c *Config) { c.Records = Records{} },
 		"a microbatch of 2":   func(c *Config) { c.Microbatch = 2 },
 		"augmentation is not": func(c *Config) { c.Augmentation = Augmentation{Views: 2, Transform: func([][]float32, *rand.Rand) {}} },
 		"a projection is not": func(c *Config) {

@@ -68,9 +68,9 @@ func (c *Config) checkProjection() (err error) {
 	case width > maxProjectedFeatures:
 		return setting.Errorf("Projection.Directions", "a projection of %d features: the engine computes directions of at most %d features; drop %v", width, maxProjectedFeatures, setting.Named("Projection.Directions"))
 	case p.Directions < 0 || p.Directions > width:
-		return fmt.Errorf("%d directions of %d features: give between 1 and %d", p.Directions, width, width)
+		return setting.Errorf("Projection.Directions", "%v: give a number from 1 to %d, the number of features of an example", setting.With("Projection.Directions", p.Directions), width)
 	case !c.Mechanism.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):
-		return fmt.Errorf("projection noise %v: give a positive number up to 1e100; without noise the directions would be private data", p.Noise)
+		return setting.Errorf("Projection.Noise", "%v: give a standard deviation above 0 and at most 1e100; a record's matrix has norm 1", setting.With("Projection.Noise", p.Noise))
 	}
 	if len(p.released) != p.Directions*width { // none, or of another run, which Resume refuses later
 		c.Network, err = c.unreleasedNetwork()

@@ -306,12 +306,12 @@ func TestProjection_Resume(t *testing.T) {
 func TestProjection_Refuses(t *testing.T) {
 	wide := make([]float32, 3*(maxProjectedFeatures+1))
 	for want, change := range map[string]func(*Config){
-		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
-		"-1 directions":                 func(c *Config) { c.Projection.Directions = -1 },
-		"projection noise 0":            func(c *Config) { c.Projection.Noise = 0 },
-		"projection noise -1":           func(c *Config) { c.Projection.Noise = -1 },
-		"projection noise NaN":          func(c *Config) { c.Projection.Noise = math.NaN() },
-		"projection noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
+		"Directions 6: give a number from 1 to 5": func(c *Config) { c.Projection.Directions = features + 1 },
+		"Directions -1":                 func(c *Config) { c.Projection.Directions = -1 },
+		"Projection.Noise 0":            func(c *Config) { c.Projection.Noise = 0 },
+		"Projection.Noise -1":           func(c *Config) { c.Projection.Noise = -1 },
+		"Projection.Noise NaN":          func(c *Config) { c.Projection.Noise = math.NaN() },
+		"Projection.Noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
 		"set Config.Projection.Network": func(c *Config) { c.Projection.Network = nil },
 		"the data have none": func(c *Config) {
 			s := newUncheckedSet()

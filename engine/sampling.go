@@ -2,12 +2,12 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -60,17 +60,39 @@ func (s *Sampling) policy() sample.Policy { return cmp.Or(s.Policy, sample.Polic
 
 // isPoisson reports whether records are drawn independently.
 func (s *Sampling) isPoisson() bool {
-	return s.Policy == sample.PolicyPoisson || s.Policy == sample.PolicyTruncated
+	return s.policy() == sample.PolicyPoisson || s.Policy == sample.PolicyTruncated
 }
 
-func (s *Sampling) checkTruncation() error {
+// Check refuses lots that are impossible for a public number of records: that of the data, or Population.
+func (s Sampling) Check(records int) error {
+	policy := s.policy()
+	lot, rate, population := setting.With("Sampling.Lot", s.Lot), setting.With("Sampling.Rate", s.Rate), setting.With("Sampling.Population", s.Population)
+	poisson, truncated := setting.With("Sampling.Policy", "poisson or truncated"), setting.With("Sampling.Policy", sample.PolicyTruncated)
 	switch {
+	case policy != sample.PolicyFixed && policy != sample.PolicyShuffle && !s.isPoisson():
+		return setting.Errorf("Sampling.Policy", "%v is unknown: use %s, %s, %s or %s", setting.With("Sampling.Policy", policy),
+			sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle)
+	case s.Population < 0 || s.Population > math.MaxInt32:
+		return setting.Errorf("Sampling.Population", "%v: give the number of records, from 1 to %d; leave it out where the number of records is public", population, math.MaxInt32)
+	case s.Population > 0 && !s.isPoisson():
+		return setting.Errorf("Sampling.Population", "%v requires %v: with %v the size of a lot makes the number of records public; drop one of them", population, poisson, setting.With("Sampling.Policy", policy))
 	case s.MaxLot < 0:
-		return fmt.Errorf("lots of at most %d records: give at least 1, or 0 for the default", s.MaxLot)
-	case s.MaxLot > 0 && s.Policy != sample.PolicyTruncated:
-		return fmt.Errorf("a largest lot (%d records) with %s lots: use %s sampling, or drop the limit", s.MaxLot, s.Policy, sample.PolicyTruncated)
-	case s.ConstantWork && s.Policy != sample.PolicyTruncated:
-		return fmt.Errorf("constant work with %s lots: only %s lots have a largest size; use them, or drop constant work", s.Policy, sample.PolicyTruncated)
+		return setting.Errorf("Sampling.MaxLot", "%v: give at least 1; leave it out for the default", setting.With("Sampling.MaxLot", s.MaxLot))
+	case s.MaxLot > 0 && policy != sample.PolicyTruncated:
+		return setting.Errorf("Sampling.MaxLot", "%v requires %v: lots of %v have no largest size; drop one of them", setting.Named("Sampling.MaxLot"), truncated, setting.With("Sampling.Policy", policy))
+	case s.ConstantWork && policy != sample.PolicyTruncated:
+		return setting.Errorf("Sampling.ConstantWork", "%v requires %v: lots of %v have no largest size; drop one of them", setting.Named("Sampling.ConstantWork"), truncated, setting.With("Sampling.Policy", policy))
+	case s.Lot == 0 && s.Rate == 0:
+		return setting.Errorf("Sampling.Lot", "no lot is given: set %v or %v", setting.Named("Sampling.Lot"), setting.Named("Sampling.Rate"))
+	case s.Lot != 0 && s.Rate != 0:
+		return setting.Errorf("Sampling.Lot", "%v and %v exclude each other: drop one of them", lot, rate)
+	case s.Lot < 0 || s.Lot > records:
+		return setting.Errorf("Sampling.Lot", "%v: give a number from 1 to %d, the number of records", lot, records)
+	case s.Lot == 0 && !(s.Rate > 0 && s.Rate <= 1):
+		return setting.Errorf("Sampling.Rate", "%v: give a probability above 0 and at most 1", rate)
+	case policy == sample.PolicyTruncated && (s.Lot == records || s.Rate == 1):
+		return setting.Errorf("Sampling.Policy", "%v requires a rate below 1, and this run uses every record in each lot: use %v, or a smaller %v or %v",
+			truncated, setting.With("Sampling.Policy", sample.PolicyFixed), setting.Named("Sampling.Lot"), setting.Named("Sampling.Rate"))
 	}
 	return nil
 }
@@ -93,16 +115,6 @@ func (s *Sampling) leastMicrobatches(e sample.Event, size int) int {
 	return (e.LotSize + size - 1) / size
 }
 
-func (s *Sampling) checkPopulation() error {
-	switch {
-	case s.Population < 0:
-		return fmt.Errorf("a population of %d records: give at least 1, or 0 where the number of records is public", s.Population)
-	case s.Population > 0 && !s.isPoisson():
-		return fmt.Errorf("a population of %d records with %s lots: their size makes the number of records public; use %s sampling, or drop the population", s.Population, s.Policy, sample.PolicyPoisson)
-	}
-	return nil
-}
-
 // lotAndRate returns the expected lot size and the sampling rate for a number of records, of
 // which one is set.
 func (s *Sampling) lotAndRate(records int) (lot int, rate float64) {
@@ -115,15 +127,8 @@ func (s *Sampling) lotAndRate(records int) (lot int, rate float64) {
 // newSampler returns the sampler for a number of records, of which this number is public. No error
 // depends on the number of records where it is private.
 func (s *Sampling) newSampler(public, records int, source *noise.Source) (sample.Sampler, error) {
-	switch q := s; {
-	case q.Rate < 0 || q.Rate > 1 || math.IsNaN(q.Rate):
-		return nil, fmt.Errorf("sampling rate %v: give a probability between 0 and 1", q.Rate)
-	case q.Lot < 0 || q.Lot > public:
-		return nil, fmt.Errorf("a lot of %d records from %d: give between 1 and %d", q.Lot, public, public)
-	case q.Lot == 0 && q.Rate == 0:
-		return nil, fmt.Errorf("neither a lot nor a sampling rate is set: set one of Sampling.Lot and Sampling.Rate")
-	case q.Lot != 0 && q.Rate != 0:
-		return nil, fmt.Errorf("both a lot (%d) and a sampling rate (%v) are set: set one of Sampling.Lot and Sampling.Rate", q.Lot, q.Rate)
+	if err := s.Check(public); err != nil {
+		return nil, err
 	}
 	lot, rate := s.lotAndRate(public)
 	switch s.Policy {
@@ -133,8 +138,6 @@ func (s *Sampling) newSampler(public, records int, source *noise.Source) (sample
 		return sample.NewTruncated(public, rate, s.maxLot(public), records, source)
 	case sample.PolicyFixed:
 		return sample.NewFixed(lot, records, source)
-	case sample.PolicyShuffle:
-		return sample.NewShuffle(lot, records, source)
 	}
-	return nil, fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", s.Policy, sample.PolicyPoisson, sample.PolicyTruncated, sample.PolicyFixed, sample.PolicyShuffle)
+	return sample.NewShuffle(lot, records, source)
 }

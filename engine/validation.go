@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Validation is a set of private records from which no lot is drawn. It measures the trained
@@ -61,7 +62,7 @@ func (c *Config) checkValidation() error {
 		return err
 	}
 	if !c.Mechanism.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
-		return fmt.Errorf("validation noise %v: give a positive number; without noise the result would be private data", v.Noise)
+		return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
 	}
 	return nil
 }

@@ -276,7 +276,7 @@ func TestValidate_ErrorRefuses(t *testing.T) {
 		"not a distance of its Output": func(c *Config) {
 			c.Network = newRegressionNetwork(in, out, layer.PoissonLoss)
 		},
-		"a positive number": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
+		"standard deviation above 0": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
 		"inputs and the data": func(c *Config) {
 			c.Network = linearNetwork(2)
 		},

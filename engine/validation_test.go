@@ -221,9 +221,9 @@ func TestValidate_RecordsCountAsMean(t *testing.T) {
 
 func TestValidate_Refuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"validation noise 0":               func(c *Config) { c.Validation.Noise = 0 },
-		"validation noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
-		"validation noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
+		"Validation.Noise 0":               func(c *Config) { c.Validation.Noise = 0 },
+		"Validation.Noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
+		"Validation.Noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
 		"has 1 columns":                    func(c *Config) { c.Validation.Set = newColumnTable(4, zeros, 2) },
 		"x of the validation data differs": func(c *Config) { c.Validation.Set = newTable(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },

@@ -135,10 +135,14 @@ func (w *Weights) check(policy sample.Policy) error {
 	}
 	w.Mean = cmp.Or(w.MinMean, w.Mean, w.Cap)
 	if !(w.Cap > 0) || math.IsInf(w.Cap, 1) {
-		return fmt.Errorf("weights of at most %v: give a finite number above 0 for Weights.Cap", w.Cap)
+		return setting.Errorf("Weights.Cap", "%v: give a finite number above 0", setting.With("Weights.Cap", w.Cap))
 	}
 	if !(w.Mean > 0 && w.Mean <= w.Cap) || math.IsInf(w.Cap/w.Mean, 1) {
-		return fmt.Errorf("a mean weight of %v: give a number above 0 and at most the largest weight, %v", w.Mean, w.Cap)
+		mean := setting.With("Weights.Mean", w.Mean)
+		if w.MinMean != 0 {
+			mean = setting.With("Weights.MinMean", w.Mean)
+		}
+		return setting.Errorf("Weights.Mean", "%v: give a number above 0 and at most the largest weight, %v", mean, setting.With("Weights.Cap", w.Cap))
 	}
 	return nil
 }
@@ -313,8 +317,7 @@ func (s *VectorSum) check() error {
 	if a := c.Mechanism.Arithmetic; a != ExactArithmetic && a != FloatArithmetic {
 		return fmt.Errorf("arithmetic %q is unknown: use %s or %s", a, ExactArithmetic, FloatArithmetic)
 	}
-	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Sampling.checkPopulation(), c.Sampling.checkTruncation(),
-		c.Mechanism.checkAllocation(), c.checkPrivacy())
+	return cmp.Or(s.weights.check(c.Sampling.Policy), c.Mechanism.checkAllocation(), c.checkPrivacy())
 }
 
 func (s *VectorSum) ledgerHeader(unit string) ledger.Header {

@@ -54,11 +54,14 @@ func TestTrain_LaplaceMechanism(t *testing.T) {
 
 func TestTrain_RefusesWithLaplace(t *testing.T) {
 	inWorkshop(t)
-	for _, flags := range []string{"--clipping joint", "--clipping adaptive", "--clipping per-layer", "--group a=*", "--arithmetic float", "--sampling truncated", "--device gorgonia", "--mechanism cauchy"} {
+	for _, flags := range []string{"--clipping joint", "--clipping per-layer", "--arithmetic float", "--sampling truncated", "--device gorgonia", "--mechanism cauchy"} {
 		line := brief + " --mechanism laplace --steps 2 --noise 2 " + flags
 		_, stderr, code := dptrain(line)
 		if want := strings.Fields(flags)[0]; code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(strings.TrimSpace(stderr), "\n") > 0 {
 			t.Errorf("%s: exit %d, %q", flags, code, stderr)
 		}
+	}
+	for flags, want := range map[string]string{"--clipping adaptive": "a constant bound", "--group a=*weight --group b=*bias": "as one group", "--group a=*,noise=1": "without noise of its own", "--group a=*,scale=2": "without scales"} {
+		checkUsageError(t, brief+" --mechanism laplace --steps 2 "+flags, want)
 	}
 }

@@ -108,11 +108,11 @@ func TestTrain_RefusesLocalSteps(t *testing.T) {
 	usersTable(t, "users.csv", 400)
 	usersTable(t, "test.csv", 60)
 	for flags, want := range map[string]string{
-		"--local-steps 0":                      "at least 1",
+		"--local-steps 0":                      "above 0",
 		"--local-steps -1":                     "at least 1",
 		"--local-lr 0":                         "above 0",
 		"--local-lr +Inf":                      "finite",
-		"--local-batch 0":                      "at least 1",
+		"--local-batch 0":                      "above 0",
 		"--microbatch 8":                       "drop the microbatch",
 		"--project 1":                          "not available with local steps",
 		"--record example":                     "needs --record user:COLUMN",

@@ -102,9 +102,9 @@ func TestPopulation_HidesNumberOfRows(t *testing.T) {
 	}
 	for flags, want := range map[string]string{
 		" --population 5000 --lot 6000":         "the number of records",
-		" --population 0":                       "--population 0: give the number of records",
-		" --population 5000 --sampling fixed":   "--population requires --sampling poisson",
-		" --population 5000 --sampling shuffle": "--population requires --sampling poisson",
+		" --population 0":                       "--population 0: give a number above 0",
+		" --population 5000 --sampling fixed":   "--population 5000 requires --sampling poisson",
+		" --population 5000 --sampling shuffle": "--population 5000 requires --sampling poisson",
 	} {
 		if _, stderr, code := dptrain(brief + " --noise 2 --steps 1 --out no" + flags); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Contains(stderr, "3900") {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)

@@ -110,7 +110,7 @@ func TestTrain_RefusesWeights(t *testing.T) {
 		"--weight owner --weight-cap +Inf": "finite",
 		"--weight-mean 1":                  "needs --weight COLUMN",
 		"--weight owner --weight-mean 0":   "above 0",
-		"--weight owner --weight-mean 1.5": "above the largest weight",
+		"--weight owner --weight-mean 1.5": "at most the largest weight, --weight-cap 1",
 		"--weight owner --weight-min-mean 1 --mechanism laplace": "needs Gaussian noise",
 	} {
 		line := brief

@@ -175,7 +175,7 @@ func TestTrain_RefusesInvalidFlags(t *testing.T) {
 		{"--augment shift:28", "from 1 to 27 pixels"},
 		{"--augment flip --views 0", "--views 0: give at least 1"},
 		{"--augment flip --views 100000", "at most 4096"},
-		{"--views 4", "needs --augment"},
+		{"--views 4", "needs --crop or --augment"},
 		{"--augment flip --data remarks", "not pictures"},
 		{"--project 5 --project-noise 3 --non-private", "--non-private"},
 		{"--project 5 --model digits-cnn", "pictures"},

@@ -3,6 +3,8 @@ package optim
 import (
 	"fmt"
 	"math"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // ScheduleShape is the course of a learning rate over time.
@@ -47,7 +49,7 @@ func (s Schedule) String() string {
 func (s Schedule) Check() error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 	if !positive(s.Base) {
-		return fmt.Errorf("optim: learning rate %v; use a positive number", s.Base)
+		return setting.Errorf("Optimization.Schedule.Base", "%v: give a finite learning rate above 0", setting.With("Optimization.Schedule.Base", s.Base))
 	}
 	if s.WarmupSteps < 0 {
 		return fmt.Errorf("optim: warm-up of %d steps; use 0 or more", s.WarmupSteps)

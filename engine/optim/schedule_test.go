@@ -136,7 +136,7 @@ func TestParseSchedule_Syntax(t *testing.T) {
 	}
 	for _, base := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		_, err := ParseSchedule("warmup:5", base)
-		checkError(t, "warmup:5", err, "learning rate")
+		checkError(t, "warmup:5", err, "learning rate above 0")
 	}
 	for _, s := range []Schedule{
 		{Base: 1, Shape: ShapeConstant, FinalRate: 0.1}, {Base: 1, Shape: ShapeCosine, FinalEpoch: 3}, {Base: 1, Shape: ShapeStep, Factor: 0.1, Milestones: []float64{1}, FinalEpoch: 3},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Member is a parameter of a group: its index in the fixed order of the parameters, and its
@@ -170,7 +171,7 @@ func checkBound(bound float64, rule clip.Rule) error {
 		return nil
 	}
 	if !(bound >= minBound && bound <= maxBound) {
-		return fmt.Errorf("the bound is %v: use a number from %v to %v", bound, minBound, maxBound)
+		return setting.Errorf("Mechanism.Clipping.Bound", "%v: give a number from %v to %v", setting.With("Mechanism.Clipping.Bound", bound), minBound, maxBound)
 	}
 	return nil
 }

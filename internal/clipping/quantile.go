@@ -12,7 +12,7 @@ import (
 func checkQuantile(q clip.Quantile, group string) error {
 	switch {
 	case !(q.Initial > 0) || math.IsInf(q.Initial, 1):
-		return fmt.Errorf("clip: group %q: the initial adaptive bound is %v: use a positive finite number", group, q.Initial)
+		return setting.Errorf("Mechanism.Clipping.Bound", "clip: group %q: %v: give a finite number above 0", group, setting.With("Mechanism.Clipping.Bound", q.Initial))
 	case !(q.Target > 0 && q.Target < 1):
 		return fmt.Errorf("clip: group %q: the target quantile is %v: use a number between 0 and 1", group, q.Target)
 	case !(q.Rate > 0) || math.IsInf(q.Rate, 1):

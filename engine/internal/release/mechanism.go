@@ -332,8 +332,8 @@ func (m *Mechanism) SetLot(lot int) error {
 	sensitivities := m.Clipper.Sensitivities()
 	for g, s := range sensitivities {
 		if math.IsInf(s, 1) {
-			return setting.Errorf("Mechanism.Clipping", "group %s has no clipping bound in lot %d, so noise cannot protect a record; give a bound, or train without privacy (%v)",
-				m.Clipper.Groups()[g].Name, lot, setting.Named("Mechanism.NonPrivate"))
+			return setting.Errorf("Mechanism.Clipping.Bound", "group %s, lot %d: %v: noise protects no record without a bound; give a finite one, or train without privacy (%v)",
+				m.Clipper.Groups()[g].Name, lot, setting.With("Mechanism.Clipping.Bound", s), setting.Named("Mechanism.NonPrivate"))
 		}
 	}
 	m.setStatistics(&m.Entry, lot)

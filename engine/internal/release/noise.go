@@ -47,7 +47,10 @@ func (n *Noise) Check() error {
 	case !n.IsShared() && (n.NoiseMultiplier != 0 || n.NoiseMultiplierAt != nil):
 		return fmt.Errorf("every group has noise of its own, so a noise multiplier for the other groups has no effect: leave Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt unset")
 	case n.IsShared() && n.NoiseMultiplierAt == nil:
-		return CheckMultiplier(n.NoiseMultiplier)
+		if CheckMultiplier(n.NoiseMultiplier) != nil {
+			return setting.Errorf("Mechanism.NoiseMultiplier", "%v: give a finite multiplier above 0, or train without noise and privacy (%v)",
+				setting.With("Mechanism.NoiseMultiplier", n.NoiseMultiplier), setting.Named("Mechanism.NonPrivate"))
+		}
 	}
 	return nil
 }
@@ -107,13 +110,8 @@ func (n *Noise) Combined(lot int) float64 {
 
 // CheckMultiplier refuses a noise multiplier that protects no record or hides everything.
 func CheckMultiplier(z float64) error {
-	switch {
-	case math.IsNaN(z) || z < 0:
-		return fmt.Errorf("noise multiplier %v: give a positive number", z)
-	case z == 0:
-		return setting.Errorf("Mechanism.NoiseMultiplier", "noise multiplier 0 protects no record: give a number above 0, or train without privacy (%v)", setting.Named("Mechanism.NonPrivate"))
-	case math.IsInf(z, 1):
-		return fmt.Errorf("the noise multiplier is infinite, and nothing can be learned: give a finite number")
+	if z > 0 && !math.IsInf(z, 1) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("noise multiplier %v: give a finite number above 0", z)
 }

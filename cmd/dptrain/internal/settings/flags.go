@@ -3,7 +3,6 @@ package settings
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -257,10 +256,12 @@ func (s *Flags) resolve() error {
 	if empty != "" { // probably an unset variable of a script
 		return exitcode.Usagef("--%s is empty: give a value, or drop the flag", empty)
 	}
-	typed := maps.Clone(s.given)
-	if s.given["stop-at-epsilon"] && !(s.StopAtEpsilon > 0) { // in a file, 0 means no limit
-		return exitcode.Usagef("--stop-at-epsilon %v must be above 0; drop the flag to train all steps", s.StopAtEpsilon)
+	for _, name := range unsetByZero {
+		if f := s.set.Lookup(name); s.given[name] && f.Value.String() == "0" {
+			return exitcode.Usagef("--%s 0: give a number above 0, or drop the flag", name)
+		}
 	}
+	typed := maps.Clone(s.given)
 	if s.given["resume"] {
 		if err := s.resolveResume(); err != nil {
 			return err
@@ -294,22 +295,6 @@ func (s *Flags) resolve() error {
 	if typed["user-examples"] && !strings.HasPrefix(s.Record, "user:") {
 		return exitcode.Usagef("--user-examples %d needs --record user:COLUMN, and --record is %s: change --record, or drop --user-examples", s.UserExamples, s.Record)
 	}
-	if s.given["population"] && (s.Population < 1 || s.Population > math.MaxInt32) {
-		return exitcode.Usagef("--population %d: give the number of records, from 1 to %d; drop the flag where the number of records is public", s.Population, math.MaxInt32)
-	}
-	if s.given["population"] && s.Sampling != "poisson" && s.Sampling != "truncated" {
-		return exitcode.Usagef("--population requires --sampling poisson or truncated: with --sampling %s the size of a lot makes the number of records public; drop one of them", s.Sampling)
-	}
-	if s.given["max-lot"] && s.MaxLot < 1 {
-		return exitcode.Usagef("--max-lot %d: give at least 1, or drop the flag for the default", s.MaxLot)
-	}
-	if (s.given["max-lot"] || s.ConstantWork) && s.Sampling != "truncated" {
-		flag := "max-lot"
-		if s.ConstantWork {
-			flag = "constant-work"
-		}
-		return exitcode.Usagef("--%s requires --sampling truncated: lots of --sampling %s have no largest size; drop one of them", flag, s.Sampling)
-	}
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
@@ -326,9 +311,6 @@ func (s *Flags) resolve() error {
 		if err := exitcode.CheckChoice("arithmetic", s.Arithmetic, arithmetics); err != nil {
 			return err
 		}
-	}
-	if err := s.checkLaplace(); err != nil {
-		return err
 	}
 	if err := s.checkProjectBudget(); err != nil {
 		return err
@@ -360,31 +342,6 @@ func (s *Flags) checkAdjacency() error {
 	return nil
 }
 
-// checkLaplace refuses what Laplace noise on gradients does not support.
-func (s *Flags) checkLaplace() error {
-	if s.Mechanism != string(engine.LaplaceNoise) || s.NonPrivate {
-		return nil
-	}
-	refuse := func(flag, value, why string) error {
-		return exitcode.Usagef("--mechanism laplace does not support --%s %s: %s; drop one of them", flag, value, why)
-	}
-	switch {
-	case s.Clipping != "flat" && s.Clipping != "normalized":
-		return refuse("clipping", s.Clipping, "all parameters are clipped together by their ℓ₁ norm, with a constant bound")
-	case len(s.Groups) > 0:
-		return refuse("group", s.Groups[0], "all parameters are clipped together by their ℓ₁ norm")
-	case s.Arithmetic == string(engine.FloatArithmetic):
-		return refuse("arithmetic", s.Arithmetic, "its guarantee is for integers")
-	case s.Sampling == string(sample.PolicyTruncated):
-		return refuse("sampling", s.Sampling, "the cost of such lots is known for Gaussian noise only")
-	case s.LocalSteps > 0:
-		return refuse("local-steps", fmt.Sprint(s.LocalSteps), "changes of users have Gaussian noise")
-	case s.Device.Name != "auto" && s.Device.Name != "cpu":
-		return refuse("device", s.Device.Name, "only the device cpu adds it")
-	}
-	return nil
-}
-
 // readPreset takes the values of flags that have no value yet from the preset.
 func (s *Flags) readPreset() error {
 	if s.Preset == "" {
@@ -404,6 +361,9 @@ func (s *Flags) readPreset() error {
 	}
 	return nil
 }
+
+// unsetByZero are flags whose value 0, which a file may have, stands for a default.
+var unsetByZero = []string{"lot", "rate", "population", "max-lot", "stop-at-epsilon", "local-steps", "local-batch", "weight-cap", "weight-mean", "weight-min-mean"}
 
 // alternatives are pairs of flags that set the same quantity.
 var alternatives = [][2]string{{"lot", "rate"}, {"epochs", "steps"}, {"noise", "epsilon"}, {"clipping", "group"}}

@@ -1,9 +1,6 @@
 package settings
 
 import (
-	"math"
-	"strings"
-
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine"
 )
@@ -17,16 +14,6 @@ func (s *Flags) resolveLocalTraining() error {
 			}
 		}
 		return nil
-	}
-	switch {
-	case s.LocalSteps < 1:
-		return exitcode.Usagef("--local-steps %d: give at least 1, or drop the flag, with which users contribute gradients", s.LocalSteps)
-	case !strings.HasPrefix(s.Record, "user:"):
-		return exitcode.Usagef("--local-steps %d needs --record user:COLUMN, and --record is %s: users train on their own examples; change --record, or drop --local-steps", s.LocalSteps, s.Record)
-	case !(s.LocalRate > 0) || math.IsInf(s.LocalRate, 1):
-		return exitcode.Usagef("--local-lr %v: give a finite learning rate above 0", s.LocalRate)
-	case s.LocalBatch < 0 || s.LocalBatch == 0 && s.OnCommandLine("local-batch"):
-		return exitcode.Usagef("--local-batch %d: give at least 1, or drop the flag for the default", s.LocalBatch)
 	}
 	return nil
 }

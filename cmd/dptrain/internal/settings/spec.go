@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -110,10 +111,10 @@ func (s *Spec) Calibrate() error {
 	if c.Optimization.Optimizer, err = optim.ParseRule(f.Optimizer); err != nil {
 		return fmt.Errorf("--optimizer: %w", err)
 	}
-	if !(f.LearningRate > 0) || math.IsInf(f.LearningRate, 0) {
-		return exitcode.Usagef("--lr %v: give a finite learning rate above 0", f.LearningRate)
-	}
 	if c.Optimization.Schedule, err = optim.ParseSchedule(f.Schedule, f.LearningRate); err != nil {
+		if refused := (*engine.SettingError)(nil); errors.As(err, &refused) { // --lr
+			return err
+		}
 		return fmt.Errorf("--schedule: %w", err)
 	}
 	if c.Optimization.WeightDecayMultiplier != nil && optim.WeightDecay(c.Optimization.Optimizer) == 0 {
@@ -169,17 +170,11 @@ func (s *Flags) resolveLots(c *engine.Config) error {
 	n := c.PublicRecordCount()
 	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate, Population: c.Sampling.Population,
 		MaxLot: s.MaxLot, ConstantWork: s.ConstantWork, ReplaceOne: s.Adjacency == "replace-one"}
-	if s.given["lot"] && (s.Lot < 1 || s.Lot > n) {
-		return exitcode.Usagef("--lot %d: give a number from 1 to %d, the number of records", s.Lot, n)
-	}
 	if s.given["rate"] && s.Sampling != "poisson" && s.Sampling != "truncated" {
 		return exitcode.Usagef("--rate requires --sampling poisson or truncated: with --sampling %s, give --lot", s.Sampling)
 	}
-	if s.given["rate"] && !(s.Rate > 0 && s.Rate <= 1) {
-		return exitcode.Usagef("--rate %v: give a probability above 0 and at most 1", s.Rate)
-	}
-	if s.Sampling == "truncated" && (c.Sampling.Lot == n || s.Rate == 1) {
-		return exitcode.Usagef("--sampling truncated requires a rate below 1, and this run uses every record in each lot: use --sampling fixed, or a smaller --lot or --rate")
+	if err := c.Sampling.Check(n); err != nil {
+		return err
 	}
 	if s.given["steps"] || slices.Contains(s.byRule, "steps") {
 		c.Steps = s.Steps
@@ -229,9 +224,6 @@ func (s *Spec) resolveMechanism() error {
 	}
 	if err := c.Budget.CheckDelta(s.Records); err != nil {
 		return exitcode.AsUsage(err)
-	}
-	if !(f.Clip > 0) || math.IsInf(f.Clip, 0) {
-		return exitcode.Usagef("--clip %v: give a finite bound above 0; --non-private trains without clipping", f.Clip)
 	}
 	var err error
 	c.Mechanism.Clipping = nil

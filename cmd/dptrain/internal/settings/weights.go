@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"math"
-
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
@@ -19,10 +17,6 @@ func weightLimits(f *Flags, train data.Set) (engine.Weights, error) {
 		switch {
 		case given && data.Weights(train) == nil:
 			return engine.Weights{}, exitcode.Usagef("--%s %v needs --weight COLUMN, or weight in the schema: give the column of weights, or drop --%[1]s", s.flag, s.value)
-		case given && !(s.value > 0 && !math.IsInf(s.value, 1)):
-			return engine.Weights{}, exitcode.Usagef("--%s %v: give a finite number above 0", s.flag, s.value)
-		case given && s.value > f.WeightCap:
-			return engine.Weights{}, exitcode.Usagef("--%s %v is above the largest weight, --weight-cap %v: give a mean of at most that weight", s.flag, s.value, f.WeightCap)
 		}
 	}
 	if data.Weights(train) == nil {
