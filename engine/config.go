@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -49,6 +50,12 @@ type Config struct {
 	Microbatch int           // records computed together; 0: the engine chooses
 	Seed       *uint64       // makes the run reproducible and marks it insecure everywhere; nil: keys from the operating system
 	Files      Files         // ledger and checkpoints
+
+	// Ranks are the processes that compute the run together; nil: this process alone. All have the same
+	// configuration and the same data. Each computes a part of every lot, their integers are added, and
+	// the run has the bits of one process. Rank 0 has the files and the observer: the other ranks only
+	// read Files, in Resume.
+	Ranks ranks.Communicator
 
 	// Fingerprint contains further public settings, by name, which must be equal for [Resume]
 	// to continue a run; for example, how the data were read.
@@ -132,6 +139,9 @@ func (c *Config) check() error {
 	}
 	if c.Network == nil {
 		return fmt.Errorf("no network: set Config.Network")
+	}
+	if err := c.checkRanks(); err != nil {
+		return err
 	}
 	if err := c.Augmentation.check(c.Train); err != nil {
 		return err

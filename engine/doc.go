@@ -79,6 +79,7 @@
 //     released beside gradients.
 //   - releases.go: the list for a [Config]. statistic.go, batch_norm.go, validation.go, projection.go,
 //     adaptive.go: what is on it.
+//   - ranks.go: runs that several processes compute together.
 //   - internal/account, account.go, planned_history.go: the ledger, the budget and the planned cost.
 //   - internal/state, fingerprint.go, resume.go: continuing a run. A checkpoint has no key: a
 //     resumed run draws with a fresh one.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -25,41 +26,24 @@ import (
 // A run that was stopped before its first checkpoint starts again. A run whose budget was used
 // up trains no further and has the checkpoint's weights.
 func Resume(c Config) (*Run, error) {
-	if c.Files.CheckpointFolder == "" {
-		return nil, fmt.Errorf("nothing to resume: set Config.Files.CheckpointFolder to the folder of a run's checkpoints")
+	saved, spent, err := c.readSaved()
+	if saved != nil {
+		defer saved.Close()
 	}
-	if !c.Mechanism.NonPrivate {
-		if err := c.Budget.checkProject(c.Files.Ledger); err != nil {
-			return nil, err
-		}
-	}
-	saved, err := state.Newest(c.Files.CheckpointFolder)
-	if err != nil {
+	if err := c.agreeOnSaved(saved, err); err != nil {
 		return nil, err
 	}
 	if saved == nil {
-		if err := discardLedger(&c); err != nil {
-			return nil, err
-		}
 		return New(c)
 	}
-	defer saved.Close()
-	c.adoptFilterOrder(saved)
-	var spent ledger.History
-	if !c.Mechanism.NonPrivate {
-		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
-			return nil, err
-		}
+	if c.followsRankZero() {
+		c.Files = Files{LedgerWriter: io.Discard}
 	}
-	if c.Seed != nil {
-		c.Seed = state.Reseed(*c.Seed, resumptionNumber(&c, saved))
-	}
-	c.Projection.released = saved.Directions
-	r, err := build(c)
+	r, err := buildOnRanks(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.restore(saved, spent); err != nil {
+	if err := r.config.agree(r.restore(saved, spent)); err != nil {
 		r.network.Executable.Close()
 		if r.account != nil {
 			err = errors.Join(err, r.account.Ledger.Close())
@@ -67,6 +51,39 @@ func Resume(c Config) (*Run, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// readSaved reads the newest checkpoint, nil where there is none, and the history of the ledger. It adapts
+// c to them.
+func (c *Config) readSaved() (saved *state.Checkpoint, spent ledger.History, err error) {
+	if c.Files.CheckpointFolder == "" {
+		return nil, spent, fmt.Errorf("nothing to resume: set Config.Files.CheckpointFolder to the folder of a run's checkpoints")
+	}
+	if !c.Mechanism.NonPrivate && !c.followsRankZero() {
+		if err := c.Budget.checkProject(c.Files.Ledger); err != nil {
+			return nil, spent, err
+		}
+	}
+	if saved, err = state.Newest(c.Files.CheckpointFolder); err != nil {
+		return nil, spent, err
+	}
+	if saved == nil {
+		if c.followsRankZero() {
+			return nil, spent, nil
+		}
+		return nil, spent, discardLedger(c)
+	}
+	c.adoptFilterOrder(saved)
+	if !c.Mechanism.NonPrivate {
+		if spent, err = state.ReadHistory(c.Files.Ledger, saved.Head); err != nil {
+			return saved, spent, err
+		}
+	}
+	if c.Seed != nil {
+		c.Seed = state.Reseed(*c.Seed, resumptionNumber(c, saved))
+	}
+	c.Projection.released = saved.Directions
+	return saved, spent, nil
 }
 
 // AffordableSteps returns how many lots, including those done, the run saved in
@@ -220,12 +237,18 @@ func (r *Run) reopenLedger(spent ledger.History) error {
 	if err != nil {
 		return err
 	}
-	w, err := ledger.Open(r.config.Files.Ledger)
+	follows := r.config.followsRankZero()
+	var w *ledger.Writer
+	if follows {
+		w, err = r.config.Files.createLedger(r.ledgerHeader())
+	} else {
+		w, err = ledger.Open(r.config.Files.Ledger)
+	}
 	if err != nil {
 		return err
 	}
 	r.account = &account.Account{Ledger: w, Meter: meter, MaxLostLots: r.config.maxLostLots()}
-	if w.History().LotCount() != read {
+	if !follows && w.History().LotCount() != read {
 		return fmt.Errorf("another run wrote to the ledger %s while this one started; resume again", r.config.Files.Ledger)
 	}
 	if err := r.account.NameProject(r.config.Budget.Project); err != nil {

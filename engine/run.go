@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
@@ -66,11 +67,14 @@ type Run struct {
 // user's own stack and value. A caller that recovers from it may Close the run: its ledger and
 // checkpoints are complete.
 func New(c Config) (*Run, error) {
-	r, err := build(c)
+	if c.followsRankZero() {
+		c.Files = Files{LedgerWriter: io.Discard}
+	}
+	r, err := buildOnRanks(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.createFiles(); err != nil {
+	if err := r.config.agree(r.createFiles()); err != nil {
 		r.network.Executable.Close()
 		return nil, err
 	}
@@ -79,17 +83,15 @@ func New(c Config) (*Run, error) {
 
 // build makes a run without its files.
 func build(c Config) (*Run, error) {
+	source, err := c.newSource()
+	if err != nil {
+		return nil, err
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c}
-	var err error
+	r := &Run{config: c, source: source}
 	if r.index, err = c.Records.index(c.Train); err != nil {
-		return nil, err
-	}
-	if c.Seed != nil {
-		r.source = noise.NewSeeded(*c.Seed)
-	} else if r.source, err = noise.New(); err != nil {
 		return nil, err
 	}
 	public := c.publicRecords(r.index.Records)
@@ -138,7 +140,7 @@ func (r *Run) newLot(augmenter *load.Augmenter) (*lot.Lot, error) {
 	if err := settings.Releases.Check(settings.Arithmetic, e.Records); err != nil {
 		return nil, err
 	}
-	p := lot.Parts{Source: r.source, Index: r.index, Network: r.network, Average: c.Optimization.Average.ForDevice(),
+	p := lot.Parts{Ranks: c.Ranks, Source: r.source, Index: r.index, Network: r.network, Average: c.Optimization.Average.ForDevice(),
 		Loader: load.NewLoader(c.Train, r.index, augmenter, r.source, r.network.Buffers(), weightCap),
 		Sums:   release.NewSums(settings.Releases, r.source, len(program.Parameters))}
 	p.Least = c.Sampling.leastMicrobatches(e, len(p.Loader.Records))
@@ -286,48 +288,67 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 
 func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error {
 	p := Progress{Lots: r.config.Steps, Released: r.releasedStatistics()}
-	for r.step < r.config.Steps {
-		if err := ctx.Err(); err != nil {
-			return err
+	var err error
+	for {
+		if err = r.checkContinue(ctx, err); err != nil || r.step >= r.config.Steps {
+			break
 		}
 		if r.config.awaitsProjection() {
-			if err := r.releaseProjection(ctx); err != nil {
-				return err
-			}
+			err = r.releaseProjection(ctx)
 			continue
 		}
 		if r.account != nil && r.account.Meter.Allowed == 0 {
-			return nil
+			break
 		}
-		if err := r.lot.Method.Prepare(ctx); err != nil {
-			return err
-		}
-		if err := r.chooseNoise(&p); err != nil {
-			return err
-		}
-		if err := r.runLot(); err != nil {
-			return err
-		}
-		for i := range p.Released {
-			if r.lot.Sums.List[r.config.entryOf(i)].IsDue(r.step - 1) {
-				p.Released[i].Lot = r.step
-			}
-		}
-		if observe != nil {
-			r.describeLot(&p)
-			if err := observe(&p); errors.Is(err, ErrStop) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-		}
-		if r.checkpoints != nil {
-			if err := r.checkpoints.SaveIfDue(r.step); err != nil {
-				return err
-			}
+		err = r.observeLot(ctx, &p, observe)
+	}
+	if errors.Is(err, ErrStop) {
+		return nil
+	}
+	return err
+}
+
+// observeLot runs a lot and shows it to the observer.
+func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progress) error) error {
+	if r.config.Ranks != nil {
+		ctx = context.WithoutCancel(ctx) // ranks end between lots, together
+	}
+	if err := r.lot.Method.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := r.chooseNoise(p); err != nil {
+		return err
+	}
+	if err := r.runLot(); err != nil {
+		return err
+	}
+	for i := range p.Released {
+		if r.lot.Sums.List[r.config.entryOf(i)].IsDue(r.step - 1) {
+			p.Released[i].Lot = r.step
 		}
 	}
+	if observe != nil {
+		r.describeLot(p)
+		if err := observe(p); err != nil {
+			return err
+		}
+	}
+	if r.checkpoints != nil {
+		return r.checkpoints.SaveIfDue(r.step)
+	}
 	return nil
+}
+
+// checkContinue returns why the run ends before its next lot: the error of the last one, or the end of
+// ctx. On several ranks it is the reason of any.
+func (r *Run) checkContinue(ctx context.Context, err error) error {
+	if err == nil && r.step < r.config.Steps {
+		err = ctx.Err()
+	}
+	if r.config.Ranks == nil {
+		return err
+	}
+	return r.agreeToContinue(err)
 }
 
 // describeLot describes the last lot.
@@ -355,6 +376,7 @@ func (r *Run) runLot() error {
 	err := r.sumLot()
 	if err == nil && r.account != nil {
 		err = r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
+		err = r.config.agree(err) // the other ranks wait until rank 0 has the entry on disk
 	}
 	if err == nil {
 		err = r.releaseLot()

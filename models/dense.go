@@ -42,8 +42,16 @@ func abadiMLP(b *layer.Builder, x *G.Node, data DataSpec, _ args) *G.Node {
 	return mlp(b, x, data, args{hidden: []int{1000}, act: layer.ReLU})
 }
 
+// bowBias scales the bias of a regression, which has to reach the mean of the targets. Its part of an
+// example's squared gradient is bowBias² times that of the words.
+const bowBias = 0.3
+
 func bagOfWords(b *layer.Builder, ids *G.Node, data DataSpec, _ args) *G.Node {
-	return layer.NormalizedBag(b, ids, "bag", data.Vocabulary, data.outputs())
+	x := layer.NormalizedBag(b, ids, "bag", data.Vocabulary, data.outputs())
+	if data.Targets > 0 {
+		x = layer.AddBias(b, x, "bag", bowBias)
+	}
+	return x
 }
 
 func embeddingBag(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node {

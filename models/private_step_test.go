@@ -56,6 +56,7 @@ func networkCases(t *testing.T) []networkCase {
 		modelCase(t, "wrn16-4:standardized", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
 		modelCase(t, "bow", text),
 		modelCase(t, "bow", short),
+		modelCase(t, "bow", DataSpec{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
 		modelCase(t, "embbag", text),
 		modelCase(t, "embbag", short),
 		modelCase(t, "lstm:20", text),

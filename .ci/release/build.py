@@ -7,7 +7,8 @@ completions, the wheel and the SBOM (CycloneDX); .deb and .rpm packages for Linu
 formula, and SHA256SUMS. The program is built in a clone, so that no file is in it that the commit
 lacks. The same commit and the same Go give the same bytes in each folder.
 
-Without --snapshot, the commit must have the tag of the version in python/dptrain/_version.py.
+Without --snapshot, the commit must have the tag of the version in python/dptrain/_version.py, and
+$MAINTAINER is the name and the address in the packages for Linux: "Name <address>".
 Go runs nfpm and cyclonedx-gomod at the versions below.
 """
 
@@ -29,6 +30,7 @@ import build_wheel  # noqa: E402
 NFPM = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2"
 CYCLONEDX = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 PAGE = "https://github.com/dptrain/dptrain"
+MAINTAINER = os.environ.get("MAINTAINER", "nobody <nobody@localhost>")
 
 
 def output(*command, cwd):
@@ -57,6 +59,10 @@ class Release:
                 f"release: the commit {self.commit[:12]} has no tag v{self.version}; set the tag or the version in "
                 "python/dptrain/_version.py, or build with --snapshot (make release SNAPSHOT=1)"
             )
+
+    def check_maintainer(self):
+        if "MAINTAINER" not in os.environ:
+            raise SystemExit('release: the packages for Linux need a maintainer who reads mail; set MAINTAINER="Name <address>"')
 
     def build(self, targets):
         with tempfile.TemporaryDirectory() as work:
@@ -119,7 +125,7 @@ class Release:
                 file.write(content)
             os.utime(path, (self.time, self.time))
         with open(os.path.join(self.clone, ".ci", "release", "nfpm.yaml"), encoding="utf-8") as file:
-            config = file.read().replace("VERSION", self.version).replace("ARCH", goarch)
+            config = file.read().replace("VERSION", self.version).replace("ARCH", goarch).replace("MAINTAINER", MAINTAINER)
         with open(os.path.join(folder, "nfpm.yaml"), "w", encoding="utf-8") as file:
             file.write(config)
         for kind in ("deb", "rpm"):
@@ -187,6 +193,7 @@ def main():
         release = Release(clone, out, {"GOCACHE": os.path.abspath(arguments.cache)} if arguments.cache else {})
         if not arguments.snapshot:
             release.check_tag()
+            release.check_maintainer()
         release.build(arguments.targets or list(build_wheel.TAGS))
 
 

@@ -30,14 +30,14 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         model = os.path.join(work, "model.onnx")
-        subprocess.run([arguments.program, "export", arguments.run, "--out", model, "--quiet"], check=True)
+        subprocess.run([arguments.program, "export", arguments.run, "--out", model, "--quiet"], check=True, stdout=subprocess.DEVNULL)
         session = open_session(model)
         rows = read_rows(arguments.rows, session, 200)
     server = subprocess.Popen(
-        [arguments.program, "predict", arguments.run, "--serve", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
+        [arguments.program, "predict", arguments.run, "--serve", "127.0.0.1:0", "--quiet"], stdout=subprocess.PIPE, text=True
     )
     try:
-        url = json.loads(server.stdout.readline())["listening"]
+        url = server.stdout.readline().strip()
         print(json.dumps(measure(http.client.HTTPConnection(url.removeprefix("http://")), session, rows, arguments.requests), indent=2))
     finally:
         server.terminate()

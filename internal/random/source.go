@@ -44,6 +44,9 @@ func NewSeeded(seed uint64) *Source {
 	return &Source{key: keyFromBytes(b)}
 }
 
+// NewKeyed returns the Source of a key, which is that of another process's secure Source.
+func NewKeyed(k Key) *Source { return &Source{key: k, secure: true} }
+
 func keyFromBytes(b [32]byte) (k Key) {
 	for i := range k {
 		k[i] = binary.LittleEndian.Uint32(b[4*i:])

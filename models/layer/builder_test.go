@@ -476,3 +476,21 @@ func TestLoRA_MatchesProduct(t *testing.T) {
 		}
 	}
 }
+
+// The output is x + scale·bias, and the bias starts at zero.
+func TestAddBias(t *testing.T) {
+	b := NewBuilder(2, 1)
+	x := b.Input("x", 2)
+	y := AddBias(b, x, "bag", 0.25)
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	if got := evaluate(t, b.net.Inputs, [][]float32{{1, 2, 3, 4}}, y)[0]; !slices.Equal(got, []float32{1, 2, 3, 4}) {
+		t.Errorf("at first %v", got)
+	}
+	bias := b.net.Params[0].Value().Data().([]float32)
+	bias[0], bias[1] = 4, -8
+	if got := evaluate(t, b.net.Inputs, [][]float32{{1, 2, 3, 4}}, y)[0]; !slices.Equal(got, []float32{2, 0, 4, 2}) {
+		t.Errorf("with a bias %v", got)
+	}
+}

@@ -39,6 +39,22 @@ func DenseFromZero(b *Builder, x *G.Node, name string, out int) *G.Node {
 	return linear(b, x, name, weight, b.zeros(name+".bias", out), Identity)
 }
 
+// AddBias is x + scale·bias over the last axis of x, with a parameter name.bias that starts at zero. A
+// small scale leaves most of the clip bound to the other parameters.
+func AddBias(b *Builder, x *G.Node, name string, scale float64) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
+	size := x.Shape()[x.Dims()-1]
+	unit := b.constant(name+".unit", func(into []float32) {
+		for i := range size {
+			into[i*size+i] = float32(1 / scale)
+		}
+	}, size, size)
+	y := linear(b, x, name, unit, b.Parameter(name+".bias", Constant(0), size), Identity)
+	return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(scale))) })
+}
+
 // LoRA is the low-rank adapter scale·x·A·B over the last axis of x (Hu et al.
 // 2022). Its parameters are name.A.weight [in, rank], which is initialized like the weight of
 // a dense layer, and name.B.weight [rank, out], which starts at zero. Add its output to that of

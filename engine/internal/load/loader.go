@@ -91,6 +91,10 @@ func (l *Loader) NewExamples(n int) []Example {
 // StartLot begins the lot of a step.
 func (l *Loader) StartLot(step int) { l.step, l.Loaded, l.LotWeight = step, 0, 0 }
 
+// Skip passes over the next n records of the lot, which another rank loads. Random words have the number of
+// their record in the lot, so they do not depend on the rank.
+func (l *Loader) Skip(n int) { l.Loaded += n }
+
 // rowsPerRecord returns how many rows of a microbatch a record has.
 func (l *Loader) rowsPerRecord() int {
 	return l.index.PerRecord * l.augmenter.ViewsPerExample()

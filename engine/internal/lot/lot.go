@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -29,6 +30,7 @@ type Method interface {
 
 // Parts are what a lot is computed with.
 type Parts struct {
+	Ranks     ranks.Communicator // that compute the lots together; nil: this process alone
 	Mechanism *release.Mechanism
 	Sums      *release.Sums // of what is released beside gradients
 	Source    *noise.Source
@@ -56,6 +58,7 @@ type Lot struct {
 	Parts
 	Method  Method
 	Private Private // of the last lot
+	sums    [][]int64 // [parameter]: of all ranks; nil in one process, and where the host adds vectors
 }
 
 // Private describes a lot without noise: see engine.PrivateStats. Loss is the sum over the records.
@@ -71,6 +74,9 @@ type Private struct {
 // New returns lots of a network's gradients or, with local steps, of changes of its weights.
 func New(p Parts, o Options) (*Lot, error) {
 	l := &Lot{Parts: p}
+	if err := l.prepareRanks(o); err != nil {
+		return nil, err
+	}
 	switch {
 	case o.Local.Steps > 0:
 		l.Method = newLocalSteps(l, o.Local, o.Train)
@@ -100,32 +106,52 @@ func (l *Lot) Sum(s sample.Sampler, draw, step int) error {
 	l.Statistics.step = step
 	l.Loader.StartLot(step)
 	l.Method.Start()
-	if err := s.StartLot(uint64(draw)); err != nil {
-		return err
+	err := s.StartLot(uint64(draw))
+	if err == nil {
+		err = l.addRecords(s)
 	}
+	if err == nil {
+		err = l.Method.Finish()
+	}
+	return l.finish(step, err)
+}
+
+// addRecords adds the records of the lot that this process computes.
+func (l *Lot) addRecords(s sample.Sampler) error {
+	records := l.Loader.Records[:l.recordsAtOnce()]
 	for microbatch := 1; ; microbatch++ {
-		n, err := s.Next(l.Loader.Records)
+		n, err := s.Next(records)
 		if err != nil {
 			return err
 		}
-		if loaded := l.Index.WithoutBlank(l.Loader.Records[:n]); len(loaded) > 0 || microbatch <= l.Least {
+		loaded := l.Index.WithoutBlank(records[:n])
+		switch {
+		case len(loaded) == 0 && microbatch > l.Least:
+		case !l.computes(microbatch):
+			l.Loader.Skip(len(loaded))
+		default:
 			if err := l.Method.Add(len(loaded)); err != nil {
 				return err
 			}
 		}
-		if n < len(l.Loader.Records) && microbatch >= l.Least {
-			break
+		if n < len(records) && microbatch >= l.Least {
+			return nil
 		}
 	}
-	return l.Finish(step)
 }
 
 // Finish completes the sums of a lot, after its last record and before its noise, for every method. From
 // here on the integers of the lot are final: those of the method (in the executable, or in
 // Mechanism.Vectors), those of Sums, and the weight of the lot. Whoever adds the parts of a lot that other
 // processes have summed does it here, and nowhere else.
-func (l *Lot) Finish(step int) error {
-	if err := l.Method.Finish(); err != nil {
+func (l *Lot) Finish(step int) error { return l.finish(step, l.Method.Finish()) }
+
+// finish is Finish after the method has finished with an error or without.
+func (l *Lot) finish(step int, err error) error {
+	if l.Ranks != nil {
+		err = l.combine(step, err)
+	}
+	if err != nil {
 		return err
 	}
 	for i := range l.Sums.List {

@@ -30,6 +30,7 @@ type Options struct {
 	Microbatch    int  // records computed together; 0: as many as keep the device busy and fit
 	LocalBatch    int  // examples in a local step, which are the records of the program; 0: there are none
 	ConstantWork  bool // each lot has the microbatches of the largest
+	Ranks         int  // that the microbatches of a lot are divided among; 0: 1
 
 	Norms     bool // squared norms of the records' gradients
 	Exact     bool // sums of integers
@@ -61,7 +62,7 @@ func Compile(o Options) (*Network, error) {
 	case o.LocalBatch > 0:
 		records, o.RowsPerRecord = o.LocalBatch, 1
 	case records == 0:
-		records = chooseMicrobatch(device, o.Event, o.ConstantWork)
+		records = chooseMicrobatch(device, o.Event, o.ConstantWork, max(1, o.Ranks))
 	}
 	for {
 		network, err := perexample.Compile(o.Build, records, o.RowsPerRecord)
@@ -164,11 +165,11 @@ func open(device plan.Device, program *plan.Program, o plan.Optimizer, averaged 
 }
 
 // chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
-// enough that the padding of a lot's last microbatch costs little.
-func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int {
+// enough that the padding of a lot's last microbatch costs little. Every rank gets as many of a lot.
+func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool, ranks int) int {
 	lot := e.ExpectedLot()
 	if e.Policy == sample.PolicyFixed || e.Policy == sample.PolicyShuffle {
-		return min(int(lot), 512)
+		return min((int(lot)+ranks-1)/ranks, 512)
 	}
 	// Two standard deviations above the mean of a Poisson lot, or the size to which each lot is
 	// padded, cut into equal parts.
@@ -176,7 +177,7 @@ func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool) int
 	if constantWork {
 		most = float64(e.LotSize)
 	}
-	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
+	parts := math.Ceil(most/float64(device.MaxMicrobatch())/float64(ranks)) * float64(ranks)
 	n := int(math.Ceil(most/parts/8)) * 8
 	return max(1, min(n, e.Records))
 }

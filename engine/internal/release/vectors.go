@@ -135,6 +135,21 @@ func shorten(vector []float64, bound float64) (squared float64) {
 	return longest * longest
 }
 
+// Combine passes the sums to add, which replaces them by those of all ranks.
+func (c *Vectors) Combine(add func(sums []int64) error) error {
+	weight := []int64{c.weight}
+	if err := add(weight); err != nil {
+		return err
+	}
+	c.weight = weight[0]
+	for _, s := range c.Sums {
+		if err := add(s.Integers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Release writes the sums with their noise, times scale, to c.means. The ledger on disk must
 // contain the queries.
 func (c *Vectors) Release(source *noise.Source, step int, scale float64) error {

@@ -201,6 +201,9 @@ func (m *Executable) IntegerSum(v int) []int64 {
 	return sums
 }
 
+// ReadSum writes the sums of parameter v of an exact program to dst.
+func (m *Executable) ReadSum(v int, dst []int64) { m.contributions.sums[v].Read(dst, 0) }
+
 // AddClippedSums adds the clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {
 	if m.contributions == nil {

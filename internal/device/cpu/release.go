@@ -125,7 +125,11 @@ func (r *releaser) addNoise(sum []float32, b parameterBlock, w *worker) error {
 // releaseInts writes integer sums with noise, scaled, to gradient. It sets the sums to zero.
 func (r *releaser) releaseInts(gradient []float32, b parameterBlock, w *worker) error {
 	v, sums := b.vector, w.int64s[:len(gradient)]
-	r.ints[v].Read(sums, b.from)
+	if all := r.current.Sums; all != nil {
+		copy(sums, all[v][b.from:b.to])
+	} else {
+		r.ints[v].Read(sums, b.from)
+	}
 	r.ints[v].Clear(b.from, b.to)
 	return r.current.ReleaseInts(gradient, sums, v, b.from)
 }

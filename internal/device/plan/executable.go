@@ -48,6 +48,13 @@ type Executable interface {
 	Close() error
 }
 
+// SumReader is an executable of an exact program whose sums the host can read, to add those of other
+// ranks. Release then takes them from Release.Sums.
+type SumReader interface {
+	// ReadSum writes the sums of parameter i to dst. It is called after the last microbatch of a lot.
+	ReadSum(i int, dst []int64)
+}
+
 // State is the training state of each parameter.
 type State struct {
 	Weights [][]float32

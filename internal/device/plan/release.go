@@ -26,6 +26,7 @@ type Release struct {
 	Lot         uint64
 	Sigma       []float64
 	Unit        []float64 // nil unless the program is exact
+	Sums        [][]int64 // in the place of the executable's own, for a SumReader; nil: its own
 	Laplace     bool
 	Ratio       Ratio
 	Scale       float64

@@ -14,19 +14,27 @@ const (
 	fewestLots  = 100     // lots
 	mostLots    = 400     // lots
 	largestBow  = 1 << 16 // records of a lot
+	targetNoise = 0.12    // deviation of the noise in the output of a regression
+	bowTarget   = 1       // C of a regression
+	targetRate  = 15      // largest rate without momentum of a regression: its loss has a larger curvature
 )
 
-// ForBow returns the settings for a linear classifier of a set of words or n-grams: a vector of norm 1.
+// ForBow returns the settings for a linear function of a set of words or n-grams: a vector of norm 1.
 //
 // With T lots of all n records and the rate η, an output has noise of η·T·C/(μ·n), for every T. With
 // momentum, a feature that all texts have does not make the updates diverge.
 func ForBow(f Facts, fixed Fixed) Settings {
-	classes := float64(f.Classes)
-	s := Settings{Optimizer: "momentum", Clip: math.Sqrt(1 - 1/classes)} // the norm of the first gradient
-	reach := bowNoise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (s.Clip * math.Sqrt(classes))
-	steps := int(min(max(math.Ceil(reach/bowRate), fewestLots), mostLots))
+	s := Settings{Optimizer: "momentum", Clip: bowTarget}
+	noise, largest := targetNoise, float64(targetRate)
+	if f.Classes > 0 {
+		classes := float64(f.Classes)
+		s.Clip = math.Sqrt(1 - 1/classes) // the norm of the first gradient
+		noise, largest = bowNoise/math.Sqrt(classes), bowRate
+	}
+	reach := noise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / s.Clip
+	steps := int(min(max(math.Ceil(reach/largest), fewestLots), mostLots))
 	s.Lot, s.Steps = fitLots(f.Records, max(1, min(f.Records, largestBow)), steps, fixed)
-	s.LearningRate = number.TwoDigits((1 - bowMomentum) * min(reach/float64(s.Steps), bowRate))
+	s.LearningRate = number.TwoDigits((1 - bowMomentum) * min(reach/float64(s.Steps), largest))
 	s.Clip = number.TwoDigits(s.Clip)
 	return s
 }

@@ -46,6 +46,7 @@ const (
 	hiddenUnits   = 64
 	fourierMost   = 20   // columns up to which random features pay
 	fourierRatio  = 50   // ρ from which they pay for more columns
+	wordsRatio    = 2    // weights for each column of a table of words, for which they do not pay
 	hiddenLots    = 4    // lots have a quarter of the records
 	hiddenLeast   = 256  // records of a lot, if there are as many
 	hiddenScale   = 0.4  // S
@@ -55,6 +56,9 @@ const (
 	linearScale   = 7    // S·B·√K of a linear classifier
 	scaleRatio    = 30   // ρ below which S is smaller
 	scalePower    = 0.2  // by this power
+	fewRecords    = 140  // records below which S is smaller
+	fewPower      = 2    // by this power
+	fewRatio      = 20   // if ρ is at least this
 	clipRatio     = 60   // ρ below which C is smaller than the first gradient
 	clipPower     = 2    // by this power
 	leastClip     = 0.1  // C
@@ -78,7 +82,8 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
-	s.Fourier = !hidden && f.Classes > 0 && (f.Columns <= fourierMost || ratio >= fourierRatio)
+	words := f.Weights > wordsRatio*(f.Columns+1)
+	s.Fourier = !hidden && f.Classes > 0 && !words && (f.Columns <= fourierMost || ratio >= fourierRatio)
 	lot := f.Records
 	weights := f.Weights * outputs
 	if hidden {
@@ -99,6 +104,9 @@ func ForTable(f Facts, fixed Fixed) Settings {
 		s.Average = targetAverage
 	default:
 		scale = linearScale / (b * math.Sqrt(float64(f.Classes))) * math.Pow(min(1, ratio/scaleRatio), scalePower)
+		if ratio >= fewRatio {
+			scale *= math.Pow(min(1, float64(f.Records)/fewRecords), fewPower)
+		}
 		first := min(largestClip, b*math.Sqrt(1-1/float64(f.Classes)))
 		s.Clip = max(leastClip, first*math.Pow(min(1, ratio/clipRatio), clipPower))
 	}

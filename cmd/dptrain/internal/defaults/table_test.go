@@ -30,6 +30,8 @@ func TestForTable(t *testing.T) {
 		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95, true}},
 		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95, false}},
 		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 6512, 400, 2, "adam", 0.02, 0.95, false}},
+		{"70 records", Facts{Records: 70, Columns: 4, Weights: 5, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{0, 70, 400, 0.6, "adam", 0.028, 0.95, true}},
+		{"30 words", Facts{Records: 1200, Columns: 4, Weights: 35, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1200, 400, 1.6, "adam", 0.11, 0.95, false}},
 		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98, false}},
 	} {
 		if got := ForTable(c.facts, Fixed{}); got != c.want {
@@ -87,6 +89,8 @@ func TestForBow(t *testing.T) {
 		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0, false}},
 		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0, false}},
 		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0, false}},
+		{Facts{Records: 6920, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 1, "momentum", 0.42, 0, false}},
+		{Facts{Records: 1e6, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 1, "momentum", 1.5, 0, false}},
 		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0, false}},
 	} {
 		if got := ForBow(c.facts, c.fixed); got != c.want {

@@ -69,9 +69,6 @@ func (d *defaultRules) applyToBag() {
 		d.adopt(defaults.ForBag(d.records, d.fixed()))
 		return
 	}
-	if d.example.Targets > 0 {
-		return // no rule was fitted
-	}
 	d.adopt(defaults.ForBow(d.facts(), d.fixed()))
 }
 

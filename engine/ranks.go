@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/dptrain/dptrain/engine/internal/state"
+	"github.com/dptrain/dptrain/internal/random"
+	"github.com/dptrain/dptrain/internal/ranks"
+	"github.com/dptrain/dptrain/internal/setting"
+	"github.com/dptrain/dptrain/noise"
+)
+
+// A run on several ranks. All ranks have one key, so all draw the same lot and the same noise. Each
+// computes some microbatches of a lot, and then the integers of all ranks are added (package lot). From
+// then on every rank computes the same: the noise, the step, the bounds of the next lot. So weights are
+// never sent.
+//
+// Ranks agree before the sums are added, after the ledger has the lot, and before the next lot. An error
+// of one rank is then the error of all, and none waits for another.
+
+// checkRanks refuses what several ranks cannot compute with the bits of one.
+func (c *Config) checkRanks() error {
+	if c.Ranks == nil {
+		return nil
+	}
+	m := &c.Mechanism
+	c.Device.resolver().PreferCPU()
+	switch {
+	case m.NonPrivate:
+		return setting.Errorf("Mechanism.NonPrivate", "a run without privacy (%v) adds floating-point numbers, so its result would depend on the number of ranks: train it in one process", setting.Named("Mechanism.NonPrivate"))
+	case m.Arithmetic == FloatArithmetic:
+		return setting.Errorf("Mechanism.Arithmetic", "%v on several ranks: sums of floating-point numbers depend on the number of ranks; use %v",
+			setting.With("Mechanism.Arithmetic", string(FloatArithmetic)), setting.With("Mechanism.Arithmetic", string(ExactArithmetic)))
+	case c.Projection.Directions > 0:
+		return setting.Errorf("Projection.Directions", "a projection (%v) is not available on several ranks: train in one process, or drop it", setting.Named("Projection.Directions"))
+	case m.Choose != nil:
+		return fmt.Errorf("Mechanism.Choose is not available on several ranks: train in one process, or drop it")
+	case c.Device.Name != "cpu":
+		return setting.Errorf("Device.Name", "device %s is not available on several ranks: use %v", c.Device.Name, setting.With("Device.Name", "cpu"))
+	}
+	return nil
+}
+
+// rankCount returns the number of ranks.
+func (c *Config) rankCount() int {
+	if c.Ranks == nil {
+		return 1
+	}
+	return c.Ranks.Size()
+}
+
+// followsRankZero reports whether another rank has the files.
+func (c *Config) followsRankZero() bool { return c.Ranks != nil && c.Ranks.Rank() > 0 }
+
+// agree returns the error of any rank.
+func (c *Config) agree(err error) error {
+	if c.Ranks == nil {
+		return err
+	}
+	return ranks.Agree(c.Ranks, err)
+}
+
+// newSource returns the source of a run: of its seed, or of a key from the operating system, which on
+// all ranks is that of rank 0.
+func (c *Config) newSource() (*noise.Source, error) {
+	if c.Seed != nil {
+		return noise.NewSeeded(*c.Seed), nil
+	}
+	source, err := noise.New()
+	if c.Ranks == nil {
+		return source, err
+	}
+	if err := ranks.Agree(c.Ranks, err); err != nil {
+		return nil, err
+	}
+	key := random.KeyOf(source)
+	bytes := make([]byte, 4*len(key))
+	for i, word := range key {
+		binary.LittleEndian.PutUint32(bytes[4*i:], word)
+	}
+	if err := c.Ranks.Broadcast(bytes); err != nil {
+		return nil, err
+	}
+	for i := range key {
+		key[i] = binary.LittleEndian.Uint32(bytes[4*i:])
+	}
+	return random.NewKeyed(key), nil
+}
+
+// buildOnRanks makes a run without its files, and checks that all ranks have the same.
+func buildOnRanks(c Config) (*Run, error) {
+	r, err := build(c)
+	if c.Ranks == nil {
+		return r, err
+	}
+	if err := ranks.Agree(c.Ranks, err); err != nil {
+		if r != nil {
+			r.network.Executable.Close()
+		}
+		return nil, err
+	}
+	if err := r.compareRanks(); err != nil {
+		r.network.Executable.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// compareRanks returns an error if a rank has other settings, data or starting weights than rank 0. The error
+// names the setting. It does not state a number of records, which may be private.
+func (r *Run) compareRanks() error {
+	c := &r.config
+	mine, err := r.fingerprint()
+	if err := ranks.Agree(c.Ranks, err); err != nil {
+		return err
+	}
+	for _, e := range []struct {
+		name  string
+		value any
+	}{
+		{"number of lots", c.Steps}, {"microbatch", r.network.Program.Records}, {"delta", c.Budget.Delta},
+		{"budget", c.Budget.StopAtEpsilon}, {"accountant", c.Budget.Accountant}, {"seed", seedText(c.Seed)},
+	} {
+		mine = append(mine, state.Entry{Name: e.name, Value: fmt.Sprint(e.value)})
+	}
+	text, err := json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	if text, err = ranks.BroadcastAll(c.Ranks, text); err != nil {
+		return err
+	}
+	var first state.Fingerprint
+	if err = json.Unmarshal(text, &first); err == nil {
+		err = firstDifference(mine, first)
+	}
+	if err := ranks.Agree(c.Ranks, err); err != nil {
+		return err
+	}
+	data := fmt.Sprint(r.index.Records, r.index.Rows, r.index.PerRecord)
+	if err := ranks.RequireEqual(c.Ranks, "numbers of records", []byte(data)); err != nil {
+		return err
+	}
+	return r.compareWeights()
+}
+
+func seedText(seed *uint64) string {
+	if seed == nil {
+		return "none"
+	}
+	return fmt.Sprint(*seed)
+}
+
+func firstDifference(mine, first state.Fingerprint) error {
+	for i, e := range mine {
+		if i >= len(first) || first[i].Name != e.Name {
+			return fmt.Errorf("it has the setting %s, which rank 0 does not have", e.Name)
+		}
+		if first[i] != e {
+			return fmt.Errorf("its setting %s is %s, and that of rank 0 is %s", e.Name, e.Value, first[i].Value)
+		}
+	}
+	if len(first) > len(mine) {
+		return fmt.Errorf("it lacks the setting %s of rank 0", first[len(mine)].Name)
+	}
+	return nil
+}
+
+// compareWeights returns an error if a rank has other weights than rank 0.
+func (r *Run) compareWeights() error {
+	sum := sha256.New()
+	var buffer [4096]byte
+	for _, values := range append(r.network.Executable.State().Weights, r.network.Running.All()) {
+		for len(values) > 0 {
+			n := min(len(values), len(buffer)/4)
+			for i, v := range values[:n] {
+				binary.LittleEndian.PutUint32(buffer[4*i:], math.Float32bits(v))
+			}
+			sum.Write(buffer[:4*n])
+			values = values[n:]
+		}
+	}
+	return ranks.RequireEqual(r.config.Ranks, "weights", sum.Sum(nil))
+}
+
+// agreeOnSaved returns the error of any rank, or that the ranks read different checkpoints.
+func (c *Config) agreeOnSaved(saved *state.Checkpoint, err error) error {
+	if c.Ranks == nil {
+		return err
+	}
+	if err := ranks.Agree(c.Ranks, err); err != nil {
+		return err
+	}
+	found := "none"
+	if saved != nil {
+		found = fmt.Sprint(saved.Step, saved.Head)
+	}
+	return ranks.RequireEqual(c.Ranks, "checkpoints", []byte(found))
+}
+
+// lotsBetweenComparisons is how often ranks compare their weights.
+const lotsBetweenComparisons = 64
+
+// agreeToContinue returns nil where all ranks go on with the next lot. Otherwise it returns on all ranks why
+// one does not: ErrStop, the end of a context, or an error.
+func (r *Run) agreeToContinue(err error) error {
+	c := r.config.Ranks
+	causes := []error{ErrStop, context.Canceled}
+	votes := make([]int64, len(causes))
+	for i, cause := range causes {
+		if errors.Is(err, cause) {
+			votes[i], err = 1, nil
+		}
+	}
+	if e := c.Sum(votes); e != nil {
+		return errors.Join(err, e)
+	}
+	if err := ranks.Agree(c, err); err != nil {
+		return err
+	}
+	for i, cause := range causes {
+		if votes[i] > 0 {
+			return cause
+		}
+	}
+	if r.step > r.firstStep && (r.step%lotsBetweenComparisons == 0 || r.step == r.config.Steps) {
+		return r.compareWeights()
+	}
+	return nil
+}

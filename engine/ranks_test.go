@@ -1,0 +1,552 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/ranks"
+)
+
+// rankConfigs are runs with everything that several ranks add or agree on.
+func rankConfigs() map[string]func(t *testing.T) Config {
+	return map[string]func(t *testing.T) Config{
+		"flat": func(t *testing.T) Config { c := testConfig(t); c.Microbatch = 4; return c },
+		"automatic microbatch": func(t *testing.T) Config {
+			c := checkpointedConfig(t)
+			c.Seed, c.Sampling.Lot = pointer(uint64(3)), 40
+			return c
+		},
+		"groups and metrics": func(t *testing.T) Config {
+			c := ownNoise(t)
+			c.Microbatch, c.Steps = 3, 7
+			c.Statistics = []Statistic{Accuracy(1, 4), MeanLoss(2, 3), ClippedShare(2)}
+			c.Statistics[1].Every = 3
+			return c
+		},
+		"adaptive": func(t *testing.T) Config { c := checkpointedConfig(t); c.Microbatch = 2; return c },
+		"users with local steps": func(t *testing.T) Config {
+			c := localConfig(t)
+			c.Network, c.Sampling, c.Steps = mlpWithDropout(0.3), Sampling{Lot: 5}, 4
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
+			c.Statistics = []Statistic{MeanLoss(2, 3)}
+			return c
+		},
+		"batch statistics": func(t *testing.T) Config {
+			c := batchNormConfig(t, 5)
+			c.Microbatch = 7
+			c.Optimization.Average.Decay = 0.5
+			return c
+		},
+		"embeddings of frozen outputs": func(t *testing.T) Config {
+			return frozenConfig(t, frozenPictures("frozen", 0, 0.3), Records{Examples: 3}, false)
+		},
+		"dropout, shuffled": func(t *testing.T) Config {
+			c := testConfig(t)
+			c.Network, c.Microbatch, c.Steps = mlpWithDropout(0.5), 5, 12
+			c.Sampling.Policy = sample.PolicyShuffle
+			return c
+		},
+		"constant work": func(t *testing.T) Config { return truncatedConfig(t, 20) },
+		"weights": func(t *testing.T) Config {
+			c := weightedConfig(t)
+			c.Weights, c.Microbatch, c.Steps = Weights{Cap: 4, MinMean: 0.1}, 2, 3
+			return c
+		},
+		"Laplace noise, fixed": func(t *testing.T) Config {
+			c := laplaceConfig(t)
+			c.Sampling.Policy, c.Microbatch = sample.PolicyFixed, 5
+			c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
+			return c
+		},
+		"empty shards": func(t *testing.T) Config {
+			c := testConfig(t)
+			c.Sampling, c.Microbatch = Sampling{Rate: 0.02}, 1
+			return c
+		},
+	}
+}
+
+func pointer[T any](x T) *T { return &x }
+
+// outcome is everything that a run releases.
+type outcome struct {
+	weights    []float32
+	statistics []ReleasedStatistic
+	lots       []ledger.RepeatedLot
+	insecure   bool
+	private    PrivateStats
+}
+
+// runOnRanks trains a configuration on n ranks; 0: without ranks. It returns what rank 0 released. All ranks
+// have the same weights, and only rank 0 has files.
+func runOnRanks(t *testing.T, c Config, n int) outcome {
+	t.Helper()
+	c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
+	if c.Files.CheckpointFolder != "" {
+		c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
+	}
+	if n == 0 {
+		r := newRun(t, c)
+		return trainToOutcome(t, r)
+	}
+	outcomes := make([]outcome, n)
+	failed := eachRank(n, func(of ranks.Communicator) error {
+		c := c
+		c.Ranks = of
+		r, err := New(c)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		outcomes[of.Rank()] = trainToOutcome(t, r)
+		return nil
+	})
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	for rank, o := range outcomes[1:] {
+		if !slices.Equal(o.weights, outcomes[0].weights) {
+			t.Errorf("rank %d has other weights than rank 0", rank+1)
+		}
+	}
+	return outcomes[0]
+}
+
+// eachRank calls f for each rank and returns their errors.
+func eachRank(n int, f func(ranks.Communicator) error) []error {
+	failed := make([]error, n)
+	var done sync.WaitGroup
+	for rank, of := range ranks.NewGroup(n) {
+		done.Go(func() { failed[rank] = f(of) })
+	}
+	done.Wait()
+	return failed
+}
+
+func trainToOutcome(t *testing.T, r *Run) (o outcome) {
+	err := r.Train(context.Background(), func(p *Progress) error {
+		o.statistics = nil
+		for _, s := range p.Released {
+			s.Mean = slices.Clone(s.Mean)
+			o.statistics = append(o.statistics, s)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+		return o
+	}
+	o.weights = flatWeights(t, r)
+	o.private = r.PrivateStats()
+	if !r.config.followsRankZero() {
+		h, err := ledger.Read(r.config.Files.Ledger)
+		if err != nil {
+			t.Error(err)
+		}
+		o.lots = h.Lots
+	}
+	return o
+}
+
+// For one seed, any number of ranks releases the bits of one process: weights, statistics and ledger
+// entries.
+func TestRanks_HaveBitsOfOne(t *testing.T) {
+	for name, config := range rankConfigs() {
+		t.Run(name, func(t *testing.T) {
+			c := config(t)
+			want := runOnRanks(t, c, 0)
+			if !slices.ContainsFunc(want.weights, func(w float32) bool { return w != 0 }) || len(want.lots) == 0 {
+				t.Fatalf("the run learns nothing: %+v", want)
+			}
+			for n := 1; n <= 4; n++ {
+				got := runOnRanks(t, c, n)
+				for i := range got.weights {
+					if math.Float32bits(got.weights[i]) != math.Float32bits(want.weights[i]) {
+						t.Fatalf("%d ranks: weight %d is %v, want %v", n, i, got.weights[i], want.weights[i])
+					}
+				}
+				if !reflect.DeepEqual(got.statistics, want.statistics) {
+					t.Errorf("%d ranks: statistics\n%v\nwant\n%v", n, got.statistics, want.statistics)
+				}
+				if !reflect.DeepEqual(got.lots, want.lots) {
+					t.Errorf("%d ranks: the ledger has\n%v\nwant\n%v", n, got.lots, want.lots)
+				}
+				if d := got.private.Loss - want.private.Loss; math.Abs(d) > 1e-5 {
+					t.Errorf("%d ranks: the mean loss differs by %v", n, d)
+				}
+				got.private.Loss = want.private.Loss
+				if got.private != want.private {
+					t.Errorf("%d ranks: private counts %+v, want %+v", n, got.private, want.private)
+				}
+			}
+		})
+	}
+}
+
+// Without a seed, the ranks have one key: they would disagree otherwise. Two runs have different ones.
+func TestRanks_ShareSecureKey(t *testing.T) {
+	c := testConfig(t)
+	c.Seed = nil
+	if first, second := runOnRanks(t, c, 3), runOnRanks(t, c, 3); slices.Equal(first.weights, second.weights) {
+		t.Error("two runs draw the same noise")
+	}
+	failed := eachRank(2, func(of ranks.Communicator) error {
+		c := c
+		c.Ranks = of
+		source, err := c.newSource()
+		if err == nil && !source.Secure() {
+			err = errors.New("the source is not secure")
+		}
+		return err
+	})
+	if err := errors.Join(failed...); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each rank computes its part of a lot and reads no other record.
+func TestRanks_ReadTheirOwnRecords(t *testing.T) {
+	c := testConfig(t)
+	c.Sampling, c.Microbatch, c.Steps = Sampling{Rate: 1}, 4, 1
+	table := c.Train.(*data.Table)
+	read := make([]map[int]bool, 3)
+	failed := eachRank(3, func(of ranks.Communicator) error {
+		c := c
+		c.Ranks = of
+		recorder := &readRecorder{Table: table}
+		c.Train = recorder
+		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
+		r, err := New(c)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		recorder.rows = map[int]bool{}
+		read[of.Rank()] = recorder.rows
+		return r.Train(context.Background(), nil)
+	})
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	owner := map[int]int{}
+	for rank, rows := range read {
+		for row := range rows {
+			if other, twice := owner[row]; twice {
+				t.Errorf("ranks %d and %d read record %d", other, rank, row)
+			}
+			owner[row] = rank
+		}
+		if len(rows) != 20 {
+			t.Errorf("rank %d reads %d of 60 records", rank, len(rows))
+		}
+	}
+}
+
+// A record on one rank changes nothing but the integers: what the ranks send and when does not depend on it.
+func TestRanks_NeighboursMakeTheSameCalls(t *testing.T) {
+	calls := func(blanked int) (all [2][]string) {
+		c := testConfig(t)
+		c.Microbatch, c.Sampling, c.Steps = 10, Sampling{Rate: 1}, 3
+		c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
+		c.Statistics = []Statistic{Accuracy(1, 4)}
+		blank := make([]bool, c.Train.Len())
+		if blanked >= 0 {
+			blank[blanked] = true
+		}
+		c.Train = blankedSet{c.Train.(*data.Table), blank}
+		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
+		failed := eachRank(2, func(of ranks.Communicator) error {
+			c := c
+			c.Ranks = &rankCallRecorder{of, &all[of.Rank()]}
+			r, err := New(c)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			return r.Train(context.Background(), nil)
+		})
+		if err := errors.Join(failed...); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	want := calls(-1)
+	if len(want[1]) < 20 {
+		t.Fatalf("only %d calls", len(want[1]))
+	}
+	for _, blanked := range []int{0, 17, 59} { // of both ranks, and the last
+		if got := calls(blanked); !reflect.DeepEqual(got, want) {
+			t.Errorf("without record %d the ranks make other calls:\n%v\nwant\n%v", blanked, got, want)
+		}
+	}
+}
+
+// rankCallRecorder notes the calls of a rank, without the values of sums.
+type rankCallRecorder struct {
+	ranks.Communicator
+	calls *[]string
+}
+
+func (r *rankCallRecorder) Sum(values []int64) error {
+	*r.calls = append(*r.calls, fmt.Sprint("Sum of ", len(values)))
+	return r.Communicator.Sum(values)
+}
+
+func (r *rankCallRecorder) Broadcast(b []byte) error {
+	*r.calls = append(*r.calls, fmt.Sprint("Broadcast of ", len(b)))
+	return r.Communicator.Broadcast(b)
+}
+
+// Ranks that disagree are named, before anything is spent.
+func TestRanks_NameTheOneThatDiffers(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"rank 2: its setting noise is 1.5, and that of rank 0 is 1":                     func(c *Config) { c.Mechanism.NoiseMultiplier = 1.5 },
+		"rank 2: its setting number of lots is 6, and that of rank 0 is 5":              func(c *Config) { c.Steps = 6 },
+		"rank 2: its setting microbatch is 5, and that of rank 0 is 4":                  func(c *Config) { c.Microbatch = 5 },
+		"rank 2: its setting records is 59, and that of rank 0 is 60":                   func(c *Config) { c.Train = mlpExamples(59, 3) },
+		"rank 2: its setting seed is 8, and that of rank 0 is 7":                        func(c *Config) { c.Seed = pointer(uint64(8)) },
+		"rank 2: Config.Steps is 0: give at least 1 lot":                                func(c *Config) { c.Steps = 0 },
+		"rank 2: it has the setting version of the program, which rank 0 does not have": func(c *Config) { c.Fingerprint = map[string]string{"version of the program": "2"} },
+	} {
+		folder := t.TempDir()
+		failed := eachRank(3, func(of ranks.Communicator) error {
+			c := testConfig(t)
+			c.Microbatch = 4
+			c.Files.Ledger = filepath.Join(folder, "ledger.jsonl")
+			c.Ranks = of
+			if of.Rank() == 2 {
+				change(&c)
+			}
+			r, err := New(c)
+			if err == nil {
+				r.Close()
+			}
+			return err
+		})
+		for rank, err := range failed {
+			if err == nil || err.Error() != want {
+				t.Errorf("rank %d gets %v, want %s", rank, err, want)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(folder, "ledger.jsonl")); err == nil {
+			t.Errorf("%s: there is a ledger", want)
+		}
+	}
+}
+
+// An error on one rank ends the run on all, with its lot spent where the ledger has it.
+func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
+	full := errors.New("the disk is full")
+	for _, test := range []struct {
+		name   string
+		rank   int
+		inject func(r *Run)
+		want   string
+	}{
+		{"data", 1, func(r *Run) { r.config.Train.(*breakableSet).broken = true }, "lot 0: rank 1: training data: a read failed"},
+		{"ledger", 0, func(r *Run) { r.account.Ledger.Close() }, "lot 0: rank 0: "},
+		{"weights", 2, func(r *Run) { r.network.Executable.State().Weights[0][0]++ }, "rank 2: it has other weights than rank 0"},
+		{"observer", 0, nil, "rank 0: the disk is full"},
+	} {
+		folder := t.TempDir()
+		failed := eachRank(3, func(of ranks.Communicator) error {
+			c := testConfig(t)
+			c.Microbatch, c.Ranks = 4, of
+			c.Train = &breakableSet{Table: c.Train.(*data.Table)}
+			c.Files.Ledger = filepath.Join(folder, "ledger.jsonl")
+			r, err := New(c)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			var observe func(*Progress) error
+			if of.Rank() == test.rank && test.inject != nil {
+				test.inject(r)
+			} else if of.Rank() == test.rank {
+				observe = func(p *Progress) error {
+					if p.Lot == 2 {
+						return full
+					}
+					return nil
+				}
+			}
+			return r.Train(context.Background(), observe)
+		})
+		for rank, err := range failed {
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("%s: rank %d gets %v, want %s", test.name, rank, err, test.want)
+			}
+		}
+	}
+}
+
+// The observer of rank 0, and the end of the context of any rank, end the run everywhere, and it can go on.
+func TestRanks_StopTogether(t *testing.T) {
+	for _, canceled := range []bool{true, false} {
+		folder := t.TempDir()
+		failed := eachRank(3, func(of ranks.Communicator) error {
+			c := testConfig(t)
+			c.Microbatch, c.Ranks = 4, of
+			c.Files.Ledger = filepath.Join(folder, "ledger.jsonl")
+			r, err := New(c)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			err = r.Train(ctx, func(p *Progress) error {
+				switch {
+				case p.Lot != 3:
+				case canceled && of.Rank() == 1:
+					cancel()
+				case !canceled && of.Rank() == 0:
+					return ErrStop
+				}
+				return nil
+			})
+			if canceled != errors.Is(err, context.Canceled) || !canceled && err != nil {
+				return fmt.Errorf("Train returns %w", err)
+			}
+			if r.StepsDone() != 3 {
+				return fmt.Errorf("%d lots are done", r.StepsDone())
+			}
+			return r.Train(context.Background(), nil)
+		})
+		if err := errors.Join(failed...); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A run resumes on another number of ranks, with the bits of a run on one that resumes at the same lot, and
+// all ranks may read the files of rank 0.
+func TestRanks_ResumeOnOtherNumber(t *testing.T) {
+	run := func(sizes ...int) outcome {
+		c := checkpointedConfig(t)
+		c.Microbatch = 3
+		var last outcome
+		for part, n := range sizes {
+			c.Steps = 4 + 3*part
+			var outcomes [8]outcome
+			failed := eachRank(max(n, 1), func(of ranks.Communicator) error {
+				c := c
+				if n > 0 {
+					c.Ranks = of
+				}
+				open := Resume
+				if part == 0 {
+					open = New
+				}
+				r, err := open(c)
+				if err != nil {
+					return err
+				}
+				outcomes[of.Rank()] = trainToOutcome(t, r)
+				return r.Close()
+			})
+			if err := errors.Join(failed...); err != nil {
+				t.Fatal(err)
+			}
+			last = outcomes[0]
+		}
+		return last
+	}
+	want := run(0, 0, 0)
+	for _, sizes := range [][]int{{1, 3, 2}, {4, 0, 3}, {0, 2, 0}} {
+		got := run(sizes...)
+		if !slices.Equal(got.weights, want.weights) {
+			t.Errorf("%v ranks: other weights", sizes)
+		}
+		if !reflect.DeepEqual(got.lots, want.lots) {
+			t.Errorf("%v ranks: the ledger has\n%v\nwant\n%v", sizes, got.lots, want.lots)
+		}
+	}
+}
+
+// Resume compares what the ranks read.
+func TestRanks_ResumeRefusesOtherCheckpoint(t *testing.T) {
+	c := checkpointedConfig(t)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	r.Close()
+	failed := eachRank(2, func(of ranks.Communicator) error {
+		c := c
+		c.Ranks = of
+		if of.Rank() == 1 {
+			c.Files.CheckpointFolder = t.TempDir()
+		}
+		_, err := Resume(c)
+		return err
+	})
+	for rank, err := range failed {
+		if want := "rank 1: it has other checkpoints than rank 0"; err == nil || err.Error() != want {
+			t.Errorf("rank %d gets %v, want %s", rank, err, want)
+		}
+	}
+}
+
+// What several ranks cannot compute is refused by name.
+func TestRanks_Refuse(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"Mechanism.NonPrivate": func(c *Config) { c.Mechanism = Mechanism{NonPrivate: true} },
+		"Mechanism.Arithmetic": func(c *Config) { c.Mechanism.Arithmetic = FloatArithmetic },
+		"device gorgonia":      func(c *Config) { c.Device.Name = "gorgonia" },
+		"Projection":           func(c *Config) { *c = projectionConfig(t) },
+		"Mechanism.Choose":     func(c *Config) { *c = adaptiveConfig(t) },
+	} {
+		failed := eachRank(2, func(of ranks.Communicator) error {
+			c := testConfig(t)
+			change(&c)
+			c.Ranks = of
+			_, err := New(c)
+			return err
+		})
+		for _, err := range failed {
+			if err == nil || !strings.HasPrefix(err.Error(), "rank 0: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+	}
+}
+
+type readRecorder struct {
+	*data.Table
+	rows map[int]bool // nil: nothing is recorded
+}
+
+func (r *readRecorder) Read(dst [][]float32, rows []int) error {
+	for _, row := range rows {
+		if r.rows != nil {
+			r.rows[row] = true
+		}
+	}
+	return r.Table.Read(dst, rows)
+}
+
+// breakableSet fails when it is told to.
+type breakableSet struct {
+	*data.Table
+	broken bool
+}
+
+func (b *breakableSet) Read(dst [][]float32, rows []int) error {
+	if b.broken {
+		return errors.New("a read failed")
+	}
+	return b.Table.Read(dst, rows)
+}

@@ -1,0 +1,118 @@
+// Package ranks connects the processes that compute one run together. They are its ranks, numbered from 0.
+//
+//	c, err := ranks.Open("")     // MPI, in a process that mpirun or srun started
+//	all := ranks.NewGroup(4)     // four goroutines of one process
+//
+// Every rank makes the same calls in the same order. Ranks add integers only, so the sums have the same
+// bits for every number of ranks and every order in which a library adds.
+//
+// MPI is opened at run time, which needs the build tag gpu and cgo. Without them Open returns
+// [ErrNotBuilt].
+package ranks
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Communicator is one rank's connection to the others. It serves one goroutine.
+type Communicator interface {
+	Rank() int
+	Size() int
+	// Sum replaces values by their sums over all ranks, which pass equally many. Sums wrap around
+	// like Go's.
+	Sum(values []int64) error
+	// Broadcast replaces b by rank 0's, which has the same length.
+	Broadcast(b []byte) error
+	// Abort ends the run on all ranks, also on those that wait for this one. Goroutines of one process
+	// get an error with the reason. MPI ends the processes, this one too; the caller has
+	// printed the reason.
+	Abort(reason string)
+	// Close leaves the run. All ranks call it, and nothing else afterwards.
+	Close() error
+	// String names the engine and its library.
+	String() string
+}
+
+// ErrNotBuilt means that this binary cannot open MPI.
+var ErrNotBuilt = errors.New("this build has no MPI; build dptrain with `make gpu`, which also works on hosts without a GPU, or start one process without mpirun")
+
+// Error is the error of one rank, as all ranks get it.
+type Error struct {
+	Rank int
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Agree returns nil where err is nil on all ranks. Otherwise it returns an [Error] on all ranks: that of
+// the lowest rank whose err is not nil. Other ranks know the text of the error, but not its type. An err
+// that wraps an Error was agreed on before: it is returned as it is.
+func Agree(c Communicator, err error) error {
+	text := ""
+	lengths := make([]int64, c.Size())
+	if err != nil {
+		text = err.Error()
+		lengths[c.Rank()] = int64(len(text)) + 1
+	}
+	if sumErr := c.Sum(lengths); sumErr != nil {
+		return errors.Join(err, sumErr)
+	}
+	first := slices.IndexFunc(lengths, func(n int64) bool { return n > 0 })
+	if first < 0 {
+		return nil
+	}
+	letters := make([]int64, lengths[first]-1)
+	if first == c.Rank() {
+		for i := range letters {
+			letters[i] = int64(text[i])
+		}
+	}
+	if sumErr := c.Sum(letters); sumErr != nil {
+		return errors.Join(err, sumErr)
+	}
+	var agreed *Error
+	if errors.As(err, &agreed) {
+		return err
+	}
+	if first != c.Rank() {
+		message := make([]byte, len(letters))
+		for i, l := range letters {
+			message[i] = byte(l)
+		}
+		err = errors.New(string(message))
+	}
+	return &Error{first, err}
+}
+
+// RequireEqual returns an error on all ranks if a rank has other bytes than rank 0. what names them, in the
+// plural.
+func RequireEqual(c Communicator, what string, b []byte) error {
+	first, err := BroadcastAll(c, b)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(first, b) {
+		err = fmt.Errorf("it has other %s than rank 0", what)
+	}
+	return Agree(c, err)
+}
+
+// BroadcastAll returns the bytes of rank 0, whose number the other ranks need not know.
+func BroadcastAll(c Communicator, b []byte) ([]byte, error) {
+	var length [8]byte
+	binary.LittleEndian.PutUint64(length[:], uint64(len(b)))
+	if err := c.Broadcast(length[:]); err != nil {
+		return nil, err
+	}
+	all := make([]byte, binary.LittleEndian.Uint64(length[:]))
+	if c.Rank() == 0 {
+		copy(all, b)
+	}
+	return all, c.Broadcast(all)
+}

@@ -1,0 +1,132 @@
+package ranks
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// group is what the goroutines of one process share.
+type group struct {
+	mutex   sync.Mutex
+	changed *sync.Cond // a call is complete, or failed
+	size    int
+	calls   uint64 // complete calls of all ranks
+	arrived int    // ranks that made the current call
+	current *meeting
+	failure error // of all later calls
+}
+
+// meeting is a call that all ranks make together.
+type meeting struct {
+	name   string
+	length int
+	sums   []int64
+	bytes  []byte
+}
+
+type member struct {
+	*group
+	rank   int
+	closed bool
+}
+
+// NewGroup returns the communicators of goroutines of one process.
+func NewGroup(size int) []Communicator {
+	g := &group{size: size}
+	g.changed = sync.NewCond(&g.mutex)
+	all := make([]Communicator, size)
+	for i := range all {
+		all[i] = &member{group: g, rank: i}
+	}
+	return all
+}
+
+func (m *member) Rank() int { return m.rank }
+
+func (m *member) Size() int { return m.size }
+
+func (m *member) String() string { return "goroutines" }
+
+func (m *member) Sum(values []int64) error {
+	done, err := m.meet("Sum", len(values), func(now *meeting) {
+		if now.sums == nil {
+			now.sums = make([]int64, len(values))
+		}
+		for i, v := range values {
+			now.sums[i] += v
+		}
+	})
+	if err == nil {
+		copy(values, done.sums)
+	}
+	return err
+}
+
+func (m *member) Broadcast(b []byte) error {
+	done, err := m.meet("Broadcast", len(b), func(now *meeting) {
+		if m.rank == 0 {
+			now.bytes = append([]byte{}, b...)
+		}
+	})
+	if err == nil {
+		copy(b, done.bytes)
+	}
+	return err
+}
+
+// meet waits until all ranks have made a call. add adds this rank's part.
+func (m *member) meet(name string, length int, add func(*meeting)) (*meeting, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.failure != nil {
+		return nil, m.failure
+	}
+	if m.arrived == 0 {
+		m.current = &meeting{name: name, length: length}
+	}
+	now := m.current
+	if now.name != name || now.length != length {
+		return nil, m.fail(fmt.Errorf("rank %d calls %s of %d values while others call %s of %d", m.rank, name, length, now.name, now.length))
+	}
+	add(now)
+	if m.arrived++; m.arrived == m.size {
+		m.arrived = 0
+		m.calls++
+		m.changed.Broadcast()
+		return now, nil
+	}
+	for call := m.calls; m.calls == call; m.changed.Wait() {
+		if m.failure != nil {
+			return nil, m.failure
+		}
+	}
+	return now, nil
+}
+
+// fail ends all calls, the waiting ones too. The caller has locked the group.
+func (m *member) fail(err error) error {
+	if m.failure == nil {
+		m.failure = err
+		m.changed.Broadcast()
+	}
+	return m.failure
+}
+
+func (m *member) Abort(reason string) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.fail(&Error{m.rank, errors.New(reason)})
+}
+
+// Close makes the calls of ranks that go on fail.
+func (m *member) Close() error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	m.fail(&Error{m.rank, errors.New("it has left the run")})
+	return nil
+}

@@ -1,0 +1,48 @@
+package ranks
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// Launch is what the environment of a process says about how it was started.
+type Launch struct {
+	Launcher   string // "" without one
+	Rank, Size int
+	MPI        bool // the launcher connects processes with MPI
+}
+
+// launchers are the environment variables of launchers, the most specific first: a launcher that was
+// started by another one passes on the variables of both. Open MPI's prterun sets OMPI_*; Hydra (MPICH,
+// Intel MPI) and Slurm's PMI-2 set PMI_*; srun sets SLURM_STEP_NUM_TASKS, which a batch script does not
+// have; torchrun and Kubeflow's trainer set WORLD_SIZE.
+var launchers = []struct {
+	name, rank, size string
+	mpi              bool
+}{
+	{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
+	{"mpiexec", "PMI_RANK", "PMI_SIZE", true},
+	{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", true},
+	{"torchrun", "RANK", "WORLD_SIZE", false},
+}
+
+// Launched returns how a launcher started this process. Without a launcher Size is 1.
+func Launched() (Launch, error) { return launched(os.LookupEnv) }
+
+func launched(lookup func(string) (string, bool)) (Launch, error) {
+	for _, l := range launchers {
+		size, hasSize := lookup(l.size)
+		rank, hasRank := lookup(l.rank)
+		if !hasSize || !hasRank {
+			continue
+		}
+		n, sizeErr := strconv.Atoi(size)
+		r, rankErr := strconv.Atoi(rank)
+		if sizeErr != nil || rankErr != nil || n < 1 || r < 0 || r >= n {
+			return Launch{}, fmt.Errorf("the environment has %s=%s and %s=%s: a rank is a number from 0 below the number of ranks; unset both, or start the ranks with mpirun", l.rank, rank, l.size, size)
+		}
+		return Launch{l.name, r, n, l.mpi}, nil
+	}
+	return Launch{Size: 1}, nil
+}

@@ -1,0 +1,91 @@
+//go:build gpu
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mpi.h"
+
+/* Plug-ins of Open MPI find the library's symbols only if they are global. */
+void *ranks_open(const char *path, char *failure, size_t bytes) {
+	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	if (!library)
+		snprintf(failure, bytes, "%s", dlerror());
+	return library;
+}
+
+const char *ranks_load_functions(void *library, ranks_mpi *mpi) {
+	const struct {
+		const char *name;
+		void *slot;
+	} functions[] = {
+		{"MPI_Init_thread", &mpi->init_thread},
+		{"MPI_Finalize", &mpi->finalize},
+		{"MPI_Comm_rank", &mpi->comm_rank},
+		{"MPI_Comm_size", &mpi->comm_size},
+		{"MPI_Comm_set_errhandler", &mpi->comm_set_errhandler},
+		{"MPI_Allreduce", &mpi->allreduce},
+		{"MPI_Bcast", &mpi->bcast},
+		{"MPI_Abort", &mpi->abort},
+		{"MPI_Error_string", &mpi->error_string},
+		{"MPI_Get_library_version", &mpi->get_library_version},
+	};
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+		void *function = dlsym(library, functions[i].name);
+		if (!function)
+			return functions[i].name;
+		memcpy(functions[i].slot, &function, sizeof function);
+	}
+	return NULL;
+}
+
+uintptr_t ranks_symbol(void *library, const char *name) { return (uintptr_t)dlsym(library, name); }
+
+int ranks_abi_major(void *library) {
+	int (*get)(int *, int *), major = -1, minor = -1;
+	void *function = dlsym(library, "MPI_Abi_get_version");
+	if (!function)
+		return -1;
+	memcpy(&get, &function, sizeof get);
+	return get(&major, &minor) == 0 ? major : -1;
+}
+
+int ranks_init(const ranks_mpi *mpi, int *provided) {
+	struct sigaction before[NSIG], after;
+	int known[NSIG];
+	for (int s = 1; s < NSIG; s++)
+		known[s] = sigaction(s, NULL, &before[s]) == 0;
+	int status = mpi->init_thread(NULL, NULL, mpi->funneled, provided);
+	for (int s = 1; s < NSIG; s++)
+		if (known[s] && sigaction(s, NULL, &after) == 0 && after.sa_sigaction != before[s].sa_sigaction)
+			sigaction(s, &before[s], NULL);
+	return status;
+}
+
+int ranks_finalize(const ranks_mpi *mpi) { return mpi->finalize(); }
+
+int ranks_rank(const ranks_mpi *mpi, int *rank) { return mpi->comm_rank(mpi->world, rank); }
+
+int ranks_size(const ranks_mpi *mpi, int *size) { return mpi->comm_size(mpi->world, size); }
+
+int ranks_return_errors(const ranks_mpi *mpi) { return mpi->comm_set_errhandler(mpi->world, mpi->errors_return); }
+
+int ranks_sum(const ranks_mpi *mpi, int64_t *values, int count) {
+	return mpi->allreduce(mpi->in_place, values, count, mpi->int64s, mpi->sum, mpi->world);
+}
+
+int ranks_broadcast(const ranks_mpi *mpi, void *bytes, int count) {
+	return mpi->bcast(bytes, count, mpi->bytes, 0, mpi->world);
+}
+
+int ranks_abort(const ranks_mpi *mpi) { return mpi->abort(mpi->world, 1); }
+
+int ranks_error_string(const ranks_mpi *mpi, int code, char *text, int *length) {
+	return mpi->error_string(code, text, length);
+}
+
+int ranks_library_version(const ranks_mpi *mpi, char *text, int *length) {
+	return mpi->get_library_version(text, length);
+}

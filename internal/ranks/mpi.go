@@ -1,0 +1,294 @@
+//go:build gpu
+
+package ranks
+
+// #cgo CFLAGS: -Wall
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
+// #include "mpi.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// Built reports whether this binary can open MPI.
+const Built = true
+
+// library is an open MPI library.
+type library struct {
+	path    string
+	abi     *abi
+	version string // the first line of the library's own description
+	c       *C.ranks_mpi
+}
+
+func (l *library) String() string { return fmt.Sprintf("%s (%s, %s)", l.version, l.abi.name, l.path) }
+
+// Find describes the MPI library that Open would open. It does not start MPI.
+func Find(path string) (string, error) {
+	l, err := open(path)
+	if err != nil {
+		return "", err
+	}
+	return l.String(), nil
+}
+
+// open opens a library: the file path or, if it is empty, the first one that exists.
+func open(path string) (*library, error) {
+	paths := []string{path}
+	if path == "" {
+		paths = libraries()
+	}
+	var first error
+	for _, p := range paths {
+		handle, err := load(p)
+		if err == nil {
+			return newLibrary(p, handle)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if path == "" {
+		return nil, fmt.Errorf("no MPI library was found (%w); install one, or name its file, such as libmpi_abi.so, libmpi.so.12 of MPICH or libmpi.so.40 of Open MPI", first)
+	}
+	return nil, fmt.Errorf("the MPI library %s cannot be opened: %w", path, first)
+}
+
+func load(path string) (unsafe.Pointer, error) {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var failure [512]C.char
+	handle := C.ranks_open(name, &failure[0], C.size_t(len(failure)))
+	if handle == nil {
+		return nil, errors.New(C.GoString(&failure[0]))
+	}
+	return handle, nil
+}
+
+// newLibrary loads the functions and constants of an open library. Open MPI has its handles as symbols. A
+// library with the standard ABI states its version, and one that also exists with it, such as
+// MPICH 5, states -1.
+func newLibrary(path string, file unsafe.Pointer) (*library, error) {
+	l := &library{path: path, abi: &mpichABI, c: (*C.ranks_mpi)(C.calloc(1, C.sizeof_ranks_mpi))}
+	if missing := C.ranks_load_functions(file, l.c); missing != nil {
+		return nil, fmt.Errorf("%s is not an MPI library: it lacks %s", path, C.GoString(missing))
+	}
+	switch {
+	case address(file, openMPIABI.world.symbol) != 0:
+		l.abi = &openMPIABI
+	case C.ranks_abi_major(file) >= 1:
+		l.abi = &standardABI
+	}
+	if err := l.setConstants(file); err != nil {
+		return nil, err
+	}
+	text := make([]C.char, maxVersionString+1)
+	var length C.int
+	if C.ranks_library_version(l.c, &text[0], &length) != 0 {
+		return nil, fmt.Errorf("%s does not state its version", path)
+	}
+	l.version, _, _ = strings.Cut(strings.TrimSpace(C.GoString(&text[0])), "\n")
+	l.version, _, _ = strings.Cut(l.version, ",")
+	l.version = strings.Join(strings.Fields(strings.Replace(l.version, "MPICH Version:", "MPICH", 1)), " ")
+	if l.abi == &mpichABI && !hasMPICHABI(l.version) {
+		return nil, fmt.Errorf("%s is %s, whose binary interface is unknown: use MPICH, Intel MPI, MVAPICH, Cray MPICH, Open MPI or a library with the standard ABI", path, l.version)
+	}
+	return l, nil
+}
+
+// hasMPICHABI reports whether a library's description is that of MPICH or of one of its kin.
+func hasMPICHABI(version string) bool {
+	for _, name := range []string{"MPICH", "Intel(R) MPI", "MVAPICH"} {
+		if strings.Contains(version, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *library) setConstants(file unsafe.Pointer) error {
+	a := l.abi
+	l.c.in_place, l.c.funneled = C.uintptr_t(a.inPlace), C.int(a.funneled)
+	for _, h := range []struct {
+		handle
+		to *C.uintptr_t
+	}{{a.world, &l.c.world}, {a.int64s, &l.c.int64s}, {a.bytes, &l.c.bytes}, {a.sum, &l.c.sum}, {a.errorsReturn, &l.c.errors_return}} {
+		*h.to = C.uintptr_t(h.number)
+		if h.symbol == "" {
+			continue
+		}
+		if *h.to = address(file, h.symbol); *h.to == 0 {
+			return fmt.Errorf("%s is not an MPI library: it lacks %s", l.path, h.symbol)
+		}
+	}
+	return nil
+}
+
+// address returns the address of a symbol; 0 if a library lacks it.
+func address(file unsafe.Pointer, symbol string) C.uintptr_t {
+	name := C.CString(symbol)
+	defer C.free(unsafe.Pointer(name))
+	return C.ranks_symbol(file, name)
+}
+
+// check converts a status of a call.
+func (l *library) check(call string, status C.int) error {
+	if status == 0 {
+		return nil
+	}
+	text := make([]C.char, maxErrorString+1)
+	var length C.int
+	if C.ranks_error_string(l.c, status, &text[0], &length) != 0 {
+		return fmt.Errorf("MPI: %s: error %d", call, int(status))
+	}
+	return fmt.Errorf("MPI: %s: %s", call, strings.ReplaceAll(C.GoString(&text[0]), "\n", "; "))
+}
+
+// world is the communicator of all processes that a launcher started. One thread makes all calls.
+type world struct {
+	*library
+	rank, size int
+	calls      chan func()
+	left       sync.Once
+}
+
+// opened is the world of this process: MPI can be started once.
+var opened struct {
+	sync.Mutex
+	started bool
+}
+
+// Open joins the processes that a launcher started, with the MPI library in a file; "": the first that is
+// found. A world of another size than the launcher's is refused: the library and the launcher are
+// then of different implementations, and every process would be alone.
+func Open(path string) (Communicator, error) {
+	launch, err := Launched()
+	if err != nil {
+		return nil, err
+	}
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.started {
+		return nil, errors.New("MPI was already started in this process")
+	}
+	l, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	opened.started = true
+	w := &world{library: l, calls: make(chan func())}
+	go w.serve()
+	if err := w.do(w.start); err != nil {
+		return nil, err
+	}
+	if launch.Launcher != "" && w.size != launch.Size {
+		w.Close()
+		return nil, fmt.Errorf("%v sees %d processes, and %s started %d: library and launcher are of different MPI implementations; use the mpirun of this library, or name the library of the launcher",
+			l, w.size, launch.Launcher, launch.Size)
+	}
+	return w, nil
+}
+
+// serve makes the calls of a world on a thread of its own.
+func (w *world) serve() {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	for call := range w.calls {
+		call()
+	}
+}
+
+func (w *world) do(call func() error) error {
+	result := make(chan error, 1)
+	w.calls <- func() { result <- call() }
+	return <-result
+}
+
+func (w *world) start() error {
+	var provided, rank, size C.int
+	if err := w.check("MPI_Init_thread", C.ranks_init(w.c, &provided)); err != nil {
+		return err
+	}
+	if int(provided) < w.abi.funneled {
+		return fmt.Errorf("%v supports no program with several threads: use a library built with thread support", w.library)
+	}
+	if err := w.check("MPI_Comm_set_errhandler", C.ranks_return_errors(w.c)); err != nil {
+		return err
+	}
+	if err := w.check("MPI_Comm_rank", C.ranks_rank(w.c, &rank)); err != nil {
+		return err
+	}
+	if err := w.check("MPI_Comm_size", C.ranks_size(w.c, &size)); err != nil {
+		return err
+	}
+	w.rank, w.size = int(rank), int(size)
+	return nil
+}
+
+func (w *world) Rank() int { return w.rank }
+
+func (w *world) Size() int { return w.size }
+
+// maxCount is the largest number of values of one call; MPI counts in ints.
+const maxCount = 1 << 27
+
+func (w *world) Sum(values []int64) error {
+	return w.do(func() error {
+		for len(values) > 0 {
+			n := min(len(values), maxCount)
+			if err := w.check("MPI_Allreduce", C.ranks_sum(w.c, (*C.int64_t)(&values[0]), C.int(n))); err != nil {
+				return err
+			}
+			values = values[n:]
+		}
+		return nil
+	})
+}
+
+func (w *world) Broadcast(b []byte) error {
+	return w.do(func() error {
+		for len(b) > 0 {
+			n := min(len(b), maxCount)
+			if err := w.check("MPI_Bcast", C.ranks_broadcast(w.c, unsafe.Pointer(&b[0]), C.int(n))); err != nil {
+				return err
+			}
+			b = b[n:]
+		}
+		return nil
+	})
+}
+
+// Abort may be called while another goroutine waits in a call. Then MPI_Abort, which only the thread of
+// the calls may make, would wait for it: the end of this process makes the launcher end the others.
+func (w *world) Abort(string) {
+	select {
+	case w.calls <- func() { C.ranks_abort(w.c) }:
+	default:
+	}
+}
+
+func (w *world) Close() (err error) {
+	w.left.Do(func() {
+		err = w.do(func() error { return w.check("MPI_Finalize", C.ranks_finalize(w.c)) })
+		close(w.calls)
+	})
+	return err
+}
+
+// Exit ends the process like os.Exit. A process that opened MPI ends so after Close: MPICH tells its launcher
+// in an exit handler of C, which os.Exit does not call, that the process has not crashed.
+func Exit(code int) {
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.started {
+		C.exit(C.int(code))
+	}
+	os.Exit(code)
+}
