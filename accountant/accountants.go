@@ -137,6 +137,10 @@ func zcdpEpsilon(s composed, delta float64) (Guarantee, error) {
 	return g, nil
 }
 
+func tcdpEpsilon(s composed, delta float64) (Guarantee, error) {
+	return Guarantee{Epsilon: composition.TCDPEpsilon(dpevent.Untruncated(s.Events), delta)}, nil
+}
+
 func naiveEpsilon(s composed, delta float64) (Guarantee, error) {
 	return Guarantee{Epsilon: composition.BasicEpsilon(dpevent.Untruncated(s.Events), delta)}, nil
 }

@@ -23,6 +23,7 @@
 //	rdp       adds Rényi divergences of L and converts them                       accountant/internal/rdp
 //	moments   rdp with the conversion of Abadi et al. 2016
 //	gdp       the central limit of Gaussian differential privacy: an approximation
+//	tcdp      zcdp with amplification by sampling (Bun et al. 2018)               accountant/internal/composition
 //	zcdp, strong, naive   closed forms of composition                            accountant/internal/composition
 //
 // # Where each part lives

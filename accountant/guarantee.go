@@ -39,6 +39,7 @@ var methods = []method{
 	{"rdp", rdpEpsilon, rdpDelta},
 	{"moments", momentsEpsilon, momentsDelta},
 	{"gdp", gdpEpsilon, gdpDelta},
+	{"tcdp", tcdpEpsilon, deltaBy(tcdpEpsilon)},
 	{"zcdp", zcdpEpsilon, deltaBy(zcdpEpsilon)},
 	{"strong", strongEpsilon, deltaBy(strongEpsilon)},
 	{"naive", naiveEpsilon, deltaBy(naiveEpsilon)},

@@ -175,7 +175,7 @@ func TestHistoricalAccountants_PublishedValues(t *testing.T) {
 	near(t, "strong", epsilonOf(t, h, 1e-5, "strong").Epsilon, 9.34, 2e-3)
 	near(t, "gdp", epsilonOf(t, poisson(.04, 1.5, 2249), 1e-5, "gdp").Epsilon, 6.599821, 1e-5)
 	pld := epsilonOf(t, h, 1e-5, "pld").LowerBound
-	for _, name := range []string{"rdp", "moments", "zcdp", "strong", "naive"} {
+	for _, name := range []string{"rdp", "moments", "tcdp", "zcdp", "strong", "naive"} {
 		if got := epsilonOf(t, h, 1e-5, name).Epsilon; got < pld {
 			t.Errorf("%s returns %v, but at least %v was spent", name, got, pld)
 		}

@@ -11,6 +11,7 @@ type Description struct {
 	Threads       int
 	Secure        bool // the operating system keyed the generator
 	Delta         float64
+	FilterOrder   float64 // with Mechanism.Choose: Budget.FilterOrder or its default
 	Arithmetic    Arithmetic
 	LocalTraining LocalTraining // with its defaults
 	Warning       string
@@ -37,7 +38,7 @@ func (r *Run) Describe() Description {
 		Microbatch: program.Records, PerRecord: r.index.PerRecord,
 		Bytes:  program.Bytes() + r.network.Executable.WorkspaceBytes() + r.network.Frozen.Bytes(),
 		Device: r.config.Device.Name, Threads: r.config.Device.resolver().ThreadCount(), Secure: r.source.Secure(),
-		Delta: r.config.Budget.Delta, Arithmetic: r.config.Mechanism.Arithmetic,
+		Delta: r.config.Budget.Delta, FilterOrder: r.config.Budget.FilterOrder, Arithmetic: r.config.Mechanism.Arithmetic,
 		LocalTraining: r.config.LocalTraining, Warning: r.network.Warning(),
 	}
 	for v, p := range program.Parameters {

@@ -58,14 +58,6 @@ func (c *Config) rankCount() int {
 // followsRankZero reports whether another rank has the files.
 func (c *Config) followsRankZero() bool { return c.Ranks != nil && c.Ranks.Rank() > 0 }
 
-// agree returns the error of any rank.
-func (c *Config) agree(err error) error {
-	if c.Ranks == nil {
-		return err
-	}
-	return ranks.Agree(c.Ranks, err)
-}
-
 // newSource returns the source of a run: of its seed, or of a key from the operating system, which on
 // all ranks is that of rank 0.
 func (c *Config) newSource() (*noise.Source, error) {

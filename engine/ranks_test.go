@@ -538,7 +538,7 @@ func (r *readRecorder) Read(dst [][]float32, rows []int) error {
 	return r.Table.Read(dst, rows)
 }
 
-// breakableSet fails when it is told to.
+// breakableSet fails after it is set to be broken.
 type breakableSet struct {
 	*data.Table
 	broken bool

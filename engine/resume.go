@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/state"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -43,7 +44,7 @@ func Resume(c Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.config.agree(r.restore(saved, spent)); err != nil {
+	if err := ranks.Agree(r.config.Ranks, r.restore(saved, spent)); err != nil {
 		r.network.Executable.Close()
 		if r.account != nil {
 			err = errors.Join(err, r.account.Ledger.Close())

@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -74,7 +75,7 @@ func New(c Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.config.agree(r.createFiles()); err != nil {
+	if err := ranks.Agree(r.config.Ranks, r.createFiles()); err != nil {
 		r.network.Executable.Close()
 		return nil, err
 	}
@@ -376,7 +377,7 @@ func (r *Run) runLot() error {
 	err := r.sumLot()
 	if err == nil && r.account != nil {
 		err = r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
-		err = r.config.agree(err) // the other ranks wait until rank 0 has the entry on disk
+		err = ranks.Agree(r.config.Ranks, err) // the other ranks wait until rank 0 has the entry on disk
 	}
 	if err == nil {
 		err = r.releaseLot()

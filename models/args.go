@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/models/pretrained"
 )
 
 // args are the parsed arguments of a model's name.
@@ -16,7 +17,8 @@ type args struct {
 	tied    bool
 	columns int // of fourier; 0: as many as an example has numbers
 
-	layers layerList // of layers
+	pretrained *pretrained.Model
+	layers     layerList // of layers
 
 	standardized bool
 	norm         string // batch, group, or "" for none

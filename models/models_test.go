@@ -211,6 +211,9 @@ func TestParse_Targets(t *testing.T) {
 		switch {
 		case f.reads == anything:
 			spec += ":flatten;fc=linear(2)"
+		case m.Name == pretrainedName:
+			spec += ":pretrained/testdata/bert"
+			data = DataSpec{Shape: []int{5}, Vocabulary: 7, Targets: 2}
 		case f.reads >= indices:
 			data = DataSpec{Shape: []int{5}, Vocabulary: 7, Targets: 2}
 		}

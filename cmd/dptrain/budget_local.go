@@ -24,6 +24,7 @@ who reads one weight, and the bound for non-expansive steps does not apply.`,
   dptrain budget local --instances 20 --epsilon 1 --updates 100000
   dptrain budget local --instances 20 --epsilon 8 --weights 7850
   dptrain budget local --instances 20 --epsilon 1 --clients 6000 --delta 1e-6
+  dptrain budget local --instances 20 --epsilon 1 --contributions 20 --updates 100000
   dptrain budget local --instances 20 --epsilon 1 --mechanism gaussian --delta 1e-6 --updates 1000 --json`,
 		Args: noArguments,
 	}
@@ -35,6 +36,7 @@ who reads one weight, and the bound for non-expansive steps does not apply.`,
 	f.Float64Var(&r.Delta, "delta", 1e-6, "the δ of the stated (ε, δ); with gaussian noise also the δ of the contribution")
 	f.Int64Var(&r.Updates, "updates", 0, "the number of updates between the contribution and adversary III")
 	f.IntVar(&r.Clients, "clients", 0, "the number of clients that contribute once each in an unknown random order")
+	f.IntVar(&r.Several, "contributions", 0, "the number of contributions of the client, for what adversaries learn from all of them")
 	f.IntVar(&r.Weights, "weights", 0, "the number of weights, for Laplace noise on a whole model whose average gradient is clipped to a box, as contribute adds it")
 	flags.Complete(cmd, "mechanism", budget.LocalMechanisms)
 	cmd.RunE = func(*cobra.Command, []string) error {

@@ -59,6 +59,7 @@ type preview struct {
 	LocalSteps        int                `json:"local_steps,omitempty"`
 	LocalRate         float64            `json:"local_lr,omitempty"`
 	LocalBatch        int                `json:"local_batch,omitempty"`
+	NoiseSchedule     string             `json:"noise_schedule,omitempty"`
 	*rundir.Projection
 	*rundir.Augmentation
 	Seconds float64  `json:"seconds"` // estimated from a few lots of blank examples
@@ -117,7 +118,8 @@ func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 	c := spec.Config
 	c.Train = training.NewBlankSet(c.Train)
 	c.Files.CheckpointFolder = ""
-	c.Projection = engine.Projection{} // the network behind zero directions takes the same time
+	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
+	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
 	if !c.Mechanism.NonPrivate {
 		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
 	}
@@ -148,6 +150,7 @@ func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {
 		StartNote: spec.Network.StartNote(), Augmentation: spec.AugmentationSummary(),
 	}
 	f := spec.Flags
+	p.NoiseSchedule = f.NoiseSchedule
 	p.Optimizer, p.LearningRate, p.Average, p.ByRule = f.Optimizer, f.LearningRate, f.EMA, f.ByRule()
 	if len(f.Groups) == 0 && !c.Mechanism.NonPrivate {
 		p.Clip = f.Clip
@@ -247,6 +250,9 @@ func (p *preview) print(w io.Writer) {
 		if !p.Secure {
 			fmt.Fprintf(w, "\t%s\n", insecureWarning)
 		}
+	}
+	if p.NoiseSchedule != "" {
+		fmt.Fprintf(w, "noise schedule\t%s; the ε above is that of lots with the first noise\n", p.NoiseSchedule)
 	}
 	if p.Note != "" {
 		fmt.Fprintf(w, "note\t%s\n", p.Note)

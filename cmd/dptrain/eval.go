@@ -168,6 +168,9 @@ func readTestData(term *terminal.Terminal, model *modelfile.Model, set *settings
 	if err := options.Schema.Vectors.CheckTrained(model.Schema.Vectors); err != nil {
 		return nil, nil, exitcode.AsUsage(err)
 	}
+	if err := options.Schema.Tokenizer.CheckTrained(model.Schema.Tokenizer); err != nil {
+		return nil, nil, exitcode.AsUsage(err)
+	}
 	task, err = readData(term, set.Data, options)
 	if split := model.Split; err == nil && split != nil && options.Test == "" && settings.SameFile(set.Data, model.Data) {
 		if err := task.SplitAgain(*split); err != nil {

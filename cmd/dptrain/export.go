@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,10 +13,12 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/export"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/spf13/cobra"
 )
 
@@ -31,6 +35,7 @@ type exportResult struct {
 // exportFlags are the flags of export.
 type exportFlags struct {
 	format, out string
+	folder      bool // the format is that of a folder
 	schema      string
 	overwrite   bool
 }
@@ -39,7 +44,7 @@ func newExport(term *terminal.Terminal) *cobra.Command {
 	set := &exportFlags{}
 	cmd := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Write a trained model for PyTorch or ONNX",
+		Short: "Write a trained model for PyTorch, transformers or ONNX",
 		Long: `Write a model in a format of other programs: that of a run directory, or the averaged model of
 dptrain serve, of which DIR is the folder or the file of GET /v1/models/NAME. The extension of
 --out is the format: .safetensors or .onnx.
@@ -62,10 +67,15 @@ A classifier has the outputs class (the name of the most probable class), probab
 output (before the softmax). A model of a --target has output, in the units of the target and
 within its bounds. A model that predicts each step of a sequence has output.
 
-Both files are functions of the trained weights, so they cost no additional privacy.`,
+hf and peft: a folder, from a run of train --model hf:DIR. hf is the checkpoint as
+transformers loads it, with adapters merged into their layers; peft is the adapter and the
+head, for the same checkpoint.
+
+All files are functions of the trained weights, so they cost no additional privacy.`,
 		Example: `  dptrain export runs/mine --out mine.safetensors
   dptrain export runs/mine --out mine.onnx
   dptrain export runs/mine --out mine.onnx --overwrite
+  dptrain export runs/mine --format hf --out mine
   dptrain export averaged.safetensors --schema columns.yaml --out averaged.onnx`,
 		Args: oneRunDir("export runs/mine --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -75,18 +85,19 @@ Both files are functions of the trained weights, so they cost no additional priv
 			return exportModel(term, args[0], set)
 		},
 	}
-	cmd.Flags().StringVar(&set.out, "out", "", "the file to write")
-	cmd.Flags().StringVar(&set.format, "format", "", "the format: "+flags.Alternatives(export.Formats)+" (default: the extension of --out)")
+	cmd.Flags().StringVar(&set.out, "out", "", "the file, or the folder, to write")
+	cmd.Flags().StringVar(&set.format, "format", "", "the format: "+flags.Alternatives(append(slices.Clone(export.Formats), export.FolderFormats...))+" (default: the extension of --out)")
 	cmd.Flags().StringVar(&set.schema, "schema", "", schemaUsage)
 	cmd.Flags().BoolVar(&set.overwrite, "overwrite", false, "replace an existing file")
-	flags.Complete(cmd, "format", export.Formats)
+	flags.Complete(cmd, "format", append(slices.Clone(export.Formats), export.FolderFormats...))
 	return cmd
 }
 
 // check checks the flags and derives the format from the name of the file.
 func (f *exportFlags) check() error {
+	f.folder = slices.Contains(export.FolderFormats, f.format)
 	if f.format != "" {
-		if err := exitcode.CheckChoice("format", f.format, export.Formats); err != nil {
+		if err := exitcode.CheckChoice("format", f.format, append(slices.Clone(export.Formats), export.FolderFormats...)); err != nil {
 			return err
 		}
 	}
@@ -94,6 +105,7 @@ func (f *exportFlags) check() error {
 		return exitcode.Usagef("--out is missing: name the file to write, as in --out mine.onnx")
 	}
 	switch named := export.FormatOf(f.out); {
+	case f.folder && named == "":
 	case named == "" && f.format == "":
 		return exitcode.Usagef("--out %s: the name does not say the format; let it end in .%s, or add --format", f.out, strings.Join(export.Formats, " or ."))
 	case named != "" && f.format != "" && named != f.format:
@@ -108,6 +120,9 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 	model, err := readModel(dir, set.schema)
 	if err != nil {
 		return err
+	}
+	if set.folder {
+		return exportFolder(term, model, set)
 	}
 	if err := checkOut(set.out, dir); err != nil {
 		return err
@@ -128,6 +143,34 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 		if file.Inputs != nil {
 			fmt.Fprintf(w, "inputs\t%s\noutputs\t%s\n", strings.Join(file.Inputs, ", "), strings.Join(file.Outputs, ", "))
 		}
+	})
+}
+
+// exportFolder writes a model as a folder of files.
+func exportFolder(term *terminal.Terminal, model *modelfile.Model, set *exportFlags) error {
+	entries, err := os.ReadDir(set.out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exitcode.Usagef("--out %s: %w", set.out, err)
+	}
+	if len(entries) > 0 && !set.overwrite {
+		return exitcode.Usagef("--out %s contains files: choose another folder, or replace files in it with --overwrite", set.out)
+	}
+	files, err := export.Folder(set.format, model)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if err := os.MkdirAll(set.out, 0o777); err != nil {
+		return exitcode.Usagef("--out %s: %w", set.out, err)
+	}
+	result := exportResult{Format: set.format, Out: set.out, Model: model.Model}
+	for _, file := range files {
+		if err := atomicfile.Write(filepath.Join(set.out, file.Name), file.Content); err != nil {
+			return exitcode.AsUsage(fmt.Errorf("--out %s: %w", set.out, err))
+		}
+		result.Bytes += len(file.Content)
+	}
+	return term.Print(result, set.out, func(w io.Writer) {
+		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfolder\t%s (%s, %d bytes)\n", model.Model, set.format, set.out, number.Plural(len(files), "file"), result.Bytes)
 	})
 }
 

@@ -10,12 +10,13 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	_ "github.com/dptrain/dptrain/engine/data/columnar" // Parquet, Arrow and Feather
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	collectOften()
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	ranks.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // collectOften limits the garbage on the heap. The cost is small: most long-lived memory holds
@@ -72,7 +73,7 @@ interrupted, with everything saved.`,
 		commands []*cobra.Command
 	}{
 		{"Train and use models", []*cobra.Command{newTrain(term), newSchema(term), newEval(term), newPredict(term),
-			newTune(term), newSweep(term), newChoose(term), newReport(term), newExport(term)}},
+			newTune(term), newSweep(term), newChoose(term), newReport(term), newExport(term), newTokenize(term)}},
 		{"Account for privacy", []*cobra.Command{newBudget(term), newLedger(term)}},
 		{"Learn from data that stay with their owners", []*cobra.Command{newServe(term), newContribute(term), newSimulate(term)}},
 		{"Show what there is", []*cobra.Command{newLearn(term), newData(term), newModels(term), newPresets(term), newDevices(term),

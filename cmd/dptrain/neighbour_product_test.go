@@ -486,7 +486,8 @@ func TestNeighbours_Product(t *testing.T) {
 // neighbourSettings are flags that change how a run computes or what it releases, each with rows of
 // a CSV file.
 var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator",
-	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one"}
+	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one",
+	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {

@@ -87,7 +87,7 @@ input examples: protect them like those.`,
 	f.StringVar(&set.Data, "data", "", "the examples: a file, a folder, or the name of a data set")
 	f.StringVar(&set.DataDir, "data-dir", "", "the folder with the files of a named data set")
 	f.StringVar(&set.Schema, "schema", "", schemaUsage)
-	f.StringVar(&set.Tokens, "tokens", "", "vectors:FILE: where the file with the word vectors is now, if the model was trained with it (default: its path in training)")
+	f.StringVar(&set.Tokens, "tokens", "", "vectors:FILE or tokenizer:FILE: where the file with the word vectors, or the tokenizer, is now, if the model was trained with it (default: its path in training)")
 	f.StringVar(&set.Out, "out", "", "the file to write (default: standard output)")
 	f.StringVar(&set.format, "format", "", flags.Alternatives(prediction.FileFormats)+" (default: jsonl if --out ends in .jsonl, otherwise csv)")
 	f.BoolVar(&set.allProbabilities, "scores", false, "add the probability of every class to each line")
@@ -99,7 +99,7 @@ input examples: protect them like those.`,
 	return cmd
 }
 
-// locateVectors sets where the word vectors of a model are.
+// locateVectors sets where the word vectors, or the tokenizer, of a model are.
 func (s *predictFlags) locateVectors(schema *data.Schema) error {
 	if s.Tokens == "" {
 		return nil
@@ -108,13 +108,16 @@ func (s *predictFlags) locateVectors(schema *data.Schema) error {
 	if err := given.SetTokens(s.Tokens); err != nil {
 		return fmt.Errorf("--tokens: %w", err)
 	}
-	if given.Vectors == nil {
-		return fmt.Errorf("--tokens %s: the model's own conversion of text is used; only vectors:FILE can be given, for a file that has moved", s.Tokens)
+	if given.Vectors == nil && given.Tokenizer == nil {
+		return fmt.Errorf("--tokens %s: the model's own conversion of text is used; only vectors:FILE and tokenizer:FILE can be given, for a file that has moved", s.Tokens)
 	}
 	if err := given.Vectors.CheckTrained(schema.Vectors); err != nil {
 		return err
 	}
-	schema.Vectors = given.Vectors
+	if err := given.Tokenizer.CheckTrained(schema.Tokenizer); err != nil {
+		return err
+	}
+	schema.Vectors, schema.Tokenizer = given.Vectors, given.Tokenizer
 	return nil
 }
 

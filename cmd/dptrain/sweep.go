@@ -34,7 +34,7 @@ import (
 const tableFile = "rows.csv"
 
 // unusedBySweep lists the flags of train that sweep refuses.
-var unusedBySweep = []string{"resume", "budget", "metrics-addr", "metrics-remote", "show-private", "dry-run", "print-config"}
+var unusedBySweep = []string{"resume", "budget", "metrics-addr", "metrics-remote", "mpi", "show-private", "dry-run", "print-config"}
 
 // sweepFlags are the flags of sweep, besides those of train.
 type sweepFlags struct {
@@ -408,7 +408,7 @@ func trainOne(term *terminal.Terminal, r sweepRun) error {
 	if err != nil {
 		return err
 	}
-	return train(term, resolved)
+	return train(term, resolved, nil)
 }
 
 // resolveTrain parses flags of train.

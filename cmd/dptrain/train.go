@@ -19,6 +19,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/spf13/cobra"
 )
 
@@ -58,15 +59,26 @@ spends ε = 2.`,
   dptrain train --metric accuracy --metric loss:noise=5,every=20
   dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
   dptrain train --stop-when test-no-gain:3
+  dptrain train --metric accuracy:every=20 --noise-schedule 'when:accuracy>=0.8->x0.7'
   dptrain train --data shapes --model cifar-tanh --crop 24x24 --augment flip --views 4
   dptrain train --optimizer adambc --lr 0.002
   dptrain train --optimizer disk:kappa=0.7+momentum --lr 0.1
   dptrain train --model digits-cnn:norm=batch
   dptrain train --mechanism laplace --model logistic --lr 2
   dptrain train --arithmetic float
+  mpirun -n 4 dptrain train --threads 1
   dptrain train --non-private`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
+			launch, err := ranks.Launched()
+			switch {
+			case err != nil:
+				return exitcode.AsUsage(err)
+			case launch.Rank > 0 && (flags.PrintConfig || flags.DryRun):
+				return nil // rank 0 prints
+			case (launch.Size > 1 || flags.MPI != "") && !flags.PrintConfig && !flags.DryRun:
+				return trainOnRanks(term, flags, launch)
+			}
 			if err := flags.Resolve(); err != nil {
 				return err
 			}
@@ -78,7 +90,7 @@ spends ε = 2.`,
 			case flags.DryRun:
 				return dryRun(term, flags)
 			}
-			return train(term, flags)
+			return train(term, flags, nil)
 		},
 	}
 	flags.Define(cmd.Flags())
@@ -123,13 +135,14 @@ func deriveSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec,
 	return spec, err
 }
 
-// train runs one training from the data to the run's files.
-func train(term *terminal.Terminal, flags *settings.Flags) error {
+// train runs one training from the data to the run's files, on several ranks as rank 0.
+func train(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator) error {
 	started := time.Now()
 	spec, err := newSpec(term, flags)
-	if err != nil {
+	if err = ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
+	spec.Config.Ranks = c
 	err = runSpec(term, spec, started)
 	if !exitcode.DiskFull(err) {
 		return err
@@ -141,34 +154,43 @@ func train(term *terminal.Terminal, flags *settings.Flags) error {
 }
 
 func runSpec(term *terminal.Terminal, spec *settings.Spec, started time.Time) error {
-	server, err := training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote)
-	if err != nil {
-		return err
-	}
+	c := spec.Config.Ranks
+	server, draw, release, err := openRun(spec)
 	defer server.Close()
-	open := rundir.Create
-	if spec.Flags.Resume != "" {
-		open = rundir.Reopen
-	}
-	draw, err := training.OpenBudget(spec)
-	if err != nil {
-		return exitcode.AsUsage(err)
-	}
 	defer draw.Close()
-	release, err := open(spec.Flags.Out)
-	if err != nil {
+	defer release()
+	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	defer release()
 	run, err := training.Start(spec)
-	if err != nil {
+	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(spec.Flags.InFile(err))
 	}
-	if err := draw.Draw(run, spec.Config.Steps); err != nil {
+	if err := ranks.Agree(c, draw.Draw(run, spec.Config.Steps)); err != nil {
 		return exitcode.AsUsage(errors.Join(err, run.Close()))
 	}
 	announce(term, spec, run)
 	return exitcode.AsFailure(trainRun(term, spec, run, server, draw, started))
+}
+
+// openRun opens what a run needs in addition to its data. What it returns is closed also after an error.
+func openRun(spec *settings.Spec) (server *training.MetricsServer, draw *training.BudgetDraw, release func(), err error) {
+	release = func() {}
+	if server, err = training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote); err != nil {
+		return server, draw, release, err
+	}
+	if draw, err = training.OpenBudget(spec); err != nil {
+		return server, nil, release, err
+	}
+	open := rundir.Create
+	if spec.Flags.Resume != "" {
+		open = rundir.Reopen
+	}
+	unlock, err := open(spec.Flags.Out)
+	if err == nil {
+		release = unlock
+	}
+	return server, draw, release, err
 }
 
 // announce describes the run before it starts.
@@ -230,13 +252,16 @@ func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, ser
 	ctx, stop := untilInterrupted()
 	defer stop()
 	progress, err := training.NewProgress(term, spec, run, server)
-	if err != nil {
+	if err := ranks.Agree(spec.Config.Ranks, err); err != nil {
 		run.Close()
 		return err
 	}
 	defer progress.Close()
 	ended := run.Train(ctx, progress.Observe)
 	progress.End()
+	if spec.NoiseRules != nil && errors.Is(ended, engine.ErrBudget) && run.StepsDone() > 0 {
+		ended = nil // the filter admits no more lots of this noise
+	}
 	var validation *rundir.Validation
 	if ended == nil {
 		validation, ended = training.Validate(term, spec, run, progress.NewLots())
@@ -273,6 +298,9 @@ func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, ser
 	case summary.Steps < planned:
 		term.Note("The budget ended the run after %d of %d lots.", summary.Steps, planned)
 	}
+	if summary.NoiseSchedule != "" && !summary.Stopped {
+		noteEarlyEnd(term, summary)
+	}
 	return printSummary(term, summary, spec.Flags.DataDir)
 }
 
@@ -285,6 +313,10 @@ func noteEarlyEnd(term *terminal.Terminal, s *rundir.Summary) {
 
 // describeEarlyEnd explains the ε of a run that ended before its plan.
 func describeEarlyEnd(s *rundir.Summary) string {
+	if s.NoiseSchedule != "" {
+		return fmt.Sprintf("ε = %s, which a filter of order %s enforced: released metrics chose the noise, and could choose the end; the same lots with noise fixed beforehand cost ε = %s",
+			number.RoundUp(float64(s.PlannedEpsilon)), number.Short(s.FilterOrder), number.RoundUp(float64(s.SpentEpsilon)))
+	}
 	return fmt.Sprintf("ε = %s, the cost of the whole plan of %s: a run that ends early may end because of what it released; the releases alone cost ε = %s",
 		number.RoundUp(float64(s.PlannedEpsilon)), number.Plural(s.PlannedSteps, "lot"), number.RoundUp(float64(s.SpentEpsilon)))
 }

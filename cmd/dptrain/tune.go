@@ -41,8 +41,8 @@ type trial struct {
 }
 
 // unusedByTune lists the flags of train that tune refuses.
-var unusedByTune = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon", "stop-when",
-	"metrics-addr", "metrics-remote", "show-private", "non-private", "dry-run", "print-config"}
+var unusedByTune = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon", "stop-when", "noise-schedule",
+	"metrics-addr", "metrics-remote", "mpi", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(term *terminal.Terminal) *cobra.Command {
 	flags := &settings.Flags{}

@@ -87,6 +87,8 @@ type Schema struct {
 	Words []string `yaml:"words" json:"words,omitempty"`
 	// Vectors are the word vectors of the conversion "vectors".
 	Vectors *WordVectors `yaml:"-" json:"vectors,omitempty"`
+	// Tokenizer is that of the conversion "tokenizer".
+	Tokenizer *PretrainedTokenizer `yaml:"-" json:"tokenizer,omitempty"`
 	// Length is the number of indices of an example. Longer texts are cut, and shorter
 	// texts are padded.
 	Length int `yaml:"length" json:"length,omitempty"`

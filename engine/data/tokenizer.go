@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data/internal/ngrams"
 	"github.com/dptrain/dptrain/engine/data/internal/wordvectors"
 	"github.com/dptrain/dptrain/internal/setting"
+	pretrained "github.com/dptrain/dptrain/internal/tokenizer"
 )
 
 // Pad is the index and the label of a step after the end of an example.
@@ -27,12 +28,16 @@ const (
 	byNgrams = "ngrams"
 
 	byVectors = "vectors" // to numbers, in place of indices
+
+	byTokenizer = "tokenizer" // of a public language model
 )
 
 // The public settings of a text whose conversion or length is not given.
 const (
 	ngramBuckets = 1 << 15
 	ngramLength  = 512
+
+	tokenizerLength = 128
 )
 
 // newline marks the beginning and the end of a text of bytes.
@@ -41,12 +46,12 @@ const newline = '\n'
 // SetTokens sets the conversion of text, as the flag --tokens has it: bytes, for 256 indices;
 // words:FILE, a public vocabulary with one word in each line; ngrams:BUCKETS, for the set of hashed n-grams
 // of its words, without a vocabulary; vectors:FILE, for the average of its words' vectors in a
-// public file; or a number of indices, if the text already consists of indices. A vocabulary or vectors
-// collected from private texts would reveal their rare words, so take them from a dictionary
-// or from public texts.
+// public file; tokenizer:FILE, for the ids of a public tokenizer.json; or a number of indices, if the text
+// already consists of indices. A vocabulary or vectors collected from private texts would reveal their rare
+// words, so take them from a dictionary or from public texts.
 func (s *Schema) SetTokens(text string) (err error) {
 	kind, file, _ := strings.Cut(text, ":")
-	s.Tokens, s.Words, s.Vectors = text, nil, nil
+	s.Tokens, s.Words, s.Vectors, s.Tokenizer = text, nil, nil, nil
 	switch {
 	case kind == byWords && file != "":
 		s.Tokens = byWords
@@ -56,6 +61,10 @@ func (s *Schema) SetTokens(text string) (err error) {
 	case kind == byVectors && file != "":
 		s.Tokens, s.Vectors = byVectors, &WordVectors{File: file}
 		_, err = s.Vectors.load()
+		return err
+	case kind == byTokenizer && file != "":
+		s.Tokens, s.Tokenizer = byTokenizer, &PretrainedTokenizer{File: file}
+		_, err = s.Tokenizer.load()
 		return err
 	}
 	return s.checkTokens()
@@ -91,14 +100,16 @@ func (s Schema) checkTokens() error {
 		return checkWords(s.Words)
 	case kind == byVectors && s.Vectors == nil:
 		return errors.New("tokens: vectors needs public word vectors; write vectors:FILE, a file with a word and its numbers in each line")
-	case s.Tokens == byVectors:
+	case kind == byTokenizer && s.Tokenizer == nil:
+		return errors.New("tokens: tokenizer needs the file of a public tokenizer; write tokenizer:FILE, with a tokenizer.json")
+	case s.Tokens == byVectors, s.Tokens == byTokenizer:
 		return nil
 	case kind == byNgrams:
 		_, err := parseBuckets(s.Tokens)
 		return err
 	}
 	if n, err := strconv.Atoi(s.Tokens); err != nil || n < 2 || n > maxClasses {
-		return fmt.Errorf("tokens %q: write ngrams, bytes, words:FILE with a public vocabulary, vectors:FILE with public word vectors, or the number of indices, from 2 to 2^24", s.Tokens)
+		return fmt.Errorf("tokens %q: write ngrams, bytes, words:FILE with a public vocabulary, vectors:FILE with public word vectors, tokenizer:FILE with a public tokenizer.json, or the number of indices, from 2 to 2^24", s.Tokens)
 	}
 	return nil
 }
@@ -130,6 +141,8 @@ func (s Schema) DescribeText() string {
 		return fmt.Sprintf("hashed n-grams in %d buckets, at most %d of a text", buckets, s.Length)
 	case s.Vectors != nil:
 		return fmt.Sprintf("the average of word vectors of %s, %d numbers", s.Vectors.File, s.Vectors.Dimension)
+	case s.Tokenizer != nil:
+		return fmt.Sprintf("ids of the tokenizer %s, %d of a text", s.Tokenizer.File, s.Length)
 	}
 	return fmt.Sprintf("%s, %d indices", s.Tokens, s.Length)
 }
@@ -142,6 +155,9 @@ func (s Schema) withTextDefaults() Schema {
 	}
 	if s.Tokens == "" {
 		s.Tokens = byNgrams
+	}
+	if s.Tokens == byTokenizer && s.Length == 0 {
+		s.Length = tokenizerLength
 	}
 	if isNgrams(s.Tokens) {
 		buckets, _ := parseBuckets(s.Tokens) // validate reports the error
@@ -207,8 +223,9 @@ type tokenizer struct {
 	words   map[string]int // the vocabulary
 	ngrams  *ngrams.Hasher
 	vectors *wordvectors.Table // examples are averages of vectors in place of indices
-	count   int                // number of indices
-	edge    int                // the index at the beginning and the end of a text of a language model; otherwise Pad
+	public  *pretrained.Tokenizer
+	count   int // number of indices
+	edge    int // the index at the beginning and the end of a text of a language model; otherwise Pad
 	length  int
 	next    bool // each step predicts the next index
 }
@@ -230,6 +247,10 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 		}
 		return &tokenizer{kind: byVectors, edge: Pad, length: table.Dimension, vectors: table}, nil
 	}
+	if s.Tokens == byTokenizer && s.PredictNext {
+		return nil, setting.Errorf("tokens", "the tokenizer of a language model is not supported with next; write %v, or %v with a public vocabulary",
+			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
+	}
 	if s.Length < 1 {
 		return nil, setting.Errorf("length", "the number of indices of an example is not given; write %v with a public number; longer texts are cut and shorter texts are padded", setting.Named("length"))
 	}
@@ -242,6 +263,12 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 		}
 		t.kind, t.ngrams = byNgrams, ngrams.NewHasher(buckets)
 		t.count = t.ngrams.Count()
+	case s.Tokens == byTokenizer:
+		public, err := s.Tokenizer.load()
+		if err != nil {
+			return nil, err
+		}
+		t.public, t.count = public, public.Count()
 	case s.Tokens == byBytes:
 		t.count = 256
 		if s.PredictNext {
@@ -276,6 +303,10 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	case byBytes:
 		for i := 0; i < min(len(text), t.length); i++ {
 			ids = append(ids, float32(text[i]))
+		}
+	case byTokenizer:
+		for _, id := range t.public.Encode(nil, text, t.length) {
+			ids = append(ids, float32(id))
 		}
 	case byNgrams:
 		ids = t.ngrams.Begin(ids)

@@ -20,7 +20,7 @@ const module = "github.com/dptrain/dptrain/"
 var layers = [][]string{
 	{"internal/asm"},
 	{"internal/asm/lattice", "internal/asm/random", "internal/asm/simd"},
-	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/users"},
+	{"examples/calibrate", "examples/network", "examples/perlayer", "examples/privatemean", "examples/statistic", "examples/tasks/own-network", "examples/users"},
 	{"cmd/dptrain", "bench/tables", "bench/compare", "bench/peers/accounting", "cuda/device-check", "cuda/internal/emu/build", "cuda/internal/toolchain"},
 	{"cmd/dptrain/internal/learn/build", "cmd/dptrain/internal/learn/wasm/accounting", "cmd/dptrain/internal/learn/wasm/engine"},
 	{
@@ -43,7 +43,7 @@ var layers = [][]string{
 	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
 	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
-	{"cuda/internal/compile"},
+	{"cuda/internal/compile", "models/pretrained"},
 	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/internal/timing", "cuda/internal/override"},
 	{"perexample", "cuda/internal/driver", "cuda/internal/kernels"},
 	{"cmd/dptrain/internal/learn/accounting"},
@@ -61,7 +61,7 @@ var layers = [][]string{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
-		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting",
+		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting", "internal/tokenizer",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }
@@ -74,7 +74,7 @@ var separate = map[string][]string{
 	"clip":                 {},
 	"noise":                {"internal/random"},
 	"perexample":           {"internal/device/op"},
-	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting"},
+	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting", "internal/tokenizer"},
 	"engine/choice":        {"accountant/ledger", "noise"},
 	"engine/sample":        {"noise"},
 	"cuda/internal/timing": {"internal/host/atomicfile"},

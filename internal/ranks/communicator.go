@@ -52,8 +52,12 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Agree returns nil where err is nil on all ranks. Otherwise it returns an [Error] on all ranks: that of
 // the lowest rank whose err is not nil. Other ranks know the text of the error, but not its type. An err
-// that wraps an Error was agreed on before: it is returned as it is.
+// that wraps an Error was agreed on before: it is returned as it is. A nil communicator is that of a process
+// alone.
 func Agree(c Communicator, err error) error {
+	if c == nil {
+		return err
+	}
 	text := ""
 	lengths := make([]int64, c.Size())
 	if err != nil {

@@ -149,7 +149,7 @@ func TestGroup_Conforms(t *testing.T) {
 		all := NewGroup(size)
 		for rank, c := range all {
 			if c.Rank() != rank || c.Size() != size {
-				t.Fatalf("rank %d of %d says it is %d of %d", rank, size, c.Rank(), c.Size())
+				t.Fatalf("rank %d of %d states that it is %d of %d", rank, size, c.Rank(), c.Size())
 			}
 		}
 		for range 3 {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Launch is what the environment of a process says about how it was started.
+// Launch describes how a process was started, as its environment states it.
 type Launch struct {
 	Launcher   string // "" without one
 	Rank, Size int

@@ -191,7 +191,7 @@ func Open(path string) (Communicator, error) {
 	}
 	if launch.Launcher != "" && w.size != launch.Size {
 		w.Close()
-		return nil, fmt.Errorf("%v sees %d processes, and %s started %d: library and launcher are of different MPI implementations; use the mpirun of this library, or name the library of the launcher",
+		return nil, fmt.Errorf("%v connects %d of the processes, and %s started %d: library and launcher are of different MPI implementations; use the mpirun of this library, or name the library of the launcher",
 			l, w.size, launch.Launcher, launch.Size)
 	}
 	return w, nil
@@ -282,7 +282,7 @@ func (w *world) Close() (err error) {
 	return err
 }
 
-// Exit ends the process like os.Exit. A process that opened MPI ends so after Close: MPICH tells its launcher
+// Exit ends the process like os.Exit. A process that opened MPI ends so after Close: MPICH informs its launcher
 // in an exit handler of C, which os.Exit does not call, that the process has not crashed.
 func Exit(code int) {
 	opened.Lock()

@@ -143,7 +143,7 @@ func TestMPI_Refused(t *testing.T) {
 		t.Skip("TestMPI_RefusesOtherLauncher starts this test on several ranks")
 	}
 	_, err := Open(library)
-	if err == nil || !strings.Contains(err.Error(), "sees 1 processes, and") {
+	if err == nil || !strings.Contains(err.Error(), "connects 1 of the processes, and") {
 		t.Fatalf("Open: %v", err)
 	}
 	fmt.Println("refused:", err)

@@ -47,8 +47,10 @@ type Builder struct {
 	labels      map[*G.Node]*G.Node // of logits: the first that a cross-entropy compares them with
 	targets     map[*G.Node]*G.Node // of predictions: the first that a regression loss compares them with
 
-	standardizeConv bool // convolutions standardize their weights
-	noBias          bool // dense and convolution layers have no bias
+	initialValue    func(name string, shape []int) func(into []float32) // nil: all are drawn
+	normEpsilon     float64                                             // of LayerNorm
+	standardizeConv bool                                                // convolutions standardize their weights
+	noBias          bool                                                // dense and convolution layers have no bias
 	err             error
 }
 
@@ -62,7 +64,7 @@ func NewBuilder(batch int, seed uint64) *Builder {
 	b := &Builder{
 		seed: seed, denseInit: pyTorchInit, graph: G.NewGraph(), net: perexample.Network{Batch: batch},
 		names: map[string]bool{}, perStepLoss: map[*G.Node]stepLosses{},
-		labels: map[*G.Node]*G.Node{}, targets: map[*G.Node]*G.Node{},
+		labels: map[*G.Node]*G.Node{}, targets: map[*G.Node]*G.Node{}, normEpsilon: epsilon,
 	}
 	if batch < 1 {
 		b.fail(fmt.Errorf("a microbatch of %d examples: at least one is needed", batch))
@@ -118,7 +120,13 @@ func (b *Builder) Parameter(name string, init Initializer, dims ...int) *G.Node 
 	b.weights += size
 	p := G.NewTensor(b.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name))
 	seed := b.seed
-	if err := G.Let(p, perexample.NewInitialValue(func(into []float32) { init.fill(into, seed, name) }, dims...)); err != nil {
+	value := func(into []float32) { init.fill(into, seed, name) }
+	if b.initialValue != nil {
+		if known := b.initialValue(name, dims); known != nil {
+			value = known
+		}
+	}
+	if err := G.Let(p, perexample.NewInitialValue(value, dims...)); err != nil {
 		return b.fail(fmt.Errorf("parameter %s: %w", name, err))
 	}
 	b.net.Params = append(b.net.Params, p)
@@ -183,6 +191,16 @@ func (b *Builder) Try(f func() (*G.Node, error)) *G.Node {
 // bias. By default they do. A layer without a bias has no parameter name.bias, as
 // with bias=False in PyTorch.
 func (b *Builder) UseBias(use bool) { b.noBias = !use }
+
+// UseInitialValues gives the parameters added afterwards the initial values that the function value
+// writes for their name and shape, such as those of a file. It returns nil for a parameter that its
+// layer initializes.
+func (b *Builder) UseInitialValues(value func(name string, shape []int) func(into []float32)) {
+	b.initialValue = value
+}
+
+// UseNormEpsilon sets what LayerNorm adds to variances from now on. The default is 1e-5.
+func (b *Builder) UseNormEpsilon(epsilon float64) { b.normEpsilon = epsilon }
 
 // UseKerasInitialization makes the dense and convolution layers added afterwards
 // start as in Keras, to repeat a run of Keras: weights are uniform within

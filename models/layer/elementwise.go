@@ -1,6 +1,8 @@
 package layer
 
 import (
+	"math"
+
 	"github.com/dptrain/dptrain/internal/device/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -28,6 +30,25 @@ func Activate(b *Builder, x *G.Node, act Activation) *G.Node {
 		return x
 	}
 	return b.apply("activation", op.Activate{Act: act}, x)
+}
+
+// TanhGELU is the approximation ½·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) of GELU (Hendrycks & Gimpel
+// 2016), which GPT-2 has.
+func TanhGELU(b *Builder, x *G.Node) *G.Node {
+	if !b.present("GELU", x) {
+		return nil
+	}
+	times := func(c float64, y *G.Node) *G.Node {
+		return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(c))) })
+	}
+	product := func(y, z *G.Node) *G.Node {
+		return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, z) })
+	}
+	root := math.Sqrt(2 / math.Pi)
+	cube := product(product(x, x), x)
+	bend := b.Try(func() (*G.Node, error) { return G.Add(times(root, x), times(0.044715*root, cube)) })
+	half := times(0.5, x)
+	return b.Try(func() (*G.Node, error) { return G.Add(half, product(half, Activate(b, bend, Tanh))) })
 }
 
 // splitActivation splits an activation into the part that the preceding layer

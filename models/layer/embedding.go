@@ -102,3 +102,21 @@ func AddPositionEmbedding(b *Builder, x *G.Node, name string) *G.Node {
 	w := b.Parameter(name+".weight", Normal(0.02), s[1], s[2])
 	return b.apply(name, op.ChannelShift{Channels: s[1] * s[2], Inner: 1}, x, w)
 }
+
+// SameIndices returns the indices [batch, time] that are the same for each example, one for each step of
+// ids [batch, time]. Lookup reads them, as for the positions of steps.
+func SameIndices(b *Builder, ids *G.Node, name string, indices []int) *G.Node {
+	if !b.present(name, ids) {
+		return nil
+	}
+	if ids.Dims() != 2 || ids.Shape()[1] != len(indices) {
+		return b.fail(fmt.Errorf("%s: %d indices for ids of shape %v: one for each step is needed", name, len(indices), ids.Shape()))
+	}
+	row := b.constant(name, func(into []float32) {
+		for t, index := range indices {
+			into[t] = float32(index)
+		}
+	}, len(indices))
+	zeros := b.Try(func() (*G.Node, error) { return G.HadamardProd(ids, G.NewConstant(float32(0))) })
+	return b.apply(name, op.ChannelShift{Channels: len(indices), Inner: 1}, zeros, row)
+}

@@ -27,7 +27,7 @@ func GroupNorm(b *Builder, x *G.Node, name string, groups int) *G.Node {
 	if groups < 1 || s[1]%groups != 0 {
 		return b.fail(fmt.Errorf("%s: %d channels cannot be divided into %d groups", name, s[1], groups))
 	}
-	return normalize(b, x, name, s[1]/groups*s[2]*s[3], s[1], s[2]*s[3])
+	return normalize(b, x, name, op.Normalize{Chunk: s[1] / groups * s[2] * s[3], Eps: epsilon, Center: true}, s[1], s[2]*s[3])
 }
 
 // BatchNorm standardizes each channel of pictures, or each feature, with running statistics: a
@@ -92,14 +92,14 @@ func InstanceNorm(b *Builder, x *G.Node, name string) *G.Node {
 }
 
 // LayerNorm normalizes the last axis (Ba et al. 2016), with 1e-5 added to its
-// variance. Then it scales and shifts each of its elements by the parameters
+// variance, or what [Builder.UseNormEpsilon] sets. Then it scales and shifts each of its elements by the parameters
 // name.weight and name.bias.
 func LayerNorm(b *Builder, x *G.Node, name string) *G.Node {
 	if !b.requireFeatures(name, x) {
 		return nil
 	}
 	last := x.Shape()[x.Dims()-1]
-	return normalize(b, x, name, last, last, 1)
+	return normalize(b, x, name, op.Normalize{Chunk: last, Eps: b.normEpsilon, Center: true}, last, 1)
 }
 
 // RMSNorm divides the last axis by its root mean square (Zhang & Sennrich 2019),
@@ -133,11 +133,11 @@ func StandardizeWeight(b *Builder, weight *G.Node) *G.Node {
 	})
 }
 
-// normalize normalizes chunks of consecutive elements, then scales and shifts each
-// channel of inner consecutive elements.
-func normalize(b *Builder, x *G.Node, name string, chunk, channels, inner int) *G.Node {
+// normalize normalizes x, then scales and shifts each channel of inner consecutive
+// elements.
+func normalize(b *Builder, x *G.Node, name string, by op.Normalize, channels, inner int) *G.Node {
 	scale := b.Parameter(name+".weight", Constant(1), channels)
 	shift := b.Parameter(name+".bias", Constant(0), channels)
-	y := b.apply(name, op.Normalize{Chunk: chunk, Eps: epsilon, Center: true}, x)
+	y := b.apply(name, by, x)
 	return b.apply(name, op.ScaleShift{Channels: channels, Inner: inner}, y, scale, shift)
 }

@@ -31,6 +31,19 @@ func SelfAttention(b *Builder, x *G.Node, name string, o AttentionOptions) *G.No
 		return b.fail(fmt.Errorf("%s: %d heads cannot share a width of %d", name, o.Heads, width))
 	}
 	packed := Dense(b, x, name+".qkv", 3*width, Identity)
+	return Dense(b, Attention(b, packed, name, o), name+".out", width, Identity)
+}
+
+// Attention is the part of SelfAttention without parameters. Packed [batch, time, 3·width]
+// contains queries, keys and values side by side. The result is [batch, time, width].
+func Attention(b *Builder, packed *G.Node, name string, o AttentionOptions) *G.Node {
+	if !b.requireSequence(name, packed) {
+		return nil
+	}
+	width := packed.Shape()[2] / 3
+	if packed.Shape()[2]%3 != 0 || o.Heads < 1 || width%o.Heads != 0 {
+		return b.fail(fmt.Errorf("%s: %d heads cannot share queries, keys and values of shape %v", name, o.Heads, packed.Shape()))
+	}
 	if o.Rotary {
 		packed = b.apply(name, op.Rotary{HeadDim: width / o.Heads, RotaryDims: 2 * width}, packed)
 	}
@@ -38,8 +51,45 @@ func SelfAttention(b *Builder, x *G.Node, name string, o AttentionOptions) *G.No
 	if o.Padding != nil {
 		in = append(in, o.Padding)
 	}
-	y := b.apply(name, op.Attention{Heads: o.Heads, Causal: o.Causal}, in...)
-	return Dense(b, y, name+".out", width, Identity)
+	return b.apply(name, op.Attention{Heads: o.Heads, Causal: o.Causal}, in...)
+}
+
+// Join puts tensors [batch, …, features] side by side along their last axis.
+func Join(b *Builder, parts ...*G.Node) *G.Node {
+	const layer = "join"
+	if !b.present(layer, parts...) {
+		return nil
+	}
+	return b.apply(layer, op.Join{}, parts...)
+}
+
+// longestSlicedAxis is the longest axis that Gorgonia slices without an error: see perexample.
+const longestSlicedAxis = 256
+
+// FirstStep returns the first step of x [batch, time, features] as [batch, features].
+func FirstStep(b *Builder, x *G.Node) *G.Node {
+	const layer = "first step"
+	if !b.requireSequence(layer, x) {
+		return nil
+	}
+	s := x.Shape()
+	inner := min(s[1], longestSlicedAxis)
+	for s[1]%inner != 0 {
+		inner--
+	}
+	outer := s[1] / inner
+	if outer > longestSlicedAxis {
+		return b.fail(fmt.Errorf("%s: %d steps are not a product of two numbers of at most %d; choose another number", layer, s[1], longestSlicedAxis))
+	}
+	x = b.reshape(layer, x, s[0], outer, inner*s[2])
+	if outer > 1 {
+		x = b.Try(func() (*G.Node, error) { return G.Slice(x, nil, G.S(0, 1)) })
+	}
+	x = b.reshape(layer, x, s[0], inner, s[2])
+	if inner > 1 {
+		x = b.Try(func() (*G.Node, error) { return G.Slice(x, nil, G.S(0, 1)) })
+	}
+	return b.reshape(layer, x, s[0], s[2])
 }
 
 // MeanOverTime averages x [batch, time, features] over its steps, including

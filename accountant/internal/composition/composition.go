@@ -1,5 +1,5 @@
 // Package composition computes ε and δ by closed-form composition: the sum of ε (basic
-// composition), advanced composition, zero-concentrated differential privacy (zCDP) and
+// composition), advanced composition, zero-concentrated differential privacy (zCDP), its truncated form (tCDP) and
 // the central limit of Gaussian differential privacy (GDP).
 package composition
 
@@ -58,36 +58,48 @@ func GDPDelta(events []dpevent.RepeatedEvent, epsilon float64) (float64, error) 
 	return gaussian.Delta(shift, epsilon), nil
 }
 
-// ZCDPEpsilon adds the ρ of zCDP, without amplification by sampling: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
-// 1.6; Canonne et al. 2020, theorem 4, for discrete ones), ε²/2 for a Laplace group
-// or a choice that is ε-private (proposition 1.4), and converts the sum at the best order.
-func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
-	rho := 0.0
-	for _, e := range events {
-		one := e.GaussianShift * e.GaussianShift / 2
-		for _, d := range e.DiscreteGaussians {
-			one += d.SquaredRatio() / 2
-		}
-		for _, list := range [2][]float64{e.LaplaceShifts, e.PureLosses} {
-			for _, loss := range list {
-				one += loss * loss / 2
-			}
-		}
-		rho += float64(e.Count) * one
+// zcdpOf is the ρ of zCDP of one event without amplification by sampling: (S/σ)²/2 for Gaussians (Bun and
+// Steinke 2016, proposition 1.6; Canonne et al. 2020, theorem 4, for discrete ones), ε²/2 for a Laplace
+// group or a choice that is ε-private (proposition 1.4).
+func zcdpOf(e dpevent.Event) float64 {
+	rho := e.GaussianShift * e.GaussianShift / 2
+	for _, d := range e.DiscreteGaussians {
+		rho += d.SquaredRatio() / 2
 	}
-	if rho == 0 || math.IsInf(rho, 1) {
-		return rho
+	for _, list := range [2][]float64{e.LaplaceShifts, e.PureLosses} {
+		for _, loss := range list {
+			rho += loss * loss / 2
+		}
+	}
+	return rho
+}
+
+// ZCDPEpsilon adds the ρ of zCDP and converts the sum at the best order.
+func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
+	sum := truncated{omega: math.Inf(1)}
+	for _, e := range events {
+		sum.rho += float64(e.Count) * zcdpOf(e.Event)
+	}
+	return concentratedEpsilon(sum, delta, len(events))
+}
+
+// concentratedEpsilon converts the guarantee of a composition of some events at the best order.
+func concentratedEpsilon(c truncated, delta float64, events int) float64 {
+	if c.rho == 0 || math.IsInf(c.rho, 1) {
+		return c.rho
 	}
 	value := func(logOrder float64) float64 {
 		order := 1 + math.Exp(logOrder)
-		return rdp.ToEpsilon(order, rho*order, delta)
+		return rdp.ToEpsilon(order, c.rho*order, delta)
 	}
-	guess := math.Log(-math.Log(delta)/rho) / 2
+	guess := math.Log(-math.Log(delta)/c.rho) / 2
 	from := max(guess-20, -30) // below -30 the order rounds to 1
-	best := goldenSection(value, from, max(guess+20, from))
+	// The bound holds at every order below ω.
+	to := min(max(guess+20, from), math.Log(c.omega-1)-1e-9)
+	best := goldenSection(value, min(from, to), to)
 	order := 1 + math.Exp(best)
 	// The bound holds at any order; the error is that of the operations at this one.
-	off := dpevent.RoundingUnit * (16*(math.Abs(math.Log(delta))+math.Log(order)+1)/(order-1) + float64(16+4*len(events))*rho*order + 16)
+	off := dpevent.RoundingUnit * (16*(math.Abs(math.Log(delta))+math.Log(order)+1)/(order-1) + float64(16+4*events)*c.rho*order + 16)
 	return max(0, value(best)+off)
 }
 

@@ -331,6 +331,9 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 		name, _, _ := strings.Cut(c.spec, ":")
 		covered[name] = true
 	}
+	checkpoint := build(t, "hf:../../../models/pretrained/testdata/bert", models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 3})
+	add(checkpoint, 16, Interface{})
+	covered["hf"] = true
 	for _, d := range models.Supported() {
 		if !covered[d.Name] && !testing.Short() {
 			t.Errorf("model %s is not tried", d.Name)

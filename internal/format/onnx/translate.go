@@ -65,6 +65,11 @@ func (s operation) translate(spec op.Spec) (string, error) {
 	case op.Reshape:
 		to, err := openBatchShape(s.n, s.other)
 		return s.reshape(in[0], to...), err
+	case op.Slice:
+		if o.Axis > 0 {
+			end := o.From + (o.Count-1)*o.Step + 1
+			return s.emit("Slice", []string{in[0], s.integers(o.From), s.integers(end), s.integers(o.Axis), s.integers(o.Step)}), nil
+		}
 	case op.Join:
 		return s.emit("Concat", in, attribute{"axis", -1}), nil
 	case op.ScaleRows:

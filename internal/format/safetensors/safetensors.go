@@ -105,18 +105,25 @@ func ReadMetadata(r io.Reader, size int64) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, metadata, err := parseHeader(text)
+	_, metadata, err := parseHeader(text, all)
 	return metadata, err
 }
 
 // Read reads every tensor of a file of the given size, in the order of the data.
 // It checks every size in the header against the file size before it allocates memory.
 func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
+	return ReadWanted(r, size, all)
+}
+
+func all(string) bool { return true }
+
+// ReadWanted is Read without the tensors whose names are not wanted, which may have any element type.
+func ReadWanted(r io.Reader, size int64, wanted func(name string) bool) ([]Tensor, map[string]string, error) {
 	text, err := readHeader(r, size)
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, metadata, err := parseHeader(text)
+	entries, metadata, err := parseHeader(text, wanted)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,6 +141,13 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 		if e.Offsets[0] != at || e.Offsets[1] > data {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q has offsets %v, which overlap, leave a gap or exceed the data", name, e.Offsets)
 		}
+		at = e.Offsets[1]
+		if !wanted(name) {
+			if _, err := io.CopyN(io.Discard, r, e.Offsets[1]-e.Offsets[0]); err != nil {
+				return nil, nil, fmt.Errorf("safetensors: tensor %q is truncated", name)
+			}
+			continue
+		}
 		kind := elementTypes[e.Dtype]
 		count := (e.Offsets[1] - e.Offsets[0]) / kind.bytes
 		if allocated += 4 * count; !left.Fits(allocated) {
@@ -150,7 +164,6 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 			}
 		}
 		tensors = append(tensors, Tensor{name, e.Shape, values})
-		at = e.Offsets[1]
 	}
 	if at != data {
 		return nil, nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", data-at)
@@ -173,7 +186,8 @@ func readHeader(r io.Reader, size int64) ([]byte, error) {
 	return text, nil
 }
 
-func parseHeader(text []byte) (entries map[string]headerEntry, metadata map[string]string, err error) {
+// parseHeader checks the entries of the tensors that are wanted, and of the others where they begin and end.
+func parseHeader(text []byte, wanted func(name string) bool) (entries map[string]headerEntry, metadata map[string]string, err error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return nil, nil, fmt.Errorf("safetensors: the header is not a JSON object: %w", err)
@@ -188,8 +202,12 @@ func parseHeader(text []byte) (entries map[string]headerEntry, metadata map[stri
 		}
 		var e headerEntry
 		err := json.Unmarshal(value, &e)
-		if err == nil {
+		switch {
+		case err != nil:
+		case wanted(name):
 			err = e.check()
+		case e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0]:
+			err = fmt.Errorf("offsets %v are no range", e.Offsets)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q: %w", name, err)

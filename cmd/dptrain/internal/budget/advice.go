@@ -16,6 +16,7 @@ type Settings struct {
 	Clip            float64 // bound on the ℓ₂ norm of a record's whole gradient; 0: the bound is of another kind
 	NoiseMultiplier float64 // 0 unless the noise is Gaussian
 	Parameters      int     // number of weights
+	StepLength      float64 // learning rate over 1 - momentum, times the clip bound; 0: another optimizer or bound
 }
 
 // The ranges of settings that Advice accepts. docs/guide.md has their sources.
@@ -23,6 +24,8 @@ const (
 	minClip, maxClip = 0.05, 10
 	minSteps         = 100
 	maxNoiseRatio    = 20
+	minNoise         = 0.5
+	minStep, maxStep = 0.01, 10
 )
 
 // Advice returns a sentence for each setting outside the range of published runs. It is no
@@ -37,7 +40,13 @@ func Advice(s Settings) (advice []string) {
 		say("a clip bound of %s is outside %v to %v, the range of published runs; the noise is proportional to it, and a smaller bound needs a larger learning rate", number.Short(s.Clip), minClip, maxClip)
 	}
 	if root := math.Sqrt(n); s.Lot < root {
-		say("lots of %s records are below the root of the number of records, %s; larger lots usually give more accuracy for the same ε", number.Short(s.Lot), number.Short(math.Round(root)))
+		say("lots of %s records are below the root of the number of records, %s, so a pass has %s lots; larger and fewer lots usually give more accuracy for the same ε", number.Short(s.Lot), number.Short(math.Round(root)), number.Short(math.Round(n/s.Lot)))
+	}
+	if z := s.NoiseMultiplier; z > 0 && z < minNoise {
+		say("a noise multiplier of %s is below %v, less than in published runs; ε grows fast there, so prefer fewer lots to less noise", number.Short(z), minNoise)
+	}
+	if l := s.StepLength; l > 0 && !(l >= minStep && l <= maxStep) {
+		say("the learning rate times the clip bound, over 1 - momentum, is %s, outside %v to %v, the range of published runs: it is how far a lot moves the weights at most; change --lr with --clip", number.Short(l), minStep, maxStep)
 	}
 	if s.Steps < minSteps {
 		say("%d lots are few; private training usually gains from more lots at the same ε", s.Steps)

@@ -6,7 +6,7 @@ import (
 )
 
 // usual are settings of the published run abadi-mnist (Abadi et al. 2016, section 5.2).
-var usual = Settings{Delta: 1e-6, Records: 60000, Lot: 600, Steps: 4000, Clip: 4, NoiseMultiplier: 4, Parameters: 71010}
+var usual = Settings{Delta: 1e-6, Records: 60000, Lot: 600, Steps: 4000, Clip: 4, NoiseMultiplier: 4, Parameters: 71010, StepLength: 0.4}
 
 // Published settings get no advice; each setting outside its range gets one sentence.
 func TestAdvice_OneSentenceForEachSetting(t *testing.T) {
@@ -14,13 +14,16 @@ func TestAdvice_OneSentenceForEachSetting(t *testing.T) {
 		t.Errorf("a published run gets the advice %q", advice)
 	}
 	for want, change := range map[string]func(*Settings){
-		"δ = 1e-5 is above 5.547e-6":                                           func(s *Settings) { s.Delta = 1e-5 },
-		"a clip bound of 0.01 is outside":                                      func(s *Settings) { s.Clip = 0.01 },
-		"a clip bound of 50 is outside":                                        func(s *Settings) { s.Clip = 50 },
-		"lots of 200 records are below the root of the number of records, 245": func(s *Settings) { s.Lot = 200 },
-		"99 lots are few":                                                      func(s *Settings) { s.Steps = 99 },
-		"all lots together are 0.99 of a pass":                                 func(s *Settings) { s.Lot, s.Steps = 297, 200 },
-		"times as long as a mean gradient":                                     func(s *Settings) { s.NoiseMultiplier = 50 },
+		"δ = 1e-5 is above 5.547e-6":      func(s *Settings) { s.Delta = 1e-5 },
+		"a clip bound of 0.01 is outside": func(s *Settings) { s.Clip = 0.01 },
+		"a clip bound of 50 is outside":   func(s *Settings) { s.Clip = 50 },
+		"lots of 200 records are below the root of the number of records, 245, so a pass has 300 lots": func(s *Settings) { s.Lot = 200 },
+		"99 lots are few":                                 func(s *Settings) { s.Steps = 99 },
+		"all lots together are 0.99 of a pass":            func(s *Settings) { s.Lot, s.Steps = 297, 200 },
+		"times as long as a mean gradient":                func(s *Settings) { s.NoiseMultiplier = 50 },
+		"a noise multiplier of 0.4 is below 0.5":          func(s *Settings) { s.NoiseMultiplier = 0.4 },
+		"over 1 - momentum, is 40, outside 0.01 to 10":    func(s *Settings) { s.StepLength = 40 },
+		"over 1 - momentum, is 0.004, outside 0.01 to 10": func(s *Settings) { s.StepLength = 0.004 },
 	} {
 		s := usual
 		change(&s)

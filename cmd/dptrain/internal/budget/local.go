@@ -20,6 +20,7 @@ const (
 	maxClients   = 100_000_000
 	maxWeights   = 1_000_000_000
 	maxLocal     = 100 // ε
+	maxSeveral   = 1_000_000
 )
 
 // LocalRequest describes a contribution to a model that is trained by draw and discard.
@@ -31,6 +32,7 @@ type LocalRequest struct {
 	Updates   int64   // between the contribution and the look of adversary III; 0 is at once
 	Clients   int     // that contribute once each in random order; 0 if unknown
 	Weights   int     // of a model whose gradient is clipped to a box; 0 if unknown
+	Several   int     // contributions of the client; 0: one
 	Given     func(flag string) bool
 }
 
@@ -43,9 +45,10 @@ type LocalAnswer struct {
 	Updates   *int64       `json:"updates,omitempty"`
 	Clients   int          `json:"clients,omitempty"`
 	Weights   int          `json:"weights,omitempty"`
-	Channel   number.Float `json:"channel"` // ε of adversary I
-	Insider   number.Float `json:"insider"` // expected loss of adversary II; not a guarantee
-	Later     *LaterAnswer `json:"later"`   // adversary III; null without --updates
+	Several   int          `json:"contributions,omitempty"` // of one client, if more than one; the bounds of all follow
+	Channel   number.Float `json:"channel"`                 // ε of adversary I
+	Insider   number.Float `json:"insider"`                 // expected loss of adversary II; not a guarantee
+	Later     *LaterAnswer `json:"later"`                   // adversary III; null without --updates
 	Bounds    []LocalBound `json:"bounds"`
 }
 
@@ -103,6 +106,8 @@ func (r *LocalRequest) check() error {
 		return exitcode.Usagef("--clients %d is out of range: give 1 to %d", r.Clients, maxClients)
 	case r.Given("weights") && (r.Weights < 1 || r.Weights > maxWeights):
 		return exitcode.Usagef("--weights %d is out of range: give 1 to %d", r.Weights, maxWeights)
+	case r.Given("contributions") && (r.Several < 1 || r.Several > maxSeveral):
+		return exitcode.Usagef("--contributions %d is out of range: give 1 to %d", r.Several, maxSeveral)
 	case r.Given("weights") && r.Mechanism != "laplace":
 		return exitcode.Usagef("--weights has no effect with --mechanism %s; use --mechanism laplace or drop the flag", r.Mechanism)
 	case r.Given("clients") && r.Mechanism != "laplace":
@@ -146,6 +151,21 @@ func (r *LocalRequest) Answer() (*LocalAnswer, error) {
 			fmt.Sprintf("%s contribute once each, in uniformly random order that the insider does not know; the insider sees every draw and return", number.Plural(r.Clients, "client")),
 			"Feldman, McMillan and Talwar 2021, theorem 3.2")
 	}
+	if r.Several > 1 {
+		a.Several = r.Several
+		total := "of all contributions: ε"
+		if r.Mechanism == "gaussian" {
+			total += fmt.Sprintf(" at %dδ", r.Several)
+		}
+		add(insiderName, total, float64(r.Several)*r.Epsilon, worstCase, "each is noised by itself", "basic composition")
+		add(insiderName, "of all contributions: mean of ε over draws", float64(r.Several)*float64(a.Insider), expectation,
+			"as for one; not a guarantee", "Pihur et al. 2018, lemma 4.1, added up")
+		if r.Clients > 0 {
+			each := adversary.ShuffledEpsilon(r.Epsilon, r.Clients, r.Delta/float64(r.Several))
+			add(insiderName, "of all contributions: ε at δ", float64(r.Several)*each, worstCase,
+				"each contribution is in a pass of its own, in which every client contributes once in a fresh unknown order", "basic composition of the passes")
+		}
+	}
 	if r.Given("updates") {
 		a.Updates = &r.Updates
 		a.addLater(adversary.Later{Contribution: contribution, Instances: r.Instances, Updates: float64(r.Updates)}, add)
@@ -173,6 +193,11 @@ func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string
 	}
 	one, all, iterated := exposure(l.OneModelDelta), exposure(l.AllInstancesDelta), exposure(l.IteratedDelta())
 	gone := adversary.GoneProbability(l.Instances, l.Updates)
+	if a.Several > 1 {
+		const ago = "; the last contribution is that many updates ago"
+		a.addSeveral("of all contributions, from one instance: ", oneModel+ago, l.OneModelDelta, add)
+		a.addSeveral("of all contributions, from all instances: ", allSeen+ago, l.AllInstancesDelta, add)
+	}
 	a.Later = &LaterAnswer{number.Float(gone), one.Epsilon, number.Float(a.Delta), one.Advantage, all, iterated}
 	add(laterName, "contribution is gone", gone, probability, choices, "Pihur et al. 2018, lemma 4.2; exact value by Tavaré 1984")
 	for _, view := range []struct {
@@ -182,6 +207,15 @@ func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string
 		add(laterName, "ε at δ", float64(view.Epsilon), worstCase, view.assumption, view.source)
 		add(laterName, "advantage", float64(view.Advantage), worstCase, view.assumption, view.source)
 	}
+}
+
+// addSeveral adds what adversary III learns from all contributions of the client, where deltaAt is δ of one.
+func (a *LocalAnswer) addSeveral(view, assumption string, deltaAt func(float64) float64,
+	add func(name, quantity string, value float64, kind, assumption, source string)) {
+	const source = "group privacy over the contributions, derived in accountant/adversary"
+	s := adversary.Several{Contributions: a.Several, Delta: deltaAt}
+	add(laterName, view+"ε at δ", s.Epsilon(a.Delta, a.Epsilon), worstCase, assumption, source)
+	add(laterName, view+"advantage", s.Advantage(), worstCase, assumption, source)
 }
 
 // Bare is the answer for scripts: channel, insider and, with --updates, the probability that the
@@ -202,6 +236,9 @@ func (a *LocalAnswer) Print(w io.Writer) {
 	}
 	if a.Weights > 0 {
 		noise += fmt.Sprintf(" on %s of a gradient clipped to a box", number.Plural(a.Weights, "weight"))
+	}
+	if a.Several > 1 {
+		fmt.Fprintf(w, "%s of one client; lines without \"of all\" are for one of them.\n", number.Plural(a.Several, "contribution"))
 	}
 	fmt.Fprintf(w, "One contribution (%s) to a server with %s. δ = %s.\n", noise, number.Plural(a.Instances, "instance"), number.Short(a.Delta))
 	titles := map[string]string{channelName: "sees the returned model", insiderName: "sees all instances at the server", laterName: ""}

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/device/simd"
 	"github.com/dptrain/dptrain/internal/host/memory"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -26,7 +27,7 @@ type Finding struct {
 
 // Check runs all checks.
 func Check() []Finding {
-	findings := []Finding{checkProcessor(), checkMemory(), checkEntropy(), checkGPU()}
+	findings := []Finding{checkProcessor(), checkMemory(), checkEntropy(), checkMPI(), checkGPU()}
 	if overrides, err := cuda.Overrides(); err != nil {
 		findings = append(findings, Finding{What: "GPU overrides", Detail: err.Error()})
 	} else if len(overrides) > 0 {
@@ -62,6 +63,17 @@ func checkEntropy() Finding {
 		return Finding{What: "entropy", Detail: err.Error(), Advice: "private training requires the operating system's random generator"}
 	}
 	return Finding{What: "entropy", OK: true, Detail: "the operating system's random generator provides keys for the noise"}
+}
+
+func checkMPI() Finding {
+	library, err := ranks.Find("")
+	switch {
+	case errors.Is(err, ranks.ErrNotBuilt):
+		return Finding{What: "mpi", OK: true, Detail: "not supported by this build, which trains in one process", Advice: "build dptrain with `make gpu` to train on several processes and hosts"}
+	case err != nil:
+		return Finding{What: "mpi", OK: true, Detail: err.Error(), Advice: "pip install mpich installs a library and mpirun"}
+	}
+	return Finding{What: "mpi", OK: true, Detail: library}
 }
 
 func checkGPU() Finding {

@@ -13,8 +13,11 @@ import (
 	"github.com/dptrain/dptrain/internal/modelfile"
 )
 
-// Formats are the formats of Model.
-var Formats = []string{"safetensors", "onnx"}
+// Formats are the formats of Model, which are files, and FolderFormats those of Folder.
+var (
+	Formats       = []string{"safetensors", "onnx"}
+	FolderFormats = []string{"hf", "peft"}
+)
 
 // File is a model in the format of another program.
 type File struct {

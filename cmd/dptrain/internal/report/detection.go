@@ -43,6 +43,9 @@ func (r *Run) detectionSection() *detectionSection {
 		}
 		curve = accountant.TradeOffOf(a.answer.Epsilon, a.answer.Delta)
 		d.Source = "The bounds follow from ε and δ of the whole plan alone, because the run ended before its plan."
+		if r.summary.NoiseRules != "" {
+			d.Source = "The bounds follow from ε and δ of the filter alone, because releases chose the noise."
+		}
 	} else {
 		var err error
 		if curve, err = accountant.Compose(a.history).TradeOff(); err != nil {

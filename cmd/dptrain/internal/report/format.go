@@ -23,6 +23,7 @@ var accountantNames = map[string]string{
 	"rdp":     "Rényi",
 	"moments": "moments accountant",
 	"gdp":     "central limit (approx.)",
+	"tcdp":    "truncated concentrated",
 	"zcdp":    "zero-concentrated",
 	"strong":  "strong composition",
 	"naive":   "naive composition",

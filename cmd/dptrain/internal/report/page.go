@@ -209,6 +209,8 @@ func (r *Run) figures() []figure {
 			note = "insecure: seeded"
 		case a.Approximate:
 			note = "an approximation, not a bound"
+		case r.summary.NoiseRules != "":
+			note = "enforced by a privacy filter"
 		case r.summary.Planned > 0:
 			note = "of the whole plan, which the run did not complete"
 		case a.Published > 0:

@@ -64,7 +64,10 @@ func (r *Run) privacySection() *privacySection {
 	case a.LowerBound > 0:
 		epsilon = fmt.Sprintf("%s ≤ ε ≤ %s", number.RoundDown(a.LowerBound), number.RoundUp(a.Epsilon))
 	}
-	if r.summary.Planned > 0 {
+	switch {
+	case r.summary.NoiseRules != "":
+		epsilon += ", enforced by a privacy filter, because releases chose the noise"
+	case r.summary.Planned > 0:
 		epsilon += ", the cost of the whole plan, which the run did not complete"
 	}
 	order := ""
@@ -123,10 +126,16 @@ func shortUnit(unit string) string {
 }
 
 // earlyStopSentence explains the ε of a run that ended before its plan: the cost of the whole
-// plan, because the end may depend on what was released.
+// plan, because the end may depend on what was released. Where releases chose the noise, it is the budget
+// of a filter.
 func (r *Run) earlyStopSentence() string {
 	if r.summary.Planned == 0 {
 		return ""
+	}
+	if r.summary.NoiseRules != "" {
+		return fmt.Sprintf(" The noise followed released metrics (%s). A Rényi filter of order %s admitted each lot only within ε = %s, which is the guarantee for all such choices (Feldman and Zrnic 2021, theorem 4.3; Lécuyer 2021, theorem 1). The same lots with noise that was fixed beforehand cost ε = %s.",
+			r.summary.NoiseRules, number.Short(r.summary.FilterOrder),
+			number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
 	}
 	plan := "its last planned lot"
 	if r.summary.PlannedLots > 0 {

@@ -34,6 +34,8 @@ type summary struct {
 	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
 	Odometer    jsonEpsilon `json:"epsilon_odometer"`
 	StopWhen    string      `json:"stop_when"`
+	NoiseRules  string      `json:"noise_schedule"`
+	FilterOrder float64     `json:"filter_order"` // of the filter that enforces ε where releases chose the noise
 	Stopped     bool        `json:"stopped"`
 	PlannedLots int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
 	LedgerHead  string      `json:"ledger_head"`

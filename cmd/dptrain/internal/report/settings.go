@@ -42,6 +42,7 @@ func (r *Run) settingRows() []row {
 	add(s.WeightMinMean > 0, "denominator", fmt.Sprintf("the sum of the lot's weights, at least the expected lot times %s", number.Short(s.WeightMinMean)))
 	add(true, "lots", number.Thousands(s.Steps)+s.byRule("steps"))
 	add(s.StopWhen != "", "stops when", s.StopWhen)
+	add(s.NoiseRules != "", "noise schedule", s.NoiseRules)
 	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))
 	add(s.Private, "clipping", s.Clipping)
 	bound := "clip bound"
@@ -106,6 +107,9 @@ func (r *Run) machineRows() []row {
 	device := s.Device
 	if s.Threads > 0 {
 		device += ", " + plural(s.Threads, "thread")
+	}
+	if s.Ranks > 1 {
+		device += fmt.Sprintf(", on each of %d ranks, which MPI connected", s.Ranks)
 	}
 	rows := []row{{"device", device}}
 	if s.Platform != "" {

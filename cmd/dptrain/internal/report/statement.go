@@ -86,6 +86,8 @@ func describeAccountant(name string) string {
 		return "by the moments accountant (Abadi et al. 2016)"
 	case "gdp":
 		return "by the central-limit approximation of Gaussian differential privacy (Bu et al. 2020), which may understate it"
+	case "tcdp":
+		return "by truncated concentrated differential privacy (Bun et al. 2018)"
 	case "zcdp":
 		return "by zero-concentrated differential privacy (Bun and Steinke 2016)"
 	case "strong":

@@ -59,6 +59,10 @@ type Summary struct {
 	PlannedSteps   int          `json:"steps_planned,omitempty"`   // of a run that ended before its plan
 	StopWhen       string       `json:"stop_when,omitempty"`       // the condition that may end the run
 	Stopped        bool         `json:"stopped,omitempty"`         // StopWhen ended the run before its plan
+	// NoiseSchedule changes the noise by released metrics. Epsilon is then the budget that a Rényi filter of
+	// order FilterOrder enforces, PlannedEpsilon as well, and SpentEpsilon is no guarantee.
+	NoiseSchedule string  `json:"noise_schedule,omitempty"`
+	FilterOrder   float64 `json:"filter_order,omitempty"`
 	// OdometerEpsilon, of a run that ended before its plan, bounds the privacy loss of what it released,
 	// with probability 1-δ, also if releases decided the end.
 	OdometerEpsilon number.Float `json:"epsilon_odometer,omitempty"`
@@ -113,6 +117,8 @@ type Lots struct {
 type Machine struct {
 	Device         string  `json:"device"`
 	Threads        int     `json:"threads"`
+	Ranks          int     `json:"ranks,omitempty"`      // processes that computed each lot together
+	Transport      string  `json:"transport,omitempty"`  // what connected them: mpi
 	ResumedAt      int     `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
 	Seconds        float64 `json:"seconds"`              // of the whole command
 	ExamplesPerSec float64 `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran

@@ -119,7 +119,7 @@ func (s *Flags) parseYAML(text []byte) error {
 	lines := map[string]int{}
 	for _, key := range slices.SortedFunc(maps.Keys(keys), func(a, b string) int { return keys[a].Line - keys[b].Line }) {
 		node, f := keys[key], s.set.Lookup(key)
-		if key == "config" || key == "help" || key == "resume" {
+		if key == "config" || key == "help" || key == "resume" || key == "mpi" {
 			return fmt.Errorf("%s cannot be set in a file: use --%s", key, key)
 		}
 		if f == nil {
@@ -262,7 +262,7 @@ func dereference(node *yaml.Node) *yaml.Node {
 var unsetByDefault = []string{"seed", "delta", "lot", "rate", "epochs", "population", "max-lot", "clip", "lr", "ema", "noise", "steps", "length", "split", "split-seed", "validation-split", "validation-noise", "project", "project-noise", "views"}
 
 // commandFlags belong to a command and not to the run that it starts.
-var commandFlags = []string{"config", "resume", "out", "preset", "help", "print-config", "dry-run", "json", "quiet"}
+var commandFlags = []string{"config", "resume", "out", "preset", "help", "print-config", "dry-run", "json", "quiet", "mpi"}
 
 // Values returns the settings by flag name: the keys of a configuration file that repeats
 // the run.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/models/pretrained"
 	"github.com/spf13/pflag"
 )
 
@@ -46,8 +47,8 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&d.Scale, "scale", "", "CSV, JSONL: numbers that are scaled by their logarithm, or by asinh, between their bounds, COLUMN=log|asinh,…")
 	f.StringVar(&d.Missing, "missing", "", "CSV, JSONL: what a cell without a value is, COLUMN=RULE,… or a RULE for all: middle of the bounds, zero, indicator (the middle, and a feature of its own), blank (the record contributes nothing), or word (a word of its own) (default: middle for numbers, word for words)")
 	f.StringVar(&d.Text, "text", "", "CSV, JSONL: the column with text or indices, in place of bounds and vocabulary")
-	f.StringVar(&d.Tokens, "tokens", "", "how text becomes numbers: ngrams or ngrams:BUCKETS (the set of hashed n-grams of its words, without a vocabulary), vectors:FILE (the average of its words' vectors, from a public file in the format of GloVe or word2vec), bytes, words:FILE (a public vocabulary, one word a line), or a number, if the data are already indices (default: with --label or --target ngrams)")
-	f.IntVar(&d.Length, "length", 0, "number of indices of an example, which is public: longer texts are cut, shorter texts are padded (default: 512 for ngrams)")
+	f.StringVar(&d.Tokens, "tokens", "", "how text becomes numbers: ngrams or ngrams:BUCKETS (the set of hashed n-grams of its words, without a vocabulary), vectors:FILE (the average of its words' vectors, from a public file in the format of GloVe or word2vec), tokenizer:FILE (the ids of a public tokenizer.json), bytes, words:FILE (a public vocabulary, one word a line), or a number, if the data are already indices (default: with --model hf:DIR its tokenizer; otherwise, with --label or --target, ngrams)")
+	f.IntVar(&d.Length, "length", 0, "number of indices of an example, which is public: longer texts are cut, shorter texts are padded (default: 512 for ngrams, 128 for a tokenizer)")
 	f.BoolVar(&d.NextToken, "next", false, "train a language model: the label of each step is the next index")
 	f.StringSliceVar(&d.Ignore, "ignore", nil, "CSV, JSONL: columns that are not read; * is all that the other flags and the schema do not name")
 	f.StringSliceVar(&d.Only, "only", nil, "CSV, JSONL: use only these of the columns that have bounds, dates or a vocabulary")
@@ -167,6 +168,11 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	schema, err := s.ReadSchema(data.Schema{})
 	if err != nil {
 		return data.Options{}, err
+	}
+	if text, is := strings.CutPrefix(s.Model, checkpointPrefix); is && schema.Text != "" && schema.Tokens == "" {
+		if err := schema.SetTokens("tokenizer:" + pretrained.TokenizerFile(text)); err != nil {
+			return data.Options{}, exitcode.Usagef("--model %s: %w", s.Model, err)
+		}
 	}
 	if column, byUser := strings.CutPrefix(s.Record, "user:"); byUser {
 		schema.User = column

@@ -211,7 +211,9 @@ const (
 	fixedEpochs         = 15
 	fixedRate           = 0.5
 	fixedRegressionRate = 0.05 // the slope of a squared error grows with the error; that of a cross-entropy is bounded
-	averagingRate       = 1    // with local steps the mean of the users' changes is added to the weights
+	checkpointRate      = 0.001
+	checkpointClip      = 0.1
+	averagingRate       = 1 // with local steps the mean of the users' changes is added to the weights
 	fixedDenseModel     = "mlp:64,act=tanh"
 )
 
@@ -229,17 +231,27 @@ func (d *defaultRules) applyFixed() {
 	if unset("epochs") && unset("steps") {
 		f.Epochs = fixedEpochs
 	}
+	// Adam, this rate and this bound are what Li et al. (2022) use for fine-tuning.
+	fineTuned := strings.HasPrefix(f.Model, checkpointPrefix) && f.LocalSteps == 0
 	if unset("clip") {
 		f.Clip = 1
+		if fineTuned {
+			f.Clip = checkpointClip
+		}
 	}
 	if unset("optimizer") {
 		f.Optimizer = "momentum"
 		if f.LocalSteps > 0 {
 			f.Optimizer = "sgd"
 		}
+		if fineTuned {
+			f.Optimizer = "adam"
+		}
 	}
 	switch {
 	case !unset("lr"):
+	case fineTuned && strings.HasPrefix(f.Optimizer, "adam"):
+		f.LearningRate = checkpointRate
 	case f.LocalSteps > 0:
 		f.LearningRate = averagingRate
 	case d.example.Targets > 0:

@@ -26,6 +26,11 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 		moved.File = "" // the digest determines the content
 		s.Vectors = &moved
 	}
+	if s.Tokenizer != nil {
+		moved := *s.Tokenizer
+		moved.File = ""
+		s.Tokenizer = &moved
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -55,6 +60,9 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	}
 	if f.given["crop"] {
 		fingerprint["data: crop"] = f.Crop
+	}
+	if f.NoiseSchedule != "" {
+		fingerprint["noise-schedule"] = f.NoiseSchedule
 	}
 	if f.given["augment"] {
 		fingerprint["augment"] = f.Augment

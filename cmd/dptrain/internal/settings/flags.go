@@ -26,7 +26,9 @@ type Flags struct {
 	Device engine.DeviceOptions
 
 	Model, Config, Out, Resume string
+	MPI                        string // file of the MPI library; "": the first that is found
 	Init, Fresh, Freeze        string // starting weights
+	LoRA                       string // see withAdapters
 
 	ValidationSplit, ValidationNoise float64
 	Projection                       int // number of principal directions
@@ -56,6 +58,7 @@ type Flags struct {
 	Groups                               []string // see groupFlag
 	Metrics                              []string // see metricFlag
 	StopWhen                             string   // see StopCondition
+	NoiseSchedule                        string   // see NoiseRules
 	Arithmetic                           string   // one of arithmetics; "": the device's best
 
 	Seed                    uint64
@@ -101,6 +104,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)
+		f.StringVar(&s.LoRA, "lora", "", "with --model hf:DIR: train low-rank adapters, r=RANK,alpha=ALPHA,targets=NAME|NAME, as in r=8,alpha=16,targets=query|value, and the head")
 		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout, a folder of dptrain serve, or the file of its GET /v1/models/NAME")
 		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
 		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
@@ -108,6 +112,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	flags.Section(f, "Privacy", func(f *pflag.FlagSet) {
 		f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
 		f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
+		f.StringVar(&s.NoiseSchedule, "noise-schedule", "", "when:CONDITION->Z,…: change the noise multiplier to Z, or with xF to F times the one before, when a released --metric fulfils accuracy>=X, loss<=X or no-gain:N; the conditions apply one after the other. A privacy filter enforces --epsilon or --stop-at-epsilon for all such choices (accountant rdp), so less noise means fewer lots")
 		f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
 		f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
 		f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
@@ -176,7 +181,13 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
 		f.BoolVar(&s.MetricsRemote, "metrics-remote", false, "permit a --metrics-addr that other machines reach: they can read the metrics, which are public values")
 		DefineDeviceFlags(f, &s.Device)
+		DefineMPIFlag(f, &s.MPI)
 	})
+}
+
+// DefineMPIFlag adds the flag that names the MPI library.
+func DefineMPIFlag(f *pflag.FlagSet, library *string) {
+	f.StringVar(library, "mpi", "", "file of the MPI library that connects the processes which mpirun or srun started (default: that of the mpirun in PATH, or the first that the linker finds)")
 }
 
 // DefineDeviceFlags adds the flags that select the device.

@@ -68,7 +68,11 @@ func (n *Network) describe(columns []data.Column) {
 // buildNetwork builds the network that --model names or that a rule chose.
 func (s *Spec) buildNetwork() error {
 	n, f := s.Network, s.Flags
-	err := s.loadDirections()
+	var err error
+	if n.Model, err = withAdapters(n.Model, f.LoRA); err != nil {
+		return err
+	}
+	err = s.loadDirections()
 	if f.Resume != "" && errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--init: %w: the run started from that file; restore it, or give its new path with --init", err)
 	}
@@ -121,6 +125,13 @@ func (n *Network) Build(directions []float32) (perexample.Build, error) {
 // initialize gives the network the weights that --init, --fresh and --freeze ask for.
 func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 	f := n.flags
+	checkpoint, err := models.Pretrained(n.Model)
+	if err != nil {
+		return nil, fmt.Errorf("--model: %w", err)
+	}
+	if checkpoint != nil {
+		return n.startFromCheckpoint(build, checkpoint)
+	}
 	if f.Init == "" {
 		for _, flag := range [][2]string{{"--freeze", f.Freeze}, {"--fresh", f.Fresh}} {
 			if flag[1] != "" {

@@ -41,6 +41,8 @@ type Spec struct {
 
 	Stop *StopCondition // nil without --stop-when
 
+	NoiseRules *NoiseRules // nil without --noise-schedule
+
 	// SchemaFindings are the columns of the public test file that leave the schema; nil if no
 	// file was compared.
 	SchemaFindings []data.SchemaFinding
@@ -129,11 +131,17 @@ func (s *Spec) Calibrate() error {
 		c.Seed = &f.Seed
 	}
 	if f.NonPrivate {
+		if f.NoiseSchedule != "" {
+			return exitcode.Usagef("--noise-schedule has no meaning with --non-private, which adds no noise: drop one of them")
+		}
 		c.Mechanism.NonPrivate = true
 		c.Statistics, err = baselineStatistics(c.Network)
 		return err
 	}
 	if err := s.resolveMechanism(); err != nil {
+		return err
+	}
+	if err := s.resolveNoiseRules(); err != nil {
 		return err
 	}
 	if err := f.saved.check(c, f.resumedEpsilon); err != nil {
@@ -206,6 +214,9 @@ func expectedLot(c *engine.Config) float64 {
 func (s *Spec) resolveMechanism() error {
 	f, c := s.Flags, &s.Config
 	c.Files.Ledger = filepath.Join(f.Out, rundir.LedgerFile)
+	if f.NoiseSchedule != "" && !f.given["accountant"] {
+		f.Accountant = "rdp" // its ε for lots of equal noise is that of the filter
+	}
 	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon, AllowLargeDelta: f.AllowLargeDelta}
 	c.Mechanism.Allocation, c.Mechanism.Arithmetic = engine.Allocation(f.Allocation), engine.Arithmetic(f.Arithmetic)
 	c.Mechanism.Distribution = engine.Distribution(f.Mechanism)
@@ -345,6 +356,9 @@ func AdviceSettings(s *Spec, d engine.Description) budget.Settings {
 		a.NoiseMultiplier = m.CombinedNoiseMultiplier(0)
 		if s.Flags.Clipping != "joint" && len(s.Flags.Groups) == 0 {
 			a.Clip = s.Flags.Clip
+			if o, plain := s.Config.Optimization.Optimizer.(optim.Optimizer); plain && (o.Kind == optim.KindSGD || o.Momentum > 0) {
+				a.StepLength = s.Flags.LearningRate / (1 - o.Momentum) * a.Clip
+			}
 		}
 	}
 	return a

@@ -31,18 +31,15 @@ type StopCondition struct {
 // stopSyntax lists the conditions.
 const stopSyntax = "accuracy>=X, loss<=X, no-gain:N, test-accuracy>=X, test-loss<=X or test-no-gain:N"
 
-// parseStop parses --stop-when. The metric of a condition without a name is "".
-func parseStop(text string) (*StopCondition, error) {
-	fail := func(format string, values ...any) (*StopCondition, error) {
-		return nil, exitcode.Usagef("--stop-when %q: %s", text, fmt.Sprintf(format, values...))
-	}
+// parseCondition parses a condition. The metric of a condition without a name is "".
+func parseCondition(text string) (*StopCondition, error) {
 	c := &StopCondition{Text: text}
 	rest, onTest := strings.CutPrefix(text, "test-")
 	c.OnTest = onTest
 	if count, ok := strings.CutPrefix(rest, "no-gain:"); ok {
 		var err error
 		if c.patience, err = strconv.Atoi(count); err != nil || c.patience < 1 {
-			return fail("%q is not a number of values, 1 or more", count)
+			return nil, fmt.Errorf("%q is not a number of values, 1 or more", count)
 		}
 		return c, nil
 	}
@@ -53,12 +50,12 @@ func parseStop(text string) (*StopCondition, error) {
 		}
 		limit, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(limit >= 0) || metric == "accuracy" && limit > 1 || limit > 1e300 {
-			return fail("%q is not a possible %s; write an accuracy as a share, such as 0.9", value, metric)
+			return nil, fmt.Errorf("%q is not a possible %s; write an accuracy as a share, such as 0.9", value, metric)
 		}
 		c.Metric, c.limit = metric, limit
 		return c, nil
 	}
-	return fail("the condition is unknown: use %s", stopSyntax)
+	return nil, fmt.Errorf("the condition is unknown: use %s", stopSyntax)
 }
 
 // newStop returns the condition of --stop-when; nil without the flag. It checks that its metric
@@ -67,9 +64,9 @@ func newStop(f *Flags, task *data.Task) (*StopCondition, error) {
 	if f.StopWhen == "" {
 		return nil, nil
 	}
-	c, err := parseStop(f.StopWhen)
+	c, err := parseCondition(f.StopWhen)
 	if err != nil {
-		return nil, err
+		return nil, exitcode.Usagef("--stop-when %q: %w", f.StopWhen, err)
 	}
 	isClassification := slices.ContainsFunc(task.Train.Columns(), func(c data.Column) bool { return c.Kind == data.Label })
 	if c.OnTest {
@@ -85,6 +82,14 @@ func newStop(f *Flags, task *data.Task) (*StopCondition, error) {
 		}
 		return c, nil
 	}
+	if err := c.findReleased(f); err != nil {
+		return nil, exitcode.Usagef("--stop-when %w, or stop on public test data, as in test-%s", err, c.Metric)
+	}
+	return c, nil
+}
+
+// findReleased sets the metric of a condition without a name, and checks that the run releases the metric.
+func (c *StopCondition) findReleased(f *Flags) error {
 	released := func(name string) bool {
 		return slices.ContainsFunc(f.Metrics, func(text string) bool {
 			metric, _, _ := strings.Cut(text, ":")
@@ -97,9 +102,9 @@ func newStop(f *Flags, task *data.Task) (*StopCondition, error) {
 		}
 	}
 	if !released(c.Metric) {
-		return nil, exitcode.Usagef("--stop-when %s requires --metric %s, which releases the metric with noise: give it, or stop on public test data, as in test-%[1]s", c.Text, c.Metric)
+		return fmt.Errorf("%s requires --metric %s, which releases the metric with noise: give it", c.Text, c.Metric)
 	}
-	return c, nil
+	return nil
 }
 
 // Observe reads the next value of the metric and reports whether the run ends. Its state is a function

@@ -74,7 +74,7 @@ func NewProgress(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, 
 			return nil, err
 		}
 	}
-	if err := p.restoreStop(); err != nil {
+	if err := p.restoreConditions(); err != nil {
 		return nil, err
 	}
 	if err := p.restoreSchema(); err != nil {
@@ -184,6 +184,11 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		return err
 	}
 	defer p.serve(lot)
+	if lot.Lot == 1 {
+		if err := p.noteMovement(); err != nil {
+			return err
+		}
+	}
 	if p.spec.Flags.ShowPrivate {
 		p.notePrivately(p.run.PrivateStats(), lot.Lot%p.interval == 0 || lot.Lot == lot.Lots)
 	}
@@ -200,7 +205,9 @@ func (p *Progress) Observe(lot *engine.Progress) error {
 		return p.write(&entry) // without ε, which takes long to compute
 	}
 	// The ledger includes reserved lots, so its ε is never less than what was spent.
-	if isReport && !p.spec.Config.Mechanism.NonPrivate {
+	if p.spec.NoiseRules != nil {
+		entry.Epsilon = number.Float(lot.Epsilon) // the odometer's
+	} else if isReport && !p.spec.Config.Mechanism.NonPrivate {
 		spent, err := p.run.Spent(p.spec.Config.Budget.Accountant)
 		if err != nil {
 			return err
@@ -344,6 +351,14 @@ func (p *Progress) epsilon(lot *engine.Progress) string {
 	c := &p.spec.Config
 	if c.Mechanism.NonPrivate {
 		return "ε = ∞"
+	}
+	if rules := p.spec.NoiseRules; rules != nil {
+		noise, _ := rules.Noise()
+		text := fmt.Sprintf("%.0f%% of ε = %g, noise multiplier %s", 100*lot.BudgetUsed, c.Budget.StopAtEpsilon, number.Short(noise))
+		if c.Seed != nil {
+			text += " (INSECURE)"
+		}
+		return text
 	}
 	text := "ε "
 	if c.Budget.Accountant == "gdp" {

@@ -42,12 +42,13 @@ func (p *Progress) stopsOnTest() bool {
 	return c.Observe(p.evaluation.Loss)
 }
 
-// restoreStop gives the condition of a resumed run the values of the lots before, so that the run ends
-// at the lot at which a run without an interruption ends. The values are in metrics.jsonl, which has
+// restoreConditions gives the conditions of a resumed run the values of the lots before, so that the run ends
+// and changes its noise as a run without an interruption does. The values are in metrics.jsonl, which has
 // each lot before a checkpoint contains the lot. Lots that a crash lost are not in the checkpoint: the
 // resumed run releases others.
-func (p *Progress) restoreStop() error {
-	if p.spec.Stop == nil || p.firstLot == 0 {
+func (p *Progress) restoreConditions() error {
+	rules := p.spec.NoiseRules
+	if p.spec.Stop == nil && rules == nil || p.firstLot == 0 {
 		return nil
 	}
 	path := filepath.Join(p.spec.Flags.Out, rundir.MetricsFile)
@@ -56,12 +57,20 @@ func (p *Progress) restoreStop() error {
 		return err
 	}
 	if damaged != nil {
-		return fmt.Errorf("%s, from which --stop-when continues, cannot be read: %w; move it away to count from here", path, damaged)
+		return fmt.Errorf("%s, from which --stop-when and --noise-schedule continue, cannot be read: %w; move it away to count from here", path, damaged)
 	}
 	for _, lot := range lots {
+		for _, m := range lot.Released {
+			if rules != nil && len(m.Value) == 1 {
+				rules.Observe(m.Name, m.Value[0])
+			}
+		}
 		if err := p.observeAgain(lot); err != nil {
 			return fmt.Errorf("%s, lot %d: %w; move the file away to count from here", path, lot.Lot, err)
 		}
+	}
+	if rules != nil {
+		rules.ContinueAfter(p.firstLot)
 	}
 	return nil
 }
@@ -69,6 +78,9 @@ func (p *Progress) restoreStop() error {
 // observeAgain gives the condition the value of an earlier lot, if it read one.
 func (p *Progress) observeAgain(lot observedLot) error {
 	c := p.spec.Stop
+	if c == nil {
+		return nil
+	}
 	if !c.OnTest {
 		for _, m := range lot.Released {
 			if m.Name == c.Metric && len(m.Value) == 1 {

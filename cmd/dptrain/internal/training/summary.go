@@ -84,13 +84,14 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 	s.Warnings = p.term.Warnings()
 	s.Validation, s.Interrupted = validation, errors.Is(ended, context.Canceled)
 	s.StopWhen, s.Stopped = spec.Flags.StopWhen, p.stopped
+	s.NoiseSchedule, s.FilterOrder = spec.Flags.NoiseSchedule, d.FilterOrder
 	for _, p := range d.Parameters {
 		s.Parameters += tensor.ProdInts(p.Shape)
 	}
 	var h ledger.History
 	if spec.Config.Mechanism.NonPrivate {
 		s.Clipping, s.Accountant, s.Adjacency = "none", "none", "none"
-	} else if h, err = accountFor(s, spec, run, ended != nil || p.stopped); err != nil {
+	} else if h, err = accountFor(s, spec, run, ended != nil || p.stopped || spec.NoiseRules != nil); err != nil {
 		return nil, err
 	}
 	s.Linear = linearModel(spec, run, d, parameters, h)
@@ -123,6 +124,9 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.Description) *run
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
+	}
+	if c.Ranks != nil {
+		s.Ranks, s.Transport = c.Ranks.Size(), "mpi"
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
@@ -206,7 +210,8 @@ func mergeQueries(queries, later []ledger.Query) []ledger.Query {
 // accountFor reads the cost of a run from its closed ledger. For a run that ended before its
 // plan it states the cost of the plan, and separately what was spent: the end may depend on
 // released values (Rogers et al. 2016, "Privacy odometers and filters"). Only the budget may
-// end a run without this correction, because it depends on the ledger alone.
+// end a run without this correction, because it depends on the ledger alone. Where releases chose the
+// noise, the cost is the budget of the filter, also of a run that reached its plan.
 func accountFor(s *rundir.Summary, spec *settings.Spec, run *engine.Run, early bool) (h ledger.History, err error) {
 	c := &spec.Config
 	if h, err = ledger.Read(c.Files.Ledger); err != nil {

@@ -36,7 +36,7 @@ export default {
     };
   },
   real: (v) => ({
-    command: line(['budget noise', ...flags({ ...lots(v), epsilon: v.target, delta })]) + `\ndptrain train --data people.csv --label sick --classes no,yes --bounds age=0:120 --ignore person \\\n  --epsilon ${v.target} --dry-run   # lots and steps by a rule, with the noise of each layer`,
+    command: line(['budget noise', ...flags({ ...lots(v), epsilon: v.target, delta })]) + `\ndptrain train --data people.csv --label sick --classes no,yes --bounds age=0:120 \\\n  --ignore person --epsilon ${v.target} --dry-run   # lots and steps by a rule, with the noise of each layer`,
     python: `# lots and steps follow from public numbers\ndptrain.Classifier(epsilon=${v.target}, bounds=(0, 1), classes=range(10)).fit(X, y)`,
     go: `${planInGo(lots(v))}\nz, err := accountant.CalibrateNoise(plan, ${v.target}, ${plain(delta)}, "")`,
   }),

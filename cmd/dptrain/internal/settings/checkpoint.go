@@ -1,0 +1,120 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/models/pretrained"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// checkpointPrefix is what the names of the networks of a checkpoint begin with.
+const checkpointPrefix = "hf:"
+
+// withAdapters adds the value of --lora, such as r=8,alpha=16,targets=query|value, to a model.
+func withAdapters(model, lora string) (string, error) {
+	if lora == "" {
+		return model, nil
+	}
+	if !strings.HasPrefix(model, checkpointPrefix) {
+		return "", exitcode.Usagef("--lora %s needs --model hf:DIR, which names a public checkpoint", lora)
+	}
+	for option := range strings.SplitSeq(lora, ",") {
+		name, value, _ := strings.Cut(option, "=")
+		option, known := map[string]string{"r": "lora", "alpha": "alpha", "targets": "targets"}[name]
+		if !known || value == "" {
+			return "", exitcode.Usagef("--lora %q: give r=RANK, alpha=ALPHA and targets=NAME|NAME, with commas between them", lora)
+		}
+		model += "," + option + "=" + value
+	}
+	return model, nil
+}
+
+// startFromCheckpoint freezes what a checkpoint's settings do not train. The network has the weights of the
+// checkpoint.
+func (n *Network) startFromCheckpoint(build perexample.Build, checkpoint *pretrained.Model) (perexample.Build, error) {
+	for _, flag := range [][2]string{{"--init", n.flags.Init}, {"--freeze", n.flags.Freeze}, {"--fresh", n.flags.Fresh}} {
+		if flag[1] != "" {
+			return nil, exitcode.Usagef("%s %s and --model %s exclude each other: the checkpoint has the starting weights, and train=all, head, bias or lora in the name of the model selects what is trained; drop %[1]s", flag[0], flag[1], n.Model)
+		}
+	}
+	net, err := build.ForBatch(1)
+	if err != nil {
+		return nil, err
+	}
+	frozen, fresh, err := checkpoint.Parts(net)
+	if err != nil {
+		return nil, fmt.Errorf("--model: %w", err)
+	}
+	n.StartingWeights = fmt.Sprintf("%s: %d of the network's %d parameters; random: %s", checkpoint.Dir, len(net.Params)-len(fresh), len(net.Params), listed(fresh))
+	if len(frozen) == 0 {
+		return build, nil
+	}
+	n.StartingWeights += fmt.Sprintf("; frozen: %s (train=%s)", number.Plural(len(frozen), "parameter"), checkpoint.Tuning.Train)
+	n.unfrozen = build
+	return weights.Freeze(build, frozen...), nil
+}
+
+// listed joins names, or counts them if there are many.
+func listed(names []string) string {
+	const most = 6
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Movement is what the first lot changed of a checkpoint's network.
+type Movement struct {
+	Moved, Frozen int
+	Still         []string // parameters that are trained, and have their starting values
+}
+
+// CheckMovement compares the parameters after the first lot with the starting weights, which it reads from
+// the checkpoint again. It returns nil for a network that does not start from a checkpoint, and an
+// error if a frozen parameter is not that of the checkpoint.
+func (s *Spec) CheckMovement(trained []engine.Parameter) (*Movement, error) {
+	n := s.Network
+	if !strings.HasPrefix(n.Model, checkpointPrefix) {
+		return nil, nil
+	}
+	start, err := models.Parse(n.Model, n.Example, n.seed)
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.withFrozen(trained)
+	if err != nil {
+		return nil, err
+	}
+	net, err := start.ForBatch(1)
+	if err != nil {
+		return nil, err
+	}
+	m := &Movement{}
+	for i, p := range net.Params {
+		before, err := op.Values(p)
+		if err != nil {
+			return nil, err
+		}
+		same := slices.Equal(before, after[i].Values)
+		isTrained := slices.ContainsFunc(trained, func(t engine.Parameter) bool { return t.Name == p.Name() })
+		switch {
+		case isTrained && same:
+			m.Still = append(m.Still, p.Name())
+		case isTrained:
+			m.Moved++
+		case !same:
+			return nil, fmt.Errorf("the frozen parameter %s is not that of %s: the checkpoint was replaced during the run, or dptrain has a defect; start again", p.Name(), n.Model)
+		default:
+			m.Frozen++
+		}
+	}
+	return m, nil
+}

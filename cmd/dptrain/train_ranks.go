@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/ranks"
+)
+
+// trainOnRanks trains together with the other processes of a launch. Rank 0 has the run's directory and
+// prints; the other ranks print nothing once they are connected, because rank 0 prints their errors.
+func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.Launch) error {
+	c, err := joinRanks(flags.MPI, launch)
+	if err != nil {
+		if launch.Rank > 0 && errors.Is(err, ranks.ErrNotBuilt) {
+			term.Err = io.Discard // rank 0 prints it
+		}
+		return err
+	}
+	defer c.Close()
+	of := c
+	if c.Size() == 1 {
+		of = nil
+	}
+	if c.Rank() > 0 {
+		term.Out, term.Err, term.Quiet = io.Discard, io.Discard, true
+	}
+	if flags.Resume != "" && of != nil {
+		remove, err := shareRun(c, &flags.Resume)
+		defer remove()
+		if err != nil {
+			return exitcode.AsUsage(err)
+		}
+	}
+	err = flags.Resolve()
+	if err == nil && of != nil {
+		err = checkOnRanks(flags)
+	}
+	if err := ranks.Agree(of, err); err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if c.Rank() == 0 {
+		return train(term, flags, of)
+	}
+	return follow(term, flags, c)
+}
+
+// joinRanks connects this process with the others of a launch, with the MPI library in a file; "": one that
+// is found.
+func joinRanks(library string, launch ranks.Launch) (ranks.Communicator, error) {
+	if launch.Size > 1 && !launch.MPI {
+		return nil, exitcode.Usagef("%s started %d processes, which connect by MPI only: start them with mpirun or srun", launch.Launcher, launch.Size)
+	}
+	c, err := ranks.Open(library)
+	if err == nil {
+		return c, nil
+	}
+	if library != "" {
+		err = fmt.Errorf("--mpi %s: %w", library, err)
+	}
+	return nil, exitcode.AsUsage(err)
+}
+
+// checkOnRanks refuses settings with which ranks would read different data.
+func checkOnRanks(flags *settings.Flags) error {
+	switch {
+	case flags.Data == data.StandardInput:
+		return exitcode.Usagef("--data %s on several ranks: only one of them has the standard input; give a file that all of them can read", flags.Data)
+	case flags.Given("split") && !flags.Given("split-seed"):
+		return exitcode.Usagef("--split on several ranks needs --split-seed, so that all of them divide the rows in the same way")
+	}
+	return nil
+}
+
+// follow trains as a rank other than 0. It agrees with rank 0 on each step of train.
+func follow(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator) error {
+	spec, err := newSpec(term, flags)
+	if err := ranks.Agree(c, err); err != nil {
+		return exitcode.AsUsage(err)
+	}
+	spec.Config.Ranks = c
+	if err := ranks.Agree(c, nil); err != nil { // rank 0 opens the run's directory
+		return exitcode.AsUsage(err)
+	}
+	run, err := training.Follow(spec)
+	if err := ranks.Agree(c, err); err != nil {
+		return exitcode.AsUsage(err)
+	}
+	defer run.Close()
+	for _, what := range []string{"budget", "progress"} { // rank 0 draws from a budget and opens its reports
+		if err := ranks.Agree(c, nil); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	ctx, stop := untilInterrupted()
+	defer stop()
+	err = run.Train(ctx, nil)
+	if errors.Is(err, context.Canceled) {
+		return &exitcode.Error{Code: exitcode.Interrupted, Err: err}
+	}
+	return exitcode.AsFailure(err)
+}
+
+// shareRun gives every rank the files of a run to resume that rank 0 has, so that the other hosts need not
+// see its directory: it replaces dir by a temporary copy, which remove deletes.
+func shareRun(c ranks.Communicator, dir *string) (remove func(), err error) {
+	remove = func() {}
+	var files bytes.Buffer
+	if c.Rank() == 0 {
+		err = encodeRun(&files, *dir)
+	}
+	if err := ranks.Agree(c, err); err != nil {
+		return remove, err
+	}
+	all, err := ranks.BroadcastAll(c, files.Bytes())
+	if err != nil || c.Rank() == 0 {
+		return remove, err
+	}
+	copied, err := os.MkdirTemp("", "dptrain-rank")
+	if err != nil {
+		return remove, err
+	}
+	*dir = copied
+	return func() { os.RemoveAll(copied) }, decodeRun(all, copied)
+}
+
+// encodeRun writes the files that a resumed run reads.
+func encodeRun(to io.Writer, dir string) error {
+	names := []string{rundir.ConfigFile, rundir.SummaryFile, rundir.LedgerFile}
+	checkpoints, err := os.ReadDir(filepath.Join(dir, rundir.CheckpointDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range checkpoints {
+		names = append(names, filepath.Join(rundir.CheckpointDir, e.Name()))
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		switch content, err := os.ReadFile(filepath.Join(dir, name)); {
+		case err == nil:
+			files[name] = content
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return gob.NewEncoder(to).Encode(files)
+}
+
+// decodeRun writes the files of encodeRun to a folder.
+func decodeRun(encoded []byte, dir string) error {
+	var files map[string][]byte
+	if err := gob.NewDecoder(bytes.NewReader(encoded)).Decode(&files); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, rundir.CheckpointDir), 0o700); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

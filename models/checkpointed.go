@@ -1,0 +1,37 @@
+package models
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/models/pretrained"
+	G "gorgonia.org/gorgonia"
+)
+
+// pretrainedName is the name of the networks of package pretrained.
+const pretrainedName = "hf"
+
+// Pretrained returns the checkpoint that a spec of [Parse] names, and nil for other networks.
+func Pretrained(spec string) (*pretrained.Model, error) {
+	text, is := strings.CutPrefix(spec, pretrainedName+":")
+	if !is {
+		return nil, nil
+	}
+	return pretrained.Parse(text)
+}
+
+func parsePretrained(text string) (a args, err error) {
+	a.pretrained, err = pretrained.Parse(text)
+	return a, err
+}
+
+// checkpointed is the network of a checkpoint.
+func checkpointed(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node {
+	if len(data.LabelShape) > 0 {
+		return b.Try(func() (*G.Node, error) {
+			return nil, errors.New("a checkpoint with a label for each step, such as the next index, is not supported; give one label or target for a text")
+		})
+	}
+	return a.pretrained.Outputs(b, ids, data.Vocabulary, data.outputs())
+}

@@ -1,0 +1,164 @@
+package pretrained
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dptrain/dptrain/internal/format/safetensors"
+)
+
+// The files of tensors: one, or several with an index.
+const (
+	weightsFile = "model.safetensors"
+	indexFile   = "model.safetensors.index.json"
+)
+
+// tensors are those of a checkpoint, read when they are needed.
+type tensors struct {
+	dir, prefix string
+
+	once   sync.Once
+	byName map[string]safetensors.Tensor
+	err    error
+}
+
+// load reads the files, once.
+func (t *tensors) load() error {
+	t.once.Do(func() { t.byName, t.err = t.read() })
+	return t.err
+}
+
+func (t *tensors) read() (map[string]safetensors.Tensor, error) {
+	files, err := t.files()
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]safetensors.Tensor{}
+	for _, file := range files {
+		list, err := readTensors(filepath.Join(t.dir, file), func(name string) bool { return !isOfOtherTask(name) })
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range list {
+			name := t.name(x.Name)
+			if _, twice := byName[name]; twice {
+				return nil, fmt.Errorf("%s: two tensors are %s", filepath.Join(t.dir, file), name)
+			}
+			byName[name] = x
+		}
+	}
+	return byName, nil
+}
+
+// files returns the names of the files with tensors.
+func (t *tensors) files() ([]string, error) {
+	path := filepath.Join(t.dir, indexFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(t.dir, weightsFile)); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s has neither %s nor %s; other formats of weights are not supported", t.dir, weightsFile, indexFile)
+		}
+		return []string{weightsFile}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var index struct {
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var files []string
+	for _, file := range index.WeightMap {
+		if file != filepath.Base(file) || !strings.HasSuffix(file, ".safetensors") {
+			return nil, fmt.Errorf("%s names the file %.60q; a file of tensors is in the same folder and ends in .safetensors", path, file)
+		}
+		if !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	if slices.Sort(files); len(files) == 0 {
+		return nil, fmt.Errorf("%s names no file of tensors", path)
+	}
+	return files, nil
+}
+
+func readTensors(path string, wanted func(name string) bool) ([]safetensors.Tensor, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := safetensors.ReadWanted(f, info.Size(), wanted)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
+// name returns a tensor's name in the network for classification. A checkpoint without a head has no prefix, and
+// old ones have other names for normalization.
+func (t *tensors) name(name string) string {
+	name = strings.Replace(name, "LayerNorm.gamma", "LayerNorm.weight", 1)
+	name = strings.Replace(name, "LayerNorm.beta", "LayerNorm.bias", 1)
+	for _, part := range []string{"embeddings.", "encoder.", "pooler.", "transformer."} {
+		if strings.HasPrefix(name, part) {
+			return t.prefix + name
+		}
+	}
+	return name
+}
+
+// isOfOtherTask reports whether a tensor is a constant, or belongs to a head for another task than
+// classification.
+func isOfOtherTask(name string) bool {
+	for _, head := range []string{"cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."} {
+		if strings.HasPrefix(name, head) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, ".position_ids") || strings.HasSuffix(name, ".token_type_ids")
+}
+
+// value returns the function that writes a parameter's value, or nil if the checkpoint does not have the
+// parameter. The weights of dense layers are the transposes of the file's.
+func (t *tensors) value(name string, shape []int) (func(into []float32), error) {
+	x, ok := t.byName[name]
+	if !ok {
+		return nil, nil
+	}
+	dense := len(shape) == 2 && !strings.Contains(name, "embeddings.")
+	want := slices.Clone(shape)
+	if dense {
+		slices.Reverse(want)
+	}
+	if !slices.Equal(x.Shape, want) {
+		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.Shape, want)
+	}
+	if !dense {
+		return func(into []float32) { copy(into, x.Values) }, nil
+	}
+	return func(into []float32) { transpose(into, x.Values, want[1]) }, nil
+}
+
+// transpose writes the transpose of a matrix with the given number of columns.
+func transpose(into, from []float32, columns int) {
+	rows := len(from) / columns
+	for i := range rows {
+		for j := range columns {
+			into[j*rows+i] = from[i*columns+j]
+		}
+	}
+}

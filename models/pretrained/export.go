@@ -1,0 +1,208 @@
+package pretrained
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dptrain/dptrain/internal/format/safetensors"
+)
+
+// File is a file of a folder that transformers or peft loads.
+type File struct {
+	Name    string
+	Content []byte
+}
+
+// Labels are the meanings of a network's outputs: the names of classes, or the units of a number,
+// which is shift + scale·output.
+type Labels struct {
+	Classes      []string
+	Scale, Shift float64 // without classes
+}
+
+// tokenizerFiles are the files of a checkpoint that are copied if they exist.
+var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"}
+
+// Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
+// adapters are merged into their layers.
+func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
+	weights, err := m.merge(tensors)
+	if err != nil {
+		return nil, err
+	}
+	m.scaleOutputs(weights, labels)
+	config, err := m.exportConfig(labels)
+	if err != nil {
+		return nil, err
+	}
+	content, err := written(weights)
+	if err != nil {
+		return nil, err
+	}
+	files := []File{{"config.json", config}, {weightsFile, content}}
+	for _, name := range tokenizerFiles {
+		text, err := os.ReadFile(filepath.Join(m.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{name, text})
+	}
+	return files, nil
+}
+
+// ExportAdapter returns the files of an adapter, with the head, for the checkpoint that the model
+// started from. The tensors are in PyTorch's layout.
+func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
+	if m.Tuning.Train != LoRA {
+		return nil, fmt.Errorf("the model was trained with train=%s, so it has no adapter; write the whole checkpoint", m.Tuning.Train)
+	}
+	m.scaleOutputs(tensors, labels)
+	var own []safetensors.Tensor
+	for _, x := range tensors {
+		if isAdapter(x.Name) || m.isHead(x.Name) {
+			name := strings.Replace(strings.Replace(x.Name, adapter+".A.", ".lora_A.", 1), adapter+".B.", ".lora_B.", 1)
+			own = append(own, safetensors.Tensor{Name: "base_model.model." + name, Shape: x.Shape, Values: x.Values})
+		}
+	}
+	content, err := written(own)
+	if err != nil {
+		return nil, err
+	}
+	t := m.Tuning
+	config, err := json.MarshalIndent(map[string]any{
+		"peft_type": "LORA", "task_type": "SEQ_CLS", "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
+		"target_modules": t.Targets, "modules_to_save": m.headModules(), "lora_dropout": 0.0, "bias": "none",
+		"fan_in_fan_out": false, "inference_mode": true, "use_rslora": false, "init_lora_weights": true,
+	}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return []File{{"adapter_config.json", append(config, '\n')}, {"adapter_model.safetensors", content}}, nil
+}
+
+// headModules are the modules of the head in transformers.
+func (c *Config) headModules() []string {
+	switch c.head {
+	case robertaHead:
+		return []string{"classifier"}
+	case distilledHead:
+		return []string{"pre_classifier", "classifier"}
+	}
+	return []string{"classifier", "pooler"}
+}
+
+// outputLayer is the last layer.
+func (c *Config) outputLayer() string {
+	if c.head == robertaHead {
+		return "classifier.out_proj"
+	}
+	return "classifier"
+}
+
+// scaleOutputs gives the outputs of a regression their units.
+func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) {
+	if labels.Classes != nil {
+		return
+	}
+	for _, x := range tensors {
+		layer, part, _ := strings.Cut(x.Name, c.outputLayer()+".")
+		if layer != "" {
+			continue
+		}
+		for i, v := range x.Values {
+			y := float64(v) * labels.Scale
+			if part == "bias" {
+				y += labels.Shift
+			}
+			x.Values[i] = float32(y)
+		}
+	}
+}
+
+// merge adds adapters to the weights of their layers, in PyTorch's layout: W + α/r·B·A.
+func (m *Model) merge(tensors []safetensors.Tensor) ([]safetensors.Tensor, error) {
+	byName := map[string]safetensors.Tensor{}
+	for _, x := range tensors {
+		byName[x.Name] = x
+	}
+	var merged []safetensors.Tensor
+	for _, x := range tensors {
+		if isAdapter(x.Name) {
+			continue
+		}
+		layer := strings.TrimSuffix(x.Name, ".weight")
+		down, adapted := byName[layer+adapter+".A.weight"]
+		if adapted && layer != x.Name {
+			up, ok := byName[layer+adapter+".B.weight"]
+			if !ok || len(up.Values)/m.Tuning.Rank*(len(down.Values)/m.Tuning.Rank) != len(x.Values) {
+				return nil, fmt.Errorf("the adapter of %s does not fit its layer", layer)
+			}
+			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.Alpha/float64(m.Tuning.Rank))
+		}
+		merged = append(merged, x)
+	}
+	return merged, nil
+}
+
+// addProduct returns W + scale·B·A, where A has the given number of columns.
+func addProduct(w, b, a []float32, columns int, scale float64) []float32 {
+	rank, out := len(a)/columns, make([]float32, len(w))
+	for i := range len(w) / columns {
+		for j := range columns {
+			var s float64
+			for k := range rank {
+				s += float64(b[i*rank+k]) * float64(a[k*columns+j])
+			}
+			out[i*columns+j] = float32(float64(w[i*columns+j]) + scale*s)
+		}
+	}
+	return out
+}
+
+// exportConfig returns the checkpoint's config.json with the head.
+func (m *Model) exportConfig(labels Labels) ([]byte, error) {
+	path := filepath.Join(m.Dir, "config.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]any{}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	if err := in.Decode(&config); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	names, problem := labels.Classes, "single_label_classification"
+	if names == nil {
+		names, problem = []string{"LABEL_0"}, "regression"
+	}
+	byID, byLabel := map[string]string{}, map[string]int{}
+	for i, name := range names {
+		byID[strconv.Itoa(i)], byLabel[name] = name, i
+	}
+	for key, value := range map[string]any{"architectures": []string{m.class}, "id2label": byID, "label2id": byLabel, "problem_type": problem, "torch_dtype": "float32"} {
+		config[key] = value
+	}
+	for _, key := range []string{"_name_or_path", "dtype", "num_labels"} {
+		delete(config, key)
+	}
+	text, err = json.MarshalIndent(config, "", "  ")
+	return append(text, '\n'), err
+}
+
+// written returns a file of tensors as PyTorch's programs expect it.
+func written(tensors []safetensors.Tensor) ([]byte, error) {
+	var file bytes.Buffer
+	err := safetensors.Write(&file, tensors, map[string]string{"format": "pt"})
+	return file.Bytes(), err
+}

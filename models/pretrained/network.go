@@ -1,0 +1,201 @@
+package pretrained
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// Outputs adds the network to a builder. It reads ids [batch, time] of the tokenizer, where −1 is
+// padding, and returns outputs [batch, outputs].
+func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) *G.Node {
+	return b.Try(func() (*G.Node, error) {
+		if err := m.checkInput(ids.Shape()[1], vocabulary); err != nil {
+			return nil, err
+		}
+		if err := m.tensors.load(); err != nil {
+			return nil, err
+		}
+		n := &network{Model: m, Builder: b, used: map[string]bool{}}
+		b.UseInitialValues(n.initialValue)
+		b.UseNormEpsilon(m.epsilon)
+		y := n.head(n.encode(ids), outputs)
+		if n.err != nil {
+			return nil, n.err
+		}
+		if y == nil {
+			return nil, nil // the builder has the error
+		}
+		return y, n.checkAllUsed()
+	})
+}
+
+// checkInput compares the ids with the tables of the checkpoint.
+func (m *Model) checkInput(steps, vocabulary int) error {
+	if longest := m.positions - m.firstPosition; steps > longest {
+		return fmt.Errorf("texts of %d ids: the checkpoint has positions for %d; set a smaller length", steps, longest)
+	}
+	if vocabulary > m.vocabulary {
+		return fmt.Errorf("the tokenizer has %d ids, and the checkpoint a vocabulary of %d; give the tokenizer of the checkpoint", vocabulary, m.vocabulary)
+	}
+	return nil
+}
+
+// network is a network under construction.
+type network struct {
+	*Model
+	*layer.Builder
+	used map[string]bool // names of the checkpoint's tensors
+	err  error
+}
+
+// initialValue returns what writes the initial value of a parameter; nil for a parameter that is
+// drawn.
+func (n *network) initialValue(name string, shape []int) func(into []float32) {
+	f, err := n.tensors.value(name, shape)
+	n.used[name] = true
+	if n.isHead(name) || isAdapter(name) {
+		return f // a head for other outputs is drawn
+	}
+	switch {
+	case n.err != nil:
+	case err != nil:
+		n.err = err
+	case f == nil:
+		n.err = fmt.Errorf("%s has no tensor %s", n.Dir, name)
+	}
+	return f
+}
+
+// checkAllUsed refuses a checkpoint with a tensor that the network does not have: it is of a feature
+// that is not supported.
+func (n *network) checkAllUsed() error {
+	var unknown []string
+	for name := range n.tensors.byName {
+		if !n.used[name] && !n.isHead(name) && !strings.HasPrefix(name, n.prefix+"pooler.") {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	return fmt.Errorf("%s has the tensor %.80s, which a network of model_type %s with its config.json does not have", n.Dir, unknown[0], n.Family)
+}
+
+// encode adds embeddings and blocks. The result is [batch, time, width].
+func (n *network) encode(ids *G.Node) *G.Node {
+	b := n.Builder
+	const embeddings = "embeddings."
+	table := func(name string, rows int) *G.Node {
+		return b.Parameter(n.prefix+embeddings+name+".weight", layer.Constant(0), rows, n.hidden)
+	}
+	steps := make([]int, ids.Shape()[1])
+	for t := range steps {
+		steps[t] = n.firstPosition + t
+	}
+	x := layer.Lookup(b, table("word_embeddings", n.vocabulary), ids)
+	x = layer.Add(b, x, layer.Lookup(b, table("position_embeddings", n.positions), layer.SameIndices(b, ids, "positions", steps)))
+	if n.segments > 0 {
+		first := layer.SameIndices(b, ids, "segments", make([]int, len(steps)))
+		x = layer.Add(b, x, layer.Lookup(b, table("token_type_embeddings", n.segments), first))
+	}
+	x = layer.LayerNorm(b, x, n.prefix+embeddings+"LayerNorm")
+	for i := range n.layers {
+		x = n.addBlock(x, ids, n.prefix+fmt.Sprintf(n.block, i))
+	}
+	return x
+}
+
+// addBlock adds attention and two dense layers, each with a residual connection and a norm behind it.
+func (n *network) addBlock(x, ids *G.Node, name string) *G.Node {
+	b, names := n.Builder, n.names
+	width := n.hidden
+	packed := layer.Join(b, n.dense(x, name+names.query, width), n.dense(x, name+names.key, width), n.dense(x, name+names.value, width))
+	h := layer.Attention(b, packed, name+"attention", layer.AttentionOptions{Heads: n.heads, Padding: ids})
+	h = n.dense(h, name+names.attentionOut, width)
+	x = layer.LayerNorm(b, layer.Add(b, x, h), name+names.attentionNorm)
+	h = n.dense(x, name+names.inner, n.inner)
+	if n.activation.tanhFit {
+		h = layer.TanhGELU(b, h)
+	} else {
+		h = layer.Activate(b, h, n.activation.exact)
+	}
+	return layer.LayerNorm(b, layer.Add(b, x, n.dense(h, name+names.outer, width)), name+names.outerNorm)
+}
+
+// dense adds a dense layer, with its adapter if it is a target of one.
+func (n *network) dense(x *G.Node, name string, out int) *G.Node {
+	b := n.Builder
+	y := layer.Dense(b, x, name, out, layer.Identity)
+	if t := n.Tuning; t.Train == LoRA && slices.Contains(t.Targets, lastName(name)) {
+		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.Alpha/float64(t.Rank)))
+	}
+	return y
+}
+
+// adapter is what the names of an adapter have behind those of its layer.
+const adapter = ".lora"
+
+func isAdapter(name string) bool { return strings.Contains(name, adapter+".") }
+
+// head adds what follows the last block: it reads the first step.
+func (n *network) head(x *G.Node, outputs int) *G.Node {
+	b := n.Builder
+	first := layer.FirstStep(b, x)
+	switch n.architecture.head {
+	case robertaHead:
+		h := layer.Dense(b, first, "classifier.dense", n.hidden, layer.Tanh)
+		return layer.Dense(b, h, "classifier.out_proj", outputs, layer.Identity)
+	case distilledHead:
+		h := layer.Dense(b, first, "pre_classifier", n.hidden, layer.ReLU)
+		return layer.Dense(b, h, "classifier", outputs, layer.Identity)
+	}
+	h := layer.Dense(b, first, n.prefix+"pooler.dense", n.hidden, layer.Tanh)
+	return layer.Dense(b, h, "classifier", outputs, layer.Identity)
+}
+
+// isHead reports whether a parameter follows the last block.
+func (c *Config) isHead(name string) bool {
+	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier."} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Parts returns the names of the parameters that are not trained, and of those that the checkpoint does not
+// have.
+func (m *Model) Parts(net *perexample.Network) (frozen, fresh []string, err error) {
+	if err := m.tensors.load(); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range net.Params {
+		name := p.Name()
+		if value, err := m.tensors.value(name, p.Shape()); value == nil || err != nil {
+			fresh = append(fresh, name)
+		}
+		if !m.trains(name) {
+			frozen = append(frozen, name)
+		}
+	}
+	return frozen, fresh, nil
+}
+
+// trains reports whether a parameter is trained.
+func (m *Model) trains(name string) bool {
+	switch m.Tuning.Train {
+	case All:
+		return true
+	case Biases:
+		return m.isHead(name) || strings.HasSuffix(name, ".bias")
+	case LoRA:
+		return m.isHead(name) || isAdapter(name)
+	}
+	return m.isHead(name)
+}

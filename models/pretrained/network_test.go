@@ -1,0 +1,163 @@
+package pretrained
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/device/cpu"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+const testClasses = 3
+
+// expectedOf reads what transformers computed for a folder of testdata, by name.
+func expectedOf(t *testing.T, folder string) map[string]safetensors.Tensor {
+	t.Helper()
+	list, err := readTensors(filepath.Join("testdata", folder, "expected.safetensors"), func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]safetensors.Tensor{}
+	for _, x := range list {
+		byName[x.Name] = x
+	}
+	return byName
+}
+
+// buildOf returns the network of a model that reads texts of some ids.
+func buildOf(m *Model, steps int) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		b := layer.NewBuilder(batch, 1)
+		logits := m.Outputs(b, b.Input("ids", steps), 16, testClasses)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+		return b.Network()
+	}
+}
+
+// withAdapters gives the adapters of a network the values of the oracle.
+func withAdapters(build perexample.Build, expected map[string]safetensors.Tensor) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		net, err := build(batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range net.Params {
+			x, ok := expected["value."+p.Name()]
+			if !ok {
+				continue
+			}
+			values := make([]float32, len(x.Values))
+			transpose(values, x.Values, x.Shape[1])
+			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(values))); err != nil {
+				return nil, err
+			}
+		}
+		return net, nil
+	}
+}
+
+// Logits and each record's gradient are those that transformers and peft compute in float64.
+func TestOutputs_SameAsTransformers(t *testing.T) {
+	for _, c := range []struct{ folder, options string }{
+		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"},
+		{"bert", ",train=head"}, {"roberta", ",train=bias"},
+	} {
+		t.Run(c.folder+c.options, func(t *testing.T) { compareWithTransformers(t, c.folder, c.options) })
+	}
+}
+
+func compareWithTransformers(t *testing.T, folder, options string) {
+	m, err := Parse(filepath.Join("testdata", folder) + options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := expectedOf(t, folder)
+	ids := expected["ids"]
+	records := ids.Shape[0]
+	whole := withAdapters(buildOf(m, ids.Shape[1]), expected)
+	build := func(batch int) (*perexample.Network, error) {
+		net, err := whole(batch)
+		if err != nil {
+			return nil, err
+		}
+		net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return !m.trains(p.Name()) })
+		return net, nil
+	}
+	compiled, err := perexample.Compile(build, records, 1)
+	if err != nil || compiled.Warning != "" {
+		t.Fatalf("error %v, warning %q", err, compiled.Warning)
+	}
+	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	copy(run.Input(0), ids.Values)
+	copy(run.Input(1), expected["labels"].Values)
+	if err := run.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range expected["logits"].Values {
+		if got := run.Output()[i]; math.Abs(float64(got-want)) > 1e-4 {
+			t.Errorf("logit %d is %v, want %v", i, got, want)
+		}
+	}
+	seen := make([]float64, len(compiled.Parameters)) // squares of sums of all records so far
+	for r := range records {
+		for v := range compiled.Parameters {
+			clear(run.ClipFactors(v))
+			run.ClipFactors(v)[r] = 1
+			clear(run.Sum(v))
+		}
+		if err := run.AddClippedSums(); err != nil {
+			t.Fatal(err)
+		}
+		norm, off := 0.0, 0.0
+		for v, p := range compiled.Parameters {
+			want := gradientOf(t, expected, strconv.Itoa(r)+"."+p.Node.Name(), p.Node.Shape())
+			for i, y := range want {
+				d := float64(run.Sum(v)[i] - y)
+				norm += float64(y) * float64(y)
+				off += d * d
+				seen[v] += float64(y) * float64(y)
+			}
+		}
+		if !(math.Sqrt(off) <= 1e-5*math.Sqrt(norm)) || norm == 0 {
+			t.Errorf("record %d: the gradient has an error of %g and a norm of %g", r, math.Sqrt(off), math.Sqrt(norm))
+		}
+	}
+	for v, square := range seen {
+		// A softmax does not change with the bias of its keys.
+		if name := compiled.Parameters[v].Node.Name(); square < 1e-20 && !strings.HasSuffix(name, "key.bias") && !strings.HasSuffix(name, "k_lin.bias") {
+			t.Errorf("%s has no gradient in the oracle: the case tests nothing", name)
+		}
+	}
+}
+
+// gradientOf returns a gradient of the oracle in the layout of a parameter.
+func gradientOf(t *testing.T, expected map[string]safetensors.Tensor, name string, shape tensor.Shape) []float32 {
+	t.Helper()
+	x, ok := expected[name]
+	if !ok {
+		t.Fatalf("the oracle has no gradient %s", name)
+	}
+	if len(shape) != 2 || strings.Contains(name, "embeddings.") {
+		return x.Values
+	}
+	values := make([]float32, len(x.Values))
+	transpose(values, x.Values, x.Shape[1])
+	return values
+}

@@ -1,0 +1,177 @@
+// Package pretrained builds networks from public checkpoints of language models, and writes them
+// back. A checkpoint is a folder with config.json and safetensors, as Hugging Face's transformers
+// writes it. The parameters of a network have the names of the checkpoint's tensors.
+//
+//	config.go      the configuration: which architectures and features are supported
+//	checkpoint.go  the tensors
+//	network.go     the network
+//	tuning.go      which parameters are trained; low-rank adapters
+//
+// The networks have no dropout: the noise of private training takes its place.
+package pretrained
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Model is a checkpoint and what of it is trained.
+type Model struct {
+	*Config
+	Dir    string
+	Tuning Tuning
+
+	tensors *tensors
+}
+
+// Parse reads DIR[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…]: a folder
+// with a checkpoint, and which of its parameters are trained.
+func Parse(text string) (*Model, error) {
+	dir, options := splitOptions(text)
+	if dir == "" {
+		return nil, fmt.Errorf("the folder of the checkpoint is missing; write hf:DIR")
+	}
+	config, err := readConfig(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Config: config, Dir: dir}
+	if m.Tuning, err = config.parseTuning(options); err != nil {
+		return nil, err
+	}
+	m.tensors = &tensors{dir: dir, prefix: config.prefix}
+	return m, nil
+}
+
+// TokenizerFile is the tokenizer of the model DIR[,…].
+func TokenizerFile(text string) string {
+	dir, _ := splitOptions(text)
+	return filepath.Join(dir, "tokenizer.json")
+}
+
+// splitOptions separates the options NAME=VALUE at the end from the folder, which may contain commas.
+func splitOptions(text string) (dir string, options []string) {
+	parts := strings.Split(text, ",")
+	for i := len(parts) - 1; i > 0; i-- {
+		if !strings.Contains(parts[i], "=") || strings.ContainsAny(parts[i], "/\\") {
+			return strings.Join(parts[:i+1], ","), parts[i+1:]
+		}
+	}
+	return parts[0], parts[1:]
+}
+
+// Tuning says which parameters are trained.
+type Tuning struct {
+	Train   Part
+	Rank    int // of low-rank adapters; 0 unless Train is LoRA
+	Alpha   float64
+	Targets []string
+}
+
+// Part is a part of a network that is trained.
+type Part string
+
+// The parts. The head, which is what follows the last block, is always trained.
+const (
+	All    Part = "all"
+	Head   Part = "head"
+	Biases Part = "bias"
+	LoRA   Part = "lora"
+)
+
+func (c *Config) parseTuning(options []string) (t Tuning, err error) {
+	given := map[string]string{}
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, "=")
+		if _, twice := given[name]; twice {
+			return t, fmt.Errorf("%s is given twice; remove one", name)
+		}
+		given[name] = value
+	}
+	for name, value := range given {
+		switch name {
+		case "train":
+			t.Train = Part(value)
+		case "lora":
+			if t.Rank, err = strconv.Atoi(value); err != nil || t.Rank < 1 || t.Rank > c.hidden {
+				return t, fmt.Errorf("lora=%s: write a rank from 1 to %d, the width of the network", value, c.hidden)
+			}
+		case "alpha":
+			if t.Alpha, err = strconv.ParseFloat(value, 64); err != nil || !(t.Alpha > 0 && t.Alpha <= 1e6) {
+				return t, fmt.Errorf("alpha=%s: write a number above 0 and at most 10^6", value)
+			}
+		case "targets":
+			t.Targets = strings.Split(value, "|")
+		default:
+			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA or targets=NAME|NAME", name, value)
+		}
+	}
+	switch t.Train {
+	case "":
+		if t.Train = All; t.Rank > 0 {
+			t.Train = LoRA
+		}
+	case All, Head, Biases, LoRA:
+	default:
+		return t, fmt.Errorf("train=%s: write all, head, bias or lora", t.Train)
+	}
+	return t, c.completeLoRA(&t, given)
+}
+
+// The defaults of adapters.
+const (
+	defaultRank         = 8
+	defaultAlphaPerRank = 2
+)
+
+// completeLoRA checks the settings of adapters and sets those that are not given.
+func (c *Config) completeLoRA(t *Tuning, given map[string]string) error {
+	if t.Train != LoRA {
+		for _, name := range []string{"lora", "alpha", "targets"} {
+			if given[name] != "" {
+				return fmt.Errorf("%s=%s is for low-rank adapters, and train=%s has none; drop one of them", name, given[name], t.Train)
+			}
+		}
+		return nil
+	}
+	if t.Rank == 0 {
+		t.Rank = min(defaultRank, c.hidden)
+	}
+	if t.Alpha == 0 {
+		t.Alpha = float64(defaultAlphaPerRank * t.Rank)
+	}
+	if t.Targets == nil {
+		t.Targets = []string{lastName(c.names.query), lastName(c.names.value)}
+	}
+	known := c.denseNames()
+	for i, target := range t.Targets {
+		found := false
+		for j, name := range known {
+			found = found || name == target
+			if j < i && t.Targets[j] == target {
+				return fmt.Errorf("targets: %s is given twice", target)
+			}
+		}
+		if !found {
+			return fmt.Errorf("targets: the network has no layer %q; choose from %s", target, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// lastName is a name without what stands in front of its last point.
+func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// denseNames are the last names of the dense layers in a block, except for the name dense, which layers
+// outside of the blocks have too.
+func (c *Config) denseNames() (list []string) {
+	n := c.names
+	for _, name := range []string{n.query, n.key, n.value, n.attentionOut, n.inner, n.outer} {
+		if last := lastName(name); last != "dense" {
+			list = append(list, last)
+		}
+	}
+	return list
+}

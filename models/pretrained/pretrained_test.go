@@ -1,0 +1,130 @@
+package pretrained
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSplitOptions(t *testing.T) {
+	for text, want := range map[string][]string{
+		"DIR":                          {"DIR"},
+		"DIR,train=head":               {"DIR", "train=head"},
+		"a,b/c,lora=4,targets=query|v": {"a,b/c", "lora=4", "targets=query|v"},
+		"a=b/c,train=all":              {"a=b/c", "train=all"},
+		"x,y=1/z,train=all":            {"x,y=1/z", "train=all"},
+	} {
+		dir, options := splitOptions(text)
+		if got := append([]string{dir}, options...); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestParse_Refuses(t *testing.T) {
+	for options, want := range map[string]string{
+		",train=some":                   "write all, head, bias or lora",
+		",rank=3":                       "option rank=3 is not known",
+		",lora=0":                       "write a rank from 1 to 8",
+		",lora=4,train=head":            "train=head has none",
+		",lora=4,targets=dense":         "choose from query, key, value",
+		",lora=4,targets=query|query":   "given twice",
+		",lora=4,alpha=-1":              "alpha=-1: write a number above 0",
+		",train=lora,train=lora":        "given twice",
+		",train=bias,targets=query|key": "drop one of them",
+	} {
+		if _, err := Parse("testdata/bert" + options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v does not contain %q", options, err, want)
+		}
+	}
+	if _, err := Parse("testdata/none"); err == nil || !strings.Contains(err.Error(), "config.json") {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+}
+
+// What is not supported is refused by its name.
+func TestParseConfig_Refuses(t *testing.T) {
+	const sizes = `"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":10`
+	for text, want := range map[string]string{
+		`{"model_type":"t5",` + sizes + `}`: `model_type "t5" is not supported`,
+		`{` + sizes + `}`:                   `model_type "" is not supported`,
+		`{"model_type":"bert","hidden_act":"quick_gelu",` + sizes + `}`:                "quick_gelu",
+		`{"model_type":"bert","position_embedding_type":"relative_key",` + sizes + `}`: "relative_key",
+		`{"model_type":"bert","is_decoder":true,` + sizes + `}`:                        "is_decoder",
+		`{"model_type":"bert","quantization_config":{},` + sizes + `}`:                 "quantization_config",
+		`{"model_type":"bert"}`: "needs a number from 1 to 2^20",
+		`{"model_type":"bert","num_attention_heads":3,` + strings.Replace(sizes, `"num_attention_heads":2,`, "", 1) + `}`: "3 heads cannot share a width of 8",
+		`{"model_type":"bert","layer_norm_eps":0,` + sizes + `}`:                                                          "layer_norm_eps",
+		`{"model_type":"roberta","pad_token_id":9,` + sizes + `}`:                                                         "out of range",
+		`[]`: "not a config.json",
+	} {
+		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v does not contain %q", text, err, want)
+		}
+	}
+}
+
+// copyOf copies a folder of testdata, with one file changed.
+func copyOf(t *testing.T, folder, file string, change func(text string) string) string {
+	t.Helper()
+	dir := t.TempDir()
+	entries, err := os.ReadDir(filepath.Join("testdata", folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join("testdata", folder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name() == file {
+			text = []byte(change(string(text)))
+		}
+		if err := os.WriteFile(filepath.Join(dir, e.Name()), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestOutputs_RefusesOtherTensors(t *testing.T) {
+	for name, c := range map[string]struct{ file, old, new, want string }{
+		"shape":      {"config.json", `"intermediate_size": 12`, `"intermediate_size": 13`, "config.json asks for"},
+		"vocabulary": {"config.json", `"vocab_size": 16`, `"vocab_size": 15`, "the tokenizer has 16 ids"},
+		"blocks":     {"config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 3`, "has no tensor roberta.encoder.layer.2."},
+		"unused":     {"config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 1`, "has the tensor roberta.encoder.layer.1."},
+		"positions":  {"config.json", `"max_position_embeddings": 10`, `"max_position_embeddings": 7`, "positions for 5"},
+		"header":     {"model.safetensors", "F32", "F64", "F64"},
+		"offsets":    {"model.safetensors", `"data_offsets":[0,`, `"data_offsets":[4,`, "offsets"},
+	} {
+		dir := copyOf(t, "roberta", c.file, func(text string) string {
+			if !strings.Contains(text, c.old) {
+				t.Fatalf("%s: %s has no %s", name, c.file, c.old)
+			}
+			return strings.Replace(text, c.old, c.new, 1)
+		})
+		m, err := Parse(dir)
+		if err == nil {
+			_, err = buildOf(m, 6)(1)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v does not contain %q", name, err, c.want)
+		}
+	}
+}
+
+// An index of shards names files of its folder only.
+func TestFiles_RefusesPaths(t *testing.T) {
+	for _, name := range []string{"../model.safetensors", "/etc/passwd", "model.bin", ""} {
+		dir := copyOf(t, "bert", "model.safetensors.index.json", func(string) string { return `{"weight_map":{"x":"` + name + `"}}` })
+		m, err := Parse(dir)
+		if err == nil {
+			_, err = buildOf(m, 6)(1)
+		}
+		if err == nil || !strings.Contains(err.Error(), "a file of tensors is in the same folder") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
