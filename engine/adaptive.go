@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/internal/account"
@@ -34,7 +33,7 @@ func (c LotChoice) check() error {
 
 // adaptiveLots makes the choices of Mechanism.Choose and enforces the budget of a run with them.
 //
-// It promises what [accountant.Filter] promises: all lots of the run, those before a resumption
+// It promises what [account.Filter] promises: all lots of the run, those before a resumption
 // included, and its projection and validation together satisfy (ε, δ)-differential privacy with
 // Budget.StopAtEpsilon and Budget.Delta, for choices and an end that depend on released values. The
 // order of the filter is fixed before the first lot.
@@ -75,34 +74,10 @@ func (c *Config) checkChoose() error {
 	return nil
 }
 
-// setOrder sets the default of a run's filter: the best order for equal lots that spend the budget. a
-// may be nil.
-func (a *adaptiveLots) setOrder(r *Run) error {
-	b := &r.config.Budget
-	if a == nil || b.FilterOrder != 0 {
-		return nil
-	}
-	h, lot := ledger.History{Header: r.ledgerHeader()}, r.lot.Mechanism.CostOfLot(0)
-	meter, err := accountant.NewMeter(h, lot, b.Delta, "rdp")
-	if err != nil {
-		return err
-	}
-	lots, err := meter.MaxLots(b.StopAtEpsilon)
-	if err != nil {
-		return err
-	}
-	if lots == 0 {
-		return fmt.Errorf("%w: one lot with Mechanism.NoiseMultiplier costs more than ε = %g; raise the noise or the budget", ErrBudget, b.StopAtEpsilon)
-	}
-	h.Lots = []ledger.RepeatedLot{{Lot: lot, Count: lots}}
-	spent, err := accountant.Epsilon(h, b.Delta, "rdp")
-	b.FilterOrder = spent.Order
-	return err
-}
-
-// beginLot asks for the choice of a run's next lot and spends its cost. An error refuses the choice:
-// the lot did not begin, and another call may choose again. a may be nil.
-func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
+// chooseNoise asks for the choice of the next lot and spends its cost, in a run with Mechanism.Choose. An
+// error refuses the choice: the lot did not begin, and another call may choose again.
+func (r *Run) chooseNoise(p *Progress) error {
+	a := r.config.Mechanism.adaptive
 	if a == nil {
 		return nil
 	}
@@ -135,6 +110,16 @@ func (a *adaptiveLots) beginLot(r *Run, p *Progress) error {
 		return fmt.Errorf("%w: lot %d with noise multiplier %v would exceed ε = %g, of which the filter has spent %.4g%%; choose more noise, or end the run", ErrBudget, r.step, choice.NoiseMultiplier, r.config.Budget.StopAtEpsilon, 100*a.UsedFraction())
 	}
 	return nil
+}
+
+// setFilterOrder sets the default of the order of a filter: the best one for equal lots.
+func (r *Run) setFilterOrder() (err error) {
+	c := &r.config
+	if c.Mechanism.adaptive != nil && c.Budget.FilterOrder == 0 {
+		past := ledger.History{Header: r.ledgerHeader()}
+		c.Budget.FilterOrder, err = account.BestOrder(c.plan(r.lot.Mechanism, past, 0))
+	}
+	return err
 }
 
 // adoptFilterOrder continues with the order of a saved run's filter unless c sets one.

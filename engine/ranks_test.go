@@ -319,7 +319,7 @@ func TestRanks_NameTheOneThatDiffers(t *testing.T) {
 		"rank 2: its setting microbatch is 5, and that of rank 0 is 4":                  func(c *Config) { c.Microbatch = 5 },
 		"rank 2: its setting records is 59, and that of rank 0 is 60":                   func(c *Config) { c.Train = mlpExamples(59, 3) },
 		"rank 2: its setting seed is 8, and that of rank 0 is 7":                        func(c *Config) { c.Seed = pointer(uint64(8)) },
-		"rank 2: Config.Steps is 0: give at least 1 lot":                                func(c *Config) { c.Steps = 0 },
+		"rank 2: Steps 0: give at least 1":                                              func(c *Config) { c.Steps = 0 },
 		"rank 2: it has the setting version of the program, which rank 0 does not have": func(c *Config) { c.Fingerprint = map[string]string{"version of the program": "2"} },
 	} {
 		folder := t.TempDir()

@@ -118,7 +118,7 @@ func build(c Config) (*Run, error) {
 	if r.lot, err = r.newLot(augmenter); err != nil {
 		return nil, err
 	}
-	if err := r.config.Mechanism.adaptive.setOrder(r); err != nil {
+	if err := r.setFilterOrder(); err != nil {
 		return nil, err
 	}
 	built = true
@@ -317,7 +317,7 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 	if err := r.lot.Method.Prepare(ctx); err != nil {
 		return err
 	}
-	if err := r.config.Mechanism.adaptive.beginLot(r, p); err != nil {
+	if err := r.chooseNoise(p); err != nil {
 		return err
 	}
 	if err := r.runLot(); err != nil {
@@ -329,7 +329,7 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 		}
 	}
 	if observe != nil {
-		p.update(r)
+		r.describeLot(p)
 		if err := observe(p); err != nil {
 			return err
 		}
@@ -352,8 +352,8 @@ func (r *Run) checkContinue(ctx context.Context, err error) error {
 	return r.agreeToContinue(err)
 }
 
-// update describes the last lot.
-func (p *Progress) update(r *Run) {
+// describeLot describes the last lot.
+func (r *Run) describeLot(p *Progress) {
 	p.Lot, p.LearningRate = r.step, r.learningRate
 	if r.account != nil {
 		p.Epsilon = r.account.Meter.Current(r.config.Steps - r.step)

@@ -16,6 +16,25 @@ type Filter struct {
 	odometer *accountant.Odometer
 }
 
+// BestOrder returns the order of a filter that admits the most lots like the first one of a plan.
+func BestOrder(p Plan) (float64, error) {
+	h, lot := p.Past, p.LotAt(0)
+	meter, err := accountant.NewMeter(h, lot, p.Delta, "rdp")
+	if err != nil {
+		return 0, err
+	}
+	lots, err := meter.MaxLots(p.StopAtEpsilon)
+	if err != nil {
+		return 0, err
+	}
+	if lots == 0 {
+		return 0, fmt.Errorf("%w: one lot with Mechanism.NoiseMultiplier costs more than ε = %g; raise the noise or the budget", ErrBudget, p.StopAtEpsilon)
+	}
+	h.Lots = []ledger.RepeatedLot{{Lot: lot, Count: lots}}
+	spent, err := accountant.Epsilon(h, p.Delta, "rdp")
+	return spent.Order, err
+}
+
 // admitPast starts the filter after the history of a plan.
 func (f *Filter) admitPast(p Plan) (err error) {
 	if f.filter, err = accountant.NewFilter(p.StopAtEpsilon, p.Delta, f.Order, p.Past.Header.Adjacency); err != nil {

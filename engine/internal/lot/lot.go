@@ -57,8 +57,7 @@ type Options struct {
 type Lot struct {
 	Parts
 	Method  Method
-	Private Private // of the last lot
-	step    int
+	Private Private   // of the last lot
 	sums    [][]int64 // [parameter]: of all ranks; nil in one process, and where the host adds vectors
 }
 
