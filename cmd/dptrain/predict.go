@@ -16,8 +16,8 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/inference"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
+	"github.com/dptrain/dptrain/models/inference"
 	"github.com/spf13/cobra"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/inference"
+	"github.com/dptrain/dptrain/models/inference"
 )
 
 // printAnswer predicts one example and prints the answer.

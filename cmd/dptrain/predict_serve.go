@@ -11,8 +11,8 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/prediction"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/inference"
 	"github.com/dptrain/dptrain/internal/host/loopback"
+	"github.com/dptrain/dptrain/models/inference"
 )
 
 // servePredictions answers predictions of a model over HTTP until a signal ends it.

@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"cmd/dptrain/internal/budget", "cmd/dptrain/internal/defaults"},
 	{"cmd/dptrain/internal/report"},
 	{"cmd/dptrain/internal/rundir"},
-	{"cmd/dptrain/internal/exitcode", "inference"},
+	{"cmd/dptrain/internal/exitcode", "models/inference"},
 	{"internal/modelfile"},
 	{"engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},

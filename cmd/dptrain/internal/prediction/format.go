@@ -5,7 +5,7 @@ package prediction
 import (
 	"errors"
 
-	"github.com/dptrain/dptrain/inference"
+	"github.com/dptrain/dptrain/models/inference"
 )
 
 // Format converts a prediction to the cells of a row. A cell is a string or a float32.

@@ -14,8 +14,8 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/inference"
 	"github.com/dptrain/dptrain/internal/modelfile"
+	"github.com/dptrain/dptrain/models/inference"
 )
 
 var people = data.Schema{

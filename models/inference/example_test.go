@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/dptrain/dptrain/inference"
+	"github.com/dptrain/dptrain/models/inference"
 )
 
 func Example() {
