@@ -74,7 +74,7 @@ func NewStep(w Workload, kind Kind, h DeviceConfig) (*Step, error) {
 		return nil, err
 	}
 	private := kind != Plain
-	options := plan.Options{Norms: private, Exact: kind == Private}
+	options := plan.TrainingOptions{Norms: private, Exact: kind == Private}
 	program, err := w.microbatchProgram(options, device)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
@@ -160,7 +160,7 @@ func (s *Step) configurePipeline() (err error) {
 }
 
 // microbatchProgram lowers a step for the microbatch that the engine would choose on the device.
-func (w Workload) microbatchProgram(o plan.Options, device plan.Device) (p *plan.Program, err error) {
+func (w Workload) microbatchProgram(o plan.TrainingOptions, device plan.Device) (p *plan.Program, err error) {
 	p, err = w.lower(o, w.Batch)
 	for err == nil && device.PreferredMicrobatch(p) < p.Records && p.Records%2 == 0 {
 		p, err = w.lower(o, p.Records/2)
@@ -171,7 +171,7 @@ func (w Workload) microbatchProgram(o plan.Options, device plan.Device) (p *plan
 	return p, err
 }
 
-func (w Workload) lower(o plan.Options, records int) (*plan.Program, error) {
+func (w Workload) lower(o plan.TrainingOptions, records int) (*plan.Program, error) {
 	build, err := w.build()
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func TestStep_AllWorkloads(t *testing.T) {
 func TestStep_MemoryPerWorkload(t *testing.T) {
 	most := map[string]int{"wrn16-4-16": 118e6, "transformer-32": 77e6}
 	for _, w := range Workloads() {
-		p, err := w.microbatchProgram(plan.Options{Norms: true, Exact: true}, cpu.NewDevice(0))
+		p, err := w.microbatchProgram(plan.TrainingOptions{Norms: true, Exact: true}, cpu.NewDevice(0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ type Config struct {
 	// weighted mean; what a record adds, and thus ε, is the same. A record with several examples has
 	// the mean of their weights. Statistics and adaptive counts are not weighted. MinMean needs
 	// the CPU, or LocalTraining.
-	Weights Weights
+	Weights RecordWeights
 
 	LocalTraining LocalTraining // steps of each user in a lot; default: users contribute gradients
 
@@ -176,7 +176,7 @@ func (c *Config) check() error {
 
 func (c *Config) checkWeights() error {
 	switch {
-	case !c.isWeighted() && c.Weights != Weights{}:
+	case !c.isWeighted() && c.Weights != (RecordWeights{}):
 		return fmt.Errorf("Config.Weights is set, and the training data have no weights: use a data.WeightSet, or leave it unset")
 	case !c.isWeighted():
 		return nil

@@ -1,7 +1,7 @@
 package engine
 
-// Description is what is public about a run before it starts.
-type Description struct {
+// RunDescription is what is public about a run before it starts.
+type RunDescription struct {
 	Records       int     // in the data set, or Sampling.Population
 	ExpectedLot   float64 // q·N
 	Microbatch    int     // records computed together
@@ -31,9 +31,9 @@ type ParameterDescription struct {
 }
 
 // Describe describes the run.
-func (r *Run) Describe() Description {
+func (r *Run) Describe() RunDescription {
 	program := r.network.Program
-	d := Description{
+	d := RunDescription{
 		Records: r.Event().Records, ExpectedLot: r.Event().ExpectedLot(),
 		Microbatch: program.Records, PerRecord: r.index.PerRecord,
 		Bytes:  program.Bytes() + r.network.Executable.WorkspaceBytes() + r.network.Frozen.Bytes(),

@@ -188,7 +188,7 @@ func TestMicrobatch_ReducedForLargeRecords(t *testing.T) {
 	}
 }
 
-// Description.Bytes includes the device's workspace.
+// RunDescription.Bytes includes the device's workspace.
 func TestDescribe_IncludesWorkspace(t *testing.T) {
 	for _, device := range deviceNames() {
 		c := testConfig(t)

@@ -75,13 +75,13 @@ func (o *Optimization) learningRate(lot, steps int, e sample.Event) float64 {
 
 // paramGroups returns the factors of each parameter's learning rate and weight decay; nil where
 // all are 1.
-func (o *Optimization) paramGroups(parameters []plan.Parameter) ([]plan.ParamGroup, error) {
+func (o *Optimization) paramGroups(parameters []plan.Parameter) ([]plan.RateFactors, error) {
 	if o.LearningRateMultiplier == nil && o.WeightDecayMultiplier == nil {
 		return nil, nil
 	}
-	groups := make([]plan.ParamGroup, len(parameters))
+	groups := make([]plan.RateFactors, len(parameters))
 	for i, p := range parameters {
-		g := plan.ParamGroup{RateMultiplier: 1, DecayMultiplier: 1}
+		g := plan.RateFactors{RateMultiplier: 1, DecayMultiplier: 1}
 		if o.LearningRateMultiplier != nil {
 			g.RateMultiplier = o.LearningRateMultiplier(p.Name)
 		}

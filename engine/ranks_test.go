@@ -63,7 +63,7 @@ func rankConfigs() map[string]func(t *testing.T) Config {
 		"constant work": func(t *testing.T) Config { return truncatedConfig(t, 20) },
 		"weights": func(t *testing.T) Config {
 			c := weightedConfig(t)
-			c.Weights, c.Microbatch, c.Steps = Weights{Cap: 4, MinMean: 0.1}, 2, 3
+			c.Weights, c.Microbatch, c.Steps = RecordWeights{Cap: 4, MinMean: 0.1}, 2, 3
 			return c
 		},
 		"Laplace noise, fixed": func(t *testing.T) Config {

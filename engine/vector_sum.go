@@ -52,7 +52,7 @@ type VectorSum struct {
 	config  Config
 	records int
 	vectors []Vector
-	weights Weights
+	weights RecordWeights
 	source  *noise.Source
 	sampler sample.Sampler
 
@@ -92,7 +92,7 @@ type VectorSumConfig struct {
 	// default is one group of all vectors with bound 1. Noise, clipping and arithmetic have the same
 	// meaning as in a run, with vectors in place of gradients.
 	Mechanism Mechanism
-	Weights   Weights
+	Weights   RecordWeights
 	Lots      int    // the largest number of lots
 	Budget    Budget // δ, accountant and limit on ε
 	Ledger    string // name of the ledger file
@@ -102,7 +102,7 @@ type VectorSumConfig struct {
 	Seed         *uint64
 }
 
-// Weights describes the weights of records in a weighted mean. A weight is private; it is set to 0
+// RecordWeights describes the weights of records in a weighted mean. A weight is private; it is set to 0
 // where it is negative or NaN, to Cap where it is larger, and rounded down to a multiple of
 // Cap/2^20. A record contributes its clipped vectors times weight/Cap, so weights do not change the
 // sensitivity.
@@ -111,7 +111,7 @@ type VectorSumConfig struct {
 // Differentially Private Recurrent Language Models", section 3): the sum of weighted vectors over
 // q·N·Mean, whose denominator does not depend on the data. It is unbiased, up to clipping, if Mean
 // is the mean weight of the N records.
-type Weights struct {
+type RecordWeights struct {
 	Cap  float64 // the largest weight, public; default: 1
 	Mean float64 // a public estimate of the mean weight of a record; default: Cap
 
@@ -124,7 +124,7 @@ type Weights struct {
 }
 
 // check sets the defaults and refuses weights that are impossible with lots of this policy.
-func (w *Weights) check(policy sample.Policy) error {
+func (w *RecordWeights) check(policy sample.Policy) error {
 	w.Cap = cmp.Or(w.Cap, 1)
 	if w.MinMean != 0 && policy != sample.PolicyPoisson {
 		return setting.Errorf("Weights.MinMean", "a weighted mean whose denominator depends on the lot needs %s lots: use them, or a fixed denominator (drop %v)", sample.PolicyPoisson, setting.Named("Weights.MinMean"))
@@ -149,7 +149,7 @@ func (w *Weights) check(policy sample.Policy) error {
 
 // denominator returns what a sum of vectors times weight/Cap is divided by, in records, and
 // release.Vectors.leastWeight.
-func (w Weights) denominator(expectedLot float64) (records float64, least int64) {
+func (w RecordWeights) denominator(expectedLot float64) (records float64, least int64) {
 	records = expectedLot * w.Mean / w.Cap
 	if w.MinMean == 0 {
 		return records, 0
@@ -385,7 +385,7 @@ func (s *VectorSum) StartLot() ([]int, error) {
 }
 
 // Add adds the vectors of a record, one of each of VectorSumConfig.Vectors in their order, with a
-// weight: see Weights. It does not keep them.
+// weight: see RecordWeights. It does not keep them.
 //
 // A record with vectors of another number or size, or with a number that is not finite, counts as
 // a record of the lot and contributes nothing: an error would depend on its content. Excluded
@@ -423,7 +423,7 @@ func (s *VectorSum) Excluded() int {
 
 // Release ends a lot. It writes the lot to the ledger and, when this is on disk, returns the mean of
 // each vector: the sum of the clipped vectors with noise, divided by the public number q·N of
-// records, or as [Weights] describes. After an error nothing more can be released; the lot may
+// records, or as [RecordWeights] describes. After an error nothing more can be released; the lot may
 // count as spent.
 func (s *VectorSum) Release() ([][]float64, error) {
 	s.mu.Lock()

@@ -129,7 +129,7 @@ func TestVectorSum_ReleasesWeightedMean(t *testing.T) {
 	for _, arithmetic := range []Arithmetic{ExactArithmetic, FloatArithmetic} {
 		c := vectorSumConfig(t)
 		c.Mechanism.Arithmetic, c.Mechanism.NoiseMultiplier = arithmetic, 1e-12
-		c.Weights = Weights{Cap: 4, Mean: 2.5}
+		c.Weights = RecordWeights{Cap: 4, Mean: 2.5}
 		s := newVectorSum(t, c)
 		random := rand.New(rand.NewPCG(3, 4))
 		for range 3 {

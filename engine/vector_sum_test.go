@@ -406,7 +406,7 @@ func TestVectorSum_DenominatorOfLot(t *testing.T) {
 			c := vectorSumConfig(t)
 			c.Vectors, c.Mechanism.Clipping = []Vector{{"v", 2}}, clip.Flat(clip.Constant(0.5), nil)
 			c.Mechanism.Arithmetic, c.Mechanism.NoiseMultiplier = arithmetic, 1e-12
-			c.Weights = Weights{Cap: 2, MinMean: minMean}
+			c.Weights = RecordWeights{Cap: 2, MinMean: minMean}
 			s := newVectorSum(t, c)
 			random := rand.New(rand.NewPCG(14, 15))
 			var want [2]float64
@@ -431,7 +431,7 @@ func TestVectorSum_DenominatorOfLot(t *testing.T) {
 		}
 	}
 	c := vectorSumConfig(t)
-	c.Weights, c.Sampling.Policy = Weights{MinMean: 0.5}, sample.PolicyFixed
+	c.Weights, c.Sampling.Policy = RecordWeights{MinMean: 0.5}, sample.PolicyFixed
 	if _, err := NewVectorSum(c); err == nil {
 		t.Error("fixed lots have a denominator that depends on the lot")
 	}

@@ -36,7 +36,7 @@ func weightedConfig(t testing.TB) Config {
 	if c.Train, err = data.WithWeights(owned, weights); err != nil {
 		t.Fatal(err)
 	}
-	c.Weights = Weights{Cap: 4, Mean: 2}
+	c.Weights = RecordWeights{Cap: 4, Mean: 2}
 	c.Sampling, c.Steps = Sampling{Rate: 1}, 1
 	useUnitSteps(&c)
 	return c
@@ -139,7 +139,7 @@ func checkDenominatorOfLot(t *testing.T, device string, local LocalTraining) {
 			for minMean, denominator := range map[float64]float64{1: total, 3: 3} {
 				c := weightedConfig(t)
 				c.Records, c.LocalTraining, c.Device.Name = Records{Users: true, Examples: 3}, local, device
-				c.Weights = Weights{Cap: 4, MinMean: minMean}
+				c.Weights = RecordWeights{Cap: 4, MinMean: minMean}
 				c.Mechanism.Arithmetic, c.Mechanism.NonPrivate = arithmetic, !private
 				r, norm := trainWithoutNoise(t, c)
 				for i, w := range flatWeights(t, r) {
@@ -218,7 +218,7 @@ func TestWeights_DenominatorSensitivityInIntegers(t *testing.T) {
 				if c.Train, err = data.WithWeights(table, weights); err != nil {
 					t.Fatal(err)
 				}
-				c.Weights, c.Device.Name = Weights{Cap: 4, MinMean: minMean}, device
+				c.Weights, c.Device.Name = RecordWeights{Cap: 4, MinMean: minMean}, device
 				r := newRun(t, c)
 				if err := r.sumLot(); err != nil {
 					t.Fatal(err)
@@ -264,11 +264,11 @@ func TestWeights_RefusesSettings(t *testing.T) {
 		"a negative cap":         func(c *Config) { c.Weights.Cap = -1 },
 		"a mean above the cap":   func(c *Config) { c.Weights.Mean = 5 },
 		"a least mean with Laplace noise": func(c *Config) {
-			c.Weights, c.Mechanism.Distribution = Weights{Cap: 4, MinMean: 1}, LaplaceNoise
+			c.Weights, c.Mechanism.Distribution = RecordWeights{Cap: 4, MinMean: 1}, LaplaceNoise
 		},
 		"a least mean of fixed lots": func(c *Config) {
 			c.Records, c.LocalTraining = Records{Users: true, Examples: 3}, LocalTraining{Steps: 1, Rate: 1}
-			c.Weights, c.Sampling = Weights{Cap: 4, MinMean: 1}, Sampling{Policy: sample.PolicyFixed, Lot: 2}
+			c.Weights, c.Sampling = RecordWeights{Cap: 4, MinMean: 1}, Sampling{Policy: sample.PolicyFixed, Lot: 2}
 		},
 		"both means": func(c *Config) {
 			c.Records, c.LocalTraining = Records{Users: true, Examples: 3}, LocalTraining{Steps: 1, Rate: 1}
@@ -288,7 +288,7 @@ func TestWeights_RefusesSettings(t *testing.T) {
 // the CPU, and a GPU is refused.
 func TestWeights_LeastMeanNeedsHost(t *testing.T) {
 	c := weightedConfig(t)
-	c.Weights, c.Device.Name = Weights{Cap: 4, MinMean: 1}, "auto"
+	c.Weights, c.Device.Name = RecordWeights{Cap: 4, MinMean: 1}, "auto"
 	if err := c.checkWeights(); err != nil || c.Device.Name != "cpu" {
 		t.Errorf("auto becomes %s (%v), want cpu", c.Device.Name, err)
 	}
@@ -296,7 +296,7 @@ func TestWeights_LeastMeanNeedsHost(t *testing.T) {
 	if _, err := New(c); !isOneLineWith(err, "device cuda:0 does not divide") {
 		t.Errorf("a GPU: %v", err)
 	}
-	c.Weights, c.LocalTraining.Steps = Weights{Cap: 4, MinMean: 1}, 1
+	c.Weights, c.LocalTraining.Steps = RecordWeights{Cap: 4, MinMean: 1}, 1
 	if err := c.checkWeights(); err != nil || c.Device.Name != "cuda:0" {
 		t.Errorf("local steps on a GPU: %v, on %s", err, c.Device.Name)
 	}

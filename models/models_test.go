@@ -226,7 +226,7 @@ func TestParse_Targets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !net.Output.Shape().Eq(tensor.Shape{3, 2}) || !net.Losses.Shape().Eq(tensor.Shape{3}) || op.SpecOf(net.Losses) != (op.SquaredError{}) {
+		if !net.Output.Shape().Eq(tensor.Shape{3, 2}) || !net.Losses.Shape().Eq(tensor.Shape{3}) || op.OperationOf(net.Losses) != (op.SquaredError{}) {
 			t.Errorf("%s: output %v, losses %v by %v", m.Name, net.Output.Shape(), net.Losses.Shape(), net.Losses.Op())
 		}
 	}
@@ -296,7 +296,7 @@ func TestTransformer_IsCausal(t *testing.T) {
 	}
 	blocks := 0
 	for _, n := range net.Loss.Graph().AllNodes() {
-		if a, ok := op.SpecOf(n).(op.Attention); ok {
+		if a, ok := op.OperationOf(n).(op.Attention); ok {
 			blocks++
 			if in := op.Operands(n); a != (op.Attention{Heads: 4}) || len(in) != 2 || in[1] != net.Inputs[0] {
 				t.Errorf("%v of %v: want 4 heads that do not see padding", a, in)

@@ -212,7 +212,7 @@ func TestPrivateStep_MatchesSingleRecords(t *testing.T) {
 				if err != nil || p.Warning != "" {
 					t.Fatalf("error %v, warning %q", err, p.Warning)
 				}
-				program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+				program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -89,7 +89,7 @@ func TestSequenceModels_PaddedWithoutPaddingIsIdentical(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+			program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -78,7 +78,7 @@ func (l batchedVJP) apply(n *G.Node, in G.Nodes) (*G.Node, error) {
 }
 
 // applyToAll applies a Spec to the batched forms of all operands.
-func (l batchedVJP) applyToAll(s op.Spec, in G.Nodes) (*G.Node, error) {
+func (l batchedVJP) applyToAll(s op.Operation, in G.Nodes) (*G.Node, error) {
 	lifted := make(G.Nodes, len(in))
 	for i, x := range in {
 		var err error

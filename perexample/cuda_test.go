@@ -18,7 +18,7 @@ func init() {
 		return
 	}
 	card := device{"cuda", func(p *perexample.PrivateNetwork) (accumulator, error) {
-		program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+		program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 		if err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func TestDerivedWeight_GradientMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

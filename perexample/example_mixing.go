@@ -119,7 +119,7 @@ func (t *exampleTracer) trace(n *G.Node) []exampleSet {
 
 // setsOfRows returns the sets of an operation on independent rows, if no row has elements
 // of both examples; otherwise nil. It saves the evaluation of large layers.
-func setsOfRows(n *G.Node, s op.Spec, sets [][]exampleSet) []exampleSet {
+func setsOfRows(n *G.Node, s op.Operation, sets [][]exampleSet) []exampleSet {
 	o, ok := s.(op.Rowwise)
 	if !ok || n.Dims() == 0 {
 		return nil

@@ -43,13 +43,13 @@ func (r *layoutAnalysis) frozenOutputs() (outputs G.Nodes) {
 	return outputs
 }
 
-func isReshape(s op.Spec) bool {
+func isReshape(s op.Operation) bool {
 	_, is := s.(op.Reshape)
 	return is
 }
 
 // isProduct reports whether an operation multiplies and adds for each of its results.
-func isProduct(s op.Spec) bool {
+func isProduct(s op.Operation) bool {
 	switch s.(type) {
 	case op.Conv2D, op.ConvGradInput, op.Linear, op.MatMul, op.LSTM, op.GRU, op.Attention:
 		return true

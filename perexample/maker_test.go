@@ -102,7 +102,7 @@ func (m *maker) drop(x *G.Node, rate float64, layer uint32) *G.Node {
 	return apply(op.Dropout{Rate: rate, Seed: 1, Layer: layer}, x, m.net.MaskSeed)
 }
 
-func apply(s op.Spec, in ...*G.Node) *G.Node { return must(op.Apply(s, in...)) }
+func apply(s op.Operation, in ...*G.Node) *G.Node { return must(op.Apply(s, in...)) }
 
 func number(x float32) *G.Node { return G.NewConstant(x) }
 

@@ -167,7 +167,7 @@ type accumulator interface {
 }
 
 var onCPU = device{"cpu", func(p *perexample.PrivateNetwork) (accumulator, error) {
-	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 	if err != nil {
 		return nil, err
 	}

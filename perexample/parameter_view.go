@@ -34,7 +34,7 @@ func (v parameterView) through(n *G.Node) (parameterView, bool) {
 
 // moveElements maps the view's elements through an operation that only moves elements:
 // the operation runs on the element numbers, which are exact in float64.
-func (v parameterView) moveElements(s op.Spec, n *G.Node) []int32 {
+func (v parameterView) moveElements(s op.Operation, n *G.Node) []int32 {
 	in := op.CanonicalOperands(n)
 	values := make([][]float64, len(in))
 	for i, x := range in {

@@ -197,7 +197,7 @@ func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {
 }
 
 // weightCount returns the number of trained weights.
-func weightCount(d engine.Description) (n int) {
+func weightCount(d engine.RunDescription) (n int) {
 	for _, v := range d.Parameters {
 		n += tensor.ProdInts(v.Shape)
 	}

@@ -45,7 +45,7 @@ func newNetwork(build perexample.Build, threads, memory int) (*Network, error) {
 	for _, d := range private.Inputs[1].Shape()[1:] {
 		n.labels *= d
 	}
-	if n.program, err = plan.LowerTraining(private, plan.Options{}); err != nil {
+	if n.program, err = plan.LowerTraining(private, plan.TrainingOptions{}); err != nil {
 		return nil, err
 	}
 	if bytes := n.program.Bytes(); bytes > memory {

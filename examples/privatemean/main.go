@@ -28,7 +28,7 @@ func main() {
 		Unit:      "client",
 		Sampling:  engine.Sampling{Rate: 0.05}, // each round has each client with this probability
 		Mechanism: engine.Mechanism{Clipping: clip.Flat(clip.Constant(2), nil), NoiseMultiplier: 2},
-		Weights:   engine.Weights{Cap: 10, Mean: 5.5},
+		Weights:   engine.RecordWeights{Cap: 10, Mean: 5.5},
 		Lots:      rounds,
 		Budget:    engine.Budget{Delta: 1e-6},
 		Ledger:    filepath.Join(dir, "ledger.jsonl"),

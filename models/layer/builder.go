@@ -163,7 +163,7 @@ func (b *Builder) input(x *G.Node) *G.Node {
 	if x == nil {
 		return nil
 	}
-	if _, replaced := op.SpecOf(x).(op.Replace); replaced {
+	if _, replaced := op.OperationOf(x).(op.Replace); replaced {
 		x = op.Operands(x)[0]
 	}
 	if slices.Contains(b.net.Inputs, x) {
@@ -285,7 +285,7 @@ func (b *Builder) claimName(name string, dims []int) bool {
 }
 
 // apply adds one operation of the named layer.
-func (b *Builder) apply(layer string, s op.Spec, inputs ...*G.Node) *G.Node {
+func (b *Builder) apply(layer string, s op.Operation, inputs ...*G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) {
 		y, err := op.Apply(s, inputs...)
 		if err != nil {

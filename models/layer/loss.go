@@ -100,7 +100,7 @@ func HingeLoss(b *Builder, prediction, target *G.Node) *G.Node {
 }
 
 // regressionLoss is a loss which is smallest where the prediction is the target.
-func regressionLoss(b *Builder, name string, loss op.Spec, prediction, target *G.Node) *G.Node {
+func regressionLoss(b *Builder, name string, loss op.Operation, prediction, target *G.Node) *G.Node {
 	losses := elementLoss(b, name, loss, prediction, target)
 	if losses != nil && b.targets[prediction] == nil {
 		b.targets[prediction] = target
@@ -108,7 +108,7 @@ func regressionLoss(b *Builder, name string, loss op.Spec, prediction, target *G
 	return losses
 }
 
-func elementLoss(b *Builder, name string, loss op.Spec, prediction, target *G.Node) *G.Node {
+func elementLoss(b *Builder, name string, loss op.Operation, prediction, target *G.Node) *G.Node {
 	if !b.present(name, prediction, target) {
 		return nil
 	}

@@ -96,7 +96,7 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 	if err != nil || compiled.Warning != "" {
 		t.Fatalf("error %v, warning %q", err, compiled.Warning)
 	}
-	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true})
+	program, err := plan.LowerTraining(compiled, plan.TrainingOptions{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

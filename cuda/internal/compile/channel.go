@@ -9,7 +9,7 @@ import (
 
 // lowerChannelOp queues operations that treat all channels or all rows alike:
 // normalisations, scales and shifts, their sums, softmax.
-func lowerChannelOp(c *compiler, spec op.Spec, k call) bool {
+func lowerChannelOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.Normalize:
 		lowerNormalize(c, s, k)

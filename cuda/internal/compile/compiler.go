@@ -154,7 +154,7 @@ func (c *compiler) lowerInstruction(i plan.Instruction, k call) {
 
 // lower queues the kernels for an operation. It returns false if there is no kernel for
 // these shapes; the host then computes the reference. One family handles each operation.
-func lower(c *compiler, spec op.Spec, k call) bool {
+func lower(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) { // these can add to the result's previous value
 	case op.ClippedSum:
 		return lowerClippedSum(c, s, k)

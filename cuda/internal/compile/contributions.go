@@ -152,7 +152,7 @@ func lowerContribution(c *compiler, i plan.Instruction, k call) {
 	s.adding.reads = append(s.adding.reads, c.scratch.current())
 }
 
-func (s *contributionSum) lower(how plan.ContributionForm, spec op.Spec) {
+func (s *contributionSum) lower(how plan.ContributionForm, spec op.Operation) {
 	switch f := spec.(type) {
 	case op.WeightedRows:
 		s.addBuilt(s.in[0], s.size(0)/s.records, 0, s.records)

@@ -19,7 +19,7 @@ import (
 // contributing is a sum of an exact program with the operands of its records.
 type contributing struct {
 	name  string
-	spec  func(records int) op.Spec
+	spec  func(records int) op.Operation
 	in    [][]float32 // of all records
 	at    *op.Map
 	size  int // of the parameter
@@ -162,7 +162,9 @@ func tied(name string, transposed bool, dim, records int, index, lookups, byDim,
 		slices.Reverse(parts)
 		in = append(rows, index, lookups)
 	}
-	return contributing{name, func(records int) op.Spec { return op.MultiUseSum{Uses: &parts, Size: table.Size(), Records: records} }, in, nil, table.Size(), 0}
+	return contributing{name, func(records int) op.Operation {
+		return op.MultiUseSum{Uses: &parts, Size: table.Size(), Records: records}
+	}, in, nil, table.Size(), 0}
 }
 
 // tiedTables are sums of tables that are looked up in and multiplied with: transposed or not, with one
@@ -288,8 +290,8 @@ func wholeNumbers(r *rand.Rand, n, from, to int) []float32 {
 	return x
 }
 
-func clippedSum(f op.Form) func(int) op.Spec {
-	return func(records int) op.Spec { return op.ClippedSum{Form: f, Records: records} }
+func clippedSum(f op.Form) func(int) op.Operation {
+	return func(records int) op.Operation { return op.ClippedSum{Form: f, Records: records} }
 }
 
 // exactSums are sums whose rows both devices round: gradients that are kept, products of one row and of
@@ -301,7 +303,7 @@ func exactSums(r *rand.Rand, records int) []contributing {
 		permutation[i] = int32(to)
 	}
 	other := op.NewMap(permutation)
-	kept := func(int) op.Spec { return op.WeightedRows{} }
+	kept := func(int) op.Operation { return op.WeightedRows{} }
 	return []contributing{
 		{"short gradient", kept, [][]float32{hostileNormals(r, records, 7)}, nil, 7, 0},
 		{"long gradient", kept, [][]float32{hostileNormals(r, records, 5003)}, nil, 5003, 0},
@@ -396,7 +398,7 @@ func TestContributions_OfRecordsAlone(t *testing.T) {
 		return x
 	}
 	sums := append([]contributing{
-		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{ordinary(9001)}, nil, 9001, 0},
+		{"gradient", func(int) op.Operation { return op.WeightedRows{} }, [][]float32{ordinary(9001)}, nil, 9001, 0},
 		{"one row", clippedSum(op.Product{In: 66, Out: 3}), [][]float32{ordinary(66), ordinary(3)}, nil, 198, 0},
 		{"rows with a norm from the product", clippedSum(op.Product{In: 67, Out: 5}), [][]float32{ordinary(65 * 67), ordinary(65 * 5)}, nil, 335, 0},
 		{"rows with a norm from Gram matrices", clippedSum(op.Product{In: 200, Out: 131}), [][]float32{ordinary(65 * 200), ordinary(65 * 131)}, nil, 200 * 131, 0},
@@ -463,7 +465,7 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 		}
 	}
 	sums := []contributing{
-		{"gradient", func(int) op.Spec { return op.WeightedRows{} }, [][]float32{small[0]}, nil, 35, 0},
+		{"gradient", func(int) op.Operation { return op.WeightedRows{} }, [][]float32{small[0]}, nil, 35, 0},
 		{"product", clippedSum(op.Product{In: 70, Out: 9}), [][]float32{ordinary(70), small[1]}, nil, 630, 0},
 		{"rows", clippedSum(op.Product{In: 33, Out: 66}), [][]float32{ordinary(3 * 33), ordinary(3 * 66)}, nil, 33 * 66, 0},
 		tied("tied table", false, 33, records, wholeNumbers(r, 7*records, 0, 9), ordinary(7*33), ordinary(5*33), ordinary(5*9)),
@@ -536,7 +538,7 @@ func TestContributions_ManyFullRecords(t *testing.T) {
 	}
 	for name, s := range map[string]contributing{
 		"product":  {spec: clippedSum(op.Product{In: width, Out: 1}), in: [][]float32{wide, ones}, size: width},
-		"gradient": {spec: func(int) op.Spec { return op.WeightedRows{} }, in: [][]float32{ones}, size: 1},
+		"gradient": {spec: func(int) op.Operation { return op.WeightedRows{} }, in: [][]float32{ones}, size: 1},
 		"lookups":  {spec: clippedSum(op.Gather{Vocabulary: 1, Dim: 1, Bag: 1}), in: [][]float32{make([]float32, records), ones}, size: 1},
 	} {
 		m := machineOf(t, exactProgram(records, []contributing{s}), plan.Optimizer{Kind: plan.SGD})
@@ -590,7 +592,7 @@ func TestContributions_WithLengthsOfNorms(t *testing.T) {
 		p := exactProgram(records, sums)
 		if c.normed {
 			product, rows := p.Back[0].In[:2], p.Back[0].In[1:2]
-			for k, spec := range []op.Spec{op.RowSquares{}, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.RankOne}} {
+			for k, spec := range []op.Operation{op.RowSquares{}, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.RankOne}} {
 				id := len(p.Buffers)
 				p.Buffers = append(p.Buffers, plan.Buffer{Name: "norms", Shape: tensor.Shape{records}, Role: plan.RoleSquaredNorms, Index: k, Base: id})
 				p.Front = append(p.Front, plan.Instruction{Spec: spec, In: [][]int{rows, product}[k], Out: id})
@@ -655,7 +657,7 @@ func TestRelease_OfIntegerSums(t *testing.T) {
 		for i := range x {
 			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(n)))
 		}
-		sums = append(sums, contributing{spec: func(int) op.Spec { return op.WeightedRows{} }, in: [][]float32{x}, size: n})
+		sums = append(sums, contributing{spec: func(int) op.Operation { return op.WeightedRows{} }, in: [][]float32{x}, size: n})
 	}
 	sgd, source := plan.Optimizer{Kind: plan.SGD}, noise.NewSeeded(4)
 	m := machineOf(t, exactProgram(records, sums), sgd).(*Executable)

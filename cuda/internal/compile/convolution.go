@@ -11,7 +11,7 @@ import (
 )
 
 // lowerConvolutionOp queues convolutions, pools, and Im2Col and its gradient.
-func lowerConvolutionOp(c *compiler, spec op.Spec, k call) bool {
+func lowerConvolutionOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.Conv2D:
 		return lowerConv2D(c, s, k)

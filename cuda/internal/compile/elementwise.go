@@ -10,7 +10,7 @@ import (
 )
 
 // lowerElementwiseOp queues operations that compute each element separately.
-func lowerElementwiseOp(c *compiler, spec op.Spec, k call) bool {
+func lowerElementwiseOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.Add:
 		return lowerBinary(c, op.Binary{Kind: "+"}, k)

@@ -8,7 +8,7 @@ import (
 )
 
 // lowerEmbeddingOp queues table lookups and their gradient.
-func lowerEmbeddingOp(c *compiler, spec op.Spec, k call) bool {
+func lowerEmbeddingOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
 		d := k.shapes[0][1]

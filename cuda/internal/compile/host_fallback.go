@@ -43,7 +43,7 @@ func runOnHost(c *compiler, k call, compute func(in [][]float32, out []float32) 
 
 // runReference runs an operation's reference implementation, its Do method, on the host in
 // float64.
-func runReference(c *compiler, spec op.Spec, k call) {
+func runReference(c *compiler, spec op.Operation, k call) {
 	wide := make([][]float64, len(k.in))
 	for i := range wide {
 		wide[i] = make([]float64, k.size(i))

@@ -13,7 +13,7 @@ const (
 )
 
 // lowerLossOp queues losses and their gradients.
-func lowerLossOp(c *compiler, spec op.Spec, k call) bool {
+func lowerLossOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.CrossEntropy:
 		rows, classes := k.shapes[0][0], k.shapes[0][1]

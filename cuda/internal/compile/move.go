@@ -9,7 +9,7 @@ import (
 )
 
 // lowerLayoutOp queues operations that move elements, and sums along axes.
-func lowerLayoutOp(c *compiler, spec op.Spec, k call) bool {
+func lowerLayoutOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.Reshape:
 		c.queue(c.name, func() error { return c.device.Copy(k.out, k.in[0], 4*k.results()) })

@@ -140,7 +140,7 @@ func (n network) compiledFor(t testing.TB, exact bool) (*plan.Program, *clipping
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true, Observed: true, Exact: exact})
+	program, err := plan.LowerTraining(compiled, plan.TrainingOptions{Norms: true, Output: true, Observed: true, Exact: exact})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,13 @@ import (
 
 // operation is an operation with its operands.
 type operation struct {
-	spec   op.Spec
+	spec   op.Operation
 	shapes []tensor.Shape
 	in     [][]float32
 }
 
 // given draws operands of these shapes.
-func given(r *rand.Rand, s op.Spec, shapes ...tensor.Shape) operation {
+func given(r *rand.Rand, s op.Operation, shapes ...tensor.Shape) operation {
 	o := operation{spec: s, shapes: shapes}
 	for _, shape := range shapes {
 		x := make([]float32, shape.TotalSize())

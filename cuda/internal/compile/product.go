@@ -12,7 +12,7 @@ import (
 )
 
 // lowerProductOp queues products of matrices.
-func lowerProductOp(c *compiler, spec op.Spec, k call) bool {
+func lowerProductOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.MatMul:
 		launchProduct(c, newMatrixProduct(s, k.shapes, k))

@@ -27,7 +27,7 @@ func lowerClippedSum(c *compiler, s op.ClippedSum, k call) bool {
 
 // lowerRecordOp queues the operations that a private step adds to an ordinary step, except
 // its sums.
-func lowerRecordOp(c *compiler, spec op.Spec, k call) bool {
+func lowerRecordOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.RecordGradients:
 		return lowerRecordGradients(c, s, k)

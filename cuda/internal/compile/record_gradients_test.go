@@ -28,7 +28,7 @@ func normals(r *rand.Rand, shape ...int) operand {
 }
 
 // computed returns the device's result of an operation.
-func computed(t *testing.T, s op.Spec, in []operand) []float32 {
+func computed(t *testing.T, s op.Operation, in []operand) []float32 {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
 	code := plan.Instruction{Spec: s, Out: len(in)}
@@ -58,7 +58,7 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 }
 
 // agree compares the device's result with the reference, to 1e-5 of the largest element.
-func agree(t *testing.T, s op.Spec, in []operand) []float32 {
+func agree(t *testing.T, s op.Operation, in []operand) []float32 {
 	t.Helper()
 	got := computed(t, s, in)
 	wide, shapes := make([][]float64, len(in)), make([]tensor.Shape, len(in))
@@ -101,7 +101,7 @@ func TestChannels_LongRows(t *testing.T) {
 				x.values[i] *= 30
 			}
 			specs := []struct {
-				spec op.Spec
+				spec op.Operation
 				in   []operand
 			}{
 				{op.CrossEntropy{}, []operand{x, labels}},

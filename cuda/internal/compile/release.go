@@ -31,8 +31,8 @@ type releaser struct {
 	parameters      []releaseParameter
 	blockParameters driver.Pointer // the parameter of each block of all launches
 	launches        []releaseLaunch
-	groups          []plan.ParamGroup // for which the launches are laid out
-	sigma           []float32         // on the device; nil if the program is exact
+	groups          []plan.RateFactors // for which the launches are laid out
+	sigma           []float32          // on the device; nil if the program is exact
 	args            *releaseArgs
 
 	contributions *contributions // nil unless the program is exact
@@ -131,7 +131,7 @@ func (v releaseParameter) undecided() int { return int(min(v.Size, v.Size/128+40
 
 // layOut arranges the launches: one for each parameter group, with the blocks of its
 // parameters.
-func (r *releaser) layOut(groups []plan.ParamGroup) error {
+func (r *releaser) layOut(groups []plan.RateFactors) error {
 	var launches []releaseLaunch
 	var parameters []int32
 	placed := make([]bool, len(r.parameters))

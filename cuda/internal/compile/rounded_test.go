@@ -170,7 +170,7 @@ func TestRelease_ExactStagesUpdateAlike(t *testing.T) {
 	source, gaussian := noise.NewSeeded(13), noise.RoundedGaussian{Sigma: 0x1.6p59}
 	sizes := []int{hard, 700, 5000}
 	average := plan.Average{Decay: 0.9}
-	groups := []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 1, DecayMultiplier: 1}, {RateMultiplier: 2, DecayMultiplier: 0}}
+	groups := []plan.RateFactors{{RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 1, DecayMultiplier: 1}, {RateMultiplier: 2, DecayMultiplier: 0}}
 	for _, o := range []plan.Optimizer{
 		{Kind: plan.SGD, WeightDecay: 0.1}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Nesterov, Momentum: 0.8},
 		{Kind: plan.Adam, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-3}, {Kind: plan.RMSProp, Beta2: 0.9, Epsilon: 1e-3},

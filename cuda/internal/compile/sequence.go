@@ -12,7 +12,7 @@ import (
 )
 
 // lowerSequenceOp queues operations along the steps of sequences.
-func lowerSequenceOp(c *compiler, spec op.Spec, k call) bool {
+func lowerSequenceOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.LSTM:
 		c.launch("lstm_states", blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))

@@ -260,7 +260,7 @@ func TestSplitOperands_OmitWhatOverflows(t *testing.T) {
 	for _, rows := range []int{1, 2} {
 		form := op.Product{In: 20, Out: 30}
 		conv := op.ConvWeight{Window: square(1, 1, 0), Groups: 1, C: 20, H: 1, W: rows, O: 30}
-		for _, spec := range []op.Spec{
+		for _, spec := range []op.Operation{
 			op.SquaredNorms{Form: form, Records: 1, Method: map[bool]op.Method{true: op.RankOne, false: op.Gram}[rows == 1]},
 			op.SquaredNorms{Form: conv, Records: 1, Method: op.Gram},
 			op.MultiUseNorms{Uses: &[]op.MappedForm{{Form: form}}, Size: form.Size(), Records: 1},
@@ -298,15 +298,15 @@ func TestSplitOperands_OfRecordsAlone(t *testing.T) {
 		{product, tensor.Shape{37, 70}, tensor.Shape{37, 45}},
 		{conv, tensor.Shape{1, 5, 7, 6}, tensor.Shape{1, 20, 7, 6}},
 	} {
-		of := func(n int, spec op.Spec) operation {
+		of := func(n int, spec op.Operation) operation {
 			a, delta := c.a.Clone(), c.delta.Clone()
 			a[0] *= n
 			delta[0] *= n
 			return given(r, spec, a, delta)
 		}
-		for _, spec := range []func(n int) op.Spec{
-			func(n int) op.Spec { return op.RecordGradients{Form: c.form, Records: n} },
-			func(n int) op.Spec { return op.SquaredNorms{Form: c.form, Records: n, Method: op.Gram} },
+		for _, spec := range []func(n int) op.Operation{
+			func(n int) op.Operation { return op.RecordGradients{Form: c.form, Records: n} },
+			func(n int) op.Operation { return op.SquaredNorms{Form: c.form, Records: n, Method: op.Gram} },
 		} {
 			all := of(records, spec(records))
 			width := len(all.in[0]) / records

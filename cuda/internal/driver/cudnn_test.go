@@ -54,7 +54,7 @@ func checkConvolution(t *testing.T, d *Device, n *CuDNN, v Convolution, r *rand.
 	t.Helper()
 	in, out := tensor.Shape{v.N, v.C, v.H, v.W}, tensor.Shape{v.N, v.O, v.High, v.Wide}
 	kernels := tensor.Shape{v.O, v.C / v.Groups, v.Kernel[0], v.Kernel[1]}
-	var spec op.Spec = op.Conv2D{Window: window(v), Groups: v.Groups}
+	var spec op.Operation = op.Conv2D{Window: window(v), Groups: v.Groups}
 	shapes := []tensor.Shape{in, kernels, {v.O}}
 	if v.Backward {
 		in, out = out, in

@@ -19,13 +19,13 @@ type Optimizer struct {
 	result  func(slots [][]float32) []float32 // nil where the weights are the result
 	average plan.Average
 	network *network.Network
-	groups  []plan.ParamGroup // nil where all multipliers are 1
-	slots   [][][]float32     // [parameter][slot]
+	groups  []plan.RateFactors // nil where all multipliers are 1
+	slots   [][][]float32      // [parameter][slot]
 }
 
 // NewOptimizer returns a rule with slots of zeros. groups has the multipliers of each parameter; nil: all
 // are 1.
-func NewOptimizer(rule optim.Rule, average optim.Average, n *network.Network, groups []plan.ParamGroup) *Optimizer {
+func NewOptimizer(rule optim.Rule, average optim.Average, n *network.Network, groups []plan.RateFactors) *Optimizer {
 	h := &Optimizer{rule: rule, average: average.ForDevice(), network: n, groups: groups}
 	if e, ok := rule.(optim.Extrapolator); ok {
 		h.result = e.Result

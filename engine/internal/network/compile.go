@@ -70,7 +70,7 @@ func Compile(o Options) (*Network, error) {
 			return nil, err
 		}
 		keeps := o.keepsFrozenOutputs(device, network)
-		n.Program, err = plan.LowerTraining(network, plan.Options{Norms: o.Norms, Output: o.Output,
+		n.Program, err = plan.LowerTraining(network, plan.TrainingOptions{Norms: o.Norms, Output: o.Output,
 			Observed: len(network.BatchNorms) > 0, Exact: o.Exact, L1: o.L1, Frozen: keeps})
 		if err != nil {
 			return nil, err

@@ -73,11 +73,11 @@ func countUsedInputs(n *perexample.Network) (used int) {
 func declaredLabel(n *perexample.Network) labelSpec {
 	l := labelSpec{true, slices.Index(n.Inputs, n.Label), data.Pad}
 	for _, loss := range n.Loss.Graph().AllNodes() {
-		if _, ok := op.SpecOf(loss).(op.CrossEntropy); !ok {
+		if _, ok := op.OperationOf(loss).(op.CrossEntropy); !ok {
 			continue
 		}
 		labels := skipReshapes(op.Operands(loss)[1])
-		if r, ok := op.SpecOf(labels).(op.Replace); ok && skipReshapes(op.Operands(labels)[0]) == n.Label {
+		if r, ok := op.OperationOf(labels).(op.Replace); ok && skipReshapes(op.Operands(labels)[0]) == n.Label {
 			l.Ignored = int(r.Old)
 			break
 		}
@@ -89,7 +89,7 @@ func declaredLabel(n *perexample.Network) labelSpec {
 // loss is no distance, for example because the output is the logarithm of a rate.
 func findTarget(n *perexample.Network) int {
 	for _, loss := range n.Loss.Graph().AllNodes() {
-		switch o := op.SpecOf(loss).(type) {
+		switch o := op.OperationOf(loss).(type) {
 		case op.SquaredError:
 		case op.ElementLosses:
 			if o.Kind != op.AbsoluteError && o.Kind != op.HuberError {
@@ -111,12 +111,12 @@ func findTarget(n *perexample.Network) int {
 func findLabel(n *perexample.Network) labelSpec {
 	labels := map[*G.Node]labelSpec{}
 	for _, loss := range n.Loss.Graph().AllNodes() {
-		if _, ok := op.SpecOf(loss).(op.CrossEntropy); !ok {
+		if _, ok := op.OperationOf(loss).(op.CrossEntropy); !ok {
 			continue
 		}
 		in := op.Operands(loss)
 		input, ignored := skipReshapes(in[1]), data.Pad
-		if r, ok := op.SpecOf(input).(op.Replace); ok {
+		if r, ok := op.OperationOf(input).(op.Replace); ok {
 			input, ignored = skipReshapes(op.Operands(input)[0]), int(r.Old)
 		}
 		if x := skipReshapes(in[0]); !labels[x].isKnown {
@@ -164,7 +164,7 @@ func countEntries(n *perexample.Network) map[*G.Node]int {
 	entries := map[*G.Node]int{}
 	for _, user := range n.Loss.Graph().AllNodes() {
 		count, in := 0, op.Operands(user)
-		switch op.SpecOf(user).(type) {
+		switch op.OperationOf(user).(type) {
 		case op.Embed, op.EmbedBag:
 			count = in[0].Shape()[0]
 		case op.CrossEntropy:

@@ -23,7 +23,7 @@ func TestChannelsLast_AgreesWithReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, private := range []bool{true, false} {
-		program, err := plan.LowerTraining(network, plan.Options{Norms: private})
+		program, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: private})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,13 +65,13 @@ func TestContributions_ManyFullRecords(t *testing.T) {
 	for r := range records {
 		first[r*width] = 1
 	}
-	clipped := func(f op.Form) op.Spec { return op.ClippedSum{Form: f, Records: records} }
+	clipped := func(f op.Form) op.Operation { return op.ClippedSum{Form: f, Records: records} }
 	reversed := make([]int32, width)
 	for i := range reversed {
 		reversed[i] = int32(width - 1 - i)
 	}
 	for name, c := range map[string]struct {
-		spec op.Spec
+		spec op.Operation
 		in   [][]float32
 	}{
 		"narrow product": {clipped(op.Product{In: width, Out: 1}), [][]float32{first, ones}},

@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	program, err := plan.LowerTraining(net, plan.Options{Norms: true})
+	program, err := plan.LowerTraining(net, plan.TrainingOptions{Norms: true})
 	if err != nil {
 		log.Fatal(err)
 	}

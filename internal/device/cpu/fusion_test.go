@@ -41,7 +41,7 @@ func testFusion(t *testing.T, units int, recurrent layer.RecurrentOptions, norms
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(network, plan.Options{Norms: norms, Output: true})
+	program, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: norms, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // two, and is 0 where memory bandwidth limits the operation.
 type kernelCase struct {
 	name       string
-	spec       op.Spec
+	spec       op.Operation
 	in         []tensor.Shape
 	vocabulary int // if above 0, the last input contains indices below it
 	flops      int

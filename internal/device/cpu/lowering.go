@@ -158,7 +158,7 @@ func (l *lowering) base(id int) int { return l.program.Buffers[id].Base }
 
 // lowerNative makes the step of an operation from kernels. It returns nil if there is
 // no kernel for these shapes.
-func (l *lowering) lowerNative(spec op.Spec, k call) func() {
+func (l *lowering) lowerNative(spec op.Operation, k call) func() {
 	switch s := spec.(type) {
 	case op.ClippedSum:
 		return lowerClippedSum(l, s, k)
@@ -297,7 +297,7 @@ func (l *lowering) lowerNative(spec op.Spec, k call) func() {
 
 // lowerReference makes a step that runs an operation's own Do, in float64, on one
 // thread.
-func lowerReference(spec op.Spec, k call) func() {
+func lowerReference(spec op.Operation, k call) func() {
 	in := make([][]float64, len(k.in))
 	for i, x := range k.in {
 		in[i] = make([]float64, len(x))

@@ -29,7 +29,7 @@ func (b operand) negative() operand { return operand{b.shape, func(i int) float3
 
 // normOf returns the squared norm that an operation computes for the single record of its
 // operands.
-func normOf(t *testing.T, spec op.Spec, in ...operand) float64 {
+func normOf(t *testing.T, spec op.Operation, in ...operand) float64 {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Front: []plan.Instruction{{Spec: spec, Out: len(in)}}}
 	for i, b := range in {

@@ -52,7 +52,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 			factors := []float32{0.5, 0, 2}
 			var norms, gradients []float32
 			for _, s := range []struct {
-				spec   op.Spec
+				spec   op.Operation
 				in     [][]float32
 				shapes []tensor.Shape
 				shape  tensor.Shape

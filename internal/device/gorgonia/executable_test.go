@@ -79,7 +79,7 @@ func TestExecutable_AgreesWithCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := compile()
-	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestExecutable_AgreesWithCPU(t *testing.T) {
 		release := &plan.Release{
 			Source: noise.NewSeeded(1), Lot: lot, Sigma: []float64{0.5, 1, 0}, Scale: 0.1,
 			Optimizer: o, Step: int(lot) + 1, Rate: 0.01, Average: plan.Average{Decay: 0.9},
-			ParamGroups: []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 1}, {RateMultiplier: 1, DecayMultiplier: 0}, {RateMultiplier: 0.5, DecayMultiplier: 3}},
+			ParamGroups: []plan.RateFactors{{RateMultiplier: 2, DecayMultiplier: 1}, {RateMultiplier: 1, DecayMultiplier: 0}, {RateMultiplier: 0.5, DecayMultiplier: 3}},
 		}
 		for _, m := range machines {
 			if err := m.Release(release); err != nil {
@@ -224,7 +224,7 @@ func TestGorgonia_TapeMachineReusesMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type multiUseSum struct{ op.MultiUseNorms }
 
 // clippedSumNode is the node of a parameter's clipped sum.
 func clippedSumNode(v perexample.Parameter) (*G.Node, error) {
-	mixed, ok := op.SpecOf(v.SquaredNorms).(op.MultiUseNorms)
+	mixed, ok := op.OperationOf(v.SquaredNorms).(op.MultiUseNorms)
 	if !ok {
 		return v.ClippedSum, nil
 	}

@@ -9,13 +9,13 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Canonical is the Spec of a node: its own, or the Spec that computes the same as one of
+// Canonical is the Operation of a node: its own, or the Operation that computes the same as one of
 // Gorgonia's operations. It is nil if there is none; only the node's own Do can run it.
 //
 // Gorgonia does not export its operations, so they are recognized by type name and
 // String, in the form of v0.9.18. A test compares each with Gorgonia's own result.
-func Canonical(n *G.Node) Spec {
-	if s := SpecOf(n); s != nil {
+func Canonical(n *G.Node) Operation {
+	if s := OperationOf(n); s != nil {
 		return s
 	}
 	if n.Op() == nil {
@@ -143,7 +143,7 @@ func Ancestors(of ...*G.Node) G.Nodes {
 	return order
 }
 
-// CanonicalOperands are the operands that Canonical's Spec reads. Gorgonia gives some
+// CanonicalOperands are the operands that Canonical's Operation reads. Gorgonia gives some
 // operations additional operands for their shape.
 func CanonicalOperands(n *G.Node) G.Nodes {
 	in := Operands(n)
@@ -163,11 +163,11 @@ func CanonicalOperands(n *G.Node) G.Nodes {
 }
 
 // linearAlgebra reads "A × B", "Aᵀ × Bᵀ", "A × b" and "a ⋅ b".
-func linearAlgebra(name string, in G.Nodes) Spec {
+func linearAlgebra(name string, in G.Nodes) Operation {
 	if len(in) != 2 {
 		return nil
 	}
-	var s Spec
+	var s Operation
 	if a, b, product := strings.Cut(name, " × "); !product {
 		if !strings.Contains(name, " ⋅ ") {
 			return nil

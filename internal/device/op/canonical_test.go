@@ -150,7 +150,7 @@ var standard = map[string]func(r *rand.Rand, in func(o operand) *G.Node) (*G.Nod
 	},
 }
 
-// The Spec that Canonical returns for each of Gorgonia's operations, forward and
+// The Operation that Canonical returns for each of Gorgonia's operations, forward and
 // backward, computes what Gorgonia computes.
 func TestCanonical_AgreesWithGorgonia(t *testing.T) {
 	seen := map[string]int{}

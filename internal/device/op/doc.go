@@ -1,4 +1,4 @@
-// Package op defines the operations that dptrain adds to Gorgonia. A [Spec] is one operation with
+// Package op defines the operations that dptrain adds to Gorgonia. An [Operation] is one operation with
 // its attributes: a comparable value whose String names everything that it computes. Each has a
 // float64 reference, in plain loops, with which every device is compared.
 //
@@ -8,7 +8,7 @@
 // one to a Gorgonia graph, and Gorgonia calls Diff when it derives the backward pass:
 //
 //	y := Apply(Linear{Act}, x, W, b)       forward: matmul.go, conv.go, attention.go, …
-//	G.Grad(loss, W, b)                     backward: the Specs that Diff returns, …Grad
+//	G.Grad(loss, W, b)                     backward: the Operations that Diff returns, …Grad
 //
 // The operations of a private step are added by package perexample after that, so that no gradient
 // passes through them. A [Form] is the formula of a record's gradient from the record's block of an
@@ -38,7 +38,7 @@
 // In all sums a record of factor zero adds nothing, even if its rows contain NaN or infinities.
 //
 // The third family moves or combines elements: rearrange.go, elementwise.go, softmax.go. Gorgonia
-// has most of these operations itself. [Canonical] reads a node of Gorgonia's as the Spec that
+// has most of these operations itself. [Canonical] reads a node of Gorgonia's as the Operation that
 // computes the same, so that the packages above know one vocabulary; it is nil for an operation
 // that only Gorgonia can compute.
 //
@@ -46,7 +46,7 @@
 //
 //   - perexample calls [Parametric].Use: how an operation uses its weight, as a Form, A and Δ.
 //     [Rowwise] states which inputs have independent rows.
-//   - plan lowers each Spec to an instruction with the same attributes.
-//   - cpu and cuda have a kernel for a Spec or run its Do, the reference, which is slow.
+//   - plan lowers each Operation to an instruction with the same attributes.
+//   - cpu and cuda have a kernel for an Operation or run its Do, the reference, which is slow.
 //   - plan/plantest compares every kernel with Do.
 package op

@@ -27,7 +27,7 @@ type Use struct {
 	Delta *G.Node
 }
 
-// Parametric is a Spec that describes how it uses its parameters.
+// Parametric is an Operation that describes how it uses its parameters.
 type Parametric interface {
 	Differentiable
 	Rowwise

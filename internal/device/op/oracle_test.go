@@ -17,7 +17,7 @@ type operand struct {
 
 // trial is an operation with inputs that fit it.
 type trial struct {
-	spec Spec
+	spec Operation
 	in   []operand
 }
 

@@ -161,7 +161,7 @@ func TestRecordOperations_RefuseBadShapes(t *testing.T) {
 	form := Product{2, 3}
 	parts := []MappedForm{{Form: form}, {Form: Shift{3, 1}}}
 	for _, c := range []struct {
-		spec     Spec
+		spec     Operation
 		in       []tensor.Shape
 		contains string
 	}{

@@ -10,7 +10,7 @@ import (
 )
 
 // result is the operand that an operation computes.
-func result(s Spec, in ...operand) operand {
+func result(s Operation, in ...operand) operand {
 	tr := trial{s, in}
 	shape, err := s.Shape(tr.shapes())
 	if err != nil {
@@ -175,7 +175,7 @@ func TestRotary_DependsOnDistance(t *testing.T) {
 func TestSequences_RefuseBadShapes(t *testing.T) {
 	s := func(dims ...int) tensor.Shape { return dims }
 	for _, c := range []struct {
-		spec     Spec
+		spec     Operation
 		in       []tensor.Shape
 		contains string
 	}{

@@ -22,7 +22,7 @@ func TestShape_RefusesBadShapes(t *testing.T) {
 		return w
 	}
 	for _, c := range []struct {
-		spec     Spec
+		spec     Operation
 		in       []tensor.Shape
 		contains string
 	}{
@@ -158,7 +158,7 @@ func TestString_ContainsEveryAttribute(t *testing.T) {
 			case *[]MappedForm:
 				x.Set(reflect.ValueOf(&[]MappedForm{{Form: form, Map: NewMap([]int32{1})}}))
 			case Form:
-				if x.Kind() == reflect.Struct { // all of a Spec that is a form
+				if x.Kind() == reflect.Struct { // all of an Operation that is a form
 					for i := range x.NumField() {
 						vary(x.Field(i), path+"."+x.Type().Field(i).Name)
 					}

@@ -53,12 +53,12 @@ func TestAnnotated_Contributions(t *testing.T) {
 	product, lookup := op.Product{In: 9, Out: 4}, op.Gather{Vocabulary: 9, Dim: 4, Bag: 1}
 	tied := []op.MappedForm{{Form: lookup}, {Form: product}}
 	apart := []op.MappedForm{{Form: product}, {Form: product}}
-	several := func(uses *[]op.MappedForm) op.Spec {
+	several := func(uses *[]op.MappedForm) op.Operation {
 		return op.MultiUseSum{Uses: uses, Size: product.Size(), Records: records}
 	}
 	for _, c := range []struct {
 		name       string
-		spec       op.Spec
+		spec       op.Operation
 		want, ifL1 ContributionForm
 	}{
 		{"product", op.ClippedSum{Form: product, Records: records}, ProductRows, BuiltGradients},

@@ -94,7 +94,7 @@ func (p *Program) place(s *lifetime, placed []*lifetime) {
 // its place and no other, in one pass. SiLU and the slope of softplus take several
 // passes. The scales and shifts of channels are shared by the rows, so they are read
 // again after the first write.
-func CanOverwrite(s op.Spec, operand int) bool {
+func CanOverwrite(s op.Operation, operand int) bool {
 	switch s := s.(type) {
 	case op.Activate:
 		return s.Act != op.SiLU

@@ -6,7 +6,7 @@
 //
 // Package perexample has added the nodes of a private step to a Gorgonia graph. [LowerTraining]
 // visits the nodes that the results need, operands first, and writes one [Instruction] for each.
-// An instruction has the node's op.Spec, the numbers of the buffers that it reads and of the one
+// An instruction has the node's op.Operation, the numbers of the buffers that it reads and of the one
 // that it writes. This is the program of one dense layer, from ExampleLowerTraining; its buffers
 // are inputs (b0, b1), weights (b2, b3), clip factors (b4, b5), a constant (b7) and results:
 //

@@ -20,7 +20,7 @@ func ExampleLowerTraining() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	p, err := plan.LowerTraining(net, plan.Options{Norms: true})
+	p, err := plan.LowerTraining(net, plan.TrainingOptions{Norms: true})
 	if err != nil {
 		log.Fatal(err)
 	}

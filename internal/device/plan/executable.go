@@ -9,7 +9,7 @@ package plan
 type Executable interface {
 	// Input is the memory for column k of the next microbatch or, after all columns, for running
 	// statistics in the order of perexample.Network.BatchNorms, mean before variance, and then for
-	// the outputs of frozen layers that Options.Frozen asks for.
+	// the outputs of frozen layers that TrainingOptions.Frozen asks for.
 	Input(k int) []float32
 	// ExampleWeights is the memory for each example's weight within its record; nil if
 	// records are examples.

@@ -58,7 +58,7 @@ func TestKeptGradients_TakeLessMemoryThanRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keeps, err := plan.LowerTraining(network, plan.Options{Norms: true})
+		keeps, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: true})
 		if err != nil {
 			t.Fatal(err)
 		}

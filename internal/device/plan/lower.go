@@ -10,9 +10,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Options selects what a training program computes in addition to clipped sums and
+// TrainingOptions selects what a training program computes in addition to clipped sums and
 // losses.
-type Options struct {
+type TrainingOptions struct {
 	Norms    bool // squared norms; without them the caller sets the factors, as in a run without privacy
 	Output   bool // keep the network's output
 	Observed bool // keep what the statistics behind BatchNorms read
@@ -22,7 +22,7 @@ type Options struct {
 }
 
 // LowerTraining lowers a network with the nodes of a private step.
-func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
+func LowerTraining(p *perexample.PrivateNetwork, w TrainingOptions) (*Program, error) {
 	l := lowering{program: &Program{
 		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Exact: w.Exact, L1: w.L1, Warning: p.Warning, Network: p,
 	}, buffers: map[*G.Node]int{}}
@@ -100,7 +100,7 @@ func orderBySumCost(parameters []perexample.Parameter) []int {
 			operands += x.Shape().TotalSize()
 			p.reads = append(p.reads, find(x))
 		}
-		_, kept := op.SpecOf(n).(op.RecordGradients)
+		_, kept := op.OperationOf(n).(op.RecordGradients)
 		p.grows = kept && n.Shape().TotalSize() > operands
 		return p
 	}
@@ -278,7 +278,7 @@ func (l *lowering) copyOf(id int) int {
 func (l *lowering) lowerSum(v perexample.Parameter, index int) error {
 	acc := l.buffer(Buffer{Name: "sum of " + v.Node.Name(), Shape: tensor.Shape{v.Node.Shape().TotalSize()}, Role: RoleClippedSum, Index: index})
 	if l.program.Exact {
-		if s, several := op.SpecOf(v.SquaredNorms).(op.MultiUseNorms); several {
+		if s, several := op.OperationOf(v.SquaredNorms).(op.MultiUseNorms); several {
 			return l.addContribution(v.SquaredNorms, op.MultiUseSum(s), Instruction{Out: acc}, l.buffers[v.ClipFactors])
 		}
 		return l.contribute(v.ClippedSum, Instruction{Out: acc})
@@ -289,7 +289,7 @@ func (l *lowering) lowerSum(v perexample.Parameter, index int) error {
 // contribute adds the contributions of a sum to an accumulator. The uses that the sum
 // consists of cover disjoint elements of the parameter, so squared norms add up.
 func (l *lowering) contribute(n *G.Node, i Instruction) error {
-	switch s := op.SpecOf(n).(type) {
+	switch s := op.OperationOf(n).(type) {
 	case op.Add:
 		for _, x := range op.CanonicalOperands(n) {
 			if err := l.contribute(x, i); err != nil {
@@ -303,7 +303,7 @@ func (l *lowering) contribute(n *G.Node, i Instruction) error {
 	case op.ClippedSum:
 		return l.addContribution(n, s, i)
 	case op.WeightedRows:
-		if part, is := op.SpecOf(op.CanonicalOperands(n)[1]).(op.Slice); is {
+		if part, is := op.OperationOf(op.CanonicalOperands(n)[1]).(op.Slice); is {
 			i.FirstRecord = part.From
 		}
 		return l.addContribution(n, s, i)
@@ -313,7 +313,7 @@ func (l *lowering) contribute(n *G.Node, i Instruction) error {
 
 // addContribution adds the instruction of a contribution whose operands are those of n and
 // more buffers.
-func (l *lowering) addContribution(n *G.Node, s op.Spec, i Instruction, more ...int) (err error) {
+func (l *lowering) addContribution(n *G.Node, s op.Operation, i Instruction, more ...int) (err error) {
 	if i.In, err = l.lowerOperands(n); err != nil {
 		return err
 	}
@@ -326,7 +326,7 @@ func (l *lowering) addContribution(n *G.Node, s op.Spec, i Instruction, more ...
 // accumulate adds a node to an accumulator. The operation itself does so if it can;
 // otherwise an addition follows it.
 func (l *lowering) accumulate(n *G.Node, acc int) error {
-	switch op.SpecOf(n).(type) {
+	switch op.OperationOf(n).(type) {
 	case op.Add:
 		for _, x := range op.CanonicalOperands(n) {
 			if err := l.accumulate(x, acc); err != nil {
@@ -339,7 +339,7 @@ func (l *lowering) accumulate(n *G.Node, acc int) error {
 		if err != nil {
 			return err
 		}
-		l.code = append(l.code, Instruction{Spec: op.SpecOf(n), In: in, Out: acc, Accumulate: true})
+		l.code = append(l.code, Instruction{Spec: op.OperationOf(n), In: in, Out: acc, Accumulate: true})
 		return nil
 	}
 	id, err := l.lowerNode(n)

@@ -26,7 +26,7 @@ func TestLowerTraining_DeepNetworks(t *testing.T) {
 			t.Fatal(err)
 		}
 		return testing.AllocsPerRun(1, func() {
-			if _, err := plan.LowerTraining(network, plan.Options{Norms: true}); err != nil {
+			if _, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: true}); err != nil {
 				t.Fatal(err)
 			}
 		})

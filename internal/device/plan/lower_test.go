@@ -48,7 +48,7 @@ func TestLower_ResultsKeepTheirValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			step, err := plan.LowerTraining(network, plan.Options{Norms: true, Output: true})
+			step, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: true, Output: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ func (f *lstmFusion) fuse(code []Instruction) []Instruction {
 		case op.LSTMGrad:
 			width := f.width(c.Out)
 			c.After = f.absorb(c, next, nil, func(i Instruction) bool {
-				return i.Spec == op.Spec(op.MatMul{TransB: true}) && f.reads(i, 0, c.Out, width) &&
+				return i.Spec == op.Operation(op.MatMul{TransB: true}) && f.reads(i, 0, c.Out, width) &&
 					f.from.Buffers[f.base(i.In[1])].Role != RoleTemporary
 			})
 		}

@@ -102,7 +102,7 @@ func TestFuseLSTM_ProgramComputesTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := plan.LowerTraining(network, plan.Options{Norms: norms, Output: true})
+			p, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: norms, Output: true})
 			if err != nil {
 				t.Fatal(err)
 			}

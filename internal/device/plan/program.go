@@ -45,8 +45,8 @@ func (b Buffer) Size() int { return b.Shape.TotalSize() }
 
 // Instruction computes one buffer from others.
 type Instruction struct {
-	Spec       op.Spec // nil for a Foreign instruction
-	Foreign    G.Op    // an operation that only Gorgonia implements
+	Spec       op.Operation // nil for a Foreign instruction
+	Foreign    G.Op         // an operation that only Gorgonia implements
 	In         []int
 	Out        int
 	Accumulate bool // the result is added to what Out contains

@@ -33,7 +33,7 @@ type Release struct {
 	Optimizer   Optimizer
 	Step        int
 	Rate        float64
-	ParamGroups []ParamGroup // of each parameter; nil: every multiplier is 1
+	ParamGroups []RateFactors // of each parameter; nil: every multiplier is 1
 	Average     Average
 }
 
@@ -64,8 +64,8 @@ func (q Ratio) Float() float64 {
 	return float64(q.Least) / float64(q.Weight)
 }
 
-// ParamGroup multiplies a parameter's learning rate and weight decay.
-type ParamGroup struct{ RateMultiplier, DecayMultiplier float64 }
+// RateFactors multiplies a parameter's learning rate and weight decay.
+type RateFactors struct{ RateMultiplier, DecayMultiplier float64 }
 
 // OptimizerOf is the optimiser and the learning rate of parameter i.
 func (r *Release) OptimizerOf(i int) (Optimizer, float64) {

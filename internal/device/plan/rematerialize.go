@@ -182,7 +182,7 @@ func (r *rematerializer) buffer(like Buffer, base int) int {
 }
 
 // isCheap reports whether an operation takes no more time than reading its result.
-func isCheap(s op.Spec) bool {
+func isCheap(s op.Operation) bool {
 	switch s := s.(type) {
 	case op.Activate:
 		return s.Act == op.ReLU || s.Act == op.LeakyReLU

@@ -21,7 +21,7 @@ func private(t *testing.T, model string, e models.DataSpec, records, each int) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.LowerTraining(network, plan.Options{Norms: true, Output: true})
+	p, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package onnx exports a network's forward pass as an ONNX model. The model's input is the network's
 // features, with a variable number of examples on axis 0. Its output is the network's Output.
 //
-// The export walks the graph from Output back to the first input and translates one op.Spec after
+// The export walks the graph from Output back to the first input and translates one op.Operation after
 // another. An operation without a translation is refused by name; nothing is approximated. Indices
 // are floating-point numbers in dptrain and int64 in the model.
 //

@@ -224,7 +224,7 @@ func (w *writer) declareIndices(n *G.Node, seen map[*G.Node]bool) {
 }
 
 // asIndices reports whether an operation uses its operand i as indices.
-func asIndices(s op.Spec, i int) bool {
+func asIndices(s op.Operation, i int) bool {
 	switch s.(type) {
 	case op.Embed, op.EmbedBag, op.Attention:
 		return i == 1

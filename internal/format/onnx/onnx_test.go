@@ -183,7 +183,7 @@ func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
 		},
 		"not computed by one dense layer": func(n *layer.Builder) { // an activation follows the dense layer
 			gates, w := layer.Dense(n, n.Input("x", 3, 2), "gates", 8, layer.Tanh), n.Parameter("w", layer.Normal(1), 2, 8)
-			apply := func(s op.Spec, in ...*G.Node) *G.Node {
+			apply := func(s op.Operation, in ...*G.Node) *G.Node {
 				return n.Try(func() (*G.Node, error) { return op.Apply(s, in...) })
 			}
 			prediction := apply(op.LSTM{}, gates, w, apply(op.LSTMTrace{}, gates, w))

@@ -10,7 +10,7 @@ import (
 )
 
 // translate writes the ONNX nodes of an operation and returns the name of the result.
-func (s operation) translate(spec op.Spec) (string, error) {
+func (s operation) translate(spec op.Operation) (string, error) {
 	switch o := spec.(type) {
 	case op.LSTM:
 		return s.lstm(o)

@@ -59,7 +59,7 @@ type mapping struct {
 // mappings lists the tensors of a file in that layout. The keys of values are parameter names.
 func mappings(l Layout, net *perexample.Network, values map[string][]float32) []mapping {
 	var list []mapping
-	used, cells := map[*G.Node]op.Spec{}, map[string]op.Spec{}
+	used, cells := map[*G.Node]op.Operation{}, map[string]op.Operation{}
 	if l == PyTorch {
 		used = findWeightOps(net)
 		cells = findRecurrentCells(used)
@@ -87,8 +87,8 @@ func mappings(l Layout, net *perexample.Network, values map[string][]float32) []
 
 // findWeightOps maps each weight and bias whose layout may differ in PyTorch to the operation that
 // uses it.
-func findWeightOps(net *perexample.Network) map[*G.Node]op.Spec {
-	used, seen := map[*G.Node]op.Spec{}, map[*G.Node]bool{}
+func findWeightOps(net *perexample.Network) map[*G.Node]op.Operation {
+	used, seen := map[*G.Node]op.Operation{}, map[*G.Node]bool{}
 	var visit func(n *G.Node)
 	visit = func(n *G.Node) {
 		if n == nil || n.Op() == nil || seen[n] {
@@ -126,8 +126,8 @@ func dependsOn(n *G.Node, inputs G.Nodes) bool {
 
 // findRecurrentCells returns the recurrent layers, NAME.k or NAME.k.reverse, whose parameters have
 // the names that package layer gives.
-func findRecurrentCells(used map[*G.Node]op.Spec) map[string]op.Spec {
-	cells := map[string]op.Spec{}
+func findRecurrentCells(used map[*G.Node]op.Operation) map[string]op.Operation {
+	cells := map[string]op.Operation{}
 	for p, s := range used {
 		cell, _ := splitCellName(p.Name())
 		if _, ok := torchCellName(cell, ""); !ok {
@@ -166,7 +166,7 @@ func torchCellName(cell, what string) (name string, ok bool) {
 }
 
 // cellTensors returns the PyTorch tensors of one parameter of a recurrent layer.
-func cellTensors(s op.Spec, cell, part string, shape []int, values map[string][]float32) []mapping {
+func cellTensors(s op.Operation, cell, part string, shape []int, values map[string][]float32) []mapping {
 	name := func(what string) string {
 		full, _ := torchCellName(cell, what)
 		return full

@@ -342,7 +342,7 @@ func (s *Spec) extendSteps() error {
 }
 
 // AdviceSettings returns what [budget.Advice] reads of a private run.
-func AdviceSettings(s *Spec, d engine.Description) budget.Settings {
+func AdviceSettings(s *Spec, d engine.RunDescription) budget.Settings {
 	m := &s.Config.Mechanism
 	a := budget.Settings{Delta: d.Delta, Records: d.Records, Lot: d.ExpectedLot, Steps: s.Config.Steps}
 	for _, p := range d.Parameters {

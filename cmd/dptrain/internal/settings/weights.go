@@ -7,7 +7,7 @@ import (
 )
 
 // weightLimits returns the limits of the weights of a set's records; zero where it has none.
-func weightLimits(f *Flags, train data.Set) (engine.Weights, error) {
+func weightLimits(f *Flags, train data.Set) (engine.RecordWeights, error) {
 	settings := []struct {
 		flag           string
 		value, initial float64
@@ -16,11 +16,11 @@ func weightLimits(f *Flags, train data.Set) (engine.Weights, error) {
 		given := f.OnCommandLine(s.flag) || s.value != s.initial
 		switch {
 		case given && data.Weights(train) == nil:
-			return engine.Weights{}, exitcode.Usagef("--%s %v needs --weight COLUMN, or weight in the schema: give the column of weights, or drop --%[1]s", s.flag, s.value)
+			return engine.RecordWeights{}, exitcode.Usagef("--%s %v needs --weight COLUMN, or weight in the schema: give the column of weights, or drop --%[1]s", s.flag, s.value)
 		}
 	}
 	if data.Weights(train) == nil {
-		return engine.Weights{}, nil
+		return engine.RecordWeights{}, nil
 	}
-	return engine.Weights{Cap: f.WeightCap, Mean: f.WeightMean, MinMean: f.WeightMinMean}, nil
+	return engine.RecordWeights{Cap: f.WeightCap, Mean: f.WeightMean, MinMean: f.WeightMinMean}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // linearModel describes the weights of a linear model of a table; nil for other models. h is the
 // ledger of a private run.
-func linearModel(spec *settings.Spec, run *engine.Run, d engine.Description, parameters []engine.Parameter,
+func linearModel(spec *settings.Spec, run *engine.Run, d engine.RunDescription, parameters []engine.Parameter,
 	h ledger.History) *rundir.LinearModel {
 	schema := spec.Task.Schema
 	features := schema.FeatureNames()
@@ -31,7 +31,7 @@ func linearModel(spec *settings.Spec, run *engine.Run, d engine.Description, par
 
 // weightNoise computes the noise in a parameter's weights, or why it is not known; neither without
 // privacy.
-func weightNoise(spec *settings.Spec, run *engine.Run, d engine.Description, name string,
+func weightNoise(spec *settings.Spec, run *engine.Run, d engine.RunDescription, name string,
 	h ledger.History) (noise *optim.WeightNoise, unknown string) {
 	c := &spec.Config
 	if c.Mechanism.NonPrivate || run.StepsDone() == 0 {

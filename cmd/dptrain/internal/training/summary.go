@@ -112,7 +112,7 @@ func Finish(p *Progress, validation *rundir.Validation, ended error, started tim
 
 // newSummary describes a run before its ledger, its parameters and its test results are
 // read.
-func newSummary(spec *settings.Spec, run *engine.Run, d engine.Description) *rundir.Summary {
+func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *rundir.Summary {
 	f, c := spec.Flags, &spec.Config
 	s := &rundir.Summary{
 		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()),

@@ -24,7 +24,7 @@ type operand struct {
 // trial is an operation with inputs. Operands that are not shared have one block per
 // record along axis 0.
 type trial struct {
-	spec      func(records int) op.Spec
+	spec      func(records int) op.Operation
 	in        []operand
 	records   int
 	apart     bool    // the result has one block per record, computed from that record alone

@@ -16,16 +16,16 @@ type trials struct {
 }
 
 // apart adds an operation that treats each record separately.
-func (ts *trials) apart(tolerance float64, s op.Spec, in ...operand) {
+func (ts *trials) apart(tolerance float64, s op.Operation, in ...operand) {
 	ts.list = append(ts.list, trial{spec: fixed(s), in: in, records: ts.b, apart: true, tolerance: tolerance})
 }
 
 // joint adds an operation whose result belongs to several records.
-func (ts *trials) joint(tolerance float64, s op.Spec, in ...operand) {
+func (ts *trials) joint(tolerance float64, s op.Operation, in ...operand) {
 	ts.list = append(ts.list, trial{spec: fixed(s), in: in, records: ts.b, tolerance: tolerance})
 }
 
-func fixed(s op.Spec) func(int) op.Spec { return func(int) op.Spec { return s } }
+func fixed(s op.Operation) func(int) op.Operation { return func(int) op.Operation { return s } }
 
 // size draws 1, small and prime numbers, numbers near the widths of SIMD vectors, and
 // numbers larger than a block of the matrix product. Few are large, so that the suite is
@@ -97,7 +97,7 @@ func (ts *trials) elementwise() {
 	ts.apart(1e-6, op.Dropout{Rate: 0.3, Seed: 5<<32 + 1, Layer: 7}, normal(r, n, d, 3), whole(r, 0, 1<<24, n, op.MaskSeedWidth))
 	ts.joint(1e-5, op.Total{Scale: 0.25}, normal(r, n, d))
 	ts.list = append(ts.list, trial{
-		spec:    func(b int) op.Spec { return op.Spread{To: op.AxesOf(b, d), Scale: 3} },
+		spec:    func(b int) op.Operation { return op.Spread{To: op.AxesOf(b, d), Scale: 3} },
 		in:      []operand{weight(normal(r))},
 		records: ts.b, apart: true, tolerance: 1e-6,
 	})
@@ -239,7 +239,7 @@ func (ts *trials) moves() {
 	r, a, c, d := ts.r, between(ts.r, 1, 9), between(ts.r, 1, 20), size(ts.r)
 	x := normal(r, ts.b, a, c, d)
 	ts.list = append(ts.list, trial{
-		spec: func(b int) op.Spec { return op.Reshape{To: op.AxesOf(b*a, c*d)} },
+		spec: func(b int) op.Operation { return op.Reshape{To: op.AxesOf(b*a, c*d)} },
 		in:   []operand{x}, records: ts.b, apart: true,
 	})
 	ts.apart(0, op.Permute{Order: op.AxesOf(0, 2, 1, 3)}, x)

@@ -132,10 +132,10 @@ type slotExecutable struct {
 
 func (n contributionNetwork) compile(t *testing.T, compile Compile, slots, threads int, exact bool) *slotExecutable {
 	t.Helper()
-	return n.openWith(t, compile, slots, threads, plan.Options{Norms: true, Exact: exact})
+	return n.openWith(t, compile, slots, threads, plan.TrainingOptions{Norms: true, Exact: exact})
 }
 
-func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, threads int, options plan.Options) *slotExecutable {
+func (n contributionNetwork) openWith(t *testing.T, compile Compile, slots, threads int, options plan.TrainingOptions) *slotExecutable {
 	t.Helper()
 	p, err := perexample.Compile(n.build, slots, max(1, n.examples))
 	if err != nil {

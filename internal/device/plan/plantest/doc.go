@@ -7,7 +7,7 @@
 // operation with random shapes and inputs. The suite lowers it to a program of one instruction,
 // runs it on the device, and compares:
 //
-//	random trial ─┬─▶ op.Spec.Do in float64 ──────────────┐
+//	random trial ─┬─▶ op.Operation.Do in float64 ──────────────┐
 //	              └─▶ plan.Program ─▶ device ─▶ results ──┴─▶ |difference| ≤ tolerance
 //
 // That is enough for correct training. Privacy depends on more, which no tolerance covers:

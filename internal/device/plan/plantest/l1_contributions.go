@@ -30,7 +30,7 @@ func (m *slotExecutable) lengthTaken(group, r int) int64 {
 // rounding to the lattice, and do not depend on the other records, on the slot or on the number of
 // threads.
 func L1Contributions(t *testing.T, compile Compile, threads int) {
-	options := plan.Options{Norms: true, Exact: true, L1: true}
+	options := plan.TrainingOptions{Norms: true, Exact: true, L1: true}
 	for _, n := range contributionNetworks(t) {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()

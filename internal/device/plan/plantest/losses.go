@@ -278,7 +278,7 @@ func (n contributionNetwork) checkLosses(t *testing.T, compile Compile, records 
 	if err != nil {
 		t.Fatal(err)
 	}
-	float, err := plan.LowerTraining(p, plan.Options{Norms: true})
+	float, err := plan.LowerTraining(p, plan.TrainingOptions{Norms: true})
 	if err != nil {
 		t.Fatal(err)
 	}

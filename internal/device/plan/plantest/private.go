@@ -45,10 +45,10 @@ func (ts *trials) private() {
 	r := ts.r
 	for _, u := range ts.uses() {
 		ts.list = append(ts.list, trial{
-			spec: func(b int) op.Spec { return op.RecordGradients{Form: u.form, Records: b} },
+			spec: func(b int) op.Operation { return op.RecordGradients{Form: u.form, Records: b} },
 			in:   u.in, records: ts.b, apart: true, tolerance: 1e-5,
 		}, trial{
-			spec: func(b int) op.Spec { return op.SquaredNorms{Form: u.form, Records: b, Method: u.method} },
+			spec: func(b int) op.Operation { return op.SquaredNorms{Form: u.form, Records: b, Method: u.method} },
 			in:   u.in, records: ts.b, apart: true, tolerance: normTolerance(u.method),
 		}, ts.sum(u))
 		size := u.form.Size()
@@ -62,7 +62,7 @@ func (ts *trials) private() {
 	factors = ts.factors()
 	ts.apart(1e-6, op.ScaleRows{}, poisoned(normal(r, ts.b*2, d), factors), factors)
 	ts.list = append(ts.list, trial{
-		spec: func(b int) op.Spec { return op.StackRows{Blocks: b} },
+		spec: func(b int) op.Operation { return op.StackRows{Blocks: b} },
 		in:   []operand{normal(r, ts.b, 3, d), normal(r, ts.b, d), normal(r, ts.b, 2*d)}, records: ts.b, apart: true,
 	})
 	ts.mixed()
@@ -91,7 +91,7 @@ func (ts *trials) sum(u use) trial {
 		in = append(in, x)
 	}
 	return trial{
-		spec: func(b int) op.Spec { return op.ClippedSum{Form: u.form, Records: b} },
+		spec: func(b int) op.Operation { return op.ClippedSum{Form: u.form, Records: b} },
 		in:   append(in, factors), records: ts.b, tolerance: 1e-5,
 	}
 }
@@ -148,7 +148,7 @@ func (ts *trials) mixed() {
 	}
 	add := func(size int, parts []op.MappedForm, in ...operand) {
 		ts.list = append(ts.list, trial{
-			spec: func(b int) op.Spec { return op.MultiUseNorms{Uses: &parts, Size: size, Records: b} },
+			spec: func(b int) op.Operation { return op.MultiUseNorms{Uses: &parts, Size: size, Records: b} },
 			in:   in, records: ts.b, apart: true, tolerance: normTolerance(op.Gram),
 		})
 	}

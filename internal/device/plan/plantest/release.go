@@ -89,7 +89,7 @@ func release(t *testing.T, compile Compile, source *noise.Source, o plan.Optimiz
 		}
 	}
 	now := &plan.Release{Source: source, Sigma: sigma, Scale: 0.125, Optimizer: o, Rate: 0.05, Average: average}
-	paces := []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 1, DecayMultiplier: 1},
+	paces := []plan.RateFactors{{RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 1, DecayMultiplier: 1},
 		{RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 2, DecayMultiplier: 3}}
 	for lot := range uint64(4) {
 		now.Lot, now.Step, now.ParamGroups = lot, int(lot)+1, nil

@@ -5,7 +5,7 @@ import (
 )
 
 // made is the reference result of an operation on operands of one block per record.
-func made(s op.Spec, in ...operand) operand {
+func made(s op.Operation, in ...operand) operand {
 	shape, err := s.Shape(shapes(in))
 	if err != nil {
 		panic(err)

@@ -11,9 +11,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Spec is one operation with its attributes: its effect on shapes and on numbers. A Spec
-// is a comparable value. Two Specs with the same String compute the same.
-type Spec interface {
+// Operation is one operation with its attributes: its effect on shapes and on numbers. An Operation
+// is a comparable value. Two Operations with the same String compute the same.
+type Operation interface {
 	// String names the operation and every attribute; it is what Gorgonia hashes.
 	String() string
 	// Shape returns the result's shape, or an error in one line if the inputs do not fit.
@@ -23,10 +23,10 @@ type Spec interface {
 	Do(out []float64, in [][]float64, shapes []tensor.Shape)
 }
 
-// Differentiable is a Spec with a symbolic derivative. No gradient passes through any
-// other Spec.
+// Differentiable is an Operation with a symbolic derivative. No gradient passes through any
+// other Operation.
 type Differentiable interface {
-	Spec
+	Operation
 	// Wrt reports which of its n inputs the operation is differentiated in.
 	Wrt(n int) []bool
 	// Diff returns the gradient of each such input, from the gradient of the output; nil
@@ -34,24 +34,24 @@ type Differentiable interface {
 	Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error)
 }
 
-// Rowwise is a Spec that treats axis 0 of some inputs as independent rows, so that
+// Rowwise is an Operation that treats axis 0 of some inputs as independent rows, so that
 // examples do not affect each other. Rows reports which inputs these are; the others are
 // weights, which all rows share.
 type Rowwise interface {
-	Spec
+	Operation
 	Rows(n int) []bool
 }
 
-// Applied is a Spec in a Gorgonia graph.
+// Applied is an Operation in a Gorgonia graph.
 type Applied struct {
-	Spec
+	Operation
 	shapes []tensor.Shape
 	out    tensor.Shape
 }
 
 // Apply adds the operation to the graph of its inputs.
-func Apply(s Spec, in ...*G.Node) (*G.Node, error) {
-	a := Applied{Spec: s, shapes: make([]tensor.Shape, len(in))}
+func Apply(s Operation, in ...*G.Node) (*G.Node, error) {
+	a := Applied{Operation: s, shapes: make([]tensor.Shape, len(in))}
 	for i, n := range in {
 		if n == nil {
 			return nil, fmt.Errorf("%v: input %d is missing", s, i)
@@ -65,26 +65,26 @@ func Apply(s Spec, in ...*G.Node) (*G.Node, error) {
 	return G.ApplyOp(a, in...)
 }
 
-// SpecOf returns the Spec of a node made by Apply, or nil.
-func SpecOf(n *G.Node) Spec {
+// OperationOf returns the Operation of a node made by Apply, or nil.
+func OperationOf(n *G.Node) Operation {
 	if a, ok := n.Op().(Applied); ok {
-		return a.Spec
+		return a.Operation
 	}
 	return nil
 }
 
-// DiffWRT reports that no gradient passes through a Spec that is not Differentiable.
+// DiffWRT reports that no gradient passes through an Operation that is not Differentiable.
 // Without this method, Gorgonia refuses such an operation even where its gradient is not
 // needed.
 func (a Applied) DiffWRT(n int) []bool {
-	if s, ok := a.Spec.(Differentiable); ok {
+	if s, ok := a.Operation.(Differentiable); ok {
 		return s.Wrt(n)
 	}
 	return make([]bool, n)
 }
 
 func (a Applied) SymDiff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	return a.Spec.(Differentiable).Diff(in, out, grad)
+	return a.Operation.(Differentiable).Diff(in, out, grad)
 }
 
 func (a Applied) Arity() int { return len(a.shapes) }
@@ -110,7 +110,7 @@ func (a Applied) InferShape(...G.DimSizer) (tensor.Shape, error) { return a.out.
 func (a Applied) ReturnsPtr() bool                               { return false }
 func (a Applied) CallsExtern() bool                              { return false }
 func (a Applied) OverwritesInput() int                           { return -1 }
-func (a Applied) WriteHash(h hash.Hash)                          { fmt.Fprintf(h, "%v%v", a.Spec, a.shapes) }
+func (a Applied) WriteHash(h hash.Hash)                          { fmt.Fprintf(h, "%v%v", a.Operation, a.shapes) }
 
 func (a Applied) Hashcode() uint32 {
 	h := fnv.New32a()
@@ -126,12 +126,12 @@ func (a Applied) Do(values ...G.Value) (G.Value, error) {
 	for i, v := range values {
 		var err error
 		if in[i], err = floatsOf(v); err != nil {
-			return nil, fmt.Errorf("%v: input %d: %w", a.Spec, i, err)
+			return nil, fmt.Errorf("%v: input %d: %w", a.Operation, i, err)
 		}
 		dt = v.Dtype()
 	}
 	out := make([]float64, a.out.TotalSize())
-	a.Spec.Do(out, in, a.shapes)
+	a.Operation.Do(out, in, a.shapes)
 	return newValue(out, a.out, dt)
 }
 
