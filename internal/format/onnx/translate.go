@@ -66,7 +66,10 @@ func (s operation) translate(spec op.Operation) (string, error) {
 		to, err := openBatchShape(s.n, s.other)
 		return s.reshape(in[0], to...), err
 	case op.Slice:
-		if o.Axis > 0 {
+		switch {
+		case o.Axis == 0 && o.Count == s.shape(0)[0]: // all examples
+			return in[0], nil
+		case o.Axis > 0:
 			end := o.From + (o.Count-1)*o.Step + 1
 			return s.emit("Slice", []string{in[0], s.integers(o.From), s.integers(end), s.integers(o.Axis), s.integers(o.Step)}), nil
 		}
@@ -216,8 +219,8 @@ func (s operation) scaleRows(in []string) (string, error) {
 // embed returns zeros for an index outside the table, as op.Embed does.
 func (s operation) embed(in []string) (string, error) {
 	table, index := in[0], in[1]
-	if s.operands[1] != s.feature {
-		return "", fmt.Errorf("%v with computed indices has no ONNX translation", op.Canonical(s.n))
+	if s.operands[1] != s.feature { // such as positions, which are whole numbers in float32
+		index = s.emit("Cast", []string{index}, attribute{"to", int64s})
 	}
 	zero := s.integers(0)
 	inside := s.emit("And", []string{
