@@ -68,7 +68,7 @@ const (
 	targetClip    = 0.5  // C/B of a linear regression
 	targetLeast   = 0.05 // C/B
 	targetAverage = 0.98 // over about fifty lots
-	largestHidden = 1 << 14
+	largestHidden = 1 << 11
 	largestWork   = 1e12 // weights times records of all lots
 )
 

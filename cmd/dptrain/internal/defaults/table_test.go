@@ -29,7 +29,7 @@ func TestForTable(t *testing.T) {
 	}{
 		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95, true}},
 		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95, false}},
-		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 6512, 400, 2, "adam", 0.02, 0.95, false}},
+		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 2048, 400, 2, "adam", 0.02, 0.95, false}},
 		{"70 records", Facts{Records: 70, Columns: 4, Weights: 5, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{0, 70, 400, 0.6, "adam", 0.028, 0.95, true}},
 		{"30 words", Facts{Records: 1200, Columns: 4, Weights: 35, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1200, 400, 1.6, "adam", 0.11, 0.95, false}},
 		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98, false}},

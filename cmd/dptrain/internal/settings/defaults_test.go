@@ -61,7 +61,7 @@ func TestDefaults_Table(t *testing.T) {
 		"--epsilon 1 --delta 1e-5 --optimizer sgd":                  "fourier:columns=3 300 400 1 sgd 0.5 0 by rule: model lot steps",
 		"--epsilon 1 --delta 1e-5 --model logistic":                 "logistic 300 400 0.32 adam 0.12 0.95 by rule: lot steps clip optimizer lr ema",
 		"--epsilon 1 --delta 1e-5 --model mlp:8":                    "mlp:8 256 400 2 adam 0.02 0.95 by rule: lot steps clip optimizer lr ema",
-		"--epsilon 1 --delta 1e-5 --population 50000":               "mlp:64 12500 400 2 adam 0.02 0.95" + all,
+		"--epsilon 1 --delta 1e-5 --population 50000":               "mlp:64 2048 400 2 adam 0.02 0.95" + all,
 		"--epsilon 1 --delta 1e-5 --sampling truncated":             "fourier:columns=3 37 400 0.32 adam 0.12 0.95" + all,
 		"--epsilon 1 --delta 1e-5 --group a=* --lot 50 --epochs 10": "mlp:64,act=tanh 50 60 1 momentum 0.5 0 by rule: ",
 		"--epsilon 1 --mechanism laplace --device cpu":              "mlp:64,act=tanh 7 643 1 momentum 0.5 0 by rule: ",
