@@ -2,7 +2,7 @@ import { lines, number } from '../chart.js';
 import { accountants as names, deltas, epsilons, flags, line, lotsUpTo, plain, planInGo, table } from './common.js';
 
 export default {
-  title: 'Your run, by seven accountants',
+  title: 'Your run, by eight accountants',
   module: 'accounting',
   controls: [
     { name: 'records', label: 'Records N', values: [1000, 3000, 10000, 30000, 60000, 100000, 300000, 1000000], value: 60000 },
@@ -31,7 +31,7 @@ export default {
         { name: `Noise multiplier for ε = ${number(v.target)}`, value: r.noise.noise, how: `the least, to 0.1% of ε: with it ε = ${number(r.noise.epsilon, 5)}` },
       ],
       charts: [lines({ title: 'ε of the same run by each accountant', x: { label: 'lots' }, y: { label: 'ε', log: true },
-        series: r.curve.series.map((s, i) => ({ name: names[s.name], x: s.steps, y: s.epsilon, style: ['', 'dash', 'dots', 'dash', '', 'dash', 'dots'][i] })) })],
+        series: r.curve.series.map((s, i) => ({ name: names[s.name], x: s.steps, y: s.epsilon, style: ['', 'dash', 'dots', 'dash', '', 'dash', 'dots', 'dots'][i] })) })],
       more: [table(`ε of ${number(v.steps)} lots at δ = ${number(v.delta)}`, ['accountant', 'ε', 'remark'],
         r.rows.map((row) => [names[row.accountant], number(row.epsilon, 5), row.why || row.note || (row.order ? `order α = ${number(row.order)}` : 'a bound')]))],
     };

@@ -9,7 +9,7 @@ export const deltas = { name: 'delta', label: 'δ', values: [1e-9, 1e-8, 1e-7, 1
 // lotsUpTo returns numbers of lots for the points of a curve, denser where it bends.
 export const lotsUpTo = (steps, points = 24) => [...new Set(Array.from({ length: points }, (_, i) => Math.max(1, Math.round(steps * ((i + 1) / points) ** 1.5))))];
 
-export const accountants = { pld: 'PLD', rdp: 'Rényi', moments: 'moments', gdp: 'Gaussian DP (≈)', zcdp: 'zCDP', strong: 'strong', naive: 'naive' };
+export const accountants = { pld: 'PLD', rdp: 'Rényi', moments: 'moments', gdp: 'Gaussian DP (≈)', zcdp: 'zCDP', strong: 'strong', naive: 'naive', tcdp: 'tCDP' };
 
 // planInGo writes a plan with Poisson lots.
 export const planInGo = ({ records, lot, steps }) => `plan := accountant.Plan{Steps: ${steps}, Sampling: ledger.Sampling{\n\tPolicy: ledger.Poisson, Rate: ${lot / records}, Records: ${records},\n}}`;
