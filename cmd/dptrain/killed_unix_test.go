@@ -144,6 +144,29 @@ func TestStop_InterruptedRun(t *testing.T) {
 	}
 }
 
+// An interrupt that arrives when the ledger has just been created, before the first lot, leaves a run that can
+// be resumed.
+func TestTrain_InterruptedBeforeFirstLot(t *testing.T) {
+	inWorkshop(t)
+	child, stderr := process(t, "train --ignore owner --model logistic --lot 20 --steps 20000 --noise 20 --delta 1e-5 --out run"+columns)
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat("run/ledger.jsonl"); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no ledger was created")
+		}
+	}
+	child.Process.Signal(syscall.SIGINT)
+	var exit *exec.ExitError
+	if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitcode.Interrupted {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	if v := runJSON(t, "train --resume run --steps 20000 --stop-at-epsilon 0.5"); v["steps"].(float64) < 1 {
+		t.Errorf("resumed: %v lots", v["steps"])
+	}
+}
+
 // An interrupted run finishes its lot, saves, and prints how to continue. Its cost is that of its
 // plan, which cannot become smaller.
 func TestTrain_Interrupted(t *testing.T) {

@@ -155,42 +155,54 @@ func train(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator)
 
 func runSpec(term *terminal.Terminal, spec *settings.Spec, started time.Time) error {
 	c := spec.Config.Ranks
-	server, draw, release, err := openRun(spec)
-	defer server.Close()
-	defer draw.Close()
-	defer release()
+	opened, err := openRun(spec)
+	defer opened.Close()
 	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
+	ctx, stop := untilInterrupted() // before the ledger exists, so that an interrupt leaves a run that can be resumed
+	defer stop()
 	run, err := training.Start(spec)
 	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(spec.Flags.InFile(err))
 	}
-	if err := ranks.Agree(c, draw.Draw(run, spec.Config.Steps)); err != nil {
+	if err := ranks.Agree(c, opened.draw.Draw(run, spec.Config.Steps)); err != nil {
 		return exitcode.AsUsage(errors.Join(err, run.Close()))
 	}
 	announce(term, spec, run)
-	return exitcode.AsFailure(trainRun(term, spec, run, server, draw, started))
+	return exitcode.AsFailure(trainRun(ctx, term, spec, run, opened, started))
+}
+
+// openedRun is what a run needs in addition to its data.
+type openedRun struct {
+	server *training.MetricsServer
+	draw   *training.BudgetDraw
+	unlock func() // its directory
+}
+
+// Close closes what was opened.
+func (o openedRun) Close() {
+	if o.unlock != nil {
+		o.unlock()
+	}
+	o.draw.Close()
+	o.server.Close()
 }
 
 // openRun opens what a run needs in addition to its data. What it returns is closed also after an error.
-func openRun(spec *settings.Spec) (server *training.MetricsServer, draw *training.BudgetDraw, release func(), err error) {
-	release = func() {}
-	if server, err = training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote); err != nil {
-		return server, draw, release, err
+func openRun(spec *settings.Spec) (o openedRun, err error) {
+	if o.server, err = training.ServeMetrics(spec.Flags.MetricsAddr, spec.Flags.MetricsRemote); err != nil {
+		return o, err
 	}
-	if draw, err = training.OpenBudget(spec); err != nil {
-		return server, nil, release, err
+	if o.draw, err = training.OpenBudget(spec); err != nil {
+		return o, err
 	}
 	open := rundir.Create
 	if spec.Flags.Resume != "" {
 		open = rundir.Reopen
 	}
-	unlock, err := open(spec.Flags.Out)
-	if err == nil {
-		release = unlock
-	}
-	return server, draw, release, err
+	o.unlock, err = open(spec.Flags.Out)
+	return o, err
 }
 
 // announce describes the run before it starts.
@@ -247,11 +259,9 @@ func warnAboutRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run)
 }
 
 // trainRun trains a run and writes its files.
-func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, server *training.MetricsServer,
-	draw *training.BudgetDraw, started time.Time) error {
-	ctx, stop := untilInterrupted()
-	defer stop()
-	progress, err := training.NewProgress(term, spec, run, server)
+func trainRun(ctx context.Context, term *terminal.Terminal, spec *settings.Spec, run *engine.Run,
+	opened openedRun, started time.Time) error {
+	progress, err := training.NewProgress(term, spec, run, opened.server)
 	if err := ranks.Agree(spec.Config.Ranks, err); err != nil {
 		run.Close()
 		return err
@@ -288,7 +298,7 @@ func trainRun(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, ser
 	if err != nil {
 		return err
 	}
-	if err := draw.Settle(spec.Flags.ProjectBudget, float64(summary.Epsilon)); err != nil {
+	if err := opened.draw.Settle(spec.Flags.ProjectBudget, float64(summary.Epsilon)); err != nil {
 		return err
 	}
 	switch {
