@@ -42,11 +42,7 @@ func (g *gradients) addStatistics(n int) error {
 	isClipped := func(i int) bool { return slices.ContainsFunc(factors, func(f []float32) bool { return f[i] < 1 }) }
 	l.Private.Records += n
 	for i := range n {
-		unclipped := true
-		for _, f := range factors {
-			unclipped = unclipped && f[i] >= 1
-		}
-		if unclipped {
+		if !isClipped(i) {
 			l.Private.Unclipped++
 		}
 	}
