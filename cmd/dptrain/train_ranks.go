@@ -95,6 +95,8 @@ func follow(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator
 	if err := ranks.Agree(c, nil); err != nil { // rank 0 opens the run's directory
 		return exitcode.AsUsage(err)
 	}
+	ctx, stop := untilInterrupted() // as rank 0 does
+	defer stop()
 	run, err := training.Follow(spec)
 	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
@@ -105,8 +107,6 @@ func follow(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	ctx, stop := untilInterrupted()
-	defer stop()
 	err = run.Train(ctx, nil)
 	if errors.Is(err, context.Canceled) {
 		return &exitcode.Error{Code: exitcode.Interrupted, Err: err}
