@@ -31,7 +31,7 @@ func (f *Files) readLedger(w *ledger.Writer) (ledger.History, error) {
 // is spent stays spent.
 func (c *Config) maxLostLots() int { return max(1, c.Steps/32) }
 
-// plan returns what is planned after a history, of which this number of lots are done.
+// plan returns what is planned after a history. done is the number of lots that are done.
 func (c *Config) plan(m *release.Mechanism, past ledger.History, done int) account.Plan {
 	p := account.Plan{Budget: account.Budget{Delta: c.Budget.Delta, Accountant: c.Budget.Accountant, StopAtEpsilon: c.Budget.StopAtEpsilon},
 		Past: past, Left: c.Steps - done, Differ: m.LotsDiffer(), LotAt: func(i int) ledger.Lot { return m.CostOfLot(done + i) },

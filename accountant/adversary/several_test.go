@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// n contributions of randomized response that the adversary sees, of which the answers are counted: the
+// n contributions of randomized response whose answers the adversary counts: the
 // bound covers the exact ε and advantage of the binomial distributions, and is exact for one.
 func TestSeveral_CoversRandomizedResponse(t *testing.T) {
 	const epsilon = 0.7

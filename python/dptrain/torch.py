@@ -49,7 +49,7 @@ def train(model, dataset, epsilon=1.0, delta=None, test=None, out=None, resume=N
     model : a module that reads one tensor and returns the logits, one for each class. docs/python.md lists
         the layers; another operation is an error that names it. Its weights are public: ε does not cover
         records that they were trained on before. Parameters without requires_grad stay as they are.
-    dataset : a pair (X, y), a Dataset or a DataLoader, of which only the data set is used. X has numbers, or
+    dataset : a pair (X, y), a Dataset, or a DataLoader, whose data set is used. X has numbers, or
         whole numbers below the vocabulary of an Embedding; y has whole numbers from 0.
     test : a data set that is public; the report has the accuracy on it.
     out : a folder to keep the run in. resume is the folder of an interrupted run to continue.

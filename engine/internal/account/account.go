@@ -67,8 +67,8 @@ func (a *Account) NameProject(identity string) error {
 	return a.Ledger.NameBudget(identity)
 }
 
-// IsPlanDone reports whether a run, of which left lots are not done, has done what it planned, or as much
-// as its limit on ε allows. No release decides either. The ledger then states the cost: see
+// IsPlanDone reports whether a run has done what it planned, or as much as its limit on ε allows; left lots
+// are not done. No release decides either. The ledger then states the cost: see
 // engine.Run.PlannedEpsilon. Choices of noise depend on releases, so such a run costs what its filter allows.
 func (a *Account) IsPlanDone(left int, validated bool) bool {
 	if a.Meter.filter != nil || left > 0 && a.Meter.Allowed > 0 {

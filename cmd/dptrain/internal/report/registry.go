@@ -11,7 +11,7 @@ import (
 
 // registryEntry describes a run for the Differential Privacy Deployments Registry, in its schema of 2026
 // (registry.opendp.org; Nanayakkara, Ghazi and Vadhan 2025, arXiv:2509.13509). The registry's files are
-// YAML, of which JSON is a part.
+// YAML; JSON is valid YAML.
 type registryEntry struct {
 	Slug       string             `json:"url_slug"`
 	Status     string             `json:"status"`
