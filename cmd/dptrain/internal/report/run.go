@@ -75,13 +75,14 @@ type summary struct {
 	Projection      int     `json:"projection"`
 	ProjectionNoise float64 `json:"projection_noise"`
 
-	Clipping string   `json:"clipping"`
-	Crop     string   `json:"crop"`
-	Augment  string   `json:"augment"`
-	Views    int      `json:"views"`
-	ByRule   []string `json:"by_rule"` // flags whose values a rule chose
-	Start    string   `json:"init"`
-	Frozen   string   `json:"freeze"`
+	Clipping    string            `json:"clipping"`
+	Crop        string            `json:"crop"`
+	Augment     string            `json:"augment"`
+	Views       int               `json:"views"`
+	ByRule      []string          `json:"by_rule"` // flags whose values a rule chose
+	RuleReasons map[string]string `json:"by_rule_reasons"`
+	Start       string            `json:"init"`
+	Frozen      string            `json:"freeze"`
 
 	Platform string `json:"platform"`
 	Version  string `json:"version"`
