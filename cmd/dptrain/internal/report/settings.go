@@ -12,7 +12,8 @@ import (
 // settingRows lists how the model was trained.
 func (r *Run) settingRows() []row {
 	s := &r.summary
-	rows := []row{{"network", s.Model + s.byRule("model")}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()}, {"records", number.Thousands(s.Lots.Records)}}
+	rows := []row{{"network", s.Model + s.byRule("model")}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()},
+		{"records", number.Thousands(s.Lots.Records)}}
 	if s.Target != "" {
 		rows = slices.Insert(rows, 3, row{"predicted", s.Target})
 	}
