@@ -246,15 +246,17 @@ const maxCount = 1 << 27
 func (w *world) SetTimeout(limit time.Duration) { w.timeout = limit }
 
 func (w *world) Sum(values []int64) error {
-	return w.transfer("MPI_Iallreduce", unsafe.Pointer(unsafe.SliceData(values)), 8, len(values), func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
+	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
 		return C.ranks_start_sum(w.c, (*C.int64_t)(part), n, request)
-	})
+	}
+	return w.transfer("MPI_Iallreduce", unsafe.Pointer(unsafe.SliceData(values)), 8, len(values), start)
 }
 
 func (w *world) Broadcast(b []byte) error {
-	return w.transfer("MPI_Ibcast", unsafe.Pointer(unsafe.SliceData(b)), 1, len(b), func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
+	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
 		return C.ranks_start_broadcast(w.c, part, n, request)
-	})
+	}
+	return w.transfer("MPI_Ibcast", unsafe.Pointer(unsafe.SliceData(b)), 1, len(b), start)
 }
 
 // transfer makes a call for each part of n values of this size, and waits for it.

@@ -47,7 +47,7 @@ int ranks_rank(const ranks_mpi *mpi, int *rank);
 int ranks_size(const ranks_mpi *mpi, int *size);
 int ranks_return_errors(const ranks_mpi *mpi);
 
-/* Calls that return at once. Their memory stays in place until ranks_test says that they are done. */
+/* Calls that return at once. Their memory stays in place until ranks_test reports that they are done. */
 int ranks_start_sum(const ranks_mpi *mpi, int64_t *values, int count, uintptr_t *request);
 int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request);
 int ranks_test(const ranks_mpi *mpi, uintptr_t *request, int *done);
