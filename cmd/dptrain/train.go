@@ -104,7 +104,7 @@ func train(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator)
 	if err = ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	spec.Config.Ranks = c
+	spec.Config.Ranks, spec.Config.RankTimeout = c, flags.RankTimeout
 	err = runSpec(term, spec, started)
 	if !exitcode.DiskFull(err) {
 		return err

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
@@ -30,6 +31,7 @@ type Flags struct {
 
 	Model, Config, Out, Resume string
 	MPI                        string // file of the MPI library; "": the first that is found
+	RankTimeout                time.Duration
 	Init, Fresh, Freeze        string // starting weights
 	LoRA                       string // see withAdapters
 
@@ -177,6 +179,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.BoolVar(&s.MetricsRemote, "metrics-remote", false, "permit a --metrics-addr that other machines reach: they can read the metrics, which are public values")
 		DefineDeviceFlags(f, &s.Device)
 		DefineMPIFlag(f, &s.MPI)
+		f.DurationVar(&s.RankTimeout, "rank-timeout", 0, "how long ranks wait in a lot for one that does not respond, as in 90s or 10m; between lots ten times as long (default: five times the longest lot, at least 1m)")
 	})
 }
 
