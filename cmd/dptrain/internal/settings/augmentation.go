@@ -16,10 +16,7 @@ func (s *Spec) resolveAugmentation() error {
 		}
 		return nil
 	}
-	switch {
-	case f.Views < 1:
-		return exitcode.Usagef("--views %d: give at least 1", f.Views)
-	case f.given["crop"] && f.LocalSteps > 0:
+	if f.given["crop"] && f.LocalSteps > 0 {
 		return exitcode.Usagef("--crop %s takes a random part of each image, which is not available with --local-steps: drop one of them", f.Crop)
 	}
 	a := engine.Augmentation{Views: f.Views}
