@@ -173,7 +173,7 @@ func TestTrain_RefusesInvalidFlags(t *testing.T) {
 		{"--project-noise 3", "needs --project"},
 		{"--augment turn", "use flip or shift:P"},
 		{"--augment shift:28", "from 1 to 27 pixels"},
-		{"--augment flip --views 0", "--views 0: give a number above 0"},
+		{"--augment flip --views 0", "--views 0: give at least 1"},
 		{"--augment flip --views 100000", "at most 4096"},
 		{"--views 4", "needs --crop or --augment"},
 		{"--augment flip --data remarks", "not pictures"},

@@ -16,7 +16,10 @@ func (s *Spec) resolveAugmentation() error {
 		}
 		return nil
 	}
-	if f.given["crop"] && f.LocalSteps > 0 {
+	switch {
+	case f.Views == 0: // which the engine reads as no change
+		return exitcode.Usagef("--views 0: give at least 1")
+	case f.given["crop"] && f.LocalSteps > 0:
 		return exitcode.Usagef("--crop %s takes a random part of each image, which is not available with --local-steps: drop one of them", f.Crop)
 	}
 	a := engine.Augmentation{Views: f.Views}

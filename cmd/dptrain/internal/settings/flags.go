@@ -372,7 +372,7 @@ func (s *Flags) readPreset() error {
 }
 
 // unsetByZero are flags whose value 0, which a file may have, stands for a default.
-var unsetByZero = []string{"lot", "rate", "population", "max-lot", "stop-at-epsilon", "local-steps", "local-batch", "weight-cap", "weight-mean", "weight-min-mean", "views"}
+var unsetByZero = []string{"lot", "rate", "population", "max-lot", "stop-at-epsilon", "local-steps", "local-batch", "weight-cap", "weight-mean", "weight-min-mean"}
 
 // alternatives are pairs of flags that set the same quantity.
 var alternatives = [][2]string{{"lot", "rate"}, {"epochs", "steps"}, {"noise", "epsilon"}, {"clipping", "group"}}
