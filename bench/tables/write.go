@@ -23,7 +23,7 @@ func (b *bench) write() error {
 	}
 	var m strings.Builder
 	m.WriteString("# Defaults on tables\n\n`go run ./bench/tables` writes this file. Mean accuracy on a random fifth, or mean squared error on [-1, 1] where the target is a number, ± the standard error of the mean, × the number of runs. δ = " + delta + ". An asterisk marks tables that the rules were not fitted on.\n\n")
-	fmt.Fprintf(&m, "The search takes the best of %d settings by their results on the test data. Each setting has one or two tries, as the column says, and the best %d four times as many. The difference is that on the splits that both have.\n\n", len(candidates(1000, false)), survivors)
+	fmt.Fprintf(&m, "The search takes the best of %d settings by their results on the test data. Each setting has one or two tries, and the best %d four times as many. The difference is that on the splits that both have.\n\n", len(candidates(1000, false)), survivors)
 	m.WriteString("| table (records for training) | majority or mean | ε | default | best of the search | tries | default − search | " + strings.Join(peers, " | ") + " |\n|---|---|---|---|---|---|---|" + strings.Repeat("---|", len(peers)) + "\n")
 	for _, t := range b.list {
 		for _, epsilon := range b.budgets() {
@@ -46,7 +46,8 @@ func (b *bench) writeRow(m *strings.Builder, t *table, epsilon float64) {
 		name += "*"
 	}
 	base, _ := b.mean(t, "baseline", 0)
-	fmt.Fprintf(m, "| %s (%d) | %.3f | %v | %s | %s | %s | ", name, (len(t.rows)-1)*4/5, math.Abs(base), epsilon, b.cell(t, "default", epsilon), b.cell(t, "search", epsilon), b.tries(t, epsilon))
+	fmt.Fprintf(m, "| %s (%d) | %.3f | %v | ", name, (len(t.rows)-1)*4/5, math.Abs(base), epsilon)
+	fmt.Fprintf(m, "%s | %s | %s | ", b.cell(t, "default", epsilon), b.cell(t, "search", epsilon), b.tries(t, epsilon))
 	if d, ok := b.lead(t, epsilon, "search"); ok {
 		fmt.Fprintf(m, "%+.3f ± %.3f", d.mean, d.deviation)
 	}

@@ -45,7 +45,8 @@ const (
 	tableAverage = 0.95 // over about twenty lots
 
 	hiddenRatio   = 110  // ρ from which a hidden layer pays
-	hiddenRecords = 1000 // records from which it does
+	hiddenRecords = 400  // records from which it does for classes
+	numberRecords = 1000 // records from which it does for a number
 	hiddenUnits   = 64
 	fourierMost   = 20   // columns up to which random features pay
 	fourierRatio  = 50   // ρ from which they pay for more columns
@@ -81,7 +82,11 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
-	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= hiddenRecords
+	least := hiddenRecords
+	if f.Classes == 0 {
+		least = numberRecords
+	}
+	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= least
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
