@@ -7,7 +7,8 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
-// lowerChannelOp makes the step of operations that treat all channels or all rows alike: normalisations, scales and shifts, their sums, softmax.
+// lowerChannelOp makes the step of operations that treat all channels or all rows alike: normalisations,
+// scales and shifts, their sums, softmax.
 func lowerChannelOp(l *lowering, spec op.Operation, k call) func() {
 	switch s := spec.(type) {
 	case op.Normalize:
