@@ -74,6 +74,9 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 			note(filterOrderEntry, "%v", c.Budget.FilterOrder)
 		}
 		note("allocation", "%s", c.Mechanism.Allocation)
+		for _, name := range slices.Sorted(maps.Keys(c.Mechanism.GroupShares)) {
+			note("share of group "+name, "%v", c.Mechanism.GroupShares[name])
+		}
 		note("distribution", "%s", c.Mechanism.Distribution)
 		note("arithmetic", "%s", c.Mechanism.Arithmetic)
 	}

@@ -556,11 +556,11 @@ var releasedModel = regexp.MustCompile(`"model": ?"[^"]*"`)
 
 // A selection on neighbouring data sets states the same, except for the released choice.
 func TestTunePrivate_OutputsOfNeighbouringData(t *testing.T) {
-	released := regexp.MustCompile(`(?s)"best": \{.*?\}|"flags": "[^"]*",\n  "score"|"(run|ledger_head)": "[0-9a-f]+"`)
-	outputs := func(n *neighbourhood) (seen map[string]string) {
+	released := regexp.MustCompile(`(?s)"best": \{.*?\n  \}|"flags": "[^"]*",\n  "score"|"(run|ledger_head)": "[0-9a-f]+"`)
+	outputs := func(n *neighbourhood, more string) (seen map[string]string) {
 		t.Helper()
 		t.Chdir(t.TempDir())
-		line := "tune" + n.write(t) + " --lot 3 --steps 2 --trials 2 --epsilon 8 --validation-split 0.25 --validation-noise 3 --threads 1 --device cpu --out selected --json"
+		line := "tune" + n.write(t) + more + " --lot 3 --steps 2 --trials 2 --epsilon 8 --validation-split 0.25 --validation-noise 3 --threads 1 --device cpu --out selected --json"
 		stdout, stderr, code := dptrain(line)
 		if code != exitcode.Done {
 			t.Fatalf("%s: exit %d, %s", line, code, stderr)
@@ -575,14 +575,16 @@ func TestTunePrivate_OutputsOfNeighbouringData(t *testing.T) {
 		}
 		return seen
 	}
-	n := newNeighbourhood("csv", "user:who")
-	first := outputs(n)
-	for _, name := range []string{"blanked", "changed", "resized"} {
-		attacked := n.clone()
-		attacks[name](attacked, 11)
-		for file, text := range outputs(attacked) {
-			if text != first[file] {
-				t.Errorf("%s: %s without the change:\n%s\nwith it:\n%s", name, file, first[file], text)
+	for _, more := range []string{"", " --group weights=*.weight --group biases=*.bias"} {
+		n := newNeighbourhood("csv", "user:who")
+		first := outputs(n, more)
+		for _, name := range []string{"blanked", "changed", "resized"} {
+			attacked := n.clone()
+			attacks[name](attacked, 11)
+			for file, text := range outputs(attacked, more) {
+				if text != first[file] {
+					t.Errorf("%s%s: %s without the change:\n%s\nwith it:\n%s", name, more, file, first[file], text)
+				}
 			}
 		}
 	}

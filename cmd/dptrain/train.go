@@ -56,6 +56,7 @@ spends ε = 2.`,
       --record user:clinic --local-steps 4 --weight visits --weight-cap 20 --weight-min-mean 5
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --group conv=conv*,clip=0.5,noise=4 --group 'head=fc*,clip=linear:1->0.5@300'
+  dptrain train --group conv=conv*,share=1 --group head=fc*,share=3 --epsilon 2
   dptrain train --metric accuracy --metric loss:noise=5,every=20
   dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
   dptrain train --stop-when test-no-gain:3

@@ -54,6 +54,11 @@ func newTune(term *terminal.Terminal) *cobra.Command {
 lot and number of steps, and report which values did best. A value that you give by
 its flag stays fixed.
 
+With --group, tune varies the bound S of each group that has no clip, and how the noise
+is divided among the groups: by --allocation proportional or dimension, or by a share for
+each group, from which its σ follows. A clip, a share or an --allocation that you give
+stays fixed.
+
 On public data (digits, or data that you declare public with --public), tune tries
 each setting once and shows every result. The best of many accuracies is too
 optimistic: measure again on other data before you publish it.
@@ -72,6 +77,7 @@ A --target is compared by the RMSE on public test data, or by the mean absolute 
 on private records held out; lower is better.`,
 		Example: `  dptrain tune --model mlp:64 --epsilon 1
   dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
+  dptrain tune --model mlp:64 --epsilon 1 --group hidden=fc1 --group out=fc2
   dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -89,6 +95,9 @@ on private records held out; lower is better.`,
 			base, err := newSpec(term, flags)
 			if err != nil {
 				return exitcode.AsUsage(err)
+			}
+			if base.HasGivenNoise() {
+				return exitcode.Usagef("tune finds the noise for --epsilon, and every --group has noise of its own: drop the noise of a group")
 			}
 			if base.Task.Private && !public {
 				return tunePrivate(term, base, trials, runs)
@@ -132,7 +141,11 @@ func tunePublic(term *terminal.Terminal, base *settings.Spec, trials int) error 
 	result := publicTuning{Data: base.Task.Name, Model: base.Network.Model}
 	for i := range trials {
 		label := fmt.Sprintf("trial %d/%d", i+1, trials)
-		t, err := runTrial(ctx, term, base, base.Candidate(i), filepath.Join(dir, strconv.Itoa(i)), label)
+		candidate, err := base.Candidate(i)
+		if err != nil {
+			return exitcode.AsUsage(err)
+		}
+		t, err := runTrial(ctx, term, base, candidate, filepath.Join(dir, strconv.Itoa(i)), label)
 		if errors.Is(err, context.Canceled) {
 			break
 		}
@@ -206,9 +219,16 @@ func (r *publicTuning) print(w io.Writer) {
 	if r.Rows[0].RegressionMetrics != nil {
 		metric = "error"
 	}
-	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise\n", metric)
+	groups := ""
+	if len(r.Rows[0].Groups) > 0 {
+		groups = "\tgroups\tallocation"
+	}
+	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise%s\n", metric, groups)
 	for _, t := range r.Rows {
-		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g\n", formatScore(&t.evaluation), t.Clip, t.LearningRate, t.Lot, t.Steps, t.NoiseMultiplier)
+		if groups != "" {
+			groups = "\t" + strings.Join(t.Groups, " ") + "\t" + cmp.Or(t.Allocation, "shares")
+		}
+		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g%s\n", formatScore(&t.evaluation), t.Clip, t.LearningRate, t.Lot, t.Steps, t.NoiseMultiplier, groups)
 	}
 	fmt.Fprintf(w, "%s\n", strings.Repeat("─", 8))
 	fmt.Fprintf(w, "best\t%s\n", r.Flags)

@@ -157,11 +157,22 @@ func (m *Mechanism) allocateNoise(dimensions []noise.GroupSize) error {
 	if len(dimensions) == 0 {
 		return nil
 	}
-	allocate := noise.Proportional
-	if m.DimensionAdjusted {
-		allocate = noise.DimensionAdjusted
+	var shares []float64
+	var err error
+	switch {
+	case len(m.GroupShares) > 0:
+		var parts []float64
+		for _, p := range m.Clipper.Groups() {
+			if _, own := m.OfGroup(p.Name, 0); !own {
+				parts = append(parts, m.GroupShares[p.Name])
+			}
+		}
+		shares, err = noise.ByShare(1, dimensions, parts)
+	case m.DimensionAdjusted:
+		shares, err = noise.DimensionAdjusted(1, dimensions)
+	default:
+		shares, err = noise.Proportional(1, dimensions)
 	}
-	shares, err := allocate(1, dimensions)
 	if err != nil {
 		return err
 	}
