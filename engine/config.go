@@ -198,6 +198,9 @@ func (c *Config) checkWeights() error {
 func (c *Config) isWeighted() bool { return data.Weights(c.Train) != nil }
 
 func (c *Config) checkPrivacy() error {
+	if len(c.Mechanism.Clipping) == 0 && !c.Mechanism.NonPrivate {
+		c.Mechanism.Clipping = clip.Flat(clip.Constant(1), nil)
+	}
 	if err := c.checkStatistics(); err != nil {
 		return err
 	}
@@ -220,9 +223,6 @@ func (c *Config) checkPrivacy() error {
 		return fmt.Errorf("delta %v: give a number between 0 and 1, well below one over the number of records", b.Delta)
 	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):
 		return setting.Errorf("Budget.StopAtEpsilon", "%v: give a finite number above 0; leave it out to train all steps", setting.With("Budget.StopAtEpsilon", b.StopAtEpsilon))
-	}
-	if len(m.Clipping) == 0 {
-		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
 	if err := cmp.Or(m.noise().Check(), c.checkDistribution()); err != nil {
 		return err

@@ -82,6 +82,9 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	}
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
+		if s.Group != "" {
+			note("group of "+s.Name, "%s, scale %v", s.Group, s.Scale)
+		}
 		if s.Every > 1 {
 			note("lots that release "+s.Name, "each %dth", s.Every)
 		}

@@ -487,7 +487,9 @@ func TestNeighbours_Product(t *testing.T) {
 // a CSV file.
 var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator",
 	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one",
-	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90"}
+	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90",
+	" --metric loss:group=gradient,scale=2 --metric class-counts:group=gradient,every=2",
+	" --group weights=*.weight,share=3 --group biases=*.bias,rule=adaptive,share=1 --metric feature-means:group=biases,scale=0.5"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
@@ -497,7 +499,7 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	}
 	settings := []string{"", " --population 20", n.releases()}
 	if n.format == "pictures" { // the later flags replace the earlier ones
-		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1", " --crop 3x2 --augment flip --views 2")
+		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1", " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:group=gradient,scale=2", " --crop 3x2 --augment flip --views 2")
 	}
 	if strings.Contains(n.more, "--text") {
 		settings = settings[:2] // the other settings are for columns

@@ -58,6 +58,7 @@ spends ε = 2.`,
   dptrain train --group conv=conv*,clip=0.5,noise=4 --group 'head=fc*,clip=linear:1->0.5@300'
   dptrain train --group conv=conv*,share=1 --group head=fc*,share=3 --epsilon 2
   dptrain train --metric accuracy --metric loss:noise=5,every=20
+  dptrain train --clip 0.1 --metric accuracy:group=gradient,scale=50,every=20
   dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
   dptrain train --stop-when test-no-gain:3
   dptrain train --metric accuracy:every=20 --noise-schedule 'when:accuracy>=0.8->x0.7'
