@@ -61,10 +61,36 @@ func (c *Config) checkValidation() error {
 	if v.width, err = v.widthFor(network.SignatureOf(net)); err != nil {
 		return err
 	}
-	if !c.Mechanism.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
-		return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
+	return c.checkValidationNoise()
+}
+
+func (c *Config) checkValidationNoise() error {
+	v := &c.Validation
+	if c.Mechanism.NonPrivate || v.Set == nil || v.Noise > 0 && !math.IsInf(v.Noise*max(1, v.width), 1) {
+		return nil
 	}
-	return nil
+	return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
+}
+
+// HoldOut moves a share of the training records of c to its validation set: see [Records.HoldOut]. Their
+// number follows from public numbers. Where Sampling.Population declares the number of records, it
+// becomes that of the records that are left.
+func (c *Config) HoldOut(share float64) error {
+	if !(share > 0 && share < 1) {
+		return setting.Errorf("Validation.Share", "%v: give a share above 0 and below 1, usually 0.1", setting.With("Validation.Share", share))
+	}
+	records := c.PublicRecordCount()
+	n := int(math.Round(share * float64(records)))
+	if n < 1 || n >= records {
+		return setting.Errorf("Validation.Share", "%v of %d records holds out %d: at least one record is needed for validation and one for training; change the share",
+			setting.With("Validation.Share", share), records, n)
+	}
+	if c.Sampling.Population > 0 {
+		c.Sampling.Population -= n
+	}
+	var err error
+	c.Train, c.Validation.Set, err = c.Records.HoldOut(c.Train, n)
+	return err
 }
 
 // widthFor returns the width of the bounds of the targets that validation compares

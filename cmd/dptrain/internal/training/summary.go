@@ -29,7 +29,8 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	}
 	regression := spec.Network.Example.Targets > 0
 	if newLots == 0 {
-		if v := rundir.ReadValidation(spec.Flags.Out, run.StepsDone()); v != nil && (v.MAE != nil) == regression {
+		saved, _ := rundir.Read(spec.Flags.Out)
+		if v := saved.Validation; v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression {
 			return v, nil
 		}
 	}
