@@ -86,7 +86,8 @@ func (m *Mechanism) checkAllocation() error {
 func (m *Mechanism) noise() *release.Noise {
 	return &release.Noise{Groups: m.Clipping, NoiseMultiplier: m.NoiseMultiplier, NoiseMultiplierAt: m.NoiseMultiplierAt,
 		GroupNoiseMultipliers: m.GroupNoiseMultipliers, GroupNoiseMultiplierAt: m.GroupNoiseMultiplierAt,
-		GroupShares: m.GroupShares, DimensionAdjusted: m.Allocation == DimensionAdjusted, Laplace: m.addsLaplace(), Chosen: m.adaptive != nil}
+		GroupShares: m.GroupShares, DimensionAdjusted: m.Allocation == DimensionAdjusted,
+		Laplace: m.addsLaplace(), Chosen: m.adaptive != nil}
 }
 
 // CombinedNoiseMultiplier returns the noise multiplier of all gradient groups and adaptive counts

@@ -305,7 +305,12 @@ func (r *Run) releasedStatistics() []ReleasedStatistic {
 	all := make([]ReleasedStatistic, len(r.config.Statistics))
 	for i, s := range r.config.Statistics {
 		entry := r.config.entryOf(i)
-		all[i] = ReleasedStatistic{Name: s.Name, Mean: r.lot.Sums.Result(entry), Deviation: r.lot.Sums.List[entry].Query.Noise / r.Event().ExpectedLot()}
+		all[i] = ReleasedStatistic{Name: s.Name, Mean: r.lot.Sums.Result(entry), Deviation: r.deviationOf(entry)}
 	}
 	return all
+}
+
+// deviationOf returns the deviation of the noise in each number of a released mean, in the present lot.
+func (r *Run) deviationOf(entry int) float64 {
+	return r.lot.Sums.List[entry].Query.Noise / r.Event().ExpectedLot()
 }

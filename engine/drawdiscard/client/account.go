@@ -106,8 +106,8 @@ func (a *Account) Cost() (Cost, error) { return a.cost(a.writer.History()) }
 // WholeModels returns what a number of contributions costs for the whole returned models, also where each
 // protects a weight by itself.
 func WholeModels(m *drawdiscard.Mechanism, contributions int, b Budget) (Cost, error) {
-	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 1}, Queries: []ledger.Query{m.Query("model", drawdiscard.ModelLevel)}}
-	h := ledger.History{Header: ledger.Header{Adjacency: ledger.ReplaceOne, Records: 1}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: contributions}}}
+	h := ledger.History{Header: ledger.Header{Adjacency: ledger.ReplaceOne, Records: 1}}
+	h.Lots = []ledger.RepeatedLot{{Lot: contribution(m.Query("model", drawdiscard.ModelLevel)), Count: contributions}}
 	return b.cost(h)
 }
 
@@ -144,11 +144,16 @@ func pureEpsilon(h ledger.History) float64 {
 	return sum
 }
 
+// contribution is the ledger's entry of a contribution.
+func contribution(q ledger.Query) ledger.Lot {
+	return ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 1}, Queries: []ledger.Query{q}}
+}
+
 // Spend states a contribution in the ledger. If it returns nil, the ledger is on disk and the
 // contribution may leave. If the budget does not cover it, the error is an engine.ErrBudget and
 // nothing changes.
 func (a *Account) Spend(q ledger.Query) (Cost, error) {
-	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 1}, Queries: []ledger.Query{q}}
+	lot := contribution(q)
 	h := a.writer.History()
 	h.Lots = append(h.Lots[:len(h.Lots):len(h.Lots)], ledger.RepeatedLot{Lot: lot, Count: 1})
 	c, err := a.cost(h)

@@ -167,7 +167,8 @@ func (t *task) load(s data.Set, schema data.Schema) (drawdiscard.Records, error)
 // recordsAt returns training records.
 func (t *task) recordsAt(first, count int) drawdiscard.Records {
 	inputs := t.spec.Inputs.Size()
-	return drawdiscard.Records{Features: t.trainRecords.Features[first*inputs:][:count*inputs], Labels: t.trainRecords.Labels[first:][:count]}
+	r := &t.trainRecords
+	return drawdiscard.Records{Features: r.Features[first*inputs:][:count*inputs], Labels: r.Labels[first:][:count]}
 }
 
 // clientRecords returns the records of a client.
