@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/score"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -238,44 +239,19 @@ func (e *Evaluator) exampleScores(weights [][]float32, s data.Set) ([]float64, e
 	}
 	columns := s.Columns()
 	column, outputs := e.signature.ScoredLabel(columns)
-	score := correctShare
+	scoreOf := score.CorrectShare
 	if column < 0 {
-		column, outputs, score = e.signature.TargetInput, 1, targetScore
+		column, outputs, scoreOf = e.signature.TargetInput, 1, score.TargetScore
 	}
 	size, output := columns[column].Size(), e.executable.Output()
 	all := make([]float64, 0, s.Len())
 	err := e.forEachBatch(s, func(_, n int) error {
 		for i := range n {
-			all = append(all, score(e.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
+			all = append(all, scoreOf(e.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
 		}
 		return nil
 	})
 	return all, err
-}
-
-// correctShare returns the share of labels that were predicted correctly; 0 where all are
-// data.Pad.
-func correctShare(labels, output []float32) float64 {
-	count := len(labels)
-	for _, l := range labels {
-		if l == data.Pad {
-			count--
-		}
-	}
-	return float64(countCorrect(labels, output)) / float64(max(1, count))
-}
-
-// targetScore returns the mean score of the predictions of scaled targets. It is between 0 and 1
-// for all arguments.
-func targetScore(targets, predictions []float32) float64 {
-	clamp := func(x float32) float64 { return min(max(float64(x), -1), 1) }
-	var sum float64
-	for i, t := range targets {
-		if score := 1 - math.Abs(clamp(predictions[i])-clamp(t))/2; score > 0 { // false for NaN
-			sum += score
-		}
-	}
-	return sum / float64(len(targets))
 }
 
 // HoldOut divides a private set into a training set and n held-out records: the last ones in the
