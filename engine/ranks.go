@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/internal/random"
@@ -30,7 +31,6 @@ func (c *Config) checkRanks() error {
 		return nil
 	}
 	m := &c.Mechanism
-	c.Device.resolver().PreferCPU()
 	switch {
 	case m.NonPrivate:
 		return setting.Errorf("Mechanism.NonPrivate", "a run without privacy (%v) adds floating-point numbers, so its result would depend on the number of ranks: train it in one process", setting.Named("Mechanism.NonPrivate"))
@@ -41,7 +41,7 @@ func (c *Config) checkRanks() error {
 		return setting.Errorf("Projection.Directions", "a projection (%v) is not available on several ranks: train in one process, or drop it", setting.Named("Projection.Directions"))
 	case m.Choose != nil:
 		return fmt.Errorf("Mechanism.Choose is not available on several ranks: train in one process, or drop it")
-	case c.Device.Name != "cpu":
+	case c.Device.Name == "gorgonia":
 		return setting.Errorf("Device.Name", "device %s is not available on several ranks: use %v", c.Device.Name, setting.With("Device.Name", "cpu"))
 	}
 	return nil
@@ -117,6 +117,7 @@ func (r *Run) compareRanks() error {
 		value any
 	}{
 		{"number of lots", c.Steps}, {"microbatch", r.network.Program.Records}, {"delta", c.Budget.Delta},
+		{"device", kindOfDevice(c.Device.Name)}, {"precision", c.Device.Precision},
 		{"budget", c.Budget.StopAtEpsilon}, {"accountant", c.Budget.Accountant}, {"seed", seedText(c.Seed)},
 	} {
 		mine = append(mine, state.Entry{Name: e.name, Value: fmt.Sprint(e.value)})
@@ -140,6 +141,12 @@ func (r *Run) compareRanks() error {
 		return err
 	}
 	return r.compareWeights()
+}
+
+// kindOfDevice returns the name of a device without its number.
+func kindOfDevice(name string) string {
+	kind, _, _ := strings.Cut(name, ":")
+	return kind
 }
 
 func seedText(seed *uint64) string {

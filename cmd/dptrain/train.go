@@ -90,7 +90,7 @@ spends ε = 2.`,
 			case flags.DryRun:
 				return dryRun(term, flags)
 			}
-			return train(term, flags, nil)
+			return train(term, flags, membership{})
 		},
 	}
 	flags.Define(cmd.Flags())
@@ -136,13 +136,13 @@ func deriveSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec,
 }
 
 // train runs one training from the data to the run's files, on several ranks as rank 0.
-func train(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator) error {
+func train(term *terminal.Terminal, flags *settings.Flags, m membership) error {
 	started := time.Now()
 	spec, err := newSpec(term, flags)
-	if err = ranks.Agree(c, err); err != nil {
+	if err = ranks.Agree(m.ranks, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	spec.Config.Ranks = c
+	m.join(spec)
 	err = runSpec(term, spec, started)
 	if !exitcode.DiskFull(err) {
 		return err

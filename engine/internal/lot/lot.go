@@ -59,6 +59,8 @@ type Lot struct {
 	Method  Method
 	Private Private   // of the last lot
 	sums    [][]int64 // [parameter]: of all ranks; nil in one process, and where the host adds vectors
+	// addOnDevice adds the sums of all ranks on the device; nil where the host adds them.
+	addOnDevice func() error
 }
 
 // Private describes a lot without noise: see engine.PrivateStats. Loss is the sum over the records.
