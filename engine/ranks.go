@@ -173,6 +173,9 @@ func firstDifference(mine, first state.Fingerprint) error {
 
 // compareWeights returns an error if a rank has other weights than rank 0.
 func (r *Run) compareWeights() error {
+	if err := ranks.Agree(r.config.Ranks, r.network.Executable.SyncState()); err != nil {
+		return err
+	}
 	sum := sha256.New()
 	var buffer [4096]byte
 	for _, values := range append(r.network.Executable.State().Weights, r.network.Running.All()) {
