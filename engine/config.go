@@ -56,6 +56,10 @@ type Config struct {
 	// the run has the bits of one process. Rank 0 has the files and the observer: the other ranks only
 	// read Files, in Resume.
 	Ranks ranks.Communicator
+	// RankTimeout is how long ranks wait in a lot for one that does not respond; between lots, where rank 0
+	// observes the run and writes files, and until the first lot is done, ten times as long. 0: five times the
+	// longest lot so far, and at least a minute.
+	RankTimeout time.Duration
 
 	// Fingerprint contains further public settings, by name, which must be equal for [Resume]
 	// to continue a run; for example, how the data were read.

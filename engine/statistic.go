@@ -211,25 +211,12 @@ func argmax(x []float32) int {
 	return best
 }
 
-// PrivateStats describes the last lot. It is a function of the records that no noise
-// protects: who publishes it gives up the guarantee.
-type PrivateStats struct {
-	Records   int     // in the lot as drawn, without blank records
-	NonFinite int     // records without a contribution, because their gradient was NaN or infinite
-	Unclipped int     // records whose gradient was not scaled down
-	Reduced   int     // parts of contributions that were rounded again, with a smaller factor, to stay within the bound
-	Omitted   int     // parts of contributions that exceeded the bound again and were left out
-	Loss      float64 // mean over the lot's records; 0 where the network keeps no losses
-}
+// PrivateStats describes a lot. It is a function of the records that no noise protects: who publishes it
+// gives up the guarantee.
+type PrivateStats = lot.Private
 
 // PrivateStats describes the last lot. No noise protects it and no guarantee covers it.
-func (r *Run) PrivateStats() PrivateStats {
-	p := PrivateStats(r.lot.Private)
-	if p.Records > 0 {
-		p.Loss /= float64(p.Records)
-	}
-	return p
-}
+func (r *Run) PrivateStats() PrivateStats { return r.lot.Private }
 
 // newStatistics returns the statistics of c, after it has tried the user's functions.
 func (c *Config) newStatistics(sums *release.Sums, l *load.Loader, batch int) (*lot.Statistics, error) {

@@ -21,9 +21,9 @@ type membership struct {
 }
 
 // join makes a specification that of a rank.
-func (m membership) join(spec *settings.Spec) {
+func (m membership) join(spec *settings.Spec, flags *settings.Flags) {
 	if m.ranks != nil {
-		spec.Config.Ranks, spec.Config.Device.Name = m.ranks, m.device
+		spec.Config.Ranks, spec.Config.RankTimeout, spec.Config.Device.Name = m.ranks, flags.RankTimeout, m.device
 	}
 }
 

@@ -20,13 +20,14 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/cuda"
+	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // trainOnRanks trains together with the other processes of a launch. Rank 0 has the run's directory and
 // prints; the other ranks print nothing once they are connected, because rank 0 prints their errors.
-func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.Launch) error {
+func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.Launch) (err error) {
 	m, err := joinRanks(flags, launch)
 	if err != nil {
 		if launch.Rank > 0 && (errors.Is(err, ranks.ErrNotBuilt) || errors.Is(err, cuda.ErrNotBuilt)) {
@@ -36,13 +37,24 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	}
 	c := m.ranks
 	defer func() { m.ranks.Close() }() // place may connect more
+	c.SetTimeout(engine.StartupRankTimeout(flags.RankTimeout))
 	of := c
 	if c.Size() == 1 {
 		of = nil
 	}
+	printed := term.Err
 	if c.Rank() > 0 {
 		term.Out, term.Err, term.Quiet = io.Discard, io.Discard, true
 	}
+	defer func() {
+		var late *ranks.Unresponsive
+		if errors.As(err, &late) {
+			err = fmt.Errorf("%w; --rank-timeout sets how long they wait", err)
+			if late.Reporter == c.Rank() {
+				term.Err = printed
+			}
+		}
+	}()
 	if flags.Resume != "" && of != nil {
 		remove, err := shareRun(c, &flags.Resume)
 		defer remove()
@@ -118,7 +130,7 @@ func follow(term *terminal.Terminal, flags *settings.Flags, m membership) error 
 	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	m.join(spec)
+	m.join(spec, flags)
 	if err := ranks.Agree(c, nil); err != nil { // rank 0 opens the run's directory
 		return exitcode.AsUsage(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/internal/driver"
@@ -18,8 +19,9 @@ import (
 
 // Devices adds integers in the memory of the devices of all ranks.
 type Devices struct {
-	device *driver.Device
-	nccl   *driver.NCCL
+	device  *driver.Device
+	nccl    *driver.NCCL
+	timeout time.Duration
 }
 
 // IsOn reports whether the sums of a device can be added.
@@ -30,8 +32,15 @@ func (d *Devices) SumOnDevice(values driver.Pointer, count int) error {
 	return d.nccl.Sum(values, count)
 }
 
-// Wait waits for the sums, and returns an error if another rank has failed.
-func (d *Devices) Wait() error { return d.nccl.Wait() }
+// wait waits for the sums. It returns an error if another rank has failed, and driver.ErrLate if they take
+// longer than the timeout; then nothing waits for them any more.
+func (d *Devices) wait() error {
+	err := d.nccl.Wait(d.timeout)
+	if errors.Is(err, driver.ErrLate) {
+		d.nccl.Abort()
+	}
+	return err
+}
 
 // join connects the devices of all ranks with the id of rank 0, which share gives to all. What fails before
 // NCCL waits for the others is the error of all.
@@ -48,7 +57,7 @@ func join(device *driver.Device, rank, size int, share func(id []byte, err error
 	if err != nil && nccl != nil {
 		nccl.Close()
 	}
-	return &Devices{device, nccl}, err
+	return &Devices{device: device, nccl: nccl}, err
 }
 
 // mixed is a communicator with MPI for the messages of the hosts.
@@ -70,6 +79,23 @@ func Connect(host ranks.Communicator, device *driver.Device) (ranks.Communicator
 	}
 	return &mixed{host, *d}, nil
 }
+
+func (m *mixed) SetTimeout(limit time.Duration) {
+	m.timeout = limit
+	m.Communicator.SetTimeout(limit)
+}
+
+// Wait waits for the sums, and returns an error if another rank has failed. All ranks are late together, so they
+// find out by MPI which one does not respond.
+func (m *mixed) Wait() error {
+	err := m.wait()
+	if errors.Is(err, driver.ErrLate) {
+		return ranks.Agree(m.Communicator, err)
+	}
+	return err
+}
+
+func (m *mixed) Transport() string { return m.Communicator.Transport() + "+nccl" }
 
 func (m *mixed) String() string { return fmt.Sprintf("%v, sums by %v", m.Communicator, m.nccl) }
 
@@ -118,6 +144,20 @@ func (t *through) Rank() int { return t.rank }
 
 func (t *through) Size() int { return t.size }
 
+func (t *through) SetTimeout(limit time.Duration) { t.timeout = limit }
+
+// Wait waits for the sums, and returns an error if another rank has failed or is late. NCCL does not know which
+// one is late, so every rank reports it.
+func (t *through) Wait() error {
+	err := t.wait()
+	if errors.Is(err, driver.ErrLate) {
+		err = &ranks.Unresponsive{Reporter: t.rank, Timeout: t.timeout}
+	}
+	return err
+}
+
+func (t *through) Transport() string { return "nccl" }
+
 func (t *through) String() string { return t.nccl.String() }
 
 func (t *through) Sum(values []int64) error {
@@ -153,7 +193,7 @@ func (t *through) exchange(part []byte, call func(n int) error) error {
 	if err := call(len(part)); err != nil {
 		return err
 	}
-	if err := t.nccl.Wait(); err != nil {
+	if err := t.Wait(); err != nil {
 		return err
 	}
 	return errors.Join(t.device.CopyOut(part, t.buffer), t.device.Synchronize())

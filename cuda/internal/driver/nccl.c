@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nccl.h"
@@ -76,9 +77,16 @@ int driver_nccl_broadcast(CUcontext context, CUstream stream, const driver_nccl 
 	return driver_set_context(context) ?: nccl->Broadcast((void *)at, (void *)at, bytes, UINT8, 0, nccl->communicator, stream);
 }
 
+static int64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return 1000 * (int64_t)t.tv_sec + t.tv_nsec / 1000000;
+}
+
 // The first queries follow each other at once, because a small sum takes microseconds.
-int driver_nccl_wait(CUcontext context, CUstream stream, const driver_nccl *nccl) {
+int driver_nccl_wait(CUcontext context, CUstream stream, const driver_nccl *nccl, int64_t milliseconds) {
 	int failed = driver_set_context(context);
+	const int64_t began = now();
 	CUresult result = CUDA_ERROR_NOT_READY;
 	for (int queries = 0; !failed && result == CUDA_ERROR_NOT_READY; queries++) {
 		result = cuStreamQuery(stream);
@@ -86,8 +94,11 @@ int driver_nccl_wait(CUcontext context, CUstream stream, const driver_nccl *nccl
 			continue;
 		int async = 0;
 		failed = nccl->CommGetAsyncError(nccl->communicator, &async) ?: async;
-		if (result == CUDA_ERROR_NOT_READY)
-			usleep(50);
+		if (result != CUDA_ERROR_NOT_READY || failed)
+			continue;
+		if (milliseconds && now() - began > milliseconds)
+			return NCCL_LATE;
+		usleep(50);
 	}
 	return failed ?: -(int)result;
 }

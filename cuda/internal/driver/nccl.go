@@ -6,7 +6,9 @@ package driver
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 )
 
@@ -89,11 +91,18 @@ func (n *NCCL) Broadcast(at Pointer, bytes int) error {
 	return n.check("NCCL sends nothing", C.driver_nccl_broadcast(n.device.current, n.device.stream, n.c, C.CUdeviceptr(at), C.size_t(bytes)))
 }
 
-// Wait waits until all work on the device's stream has run. It returns an error if NCCL notices that
-// another rank has failed.
-func (n *NCCL) Wait() error {
+// ErrLate means that work has not run in time.
+var ErrLate = errors.New("NCCL waits for other ranks")
+
+// Wait waits until all work on the device's stream has run, but no longer than a limit; 0: without limit. It
+// returns an error if NCCL notices that another rank has failed, and ErrLate after the limit.
+func (n *NCCL) Wait(limit time.Duration) error {
 	n.device.waits.Add(1)
-	return n.check("waiting for the other ranks failed", C.driver_nccl_wait(n.device.current, n.device.stream, n.c))
+	status := C.driver_nccl_wait(n.device.current, n.device.stream, n.c, C.int64_t(limit.Milliseconds()))
+	if status == C.NCCL_LATE {
+		return ErrLate
+	}
+	return n.check("waiting for the other ranks failed", status)
 }
 
 // Abort ends what this rank has queued. Another goroutine may wait for it.

@@ -19,10 +19,11 @@ int driver_nccl_make_id(const driver_nccl *nccl, char *id);
 int driver_nccl_join(CUcontext context, driver_nccl *nccl, const char *id, int rank, int size);
 
 /* Both run in the order of the stream. driver_nccl_wait waits for the stream, and returns an error of
-   another rank where the library sees one. */
+   another rank where the library sees one, or NCCL_LATE after a time; 0: it waits without limit. */
+enum { NCCL_LATE = 1 << 20 };
 int driver_nccl_sum(CUcontext context, CUstream stream, const driver_nccl *nccl, CUdeviceptr values, size_t count);
 int driver_nccl_broadcast(CUcontext context, CUstream stream, const driver_nccl *nccl, CUdeviceptr at, size_t bytes);
-int driver_nccl_wait(CUcontext context, CUstream stream, const driver_nccl *nccl);
+int driver_nccl_wait(CUcontext context, CUstream stream, const driver_nccl *nccl, int64_t milliseconds);
 
 /* Ends what this rank has queued; another thread may wait for it. */
 void driver_nccl_abort(const driver_nccl *nccl);

@@ -44,7 +44,7 @@ func TestNCCL_Ranks(t *testing.T) {
 	began := time.Now()
 	p := allocated(t, d, values)
 	must(t, n.Sum(p, len(values)))
-	if err := n.Wait(); err == nil || !strings.Contains(err.Error(), "waiting for the other ranks failed: remote process exited") {
+	if err := n.Wait(0); err == nil || !strings.Contains(err.Error(), "waiting for the other ranks failed: remote process exited") {
 		t.Errorf("%v, want the end of the other rank", err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -83,7 +83,7 @@ func int64Bytes(x []int64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&
 func exchange(t *testing.T, d *Device, n *NCCL, values []int64, call func(Pointer, int) error) []int64 {
 	t.Helper()
 	p := allocated(t, d, values)
-	must(t, errors.Join(call(p, len(values)), n.Wait()))
+	must(t, errors.Join(call(p, len(values)), n.Wait(0)))
 	result := make([]int64, len(values))
 	must(t, errors.Join(d.CopyOut(int64Bytes(result), p), d.Synchronize()))
 	return result

@@ -39,5 +39,5 @@ func (s *Spec) AugmentationSummary() *rundir.Augmentation {
 	if !f.given["augment"] && !f.given["crop"] {
 		return nil
 	}
-	return &rundir.Augmentation{Crop: f.Crop, Transform: f.Augment, Views: f.Views}
+	return &f.Augmentation
 }

@@ -38,8 +38,8 @@ func (s *Flags) resolveResume() error {
 	if _, err := os.Stat(s.Config); errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--resume %s: there is no run to continue (it has no %s); check the path", s.Resume, rundir.ConfigFile)
 	}
-	ending, _ := rundir.ReadEnding(s.Resume) // a run that was killed has no summary
-	if planned := ending.PlannedSteps; s.given["steps"] && s.Steps < planned {
+	ended, _ := rundir.Read(s.Resume) // a run that was killed has no summary
+	if planned := ended.PlannedSteps; s.given["steps"] && s.Steps < planned {
 		return exitcode.Usagef("--steps %d: the run ended before its plan of %d lots, and its end may depend on what it released; a smaller plan would understate its cost: give at least %[2]d", s.Steps, planned)
 	}
 	if s.given["epsilon"] {

@@ -19,6 +19,7 @@ var flagOf = map[string]string{
 	"Microbatch":   "microbatch",
 	"Options.Crop": "crop", "Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
 	"Projection.Directions": "project", "Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
+	"RankTimeout":                "rank-timeout",
 	"Records.Users":              "record user:COLUMN",
 	"Optimization.Schedule.Base": "lr",
 	"Sampling.ConstantWork":      "constant-work", "Sampling.Lot": "lot", "Sampling.MaxLot": "max-lot", "Sampling.Policy": "sampling",

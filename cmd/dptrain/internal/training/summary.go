@@ -29,7 +29,8 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	}
 	regression := spec.Network.Example.Targets > 0
 	if newLots == 0 {
-		if v := rundir.ReadValidation(spec.Flags.Out, run.StepsDone()); v != nil && (v.MAE != nil) == regression {
+		saved, _ := rundir.Read(spec.Flags.Out)
+		if v := saved.Validation; v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression {
 			return v, nil
 		}
 	}
@@ -126,7 +127,7 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 		ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
 	}
 	if c.Ranks != nil {
-		s.Ranks, s.Transport = c.Ranks.Size(), "mpi"
+		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
