@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/score"
 )
 
 // Statistic is a sum over the records of a lot other than the gradient: correct predictions,
@@ -102,7 +103,7 @@ func Accuracy(label int, sigma float64) Statistic {
 			if len(e.Output) < 2*len(labels) {
 				panic("no scores for a label")
 			}
-			dst[0] += float64(countCorrect(labels, e.Output)) / float64(len(labels)*len(record))
+			dst[0] += float64(score.CountCorrect(labels, e.Output)) / float64(len(labels)*len(record))
 		}
 	}}
 }
@@ -186,29 +187,6 @@ func ClippedShare(sigma float64) Statistic {
 			dst[0] = 1
 		}
 	}}
-}
-
-// countCorrect counts the labels that an example's output predicts. The output has the same number
-// of scores for each label.
-func countCorrect(labels, output []float32) int {
-	width, n := len(output)/len(labels), 0
-	for i, l := range labels {
-		if argmax(output[i*width:(i+1)*width]) == int(l) {
-			n++
-		}
-	}
-	return n
-}
-
-// argmax returns the index of the largest number; NaN is never larger.
-func argmax(x []float32) int {
-	best := 0
-	for i, v := range x {
-		if v > x[best] {
-			best = i
-		}
-	}
-	return best
 }
 
 // PrivateStats describes a lot. It is a function of the records that no noise protects: who publishes it

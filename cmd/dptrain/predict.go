@@ -100,7 +100,9 @@ func openModel(dir string, set *predictFlags) (model *inference.Model, name stri
 	if err := set.locateVectors(&file.Schema); err != nil {
 		return nil, "", exitcode.AsUsage(err)
 	}
-	if model, err = inference.New(file, set.Device); err != nil {
+	network := inference.Network{Build: file.Build, Classes: file.ClassNames, Targets: file.Targets, Labels: file.Labels,
+		Options: file.Options(), Input: file.Input()}
+	if model, err = inference.New(network, set.Device); err != nil {
 		return nil, "", exitcode.Usagef("%s: %w", dir, err)
 	}
 	if err := model.Open(); err != nil {

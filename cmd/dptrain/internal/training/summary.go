@@ -124,7 +124,8 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 		Machine: rundir.Machine{Device: d.Device, Threads: d.Threads}, Augmentation: spec.AugmentationSummary(),
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
-		ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
+		ByRule: f.ByRule(), RuleReasons: f.RuleReasons(), SchemaReport: spec.SchemaFindings,
+		Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if c.Ranks != nil {
 		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
