@@ -59,6 +59,8 @@ type Lot struct {
 	Method  Method
 	Private Private   // of the last lot
 	sums    [][]int64 // [parameter]: of all ranks; nil in one process, and where the host adds vectors
+	// addOnDevice adds the sums of all ranks on the device; nil where the host adds them.
+	addOnDevice func() error
 }
 
 // Private describes a lot that was released. It is a function of the records that no noise protects: who

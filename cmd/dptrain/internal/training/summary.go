@@ -128,7 +128,7 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 		Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if c.Ranks != nil {
-		s.Ranks, s.Transport = c.Ranks.Size(), "mpi"
+		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
