@@ -66,12 +66,16 @@ func (r *Run) settingRows() []row {
 	return rows
 }
 
-// byRule marks the value of a flag that a rule chose.
+// byRule marks the value of a flag that a rule chose, with the reason.
 func (s *summary) byRule(flag string) string {
-	if slices.Contains(s.ByRule, flag) {
+	why := s.RuleReasons[flag]
+	switch {
+	case !slices.Contains(s.ByRule, flag):
+		return ""
+	case why == "": // a run of an earlier version
 		return " (by rule)"
 	}
-	return ""
+	return " (by rule: " + why + ")"
 }
 
 // projectionNoise describes the noise on the projection, if the projection was private.

@@ -78,11 +78,13 @@ type Summary struct {
 	Out             string       `json:"out"`
 	Task            string       `json:"task"` // a task name of the Hugging Face Hub
 	Settings
-	ByRule          []string  `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
-	StartingWeights string    `json:"init,omitempty"`    // name of the file
-	FrozenLayers    string    `json:"freeze,omitempty"`  // layers that keep their starting weights
-	Platform        string    `json:"platform"`
-	Finished        time.Time `json:"finished"`
+	ByRule []string `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
+	// RuleReasons say for each of ByRule why it has its value.
+	RuleReasons     map[string]string `json:"by_rule_reasons,omitempty"`
+	StartingWeights string            `json:"init,omitempty"`   // name of the file
+	FrozenLayers    string            `json:"freeze,omitempty"` // layers that keep their starting weights
+	Platform        string            `json:"platform"`
+	Finished        time.Time         `json:"finished"`
 	*quality.Measures
 	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
 	Split          *data.Split  `json:"split,omitempty"`     // of --split: the test data are rows of the file
@@ -128,7 +130,7 @@ type Machine struct {
 	Device         string  `json:"device"`
 	Threads        int     `json:"threads"`
 	Ranks          int     `json:"ranks,omitempty"`      // processes that computed each lot together
-	Transport      string  `json:"transport,omitempty"`  // what connected them: mpi
+	Transport      string  `json:"transport,omitempty"`  // what connected them: mpi, nccl or mpi+nccl
 	ResumedAt      int     `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
 	Seconds        float64 `json:"seconds"`              // of the whole command
 	ExamplesPerSec float64 `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran

@@ -70,10 +70,11 @@ type Flags struct {
 	given                   map[string]bool // flags that have a value from any source
 	linesInFile             map[string]int  // of the flags whose value is from the configuration file
 	byRule                  []string        // flags whose value a rule chose: see defaultRules
-	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
-	saved                   savedPlan       // of a resumed run
-	allGroupsHaveNoise      bool            // every group of --group has noise of its own
-	resolvedMetrics         []string        // Metrics with all their settings
+	ruleReasons             map[string]string
+	resumedEpsilon          float64   // the new budget of a resumed run; 0: unchanged
+	saved                   savedPlan // of a resumed run
+	allGroupsHaveNoise      bool      // every group of --group has noise of its own
+	resolvedMetrics         []string  // Metrics with all their settings
 }
 
 var (
