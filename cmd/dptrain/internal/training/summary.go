@@ -165,7 +165,7 @@ func effectiveSettings(f *settings.Flags, c *engine.Config) rundir.Settings {
 	if c.Optimization.WeightDecayMultiplier == nil {
 		s.WeightDecayOf = ""
 	}
-	if c.Mechanism.NonPrivate {
+	if c.Mechanism.NonPrivate || len(c.Mechanism.GroupShares) > 0 {
 		s.Allocation = ""
 	}
 	if c.Mechanism.NonPrivate || len(f.Groups) > 0 { // each group has a bound of its own: see Summary.Groups
