@@ -89,10 +89,10 @@ func TestForTransformer(t *testing.T) {
 		fixed Fixed
 		want  Settings
 	}{
-		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 150, 1, "momentum", 8.9e-6, 0, false, Reasons{}}},
-		{Facts{Records: 2000, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 500, 150, 1, "momentum", 0.033, 0, false, Reasons{}}},
-		{Facts{Records: 20000, Classes: 2, Epsilon: 2, Delta: 1e-6}, Fixed{}, Settings{0, 500, 150, 1, "momentum", 0.3, 0, false, Reasons{}}},
-		{Facts{Records: 20000, Classes: 2, Epsilon: 2, Delta: 1e-6}, Fixed{Steps: 600}, Settings{0, 500, 600, 1, "momentum", 0.075, 0, false, Reasons{}}},
+		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 150, 1, "momentum", 2.7e-5, 0, false, Reasons{}}},
+		{Facts{Records: 2000, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 500, 150, 1, "momentum", 0.1, 0, false, Reasons{}}},
+		{Facts{Records: 20000, Classes: 2, Epsilon: 2, Delta: 1e-6}, Fixed{}, Settings{0, 500, 150, 1, "momentum", 0.5, 0, false, Reasons{}}},
+		{Facts{Records: 20000, Classes: 2, Epsilon: 2, Delta: 1e-6}, Fixed{Steps: 600}, Settings{0, 500, 600, 1, "momentum", 0.22, 0, false, Reasons{}}},
 		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1024, 150, 1, "momentum", 0.5, 0, false, Reasons{}}},
 	} {
 		if got := values(ForTransformer(c.facts, c.fixed)); got != c.want {

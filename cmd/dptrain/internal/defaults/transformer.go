@@ -13,7 +13,7 @@ const (
 	transformerLeast = 500   // records of a lot, if there are as many
 	transformerMost  = 1024  // records of a lot, which limits the time
 	transformerClip  = 1     // C
-	transformerScale = 0.005 // of the learning rate
+	transformerScale = 0.015 // of the learning rate
 	transformerRate  = 0.5   // the highest
 )
 
