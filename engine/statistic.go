@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/score"
 )
 
 // Statistic is a sum over the records of a lot other than the gradient: correct predictions,
@@ -102,7 +103,7 @@ func Accuracy(label int, sigma float64) Statistic {
 			if len(e.Output) < 2*len(labels) {
 				panic("no scores for a label")
 			}
-			dst[0] += float64(countCorrect(labels, e.Output)) / float64(len(labels)*len(record))
+			dst[0] += float64(score.CountCorrect(labels, e.Output)) / float64(len(labels)*len(record))
 		}
 	}}
 }
@@ -188,48 +189,12 @@ func ClippedShare(sigma float64) Statistic {
 	}}
 }
 
-// countCorrect counts the labels that an example's output predicts. The output has the same number
-// of scores for each label.
-func countCorrect(labels, output []float32) int {
-	width, n := len(output)/len(labels), 0
-	for i, l := range labels {
-		if argmax(output[i*width:(i+1)*width]) == int(l) {
-			n++
-		}
-	}
-	return n
-}
-
-// argmax returns the index of the largest number; NaN is never larger.
-func argmax(x []float32) int {
-	best := 0
-	for i, v := range x {
-		if v > x[best] {
-			best = i
-		}
-	}
-	return best
-}
-
-// PrivateStats describes the last lot. It is a function of the records that no noise
-// protects: who publishes it gives up the guarantee.
-type PrivateStats struct {
-	Records   int     // in the lot as drawn, without blank records
-	NonFinite int     // records without a contribution, because their gradient was NaN or infinite
-	Unclipped int     // records whose gradient was not scaled down
-	Reduced   int     // parts of contributions that were rounded again, with a smaller factor, to stay within the bound
-	Omitted   int     // parts of contributions that exceeded the bound again and were left out
-	Loss      float64 // mean over the lot's records; 0 where the network keeps no losses
-}
+// PrivateStats describes a lot. It is a function of the records that no noise protects: who publishes it
+// gives up the guarantee.
+type PrivateStats = lot.Private
 
 // PrivateStats describes the last lot. No noise protects it and no guarantee covers it.
-func (r *Run) PrivateStats() PrivateStats {
-	p := PrivateStats(r.lot.Private)
-	if p.Records > 0 {
-		p.Loss /= float64(p.Records)
-	}
-	return p
-}
+func (r *Run) PrivateStats() PrivateStats { return r.lot.Private }
 
 // newStatistics returns the statistics of c, after it has tried the user's functions.
 func (c *Config) newStatistics(sums *release.Sums, l *load.Loader, batch int) (*lot.Statistics, error) {

@@ -60,28 +60,11 @@ type contributeResult struct {
 func newContribute(term *terminal.Terminal) *cobra.Command {
 	c := &contributeFlags{}
 	cmd := &cobra.Command{
-		Use:   "contribute",
-		Short: "Contribute to a model of dptrain serve, from data that stay here",
-		Long: `Draw an instance of a server's model, take one locally private step on the data of one client
-and return the result. The data stay here: the server sees the returned weights, whose noise
-gives ε (and δ, with gaussian noise) for any two data sets of the client.
-
---privacy model protects the whole returned model. --privacy feature protects each returned
-weight by itself, with much less noise; all m weights together then cost m times ε, which is
-printed as model_epsilon.
-
-A ledger counts every contribution of the client before it leaves, also to other servers and
-models. It is the account of --client, in your folder for settings: copied, renamed and changed
-files of one client share it. When the total (--total-epsilon, --total-delta) does not cover the next contribution, the
-command ends with exit code 3. The total is that of one contribution unless you raise it. A
-contribution that fails on the way is spent.
-
-Features are scaled to [0, 1] by the public bounds and vocabularies that you give.`,
-		Example: `  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --label clicked --classes no,yes --bounds age=0:120,visits=0:50 --epsilon 1
-  dptrain contribute --server https://models.example.org --token-file token --data mine.csv --schema columns.yaml --epsilon 0.5 --total-epsilon 4
-  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --schema columns.yaml --mechanism gaussian --epsilon 1 --delta 1e-6 --contributions 10 --total-epsilon 5
-  dptrain contribute --server http://127.0.0.1:8080 --data alice.csv --schema columns.yaml --epsilon 1 --client alice`,
-		Args: noArguments,
+		Use:     "contribute",
+		Short:   "Contribute to a model of dptrain serve, from data that stay here",
+		Long:    helpOf("contribute").long,
+		Example: helpOf("contribute").examples,
+		Args:    noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.server, "server", "", "URL of the server, such as http://127.0.0.1:8080")

@@ -16,13 +16,14 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
+	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // trainOnRanks trains together with the other processes of a launch. Rank 0 has the run's directory and
 // prints; the other ranks print nothing once they are connected, because rank 0 prints their errors.
-func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.Launch) error {
+func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.Launch) (err error) {
 	c, err := joinRanks(flags.MPI, launch)
 	if err != nil {
 		if launch.Rank > 0 && errors.Is(err, ranks.ErrNotBuilt) {
@@ -31,13 +32,24 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 		return err
 	}
 	defer c.Close()
+	c.SetTimeout(engine.StartupRankTimeout(flags.RankTimeout))
 	of := c
 	if c.Size() == 1 {
 		of = nil
 	}
+	printed := term.Err
 	if c.Rank() > 0 {
 		term.Out, term.Err, term.Quiet = io.Discard, io.Discard, true
 	}
+	defer func() {
+		var late *ranks.Unresponsive
+		if errors.As(err, &late) {
+			err = fmt.Errorf("%w; --rank-timeout sets how long they wait", err)
+			if late.Reporter == c.Rank() {
+				term.Err = printed
+			}
+		}
+	}()
 	if flags.Resume != "" && of != nil {
 		remove, err := shareRun(c, &flags.Resume)
 		defer remove()
@@ -91,7 +103,7 @@ func follow(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator
 	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	spec.Config.Ranks = c
+	spec.Config.Ranks, spec.Config.RankTimeout = c, flags.RankTimeout
 	if err := ranks.Agree(c, nil); err != nil { // rank 0 opens the run's directory
 		return exitcode.AsUsage(err)
 	}

@@ -48,32 +48,11 @@ func newTune(term *terminal.Terminal) *cobra.Command {
 	flags := &settings.Flags{}
 	trials, public, runs := 16, false, "geometric"
 	cmd := &cobra.Command{
-		Use:   "tune",
-		Short: "Search for clip, learning rate, lot and steps for a budget",
-		Long: `Train several times to the same ε, with different values of clip, learning rate,
-lot and number of steps, and report which values did best. A value that you give by
-its flag stays fixed.
-
-On public data (digits, or data that you declare public with --public), tune tries
-each setting once and shows every result. The best of many accuracies is too
-optimistic: measure again on other data before you publish it.
-
-On private data, the selection itself costs privacy (theorems 2 and 6 of Papernot and
-Steinke 2022). --epsilon covers all runs and the release of the best one, whose model
-is written to --out. The number of runs is random: --runs is its distribution,
---trials its mean. Each run uses one of the settings at random. The number of runs and
-the results of the other runs stay secret: tune does not show them, and you must not
-publish anything that depends on them. The duration of tune reveals something about
-them, but no file does: all files in --out have the time at which tune started. Runs are compared by their accuracy on public test data, or on private records
-that --validation-split holds out. That accuracy is released with noise, and each run
-pays for it.
-
-A --target is compared by the RMSE on public test data, or by the mean absolute error
-on private records held out; lower is better.`,
-		Example: `  dptrain tune --model mlp:64 --epsilon 1
-  dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
-  dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,
-		Args: noArguments,
+		Use:     "tune",
+		Short:   "Search for clip, learning rate, lot and steps for a budget",
+		Long:    helpOf("tune").long,
+		Example: helpOf("tune").examples,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			for _, name := range unusedByTune {
 				if flags.OnCommandLine(name) {

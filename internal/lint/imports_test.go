@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"engine", "internal/device/plan/plantest"},
 	{"engine/internal/lot"},
 	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
-	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
+	{"engine/internal/frozen", "engine/internal/load", "engine/internal/score", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
 	{"cuda/internal/compile", "models/pretrained"},
 	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/internal/timing", "cuda/internal/override"},
