@@ -54,17 +54,14 @@ func TestLearn_ReadsModulesOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	guide := filepath.Join(t.TempDir(), "guide")
-	if _, stderr, code := dptrain("learn", "--guide", archive, "--out", guide); code != 0 {
+	if _, stderr, code := dptrain("learn --guide " + archive + " --out " + guide); code != 0 {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 	if got := string(readFile(t, filepath.Join(guide, "engine.wasm"))); got != "content of engine.wasm" {
 		t.Errorf("engine.wasm contains %q", got)
 	}
 	for _, wrong := range []string{filepath.Join(folder, "nowhere.zip"), filepath.Join(folder, "engine.wasm")} {
-		_, stderr, code := dptrain("learn", "--guide", wrong, "--out", filepath.Join(folder, "out"))
-		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "--guide") {
-			t.Errorf("%s: exit %d, %q", wrong, code, stderr)
-		}
+		checkUsageError(t, "learn --guide "+wrong+" --out "+filepath.Join(folder, "out"), "--guide")
 	}
 }
 
