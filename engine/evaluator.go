@@ -362,7 +362,7 @@ func (e *Evaluator) evaluationFor(examples int) *evaluation {
 		if err == nil {
 			err = x.open(e.device, e.weights)
 		}
-		if err != nil { // memory is short, or the network has another idea of a batch: the largest computes the same
+		if err != nil { // memory is short, or the network has no form for this number: the largest batch gives the same outputs
 			x = e.whole
 		}
 		if e.small == nil {
