@@ -202,6 +202,9 @@ func (c *Config) checkWeights() error {
 func (c *Config) isWeighted() bool { return data.Weights(c.Train) != nil }
 
 func (c *Config) checkPrivacy() error {
+	if len(c.Mechanism.Clipping) == 0 && !c.Mechanism.NonPrivate {
+		c.Mechanism.Clipping = clip.Flat(clip.Constant(1), nil)
+	}
 	if err := c.checkStatistics(); err != nil {
 		return err
 	}
@@ -222,9 +225,6 @@ func (c *Config) checkPrivacy() error {
 		return fmt.Errorf("a run with checkpoints needs a ledger in a file: set Config.Files.Ledger in place of LedgerWriter")
 	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):
 		return setting.Errorf("Budget.StopAtEpsilon", "%v: give a finite number above 0; leave it out to train all steps", setting.With("Budget.StopAtEpsilon", b.StopAtEpsilon))
-	}
-	if len(m.Clipping) == 0 {
-		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
 	if err := cmp.Or(m.noise().Check(), c.checkDistribution()); err != nil {
 		return err

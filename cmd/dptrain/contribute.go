@@ -30,6 +30,7 @@ type contributeFlags struct {
 	settings         drawdiscard.Settings
 	mechanism, level string
 	total            client.Budget
+	totalLevel       string // of total; "": that of a contribution
 	client           string // the name of the account
 	ledger           string
 	contributions    int
@@ -47,7 +48,9 @@ type contributeResult struct {
 	ModelEpsilon  number.Float `json:"model_epsilon"` // of each contribution, of the whole returned model
 	Weights       int          `json:"weights"`
 	NoiseScale    float64      `json:"noise_scale"`
-	TotalEpsilon  float64      `json:"total_epsilon"` // the budget
+	AllModels     number.Float `json:"models_epsilon"` // of all contributions of the command, of the whole returned models, at TotalDelta
+	TotalLevel    string       `json:"total_level"`    // what the budget and the ledger count
+	TotalEpsilon  float64      `json:"total_epsilon"`  // the budget
 	TotalDelta    float64      `json:"total_delta"`
 	EpsilonSpent  number.Float `json:"epsilon_spent"`
 	PureEpsilon   number.Float `json:"pure_epsilon"`
@@ -74,6 +77,7 @@ func newContribute(term *terminal.Terminal) *cobra.Command {
 	defineLocalFlags(cmd, &c.mechanism, &c.level, &c.settings.Epsilon, &c.settings.Delta)
 	f.Float64Var(&c.total.Epsilon, "total-epsilon", 0, "the ε of all contributions of the client (default: --epsilon)")
 	f.Float64Var(&c.total.Delta, "total-delta", 0, "the δ of all contributions of the client (default: --delta)")
+	f.StringVar(&c.totalLevel, "total-level", "", "what the total and the ledger count: model (whole returned models) or feature (each weight by itself); contributions of both levels count (default: --privacy)")
 	f.StringVar(&c.total.Accountant, "accountant", accountant.Default, "computes the ε of all contributions at --total-delta")
 	f.StringVar(&c.client, "client", client.DefaultName, "name of the person or device whose data these are: all data of one name share one account in your folder for settings, wherever the files are")
 	f.StringVar(&c.ledger, "ledger", "", "file that counts the contributions, in place of the account of --client")
@@ -81,6 +85,7 @@ func newContribute(term *terminal.Terminal) *cobra.Command {
 	f.StringVar(&c.tokens, "token-file", "", "file with the bearer token")
 	f.StringVar(&c.ca, "ca", "", "PEM file with the certificates to trust (default: those of the system)")
 	flags.Complete(cmd, "accountant", accountant.Names())
+	flags.Complete(cmd, "total-level", localLevels)
 	cmd.RunE = func(*cobra.Command, []string) error { return contribute(term, c) }
 	return cmd
 }
@@ -107,7 +112,7 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	account, err := client.OpenAccount(c.ledger, c.settings.Level, c.total)
+	account, err := client.OpenAccount(c.ledger, drawdiscard.Level(c.totalLevel), c.total)
 	if err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--ledger %s: %w", c.ledger, err))
 	}
@@ -134,10 +139,15 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 		cost = spent
 	}
 	m := contributor.Mechanism()
+	models, err := client.WholeModels(m, made, c.total)
+	if err != nil {
+		return err
+	}
 	result := contributeResult{
 		Server: c.server, Model: model.Name, Contributions: made, Mechanism: c.mechanism, Privacy: c.level,
 		Epsilon: c.settings.Epsilon, Delta: c.settings.Delta, ModelEpsilon: number.Float(modelEpsilon(m)),
 		Weights: m.Weights(), NoiseScale: m.NoiseScale(),
+		AllModels: number.Float(models.Epsilon), TotalLevel: c.totalLevel,
 		TotalEpsilon: c.total.Epsilon, TotalDelta: c.total.Delta, EpsilonSpent: number.Float(cost.Epsilon),
 		PureEpsilon: number.Float(cost.Pure),
 		EpsilonLeft: number.Float(max(0, c.total.Epsilon-cost.Epsilon)), Accountant: c.total.Accountant, Client: c.client, Ledger: c.ledger,
@@ -146,8 +156,9 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 		fmt.Fprintf(w, "contributed\t%s to %s\nprivacy\tε = %v, δ = %v of each, level %s, %s noise\n", number.Plural(made, "time"), model.Name, c.settings.Epsilon, c.settings.Delta, c.level, c.mechanism)
 		if c.settings.Level == drawdiscard.FeatureLevel {
 			fmt.Fprintf(w, "\teach weight by itself; all %d weights of a return: %s\n", m.Weights(), describeModelEpsilon(m))
+			fmt.Fprintf(w, "\tall weights of all %s together: %s\n", number.Plural(made, "return"), describeTotal(models))
 		}
-		fmt.Fprintf(w, "spent\tε = %.4g of %v, δ = %v\nledger\t%s\n", cost.Epsilon, c.total.Epsilon, c.total.Delta, c.ledger)
+		fmt.Fprintf(w, "spent\tε = %.4g of %v, δ = %v, for %s\nledger\t%s\n", cost.Epsilon, c.total.Epsilon, c.total.Delta, countedBy[drawdiscard.Level(c.totalLevel)], c.ledger)
 	})
 }
 
@@ -171,6 +182,16 @@ func describeModelEpsilon(m *drawdiscard.Mechanism) string {
 	return "not bounded at this δ"
 }
 
+// countedBy describes what a ledger counts.
+var countedBy = map[drawdiscard.Level]string{drawdiscard.ModelLevel: "whole models", drawdiscard.FeatureLevel: "each weight by itself"}
+
+func describeTotal(c client.Cost) string {
+	if math.IsInf(c.Epsilon, 1) {
+		return "no ε at δ = 0"
+	}
+	return fmt.Sprintf("ε = %.4g at δ = %v", c.Epsilon, c.Delta)
+}
+
 // check completes the flags and reports what is missing.
 func (c *contributeFlags) check() (err error) {
 	switch {
@@ -183,6 +204,14 @@ func (c *contributeFlags) check() (err error) {
 	}
 	if c.settings.Distribution, c.settings.Level, err = localChoice(c.mechanism, c.level); err != nil {
 		return err
+	}
+	if c.totalLevel = cmp.Or(c.totalLevel, c.level); c.totalLevel != c.level {
+		if err := exitcode.CheckChoice("total-level", c.totalLevel, localLevels); err != nil {
+			return err
+		}
+		if c.total.Epsilon == 0 {
+			return exitcode.Usagef("--total-level %s with --privacy %s: give --total-epsilon, because the ε of a contribution is about something else", c.totalLevel, c.level)
+		}
 	}
 	if err := exitcode.CheckChoice("accountant", c.total.Accountant, accountant.Names()); err != nil {
 		return err

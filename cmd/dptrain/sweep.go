@@ -389,7 +389,7 @@ func trainOne(term *terminal.Terminal, r sweepRun) error {
 	if err != nil {
 		return err
 	}
-	return train(term, resolved, nil)
+	return train(term, resolved, membership{})
 }
 
 // resolveTrain parses flags of train.

@@ -52,7 +52,7 @@ func newTrain(term *terminal.Terminal) *cobra.Command {
 			case flags.DryRun:
 				return dryRun(term, flags)
 			}
-			return train(term, flags, nil)
+			return train(term, flags, membership{})
 		},
 	}
 	flags.Define(cmd.Flags())
@@ -98,13 +98,13 @@ func deriveSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec,
 }
 
 // train runs one training from the data to the run's files, on several ranks as rank 0.
-func train(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator) error {
+func train(term *terminal.Terminal, flags *settings.Flags, m membership) error {
 	started := time.Now()
 	spec, err := newSpec(term, flags)
-	if err = ranks.Agree(c, err); err != nil {
+	if err = ranks.Agree(m.ranks, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	spec.Config.Ranks, spec.Config.RankTimeout = c, flags.RankTimeout
+	m.join(spec, flags)
 	err = runSpec(term, spec, started)
 	if !exitcode.DiskFull(err) {
 		return err

@@ -69,6 +69,9 @@ func newTune(term *terminal.Terminal) *cobra.Command {
 			if err != nil {
 				return exitcode.AsUsage(err)
 			}
+			if base.HasGivenNoise() {
+				return exitcode.Usagef("tune finds the noise for --epsilon, and every --group has noise of its own: drop the noise of a group")
+			}
 			if base.Task.Private && !public {
 				return tunePrivate(term, base, trials, runs)
 			}
@@ -111,7 +114,11 @@ func tunePublic(term *terminal.Terminal, base *settings.Spec, trials int) error 
 	result := publicTuning{Data: base.Task.Name, Model: base.Network.Model}
 	for i := range trials {
 		label := fmt.Sprintf("trial %d/%d", i+1, trials)
-		t, err := runTrial(ctx, term, base, base.Candidate(i), filepath.Join(dir, strconv.Itoa(i)), label)
+		candidate, err := base.Candidate(i)
+		if err != nil {
+			return exitcode.AsUsage(err)
+		}
+		t, err := runTrial(ctx, term, base, candidate, filepath.Join(dir, strconv.Itoa(i)), label)
 		if errors.Is(err, context.Canceled) {
 			break
 		}
@@ -185,9 +192,16 @@ func (r *publicTuning) print(w io.Writer) {
 	if r.Rows[0].RegressionMetrics != nil {
 		metric = "error"
 	}
-	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise\n", metric)
+	groups := ""
+	if len(r.Rows[0].Groups) > 0 {
+		groups = "\tgroups\tallocation"
+	}
+	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise%s\n", metric, groups)
 	for _, t := range r.Rows {
-		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g\n", formatScore(&t.evaluation), t.Clip, t.LearningRate, t.Lot, t.Steps, t.NoiseMultiplier)
+		if groups != "" {
+			groups = "\t" + strings.Join(t.Groups, " ") + "\t" + cmp.Or(t.Allocation, "shares")
+		}
+		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g%s\n", formatScore(&t.evaluation), t.Clip, t.LearningRate, t.Lot, t.Steps, t.NoiseMultiplier, groups)
 	}
 	fmt.Fprintf(w, "%s\n", strings.Repeat("─", 8))
 	fmt.Fprintf(w, "best\t%s\n", r.Flags)

@@ -59,6 +59,8 @@ type Lot struct {
 	Method  Method
 	Private Private   // of the last lot
 	sums    [][]int64 // [parameter]: of all ranks; nil in one process, and where the host adds vectors
+	// addOnDevice adds the sums of all ranks on the device; nil where the host adds them.
+	addOnDevice func() error
 }
 
 // Private describes a lot that was released. It is a function of the records that no noise protects: who
@@ -78,6 +80,7 @@ func New(p Parts, o Options) (*Lot, error) {
 	if err := l.prepareRanks(o); err != nil {
 		return nil, err
 	}
+	l.Statistics.startLot(0, l.Mechanism)
 	switch {
 	case o.Local.Steps > 0:
 		l.Method = newLocalSteps(l, o.Local, o.Train)
@@ -104,7 +107,7 @@ func NewOfVectors(p Parts) *Lot {
 // sampler drew before.
 func (l *Lot) Sum(s sample.Sampler, draw, step int) error {
 	l.Private = Private{}
-	l.Statistics.step = step
+	l.Statistics.startLot(step, l.Mechanism)
 	l.Loader.StartLot(step)
 	l.Method.Start()
 	err := s.StartLot(uint64(draw))

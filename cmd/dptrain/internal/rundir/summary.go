@@ -130,7 +130,7 @@ type Machine struct {
 	Device         string  `json:"device"`
 	Threads        int     `json:"threads"`
 	Ranks          int     `json:"ranks,omitempty"`      // processes that computed each lot together
-	Transport      string  `json:"transport,omitempty"`  // what connected them: mpi
+	Transport      string  `json:"transport,omitempty"`  // what connected them: mpi, nccl or mpi+nccl
 	ResumedAt      int     `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
 	Seconds        float64 `json:"seconds"`              // of the whole command
 	ExamplesPerSec float64 `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran

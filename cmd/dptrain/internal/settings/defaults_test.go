@@ -149,7 +149,11 @@ func TestCandidate_VariesWhatARuleChose(t *testing.T) {
 	}
 	var lots, steps []int
 	for i := range 8 {
-		c, err := s.WithFlags(s.Candidate(i))
+		flags, err := s.Candidate(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.WithFlags(flags)
 		if err != nil {
 			t.Fatal(err)
 		}

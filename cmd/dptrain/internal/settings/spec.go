@@ -275,6 +275,9 @@ func (s *Spec) resolveMechanism() error {
 	return nil
 }
 
+// HasGivenNoise reports whether every group of --group has noise of its own, so that none is calibrated.
+func (s *Spec) HasGivenNoise() bool { return s.Flags.allGroupsHaveNoise }
+
 // Recalibrate sets the noise for another budget. The run then has no limit on ε.
 func (s *Spec) Recalibrate(epsilon float64) error {
 	s.Flags.ForgetDerivedNoise()

@@ -30,7 +30,8 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	regression := spec.Network.Example.Targets > 0
 	if newLots == 0 {
 		saved, _ := rundir.Read(spec.Flags.Out)
-		if v := saved.Validation; v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression {
+		v := saved.Validation
+		if v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression && (v.Accuracy != nil) != regression {
 			return v, nil
 		}
 	}
@@ -128,7 +129,7 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 		Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if c.Ranks != nil {
-		s.Ranks, s.Transport = c.Ranks.Size(), "mpi"
+		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
 	s.Columns, s.OmittedColumns = rundir.Columns(spec.Task.Schema)
@@ -165,7 +166,7 @@ func effectiveSettings(f *settings.Flags, c *engine.Config) rundir.Settings {
 	if c.Optimization.WeightDecayMultiplier == nil {
 		s.WeightDecayOf = ""
 	}
-	if c.Mechanism.NonPrivate {
+	if c.Mechanism.NonPrivate || len(c.Mechanism.GroupShares) > 0 {
 		s.Allocation = ""
 	}
 	if c.Mechanism.NonPrivate || len(f.Groups) > 0 { // each group has a bound of its own: see Summary.Groups
