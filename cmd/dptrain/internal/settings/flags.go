@@ -191,7 +191,7 @@ func DefineMPIFlag(f *pflag.FlagSet, library *string) {
 
 // DefineDeviceFlags adds the flags that select the device.
 func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
-	f.StringVar(&d.Name, "device", "auto", "auto, cpu, gorgonia or cuda:N")
+	f.StringVar(&d.Name, "device", "auto", "auto, cpu, gorgonia, cuda:N or, to train, cuda:all")
 	f.StringVar(&d.Precision, "precision", "fp32", "precision of products on a GPU: fp32, tf32 or bf16; norms include a bound on their errors")
 	f.IntVar(&d.Threads, "threads", 0, "number of threads (default: GOMAXPROCS, one for each processor that the process may use); results do not depend on it")
 }
