@@ -80,7 +80,6 @@ type Flags struct {
 var (
 	samplings = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated),
 		string(sample.PolicyFixed), string(sample.PolicyShuffle)}
-	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
 	adjacencies        = []string{"zero-out", "add-remove", "replace-one"}
 	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
