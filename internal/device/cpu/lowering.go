@@ -276,6 +276,10 @@ func (l *lowering) lowerNative(spec op.Operation, k call) func() {
 		return lowerAttentionGrad(l, s, k)
 	case op.Rotary:
 		return lowerRotary(l, s, k)
+	case op.RepeatHeads:
+		return lowerRepeatHeads(l, s, k)
+	case op.SumHeads:
+		return lowerSumHeads(l, s, k)
 
 	case op.SquaredNorms:
 		return lowerSquaredNorms(l, s, k)
