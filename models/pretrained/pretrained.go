@@ -4,8 +4,10 @@
 //
 //	config.go      the configuration: which architectures and features are supported
 //	checkpoint.go  the tensors
-//	network.go     the network
-//	tuning.go      which parameters are trained; low-rank adapters
+//	gguf.go        both, from a file of llama.cpp
+//	network.go     encoders
+//	decoder.go     decoders
+//	export.go      the way back
 //
 // The networks have no dropout: the noise of private training takes its place.
 package pretrained
@@ -13,6 +15,7 @@ package pretrained
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,14 +29,14 @@ type Model struct {
 	tensors *tensors
 }
 
-// Parse reads DIR[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…]: a folder
-// with a checkpoint, and which of its parameters are trained.
+// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…]: a folder
+// with a checkpoint, or a GGUF file, and which of its parameters are trained.
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
 	if dir == "" {
 		return nil, fmt.Errorf("the folder of the checkpoint is missing; write hf:DIR")
 	}
-	config, err := readConfig(filepath.Join(dir, "config.json"))
+	config, err := readConfigOf(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +44,32 @@ func Parse(text string) (*Model, error) {
 	if m.Tuning, err = config.parseTuning(options); err != nil {
 		return nil, err
 	}
-	m.tensors = &tensors{dir: dir, prefix: config.prefix}
+	m.tensors = &tensors{dir: dir, config: config}
 	return m, nil
 }
 
-// TokenizerFile is the tokenizer of the model DIR[,…].
+// TokenizerFile is the tokenizer of the model DIR[,…]. A GGUF file contains its own.
 func TokenizerFile(text string) string {
 	dir, _ := splitOptions(text)
+	if isGGUF(dir) {
+		return dir
+	}
 	return filepath.Join(dir, "tokenizer.json")
+}
+
+// EndOfText returns the id at the end of a text of the model DIR[,…], for networks that predict the next id.
+func EndOfText(text string) (int, error) {
+	dir, _ := splitOptions(text)
+	c, err := readConfigOf(dir)
+	switch {
+	case err != nil:
+		return 0, err
+	case c.decoder == nil:
+		return 0, fmt.Errorf("model_type %s sees the next id, so it cannot predict it; give a decoder, such as gpt2 or llama", c.Family)
+	case c.endID.int == nil || *c.endID.int < 0 || *c.endID.int >= c.vocabulary:
+		return 0, fmt.Errorf("%s has no eos_token_id below %d, the id at the end of a text", dir, c.vocabulary)
+	}
+	return *c.endID.int, nil
 }
 
 // splitOptions separates the options NAME=VALUE at the end from the folder, which may contain commas.
@@ -117,6 +138,9 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 	default:
 		return t, fmt.Errorf("train=%s: write all, head, bias or lora", t.Train)
 	}
+	if t.Train == Biases && !c.hasBiases() {
+		return t, fmt.Errorf("train=bias: the blocks of the checkpoint have no biases; use lora=RANK or train=head")
+	}
 	return t, c.completeLoRA(&t, given)
 }
 
@@ -143,7 +167,10 @@ func (c *Config) completeLoRA(t *Tuning, given map[string]string) error {
 		t.Alpha = float64(defaultAlphaPerRank * t.Rank)
 	}
 	if t.Targets == nil {
-		t.Targets = []string{lastName(c.names.query), lastName(c.names.value)}
+		t.Targets = []string{lastName(c.names.query)}
+		if c.names.value != "" {
+			t.Targets = append(t.Targets, lastName(c.names.value))
+		}
 	}
 	known := c.denseNames()
 	for i, target := range t.Targets {
@@ -168,8 +195,8 @@ func lastName(name string) string { return name[strings.LastIndexByte(name, '.')
 // outside of the blocks have too.
 func (c *Config) denseNames() (list []string) {
 	n := c.names
-	for _, name := range []string{n.query, n.key, n.value, n.attentionOut, n.inner, n.outer} {
-		if last := lastName(name); last != "dense" {
+	for _, name := range []string{n.query, n.key, n.value, n.attentionOut, n.gate, n.inner, n.outer} {
+		if last := lastName(name); last != "" && last != "dense" && !slices.Contains(list, last) {
 			list = append(list, last)
 		}
 	}

@@ -56,7 +56,7 @@ func TestParseConfig_Refuses(t *testing.T) {
 		`{"model_type":"bert","quantization_config":{},` + sizes + `}`:                 "quantization_config",
 		`{"model_type":"bert"}`: "needs a number from 1 to 2^20",
 		`{"model_type":"bert","num_attention_heads":3,` + strings.Replace(sizes, `"num_attention_heads":2,`, "", 1) + `}`: "3 heads cannot share a width of 8",
-		`{"model_type":"bert","layer_norm_eps":0,` + sizes + `}`:                                                          "layer_norm_eps",
+		`{"model_type":"bert","layer_norm_eps":0,` + sizes + `}`:                                                          "the epsilon of the norms",
 		`{"model_type":"roberta","pad_token_id":9,` + sizes + `}`:                                                         "out of range",
 		`[]`: "not a config.json",
 	} {
