@@ -22,8 +22,11 @@ func (t *Tokenizer) Pieces() ([]string, error) {
 	}
 	for _, list := range []addedTokens{t.raw, t.normalized} {
 		for _, token := range list.tokens {
-			if pieces[token.ID] = token.Content; token.Special {
-				pieces[token.ID] = ""
+			pieces[token.ID] = ""
+			if !token.Special && t.bytewise {
+				pieces[token.ID] = token.Content
+			} else if !token.Special {
+				pieces[token.ID] = textOf(token.Content)
 			}
 		}
 	}

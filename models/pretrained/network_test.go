@@ -169,13 +169,7 @@ func TestGGUF_SameAsCheckpoint(t *testing.T) {
 	}
 	expected := expectedOf(t, "llama-next")
 	ids, logits := expected["ids"].Values, expected["logits"].Values
-	build := func(batch int) (*perexample.Network, error) {
-		b := layer.NewBuilder(batch, 1)
-		y := m.NextIDs(b, b.Input("ids", 6), 16)
-		b.SetLoss(layer.CrossEntropy(b, y, b.Input("label", 6)), y)
-		return b.Network()
-	}
-	net, err := withAdapters(build, expected)(1)
+	net, err := withAdapters(nextIDs(m), expected)(1)
 	if err != nil {
 		t.Fatal(err)
 	}
