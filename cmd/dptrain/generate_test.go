@@ -35,6 +35,12 @@ func TestGenerate_Decoder(t *testing.T) {
 	if config := string(readFile(t, "hf/config.json")); !strings.Contains(config, "GPT2LMHeadModel") {
 		t.Errorf("config.json is %s", config)
 	}
+	if card := string(readFile(t, "hf/README.md")); !strings.Contains(card, "pipeline_tag: text-generation") {
+		t.Errorf("the model card is %s", card)
+	}
+	if p, is := runJSON(t, "eval run --data test.csv")["perplexity"].(float64); !is || !(p > 1 && p < 1000) {
+		t.Errorf("the perplexity is %v", p)
+	}
 	_, stderr, code = dptrain(train + "--label mood --classes sad,happy --ignore score --out texts --model hf:ck,train=head")
 	if code != exitcode.Done || !strings.Contains(stderr, "1 trained parameters moved, 28 frozen parameters") {
 		t.Errorf("classes of texts: exit %d, %s", code, stderr)

@@ -93,7 +93,7 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	config, err := json.MarshalIndent(map[string]any{
 		"peft_type": "LORA", "task_type": task, "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
 		"target_modules": t.Targets, "modules_to_save": head, "lora_dropout": 0.0, "bias": "none",
-		"fan_in_fan_out": m.Family == gpt2, "inference_mode": true, "use_rslora": false, "init_lora_weights": true,
+		"fan_in_fan_out": m.Family == gpt2, "inference_mode": true, "use_rslora": t.RankStabilised, "init_lora_weights": true,
 	}, "", "  ")
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (m *Model) merge(tensors []safetensors.Tensor) ([]safetensors.Tensor, error
 			if !ok || len(up.Values)/m.Tuning.Rank*(len(down.Values)/m.Tuning.Rank) != len(x.Values) {
 				return nil, fmt.Errorf("the adapter of %s does not fit its layer", layer)
 			}
-			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.Alpha/float64(m.Tuning.Rank))
+			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.scale())
 		}
 		merged = append(merged, x)
 	}

@@ -151,7 +151,7 @@ func (g *Generator) product(x []float32, layer string) []float32 {
 	if down := g.weights[layer+adapter+".A.weight"]; down != nil {
 		change := multiply(multiply(x, down), g.weights[layer+adapter+".B.weight"])
 		for i, v := range change {
-			y[i] += v * float32(g.Tuning.Alpha/float64(g.Tuning.Rank))
+			y[i] += v * float32(g.Tuning.scale())
 		}
 	}
 	return y

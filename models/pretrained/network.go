@@ -147,7 +147,7 @@ func (n *network) dense(x *G.Node, name string, out int) *G.Node {
 	b := n.Builder
 	y := layer.Dense(b, x, name, out, layer.Identity)
 	if t := n.Tuning; t.Train == LoRA && slices.Contains(t.Targets, lastName(name)) {
-		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.Alpha/float64(t.Rank)))
+		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.scale()))
 	}
 	return y
 }

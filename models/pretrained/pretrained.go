@@ -14,6 +14,7 @@ package pretrained
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ type Model struct {
 	tensors *tensors
 }
 
-// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…]: a folder
+// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]: a folder
 // with a checkpoint, or a GGUF file, and which of its parameters are trained.
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
@@ -89,6 +90,16 @@ type Tuning struct {
 	Rank    int // of low-rank adapters; 0 unless Train is LoRA
 	Alpha   float64
 	Targets []string
+	// RankStabilised divides outputs of adapters by the root of the rank in place of the rank (Kalajdzievski 2023).
+	RankStabilised bool
+}
+
+// scale is the factor of the outputs of adapters.
+func (t Tuning) scale() float64 {
+	if t.RankStabilised {
+		return t.Alpha / math.Sqrt(float64(t.Rank))
+	}
+	return t.Alpha / float64(t.Rank)
 }
 
 // Part is a part of a network that is trained.
@@ -125,8 +136,12 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 			}
 		case "targets":
 			t.Targets = strings.Split(value, "|")
+		case "rank-stabilised":
+			if t.RankStabilised = value == "true"; !t.RankStabilised {
+				return t, fmt.Errorf("rank-stabilised=%s: write true, or leave it out", value)
+			}
 		default:
-			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA or targets=NAME|NAME", name, value)
+			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME or rank-stabilised=true", name, value)
 		}
 	}
 	switch t.Train {
@@ -153,7 +168,7 @@ const (
 // completeLoRA checks the settings of adapters and sets those that are not given.
 func (c *Config) completeLoRA(t *Tuning, given map[string]string) error {
 	if t.Train != LoRA {
-		for _, name := range []string{"lora", "alpha", "targets"} {
+		for _, name := range []string{"lora", "alpha", "targets", "rank-stabilised"} {
 			if given[name] != "" {
 				return fmt.Errorf("%s=%s is for low-rank adapters, and train=%s has none; drop one of them", name, given[name], t.Train)
 			}

@@ -31,6 +31,8 @@ func TestParse_Refuses(t *testing.T) {
 		",lora=4,train=head":            "train=head has none",
 		",lora=4,targets=dense":         "choose from query, key, value",
 		",lora=4,targets=query|query":   "given twice",
+		",rank-stabilised=true":         "drop one of them",
+		",lora=4,rank-stabilised=yes":   "write true",
 		",lora=4,alpha=-1":              "alpha=-1: write a number above 0",
 		",train=lora,train=lora":        "given twice",
 		",train=bias,targets=query|key": "drop one of them",
