@@ -1,15 +1,24 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/dptrain/dptrain/engine/internal/state"
+	"github.com/dptrain/dptrain/internal/device/simd"
 	"github.com/dptrain/dptrain/internal/random"
 	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
@@ -30,8 +39,9 @@ func (c *Config) checkRanks() error {
 		return nil
 	}
 	m := &c.Mechanism
-	c.Device.resolver().PreferCPU()
 	switch {
+	case c.RankTimeout < 0:
+		return setting.Errorf("RankTimeout", "%v: give a time above 0, or 0 for the default", setting.With("RankTimeout", c.RankTimeout))
 	case m.NonPrivate:
 		return setting.Errorf("Mechanism.NonPrivate", "a run without privacy (%v) adds floating-point numbers, so its result would depend on the number of ranks: train it in one process", setting.Named("Mechanism.NonPrivate"))
 	case m.Arithmetic == FloatArithmetic:
@@ -41,7 +51,7 @@ func (c *Config) checkRanks() error {
 		return setting.Errorf("Projection.Directions", "a projection (%v) is not available on several ranks: train in one process, or drop it", setting.Named("Projection.Directions"))
 	case m.Choose != nil:
 		return fmt.Errorf("Mechanism.Choose is not available on several ranks: train in one process, or drop it")
-	case c.Device.Name != "cpu":
+	case c.Device.Name == "gorgonia":
 		return setting.Errorf("Device.Name", "device %s is not available on several ranks: use %v", c.Device.Name, setting.With("Device.Name", "cpu"))
 	}
 	return nil
@@ -85,18 +95,62 @@ func (c *Config) newSource() (*noise.Source, error) {
 	return random.NewKeyed(key), nil
 }
 
+// rankTimer sets how long the ranks wait for one another.
+type rankTimer struct {
+	of      ranks.Communicator
+	timeout time.Duration // of Config
+	began   time.Time     // the current lot
+	longest time.Duration // of the lots so far
+}
+
+// The rule of Config.RankTimeout.
+const (
+	shortestRankTimeout = time.Minute
+	lotsPerRankTimeout  = 5
+	patienceBetweenLots = 10
+)
+
+func (t *rankTimer) inLots() time.Duration {
+	if t.timeout > 0 {
+		return t.timeout
+	}
+	return max(shortestRankTimeout, lotsPerRankTimeout*t.longest)
+}
+
+func (t *rankTimer) startLot() {
+	t.began = time.Now()
+	if t.longest > 0 {
+		t.of.SetTimeout(t.inLots())
+	}
+}
+
+func (t *rankTimer) endLot() {
+	t.longest = max(t.longest, time.Since(t.began))
+	t.waitBetweenLots()
+}
+
+func (t *rankTimer) waitBetweenLots() { t.of.SetTimeout(patienceBetweenLots * t.inLots()) }
+
+// StartupRankTimeout returns how long ranks with a Config.RankTimeout wait for one another before the first
+// lot.
+func StartupRankTimeout(timeout time.Duration) time.Duration {
+	return patienceBetweenLots * (&rankTimer{timeout: timeout}).inLots()
+}
+
 // buildOnRanks makes a run without its files, and checks that all ranks have the same.
 func buildOnRanks(c Config) (*Run, error) {
-	r, err := build(c)
 	if c.Ranks == nil {
-		return r, err
+		return build(c)
 	}
+	c.Ranks.SetTimeout(StartupRankTimeout(c.RankTimeout))
+	r, err := build(c)
 	if err := ranks.Agree(c.Ranks, err); err != nil {
 		if r != nil {
 			r.network.Executable.Close()
 		}
 		return nil, err
 	}
+	r.rankTimer = &rankTimer{of: c.Ranks, timeout: c.RankTimeout}
 	if err := r.compareRanks(); err != nil {
 		r.network.Executable.Close()
 		return nil, err
@@ -117,7 +171,9 @@ func (r *Run) compareRanks() error {
 		value any
 	}{
 		{"number of lots", c.Steps}, {"microbatch", r.network.Program.Records}, {"delta", c.Budget.Delta},
+		{"device", kindOfDevice(c.Device.Name)}, {"precision", c.Device.Precision},
 		{"budget", c.Budget.StopAtEpsilon}, {"accountant", c.Budget.Accountant}, {"seed", seedText(c.Seed)},
+		{"program", runtime.GOARCH + " " + programDigest()}, {"kernels", simd.ISA()},
 	} {
 		mine = append(mine, state.Entry{Name: e.name, Value: fmt.Sprint(e.value)})
 	}
@@ -141,6 +197,31 @@ func (r *Run) compareRanks() error {
 	}
 	return r.compareWeights()
 }
+
+// kindOfDevice returns the name of a device without its number.
+func kindOfDevice(name string) string {
+	kind, _, _ := strings.Cut(name, ":")
+	return kind
+}
+
+// programDigest returns a digest of the file of this program, which determines all that it computes on one
+// kind of processor; "unknown" where it cannot be read.
+var programDigest = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "unknown"
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "unknown"
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "unknown"
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+})
 
 func seedText(seed *uint64) string {
 	if seed == nil {
@@ -166,6 +247,9 @@ func firstDifference(mine, first state.Fingerprint) error {
 
 // compareWeights returns an error if a rank has other weights than rank 0.
 func (r *Run) compareWeights() error {
+	if err := ranks.Agree(r.config.Ranks, r.network.Executable.SyncState()); err != nil {
+		return err
+	}
 	sum := sha256.New()
 	var buffer [4096]byte
 	for _, values := range append(r.network.Executable.State().Weights, r.network.Running.All()) {
@@ -211,7 +295,10 @@ func (r *Run) agreeToContinue(err error) error {
 		}
 	}
 	if e := c.Sum(votes); e != nil {
-		return errors.Join(err, e)
+		if err == nil || errors.Is(err, e) {
+			return cmp.Or(err, e)
+		}
+		return fmt.Errorf("%w; then %w", err, e)
 	}
 	if err := ranks.Agree(c, err); err != nil {
 		return err

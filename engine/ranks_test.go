@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
@@ -394,6 +396,113 @@ func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
 	}
 }
 
+// A rank that does not come back from a record, and one that is slow, but not too slow. The others name the
+// first, and the lot counts as spent.
+func TestRanks_NameOneThatHangs(t *testing.T) {
+	for _, test := range []struct {
+		hung, slow int
+		want       string
+	}{
+		{2, -1, "lot 2: rank 2: the others have waited for it for 300ms"},
+		{0, -1, "lot 2: rank 0: the others have waited for it for 300ms"},
+		{-1, 1, ""},
+	} {
+		file := filepath.Join(t.TempDir(), "ledger.jsonl")
+		end := make(chan struct{})
+		var others sync.WaitGroup
+		failed := make([]error, 3)
+		for rank, of := range ranks.NewGroup(3) {
+			train := func() {
+				failed[rank] = trainWithPause(t, of, file, func() {
+					switch rank {
+					case test.hung:
+						<-end
+					case test.slow:
+						time.Sleep(100 * time.Millisecond)
+					}
+				})
+			}
+			if rank == test.hung {
+				go train()
+			} else {
+				others.Go(train)
+			}
+		}
+		others.Wait()
+		for rank, err := range failed {
+			if rank != test.hung && (test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "then"))) {
+				t.Errorf("rank %d gets %v, want %q", rank, err, test.want)
+			}
+		}
+		h, err := ledger.Read(file)
+		if want := map[bool]int{true: 3, false: 5}[test.hung > 0]; err != nil || test.hung != 0 && h.LotCount() != want {
+			t.Errorf("the ledger has %d lots, want %d, %v", h.LotCount(), want, err)
+		}
+		close(end)
+	}
+}
+
+// trainWithPause trains a rank that calls pause while it reads the first record of the third lot.
+func trainWithPause(t *testing.T, of ranks.Communicator, file string, pause func()) error {
+	c := testConfig(t)
+	c.Microbatch, c.Ranks, c.RankTimeout = 4, of, 300*time.Millisecond
+	set := &breakableSet{Table: c.Train.(*data.Table)}
+	c.Train, c.Files.Ledger = set, file
+	r, err := New(c)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var once sync.Once
+	set.before = func() {
+		if r.step == 2 {
+			once.Do(pause)
+		}
+	}
+	return r.Train(context.Background(), nil)
+}
+
+// A full disk of rank 0 ends all ranks before they release the lot that the ledger does not state.
+func TestRanks_FullDiskStopsRelease(t *testing.T) {
+	weights := make([][]float32, 3)
+	steps := make([]int, 3)
+	failed := eachRank(3, func(of ranks.Communicator) error {
+		c := testConfig(t)
+		c.Microbatch, c.Ranks = 4, of
+		disk := &smallDisk{}
+		c.Files = Files{LedgerWriter: disk}
+		r, err := New(c)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		err = r.Train(context.Background(), func(p *Progress) error {
+			weights[of.Rank()], disk.full = flatWeights(t, r), p.Lot == 2
+			return nil
+		})
+		steps[of.Rank()] = r.StepsDone()
+		if !slices.Equal(weights[of.Rank()], flatWeights(t, r)) {
+			t.Errorf("rank %d changes its weights after the disk is full", of.Rank())
+		}
+		return err
+	})
+	for rank, err := range failed {
+		if want := "lot 2: rank 0: "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "no space left on device") || steps[rank] != 2 {
+			t.Errorf("rank %d gets %v after %d lots, want %s…", rank, err, steps[rank], want)
+		}
+	}
+}
+
+// smallDisk is a file on a disk that becomes full.
+type smallDisk struct{ full bool }
+
+func (d *smallDisk) Write(b []byte) (int, error) {
+	if d.full {
+		return 0, syscall.ENOSPC
+	}
+	return len(b), nil
+}
+
 // The observer of rank 0, and the end of the context of any rank, end the run everywhere, and it can go on.
 func TestRanks_StopTogether(t *testing.T) {
 	for _, canceled := range []bool{true, false} {
@@ -542,9 +651,13 @@ func (r *readRecorder) Read(dst [][]float32, rows []int) error {
 type breakableSet struct {
 	*data.Table
 	broken bool
+	before func() // of each read; nil: nothing
 }
 
 func (b *breakableSet) Read(dst [][]float32, rows []int) error {
+	if b.before != nil {
+		b.before()
+	}
 	if b.broken {
 		return errors.New("a read failed")
 	}

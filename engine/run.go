@@ -48,6 +48,7 @@ type Run struct {
 	lot         *lot.Lot
 	account     *account.Account // nil where the run is not private
 	checkpoints *state.Writer    // nil where no checkpoints are kept
+	rankTimer   *rankTimer       // nil in one process
 
 	learningRate float64 // of the last lot
 
@@ -326,6 +327,7 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 	for i := range p.Released {
 		if r.lot.Sums.List[r.config.entryOf(i)].IsDue(r.step - 1) {
 			p.Released[i].Lot = r.step
+			p.Released[i].Deviation = r.deviationOf(r.config.entryOf(i))
 		}
 	}
 	if observe != nil {
@@ -374,13 +376,18 @@ func (r *Run) runLot() error {
 		return r.fault
 	}
 	r.fault = errPanicked
+	if r.rankTimer != nil {
+		r.rankTimer.startLot()
+	}
 	err := r.sumLot()
-	if err == nil && r.account != nil {
-		err = r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
-		err = ranks.Agree(r.config.Ranks, err) // the other ranks wait until rank 0 has the entry on disk
+	if r.account != nil && (err == nil || r.rankTimer != nil) {
+		err = r.spendLot(err)
 	}
 	if err == nil {
 		err = r.releaseLot()
+	}
+	if r.rankTimer != nil {
+		r.rankTimer.endLot()
 	}
 	if err != nil {
 		r.fault = fmt.Errorf("lot %d: %w", r.step, err)
@@ -397,6 +404,19 @@ func (r *Run) sumLot() error {
 		r.checkpoints.WaitUntilRead()
 	}
 	return r.lot.Sum(r.sampler, r.step-r.firstStep, r.step)
+}
+
+// spendLot returns when the ledger on disk has the lot. err is the error of its sums. A lot that several ranks
+// began and did not complete counts as spent: whether they complete it may depend on its records.
+func (r *Run) spendLot(err error) error {
+	spent := r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
+	switch {
+	case err == nil:
+		return ranks.Agree(r.config.Ranks, spent) // the other ranks wait until rank 0 has the entry on disk
+	case spent != nil:
+		return fmt.Errorf("%w; the ledger does not state the lot: %w", err, spent)
+	}
+	return err
 }
 
 // releaseLot adds noise to the sums, which become a step, and to what the lot releases beside them. The

@@ -16,6 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // Communicator is one rank's connection to the others. It serves one goroutine.
@@ -27,13 +30,19 @@ type Communicator interface {
 	Sum(values []int64) error
 	// Broadcast replaces b by rank 0's, which has the same length.
 	Broadcast(b []byte) error
+	// SetTimeout limits how long later calls wait for other ranks; 0, as at the start: without limit. A call that
+	// waits longer ends the run: it and all later calls return one [Unresponsive] on every rank that makes
+	// calls.
+	SetTimeout(limit time.Duration)
 	// Abort ends the run on all ranks, also on those that wait for this one. Goroutines of one process
 	// get an error with the reason. MPI ends the processes, this one too; the caller has
 	// printed the reason.
 	Abort(reason string)
 	// Close leaves the run. All ranks call it, and nothing else afterwards.
 	Close() error
-	// String names the engine and its library.
+	// Transport names what connects the ranks, such as mpi or nccl.
+	Transport() string
+	// String describes the transport and its library.
 	String() string
 }
 
@@ -50,6 +59,39 @@ func (e *Error) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Unresponsive means that ranks did not make a call in time: they are stopped, compute without end, or their
+// hosts are not reachable.
+type Unresponsive struct {
+	Ranks    []int // ascending
+	Reporter int   // the lowest rank that makes calls, which reports the error
+	Timeout  time.Duration
+}
+
+func (e *Unresponsive) Error() string {
+	names := make([]string, len(e.Ranks))
+	for i, rank := range e.Ranks {
+		names[i] = strconv.Itoa(rank)
+	}
+	switch len(names) {
+	case 0:
+		return fmt.Sprintf("all ranks wait for one another for %v: the connection between them delivers nothing", e.Timeout)
+	case 1:
+		return fmt.Sprintf("rank %s: the others have waited for it for %v: it is stopped, or much slower than they are", names[0], e.Timeout)
+	}
+	return fmt.Sprintf("ranks %s: the others have waited for them for %v: they are stopped, or much slower", strings.Join(names, ", "), e.Timeout)
+}
+
+// afterFailure returns the error of a rank with an error of its own, which may be nil, whose call failed.
+func afterFailure(own, call error) error {
+	switch {
+	case own == nil:
+		return call
+	case errors.Is(own, call):
+		return own
+	}
+	return fmt.Errorf("%w; then %w", own, call)
+}
+
 // Agree returns nil where err is nil on all ranks. Otherwise it returns an [Error] on all ranks: that of
 // the lowest rank whose err is not nil. Other ranks know the text of the error, but not its type. An err
 // that wraps an Error was agreed on before: it is returned as it is. A nil communicator is that of a process
@@ -65,7 +107,7 @@ func Agree(c Communicator, err error) error {
 		lengths[c.Rank()] = int64(len(text)) + 1
 	}
 	if sumErr := c.Sum(lengths); sumErr != nil {
-		return errors.Join(err, sumErr)
+		return afterFailure(err, sumErr)
 	}
 	first := slices.IndexFunc(lengths, func(n int64) bool { return n > 0 })
 	if first < 0 {
@@ -78,7 +120,7 @@ func Agree(c Communicator, err error) error {
 		}
 	}
 	if sumErr := c.Sum(letters); sumErr != nil {
-		return errors.Join(err, sumErr)
+		return afterFailure(err, sumErr)
 	}
 	var agreed *Error
 	if errors.As(err, &agreed) {

@@ -190,6 +190,43 @@ func TestGroup_WaitingRanksFail(t *testing.T) {
 	}
 }
 
+// A rank that makes no call in time is named on all others. A timeout that is not over changes nothing.
+func TestGroup_NamesUnresponsive(t *testing.T) {
+	for missing := range 3 {
+		all := NewGroup(3)
+		released := make(chan struct{})
+		errs := onAll(all, func(c Communicator) error {
+			c.SetTimeout(time.Hour)
+			if err := c.Sum(make([]int64, 3)); err != nil {
+				return err
+			}
+			c.SetTimeout(20 * time.Millisecond)
+			if c.Rank() == missing {
+				<-released
+				return c.Sum(make([]int64, 3))
+			}
+			err := c.Sum(make([]int64, 3))
+			if again := c.Broadcast(nil); again != err {
+				err = fmt.Errorf("a later call returns %w", again)
+			}
+			if c.Rank() == (missing+2)%3 {
+				close(released)
+			}
+			return Agree(c, fmt.Errorf("lot 3: %w", err))
+		})
+		want := fmt.Sprintf("lot 3: rank %d: the others have waited for it for 20ms: it is stopped, or much slower than they are", missing)
+		for rank, err := range errs {
+			var late *Unresponsive
+			if !errors.As(err, &late) || late.Reporter == missing || len(late.Ranks) != 1 || late.Ranks[0] != missing {
+				t.Errorf("rank %d of those that wait for %d: %+v", rank, missing, late)
+			}
+			if rank != missing && err.Error() != want {
+				t.Errorf("rank %d gets %q, want %q", rank, err, want)
+			}
+		}
+	}
+}
+
 func TestLaunched_FromEnvironment(t *testing.T) {
 	for _, test := range []struct {
 		environment map[string]string
@@ -197,11 +234,12 @@ func TestLaunched_FromEnvironment(t *testing.T) {
 		invalid     bool
 	}{
 		{nil, Launch{Size: 1}, false},
-		{map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4"}, Launch{"mpiexec", 1, 4, true}, false},
-		{map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{"Open MPI's mpirun", 3, 4, true}, false},
-		{map[string]string{"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{"srun", 0, 2, true}, false},
-		{map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, Launch{Size: 1}, false}, // a batch script, without srun
-		{map[string]string{"RANK": "0", "WORLD_SIZE": "2"}, Launch{"torchrun", 0, 2, false}, false},
+		{map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4"}, Launch{Launcher: "mpiexec", Rank: 1, Size: 4, MPI: true}, false},
+		{map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{Launcher: "Open MPI's mpirun", Rank: 3, Size: 4, MPI: true}, false},
+		{map[string]string{"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{Launcher: "srun", Rank: 0, Size: 2, MPI: true}, false},
+		{map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, Launch{Size: 1}, false},            // a batch script, without srun
+		{map[string]string{"RANK": "0", "WORLD_SIZE": "2"}, Launch{Launcher: "torchrun", Size: 2}, true}, // no LOCAL_RANK
+		{map[string]string{"RANK": "0", "WORLD_SIZE": "1"}, Launch{Launcher: "torchrun", Size: 1}, false},
 		{map[string]string{"RANK": "private"}, Launch{Size: 1}, false},
 		{map[string]string{"PMI_RANK": "4", "PMI_SIZE": "4"}, Launch{}, true},
 		{map[string]string{"PMI_RANK": "0", "PMI_SIZE": "0"}, Launch{}, true},

@@ -3,7 +3,9 @@ package ranks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 )
 
 // group is what the goroutines of one process share.
@@ -13,6 +15,7 @@ type group struct {
 	size    int
 	calls   uint64 // complete calls of all ranks
 	arrived int    // ranks that made the current call
+	present []bool // [rank]: it made the current call
 	current *meeting
 	failure error // of all later calls
 }
@@ -27,13 +30,14 @@ type meeting struct {
 
 type member struct {
 	*group
-	rank   int
-	closed bool
+	rank    int
+	timeout time.Duration
+	closed  bool
 }
 
 // NewGroup returns the communicators of goroutines of one process.
 func NewGroup(size int) []Communicator {
-	g := &group{size: size}
+	g := &group{size: size, present: make([]bool, size)}
 	g.changed = sync.NewCond(&g.mutex)
 	all := make([]Communicator, size)
 	for i := range all {
@@ -46,7 +50,11 @@ func (m *member) Rank() int { return m.rank }
 
 func (m *member) Size() int { return m.size }
 
+func (m *member) Transport() string { return "goroutines" }
+
 func (m *member) String() string { return "goroutines" }
+
+func (m *member) SetTimeout(limit time.Duration) { m.timeout = limit }
 
 func (m *member) Sum(values []int64) error {
 	done, err := m.meet("Sum", len(values), func(now *meeting) {
@@ -90,11 +98,16 @@ func (m *member) meet(name string, length int, add func(*meeting)) (*meeting, er
 		return nil, m.fail(fmt.Errorf("rank %d calls %s of %d values while others call %s of %d", m.rank, name, length, now.name, now.length))
 	}
 	add(now)
+	m.present[m.rank] = true
 	if m.arrived++; m.arrived == m.size {
 		m.arrived = 0
+		clear(m.present)
 		m.calls++
 		m.changed.Broadcast()
 		return now, nil
+	}
+	if m.timeout > 0 {
+		defer m.failAfter(m.timeout, m.calls).Stop()
 	}
 	for call := m.calls; m.calls == call; m.changed.Wait() {
 		if m.failure != nil {
@@ -102,6 +115,24 @@ func (m *member) meet(name string, length int, add func(*meeting)) (*meeting, er
 		}
 	}
 	return now, nil
+}
+
+// failAfter ends all calls if a call is not complete in time.
+func (m *member) failAfter(limit time.Duration, call uint64) *time.Timer {
+	return time.AfterFunc(limit, func() {
+		m.mutex.Lock()
+		defer m.mutex.Unlock()
+		if m.calls != call {
+			return
+		}
+		late := &Unresponsive{Timeout: limit, Reporter: slices.Index(m.present, true)}
+		for rank, present := range m.present {
+			if !present {
+				late.Ranks = append(late.Ranks, rank)
+			}
+		}
+		m.fail(late)
+	})
 }
 
 // fail ends all calls, the waiting ones too. The caller has locked the group.

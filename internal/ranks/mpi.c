@@ -26,8 +26,11 @@ const char *ranks_load_functions(void *library, ranks_mpi *mpi) {
 		{"MPI_Comm_rank", &mpi->comm_rank},
 		{"MPI_Comm_size", &mpi->comm_size},
 		{"MPI_Comm_set_errhandler", &mpi->comm_set_errhandler},
-		{"MPI_Allreduce", &mpi->allreduce},
-		{"MPI_Bcast", &mpi->bcast},
+		{"MPI_Iallreduce", &mpi->iallreduce},
+		{"MPI_Ibcast", &mpi->ibcast},
+		{"MPI_Isend", &mpi->isend},
+		{"MPI_Iprobe", &mpi->iprobe},
+		{"MPI_Test", &mpi->test},
 		{"MPI_Abort", &mpi->abort},
 		{"MPI_Error_string", &mpi->error_string},
 		{"MPI_Get_library_version", &mpi->get_library_version},
@@ -72,12 +75,37 @@ int ranks_size(const ranks_mpi *mpi, int *size) { return mpi->comm_size(mpi->wor
 
 int ranks_return_errors(const ranks_mpi *mpi) { return mpi->comm_set_errhandler(mpi->world, mpi->errors_return); }
 
-int ranks_sum(const ranks_mpi *mpi, int64_t *values, int count) {
-	return mpi->allreduce(mpi->in_place, values, count, mpi->int64s, mpi->sum, mpi->world);
+int ranks_start_sum(const ranks_mpi *mpi, int64_t *values, int count, uintptr_t *request) {
+	*request = 0;
+	return mpi->iallreduce(mpi->in_place, values, count, mpi->int64s, mpi->sum, mpi->world, request);
 }
 
-int ranks_broadcast(const ranks_mpi *mpi, void *bytes, int count) {
-	return mpi->bcast(bytes, count, mpi->bytes, 0, mpi->world);
+int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request) {
+	*request = 0;
+	return mpi->ibcast(bytes, count, mpi->bytes, 0, mpi->world, request);
+}
+
+/* A status has 20 to 32 bytes. No library needs more than this, and none of it is read. */
+typedef struct {
+	uint64_t words[16];
+} any_status;
+
+int ranks_test(const ranks_mpi *mpi, uintptr_t *request, int *done) {
+	any_status status;
+	return mpi->test(request, done, &status);
+}
+
+enum { roll_call = 1 };
+
+int ranks_start_roll_call(const ranks_mpi *mpi, int to, uintptr_t *request) {
+	static const char message;
+	*request = 0;
+	return mpi->isend(&message, 1, mpi->bytes, to, roll_call, mpi->world, request);
+}
+
+int ranks_has_roll_call(const ranks_mpi *mpi, int from, int *found) {
+	any_status status;
+	return mpi->iprobe(from, roll_call, mpi->world, found, &status);
 }
 
 int ranks_abort(const ranks_mpi *mpi) { return mpi->abort(mpi->world, 1); }

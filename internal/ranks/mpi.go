@@ -13,8 +13,10 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -158,12 +160,14 @@ type world struct {
 	rank, size int
 	calls      chan func()
 	left       sync.Once
+	timeout    time.Duration
+	failure    *Unresponsive // of all later calls
 }
 
 // opened is the world of this process: MPI can be started once.
 var opened struct {
 	sync.Mutex
-	started bool
+	*world
 }
 
 // Open joins the processes that a launcher started, with the MPI library in a file; "": the first that is
@@ -176,15 +180,15 @@ func Open(path string) (Communicator, error) {
 	}
 	opened.Lock()
 	defer opened.Unlock()
-	if opened.started {
+	if opened.world != nil {
 		return nil, errors.New("MPI was already started in this process")
 	}
 	l, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	opened.started = true
 	w := &world{library: l, calls: make(chan func())}
+	opened.world = w
 	go w.serve()
 	if err := w.do(w.start); err != nil {
 		return nil, err
@@ -232,6 +236,8 @@ func (w *world) start() error {
 	return nil
 }
 
+func (w *world) Transport() string { return "mpi" }
+
 func (w *world) Rank() int { return w.rank }
 
 func (w *world) Size() int { return w.size }
@@ -239,30 +245,110 @@ func (w *world) Size() int { return w.size }
 // maxCount is the largest number of values of one call; MPI counts in ints.
 const maxCount = 1 << 27
 
+func (w *world) SetTimeout(limit time.Duration) { w.timeout = limit }
+
 func (w *world) Sum(values []int64) error {
+	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
+		return C.ranks_start_sum(w.c, (*C.int64_t)(part), n, request)
+	}
+	return w.transfer("MPI_Iallreduce", unsafe.Pointer(unsafe.SliceData(values)), 8, len(values), start)
+}
+
+func (w *world) Broadcast(b []byte) error {
+	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
+		return C.ranks_start_broadcast(w.c, part, n, request)
+	}
+	return w.transfer("MPI_Ibcast", unsafe.Pointer(unsafe.SliceData(b)), 1, len(b), start)
+}
+
+// transfer makes a call for each part of n values of this size, and waits for it.
+func (w *world) transfer(call string, values unsafe.Pointer, size, n int, start func(unsafe.Pointer, C.int, *C.uintptr_t) C.int) error {
 	return w.do(func() error {
-		for len(values) > 0 {
-			n := min(len(values), maxCount)
-			if err := w.check("MPI_Allreduce", C.ranks_sum(w.c, (*C.int64_t)(&values[0]), C.int(n))); err != nil {
+		if w.failure != nil {
+			return w.failure
+		}
+		var pinned runtime.Pinner // the library keeps the address between calls
+		defer pinned.Unpin()
+		if n > 0 {
+			pinned.Pin(values)
+		}
+		for from := 0; from < n; from += maxCount {
+			request := (*C.uintptr_t)(C.malloc(C.sizeof_uintptr_t))
+			if err := w.check(call, start(unsafe.Add(values, from*size), C.int(min(n-from, maxCount)), request)); err != nil {
 				return err
 			}
-			values = values[n:]
+			if err := w.wait(call, request); err != nil {
+				return err
+			}
+			C.free(unsafe.Pointer(request))
 		}
 		return nil
 	})
 }
 
-func (w *world) Broadcast(b []byte) error {
-	return w.do(func() error {
-		for len(b) > 0 {
-			n := min(len(b), maxCount)
-			if err := w.check("MPI_Bcast", C.ranks_broadcast(w.c, unsafe.Pointer(&b[0]), C.int(n))); err != nil {
-				return err
-			}
-			b = b[n:]
+// Delays of wait. A thread that only tests takes a processor from a rank that computes.
+const (
+	testsWithoutPause = 200
+	longestPause      = 200 * time.Microsecond
+	rollCallInterval  = 100 * time.Millisecond
+)
+
+// wait returns when a call is done. Where that takes too long, or another rank says so, it calls the roll.
+func (w *world) wait(call string, request *C.uintptr_t) error {
+	began := time.Now()
+	var lastLook time.Duration
+	for tests := 0; ; tests++ {
+		var done C.int
+		if err := w.check(call, C.ranks_test(w.c, request, &done)); err != nil || done != 0 {
+			return err
 		}
-		return nil
-	})
+		if tests < testsWithoutPause {
+			continue
+		}
+		waited := time.Since(began)
+		late := w.timeout > 0 && waited > w.timeout
+		if waited-lastLook > rollCallInterval {
+			lastLook = waited
+			for from := range w.size {
+				late = late || w.hasRollCall(from)
+			}
+		}
+		if late {
+			return w.callRoll()
+		}
+		time.Sleep(min(waited/16, longestPause))
+	}
+}
+
+// hasRollCall reports whether a rank has said that it waits too long.
+func (w *world) hasRollCall(from int) bool {
+	var found C.int
+	return from != w.rank && C.ranks_has_roll_call(w.c, C.int(from), &found) == 0 && found != 0
+}
+
+// callRoll says to all ranks that this one waits too long, and waits for the same message of all others. Those
+// that do not send it are unresponsive. The messages stay in the library: the process ends.
+func (w *world) callRoll() error {
+	for to := range w.size {
+		if to != w.rank {
+			C.ranks_start_roll_call(w.c, C.int(to), (*C.uintptr_t)(C.malloc(C.sizeof_uintptr_t)))
+		}
+	}
+	answered := make([]bool, w.size)
+	answered[w.rank] = true
+	patience := min(max(w.timeout/8, 2*time.Second), 10*time.Second)
+	for began := time.Now(); time.Since(began) < patience && slices.Contains(answered, false); time.Sleep(time.Millisecond) {
+		for from := range answered {
+			answered[from] = answered[from] || w.hasRollCall(from)
+		}
+	}
+	w.failure = &Unresponsive{Reporter: slices.Index(answered, true), Timeout: w.timeout}
+	for rank, ok := range answered {
+		if !ok {
+			w.failure.Ranks = append(w.failure.Ranks, rank)
+		}
+	}
+	return w.failure
 }
 
 // Abort may be called while another goroutine waits in a call. Then MPI_Abort, which only the thread of
@@ -274,7 +360,11 @@ func (w *world) Abort(string) {
 	}
 }
 
+// Close leaves MPI, which all ranks do together: after a failure Exit ends them.
 func (w *world) Close() (err error) {
+	if w.failure != nil {
+		return nil
+	}
 	w.left.Do(func() {
 		err = w.do(func() error { return w.check("MPI_Finalize", C.ranks_finalize(w.c)) })
 		close(w.calls)
@@ -282,12 +372,23 @@ func (w *world) Close() (err error) {
 	return err
 }
 
+// reportTime is how long ranks give the one that reports a failure to write its files.
+const reportTime = time.Minute
+
 // Exit ends the process like os.Exit. A process that opened MPI ends so after Close: MPICH informs its launcher
-// in an exit handler of C, which os.Exit does not call, that the process has not crashed.
+// in an exit handler of C, which os.Exit does not call, that the process has not crashed. After a failure it
+// ends all ranks, those that do not respond too.
 func Exit(code int) {
 	opened.Lock()
 	defer opened.Unlock()
-	if opened.started {
+	w := opened.world
+	if w != nil && w.failure != nil {
+		if w.rank != w.failure.Reporter {
+			time.Sleep(reportTime)
+		}
+		w.do(func() error { C.ranks_abort(w.c); return nil })
+	}
+	if w != nil {
 		C.exit(C.int(code))
 	}
 	os.Exit(code)

@@ -15,8 +15,11 @@ typedef struct {
 	int (*comm_rank)(uintptr_t comm, int *rank);
 	int (*comm_size)(uintptr_t comm, int *size);
 	int (*comm_set_errhandler)(uintptr_t comm, uintptr_t handler);
-	int (*allreduce)(uintptr_t send, void *receive, int count, uintptr_t type, uintptr_t op, uintptr_t comm);
-	int (*bcast)(void *buffer, int count, uintptr_t type, int root, uintptr_t comm);
+	int (*iallreduce)(uintptr_t send, void *receive, int count, uintptr_t type, uintptr_t op, uintptr_t comm, uintptr_t *request);
+	int (*ibcast)(void *buffer, int count, uintptr_t type, int root, uintptr_t comm, uintptr_t *request);
+	int (*isend)(const void *buffer, int count, uintptr_t type, int to, int tag, uintptr_t comm, uintptr_t *request);
+	int (*iprobe)(int from, int tag, uintptr_t comm, int *found, void *status);
+	int (*test)(uintptr_t *request, int *done, void *status);
 	int (*abort)(uintptr_t comm, int code);
 	int (*error_string)(int code, char *text, int *length);
 	int (*get_library_version)(char *text, int *length);
@@ -43,8 +46,18 @@ int ranks_finalize(const ranks_mpi *mpi);
 int ranks_rank(const ranks_mpi *mpi, int *rank);
 int ranks_size(const ranks_mpi *mpi, int *size);
 int ranks_return_errors(const ranks_mpi *mpi);
-int ranks_sum(const ranks_mpi *mpi, int64_t *values, int count);
-int ranks_broadcast(const ranks_mpi *mpi, void *bytes, int count);
+
+/* Calls that return at once. Their memory stays in place until ranks_test reports that they are done. */
+int ranks_start_sum(const ranks_mpi *mpi, int64_t *values, int count, uintptr_t *request);
+int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request);
+int ranks_test(const ranks_mpi *mpi, uintptr_t *request, int *done);
+
+/* ranks_start_roll_call sends a rank the message that this one waits. */
+int ranks_start_roll_call(const ranks_mpi *mpi, int to, uintptr_t *request);
+
+/* ranks_has_roll_call sets found if a rank has sent that message. */
+int ranks_has_roll_call(const ranks_mpi *mpi, int from, int *found);
+
 int ranks_abort(const ranks_mpi *mpi);
 int ranks_error_string(const ranks_mpi *mpi, int code, char *text, int *length);
 int ranks_library_version(const ranks_mpi *mpi, char *text, int *length);

@@ -3,6 +3,7 @@
 package ranks
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -177,6 +178,53 @@ func TestMPI_Aborted(t *testing.T) {
 		time.Sleep(time.Minute) // MPI_Abort ends this process
 	}
 	fmt.Println("goes on:", c.Sum(make([]int64, 1)))
+}
+
+// A rank that is stopped, or computes without end, is named on all others, and Exit ends all.
+func TestMPI_NamesUnresponsive(t *testing.T) {
+	for folder, files := range installations(t) {
+		for _, library := range files {
+			for _, way := range []string{"stopped 0", "stopped 2", "busy 1"} {
+				began := time.Now()
+				t.Setenv("DPTRAIN_TEST_WAY", way)
+				output, err := launch(folder, library, "TestMPI_Unresponsive", 3)
+				want := "rank " + way[len(way)-1:] + ": the others have waited for it for 1s"
+				if n := strings.Count(output, want); err == nil || n != 1 || time.Since(began) > time.Minute {
+					t.Errorf("%s, %s, after %v: %d times %q, %v\n%s", library, way, time.Since(began), n, want, err, output)
+				}
+			}
+		}
+	}
+}
+
+// TestMPI_Unresponsive is one rank of TestMPI_NamesUnresponsive.
+func TestMPI_Unresponsive(t *testing.T) {
+	library := os.Getenv("DPTRAIN_TEST_LIBRARY")
+	if library == "" {
+		t.Skip("TestMPI_NamesUnresponsive starts this test on several ranks")
+	}
+	c, err := Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Sum(make([]int64, 100)); err != nil {
+		t.Fatal(err)
+	}
+	way, rank, _ := strings.Cut(os.Getenv("DPTRAIN_TEST_WAY"), " ")
+	if rank == fmt.Sprint(c.Rank()) {
+		if way == "stopped" {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
+		time.Sleep(time.Hour)
+	}
+	c.SetTimeout(time.Second)
+	var late *Unresponsive
+	if err := c.Sum(make([]int64, 1)); errors.As(err, &late) && late.Reporter == c.Rank() {
+		fmt.Println(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOpen_RefusesOtherFiles(t *testing.T) {

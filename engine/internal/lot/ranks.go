@@ -11,10 +11,15 @@ import (
 // Several ranks divide the microbatches of a lot among them: rank k mod n computes microbatch k, and the
 // others pass over its records. In finish they add their integers.
 
-// prepareRanks takes the memory for the sums of all ranks.
+// prepareRanks takes the memory for the sums of all ranks, unless the device adds them.
 func (l *Lot) prepareRanks(o Options) error {
 	if l.Ranks == nil || o.Local.Steps > 0 {
 		return nil
+	}
+	if device, ok := l.Network.Executable.(plan.RankSummer); ok {
+		if l.addOnDevice = device.AddRanks(l.Ranks); l.addOnDevice != nil {
+			return nil
+		}
 	}
 	if _, ok := l.Network.Executable.(plan.SumReader); !ok {
 		return errors.New("the device is not available on several ranks")
@@ -53,8 +58,15 @@ func (l *Lot) combine(step int, err error) error {
 			return err
 		}
 	}
+	if l.addOnDevice != nil {
+		if err := l.addOnDevice(); err != nil {
+			return err
+		}
+	}
 	for i, sums := range l.sums {
-		l.Network.Executable.(plan.SumReader).ReadSum(i, sums)
+		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
+			return err
+		}
 		if err := l.Ranks.Sum(sums); err != nil {
 			return err
 		}
