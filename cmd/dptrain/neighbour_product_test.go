@@ -510,7 +510,7 @@ var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechani
 	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one",
 	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90",
 	" --metric loss:group=gradient,scale=2 --metric class-counts:group=gradient,every=2",
-	" --group weights=*.weight,share=3 --group biases=*.bias,rule=adaptive,share=1 --metric feature-means:group=biases,scale=0.5"}
+	" --group weights=*.weight,share=3 --group biases=*.bias,rule=normalized,share=1 --metric feature-means:group=biases,scale=0.5"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
