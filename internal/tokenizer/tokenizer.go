@@ -112,7 +112,7 @@ func Read(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// ReadJSON returns the content of a tokenizer.json, or what says the same of a GGUF file.
+// ReadJSON returns the content of a tokenizer.json, or the tokenizer of a GGUF file in that format.
 func ReadJSON(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dptrain/dptrain/models/layer"
 )
 
-// Config is what a config.json says of a network.
+// Config is the configuration of a network, as a config.json has it.
 type Config struct {
 	Family string // model_type
 

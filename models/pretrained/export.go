@@ -208,7 +208,7 @@ func (m *Model) exportConfig(labels Labels) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// originalConfig returns the checkpoint's config.json, or what says the same of a GGUF file.
+// originalConfig returns the checkpoint's config.json, or the configuration of a GGUF file in that format.
 func (m *Model) originalConfig() (map[string]any, error) {
 	if isGGUF(m.Dir) {
 		return m.transformersConfig(), nil

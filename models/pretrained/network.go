@@ -174,7 +174,7 @@ func (n *network) head(x *G.Node, outputs int) *G.Node {
 }
 
 // isTextHead reports whether a parameter follows the last block, except for the head for the next id: that is as large
-// as the table of the embedding, and stays frozen beside adapters or biases.
+// as the table of the embedding, and stays frozen where adapters or biases are trained.
 func (c *Config) isTextHead(name string) bool {
 	return c.isHead(name) && !strings.HasPrefix(name, nextHead+".")
 }

@@ -1,15 +1,3 @@
-// Package pretrained builds networks from public checkpoints of language models, and writes them
-// back. A checkpoint is a folder with config.json and safetensors, as Hugging Face's transformers
-// writes it. The parameters of a network have the names of the checkpoint's tensors.
-//
-//	config.go      the configuration: which architectures and features are supported
-//	checkpoint.go  the tensors
-//	gguf.go        both, from a file of llama.cpp
-//	network.go     encoders
-//	decoder.go     decoders
-//	export.go      the way back
-//
-// The networks have no dropout: the noise of private training takes its place.
 package pretrained
 
 import (
