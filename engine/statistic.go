@@ -255,8 +255,9 @@ func ClippedShare(sigma float64) Statistic {
 	}}
 }
 
-// PrivateStats describes a lot. It is a function of the records that no noise protects: who publishes it
-// gives up the guarantee.
+// PrivateStats describes a lot: the number of its Records; those that were NonFinite, and those that were
+// Unclipped; the parts of contributions that were Reduced to stay within the bound, or Omitted; the mean
+// Loss. It is a function of the records that no noise protects: who publishes it gives up the guarantee.
 type PrivateStats = lot.Private
 
 // PrivateStats describes the last lot. No noise protects it and no guarantee covers it.
