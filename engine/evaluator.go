@@ -24,7 +24,7 @@ type Evaluation struct {
 	Labels   int     // labels that were compared, without data.Pad and layer.IgnoreLabel's; 0 where the Output scores no classes
 	Accuracy float64 // share of Labels that were predicted correctly; 0 where Labels is 0
 	Loss     float64 // mean; 0 where the network keeps no losses
-	// Confusion counts the predictions for each true class.
+	// Confusion counts the predictions for each true class; nil for more than 4,096 classes.
 	Confusion [][]int
 	Targets   int // targets that were compared; 0 where no loss such as layer.SquaredError compares the Output with them
 	// RMSE and MAE are the root of the mean squared error and the mean absolute error of the
@@ -33,6 +33,9 @@ type Evaluation struct {
 	// Targets is 0.
 	RMSE, MAE, R2 float64
 }
+
+// mostConfused is the largest number of classes with a confusion matrix. That of a vocabulary of 50,000 would take 20 GB.
+const mostConfused = 4096
 
 // evaluationBatch is the number of examples that are evaluated together, if memory permits.
 const evaluationBatch = 256
@@ -165,8 +168,12 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	result := Evaluation{Examples: s.Len()}
 	columns := s.Columns()
 	label, scores := e.signature.ScoredLabel(columns)
+	classes := 0
 	if label >= 0 {
-		result.Confusion = make([][]int, min(columns[label].Classes, scores))
+		classes = min(columns[label].Classes, scores)
+	}
+	if label >= 0 && scores <= mostConfused {
+		result.Confusion = make([][]int, classes)
 		for i := range result.Confusion {
 			result.Confusion[i] = make([]int, scores)
 		}
@@ -190,19 +197,15 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 			metrics.Add(x.used[target], output, e.signature.OutputSize)
 		}
 		if label >= 0 {
-			return result.countPredictions(columns[label], mayPad, x.used[label], output, scores)
+			return result.countPredictions(columns[label], classes, mayPad, x.used[label], output, scores)
 		}
 		return nil
 	})
 	if err != nil {
 		return Evaluation{}, err
 	}
-	correct := 0
-	for i := range result.Confusion {
-		correct += result.Confusion[i][i]
-	}
 	if result.Labels > 0 {
-		result.Accuracy = float64(correct) / float64(result.Labels)
+		result.Accuracy /= float64(result.Labels)
 	}
 	result.Loss /= float64(s.Len())
 	if target >= 0 {
@@ -212,18 +215,24 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	return result, nil
 }
 
-// countPredictions adds labels to the confusion matrix, without padding. output contains scores
-// numbers for each label.
-func (e *Evaluation) countPredictions(column data.Column, mayPad bool, labels, output []float32, scores int) error {
+// countPredictions adds labels to the confusion matrix, without padding, and correct ones to Accuracy. output contains
+// scores numbers for each label.
+func (e *Evaluation) countPredictions(column data.Column, classes int, mayPad bool, labels, output []float32, scores int) error {
 	for i, l := range labels {
 		class := int(l)
 		if class == data.Pad && mayPad {
 			continue
 		}
-		if class < 0 || class >= len(e.Confusion) {
-			return fmt.Errorf("evaluation: column %s contains a label that is not between 0 and %d", column.Name, len(e.Confusion)-1)
+		if class < 0 || class >= classes {
+			return fmt.Errorf("evaluation: column %s contains a label that is not between 0 and %d", column.Name, classes-1)
 		}
-		e.Confusion[class][score.Argmax(output[i*scores:(i+1)*scores])]++
+		predicted := score.Argmax(output[i*scores : (i+1)*scores])
+		if predicted == class {
+			e.Accuracy++
+		}
+		if e.Confusion != nil {
+			e.Confusion[class][predicted]++
+		}
 		e.Labels++
 	}
 	return nil
