@@ -37,7 +37,7 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	}
 	c := m.ranks
 	defer func() { m.ranks.Close() }() // place may connect more
-	c.SetTimeout(engine.StartupRankTimeout(flags.RankTimeout))
+	c.SetTimeout(engine.Config{RankTimeout: flags.RankTimeout}.StartupTimeout())
 	of := c
 	if c.Size() == 1 {
 		of = nil
