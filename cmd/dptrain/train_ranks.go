@@ -37,6 +37,7 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	if c.Size() == 1 {
 		of = nil
 	}
+	flags.Rank, flags.Ranks = c.Rank(), c.Size()
 	printed := term.Err
 	if c.Rank() > 0 {
 		term.Out, term.Err, term.Quiet = io.Discard, io.Discard, true
