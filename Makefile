@@ -26,7 +26,7 @@ KERNELS := $(CACHE)/kernels-ptx.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: quick release learn gpu vet-gpu emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
+.PHONY: quick release learn gpu vet-gpu emu dptrain-emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
 
 # Checks what changed since the last commit, in about two minutes.
 quick:
@@ -71,6 +71,10 @@ vet-gpu: $(HEADER)
 emu: $(if $(filter ptx,$(EMU)),$(KERNELS))
 	go run ./cuda/internal/emu/build $(if $(filter ptx,$(EMU)),-ptx $(KERNELS),-only $(EMU))
 EMULATED := $(CACHE)/emu/kernels.zip
+
+# Builds a dptrain for the emulated device: DPTRAIN_LIBCUDA=.cache/cuda/emu/checked/libcuda.so.1 .cache/cuda/emu/dptrain
+dptrain-emu: $(HEADER) emu
+	go build $(call with,$(EMULATED)) -o $(CACHE)/emu/dptrain ./cmd/dptrain
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda/internal/compile RUN=TestConformance_Operations
 test-emu: $(HEADER) emu

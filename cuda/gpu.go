@@ -3,11 +3,13 @@
 package cuda
 
 import (
+	"github.com/dptrain/dptrain/cuda/internal/collective"
 	"github.com/dptrain/dptrain/cuda/internal/compile"
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/cuda/internal/kernels"
 	"github.com/dptrain/dptrain/cuda/internal/override"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // Built reports whether this binary can use a GPU.
@@ -52,3 +54,25 @@ func ProductLibrary(ordinal int) (string, error) { return compile.ProductLibrary
 // ConvolutionLibrary describes the cuDNN that computes large convolutions on a GPU, or why there is
 // none.
 func ConvolutionLibrary(ordinal int) (string, error) { return compile.ConvolutionLibrary(ordinal) }
+
+// ConnectRanks connects the GPUs of ranks that have a communicator for the messages of their hosts: NCCL adds
+// their sums. The caller closes the communicator that it returns, and no other. An error is that of all ranks.
+func ConnectRanks(o Options, host ranks.Communicator) (ranks.Communicator, error) {
+	device, err := compile.Open(o.Ordinal)
+	if err := ranks.Agree(host, err); err != nil {
+		return nil, err
+	}
+	return collective.Connect(host, device)
+}
+
+// OpenRanks connects the processes of a launch, and their GPUs, by NCCL alone.
+func OpenRanks(o Options, launch ranks.Launch) (ranks.Communicator, error) {
+	device, err := compile.Open(o.Ordinal)
+	if err != nil {
+		return nil, err
+	}
+	return collective.Open(launch, device)
+}
+
+// CommunicationLibrary describes the NCCL that connects a GPU with others, or why there is none.
+func CommunicationLibrary(ordinal int) (string, error) { return compile.CommunicationLibrary(ordinal) }

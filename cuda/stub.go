@@ -2,7 +2,10 @@
 
 package cuda
 
-import "github.com/dptrain/dptrain/internal/device/plan"
+import (
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/ranks"
+)
 
 // Built reports whether this binary can use a GPU.
 const Built = false
@@ -28,6 +31,15 @@ func ProductLibrary(int) (string, error) { return "", ErrNotBuilt }
 
 // ConvolutionLibrary describes the cuDNN that computes large convolutions on a GPU.
 func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
+
+// ConnectRanks connects the GPUs of ranks by NCCL.
+func ConnectRanks(Options, ranks.Communicator) (ranks.Communicator, error) { return nil, ErrNotBuilt }
+
+// OpenRanks connects the processes of a launch by NCCL.
+func OpenRanks(Options, ranks.Launch) (ranks.Communicator, error) { return nil, ErrNotBuilt }
+
+// CommunicationLibrary describes the NCCL that connects a GPU with others.
+func CommunicationLibrary(int) (string, error) { return "", ErrNotBuilt }
 
 // NewDevice returns a GPU as a device.
 func NewDevice(Options) (plan.Device, error) { return nil, ErrNotBuilt }

@@ -202,6 +202,9 @@ func (c *Config) checkWeights() error {
 func (c *Config) isWeighted() bool { return data.Weights(c.Train) != nil }
 
 func (c *Config) checkPrivacy() error {
+	if len(c.Mechanism.Clipping) == 0 && !c.Mechanism.NonPrivate {
+		c.Mechanism.Clipping = clip.Flat(clip.Constant(1), nil)
+	}
 	if err := c.checkStatistics(); err != nil {
 		return err
 	}
@@ -220,13 +223,8 @@ func (c *Config) checkPrivacy() error {
 		return fmt.Errorf("a run has one ledger: set Config.Files.Ledger or Config.Files.LedgerWriter")
 	case c.Files.CheckpointFolder != "" && c.Files.LedgerWriter != nil:
 		return fmt.Errorf("a run with checkpoints needs a ledger in a file: set Config.Files.Ledger in place of LedgerWriter")
-	case b.Delta != 0 && !(b.Delta > 0 && b.Delta < 1):
-		return fmt.Errorf("delta %v: give a number between 0 and 1, well below one over the number of records", b.Delta)
 	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):
 		return setting.Errorf("Budget.StopAtEpsilon", "%v: give a finite number above 0; leave it out to train all steps", setting.With("Budget.StopAtEpsilon", b.StopAtEpsilon))
-	}
-	if len(m.Clipping) == 0 {
-		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
 	if err := cmp.Or(m.noise().Check(), c.checkDistribution()); err != nil {
 		return err
@@ -245,10 +243,21 @@ func (b *Budget) setDelta(records int) {
 	}
 }
 
-// CheckDelta returns an error if δ is not below one over the number of records. A mechanism
-// that publishes one record in full, chosen at random, satisfies (0, δ) with such a δ (Dwork and
-// Roth 2014, section 2.3).
+// CheckEpsilon returns an error if no run can have this ε as its budget.
+func (b Budget) CheckEpsilon(epsilon float64) error {
+	if epsilon > 0 && !math.IsInf(epsilon, 1) {
+		return nil
+	}
+	return setting.Errorf("Epsilon", "%v: give a finite budget above 0", setting.With("Epsilon", epsilon))
+}
+
+// CheckDelta returns an error if δ is not between 0 and 1, and below one over the number of records. A
+// mechanism that publishes one record in full, chosen at random, satisfies (0, δ) with a larger δ (Dwork
+// and Roth 2014, section 2.3).
 func (b Budget) CheckDelta(records int) error {
+	if !(b.Delta > 0 && b.Delta < 1) {
+		return setting.Errorf("Budget.Delta", "%v: give a number above 0 and below 1, usually well below one over the number of records", setting.With("Budget.Delta", b.Delta))
+	}
 	if b.AllowLargeDelta || b.Delta*float64(records) < 1 {
 		return nil
 	}

@@ -3,12 +3,12 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/network"
+	"github.com/dptrain/dptrain/engine/internal/score"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -136,18 +136,18 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	if err := e.prepare(weights, s, e.signature); err != nil {
 		return Evaluation{}, err
 	}
-	score := Evaluation{Examples: s.Len()}
+	result := Evaluation{Examples: s.Len()}
 	columns := s.Columns()
 	label, scores := e.signature.ScoredLabel(columns)
 	if label >= 0 {
-		score.Confusion = make([][]int, min(columns[label].Classes, scores))
-		for i := range score.Confusion {
-			score.Confusion[i] = make([]int, scores)
+		result.Confusion = make([][]int, min(columns[label].Classes, scores))
+		for i := range result.Confusion {
+			result.Confusion[i] = make([]int, scores)
 		}
 	}
 	losses, output := e.executable.Losses(), e.executable.Output()
 	target := e.signature.TargetInput
-	var metrics regressionMetrics
+	var metrics score.Regression
 	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.Label.Ignored != data.Pad)
 	compared := max(label, target)
 	err := e.forEachBatch(s, func(_, n int) error {
@@ -158,13 +158,13 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 			}
 		}
 		for _, l := range losses[:n*(len(losses)/e.signature.Batch)] {
-			score.Loss += float64(l)
+			result.Loss += float64(l)
 		}
 		if target >= 0 {
-			metrics.add(e.used[target], output, e.signature.OutputSize)
+			metrics.Add(e.used[target], output, e.signature.OutputSize)
 		}
 		if label >= 0 {
-			return score.countPredictions(columns[label], mayPad, e.used[label], output, scores)
+			return result.countPredictions(columns[label], mayPad, e.used[label], output, scores)
 		}
 		return nil
 	})
@@ -172,17 +172,18 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 		return Evaluation{}, err
 	}
 	correct := 0
-	for i := range score.Confusion {
-		correct += score.Confusion[i][i]
+	for i := range result.Confusion {
+		correct += result.Confusion[i][i]
 	}
-	if score.Labels > 0 {
-		score.Accuracy = float64(correct) / float64(score.Labels)
+	if result.Labels > 0 {
+		result.Accuracy = float64(correct) / float64(result.Labels)
 	}
-	score.Loss /= float64(s.Len())
+	result.Loss /= float64(s.Len())
 	if target >= 0 {
-		metrics.setErrors(&score, columns[target].ScaleFactor())
+		result.Targets = metrics.Count
+		result.RMSE, result.MAE, result.R2 = metrics.Errors(columns[target].ScaleFactor())
 	}
-	return score, nil
+	return result, nil
 }
 
 // countPredictions adds labels to the confusion matrix, without padding. output contains scores
@@ -196,7 +197,7 @@ func (e *Evaluation) countPredictions(column data.Column, mayPad bool, labels, o
 		if class < 0 || class >= len(e.Confusion) {
 			return fmt.Errorf("evaluation: column %s contains a label that is not between 0 and %d", column.Name, len(e.Confusion)-1)
 		}
-		e.Confusion[class][argmax(output[i*scores:(i+1)*scores])]++
+		e.Confusion[class][score.Argmax(output[i*scores:(i+1)*scores])]++
 		e.Labels++
 	}
 	return nil
@@ -333,44 +334,4 @@ func (e *Evaluator) forEachBatch(s data.Set, do func(from, n int) error) error {
 		}
 	}
 	return nil
-}
-
-// regressionMetrics accumulates errors for RMSE, MAE and R².
-type regressionMetrics struct {
-	count             int
-	squared, absolute float64
-	first             []float64 // the first targets: sums are of differences from them, to avoid cancellation
-	sum, square       []float64
-}
-
-// add adds the targets of examples, size numbers each, and their predictions.
-func (m *regressionMetrics) add(targets, predictions []float32, size int) {
-	if m.first == nil {
-		m.sum, m.square = make([]float64, size), make([]float64, size)
-		for _, t := range targets[:size] {
-			m.first = append(m.first, float64(t))
-		}
-	}
-	for i, t := range targets {
-		residual := float64(predictions[i]) - float64(t)
-		m.squared += residual * residual
-		m.absolute += math.Abs(residual)
-		difference := float64(t) - m.first[i%size]
-		m.sum[i%size] += difference
-		m.square[i%size] += difference * difference
-	}
-	m.count += len(targets)
-}
-
-// setErrors sets the errors of targets; unit is the size of 1 in the added numbers.
-func (m *regressionMetrics) setErrors(e *Evaluation, unit float64) {
-	n := float64(m.count)
-	var variation float64
-	for k, sum := range m.sum {
-		variation += m.square[k] - sum*sum*float64(len(m.sum))/n
-	}
-	e.Targets, e.RMSE, e.MAE, e.R2 = m.count, math.Sqrt(m.squared/n)*unit, m.absolute/n*unit, math.NaN()
-	if variation > 0 {
-		e.R2 = 1 - m.squared/variation
-	}
 }

@@ -74,11 +74,17 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 			note(filterOrderEntry, "%v", c.Budget.FilterOrder)
 		}
 		note("allocation", "%s", c.Mechanism.Allocation)
+		for _, name := range slices.Sorted(maps.Keys(c.Mechanism.GroupShares)) {
+			note("share of group "+name, "%v", c.Mechanism.GroupShares[name])
+		}
 		note("distribution", "%s", c.Mechanism.Distribution)
 		note("arithmetic", "%s", c.Mechanism.Arithmetic)
 	}
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
+		if s.Group != "" {
+			note("group of "+s.Name, "%s, scale %v", s.Group, s.Scale)
+		}
 		if s.Every > 1 {
 			note("lots that release "+s.Name, "each %dth", s.Every)
 		}

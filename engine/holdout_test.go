@@ -117,6 +117,27 @@ func TestHoldOut_Neighbours(t *testing.T) {
 	}
 }
 
+// A share becomes a number of records by public numbers alone: with a declared number of records, of that
+// number. What cannot be divided is refused, and names the setting.
+func TestConfig_HoldOut(t *testing.T) {
+	set := newTable(make([]float32, 40), make([]float32, 40), nil)
+	c := Config{Train: set}
+	if err := c.HoldOut(0.1); err != nil || c.Train.Len() != 36 || c.Validation.Set.Len() != 4 || c.Sampling.Population != 0 {
+		t.Errorf("a tenth of 40 records: %v, %v are held out, population %d", err, c.Validation.Set, c.Sampling.Population)
+	}
+	c = Config{Train: set, Sampling: Sampling{Population: 60}}
+	if err := c.HoldOut(0.1); err != nil || c.Validation.Set.Len() != 6 || c.Sampling.Population != 54 {
+		t.Errorf("a tenth of a declared number of 60: %v, population %d", err, c.Sampling.Population)
+	}
+	for _, share := range []float64{0, 1, -0.1, math.NaN(), 0.01, 0.99} {
+		c = Config{Train: set}
+		var refused *SettingError
+		if err := c.HoldOut(share); !errors.As(err, &refused) || refused.Setting != "Validation.Share" || c.Validation.Set != nil {
+			t.Errorf("a share of %v: %v", share, err)
+		}
+	}
+}
+
 // smallExample is an example of a set with few distinct contents.
 type smallExample struct {
 	value, label float32

@@ -25,6 +25,10 @@ type Mechanism struct {
 	GroupNoiseMultipliers  map[string]float64
 	GroupNoiseMultiplierAt map[string]func(lot int) float64
 
+	// GroupShares gives each group without noise of its own, by name, its share of the cost of these groups,
+	// in place of Allocation: (S_g/σ_g)² is proportional to it. Only the ratios of shares count.
+	GroupShares map[string]float64
+
 	// Choose chooses the noise and the bounds of each lot from what earlier lots released: from its
 	// argument, which describes the run before the lot, from the weights, and from public values.
 	// An [accountant.Filter] then enforces Budget.StopAtEpsilon, which is required. A choice that
@@ -82,7 +86,8 @@ func (m *Mechanism) checkAllocation() error {
 func (m *Mechanism) noise() *release.Noise {
 	return &release.Noise{Groups: m.Clipping, NoiseMultiplier: m.NoiseMultiplier, NoiseMultiplierAt: m.NoiseMultiplierAt,
 		GroupNoiseMultipliers: m.GroupNoiseMultipliers, GroupNoiseMultiplierAt: m.GroupNoiseMultiplierAt,
-		DimensionAdjusted: m.Allocation == DimensionAdjusted, Laplace: m.addsLaplace(), Chosen: m.adaptive != nil}
+		GroupShares: m.GroupShares, DimensionAdjusted: m.Allocation == DimensionAdjusted,
+		Laplace: m.addsLaplace(), Chosen: m.adaptive != nil}
 }
 
 // CombinedNoiseMultiplier returns the noise multiplier of all gradient groups and adaptive counts

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/network"
+	"github.com/dptrain/dptrain/engine/internal/score"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -80,7 +81,7 @@ func TestNetworkSignature_SeveralHeads(t *testing.T) {
 			}
 			right := 0
 			for i, truth := range want.truth {
-				if argmax(all[i]) == int(truth) {
+				if score.Argmax(all[i]) == int(truth) {
 					right++
 				}
 			}

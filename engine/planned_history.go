@@ -86,6 +86,9 @@ func (c Config) CalibrateNoise(epsilon float64) (float64, error) {
 	if c.Train == nil || c.Train.Len() == 0 {
 		return 0, errNoExamples
 	}
+	if err := cmp.Or(c.Budget.CheckEpsilon(epsilon), c.checkValidationNoise(), c.checkProjectionNoise()); err != nil {
+		return 0, err
+	}
 	index, err := c.Records.index(c.Train)
 	if err != nil {
 		return 0, err

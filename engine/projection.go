@@ -57,20 +57,15 @@ func (c *Config) checkProjection() (err error) {
 	if p.Directions == 0 {
 		return nil
 	}
-	column, err := featureColumn(c.Train)
+	width, err := p.Features(c.Train)
 	if err != nil {
 		return err
 	}
-	width := c.Train.Columns()[column].Size()
-	switch {
-	case p.Network == nil:
+	if p.Network == nil {
 		return fmt.Errorf("no network: set Config.Projection.Network")
-	case width > maxProjectedFeatures:
-		return setting.Errorf("Projection.Directions", "a projection of %d features: the engine computes directions of at most %d features; drop %v", width, maxProjectedFeatures, setting.Named("Projection.Directions"))
-	case p.Directions < 0 || p.Directions > width:
-		return setting.Errorf("Projection.Directions", "%v: give a number from 1 to %d, the number of features of an example", setting.With("Projection.Directions", p.Directions), width)
-	case !c.Mechanism.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):
-		return setting.Errorf("Projection.Noise", "%v: give a standard deviation above 0 and at most 1e100; a record's matrix has norm 1", setting.With("Projection.Noise", p.Noise))
+	}
+	if err := c.checkProjectionNoise(); err != nil {
+		return err
 	}
 	if len(p.released) != p.Directions*width { // none, or of another run, which Resume refuses later
 		c.Network, err = c.unreleasedNetwork()
@@ -78,6 +73,31 @@ func (c *Config) checkProjection() (err error) {
 	}
 	c.Network, err = p.Network(p.released)
 	return err
+}
+
+// Features returns the number of features that a set's examples are projected from. It refuses a number of
+// directions that is impossible for them.
+func (p Projection) Features(s data.Set) (int, error) {
+	column, err := featureColumn(s)
+	if err != nil {
+		return 0, err
+	}
+	width := s.Columns()[column].Size()
+	switch {
+	case width > maxProjectedFeatures:
+		return 0, setting.Errorf("Projection.Directions", "a projection of %d features: the engine computes directions of at most %d features; drop %v", width, maxProjectedFeatures, setting.Named("Projection.Directions"))
+	case p.Directions < 1 || p.Directions > width:
+		return 0, setting.Errorf("Projection.Directions", "%v: give a number from 1 to %d, the number of features of an example", setting.With("Projection.Directions", p.Directions), width)
+	}
+	return width, nil
+}
+
+func (c *Config) checkProjectionNoise() error {
+	p := &c.Projection
+	if c.Mechanism.NonPrivate || p.Directions == 0 || p.Noise > 0 && p.Noise <= 1e100 {
+		return nil
+	}
+	return setting.Errorf("Projection.Noise", "%v: give a standard deviation above 0 and at most 1e100; a record's matrix has norm 1", setting.With("Projection.Noise", p.Noise))
 }
 
 // unreleasedNetwork returns the network with directions of zeros, as it is before the release.
@@ -101,12 +121,12 @@ func featureColumn(s data.Set) (column int, err error) {
 			continue
 		}
 		if column >= 0 {
-			return 0, errors.New("a projection needs exactly one column of features, and the data have several")
+			return 0, setting.Errorf("Projection.Directions", "a projection needs exactly one column of features, and the data have several: drop %v", setting.Named("Projection.Directions"))
 		}
 		column = k
 	}
 	if column < 0 {
-		return 0, errors.New("a projection needs a column of numeric features, and the data have none")
+		return 0, setting.Errorf("Projection.Directions", "the features are indices, and only numeric features have principal directions: drop %v", setting.Named("Projection.Directions"))
 	}
 	return column, nil
 }

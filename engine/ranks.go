@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,6 @@ func (c *Config) checkRanks() error {
 		return nil
 	}
 	m := &c.Mechanism
-	c.Device.resolver().PreferCPU()
 	switch {
 	case c.RankTimeout < 0:
 		return setting.Errorf("RankTimeout", "%v: give a time above 0, or 0 for the default", setting.With("RankTimeout", c.RankTimeout))
@@ -51,7 +51,7 @@ func (c *Config) checkRanks() error {
 		return setting.Errorf("Projection.Directions", "a projection (%v) is not available on several ranks: train in one process, or drop it", setting.Named("Projection.Directions"))
 	case m.Choose != nil:
 		return fmt.Errorf("Mechanism.Choose is not available on several ranks: train in one process, or drop it")
-	case c.Device.Name != "cpu":
+	case c.Device.Name == "gorgonia":
 		return setting.Errorf("Device.Name", "device %s is not available on several ranks: use %v", c.Device.Name, setting.With("Device.Name", "cpu"))
 	}
 	return nil
@@ -217,6 +217,7 @@ func (r *Run) compareRanks() error {
 		value any
 	}{
 		{"number of lots", c.Steps}, {"microbatch", r.network.Program.Records}, {"delta", c.Budget.Delta},
+		{"device", kindOfDevice(c.Device.Name)}, {"precision", c.Device.Precision},
 		{"budget", c.Budget.StopAtEpsilon}, {"accountant", c.Budget.Accountant}, {"seed", seedText(c.Seed)},
 		{"program", runtime.GOARCH + " " + programDigest()}, {"kernels", simd.ISA()},
 	} {
@@ -237,6 +238,12 @@ func (r *Run) compareRanks() error {
 		return err
 	}
 	return r.compareWeights()
+}
+
+// kindOfDevice returns the name of a device without its number.
+func kindOfDevice(name string) string {
+	kind, _, _ := strings.Cut(name, ":")
+	return kind
 }
 
 // programDigest returns a digest of the file of this program, which determines all that it computes on one
@@ -282,6 +289,9 @@ func firstDifference(mine, first state.Fingerprint) error {
 
 // compareWeights returns an error if a rank has other weights than rank 0.
 func (r *Run) compareWeights() error {
+	if err := ranks.Agree(r.config.Ranks, r.network.Executable.SyncState()); err != nil {
+		return err
+	}
 	sum := sha256.New()
 	var buffer [4096]byte
 	for _, values := range append(r.network.Executable.State().Weights, r.network.Running.All()) {

@@ -171,8 +171,8 @@ func TestNew_Refuses(t *testing.T) {
 		{func(c *Config) {
 			c.Network, c.Train, c.Statistics = linearNetwork(features), newColumnTable(60, zeros, features), []Statistic{Accuracy(0, 1)}
 		}, "outputs or losses that the network does not keep"},
-		{func(c *Config) { c.Budget.Delta = 1 }, "delta 1"},
-		{func(c *Config) { c.Budget.Delta = nan }, "delta NaN"},
+		{func(c *Config) { c.Budget.Delta = 1 }, "Budget.Delta 1"},
+		{func(c *Config) { c.Budget.Delta = nan }, "Budget.Delta NaN"},
 		{func(c *Config) { c.Budget.Delta = 0.1 }, "permits publishing one record in full"},
 		{func(c *Config) { c.Budget.Accountant = "rpd" }, "rdp"},
 		{func(c *Config) {

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/device/plan"
 )
 
 // arithmetic returns how the sums of a run are added and noised.
@@ -35,8 +37,13 @@ func (c *Config) releases(records int) release.List {
 		list = append(list, e)
 	}
 	for _, s := range c.Statistics {
-		e := release.Entry{Query: a.Query(s.Name, s.Sensitivity, s.Noise, release.StatisticLattice, records),
-			Size: s.Size, When: release.WithLots, Every: max(1, s.Every), Use: release.ReportMean}
+		e := release.Entry{Size: s.Size, When: release.WithLots, Every: max(1, s.Every), Use: release.ReportMean}
+		if c.joins(&s) {
+			e.Group, e.Scale = c.groupOf(&s), cmp.Or(s.Scale, 1)
+			e.Query = a.Query(s.Name, e.Scale, e.Scale, plan.Bound, 1) // each lot sets it
+		} else {
+			e.Query = a.Query(s.Name, s.Sensitivity, s.Noise, release.StatisticLattice, records)
+		}
 		if s.running {
 			e.Use = release.MoveRunningStatistics
 		}

@@ -347,6 +347,7 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 	for i := range p.Released {
 		if r.lot.Sums.List[r.config.entryOf(i)].IsDue(r.step - 1) {
 			p.Released[i].Lot = r.step
+			p.Released[i].Deviation = r.deviationOf(r.config.entryOf(i))
 		}
 	}
 	if observe != nil {

@@ -3,11 +3,15 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/score"
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Statistic is a sum over the records of a lot other than the gradient: correct predictions,
@@ -27,9 +31,20 @@ type Statistic struct {
 	// each as all its views where there is an [Augmentation]. It is called from one goroutine
 	// and may depend on nothing else.
 	Of func(dst []float64, record []Example)
+	// Group names a group of Mechanism.Clipping that the statistic joins (McMahan et al. 2019, section 3.3):
+	// a record's vector, shortened to Sensitivity and divided by Scale, is clipped together with the
+	// record's gradients of the group, and the sum is multiplied by Scale again. The noise is that of the
+	// group times Scale, and Noise must be 0. The query of the group in the ledger covers the statistic, so it
+	// costs nothing more; the gradients are clipped more often. A vector with a number that is not finite
+	// then excludes the record. "": the statistic is a group of its own.
+	Group string
+	Scale float64 // with Group; 0: 1
+
 	// Output and Loss declare that Of reads these fields of an load.Example; a network that does
 	// not keep them is then refused.
 	Output, Loss bool
+
+	readsClipped bool // Of reads Clipped, which follows from what a joint group clips
 
 	running bool // it moves the network's running statistics: see BatchStatistics
 }
@@ -55,11 +70,54 @@ func (c *Config) checkStatistics() error {
 		if err := s.check(); err != nil {
 			return err
 		}
+		if err := c.checkJoint(&s); err != nil {
+			return err
+		}
 		if s.Every > c.Steps {
 			return fmt.Errorf("statistic %s is released in every %dth lot, and the run has %d: give a smaller number, or more lots", s.Name, s.Every, c.Steps)
 		}
 	}
 	return nil
+}
+
+// checkJoint checks a statistic that joins a group.
+func (c *Config) checkJoint(s *Statistic) error {
+	if !c.joins(s) {
+		return nil
+	}
+	m := &c.Mechanism
+	i := c.groupOf(s)
+	exactOnGPU := func() bool {
+		if m.Arithmetic == FloatArithmetic {
+			return false
+		}
+		c.Device.resolver().PreferCPU()
+		return c.Device.resolver().OnGPU()
+	}
+	switch {
+	case i < 0:
+		return fmt.Errorf("statistic %s joins group %q, and no group of Mechanism.Clipping has this name", s.Name, s.Group)
+	case s.readsClipped:
+		return fmt.Errorf("statistic %s depends on the clip factor of its record, so it cannot be clipped with a group: leave out its group", s.Name)
+	case c.LocalTraining.Steps > 0:
+		return fmt.Errorf("statistic %s joins group %s, which local steps do not support: leave out its group, or the local steps", s.Name, s.Group)
+	case m.addsLaplace():
+		return fmt.Errorf("statistic %s joins group %s, which needs Gaussian noise: leave out its group, or use %v", s.Name, s.Group, setting.With("Mechanism.Distribution", GaussianNoise))
+	case c.Weights.MinMean != 0:
+		return setting.Errorf("Weights.MinMean", "statistic %s joins group %s, whose sum would be divided by the weight of the lot: leave out its group, or use a mean weight (%v)", s.Name, s.Group, setting.Named("Weights.Mean"))
+	case exactOnGPU():
+		return setting.Errorf("Device.Name", "statistic %s joins group %s, which device %s supports with float arithmetic only: use %v, or %v",
+			s.Name, s.Group, c.Device.Name, setting.With("Device.Name", "cpu"), setting.With("Mechanism.Arithmetic", "float"))
+	}
+	return nil
+}
+
+// joins reports whether a statistic joins a group. Without privacy nothing is clipped.
+func (c *Config) joins(s *Statistic) bool { return s.Group != "" && !c.Mechanism.NonPrivate }
+
+// groupOf returns the number of the group that a statistic joins; -1 if there is none.
+func (c *Config) groupOf(s *Statistic) int {
+	return slices.IndexFunc(c.Mechanism.Clipping, func(g clip.Group) bool { return g.Name == s.Group })
 }
 
 // maxStatisticSize bounds the size of a statistic.
@@ -87,6 +145,14 @@ func (s Statistic) check() error {
 		return fmt.Errorf("statistic %s: a sensitivity of %v is too small; give at least %v, and count in a smaller unit", s.Name, s.Sensitivity, minSensitivity)
 	case s.Sensitivity > maxSensitivity:
 		return fmt.Errorf("statistic %s: a sensitivity of %v is too large; give at most %v, and count in a larger unit", s.Name, s.Sensitivity, maxSensitivity)
+	case s.Group == "" && s.Scale != 0:
+		return fmt.Errorf("statistic %s has the scale %v and no group: name the group that it joins, or leave out the scale", s.Name, s.Scale)
+	case s.Group != "" && !(s.Scale == 0 || s.Scale >= minSensitivity && s.Scale <= maxSensitivity):
+		return fmt.Errorf("statistic %s: the scale is %v; give a number from %v to %v", s.Name, s.Scale, minSensitivity, maxSensitivity)
+	case s.Group != "" && s.Noise != 0:
+		return fmt.Errorf("statistic %s has the noise %v and joins group %s, whose noise it gets: leave out one of them", s.Name, s.Noise, s.Group)
+	case s.Group != "":
+		return nil
 	case !(s.Noise > 0) || math.IsInf(s.Noise, 0):
 		return fmt.Errorf("statistic %s: the noise is %v; give a positive number, because without noise the statistic would be private data", s.Name, s.Noise)
 	}
@@ -102,7 +168,7 @@ func Accuracy(label int, sigma float64) Statistic {
 			if len(e.Output) < 2*len(labels) {
 				panic("no scores for a label")
 			}
-			dst[0] += float64(countCorrect(labels, e.Output)) / float64(len(labels)*len(record))
+			dst[0] += float64(score.CountCorrect(labels, e.Output)) / float64(len(labels)*len(record))
 		}
 	}}
 }
@@ -181,55 +247,19 @@ func LotSize(sigma float64) Statistic {
 // parameters: a measure for the choice of the bounds (McMahan et al. 2019, section 4). A record whose
 // gradient is not finite counts as clipped.
 func ClippedShare(sigma float64) Statistic {
-	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
+	return Statistic{Name: "clipped", Size: 1, Sensitivity: 1, Noise: sigma, readsClipped: true, Of: func(dst []float64, record []Example) {
 		if len(record) > 0 && record[0].Clipped {
 			dst[0] = 1
 		}
 	}}
 }
 
-// countCorrect counts the labels that an example's output predicts. The output has the same number
-// of scores for each label.
-func countCorrect(labels, output []float32) int {
-	width, n := len(output)/len(labels), 0
-	for i, l := range labels {
-		if argmax(output[i*width:(i+1)*width]) == int(l) {
-			n++
-		}
-	}
-	return n
-}
-
-// argmax returns the index of the largest number; NaN is never larger.
-func argmax(x []float32) int {
-	best := 0
-	for i, v := range x {
-		if v > x[best] {
-			best = i
-		}
-	}
-	return best
-}
-
-// PrivateStats describes the last lot. It is a function of the records that no noise
-// protects: who publishes it gives up the guarantee.
-type PrivateStats struct {
-	Records   int     // in the lot as drawn, without blank records
-	NonFinite int     // records without a contribution, because their gradient was NaN or infinite
-	Unclipped int     // records whose gradient was not scaled down
-	Reduced   int     // parts of contributions that were rounded again, with a smaller factor, to stay within the bound
-	Omitted   int     // parts of contributions that exceeded the bound again and were left out
-	Loss      float64 // mean over the lot's records; 0 where the network keeps no losses
-}
+// PrivateStats describes a lot. It is a function of the records that no noise protects: who publishes it
+// gives up the guarantee.
+type PrivateStats = lot.Private
 
 // PrivateStats describes the last lot. No noise protects it and no guarantee covers it.
-func (r *Run) PrivateStats() PrivateStats {
-	p := PrivateStats(r.lot.Private)
-	if p.Records > 0 {
-		p.Loss /= float64(p.Records)
-	}
-	return p
-}
+func (r *Run) PrivateStats() PrivateStats { return r.lot.Private }
 
 // newStatistics returns the statistics of c, after it has tried the user's functions.
 func (c *Config) newStatistics(sums *release.Sums, l *load.Loader, batch int) (*lot.Statistics, error) {
@@ -239,7 +269,7 @@ func (c *Config) newStatistics(sums *release.Sums, l *load.Loader, batch int) (*
 	}
 	all := make([]lot.Statistic, len(c.Statistics))
 	for i, s := range c.Statistics {
-		all[i] = lot.Statistic{Name: s.Name, Entry: c.entryOf(i), Of: s.Of}
+		all[i] = lot.Statistic{Name: s.Name, Entry: c.entryOf(i), Bound: s.Sensitivity, Of: s.Of}
 	}
 	statistics := lot.NewStatistics(sums, all)
 	return statistics, statistics.TryOnConstants(c.Train.Columns(), len(l.Output)/batch, cells, l.ObservedOfFirst())
@@ -252,7 +282,13 @@ func (c *Config) entryOf(statistic int) int { return len(c.Mechanism.Clipping) +
 func (r *Run) releasedStatistics() []ReleasedStatistic {
 	all := make([]ReleasedStatistic, len(r.config.Statistics))
 	for i, s := range r.config.Statistics {
-		all[i] = ReleasedStatistic{Name: s.Name, Mean: r.lot.Sums.Result(r.config.entryOf(i)), Deviation: s.Noise / r.Event().ExpectedLot()}
+		entry := r.config.entryOf(i)
+		all[i] = ReleasedStatistic{Name: s.Name, Mean: r.lot.Sums.Result(entry), Deviation: r.deviationOf(entry)}
 	}
 	return all
+}
+
+// deviationOf returns the deviation of the noise in each number of a released mean, in the present lot.
+func (r *Run) deviationOf(entry int) float64 {
+	return r.lot.Sums.List[entry].Query.Noise / r.Event().ExpectedLot()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/score"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -61,10 +62,36 @@ func (c *Config) checkValidation() error {
 	if v.width, err = v.widthFor(network.SignatureOf(net)); err != nil {
 		return err
 	}
-	if !c.Mechanism.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
-		return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
+	return c.checkValidationNoise()
+}
+
+func (c *Config) checkValidationNoise() error {
+	v := &c.Validation
+	if c.Mechanism.NonPrivate || v.Set == nil || v.Noise > 0 && !math.IsInf(v.Noise*max(1, v.width), 1) {
+		return nil
 	}
-	return nil
+	return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
+}
+
+// HoldOut moves a share of the training records of c to its validation set: see [Records.HoldOut]. Their
+// number follows from public numbers. Where Sampling.Population declares the number of records, it
+// becomes that of the records that are left.
+func (c *Config) HoldOut(share float64) error {
+	if !(share > 0 && share < 1) {
+		return setting.Errorf("Validation.Share", "%v: give a share above 0 and below 1, usually 0.1", setting.With("Validation.Share", share))
+	}
+	records := c.PublicRecordCount()
+	n := int(math.Round(share * float64(records)))
+	if n < 1 || n >= records {
+		return setting.Errorf("Validation.Share", "%v of %d records holds out %d: at least one record is needed for validation and one for training; change the share",
+			setting.With("Validation.Share", share), records, n)
+	}
+	if c.Sampling.Population > 0 {
+		c.Sampling.Population -= n
+	}
+	var err error
+	c.Train, c.Validation.Set, err = c.Records.HoldOut(c.Train, n)
+	return err
 }
 
 // widthFor returns the width of the bounds of the targets that validation compares
@@ -212,44 +239,19 @@ func (e *Evaluator) exampleScores(weights [][]float32, s data.Set) ([]float64, e
 	}
 	columns := s.Columns()
 	column, outputs := e.signature.ScoredLabel(columns)
-	score := correctShare
+	scoreOf := score.CorrectShare
 	if column < 0 {
-		column, outputs, score = e.signature.TargetInput, 1, targetScore
+		column, outputs, scoreOf = e.signature.TargetInput, 1, score.TargetScore
 	}
 	size, output := columns[column].Size(), e.executable.Output()
 	all := make([]float64, 0, s.Len())
 	err := e.forEachBatch(s, func(_, n int) error {
 		for i := range n {
-			all = append(all, score(e.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
+			all = append(all, scoreOf(e.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
 		}
 		return nil
 	})
 	return all, err
-}
-
-// correctShare returns the share of labels that were predicted correctly; 0 where all are
-// data.Pad.
-func correctShare(labels, output []float32) float64 {
-	count := len(labels)
-	for _, l := range labels {
-		if l == data.Pad {
-			count--
-		}
-	}
-	return float64(countCorrect(labels, output)) / float64(max(1, count))
-}
-
-// targetScore returns the mean score of the predictions of scaled targets. It is between 0 and 1
-// for all arguments.
-func targetScore(targets, predictions []float32) float64 {
-	clamp := func(x float32) float64 { return min(max(float64(x), -1), 1) }
-	var sum float64
-	for i, t := range targets {
-		if score := 1 - math.Abs(clamp(predictions[i])-clamp(t))/2; score > 0 { // false for NaN
-			sum += score
-		}
-	}
-	return sum / float64(len(targets))
 }
 
 // HoldOut divides a private set into a training set and n held-out records: the last ones in the

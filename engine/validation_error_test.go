@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/release"
+	"github.com/dptrain/dptrain/engine/internal/score"
 	"github.com/dptrain/dptrain/models/layer"
 )
 
@@ -218,7 +219,7 @@ func TestValidate_SensitivityOfError(t *testing.T) {
 		t.Errorf("no record changed the sum by more than %v: the test has little power", most)
 	}
 	for range 1000 { // targets, too, for any values of a custom set
-		if n := targetScore([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {
+		if n := score.TargetScore([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {
 			t.Fatalf("an example counts %v", n)
 		}
 	}

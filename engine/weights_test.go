@@ -223,7 +223,7 @@ func TestWeights_DenominatorSensitivityInIntegers(t *testing.T) {
 				if err := r.sumLot(); err != nil {
 					t.Fatal(err)
 				}
-				if m := r.lot.Mechanism; m.Largest != 1<<21-1 || !slices.Contains(m.Contributions.Bounds, int64(float64(m.Largest)*share)) {
+				if m := r.lot.Mechanism; m.Largest != 1<<21-1 || !slices.Contains(m.Contributions.Bounds[0], int64(float64(m.Largest)*share)) {
 					t.Errorf("weight %v: the bounds of records are %d", weight, m.Contributions.Bounds)
 				}
 				ints := slices.Clone(r.network.Executable.(interface{ IntegerSum(v int) []int64 }).IntegerSum(0))

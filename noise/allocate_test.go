@@ -14,6 +14,9 @@ func TestAllocation_ComposesToMultiplier(t *testing.T) {
 		for _, z := range []float64{0.3, 1.1, 40} {
 			for name, allocate := range map[string]func(float64, []GroupSize) ([]float64, error){
 				"proportional": Proportional, "dimension-adjusted": DimensionAdjusted,
+				"by share": func(z float64, groups []GroupSize) ([]float64, error) {
+					return ByShare(z, groups, []float64{3, 0.1, 40, 7}[:len(groups)])
+				},
 			} {
 				sigmas, err := allocate(z, groups)
 				if err != nil {
@@ -48,6 +51,8 @@ func TestAllocation_KnownValues(t *testing.T) {
 	check("proportional", p, err, math.Sqrt2, 1.5*math.Sqrt2)
 	d, err := DimensionAdjusted(0.5, groups)
 	check("dimension-adjusted", d, err, 2, math.Sqrt(3))
+	w, err := ByShare(0.5, groups, []float64{1, 8})
+	check("by share", w, err, 3, 0.5*math.Sqrt(9.0/8)*3)
 }
 
 func TestAllocation_RejectsInvalidInput(t *testing.T) {
@@ -65,6 +70,9 @@ func TestAllocation_RejectsInvalidInput(t *testing.T) {
 		"dimension 0":     second(DimensionAdjusted(1, []GroupSize{{1, 0}})),
 		"overflow":        second(Proportional(1e300, []GroupSize{{1e300, 1}})),
 		"underflow":       second(Proportional(1e-300, []GroupSize{{1e-300, 1}})),
+		"share 0":         second(ByShare(1, good, []float64{1, 0})),
+		"one share":       second(ByShare(1, good, []float64{1})),
+		"share infinite":  second(ByShare(1, good, []float64{1, inf})),
 		"sensitivity < 0": second(Proportional(1, []GroupSize{{-1, 1}})),
 	} {
 		if err == nil {

@@ -13,15 +13,19 @@ import (
 // delta is δ of all programs.
 const delta = "1e-5"
 
-// repeat trains once on each split, with flags of dptrain train.
-func (b *bench) repeat(s *splits, program string, epsilon float64, setting string) error {
+// repeat trains once on each split, with flags of dptrain train. It adds each score to those of kind,
+// the program.
+func (b *bench) repeat(s *splits, kind result, epsilon float64, setting string) error {
 	for i := range b.runs {
 		r, err := b.train(s, i, epsilon, setting)
 		if err != nil {
 			return fmt.Errorf("%s: %w", setting, err)
 		}
-		r.Program, r.Run = program, i
+		r.Program, r.Tries, r.Run = kind.Program, kind.Tries, i
 		b.add(r)
+		if err := b.write(); err != nil { // a later failure loses nothing
+			return err
+		}
 	}
 	return nil
 }

@@ -4,9 +4,10 @@
 //	go run ./bench/tables -adult adult.csv
 //
 // Each run takes another random fifth of a table for testing. The program writes one table of means
-// with their standard errors to -out, and every score to a JSON file next to it. It generates ten
-// tables itself, five of them with shapes that the rules were not fitted on. Python exports those
-// of scikit-learn and trains the other programs; -python "" leaves both out.
+// with their standard errors to -out, and every score to a JSON file next to it, each as soon as it is
+// known; -add continues with both. It generates fourteen tables itself, eight of them with shapes that
+// the rules were not fitted on. Python exports those of scikit-learn and trains the other programs;
+// -python "" leaves both out.
 package main
 
 import (
@@ -31,6 +32,7 @@ type bench struct {
 	epsilons                        []float64
 	dir                             string // temporary files
 	results                         []result
+	list                            []*table // all tables, in the order of the output
 }
 
 // result is the score of one run: the accuracy, or the negative squared error on [-1, 1].
@@ -42,6 +44,7 @@ type result struct {
 	Score   float64 `json:"score"`
 	AUC     float64 `json:"auc,omitempty"` // two classes
 	Setting string  `json:"setting,omitempty"`
+	Tries   int     `json:"tries,omitempty"` // runs of each setting of the search
 }
 
 func main() {
@@ -95,22 +98,18 @@ func (b *bench) main(only, programs, epsilons string, add bool) (err error) {
 			return fmt.Errorf("%s: %w", b.scores(), err)
 		}
 	}
-	list, err := b.tables()
-	if err != nil {
+	if b.list, err = b.tables(); err != nil {
 		return err
 	}
-	for _, t := range list {
+	for _, t := range b.list {
 		if !b.only.MatchString(t.name) {
 			continue
 		}
 		if err := b.compare(t); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		if err := b.write(list); err != nil { // a later failure loses nothing
-			return err
-		}
 	}
-	return b.write(list)
+	return b.write()
 }
 
 // scores is the file of all scores.
@@ -124,7 +123,7 @@ func (b *bench) compare(t *table) error {
 	}
 	for _, epsilon := range b.epsilons {
 		if b.programs.MatchString("default") {
-			if err := b.repeat(s, "default", epsilon, b.flags); err != nil {
+			if err := b.repeat(s, result{Program: "default"}, epsilon, b.flags); err != nil {
 				return err
 			}
 		}
@@ -133,7 +132,7 @@ func (b *bench) compare(t *table) error {
 			if err != nil {
 				return err
 			}
-			if err := b.repeat(s, "search", epsilon, setting); err != nil {
+			if err := b.repeat(s, result{Program: "search", Tries: b.searchRuns}, epsilon, setting); err != nil {
 				return err
 			}
 		}

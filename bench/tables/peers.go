@@ -69,6 +69,9 @@ func (b *bench) runPeers(s *splits) error {
 			}
 			b.add(r)
 		}
+		if err := b.write(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

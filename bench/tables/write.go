@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 )
 
 // write writes the table of means and the file of scores.
-func (b *bench) write(tables []*table) error {
+func (b *bench) write() error {
+	if b.out == "" {
+		return nil
+	}
 	text, err := json.MarshalIndent(b.results, "", " ")
 	if err != nil {
 		return err
@@ -18,15 +22,20 @@ func (b *bench) write(tables []*table) error {
 		return err
 	}
 	var m strings.Builder
-	m.WriteString("# Defaults on tables\n\n`go run ./bench/tables` writes this file. Mean accuracy on a random fifth, or mean squared error on [-1, 1] where the target is a number, ± the standard error of the mean. δ = " + delta + ". An asterisk marks tables that the rules were not fitted on. The search takes the best of " + fmt.Sprint(len(candidates(1000, false))) + " settings by their results on the test data.\n\n")
-	m.WriteString("| table (records for training) | majority or mean | ε | default | best of the search | default − search | " + strings.Join(peers, " | ") + " |\n|---|---|---|---|---|---|" + strings.Repeat("---|", len(peers)) + "\n")
-	for _, t := range tables {
-		for _, epsilon := range b.epsilons {
+	m.WriteString("# Defaults on tables\n\n`go run ./bench/tables` writes this file. Mean accuracy on a random fifth, or mean squared error on [-1, 1] where the target is a number, ± the standard error of the mean, × the number of runs. δ = " + delta + ". An asterisk marks tables that the rules were not fitted on.\n\n")
+	fmt.Fprintf(&m, "The search takes the best of %d settings by their results on the test data. Each setting has one or two tries, and the best %d four times as many. The difference is that on the splits that both have.\n\n", len(candidates(1000, false)), survivors)
+	m.WriteString("| table (records for training) | majority or mean | ε | default | best of the search | tries | default − search | " + strings.Join(peers, " | ") + " |\n|---|---|---|---|---|---|---|" + strings.Repeat("---|", len(peers)) + "\n")
+	for _, t := range b.list {
+		for _, epsilon := range b.budgets() {
 			if b.count(t, "default", epsilon) == 0 {
 				continue
 			}
 			b.writeRow(&m, t, epsilon)
 		}
+	}
+	m.WriteString("\n## In short\n\nMean differences on the splits that both have, ± the standard error, in points of accuracy or hundredths of the squared error.\n\n")
+	for _, other := range append([]string{"search", "baseline"}, peers...) {
+		b.writeSummary(&m, other)
 	}
 	return os.WriteFile(b.out, []byte(m.String()), 0o644)
 }
@@ -37,15 +46,36 @@ func (b *bench) writeRow(m *strings.Builder, t *table, epsilon float64) {
 		name += "*"
 	}
 	base, _ := b.mean(t, "baseline", 0)
-	fmt.Fprintf(m, "| %s (%d) | %.3f | %v | %s | %s | ", name, (len(t.rows)-1)*4/5, math.Abs(base), epsilon, b.cell(t, "default", epsilon), b.cell(t, "search", epsilon))
-	mean, _ := b.mean(t, "default", epsilon)
-	if best, _ := b.mean(t, "search", epsilon); b.count(t, "search", epsilon) > 0 {
-		fmt.Fprintf(m, "%+.3f", mean-best)
+	fmt.Fprintf(m, "| %s (%d) | %.3f | %v | ", name, (len(t.rows)-1)*4/5, math.Abs(base), epsilon)
+	fmt.Fprintf(m, "%s | %s | %s | ", b.cell(t, "default", epsilon), b.cell(t, "search", epsilon), b.tries(t, epsilon))
+	if d, ok := b.lead(t, epsilon, "search"); ok {
+		fmt.Fprintf(m, "%+.3f ± %.3f", d.mean, d.deviation)
 	}
 	for _, peer := range peers {
 		fmt.Fprintf(m, " | %s", b.cell(t, peer, epsilon))
 	}
 	m.WriteString(" |\n")
+}
+
+// budgets returns every ε that a score has.
+func (b *bench) budgets() (list []float64) {
+	for _, r := range b.results {
+		if r.Epsilon > 0 && !slices.Contains(list, r.Epsilon) {
+			list = append(list, r.Epsilon)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// tries returns how often the search tried each setting.
+func (b *bench) tries(t *table, epsilon float64) string {
+	for _, r := range b.results {
+		if r.Table == t.name && r.Program == "search" && r.Epsilon == epsilon && r.Tries > 0 {
+			return fmt.Sprint(r.Tries)
+		}
+	}
+	return ""
 }
 
 func (b *bench) scoresOf(t *table, program string, epsilon float64) (scores, aucs []float64) {
@@ -89,7 +119,7 @@ func (b *bench) cell(t *table, program string, epsilon float64) string {
 		return "·"
 	}
 	mean, deviation := meanAndError(scores)
-	text := fmt.Sprintf("%.3f ± %.3f", math.Abs(mean), deviation)
+	text := fmt.Sprintf("%.3f ± %.3f × %d", math.Abs(mean), deviation, len(scores))
 	if len(aucs) > 0 {
 		auc, _ := meanAndError(aucs)
 		text += fmt.Sprintf(", AUC %.3f", auc)

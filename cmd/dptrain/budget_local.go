@@ -9,29 +9,17 @@ import (
 
 func newBudgetLocal(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "local",
-		Short: "State what each adversary learns in draw and discard",
-		Long: `States what three adversaries learn about one client's contribution to a model that is
-trained by draw and discard (Pihur et al. 2018): I the channel listener, who sees the returned
-model; II the insider, who sees all instances at the server; III an adversary who sees the
-server a number of updates later. Every figure has its kind, its assumption and its source.
-Only a worst case is a guarantee; an expectation is not.
-
-The privacy unit is all data of one client. --epsilon is the ε of one contribution, for the
-whole returned model. If it is for each weight by itself, the figures are for an adversary
-who reads one weight, and the bound for non-expansive steps does not apply.`,
-		Example: `  dptrain budget local --instances 20 --epsilon 1
-  dptrain budget local --instances 20 --epsilon 1 --updates 100000
-  dptrain budget local --instances 20 --epsilon 8 --weights 7850
-  dptrain budget local --instances 20 --epsilon 1 --clients 6000 --delta 1e-6
-  dptrain budget local --instances 20 --epsilon 1 --contributions 20 --updates 100000
-  dptrain budget local --instances 20 --epsilon 1 --mechanism gaussian --delta 1e-6 --updates 1000 --json`,
-		Args: noArguments,
+		Use:     "local",
+		Short:   "State what each adversary learns in draw and discard",
+		Long:    helpOf("budget-local").long,
+		Example: helpOf("budget-local").examples,
+		Args:    noArguments,
 	}
 	f := cmd.Flags()
 	r := &budget.LocalRequest{Given: f.Changed}
 	f.IntVar(&r.Instances, "instances", 0, "the number k of model instances that the server holds")
 	f.Float64Var(&r.Epsilon, "epsilon", 0, "the ε of one contribution")
+	f.StringVar(&r.Level, "privacy", budget.LocalLevels[0], "what --epsilon is about: model, the whole returned model, or feature, each weight by itself")
 	f.StringVar(&r.Mechanism, "mechanism", budget.LocalMechanisms[0], "the client's noise: "+flags.Alternatives(budget.LocalMechanisms))
 	f.Float64Var(&r.Delta, "delta", 1e-6, "the δ of the stated (ε, δ); with gaussian noise also the δ of the contribution")
 	f.Int64Var(&r.Updates, "updates", 0, "the number of updates between the contribution and adversary III")
@@ -39,6 +27,7 @@ who reads one weight, and the bound for non-expansive steps does not apply.`,
 	f.IntVar(&r.Several, "contributions", 0, "the number of contributions of the client, for what adversaries learn from all of them")
 	f.IntVar(&r.Weights, "weights", 0, "the number of weights, for Laplace noise on a whole model whose average gradient is clipped to a box, as contribute adds it")
 	flags.Complete(cmd, "mechanism", budget.LocalMechanisms)
+	flags.Complete(cmd, "privacy", budget.LocalLevels)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		answer, err := r.Answer()
 		if err != nil {

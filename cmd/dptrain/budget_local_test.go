@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -53,6 +54,7 @@ func TestBudgetLocal_RefusesBadInput(t *testing.T) {
 		"--instances 20 --epsilon 1 --updates -1", "--instances 20 --epsilon 1 --updates 2000000000000", "--instances 20 --epsilon 1 --delta 0",
 		"--instances 20 --epsilon 1 --delta 1", "--instances 20 --epsilon 1 --delta NaN", "--instances 20 --epsilon 1 --clients 0", "--instances 20 --epsilon 1 --clients 200000000",
 		"--instances 20 --epsilon 1 --weights 0", "--instances 20 --epsilon 1 --mechanism gaussian --weights 10",
+		"--instances 20 --epsilon 1 --privacy feature", "--instances 20 --epsilon 1 --privacy row", "--instances 20 --epsilon 1 --privacy feature --mechanism gaussian --weights 10",
 		"--instances 20 --epsilon 1 --mechanism cauchy", "--instances 20 --epsilon 1 --mechanism gaussian --clients 10", "--instances 20 --epsilon 1 extra",
 	} {
 		out, message, code := dptrain("budget local " + line)
@@ -93,5 +95,34 @@ func TestBudgetLocal_Extremes(t *testing.T) {
 				t.Errorf("budget local %s: %v", line, b)
 			}
 		}
+	}
+}
+
+// At the level of a feature, the bounds are those of one weight, and the ε of all weights is stated: n·m·ε, and
+// less at δ. One weight and one contribution are the same at both levels.
+func TestBudgetLocal_WholeModelAtFeatureLevel(t *testing.T) {
+	v := runJSON(t, "budget local --instances 20 --epsilon 0.01 --privacy feature --weights 7850 --contributions 20 --updates 1000")
+	whole := v["whole_model"].(map[string]any)
+	if pure, e := whole["pure_epsilon"].(float64), whole["epsilon"].(float64); math.Abs(pure-0.01*7850*20) > 1e-6 || !(e < 30 && e > 5) || v["channel"] != 0.01 || v["privacy"] != "feature" {
+		t.Errorf("whole model %v, channel %v", whole, v["channel"])
+	}
+	for _, b := range v["bounds"].([]any) {
+		b := b.(map[string]any)
+		if name := b["adversary"]; name != "the whole model" && !strings.HasPrefix(b["quantity"].(string), "one weight: ") || strings.Contains(b["assumption"].(string), "non-expansive") {
+			t.Errorf("%v", b)
+		}
+	}
+	one := runJSON(t, "budget local --instances 20 --epsilon 2 --privacy feature --weights 1")
+	if e := one["whole_model"].(map[string]any)["pure_epsilon"]; e != 2.0 {
+		t.Errorf("one weight: ε of the whole model %v", e)
+	}
+	// 100 contributions to one weight are composed like one contribution of 100 weights.
+	a := runJSON(t, "budget local --instances 20 --epsilon 0.1 --privacy feature --weights 1 --contributions 100")["whole_model"]
+	b := runJSON(t, "budget local --instances 20 --epsilon 0.1 --privacy feature --weights 100")["whole_model"]
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%v and %v", a, b)
+	}
+	if out, _, code := dptrain("budget local --instances 20 --epsilon 1 --privacy feature --weights 50"); code != exitcode.Done || !strings.Contains(out, "all 50 weights: ε") {
+		t.Errorf("exit %d, %s", code, out)
 	}
 }

@@ -46,27 +46,10 @@ type chosenModel struct {
 func newChoose(term *terminal.Terminal) *cobra.Command {
 	set := &settings.Flags{}
 	cmd := &cobra.Command{
-		Use:   "choose DIR DIR…",
-		Short: "Choose the best of several trained models on private data",
-		Long: `Choose the model that predicts best on private data, with a stated ε: permute-and-flip
-(McKenna and Sheldon 2020). Only the choice is released; scores are not. A record adds
-between 0 and 1 to the score of a model, its share of correct predictions or, for a
---target, 1 minus the error as a share of the bounds.
-
-The choice is in the ledger of --out before it is made. It costs ε without δ, in
-addition to what the models cost: dptrain ledger epsilon with all their ledgers adds
-them up. Of K models, the chosen one predicts on average at most 2·ln(K)/ε fewer records
-correctly than the best one. Several runs of one training command are better compared by dptrain tune,
-whose cost does not grow with their number.
-
-With --budget the choice draws its ε from a project budget before it is made. With --population N
-the number of records is not shown, and the guarantee is for adding or removing a record.`,
-		Example: `  dptrain choose runs/small runs/large --data held-out.csv --epsilon 0.5
-  dptrain choose runs/a runs/b runs/c --data letters.jsonl --record user:writer \
-      --epsilon 1 --out runs/choice
-  dptrain choose runs/a runs/b --data held-out.csv --epsilon 0.5 --budget people.budget
-  dptrain choose runs/a runs/b --data held-out.csv --epsilon 0.5 --population 5000
-  dptrain ledger epsilon runs/a runs/b runs/c runs/choice --delta 1e-5`,
+		Use:     "choose DIR DIR…",
+		Short:   "Choose the best of several trained models on private data",
+		Long:    helpOf("choose").long,
+		Example: helpOf("choose").examples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return exitcode.Usagef("give at least two run directories, as in dptrain choose runs/a runs/b --data FILE --epsilon 1")

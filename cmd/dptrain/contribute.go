@@ -30,6 +30,7 @@ type contributeFlags struct {
 	settings         drawdiscard.Settings
 	mechanism, level string
 	total            client.Budget
+	totalLevel       string // of total; "": that of a contribution
 	client           string // the name of the account
 	ledger           string
 	contributions    int
@@ -47,7 +48,9 @@ type contributeResult struct {
 	ModelEpsilon  number.Float `json:"model_epsilon"` // of each contribution, of the whole returned model
 	Weights       int          `json:"weights"`
 	NoiseScale    float64      `json:"noise_scale"`
-	TotalEpsilon  float64      `json:"total_epsilon"` // the budget
+	AllModels     number.Float `json:"models_epsilon"` // of all contributions of the command, of the whole returned models, at TotalDelta
+	TotalLevel    string       `json:"total_level"`    // what the budget and the ledger count
+	TotalEpsilon  float64      `json:"total_epsilon"`  // the budget
 	TotalDelta    float64      `json:"total_delta"`
 	EpsilonSpent  number.Float `json:"epsilon_spent"`
 	PureEpsilon   number.Float `json:"pure_epsilon"`
@@ -60,28 +63,11 @@ type contributeResult struct {
 func newContribute(term *terminal.Terminal) *cobra.Command {
 	c := &contributeFlags{}
 	cmd := &cobra.Command{
-		Use:   "contribute",
-		Short: "Contribute to a model of dptrain serve, from data that stay here",
-		Long: `Draw an instance of a server's model, take one locally private step on the data of one client
-and return the result. The data stay here: the server sees the returned weights, whose noise
-gives ε (and δ, with gaussian noise) for any two data sets of the client.
-
---privacy model protects the whole returned model. --privacy feature protects each returned
-weight by itself, with much less noise; all m weights together then cost m times ε, which is
-printed as model_epsilon.
-
-A ledger counts every contribution of the client before it leaves, also to other servers and
-models. It is the account of --client, in your folder for settings: copied, renamed and changed
-files of one client share it. When the total (--total-epsilon, --total-delta) does not cover the next contribution, the
-command ends with exit code 3. The total is that of one contribution unless you raise it. A
-contribution that fails on the way is spent.
-
-Features are scaled to [0, 1] by the public bounds and vocabularies that you give.`,
-		Example: `  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --label clicked --classes no,yes --bounds age=0:120,visits=0:50 --epsilon 1
-  dptrain contribute --server https://models.example.org --token-file token --data mine.csv --schema columns.yaml --epsilon 0.5 --total-epsilon 4
-  dptrain contribute --server http://127.0.0.1:8080 --data mine.csv --schema columns.yaml --mechanism gaussian --epsilon 1 --delta 1e-6 --contributions 10 --total-epsilon 5
-  dptrain contribute --server http://127.0.0.1:8080 --data alice.csv --schema columns.yaml --epsilon 1 --client alice`,
-		Args: noArguments,
+		Use:     "contribute",
+		Short:   "Contribute to a model of dptrain serve, from data that stay here",
+		Long:    helpOf("contribute").long,
+		Example: helpOf("contribute").examples,
+		Args:    noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.server, "server", "", "URL of the server, such as http://127.0.0.1:8080")
@@ -91,6 +77,7 @@ Features are scaled to [0, 1] by the public bounds and vocabularies that you giv
 	defineLocalFlags(cmd, &c.mechanism, &c.level, &c.settings.Epsilon, &c.settings.Delta)
 	f.Float64Var(&c.total.Epsilon, "total-epsilon", 0, "the ε of all contributions of the client (default: --epsilon)")
 	f.Float64Var(&c.total.Delta, "total-delta", 0, "the δ of all contributions of the client (default: --delta)")
+	f.StringVar(&c.totalLevel, "total-level", "", "what the total and the ledger count: model (whole returned models) or feature (each weight by itself); contributions of both levels count (default: --privacy)")
 	f.StringVar(&c.total.Accountant, "accountant", accountant.Default, "computes the ε of all contributions at --total-delta")
 	f.StringVar(&c.client, "client", client.DefaultName, "name of the person or device whose data these are: all data of one name share one account in your folder for settings, wherever the files are")
 	f.StringVar(&c.ledger, "ledger", "", "file that counts the contributions, in place of the account of --client")
@@ -98,6 +85,7 @@ Features are scaled to [0, 1] by the public bounds and vocabularies that you giv
 	f.StringVar(&c.tokens, "token-file", "", "file with the bearer token")
 	f.StringVar(&c.ca, "ca", "", "PEM file with the certificates to trust (default: those of the system)")
 	flags.Complete(cmd, "accountant", accountant.Names())
+	flags.Complete(cmd, "total-level", localLevels)
 	cmd.RunE = func(*cobra.Command, []string) error { return contribute(term, c) }
 	return cmd
 }
@@ -124,7 +112,7 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	account, err := client.OpenAccount(c.ledger, c.settings.Level, c.total)
+	account, err := client.OpenAccount(c.ledger, drawdiscard.Level(c.totalLevel), c.total)
 	if err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--ledger %s: %w", c.ledger, err))
 	}
@@ -151,10 +139,15 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 		cost = spent
 	}
 	m := contributor.Mechanism()
+	models, err := client.WholeModels(m, made, c.total)
+	if err != nil {
+		return err
+	}
 	result := contributeResult{
 		Server: c.server, Model: model.Name, Contributions: made, Mechanism: c.mechanism, Privacy: c.level,
 		Epsilon: c.settings.Epsilon, Delta: c.settings.Delta, ModelEpsilon: number.Float(modelEpsilon(m)),
 		Weights: m.Weights(), NoiseScale: m.NoiseScale(),
+		AllModels: number.Float(models.Epsilon), TotalLevel: c.totalLevel,
 		TotalEpsilon: c.total.Epsilon, TotalDelta: c.total.Delta, EpsilonSpent: number.Float(cost.Epsilon),
 		PureEpsilon: number.Float(cost.Pure),
 		EpsilonLeft: number.Float(max(0, c.total.Epsilon-cost.Epsilon)), Accountant: c.total.Accountant, Client: c.client, Ledger: c.ledger,
@@ -163,8 +156,9 @@ func contribute(term *terminal.Terminal, c *contributeFlags) (err error) {
 		fmt.Fprintf(w, "contributed\t%s to %s\nprivacy\tε = %v, δ = %v of each, level %s, %s noise\n", number.Plural(made, "time"), model.Name, c.settings.Epsilon, c.settings.Delta, c.level, c.mechanism)
 		if c.settings.Level == drawdiscard.FeatureLevel {
 			fmt.Fprintf(w, "\teach weight by itself; all %d weights of a return: %s\n", m.Weights(), describeModelEpsilon(m))
+			fmt.Fprintf(w, "\tall weights of all %s together: %s\n", number.Plural(made, "return"), describeTotal(models))
 		}
-		fmt.Fprintf(w, "spent\tε = %.4g of %v, δ = %v\nledger\t%s\n", cost.Epsilon, c.total.Epsilon, c.total.Delta, c.ledger)
+		fmt.Fprintf(w, "spent\tε = %.4g of %v, δ = %v, for %s\nledger\t%s\n", cost.Epsilon, c.total.Epsilon, c.total.Delta, countedBy[drawdiscard.Level(c.totalLevel)], c.ledger)
 	})
 }
 
@@ -188,6 +182,16 @@ func describeModelEpsilon(m *drawdiscard.Mechanism) string {
 	return "not bounded at this δ"
 }
 
+// countedBy describes what a ledger counts.
+var countedBy = map[drawdiscard.Level]string{drawdiscard.ModelLevel: "whole models", drawdiscard.FeatureLevel: "each weight by itself"}
+
+func describeTotal(c client.Cost) string {
+	if math.IsInf(c.Epsilon, 1) {
+		return "no ε at δ = 0"
+	}
+	return fmt.Sprintf("ε = %.4g at δ = %v", c.Epsilon, c.Delta)
+}
+
 // check completes the flags and reports what is missing.
 func (c *contributeFlags) check() (err error) {
 	switch {
@@ -200,6 +204,14 @@ func (c *contributeFlags) check() (err error) {
 	}
 	if c.settings.Distribution, c.settings.Level, err = localChoice(c.mechanism, c.level); err != nil {
 		return err
+	}
+	if c.totalLevel = cmp.Or(c.totalLevel, c.level); c.totalLevel != c.level {
+		if err := exitcode.CheckChoice("total-level", c.totalLevel, localLevels); err != nil {
+			return err
+		}
+		if c.total.Epsilon == 0 {
+			return exitcode.Usagef("--total-level %s with --privacy %s: give --total-epsilon, because the ε of a contribution is about something else", c.totalLevel, c.level)
+		}
 	}
 	if err := exitcode.CheckChoice("accountant", c.total.Accountant, accountant.Names()); err != nil {
 		return err

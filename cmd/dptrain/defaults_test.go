@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -22,14 +23,20 @@ func TestTrain_MarksWhatARuleChose(t *testing.T) {
 	if got := fmt.Sprint(run["by_rule"]); got != want {
 		t.Errorf("run.json marks %s, want %s", got, want)
 	}
-	for _, key := range []string{"model", "expected_lot", "clip", "optimizer", "learning_rate", "ema"} {
-		if preview[key] != run[key] || run[key] == nil {
+	for _, key := range []string{"model", "expected_lot", "clip", "optimizer", "learning_rate", "ema", "by_rule_reasons"} {
+		if !reflect.DeepEqual(preview[key], run[key]) || run[key] == nil {
 			t.Errorf("%s is %v in the preview and %v in run.json", key, preview[key], run[key])
 		}
 	}
 	page := readReports(t, "run")[0]
-	if n := bytes.Count(page, []byte("(by rule)")); n != 6 {
+	if n := bytes.Count(page, []byte("(by rule: ")); n != 6 {
 		t.Errorf("the report marks %d settings, want 6", n)
+	}
+	text, _, _ := dptrain("train --dry-run" + line)
+	for _, name := range []string{"by rule  model: 200 records, ρ = 58: too few for a hidden layer\n", "lot: all records\n", "optimizer: its steps do not depend on the clip bound\n", "ema: averages the weights of about 50 lots\n"} {
+		if !strings.Contains(text, name) {
+			t.Errorf("the preview has no %q:\n%s", name, text)
+		}
 	}
 	_, stderr, _ := dptrain("train --out other" + line)
 	if !strings.Contains(stderr, "Chosen by rule from public numbers: model, lot, clip, optimizer, lr, ema;") {

@@ -56,6 +56,7 @@ type preview struct {
 	LearningRate      float64            `json:"learning_rate"`
 	Average           float64            `json:"ema,omitempty"`
 	ByRule            []string           `json:"by_rule,omitempty"`
+	RuleReasons       map[string]string  `json:"by_rule_reasons,omitempty"`
 	LocalSteps        int                `json:"local_steps,omitempty"`
 	LocalRate         float64            `json:"local_lr,omitempty"`
 	LocalBatch        int                `json:"local_batch,omitempty"`
@@ -152,6 +153,7 @@ func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {
 	f := spec.Flags
 	p.NoiseSchedule = f.NoiseSchedule
 	p.Optimizer, p.LearningRate, p.Average, p.ByRule = f.Optimizer, f.LearningRate, f.EMA, f.ByRule()
+	p.RuleReasons = f.RuleReasons()
 	if len(f.Groups) == 0 && !c.Mechanism.NonPrivate {
 		p.Clip = f.Clip
 	}
@@ -228,8 +230,15 @@ func (p *preview) print(w io.Writer) {
 		fmt.Fprintf(w, ", moving average with decay %g", p.Average)
 	}
 	fmt.Fprintln(w)
+	for i, name := range p.ByRule {
+		heading := ""
+		if i == 0 {
+			heading = "by rule"
+		}
+		fmt.Fprintf(w, "%s\t%s: %s\n", heading, name, p.RuleReasons[name])
+	}
 	if len(p.ByRule) > 0 {
-		fmt.Fprintf(w, "by rule\t%s (docs/defaults.md)\n", strings.Join(p.ByRule, ", "))
+		fmt.Fprintf(w, "\tdocs/defaults.md has the rules and their evidence\n")
 	}
 	if p.LocalSteps > 0 {
 		fmt.Fprintf(w, "local training\t%d steps of each user on up to %d examples, with learning rate %g\n", p.LocalSteps, p.LocalBatch, p.LocalRate)

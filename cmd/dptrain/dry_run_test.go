@@ -17,7 +17,7 @@ import (
 func TestPreview_ShowsEveryRelease(t *testing.T) {
 	var b bytes.Buffer
 	p := preview{
-		StartNote: "a file", Projection: &rundir.Projection{Directions: 2, Noise: 3}, Augmentation: &rundir.Augmentation{Transform: "flip", Views: 4},
+		StartNote: "a file", Projection: &rundir.Projection{Directions: 2, Noise: 3}, Augmentation: &rundir.Augmentation{Augment: "flip", Views: 4},
 		ValidationRecords: 5, ValidationNoise: 6, validationStatistic: "count", Warning: "none",
 	}
 	p.print(&b)

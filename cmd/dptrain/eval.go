@@ -38,23 +38,11 @@ type regressionErrors struct {
 func newEval(term *terminal.Terminal) *cobra.Command {
 	set := &settings.Flags{}
 	cmd := &cobra.Command{
-		Use:   "eval DIR",
-		Short: "Evaluate a trained model on test data",
-		Long: `Evaluate the model of a run directory on the test part of a data set. Without flags,
-dptrain reads columns and text as it did for training.
-
-DIR can also be the folder of dptrain serve, or the file of GET /v1/models/NAME: then give --data,
-and the flags or the --schema with which clients contribute.
-
-The result is a function of the test data: publish it only if these data are public. eval
-marks the result as private if they are the file that the model was trained on. It compares
-no content, so it does not detect a copy. If data have no test part, eval uses all of them,
-but only if you name them with --data, because they may be the training data.`,
-		Example: `  dptrain eval runs/mine
-  dptrain eval runs/mnist --data mnist --data-dir ~/mnist
-  dptrain eval runs/reviews --data held-back.jsonl
-  dptrain eval served --data held-back.csv --label clicked --classes no,yes --bounds age=0:120,visits=0:50`,
-		Args: oneRunDir("eval runs/mine"),
+		Use:     "eval DIR",
+		Short:   "Evaluate a trained model on test data",
+		Long:    helpOf("eval").long,
+		Example: helpOf("eval").examples,
+		Args:    oneRunDir("eval runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return evaluate(term, args[0], set)
 		},

@@ -43,41 +43,11 @@ type exportFlags struct {
 func newExport(term *terminal.Terminal) *cobra.Command {
 	set := &exportFlags{}
 	cmd := &cobra.Command{
-		Use:   "export DIR",
-		Short: "Write a trained model for PyTorch, transformers or ONNX",
-		Long: `Write a model in a format of other programs: that of a run directory, or the averaged model of
-dptrain serve, of which DIR is the folder or the file of GET /v1/models/NAME. The extension of
---out is the format: .safetensors or .onnx.
-
-safetensors: the weights with the names and shapes of PyTorch's state_dict. Dense weights
-have the shape [out, in]. Convolutions, embeddings and norms keep their shapes. The weights
-of an LSTM or a GRU have the names and the order of torch.nn.LSTM and torch.nn.GRU. The
-directions of train --project are projection.weight, a torch.nn.Linear without bias before
-the first layer. Python's safetensors and dptrain train --init load the file. The network
-of a --target outputs a number that is -1 and 1 at the bounds of the target.
-
-onnx: the whole network with its preprocessing, with any number of examples on axis 0, for
-onnxruntime. The inputs are examples as you have them:
-  a table has an input for each column, with the name of the column and the shape
-  [examples, 1]: float64 numbers, which the model limits to their bounds and scales, or
-  strings, which it looks up in the vocabulary (without spaces at the ends);
-  pictures are bytes, uint8, which the model scales and standardizes;
-  other arrays are numbers, and texts indices (int64), called features.
-A classifier has the outputs class (the name of the most probable class), probabilities and
-output (before the softmax). A model of a --target has output, in the units of the target and
-within its bounds. A model that predicts each step of a sequence has output.
-
-hf and peft: a folder, from a run of train --model hf:DIR. hf is the checkpoint as
-transformers loads it, with adapters merged into their layers; peft is the adapter and the
-head, for the same checkpoint.
-
-All files are functions of the trained weights, so they cost no additional privacy.`,
-		Example: `  dptrain export runs/mine --out mine.safetensors
-  dptrain export runs/mine --out mine.onnx
-  dptrain export runs/mine --out mine.onnx --overwrite
-  dptrain export runs/mine --format hf --out mine
-  dptrain export averaged.safetensors --schema columns.yaml --out averaged.onnx`,
-		Args: oneRunDir("export runs/mine --out mine.onnx"),
+		Use:     "export DIR",
+		Short:   "Write a trained model for PyTorch, transformers or ONNX",
+		Long:    helpOf("export").long,
+		Example: helpOf("export").examples,
+		Args:    oneRunDir("export runs/mine --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := set.check(); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,22 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/flags"
 	"github.com/spf13/cobra"
 )
+
+//go:embed help/*.txt
+var helpTexts embed.FS
+
+// helpText is the description of a command, and its examples.
+type helpText struct{ long, examples string }
+
+// helpOf returns the text of a command whose help has a file of its own, because it has ten lines or more.
+func helpOf(command string) helpText {
+	text, err := helpTexts.ReadFile("help/" + command + ".txt")
+	if err != nil {
+		panic(err) // the name of a file that the program contains is wrong
+	}
+	long, examples, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n\nExamples:\n")
+	return helpText{long, examples}
+}
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{

@@ -22,20 +22,11 @@ func newLearn(term *terminal.Terminal) *cobra.Command {
 	var listen, out string
 	var open bool
 	cmd := &cobra.Command{
-		Use:   "learn",
-		Short: "Open an explorable guide to DP-SGD",
-		Long: `Opens a guide to differential privacy and DP-SGD in a browser: twelve chapters, each with an
-experiment. The accountant and the training engine run in the page, compiled to WebAssembly.
-Nothing leaves the page.
-
---out writes the guide to a folder, for any static web host. The address of a chapter contains
-the settings of its experiment.
-
-The modules are part of a program that "make learn" builds.`,
-		Example: `  dptrain learn
-  dptrain learn --listen 127.0.0.1:8090 --open=false
-  dptrain learn --out guide`,
-		Args: noArguments,
+		Use:     "learn",
+		Short:   "Open an explorable guide to DP-SGD",
+		Long:    helpOf("learn").long,
+		Example: helpOf("learn").examples,
+		Args:    noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:0", "HOST:PORT of this machine; port 0 is any free port")

@@ -304,20 +304,10 @@ func newLedgerVerify(term *terminal.Terminal) *cobra.Command {
 	var head string
 	var against []string
 	cmd := &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Check that no line of a ledger was changed, dropped, moved or cut",
-		Long: `Checks every line of a ledger against its checksum and the hash of the line before. If a
-line is wrong, the message names it and the exit code is 4. Missing lines at the end change
-only the head, the hash of the last line: verify looks for the head in the run.json next to
-a run's ledger, or compares the head with --head. The last line of a run that ended states
-the SHA-256 of its weights: verify compares it with the model.safetensors next to the ledger.
-
-A ledger alone cannot show that a copy of its run directory was resumed too. With --against,
-verify compares it with other ledgers. A copy or an unrelated run passes. If the two are
-forks of one run, or the other one has more lines, the exit code is 4.`,
-		Example: `  dptrain ledger verify runs/mnist
-  dptrain ledger verify runs/mnist/ledger.jsonl --head 3d204fc9…
-  dptrain ledger verify runs/mnist --against runs/mnist-copy --against backup/ledger.jsonl`,
+		Use:     "verify FILE",
+		Short:   "Check that no line of a ledger was changed, dropped, moved or cut",
+		Long:    helpOf("ledger-verify").long,
+		Example: helpOf("ledger-verify").examples,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(against) > 0 && len(args) > 1 { // --against A B
 				against, args = append(against, args[1:]...), args[:1]

@@ -103,13 +103,12 @@ func printLedgerCurves(term *terminal.Terminal, args []string, deltas []float64,
 // state where they are: ε may be too large, and never too small.
 func measuredPoints(f ledgerFile) (points []ledgerCurvePoint) {
 	dir := filepath.Dir(f.path)
-	summary, err := os.ReadFile(filepath.Join(dir, rundir.SummaryFile))
+	run, err := rundir.Read(dir)
 	if err != nil {
 		return nil
 	}
-	var run struct{ Steps int }
 	metrics, err := os.ReadFile(filepath.Join(dir, rundir.MetricsFile))
-	if err != nil || json.Unmarshal(summary, &run) != nil {
+	if err != nil {
 		return nil
 	}
 	total := f.history.LotCount()

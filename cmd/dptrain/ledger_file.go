@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,15 +75,8 @@ func describeState(ended, truncated bool) string {
 // readRunSummary returns the accountant and the ledger head in the run.json next to a ledger.
 // Both are empty if there is none.
 func readRunSummary(path string) (accountant, head string) {
-	var summary struct {
-		Accountant string `json:"accountant"`
-		Head       string `json:"ledger_head"`
-	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), rundir.SummaryFile))
-	if err != nil || json.Unmarshal(text, &summary) != nil {
-		return "", ""
-	}
-	return summary.Accountant, summary.Head
+	s, _ := rundir.Read(filepath.Dir(path))
+	return s.Accountant, s.LedgerHead
 }
 
 // checkRunDirectory compares a run's ledger with the other files of the run. It returns an error if

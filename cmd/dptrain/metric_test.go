@@ -141,3 +141,50 @@ func TestMetric_Refused(t *testing.T) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
+
+// A metric that joins a group is in no query of the ledger, ε is that of the run without it, and its noise is
+// that of the group times its scale. A resumed run continues it.
+func TestMetric_JoinsGroup(t *testing.T) {
+	inWorkshop(t)
+	line := brief + " --steps 4 --noise 2 --clip 1 --delta 1e-5 --metric loss:group=gradient,scale=0.5,clip=2 --metric accuracy:group=gradient,every=2 --out "
+	v, without := runJSON(t, line+"joint"), runJSON(t, brief+" --steps 4 --noise 2 --clip 1 --delta 1e-5 --out without")
+	if v["epsilon"] != without["epsilon"] || len(v["groups"].([]any)) != 1 {
+		t.Errorf("ε = %v and groups %v; without metrics ε = %v", v["epsilon"], v["groups"], without["epsilon"])
+	}
+	runJSON(t, "train --resume joint --steps 6")
+	lots := map[string]int{}
+	for text := range bytes.Lines(readFile(t, "joint/metrics.jsonl")) {
+		var entry struct {
+			Released []struct {
+				Metric    string
+				Deviation float64
+			}
+		}
+		if err := json.Unmarshal(text, &entry); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range entry.Released {
+			lots[m.Metric]++
+			if want := map[string]float64{"loss": 0.5, "accuracy": 1}[m.Metric] * 2 / 200; math.Abs(m.Deviation/want-1) > 1e-9 {
+				t.Errorf("%s: a deviation of %v, want %v", m.Metric, m.Deviation, want)
+			}
+		}
+	}
+	if lots["loss"] != 6 || lots["accuracy"] != 3 {
+		t.Errorf("releases in 6 lots: %v", lots)
+	}
+	for flags, want := range map[string]string{
+		" --metric loss:group=absent":                                        "there is no group absent",
+		" --metric loss:group=":                                              "group is empty",
+		" --metric loss:scale=2":                                             "add group=NAME",
+		" --metric loss:group=gradient,noise=3":                              "has the noise of the group",
+		" --metric loss:group=gradient,scale=-1":                             "scale: ",
+		" --metric clipped:group=gradient":                                   "clip factor",
+		" --metric loss:group=gradient --mechanism laplace --accountant pld": "gaussian",
+	} {
+		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out refused" + flags)
+		if code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s, want %q", flags, code, stderr, want)
+		}
+	}
+}

@@ -487,7 +487,9 @@ func TestNeighbours_Product(t *testing.T) {
 // a CSV file.
 var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechanism laplace", " --model logistic --test public.csv", " --missing indicator",
 	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one",
-	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90"}
+	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90",
+	" --metric loss:group=gradient,scale=2 --metric class-counts:group=gradient,every=2",
+	" --group weights=*.weight,share=3 --group biases=*.bias,rule=adaptive,share=1 --metric feature-means:group=biases,scale=0.5"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
@@ -497,7 +499,7 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	}
 	settings := []string{"", " --population 20", n.releases()}
 	if n.format == "pictures" { // the later flags replace the earlier ones
-		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1", " --crop 3x2 --augment flip --views 2")
+		settings = append(settings, " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:noise=1", " --image 1x8x8 --model digits-cnn:norm=batch --metric batch-statistics:group=gradient,scale=2", " --crop 3x2 --augment flip --views 2")
 	}
 	if strings.Contains(n.more, "--text") {
 		settings = settings[:2] // the other settings are for columns
@@ -556,11 +558,11 @@ var releasedModel = regexp.MustCompile(`"model": ?"[^"]*"`)
 
 // A selection on neighbouring data sets states the same, except for the released choice.
 func TestTunePrivate_OutputsOfNeighbouringData(t *testing.T) {
-	released := regexp.MustCompile(`(?s)"best": \{.*?\}|"flags": "[^"]*",\n  "score"|"(run|ledger_head)": "[0-9a-f]+"`)
-	outputs := func(n *neighbourhood) (seen map[string]string) {
+	released := regexp.MustCompile(`(?s)"best": \{.*?\n  \}|"flags": "[^"]*",\n  "score"|"(run|ledger_head)": "[0-9a-f]+"`)
+	outputs := func(n *neighbourhood, more string) (seen map[string]string) {
 		t.Helper()
 		t.Chdir(t.TempDir())
-		line := "tune" + n.write(t) + " --lot 3 --steps 2 --trials 2 --epsilon 8 --validation-split 0.25 --validation-noise 3 --threads 1 --device cpu --out selected --json"
+		line := "tune" + n.write(t) + more + " --lot 3 --steps 2 --trials 2 --epsilon 8 --validation-split 0.25 --validation-noise 3 --threads 1 --device cpu --out selected --json"
 		stdout, stderr, code := dptrain(line)
 		if code != exitcode.Done {
 			t.Fatalf("%s: exit %d, %s", line, code, stderr)
@@ -575,14 +577,16 @@ func TestTunePrivate_OutputsOfNeighbouringData(t *testing.T) {
 		}
 		return seen
 	}
-	n := newNeighbourhood("csv", "user:who")
-	first := outputs(n)
-	for _, name := range []string{"blanked", "changed", "resized"} {
-		attacked := n.clone()
-		attacks[name](attacked, 11)
-		for file, text := range outputs(attacked) {
-			if text != first[file] {
-				t.Errorf("%s: %s without the change:\n%s\nwith it:\n%s", name, file, first[file], text)
+	for _, more := range []string{"", " --group weights=*.weight --group biases=*.bias"} {
+		n := newNeighbourhood("csv", "user:who")
+		first := outputs(n, more)
+		for _, name := range []string{"blanked", "changed", "resized"} {
+			attacked := n.clone()
+			attacks[name](attacked, 11)
+			for file, text := range outputs(attacked, more) {
+				if text != first[file] {
+					t.Errorf("%s%s: %s without the change:\n%s\nwith it:\n%s", name, more, file, first[file], text)
+				}
 			}
 		}
 	}

@@ -44,41 +44,11 @@ type predictFlags struct {
 func newPredict(term *terminal.Terminal) *cobra.Command {
 	set := &predictFlags{}
 	cmd := &cobra.Command{
-		Use:   "predict DIR",
-		Short: "Predict new examples with a trained model",
-		Long: `Apply a model to examples without labels: that of a run directory, or the averaged model of
-dptrain serve, of which DIR is the folder or the file of GET /v1/models/NAME. The output has one line
-for each example, in the order of the input: the most probable class and its probability,
-or the number that a model of train --target predicts, in the units of the target.
-
---data is one of these:
-  a table (CSV, JSONL, Parquet, Feather or Arrow) with the columns that the model was trained on, in any order; other
-  columns, such as the label, are ignored;
-  plain text, one example for each line that is not blank;
-  a NumPy array (.npy), or x, x_test or x_train of several arrays (.npz or a folder);
-  a picture, or a folder or .zip of pictures, whose names become the first column;
-  a data set that dptrain data lists, of which the test part is used;
-  -, the default if something is piped in: on standard input, an Arrow or a Parquet file, or JSON objects with the columns
-  as keys. For one object the answer is printed in lines, and by --json with the probability
-  of every class.
-dptrain reads the data as it did for training: with the bounds, the vocabularies and the
-length that the run directory states.
-
-Predictions cost no additional privacy, however many are made. A prediction is a function
-of the released weights, which the run's ε covers, and of the features of one example,
-which the caller provides. This also holds if the example is a training record. predict
-does not read the training data. A model of train --non-private has no ε, and its
-predictions may reveal its training records. Predictions reveal information about their
-input examples: protect them like those.`,
-		Example: `  dptrain predict runs/mine --data new.csv
-  echo '{"age": 39, "sex": "Female"}' | dptrain predict runs/mine
-  dptrain predict runs/mine --data new.jsonl --scores --out answers.jsonl
-  dptrain predict runs/pictures --data folder --out answers.csv --device cuda:0
-  dptrain predict runs/first --data digits --quiet | head
-  dptrain predict runs/mine --serve 127.0.0.1:8000
-  curl -s http://127.0.0.1:8000/v1/predict -d '{"rows": [{"age": 39, "sex": "Female"}]}'
-  dptrain predict served --data new.csv --schema columns.yaml`,
-		Args: oneRunDir("predict runs/mine --data new.csv"),
+		Use:     "predict DIR",
+		Short:   "Predict new examples with a trained model",
+		Long:    helpOf("predict").long,
+		Example: helpOf("predict").examples,
+		Args:    oneRunDir("predict runs/mine --data new.csv"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return predict(term, args[0], set)
 		},
@@ -130,7 +100,9 @@ func openModel(dir string, set *predictFlags) (model *inference.Model, name stri
 	if err := set.locateVectors(&file.Schema); err != nil {
 		return nil, "", exitcode.AsUsage(err)
 	}
-	if model, err = inference.New(file, set.Device); err != nil {
+	network := inference.Network{Build: file.Build, Classes: file.ClassNames, Targets: file.Targets, Labels: file.Labels,
+		Options: file.Options(), Input: file.Input()}
+	if model, err = inference.New(network, set.Device); err != nil {
 		return nil, "", exitcode.Usagef("%s: %w", dir, err)
 	}
 	if err := model.Open(); err != nil {

@@ -188,7 +188,7 @@ func costOfEnded(f *ledger.File, delta float64, accountantName string) (cost acc
 	if f.Summary.Complete || f.History.LotCount() == 0 {
 		return cost, nil
 	}
-	summary, err := rundir.ReadEnding(filepath.Dir(f.Path))
+	summary, err := rundir.Read(filepath.Dir(f.Path))
 	switch {
 	case err != nil || !f.IsDescribedBy(summary.LedgerHead):
 		return cost, exitcode.Usagef("%s does not state that the plan of the run ended it, and there is no run.json of its end next to it: the cost is that of the plan, which is unknown; continue the run with dptrain train --resume", f.Path)

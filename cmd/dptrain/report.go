@@ -27,24 +27,11 @@ func newReport(term *terminal.Terminal) *cobra.Command {
 	var format, out string
 	formats := slices.Sorted(maps.Keys(reportFormats))
 	cmd := &cobra.Command{
-		Use:   "report DIR",
-		Short: "Write the report and the model card of a run again, or documents for other tools",
-		Long: `Writes report.html and MODEL_CARD.md in a run directory, from run.json, metrics.jsonl and
-the ledger. It verifies the ledger and the weights first. Everything that they show is public.
-
-With --format it writes a document for others, into the run directory or to --out:
-  model-card  README.md, the model card with the metadata that the Hugging Face Hub reads
-  registry    registry.json, a draft for the Differential Privacy Deployments Registry
-              (registry.opendp.org), in its schema; you complete what the run does not know
-  aisvs       AISVS-12.3.md, the evidence that OWASP AISVS 1.0 asks for in section 12.3
-  mlflow      mlruns, a file store of MLflow; --out adds the run to another store
-
-Weights & Biases reads the files in tensorboard/ of the run directory: wandb sync DIR/tensorboard`,
-		Example: `  dptrain report runs/mine
-  dptrain report runs/mine --format registry
-  dptrain report runs/mine --format model-card --out hub/README.md
-  dptrain report runs/mine --format mlflow --out mlruns`,
-		Args: oneRunDir("report runs/mine"),
+		Use:     "report DIR",
+		Short:   "Write the report and the model card of a run again, or documents for other tools",
+		Long:    helpOf("report").long,
+		Example: helpOf("report").examples,
+		Args:    oneRunDir("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "" {
 				if err := exitcode.CheckChoice("format", format, formats); err != nil {

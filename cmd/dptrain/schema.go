@@ -17,25 +17,11 @@ import (
 func newSchema(term *terminal.Terminal) *cobra.Command {
 	var o data.SkeletonOptions
 	cmd := &cobra.Command{
-		Use:   "schema FILE",
-		Short: "Write a schema for a table, to finish and to give to train --schema",
-		Long: `Write a YAML schema for a table (CSV, JSONL, Parquet, Feather or Arrow) to standard output.
-A schema describes each column: the label and its classes, or the target; the bounds of numbers; the
-words; the columns that are not used. docs/own-data.md explains it.
-
-Without --public the file is private. dptrain then reads the names of the columns (of a CSV
-file the first line) and no row. You complete the schema from public knowledge. The first line must
-contain names: it is printed. JSONL has its names in the rows, so it needs --public.
-
-With --public you declare that the file is public, such as a published sample or public test
-data. The bounds, words and classes then come from its rows. Do not use --public for a private
-file: the guarantee of a run does not cover what its schema reveals about the rows. With
---label or --target the schema is complete.`,
-		Example: `  dptrain schema people.csv > people.yaml
-  dptrain schema sample.csv --public --label income > people.yaml
-  dptrain schema check sample.csv --schema people.yaml
-  dptrain train --data people.csv --schema people.yaml`,
-		Args: oneTable("schema people.csv"),
+		Use:     "schema FILE",
+		Short:   "Write a schema for a table, to finish and to give to train --schema",
+		Long:    helpOf("schema").long,
+		Example: helpOf("schema").examples,
+		Args:    oneTable("schema people.csv"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := terminal.Await(term, "Reading "+args[0], func() (string, error) { return data.SchemaSkeleton(args[0], o) })
 			if err != nil {
@@ -58,27 +44,11 @@ file: the guarantee of a run does not cover what its schema reveals about the ro
 func newSchemaCheck(term *terminal.Terminal) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Compare the rows of a public table with a schema",
-		Long: `Count the cells of a public table that do not fit a schema. FILE must be public, such as a
-published sample or public test data: the report is a function of its rows, and no guarantee
-covers it. The report of a private file is as private as the file.
-
-outside: numbers outside the bounds, which training clamps. unknown: words that the
-vocabulary does not list, which training treats as one word; for a label, unknown classes.
-not a number: words in a column of numbers. empty: cells without content. constant: all cells
-are equal, so the column is of no use. distribution: how many numbers lie in each part of the
-interval between the bounds, or how many cells have each word. A row becomes blank in training, and contributes
-nothing, if its label is unknown, if a cell of a column of numbers or dates is neither such nor
-without a value, if a cell is without a value and the schema has missing: blank, or if it
-does not have the columns of the schema.
-
-A line a column states what leaves the bounds or the vocabulary, and is a warning above 5%.
-
-Findings do not change the exit code. With --quiet the command prints their number.`,
-		Example: `  dptrain schema check sample.csv --schema people.yaml
-  dptrain schema check more.jsonl --schema people.yaml --json`,
-		Args: oneTable("schema check sample.csv --schema people.yaml"),
+		Use:     "check FILE",
+		Short:   "Compare the rows of a public table with a schema",
+		Long:    helpOf("schema-check").long,
+		Example: helpOf("schema-check").examples,
+		Args:    oneTable("schema check sample.csv --schema people.yaml"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if path == "" {
 				return exitcode.Usagef("give the schema to compare with, as --schema FILE.yaml; dptrain schema %s writes one", args[0])

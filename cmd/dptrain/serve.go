@@ -54,40 +54,11 @@ func defineLocalFlags(cmd *cobra.Command, mechanism, level *string, epsilon, del
 func newServe(term *terminal.Terminal) *cobra.Command {
 	s := &serveFlags{}
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve models that clients train by draw and discard",
-		Long: `Serve models that clients train on data that stay with them (draw and discard, Pihur et al.
-2018). The server keeps --instances instances of a model. A client draws a random one, takes
-one locally private step and returns the result, which replaces a random one; dptrain
-contribute is such a client. The average of the instances is the model for predictions: fetch it,
-or send records to POST /v1/models/NAME/predict.
-
---mechanism, --privacy, --epsilon, --delta, --clip and --lr describe the steps that the server
-expects: the variance of the start and the spam filter follow from them, and clients show them to
-their users. Each client chooses its own noise.
-
---test names public test data: the page at / and /metrics then show the accuracy of the averaged
-model over time.
-
-The server listens on this machine only. Another address needs --tls-cert, --tls-key and
---token-file. Without --dir, models are in memory only. SIGTERM lets requests in flight finish,
-writes snapshots and ends the server.
-
-A server that is started again continues the models in --dir. --lr, --schedule and --false-alarms
-can then be others; noise, spam filter and clients follow the rate.
-
---config FILE.yaml lists several models, each with the keys name, model, inputs, classes,
-vocabulary, instances, false_alarms, schedule, init and settings (mechanism, privacy, epsilon,
-delta, clip, learning_rate). docs/draw-and-discard.md describes the protocol.`,
-		Example: `  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served
-  dptrain serve --model mlp:32 --inputs 784 --classes 10 --privacy feature --epsilon 8 --lr 0.05
-  dptrain serve --config models.yaml --dir served --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem --token-file tokens
-  dptrain serve --model logistic --inputs 20 --classes 2 --epsilon 1 --dir served --init runs/public --lr 0.1 --schedule linear:0.01@100000
-  dptrain serve --model multinomial --inputs 784 --classes 10 --epsilon 8 --test mnist --data-dir ~/mnist
-  dptrain serve check served
-  curl -s http://127.0.0.1:8080/v1/models/model/predict -d '{"features": [[0.25, 0.1]]}'
-  curl -s http://127.0.0.1:8080/metrics`,
-		Args: noArguments,
+		Use:     "serve",
+		Short:   "Serve models that clients train by draw and discard",
+		Long:    helpOf("serve").long,
+		Example: helpOf("serve").examples,
+		Args:    noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.model.Model, "model", "", "linear, logistic, multinomial, poisson, or NAME[:ARGS] as dptrain models lists them")

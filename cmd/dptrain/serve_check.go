@@ -22,18 +22,10 @@ type checkResult struct {
 func newServeCheck(term *terminal.Terminal) *cobra.Command {
 	var save string
 	cmd := &cobra.Command{
-		Use:   "check DIR",
-		Short: "Check the files of a server's models, and save what can be read",
-		Long: `Checks the snapshots and journals in the folder DIR of serve --dir, or in the folder of one
-model. It changes nothing, and no server may use the folder. If a file is damaged, the output
-describes the damage and how many updates can be read, and the exit code is 4. A part of an update
-at the end of a journal is what a crash leaves: the next start drops it.
-
---save NEW writes what can be read to a new folder, which serve --dir NEW continues. The exit code
-is then 0.`,
-		Example: `  dptrain serve check served
-  dptrain serve check served/model --json
-  dptrain serve check served --save saved`,
+		Use:     "check DIR",
+		Short:   "Check the files of a server's models, and save what can be read",
+		Long:    helpOf("serve-check").long,
+		Example: helpOf("serve-check").examples,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exitcode.Usagef("give one folder, as in dptrain serve check served")

@@ -262,8 +262,15 @@ func TestServe_ConfigAndTokens(t *testing.T) {
 	}
 	ledger := filepath.Join(folder, "digits.jsonl")
 	v = runJSON(t, "contribute --model digits --data digits --mechanism gaussian --privacy feature --epsilon 2 --delta 1e-6 --ledger "+ledger+" --token-file "+tokens+" --server "+url)
-	if v["weights"] != float64(784*8+8+8*10+10) || v["privacy"] != "feature" {
+	if v["weights"] != float64(784*8+8+8*10+10) || v["privacy"] != "feature" || !(v["models_epsilon"].(float64) > 100) || v["total_level"] != "feature" {
 		t.Errorf("%v", v)
+	}
+	counted := "contribute --model digits --data digits --mechanism gaussian --privacy feature --epsilon 2 --delta 1e-6 --total-level model --total-epsilon 1e5 --ledger " + filepath.Join(folder, "models.jsonl") + " --token-file " + tokens + " --server " + url
+	if v = runJSON(t, counted); v["epsilon_spent"] != v["models_epsilon"] || v["total_level"] != "model" {
+		t.Errorf("counted by whole models: %v", v)
+	}
+	if _, stderr, code := dptrain(strings.Replace(counted, "models.jsonl", "digits.jsonl", 1)); code != exitcode.Usage || !strings.Contains(stderr, "use the other level") {
+		t.Errorf("the ledger of the other level: exit %d, %s", code, stderr)
 	}
 	if _, stderr, code := dptrain("contribute --epsilon 1 --token-file " + tokens + " --server " + url + clientFile(t)); code == 0 || !strings.Contains(stderr, "ads, digits") {
 		t.Errorf("without --model: exit %d, %s", code, stderr)
@@ -303,12 +310,14 @@ func TestServe_RejectsInvalid(t *testing.T) {
 		"serve --config absent.yaml":                      "absent.yaml",
 		"contribute":                                      "--server",
 		"contribute --server http://127.0.0.1:1 --data x": "--epsilon",
-		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client ../x":                   "--client",
-		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client a --ledger l":           "two accounts",
-		"contribute --server http://192.0.2.1 --data x --ledger l --epsilon 1":                        "https",
-		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --delta 1e-6":         "--delta",
-		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --mechanism gaussian": "--delta",
-		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --privacy row":        "row",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --privacy feature --total-level model": "--total-epsilon",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --total-level row --total-epsilon 3":   "row",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client ../x":                         "--client",
+		"contribute --server http://127.0.0.1:1 --data x --epsilon 1 --client a --ledger l":                 "two accounts",
+		"contribute --server http://192.0.2.1 --data x --ledger l --epsilon 1":                              "https",
+		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --delta 1e-6":               "--delta",
+		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --mechanism gaussian":       "--delta",
+		"contribute --server http://127.0.0.1:1 --data x --ledger l --epsilon 1 --privacy row":              "row",
 	} {
 		checkUsageError(t, line, want)
 	}

@@ -34,6 +34,13 @@ func TestSimulateDrawDiscard_WritesReportAndRows(t *testing.T) {
 	if again := runJSON(t, strings.Replace(line, out, other, 1)+" --threads 1"); !reflect.DeepEqual(again["rows"], v["rows"]) {
 		t.Error("one seed gives different rows")
 	}
+	for _, model := range []string{"mlp:4 --clip 0.1", "multinomial --clip 2"} {
+		line := strings.Replace(line, out, filepath.Join(t.TempDir(), "model"), 1) + " --model " + model
+		row := runJSON(t, line)["rows"].([]any)[0].(map[string]any)
+		if losses := row["training_loss"].([]any); len(losses) != 2 || !(losses[1].(float64) > 0) {
+			t.Errorf("%s: training losses %v", line, losses)
+		}
+	}
 	text, notes, _ := dptrain(strings.Replace(line, out, filepath.Join(t.TempDir(), "text"), 1))
 	if !strings.Contains(text, "k = 3") || !strings.Contains(text, "INSECURE") || !strings.Contains(notes, "insecure") {
 		t.Errorf("output %q, notes %q", text, notes)
@@ -45,7 +52,7 @@ func TestSimulateDrawDiscard_RefusesBadInput(t *testing.T) {
 	for _, line := range []string{
 		"--clients 0", "--records 0", "--records 50000", "--passes 0", "--instances 0", "--instances 20000", "--instances x", "--batches 0",
 		"--epsilons 0", "--epsilons -1", "--epsilons NaN", "--epsilons Inf", "--epsilons some", "--epsilons 1,1", "--lr 0", "--lr NaN", "--lr Inf", "--lr 0.1,-1", "--lr x",
-		"--threads 0", "--data remarks", "--data nowhere", "extra",
+		"--threads 0", "--clip 0", "--clip NaN", "--clip Inf", "--model tree", "--model poisson", "--standardize", "--data remarks", "--data nowhere", "extra",
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		text, message, code := dptrain("simulate drawdiscard --passes 1 --clients 5 --out " + out + " " + line)

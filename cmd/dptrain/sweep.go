@@ -50,29 +50,11 @@ type sweepFlags struct {
 func newSweep(term *terminal.Terminal) *cobra.Command {
 	s := &sweepFlags{}
 	cmd := &cobra.Command{
-		Use:   "sweep",
-		Short: "Train with several values of some settings, on public data",
-		Long: `Train with every combination of the values of --over, or of one setting at a time, and report
-each accuracy with its spread: as a table, as rows.csv and rows.json, and as report.html with a
-panel for each setting. All other flags are those of train.
-
-Runs go on side by side, one on each processor. Each has a directory in --out with its own
-ledger. Start the same command again after an interruption: it keeps the runs that ended and
-continues the others.
-
-The data must be public: digits and the other sets that dptrain draws, or data that you declare
-public with --public. The choice of a setting by these results is not accounted; on private
-data, dptrain tune accounts for it.
-
---sweep figure-3 and --sweep figure-5 are experiments of Abadi et al. 2016 on MNIST: three
-levels of noise over epochs, and six parameters at ε = 2, one at a time. For figure 4, see
-dptrain ledger epsilon --curve.`,
-		Example: `  dptrain sweep --over clip=0.5,1,2 --over lot=256,1024 --epochs 3 --out runs/sweep
-  dptrain sweep --over 'model=mlp:32|mlp:64,32' --epsilon 1 --repeats 5
-  dptrain sweep --over lr=0.1,0.3,1 --over clip=0.5,1 --one-at-a-time --lr 0.3 --clip 1
-  dptrain sweep --sweep figure-3 --data-dir ~/mnist --public
-  dptrain sweep --preset abadi-mnist --sweep figure-5 --data-dir ~/mnist --public --repeats 1`,
-		Args: noArguments,
+		Use:     "sweep",
+		Short:   "Train with several values of some settings, on public data",
+		Long:    helpOf("sweep").long,
+		Example: helpOf("sweep").examples,
+		Args:    noArguments,
 	}
 	f := cmd.Flags()
 	s.train.Define(f)
@@ -393,9 +375,8 @@ func (p *sweepPlan) trainAll(term *terminal.Terminal, runs []sweepRun, jobs int)
 
 // isFinished reports whether a directory has a run that needs no more lots.
 func isFinished(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, rundir.SummaryFile))
-	var s struct{ Interrupted bool }
-	return err == nil && json.Unmarshal(text, &s) == nil && !s.Interrupted
+	s, err := rundir.Read(dir)
+	return err == nil && !s.Interrupted
 }
 
 // trainOne trains one run, or continues it.
@@ -408,7 +389,7 @@ func trainOne(term *terminal.Terminal, r sweepRun) error {
 	if err != nil {
 		return err
 	}
-	return train(term, resolved, nil)
+	return train(term, resolved, membership{})
 }
 
 // resolveTrain parses flags of train.

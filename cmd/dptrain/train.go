@@ -26,49 +26,11 @@ import (
 func newTrain(term *terminal.Terminal) *cobra.Command {
 	flags := &settings.Flags{}
 	cmd := &cobra.Command{
-		Use:   "train",
-		Short: "Train a private model",
-		Long: `Train a network with DP-SGD: clip every record's gradient, add noise to the sum of
-a lot, and write the cost to a ledger before the noisy sum is used.
-
-Without flags, train uses a small network and digits that dptrain draws itself, and
-spends ε = 2.`,
-		Example: `  dptrain train
-  dptrain train --epsilon 1 --epochs 20 --out runs/tight
-  dptrain train --model mlp:256 --dry-run
-  dptrain train --preset tfp-mnist --data-dir ~/mnist
-  dptrain train --project 60 --model mlp:256
-  dptrain train --data people.csv --test more.csv --label income --classes low,high \
-      --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --model mlp:64
-  dptrain train --data people.csv --test more.csv --target hours \
-      --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --ignore income
-  dptrain train --data remarks --model lstm:32
-  dptrain train --data letters.jsonl --label mood --classes low,high --text body --ignore date
-  dptrain train --data letters.jsonl --label mood --classes low,high --text body --ignore date \
-      --tokens vectors:glove.6B.100d.txt.gz
-  dptrain train --data letters.jsonl --text body --tokens bytes --length 200 \
-      --label mood --classes low,high --ignore date --record user:writer --model gru:64
-  dptrain train --data visits.csv --label sick --classes no,yes --bounds age=0:120 \
-      --weight visits --weight-cap 20
-  dptrain train --data letters.jsonl --text body --tokens bytes --length 64 --next \
-      --record user:writer --local-steps 4 --local-lr 0.5 --clipping adaptive --metric loss
-  dptrain train --data visits.csv --label sick --classes no,yes --bounds age=0:120 \
-      --record user:clinic --local-steps 4 --weight visits --weight-cap 20 --weight-min-mean 5
-  dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
-  dptrain train --group conv=conv*,clip=0.5,noise=4 --group 'head=fc*,clip=linear:1->0.5@300'
-  dptrain train --metric accuracy --metric loss:noise=5,every=20
-  dptrain train --metric accuracy:every=50 --stop-when 'accuracy>=0.9'
-  dptrain train --stop-when test-no-gain:3
-  dptrain train --metric accuracy:every=20 --noise-schedule 'when:accuracy>=0.8->x0.7'
-  dptrain train --data shapes --model cifar-tanh --crop 24x24 --augment flip --views 4
-  dptrain train --optimizer adambc --lr 0.002
-  dptrain train --optimizer disk:kappa=0.7+momentum --lr 0.1
-  dptrain train --model digits-cnn:norm=batch
-  dptrain train --mechanism laplace --model logistic --lr 2
-  dptrain train --arithmetic float
-  mpirun -n 4 dptrain train --threads 1
-  dptrain train --non-private`,
-		Args: noArguments,
+		Use:     "train",
+		Short:   "Train a private model",
+		Long:    helpOf("train").long,
+		Example: helpOf("train").examples,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			launch, err := ranks.Launched()
 			switch {
@@ -90,7 +52,7 @@ spends ε = 2.`,
 			case flags.DryRun:
 				return dryRun(term, flags)
 			}
-			return train(term, flags, nil)
+			return train(term, flags, membership{})
 		},
 	}
 	flags.Define(cmd.Flags())
@@ -136,13 +98,13 @@ func deriveSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec,
 }
 
 // train runs one training from the data to the run's files, on several ranks as rank 0.
-func train(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator) error {
+func train(term *terminal.Terminal, flags *settings.Flags, m membership) error {
 	started := time.Now()
 	spec, err := newSpec(term, flags)
-	if err = ranks.Agree(c, err); err != nil {
+	if err = ranks.Agree(m.ranks, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	spec.Config.Ranks, spec.Config.RankTimeout = c, flags.RankTimeout
+	m.join(spec, flags)
 	err = runSpec(term, spec, started)
 	if !exitcode.DiskFull(err) {
 		return err

@@ -10,12 +10,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/ranks"
@@ -24,20 +28,20 @@ import (
 // trainOnRanks trains together with the other processes of a launch. Rank 0 has the run's directory and
 // prints; the other ranks print nothing once they are connected, because rank 0 prints their errors.
 func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.Launch) (err error) {
-	c, err := joinRanks(flags.MPI, launch)
+	m, err := joinRanks(flags, launch)
 	if err != nil {
-		if launch.Rank > 0 && errors.Is(err, ranks.ErrNotBuilt) {
+		if launch.Rank > 0 && (errors.Is(err, ranks.ErrNotBuilt) || errors.Is(err, cuda.ErrNotBuilt)) {
 			term.Err = io.Discard // rank 0 prints it
 		}
 		return err
 	}
-	defer c.Close()
+	c := m.ranks
+	defer func() { m.ranks.Close() }() // place may connect more
 	c.SetTimeout(engine.StartupRankTimeout(flags.RankTimeout))
 	of := c
 	if c.Size() == 1 {
 		of = nil
 	}
-	flags.Rank, flags.Ranks = c.Rank(), c.Size()
 	printed := term.Err
 	if c.Rank() > 0 {
 		term.Out, term.Err, term.Quiet = io.Discard, io.Discard, true
@@ -65,26 +69,50 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	if err := ranks.Agree(of, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	if c.Rank() == 0 {
-		return train(term, flags, of)
+	if of == nil {
+		return train(term, flags, membership{})
 	}
-	return follow(term, flags, c)
+	if err := m.place(term, flags); err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if m.device == "cpu" { // a GPU keeps the whole data set in its memory
+		flags.Rank, flags.Ranks = c.Rank(), c.Size()
+	}
+	if c.Rank() == 0 {
+		return train(term, flags, m)
+	}
+	return follow(term, flags, m)
 }
 
-// joinRanks connects this process with the others of a launch, with the MPI library in a file; "": one that
-// is found.
-func joinRanks(library string, launch ranks.Launch) (ranks.Communicator, error) {
+// joinRanks connects this process with the others of a launch.
+func joinRanks(flags *settings.Flags, launch ranks.Launch) (m membership, err error) {
 	if launch.Size > 1 && !launch.MPI {
-		return nil, exitcode.Usagef("%s started %d processes, which connect by MPI only: start them with mpirun or srun", launch.Launcher, launch.Size)
+		return joinDevices(flags, launch)
 	}
-	c, err := ranks.Open(library)
-	if err == nil {
-		return c, nil
+	m.ranks, err = ranks.Open(flags.MPI)
+	if err != nil && flags.MPI != "" {
+		err = fmt.Errorf("--mpi %s: %w", flags.MPI, err)
 	}
-	if library != "" {
-		err = fmt.Errorf("--mpi %s: %w", library, err)
+	return m, exitcode.AsUsage(err)
+}
+
+// joinDevices connects the processes of a launch without MPI by the NCCL of their GPUs.
+func joinDevices(flags *settings.Flags, launch ranks.Launch) (m membership, err error) {
+	started := fmt.Sprintf("%s started %d processes, which NCCL connects between GPUs", launch.Launcher, launch.Size)
+	ordinal := launch.Local
+	switch number, given := strings.CutPrefix(flags.Device.Name, "cuda:"); {
+	case given:
+		if ordinal, err = strconv.Atoi(number); err != nil {
+			return m, exitcode.Usagef("--device %s is unknown: use cuda, or cuda:N", flags.Device.Name)
+		}
+	case !slices.Contains([]string{"", "auto", "cuda"}, flags.Device.Name):
+		return m, exitcode.Usagef("--device %s: %s; start them with mpirun to train on CPUs", flags.Device.Name, started)
 	}
-	return nil, exitcode.AsUsage(err)
+	m.device = fmt.Sprintf("cuda:%d", ordinal)
+	if m.ranks, err = cuda.OpenRanks(cuda.Options{Ordinal: ordinal}, launch); err != nil {
+		return m, exitcode.AsUsage(fmt.Errorf("%s: %w", started, err))
+	}
+	return m, nil
 }
 
 // checkOnRanks refuses settings with which ranks would read different data.
@@ -99,12 +127,13 @@ func checkOnRanks(flags *settings.Flags) error {
 }
 
 // follow trains as a rank other than 0. It agrees with rank 0 on each step of train.
-func follow(term *terminal.Terminal, flags *settings.Flags, c ranks.Communicator) error {
+func follow(term *terminal.Terminal, flags *settings.Flags, m membership) error {
+	c := m.ranks
 	spec, err := newSpec(term, flags)
 	if err := ranks.Agree(c, err); err != nil {
 		return exitcode.AsUsage(err)
 	}
-	spec.Config.Ranks, spec.Config.RankTimeout = c, flags.RankTimeout
+	m.join(spec, flags)
 	if err := ranks.Agree(c, nil); err != nil { // rank 0 opens the run's directory
 		return exitcode.AsUsage(err)
 	}

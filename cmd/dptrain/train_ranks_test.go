@@ -22,12 +22,16 @@ func TestTrain_RefusesLaunchWithoutMPI(t *testing.T) {
 		{"PMI_RANK", "0", "PMI_SIZE", "2", "dptrain: train: this build has no MPI; build dptrain with `make gpu`"},
 		{"PMI_RANK", "1", "PMI_SIZE", "2", ""},
 		{"OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "4", "this build has no MPI"},
-		{"RANK", "0", "WORLD_SIZE", "2", "torchrun started 2 processes, which connect by MPI only"},
+		{"RANK", "0", "WORLD_SIZE", "2", "torchrun started 2 processes, which NCCL connects between GPUs: this build has no CUDA"},
+		{"RANK", "1", "WORLD_SIZE", "2", ""},
 		{"PMI_RANK", "2", "PMI_SIZE", "2", "PMI_RANK=2 and PMI_SIZE=2"},
 	} {
 		t.Run(test.rankName+test.rank, func(t *testing.T) {
 			t.Setenv(test.rankName, test.rank)
 			t.Setenv(test.sizeName, test.size)
+			for name, value := range map[string]string{"LOCAL_RANK": test.rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"} {
+				t.Setenv(name, value) // as torchrun does
+			}
 			out := filepath.Join(t.TempDir(), "run")
 			var stdout, stderr bytes.Buffer
 			code := run([]string{"train", "--steps", "1", "--out", out}, nil, &stdout, &stderr)

@@ -48,32 +48,11 @@ func newTune(term *terminal.Terminal) *cobra.Command {
 	flags := &settings.Flags{}
 	trials, public, runs := 16, false, "geometric"
 	cmd := &cobra.Command{
-		Use:   "tune",
-		Short: "Search for clip, learning rate, lot and steps for a budget",
-		Long: `Train several times to the same ε, with different values of clip, learning rate,
-lot and number of steps, and report which values did best. A value that you give by
-its flag stays fixed.
-
-On public data (digits, or data that you declare public with --public), tune tries
-each setting once and shows every result. The best of many accuracies is too
-optimistic: measure again on other data before you publish it.
-
-On private data, the selection itself costs privacy (theorems 2 and 6 of Papernot and
-Steinke 2022). --epsilon covers all runs and the release of the best one, whose model
-is written to --out. The number of runs is random: --runs is its distribution,
---trials its mean. Each run uses one of the settings at random. The number of runs and
-the results of the other runs stay secret: tune does not show them, and you must not
-publish anything that depends on them. The duration of tune reveals something about
-them, but no file does: all files in --out have the time at which tune started. Runs are compared by their accuracy on public test data, or on private records
-that --validation-split holds out. That accuracy is released with noise, and each run
-pays for it.
-
-A --target is compared by the RMSE on public test data, or by the mean absolute error
-on private records held out; lower is better.`,
-		Example: `  dptrain tune --model mlp:64 --epsilon 1
-  dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
-  dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,
-		Args: noArguments,
+		Use:     "tune",
+		Short:   "Search for clip, learning rate, lot and steps for a budget",
+		Long:    helpOf("tune").long,
+		Example: helpOf("tune").examples,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			for _, name := range unusedByTune {
 				if flags.OnCommandLine(name) {
@@ -89,6 +68,9 @@ on private records held out; lower is better.`,
 			base, err := newSpec(term, flags)
 			if err != nil {
 				return exitcode.AsUsage(err)
+			}
+			if base.HasGivenNoise() {
+				return exitcode.Usagef("tune finds the noise for --epsilon, and every --group has noise of its own: drop the noise of a group")
 			}
 			if base.Task.Private && !public {
 				return tunePrivate(term, base, trials, runs)
@@ -132,7 +114,11 @@ func tunePublic(term *terminal.Terminal, base *settings.Spec, trials int) error 
 	result := publicTuning{Data: base.Task.Name, Model: base.Network.Model}
 	for i := range trials {
 		label := fmt.Sprintf("trial %d/%d", i+1, trials)
-		t, err := runTrial(ctx, term, base, base.Candidate(i), filepath.Join(dir, strconv.Itoa(i)), label)
+		candidate, err := base.Candidate(i)
+		if err != nil {
+			return exitcode.AsUsage(err)
+		}
+		t, err := runTrial(ctx, term, base, candidate, filepath.Join(dir, strconv.Itoa(i)), label)
 		if errors.Is(err, context.Canceled) {
 			break
 		}
@@ -206,9 +192,16 @@ func (r *publicTuning) print(w io.Writer) {
 	if r.Rows[0].RegressionMetrics != nil {
 		metric = "error"
 	}
-	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise\n", metric)
+	groups := ""
+	if len(r.Rows[0].Groups) > 0 {
+		groups = "\tgroups\tallocation"
+	}
+	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise%s\n", metric, groups)
 	for _, t := range r.Rows {
-		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g\n", formatScore(&t.evaluation), t.Clip, t.LearningRate, t.Lot, t.Steps, t.NoiseMultiplier)
+		if groups != "" {
+			groups = "\t" + strings.Join(t.Groups, " ") + "\t" + cmp.Or(t.Allocation, "shares")
+		}
+		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g%s\n", formatScore(&t.evaluation), t.Clip, t.LearningRate, t.Lot, t.Steps, t.NoiseMultiplier, groups)
 	}
 	fmt.Fprintf(w, "%s\n", strings.Repeat("─", 8))
 	fmt.Fprintf(w, "best\t%s\n", r.Flags)

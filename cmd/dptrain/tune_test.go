@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -71,5 +73,65 @@ func TestTune_PublicData(t *testing.T) {
 		if one, other := rows[0].(map[string]any)[key], rows[1].(map[string]any)[key]; one == other {
 			t.Errorf("two trials of the same %s, %v", key, one)
 		}
+	}
+}
+
+// With groups, tune varies the bound of each and how the noise is divided: by an allocation or by shares.
+// train repeats a row from its flags, with the same noise for the same ε.
+func TestTune_Groups(t *testing.T) {
+	inWorkshop(t)
+	const search = "tune --public --ignore owner --model mlp:4 --steps 3 --lot 50 --epsilon 2 --delta 1e-5 --accountant rdp" + columns
+	rows := runJSON(t, search+" --trials 4 --group hidden=fc1 --group out=fc2,clip=0.25")["rows"].([]any)
+	seen := map[string]string{} // the groups of each division of the noise
+	for _, r := range rows {
+		row := r.(map[string]any)
+		groups := fmt.Sprint(row["groups"])
+		allocation, _ := row["allocation"].(string)
+		seen[allocation] += groups
+		if strings.Contains(groups, "share=") != (allocation == "") || !strings.Contains(groups, "fc2,clip=0.25") {
+			t.Errorf("groups %s with the allocation %q", groups, allocation)
+		}
+		line := "train --ignore owner --model mlp:4 --epsilon 2 --delta 1e-5 --accountant rdp --dry-run" + columns + " " + row["flags"].(string)
+		again := runJSON(t, line)
+		if z := row["noise_multiplier"]; again["noise_multiplier"] != z {
+			t.Errorf("%s: the noise multiplier %v, want %v", line, again["noise_multiplier"], z)
+		}
+		total := 0.0
+		for _, g := range again["groups"].([]any) {
+			total += g.(map[string]any)["share"].(float64)
+		}
+		if e := again["epsilon"].(float64); e > 2 || math.Abs(total-1) > 1e-9 {
+			t.Errorf("%s: ε = %v of 2, and shares that add up to %v", line, e, total)
+		}
+	}
+	if len(seen) != 3 || !strings.Contains(seen["proportional"], "[hidden=fc1 out") || strings.Count(seen["dimension"], "hidden=fc1,clip=") != 1 {
+		t.Errorf("%d divisions of the noise: %v", len(seen), seen)
+	}
+	for flags, want := range map[string]string{
+		" --group hidden=fc1 --group out=fc2 --allocation dimension":         "dimension",
+		" --group hidden=fc1,share=1 --group out=fc2,share=3":                "",
+		" --group hidden=fc1,clip=1,noise=40 --group out=fc2,clip=dimension": "proportional",
+	} {
+		for _, r := range runJSON(t, search+" --trials 3"+flags)["rows"].([]any) {
+			row := r.(map[string]any)
+			if allocation, _ := row["allocation"].(string); allocation != want {
+				t.Errorf("%s: the allocation %q, want %q", flags, allocation, want)
+			}
+		}
+	}
+	checkUsageError(t, search+" --group all=*,noise=3", "every --group has noise of its own")
+	checkUsageError(t, search+" --group a=fc1,share=1 --group b=fc2", "give this one a share")
+	checkUsageError(t, search+" --group a=fc1,share=1,noise=2 --group b=fc2", "has no share")
+	checkUsageError(t, search+" --group a=fc1,share=1 --group b=fc2,share=1 --allocation dimension", "two ways to divide")
+
+	// The cost of a selection includes that of each candidate.
+	const private = "tune --ignore owner --model mlp:4 --steps 3 --lot 50 --epsilon 4 --trials 3 --group hidden=fc1 --group out=fc2 --out selected" + columns
+	runJSON(t, private)
+	l, err := selection.ReadLedger("selected/selection.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cost := runJSON(t, "ledger epsilon selected")["epsilon"].(float64); cost > 4 || cost < 3.9 || len(l.Candidates) != 3 || !strings.Contains(l.Candidates[1].Flags, "--allocation dimension") {
+		t.Errorf("ε = %v of 4 for the candidates %+v", cost, l.Candidates)
 	}
 }

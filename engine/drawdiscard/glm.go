@@ -150,3 +150,66 @@ func (g *GLM) AverageGradient(dst, weights []float32, records Records) error {
 	}
 	return nil
 }
+
+// Evaluation is how well a model predicts records.
+type Evaluation struct {
+	Loss     float64 // mean; of a Poisson model half its deviance, which has the same gradient
+	Accuracy float64 // share of records whose class is the most probable one; 0 without classes
+	RMSE     float64 // of a target or a count; 0 with classes
+}
+
+// Evaluate computes the mean loss and the errors of predictions, in float64.
+func (g *GLM) Evaluate(weights []float32, records Records) (Evaluation, error) {
+	n := len(records.Labels)
+	if len(weights) != g.Weights() || n == 0 || len(records.Features) != n*g.inputs {
+		return Evaluation{}, fmt.Errorf("drawdiscard: %d features, %d labels and %d weights for a model of %d inputs and %d weights", len(records.Features), n, len(weights), g.inputs, g.Weights())
+	}
+	var e Evaluation
+	scores, biases := make([]float64, g.outputs), g.biases(weights)
+	squares := 0.0
+	for r, label := range records.Labels {
+		x := records.Features[r*g.inputs:][:g.inputs]
+		for o := range scores {
+			scores[o] = float64(biases[o]) + simd.Dot(g.row(weights, o), x)
+		}
+		loss, right, residual := g.lossOf(scores, float64(label))
+		e.Loss += loss / float64(n)
+		squares += residual * residual / float64(n)
+		if right {
+			e.Accuracy += 1 / float64(n)
+		}
+	}
+	if g.family == Linear || g.family == Poisson {
+		e.RMSE = math.Sqrt(squares)
+	}
+	return e, nil
+}
+
+// lossOf returns the loss of a record, whether its class is the most probable one, and the error of the
+// predicted mean of a target.
+func (g *GLM) lossOf(scores []float64, label float64) (loss float64, right bool, residual float64) {
+	z := scores[0]
+	switch g.family {
+	case Linear:
+		return (z - label) * (z - label) / 2, false, z - label
+	case Poisson:
+		mean := math.Exp(z)
+		loss = mean - label
+		if label > 0 {
+			loss += label * (math.Log(label) - z)
+		}
+		return loss, false, mean - label
+	case Logistic: // class 0 has the score 0
+		return math.Max(z, 0) + math.Log1p(math.Exp(-math.Abs(z))) - label*z, (z > 0) == (label == 1), 0
+	}
+	best, total := 0, 0.0
+	for c, s := range scores {
+		if s > scores[best] {
+			best = c
+		}
+	}
+	for _, s := range scores {
+		total += math.Exp(s - scores[best])
+	}
+	return math.Log(total) + scores[best] - scores[int(label)], best == int(label), 0
+}

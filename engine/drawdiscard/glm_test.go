@@ -127,3 +127,81 @@ func TestNewGLM_RejectInvalid(t *testing.T) {
 		}
 	}
 }
+
+// The loss of Evaluate has the gradient of AverageGradient, and its errors are those of the predictions.
+func TestGLM_EvaluateMatchesGradientAndPredictions(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, c := range []struct {
+		family  Family
+		classes int
+		labels  []float32
+	}{
+		{Linear, 0, []float32{0.3, -1, 2.5, 0}}, {Logistic, 2, []float32{0, 1, 1, 0}}, {Multinomial, 3, []float32{2, 0, 1, 1}}, {Poisson, 0, []float32{0, 4, 2, 1}},
+	} {
+		g, err := NewGLM(c.family, 3, c.classes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Records{Features: make([]float32, 4*3), Labels: c.labels}
+		for i := range r.Features {
+			r.Features[i] = random.Float32()
+		}
+		w, gradient := make([]float32, g.Weights()), make([]float32, g.Weights())
+		for i := range w {
+			w[i] = 2 * (random.Float32() - 0.5)
+		}
+		if err := g.AverageGradient(gradient, w, r); err != nil {
+			t.Fatal(err)
+		}
+		loss := func(i int, step float32) float64 {
+			moved := append([]float32(nil), w...)
+			moved[i] += step
+			e, err := g.Evaluate(moved, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.Loss
+		}
+		for i, want := range gradient {
+			const step = 1.0 / 256
+			if got := (loss(i, step) - loss(i, -step)) / (2 * step); math.Abs(got-float64(want)) > 1e-3 {
+				t.Errorf("%s: the loss has the slope %v in weight %d, and the gradient is %v", c.family, got, i, want)
+			}
+		}
+		e, err := g.Evaluate(w, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outputs := g.Weights() / 4
+		means := make([]float32, 4*outputs)
+		g.Predict(means, w, r.Features)
+		right, squares := 0.0, 0.0
+		for i, label := range c.labels {
+			of := means[i*outputs:][:outputs]
+			switch c.family {
+			case Logistic:
+				if (of[0] > 0.5) == (label == 1) {
+					right++
+				}
+			case Multinomial:
+				best := 0
+				for k := range of {
+					if of[k] > of[best] {
+						best = k
+					}
+				}
+				if best == int(label) {
+					right++
+				}
+			default:
+				squares += math.Pow(float64(of[0]-label), 2)
+			}
+		}
+		if math.Abs(e.Accuracy-right/4) > 1e-12 || math.Abs(e.RMSE-math.Sqrt(squares/4)) > 1e-5*(1+e.RMSE) || e.Loss < 0 {
+			t.Errorf("%s: %+v, want an accuracy of %v and an RMSE of %v", c.family, e, right/4, math.Sqrt(squares/4))
+		}
+		if _, err := g.Evaluate(w[1:], r); err == nil {
+			t.Errorf("%s: a weight is missing: no error", c.family)
+		}
+	}
+}

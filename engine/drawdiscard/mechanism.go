@@ -69,7 +69,6 @@ type Mechanism struct {
 	settings Settings
 	weights  int
 	scale    float64 // in lattice steps: t for Laplace, σ for Gaussian
-	norm     int64   // Gaussian: bounds the Euclidean norm of f
 }
 
 // NewMechanism returns the mechanism for models of the given number of weights.
@@ -111,8 +110,8 @@ func NewMechanism(s Settings, weights int) (*Mechanism, error) {
 		if !(s.Delta > 0 && s.Delta < 1) {
 			return nil, fmt.Errorf("drawdiscard: δ is %v; Gaussian noise needs a δ between 0 and 1", s.Delta)
 		}
-		m.norm = int64(math.Ceil(latticeSteps * math.Sqrt(coordinates)))
-		m.scale = 2 * float64(m.norm) / largestShift(s.Epsilon, s.Delta) * (1 + 0x1p-40)
+		norm := math.Ceil(latticeSteps * math.Sqrt(coordinates)) // bounds the Euclidean norm of f
+		m.scale = 2 * norm / largestShift(s.Epsilon, s.Delta) * (1 + 0x1p-40)
 		if !(m.scale < 0x1p58) {
 			return nil, fmt.Errorf("drawdiscard: ε %v and δ %v for %d weights need noise of more than 2^58 lattice steps; use a larger ε", s.Epsilon, s.Delta, weights)
 		}
@@ -174,15 +173,18 @@ func (m *Mechanism) NoiseVariance() float64 {
 }
 
 // Query is the cost of one contribution for a privacy ledger whose adjacency is replace-one: the
-// sensitivity is that of a client that is added, and the accountants double it. Of a contribution
-// at the feature level it is the cost of one weight.
-func (m *Mechanism) Query(group string) ledger.Query {
-	if m.settings.Distribution == Gaussian {
-		return ledger.RoundedQuery(group, float64(m.norm), m.scale, m.norm)
-	}
+// sensitivity is that of a client that is added, and the accountants double it. At the feature level it
+// is the cost of one weight by itself, and at the model level that of the whole returned model. Both hold for
+// contributions of either level, because each weight has independent noise of one scale: a ledger of one
+// level counts all contributions of a client.
+func (m *Mechanism) Query(group string, level Level) ledger.Query {
 	coordinates := float64(m.weights)
-	if m.settings.Level == FeatureLevel {
+	if level == FeatureLevel {
 		coordinates = 1
+	}
+	if m.settings.Distribution == Gaussian {
+		norm := int64(math.Ceil(latticeSteps * math.Sqrt(coordinates)))
+		return ledger.RoundedQuery(group, float64(norm), m.scale, norm)
 	}
 	return ledger.Query{Group: group, Mechanism: ledger.Laplace, Sensitivity: latticeSteps * coordinates, Noise: m.scale}
 }

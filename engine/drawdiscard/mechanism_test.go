@@ -26,7 +26,7 @@ func TestMechanism_QueryCostsEpsilon(t *testing.T) {
 			Header: ledger.Header{Unit: "user", Records: 1, Adjacency: ledger.ReplaceOne},
 			Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{
 				Sampling: ledger.Sampling{Policy: ledger.FullBatch},
-				Queries:  []ledger.Query{m.Query("model")},
+				Queries:  []ledger.Query{m.Query("model", m.Settings().Level)},
 			}, Count: 1}},
 		}
 		method, delta := "pld", s.Delta

@@ -140,6 +140,17 @@ func newGroup(g clip.Group, members []Member, accuracy Accuracy, l1 bool) (group
 	return made, nil
 }
 
+// Join adds a vector of the record to a group, next to its parameters: joint clipping. It returns the
+// index of the vector's squared norms in ComputeFactors, after those of the parameters. The squared
+// norms must have the accuracy of the Clipper, and no absolute error.
+func (c *Clipper) Join(group int, scale float64) int {
+	i := c.parameters
+	c.parameters++
+	c.resolved[group].Members = append(c.resolved[group].Members, Member{i, scale})
+	c.groups[group].weights = append(c.groups[group].weights, 1/(scale*scale))
+	return i
+}
+
 // Groups returns the groups with their parameters, in the order of the factors.
 func (c *Clipper) Groups() []ResolvedGroup { return c.resolved }
 

@@ -15,10 +15,10 @@ import (
 var changes = []struct {
 	row   string // of the table
 	patch string // in testdata
-	build string // the package that is compiled with the patch
-	check func(t *testing.T, program string)
+	check func(t *testing.T, overlay string)
 }{
-	{"flag", "flag.patch", "./cmd/dptrain", checkPatchedFlag},
+	{"flag", "flag.patch", checkPatchedFlag},
+	{"operation with kernels on both devices", "operation.patch", checkPatchedOperation},
 }
 
 // A patch that adds one of a kind touches as many files as the table in docs/development.md states, and
@@ -49,14 +49,14 @@ func TestFilesToChange_AreAsManyAsTheTableStates(t *testing.T) {
 			for _, f := range touched {
 				files = append(files, f[1])
 			}
-			c.check(t, buildPatched(t, c.patch, files, c.build))
+			c.check(t, overlayOf(t, c.patch, files))
 		})
 	}
 }
 
-// buildPatched compiles a package of the module with a patch, and returns the program. The files of the
-// repository stay as they are.
-func buildPatched(t *testing.T, patch string, files []string, pkg string) string {
+// overlayOf applies a patch to copies of files, and returns the list that makes go use the copies. The
+// files of the repository stay as they are.
+func overlayOf(t *testing.T, patch string, files []string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git applies the patch, and is not installed")
@@ -93,12 +93,11 @@ func buildPatched(t *testing.T, patch string, files []string, pkg string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, program := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "program")
+	list := filepath.Join(t.TempDir(), "overlay.json")
 	if err := os.WriteFile(list, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	runIn(t, module, "go", "build", "-overlay", list, "-o", program, pkg)
-	return program
+	return list
 }
 
 // runIn runs a program in a folder.
@@ -113,8 +112,9 @@ func runIn(t *testing.T, folder, name string, arguments ...string) {
 }
 
 // checkPatchedFlag verifies that the flag of flag.patch is in the settings, in the summary and in the report.
-func checkPatchedFlag(t *testing.T, program string) {
-	folder := t.TempDir()
+func checkPatchedFlag(t *testing.T, overlay string) {
+	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "program")
+	runIn(t, root, "go", "build", "-overlay", overlay, "-o", program, "./cmd/dptrain")
 	runIn(t, folder, program, "train", "--data", "remarks", "--steps", "1", "--lot", "8", "--save-interval", "7", "--out", "run", "--quiet")
 	for name, want := range map[string]string{"config.yaml": "save-interval: 7\n", "run.json": `"save_interval": 7`, "report.html": "seconds between checkpoints"} {
 		text, err := os.ReadFile(filepath.Join(folder, "run", name))
@@ -125,4 +125,12 @@ func checkPatchedFlag(t *testing.T, program string) {
 			t.Errorf("%s does not contain %q", name, want)
 		}
 	}
+}
+
+// checkPatchedOperation verifies that the CPU computes the operation of operation.patch as its reference
+// does, and that the lowering for the GPU compiles. The emulated device reads the kernels of the
+// repository, which lack the patch's.
+func checkPatchedOperation(t *testing.T, overlay string) {
+	runIn(t, root, "go", "test", "-overlay", overlay, "-run", "TestConformance_Operations", "./internal/device/cpu")
+	runIn(t, root, "go", "build", "-tags", "gpu", "-overlay", overlay, "./cuda/internal/compile")
 }

@@ -41,9 +41,9 @@ var layers = [][]string{
 	{"engine", "internal/device/plan/plantest"},
 	{"engine/internal/lot"},
 	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
-	{"engine/internal/frozen", "engine/internal/load", "engine/internal/state", "engine/data/columnar"},
+	{"engine/internal/frozen", "engine/internal/load", "engine/internal/score", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
-	{"cuda/internal/compile", "models/pretrained"},
+	{"cuda/internal/collective", "cuda/internal/compile", "models/pretrained"},
 	{"models/layer", "internal/device/cpu/gram", "internal/device/plan", "internal/format/onnx", "internal/format/torch", "cuda/internal/timing", "cuda/internal/override"},
 	{"perexample", "cuda/internal/driver", "cuda/internal/kernels"},
 	{"cmd/dptrain/internal/learn/accounting"},
@@ -79,10 +79,10 @@ var separate = map[string][]string{
 	"engine/sample":        {"noise"},
 	"cuda/internal/timing": {"internal/host/atomicfile"},
 
-	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "noise", "perexample"},
+	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "internal/ranks", "noise", "perexample"},
 	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
-	"cuda":                  {"internal/setting", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
-	"cuda/internal/compile": {"internal/setting", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+	"cuda":                  {"internal/setting", "internal/ranks", "cuda/internal/collective", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
+	"cuda/internal/compile": {"internal/setting", "internal/ranks", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
 
 	// Bounds and noise follow from settings and releases: the package sees no device but through the interface
 	// of executables, and no data set but through loaded examples.

@@ -45,7 +45,7 @@ func TestWords_InDocumentationAndKernels(t *testing.T) {
 	files := map[string]int{}
 	walkText(t, func(path, text string) {
 		switch filepath.Ext(path) {
-		case ".md", ".cu", ".cc", ".c", ".h", ".S":
+		case ".md", ".txt", ".cu", ".cc", ".c", ".h", ".S":
 		default:
 			return
 		}

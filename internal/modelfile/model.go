@@ -70,6 +70,16 @@ func (m Manifest) PictureShape() []int {
 	return m.Shape
 }
 
+// Options returns how the examples of the training were read.
+func (m Manifest) Options() data.Options {
+	return data.Options{Standardize: m.Standardize, Crop: m.Crop(), Schema: m.Schema}
+}
+
+// Input describes the examples of the training.
+func (m Manifest) Input() data.TrainedInput {
+	return data.TrainedInput{Name: m.Data, Shape: m.PictureShape(), ElementType: m.Elements}
+}
+
 // Crop returns the part of each picture that the network reads.
 func (m Manifest) Crop() (c data.CropSize) {
 	if m.Whole != nil && len(m.Shape) == 3 {

@@ -45,7 +45,9 @@ type Communicator interface {
 	Abort(reason string)
 	// Close leaves the run. All ranks call it, and nothing else afterwards.
 	Close() error
-	// String names the engine and its library.
+	// Transport names what connects the ranks, such as mpi or nccl.
+	Transport() string
+	// String describes the transport and its library.
 	String() string
 }
 

@@ -283,11 +283,12 @@ func TestLaunched_FromEnvironment(t *testing.T) {
 		invalid     bool
 	}{
 		{nil, Launch{Size: 1}, false},
-		{map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4"}, Launch{"mpiexec", 1, 4, true}, false},
-		{map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{"Open MPI's mpirun", 3, 4, true}, false},
-		{map[string]string{"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{"srun", 0, 2, true}, false},
-		{map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, Launch{Size: 1}, false}, // a batch script, without srun
-		{map[string]string{"RANK": "0", "WORLD_SIZE": "2"}, Launch{"torchrun", 0, 2, false}, false},
+		{map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4"}, Launch{Launcher: "mpiexec", Rank: 1, Size: 4, MPI: true}, false},
+		{map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{Launcher: "Open MPI's mpirun", Rank: 3, Size: 4, MPI: true}, false},
+		{map[string]string{"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Launch{Launcher: "srun", Rank: 0, Size: 2, MPI: true}, false},
+		{map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, Launch{Size: 1}, false},            // a batch script, without srun
+		{map[string]string{"RANK": "0", "WORLD_SIZE": "2"}, Launch{Launcher: "torchrun", Size: 2}, true}, // no LOCAL_RANK
+		{map[string]string{"RANK": "0", "WORLD_SIZE": "1"}, Launch{Launcher: "torchrun", Size: 1}, false},
 		{map[string]string{"RANK": "private"}, Launch{Size: 1}, false},
 		{map[string]string{"PMI_RANK": "4", "PMI_SIZE": "4"}, Launch{}, true},
 		{map[string]string{"PMI_RANK": "0", "PMI_SIZE": "0"}, Launch{}, true},

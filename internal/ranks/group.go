@@ -51,6 +51,8 @@ func (m *member) Rank() int { return m.rank }
 
 func (m *member) Size() int { return m.size }
 
+func (m *member) Transport() string { return "goroutines" }
+
 func (m *member) String() string { return "goroutines" }
 
 func (m *member) SetTimeout(limit time.Duration) { m.timeout = limit }

@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 )
@@ -11,6 +12,11 @@ type Launch struct {
 	Launcher   string // "" without one
 	Rank, Size int
 	MPI        bool // the launcher connects processes with MPI
+
+	// The rest is known without MPI.
+	Local   int    // number among the processes of this host
+	Address string // host:port at which rank 0 meets the others
+	Run     string // the launcher's name of the run
 }
 
 // launchers are the environment variables of launchers, the most specific first: a launcher that was
@@ -42,7 +48,33 @@ func launched(lookup func(string) (string, bool)) (Launch, error) {
 		if sizeErr != nil || rankErr != nil || n < 1 || r < 0 || r >= n {
 			return Launch{}, fmt.Errorf("the environment has %s=%s and %s=%s: a rank is a number from 0 below the number of ranks; unset both, or start the ranks with mpirun", l.rank, rank, l.size, size)
 		}
-		return Launch{l.name, r, n, l.mpi}, nil
+		launch := Launch{Launcher: l.name, Rank: r, Size: n, MPI: l.mpi}
+		if l.mpi {
+			return launch, nil
+		}
+		return launch, launch.setMeeting(lookup)
 	}
 	return Launch{Size: 1}, nil
+}
+
+// setMeeting sets where the ranks of torchrun meet. Where its agent serves the master's port, they meet at the
+// next one.
+func (l *Launch) setMeeting(lookup func(string) (string, bool)) error {
+	if l.Size == 1 {
+		return nil
+	}
+	host, _ := lookup("MASTER_ADDR")
+	port, _ := lookup("MASTER_PORT")
+	local, _ := lookup("LOCAL_RANK")
+	number, portErr := strconv.Atoi(port)
+	at, localErr := strconv.Atoi(local)
+	if host == "" || portErr != nil || number < 1 || number > 65534 || localErr != nil || at < 0 {
+		return fmt.Errorf("the environment has MASTER_ADDR=%s, MASTER_PORT=%s and LOCAL_RANK=%s: give the host of rank 0, a port and this process's number on its host, as torchrun does", host, port, local)
+	}
+	if served, _ := lookup("TORCHELASTIC_USE_AGENT_STORE"); served == "True" {
+		number++
+	}
+	l.Local, l.Address = at, net.JoinHostPort(host, strconv.Itoa(number))
+	l.Run, _ = lookup("TORCHELASTIC_RUN_ID")
+	return nil
 }

@@ -237,6 +237,8 @@ func (w *world) start() error {
 	return nil
 }
 
+func (w *world) Transport() string { return "mpi" }
+
 func (w *world) Rank() int { return w.rank }
 
 func (w *world) Size() int { return w.size }

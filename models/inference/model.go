@@ -23,6 +23,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/modelfile"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // ErrWeights is the error for a file of weights that the run of the folder did not release.
@@ -30,9 +31,9 @@ var ErrWeights = modelfile.ErrWeights
 
 // Model is a trained model. Its methods may be called concurrently; one prediction is computed at a time.
 type Model struct {
-	file   *modelfile.Model
-	device engine.DeviceOptions
-	answer func(output []float32) (Prediction, error)
+	network Network
+	device  engine.DeviceOptions
+	answer  func(output []float32) (Prediction, error)
 
 	mu        sync.Mutex
 	evaluator *engine.Evaluator // nil before the first prediction
@@ -46,33 +47,44 @@ func Load(dir string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := New(file, engine.DeviceOptions{})
+	m, err := New(Network{Build: file.Build, Classes: file.ClassNames, Targets: file.Targets, Labels: file.Labels,
+		Options: file.Options(), Input: file.Input()}, engine.DeviceOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return m, nil
 }
 
-// New returns a model that is already read, on a device.
-func New(file *modelfile.Model, device engine.DeviceOptions) (*Model, error) {
-	answer, err := newAnswer(file.Manifest)
-	return &Model{file: file, device: device, answer: answer}, err
+// Network is a trained network, and how its examples are read.
+type Network struct {
+	Build   perexample.Build // with the trained weights
+	Classes []string         // names of the classes; nil for a network of numbers
+	Targets int              // numbers that the network predicts in place of a class
+	Labels  []int            // shape of the labels of an example; nil for one label
+	Options data.Options     // as in training; of Schema the bounds of the target are those of the answers
+	Input   data.TrainedInput
+}
+
+// New returns the model of a network on a device.
+func New(n Network, device engine.DeviceOptions) (*Model, error) {
+	answer, err := newAnswer(n)
+	return &Model{network: n, device: device, answer: answer}, err
 }
 
 // Classes returns the names of the classes; nil for a model that predicts a number.
 func (m *Model) Classes() []string {
-	if m.file.Targets > 0 {
+	if m.network.Targets > 0 {
 		return nil
 	}
-	return slices.Clone(m.file.ClassNames)
+	return slices.Clone(m.network.Classes)
 }
 
 // Target returns the name of the number that the model predicts; "" for a model of classes.
 func (m *Model) Target() string {
-	if m.file.Targets == 0 {
+	if m.network.Targets == 0 {
 		return ""
 	}
-	return m.file.Schema.Target
+	return m.network.Options.Schema.Target
 }
 
 // Open makes the model ready for its first prediction, which otherwise does it.
@@ -86,7 +98,7 @@ func (m *Model) open() error {
 	if m.evaluator != nil {
 		return nil
 	}
-	evaluator, err := engine.NewEvaluator(m.file.Build, m.device)
+	evaluator, err := engine.NewEvaluator(m.network.Build, m.device)
 	if err != nil {
 		return err
 	}
@@ -127,7 +139,7 @@ func (m *Model) Predict(rows []Row) ([]Prediction, error) {
 		}
 		lines.Write(append(line, '\n'))
 	}
-	examples, err := data.ReadUnlabeled(&lines, "rows", m.options(), m.trained())
+	examples, err := data.ReadUnlabeled(&lines, "rows", m.network.Options, m.network.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +186,7 @@ func (m *Model) ReadRows(r io.Reader, name string) (data.Unlabeled, error) {
 		case errors.Is(err, io.EOF) && n == 1:
 			return data.Unlabeled{}, fmt.Errorf(`%s is empty: write a JSON object with the columns, such as {"age": 39}`, name)
 		case errors.Is(err, io.EOF):
-			return data.ReadUnlabeled(&lines, name, m.options(), m.trained())
+			return data.ReadUnlabeled(&lines, name, m.network.Options, m.network.Input)
 		case err != nil:
 			return data.Unlabeled{}, fmt.Errorf("%s: object %d is not JSON: %w", name, n, err)
 		}
@@ -187,21 +199,13 @@ func (m *Model) ReadRows(r io.Reader, name string) (data.Unlabeled, error) {
 
 // ReadTable reads rows from an Arrow or a Parquet file.
 func (m *Model) ReadTable(r io.Reader) (data.Unlabeled, error) {
-	return data.ReadUnlabeledTable(r, m.options(), m.trained())
+	return data.ReadUnlabeledTable(r, m.network.Options, m.network.Input)
 }
 
 // ReadFile reads the examples of a file or a folder, or the test examples of a named data set, whose files
 // are in dir.
 func (m *Model) ReadFile(name, dir string) (data.Unlabeled, error) {
-	options := m.options()
+	options := m.network.Options
 	options.Dir = dir
-	return data.OpenUnlabeled(name, options, m.trained())
-}
-
-func (m *Model) options() data.Options {
-	return data.Options{Standardize: m.file.Standardize, Crop: m.file.Crop(), Schema: m.file.Schema}
-}
-
-func (m *Model) trained() data.TrainedInput {
-	return data.TrainedInput{Name: m.file.Data, Shape: m.file.PictureShape(), ElementType: m.file.Elements}
+	return data.OpenUnlabeled(name, options, m.network.Input)
 }

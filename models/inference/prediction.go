@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/internal/quality"
 )
 
@@ -22,12 +21,13 @@ type Prediction struct {
 var ErrNotFinite = errors.New("the model's output is not finite: the example has numbers far outside the range of the training data, or the training diverged")
 
 // newAnswer returns how the output of a network becomes an answer.
-func newAnswer(m modelfile.Manifest) (func(output []float32) (Prediction, error), error) {
-	bounds, bounded := m.Schema.Bounds[m.Schema.Target]
+func newAnswer(n Network) (func(output []float32) (Prediction, error), error) {
+	schema := n.Options.Schema
+	bounds, bounded := schema.Bounds[schema.Target]
 	switch {
-	case m.Targets > 1 || m.Targets == 1 && !bounded:
-		return nil, fmt.Errorf("the model has %d targets and no bounds of %q: it needs one target with bounds", m.Targets, m.Schema.Target)
-	case m.Targets == 1:
+	case n.Targets > 1 || n.Targets == 1 && !bounded:
+		return nil, fmt.Errorf("the model has %d targets and no bounds of %q: it needs one target with bounds", n.Targets, schema.Target)
+	case n.Targets == 1:
 		return func(output []float32) (Prediction, error) {
 			v := bounds.Unscale(float64(output[0]))
 			if f := float64(float32(v)); math.IsNaN(f) || math.IsInf(f, 0) {
@@ -35,18 +35,18 @@ func newAnswer(m modelfile.Manifest) (func(output []float32) (Prediction, error)
 			}
 			return Prediction{Value: v}, nil
 		}, nil
-	case m.Schema.PredictNext || len(m.Labels) > 0:
+	case schema.PredictNext || len(n.Labels) > 0:
 		return nil, errors.New("the model predicts every step of an example, and a prediction is one answer for each example: use dptrain export DIR with the format onnx to get all steps in another program")
 	}
 	return func(output []float32) (Prediction, error) {
-		if len(output) != len(m.ClassNames) {
-			return Prediction{}, fmt.Errorf("the model has %d outputs for %d classes", len(output), len(m.ClassNames))
+		if len(output) != len(n.Classes) {
+			return Prediction{}, fmt.Errorf("the model has %d outputs for %d classes", len(output), len(n.Classes))
 		}
 		probabilities := make([]float64, len(output))
 		best, finite := quality.Softmax(probabilities, output)
 		if !finite {
 			return Prediction{}, ErrNotFinite
 		}
-		return Prediction{Class: m.ClassNames[best], Probability: probabilities[best], Probabilities: probabilities}, nil
+		return Prediction{Class: n.Classes[best], Probability: probabilities[best], Probabilities: probabilities}, nil
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/internal/dpevent"
 	"github.com/dptrain/dptrain/accountant/internal/gaussian"
+	"github.com/dptrain/dptrain/accountant/internal/numerics"
 	"github.com/dptrain/dptrain/accountant/internal/rdp"
 )
 
@@ -83,6 +84,9 @@ func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 	return concentratedEpsilon(sum, delta, len(events))
 }
 
+// goldenSections reduce an interval to the rounding of its ends.
+const goldenSections = 80
+
 // concentratedEpsilon converts the guarantee of a composition of some events at the best order.
 func concentratedEpsilon(c truncated, delta float64, events int) float64 {
 	if c.rho == 0 || math.IsInf(c.rho, 1) {
@@ -96,30 +100,11 @@ func concentratedEpsilon(c truncated, delta float64, events int) float64 {
 	from := max(guess-20, -30) // below -30 the order rounds to 1
 	// The bound holds at every order below ω.
 	to := min(max(guess+20, from), math.Log(c.omega-1)-1e-9)
-	best := goldenSection(value, min(from, to), to)
+	best := numerics.GoldenSection(value, min(from, to), to, goldenSections)
 	order := 1 + math.Exp(best)
 	// The bound holds at any order; the error is that of the operations at this one.
 	off := dpevent.RoundingUnit * (16*(math.Abs(math.Log(delta))+math.Log(order)+1)/(order-1) + float64(16+4*events)*c.rho*order + 16)
 	return max(0, value(best)+off)
-}
-
-// goldenSection minimizes a unimodal function by golden-section search.
-func goldenSection(value func(float64) float64, from, to float64) float64 {
-	const golden = 0.6180339887498949
-	a, b := to-golden*(to-from), from+golden*(to-from)
-	atA, atB := value(a), value(b)
-	for range 80 {
-		if atA <= atB {
-			to, b, atB = b, a, atA
-			a = to - golden*(to-from)
-			atA = value(a)
-		} else {
-			from, a, atA = a, b, atB
-			b = from + golden*(to-from)
-			atB = value(b)
-		}
-	}
-	return (from + to) / 2
 }
 
 // unsampledEpsilon is an ε of one event at delta, computed without sampling.
@@ -189,5 +174,5 @@ func AdvancedEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 		}
 		return sum + math.Sqrt(-2*math.Log((1-share)*delta)*squares)
 	}
-	return value(goldenSection(value, -30, 30))
+	return value(numerics.GoldenSection(value, -30, 30, goldenSections))
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/accountant/internal/dpevent"
+	"github.com/dptrain/dptrain/accountant/internal/numerics"
 )
 
 // Epsilon returns ε at delta and the best order. The function divergence bounds the Rényi
@@ -48,10 +49,10 @@ const (
 	minLogOrder  = -14.0
 	maxLogOrder  = 18.0
 	coarseStride = 0.7
-	// fineStride is the precision of the logarithm of order-1. A Rényi divergence increases
+	// fineSections leave an interval of 0.0017 for the logarithm of order-1. A Rényi divergence increases
 	// with the order, and the rest of ε is about proportional to 1/(order-1). So the minimum over
 	// orders that differ by less is at most 0.2% smaller.
-	fineStride = 0.002
+	fineSections = 14
 )
 
 // BestOrder minimizes value over the Rényi orders above 1. Apart from its logarithms the value is a
@@ -80,21 +81,7 @@ func BestOrder(value func(order float64) float64) (order, least float64) {
 	}
 	scan(0, coarseStride)
 	scan(-coarseStride, -coarseStride)
-	const golden = 0.6180339887498949
-	from, to := best-coarseStride, best+coarseStride
-	a, b := to-golden*(to-from), from+golden*(to-from)
-	atA, atB := try(a), try(b)
-	for to-from > fineStride {
-		if atA <= atB {
-			to, b, atB = b, a, atA
-			a = to - golden*(to-from)
-			atA = try(a)
-		} else {
-			from, a, atA = a, b, atB
-			b = from + golden*(to-from)
-			atB = try(b)
-		}
-	}
+	numerics.GoldenSection(try, best-coarseStride, best+coarseStride, fineSections)
 	try(math.Log(max(1, math.Round(order-1)))) // some divergences are interpolated between integers
 	return order, least
 }

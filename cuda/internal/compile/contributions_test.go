@@ -526,7 +526,7 @@ func TestContributions_WarpsAdmitRecordsThatFit(t *testing.T) {
 // so wide that its blocks divide the records no further than these sums require.
 func TestContributions_ManyFullRecords(t *testing.T) {
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -646,7 +646,8 @@ func TestContributions_WithLengthsOfNorms(t *testing.T) {
 }
 
 // Weights of 0, updated by SGD at rate −1, are the released integers in units of the gradient. They
-// are those of package noise, to the bit, and the next lot starts at zero.
+// are those of package noise, to the bit, and the next lot starts at zero. The last lot is one of several
+// ranks: the caller reads the sums and gives those of all.
 func TestRelease_OfIntegerSums(t *testing.T) {
 	device(t)
 	const records = 3
@@ -665,7 +666,7 @@ func TestRelease_OfIntegerSums(t *testing.T) {
 	for v := range sums {
 		now.Sigma, now.Unit = append(now.Sigma, float64(v+1)*plan.Bound/3), append(now.Unit, float64(v+2)*1e-7)
 	}
-	for lot := range uint64(3) {
+	for lot := range uint64(4) {
 		now.Lot, now.Step = lot, int(lot)+1
 		now.Sigma[2] *= 5
 		var want [][]int64
@@ -675,6 +676,19 @@ func TestRelease_OfIntegerSums(t *testing.T) {
 			}
 		} else {
 			want = addTo(t, m, sums, []float32{1, 0.5, 0.25})
+		}
+		for v := 0; lot == 3 && v < len(sums); v++ {
+			all := make([]int64, sums[v].size)
+			if err := m.ReadSum(v, all); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(all, want[v]) {
+				t.Fatalf("parameter %d: ReadSum differs from IntegerSum", v)
+			}
+			for i := range all {
+				all[i] += int64(i) << 30
+			}
+			now.Sums, want[v] = append(now.Sums, all), slices.Clone(all)
 		}
 		if err := m.Release(now); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // Executable is a program compiled for a GPU. All its memory is allocated by New, so every
@@ -32,7 +33,7 @@ type Executable struct {
 
 // New compiles a program for a GPU.
 func New(p *plan.Program, o plan.Optimizer, average bool, options Options) (plan.Executable, error) {
-	d, err := open(options.Ordinal)
+	d, err := Open(options.Ordinal)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +197,36 @@ func (e *Executable) AddClippedSums() error {
 	return e.back.launch(e.device)
 }
 
+// deviceSummer is a communicator that adds integers in the memory of devices.
+type deviceSummer interface {
+	IsOn(*driver.Device) bool
+	SumOnDevice(values driver.Pointer, count int) error
+	Wait() error
+}
+
+// AddRanks returns a function that replaces the accumulators by the sums of all ranks; nil where c adds on the
+// host.
+func (e *Executable) AddRanks(c ranks.Communicator) func() error {
+	of, ok := c.(deviceSummer)
+	if !ok || !of.IsOn(e.device) || e.contributions == nil {
+		return nil
+	}
+	return func() error {
+		if err := e.completeRelease(); err != nil {
+			return err
+		}
+		for _, p := range e.state.parameters {
+			if p.sum == 0 { // not trained
+				continue
+			}
+			if err := of.SumOnDevice(p.sum, p.size); err != nil {
+				return err
+			}
+		}
+		return of.Wait()
+	}
+}
+
 // Release adds noise to the sums, updates the weights and clears the sums. If the device computes the clip
 // factors, it does not wait for the device; the next call completes the release.
 func (e *Executable) Release(r *plan.Release) error {
@@ -239,6 +270,19 @@ func (e *Executable) Sum(i int) ([]float32, error) { return readSum[float32](e, 
 
 // IntegerSum is the accumulator of parameter i of an exact program.
 func (e *Executable) IntegerSum(i int) ([]int64, error) { return readSum[int64](e, i) }
+
+// ReadSum copies the accumulator of parameter i of an exact program to dst.
+func (e *Executable) ReadSum(i int, dst []int64) error {
+	if err := e.completeRelease(); err != nil {
+		return err
+	}
+	sum := e.state.parameters[i].sum
+	if sum == 0 { // the parameter is not trained
+		clear(dst)
+		return nil
+	}
+	return cmp.Or(e.device.CopyOut(bytesOf(dst), sum), e.device.Synchronize())
+}
 
 // Configure makes the device compute clip factors. The caller calls it at most once.
 func (e *Executable) Configure(f clipping.Formula, examples int, read func(dst [][]float32, rows []int) error) error {

@@ -18,7 +18,7 @@ func TestLoadDataSet_WithoutRoom(t *testing.T) {
 	defer func(share float64) { maxDataSetShare = share }(maxDataSetShare)
 	maxDataSetShare = math.Inf(1)
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

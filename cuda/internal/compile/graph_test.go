@@ -74,7 +74,7 @@ func TestDependencies_CoverConflicts(t *testing.T) {
 // arena, as on a GPU, and with all scratch memory shared.
 func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestPipeline_CountsNodesOnH100(t *testing.T) {
 
 func TestPipeline_CountsNodes(t *testing.T) {
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ var libraryMemory = span{1, 2}
 // why dptrain's own kernels compute all of them: [ErrNoLibrary] if no cuBLASLt is
 // installed. It opens the GPU.
 func ProductLibrary(ordinal int) (string, error) {
-	d, err := open(ordinal)
+	d, err := Open(ordinal)
 	if err != nil {
 		return "", err
 	}
@@ -59,11 +59,26 @@ func ProductLibrary(ordinal int) (string, error) {
 // ConvolutionLibrary describes the cuDNN that computes large convolutions, as
 // [ProductLibrary] does for products.
 func ConvolutionLibrary(ordinal int) (string, error) {
-	d, err := open(ordinal)
+	d, err := Open(ordinal)
 	if err != nil {
 		return "", err
 	}
 	return describeLibrary(openLibraries(ordinal, d).dnn())
+}
+
+// CommunicationLibrary describes the NCCL that connects a GPU with others, or reports why there is none. It
+// opens the GPU.
+func CommunicationLibrary(ordinal int) (string, error) {
+	d, err := Open(ordinal)
+	if err != nil {
+		return "", err
+	}
+	n, err := driver.OpenNCCL(d)
+	if err != nil {
+		return "", err
+	}
+	defer n.Close()
+	return n.String(), nil
 }
 
 func describeLibrary(l fmt.Stringer, err error) (string, error) {

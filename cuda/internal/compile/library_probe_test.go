@@ -36,7 +36,7 @@ func TestLibraryProbe_CoversEveryRow(t *testing.T) {
 func TestLibraryProbe_NeedsOnlyWorkspace(t *testing.T) {
 	blasStandIn.use(t, "")
 	eager(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

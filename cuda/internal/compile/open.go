@@ -24,7 +24,8 @@ var opened struct {
 	choices   map[int]*timing.Table // none for an emulated device
 }
 
-func open(ordinal int) (*driver.Device, error) {
+// Open returns a GPU of this host, which stays open.
+func Open(ordinal int) (*driver.Device, error) {
 	opened.Lock()
 	defer opened.Unlock()
 	if d := opened.devices[ordinal]; d != nil {
@@ -88,7 +89,7 @@ func choices(ordinal int) *timing.Table {
 
 // FreeMemory returns the free bytes of a GPU's memory. It opens the GPU.
 func FreeMemory(ordinal int) (int64, error) {
-	d, err := open(ordinal)
+	d, err := Open(ordinal)
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +100,7 @@ func FreeMemory(ordinal int) (int64, error) {
 // AllocatedMemory returns the bytes of a GPU's memory that this process's programs have
 // allocated. It opens the GPU.
 func AllocatedMemory(ordinal int) (int64, error) {
-	d, err := open(ordinal)
+	d, err := Open(ordinal)
 	if err != nil {
 		return 0, err
 	}

@@ -43,7 +43,7 @@ func TestOpen_LoadsKernelFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := kernelFile(t, image)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestOpen_LoadsKernelFile(t *testing.T) {
 func TestOpen_RefusesKernelFile(t *testing.T) {
 	reopen(t)
 	path := kernelFile(t, []byte(".version 8.0\n.target of another\n"))
-	_, err := open(0)
+	_, err := Open(0)
 	if err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("PTX that does not compile: %v", err)
 	}

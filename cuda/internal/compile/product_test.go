@@ -74,7 +74,7 @@ func TestTensorCores_RoundOnlyOperands(t *testing.T) {
 func TestProduct_FewColumnsManyRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(5, 6))
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestMultiUse_CountsOperandsOfEveryUse(t *testing.T) {
 // that need little memory get blocks of their own.
 func TestSlices_FitInMemoryOfRows(t *testing.T) {
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,6 +184,9 @@ func (r *releaser) run(now *plan.Release) error {
 			return err
 		}
 	}
+	if err := r.replaceSums(now.Sums); err != nil {
+		return err
+	}
 	a := r.args
 	defer func() { a.Key = random.Key{} }()
 	if r.rounding != nil {
@@ -199,6 +202,21 @@ func (r *releaser) run(now *plan.Release) error {
 		}
 	}
 	return nil
+}
+
+// replaceSums replaces the sums of this device by those of all ranks; nil: there is one rank.
+func (r *releaser) replaceSums(all [][]int64) error {
+	for i, sums := range all {
+		if at := r.parameters[i].Sum; at != 0 {
+			if err := r.memory.device.CopyIn(at, bytesOf(sums)); err != nil {
+				return err
+			}
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return r.memory.device.Synchronize() // the caller may change its sums
 }
 
 // launch launches a kernel with the current arguments.

@@ -40,7 +40,7 @@ func (w *stopwatch) time(d *driver.Device, options [][]step) (seconds []float64,
 func measured(t *testing.T, path string, with func(*driver.Device, [][]step) ([]float64, error)) {
 	t.Helper()
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func stepNames(m plan.Executable) (names []string) {
 // The emulated device measures nothing, and writes no file, under any name.
 func TestChoices_EmulatedDeviceMeasuresNothing(t *testing.T) {
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestChoices_MeasuredWithClipFactorsOne(t *testing.T) {
 		}
 		return make([]float64, len(options)), nil
 	})
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

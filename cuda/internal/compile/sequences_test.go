@@ -33,7 +33,7 @@ func (o operation) few(records int, shared ...int) operation {
 // some, and if hidden units are divided among blocks and every step is a launch.
 func TestRecurrent_StepRanges(t *testing.T) {
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // if the device is emulated.
 func numbered(b *testing.B) int {
 	device(b)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 func splitting(t *testing.T) {
 	t.Helper()
 	device(t)
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestSplitSums_ErrorBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 7))
 	product := op.Product{In: 35, Out: 40}
 	conv := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 2, H: 8, W: 8, O: 20}
-	d, err := open(0)
+	d, err := Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

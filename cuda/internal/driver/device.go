@@ -1,13 +1,5 @@
 //go:build gpu
 
-// Package driver launches kernels on NVIDIA GPUs through the CUDA driver API. It
-// opens libcuda at run time, so a program that links this package starts on a host
-// without a driver. The environment variable DPTRAIN_LIBCUDA names another file than
-// the system's libcuda.so.1, for example the emulated device's.
-//
-// Each device has one stream, on which work runs in order. A method that is documented
-// as asynchronous returns before its work has run, and may report the failure of an
-// earlier call.
 package driver
 
 // #cgo CFLAGS: -I${SRCDIR}/../include -Wall

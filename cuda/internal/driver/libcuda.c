@@ -28,7 +28,7 @@ static const char *const needed[] = {
 	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemFreeHost", "cuModuleLoadDataEx",
 	"cuModuleGetFunction", "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
 	"cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuMemsetD32Async", "cuStreamCreate",
-	"cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
+	"cuStreamSynchronize", "cuStreamQuery", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
 	"cuEventSynchronize", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
 	"cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies",
 	"cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",

@@ -32,6 +32,7 @@ type Budget struct {
 type Account struct {
 	writer *ledger.Writer
 	budget Budget
+	level  drawdiscard.Level // what the ledger counts
 }
 
 // units name what a ledger counts, by level.
@@ -59,8 +60,9 @@ func AccountPath(name string) (string, error) {
 	return filepath.Join(folder, "dptrain", "contributions", name+".jsonl"), nil
 }
 
-// OpenAccount opens the ledger, or creates it with its folder. A ledger counts contributions of one level. It is
-// locked until Close.
+// OpenAccount opens the ledger, or creates it with its folder. A ledger counts, and its budget limits, what all
+// contributions of both levels cost at one level: whole returned models, or each weight by
+// itself. It is locked until Close.
 func OpenAccount(path string, level drawdiscard.Level, b Budget) (*Account, error) {
 	switch {
 	case !(b.Epsilon > 0 && b.Epsilon <= math.MaxFloat64):
@@ -82,10 +84,10 @@ func OpenAccount(path string, level drawdiscard.Level, b Budget) (*Account, erro
 	}
 	if unit := w.History().Header.Unit; unit != units[level] {
 		w.Close()
-		return nil, fmt.Errorf("ledger %s counts the unit %q, and contributions at the level %s count %q; use another ledger, or the other level", path, unit, level, units[level])
+		return nil, fmt.Errorf("ledger %s counts the unit %q, and the level %s of the total is %q; use the other level, or another ledger", path, unit, level, units[level])
 	}
 	w.LimitReservations(1) // contributions are seconds apart, and a reserved one that is not made is a waste
-	return &Account{w, b}, nil
+	return &Account{w, b, level}, nil
 }
 
 // Close ends the run in the ledger and unlocks it.
@@ -101,11 +103,21 @@ type Cost struct {
 // Cost returns the cost of the contributions so far.
 func (a *Account) Cost() (Cost, error) { return a.cost(a.writer.History()) }
 
-func (a *Account) cost(h ledger.History) (Cost, error) {
-	c := Cost{Pure: pureEpsilon(h), Delta: a.budget.Delta}
+// WholeModels returns what a number of contributions costs for the whole returned models, also where each
+// protects a weight by itself.
+func WholeModels(m *drawdiscard.Mechanism, contributions int, b Budget) (Cost, error) {
+	h := ledger.History{Header: ledger.Header{Adjacency: ledger.ReplaceOne, Records: 1}}
+	h.Lots = []ledger.RepeatedLot{{Lot: contribution(m.Query("model", drawdiscard.ModelLevel)), Count: contributions}}
+	return b.cost(h)
+}
+
+func (a *Account) cost(h ledger.History) (Cost, error) { return a.budget.cost(h) }
+
+func (b Budget) cost(h ledger.History) (Cost, error) {
+	c := Cost{Pure: pureEpsilon(h), Delta: b.Delta}
 	c.Epsilon = c.Pure
-	if a.budget.Delta > 0 && len(h.Lots) > 0 {
-		g, err := accountant.Epsilon(h, a.budget.Delta, a.budget.Accountant)
+	if b.Delta > 0 && len(h.Lots) > 0 {
+		g, err := accountant.Epsilon(h, b.Delta, b.Accountant)
 		if err != nil {
 			return c, err
 		}
@@ -132,11 +144,16 @@ func pureEpsilon(h ledger.History) float64 {
 	return sum
 }
 
+// contribution is the ledger's entry of a contribution.
+func contribution(q ledger.Query) ledger.Lot {
+	return ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 1}, Queries: []ledger.Query{q}}
+}
+
 // Spend states a contribution in the ledger. If it returns nil, the ledger is on disk and the
 // contribution may leave. If the budget does not cover it, the error is an engine.ErrBudget and
 // nothing changes.
 func (a *Account) Spend(q ledger.Query) (Cost, error) {
-	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: 1}, Queries: []ledger.Query{q}}
+	lot := contribution(q)
 	h := a.writer.History()
 	h.Lots = append(h.Lots[:len(h.Lots):len(h.Lots)], ledger.RepeatedLot{Lot: lot, Count: 1})
 	c, err := a.cost(h)

@@ -167,7 +167,7 @@ func TestAccount_ContinuesLedger(t *testing.T) {
 		if _, err := OpenAccount(path, drawdiscard.ModelLevel, Budget{Epsilon: 2.5}); !errors.Is(err, ledger.ErrLocked) {
 			t.Errorf("a second account at once: %v", err)
 		}
-		_, err = a.Spend(m.Query("ads"))
+		_, err = a.Spend(m.Query("ads", drawdiscard.ModelLevel))
 		if n < 2 && err != nil || n == 2 && !errors.Is(err, engine.ErrBudget) {
 			t.Errorf("contribution %d: %v", n+1, err)
 		}
@@ -195,24 +195,91 @@ func TestAccount_ComposesByAccountant(t *testing.T) {
 	var cost Cost
 	for range 60 {
 		var err error
-		if cost, err = a.Spend(m.Query("ads")); err != nil {
+		if cost, err = a.Spend(m.Query("ads", drawdiscard.ModelLevel)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if math.Abs(cost.Pure-6) > 1e-3 || !(cost.Epsilon < 4.5) || !(cost.Epsilon > 2) {
 		t.Errorf("60 contributions of ε = 0.1: %+v", cost)
 	}
-	if cost, err := a.Spend(mechanism(drawdiscard.Gaussian, 1, 1e-7).Query("ads")); err != nil || !math.IsInf(cost.Pure, 1) || math.IsInf(cost.Epsilon, 1) {
+	if cost, err := a.Spend(mechanism(drawdiscard.Gaussian, 1, 1e-7).Query("ads", drawdiscard.ModelLevel)); err != nil || !math.IsInf(cost.Pure, 1) || math.IsInf(cost.Epsilon, 1) {
 		t.Errorf("with a gaussian one: %+v, %v", cost, err)
 	}
 
 	pure := newAccount(t, filepath.Join(t.TempDir(), "b.jsonl"), Budget{Epsilon: 100})
-	if _, err := pure.Spend(mechanism(drawdiscard.Gaussian, 1, 1e-7).Query("ads")); !errors.Is(err, engine.ErrBudget) {
+	if _, err := pure.Spend(mechanism(drawdiscard.Gaussian, 1, 1e-7).Query("ads", drawdiscard.ModelLevel)); !errors.Is(err, engine.ErrBudget) {
 		t.Errorf("gaussian noise in a pure budget: %v", err)
 	}
 	exact := newAccount(t, filepath.Join(t.TempDir(), "c.jsonl"), Budget{Epsilon: 1, Delta: 1e-7, Accountant: accountant.Default})
-	if _, err := exact.Spend(mechanism(drawdiscard.Gaussian, 1, 1e-7).Query("ads")); err != nil {
+	if _, err := exact.Spend(mechanism(drawdiscard.Gaussian, 1, 1e-7).Query("ads", drawdiscard.ModelLevel)); err != nil {
 		t.Errorf("a budget of exactly one contribution: %v", err)
+	}
+}
+
+// A ledger of one level counts contributions of both: at the level of the model all weights together, and at
+// that of features one weight. Laplace: m·ε and ε/m; Gaussian: as much as noise for √m and 1/√m of the norm.
+func TestAccount_CountsBothLevels(t *testing.T) {
+	const weights = 9
+	mechanism := func(d drawdiscard.Distribution, level drawdiscard.Level, delta float64) *drawdiscard.Mechanism {
+		m, err := drawdiscard.NewMechanism(drawdiscard.Settings{Distribution: d, Level: level, Epsilon: 1, Delta: delta, Clip: 1, LearningRate: 1}, weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	const delta = 1e-6
+	shift := func(epsilon float64) float64 { // of Gaussian noise that is (ε, δ)-DP
+		low, high := 0.0, 10.0
+		for range 60 {
+			if middle := (low + high) / 2; accountant.GaussianEpsilon(middle, delta) < epsilon {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+		return low
+	}
+	for _, c := range []struct {
+		noise        drawdiscard.Distribution
+		level, count drawdiscard.Level
+		want         float64
+	}{
+		{drawdiscard.Laplace, drawdiscard.FeatureLevel, drawdiscard.ModelLevel, weights},
+		{drawdiscard.Laplace, drawdiscard.FeatureLevel, drawdiscard.FeatureLevel, 1},
+		{drawdiscard.Laplace, drawdiscard.ModelLevel, drawdiscard.FeatureLevel, 1.0 / weights},
+		{drawdiscard.Laplace, drawdiscard.ModelLevel, drawdiscard.ModelLevel, 1},
+		{drawdiscard.Gaussian, drawdiscard.FeatureLevel, drawdiscard.ModelLevel, accountant.GaussianEpsilon(3*shift(1), delta)},
+		{drawdiscard.Gaussian, drawdiscard.ModelLevel, drawdiscard.FeatureLevel, accountant.GaussianEpsilon(shift(1)/3, delta)},
+	} {
+		b, of := Budget{Epsilon: 1000}, 0.0
+		if c.noise == drawdiscard.Gaussian {
+			b.Delta, b.Accountant, of = delta, accountant.Default, delta
+		}
+		a, err := OpenAccount(filepath.Join(t.TempDir(), "ledger.jsonl"), c.count, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := mechanism(c.noise, c.level, of)
+		cost, err := a.Spend(m.Query("ads", c.count))
+		if err != nil || math.Abs(cost.Epsilon/c.want-1) > 1e-3 {
+			t.Errorf("%s noise of level %s, counted by %s: ε = %v, want %v (%v)", c.noise, c.level, c.count, cost.Epsilon, c.want, err)
+		}
+		if c.count == drawdiscard.ModelLevel {
+			if whole, err := WholeModels(m, 1, b); err != nil || whole.Epsilon != cost.Epsilon {
+				t.Errorf("whole models cost %v, the ledger states %v (%v)", whole.Epsilon, cost.Epsilon, err)
+			}
+		}
+		a.Close()
+	}
+	// Both kinds in one ledger add up.
+	a := newAccount(t, filepath.Join(t.TempDir(), "both.jsonl"), Budget{Epsilon: 10.5})
+	for i, m := range []*drawdiscard.Mechanism{mechanism(drawdiscard.Laplace, drawdiscard.FeatureLevel, 0), mechanism(drawdiscard.Laplace, drawdiscard.ModelLevel, 0)} {
+		if cost, err := a.Spend(m.Query("ads", drawdiscard.ModelLevel)); err != nil || math.Abs(cost.Pure-float64(weights+i)) > 1e-3 {
+			t.Errorf("after %d contributions: %+v, %v", i+1, cost, err)
+		}
+	}
+	if _, err := a.Spend(mechanism(drawdiscard.Laplace, drawdiscard.FeatureLevel, 0).Query("ads", drawdiscard.ModelLevel)); !errors.Is(err, engine.ErrBudget) {
+		t.Errorf("a contribution beyond the total: %v", err)
 	}
 }
 

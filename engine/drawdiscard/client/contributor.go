@@ -104,7 +104,7 @@ func (x *Contributor) Contribute(ctx context.Context) (Cost, error) {
 	if err := x.build(); err != nil {
 		return Cost{}, err
 	}
-	cost, err := x.account.Spend(x.mechanism.Query(printable(x.model.Name)))
+	cost, err := x.account.Spend(x.mechanism.Query(printable(x.model.Name), x.account.level))
 	if err != nil {
 		return cost, err
 	}

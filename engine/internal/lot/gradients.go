@@ -27,6 +27,15 @@ func (g *gradients) addLoaded(n int) error {
 	if err := e.Forward(); err != nil {
 		return err
 	}
+	if l.Statistics.anyJoint() {
+		for i := range n {
+			record := l.Loader.ExamplesOf(i)
+			markClipped(record, false) // it is not known yet
+			if err := l.Statistics.computeJoint(record, i, len(l.Loader.Records), l.Mechanism); err != nil {
+				return err
+			}
+		}
+	}
 	if err := l.Mechanism.ComputeClipFactors(e, n, l.Loader.RecordWeights(n)); err != nil {
 		return err
 	}
@@ -60,6 +69,7 @@ func (g *gradients) addStatistics(n int) error {
 		if err := l.Statistics.AddRecord(record); err != nil {
 			return err
 		}
+		l.Statistics.addJoint(i, l.Mechanism)
 	}
 	return nil
 }

@@ -59,16 +59,19 @@ type Lot struct {
 	Method  Method
 	Private Private // of the last lot
 	ranks   ranksMemory
+	// addOnDevice adds the sums of all ranks on the device; nil where the host adds them.
+	addOnDevice func() error
 }
 
-// Private describes a lot without noise: see engine.PrivateStats. Loss is the sum over the records.
+// Private describes a lot that was released. It is a function of the records that no noise protects: who
+// publishes it gives up the guarantee.
 type Private struct {
-	Records   int
-	NonFinite int
-	Unclipped int
-	Reduced   int
-	Omitted   int
-	Loss      float64
+	Records   int     // in the lot as drawn, without blank records
+	NonFinite int     // records without a contribution, because their gradient was NaN or infinite
+	Unclipped int     // records whose gradient was not scaled down
+	Reduced   int     // parts of contributions that were rounded again, with a smaller factor, to stay within the bound
+	Omitted   int     // parts of contributions that exceeded the bound again and were left out
+	Loss      float64 // mean over the lot's records; 0 where the network keeps no losses. Before the release it is their sum
 }
 
 // New returns lots of a network's gradients or, with local steps, of changes of its weights.
@@ -77,6 +80,7 @@ func New(p Parts, o Options) (*Lot, error) {
 	if err := l.prepareRanks(o); err != nil {
 		return nil, err
 	}
+	l.Statistics.startLot(0, l.Mechanism)
 	switch {
 	case o.Local.Steps > 0:
 		l.Method = newLocalSteps(l, o.Local, o.Train)
@@ -103,7 +107,7 @@ func NewOfVectors(p Parts) *Lot {
 // sampler drew before.
 func (l *Lot) Sum(s sample.Sampler, draw, step int) error {
 	l.Private = Private{}
-	l.Statistics.step = step
+	l.Statistics.startLot(step, l.Mechanism)
 	l.Loader.StartLot(step)
 	l.Method.Start()
 	err := s.StartLot(uint64(draw))
@@ -186,6 +190,9 @@ func (l *Lot) Release(step int, rate float64) error {
 	if c := m.Contributions; c != nil {
 		l.Private.Reduced, l.Private.Omitted = c.Reduced, c.Omitted
 		c.Reduced, c.Omitted = 0, 0
+	}
+	if n := l.Private.Records; n > 0 {
+		l.Private.Loss /= float64(n)
 	}
 	return nil
 }

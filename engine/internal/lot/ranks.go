@@ -29,7 +29,7 @@ type ranksMemory struct {
 	durations []time.Duration // [rank]: of its records so far, without waiting for others
 }
 
-// prepareRanks takes the memory.
+// prepareRanks takes the memory, for sums unless the device adds them.
 func (l *Lot) prepareRanks(o Options) error {
 	if l.Ranks == nil {
 		return nil
@@ -39,6 +39,11 @@ func (l *Lot) prepareRanks(o Options) error {
 	m.durations = make([]time.Duration, l.Ranks.Size())
 	if o.Local.Steps > 0 {
 		return nil
+	}
+	if device, ok := l.Network.Executable.(plan.RankSummer); ok {
+		if l.addOnDevice = device.AddRanks(l.Ranks); l.addOnDevice != nil {
+			return nil
+		}
 	}
 	if _, ok := l.Network.Executable.(plan.SumReader); !ok {
 		return errors.New("the device is not available on several ranks")
@@ -135,8 +140,15 @@ func (l *Lot) combine(step int, err error) error {
 			return err
 		}
 	}
+	if l.addOnDevice != nil {
+		if err := l.addOnDevice(); err != nil {
+			return err
+		}
+	}
 	for i, sums := range l.ranks.sums {
-		l.Network.Executable.(plan.SumReader).ReadSum(i, sums)
+		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
+			return err
+		}
 		if err := l.addSums(sums); err != nil {
 			return err
 		}

@@ -13,9 +13,11 @@ import (
 // Statistic computes the vectors of records that an entry of the list of releases sums.
 type Statistic struct {
 	Name   string
-	Entry  int // its number in the list
+	Entry  int     // its number in the list
+	Bound  float64 // of the vector of a record, before it is clipped with a group
 	Of     func(dst []float64, record []load.Example)
 	vector []float64 // of one record
+	joint  []float64 // of all records of a microbatch, where the entry is a part of a group
 }
 
 // Statistics add records to the statistics of a lot.
@@ -41,11 +43,11 @@ func (s *Statistics) isDue() bool {
 	return slices.ContainsFunc(s.all, func(a Statistic) bool { return s.sums.List[a.Entry].IsDue(s.step) })
 }
 
-// AddRecord adds a record to the statistics that the lot releases.
+// AddRecord adds a record to the statistics that the lot releases and that are not parts of groups.
 func (s *Statistics) AddRecord(record []load.Example) error {
 	for i := range s.all {
 		a := &s.all[i]
-		if !s.sums.List[a.Entry].IsDue(s.step) {
+		if e := &s.sums.List[a.Entry]; !e.IsDue(s.step) || e.IsJoint() {
 			continue
 		}
 		if err := a.compute(record); err != nil {
@@ -54,6 +56,56 @@ func (s *Statistics) AddRecord(record []load.Example) error {
 		s.sums.Sum(a.Entry).Add(a.vector)
 	}
 	return nil
+}
+
+// startLot begins the sums of a lot. Those that are parts of groups get the groups' queries.
+func (s *Statistics) startLot(step int, m *release.Mechanism) {
+	s.step = step
+	for i := range s.all {
+		if e := &s.sums.List[s.all[i].Entry]; e.IsJoint() {
+			s.sums.SetJoint(s.all[i].Entry, m.QueryOfGroup(e.Group))
+		}
+	}
+}
+
+// computeJoint computes the vectors of record i of the microbatch for the statistics that are parts of
+// groups. Each is first shortened to its own bound, and has the norm 0 where the lot does not release it.
+func (s *Statistics) computeJoint(record []load.Example, i, microbatch int, m *release.Mechanism) error {
+	for k := range s.all {
+		a := &s.all[k]
+		e := &s.sums.List[a.Entry]
+		if !e.IsJoint() {
+			continue
+		}
+		if !e.IsDue(s.step) {
+			m.SetJointNorm(a.Entry, i, 0)
+			continue
+		}
+		if err := a.compute(record); err != nil {
+			return err
+		}
+		if a.joint == nil {
+			a.joint = make([]float64, microbatch*len(a.vector))
+		}
+		vector := a.joint[i*len(a.vector):][:len(a.vector)]
+		m.SetJointNorm(a.Entry, i, release.ShortenTo(vector, a.vector, a.Bound))
+	}
+	return nil
+}
+
+// addJoint adds what computeJoint computed for record i, which has a clip factor now.
+func (s *Statistics) addJoint(i int, m *release.Mechanism) {
+	for k := range s.all {
+		a := &s.all[k]
+		if e := &s.sums.List[a.Entry]; e.IsJoint() && e.IsDue(s.step) {
+			m.AddJoint(s.sums.Sum(a.Entry), e, i, a.joint[i*len(a.vector):][:len(a.vector)])
+		}
+	}
+}
+
+// anyJoint reports whether there are statistics that are parts of groups.
+func (s *Statistics) anyJoint() bool {
+	return s != nil && slices.ContainsFunc(s.all, func(a Statistic) bool { return s.sums.List[a.Entry].IsJoint() })
 }
 
 // compute computes the vector of a record.

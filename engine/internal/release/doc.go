@@ -20,5 +20,14 @@
 //	validation             after the lots    score of the weights
 //	second moments         before the lots   first layer
 //
+// A statistic can also be a part of a group of gradients: joint clipping (McMahan et al. 2019, section 3.3).
+// Its vector m is divided by a scale a and clipped together with the gradients g, also divided by their
+// scales s, and both are multiplied again:
+//
+//	c·√(Σ ‖g_v‖²/s_v² + ‖m‖²/a²) ≤ S      one clip factor c, one bound, one query
+//
+// Its entry has no query of its own, so it costs nothing more. [Mechanism.AddJoint] adds it before the
+// gradients, whose integers get what its squared norm leaves of the lattice.
+//
 // What the ledger states, what is planned, and which stream of noise a release has follow from the list.
 package release

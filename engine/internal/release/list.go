@@ -37,7 +37,16 @@ type Entry struct {
 	Every   int // with WithLots
 	Records int // in the sum, if it is not of a lot: all of them take part
 	Use     Use
+
+	// With a Scale above 0, the sum is a part of a group of parameters: a record's vector is divided by
+	// Scale, clipped with the gradients of the group, and multiplied again, and so is the noise (McMahan et
+	// al. 2019, section 3.3). The query of the group covers it, and Query only describes it.
+	Group int
+	Scale float64
 }
+
+// IsJoint reports whether the sum is a part of a group of parameters.
+func (e *Entry) IsJoint() bool { return e.Scale > 0 }
 
 // IsDue reports whether a lot, counted from 0, releases the entry.
 func (e *Entry) IsDue(lot int) bool { return e.When == WithLots && (lot+1)%e.Every == 0 }
@@ -55,7 +64,7 @@ type List []Entry
 // AppendQueries appends the queries of the entries that a lot releases.
 func (l List) AppendQueries(queries []ledger.Query, lot int) []ledger.Query {
 	for i := range l {
-		if l[i].IsDue(lot) {
+		if l[i].IsDue(lot) && !l[i].IsJoint() {
 			queries = append(queries, l[i].Query)
 		}
 	}
@@ -67,7 +76,7 @@ func (l List) EqualLots(lot int) int {
 	equal := math.MaxInt
 	for i := range l {
 		switch e := &l[i]; {
-		case e.When != WithLots || e.Every == 1:
+		case e.When != WithLots || e.Every == 1 || e.IsJoint():
 		case e.IsDue(lot):
 			return 1
 		default:
@@ -79,7 +88,7 @@ func (l List) EqualLots(lot int) int {
 
 // LotsDiffer reports whether some lots release other entries than others.
 func (l List) LotsDiffer() bool {
-	return slices.ContainsFunc(l, func(e Entry) bool { return e.When == WithLots && e.Every > 1 })
+	return slices.ContainsFunc(l, func(e Entry) bool { return e.When == WithLots && e.Every > 1 && !e.IsJoint() })
 }
 
 // Find returns the number of the entry with this use; -1: the run releases none.
@@ -108,6 +117,10 @@ func (l List) Check(a Arithmetic, records int) error {
 		switch l[i].When {
 		case Never:
 			continue
+		case WithLots:
+			if l[i].IsJoint() { // its integers are at most those of the group
+				continue
+			}
 		case BeforeLots, AfterLots:
 			of = l[i].Records
 		}
@@ -138,6 +151,14 @@ func NewSums(list List, source *noise.Source, parameters int) *Sums {
 		}
 	}
 	return s
+}
+
+// SetJoint gives the sum of a joint entry the query of its group.
+func (s *Sums) SetJoint(i int, group ledger.Query) {
+	e := &s.List[i]
+	e.Query.Sensitivity, e.Query.Noise = group.Sensitivity*e.Scale, group.Noise*e.Scale
+	s.sums[i].setQuery(group)
+	s.sums[i].scale = e.Scale
 }
 
 // Sum returns the sum of an entry.

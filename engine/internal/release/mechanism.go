@@ -40,13 +40,20 @@ type Mechanism struct {
 
 	always  int          // queries of entry that every lot has
 	Factors [][]float32  // [group][record]
-	squared [][]float32  // [parameter][record]: squared norms, in the executable
+	squared [][]float32  // [parameter][record]: squared norms, in the executable; then those of joint entries
 	Step    plan.Release // how the next lot's sums become a step
 
 	Contributions *plan.Contributions // of the executable; nil unless it adds integers
 	Vectors       *Vectors            // records' vectors that the host adds; nil where an executable adds gradients
 	Largest       int64               // norm of a contribution of weight 1, in lattice steps
+	joint         []joint             // entries of the list that are parts of groups
 	perBound      float64             // sensitivity of a group over its clip bound: 1, or 2 if the denominator depends on the lot
+}
+
+// joint is an entry of the list of releases that is a part of a group.
+type joint struct {
+	entry   int
+	squared []float32 // [record]: of the microbatch
 }
 
 // Protected are what each record contributes: gradients of parameters that an executable computes and
@@ -90,6 +97,7 @@ func NewMechanism(settings Settings, p Protected) (*Mechanism, error) {
 	if m.Clipper, err = newClipper(m.names, m.Groups, m.accuracy()); err != nil {
 		return nil, err
 	}
+	m.joinEntries(p.Microbatch)
 	if err := m.addVectors(p); err != nil {
 		return nil, err
 	}
@@ -99,6 +107,10 @@ func NewMechanism(settings Settings, p Protected) (*Mechanism, error) {
 		m.Factors = append(m.Factors, make([]float32, p.Microbatch))
 		dimension := 0
 		for _, member := range group.Members {
+			if joint := member.Parameter - len(parameters); joint >= 0 {
+				dimension += m.Releases[m.joint[joint].entry].Size
+				continue
+			}
 			m.groups[member.Parameter], m.Scales[member.Parameter] = g, member.Scale
 			dimension += parameters[member.Parameter].Shape.TotalSize()
 		}
@@ -117,6 +129,61 @@ func NewMechanism(settings Settings, p Protected) (*Mechanism, error) {
 	return m, m.checkLots()
 }
 
+// joinEntries adds the entries that are parts of groups to their groups.
+func (m *Mechanism) joinEntries(microbatch int) {
+	for i := range m.Releases {
+		e := &m.Releases[i]
+		if !e.IsJoint() {
+			continue
+		}
+		m.Clipper.Join(e.Group, e.Scale)
+		squared := make([]float32, microbatch)
+		m.joint, m.squared = append(m.joint, joint{i, squared}), append(m.squared, squared)
+	}
+	if len(m.joint) > 0 && m.Contributions != nil {
+		m.Contributions.Bounds = make([][]int64, len(m.Clipper.Groups()))
+		for _, j := range m.joint {
+			m.Contributions.Bounds[m.Releases[j.entry].Group] = make([]int64, microbatch)
+		}
+	}
+}
+
+// SetJointNorm sets the norm of the vector that record i of the microbatch adds to a joint entry, before
+// ComputeClipFactors. A norm that is not finite excludes the record from the lot.
+func (m *Mechanism) SetJointNorm(entry, i int, norm float64) {
+	k := slices.IndexFunc(m.joint, func(j joint) bool { return j.entry == entry })
+	squared := float32(norm * norm)
+	if float64(squared) < norm*norm { // it is never underestimated
+		squared = math.Nextafter32(squared, float32(math.Inf(1)))
+	}
+	m.joint[k].squared[i] = squared
+}
+
+// AddJoint adds the vector of record i of the microbatch, after ComputeClipFactors, to the sum of a joint
+// entry. With exact arithmetic, the integers of the record in the whole group have a norm of at most
+// plan.Bound: what the vector takes is no longer available to the gradients, which are added later.
+func (m *Mechanism) AddJoint(s *Sum, e *Entry, i int, vector []float64) {
+	factor := float64(m.Factors[e.Group][i])
+	if factor == 0 {
+		return
+	}
+	if m.Contributions == nil {
+		s.AddJoint(vector, factor, 0)
+		return
+	}
+	bound := &m.Contributions.Bounds[e.Group][i]
+	*bound = floorRoot(s.AddJoint(vector, factor, *bound**bound))
+}
+
+// floorRoot returns the largest integer whose square is at most x, from 0 to plan.Bound².
+func floorRoot(x int64) int64 {
+	root := int64(math.Sqrt(float64(x)))
+	for root*root > x {
+		root--
+	}
+	return root
+}
+
 // setRatioBound bounds the contributions of records with weights in a program whose sums are divided by
 // the weight of the lot: see Sum.divideByWeight. size is that of the largest group.
 func (m *Mechanism) setRatioBound(size int) {
@@ -125,7 +192,10 @@ func (m *Mechanism) setRatioBound(size int) {
 		return
 	}
 	m.Largest = RatioBound(plan.Bound, size)
-	m.Contributions.Bounds = make([]int64, len(m.Contributions.Seeds))
+	bounds := make([]int64, len(m.Contributions.Seeds)) // the same in all groups
+	for range m.Clipper.Groups() {
+		m.Contributions.Bounds = append(m.Contributions.Bounds, bounds)
+	}
 }
 
 // addVectors makes the sums of vectors, unless an executable adds gradients. Without privacy all
@@ -157,11 +227,22 @@ func (m *Mechanism) allocateNoise(dimensions []noise.GroupSize) error {
 	if len(dimensions) == 0 {
 		return nil
 	}
-	allocate := noise.Proportional
-	if m.DimensionAdjusted {
-		allocate = noise.DimensionAdjusted
+	var shares []float64
+	var err error
+	switch {
+	case len(m.GroupShares) > 0:
+		var parts []float64
+		for _, p := range m.Clipper.Groups() {
+			if _, own := m.OfGroup(p.Name, 0); !own {
+				parts = append(parts, m.GroupShares[p.Name])
+			}
+		}
+		shares, err = noise.ByShare(1, dimensions, parts)
+	case m.DimensionAdjusted:
+		shares, err = noise.DimensionAdjusted(1, dimensions)
+	default:
+		shares, err = noise.Proportional(1, dimensions)
 	}
-	shares, err := allocate(1, dimensions)
 	if err != nil {
 		return err
 	}
@@ -459,17 +540,34 @@ func (m *Mechanism) ComputeClipFactors(e plan.Executable, n int, weights []float
 			factors[i] *= w
 		}
 	}
-	if m.Contributions != nil && m.Contributions.Bounds != nil {
-		clear(m.Contributions.Bounds)
+	m.setBounds(weights)
+	return nil
+}
+
+// setBounds sets the largest norms of contributions in lattice steps, where a program reads them.
+func (m *Mechanism) setBounds(weights []float32) {
+	switch {
+	case m.Contributions == nil || m.Contributions.Bounds == nil:
+	case len(m.joint) > 0:
+		for _, bounds := range m.Contributions.Bounds {
+			for i := range bounds {
+				bounds[i] = plan.Bound
+			}
+		}
+	default:
+		bounds := m.Contributions.Bounds[0]
+		clear(bounds)
 		for i, w := range weights {
-			m.Contributions.Bounds[i] = int64(float64(m.Largest) * float64(w)) // rounded down
+			bounds[i] = int64(float64(m.Largest) * float64(w)) // rounded down
 		}
 	}
-	return nil
 }
 
 // GroupOf returns the group of a parameter.
 func (m *Mechanism) GroupOf(v int) int { return m.groups[v] }
+
+// QueryOfGroup returns the query of a group in Entry.
+func (m *Mechanism) QueryOfGroup(g int) ledger.Query { return m.Entry.Queries[m.queries[g]] }
 
 // QueryOf returns the query of a parameter's group in Entry.
 func (m *Mechanism) QueryOf(v int) ledger.Query { return m.Entry.Queries[m.queries[m.groups[v]]] }

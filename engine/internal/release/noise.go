@@ -18,7 +18,8 @@ type Noise struct {
 	NoiseMultiplierAt      func(lot int) float64 // of each lot
 	GroupNoiseMultipliers  map[string]float64    // of groups
 	GroupNoiseMultiplierAt map[string]func(lot int) float64
-	DimensionAdjusted      bool // a coordinate of a large group gets a smaller share of the budget
+	GroupShares            map[string]float64 // of the cost of the groups without noise of their own; empty: see DimensionAdjusted
+	DimensionAdjusted      bool               // a coordinate of a large group gets a smaller share of the budget
 	Laplace                bool
 	Chosen                 bool // each lot's multiplier is chosen from releases, and a filter accounts for it
 }
@@ -41,6 +42,9 @@ func (n *Noise) Check() error {
 			}
 		}
 	}
+	if err := n.checkShares(); err != nil {
+		return err
+	}
 	switch {
 	case n.NoiseMultiplier != 0 && n.NoiseMultiplierAt != nil:
 		return fmt.Errorf("both a noise multiplier (%v) and one for each lot are set: set one of Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt", n.NoiseMultiplier)
@@ -50,6 +54,31 @@ func (n *Noise) Check() error {
 		if CheckMultiplier(n.NoiseMultiplier) != nil {
 			return setting.Errorf("Mechanism.NoiseMultiplier", "%v: give a finite multiplier above 0, or train without noise and privacy (%v)",
 				setting.With("Mechanism.NoiseMultiplier", n.NoiseMultiplier), setting.Named("Mechanism.NonPrivate"))
+		}
+	}
+	return nil
+}
+
+// checkShares checks that the groups without noise of their own have shares, or none has.
+func (n *Noise) checkShares() error {
+	if len(n.GroupShares) == 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.GroupShares)) {
+		if !slices.ContainsFunc(n.Groups, func(g clip.Group) bool { return g.Name == name }) {
+			return fmt.Errorf("a share of the noise is given for group %q, and no group of Mechanism.Clipping has this name", name)
+		}
+	}
+	for _, g := range n.Groups {
+		_, own := n.OfGroup(g.Name, 0)
+		share, given := n.GroupShares[g.Name]
+		switch {
+		case own && given:
+			return fmt.Errorf("group %q has noise of its own and a share of the noise of the others: give one of them", g.Name)
+		case !own && !given:
+			return fmt.Errorf("group %q has no share of the noise, and others have one: give each group without noise of its own a share, or none", g.Name)
+		case given && (!(share > 0) || math.IsInf(share, 1)):
+			return fmt.Errorf("group %q has the share %v of the noise: give a finite number above 0", g.Name, share)
 		}
 	}
 	return nil

@@ -41,10 +41,11 @@ type Sum struct {
 	rounded  []int64               // one record's vector in lattice steps
 	Floats   []float64
 	normals  []float64
+	scale    float64 // of a part of a group: vectors are divided by it, and results multiplied
 }
 
 func NewSum(q ledger.Query, size int) *Sum {
-	s := &Sum{}
+	s := &Sum{scale: 1}
 	if q.Mechanism == ledger.RoundedGaussian {
 		s.Integers, s.rounded = make([]int64, size), make([]int64, size)
 	} else {
@@ -110,19 +111,52 @@ func (s *Sum) addIntegers(vector []float64, unit, length float64, bound int64) {
 	}
 }
 
-// isWithin reports whether the norm of a vector is at most bound, which is at most 2^31. It stops
-// before a square or their sum could overflow.
+// AddJoint adds one record's vector of finite numbers times the clip factor of its group. rest is what the
+// record's integers in the group may still add to the squared norm, and AddJoint returns what is left of it.
+// A vector that is too long in integers adds nothing.
+func (s *Sum) AddJoint(vector []float64, factor float64, rest int64) int64 {
+	factor /= s.scale
+	if s.Integers == nil {
+		for i, v := range vector {
+			s.Floats[i] += factor * v
+		}
+		return rest
+	}
+	steps := float64(s.Bound) / s.Length
+	for i, v := range vector { // at most about the lattice; rounded toward zero
+		s.rounded[i] = int64(max(-maxRounded, min(maxRounded, v*factor*steps)))
+	}
+	left, ok := takeSquares(s.rounded, rest)
+	if !ok {
+		return rest
+	}
+	for i, v := range s.rounded {
+		s.Integers[i] += v
+	}
+	return left
+}
+
+// maxRounded bounds numbers before they become integers. It is above every lattice.
+const maxRounded = 1 << 40
+
+// isWithin reports whether the norm of a vector is at most bound, which is at most 2^31.
 func isWithin(vector []int64, bound int64) bool {
-	rest := bound * bound
+	_, ok := takeSquares(vector, bound*bound)
+	return ok
+}
+
+// takeSquares takes the squared norm of a vector from rest, which is at most 2^62. It is not ok if rest is
+// smaller. It stops before a square could overflow.
+func takeSquares(vector []int64, rest int64) (left int64, ok bool) {
 	for _, v := range vector {
-		if v < -bound || v > bound {
-			return false
+		if v < -1<<31 || v > 1<<31 {
+			return rest, false
 		}
 		if rest -= v * v; rest < 0 {
-			return false
+			return rest, false
 		}
 	}
-	return true
+	return rest, true
 }
 
 // addFloats leaves a margin for the rounding of its arithmetic.
@@ -196,7 +230,7 @@ func (s *Sum) Release(dst []float64, source *noise.Source, stream noise.Stream) 
 			return err
 		}
 		for i, sum := range s.Floats {
-			dst[i] = sum + s.Query.Noise*s.normals[i]
+			dst[i] = (sum + s.Query.Noise*s.normals[i]) * s.scale
 		}
 		clear(s.Floats)
 		return nil
@@ -204,7 +238,7 @@ func (s *Sum) Release(dst []float64, source *noise.Source, stream noise.Stream) 
 	if err := s.Sampler.Add(source, s.Integers, stream, 0); err != nil {
 		return err
 	}
-	step := s.Length / float64(s.Bound)
+	step := s.Length / float64(s.Bound) * s.scale
 	for i, rounded := range s.Integers {
 		dst[i] = math.Ldexp(float64(rounded), s.Sampler.Grid()) * step
 	}
@@ -233,4 +267,21 @@ func scaledNorm(vector []float64) (unit, norm float64) {
 		squares = sumOfSquares(unit) // NaN if a number is infinite
 	}
 	return unit, math.Sqrt(squares)
+}
+
+// ShortenTo writes a vector to dst, scaled down to a bound if it is longer, and returns its norm; NaN if a
+// number is not finite.
+func ShortenTo(dst, vector []float64, bound float64) float64 {
+	unit, norm := scaledNorm(vector)
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		return math.NaN()
+	}
+	if norm <= bound/unit {
+		copy(dst, vector)
+		return norm * unit
+	}
+	for i, v := range vector {
+		dst[i] = v / unit / norm * bound
+	}
+	return bound * (1 + 1e-12*float64(1+len(vector))) // with the errors of rounding
 }

@@ -8,6 +8,31 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerConvolutionOp makes the step of convolutions and pooling.
+func lowerConvolutionOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.Conv2D:
+		return lowerConv2D(l, s, k)
+	case op.ConvGradInput:
+		return lowerConvGradInput(l, s, k)
+	case op.ConvGradWeight:
+		return lowerConvSum(l, op.ConvWeight(s), k, nil)
+	case op.Im2Col:
+		return lowerIm2Col(l, s, k)
+	case op.Col2Im:
+		return lowerCol2Im(l, s, k)
+	case op.MaxPool2D:
+		return lowerMaxPool(l, s, k)
+	case op.MaxPoolGrad:
+		return lowerMaxPoolGrad(l, s, k)
+	case op.AvgPool2D:
+		return lowerAvgPool(l, s, k)
+	case op.AvgPoolGrad:
+		return lowerAvgPoolGrad(l, s, k)
+	}
+	return nil
+}
+
 // simdWindow converts a window over pictures of c planes of height by width.
 func simdWindow(w op.Window, c, height, width int) simd.Window {
 	return simd.Window{

@@ -7,6 +7,29 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerElementwiseOp makes the step of operations that compute each element by itself, and the sum of all.
+func lowerElementwiseOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.Activate:
+		return lowerActivation(l, s.Act, k.out, k.in[0])
+	case op.ActivationGrad:
+		return lowerActivationGrad(l, s.Act, k)
+	case op.Dropout:
+		return lowerDropout(l, s, k)
+	case op.Total:
+		return lowerTotal(s, k)
+	case op.Spread:
+		return lowerSpread(l, s, k)
+	case op.Add:
+		return lowerBinary(l, op.Binary{Kind: "+"}, k)
+	case op.Binary:
+		return lowerBinary(l, s, k)
+	case op.Unary:
+		return lowerUnary(l, s, k)
+	}
+	return nil
+}
+
 // lowerBinary applies an operator to two tensors of one shape, or to a tensor and a
 // scalar. The result may share the memory of an operand.
 func lowerBinary(l *lowering, s op.Binary, k call) func() {

@@ -10,6 +10,19 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerEmbeddingOp makes the step of lookups in tables.
+func lowerEmbeddingOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.Embed:
+		return lowerEmbed(l, k)
+	case op.EmbedBag:
+		return lowerEmbedBag(l, s, k)
+	case op.EmbedGrad:
+		return lowerGatherSum(l, op.Gather(s), k, k.in[0], k.in[1], nil)
+	}
+	return nil
+}
+
 // parseIndex reads a number as the index of one of n rows of a table.
 func parseIndex(v float32, n int) (int, bool) {
 	i := int32(v) // undefined for NaN and large numbers; the comparisons reject the result

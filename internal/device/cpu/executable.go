@@ -202,7 +202,10 @@ func (m *Executable) IntegerSum(v int) []int64 {
 }
 
 // ReadSum writes the sums of parameter v of an exact program to dst.
-func (m *Executable) ReadSum(v int, dst []int64) { m.contributions.sums[v].Read(dst, 0) }
+func (m *Executable) ReadSum(v int, dst []int64) error {
+	m.contributions.sums[v].Read(dst, 0)
+	return nil
+}
 
 // AddClippedSums adds the clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {

@@ -37,9 +37,9 @@ func lowerRowSumsGrad(l *lowering, k call, cost int, f func(x, y float64) float6
 	})
 }
 
-// lowerLoss makes the step of a loss or of its gradient. It returns nil for other
+// lowerLossOp makes the step of a loss or of its gradient. It returns nil for other
 // operations.
-func lowerLoss(l *lowering, spec op.Operation, k call) func() {
+func lowerLossOp(l *lowering, spec op.Operation, k call) func() {
 	switch s := spec.(type) {
 	case op.CrossEntropy:
 		return lowerCrossEntropy(l, s, k)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
-	"github.com/dptrain/dptrain/internal/device/simd"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -156,143 +155,16 @@ func (l *lowering) call(i plan.Instruction) call {
 // base returns the buffer that owns a buffer's memory.
 func (l *lowering) base(id int) int { return l.program.Buffers[id].Base }
 
-// lowerNative makes the step of an operation from kernels. It returns nil if there is
-// no kernel for these shapes.
+// lowerNative makes the step of an operation from kernels. It returns nil if there is no kernel for these
+// shapes. One family handles each operation.
 func (l *lowering) lowerNative(spec op.Operation, k call) func() {
-	switch s := spec.(type) {
-	case op.ClippedSum:
-		return lowerClippedSum(l, s, k)
-	case op.WeightedRows:
-		return lowerWeightedRows(l, k)
-
-	case op.MatMul:
-		return lowerMatMul(l, s, k)
-	case op.MatVec:
-		return lowerMatVec(l, s, k)
-	case op.Dot:
-		return func() { k.out[0] = float32(simd.Dot(k.in[0], k.in[1])) }
-	case op.Linear:
-		return lowerLinear(l, s, k)
-	case op.Activate:
-		return lowerActivation(l, s.Act, k.out, k.in[0])
-	case op.ActivationGrad:
-		return lowerActivationGrad(l, s.Act, k)
-	case op.Dropout:
-		return lowerDropout(l, s, k)
-
-	case op.Conv2D:
-		return lowerConv2D(l, s, k)
-	case op.ConvGradInput:
-		return lowerConvGradInput(l, s, k)
-	case op.ConvGradWeight:
-		return lowerConvSum(l, op.ConvWeight(s), k, nil)
-	case op.Im2Col:
-		return lowerIm2Col(l, s, k)
-	case op.Col2Im:
-		return lowerCol2Im(l, s, k)
-	case op.MaxPool2D:
-		return lowerMaxPool(l, s, k)
-	case op.MaxPoolGrad:
-		return lowerMaxPoolGrad(l, s, k)
-	case op.AvgPool2D:
-		return lowerAvgPool(l, s, k)
-	case op.AvgPoolGrad:
-		return lowerAvgPoolGrad(l, s, k)
-
-	case op.Normalize:
-		return lowerNormalize(l, s, k)
-	case op.NormalizeGrad:
-		return lowerNormalizeGrad(l, s, k)
-	case op.ScaleShift:
-		return lowerScaleShift(l, s, k)
-	case op.ChannelScale:
-		return lowerChannelScale(l, s, k)
-	case op.ChannelShift:
-		return lowerChannelShift(l, s, k)
-	case op.ChannelSum:
-		return lowerChannelSums(l, k, channelSum{channels: s.Channels, inner: s.Inner, delta: k.in[0]}, nil)
-	case op.ChannelDot:
-		return lowerChannelSums(l, k, channelSum{channels: s.Channels, inner: s.Inner, a: k.in[0], delta: k.in[1]}, nil)
-
-	case op.Embed:
-		return lowerEmbed(l, k)
-	case op.EmbedBag:
-		return lowerEmbedBag(l, s, k)
-	case op.EmbedGrad:
-		return lowerGatherSum(l, op.Gather(s), k, k.in[0], k.in[1], nil)
-
-	case op.Softmax:
-		return lowerSoftmax(l, s, k)
-	case op.SoftmaxGrad:
-		return lowerSoftmaxGrad(l, s, k)
-	case op.Total:
-		return lowerTotal(s, k)
-	case op.Spread:
-		return lowerSpread(l, s, k)
-
-	case op.Add:
-		return lowerBinary(l, op.Binary{Kind: "+"}, k)
-	case op.Binary:
-		return lowerBinary(l, s, k)
-	case op.Unary:
-		return lowerUnary(l, s, k)
-
-	case op.Reshape:
-		return lowerCopy(l, k)
-	case op.Permute:
-		return lowerPermute(l, s, k)
-	case op.Repeat:
-		return lowerRepeat(l, s, k)
-	case op.Slice:
-		return lowerSlice(l, s, k)
-	case op.SliceGrad:
-		return lowerSliceGrad(l, s, k)
-	case op.Concat:
-		return lowerConcat(l, s, k)
-	case op.Join:
-		return lowerConcat(l, op.Concat{Axis: k.shape.Dims() - 1}, k)
-	case op.SumAxes:
-		return lowerSumAxes(l, s, k)
-
-	case op.LSTM:
-		return lowerLSTM(l, k)
-	case op.LSTMTrace:
-		return lowerLSTMTrace(l, s, k)
-	case op.LSTMGrad:
-		return lowerLSTMGrad(l, s, k)
-	case op.GRU:
-		return lowerGRU(l, s, k)
-	case op.GRUTrace:
-		return lowerGRUTrace(l, s, k)
-	case op.GRUGrad:
-		return lowerGRUGrad(l, s, k)
-	case op.GRUHidden:
-		return lowerGRUHidden(l, k)
-	case op.Delay:
-		return lowerDelay(l, s, k)
-	case op.Attention:
-		return lowerAttention(l, s, k)
-	case op.AttentionGrad:
-		return lowerAttentionGrad(l, s, k)
-	case op.Rotary:
-		return lowerRotary(l, s, k)
-
-	case op.SquaredNorms:
-		return lowerSquaredNorms(l, s, k)
-	case op.RecordGradients:
-		return lowerRecordGradients(l, s, k)
-	case op.RowSquares:
-		return lowerRowSquares(l, k)
-	case op.MultiUseNorms:
-		return lowerMultiUseNorms(l, s, k)
-	case op.Scatter:
-		return lowerScatter(l, s, k)
-	case op.ScaleRows:
-		return lowerScaleRows(l, k)
-	case op.StackRows:
-		return lowerConcatBlocks(l, s.Blocks, k)
+	for _, family := range []func(*lowering, op.Operation, call) func(){lowerRecordOp, lowerProductOp, lowerConvolutionOp, lowerChannelOp,
+		lowerLossOp, lowerSequenceOp, lowerEmbeddingOp, lowerElementwiseOp, lowerLayoutOp} {
+		if step := family(l, spec, k); step != nil {
+			return step
+		}
 	}
-	return lowerLoss(l, spec, k)
+	return nil
 }
 
 // lowerReference makes a step that runs an operation's own Do, in float64, on one

@@ -7,6 +7,32 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerChannelOp makes the step of operations that treat all channels or all rows alike: normalisations,
+// scales and shifts, their sums, softmax.
+func lowerChannelOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.Normalize:
+		return lowerNormalize(l, s, k)
+	case op.NormalizeGrad:
+		return lowerNormalizeGrad(l, s, k)
+	case op.ScaleShift:
+		return lowerScaleShift(l, s, k)
+	case op.ChannelScale:
+		return lowerChannelScale(l, s, k)
+	case op.ChannelShift:
+		return lowerChannelShift(l, s, k)
+	case op.ChannelSum:
+		return lowerChannelSums(l, k, channelSum{channels: s.Channels, inner: s.Inner, delta: k.in[0]}, nil)
+	case op.ChannelDot:
+		return lowerChannelSums(l, k, channelSum{channels: s.Channels, inner: s.Inner, a: k.in[0], delta: k.in[1]}, nil)
+	case op.Softmax:
+		return lowerSoftmax(l, s, k)
+	case op.SoftmaxGrad:
+		return lowerSoftmaxGrad(l, s, k)
+	}
+	return nil
+}
+
 // chunkStatistics returns the mean of a chunk, 0 if the operation does not centre it, and
 // the reciprocal of its standard deviation, both in float64.
 func chunkStatistics(n op.Normalize, x []float32) (mean, scale float64) {

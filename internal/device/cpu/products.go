@@ -8,6 +8,23 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerProductOp makes the step of products of matrices, and the clipped sums of gradients.
+func lowerProductOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.ClippedSum:
+		return lowerClippedSum(l, s, k)
+	case op.MatMul:
+		return lowerMatMul(l, s, k)
+	case op.MatVec:
+		return lowerMatVec(l, s, k)
+	case op.Dot:
+		return func() { k.out[0] = float32(simd.Dot(k.in[0], k.in[1])) }
+	case op.Linear:
+		return lowerLinear(l, s, k)
+	}
+	return nil
+}
+
 // lowerGemm makes the step of a matrix product that all threads share. The bits of a
 // product do not depend on how it is shared.
 func lowerGemm(l *lowering, g simd.Gemm, out, a, b []float32) func() {

@@ -5,6 +5,31 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerLayoutOp makes the step of operations that move elements, and sums over axes.
+func lowerLayoutOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.Reshape:
+		return lowerCopy(l, k)
+	case op.Permute:
+		return lowerPermute(l, s, k)
+	case op.Repeat:
+		return lowerRepeat(l, s, k)
+	case op.Slice:
+		return lowerSlice(l, s, k)
+	case op.SliceGrad:
+		return lowerSliceGrad(l, s, k)
+	case op.Concat:
+		return lowerConcat(l, s, k)
+	case op.Join:
+		return lowerConcat(l, op.Concat{Axis: k.shape.Dims() - 1}, k)
+	case op.SumAxes:
+		return lowerSumAxes(l, s, k)
+	case op.StackRows:
+		return lowerConcatBlocks(l, s.Blocks, k)
+	}
+	return nil
+}
+
 func lowerCopy(l *lowering, k call) func() {
 	out, x := k.out, k.in[0]
 	return l.pool.forRanges(len(out), 1, func(from, to int, _ *worker) { copy(out[from:to], x[from:to]) })

@@ -5,6 +5,27 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerRecordOp makes the step of squared norms and gradients of each record.
+func lowerRecordOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.WeightedRows:
+		return lowerWeightedRows(l, k)
+	case op.SquaredNorms:
+		return lowerSquaredNorms(l, s, k)
+	case op.RecordGradients:
+		return lowerRecordGradients(l, s, k)
+	case op.RowSquares:
+		return lowerRowSquares(l, k)
+	case op.MultiUseNorms:
+		return lowerMultiUseNorms(l, s, k)
+	case op.Scatter:
+		return lowerScatter(l, s, k)
+	case op.ScaleRows:
+		return lowerScaleRows(l, k)
+	}
+	return nil
+}
+
 // gradientBuilder computes the gradient of record r on one thread. It overwrites dst.
 type gradientBuilder struct {
 	build func(dst []float32, r int, w *worker)

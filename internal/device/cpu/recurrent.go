@@ -5,6 +5,35 @@ import (
 	"github.com/dptrain/dptrain/internal/device/simd"
 )
 
+// lowerSequenceOp makes the step of recurrent layers and attention.
+func lowerSequenceOp(l *lowering, spec op.Operation, k call) func() {
+	switch s := spec.(type) {
+	case op.LSTM:
+		return lowerLSTM(l, k)
+	case op.LSTMTrace:
+		return lowerLSTMTrace(l, s, k)
+	case op.LSTMGrad:
+		return lowerLSTMGrad(l, s, k)
+	case op.GRU:
+		return lowerGRU(l, s, k)
+	case op.GRUTrace:
+		return lowerGRUTrace(l, s, k)
+	case op.GRUGrad:
+		return lowerGRUGrad(l, s, k)
+	case op.GRUHidden:
+		return lowerGRUHidden(l, k)
+	case op.Delay:
+		return lowerDelay(l, s, k)
+	case op.Attention:
+		return lowerAttention(l, s, k)
+	case op.AttentionGrad:
+		return lowerAttentionGrad(l, s, k)
+	case op.Rotary:
+		return lowerRotary(l, s, k)
+	}
+	return nil
+}
+
 // The steps of a recurrent layer depend on each other; its examples do not. Every thread
 // computes all steps of some examples, so that threads do not wait for each other between
 // steps.

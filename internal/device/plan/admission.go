@@ -10,8 +10,8 @@ import (
 // Admission rounds and bounds contributions for all sums of an exact program on the host.
 //
 // Guarantee: for every record and group, the integers that the record adds to the sums of
-// the group's parameters have a norm of at most Bound, or the record's element of Bounds if that is
-// set and smaller. Every part of a contribution takes its squared norm, determined in integers, from the record's budget
+// the group's parameters have a norm of at most Bound, or the record's element of the group's Bounds if
+// that is set and smaller. Every part of a contribution takes its squared norm, determined in integers, from the record's budget
 // before it is added. A part that the rest of the budget does not cover is not added.
 // With L1, the integers have an ℓ₁ norm of at most Bound: every part is built and takes its ℓ₁ norm
 // from a budget of Bound.
@@ -72,21 +72,22 @@ func (a *Admission) Begin() {
 			a.budgets = append(a.budgets, make([]budget, len(a.Seeds)))
 		}
 	}
-	for _, budgets := range a.budgets {
+	for g, budgets := range a.budgets {
 		for r := range budgets {
-			whole := a.whole(r)
+			whole := a.whole(g, r)
 			budgets[r] = budget{whole, int64(float64(whole) * errorRoom)}
 		}
 	}
 }
 
-// whole returns the budget of record r before any part takes from it.
-func (a *Admission) whole(r int) int64 {
+// whole returns the budget of record r in a group before any part takes from it.
+func (a *Admission) whole(group, r int) int64 {
 	switch {
 	case a.L1:
 		return Bound
-	case a.Bounds != nil:
-		return min(a.Bounds[r], Bound) * min(a.Bounds[r], Bound)
+	case a.Bounds != nil && a.Bounds[group] != nil:
+		bound := min(a.Bounds[group][r], Bound)
+		return bound * bound
 	}
 	return Bound * Bound
 }
@@ -98,7 +99,7 @@ func (a *Admission) End() {
 }
 
 // Taken returns the amount that record r took of its budget in a group since Begin.
-func (a *Admission) Taken(group, r int) int64 { return a.whole(r) - a.budgets[group][r].norm }
+func (a *Admission) Taken(group, r int) int64 { return a.whole(group, r) - a.budgets[group][r].norm }
 
 // Contribution is one instruction that adds contributions to a parameter.
 type Contribution struct {

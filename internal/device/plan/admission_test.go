@@ -21,7 +21,7 @@ func TestAdmission_BoundsOfRecords(t *testing.T) {
 	norm = math.Sqrt(norm)
 	bounds := []int64{0, 3000, Bound / 2, Bound, 3 * Bound}
 	for _, factor := range []float64{0.5, 0.99, 1.5, 1e4, 1e30, math.Inf(1), math.NaN()} {
-		a := &Admission{Contributions: &Contributions{Seeds: make([]uint64, len(bounds)), Steps: make([]float64, 2), Group: []int{0, 0}, Bounds: bounds}}
+		a := &Admission{Contributions: &Contributions{Seeds: make([]uint64, len(bounds)), Steps: make([]float64, 2), Group: []int{0, 0}, Bounds: [][]int64{bounds}}}
 		a.Begin()
 		for r, bound := range bounds {
 			bound = min(bound, Bound)

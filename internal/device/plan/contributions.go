@@ -21,10 +21,10 @@ type Contributions struct {
 	Steps []float64 // [parameter] lattice steps in a unit of the gradient; written for each lot
 	Group []int     // [parameter] its group; written once
 
-	// Bounds are the largest norms of the records' contributions, at most Bound; written for each
-	// microbatch. nil: Bound, the only one that devices other than the host have. No program with L1
-	// has them.
-	Bounds []int64
+	// Bounds are the largest norms of the records' contributions to a group, at most Bound, as
+	// [group][record]; written for each microbatch. nil, also of a group: Bound, the only one that devices
+	// other than the host have. No program with L1 has them.
+	Bounds [][]int64
 
 	// Reduced and Omitted count the parts that were rounded again with a smaller factor and
 	// that were left out, since the caller set them to 0. A device may add to them as late as

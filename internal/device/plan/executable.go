@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/dptrain/dptrain/internal/ranks"
+
 // Executable is a program that a device has compiled. It serves one goroutine.
 //
 // For each lot the caller runs these steps. For each microbatch: fill the inputs, call
@@ -52,7 +54,14 @@ type Executable interface {
 // ranks. Release then takes them from Release.Sums.
 type SumReader interface {
 	// ReadSum writes the sums of parameter i to dst. It is called after the last microbatch of a lot.
-	ReadSum(i int, dst []int64)
+	ReadSum(i int, dst []int64) error
+}
+
+// RankSummer is an executable of an exact program that adds the sums of all ranks in its device's memory.
+type RankSummer interface {
+	// AddRanks returns a function that replaces the sums by those of all ranks, after the last microbatch of a
+	// lot; nil where c does not reach the device.
+	AddRanks(c ranks.Communicator) func() error
 }
 
 // PartReleaser is an executable that can release a part of the elements: of these it adds the noise, and updates

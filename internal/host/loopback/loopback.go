@@ -3,6 +3,7 @@ package loopback
 
 import (
 	"net"
+	"net/http"
 	"strings"
 )
 
@@ -32,4 +33,16 @@ func NamesHost(header string) bool {
 		host = h
 	}
 	return header == "" || IsHost(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+}
+
+// Handler answers requests that name this machine with next, and the others with refuse, which gets the
+// status and the reason.
+func Handler(next http.Handler, refuse func(w http.ResponseWriter, status int, reason string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !NamesHost(r.Host) {
+			refuse(w, http.StatusMisdirectedRequest, "the request names another host; use 127.0.0.1 or localhost")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -1,9 +1,11 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant/adversary"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
@@ -33,12 +35,14 @@ type LocalRequest struct {
 	Clients   int     // that contribute once each in random order; 0 if unknown
 	Weights   int     // of a model whose gradient is clipped to a box; 0 if unknown
 	Several   int     // contributions of the client; 0: one
+	Level     string  // what Epsilon is about: one of LocalLevels
 	Given     func(flag string) bool
 }
 
 // LocalAnswer states what each adversary learns about one contribution.
 type LocalAnswer struct {
 	Instances int          `json:"instances"`
+	Level     string       `json:"privacy"`
 	Epsilon   float64      `json:"epsilon"`
 	Mechanism string       `json:"mechanism"`
 	Delta     float64      `json:"delta"`
@@ -48,9 +52,19 @@ type LocalAnswer struct {
 	Several   int          `json:"contributions,omitempty"` // of one client, if more than one; the bounds of all follow
 	Channel   number.Float `json:"channel"`                 // ε of adversary I
 	Insider   number.Float `json:"insider"`                 // expected loss of adversary II; not a guarantee
+	Whole     *WholeModel  `json:"whole_model,omitempty"`   // with Level feature and Weights
 	Later     *LaterAnswer `json:"later"`                   // adversary III; null without --updates
 	Bounds    []LocalBound `json:"bounds"`
 }
+
+// WholeModel states what all weights together reveal where ε is that of each weight by itself.
+type WholeModel struct {
+	Pure    number.Float `json:"pure_epsilon"` // of all contributions
+	Epsilon number.Float `json:"epsilon"`      // of all contributions, at the stated δ; at most Pure
+}
+
+// LocalLevels are the values of --privacy.
+var LocalLevels = []string{"model", "feature"}
 
 // LaterAnswer states what an adversary learns who sees the server some updates later.
 type LaterAnswer struct {
@@ -86,6 +100,7 @@ const (
 	channelName = "I channel"
 	insiderName = "II insider"
 	laterName   = "III later"
+	wholeName   = "the whole model"
 )
 
 func (r *LocalRequest) check() error {
@@ -108,18 +123,27 @@ func (r *LocalRequest) check() error {
 		return exitcode.Usagef("--weights %d is out of range: give 1 to %d", r.Weights, maxWeights)
 	case r.Given("contributions") && (r.Several < 1 || r.Several > maxSeveral):
 		return exitcode.Usagef("--contributions %d is out of range: give 1 to %d", r.Several, maxSeveral)
+	case r.Level == "feature" && !r.Given("weights") && r.Given("privacy"):
+		return exitcode.Usagef("--privacy feature: give --weights, the number of weights of the model, for the ε of all of them")
 	case r.Given("weights") && r.Mechanism != "laplace":
 		return exitcode.Usagef("--weights has no effect with --mechanism %s; use --mechanism laplace or drop the flag", r.Mechanism)
 	case r.Given("clients") && r.Mechanism != "laplace":
 		return exitcode.Usagef("--clients with --mechanism %s has no proven bound here; use --mechanism laplace or drop the flag", r.Mechanism)
+	}
+	if err := exitcode.CheckChoice("privacy", r.Level, LocalLevels); err != nil {
+		return err
 	}
 	return exitcode.CheckChoice("mechanism", r.Mechanism, LocalMechanisms)
 }
 
 // Answer computes the bounds.
 func (r *LocalRequest) Answer() (*LocalAnswer, error) {
+	r.Level = cmp.Or(r.Level, LocalLevels[0])
 	if err := r.check(); err != nil {
 		return nil, err
+	}
+	if r.Level == "feature" {
+		return r.answerFeature()
 	}
 	contribution, at := adversary.NewLaplace(r.Epsilon), ""
 	switch {
@@ -128,7 +152,7 @@ func (r *LocalRequest) Answer() (*LocalAnswer, error) {
 	case r.Weights > 0:
 		contribution = adversary.NewBoxLaplace(r.Epsilon, r.Weights)
 	}
-	a := &LocalAnswer{Instances: r.Instances, Epsilon: r.Epsilon, Mechanism: r.Mechanism, Delta: r.Delta,
+	a := &LocalAnswer{Instances: r.Instances, Level: r.Level, Epsilon: r.Epsilon, Mechanism: r.Mechanism, Delta: r.Delta,
 		Clients: r.Clients, Weights: r.Weights,
 		Channel: number.Float(r.Epsilon), Insider: number.Float(adversary.InsiderExpectedLoss(r.Instances, r.Epsilon))}
 	add := func(name, quantity string, value float64, kind, assumption, source string) {
@@ -173,11 +197,47 @@ func (r *LocalRequest) Answer() (*LocalAnswer, error) {
 	return a, nil
 }
 
+// answerFeature states the bounds where ε is that of each weight by itself: those of one weight, and what all
+// weights reveal together.
+func (r *LocalRequest) answerFeature() (*LocalAnswer, error) {
+	one := *r
+	one.Level, one.Weights = LocalLevels[0], 0
+	one.Given = func(flag string) bool { return flag != "weights" && flag != "privacy" && r.Given(flag) }
+	a, err := one.Answer()
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.Bounds {
+		a.Bounds[i].Quantity = "one weight: " + a.Bounds[i].Quantity
+	}
+	if a.Later != nil { // the steps of one weight depend on the other weights
+		a.Later.Iterated = Exposure{number.Float(a.Later.Epsilon), number.Float(a.Later.Advantage)}
+		a.Bounds = slices.DeleteFunc(a.Bounds, func(b LocalBound) bool { return b.Source == feldmanIterated })
+	}
+	a.Level, a.Weights = r.Level, r.Weights
+	n, m := float64(max(1, r.Several)), float64(r.Weights)
+	pure := n * m * r.Epsilon
+	whole := adversary.NewBoxLaplace(pure, int(min(n*m, math.MaxInt32)))
+	a.Whole = &WholeModel{number.Float(pure), number.Float(whole.EpsilonAt(r.Delta))}
+	what := fmt.Sprintf("all %s", number.Plural(r.Weights, "weight"))
+	if r.Several > 1 {
+		what += fmt.Sprintf(" of %s", number.Plural(r.Several, "contribution"))
+	}
+	const each = "each weight of each contribution has its own Laplace noise"
+	a.Bounds = append(a.Bounds,
+		LocalBound{wholeName, what + ": ε", a.Whole.Pure, worstCase, each, "basic composition over weights and contributions"},
+		LocalBound{wholeName, what + ": ε at δ", a.Whole.Epsilon, worstCase, each + "; it holds for every adversary, by post-processing",
+			"Bun and Steinke 2016, proposition 3.3; Canonne, Kamath and Steinke 2020, proposition 12"})
+	return a, nil
+}
+
 // adversarySources names the theorem behind the bounds of a mechanism's view.
 var adversarySources = map[string]string{
 	"laplace":  "Kairouz, Oh and Viswanath 2015: randomized response is the worst ε-DP mechanism",
 	"gaussian": "Balle and Wang 2018, theorem 8",
 }
+
+const feldmanIterated = "Feldman, Mironov, Talwar and Thakurta 2018, theorem 22, over the binomial length of a lineage"
 
 func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string, value float64, kind, assumption, source string)) {
 	const (
@@ -186,7 +246,7 @@ func (a *LocalAnswer) addLater(l adversary.Later, add func(name, quantity string
 		oneModel = "one instance, drawn at random; " + choices
 		allSeen  = "all instances, or any function of them such as the average; " + choices
 		nearby   = oneModel + "; later steps are non-expansive in ℓ2 (convex β-smooth loss, learning rate at most 2/β, no clipping of averages), with noise of one scale"
-		feldman  = "Feldman, Mironov, Talwar and Thakurta 2018, theorem 22, over the binomial length of a lineage"
+		feldman  = feldmanIterated
 	)
 	exposure := func(deltaAt func(float64) float64) Exposure {
 		return Exposure{number.Float(l.Epsilon(deltaAt, a.Delta)), number.Float(deltaAt(0))}
@@ -234,14 +294,17 @@ func (a *LocalAnswer) Print(w io.Writer) {
 	if a.Mechanism == "gaussian" {
 		noise = fmt.Sprintf("Gaussian noise, ε = %s, δ = %s", number.Short(a.Epsilon), number.Short(a.Delta))
 	}
-	if a.Weights > 0 {
+	switch {
+	case a.Level == "feature":
+		noise += fmt.Sprintf(" of each of %s by itself", number.Plural(a.Weights, "weight"))
+	case a.Weights > 0:
 		noise += fmt.Sprintf(" on %s of a gradient clipped to a box", number.Plural(a.Weights, "weight"))
 	}
 	if a.Several > 1 {
 		fmt.Fprintf(w, "%s of one client; lines without \"of all\" are for one of them.\n", number.Plural(a.Several, "contribution"))
 	}
 	fmt.Fprintf(w, "One contribution (%s) to a server with %s. δ = %s.\n", noise, number.Plural(a.Instances, "instance"), number.Short(a.Delta))
-	titles := map[string]string{channelName: "sees the returned model", insiderName: "sees all instances at the server", laterName: ""}
+	titles := map[string]string{wholeName: "sees all weights of all returned models", channelName: "sees the returned model", insiderName: "sees all instances at the server", laterName: ""}
 	if a.Updates != nil {
 		titles[laterName] = fmt.Sprintf("sees the server %s later", number.Plural(int(*a.Updates), "update"))
 	}

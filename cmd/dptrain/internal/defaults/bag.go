@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
@@ -9,7 +10,7 @@ import (
 // The constants of the rule for bow. docs/defaults.md has their evidence.
 const (
 	bowNoise    = 0.55    // deviation of the noise in the difference of two outputs, for two classes
-	bowMomentum = 0.9     // of the optimizer momentum
+	bowStep     = 0.1     // 1 - the momentum, 0.9
 	bowRate     = 60      // largest rate of the optimizer without momentum
 	fewestLots  = 100     // lots
 	mostLots    = 400     // lots
@@ -31,11 +32,24 @@ func ForBow(f Facts, fixed Fixed) Settings {
 		s.Clip = math.Sqrt(1 - 1/classes) // the norm of the first gradient
 		noise, largest = bowNoise/math.Sqrt(classes), bowRate
 	}
+	if fixed.Clip > 0 {
+		s.Clip = fixed.Clip
+	}
 	reach := noise * PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / s.Clip
 	steps := int(min(max(math.Ceil(reach/largest), fewestLots), mostLots))
 	s.Lot, s.Steps = fitLots(f.Records, max(1, min(f.Records, largestBow)), steps, fixed)
-	s.LearningRate = number.TwoDigits((1 - bowMomentum) * min(reach/float64(s.Steps), largest))
+	s.LearningRate = number.TwoDigits(bowStep * min(reach/float64(s.Steps), largest))
 	s.Clip = number.TwoDigits(s.Clip)
+	s.Why = Reasons{
+		Lot:          whyLot(f.Records, s.Lot, fmt.Sprintf("at most %d records", largestBow)),
+		Steps:        whySteps(fixed, fmt.Sprintf("reach %s in steps of at most %g, from %d to %d lots", round(reach), largest, fewestLots, mostLots)),
+		Clip:         "norm of the first gradient",
+		Optimizer:    "all weights have equal noise, so plain steps are longest where the signal is",
+		LearningRate: fmt.Sprintf("%g of reach/lots; reach %s grows with μ·n", bowStep, round(reach)),
+	}
+	if f.Classes == 0 {
+		s.Why.Clip = "bounds errors of words and bias"
+	}
 	return s
 }
 
@@ -51,5 +65,13 @@ func ForBag(records int, fixed Fixed) Settings {
 	s := Settings{Optimizer: "adam", Average: tableAverage, Clip: 1}
 	s.Lot, s.Steps = fitLots(records, max(1, min(records/bagLots, largestBag)), bagSteps, fixed)
 	s.LearningRate = number.TwoDigits(bagScale / math.Sqrt(float64(s.Steps)))
+	s.Why = Reasons{
+		Lot:          whyLot(records, s.Lot, fmt.Sprintf("a quarter of the records, at most %d", largestBag)),
+		Steps:        whySteps(fixed, "by measurements on text"),
+		Clip:         "by measurements on text",
+		Optimizer:    "its steps do not depend on the clip bound",
+		LearningRate: whyRate(bagScale, s.Steps),
+		Average:      whyAverage(s.Average),
+	}
 	return s
 }

@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
@@ -33,12 +34,24 @@ func ForPictures(f Facts, fixed Fixed) (s Settings, linear bool) {
 		lot = min(picturePasses*f.Records, pictureExamples) / pictureSteps
 	}
 	s.Lot, s.Steps = fitLots(f.Records, max(1, min(lot, f.Records, pictureExamples)), pictureSteps, fixed)
+	s.Why = Reasons{
+		Model: fmt.Sprintf("μ·n = %s, and convolutions pay from %d", round(signal), convolutionSignal),
+		Lot:   whyLot(f.Records, s.Lot, fmt.Sprintf("%d passes over the data in %d lots, at most %d pictures", picturePasses, pictureSteps, pictureExamples)),
+		Steps: whySteps(fixed, "by measurements on pictures"),
+		Clip:  "by measurements on pictures",
+	}
 	if linear {
 		s.Optimizer, s.Average, s.Clip = "adam", tableAverage, pixelClip
 		s.LearningRate = number.TwoDigits(pixelScale / math.Sqrt(float64(s.Steps)))
+		s.Why.Optimizer, s.Why.LearningRate, s.Why.Average = "its steps do not depend on the clip bound", whyRate(pixelScale, s.Steps), whyAverage(s.Average)
 		return s, linear
 	}
 	s.Optimizer, s.Clip = "momentum", convolutionClip
-	s.LearningRate = number.TwoDigits(min(convolutionRate, convolutionScale*signal/float64(s.Steps)))
+	if fixed.Clip > 0 {
+		s.Clip = fixed.Clip
+	}
+	s.LearningRate = number.TwoDigits(min(convolutionRate, convolutionScale*signal/float64(s.Steps)) * convolutionClip / s.Clip)
+	s.Why.Optimizer = "Adam moves many weights away from their start by noise"
+	s.Why.LearningRate = fmt.Sprintf("grows with μ·n/lots; μ·n = %s", round(signal))
 	return s, linear
 }

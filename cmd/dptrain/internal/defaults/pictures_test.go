@@ -11,13 +11,13 @@ func TestForPictures(t *testing.T) {
 		want   Settings
 		linear bool
 	}{
-		{"1,000 digits, ε = 1", Facts{Records: 1000, Classes: 10, Epsilon: 1, Delta: 1e-5}, Settings{0, 1000, 400, 0.1, "adam", 0.0085, 0.95, false}, true},
-		{"1,000 digits, ε = 8", Facts{Records: 1000, Classes: 10, Epsilon: 8, Delta: 1e-5}, Settings{0, 187, 400, 0.1, "momentum", 0.5, 0, false}, false},
-		{"MNIST", Facts{Records: 60000, Classes: 10, Epsilon: 2, Delta: 1e-6}, Settings{0, 1250, 400, 0.1, "momentum", 3, 0, false}, false},
-		{"40 million", Facts{Records: 40000000, Classes: 10, Epsilon: 2, Delta: 1e-9}, Settings{0, 1250, 400, 0.1, "momentum", 3, 0, false}, false},
-		{"one", Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1, 400, 0.1, "adam", 0.0085, 0.95, false}, true},
+		{"1,000 digits, ε = 1", Facts{Records: 1000, Classes: 10, Epsilon: 1, Delta: 1e-5}, Settings{0, 1000, 400, 0.1, "adam", 0.0085, 0.95, false, Reasons{}}, true},
+		{"1,000 digits, ε = 8", Facts{Records: 1000, Classes: 10, Epsilon: 8, Delta: 1e-5}, Settings{0, 187, 400, 0.1, "momentum", 0.5, 0, false, Reasons{}}, false},
+		{"MNIST", Facts{Records: 60000, Classes: 10, Epsilon: 2, Delta: 1e-6}, Settings{0, 1250, 400, 0.1, "momentum", 3, 0, false, Reasons{}}, false},
+		{"40 million", Facts{Records: 40000000, Classes: 10, Epsilon: 2, Delta: 1e-9}, Settings{0, 1250, 400, 0.1, "momentum", 3, 0, false, Reasons{}}, false},
+		{"one", Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1, 400, 0.1, "adam", 0.0085, 0.95, false, Reasons{}}, true},
 	} {
-		if got, linear := ForPictures(c.facts, Fixed{}); got != c.want || linear != c.linear {
+		if got, linear := ForPictures(c.facts, Fixed{}); values(got) != c.want || linear != c.linear {
 			t.Errorf("%s: %+v, linear %v; want %+v, %v", c.name, got, linear, c.want, c.linear)
 		}
 	}

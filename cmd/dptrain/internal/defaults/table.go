@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -22,6 +23,7 @@ type Fixed struct {
 	Linear, Hidden bool // the kind of network
 	Lot, Steps     int
 	Epochs         float64
+	Clip           float64
 	LargestLot     int // where not every lot may have all records
 }
 
@@ -34,6 +36,7 @@ type Settings struct {
 	LearningRate float64
 	Average      float64 // decay of the moving average of the weights
 	Fourier      bool    // a linear network reads random features of the columns, too
+	Why          Reasons
 }
 
 // The constants of the rule. docs/defaults.md has their evidence.
@@ -42,7 +45,8 @@ const (
 	tableAverage = 0.95 // over about twenty lots
 
 	hiddenRatio   = 110  // ρ from which a hidden layer pays
-	hiddenRecords = 1000 // records from which it does
+	hiddenRecords = 400  // records from which it does for classes
+	numberRecords = 1000 // records from which it does for a number
 	hiddenUnits   = 64
 	fourierMost   = 20   // columns up to which random features pay
 	fourierRatio  = 50   // ρ from which they pay for more columns
@@ -78,7 +82,11 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
-	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= hiddenRecords
+	least := hiddenRecords
+	if f.Classes == 0 {
+		least = numberRecords
+	}
+	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= least
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
@@ -92,14 +100,26 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	}
 	lot = max(1, min(lot, f.Records, int(largestWork/tableSteps/float64(weights))))
 	s.Lot, s.Steps = fitLots(f.Records, lot, tableSteps, fixed)
+	s.Why = Reasons{
+		Model:     whyTable(f, s, ratio),
+		Lot:       whyLot(f.Records, s.Lot, "all records, as far as time allows"),
+		Steps:     whySteps(fixed, "more lots cost time, no accuracy"),
+		Optimizer: "its steps do not depend on the clip bound",
+	}
+	if hidden {
+		s.Why.Lot = whyLot(f.Records, s.Lot, fmt.Sprintf("a quarter of the records, from %d to %d", hiddenLeast, largestHidden))
+	}
 
 	scale := 0.0
 	switch part := min(1, ratio/targetRatio); {
 	case hidden && f.Classes == 0:
 		scale, s.Clip = numberScale, numberClip
+		s.Why.Clip = "by measurements on tables with a hidden layer"
 	case hidden:
 		scale, s.Clip = hiddenScale, hiddenClip
+		s.Why.Clip = "by measurements on tables with a hidden layer"
 	case f.Classes == 0:
+		s.Why.Clip = fmt.Sprintf("a part of %s, the largest norm of an example, that grows with ρ = %s", round(b), round(ratio))
 		scale, s.Clip = targetScale/b*part, b*max(targetLeast, targetClip*part)
 		s.Average = targetAverage
 	default:
@@ -109,7 +129,12 @@ func ForTable(f Facts, fixed Fixed) Settings {
 		}
 		first := min(largestClip, b*math.Sqrt(1-1/float64(f.Classes)))
 		s.Clip = max(leastClip, first*math.Pow(min(1, ratio/clipRatio), clipPower))
+		s.Why.Clip = fmt.Sprintf("%s bounds the first gradient", round(first))
+		if ratio < clipRatio {
+			s.Why.Clip += fmt.Sprintf("; less, at least %g, because ρ = %s < %d", leastClip, round(ratio), clipRatio)
+		}
 	}
+	s.Why.LearningRate, s.Why.Average = whyRate(scale, s.Steps), whyAverage(s.Average)
 	s.Clip = number.TwoDigits(s.Clip)
 	s.LearningRate = number.TwoDigits(scale / math.Sqrt(float64(s.Steps)))
 	return s

@@ -27,14 +27,14 @@ func TestForTable(t *testing.T) {
 		facts Facts
 		want  Settings
 	}{
-		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95, true}},
-		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95, false}},
-		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 2048, 400, 2, "adam", 0.02, 0.95, false}},
-		{"70 records", Facts{Records: 70, Columns: 4, Weights: 5, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{0, 70, 400, 0.6, "adam", 0.028, 0.95, true}},
-		{"30 words", Facts{Records: 1200, Columns: 4, Weights: 35, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1200, 400, 1.6, "adam", 0.11, 0.95, false}},
-		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98, false}},
+		{"wine", Facts{Records: 142, Columns: 13, Weights: 14, Classes: 3, Epsilon: 1, Delta: 1e-5}, Settings{0, 142, 400, 0.1, "adam", 0.039, 0.95, true, Reasons{}}},
+		{"breast cancer", Facts{Records: 455, Columns: 30, Weights: 31, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 455, 400, 0.17, "adam", 0.039, 0.95, false, Reasons{}}},
+		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 2048, 400, 2, "adam", 0.02, 0.95, false, Reasons{}}},
+		{"70 records", Facts{Records: 70, Columns: 4, Weights: 5, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{0, 70, 400, 0.6, "adam", 0.028, 0.95, true, Reasons{}}},
+		{"30 words", Facts{Records: 1200, Columns: 4, Weights: 35, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1200, 400, 1.6, "adam", 0.11, 0.95, false, Reasons{}}},
+		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98, false, Reasons{}}},
 	} {
-		if got := ForTable(c.facts, Fixed{}); got != c.want {
+		if got := values(ForTable(c.facts, Fixed{})); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -67,11 +67,11 @@ func TestForTable_AllSizes(t *testing.T) {
 // The settings of a bag of words.
 func TestForBag(t *testing.T) {
 	for records, want := range map[int]Settings{
-		1:    {0, 1, 200, 1, "adam", 0.071, 0.95, false},
-		6919: {0, 1729, 200, 1, "adam", 0.071, 0.95, false},
-		1e6:  {0, 8192, 200, 1, "adam", 0.071, 0.95, false},
+		1:    {0, 1, 200, 1, "adam", 0.071, 0.95, false, Reasons{}},
+		6919: {0, 1729, 200, 1, "adam", 0.071, 0.95, false, Reasons{}},
+		1e6:  {0, 8192, 200, 1, "adam", 0.071, 0.95, false, Reasons{}},
 	} {
-		if got := ForBag(records, Fixed{}); got != want {
+		if got := values(ForBag(records, Fixed{})); got != want {
 			t.Errorf("%d records: %+v, want %+v", records, got, want)
 		}
 	}
@@ -84,16 +84,16 @@ func TestForBow(t *testing.T) {
 		fixed Fixed
 		want  Settings
 	}{
-		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 100, 0.71, "momentum", 0.00015, 0, false}},
-		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.71, "momentum", 1.9, 0, false}},
-		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0, false}},
-		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0, false}},
-		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0, false}},
-		{Facts{Records: 6920, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 1, "momentum", 0.42, 0, false}},
-		{Facts{Records: 1e6, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 1, "momentum", 1.5, 0, false}},
-		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0, false}},
+		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 100, 0.71, "momentum", 0.00015, 0, false, Reasons{}}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.71, "momentum", 1.9, 0, false, Reasons{}}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{Steps: 200}, Settings{0, 6920, 200, 0.71, "momentum", 0.95, 0, false, Reasons{}}},
+		{Facts{Records: 6920, Classes: 2, Epsilon: 8, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 106, 0.71, "momentum", 6, 0, false, Reasons{}}},
+		{Facts{Records: 6920, Classes: 20, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 0.97, "momentum", 0.44, 0, false, Reasons{}}},
+		{Facts{Records: 6920, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 6920, 100, 1, "momentum", 0.42, 0, false, Reasons{}}},
+		{Facts{Records: 1e6, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 1, "momentum", 1.5, 0, false, Reasons{}}},
+		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1 << 16, 400, 0.71, "momentum", 6, 0, false, Reasons{}}},
 	} {
-		if got := ForBow(c.facts, c.fixed); got != c.want {
+		if got := values(ForBow(c.facts, c.fixed)); got != c.want {
 			t.Errorf("%+v, %+v: %+v, want %+v", c.facts, c.fixed, got, c.want)
 		}
 	}
@@ -122,3 +122,50 @@ func TestForTable_FitsAroundWhatIsGiven(t *testing.T) {
 		}
 	}
 }
+
+// values returns the settings without their reasons.
+func values(s Settings) Settings {
+	s.Why = Reasons{}
+	return s
+}
+
+// Every value that a rule chooses has a reason.
+func TestReasons(t *testing.T) {
+	f := Facts{Records: 1000, Columns: 10, Weights: 11, Classes: 2, Epsilon: 1, Delta: 1e-5}
+	number, many := f, f
+	number.Classes, many.Records = 0, 100000
+	pictures := func(f Facts) Settings {
+		s, _ := ForPictures(f, Fixed{})
+		return s
+	}
+	for name, s := range map[string]Settings{
+		"table": ForTable(f, Fixed{}), "number": ForTable(number, Fixed{}), "hidden layer": ForTable(many, Fixed{}), "few records": ForTable(f, Fixed{Steps: 10}),
+		"bow": ForBow(f, Fixed{}), "bow, number": ForBow(number, Fixed{}), "bag": ForBag(1000, Fixed{}), "pictures": pictures(f), "many pictures": pictures(many),
+	} {
+		w := s.Why
+		missing := w.Lot == "" || w.Steps == "" || w.Clip == "" || w.Optimizer == "" || w.LearningRate == ""
+		if missing || (s.Average > 0) != (w.Average != "") {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if s.Lot == 1000 && w.Lot != "all records" {
+			t.Errorf("%s: lots of 1000 of 1000 records: %s", name, w.Lot)
+		}
+	}
+}
+
+// A clip bound that the user gives changes the rate of an update whose steps grow with it, and no other.
+func TestFixedClip(t *testing.T) {
+	f := Facts{Records: 20000, Columns: 10, Weights: 11, Classes: 2, Epsilon: 1, Delta: 1e-5}
+	for name, rates := range map[string][2]float64{
+		"bow":      {ForBow(f, Fixed{Clip: 1}).LearningRate, ForBow(f, Fixed{Clip: 2}).LearningRate * 2},
+		"pictures": {first(ForPictures(f, Fixed{})), 10 * first(ForPictures(f, Fixed{Clip: 1}))},
+		"table":    {ForTable(f, Fixed{}).LearningRate, ForTable(f, Fixed{Clip: 1}).LearningRate},
+	} {
+		if math.Abs(rates[0]/rates[1]-1) > 0.06 {
+			t.Errorf("%s: %v", name, rates)
+		}
+	}
+}
+
+// first returns the rate of the settings for pictures.
+func first(s Settings, linear bool) float64 { return s.LearningRate }

@@ -37,7 +37,8 @@ func Check(library string) []Finding {
 	for _, gpu := range gpus {
 		findings = append(findings,
 			checkLibrary(gpu, "products", cuda.ProductLibrary, "nvidia-cublas-cu12", "cuBLASLt"),
-			checkLibrary(gpu, "convolutions", cuda.ConvolutionLibrary, "nvidia-cudnn-cu12", "cuDNN"))
+			checkLibrary(gpu, "convolutions", cuda.ConvolutionLibrary, "nvidia-cudnn-cu12", "cuDNN"),
+			checkNCCL(gpu))
 	}
 	return findings
 }
@@ -93,6 +94,19 @@ func checkGPU() Finding {
 		return Finding{What: "GPU", Detail: settings.Describe(reason)}
 	}
 	return Finding{What: "GPU", OK: true, Detail: strings.Join(gpus, "; ")}
+}
+
+// checkNCCL looks for the library that connects the GPUs of several ranks. One rank needs none.
+func checkNCCL(gpu cuda.Device) Finding {
+	f := Finding{What: "several ranks with " + gpu.String(), OK: true}
+	library, err := cuda.CommunicationLibrary(gpu.Ordinal)
+	if err != nil {
+		f.Detail = err.Error() + "; the sums of ranks travel through the memory of the hosts"
+		f.Advice = "pip install nvidia-nccl-cu12 installs NCCL"
+		return f
+	}
+	f.Detail = library
+	return f
 }
 
 // checkLibrary checks the library that a GPU uses for one kind of work. version loads the

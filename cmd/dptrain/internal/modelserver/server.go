@@ -67,13 +67,7 @@ func New(model Model, local bool) *Server {
 	})
 	handler := http.Handler(mux)
 	if local {
-		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !loopback.NamesHost(r.Host) { // a page of another site has bound its name to this machine
-				s.refuse(w, http.StatusMisdirectedRequest, "the request names another host; use 127.0.0.1 or localhost")
-				return
-			}
-			mux.ServeHTTP(w, r)
-		})
+		handler = loopback.Handler(mux, s.refuse)
 	}
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: 6 * readTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 14}

@@ -6,19 +6,8 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
-
-// column has the keys of a column in run.json that are shown.
-type column struct {
-	Name    string      `json:"name"`
-	Use     string      `json:"use"`
-	Bounds  *[2]float64 `json:"bounds"`
-	Dates   []string    `json:"dates"`
-	Scale   string      `json:"scale"`
-	Missing string      `json:"missing"`
-	Words   []string    `json:"words"`
-	Count   int         `json:"count"`
-}
 
 // dataSection shows where the data came from, and what was declared about its columns.
 type dataSection struct {
@@ -34,7 +23,7 @@ const openColumns = 30
 func (s *summary) dataSection() *dataSection {
 	d := &dataSection{Rows: []row{{"training data", s.describeTrainingData()}, {"test data", s.describeTestData()}}}
 	for _, c := range s.Columns {
-		d.Columns = append(d.Columns, row{c.Name, c.describe()})
+		d.Columns = append(d.Columns, row{c.Name, describeColumn(c)})
 	}
 	if len(d.Columns) > openColumns {
 		d.Columns, d.Rest = d.Columns[:openColumns], d.Columns[openColumns:]
@@ -53,8 +42,8 @@ func (s *summary) describeTrainingData() string {
 	case s.Private:
 		text += ", private"
 	}
-	if s.Records > 0 {
-		text += ", " + plural(s.Records, "record")
+	if s.Lots.Records > 0 {
+		text += ", " + plural(s.Lots.Records, "record")
 	}
 	return text
 }
@@ -79,8 +68,8 @@ func DescribeSplit(test, rows int) string {
 // baseName is the last element of a path.
 func baseName(path string) string { return filepath.Base(strings.ReplaceAll(path, `\`, "/")) }
 
-// describe states the use of a column, with its bounds or words.
-func (c column) describe() string {
+// describeColumn states the use of a column, with its bounds or words.
+func describeColumn(c rundir.Column) string {
 	switch c.Use {
 	case "number", "target":
 		text := map[string]string{"number": "a number", "target": "predicted, a number"}[c.Use]
@@ -88,15 +77,15 @@ func (c column) describe() string {
 			text += fmt.Sprintf(" from %s to %s", signedTick(c.Bounds[0]), signedTick(c.Bounds[1]))
 		}
 		if c.Scale != "" {
-			text += ", on the scale " + c.Scale
+			text += ", on the scale " + string(c.Scale)
 		}
-		return text + c.describeMissing()
+		return text + describeMissing(c)
 	case "date":
-		return "a date from " + strings.Join(c.Dates, " to ") + c.describeMissing()
+		return "a date from " + strings.Join(c.Dates, " to ") + describeMissing(c)
 	case "words":
-		return plural(c.Count, "word") + ": " + c.listed() + c.describeMissing()
+		return plural(c.Count, "word") + ": " + listed(c) + describeMissing(c)
 	case "label":
-		return "predicted, " + strings.Replace(plural(c.Count, "class"), "classs", "classes", 1) + ": " + c.listed()
+		return "predicted, " + strings.Replace(plural(c.Count, "class"), "classs", "classes", 1) + ": " + listed(c)
 	case "user":
 		return "the user of a row, who is protected with all rows; not a feature"
 	case "weight":
@@ -110,7 +99,7 @@ func (c column) describe() string {
 }
 
 // describeMissing states what a cell without a value becomes, where it is not the default.
-func (c column) describeMissing() string {
+func describeMissing(c rundir.Column) string {
 	switch c.Missing {
 	case "blank":
 		return "; without a value the record is blank"
@@ -123,7 +112,7 @@ func (c column) describeMissing() string {
 }
 
 // listed lists the words, and counts those that are left out.
-func (c column) listed() string {
+func listed(c rundir.Column) string {
 	const limit = 12
 	words := c.Words[:min(len(c.Words), limit)]
 	text := strings.Join(words, ", ")

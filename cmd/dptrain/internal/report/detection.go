@@ -37,13 +37,13 @@ func (r *Run) detectionSection() *detectionSection {
 	}
 	d := &detectionSection{}
 	var curve accountant.TradeOff
-	if r.summary.Planned > 0 {
+	if r.summary.PlannedEpsilon > 0 {
 		if a.answer.Approximate || math.IsInf(a.answer.Epsilon, 1) {
 			return nil
 		}
 		curve = accountant.TradeOffOf(a.answer.Epsilon, a.answer.Delta)
 		d.Source = "The bounds follow from ε and δ of the whole plan alone, because the run ended before its plan."
-		if r.summary.NoiseRules != "" {
+		if r.summary.NoiseSchedule != "" {
 			d.Source = "The bounds follow from ε and δ of the filter alone, because releases chose the noise."
 		}
 	} else {

@@ -66,12 +66,12 @@ func ValueRange(low, high float64) string {
 	return number.Short(low)
 }
 
-// finiteNumber writes x, or that it is not finite if x is nil.
-func finiteNumber(x *float64) string {
-	if x == nil {
+// finiteNumber writes x, or that it is not finite.
+func finiteNumber(x number.Float) string {
+	if math.IsNaN(float64(x)) {
 		return "not a finite number"
 	}
-	return number.Short(*x)
+	return number.Short(float64(x))
 }
 
 // percent keeps two decimals. It writes 100% only if share is 1.

@@ -8,22 +8,6 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
 
-// linearModel has the keys of run.json about the weights of a linear model that are shown.
-type linearModel struct {
-	Weights []struct {
-		Feature string  `json:"feature"`
-		Class   *int    `json:"class"`
-		Value   float64 `json:"value"`
-	} `json:"weights"`
-	Omitted int `json:"omitted"`
-	Noise   *struct {
-		All     float64 `json:"all"`
-		Last    float64 `json:"last"`
-		IsBound bool    `json:"bound"`
-	} `json:"noise"`
-	Unknown string `json:"noise_unknown"`
-}
-
 // weightsSection shows the largest weights of a linear model.
 type weightsSection struct {
 	About, Noise string

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"gopkg.in/yaml.v3"
@@ -34,15 +35,12 @@ func (r *Run) WriteMLflow(dir, store string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	finished, err := time.Parse(time.RFC3339, r.summary.Finished)
-	if err != nil {
-		return "", fmt.Errorf("run.json: finished: %w", err)
-	}
+	finished := r.summary.Finished
 	experiment := filepath.Join(store, mlflowExperiment)
 	if err := writeExperiment(experiment, finished); err != nil {
 		return "", err
 	}
-	id := fmt.Sprintf("%x", sha256.Sum256([]byte(r.summary.LedgerHead+r.summary.Finished)))[:32]
+	id := fmt.Sprintf("%x", sha256.Sum256([]byte(r.summary.LedgerHead+finished.Format(time.RFC3339))))[:32]
 	to := filepath.Join(experiment, id)
 	if err := os.RemoveAll(to); err != nil {
 		return "", err
@@ -115,11 +113,11 @@ func (r *Run) mlflowFiles(started time.Time) (map[string]string, error) {
 	text, err := json.Marshal(struct {
 		rundir.Lots
 		rundir.Settings
-		Model    string  `json:"model"`
-		Data     string  `json:"data"`
-		Clipping string  `json:"clipping,omitempty"`
-		Delta    float64 `json:"delta,omitempty"`
-		Unit     string  `json:"unit,omitempty"`
+		Model    string       `json:"model"`
+		Data     string       `json:"data"`
+		Clipping string       `json:"clipping,omitempty"`
+		Delta    number.Float `json:"delta,omitempty"`
+		Unit     string       `json:"unit,omitempty"`
 	}{s.Lots, s.Settings, s.Model, s.dataName(), s.Clipping, s.Delta, s.Unit})
 	if err != nil {
 		return nil, err

@@ -3,9 +3,11 @@ package report
 import (
 	"bytes"
 	_ "embed"
+	"math"
 	"strings"
 	"text/template"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"gopkg.in/yaml.v3"
 )
 
@@ -64,7 +66,7 @@ func (r *Run) Card() ([]byte, error) {
 	c := modelCard{
 		Title: markdown(s.Model + " trained on " + s.dataName()), Summary: markdown(r.summaryLine()),
 		Statement:  "**There is no privacy guarantee (ε = ∞).** The model was trained without clipping and without noise.",
-		Regression: s.Target != "", EndedEarly: s.Planned > 0, Warnings: r.warnings(),
+		Regression: s.Target != "", EndedEarly: s.PlannedEpsilon > 0, Warnings: r.warnings(),
 		Settings: markdownRows(r.settingRows()), Machine: markdownRows(r.machineRows()),
 	}
 	if r.accounting != nil {
@@ -99,18 +101,18 @@ func (r *Run) frontMatter() frontMatter {
 // metrics lists the scores on public test data.
 func (r *Run) metrics() (all []modelMetric) {
 	s := &r.summary
-	add := func(x *float64, kind, name string) {
-		if x != nil {
-			all = append(all, modelMetric{kind, *x, name + " on public test data"})
+	add := func(x number.Float, kind, name string) {
+		if !math.IsNaN(float64(x)) {
+			all = append(all, modelMetric{kind, float64(x), name + " on public test data"})
 		}
 	}
 	switch {
 	case r.isRegression():
-		add(s.TestRMSE, "rmse", "root mean squared error")
-		add(s.TestMAE, "mae", "mean absolute error")
-		add(s.TestR2, "r_squared", "R²")
+		add(s.RMSE, "rmse", "root mean squared error")
+		add(s.RegressionMetrics.MAE, "mae", "mean absolute error")
+		add(s.R2, "r_squared", "R²")
 	case r.hasTestScore():
-		add(&s.TestAccuracy, "accuracy", "accuracy")
+		add(s.TestAccuracy, "accuracy", "accuracy")
 	}
 	return all
 }

@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
@@ -85,7 +84,7 @@ func (r *Run) Page() ([]byte, error) {
 		p.AboutResiduals = s.aboutResiduals()
 	}
 	if r.accounting != nil {
-		p.EndedEarly = s.Planned > 0
+		p.EndedEarly = s.PlannedEpsilon > 0
 		p.Privacy, p.Cost, p.Ledger = r.privacySection(), r.accounting.costSection(), r.accounting.ledgerSection()
 		p.Groups, p.HaveShares = r.accounting.groupRows()
 		p.Detection = r.detectionSection()
@@ -105,7 +104,7 @@ func (r *Run) testScore() (note string, score []row) {
 	if !r.hasTestScore() {
 		return "", nil
 	}
-	note, score = "Measured on test data, which the user declares public: the guarantee does not protect them.", []row{{"accuracy", percent(s.TestAccuracy)}}
+	note, score = "Measured on test data, which the user declares public: the guarantee does not protect them.", []row{{"accuracy", percent(float64(s.TestAccuracy))}}
 	if r.isRegression() {
 		note += " Errors are in the units of " + s.Target + "." + s.boundsSentence()
 		score = s.regressionErrors()
@@ -129,16 +128,16 @@ func (s *summary) baselineRow() (baseline row, explanation string) {
 
 // boundsSentence states the bounds of the target.
 func (s *summary) boundsSentence() string {
-	if len(s.TargetBounds) != 2 {
+	if s.TargetBounds == nil {
 		return ""
 	}
 	return fmt.Sprintf(" Values are clipped to its bounds, %s and %s.", number.Short(s.TargetBounds[0]), number.Short(s.TargetBounds[1]))
 }
 
 func (s *summary) regressionErrors() []row {
-	rows := []row{{"root mean squared error", finiteNumber(s.TestRMSE)}, {"mean absolute error", finiteNumber(s.TestMAE)}}
-	if s.TestR2 != nil {
-		rows = append(rows, row{"R²", number.Short(*s.TestR2)})
+	rows := []row{{"root mean squared error", finiteNumber(s.RMSE)}, {"mean absolute error", finiteNumber(s.RegressionMetrics.MAE)}}
+	if r := float64(s.R2); !math.IsNaN(r) {
+		rows = append(rows, row{"R²", number.Short(r)})
 	}
 	return rows
 }
@@ -147,8 +146,8 @@ func (s *summary) regressionErrors() []row {
 func (r *Run) summaryLine() string {
 	s := &r.summary
 	text := fmt.Sprintf("%s trained in %s", plural(s.Parameters, "weight"), plural(s.Steps, "lot"))
-	if s.Records > 0 {
-		text += fmt.Sprintf(" of about %s from %s", number.Thousands(int(math.Round(s.ExpectedLot))), plural(s.Records, "record"))
+	if s.Lots.Records > 0 {
+		text += fmt.Sprintf(" of about %s from %s", number.Thousands(int(math.Round(s.ExpectedLot))), plural(s.Lots.Records, "record"))
 	}
 	if date := s.date(); date != "" {
 		text += ", " + date
@@ -158,11 +157,10 @@ func (r *Run) summaryLine() string {
 
 // date is the day on which the run ended; "" if the summary has none.
 func (s *summary) date() string {
-	finished, err := time.Parse(time.RFC3339, s.Finished)
-	if err != nil {
+	if s.Finished.IsZero() {
 		return ""
 	}
-	return finished.UTC().Format("2 January 2006")
+	return s.Finished.UTC().Format("2 January 2006")
 }
 
 func (r *Run) warnings() (all []warning) {
@@ -209,9 +207,9 @@ func (r *Run) figures() []figure {
 			note = "insecure: seeded"
 		case a.Approximate:
 			note = "an approximation, not a bound"
-		case r.summary.NoiseRules != "":
+		case r.summary.NoiseSchedule != "":
 			note = "enforced by a privacy filter"
-		case r.summary.Planned > 0:
+		case r.summary.PlannedEpsilon > 0:
 			note = "of the whole plan, which the run did not complete"
 		case a.Published > 0:
 			note = "proven for any data; published: " + number.Round(a.Published, 1, 4)
@@ -224,9 +222,9 @@ func (r *Run) figures() []figure {
 	}
 	switch {
 	case r.isRegression():
-		all = append(all, figure{finiteNumber(r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data" + r.baselineNote()})
+		all = append(all, figure{finiteNumber(r.summary.RMSE), "test RMSE", "of " + r.summary.Target + ", on public data" + r.baselineNote()})
 	case r.hasTestScore():
-		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data" + r.baselineNote()})
+		all = append(all, figure{percent(float64(r.summary.TestAccuracy)), "test accuracy", "on public data" + r.baselineNote()})
 	}
 	if r.accounting != nil {
 		all = append(all, figure{shortUnit(r.accounting.history.Header.Unit), "protected",

@@ -65,9 +65,9 @@ func (r *Run) privacySection() *privacySection {
 		epsilon = fmt.Sprintf("%s ≤ ε ≤ %s", number.RoundDown(a.LowerBound), number.RoundUp(a.Epsilon))
 	}
 	switch {
-	case r.summary.NoiseRules != "":
+	case r.summary.NoiseSchedule != "":
 		epsilon += ", enforced by a privacy filter, because releases chose the noise"
-	case r.summary.Planned > 0:
+	case r.summary.PlannedEpsilon > 0:
 		epsilon += ", the cost of the whole plan, which the run did not complete"
 	}
 	order := ""
@@ -129,17 +129,17 @@ func shortUnit(unit string) string {
 // plan, because the end may depend on what was released. Where releases chose the noise, it is the budget
 // of a filter.
 func (r *Run) earlyStopSentence() string {
-	if r.summary.Planned == 0 {
+	if r.summary.PlannedEpsilon == 0 {
 		return ""
 	}
-	if r.summary.NoiseRules != "" {
+	if r.summary.NoiseSchedule != "" {
 		return fmt.Sprintf(" The noise followed released metrics (%s). A Rényi filter of order %s admitted each lot only within ε = %s, which is the guarantee for all such choices (Feldman and Zrnic 2021, theorem 4.3; Lécuyer 2021, theorem 1). The same lots with noise that was fixed beforehand cost ε = %s.",
-			r.summary.NoiseRules, number.Short(r.summary.FilterOrder),
+			r.summary.NoiseSchedule, number.Short(r.summary.FilterOrder),
 			number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
 	}
 	plan := "its last planned lot"
-	if r.summary.PlannedLots > 0 {
-		plan = "its plan of " + plural(r.summary.PlannedLots, "lot")
+	if r.summary.PlannedSteps > 0 {
+		plan = "its plan of " + plural(r.summary.PlannedSteps, "lot")
 	}
 	end := "and its end may depend on what it had released"
 	if r.summary.Stopped {
@@ -147,18 +147,18 @@ func (r *Run) earlyStopSentence() string {
 	}
 	text := fmt.Sprintf(" The run ended before %s, %s, so the guarantee is that of the whole plan: ε = %s. The releases in the ledger alone cost ε = %s, which is the guarantee only if their number did not depend on a released value.",
 		plan, end, number.RoundUp(r.accounting.answer.Epsilon), number.RoundUp(r.accounting.spent.Epsilon))
-	if r.summary.Odometer > 0 {
-		text += fmt.Sprintf(" The privacy loss of what was released is at most %s with probability 1 - δ, also at such an end (a privacy odometer).", number.RoundUp(float64(r.summary.Odometer)))
+	if r.summary.OdometerEpsilon > 0 {
+		text += fmt.Sprintf(" The privacy loss of what was released is at most %s with probability 1 - δ, also at such an end (a privacy odometer).", number.RoundUp(float64(r.summary.OdometerEpsilon)))
 	}
 	return text
 }
 
 // startingWeightsSentence states that the ledger does not cover the starting weights.
 func (r *Run) startingWeightsSentence() string {
-	if r.summary.Start == "" {
+	if r.summary.StartingWeights == "" {
 		return ""
 	}
-	return " The guarantee does not cover the data that the starting weights, from " + r.summary.Start + ", were trained on."
+	return " The guarantee does not cover the data that the starting weights, from " + r.summary.StartingWeights + ", were trained on."
 }
 
 // splitSentence states that the guarantee does not cover the rows of --split.

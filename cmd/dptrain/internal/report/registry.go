@@ -83,13 +83,9 @@ func (r *Run) Registry() ([]byte, error) {
 	d.Basic.Name, d.Basic.Description = s.Model+" trained on "+s.dataName(), r.summaryLine()
 	d.Basic.Curators, d.Basic.IntendedUse, d.Basic.Region = []string{completedByPublisher}, completedByPublisher, completedByPublisher
 	d.Basic.ProductType = "Machine learning model"
-	finished, err := time.Parse(time.RFC3339, s.Finished)
-	if err != nil {
-		return nil, fmt.Errorf("run.json: finished: %w", err)
-	}
-	d.Basic.PublicationDate = finished.Format(time.DateOnly)
+	d.Basic.PublicationDate = s.Finished.Format(time.DateOnly)
 	d.Variant.Name = "Approximate DP"
-	d.Variant.Domain = fmt.Sprintf("Data sets of %d records; a record is %s.", max(s.Records, a.history.Header.Records), unit)
+	d.Variant.Domain = fmt.Sprintf("Data sets of %d records; a record is %s.", max(s.Lots.Records, a.history.Header.Records), unit)
 	d.Variant.Unprotected = "The number of records, the schema of the data, all settings, and the results on public test data."
 	d.Loss.Unit = unit
 	d.Loss.UnitDetails = "Neighbouring data sets differ by " + describeDifference(a.answer.Adjacency, unit) + "."

@@ -23,81 +23,8 @@ type Run struct {
 	accounting *accounting // nil if the run is not private
 }
 
-// summary has the keys of run.json that are shown. Other keys are never shown.
-type summary struct {
-	rundir.Lots
-	rundir.Settings
-	rundir.Machine
-	Private     bool        `json:"private"`
-	Accountant  string      `json:"accountant"`
-	Delta       float64     `json:"delta"`
-	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that ended before its plan: the cost of the whole plan
-	Odometer    jsonEpsilon `json:"epsilon_odometer"`
-	StopWhen    string      `json:"stop_when"`
-	NoiseRules  string      `json:"noise_schedule"`
-	FilterOrder float64     `json:"filter_order"` // of the filter that enforces ε where releases chose the noise
-	Stopped     bool        `json:"stopped"`
-	PlannedLots int         `json:"steps_planned"` // of a run that ended before its plan; 0 if the summary does not state it
-	LedgerHead  string      `json:"ledger_head"`
-	Unit        string      `json:"unit"`
-	Data        string      `json:"data"`
-	Task        string      `json:"task"`
-	Model       string      `json:"model"`
-	Parameters  int         `json:"parameters"`
-
-	TestAccuracy float64   `json:"test_accuracy"`
-	TestLoss     *float64  `json:"test_loss"` // nil if it is not finite
-	TestExamples int       `json:"test_examples"`
-	TestLabels   int       `json:"test_labels"`
-	TestRMSE     *float64  `json:"test_rmse"` // of a regression; nil if it is not finite
-	TestMAE      *float64  `json:"test_mae"`
-	TestR2       *float64  `json:"test_r2"` // nil if all targets are equal
-	Target       string    `json:"target"`
-	TargetBounds []float64 `json:"target_bounds"`
-	Confusion    [][]int   `json:"confusion"`
-	ClassNames   []string  `json:"class_names"`
-	quality.Measures
-	Linear *linearModel `json:"linear"`
-
-	Split *struct {
-		Rows int `json:"rows"` // of the file, of which some are the test data
-	} `json:"split"`
-	TestData       string   `json:"test_data"` // name of a file of its own with the test data
-	Generated      bool     `json:"generated"` // the program drew the data
-	Columns        []column `json:"columns"`
-	OmittedColumns int      `json:"columns_omitted"`
-
-	ValidationAccuracy  float64  `json:"validation_accuracy"`
-	ValidationMAE       *float64 `json:"validation_mae"` // of a regression, instead of the accuracy
-	ValidationDeviation float64  `json:"validation_deviation"`
-	ValidationRecords   int      `json:"validation_records"`
-
-	Projection      int     `json:"projection"`
-	ProjectionNoise float64 `json:"projection_noise"`
-
-	Clipping string   `json:"clipping"`
-	Crop     string   `json:"crop"`
-	Augment  string   `json:"augment"`
-	Views    int      `json:"views"`
-	ByRule   []string `json:"by_rule"` // flags whose values a rule chose
-	Start    string   `json:"init"`
-	Frozen   string   `json:"freeze"`
-
-	Platform string `json:"platform"`
-	Version  string `json:"version"`
-	Finished string `json:"finished"`
-}
-
-// jsonEpsilon is an ε in JSON, which writes infinity as the string "Infinity".
-type jsonEpsilon float64
-
-func (e *jsonEpsilon) UnmarshalJSON(text []byte) error {
-	if string(text) == `"Infinity"` {
-		*e = jsonEpsilon(math.Inf(1))
-		return nil
-	}
-	return json.Unmarshal(text, (*float64)(e))
-}
+// summary is run.json. The report shows values of it by name, and no other.
+type summary struct{ rundir.Summary }
 
 // metricPoint has the keys of a line of metrics.jsonl that are shown.
 type metricPoint struct {
@@ -126,20 +53,19 @@ func (p *metricPoint) score() (float64, bool) {
 // Open reads a run's directory: run.json, metrics.jsonl and, if the run is private, the
 // ledger. It verifies the ledger.
 func Open(dir string) (*Run, error) {
-	path := filepath.Join(dir, "run.json")
-	text, err := os.ReadFile(path)
+	saved, err := rundir.Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s contains no run.json, which a run writes at its end: give the directory of a finished run", dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{}
-	if err := json.Unmarshal(text, &r.summary); err != nil {
-		return nil, fmt.Errorf("%s is not a valid run summary: %w; write it again with dptrain train --resume %s", path, err, dir)
+	r := &Run{summary: summary{*saved}}
+	if r.summary.Measures == nil {
+		r.summary.Measures = &quality.Measures{}
 	}
 	if err := r.summary.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, rundir.SummaryFile), err)
 	}
 	if r.points, err = readMetrics(filepath.Join(dir, "metrics.jsonl")); err != nil {
 		return nil, err
@@ -148,7 +74,7 @@ func Open(dir string) (*Run, error) {
 		return r, nil
 	}
 	s := &r.summary
-	r.accounting, err = accountFor(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant, float64(s.Planned))
+	r.accounting, err = accountFor(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, float64(s.Delta), s.Accountant, float64(s.PlannedEpsilon))
 	return r, err
 }
 
@@ -165,26 +91,26 @@ func (s *summary) check() error {
 			}
 		}
 	}
-	if s.TestLabels < 0 || !(s.TestAccuracy >= 0 && s.TestAccuracy <= 1) {
+	if s.TestLabels < 0 || s.TestLabels > 0 && !(s.TestAccuracy >= 0 && s.TestAccuracy <= 1) {
 		return fmt.Errorf("test_accuracy %v of test_labels %d: the accuracy must be between 0 and 1 and the number of labels cannot be negative", s.TestAccuracy, s.TestLabels)
 	}
-	if s.TestRMSE != nil && *s.TestRMSE < 0 {
-		return fmt.Errorf("test_rmse %v: it cannot be negative", *s.TestRMSE)
+	if m := s.RegressionMetrics; m != nil && m.RMSE < 0 {
+		return fmt.Errorf("test_rmse %v: it cannot be negative", m.RMSE)
 	}
-	if len(s.TargetBounds) != 0 && len(s.TargetBounds) != 2 {
-		return fmt.Errorf("target_bounds has %d numbers; it needs a lower and an upper bound", len(s.TargetBounds))
+	if v := s.Validation; v != nil && v.Accuracy == nil && v.MAE == nil {
+		return errors.New("validation_records without validation_accuracy or validation_mae: give one of them")
 	}
-	if err := checkMeasures(&s.Measures); err != nil {
+	if err := checkMeasures(s.Measures); err != nil {
 		return err
 	}
 	if s.Model == "" {
 		return errors.New("the summary names no model; is it the run.json of a dptrain run?")
 	}
-	if s.Planned < 0 {
-		return fmt.Errorf("epsilon_planned %v: it cannot be negative", s.Planned)
+	if s.PlannedEpsilon < 0 {
+		return fmt.Errorf("epsilon_planned %v: it cannot be negative", s.PlannedEpsilon)
 	}
-	if s.Steps < 0 || s.Records < 0 {
-		return fmt.Errorf("steps %d, records %d: they cannot be negative", s.Steps, s.Records)
+	if s.Steps < 0 || s.Lots.Records < 0 {
+		return fmt.Errorf("steps %d, records %d: they cannot be negative", s.Steps, s.Lots.Records)
 	}
 	return nil
 }
@@ -225,7 +151,9 @@ func readMetrics(path string) ([]metricPoint, error) {
 func (r *Run) hasTestScore() bool { return r.summary.TestLabels > 0 || r.isRegression() }
 
 // isRegression reports whether the run measured regression errors on public test data.
-func (r *Run) isRegression() bool { return r.summary.Target != "" && r.summary.TestExamples > 0 }
+func (r *Run) isRegression() bool {
+	return r.summary.Target != "" && r.summary.RegressionMetrics != nil && r.summary.TestExamples > 0
+}
 
 // isSecure reports whether the ledger states that the run used no seed.
 func (r *Run) isSecure() bool { return r.accounting != nil && r.accounting.history.Header.Secure }
@@ -268,10 +196,10 @@ func (s *summary) className(i int) string {
 
 // epochs is the average number of times that each record was drawn.
 func (s *summary) epochs() float64 {
-	if s.Records == 0 {
+	if s.Lots.Records == 0 {
 		return 0
 	}
-	records, lots := float64(s.Records), float64(s.Steps)
+	records, lots := float64(s.Lots.Records), float64(s.Steps)
 	if s.Sampling == string(ledger.Shuffle) && s.ExpectedLot > 0 { // the last lot of a pass may be smaller
 		pass := math.Ceil(records / s.ExpectedLot)
 		return math.Floor(lots/pass) + math.Mod(lots, pass)*s.ExpectedLot/records

@@ -13,7 +13,8 @@ import (
 // settingRows lists how the model was trained.
 func (r *Run) settingRows() []row {
 	s := &r.summary
-	rows := []row{{"network", s.Model + s.byRule("model")}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()}, {"records", number.Thousands(s.Records)}}
+	rows := []row{{"network", s.Model + s.byRule("model")}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()},
+		{"records", number.Thousands(s.Lots.Records)}}
 	if s.Target != "" {
 		rows = slices.Insert(rows, 3, row{"predicted", s.Target})
 	}
@@ -22,16 +23,20 @@ func (r *Run) settingRows() []row {
 			rows = append(rows, row{name, value})
 		}
 	}
-	add(s.ValidationRecords > 0, "validation records", plural(s.ValidationRecords, "record"))
-	if s.ValidationRecords > 0 {
+	if v := s.Validation; v != nil {
 		metric, value := s.validationResult()
+		add(true, "validation records", plural(v.Records, "record"))
 		add(true, "validation "+metric, value)
 	}
-	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.projectionNoise())
-	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, %s", s.Views, (&rundir.Augmentation{Crop: s.Crop, Transform: s.Augment}).Describe()))
+	if p := s.Projection; p != nil {
+		add(true, "first layer", plural(p.Directions, "principal direction")+projectionNoise(p))
+	}
+	if a := s.Augmentation; a != nil {
+		add(true, "views of a picture", fmt.Sprintf("%d, %s", a.Views, a.Describe()))
+	}
 	add(s.Preset != "", "preset", s.Preset)
-	add(s.Start != "", "starting weights", s.Start)
-	add(s.Frozen != "", "frozen layers", s.Frozen)
+	add(s.StartingWeights != "", "starting weights", s.StartingWeights)
+	add(s.FrozenLayers != "", "frozen layers", s.FrozenLayers)
 	add(true, "sampling", s.Sampling)
 	add(true, "expected lot", number.Short(s.ExpectedLot)+s.byRule("lot"))
 	add(s.MaxLot > 0, "largest lot", number.Thousands(s.MaxLot))
@@ -43,7 +48,7 @@ func (r *Run) settingRows() []row {
 	add(s.WeightMinMean > 0, "denominator", fmt.Sprintf("the sum of the lot's weights, at least the expected lot times %s", number.Short(s.WeightMinMean)))
 	add(true, "lots", number.Thousands(s.Steps)+s.byRule("steps"))
 	add(s.StopWhen != "", "stops when", s.StopWhen)
-	add(s.NoiseRules != "", "noise schedule", s.NoiseRules)
+	add(s.NoiseSchedule != "", "noise schedule", s.NoiseSchedule)
 	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))
 	add(s.Private, "clipping", s.Clipping)
 	bound := "clip bound"
@@ -62,44 +67,49 @@ func (r *Run) settingRows() []row {
 	return rows
 }
 
-// byRule marks the value of a flag that a rule chose.
+// byRule marks the value of a flag that a rule chose, with the reason.
 func (s *summary) byRule(flag string) string {
-	if slices.Contains(s.ByRule, flag) {
+	why := s.RuleReasons[flag]
+	switch {
+	case !slices.Contains(s.ByRule, flag):
+		return ""
+	case why == "": // a run of an earlier version
 		return " (by rule)"
 	}
-	return ""
+	return " (by rule: " + why + ")"
 }
 
 // projectionNoise describes the noise on the projection, if the projection was private.
-func (s *summary) projectionNoise() string {
-	if s.ProjectionNoise == 0 {
+func projectionNoise(p *rundir.Projection) string {
+	if p.Noise == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", released with noise of %s times one record's contribution; ε includes their cost", number.Short(s.ProjectionNoise))
+	return fmt.Sprintf(", released with noise of %s times one record's contribution; ε includes their cost", number.Short(p.Noise))
 }
 
 // validationResult is the metric that was released for the validation records, and its
 // value with the standard deviation of the noise.
 func (s *summary) validationResult() (metric, value string) {
+	v := s.Validation
 	noise := func(deviation string) string {
-		if s.ValidationDeviation == 0 {
+		if v.Deviation == 0 {
 			return ""
 		}
 		return " ± " + deviation + " of noise (ε includes its cost)"
 	}
-	if s.ValidationMAE == nil {
-		return "accuracy", percent(s.ValidationAccuracy) + noise(fmt.Sprintf("%.2f%%", 100*s.ValidationDeviation))
+	if v.MAE == nil {
+		return "accuracy", percent(*v.Accuracy) + noise(fmt.Sprintf("%.2f%%", 100*v.Deviation))
 	}
-	return "mean absolute error", number.Short(*s.ValidationMAE) + noise(fmt.Sprintf("%.2g", s.ValidationDeviation)) + ", in the units of " + s.Target + ", with predictions clipped to its bounds"
+	return "mean absolute error", number.Short(*v.MAE) + noise(fmt.Sprintf("%.2g", v.Deviation)) + ", in the units of " + s.Target + ", with predictions clipped to its bounds"
 }
 
 // validationSummary describes the validation result; "" if there were no validation records.
 func (s *summary) validationSummary() string {
-	if s.ValidationRecords == 0 {
+	if s.Validation == nil {
 		return ""
 	}
 	metric, value := s.validationResult()
-	return fmt.Sprintf("%s on %s held out for validation: %s", metric, plural(s.ValidationRecords, "record"), value)
+	return fmt.Sprintf("%s on %s held out for validation: %s", metric, plural(s.Validation.Records, "record"), value)
 }
 
 // machineRows lists the hardware and the time.

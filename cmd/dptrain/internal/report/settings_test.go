@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
 // open writes the fixture and opens it.
@@ -120,7 +121,7 @@ func TestConfusionMatrix_Heat(t *testing.T) {
 	requireContains(t, "the page", page,
 		`<td class="hit heat10">50</td><td class="miss heat2" title="3 of class cat predicted as dog">3</td><td class="right">94%</td>`,
 		`<td class="miss heat2" title="2 of class dog predicted as cat">2</td><td class="hit heat10">45</td><td class="right">96%</td>`)
-	nearly := (&Run{summary: summary{Confusion: [][]int{{999, 1}, {0, 5}}}}).confusionMatrix()
+	nearly := (&Run{summary: summary{rundir.Summary{Confusion: [][]int{{999, 1}, {0, 5}}}}}).confusionMatrix()
 	if one, all := nearly.Rows[0].Right, nearly.Rows[1].Right; one != "99%" || all != "100%" {
 		t.Errorf("999 of 1000 are %s, and 5 of 5 are %s", one, all)
 	}

@@ -38,6 +38,10 @@ type Simulation struct {
 	Records       int       `json:"records_per_client"`
 	Passes        int       `json:"passes"`
 	LearningRates []float64 `json:"lr"`
+	Model         string    `json:"model"`
+	Classes       int       `json:"classes,omitempty"` // 0: a target or a count
+	Clip          float64   `json:"clip"`
+	LossExamples  int       `json:"loss_examples"`
 	Weights       int       `json:"weights"`
 	TestExamples  int       `json:"test_examples"`
 	Central       string    `json:"central_settings"`
@@ -56,8 +60,11 @@ type SimulationRow struct {
 	Epsilon      number.Float `json:"epsilon"` // of one contribution; of the whole training for central
 	Delta        float64      `json:"delta,omitempty"`
 	LearningRate float64      `json:"lr"`
-	Accuracy     []float64    `json:"accuracy"` // on test examples, after each pass
+	Accuracy     []float64    `json:"accuracy,omitempty"` // on test examples, after each pass
 	Final        float64      `json:"test_accuracy"`
+
+	RMSE         []number.Float `json:"test_rmse,omitempty"` // in place of accuracy, of a target or a count
+	TrainingLoss []number.Float `json:"training_loss"`       // mean over training examples, after each pass
 
 	// Spread is the mean variance of a weight among the instances at the end, and Stationary the
 	// variance that the noise alone keeps. Draw and discard only.
@@ -107,6 +114,7 @@ type VariancePoint struct {
 // simulationPage has the values that simulation.html shows.
 type simulationPage struct {
 	Title, Summary    string
+	Result            string // what test examples measure: accuracy or RMSE
 	Warnings          []warning
 	Legend            []legendEntry
 	Panels            []panel
@@ -157,10 +165,13 @@ type varianceRow struct {
 func (s *Simulation) Page() ([]byte, error) {
 	p := &simulationPage{
 		Title: "Draw and discard on " + s.Data,
-		Summary: fmt.Sprintf("%s of %s contribute once in each of %s. Multinomial logistic regression, %s.",
-			plural(s.Clients, "client"), plural(s.Records, "record"), strings.Replace(plural(s.Passes, "pass"), "passs", "passes", 1), plural(s.Weights, "weight")),
+		Summary: fmt.Sprintf("%s of %s contribute once in each of %s. Model %s, %s.",
+			plural(s.Clients, "client"), plural(s.Records, "record"), strings.Replace(plural(s.Passes, "pass"), "passs", "passes", 1), s.Model, plural(s.Weights, "weight")),
 		Warnings: []warning{{"caution", "Insecure", "This is a simulation. The noise and the server's choices come from a seed, and the noise is drawn by a fast generator that is not cryptographic. No model of this simulation protects the clients. Use its results to choose settings, on public data."}},
-		Variance: s.varianceChart(), Meaning: s.meaning(), Settings: s.settings(), Version: s.Version,
+		Result:   "accuracy", Variance: s.varianceChart(), Meaning: s.meaning(), Settings: s.settings(), Version: s.Version,
+	}
+	if s.hasErrors() {
+		p.Result = "RMSE"
 	}
 	s.addAccuracy(p)
 	s.addClaims(p)
@@ -183,11 +194,27 @@ func (s *Simulation) Best() (best []SimulationRow) {
 		switch {
 		case same < 0:
 			best = append(best, r)
-		case r.Final > best[same].Final:
+		case r.isBetter(&best[same]):
 			best[same] = r
 		}
 	}
 	return best
+}
+
+// isBetter reports whether a row ends better than another.
+func (r *SimulationRow) isBetter(other *SimulationRow) bool {
+	if len(r.RMSE) > 0 {
+		return r.RMSE[len(r.RMSE)-1] < other.RMSE[len(other.RMSE)-1]
+	}
+	return r.Final > other.Final
+}
+
+// FinalText formats the result at the end.
+func (r *SimulationRow) FinalText() string {
+	if n := len(r.RMSE); n > 0 {
+		return number.Short(float64(r.RMSE[n-1]))
+	}
+	return percent(r.Final)
 }
 
 // epsilons lists the values of ε in the order of the rows.
@@ -249,28 +276,86 @@ func (s *Simulation) addAccuracy(p *simulationPage) {
 			p.Legend = append(p.Legend, legendEntry{name, seriesStyle(r.Method, position[name])})
 			finals[name] = &finalRow{name, make([]finalCell, len(epsilons))}
 		}
-		finals[name].Values[slices.Index(epsilons, r.Epsilon)] = finalCell{percent(r.Final), number.Short(r.LearningRate)}
+		finals[name].Values[slices.Index(epsilons, r.Epsilon)] = finalCell{r.FinalText(), number.Short(r.LearningRate)}
 	}
 	for _, l := range p.Legend {
 		p.Finals = append(p.Finals, *finals[l.Name])
 	}
+	style := func(r *SimulationRow) string { return seriesStyle(r.Method, position[r.Name()]) }
 	for i, e := range epsilons {
-		x, y := horizontalAxis(0, float64(s.Passes)), s.accuracyAxis(e)
-		c := newChart(fmt.Sprintf("passes-%d", i), x, y, accuracyStyle.tick)
-		c.Title, c.XLabel, c.YLabel = "Test accuracy over passes, "+EpsilonName(e), "passes", "test accuracy"
-		c.About = "One line for each method and setting; the table of final accuracies has the last values."
-		for _, r := range s.Best() {
-			if r.Epsilon != e {
-				continue
-			}
-			points := make([][2]float64, len(r.Accuracy))
-			for pass, a := range r.Accuracy {
-				points[pass] = [2]float64{float64(pass + 1), a}
-			}
-			c.Lines = append(c.Lines, line{Style: seriesStyle(r.Method, position[r.Name()]), Path: svgPath(x, y, points)})
+		var tests *chart
+		if s.Classes == 0 && s.hasErrors() {
+			tests = s.errorChart(fmt.Sprintf("passes-%d", i), "test RMSE", e, style, func(r *SimulationRow) []number.Float { return r.RMSE })
+		} else {
+			tests = s.accuracyChart(fmt.Sprintf("passes-%d", i), e, style)
 		}
-		p.Panels = append(p.Panels, panel{EpsilonName(e), c})
+		p.Panels = append(p.Panels, panel{EpsilonName(e), tests})
+		if c := s.errorChart(fmt.Sprintf("loss-%d", i), "training loss", e, style, func(r *SimulationRow) []number.Float { return r.TrainingLoss }); c != nil {
+			p.Panels = append(p.Panels, panel{EpsilonName(e) + ", training loss", c})
+		}
 	}
+}
+
+// hasErrors reports whether rows have errors of a target in place of accuracy.
+func (s *Simulation) hasErrors() bool { return len(s.Rows) > 0 && len(s.Rows[0].RMSE) > 0 }
+
+// accuracyChart draws the test accuracy over passes.
+func (s *Simulation) accuracyChart(name string, e number.Float, style func(*SimulationRow) string) *chart {
+	x, y := horizontalAxis(0, float64(s.Passes)), s.accuracyAxis(e)
+	c := newChart(name, x, y, accuracyStyle.tick)
+	c.Title, c.XLabel, c.YLabel = "Test accuracy over passes, "+EpsilonName(e), "passes", "test accuracy"
+	c.About = "One line for each method and setting; the table of final accuracies has the last values."
+	for _, r := range s.Best() {
+		if r.Epsilon != e {
+			continue
+		}
+		points := make([][2]float64, len(r.Accuracy))
+		for pass, a := range r.Accuracy {
+			points[pass] = [2]float64{float64(pass + 1), a}
+		}
+		c.Lines = append(c.Lines, line{Style: style(&r), Path: svgPath(x, y, points)})
+	}
+	return c
+}
+
+// largestShownError and smallestShownError bound what an errorChart draws: noise can make a loss infinite.
+const largestShownError, smallestShownError = 1e6, 1e-6
+
+// errorChart draws a loss or an error over passes on a logarithmic axis; nil where no value is positive
+// and finite.
+func (s *Simulation) errorChart(name, what string, e number.Float,
+	style func(*SimulationRow) string, of func(*SimulationRow) []number.Float) *chart {
+	low, high := math.Inf(1), 0.0
+	var lines []line
+	var courses [][][2]float64
+	for _, r := range s.Best() {
+		if r.Epsilon != e {
+			continue
+		}
+		var points [][2]float64
+		for pass, v := range of(&r) {
+			if v := float64(v); v > 0 {
+				v = max(smallestShownError, min(largestShownError, v))
+				points = append(points, [2]float64{float64(pass + 1), v})
+				low, high = min(low, v), max(high, v)
+			}
+		}
+		lines, courses = append(lines, line{Style: style(&r)}), append(courses, points)
+	}
+	if high == 0 {
+		return nil
+	}
+	x, y := horizontalAxis(0, float64(s.Passes)), verticalAxis(low/1.5, high*1.5)
+	y.logarithmic = true
+	c := newChart(name, x, y, tickLabel)
+	title := strings.ToUpper(what[:1]) + what[1:]
+	c.Title, c.XLabel, c.YLabel = title+" over passes, "+EpsilonName(e), "passes", what+", logarithmic"
+	c.About = "One line for each method and setting. Values above a million are drawn there."
+	for i := range lines {
+		lines[i].Path = svgPath(x, y, courses[i])
+	}
+	c.Lines = lines
+	return c
 }
 
 // accuracyAxis covers all accuracies with one ε, in whole tenths.
@@ -474,7 +559,7 @@ func (s *Simulation) courseChart() (*chart, []legendEntry) {
 
 func (s *Simulation) meaning() []row {
 	return []row{
-		{"Draw and discard, server batches", "ε is that of one contribution and of one weight (feature level): Laplace noise of scale 2/ε on every weight of the client's average gradient, whose elements are within [−1, 1]. It covers all records of the client, against the server. A client contributes once in each pass, so that the whole training costs the number of passes times ε for a weight by basic composition, and that times the number of weights for a model."},
+		{"Draw and discard, server batches", "ε is that of one contribution and of one weight (feature level): Laplace noise of scale 2c/ε on every weight of the client's average gradient, whose elements are clipped to [−c, c]. It covers all records of the client, against the server. A client contributes once in each pass, so that the whole training costs the number of passes times ε for a weight by basic composition, and that times the number of weights for a model."},
 		{"Central DP-SGD", "(ε, δ) is that of the whole training and of all weights, for all records of a client. The server is trusted: it sees every gradient."},
 		{"What adversaries learn", "dptrain budget local states it for one contribution."},
 	}
@@ -484,6 +569,7 @@ func (s *Simulation) settings() []row {
 	rows := []row{
 		{"clients", number.Thousands(s.Clients)}, {"records of a client", number.Thousands(s.Records)},
 		{"passes", number.Thousands(s.Passes)}, {"updates of each line", number.Thousands(s.Clients * s.Passes)},
+		{"clip bound c", number.Short(s.Clip)}, {"training loss", "mean over " + plural(s.LossExamples, "training example")},
 		{"learning rates", joinNumbers(s.LearningRates)}, {"test examples", number.Thousands(s.TestExamples)},
 		{"central runs", s.Central}, {"seed", fmt.Sprint(s.Seed)}, {"threads", fmt.Sprint(s.Threads)},
 	}

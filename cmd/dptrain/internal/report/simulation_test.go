@@ -12,10 +12,10 @@ import (
 
 // simulationFixture has two values of ε, two numbers of instances and two batches.
 func simulationFixture() *Simulation {
-	s := &Simulation{Data: "digits", Clients: 60, Records: 10, Passes: 3, LearningRates: []float64{0.03, 0.01}, Weights: 7850, TestExamples: 500, Central: "lots", Seed: 5, Threads: 2, Seconds: 61.2, Version: "v1"}
+	s := &Simulation{Data: "digits", Clients: 60, Records: 10, Model: "multinomial", Classes: 10, Clip: 1, LossExamples: 600, Passes: 3, LearningRates: []float64{0.03, 0.01}, Weights: 7850, TestExamples: 500, Central: "lots", Seed: 5, Threads: 2, Seconds: 61.2, Version: "v1"}
 	for i, e := range []float64{math.Inf(1), 0.5} {
 		add := func(method string, instances, batch int, final float64) {
-			s.Rows = append(s.Rows, SimulationRow{Method: method, Instances: instances, Batch: batch, Epsilon: number.Float(e), LearningRate: 0.03, Accuracy: []float64{0.31, 0.4, final}, Final: final})
+			s.Rows = append(s.Rows, SimulationRow{Method: method, Instances: instances, Batch: batch, Epsilon: number.Float(e), LearningRate: 0.03, Accuracy: []float64{0.31, 0.4, final}, Final: final, TrainingLoss: []number.Float{2.1, number.Float(math.Inf(1)), 0.5}})
 		}
 		add(DrawAndDiscard, 1, 0, 0.8123-float64(i)/10)
 		add(DrawAndDiscard, 10, 0, 0.7234-float64(i)/10)
@@ -46,11 +46,11 @@ func TestSimulation_PageIsComplete(t *testing.T) {
 	page := renderSimulation(t, simulationFixture())
 	requireContains(t, "the page", page, "Insecure", "not cryptographic", "no noise", "ε = 0.5", "k = 10", "batch 100", "central DP-SGD",
 		"81.23%", "72.34%", "73.45%", "74.56%", "62.34%", "agree to 2 points", "the best of each line", "does not hold",
-		"5.1", "2.5", "feature level", "1m1s", "3 passes", `id="passes-0-name"`, `id="passes-1-name"`, `id="claim-1-name"`, `id="variance-name"`, `id="courses-name"`, "k = 1 (squared distance from the start)")
+		"5.1", "2.5", "feature level", "1m1s", "3 passes", `id="passes-0-name"`, `id="passes-1-name"`, `id="loss-0-name"`, `id="loss-1-name"`, "training loss", "Model multinomial", `id="claim-1-name"`, `id="variance-name"`, `id="courses-name"`, "k = 1 (squared distance from the start)")
 	requireLacks(t, "the page", page, "http://", "https://", "url(", "@import", "<script", "<img", "src=", "/*style*/", "NaN", "ZgotmplZ")
-	// Two panels of five lines and a legend of five, two claims of three lines and a legend of three, two of variance, and two over
+	// Two panels of accuracy and two of losses, of five lines each, and a legend of five, two claims of three lines and a legend of three, two of variance, and two over
 	// updates with a legend of two.
-	if got := strings.Count(page, `<path class="line `); got != 2*5+5+2*3+3+2+2+2 {
+	if got := strings.Count(page, `<path class="line `); got != 4*5+5+2*3+3+2+2+2 {
 		t.Errorf("%d lines", got)
 	}
 }
@@ -98,4 +98,22 @@ func TestSimulation_RowsAreJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireContains(t, "the JSON", string(b), `"epsilon":"Infinity"`, `"epsilon":0.5`, `"method":"draw-and-discard"`, `"secure":false`, `"square_holds":true`)
+}
+
+// Of a target, the page has the error in place of the accuracy, and the best row has the least.
+func TestSimulation_PageOfTarget(t *testing.T) {
+	s := simulationFixture()
+	s.Classes, s.Claims = 0, nil
+	for i := range s.Rows {
+		s.Rows[i].Accuracy, s.Rows[i].Final, s.Rows[i].RMSE = nil, 0, []number.Float{1, 0.7, number.Float(0.2 + float64(i)/100)}
+	}
+	worse := s.Rows[0]
+	worse.RMSE = []number.Float{1, 1, 0.9}
+	s.Rows = append(s.Rows, worse)
+	if best := s.Best(); len(best) != 10 || best[0].RMSE[2] != 0.2 {
+		t.Errorf("%d rows, the first ends with %v", len(best), best[0].RMSE)
+	}
+	page := renderSimulation(t, s)
+	requireContains(t, "the page", page, "Test RMSE and training loss", `id="passes-0-name"`, "Final RMSE")
+	requireLacks(t, "the page", page, "NaN", "Is k instances like", "ZgotmplZ")
 }

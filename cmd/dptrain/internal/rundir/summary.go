@@ -78,11 +78,13 @@ type Summary struct {
 	Out             string       `json:"out"`
 	Task            string       `json:"task"` // a task name of the Hugging Face Hub
 	Settings
-	ByRule          []string  `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
-	StartingWeights string    `json:"init,omitempty"`    // name of the file
-	FrozenLayers    string    `json:"freeze,omitempty"`  // layers that keep their starting weights
-	Platform        string    `json:"platform"`
-	Finished        time.Time `json:"finished"`
+	ByRule []string `json:"by_rule,omitempty"` // flags whose values follow from public numbers by a rule
+	// RuleReasons say for each of ByRule why it has its value.
+	RuleReasons     map[string]string `json:"by_rule_reasons,omitempty"`
+	StartingWeights string            `json:"init,omitempty"`   // name of the file
+	FrozenLayers    string            `json:"freeze,omitempty"` // layers that keep their starting weights
+	Platform        string            `json:"platform"`
+	Finished        time.Time         `json:"finished"`
 	*quality.Measures
 	TestData       string       `json:"test_data,omitempty"` // name of a file of its own with the test data
 	Split          *data.Split  `json:"split,omitempty"`     // of --split: the test data are rows of the file
@@ -96,21 +98,31 @@ type Summary struct {
 
 // Lots are how lots were sampled and how many ran.
 type Lots struct {
-	Sampling      string  `json:"sampling"`
-	Rate          float64 `json:"rate"`
-	Records       int     `json:"records"`
-	ExpectedLot   float64 `json:"expected_lot"`
-	MaxLot        int     `json:"max_lot,omitempty"` // of truncated lots
-	ConstantWork  bool    `json:"constant_work,omitempty"`
+	Sampling     string  `json:"sampling"`
+	Rate         float64 `json:"rate"`
+	Records      int     `json:"records"`
+	ExpectedLot  float64 `json:"expected_lot"`
+	MaxLot       int     `json:"max_lot,omitempty"` // of truncated lots
+	ConstantWork bool    `json:"constant_work,omitempty"`
+	Weights
+	LocalTraining
+	Microbatch int `json:"microbatch"`
+	Steps      int `json:"steps"`
+}
+
+// Weights are how records are weighted. The flags have the same fields.
+type Weights struct {
 	Weight        string  `json:"weight,omitempty"`          // column with the weights of records
 	WeightCap     float64 `json:"weight_cap,omitempty"`      // the largest weight
-	WeightMean    float64 `json:"weight_mean,omitempty"`     // of a fixed denominator
-	WeightMinMean float64 `json:"weight_min_mean,omitempty"` // of a denominator that depends on the lot
-	LocalSteps    int     `json:"local_steps,omitempty"`     // of each user in a lot; 0: users contribute gradients
-	LocalRate     float64 `json:"local_lr,omitempty"`
-	LocalBatch    int     `json:"local_batch,omitempty"` // examples in a local step
-	Microbatch    int     `json:"microbatch"`
-	Steps         int     `json:"steps"`
+	WeightMean    float64 `json:"weight_mean,omitempty"`     // of a fixed denominator; flag 0: the cap
+	WeightMinMean float64 `json:"weight_min_mean,omitempty"` // of a denominator that depends on the lot; 0: it is fixed
+}
+
+// LocalTraining is what a user contributes in place of a gradient. The flags have the same fields.
+type LocalTraining struct {
+	LocalSteps int     `json:"local_steps,omitempty"` // of each user in a lot; 0: users contribute gradients
+	LocalRate  float64 `json:"local_lr,omitempty"`
+	LocalBatch int     `json:"local_batch,omitempty"` // examples in a local step
 }
 
 // Machine is what computed the run, and how fast.
@@ -118,7 +130,7 @@ type Machine struct {
 	Device    string `json:"device"`
 	Threads   int    `json:"threads"`
 	Ranks     int    `json:"ranks,omitempty"`     // processes that computed each lot together
-	Transport string `json:"transport,omitempty"` // what connected them: mpi
+	Transport string `json:"transport,omitempty"` // what connected them: mpi, nccl or mpi+nccl
 	// RankSeconds is how long each rank computed its records, without waiting for the others.
 	RankSeconds    []float64 `json:"rank_seconds,omitempty"`
 	ResumedAt      int       `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
@@ -199,23 +211,18 @@ func finite(x float64) number.Float {
 	return number.Float(x)
 }
 
-// Ending is what the summary of a run states about its end and its cost.
-type Ending struct {
-	LedgerHead     string       `json:"ledger_head"`
-	PlannedSteps   int          `json:"steps_planned"`   // 0 unless the run ended before its plan
-	PlannedEpsilon number.Float `json:"epsilon_planned"` // 0 unless the run ended before its plan
-	Delta          number.Float `json:"delta"`
-	Accountant     string       `json:"accountant"`
-	Approximate    bool         `json:"approximate"`
-}
-
-// ReadEnding reads the summary of a run.
-func ReadEnding(dir string) (e Ending, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, SummaryFile))
-	if err == nil {
-		err = json.Unmarshal(text, &e)
+// Read reads run.json of a directory.
+func Read(dir string) (*Summary, error) {
+	s := &Summary{}
+	path := filepath.Join(dir, SummaryFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
 	}
-	return e, err
+	if err := json.Unmarshal(text, s); err != nil {
+		return &Summary{}, fmt.Errorf("%s is not a valid run summary: %w; write it again with dptrain train --resume %s", path, err, dir)
+	}
+	return s, nil
 }
 
 // Validation is the released accuracy, or error, on private records that were held out.
@@ -225,23 +232,6 @@ type Validation struct {
 	Deviation float64  `json:"validation_deviation"`     // standard deviation of the noise in Accuracy or MAE
 	Noise     float64  `json:"validation_noise"`         // σ on the statistic that is released
 	Records   int      `json:"validation_records"`
-}
-
-// ReadValidation returns the validation in a run's summary of the weights after steps lots;
-// nil if there is none.
-func ReadValidation(dir string, steps int) *Validation {
-	text, err := os.ReadFile(filepath.Join(dir, SummaryFile))
-	if err != nil {
-		return nil
-	}
-	var saved struct {
-		Validation
-		Steps int `json:"steps"`
-	}
-	if json.Unmarshal(text, &saved) != nil || saved.Accuracy == nil && saved.MAE == nil || saved.Steps != steps {
-		return nil
-	}
-	return &saved.Validation
 }
 
 // Print writes a row of a table. target is the name of a regression's target, or "".
@@ -289,22 +279,22 @@ func (p *Projection) Print(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// Augmentation describes the random views of images.
+// Augmentation describes the random views of images. The flags have the same fields.
 type Augmentation struct {
-	Crop      string `json:"crop,omitempty"`
-	Transform string `json:"augment,omitempty"`
-	Views     int    `json:"views"`
+	Crop    string `json:"crop,omitempty"`
+	Augment string `json:"augment,omitempty"`
+	Views   int    `json:"views"`
 }
 
 // Describe says how images are changed.
 func (a *Augmentation) Describe() string {
 	switch {
 	case a.Crop == "":
-		return "changed by " + a.Transform
-	case a.Transform == "":
+		return "changed by " + a.Augment
+	case a.Augment == "":
 		return "random parts of " + a.Crop + " pixels"
 	}
-	return fmt.Sprintf("random parts of %s pixels, changed by %s", a.Crop, a.Transform)
+	return fmt.Sprintf("random parts of %s pixels, changed by %s", a.Crop, a.Augment)
 }
 
 // Print writes a row of a table.

@@ -26,12 +26,14 @@ const ValidationShare = 0.25
 func Candidates(base *settings.Spec, n int) ([]*settings.Spec, error) {
 	specs := make([]*settings.Spec, n)
 	for i := range specs {
-		flags := base.Candidate(i)
+		flags, err := base.Candidate(i)
+		if err != nil {
+			return nil, err
+		}
 		flags.Accountant = "rdp"
 		flags.ForgetDerivedNoise()
 		spec := *base
 		spec.ValidationShare = ValidationShare
-		var err error
 		if specs[i], err = spec.WithFlags(flags); err != nil {
 			return nil, err
 		}

@@ -17,8 +17,8 @@ func (s *Spec) resolveAugmentation() error {
 		return nil
 	}
 	switch {
-	case f.Views < 1:
-		return exitcode.Usagef("--views %d: give at least 1", f.Views)
+	case f.Views == 0: // which the engine reads as no change
+		return exitcode.Usagef("--views 0: give at least 1")
 	case f.given["crop"] && f.LocalSteps > 0:
 		return exitcode.Usagef("--crop %s takes a random part of each image, which is not available with --local-steps: drop one of them", f.Crop)
 	}
@@ -39,5 +39,5 @@ func (s *Spec) AugmentationSummary() *rundir.Augmentation {
 	if !f.given["augment"] && !f.given["crop"] {
 		return nil
 	}
-	return &rundir.Augmentation{Crop: f.Crop, Transform: f.Augment, Views: f.Views}
+	return &f.Augmentation
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,13 +37,13 @@ func (s *Flags) resolveResume() error {
 	if _, err := os.Stat(s.Config); errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--resume %s: there is no run to continue (it has no %s); check the path", s.Resume, rundir.ConfigFile)
 	}
-	ending, _ := rundir.ReadEnding(s.Resume) // a run that was killed has no summary
-	if planned := ending.PlannedSteps; s.given["steps"] && s.Steps < planned {
+	ended, _ := rundir.Read(s.Resume) // a run that was killed has no summary
+	if planned := ended.PlannedSteps; s.given["steps"] && s.Steps < planned {
 		return exitcode.Usagef("--steps %d: the run ended before its plan of %d lots, and its end may depend on what it released; a smaller plan would understate its cost: give at least %[2]d", s.Steps, planned)
 	}
 	if s.given["epsilon"] {
-		if !(s.Epsilon > 0) || math.IsInf(s.Epsilon, 0) {
-			return exitcode.Usagef("--epsilon %v: give a finite budget above 0", s.Epsilon)
+		if err := (engine.Budget{}).CheckEpsilon(s.Epsilon); err != nil {
+			return exitcode.AsUsage(err)
 		}
 		s.resumedEpsilon = s.Epsilon
 		delete(s.given, "epsilon")

@@ -19,11 +19,14 @@ const byRuleUsage = "(default: by a rule, see docs/defaults.md)"
 // ByRule returns the names of the flags whose values a rule chose, in the order of the report.
 func (s *Flags) ByRule() []string { return s.byRule }
 
+// RuleReasons returns for each flag of [Flags.ByRule] why it has its value, in a few words.
+func (s *Flags) RuleReasons() map[string]string { return s.ruleReasons }
+
 // defaultRules sets what the user does not set: from public numbers, by the rules of package
 // defaults where they hold, and otherwise to the same value for all data.
 //
-// The update of a rule is a whole. Where the user gives --optimizer, --lr or --clipping, a part of
-// another update, the other parts have their fixed values.
+// With another --clipping or another kind of --optimizer than the rule's, the update is the user's: the
+// rest of it has fixed values. Every other flag replaces one value.
 type defaultRules struct {
 	spec    *Spec
 	flags   *Flags
@@ -38,7 +41,7 @@ func newDefaultRules(s *Spec) *defaultRules {
 // apply sets all flags that have no value. Specifications of the run's candidates keep them.
 func (d *defaultRules) apply() {
 	f := d.flags
-	f.byRule = nil
+	f.byRule, f.ruleReasons = nil, nil
 	ruled := f.Resume == "" && len(f.Groups) == 0 && f.LocalSteps == 0 && f.Mechanism == string(engine.GaussianNoise)
 	switch {
 	case ruled && d.isTable():
@@ -64,7 +67,7 @@ func (d *defaultRules) isBag() bool {
 
 // applyToBag sets what the rules for bags of words choose.
 func (d *defaultRules) applyToBag() {
-	d.chooseModel(fixedModel(*d.example, false))
+	d.chooseModel(fixedModel(*d.example, false), "for texts, which are sets of indices")
 	if d.flags.Model != "bow" {
 		d.adopt(defaults.ForBag(d.records, d.fixed()))
 		return
@@ -94,9 +97,9 @@ func (d *defaultRules) applyToPictures() {
 	fixed.Linear, fixed.Hidden = f.Model == "logistic", f.Model != "" && f.Model != "logistic"
 	chosen, linear := defaults.ForPictures(d.facts(), fixed)
 	if linear {
-		d.chooseModel("logistic")
+		d.chooseModel("logistic", chosen.Why.Model)
 	} else {
-		d.chooseModel(boundedCNN)
+		d.chooseModel(boundedCNN, chosen.Why.Model)
 	}
 	d.adopt(chosen)
 }
@@ -120,13 +123,13 @@ func (d *defaultRules) applyToTable() {
 	chosen := defaults.ForTable(facts, fixed)
 	switch {
 	case chosen.Hidden > 0:
-		d.chooseModel("mlp:" + strconv.Itoa(chosen.Hidden))
+		d.chooseModel("mlp:"+strconv.Itoa(chosen.Hidden), chosen.Why.Model)
 	case !chosen.Fourier || d.spec.Task.Schema.Vectors != nil:
-		d.chooseModel("logistic")
+		d.chooseModel("logistic", chosen.Why.Model)
 	case columns < e.Shape[0]:
-		d.chooseModel("fourier:columns=" + strconv.Itoa(columns))
+		d.chooseModel("fourier:columns="+strconv.Itoa(columns), chosen.Why.Model)
 	default:
-		d.chooseModel("fourier")
+		d.chooseModel("fourier", chosen.Why.Model)
 	}
 	d.adopt(chosen)
 }
@@ -139,32 +142,43 @@ func (d *defaultRules) facts() defaults.Facts {
 }
 
 // chooseModel sets the network, unless the user gives one.
-func (d *defaultRules) chooseModel(name string) {
-	if f := d.flags; f.Model == "" {
-		f.Model = name
-		f.byRule = append(f.byRule, "model")
+func (d *defaultRules) chooseModel(name, why string) {
+	if d.flags.Model == "" {
+		d.flags.Model = name
+		d.mark("model", why)
 	}
+}
+
+// mark records that a rule chose the value of a flag.
+func (d *defaultRules) mark(name, why string) {
+	f := d.flags
+	f.byRule = append(f.byRule, name)
+	if f.ruleReasons == nil {
+		f.ruleReasons = map[string]string{}
+	}
+	f.ruleReasons[name] = why
 }
 
 // adopt sets lots and update as a rule chose them.
 func (d *defaultRules) adopt(chosen defaults.Settings) {
 	f := d.flags
-	set := func(name string, assign func()) {
+	set := func(name, why string, assign func()) {
 		if !f.overridden(name) {
 			assign()
-			f.byRule = append(f.byRule, name)
+			d.mark(name, why)
 		}
 	}
-	set("lot", func() { f.Lot = chosen.Lot })
-	set("steps", func() { f.Steps = chosen.Steps })
-	if f.given["optimizer"] || f.given["lr"] || f.given["clipping"] {
+	why := chosen.Why
+	set("lot", why.Lot, func() { f.Lot = chosen.Lot })
+	set("steps", why.Steps, func() { f.Steps = chosen.Steps })
+	if f.given["optimizer"] && !strings.HasPrefix(f.Optimizer, chosen.Optimizer) || f.Clipping != "flat" {
 		return
 	}
-	set("clip", func() { f.Clip = chosen.Clip })
-	set("optimizer", func() { f.Optimizer = chosen.Optimizer })
-	set("lr", func() { f.LearningRate = chosen.LearningRate })
+	set("clip", why.Clip, func() { f.Clip = chosen.Clip })
+	set("optimizer", why.Optimizer, func() { f.Optimizer = chosen.Optimizer })
+	set("lr", why.LearningRate, func() { f.LearningRate = chosen.LearningRate })
 	if chosen.Average > 0 {
-		set("ema", func() { f.EMA = chosen.Average })
+		set("ema", why.Average, func() { f.EMA = chosen.Average })
 	}
 }
 
@@ -182,6 +196,9 @@ func (d *defaultRules) fixed() (fixed defaults.Fixed) {
 	}
 	if f.given["epochs"] && f.Epochs > 0 && !math.IsInf(f.Epochs, 0) {
 		fixed.Epochs = f.Epochs
+	}
+	if f.given["clip"] && f.Clip > 0 && !math.IsInf(f.Clip, 0) {
+		fixed.Clip = f.Clip
 	}
 	if f.Sampling == string(sample.PolicyTruncated) {
 		fixed.LargestLot = max(1, n/8)

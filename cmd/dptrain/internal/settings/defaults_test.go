@@ -57,7 +57,12 @@ func TestDefaults_Table(t *testing.T) {
 		"--epsilon 1 --delta 1e-5 --lot 75 --epochs 30":             "fourier:columns=3 75 120 0.32 adam 0.22 0.95 by rule: model clip optimizer lr ema",
 		"--epsilon 1 --delta 1e-5 --steps 100":                      "fourier:columns=3 300 100 0.32 adam 0.24 0.95 by rule: model lot clip optimizer lr ema",
 		"--epsilon 1 --delta 1e-5 --clip 2 --ema 0.5":               "fourier:columns=3 300 400 2 adam 0.12 0.5 by rule: model lot steps optimizer lr",
-		"--epsilon 1 --delta 1e-5 --lr 0.5":                         "fourier:columns=3 300 400 1 momentum 0.5 0 by rule: model lot steps",
+		"--epsilon 1 --delta 1e-5 --lr 0.5":                         "fourier:columns=3 300 400 0.32 adam 0.5 0.95 by rule: model lot steps clip optimizer ema",
+		"--epsilon 1 --delta 1e-5 --clip 2":                         "fourier:columns=3 300 400 2 adam 0.12 0.95 by rule: model lot steps optimizer lr ema",
+		"--epsilon 1 --delta 1e-5 --optimizer adam --lr 0.5":        "fourier:columns=3 300 400 0.32 adam 0.5 0.95 by rule: model lot steps clip ema",
+		"--epsilon 1 --delta 1e-5 --optimizer adam:beta2=0.99":      "fourier:columns=3 300 400 0.32 adam:beta2=0.99 0.12 0.95 by rule: model lot steps clip lr ema",
+		"--epsilon 1 --delta 1e-5 --clipping flat":                  "fourier:columns=3 300 400 0.32 adam 0.12 0.95" + all,
+		"--epsilon 1 --delta 1e-5 --clipping normalized":            "fourier:columns=3 300 400 1 momentum 0.5 0 by rule: model lot steps",
 		"--epsilon 1 --delta 1e-5 --optimizer sgd":                  "fourier:columns=3 300 400 1 sgd 0.5 0 by rule: model lot steps",
 		"--epsilon 1 --delta 1e-5 --model logistic":                 "logistic 300 400 0.32 adam 0.12 0.95 by rule: lot steps clip optimizer lr ema",
 		"--epsilon 1 --delta 1e-5 --model mlp:8":                    "mlp:8 256 400 2 adam 0.02 0.95 by rule: lot steps clip optimizer lr ema",
@@ -144,7 +149,11 @@ func TestCandidate_VariesWhatARuleChose(t *testing.T) {
 	}
 	var lots, steps []int
 	for i := range 8 {
-		c, err := s.WithFlags(s.Candidate(i))
+		flags, err := s.Candidate(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.WithFlags(flags)
 		if err != nil {
 			t.Fatal(err)
 		}

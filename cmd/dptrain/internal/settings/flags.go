@@ -24,6 +24,9 @@ import (
 type Flags struct {
 	DataFlags
 	rundir.Settings
+	rundir.Weights
+	rundir.LocalTraining
+	rundir.Augmentation
 	Device engine.DeviceOptions
 
 	Model, Config, Out, Resume string
@@ -36,9 +39,7 @@ type Flags struct {
 	ValidationSplit, ValidationNoise float64
 	Projection                       int // number of principal directions
 	ProjectionNoise                  float64
-	Crop, Augment                    string
 	OnBadRow                         string
-	Views                            int
 
 	Lot, Microbatch, Steps int
 	Adjacency              string // one of adjacencies; "": that of the sampling
@@ -48,12 +49,6 @@ type Flags struct {
 	ConstantWork           bool
 	Record, Sampling       string
 	UserExamples           int
-	Weight                 string // column with the weights of records
-	WeightCap              float64
-	WeightMean             float64 // public mean weight of a record; 0: the cap
-	WeightMinMean          float64 // the least mean weight of a denominator that depends on the lot; 0: it is fixed
-	LocalSteps, LocalBatch int     // 0 steps: users contribute gradients
-	LocalRate              float64
 
 	Noise, Epsilon, Delta, StopAtEpsilon float64
 	Clipping, Accountant                 string
@@ -76,10 +71,11 @@ type Flags struct {
 	given                   map[string]bool // flags that have a value from any source
 	linesInFile             map[string]int  // of the flags whose value is from the configuration file
 	byRule                  []string        // flags whose value a rule chose: see defaultRules
-	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
-	saved                   savedPlan       // of a resumed run
-	allGroupsHaveNoise      bool            // every group of --group has noise of its own
-	resolvedMetrics         []string        // Metrics with all their settings
+	ruleReasons             map[string]string
+	resumedEpsilon          float64   // the new budget of a resumed run; 0: unchanged
+	saved                   savedPlan // of a resumed run
+	allGroupsHaveNoise      bool      // every group of --group has noise of its own
+	resolvedMetrics         []string  // Metrics with all their settings
 }
 
 var (
@@ -115,7 +111,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	flags.Section(f, "Privacy", func(f *pflag.FlagSet) {
 		f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
 		f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
-		f.StringVar(&s.NoiseSchedule, "noise-schedule", "", "when:CONDITION->Z,…: change the noise multiplier to Z, or with xF to F times the one before, when a released --metric fulfils accuracy>=X, loss<=X or no-gain:N; the conditions apply one after the other. A privacy filter enforces --epsilon or --stop-at-epsilon for all such choices (accountant rdp), so less noise means fewer lots")
+		f.StringVar(&s.NoiseSchedule, "noise-schedule", "", usage("noise-schedule"))
 		f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten that is at most 1/(10·N), where N is the number of records or --population)")
 		f.BoolVar(&s.AllowLargeDelta, "allow-large-delta", false, "accept a δ of at least one over the number of records, although publishing one record in full satisfies such a guarantee")
 		f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
@@ -123,9 +119,9 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
 		f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 		f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public, and memory and work follow from it for every user")
-		f.IntVar(&s.Population, "population", 0, "declare the number of records as this public constant, which must not come from the data: rate and normaliser follow from it, the number of rows is not shown, and the guarantee is for adding or removing a record; with --sampling poisson or truncated")
-		f.StringVar(&s.Adjacency, "adjacency", "", "how data sets differ that the guarantee makes indistinguishable: zero-out (a record is replaced by an empty one), add-remove (with --population), or replace-one (by any other record; costs more) (default: zero-out; add-remove with --population, replace-one with --sampling fixed)")
-		f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), "noise on gradients: gaussian, with --clip a bound on the ℓ₂ norm, or laplace, with --clip a bound on the ℓ₁ norm and --noise the scale over it (exact discrete noise on the device cpu; --clipping flat or normalized)")
+		f.IntVar(&s.Population, "population", 0, usage("population"))
+		f.StringVar(&s.Adjacency, "adjacency", "", usage("adjacency"))
+		f.StringVar(&s.Mechanism, "mechanism", string(engine.GaussianNoise), usage("mechanism"))
 		f.StringVar(&s.Arithmetic, "arithmetic", "", "how contributions are added and noised: exact (integers and correctly rounded noise; the guarantee holds for the released bits) or float (the guarantee is proved over the reals) (default: exact)")
 		f.Uint64Var(&s.Seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and marked so everywhere")
 		f.BoolVar(&s.NonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")
@@ -137,18 +133,18 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 		f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
 		f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
-		f.IntVar(&s.MaxLot, "max-lot", 0, "with --sampling truncated: largest number of records in a lot; of a larger Poisson lot a random part of this size is used (default: the smallest number that a lot exceeds with a probability of at most 1e-10)")
+		f.IntVar(&s.MaxLot, "max-lot", 0, usage("max-lot"))
 		f.BoolVar(&s.ConstantWork, "constant-work", false, "with --sampling truncated: pad each lot to --max-lot, so that every lot is computed with the same shapes; costs time")
 	})
 	flags.Section(f, "Clipping and groups", func(f *pflag.FlagSet) {
 		f.Float64Var(&s.Clip, "clip", 0, "bound on the norm of a record's gradient "+byRuleUsage+"; with --clipping joint on that of the scaled gradient (default then: the root of the number of parameters, with which the first steps are as long as those of flat clipping with 1)")
 		f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings)+"; per-layer divides --clip equally among the parameters, per-layer-size by the root of their share of the weights")
-		f.StringArrayVar(&s.Groups, "group", nil, "NAME=PATTERN[,clip=C][,noise=Z][,noise-of-mean=S][,rule=RULE][,rate=R][,count-noise=B][,scale=A]: clip and noise these parameters (a layer, a parameter, or a pattern such as fc*) as a group; repeat it for each group, and with the same NAME for each pattern of a group. C: the bound, a number, linear:FROM->TO@STEPS, step:FROM,TO@LOT,… or dimension (--clip times the root of the group's share of the weights) (default: --clip over the root of the number of groups). Z: noise of its own, σ over C, a number or a schedule (default: a share of --noise or --epsilon). S: in place of Z, the standard deviation of the noise in the released mean, σ over the expected lot. RULE: threshold, normalized, adaptive (the bound follows the median of the norms) or adaptive:Q (their quantile Q). R: how far a lot may move an adaptive bound (default 0.2). B: σ of the count behind it (default: a twentieth of the lot). A: the scale of the pattern for joint clipping")
+		f.StringArrayVar(&s.Groups, "group", nil, usage("group"))
 		f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	})
 	flags.Section(f, "Other releases and early stops", func(f *pflag.FlagSet) {
-		f.StringArrayVar(&s.Metrics, "metric", nil, "NAME[:noise=Z,every=N,clip=C]: release accuracy, loss, class-counts, feature-means, lot-size or clipped (the share of records whose contribution is scaled down) of lots N, 2N, … with noise, as part of ε; repeat it for each metric. schema is the share of the records of a lot whose cells leave the bounds or the vocabulary or have no value, for each column of a table (default: once, with noise of ±2%, or of a quarter of the budget if that is more; refused above ±10%). batch-statistics are those of a model with norm=batch, which always releases them (default: in every lot). Z: σ over the contribution of a record (default: alone the metric costs a twentieth of the budget). N: default a tenth of the lots. C: bound on a record's loss or on the norm of its features")
-		f.StringVar(&s.StopWhen, "stop-when", "", "end the run early: accuracy>=X, loss<=X or no-gain:N (no better value among the last N) of a released --metric, or test-accuracy>=X, test-loss<=X or test-no-gain:N of the test data, which costs no budget if these are public. ε is that of the whole plan, because the end depends on releases")
+		f.StringArrayVar(&s.Metrics, "metric", nil, usage("metric"))
+		f.StringVar(&s.StopWhen, "stop-when", "", usage("stop-when"))
 		f.Float64Var(&s.Split, "split", 0, "share of the rows that you declare public: these rows, drawn at random, are the test data and are not trained on; no guarantee covers them, and all results on them are printed")
 		f.Uint64Var(&s.SplitSeed, "split-seed", 0, "draw the same rows for --split again (default: a random number, which config.yaml keeps)")
 		f.Float64Var(&s.ValidationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy, or the mean absolute error of a --target, is released once, with noise, and its cost is part of ε")
@@ -157,16 +153,16 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 		f.Float64Var(&s.ProjectionNoise, "project-noise", 0, "standard deviation of the noise on the sum of second moments from which the directions are computed; each record contributes a matrix of norm 1 (default: alone it costs a quarter of the budget)")
 	})
 	flags.Section(f, "Clients and weighted records", func(f *pflag.FlagSet) {
-		f.IntVar(&s.LocalSteps, "local-steps", 0, "with --record user:COLUMN: a user contributes the change of the weights in this many steps of SGD on the user's own examples, in place of a gradient (federated averaging); --clip bounds the norm of a change, and the mean change is the negative gradient of --optimizer (default then: sgd with --lr 1, which adds it to the weights); on the CPU, unless --device names another device")
+		f.IntVar(&s.LocalSteps, "local-steps", 0, usage("local-steps"))
 		f.Float64Var(&s.LocalRate, "local-lr", 0.1, "with --local-steps: learning rate of a user's steps")
 		f.IntVar(&s.LocalBatch, "local-batch", 0, "with --local-steps: examples in a user's step, which is public; a user with fewer examples uses all of them in each step (default: --user-examples, at most 64)")
-		f.StringVar(&s.Weight, "weight", "", "CSV, JSONL: the column with the weights of records, which are private: a record's clipped gradient counts weight/--weight-cap times, and ε does not change; negative numbers and cells without a number count as 0")
+		f.StringVar(&s.Weight, "weight", "", usage("weight"))
 		f.Float64Var(&s.WeightCap, "weight-cap", 1, "largest weight, which is public: larger weights count as this one")
 		f.Float64Var(&s.WeightMean, "weight-mean", 0, "public estimate of the mean weight M of a record, by which the sum is divided: the denominator is the expected lot times M (default: --weight-cap)")
-		f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, "with --sampling poisson, in place of --weight-mean, without a GPU or with --local-steps: divide by the sum of the lot's weights, and at least by the expected lot times this public mean weight (the estimator f_c of McMahan et al. 2018); the sensitivity, and so the noise, is twice as large")
+		f.Float64Var(&s.WeightMinMean, "weight-min-mean", 0, usage("weight-min-mean"))
 	})
 	flags.Section(f, "Optimization", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Optimizer, "optimizer", "", strings.Join(optim.Names(), ", ")+" "+byRuleUsage+"; options as in adam:beta2=0.99. adambc subtracts the variance of the noise from Adam's second moment; lowpass and disk filter released gradients for the optimizer after the sign +, as in lowpass:a=-0.9,b=0.05/0.05+adam or disk:kappa=0.7+momentum")
+		f.StringVar(&s.Optimizer, "optimizer", "", strings.Join(optim.Names(), ", ")+" "+byRuleUsage+"; "+usage("optimizer"))
 		f.Float64Var(&s.LearningRate, "lr", 0, "learning rate "+byRuleUsage)
 		f.StringVar(&s.LearningRateOf, "lr-of", "", "LAYER=FACTOR,…: multiply the learning rate of these layers; --dry-run lists the layers")
 		f.StringVar(&s.WeightDecayOf, "decay-of", "all", "parameters that the optimizer's weight-decay shrinks: all, or matrices, which excludes parameters with one dimension (biases, gains and shifts)")

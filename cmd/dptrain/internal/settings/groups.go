@@ -32,6 +32,7 @@ type groupFlag struct {
 	byShare  bool         // clip is dimensionBound
 	noise    *lotSchedule // σ over the bound; nil: the group takes part in --noise or --epsilon
 	ofMean   float64      // σ of the released mean, in place of noise; 0: not given
+	share    float64      // of the cost of the groups without noise of their own; 0: --allocation
 	rule     string
 	target   float64 // of rule adaptive: the share of records that are not clipped; 0: the median
 	rate     float64 // of rule adaptive; 0: adaptationRate
@@ -43,7 +44,7 @@ func parseGroups(flags []string) (groups []*groupFlag, err error) {
 	for _, text := range flags {
 		name, rest, found := strings.Cut(text, "=")
 		if !found || name == "" || strings.ContainsAny(name, ",:*") {
-			return nil, exitcode.Usagef("--group %q: give NAME=PATTERN[,clip=C][,noise=Z][,noise-of-mean=S][,rule=RULE][,rate=R][,count-noise=B][,scale=A]", text)
+			return nil, exitcode.Usagef("--group %q: give NAME=PATTERN[,clip=C][,noise=Z][,noise-of-mean=S][,share=P][,rule=RULE][,rate=R][,count-noise=B][,scale=A]", text)
 		}
 		i := slices.IndexFunc(groups, func(g *groupFlag) bool { return g.name == name })
 		if i < 0 {
@@ -54,6 +55,12 @@ func parseGroups(flags []string) (groups []*groupFlag, err error) {
 		}
 	}
 	return groups, nil
+}
+
+// groupName returns the name in a value of --group.
+func groupName(text string) string {
+	name, _, _ := strings.Cut(text, "=")
+	return name
 }
 
 // parse parses PATTERN[,KEY=VALUE]…. A part without a key continues the value before it: a schedule
@@ -107,6 +114,11 @@ func (g *groupFlag) set(key, value string) (err error) {
 			return twice
 		}
 		g.ofMean, err = parsePositive(value)
+	case "share":
+		if g.share != 0 {
+			return twice
+		}
+		g.share, err = parsePositive(value)
 	case "rule":
 		if g.rule != "" {
 			return twice
@@ -133,7 +145,7 @@ func (g *groupFlag) set(key, value string) (err error) {
 	case "scale":
 		g.scales[len(g.scales)-1], err = parsePositive(value)
 	default:
-		return fmt.Errorf("%q is not a key of a group: use clip, noise, noise-of-mean, rule, rate, count-noise or scale", key)
+		return fmt.Errorf("%q is not a key of a group: use clip, noise, noise-of-mean, share, rule, rate, count-noise or scale", key)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", key, err)
@@ -173,6 +185,9 @@ func (s *Flags) resolveGroups(c *engine.Config) error {
 	}
 	m := &c.Mechanism
 	m.GroupNoiseMultipliers, m.GroupNoiseMultiplierAt = map[string]float64{}, map[string]func(int) float64{}
+	if m.GroupShares, err = s.shares(parsed); err != nil {
+		return err
+	}
 	for _, g := range parsed {
 		group := clip.Group{Name: g.name}
 		for i, pattern := range g.patterns {
@@ -253,6 +268,28 @@ func (g *groupFlag) resolveNoiseOfMean(group clip.Group, lot float64) error {
 	}
 	g.noise = &lotSchedule{value: g.ofMean * lot / float64(bound)}
 	return nil
+}
+
+// shares returns the shares of --group by name; nil where no group has one.
+func (s *Flags) shares(groups []*groupFlag) (map[string]float64, error) {
+	shares := map[string]float64{}
+	for _, g := range groups {
+		switch own := g.noise != nil || g.ofMean != 0; {
+		case g.share == 0:
+		case own:
+			return nil, exitcode.Usagef("--group %s: a group with noise of its own has no share of --noise or --epsilon: drop share, or drop noise", g.name)
+		case s.given["allocation"]:
+			return nil, exitcode.Usagef("--group %s: share=%v and --allocation %s are two ways to divide the noise: drop one of them", g.name, g.share, s.Allocation)
+		default:
+			shares[g.name] = g.share
+		}
+	}
+	for _, g := range groups {
+		if len(shares) > 0 && g.share == 0 && g.noise == nil && g.ofMean == 0 {
+			return nil, exitcode.Usagef("--group %s: other groups have a share of the noise: give this one a share, or noise of its own", g.name)
+		}
+	}
+	return shares, nil
 }
 
 // matchParameters returns the names of the parameters that a pattern of --group matches: those of a

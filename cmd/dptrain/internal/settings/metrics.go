@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/engine"
@@ -36,6 +38,8 @@ type metricFlag struct {
 	noise float64 // σ over the sensitivity; 0: it follows from metricShare
 	every int     // 0: a tenth of the lots
 	clip  float64 // 0: see newStatistic
+	group string  // whose noise it shares; "": it has noise of its own
+	scale float64 // with group; 0: 1
 }
 
 func parseMetric(text string) (m metricFlag, err error) {
@@ -63,19 +67,34 @@ func parseMetric(text string) (m metricFlag, err error) {
 			if m.every, err = strconv.Atoi(value); err != nil || m.every < 1 {
 				return fail("every: %q is not a number of lots, 1 or more", value)
 			}
+		case key == "group" && value == "":
+			return fail("group is empty: name a group of --group, or %s with --clipping flat or joint", gradientGroup)
+		case key == "group":
+			m.group = value
+		case key == "scale":
+			m.scale, err = parsePositive(value)
 		case key == "clip" && (name == "loss" || name == "feature-means" || name == BatchStatisticsMetric):
 			m.clip, err = parsePositive(value)
 		case key == "clip":
 			return fail("a record adds at most 1 to %s, so it has no clip", name)
 		default:
-			return fail("%q is not a setting of a metric: use noise, every or clip, as in %s:noise=5,every=10", key, name)
+			return fail("%q is not a setting of a metric: use noise, every, clip, group or scale, as in %s:noise=5,every=10", key, name)
 		}
 		if err != nil {
 			return fail("%s: %v", key, err)
 		}
 	}
+	switch {
+	case m.scale != 0 && m.group == "":
+		return fail("scale is for a metric that joins a group: add group=NAME, or drop scale")
+	case m.noise != 0 && m.group != "":
+		return fail("a metric that joins a group has the noise of the group times its scale: drop noise, or drop group")
+	}
 	return m, nil
 }
+
+// gradientGroup is the name of the group of all parameters without --group.
+const gradientGroup = "gradient"
 
 // resolveMetrics sets the statistics of --metric. Metrics without a given noise have noise at which
 // each alone costs metricShare of a budget; 0 stands for the cost of the lots.
@@ -94,7 +113,7 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 		}
 		switch {
 		case m.every > 0:
-		case m.name == BatchStatisticsMetric:
+		case m.name == BatchStatisticsMetric, m.group != "":
 			m.every = 1
 		case m.name == SchemaMetric:
 			m.every = c.Steps/2 + 1 // once
@@ -111,7 +130,12 @@ func (s *Spec) resolveMetrics(epsilon float64) error {
 		if slices.ContainsFunc(statistics, func(o engine.Statistic) bool { return o.Name == statistic.Name }) {
 			return exitcode.Usagef("--metric %s: %s is given twice: drop one of them", text, m.name)
 		}
-		if statistic.Every = m.every; m.noise == 0 {
+		if statistic.Every = m.every; m.group != "" {
+			statistic.Group, statistic.Scale = m.group, m.scale
+			if !slices.ContainsFunc(c.Mechanism.Clipping, func(g clip.Group) bool { return g.Name == m.group }) {
+				return exitcode.Usagef("--metric %s: there is no group %s: name a group of --group, or %s with --clipping flat or joint", text, m.group, gradientGroup)
+			}
+		} else if m.noise == 0 {
 			noise := s.noiseOfMetric
 			if m.name == SchemaMetric {
 				noise = s.noiseOfSchema
@@ -249,6 +273,9 @@ func (s *Spec) newStatistic(m *metricFlag) (statistic engine.Statistic, err erro
 // settings returns the value of --metric that repeats a metric exactly.
 func (m metricFlag) settings() string {
 	text := fmt.Sprintf("%s:noise=%v,every=%d", m.name, m.noise, m.every)
+	if m.group != "" {
+		text = fmt.Sprintf("%s:group=%s,scale=%v,every=%d", m.name, m.group, cmp.Or(m.scale, 1), m.every)
+	}
 	if m.clip > 0 {
 		text += fmt.Sprintf(",clip=%v", m.clip)
 	}

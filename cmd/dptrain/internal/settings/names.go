@@ -10,6 +10,7 @@ import (
 // names. The keys of a schema are flags with the same names.
 var flagOf = map[string]string{
 	"Budget.Accountant": "accountant", "Budget.AllowLargeDelta": "allow-large-delta", "Budget.Delta": "delta", "Budget.Project": "budget", "Budget.StopAtEpsilon": "stop-at-epsilon",
+	"Epsilon":     "epsilon",
 	"Device.Name": "device", "Device.Precision": "precision",
 	"Augmentation.Views":  "views",
 	"LocalTraining.Batch": "local-batch", "LocalTraining.Rate": "local-lr", "LocalTraining.Steps": "local-steps",
@@ -18,7 +19,7 @@ var flagOf = map[string]string{
 	"Mechanism.Distribution": "mechanism", "Mechanism.NoiseMultiplier": "noise", "Mechanism.NonPrivate": "non-private",
 	"Microbatch":   "microbatch",
 	"Options.Crop": "crop", "Options.Dir": "data-dir", "Options.Image": "image", "Options.Public": "public", "Options.Standardize": "standardize", "Options.Test": "test",
-	"Projection.Directions": "project", "Projection.Noise": "project-noise", "Validation.Noise": "validation-noise",
+	"Projection.Directions": "project", "Projection.Noise": "project-noise", "Validation.Noise": "validation-noise", "Validation.Share": "validation-split",
 	"RankTimeout":                "rank-timeout",
 	"Records.Users":              "record user:COLUMN",
 	"Optimization.Schedule.Base": "lr",

@@ -2,11 +2,9 @@ package settings
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/engine/data"
 )
 
 // projectionShare is the share of ε that the directions may cost alone, if their noise is
@@ -14,7 +12,7 @@ import (
 // a sixteenth of the budget.
 const projectionShare = 0.25
 
-// resolveProjection checks --project against the features.
+// resolveProjection sets the projection.
 func (s *Spec) resolveProjection() error {
 	f := s.Flags
 	if !f.given["project"] {
@@ -23,22 +21,13 @@ func (s *Spec) resolveProjection() error {
 		}
 		return nil
 	}
-	width := 0
-	for _, c := range s.Task.Train.Columns() {
-		if c.Kind == data.Feature {
-			width = c.Size()
-		}
+	p := engine.Projection{Directions: f.Projection, Network: s.Network.Build}
+	features, err := p.Features(s.Task.Train)
+	if err != nil {
+		return err
 	}
-	switch {
-	case width == 0:
-		return exitcode.Usagef("--project %d: the features are indices, and only numeric features have principal directions; drop the flag", f.Projection)
-	case f.Projection < 1 || f.Projection > width:
-		return exitcode.Usagef("--project %d: give a number from 1 to %d, the number of features of an example", f.Projection, width)
-	case f.given["project-noise"] && (!(f.ProjectionNoise > 0) || math.IsInf(f.ProjectionNoise, 0)):
-		return exitcode.Usagef("--project-noise %v: give a finite standard deviation above 0; a record's matrix has norm 1", f.ProjectionNoise)
-	}
-	s.Directions = make([]float32, f.Projection*width) // until the run has released them
-	s.Config.Projection = engine.Projection{Directions: f.Projection, Network: s.Network.Build}
+	s.Directions = make([]float32, f.Projection*features) // until the run has released them
+	s.Config.Projection = p
 	return nil
 }
 

@@ -222,9 +222,6 @@ func (s *Spec) resolveMechanism() error {
 	c.Mechanism.Distribution = engine.Distribution(f.Mechanism)
 	switch {
 	case f.given["delta"]:
-		if err := budget.CheckDelta(f.Delta); err != nil {
-			return err
-		}
 	case f.ProjectBudget != "":
 		var err error
 		if c.Budget.Delta, err = f.projectDelta(); err != nil {
@@ -262,8 +259,8 @@ func (s *Spec) resolveMechanism() error {
 		}
 		return s.extendSteps()
 	}
-	if !(f.Epsilon > 0) || math.IsInf(f.Epsilon, 0) {
-		return exitcode.Usagef("--epsilon %v: give a finite budget above 0; --non-private trains without one", f.Epsilon)
+	if err := c.Budget.CheckEpsilon(f.Epsilon); err != nil {
+		return err
 	}
 	if err := s.calibrateExtraReleases(f.Epsilon); err != nil {
 		return err
@@ -277,6 +274,9 @@ func (s *Spec) resolveMechanism() error {
 	}
 	return nil
 }
+
+// HasGivenNoise reports whether every group of --group has noise of its own, so that none is calibrated.
+func (s *Spec) HasGivenNoise() bool { return s.Flags.allGroupsHaveNoise }
 
 // Recalibrate sets the noise for another budget. The run then has no limit on ε.
 func (s *Spec) Recalibrate(epsilon float64) error {

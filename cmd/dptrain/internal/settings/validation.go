@@ -14,9 +14,7 @@ import (
 // given. Composed with the lots it costs less.
 const ValidationShare = 0.05
 
-// holdOut moves private records from the training set to the validation set. Their number
-// follows from public numbers. With --population the number of training records is that
-// constant without the records held out.
+// holdOut moves private records from the training set to the validation set.
 func (s *Spec) holdOut() error {
 	f, c := s.Flags, &s.Config
 	c.Sampling.Population = f.Population
@@ -27,22 +25,7 @@ func (s *Spec) holdOut() error {
 		}
 		return nil
 	}
-	switch {
-	case !(f.ValidationSplit > 0 && f.ValidationSplit < 1):
-		return exitcode.Usagef("--validation-split %v: give a share above 0 and below 1, usually 0.1", f.ValidationSplit)
-	case f.given["validation-noise"] && (!(f.ValidationNoise > 0) || math.IsInf(f.ValidationNoise, 0)):
-		return exitcode.Usagef("--validation-noise %v: give a finite standard deviation above 0 for the %s", f.ValidationNoise, s.ValidationStatistic())
-	}
-	heldOut := int(math.Round(f.ValidationSplit * float64(s.Records)))
-	if heldOut < 1 || heldOut >= s.Records {
-		return exitcode.Usagef("--validation-split %v of %d records holds out %d: at least one record is needed for validation and one for training; change the share", f.ValidationSplit, s.Records, heldOut)
-	}
-	var err error
-	if f.Population > 0 {
-		c.Sampling.Population -= heldOut
-	}
-	c.Train, c.Validation.Set, err = c.Records.HoldOut(c.Train, heldOut)
-	return err
+	return c.HoldOut(f.ValidationSplit)
 }
 
 // calibrateValidation sets the noise of the validation for a budget; 0 stands for the cost

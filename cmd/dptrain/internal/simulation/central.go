@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/drawdiscard"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/models"
 )
@@ -36,15 +37,22 @@ func centralRateAt(epsilon float64) float64 {
 // average gradient to the norm centralClip, and adds Gaussian noise to the sum of a Poisson lot. ε is
 // that of the whole training for all data of a client, under zero-out adjacency.
 func (t *task) central(ctx context.Context, epsilon float64, observe observer) (delta float64, err error) {
-	inputs, classes := t.layout.inputs(), t.layout.classes()
-	build, err := models.Parse("logistic", models.DataSpec{Shape: t.layout.columns[t.layout.features].Shape, Classes: classes}, t.Seed)
+	name := t.Model
+	if t.spec.IsGLM() {
+		name = "logistic" // of package models: one dense layer
+	}
+	build, err := models.Parse(name, t.example(), 1)
+	if err != nil {
+		return 0, err
+	}
+	train, err := t.setOf(t.trainRecords)
 	if err != nil {
 		return 0, err
 	}
 	lot := max(1, t.Clients/centralLotsPerPass)
 	perPass := max(1, t.Clients/lot)
 	c := engine.Config{
-		Network: build, Train: t.train, Records: engine.Records{Examples: t.Records},
+		Network: build, Train: train, Records: engine.Records{Examples: t.Records},
 		Sampling: engine.Sampling{Lot: lot}, Steps: perPass * t.Passes, Seed: &t.Seed,
 		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindSGD},
 			Schedule: optim.Schedule{Base: centralRateAt(epsilon)}},
@@ -79,18 +87,37 @@ func (t *task) central(ctx context.Context, epsilon float64, observe observer) (
 		if err != nil {
 			return err
 		}
-		w := make([]float32, t.weights) // as drawdiscard.GLM has them: the transposed matrix, then the bias
-		matrix, bias := parameters[0].Values, parameters[1].Values
-		for i := range inputs {
-			for c := range classes {
-				w[c*inputs+i] = matrix[i*classes+c]
-			}
-		}
-		copy(w[inputs*classes:], bias)
+		w := t.weightsOf(parameters)
 		return observe(p.Lot/perPass-1, w)
 	})
 	if closing := run.Close(); err == nil {
 		err = closing
 	}
 	return delta, err
+}
+
+// weightsOf returns the weights of a central run as clients have them. A GLM has the transposed matrix,
+// then the bias, and a logistic one has the difference of the weights of both classes.
+func (t *task) weightsOf(parameters []engine.Parameter) []float32 {
+	w := make([]float32, 0, t.weights)
+	if !t.spec.IsGLM() {
+		for _, p := range parameters {
+			w = append(w, p.Values...)
+		}
+		return w
+	}
+	inputs, matrix, bias := t.spec.Inputs.Size(), parameters[0].Values, parameters[1].Values
+	outputs := len(bias)
+	if t.Model == string(drawdiscard.Logistic) {
+		for i := range inputs {
+			w = append(w, matrix[2*i+1]-matrix[2*i])
+		}
+		return append(w, bias[1]-bias[0])
+	}
+	for c := range outputs {
+		for i := range inputs {
+			w = append(w, matrix[i*outputs+c])
+		}
+	}
+	return append(w, bias...)
 }

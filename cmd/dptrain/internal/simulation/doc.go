@@ -1,6 +1,6 @@
 // Package simulation compares draw and discard with its alternatives in one process: the experiments
-// of Pihur et al. 2018, figures 1 and 2. All methods train multinomial logistic regression on the
-// same clients:
+// of Pihur et al. 2018, figures 1 and 2. All methods train the same generalised linear model or network
+// on the same clients:
 //
 //   - draw and discard with k instances: each client steps from a random instance and replaces a
 //     random instance;

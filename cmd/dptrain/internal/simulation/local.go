@@ -9,11 +9,10 @@ import (
 )
 
 // localMechanism is the noisy step of a client: Laplace noise on each weight by itself, and none for
-// an infinite ε. The gradients of logistic regression on features in [0, 1] are in the box of the clip
-// bound 1.
+// an infinite ε.
 func (t *task) localMechanism(epsilon, rate float64) (*drawdiscard.Mechanism, error) {
 	s := drawdiscard.Settings{Distribution: drawdiscard.Laplace, Level: drawdiscard.FeatureLevel,
-		Epsilon: epsilon, Clip: 1, LearningRate: rate}
+		Epsilon: epsilon, Clip: t.Clip, LearningRate: rate}
 	if math.IsInf(epsilon, 1) {
 		s.Distribution, s.Epsilon = drawdiscard.NoNoise, 0
 	}
@@ -25,8 +24,9 @@ type clientSteps struct {
 	*task
 	mechanism *drawdiscard.Mechanism
 	bank      *drawdiscard.NoiseBank
-	model     *drawdiscard.GLM
+	model     drawdiscard.Model
 	gradient  []float32
+	inBox     bool // every gradient is within the clip bound
 }
 
 func (t *task) newClientSteps(epsilon, rate float64, number uint64) (*clientSteps, error) {
@@ -39,7 +39,10 @@ func (t *task) newClientSteps(epsilon, rate float64, number uint64) (*clientStep
 		return nil, err
 	}
 	model, err := t.newModel()
-	return &clientSteps{t, m, bank, model, make([]float32, t.weights)}, err
+	// The gradients of these models on features in [0, 1] are in [-1, 1].
+	family := drawdiscard.Family(t.Model)
+	inBox := t.Clip >= 1 && (family == drawdiscard.Logistic || family == drawdiscard.Multinomial)
+	return &clientSteps{t, m, bank, model, make([]float32, t.weights), inBox}, err
 }
 
 // computeGradient computes a client's average gradient at w, clipped to the box.
@@ -47,7 +50,7 @@ func (s *clientSteps) computeGradient(w []float32, client int) error {
 	if err := s.model.AverageGradient(s.gradient, w, s.clientRecords(client)); err != nil {
 		return err
 	}
-	if !s.unitFeatures {
+	if !s.inBox {
 		drawdiscard.ClipToBox(s.gradient, s.mechanism.Settings().Clip)
 	}
 	return nil
@@ -61,6 +64,7 @@ func (t *task) drawAndDiscard(k int, epsilon, rate float64, number uint64, obser
 	if err != nil {
 		return 0, 0, err
 	}
+	defer closeModel(steps.model)
 	variance := steps.mechanism.NoiseVariance()
 	set, err := drawdiscard.NewInstances(steps.model.Initial(), k, variance, noise.NewSeeded(stream(t.Seed, serverStream, number).Uint64()))
 	if err != nil {
@@ -92,6 +96,7 @@ func (t *task) serverBatch(batch int, epsilon, rate float64, number uint64, obse
 	if err != nil {
 		return err
 	}
+	defer closeModel(steps.model)
 	w, next := steps.model.Initial(), steps.model.Initial()
 	share, waiting := float32(rate/float64(batch)), 0
 	for pass := range t.Passes {
@@ -111,28 +116,4 @@ func (t *task) serverBatch(batch int, epsilon, rate float64, number uint64, obse
 		}
 	}
 	return nil
-}
-
-// accuracy is the share of test examples whose class has the highest probability.
-func (t *task) accuracy(w []float32) (float64, error) {
-	model, err := t.newModel()
-	if err != nil {
-		return 0, err
-	}
-	classes := t.layout.classes()
-	p := make([]float32, len(t.testRecords.Labels)*classes)
-	model.Predict(p, w, t.testRecords.Features)
-	right := 0
-	for i, label := range t.testRecords.Labels {
-		best := 0
-		for c, v := range p[i*classes:][:classes] {
-			if v > p[i*classes+best] {
-				best = c
-			}
-		}
-		if best == int(label) {
-			right++
-		}
-	}
-	return float64(right) / float64(len(t.testRecords.Labels)), nil
 }

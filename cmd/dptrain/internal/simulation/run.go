@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/drawdiscard"
 )
 
 // observer gets a model after each pass, from 0.
@@ -45,12 +46,21 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	}
 	for _, j := range jobs {
 		queue <- func() error {
+			scorer, err := t.newScorer()
+			if err != nil {
+				return err
+			}
+			defer scorer.close()
 			return j.train(ctx, func(pass int, model []float32) error {
-				var err error
-				if j.row.Final, err = t.accuracy(model); err != nil {
+				s, err := scorer.compute(model)
+				if err != nil {
 					return err
 				}
-				j.row.Accuracy = append(j.row.Accuracy, j.row.Final)
+				if j.row.TrainingLoss = append(j.row.TrainingLoss, number.Float(s.loss)); t.spec.Classes > 0 {
+					j.row.Final, j.row.Accuracy = s.accuracy, append(j.row.Accuracy, s.accuracy)
+				} else {
+					j.row.RMSE = append(j.row.RMSE, number.Float(s.rmse))
+				}
 				progress(int(done.Add(int64(j.units/t.Passes))), total)
 				return ctx.Err()
 			})
@@ -75,6 +85,7 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 		return nil, context.Cause(ctx)
 	}
 	r := &report.Simulation{Data: from.Name, Clients: t.Clients, Records: t.Records, Passes: t.Passes,
+		Model: t.Model, Classes: t.spec.Classes, Clip: t.Clip, LossExamples: len(t.lossRecords.Labels),
 		LearningRates: t.Rates, Weights: t.weights,
 		TestExamples: len(t.testRecords.Labels), Central: centralSettings, Seed: t.Seed, Threads: t.Threads}
 	for _, j := range jobs {
@@ -83,7 +94,9 @@ func Run(ctx context.Context, s Settings, from *data.Task, progress func(done, t
 	for _, v := range variance {
 		r.Variance = append(r.Variance, v.SimulationVariance)
 	}
-	r.Claims = compareAll(r)
+	if t.spec.Classes > 0 {
+		r.Claims = compareAll(r)
+	}
 	return r, nil
 }
 
@@ -120,6 +133,9 @@ func (t *task) jobs() (all []*job) {
 						return t.serverBatch(b, epsilon, rate, number, observe)
 					})
 			}
+		}
+		if t.Model == string(drawdiscard.Poisson) {
+			continue // no network of package models predicts exp(w·x)
 		}
 		add(report.SimulationRow{Method: report.Central, Epsilon: reported, LearningRate: centralRateAt(epsilon)},
 			func(ctx context.Context, j *job, observe observer) (err error) {

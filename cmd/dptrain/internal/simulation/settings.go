@@ -17,6 +17,8 @@ type Settings struct {
 	Passes    int       // in which each client contributes once
 	Instances []int     // numbers k of instances to try
 	Batches   []int     // numbers of clients whose gradients the server averages
+	Model     string    // of package drawdiscard or models; "": multinomial for classes, linear for a target
+	Clip      float64   // bound on each element of a client's average gradient
 	Epsilons  []float64 // of one contribution; +Inf: without privacy
 	Rates     []float64 // learning rates of draw and discard and of server batches
 	Seed      uint64
@@ -44,6 +46,8 @@ func (s *Settings) Check() error {
 		return exitcode.Usagef("--passes %d is out of range: give 1 to %d", s.Passes, maxPasses)
 	case s.Threads < 1:
 		return exitcode.Usagef("--threads %d: give at least 1", s.Threads)
+	case !(s.Clip > 0) || s.Clip > math.MaxFloat32:
+		return exitcode.Usagef("--clip %v: give a finite number above 0", s.Clip)
 	case len(s.Instances) == 0 || len(s.Epsilons) == 0 || len(s.Rates) == 0:
 		return exitcode.Usagef("--instances, --epsilons and --lr need at least one value each")
 	}
@@ -92,55 +96,102 @@ func ParseEpsilons(words []string) ([]float64, error) {
 // task is what all methods share.
 type task struct {
 	Settings
-	train        data.Set            // client c owns the examples c·Records to (c+1)·Records-1
-	trainRecords drawdiscard.Records // the same examples
+	spec         drawdiscard.Spec
+	trainRecords drawdiscard.Records // client c owns the examples c·Records to (c+1)·Records-1
 	testRecords  drawdiscard.Records
-	layout       layout
+	lossRecords  drawdiscard.Records // of trainRecords
+	features     data.Column
+	label        data.Column
 	weights      int
-	unitFeatures bool // all features are in [0, 1], so that gradients are in [-1, 1]
+	initial      []float32
 }
+
+// lossExamples is the number of training examples by which the training loss is measured, at most.
+const lossExamples = 2000
 
 // newTask assigns examples to clients.
 func newTask(s Settings, from *data.Task) (*task, error) {
 	if from.Test == nil {
 		return nil, exitcode.Usagef("--data %s has no test examples: give a file with --test", from.Name)
 	}
+	columns := from.Train.Columns()
+	if len(columns) != 2 {
+		return nil, exitcode.Usagef("--data %s has %d columns: the simulation needs the features and one label or target", from.Name, len(columns))
+	}
 	usable := rowsWithoutBlank(from.Train)
 	s.Clients = min(s.Clients, len(usable)/s.Records)
 	if s.Clients == 0 {
 		return nil, exitcode.Usagef("--records %d: the data have only %d training examples; give fewer", s.Records, len(usable))
 	}
-	t := &task{Settings: s}
-	var err error
-	if t.layout, err = newLayout(from.Train); err != nil {
-		return nil, exitcode.Usagef("--data %s: %w", from.Name, err)
+	t := &task{Settings: s, features: columns[0], label: columns[1]}
+	t.spec = drawdiscard.Spec{Model: s.Model, Inputs: columns[0].Shape, Classes: from.Classes}
+	if t.Model == "" {
+		t.Model = string(drawdiscard.Multinomial)
+		if columns[1].Kind == data.Target {
+			t.Model = string(drawdiscard.Linear)
+		}
 	}
-	if t.train, err = data.Subset(from.Train, drawRows(usable, s.Clients*s.Records, s.Seed)); err != nil {
-		return nil, err
+	t.spec.Model = t.Model
+	if columns[0].Kind == data.Index {
+		t.spec.Vocabulary = columns[0].Classes
 	}
 	model, err := t.newModel()
 	if err != nil {
-		return nil, exitcode.Usagef("--data %s: %w", from.Name, err)
+		return nil, exitcode.Usagef("--data %s, --model %s: %w", from.Name, t.Model, err)
 	}
-	t.weights = model.Weights()
-	if t.testRecords, err = t.layout.readAll(from.Test); err != nil {
+	defer closeModel(model)
+	t.weights, t.initial = model.Weights(), model.Initial()
+	train, err := data.Subset(from.Train, drawRows(usable, s.Clients*s.Records, s.Seed))
+	if err != nil {
 		return nil, err
 	}
-	t.trainRecords, err = t.layout.readAll(t.train)
-	t.unitFeatures = !slices.ContainsFunc(t.trainRecords.Features, func(v float32) bool { return !(v >= 0 && v <= 1) })
-	return t, err
+	if t.trainRecords, err = t.load(train, from.Schema); err != nil {
+		return nil, exitcode.Usagef("--data %s, --model %s: %w", from.Name, t.Model, err)
+	}
+	if t.testRecords, err = t.load(from.Test, from.Schema); err != nil {
+		return nil, exitcode.Usagef("--data %s: test data: %w", from.Name, err)
+	}
+	for _, i := range stream(s.Seed, lossStream, 0).Perm(len(t.trainRecords.Labels))[:min(lossExamples, len(t.trainRecords.Labels))] {
+		of := t.recordsAt(i, 1)
+		t.lossRecords.Features = append(t.lossRecords.Features, of.Features...)
+		t.lossRecords.Labels = append(t.lossRecords.Labels, of.Labels...)
+	}
+	return t, nil
+}
+
+// load reads records as clients read theirs, with features in [0, 1].
+func (t *task) load(s data.Set, schema data.Schema) (drawdiscard.Records, error) {
+	return drawdiscard.LoadRecords(&data.Task{Train: s, Schema: schema}, t.spec)
+}
+
+// recordsAt returns training records.
+func (t *task) recordsAt(first, count int) drawdiscard.Records {
+	inputs := t.spec.Inputs.Size()
+	r := &t.trainRecords
+	return drawdiscard.Records{Features: r.Features[first*inputs:][:count*inputs], Labels: r.Labels[first:][:count]}
 }
 
 // clientRecords returns the records of a client.
 func (t *task) clientRecords(client int) drawdiscard.Records {
-	first, inputs := client*t.Records, t.layout.inputs()
-	return drawdiscard.Records{Features: t.trainRecords.Features[first*inputs:][:t.Records*inputs],
-		Labels: t.trainRecords.Labels[first:][:t.Records]}
+	return t.recordsAt(client*t.Records, t.Records)
 }
 
 // newModel returns a model for one goroutine.
-func (t *task) newModel() (*drawdiscard.GLM, error) {
-	return drawdiscard.NewGLM(drawdiscard.Multinomial, t.layout.inputs(), t.layout.classes())
+func (t *task) newModel() (drawdiscard.Model, error) { return t.spec.Build(1) }
+
+// closeModel ends the threads of a network.
+func closeModel(m drawdiscard.Model) error {
+	if n, ok := m.(*drawdiscard.Network); ok {
+		return n.Close()
+	}
+	return nil
+}
+
+// setOf returns records as a data set of networks.
+func (t *task) setOf(r drawdiscard.Records) (data.Set, error) {
+	features, label := t.features, t.label
+	features.Bounds, label.Bounds = data.Bounds{}, data.Bounds{}
+	return data.NewTable([]data.Column{features, label}, [][]float32{r.Features, r.Labels}, nil)
 }
 
 // rowsWithoutBlank lists the examples that could be read.

@@ -45,7 +45,7 @@ func blobTask(t testing.TB) *data.Task {
 }
 
 func blobSettings(t testing.TB) Settings {
-	return Settings{Clients: 80, Records: 10, Passes: 5, Instances: []int{1, 4}, Batches: []int{4, 16}, Epsilons: []float64{math.Inf(1), 2},
+	return Settings{Clients: 80, Records: 10, Passes: 5, Clip: 1, Instances: []int{1, 4}, Batches: []int{4, 16}, Epsilons: []float64{math.Inf(1), 2},
 		Rates: []float64{0.5}, Seed: 7, Threads: 1, Ledgers: filepath.Join(t.TempDir(), "ledgers")}
 }
 
@@ -98,6 +98,9 @@ func TestRun_EveryMethodLearns(t *testing.T) {
 		t.Fatalf("%d rows, %d clients, %d weights, %d test examples", len(r.Rows), r.Clients, r.Weights, r.TestExamples)
 	}
 	for _, row := range r.Rows {
+		if first, last := row.TrainingLoss[0], row.TrainingLoss[s.Passes-1]; len(row.TrainingLoss) != s.Passes || math.IsInf(float64(row.Epsilon), 1) && !(last > 0 && last < 0.7 && last <= first) {
+			t.Errorf("%s: training losses %v; that of guessing is ln 3", row.Name(), row.TrainingLoss)
+		}
 		if len(row.Accuracy) != s.Passes || row.Final != row.Accuracy[s.Passes-1] {
 			t.Errorf("%s, ε = %v: accuracies %v, final %v", row.Name(), row.Epsilon, row.Accuracy, row.Final)
 		}
@@ -239,13 +242,14 @@ func TestRun_StopsWhenCancelled(t *testing.T) {
 
 func TestNewTask_RefusesUnsuitableData(t *testing.T) {
 	good := blobTask(t)
-	target, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{1}}, {Name: "y", Kind: data.Target}}, [][]float32{{0, 1}, {0, 1}}, nil)
+	two, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{1}}, {Name: "z", Shape: []int{1}}, {Name: "y", Kind: data.Target}},
+		[][]float32{make([]float32, 20), make([]float32, 20), make([]float32, 20)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, task := range map[string]*data.Task{
 		"no test data": {Name: "blobs", Train: good.Train},
-		"a target":     {Name: "blobs", Train: target, Test: target},
+		"two inputs":   {Name: "blobs", Train: two, Test: two},
 		"too few rows": {Name: "blobs", Train: blobs(t, 5, 1), Test: good.Test},
 	} {
 		if _, err := newTask(blobSettings(t), task); err == nil {
@@ -256,5 +260,99 @@ func TestNewTask_RefusesUnsuitableData(t *testing.T) {
 	s.Clients = 6000
 	if task, err := newTask(s, good); err != nil || task.Clients != 90 {
 		t.Errorf("900 examples: %v clients, %v", task, err)
+	}
+}
+
+// targetTask has targets: a linear function of x, or counts with a mean of exp(1 + x).
+func targetTask(t testing.TB, counts bool) *data.Task {
+	t.Helper()
+	set := func(count int, seed uint64) data.Set {
+		r := stream(seed, 9, 0)
+		var x, y []float32
+		for range count {
+			v := r.Float64()
+			target := v - 0.5
+			if counts {
+				target = 0
+				for p := r.Float64(); p > math.Exp(-math.Exp(1+v)); p *= r.Float64() {
+					target++
+				}
+			}
+			x, y = append(x, float32(v), float32(1-v)), append(y, float32(target))
+		}
+		table, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{2}}, {Name: "y", Kind: data.Target}}, [][]float32{x, y}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table
+	}
+	return &data.Task{Name: "targets", Train: set(900, 1), Test: set(300, 2)}
+}
+
+// Linear, logistic and Poisson models and networks learn by every method that has them. A smaller clip
+// bound has less noise.
+func TestRun_EveryModelLearns(t *testing.T) {
+	two := blobTask(t)
+	for i, set := range []*data.Set{&two.Train, &two.Test} {
+		x, y := make([]float32, (*set).Len()*3), make([]float32, (*set).Len())
+		rows := make([]int, (*set).Len())
+		for r := range rows {
+			rows[r] = r
+		}
+		if err := (*set).Read([][]float32{x, y}, rows); err != nil {
+			t.Fatal(i, err)
+		}
+		for r := range y {
+			y[r] = min(1, y[r])
+		}
+		table, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{3}}, {Name: "y", Kind: data.Label, Classes: 2}}, [][]float32{x, y}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*set = table
+	}
+	two.Classes = 2
+	for _, c := range []struct {
+		model string
+		task  *data.Task
+		rate  float64
+		rows  int
+		good  func(row *report.SimulationRow) bool
+	}{
+		{"linear", targetTask(t, false), 0.3, 3, func(r *report.SimulationRow) bool { return r.RMSE[len(r.RMSE)-1] < 0.15 }}, // 0.29 for the mean
+		{"poisson", targetTask(t, true), 0.1, 2, func(r *report.SimulationRow) bool {
+			last := len(r.RMSE) - 1
+			return r.RMSE[last] < 2.4 && r.TrainingLoss[last] < 0.7 // the deviance of counts around their mean is about half
+		}},
+		{"logistic", two, 2, 3, func(r *report.SimulationRow) bool { return r.Final > 0.9 }},
+		{"mlp:8", blobTask(t), 1, 3, func(r *report.SimulationRow) bool { return r.Final > 0.9 }},
+	} {
+		s := blobSettings(t)
+		s.Model, s.Rates, s.Instances, s.Batches, s.Epsilons, s.Passes = c.model, []float64{c.rate}, []int{2}, []int{2}, []float64{math.Inf(1)}, 20
+		if c.model == "poisson" {
+			s.Clip = 5
+		}
+		r, err := Run(context.Background(), s, c.task, func(int, int) {})
+		if err != nil {
+			t.Fatalf("%s: %v", c.model, err)
+		}
+		if len(r.Rows) != c.rows || r.Model != c.model {
+			t.Errorf("%s: %d rows of %s", c.model, len(r.Rows), r.Model)
+		}
+		for _, row := range r.Rows {
+			if !c.good(&row) {
+				t.Errorf("%s, %s: accuracy %v, RMSE %v, training loss %v", c.model, row.Name(), row.Accuracy, row.RMSE, row.TrainingLoss)
+			}
+		}
+	}
+	for _, clip := range []float64{1, 0.25} {
+		task, err := newTask(Settings{Clients: 80, Records: 10, Passes: 1, Clip: clip, Seed: 7}, blobTask(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := task.localMechanism(2, 0.5)
+		if err != nil || math.Abs(m.NoiseScale()-clip) > 1e-6 {
+			t.Errorf("clip %v: noise of scale %v for ε = 2, want 2·clip/ε (%v)", clip, m.NoiseScale(), err)
+		}
 	}
 }

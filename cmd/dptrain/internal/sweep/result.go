@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
@@ -23,26 +22,14 @@ func ReadRow(s Setting, dirs []string) (report.SweepRow, error) {
 	}
 	var values []float64
 	for i, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, rundir.SummaryFile))
+		run, err := rundir.Read(dir)
 		if err != nil {
 			return row, err
 		}
-		var run struct {
-			Accuracy number.Float `json:"test_accuracy"`
-			Labels   int          `json:"test_labels"`
-			RMSE     *float64     `json:"test_rmse"`
-			Epsilon  number.Float `json:"epsilon"`
-			Delta    number.Float `json:"delta"`
-			Steps    int          `json:"steps"`
-			Rate     float64      `json:"rate"`
-		}
-		if err := json.Unmarshal(text, &run); err != nil {
-			return row, err
-		}
-		if row.Regression = run.RMSE != nil; row.Regression {
-			values = append(values, *run.RMSE)
+		if row.Regression = run.RegressionMetrics != nil; row.Regression {
+			values = append(values, float64(run.RMSE))
 		} else {
-			values = append(values, float64(run.Accuracy))
+			values = append(values, float64(run.TestAccuracy))
 		}
 		row.Epsilon, row.Delta, row.Steps = max(row.Epsilon, run.Epsilon), run.Delta, max(row.Steps, run.Steps)
 		if i == 0 {

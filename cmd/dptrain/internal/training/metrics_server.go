@@ -59,12 +59,7 @@ func ServeMetrics(address string, remote bool) (*MetricsServer, error) {
 	}
 	s := &MetricsServer{}
 	mux := http.NewServeMux()
-	local := loopback.IsListener(listener)
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if local && !loopback.NamesHost(r.Host) {
-			http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
-			return
-		}
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		latest := s.latest
 		s.mu.Unlock()
@@ -73,7 +68,11 @@ func ServeMetrics(address string, remote bool) (*MetricsServer, error) {
 			latest.write(w)
 		}
 	})
-	s.server = &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}
+	handler := http.Handler(mux)
+	if loopback.IsListener(listener) {
+		handler = loopback.Handler(mux, func(w http.ResponseWriter, status int, reason string) { http.Error(w, reason, status) })
+	}
+	s.server = &http.Server{Handler: handler, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}
 	go s.server.Serve(listener)
 	return s, nil
 }

@@ -29,7 +29,8 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	}
 	regression := spec.Network.Example.Targets > 0
 	if newLots == 0 {
-		if v := rundir.ReadValidation(spec.Flags.Out, run.StepsDone()); v != nil && (v.MAE != nil) == regression {
+		saved, _ := rundir.Read(spec.Flags.Out)
+		if v := saved.Validation; v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression {
 			return v, nil
 		}
 	}
@@ -123,10 +124,11 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 		Machine: rundir.Machine{Device: d.Device, Threads: d.Threads}, Augmentation: spec.AugmentationSummary(),
 		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
-		ByRule: f.ByRule(), Finished: time.Now().UTC().Truncate(time.Second), SchemaReport: spec.SchemaFindings,
+		ByRule: f.ByRule(), RuleReasons: f.RuleReasons(), SchemaReport: spec.SchemaFindings,
+		Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if c.Ranks != nil {
-		s.Ranks, s.Transport = c.Ranks.Size(), "mpi"
+		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
 		for _, d := range run.RankDurations() {
 			s.RankSeconds = append(s.RankSeconds, d.Seconds())
 		}
@@ -166,7 +168,7 @@ func effectiveSettings(f *settings.Flags, c *engine.Config) rundir.Settings {
 	if c.Optimization.WeightDecayMultiplier == nil {
 		s.WeightDecayOf = ""
 	}
-	if c.Mechanism.NonPrivate {
+	if c.Mechanism.NonPrivate || len(c.Mechanism.GroupShares) > 0 {
 		s.Allocation = ""
 	}
 	if c.Mechanism.NonPrivate || len(f.Groups) > 0 { // each group has a bound of its own: see Summary.Groups
