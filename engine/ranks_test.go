@@ -478,8 +478,8 @@ func TestRanks_NameOneThatHangs(t *testing.T) {
 		hung, slow int
 		want       string
 	}{
-		{2, -1, "lot 2: rank 2: the others have waited for it for 300ms"},
-		{0, -1, "lot 2: rank 0: the others have waited for it for 300ms"},
+		{2, -1, "lot 2: rank 2: the others have waited for it for 2s"},
+		{0, -1, "lot 2: rank 0: the others have waited for it for 2s"},
 		{-1, 1, ""},
 	} {
 		file := filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -488,7 +488,11 @@ func TestRanks_NameOneThatHangs(t *testing.T) {
 		failed := make([]error, 3)
 		for rank, of := range ranks.NewGroup(3) {
 			train := func() {
-				failed[rank] = trainWithPause(t, of, file, func() {
+				timeout := 2 * time.Second
+				if test.hung < 0 {
+					timeout = time.Minute
+				}
+				failed[rank] = trainWithPause(t, of, file, timeout, func() {
 					switch rank {
 					case test.hung:
 						<-end
@@ -518,9 +522,9 @@ func TestRanks_NameOneThatHangs(t *testing.T) {
 }
 
 // trainWithPause trains a rank that calls pause while it reads the first record of the third lot.
-func trainWithPause(t *testing.T, of ranks.Communicator, file string, pause func()) error {
+func trainWithPause(t *testing.T, of ranks.Communicator, file string, timeout time.Duration, pause func()) error {
 	c := testConfig(t)
-	c.Microbatch, c.Ranks, c.RankTimeout = 4, of, 300*time.Millisecond
+	c.Microbatch, c.Ranks, c.RankTimeout = 4, of, timeout
 	set := &breakableSet{Table: c.Train.(*data.Table)}
 	c.Train, c.Files.Ledger = set, file
 	r, err := New(c)
@@ -623,7 +627,7 @@ func TestRanks_ResumeOnOtherNumber(t *testing.T) {
 	run := func(sizes ...int) outcome {
 		c := checkpointedConfig(t)
 		c.Microbatch = 3
-		c.Optimization.Optimizer, c.Optimization.Average.Decay = optim.Optimizer{Kind: optim.KindAdam}, 0.5
+		c.Optimization.Optimizer, c.Optimization.Average.Decay = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, 0.5
 		var last outcome
 		for part, n := range sizes {
 			c.Steps = 4 + 3*part

@@ -37,7 +37,7 @@ func newDoctor(term *terminal.Terminal) *cobra.Command {
 				}
 				findings = append(findings, finding)
 			}
-			return printFindings(term, append(doctor.Check(library), findings...))
+			return printHostFindings(term, append(doctor.Check(library), findings...))
 		},
 	}
 	cmd.Flags().StringVar(&library, "mpi", "", "connect the ranks that mpirun started, and show their library, its binary interface, their number and their speed; =FILE names the library")
@@ -48,7 +48,7 @@ func newDoctor(term *terminal.Terminal) *cobra.Command {
 // anyLibrary is the value of --mpi alone.
 const anyLibrary = "found"
 
-func printFindings(term *terminal.Terminal, findings []doctor.Finding) error {
+func printHostFindings(term *terminal.Terminal, findings []doctor.Finding) error {
 	ok := true
 	for _, f := range findings {
 		ok = ok && f.OK
