@@ -24,7 +24,7 @@ type Evaluation struct {
 	Labels   int     // labels that were compared, without data.Pad and layer.IgnoreLabel's; 0 where the Output scores no classes
 	Accuracy float64 // share of Labels that were predicted correctly; 0 where Labels is 0
 	Loss     float64 // mean; 0 where the network keeps no losses
-	// Confusion counts the predictions for each true class.
+	// Confusion counts the predictions for each true class; nil for more than 4,096 classes.
 	Confusion [][]int
 	Targets   int // targets that were compared; 0 where no loss such as layer.SquaredError compares the Output with them
 	// RMSE and MAE are the root of the mean squared error and the mean absolute error of the
@@ -34,19 +34,33 @@ type Evaluation struct {
 	RMSE, MAE, R2 float64
 }
 
+// mostConfused is the largest number of classes with a confusion matrix. That of a vocabulary of 50,000 would take 20 GB.
+const mostConfused = 4096
+
 // evaluationBatch is the number of examples that are evaluated together, if memory permits.
 const evaluationBatch = 256
+
+// smallBatches are the numbers of examples for which an evaluator compiles the network again where a set
+// has no more, so that one example does not take the time of a whole batch.
+var smallBatches = []int{1, 8, 64}
 
 // Evaluator evaluates weights on sets. On the CPU it computes with the caller's weights and has
 // none of its own. It serves one goroutine.
 type Evaluator struct {
-	build      perexample.Build
-	device     plan.Device
-	signature  network.Signature
+	build     perexample.Build
+	device    plan.Device
+	signature network.Signature
+	weights   [][]float32 // of the executable; nil before there are any
+	borrows   bool        // executables compute with the caller's memory
+	whole     *evaluation
+	small     map[int]*evaluation // by elements of smallBatches; absent before a set needs them
+}
+
+// evaluation is the network, lowered for a number of examples.
+type evaluation struct {
+	size       int
 	program    *plan.Program
-	weights    [][]float32     // of the executable; nil before there are any
-	borrows    bool            // the executable computes with the caller's memory
-	executable plan.Executable // nil before it has weights
+	executable plan.Executable // nil before there are weights
 	inputs     [][]float32
 	used       [][]float32
 	rows       []int
@@ -81,34 +95,49 @@ func NewEvaluator(build perexample.Build, options DeviceOptions) (*Evaluator, er
 		batch = 1
 	}
 	for ; ; batch /= 2 {
-		if err := e.lower(batch); err != nil {
+		if err := e.lowerWhole(batch); err != nil {
 			return nil, err
 		}
-		if batch == 1 || int64(e.program.MicrobatchBytes()) <= limit && device.PreferredMicrobatch(e.program) == e.program.Records {
+		p := e.whole.program
+		if batch == 1 || int64(p.MicrobatchBytes()) <= limit && device.PreferredMicrobatch(p) == p.Records {
 			return e, nil
 		}
 	}
 }
 
+// lowerWhole lowers the network for the largest batch.
+func (e *Evaluator) lowerWhole(batch int) (err error) {
+	e.whole, e.signature, err = e.lower(batch)
+	return err
+}
+
 // lower lowers the network for a batch.
-func (e *Evaluator) lower(batch int) error {
+func (e *Evaluator) lower(batch int) (*evaluation, network.Signature, error) {
 	net, program, err := network.LowerEvaluation(e.build, batch)
 	if err != nil {
-		return err
+		return nil, network.Signature{}, err
 	}
-	e.signature, e.program = network.SignatureOf(net), program
-	e.rows, e.used = make([]int, batch), make([][]float32, len(net.Inputs))
-	return nil
+	x := &evaluation{size: batch, program: program, rows: make([]int, batch), used: make([][]float32, len(net.Inputs))}
+	return x, network.SignatureOf(net), nil
 }
 
 // Close ends the evaluator's threads and frees its memory.
 func (e *Evaluator) Close() error {
-	x := e.executable
-	if x == nil {
+	err := e.whole.close()
+	for _, x := range e.small {
+		err = errors.Join(err, x.close())
+	}
+	e.small = nil
+	return err
+}
+
+func (x *evaluation) close() error {
+	if x.executable == nil {
 		return nil
 	}
-	e.executable = nil
-	return x.Close()
+	open := x.executable
+	x.executable = nil
+	return open.Close()
 }
 
 // Weights returns the weights that were loaded last; before that, the network's starting values.
@@ -116,9 +145,9 @@ func (e *Evaluator) Weights() [][]float32 {
 	if e.weights != nil {
 		return e.weights
 	}
-	for _, v := range e.program.Parameters {
+	for _, v := range e.whole.program.Parameters {
 		w := make([]float32, v.Shape.TotalSize())
-		e.program.Buffers[v.Value].Initialize(w)
+		e.whole.program.Buffers[v.Value].Initialize(w)
 		e.weights = append(e.weights, w)
 	}
 	return e.weights
@@ -139,44 +168,44 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	result := Evaluation{Examples: s.Len()}
 	columns := s.Columns()
 	label, scores := e.signature.ScoredLabel(columns)
+	classes := 0
 	if label >= 0 {
-		result.Confusion = make([][]int, min(columns[label].Classes, scores))
+		classes = min(columns[label].Classes, scores)
+	}
+	if label >= 0 && scores <= mostConfused {
+		result.Confusion = make([][]int, classes)
 		for i := range result.Confusion {
 			result.Confusion[i] = make([]int, scores)
 		}
 	}
-	losses, output := e.executable.Losses(), e.executable.Output()
 	target := e.signature.TargetInput
 	var metrics score.Regression
 	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.Label.Ignored != data.Pad)
 	compared := max(label, target)
-	err := e.forEachBatch(s, func(_, n int) error {
+	err := e.forEachBatch(s, func(x *evaluation, _, n int) error {
+		losses, output := x.executable.Losses(), x.executable.Output()
 		if each != nil && compared >= 0 {
-			expected := e.used[compared]
+			expected := x.used[compared]
 			for i, size, outputs := 0, len(expected)/n, e.signature.OutputSize; i < n; i++ {
 				each(expected[i*size:(i+1)*size], output[i*outputs:(i+1)*outputs])
 			}
 		}
-		for _, l := range losses[:n*(len(losses)/e.signature.Batch)] {
+		for _, l := range losses[:n*(len(losses)/x.size)] {
 			result.Loss += float64(l)
 		}
 		if target >= 0 {
-			metrics.Add(e.used[target], output, e.signature.OutputSize)
+			metrics.Add(x.used[target], output, e.signature.OutputSize)
 		}
 		if label >= 0 {
-			return result.countPredictions(columns[label], mayPad, e.used[label], output, scores)
+			return result.countPredictions(columns[label], classes, mayPad, x.used[label], output, scores)
 		}
 		return nil
 	})
 	if err != nil {
 		return Evaluation{}, err
 	}
-	correct := 0
-	for i := range result.Confusion {
-		correct += result.Confusion[i][i]
-	}
 	if result.Labels > 0 {
-		result.Accuracy = float64(correct) / float64(result.Labels)
+		result.Accuracy /= float64(result.Labels)
 	}
 	result.Loss /= float64(s.Len())
 	if target >= 0 {
@@ -186,18 +215,24 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	return result, nil
 }
 
-// countPredictions adds labels to the confusion matrix, without padding. output contains scores
-// numbers for each label.
-func (e *Evaluation) countPredictions(column data.Column, mayPad bool, labels, output []float32, scores int) error {
+// countPredictions adds labels to the confusion matrix, without padding, and correct ones to Accuracy. output contains
+// scores numbers for each label.
+func (e *Evaluation) countPredictions(column data.Column, classes int, mayPad bool, labels, output []float32, scores int) error {
 	for i, l := range labels {
 		class := int(l)
 		if class == data.Pad && mayPad {
 			continue
 		}
-		if class < 0 || class >= len(e.Confusion) {
-			return fmt.Errorf("evaluation: column %s contains a label that is not between 0 and %d", column.Name, len(e.Confusion)-1)
+		if class < 0 || class >= classes {
+			return fmt.Errorf("evaluation: column %s contains a label that is not between 0 and %d", column.Name, classes-1)
 		}
-		e.Confusion[class][score.Argmax(output[i*scores:(i+1)*scores])]++
+		predicted := score.Argmax(output[i*scores : (i+1)*scores])
+		if predicted == class {
+			e.Accuracy++
+		}
+		if e.Confusion != nil {
+			e.Confusion[class][predicted]++
+		}
 		e.Labels++
 	}
 	return nil
@@ -232,9 +267,9 @@ func (e *Evaluator) Predict(weights [][]float32, s data.Set, to func(example int
 	if size == 0 {
 		return fmt.Errorf("evaluation: the network keeps no output: set Output of the network")
 	}
-	return e.forEachBatch(s, func(from, n int) error {
+	return e.forEachBatch(s, func(x *evaluation, from, n int) error {
 		for i := range n {
-			if err := to(from+i, e.executable.Output()[i*size:(i+1)*size]); err != nil {
+			if err := to(from+i, x.executable.Output()[i*size:(i+1)*size]); err != nil {
 				return err
 			}
 		}
@@ -259,11 +294,11 @@ func (e *Evaluator) prepare(weights [][]float32, s data.Set, signature network.S
 // LoadWeights loads the weights to compute with, as Score and Predict do themselves. It fails
 // where memory is short.
 func (e *Evaluator) LoadWeights(weights [][]float32) error {
-	parameters := e.program.Parameters
+	parameters := e.whole.program.Parameters
 	if len(parameters) != len(weights) {
 		return fmt.Errorf("evaluation: got %d parameters, and the network has %d", len(weights), len(parameters))
 	}
-	areLoaded := e.executable != nil
+	areLoaded := e.whole.executable != nil
 	for v := range parameters {
 		if size := parameters[v].Shape.TotalSize(); size != len(weights[v]) {
 			return fmt.Errorf("evaluation: parameter %d has %d elements, and the network needs %d", v, len(weights[v]), size)
@@ -272,64 +307,102 @@ func (e *Evaluator) LoadWeights(weights [][]float32) error {
 	}
 	switch {
 	case areLoaded:
-	case e.executable != nil && !e.borrows:
+	case e.whole.executable != nil && !e.borrows:
 		for v := range weights {
 			copy(e.weights[v], weights[v])
 		}
 	default:
-		if err := e.open(weights); err != nil {
+		if err := e.openWhole(weights); err != nil {
 			return err
 		}
 	}
-	return e.executable.LoadState()
+	return e.whole.executable.LoadState()
 }
 
-// open opens an executable for weights, with a smaller batch where memory is short.
-func (e *Evaluator) open(weights [][]float32) error {
+// openWhole opens the executable of the largest batch for weights. The batch becomes smaller where memory
+// is short.
+func (e *Evaluator) openWhole(weights [][]float32) error {
 	if err := e.Close(); err != nil {
 		return err
 	}
 	for {
-		x, err := e.device.Compile(e.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
+		err := e.whole.open(e.device, weights)
 		if err == nil {
-			e.executable, e.weights, e.inputs = x, x.State().Weights, nil
-			e.borrows = &e.weights[0][0] == &weights[0][0]
 			break
 		}
-		if !errors.Is(err, plan.ErrOutOfMemory) || e.signature.Batch == 1 {
+		if !errors.Is(err, plan.ErrOutOfMemory) || e.whole.size == 1 {
 			return err
 		}
-		if err := e.lower(e.signature.Batch / 2); err != nil {
+		if err := e.lowerWhole(e.whole.size / 2); err != nil {
 			return err
 		}
 	}
-	e.program = e.program.Stripped()
+	e.weights = e.whole.executable.State().Weights
+	e.borrows = &e.weights[0][0] == &weights[0][0]
 	debug.FreeOSMemory() // the memory of the graph
-	for k := range e.used {
-		e.inputs = append(e.inputs, e.executable.Input(k))
+	return nil
+}
+
+// open opens the executable for weights.
+func (x *evaluation) open(device plan.Device, weights [][]float32) (err error) {
+	x.executable, err = device.Compile(x.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
+	if err != nil {
+		x.executable = nil // not an interface that contains nil
+		return err
+	}
+	x.program = x.program.Stripped()
+	x.inputs = nil
+	for k := range x.used {
+		x.inputs = append(x.inputs, x.executable.Input(k))
 	}
 	return nil
 }
 
+// evaluationFor returns the network for the smallest batch that contains a number of examples, or the
+// largest batch.
+func (e *Evaluator) evaluationFor(examples int) *evaluation {
+	i := slices.IndexFunc(smallBatches, func(size int) bool { return size >= examples })
+	if i < 0 || smallBatches[i] >= e.whole.size || !e.borrows {
+		return e.whole
+	}
+	size := smallBatches[i]
+	if e.small[size] == nil {
+		x, _, err := e.lower(size)
+		if err == nil {
+			err = x.open(e.device, e.weights)
+		}
+		if err != nil { // memory is short, or the network has no form for this number: the largest batch gives the same outputs
+			x = e.whole
+		}
+		if e.small == nil {
+			e.small = map[int]*evaluation{}
+		}
+		e.small[size] = x
+	}
+	return e.small[size]
+}
+
 // forEachBatch runs the network on a set, and calls do after each batch of n examples, the first
 // of which is from.
-func (e *Evaluator) forEachBatch(s data.Set, do func(from, n int) error) error {
-	for from := 0; from < s.Len(); from += e.signature.Batch {
-		n := min(e.signature.Batch, s.Len()-from)
+func (e *Evaluator) forEachBatch(s data.Set, do func(x *evaluation, from, n int) error) error {
+	x := e.evaluationFor(s.Len())
+	columns := len(s.Columns())
+	for from := 0; from < s.Len(); from += x.size {
+		n := min(x.size, s.Len()-from)
 		for i := range n {
-			e.rows[i] = from + i
+			x.rows[i] = from + i
 		}
-		for k, in := range e.inputs {
-			e.used[k] = in[:n*(len(in)/e.signature.Batch)]
+		for k, in := range x.inputs {
+			x.used[k] = in[:n*(len(in)/x.size)]
 		}
-		if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
+		if err := s.Read(x.used[:columns], x.rows[:n]); err != nil {
 			return err
 		}
-		if err := e.executable.Forward(); err != nil {
+		if err := x.executable.Forward(); err != nil {
 			return err
 		}
-		e.signature.PadIgnoredLabels(e.used[:len(s.Columns())])
-		if err := do(from, n); err != nil {
+		e.signature.PadIgnoredLabels(x.used[:columns])
+		if err := do(x, from, n); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,41 @@ func TestEvaluator_AnySetSize(t *testing.T) {
 	}
 }
 
+// One example does not take the time of a batch: the network is compiled for few examples. A network that
+// has no form for few examples computes them in a batch.
+func TestEvaluator_CompilesForFewExamples(t *testing.T) {
+	notFor8 := func(batch int) (*perexample.Network, error) {
+		if batch == 8 {
+			return nil, errors.New("the network has no form for 8 examples")
+		}
+		return mlp(batch)
+	}
+	for _, c := range []struct {
+		build    perexample.Build
+		examples int
+		want     int
+	}{{mlp, 1, 1}, {mlp, 2, 8}, {mlp, 64, 64}, {mlp, 65, evaluationBatch}, {mlp, 1000, evaluationBatch}, {notFor8, 5, evaluationBatch}} {
+		e := newTestEvaluator(t, c.build)
+		for range 2 {
+			if _, err := e.Score(e.Weights(), mlpExamples(c.examples, 9)); err != nil {
+				t.Fatal(err)
+			}
+			if x := e.evaluationFor(c.examples); x.size != c.want || len(x.executable.Losses()) != c.want {
+				t.Errorf("%d examples are computed by %d, want %d", c.examples, x.size, c.want)
+			}
+			for _, w := range e.Weights() {
+				w[0]++ // the executables compute with these weights
+			}
+		}
+		if err := e.Close(); err != nil || e.small != nil {
+			t.Error(err, e.small)
+		}
+		if _, err := e.Score(e.Weights(), mlpExamples(c.examples, 9)); err != nil {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
 // buildLinearClassifier has two features and three classes.
 func buildLinearClassifier(batch int) (*perexample.Network, error) {
 	n := layer.NewBuilder(batch, 1)
@@ -314,8 +349,8 @@ func TestEvaluator_OnEveryDevice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if is := strings.HasPrefix(fmt.Sprintf("%T", e.executable), "*cuda."); is != on {
-					t.Errorf("%s: evaluated by a %T", d.Name, e.executable)
+				if is := strings.HasPrefix(fmt.Sprintf("%T", e.whole.executable), "*cuda."); is != on {
+					t.Errorf("%s: evaluated by a %T", d.Name, e.whole.executable)
 				}
 				if want[i].Examples == 0 {
 					want[i] = got

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,7 +84,7 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
 		if s.Group != "" {
-			note("group of "+s.Name, "%s, scale %v", s.Group, s.Scale)
+			note("group of "+s.Name, "%s, scale %v", s.Group, cmp.Or(s.Scale, 1))
 		}
 		if s.Every > 1 {
 			note("lots that release "+s.Name, "each %dth", s.Every)

@@ -139,10 +139,9 @@ func (t *rankTimer) endLot() {
 
 func (t *rankTimer) waitBetweenLots() { t.of.SetTimeout(patienceBetweenLots * t.inLots()) }
 
-// StartupRankTimeout returns how long ranks with a Config.RankTimeout wait for one another before the first
-// lot.
-func StartupRankTimeout(timeout time.Duration) time.Duration {
-	return patienceBetweenLots * (&rankTimer{timeout: timeout}).inLots()
+// StartupTimeout returns how long ranks with this RankTimeout wait for one another before the first lot.
+func (c Config) StartupTimeout() time.Duration {
+	return patienceBetweenLots * (&rankTimer{timeout: c.RankTimeout}).inLots()
 }
 
 // buildOnRanks makes a run without its files, and checks that all ranks have the same.
@@ -150,7 +149,7 @@ func buildOnRanks(c Config) (*Run, error) {
 	if c.Ranks == nil {
 		return build(c)
 	}
-	c.Ranks.SetTimeout(StartupRankTimeout(c.RankTimeout))
+	c.Ranks.SetTimeout(c.StartupTimeout())
 	r, err := newUncompiled(c)
 	if err := ranks.Agree(c.Ranks, err); err != nil {
 		return nil, err

@@ -102,7 +102,8 @@ func (c *Config) checkJoint(s *Statistic) error {
 	case c.LocalTraining.Steps > 0:
 		return fmt.Errorf("statistic %s joins group %s, which local steps do not support: leave out its group, or the local steps", s.Name, s.Group)
 	case m.addsLaplace():
-		return fmt.Errorf("statistic %s joins group %s, which needs Gaussian noise: leave out its group, or use %v", s.Name, s.Group, setting.With("Mechanism.Distribution", GaussianNoise))
+		return setting.Errorf("Mechanism.Distribution", "statistic %s joins group %s, which needs Gaussian noise: leave out its group, or use %v",
+			s.Name, s.Group, setting.With("Mechanism.Distribution", GaussianNoise))
 	case c.Weights.MinMean != 0:
 		return setting.Errorf("Weights.MinMean", "statistic %s joins group %s, whose sum would be divided by the weight of the lot: leave out its group, or use a mean weight (%v)", s.Name, s.Group, setting.Named("Weights.Mean"))
 	case exactOnGPU():
@@ -254,8 +255,9 @@ func ClippedShare(sigma float64) Statistic {
 	}}
 }
 
-// PrivateStats describes a lot. It is a function of the records that no noise protects: who publishes it
-// gives up the guarantee.
+// PrivateStats describes a lot: the number of its Records; those that were NonFinite, and those that were
+// Unclipped; the parts of contributions that were Reduced to stay within the bound, or Omitted; the mean
+// Loss. It is a function of the records that no noise protects: who publishes it gives up the guarantee.
 type PrivateStats = lot.Private
 
 // PrivateStats describes the last lot. No noise protects it and no guarantee covers it.

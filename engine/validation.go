@@ -243,11 +243,12 @@ func (e *Evaluator) exampleScores(weights [][]float32, s data.Set) ([]float64, e
 	if column < 0 {
 		column, outputs, scoreOf = e.signature.TargetInput, 1, score.TargetScore
 	}
-	size, output := columns[column].Size(), e.executable.Output()
+	size := columns[column].Size()
 	all := make([]float64, 0, s.Len())
-	err := e.forEachBatch(s, func(_, n int) error {
+	err := e.forEachBatch(s, func(x *evaluation, _, n int) error {
+		output := x.executable.Output()
 		for i := range n {
-			all = append(all, scoreOf(e.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
+			all = append(all, scoreOf(x.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
 		}
 		return nil
 	})

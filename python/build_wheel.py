@@ -86,6 +86,7 @@ def write_wheel(folder, target, program):
         add(f"{info}/METADATA", metadata().encode())
         kinds = "".join(f"Tag: {t}\n" for t in _expanded(tag))
         add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: dptrain\nRoot-Is-Purelib: false\n{kinds}".encode())
+        add(f"{info}/entry_points.txt", b"[console_scripts]\ndptrain = dptrain._program:main\n")
         add(f"{info}/licenses/LICENSE", _read(os.path.join(ROOT, "LICENSE")))
         record.append(f"{info}/RECORD,,\n")
         add(f"{info}/RECORD", "".join(record).encode())

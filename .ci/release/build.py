@@ -4,7 +4,7 @@
 
 OUT gets for each system an archive with the static program, its manual pages and its shell
 completions, the wheel and the SBOM (CycloneDX); .deb and .rpm packages for Linux, a Homebrew
-formula, and SHA256SUMS. The program is built in a clone, so that no file is in it that the commit
+formula, the guide for programs that do not contain it, and SHA256SUMS. The program is built in a clone, so that no file is in it that the commit
 lacks. The same commit and the same Go give the same bytes in each folder.
 
 Without --snapshot, the commit must have the tag of the version in python/dptrain/_version.py, and
@@ -69,6 +69,7 @@ class Release:
             documents = self.documents(work)
             for target in targets:
                 self.build_target(target, work, documents)
+        self.guide()
         if {"darwin/arm64", "darwin/amd64", "linux/arm64", "linux/amd64"} <= set(targets):
             self.write("dptrain.rb", self.formula().encode())
         sums = "".join(f"{self.digest(name)}  {name}\n" for name in sorted(self.made))
@@ -95,6 +96,16 @@ class Release:
             env={**os.environ, **self.cache, "CGO_ENABLED": "0", "GOOS": goos, "GOARCH": goarch, "GOFLAGS": "", "GOAMD64": "v1",
                  "GOARM64": "v8.0"},
         )  # fmt: skip
+
+    def guide(self):
+        """Writes the WebAssembly modules of the guide, for `dptrain learn --guide`."""
+        name = f"dptrain_{self.version}_guide.zip"
+        subprocess.run(
+            ["go", "run", "./cmd/dptrain/internal/learn/build", "-out", os.path.join(self.out, name)], cwd=self.clone, check=True,
+            env={**os.environ, **self.cache},
+        )  # fmt: skip
+        self.made.append(name)
+        print("guide", flush=True)
 
     def build_target(self, target, work, documents):
         goos, goarch = target.split("/")

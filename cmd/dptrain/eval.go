@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
@@ -22,10 +23,12 @@ import (
 type evalResult struct {
 	Accuracy *float64 `json:"accuracy,omitempty"`
 	*regressionErrors
-	Loss     number.Float `json:"loss"`
-	Examples int          `json:"examples"`
-	Data     string       `json:"data"`
-	Model    string       `json:"model"`
+	Loss number.Float `json:"loss"`
+	// Perplexity is that of the labels of a model that predicts the next index.
+	Perplexity *number.Float `json:"perplexity,omitempty"`
+	Examples   int           `json:"examples"`
+	Data       string        `json:"data"`
+	Model      string        `json:"model"`
 }
 
 // regressionErrors are in the units of the target.
@@ -90,9 +93,18 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 		})
 	}
 	result.Accuracy = &score.Accuracy
+	if task.Schema.PredictNext && score.Labels > 0 {
+		// The loss of an example is the mean over all its steps, also those without a label.
+		steps := float64(score.Examples) * float64(model.Shape[0])
+		perplexity := number.Float(math.Exp(score.Loss * steps / float64(score.Labels)))
+		result.Perplexity = &perplexity
+	}
 	return term.Print(result, fmt.Sprintf("%.4f", score.Accuracy), func(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*score.Accuracy, score.Loss, score.Examples)
-		if !task.Schema.PredictNext && len(score.Confusion) <= rundir.MaxConfusionClasses {
+		if result.Perplexity != nil {
+			fmt.Fprintf(w, "perplexity\t%.4g\n", float64(*result.Perplexity))
+		}
+		if !task.Schema.PredictNext && len(score.Confusion) > 0 && len(score.Confusion) <= rundir.MaxConfusionClasses {
 			writeConfusion(w, task.ClassNames, score.Confusion)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/dptrain/dptrain/internal/modelfile"
+	"github.com/dptrain/dptrain/models/pretrained"
 	"github.com/spf13/cobra"
 )
 
@@ -92,7 +93,7 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 		return err
 	}
 	if set.folder {
-		return exportFolder(term, model, set)
+		return exportFolder(term, dir, model, set)
 	}
 	if err := checkOut(set.out, dir); err != nil {
 		return err
@@ -116,8 +117,11 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 	})
 }
 
-// exportFolder writes a model as a folder of files.
-func exportFolder(term *terminal.Terminal, model *modelfile.Model, set *exportFlags) error {
+// hubCard is the file of a model card on the Hugging Face Hub.
+const hubCard = "README.md"
+
+// exportFolder writes a model as a folder of files, with the model card of its run.
+func exportFolder(term *terminal.Terminal, dir string, model *modelfile.Model, set *exportFlags) error {
 	entries, err := os.ReadDir(set.out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return exitcode.Usagef("--out %s: %w", set.out, err)
@@ -127,6 +131,12 @@ func exportFolder(term *terminal.Terminal, model *modelfile.Model, set *exportFl
 	}
 	files, err := export.Folder(set.format, model)
 	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	card, err := os.ReadFile(filepath.Join(dir, rundir.CardFile))
+	if err == nil {
+		files = append(files, pretrained.File{Name: hubCard, Content: card})
+	} else if !errors.Is(err, fs.ErrNotExist) { // a server's model has none
 		return exitcode.AsUsage(err)
 	}
 	if err := os.MkdirAll(set.out, 0o777); err != nil {

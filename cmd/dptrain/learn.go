@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"runtime"
 	"time"
@@ -19,7 +20,7 @@ import (
 )
 
 func newLearn(term *terminal.Terminal) *cobra.Command {
-	var listen, out string
+	var guide, listen, out string
 	var open bool
 	cmd := &cobra.Command{
 		Use:     "learn",
@@ -30,13 +31,14 @@ func newLearn(term *terminal.Terminal) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:0", "HOST:PORT of this machine; port 0 is any free port")
+	f.StringVar(&guide, "guide", "", "the guide's modules, from the file dptrain_VERSION_guide.zip of a release")
 	f.StringVar(&out, "out", "", "write the guide to this folder and do not serve it")
 	f.BoolVar(&open, "open", true, "open the page in a browser")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if out != "" && (f.Changed("listen") || f.Changed("open")) {
 			return exitcode.Usagef("--out writes the guide and does not serve it: drop --listen and --open")
 		}
-		files, err := learn.Files()
+		files, err := guideFiles(guide)
 		if err != nil {
 			return err
 		}
@@ -47,6 +49,38 @@ func newLearn(term *terminal.Terminal) *cobra.Command {
 	}
 	return cmd
 }
+
+// guideFiles returns the guide with the modules of a file, or with those that the program contains.
+func guideFiles(guide string) (map[string][]byte, error) {
+	if guide == "" {
+		files, err := learn.Files()
+		if errors.Is(err, learn.ErrNotBuilt) {
+			return nil, withoutGuide(currentBuild().Version)
+		}
+		return files, err
+	}
+	archive, err := os.ReadFile(guide)
+	if err != nil {
+		return nil, exitcode.Usagef("--guide: %w", err)
+	}
+	files, err := learn.FilesOf(archive)
+	if err != nil {
+		return nil, exitcode.Usagef("--guide %s: %w; give the file dptrain_VERSION_guide.zip of a release", guide, err)
+	}
+	return files, nil
+}
+
+// withoutGuide is the error of a program without modules. It names the file of its release, if it is of one.
+func withoutGuide(version string) error {
+	file, place := "dptrain_VERSION_guide.zip", "a release"
+	if releaseVersion.MatchString(version) {
+		file, place = "dptrain_"+version[1:]+"_guide.zip", releasePage+version
+	}
+	return fmt.Errorf("this program does not contain the guide: download %s from %s and run dptrain learn --guide %[1]s, "+
+		"or run `make learn` in dptrain's source folder and use the program that it builds", file, place)
+}
+
+const releasePage = "https://github.com/dptrain/dptrain/releases/tag/"
 
 func writeGuide(term *terminal.Terminal, dir string, files map[string][]byte) error {
 	if err := learn.Write(dir, files); err != nil {

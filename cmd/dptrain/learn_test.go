@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,13 +20,48 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/learn"
 )
 
-func TestLearn_Refused(t *testing.T) {
+func TestLearn_WithoutModules(t *testing.T) {
 	if _, err := learn.Files(); err == nil {
 		t.Skip("this program contains the modules")
 	}
 	_, stderr, code := dptrain("learn")
-	if code != exitcode.Failed || !strings.Contains(stderr, "make learn") || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("exit %d, %q: one line that names `make learn` is wanted", code, stderr)
+	if code != exitcode.Failed || !strings.Contains(stderr, "make learn") || !strings.Contains(stderr, "--guide") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %q: one line that names --guide and `make learn` is wanted", code, stderr)
+	}
+	for version, want := range map[string]string{
+		"v0.1.0":       "dptrain_0.1.0_guide.zip from https://github.com/dptrain/dptrain/releases/tag/v0.1.0 and",
+		"0123456789ab": "dptrain_VERSION_guide.zip from a release and",
+	} {
+		if text := withoutGuide(version).Error(); !strings.Contains(text, want) {
+			t.Errorf("%s: %q lacks %q", version, text, want)
+		}
+	}
+}
+
+func TestLearn_ReadsModulesOfAFile(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"accounting.wasm", "engine.wasm", "wasm_exec.js"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("content of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive := filepath.Join(folder, "guide.zip")
+	file, err := os.Create(archive)
+	if err == nil {
+		err = errors.Join(learn.WriteArchive(file, folder), file.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide := filepath.Join(t.TempDir(), "guide")
+	if _, stderr, code := dptrain("learn --guide " + archive + " --out " + guide); code != 0 {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	if got := string(readFile(t, filepath.Join(guide, "engine.wasm"))); got != "content of engine.wasm" {
+		t.Errorf("engine.wasm contains %q", got)
+	}
+	for _, wrong := range []string{filepath.Join(folder, "nowhere.zip"), filepath.Join(folder, "engine.wasm")} {
+		checkUsageError(t, "learn --guide "+wrong+" --out "+filepath.Join(folder, "out"), "--guide")
 	}
 }
 

@@ -169,6 +169,15 @@ var attacks = map[string]func(n *neighbourhood, at int) bool{
 	},
 }
 
+// checkpointOfTexts is a checkpoint whose tokenizer is smallTokenizer, and digitWords are words that it knows.
+var (
+	checkpointOfTexts, _ = filepath.Abs("../../models/pretrained/testdata/bert")
+	digitWords           = strings.NewReplacer("1", "good", "2", "bad", "3", "film", "4", "plot", "5", "Fine.", "7", "very", "8", "dulls")
+)
+
+// readsPieces reports whether a tokenizer cuts the texts into pieces.
+func (n *neighbourhood) readsPieces() bool { return strings.Contains(n.more, "ck") }
+
 // isColumnar reports whether the data set is a table that is stored by column.
 func (n *neighbourhood) isColumnar() bool { return n.format == "parquet" || n.format == "feather" }
 
@@ -193,6 +202,14 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 		if err := os.WriteFile("vectors.txt", []byte("1word 0.5 -1\n2word 2 0.25\n8word -1 3\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		if n.readsPieces() {
+			if err := os.CopyFS("ck", os.DirFS(checkpointOfTexts)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile("ck/tokenizer.json", []byte(smallTokenizer), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	switch n.format {
 	case "csv":
@@ -212,7 +229,10 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 				age = "NA"
 			}
 			note := e.note
-			if strings.Contains(n.more, "--text") {
+			switch {
+			case n.readsPieces():
+				note = digitWords.Replace(note)
+			case strings.Contains(n.more, "--text"):
 				note = strings.ReplaceAll(note, " ", "word ")
 			}
 			w.Write([]string{age, note, e.user, e.label, e.weight})
@@ -454,7 +474,8 @@ func TestNeighbours_Product(t *testing.T) {
 					requireSameOutputs(t, newNeighbourhood(format, unit), sampling, records)
 				})
 				if format == "csv" && unit != "microbatch:2" && sampling == "poisson" {
-					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt"} {
+					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt",
+						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2"} {
 						t.Run(fmt.Sprintf("%s/%s/%s%s", format, unit, sampling, text), func(t *testing.T) {
 							n := newNeighbourhood(format, unit)
 							n.more = text
@@ -489,7 +510,7 @@ var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechani
 	" --metric schema:noise=1,every=1", " --split 0.25 --split-seed 6", " --adjacency replace-one",
 	" --metric loss:noise=1,every=1 --noise-schedule when:loss<=1e300->x1.5 --stop-at-epsilon 90",
 	" --metric loss:group=gradient,scale=2 --metric class-counts:group=gradient,every=2",
-	" --group weights=*.weight,share=3 --group biases=*.bias,rule=adaptive,share=1 --metric feature-means:group=biases,scale=0.5"}
+	" --group weights=*.weight,share=3 --group biases=*.bias,rule=normalized,share=1 --metric feature-means:group=biases,scale=0.5"}
 
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {

@@ -42,7 +42,7 @@ func (m *membership) place(term *terminal.Terminal, flags *settings.Flags) error
 	if err == nil && (len(gpus) == 0 || m.isAuto() && gpus[0].Emulated) {
 		err = fmt.Errorf("--device %s: this host has no GPU", m.device)
 	}
-	if m.isAuto() || m.device == "cuda" {
+	if m.isAuto() || m.device == "cuda" || m.device == allGPUs {
 		err = ranks.Agree(m.ranks, err)
 		switch {
 		case err == nil:
@@ -67,7 +67,7 @@ func (m *membership) isAuto() bool { return m.device == "" || m.device == "auto"
 
 // checkDevice refuses another device than the one that NCCL connects.
 func (m *membership) checkDevice(wanted string) (err error) {
-	if !slices.Contains([]string{"", "auto", "cuda", m.device}, wanted) {
+	if !slices.Contains([]string{"", "auto", "cuda", allGPUs, m.device}, wanted) {
 		err = fmt.Errorf("device %s in the settings: NCCL connects %s; give it as --device", wanted, m.device)
 	}
 	return ranks.Agree(m.ranks, err)

@@ -52,14 +52,18 @@ func TestReport_ReadByOtherPrograms(t *testing.T) {
 	if python == "" {
 		python = "python3"
 	}
-	if exec.Command(python, "-c", "import mlflow, huggingface_hub").Run() != nil {
-		t.Skipf("%s has no mlflow and huggingface_hub: set DPTRAIN_PYTHON to one that does", python)
+	if exec.Command(python, "-c", "import mlflow, huggingface_hub, wandb").Run() != nil {
+		t.Skipf("%s has no mlflow, huggingface_hub and wandb: set DPTRAIN_PYTHON to one that does", python)
+	}
+	guide, err := filepath.Abs("../../docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	inWorkshop(t)
 	runJSON(t, brief+" --steps 8 --noise 2 --delta 1e-5 --out run")
 	runJSON(t, "report run --format model-card")
 	runJSON(t, "report run --format mlflow --out mlruns")
-	if out, err := exec.Command(python, check, "run", "mlruns").CombinedOutput(); err != nil {
+	if out, err := exec.Command(python, check, "run", "mlruns", guide).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

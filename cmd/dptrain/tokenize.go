@@ -34,7 +34,7 @@ output is an object with a list of ids for each line.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return set.run(term, args[0]) },
 	}
-	cmd.Flags().StringVar(&set.model, "model", "", "hf:DIR, the folder of the checkpoint")
+	cmd.Flags().StringVar(&set.model, "model", "", "hf:DIR, the folder of the checkpoint, or hf:FILE.gguf")
 	cmd.Flags().IntVar(&set.length, "length", 0, "cut the ids of a line to this number (default: no limit)")
 	return cmd
 }

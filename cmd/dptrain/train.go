@@ -51,6 +51,8 @@ func newTrain(term *terminal.Terminal) *cobra.Command {
 				return flags.PrintYAML(term.Out)
 			case flags.DryRun:
 				return dryRun(term, flags)
+			case flags.Device.Name == allGPUs:
+				return trainOnAllGPUs(term, flags)
 			}
 			return train(term, flags, membership{})
 		},

@@ -37,7 +37,7 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	}
 	c := m.ranks
 	defer func() { m.ranks.Close() }() // place may connect more
-	c.SetTimeout(engine.StartupRankTimeout(flags.RankTimeout))
+	c.SetTimeout(engine.Config{RankTimeout: flags.RankTimeout}.StartupTimeout())
 	of := c
 	if c.Size() == 1 {
 		of = nil
@@ -98,14 +98,14 @@ func joinRanks(flags *settings.Flags, launch ranks.Launch) (m membership, err er
 
 // joinDevices connects the processes of a launch without MPI by the NCCL of their GPUs.
 func joinDevices(flags *settings.Flags, launch ranks.Launch) (m membership, err error) {
-	started := fmt.Sprintf("%s started %d processes, which NCCL connects between GPUs", launch.Launcher, launch.Size)
+	started := fmt.Sprintf("NCCL connects %d processes with a GPU each", launch.Size)
 	ordinal := launch.Local
 	switch number, given := strings.CutPrefix(flags.Device.Name, "cuda:"); {
-	case given:
+	case given && number != "all":
 		if ordinal, err = strconv.Atoi(number); err != nil {
 			return m, exitcode.Usagef("--device %s is unknown: use cuda, or cuda:N", flags.Device.Name)
 		}
-	case !slices.Contains([]string{"", "auto", "cuda"}, flags.Device.Name):
+	case !slices.Contains([]string{"", "auto", "cuda", allGPUs}, flags.Device.Name):
 		return m, exitcode.Usagef("--device %s: %s; start them with mpirun to train on CPUs", flags.Device.Name, started)
 	}
 	m.device = fmt.Sprintf("cuda:%d", ordinal)

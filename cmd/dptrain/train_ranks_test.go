@@ -22,7 +22,7 @@ func TestTrain_RefusesLaunchWithoutMPI(t *testing.T) {
 		{"PMI_RANK", "0", "PMI_SIZE", "2", "dptrain: train: this build has no MPI; build dptrain with `make gpu`"},
 		{"PMI_RANK", "1", "PMI_SIZE", "2", ""},
 		{"OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "4", "this build has no MPI"},
-		{"RANK", "0", "WORLD_SIZE", "2", "torchrun started 2 processes, which NCCL connects between GPUs: this build has no CUDA"},
+		{"RANK", "0", "WORLD_SIZE", "2", "NCCL connects 2 processes with a GPU each: this build has no CUDA"},
 		{"RANK", "1", "WORLD_SIZE", "2", ""},
 		{"PMI_RANK", "2", "PMI_SIZE", "2", "PMI_RANK=2 and PMI_SIZE=2"},
 	} {

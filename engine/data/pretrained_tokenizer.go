@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/dptrain/dptrain/internal/setting"
 	pretrained "github.com/dptrain/dptrain/internal/tokenizer"
@@ -16,6 +15,9 @@ import (
 type PretrainedTokenizer struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"` // of the file
+	// End is the id at the end of a text of a language model. A text also begins with it if the tokenizer adds no id
+	// in front of a text.
+	End *int `json:"end,omitempty" yaml:"-"`
 
 	tokenizer *pretrained.Tokenizer
 }
@@ -25,7 +27,7 @@ func (p *PretrainedTokenizer) load() (*pretrained.Tokenizer, error) {
 	if p.tokenizer != nil {
 		return p.tokenizer, nil
 	}
-	text, err := os.ReadFile(p.File)
+	text, err := pretrained.ReadJSON(p.File)
 	if errors.Is(err, fs.ErrNotExist) && p.SHA256 != "" {
 		return nil, setting.Errorf("tokens", "%w; restore it, or give its new path with %v", err, setting.With("tokens", "tokenizer:FILE"))
 	}

@@ -6,9 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
+
+	"github.com/dptrain/dptrain/internal/setting"
 )
 
 // Split describes a division of the examples of a file by their places. The test part is public,
@@ -25,13 +26,15 @@ type Split struct {
 // an example of the training part changes nothing else. Examples of the test part that cannot be read
 // are left out. The task must have no test part.
 func (t *Task) SplitTest(share float64, seed uint64) error {
-	rows := t.Train.Len()
+	given, rows := setting.With("split", share), t.Train.Len()
 	n := int(math.Round(share * float64(rows)))
 	switch {
+	case !(share > 0 && share < 1):
+		return setting.Errorf("split", "%v: give a share above 0 and below 1, usually 0.2", given)
 	case t.Test != nil:
-		return errors.New("the data have test examples of their own; leave out the split")
+		return setting.Errorf("split", "%v: %s has a test part of its own; drop it", given, t.Name)
 	case n < 1 || n >= rows:
-		return fmt.Errorf("a split of %v makes %d of %d examples public: both parts need at least one; change the share", share, n, rows)
+		return setting.Errorf("split", "%v makes %d of %d examples public: both parts need at least one; change the share", given, n, rows)
 	}
 	test := testPlaces(rows, n, seed)
 	var train []int
@@ -44,7 +47,7 @@ func (t *Task) SplitTest(share float64, seed uint64) error {
 		test = slices.DeleteFunc(test, func(row int) bool { return blank[row] })
 	}
 	if len(test) == 0 {
-		return errors.New("no example of the public part can be read; correct the schema")
+		return setting.Errorf("split", "%v: no example of the public part can be read; correct the schema", given)
 	}
 	whole := t.Train
 	var err error

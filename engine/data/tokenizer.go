@@ -224,8 +224,9 @@ type tokenizer struct {
 	ngrams  *ngrams.Hasher
 	vectors *wordvectors.Table // examples are averages of vectors in place of indices
 	public  *pretrained.Tokenizer
-	count   int // number of indices
-	edge    int // the index at the beginning and the end of a text of a language model; otherwise Pad
+	count   int  // number of indices
+	edge    int  // the index at the beginning and the end of a text of a language model; otherwise Pad
+	begun   bool // the tokenizer adds an id in front of a text, in place of edge
 	length  int
 	next    bool // each step predicts the next index
 }
@@ -247,8 +248,8 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 		}
 		return &tokenizer{kind: byVectors, edge: Pad, length: table.Dimension, vectors: table}, nil
 	}
-	if s.Tokens == byTokenizer && s.PredictNext {
-		return nil, setting.Errorf("tokens", "the tokenizer of a language model is not supported with next; write %v, or %v with a public vocabulary",
+	if s.Tokens == byTokenizer && s.PredictNext && s.Tokenizer.End == nil {
+		return nil, setting.Errorf("tokens", "with next, the tokenizer is that of a checkpoint, which has the id at the end of a text; leave it out and give the checkpoint as network, or write %v, or %v with a public vocabulary",
 			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
 	}
 	if s.Length < 1 {
@@ -269,6 +270,12 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 			return nil, err
 		}
 		t.public, t.count = public, public.Count()
+		if s.PredictNext {
+			t.edge, t.begun = *s.Tokenizer.End, len(public.Encode(nil, "", 0)) > 0
+			if t.edge >= t.count {
+				return nil, setting.Errorf("tokens", "the id %d at the end of a text is not one of the %d of %s", t.edge, t.count, s.Tokenizer.File)
+			}
+		}
 	case s.Tokens == byBytes:
 		t.count = 256
 		if s.PredictNext {
@@ -296,7 +303,7 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	if t.next {
 		limit++
 	}
-	if t.edge != Pad {
+	if t.edge != Pad && !t.begun {
 		ids = append(ids, float32(t.edge))
 	}
 	switch t.kind {
@@ -305,7 +312,7 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 			ids = append(ids, float32(text[i]))
 		}
 	case byTokenizer:
-		for _, id := range t.public.Encode(nil, text, t.length) {
+		for _, id := range t.public.Encode(nil, text, limit) {
 			ids = append(ids, float32(id))
 		}
 	case byNgrams:

@@ -56,12 +56,12 @@ var layers = [][]string{
 	{"internal/clipping"},
 	{"clip", "noise", "internal/device/lattice", "internal/device/op"},
 	{"internal/random"},
-	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/tensorboard"},
+	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/tensorboard", "internal/tokenizer"},
 	{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",
 		"internal/host/atomicfile", "internal/host/lock", "internal/host/loopback", "internal/host/memory",
-		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting", "internal/tokenizer",
+		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting", "internal/format/gguf",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
 }

@@ -14,6 +14,7 @@ type addedToken struct {
 	LStrip     bool // the token contains the white space in front of it
 	RStrip     bool // the token contains the white space behind it
 	Normalized bool // the token is found in the normalized text
+	Special    bool // the token is no text
 }
 
 // addedTokens finds tokens in a text: the first, and of those that begin together the longest.

@@ -228,7 +228,11 @@ func smallTokenizers(lines []string) map[string]object {
 		"bert-nfd":     bert(object{"type": "Sequence", "normalizers": []object{{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}, {"type": "Strip", "strip_left": true, "strip_right": true}}}),
 		"roberta": {"added_tokens": []object{special(0, "<s>", false), special(len(bytes["vocab"].(object)), "<mask>", true)}, "pre_tokenizer": object{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true},
 			"post_processor": object{"type": "RobertaProcessing", "sep": []any{"</s>", 1}, "cls": []any{"<s>", 0}, "trim_offsets": true, "add_prefix_space": true}, "model": bytes},
-		"gpt2":    {"added_tokens": []object{}, "pre_tokenizer": split(byPattern["gpt2"]), "model": bytes},
+		"gpt2": {"added_tokens": []object{}, "pre_tokenizer": split(byPattern["gpt2"]), "model": bytes},
+		"smollm": {"added_tokens": []object{special(0, "<s>", false)}, "pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
+			{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}}}, "model": bytes},
+		"digits": {"added_tokens": []object{}, "pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
+			{"type": "Digits", "individual_digits": false}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}}}, "model": bytes},
 		"llama3":  {"added_tokens": []object{special(0, "<s>", false)}, "pre_tokenizer": split(byPattern["llama3"]), "model": byteModel(lines, true)},
 		"qwen":    {"added_tokens": []object{special(0, "<s>", false)}, "normalizer": object{"type": "NFC"}, "pre_tokenizer": split(byPattern["qwen"]), "model": bytes},
 		"llama2":  {"added_tokens": s, "normalizer": object{"type": "Sequence", "normalizers": []object{{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": object{"String": " "}, "content": "▁"}}}, "model": characterModel(lines)},

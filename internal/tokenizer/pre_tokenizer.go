@@ -75,6 +75,11 @@ func parseSplitter(p *typed, leading bool) (splitter, error) {
 			return split, nil
 		}
 		return then(prefixSpace, split), nil
+	case "Digits":
+		var s struct {
+			Single bool `json:"individual_digits"`
+		}
+		return func(text string, _ bool, word func(string)) { splitDigits(text, s.Single, word) }, p.into(&s)
 	case "Split":
 		return parseSplit(p)
 	}

@@ -163,3 +163,20 @@ func contraction(text string, anyCase bool) int {
 	}
 	return 0
 }
+
+// splitDigits makes each run of numbers a word, or each number with single.
+func splitDigits(text string, single bool, word func(string)) {
+	from, wasNumber := 0, false
+	for i := 0; i < len(text); {
+		k, size := kindOf(text[i:])
+		if isNumber := k == number; i > from && (isNumber != wasNumber || isNumber && single) {
+			word(text[from:i])
+			from = i
+		}
+		wasNumber = k == number
+		i += size
+	}
+	if from < len(text) {
+		word(text[from:])
+	}
+}

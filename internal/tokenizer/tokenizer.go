@@ -23,7 +23,7 @@
 // kind, and for real ones in a folder that a flag names.
 //
 //	normalizers      BertNormalizer, Lowercase, StripAccents, Strip, NFC, NFD, NFKC, NFKD, Replace, Prepend, Precompiled
-//	pre-tokenizers   BertPreTokenizer, WhitespaceSplit, Metaspace, ByteLevel, Split with the patterns of GPT-2, Llama 3 and Qwen
+//	pre-tokenizers   BertPreTokenizer, WhitespaceSplit, Metaspace, ByteLevel, Digits, Split with the patterns of GPT-2, Llama 3 and Qwen
 //	models           WordPiece, BPE, Unigram
 //	post-processors  TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel
 //
@@ -33,9 +33,12 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dptrain/dptrain/internal/format/gguf"
 )
 
 // The limits of a file: ids are exact as float32, and a file has at most this size.
@@ -96,16 +99,9 @@ type file struct {
 	Model         *typed
 }
 
-// Read reads a tokenizer.json.
+// Read reads a tokenizer.json, or the tokenizer of a GGUF file.
 func Read(path string) (*Tokenizer, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("%s has %d bytes; a tokenizer has at most %d", path, info.Size(), maxBytes)
-	}
-	text, err := os.ReadFile(path)
+	text, err := ReadJSON(path)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +110,34 @@ func Read(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
+}
+
+// ReadJSON returns the content of a tokenizer.json, or the tokenizer of a GGUF file in that format.
+func ReadJSON(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(path, ".gguf") {
+		header, err := gguf.Read(file, info.Size())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		text, err := FromGGUF(header.Metadata)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return text, nil
+	}
+	if info.Size() > maxBytes {
+		return nil, fmt.Errorf("%s has %d bytes; a tokenizer has at most %d", path, info.Size(), maxBytes)
+	}
+	return io.ReadAll(file)
 }
 
 // Parse reads the content of a tokenizer.json.

@@ -199,7 +199,7 @@ func (b *Builder) UseInitialValues(value func(name string, shape []int) func(int
 	b.initialValue = value
 }
 
-// UseNormEpsilon sets what LayerNorm adds to variances from now on. The default is 1e-5.
+// UseNormEpsilon sets what LayerNorm adds to variances, and RMSNorm to means of squares, from now on. The default is 1e-5.
 func (b *Builder) UseNormEpsilon(epsilon float64) { b.normEpsilon = epsilon }
 
 // UseKerasInitialization makes the dense and convolution layers added afterwards

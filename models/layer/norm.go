@@ -103,17 +103,36 @@ func LayerNorm(b *Builder, x *G.Node, name string) *G.Node {
 }
 
 // RMSNorm divides the last axis by its root mean square (Zhang & Sennrich 2019),
-// with 1e-5 added to the mean of squares (PyTorch adds 1.2e-7 by default). Then it
-// scales each of its elements by the parameter name.weight. It does not center and
-// has no shift.
+// with 1e-5 added to the mean of squares, or what [Builder.UseNormEpsilon] sets (PyTorch adds
+// 1.2e-7 by default). Then it scales each of its elements by the parameter name.weight. It does
+// not center and has no shift.
 func RMSNorm(b *Builder, x *G.Node, name string) *G.Node {
 	if !b.requireFeatures(name, x) {
 		return nil
 	}
+	return HeadRMSNorm(b, x, name, x.Shape()[x.Dims()-1])
+}
+
+// HeadRMSNorm is RMSNorm of each run of size elements of the last axis. All runs share name.weight [size]. It
+// normalizes the heads of queries and keys (Dehghani et al. 2023).
+func HeadRMSNorm(b *Builder, x *G.Node, name string, size int) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
+	scale := b.Parameter(name+".weight", Constant(1), size)
+	y := b.apply(name, op.Normalize{Chunk: size, Eps: b.normEpsilon}, x)
+	return b.apply(name, op.ChannelScale{Channels: size, Inner: 1}, y, scale)
+}
+
+// ShiftedRMSNorm is RMSNorm with the scale 1 + name.weight, and the parameter starts at 0.
+func ShiftedRMSNorm(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
 	last := x.Shape()[x.Dims()-1]
-	scale := b.Parameter(name+".weight", Constant(1), last)
-	y := b.apply(name, op.Normalize{Chunk: last, Eps: epsilon}, x)
-	return b.apply(name, op.ChannelScale{Channels: last, Inner: 1}, y, scale)
+	weight := b.Parameter(name+".weight", Constant(0), last)
+	y := b.apply(name, op.Normalize{Chunk: last, Eps: b.normEpsilon}, x)
+	return Add(b, y, b.apply(name, op.ChannelScale{Channels: last, Inner: 1}, y, weight))
 }
 
 // StandardizeWeight returns the weight [out, …] with each output's k numbers

@@ -54,6 +54,42 @@ func Attention(b *Builder, packed *G.Node, name string, o AttentionOptions) *G.N
 	return b.apply(name, op.Attention{Heads: o.Heads, Causal: o.Causal}, in...)
 }
 
+// RotaryEmbedding rotates the heads of size columns of x [batch, time, features] by angles that grow with the
+// step (Su et al. 2021): columns j and j+size/2 of a head by the angle t·base^(−2j/size).
+func RotaryEmbedding(b *Builder, x *G.Node, size int, base float64) *G.Node {
+	const layer = "rotary embedding"
+	if !b.requireSequence(layer, x) {
+		return nil
+	}
+	return b.apply(layer, op.Rotary{HeadDim: size, RotaryDims: x.Shape()[2], Base: base}, x)
+}
+
+// RepeatHeads copies each head of size columns of x [batch, time, features] times times, for keys and values that
+// several heads of queries share (Ainslie et al. 2023).
+func RepeatHeads(b *Builder, x *G.Node, size, times int) *G.Node {
+	const layer = "repeated heads"
+	if !b.requireSequence(layer, x) || times == 1 {
+		return x
+	}
+	return b.apply(layer, op.RepeatHeads{Size: size, Times: times}, x)
+}
+
+// LastStep returns the last step of x [batch, time, features] that is not padding, as [batch, features]. A step is
+// padding if its number in padding [batch, time] is below zero. The result is zeros for an example that
+// consists of padding only.
+func LastStep(b *Builder, x, padding *G.Node) *G.Node {
+	const layer = "last step"
+	if !b.requireSequence(layer, x) || !b.present(layer, padding) {
+		return nil
+	}
+	s := x.Shape()
+	if !slices.Equal(padding.Shape(), s[:2]) {
+		return b.fail(fmt.Errorf("%s: padding of shape %v and input of shape %v: a number for each step is needed", layer, padding.Shape(), s))
+	}
+	mean := b.meanOverTime(layer, b.apply(layer, op.ScaleRows{}, x, b.apply(layer, op.LastStep{}, padding)))
+	return b.Try(func() (*G.Node, error) { return G.HadamardProd(mean, G.NewConstant(float32(s[1]))) })
+}
+
 // Join puts tensors [batch, …, features] side by side along their last axis.
 func Join(b *Builder, parts ...*G.Node) *G.Node {
 	const layer = "join"

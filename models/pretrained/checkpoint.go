@@ -22,7 +22,8 @@ const (
 
 // tensors are those of a checkpoint, read when they are needed.
 type tensors struct {
-	dir, prefix string
+	dir    string
+	config *Config
 
 	once   sync.Once
 	byName map[string]safetensors.Tensor
@@ -42,7 +43,7 @@ func (t *tensors) read() (map[string]safetensors.Tensor, error) {
 	}
 	byName := map[string]safetensors.Tensor{}
 	for _, file := range files {
-		list, err := readTensors(filepath.Join(t.dir, file), func(name string) bool { return !isOfOtherTask(name) })
+		list, err := t.readFile(file)
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +58,18 @@ func (t *tensors) read() (map[string]safetensors.Tensor, error) {
 	return byName, nil
 }
 
+func (t *tensors) readFile(name string) ([]safetensors.Tensor, error) {
+	if isGGUF(t.dir) {
+		return t.config.readGGUF(t.dir)
+	}
+	return readTensors(filepath.Join(t.dir, name), t.config.wants)
+}
+
 // files returns the names of the files with tensors.
 func (t *tensors) files() ([]string, error) {
+	if isGGUF(t.dir) {
+		return []string{""}, nil
+	}
 	path := filepath.Join(t.dir, indexFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,23 +124,26 @@ func readTensors(path string, wanted func(name string) bool) ([]safetensors.Tens
 func (t *tensors) name(name string) string {
 	name = strings.Replace(name, "LayerNorm.gamma", "LayerNorm.weight", 1)
 	name = strings.Replace(name, "LayerNorm.beta", "LayerNorm.bias", 1)
-	for _, part := range []string{"embeddings.", "encoder.", "pooler.", "transformer."} {
+	for _, part := range t.config.parts {
 		if strings.HasPrefix(name, part) {
-			return t.prefix + name
+			return t.config.prefix + name
 		}
 	}
 	return name
 }
 
-// isOfOtherTask reports whether a tensor is a constant, or belongs to a head for another task than
-// classification.
-func isOfOtherTask(name string) bool {
+// wants reports whether a tensor may be a parameter: it is not a constant, and does not belong to a head for a
+// task that is not supported.
+func (c *Config) wants(name string) bool {
+	if c.decoder != nil {
+		return !(strings.HasSuffix(name, ".attn.bias") || strings.HasSuffix(name, ".attn.masked_bias") || strings.HasSuffix(name, ".inv_freq"))
+	}
 	for _, head := range []string{"cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."} {
 		if strings.HasPrefix(name, head) {
-			return true
+			return false
 		}
 	}
-	return strings.HasSuffix(name, ".position_ids") || strings.HasSuffix(name, ".token_type_ids")
+	return !strings.HasSuffix(name, ".position_ids") && !strings.HasSuffix(name, ".token_type_ids")
 }
 
 // value returns the function that writes a parameter's value, or nil if the checkpoint does not have the
@@ -139,15 +153,15 @@ func (t *tensors) value(name string, shape []int) (func(into []float32), error) 
 	if !ok {
 		return nil, nil
 	}
-	dense := len(shape) == 2 && !strings.Contains(name, "embeddings.")
+	transposed := t.config.isTransposed(name, shape)
 	want := slices.Clone(shape)
-	if dense {
+	if transposed {
 		slices.Reverse(want)
 	}
 	if !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.Shape, want)
 	}
-	if !dense {
+	if !transposed {
 		return func(into []float32) { copy(into, x.Values) }, nil
 	}
 	return func(into []float32) { transpose(into, x.Values, want[1]) }, nil

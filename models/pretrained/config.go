@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/dptrain/dptrain/models/layer"
 )
 
-// Config is what a config.json says of a network.
+// Config is the configuration of a network, as a config.json has it.
 type Config struct {
 	Family string // model_type
 
@@ -19,6 +20,8 @@ type Config struct {
 	firstPosition                int // row of the first step's position
 	epsilon                      float64
 	activation                   activation
+	decoder                      *decoder // nil: an encoder
+	endID                        endID
 
 	*architecture
 }
@@ -40,17 +43,18 @@ var activations = map[string]activation{
 
 // architecture are the names of a family's tensors.
 type architecture struct {
-	prefix string // of all tensors but those of the head
-	block  string // of block i, with %d for it
+	prefix string   // of all tensors but those of the head
+	parts  []string // what names begin with behind the prefix
+	block  string   // of block i, with %d for it
 	names  blockNames
 	head   headKind
-	class  string // the class in transformers
+	class  string // the class in transformers; of a decoder without the name of the task
 }
 
-// blockNames are the names of the layers of a block.
+// blockNames are the names of the layers of a block; "" for a layer that it does not have.
 type blockNames struct {
 	query, key, value, attentionOut, attentionNorm string
-	inner, outer, outerNorm                        string
+	gate, inner, outer, outerNorm                  string
 }
 
 // headKind is what follows the last block.
@@ -60,6 +64,7 @@ const (
 	pooledHead    headKind = iota // pooler.dense with tanh, classifier
 	robertaHead                   // classifier.dense with tanh, classifier.out_proj
 	distilledHead                 // pre_classifier with relu, classifier
+	lastStepHead                  // score, which reads the last step
 )
 
 var bertBlock = blockNames{
@@ -68,10 +73,12 @@ var bertBlock = blockNames{
 	inner: "intermediate.dense", outer: "output.dense", outerNorm: "output.LayerNorm",
 }
 
+var encoderParts = []string{"embeddings.", "encoder.", "pooler.", "transformer."}
+
 var architectures = map[string]*architecture{
-	"bert":    {"bert.", "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
-	"roberta": {"roberta.", "encoder.layer.%d.", bertBlock, robertaHead, "RobertaForSequenceClassification"},
-	"distilbert": {"distilbert.", "transformer.layer.%d.", blockNames{
+	"bert":    {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
+	"roberta": {"roberta.", encoderParts, "encoder.layer.%d.", bertBlock, robertaHead, "RobertaForSequenceClassification"},
+	"distilbert": {"distilbert.", encoderParts, "transformer.layer.%d.", blockNames{
 		query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
 		attentionOut: "attention.out_lin", attentionNorm: "sa_layer_norm",
 		inner: "ffn.lin1", outer: "ffn.lin2", outerNorm: "output_layer_norm",
@@ -79,6 +86,14 @@ var architectures = map[string]*architecture{
 }
 
 const maxConfigBytes = 1 << 20
+
+// readConfigOf reads the configuration of a folder, or of a GGUF file.
+func readConfigOf(dir string) (*Config, error) {
+	if isGGUF(dir) {
+		return readGGUFConfig(dir)
+	}
+	return readConfig(filepath.Join(dir, "config.json"))
+}
 
 func readConfig(path string) (*Config, error) {
 	info, err := os.Stat(path)
@@ -127,13 +142,16 @@ func parseConfig(text []byte) (*Config, error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, fmt.Errorf("this is not a config.json: %w", err)
 	}
+	if _, is := decoders[f.ModelType]; is {
+		return parseDecoder(text, f.ModelType)
+	}
 	a := architectures[f.ModelType]
 	act, knownAct := activations[cmp.Or(f.Act, f.Activation, "gelu")]
 	switch {
 	case a == nil:
-		return nil, fmt.Errorf("model_type %.40q is not supported; bert, roberta and distilbert are", f.ModelType)
+		return nil, fmt.Errorf("model_type %.40q is not supported; bert, roberta, distilbert, gpt2, llama, mistral, qwen2, qwen3 and gemma are", f.ModelType)
 	case !knownAct:
-		return nil, fmt.Errorf("hidden_act %.40q is not supported; gelu, gelu_new, gelu_pytorch_tanh, relu and silu are", cmp.Or(f.Act, f.Activation))
+		return nil, errActivation(cmp.Or(f.Act, f.Activation))
 	case f.Kind != "" && f.Kind != "absolute":
 		return nil, fmt.Errorf("position_embedding_type %.40q is not supported; absolute is", f.Kind)
 	case f.Decoder || f.Cross:
@@ -163,6 +181,10 @@ func parseConfig(text []byte) (*Config, error) {
 	return c, c.check()
 }
 
+func errActivation(name string) error {
+	return fmt.Errorf("hidden_act %.40q is not supported; gelu, gelu_new, gelu_pytorch_tanh, relu and silu are", name)
+}
+
 // check refuses sizes that are no network.
 func (c *Config) check() error {
 	const most = 1 << 20
@@ -173,14 +195,14 @@ func (c *Config) check() error {
 		}
 	}
 	switch {
-	case c.hidden%c.heads != 0:
+	case c.decoder == nil && c.hidden%c.heads != 0:
 		return fmt.Errorf("%d heads cannot share a width of %d", c.heads, c.hidden)
 	case c.layers > 1000:
 		return fmt.Errorf("%d blocks are too many; at most 1000 are supported", c.layers)
 	case c.segments < 0 || c.segments > most || c.firstPosition < 0 || c.firstPosition >= c.positions:
 		return fmt.Errorf("type_vocab_size %d or pad_token_id %d is out of range", c.segments, c.firstPosition-1)
 	case !(c.epsilon > 0 && c.epsilon < 1):
-		return fmt.Errorf("layer_norm_eps %v is not between 0 and 1", c.epsilon)
+		return fmt.Errorf("the epsilon of the norms, %v, is not between 0 and 1", c.epsilon)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/tokenizer"
 )
 
 // File is a file of a folder that transformers or peft loads.
@@ -20,11 +21,12 @@ type File struct {
 	Content []byte
 }
 
-// Labels are the meanings of a network's outputs: the names of classes, or the units of a number,
-// which is shift + scale·output.
+// Labels are the meanings of a network's outputs: the names of classes, the next id, or the units of a
+// number, which is shift + scale·output.
 type Labels struct {
 	Classes      []string
-	Scale, Shift float64 // without classes
+	NextID       bool
+	Scale, Shift float64 // of a number
 }
 
 // tokenizerFiles are the files of a checkpoint that are copied if they exist.
@@ -37,39 +39,42 @@ func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, err
 	if err != nil {
 		return nil, err
 	}
-	m.scaleOutputs(weights, labels)
+	if err := m.scaleOutputs(weights, labels); err != nil {
+		return nil, err
+	}
 	config, err := m.exportConfig(labels)
 	if err != nil {
 		return nil, err
+	}
+	for i, x := range weights {
+		if len(x.Shape) == 2 && !isTable(x.Name) && !m.isTransposed(x.Name, x.Shape) {
+			weights[i].Shape, weights[i].Values = []int{x.Shape[1], x.Shape[0]}, make([]float32, len(x.Values))
+			transpose(weights[i].Values, x.Values, x.Shape[1])
+		}
 	}
 	content, err := written(weights)
 	if err != nil {
 		return nil, err
 	}
-	files := []File{{"config.json", config}, {weightsFile, content}}
-	for _, name := range tokenizerFiles {
-		text, err := os.ReadFile(filepath.Join(m.Dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, File{name, text})
-	}
-	return files, nil
+	texts, err := m.tokenizerOf()
+	return append([]File{{"config.json", config}, {weightsFile, content}}, texts...), err
 }
 
 // ExportAdapter returns the files of an adapter, with the head, for the checkpoint that the model
 // started from. The tensors are in PyTorch's layout.
 func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
+	if isGGUF(m.Dir) {
+		return nil, fmt.Errorf("peft loads no GGUF file such as %s; write the whole checkpoint", m.Dir)
+	}
 	if m.Tuning.Train != LoRA {
 		return nil, fmt.Errorf("the model was trained with train=%s, so it has no adapter; write the whole checkpoint", m.Tuning.Train)
 	}
-	m.scaleOutputs(tensors, labels)
+	if err := m.scaleOutputs(tensors, labels); err != nil {
+		return nil, err
+	}
 	var own []safetensors.Tensor
 	for _, x := range tensors {
-		if isAdapter(x.Name) || m.isHead(x.Name) {
+		if m.trains(x.Name) {
 			name := strings.Replace(strings.Replace(x.Name, adapter+".A.", ".lora_A.", 1), adapter+".B.", ".lora_B.", 1)
 			own = append(own, safetensors.Tensor{Name: "base_model.model." + name, Shape: x.Shape, Values: x.Values})
 		}
@@ -78,11 +83,17 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	if err != nil {
 		return nil, err
 	}
-	t := m.Tuning
+	t, task := m.Tuning, "SEQ_CLS"
+	var head []string
+	if labels.NextID {
+		task = "CAUSAL_LM"
+	} else {
+		head = m.headModules()
+	}
 	config, err := json.MarshalIndent(map[string]any{
-		"peft_type": "LORA", "task_type": "SEQ_CLS", "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
-		"target_modules": t.Targets, "modules_to_save": m.headModules(), "lora_dropout": 0.0, "bias": "none",
-		"fan_in_fan_out": false, "inference_mode": true, "use_rslora": false, "init_lora_weights": true,
+		"peft_type": "LORA", "task_type": task, "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
+		"target_modules": t.Targets, "modules_to_save": head, "lora_dropout": 0.0, "bias": "none",
+		"fan_in_fan_out": m.Family == gpt2, "inference_mode": true, "use_rslora": t.RankStabilised, "init_lora_weights": true,
 	}, "", "  ")
 	if err != nil {
 		return nil, err
@@ -97,22 +108,30 @@ func (c *Config) headModules() []string {
 		return []string{"classifier"}
 	case distilledHead:
 		return []string{"pre_classifier", "classifier"}
+	case lastStepHead:
+		return []string{textHead}
 	}
 	return []string{"classifier", "pooler"}
 }
 
 // outputLayer is the last layer.
 func (c *Config) outputLayer() string {
-	if c.head == robertaHead {
+	switch c.head {
+	case robertaHead:
 		return "classifier.out_proj"
+	case lastStepHead:
+		return textHead
 	}
 	return "classifier"
 }
 
 // scaleOutputs gives the outputs of a regression their units.
-func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) {
-	if labels.Classes != nil {
-		return
+func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) error {
+	if labels.Classes != nil || labels.NextID {
+		return nil
+	}
+	if c.head == lastStepHead && labels.Shift != 0 {
+		return fmt.Errorf("the head of model_type %s has no bias, so it cannot have the middle %v of the bounds; train with bounds around 0, or write onnx", c.Family, labels.Shift)
 	}
 	for _, x := range tensors {
 		layer, part, _ := strings.Cut(x.Name, c.outputLayer()+".")
@@ -127,6 +146,7 @@ func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) {
 			x.Values[i] = float32(y)
 		}
 	}
+	return nil
 }
 
 // merge adds adapters to the weights of their layers, in PyTorch's layout: W + α/r·B·A.
@@ -147,7 +167,7 @@ func (m *Model) merge(tensors []safetensors.Tensor) ([]safetensors.Tensor, error
 			if !ok || len(up.Values)/m.Tuning.Rank*(len(down.Values)/m.Tuning.Rank) != len(x.Values) {
 				return nil, fmt.Errorf("the adapter of %s does not fit its layer", layer)
 			}
-			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.Alpha/float64(m.Tuning.Rank))
+			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.scale())
 		}
 		merged = append(merged, x)
 	}
@@ -171,6 +191,28 @@ func addProduct(w, b, a []float32, columns int, scale float64) []float32 {
 
 // exportConfig returns the checkpoint's config.json with the head.
 func (m *Model) exportConfig(labels Labels) ([]byte, error) {
+	config, err := m.originalConfig()
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range m.describe(labels) {
+		config[key] = value
+	}
+	if m.decoder != nil && config["pad_token_id"] == nil {
+		config["pad_token_id"] = config["eos_token_id"] // transformers needs one to find the last step of a text
+	}
+	for _, key := range []string{"_name_or_path", "dtype", "num_labels"} {
+		delete(config, key)
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	return append(text, '\n'), err
+}
+
+// originalConfig returns the checkpoint's config.json, or the configuration of a GGUF file in that format.
+func (m *Model) originalConfig() (map[string]any, error) {
+	if isGGUF(m.Dir) {
+		return m.transformersConfig(), nil
+	}
 	path := filepath.Join(m.Dir, "config.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -182,6 +224,44 @@ func (m *Model) exportConfig(labels Labels) ([]byte, error) {
 	if err := in.Decode(&config); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	return config, nil
+}
+
+// tokenizerOf returns the files of the checkpoint's tokenizer.
+func (m *Model) tokenizerOf() (files []File, err error) {
+	if isGGUF(m.Dir) {
+		text, err := tokenizer.ReadJSON(m.Dir)
+		return []File{{"tokenizer.json", text}}, err
+	}
+	for _, name := range tokenizerFiles {
+		text, err := os.ReadFile(filepath.Join(m.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{name, text})
+	}
+	return files, nil
+}
+
+// describe returns the keys of config.json that depend on what the network predicts.
+func (c *Config) describe(labels Labels) map[string]any {
+	class := c.class
+	switch {
+	case c.decoder == nil:
+	case !labels.NextID:
+		class += "ForSequenceClassification"
+	case c.Family == gpt2:
+		class += "LMHeadModel"
+	default:
+		class += "ForCausalLM"
+	}
+	keys := map[string]any{"architectures": []string{class}, "torch_dtype": "float32"}
+	if labels.NextID {
+		return keys
+	}
 	names, problem := labels.Classes, "single_label_classification"
 	if names == nil {
 		names, problem = []string{"LABEL_0"}, "regression"
@@ -190,14 +270,8 @@ func (m *Model) exportConfig(labels Labels) ([]byte, error) {
 	for i, name := range names {
 		byID[strconv.Itoa(i)], byLabel[name] = name, i
 	}
-	for key, value := range map[string]any{"architectures": []string{m.class}, "id2label": byID, "label2id": byLabel, "problem_type": problem, "torch_dtype": "float32"} {
-		config[key] = value
-	}
-	for _, key := range []string{"_name_or_path", "dtype", "num_labels"} {
-		delete(config, key)
-	}
-	text, err = json.MarshalIndent(config, "", "  ")
-	return append(text, '\n'), err
+	keys["id2label"], keys["label2id"], keys["problem_type"] = byID, byLabel, problem
+	return keys
 }
 
 // written returns a file of tensors as PyTorch's programs expect it.

@@ -13,6 +13,17 @@ import (
 // Outputs adds the network to a builder. It reads ids [batch, time] of the tokenizer, where −1 is
 // padding, and returns outputs [batch, outputs].
 func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) *G.Node {
+	return m.add(b, ids, vocabulary, func(n *network) *G.Node {
+		if m.decoder == nil {
+			return n.head(n.encode(ids), outputs)
+		}
+		x, _ := n.decode(ids)
+		return n.linear(layer.LastStep(b, x, ids), textHead, outputs, false)
+	})
+}
+
+// add adds a network with the checkpoint's values to a builder.
+func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n *network) *G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) {
 		if err := m.checkInput(ids.Shape()[1], vocabulary); err != nil {
 			return nil, err
@@ -23,7 +34,7 @@ func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) 
 		n := &network{Model: m, Builder: b, used: map[string]bool{}}
 		b.UseInitialValues(n.initialValue)
 		b.UseNormEpsilon(m.epsilon)
-		y := n.head(n.encode(ids), outputs)
+		y := build(n)
 		if n.err != nil {
 			return nil, n.err
 		}
@@ -36,7 +47,7 @@ func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) 
 
 // checkInput compares the ids with the tables of the checkpoint.
 func (m *Model) checkInput(steps, vocabulary int) error {
-	if longest := m.positions - m.firstPosition; steps > longest {
+	if longest := m.maxSteps(); steps > longest {
 		return fmt.Errorf("texts of %d ids: the checkpoint has positions for %d; set a smaller length", steps, longest)
 	}
 	if vocabulary > m.vocabulary {
@@ -120,12 +131,15 @@ func (n *network) addBlock(x, ids *G.Node, name string) *G.Node {
 	h = n.dense(h, name+names.attentionOut, width)
 	x = layer.LayerNorm(b, layer.Add(b, x, h), name+names.attentionNorm)
 	h = n.dense(x, name+names.inner, n.inner)
-	if n.activation.tanhFit {
-		h = layer.TanhGELU(b, h)
-	} else {
-		h = layer.Activate(b, h, n.activation.exact)
-	}
+	h = n.activate(h)
 	return layer.LayerNorm(b, layer.Add(b, x, n.dense(h, name+names.outer, width)), name+names.outerNorm)
+}
+
+func (n *network) activate(x *G.Node) *G.Node {
+	if n.activation.tanhFit {
+		return layer.TanhGELU(n.Builder, x)
+	}
+	return layer.Activate(n.Builder, x, n.activation.exact)
 }
 
 // dense adds a dense layer, with its adapter if it is a target of one.
@@ -133,7 +147,7 @@ func (n *network) dense(x *G.Node, name string, out int) *G.Node {
 	b := n.Builder
 	y := layer.Dense(b, x, name, out, layer.Identity)
 	if t := n.Tuning; t.Train == LoRA && slices.Contains(t.Targets, lastName(name)) {
-		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.Alpha/float64(t.Rank)))
+		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.scale()))
 	}
 	return y
 }
@@ -159,9 +173,15 @@ func (n *network) head(x *G.Node, outputs int) *G.Node {
 	return layer.Dense(b, h, "classifier", outputs, layer.Identity)
 }
 
+// isTextHead reports whether a parameter follows the last block, except for the head for the next id: that is as large
+// as the table of the embedding, and stays frozen where adapters or biases are trained.
+func (c *Config) isTextHead(name string) bool {
+	return c.isHead(name) && !strings.HasPrefix(name, nextHead+".")
+}
+
 // isHead reports whether a parameter follows the last block.
 func (c *Config) isHead(name string) bool {
-	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier."} {
+	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", textHead + ".", nextHead + "."} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
@@ -193,9 +213,9 @@ func (m *Model) trains(name string) bool {
 	case All:
 		return true
 	case Biases:
-		return m.isHead(name) || strings.HasSuffix(name, ".bias")
+		return m.isTextHead(name) || strings.HasSuffix(name, ".bias")
 	case LoRA:
-		return m.isHead(name) || isAdapter(name)
+		return m.isTextHead(name) || isAdapter(name)
 	}
 	return m.isHead(name)
 }

@@ -33,10 +33,18 @@ func expectedOf(t *testing.T, folder string) map[string]safetensors.Tensor {
 	return byName
 }
 
+// predictsNext reports whether testdata's folder of a model is for the next id.
+func (m *Model) predictsNext() bool { return strings.HasSuffix(m.Dir, "-next") }
+
 // buildOf returns the network of a model that reads texts of some ids.
 func buildOf(m *Model, steps int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 1)
+		if m.predictsNext() {
+			logits := m.NextIDs(b, b.Input("ids", steps), 16)
+			b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", steps)), logits)
+			return b.Network()
+		}
 		logits := m.Outputs(b, b.Input("ids", steps), 16, testClasses)
 		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
 		return b.Network()
@@ -70,6 +78,8 @@ func TestOutputs_SameAsTransformers(t *testing.T) {
 	for _, c := range []struct{ folder, options string }{
 		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"},
 		{"bert", ",train=head"}, {"roberta", ",train=bias"},
+		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},
+		{"qwen2", ""}, {"qwen2-next", ",train=bias"}, {"qwen2-next", ""}, {"qwen3", ""}, {"qwen3-next", ",train=head"}, {"gemma", ""}, {"gemma-next", ""},
 	} {
 		t.Run(c.folder+c.options, func(t *testing.T) { compareWithTransformers(t, c.folder, c.options) })
 	}
@@ -110,7 +120,11 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 	if err := run.Forward(); err != nil {
 		t.Fatal(err)
 	}
+	perStep := len(expected["logits"].Values) / len(ids.Values)
 	for i, want := range expected["logits"].Values {
+		if m.predictsNext() && ids.Values[i/perStep] < 0 {
+			continue
+		}
 		if got := run.Output()[i]; math.Abs(float64(got-want)) > 1e-4 {
 			t.Errorf("logit %d is %v, want %v", i, got, want)
 		}
@@ -127,7 +141,7 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 		}
 		norm, off := 0.0, 0.0
 		for v, p := range compiled.Parameters {
-			want := gradientOf(t, expected, strconv.Itoa(r)+"."+p.Node.Name(), p.Node.Shape())
+			want := m.gradientOf(t, expected, strconv.Itoa(r)+"."+p.Node.Name(), p.Node.Shape())
 			for i, y := range want {
 				d := float64(run.Sum(v)[i] - y)
 				norm += float64(y) * float64(y)
@@ -147,14 +161,85 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 	}
 }
 
+// A GGUF file has the logits of the checkpoint that it was converted from.
+func TestGGUF_SameAsCheckpoint(t *testing.T) {
+	m, err := Parse("testdata/llama.gguf,lora=3,alpha=6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := expectedOf(t, "llama-next")
+	ids, logits := expected["ids"].Values, expected["logits"].Values
+	net, err := withAdapters(nextIDs(m), expected)(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := m.Generator(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := range 6 {
+		got, err := g.Next(int(ids[s]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, y := range got {
+			if want := logits[s*len(got)+i]; math.Abs(float64(y-want)) > 1e-4 {
+				t.Fatalf("logit %d after step %d is %v, want %v", i, s, y, want)
+			}
+		}
+	}
+}
+
+// A generator computes the logits of the network, one id after the other.
+func TestGenerator_SameAsNetwork(t *testing.T) {
+	for _, folder := range []string{"gpt2-next", "llama-next,lora=3,alpha=6", "mistral-next", "qwen2-next", "qwen3-next", "gemma-next"} {
+		m, err := Parse(filepath.Join("testdata", folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected := expectedOf(t, filepath.Base(m.Dir))
+		ids, logits := expected["ids"], expected["logits"].Values
+		net, err := withAdapters(buildOf(m, ids.Shape[1]), expected)(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := m.Generator(net)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r := range ids.Shape[0] {
+			g.Reset()
+			for s := range ids.Shape[1] {
+				id := ids.Values[r*ids.Shape[1]+s]
+				if id < 0 {
+					break
+				}
+				got, err := g.Next(int(id))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, y := range got {
+					want := logits[(r*ids.Shape[1]+s)*len(got)+i]
+					if math.Abs(float64(y-want)) > 1e-4 {
+						t.Fatalf("%s: logit %d after step %d of record %d is %v, want %v", folder, i, s, r, y, want)
+					}
+				}
+			}
+		}
+		if _, err := g.Next(g.vocabulary); err == nil {
+			t.Errorf("%s: an id beyond the vocabulary is accepted", folder)
+		}
+	}
+}
+
 // gradientOf returns a gradient of the oracle in the layout of a parameter.
-func gradientOf(t *testing.T, expected map[string]safetensors.Tensor, name string, shape tensor.Shape) []float32 {
+func (m *Model) gradientOf(t *testing.T, expected map[string]safetensors.Tensor, name string, shape tensor.Shape) []float32 {
 	t.Helper()
 	x, ok := expected[name]
 	if !ok {
 		t.Fatalf("the oracle has no gradient %s", name)
 	}
-	if len(shape) != 2 || strings.Contains(name, "embeddings.") {
+	if _, parameter, _ := strings.Cut(name, "."); !m.isTransposed(parameter, shape) {
 		return x.Values
 	}
 	values := make([]float32, len(x.Values))

@@ -1,18 +1,10 @@
-// Package pretrained builds networks from public checkpoints of language models, and writes them
-// back. A checkpoint is a folder with config.json and safetensors, as Hugging Face's transformers
-// writes it. The parameters of a network have the names of the checkpoint's tensors.
-//
-//	config.go      the configuration: which architectures and features are supported
-//	checkpoint.go  the tensors
-//	network.go     the network
-//	tuning.go      which parameters are trained; low-rank adapters
-//
-// The networks have no dropout: the noise of private training takes its place.
 package pretrained
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,14 +18,14 @@ type Model struct {
 	tensors *tensors
 }
 
-// Parse reads DIR[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…]: a folder
-// with a checkpoint, and which of its parameters are trained.
+// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]: a folder
+// with a checkpoint, or a GGUF file, and which of its parameters are trained.
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
 	if dir == "" {
 		return nil, fmt.Errorf("the folder of the checkpoint is missing; write hf:DIR")
 	}
-	config, err := readConfig(filepath.Join(dir, "config.json"))
+	config, err := readConfigOf(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +33,32 @@ func Parse(text string) (*Model, error) {
 	if m.Tuning, err = config.parseTuning(options); err != nil {
 		return nil, err
 	}
-	m.tensors = &tensors{dir: dir, prefix: config.prefix}
+	m.tensors = &tensors{dir: dir, config: config}
 	return m, nil
 }
 
-// TokenizerFile is the tokenizer of the model DIR[,…].
+// TokenizerFile is the tokenizer of the model DIR[,…]. A GGUF file contains its own.
 func TokenizerFile(text string) string {
 	dir, _ := splitOptions(text)
+	if isGGUF(dir) {
+		return dir
+	}
 	return filepath.Join(dir, "tokenizer.json")
+}
+
+// EndOfText returns the id at the end of a text of the model DIR[,…], for networks that predict the next id.
+func EndOfText(text string) (int, error) {
+	dir, _ := splitOptions(text)
+	c, err := readConfigOf(dir)
+	switch {
+	case err != nil:
+		return 0, err
+	case c.decoder == nil:
+		return 0, fmt.Errorf("model_type %s sees the next id, so it cannot predict it; give a decoder, such as gpt2 or llama", c.Family)
+	case c.endID.int == nil || *c.endID.int < 0 || *c.endID.int >= c.vocabulary:
+		return 0, fmt.Errorf("%s has no eos_token_id below %d, the id at the end of a text", dir, c.vocabulary)
+	}
+	return *c.endID.int, nil
 }
 
 // splitOptions separates the options NAME=VALUE at the end from the folder, which may contain commas.
@@ -68,6 +78,16 @@ type Tuning struct {
 	Rank    int // of low-rank adapters; 0 unless Train is LoRA
 	Alpha   float64
 	Targets []string
+	// RankStabilised divides outputs of adapters by the root of the rank in place of the rank (Kalajdzievski 2023).
+	RankStabilised bool
+}
+
+// scale is the factor of the outputs of adapters.
+func (t Tuning) scale() float64 {
+	if t.RankStabilised {
+		return t.Alpha / math.Sqrt(float64(t.Rank))
+	}
+	return t.Alpha / float64(t.Rank)
 }
 
 // Part is a part of a network that is trained.
@@ -104,8 +124,12 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 			}
 		case "targets":
 			t.Targets = strings.Split(value, "|")
+		case "rank-stabilised":
+			if t.RankStabilised = value == "true"; !t.RankStabilised {
+				return t, fmt.Errorf("rank-stabilised=%s: write true, or leave it out", value)
+			}
 		default:
-			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA or targets=NAME|NAME", name, value)
+			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME or rank-stabilised=true", name, value)
 		}
 	}
 	switch t.Train {
@@ -116,6 +140,9 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 	case All, Head, Biases, LoRA:
 	default:
 		return t, fmt.Errorf("train=%s: write all, head, bias or lora", t.Train)
+	}
+	if t.Train == Biases && !c.hasBiases() {
+		return t, fmt.Errorf("train=bias: the blocks of the checkpoint have no biases; use lora=RANK or train=head")
 	}
 	return t, c.completeLoRA(&t, given)
 }
@@ -129,7 +156,7 @@ const (
 // completeLoRA checks the settings of adapters and sets those that are not given.
 func (c *Config) completeLoRA(t *Tuning, given map[string]string) error {
 	if t.Train != LoRA {
-		for _, name := range []string{"lora", "alpha", "targets"} {
+		for _, name := range []string{"lora", "alpha", "targets", "rank-stabilised"} {
 			if given[name] != "" {
 				return fmt.Errorf("%s=%s is for low-rank adapters, and train=%s has none; drop one of them", name, given[name], t.Train)
 			}
@@ -143,7 +170,10 @@ func (c *Config) completeLoRA(t *Tuning, given map[string]string) error {
 		t.Alpha = float64(defaultAlphaPerRank * t.Rank)
 	}
 	if t.Targets == nil {
-		t.Targets = []string{lastName(c.names.query), lastName(c.names.value)}
+		t.Targets = []string{lastName(c.names.query)}
+		if c.names.value != "" {
+			t.Targets = append(t.Targets, lastName(c.names.value))
+		}
 	}
 	known := c.denseNames()
 	for i, target := range t.Targets {
@@ -168,8 +198,8 @@ func lastName(name string) string { return name[strings.LastIndexByte(name, '.')
 // outside of the blocks have too.
 func (c *Config) denseNames() (list []string) {
 	n := c.names
-	for _, name := range []string{n.query, n.key, n.value, n.attentionOut, n.inner, n.outer} {
-		if last := lastName(name); last != "dense" {
+	for _, name := range []string{n.query, n.key, n.value, n.attentionOut, n.gate, n.inner, n.outer} {
+		if last := lastName(name); last != "" && last != "dense" && !slices.Contains(list, last) {
 			list = append(list, last)
 		}
 	}

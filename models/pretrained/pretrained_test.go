@@ -31,6 +31,8 @@ func TestParse_Refuses(t *testing.T) {
 		",lora=4,train=head":            "train=head has none",
 		",lora=4,targets=dense":         "choose from query, key, value",
 		",lora=4,targets=query|query":   "given twice",
+		",rank-stabilised=true":         "drop one of them",
+		",lora=4,rank-stabilised=yes":   "write true",
 		",lora=4,alpha=-1":              "alpha=-1: write a number above 0",
 		",train=lora,train=lora":        "given twice",
 		",train=bias,targets=query|key": "drop one of them",
@@ -56,12 +58,55 @@ func TestParseConfig_Refuses(t *testing.T) {
 		`{"model_type":"bert","quantization_config":{},` + sizes + `}`:                 "quantization_config",
 		`{"model_type":"bert"}`: "needs a number from 1 to 2^20",
 		`{"model_type":"bert","num_attention_heads":3,` + strings.Replace(sizes, `"num_attention_heads":2,`, "", 1) + `}`: "3 heads cannot share a width of 8",
-		`{"model_type":"bert","layer_norm_eps":0,` + sizes + `}`:                                                          "layer_norm_eps",
+		`{"model_type":"bert","layer_norm_eps":0,` + sizes + `}`:                                                          "the epsilon of the norms",
 		`{"model_type":"roberta","pad_token_id":9,` + sizes + `}`:                                                         "out of range",
 		`[]`: "not a config.json",
 	} {
 		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v does not contain %q", text, err, want)
+		}
+	}
+}
+
+// What is not supported of a decoder is refused by its name.
+func TestParseConfig_RefusesDecoders(t *testing.T) {
+	const sizes = `"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":10`
+	const gpt2Sizes = `"model_type":"gpt2","n_embd":8,"n_layer":2,"n_head":2,"n_positions":10,"vocab_size":16`
+	for text, want := range map[string]string{
+		`{"model_type":"llama","rope_scaling":{"rope_type":"llama3"},` + sizes + `}`:                     `rope_type "llama3"`,
+		`{"model_type":"llama","rope_scaling":{"type":"linear"},` + sizes + `}`:                          `rope_type "linear"`,
+		`{"model_type":"qwen2","rope_parameters":{"partial_rotary_factor":0.5},` + sizes + `}`:           "partial_rotary_factor 0.5",
+		`{"model_type":"llama","hidden_act":"relu2",` + sizes + `}`:                                      "relu2",
+		`{"model_type":"llama","head_dim":3,` + sizes + `}`:                                              "heads of 3 columns",
+		`{"model_type":"llama","rope_theta":-1,` + sizes + `}`:                                           "rope_theta -1",
+		`{"model_type":"mistral","quantization_config":{},` + sizes + `}`:                                "quantization_config",
+		`{"model_type":"llama",` + strings.Replace(sizes, "value_heads\":2", "value_heads\":3", 1) + `}`: "4 heads cannot share 3 heads of keys",
+		`{"model_type":"qwen3",` + strings.Replace(sizes, `"num_key_value_heads":2,`, "", 1) + `}`:       "num_key_value_heads is missing",
+		`{"model_type":"llama",` + strings.Replace(sizes, `"hidden_size":8`, `"hidden_size":9`, 1) + `}`: "4 heads cannot share a width of 9",
+		`{"model_type":"llama",` + strings.Replace(sizes, `_heads":4`, `_heads":0`, 1) + `}`:             "the number of heads is 0",
+		`{"model_type":"gemma2",` + sizes + `}`:                                                          `model_type "gemma2"`,
+		`{"scale_attn_by_inverse_layer_idx":true,` + gpt2Sizes + `}`:                                     "scale_attn_by_inverse_layer_idx",
+		`{"scale_attn_weights":false,` + gpt2Sizes + `}`:                                                 "scale_attn_weights",
+		`{"add_cross_attention":true,` + gpt2Sizes + `}`:                                                 "add_cross_attention",
+		`{` + strings.Replace(gpt2Sizes, `"n_head":2`, `"n_head":3`, 1) + `}`:                            "3 heads cannot share a width of 8",
+		`{"model_type":"llama","vocab_size":"many"}`:                                                     "not a config.json",
+	} {
+		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v does not contain %q", text, err, want)
+		}
+	}
+	c, err := parseConfig([]byte(`{"model_type":"mistral","sliding_window":4,` + sizes + `}`))
+	if err != nil || c.maxSteps() != 4 {
+		t.Errorf("a sliding window of 4: %v steps, error %v", c.maxSteps(), err)
+	}
+	for options, want := range map[string]string{
+		"llama,train=bias":           "have no biases",
+		"llama,lora=2,targets=query": "choose from q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+		"gpt2,lora=2,targets=q_proj": "choose from c_attn, c_proj, c_fc",
+		"none.gguf":                  "none.gguf",
+	} {
+		if _, err := Parse(filepath.Join("testdata", options)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v does not contain %q", options, err, want)
 		}
 	}
 }

@@ -76,9 +76,12 @@ class _Graph:
         unused = sorted(set(self._shapes) - self._used)
         if unused:
             raise SettingError(f"dptrain: the forward pass does not use the parameter {unused[0]}; remove it from the module")
-        if len(shape) != 2:
-            raise SettingError(f"dptrain: the module returns a tensor of shape {tuple(shape)[1:]} for an example; it must return one number for each class")
-        return self._text(), shape[1]
+        if len(shape) > 2:
+            raise SettingError(
+                f"dptrain: the module returns a tensor of shape {tuple(shape)[1:]} for an example; it must return one number for each class, "
+                "or one for a target"
+            )
+        return self._text(), shape[1] if len(shape) == 2 else 1
 
     def _text(self):
         before, counter = self._values[next(n for n in self._values)], 0
@@ -177,7 +180,7 @@ class _Graph:
         return _Layer({"leaky_relu": "leakyrelu"}.get(operation, operation))
 
     def _reshape(self, node, _, shape):
-        if shape == tuple(node.args[0].meta["val"].shape):
+        if shape == tuple(node.args[0].meta["val"].shape) or len(shape) == 1:  # one number for each example keeps its axis
             return None
         return _Layer("flatten" if len(shape) == 2 else f"reshape({','.join(str(n) for n in shape[1:])})")
 

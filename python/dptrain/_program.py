@@ -19,6 +19,15 @@ def path():
     return os.environ.get("DPTRAIN_PROGRAM") or os.path.join(os.path.dirname(__file__), "bin", name)
 
 
+def main():
+    """The command dptrain: the program takes the place of Python."""
+    command = [path(), *sys.argv[1:]]
+    if sys.platform != "win32":
+        os.execv(command[0], command)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program, which has the same console, handles it
+    sys.exit(subprocess.run(command, check=False).returncode)
+
+
 def check_version(expected):
     """Raises ImportError unless the program can be started and has the version of the package."""
     try:

@@ -112,6 +112,59 @@ def test_training_returns_weights_that_predict(tmp_path):
     assert json.loads((tmp_path / "kept" / "model.json").read_text())["model"].startswith("layers:")
 
 
+class Line(nn.Module):
+    """Returns one number for each example, without an axis of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.head = nn.Linear(3, 16), nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.hidden(x))).squeeze(-1)
+
+
+@pytest.mark.parametrize("axis", [False, True])
+def test_regression_returns_a_module_that_predicts(axis, tmp_path):
+    g = torch.Generator().manual_seed(5)
+    x = torch.randn(4000, 3, generator=g)
+    y = 30 + 4 * x[:, 0] - 3 * x[:, 1]
+    torch.manual_seed(6)
+    module = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 1)) if axis else Line()
+    targets = y[:3000, None] if axis else y[:3000].double()
+    run = dptrain.torch.train(
+        module, (x[:3000], targets), epsilon=8, target_bounds=(10, 50), test=(x[3000:], y[3000:]), lot=300, epochs=30, lr=0.3, out=str(tmp_path),
+    )  # fmt: skip
+    with torch.no_grad():
+        predicted = run.in_units(module.eval()(x[3000:])).reshape(-1)
+    error = (predicted - y[3000:].clamp(10, 50)).square().mean().sqrt().item()
+    assert error < 2 < y.std().item() / 2  # the standard deviation of y is 5
+    assert error == pytest.approx(run.report["test_rmse"], rel=1e-4)
+    np.save(tmp_path / "x.npy", x[3000:3020].numpy())
+    lines = _program.run(["predict", str(tmp_path), "--data", str(tmp_path / "x.npy"), "--quiet"]).decode().splitlines()[1:]
+    np.testing.assert_allclose([float(v) for v in lines], predicted[:20].numpy(), atol=1e-3)
+
+
+def test_predictions_stay_within_the_bounds():
+    run = dptrain.torch.train(nn.Linear(3, 1), (torch.randn(100, 3), torch.zeros(100)), target_bounds=(-1, 3), noise=1, steps=1, lot=10)
+    assert run.in_units(torch.tensor([-5.0, -1.0, 0.0, 0.5, 7.0])).tolist() == [-1, -1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "module, y, bounds, want",
+    [
+        (nn.Linear(6, 2), torch.randn(30), (0, 1), "with target_bounds it must return one"),
+        (nn.Linear(6, 1), torch.randn(30, 2), (0, 1), "one number for each example"),
+        (nn.Linear(6, 1), torch.randn(30), (1, 1), "the lower one must be less"),
+        (nn.Linear(6, 1), torch.randn(30), None, "target_bounds=(low, high)"),
+        (nn.Linear(6, 1), torch.arange(30), None, "a regression needs target_bounds"),
+    ],
+)
+def test_regression_errors(module, y, bounds, want):
+    with pytest.raises(dptrain.SettingError) as error:
+        dptrain.torch.train(module, (torch.randn(30, 6), y), epsilon=1, target_bounds=bounds)
+    assert want in str(error.value) and "\n" not in str(error.value)
+
+
 def test_frozen_parameters_stay(tmp_path):
     x, y = torch.randn(200, 6), torch.arange(200) % 2
     module = mlp()
@@ -157,7 +210,7 @@ def test_unsupported_operations_are_named_in_one_line(name):
     [
         ((torch.randint(255, (30, 6), dtype=torch.uint8), torch.arange(30) % 2), "X.float() / 255"),
         ((torch.randn(30, 6), torch.randn(30)), "one class for each example"),
-        ((torch.randn(30, 6), torch.arange(29)), "one class for each example"),
+        ((torch.randn(30, 6), torch.arange(29)), "one value for each example"),
         (torch.randn(30, 6), "a pair (X, y)"),
     ],
 )

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import subprocess
+import sysconfig
 import zipfile
 from base64 import urlsafe_b64encode
 
@@ -25,3 +27,13 @@ def test_size_and_content():
                 assert len(data) == int(size)
                 assert digest == "sha256=" + urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         assert sorted(line.rsplit(",", 2)[0] for line in record) == sorted(names)
+
+
+def test_the_command_is_the_program():
+    command = os.path.join(sysconfig.get_path("scripts"), "dptrain")
+    version = subprocess.run([command, "version"], capture_output=True, text=True, check=True).stdout
+    assert version.startswith("dptrain v" + os.path.basename(os.environ["DPTRAIN_WHEEL"]).split("-")[1])
+    wrong = subprocess.run([command, "train", "--epsilon", "nothing"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1
+    learn = subprocess.run([command, "learn", "--open=false"], capture_output=True, text=True, check=False)
+    assert learn.returncode == 1 and learn.stderr.count("\n") == 1 and "_guide.zip from https://" in learn.stderr

@@ -1,14 +1,18 @@
-"""Reads the documents of `dptrain report` with the programs that they are for: documents.py RUN STORE."""
+"""Reads the documents of `dptrain report` with the programs that they are for: documents.py RUN STORE GUIDE.
+
+GUIDE is docs/guide.md, whose lines for Weights & Biases run offline.
+"""
 
 import json
 import os
+import re
 import sys
 
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # MLflow 3 asks for it
 from huggingface_hub import ModelCard
 from mlflow.tracking import MlflowClient
 
-run, store = sys.argv[1:]
+run, store, guide = sys.argv[1:]
 summary = json.load(open(f"{run}/run.json", encoding="utf-8"))
 
 card = ModelCard.load(f"{run}/README.md").data
@@ -24,3 +28,14 @@ points = [json.loads(line) for line in open(f"{run}/metrics.jsonl", encoding="ut
 history = client.get_metric_history(found.info.run_id, "privacy/epsilon")
 assert [(m.step, m.value) for m in history] == [(p["lot"], p["epsilon"]) for p in points], history
 assert "ledger.jsonl" in [a.path for a in client.list_artifacts(found.info.run_id)]
+
+os.environ["WANDB_MODE"] = "offline"
+import wandb
+
+logged = []
+log = wandb.Run.log
+wandb.Run.log = lambda self, values, step: (logged.append((step, values)), log(self, values, step=step))
+[lines] = [block for block in re.findall(r"```python\n(.*?)```", open(guide, encoding="utf-8").read(), re.S) if "wandb" in block]
+exec(lines.replace("runs/first", run), {})
+assert [(step, values["epsilon"]) for step, values in logged] == [(p["lot"], p["epsilon"]) for p in points], logged
+assert logged[-1][1]["test_accuracy"] == summary["test_accuracy"], logged

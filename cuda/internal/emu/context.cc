@@ -25,6 +25,7 @@ int version = 12090;
 static thread_local std::vector<Context *> stack;  // the last is current
 
 constexpr int device = 0;
+static int numbers = 1;  // of devices that the driver shows
 
 Context *current() { return stack.empty() ? nullptr : stack.back(); }
 bool is_context(const Context *c) { return contexts.count(const_cast<Context *>(c)) != 0; }
@@ -46,6 +47,7 @@ static bool read_number(const char *name, long long *value) {
 
 // The environment variables, with their defaults:
 //   DPTRAIN_EMU_MEMORY           bytes of the device (2G)
+//   DPTRAIN_EMU_DEVICES          numbers under which there is a device (1), all of which open this one
 //   DPTRAIN_EMU_THREADS          threads of the host that run blocks (all processors)
 //   DPTRAIN_EMU_LOST             number of launches after which the device is lost (never)
 //   DPTRAIN_EMU_DRIVER           the driver's version (12090)
@@ -59,10 +61,10 @@ static bool read_number(const char *name, long long *value) {
 //   DPTRAIN_EMU_TRAFFIC          file for the counts of memory traffic (traffic.h)
 //   DPTRAIN_EMU_BYTES            file for the launches and bytes of each kernel (traffic.h)
 static bool read_environment() {
-	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch, many = multiprocessors;
+	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch, many = multiprocessors, devices = 1;
 	if (!read_number("DPTRAIN_EMU_MEMORY", &memory) || !read_number("DPTRAIN_EMU_THREADS", &threads) || !read_number("DPTRAIN_EMU_LOST", &lost) ||
 	    !read_number("DPTRAIN_EMU_DRIVER", &driver_version) || !read_number("DPTRAIN_EMU_ARCH", &card) ||
-	    !read_number("DPTRAIN_EMU_MULTIPROCESSORS", &many))
+	    !read_number("DPTRAIN_EMU_MULTIPROCESSORS", &many) || !read_number("DPTRAIN_EMU_DEVICES", &devices))
 		return false;
 	set_memory_total(size_t(memory));
 	set_workers(int(threads));
@@ -70,6 +72,7 @@ static bool read_environment() {
 	version = int(driver_version);
 	arch = int(card);
 	multiprocessors = many < 1 ? 1 : int(many);
+	numbers = devices < 1 ? 1 : int(devices);
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
 	blocking_launches = blocking != nullptr && strcmp(blocking, "1") == 0;
 	begin_traffic();
@@ -128,7 +131,7 @@ API cuGetErrorString(int code, const char **text) {
 API cuDeviceGetCount(int *count) {
 	return call([&]() -> int {
 		if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		*count = 1;
+		*count = numbers;
 		return 0;
 	});
 }
@@ -143,6 +146,7 @@ template <class F> static int call_for_device(int d, const void *p, F f) {
 }
 
 API cuDeviceGet(int *d, int ordinal) {
+	if (ordinal > 0 && ordinal < numbers) ordinal = device;
 	return call_for_device(ordinal, d, [&] { return *d = device, 0; });
 }
 API cuDeviceGetName(char *name, int length, int d) {

@@ -35,6 +35,7 @@ dptrain ledger epsilon runs/visit/ledger.jsonl --delta 1e-6
 dptrain ledger epsilon runs/person/ledger.jsonl --delta 1e-6
 
 # Federated averaging: a person takes four steps on own visits and contributes the change of the weights.
-train averaging --record user:person --user-examples 8 --local-steps 4 --local-lr 0.2
+# Each lot changes the model by its mean and its noise, so few large lots are steadier than many small ones.
+train averaging --record user:person --user-examples 8 --local-steps 4 --local-lr 0.2 --lot 300 --steps 40 --clip 0.5
 
 python3 ../chart.py result.svg "600 people with 8 visits each, ε = 1" "a visit=runs/visit" "a person=runs/person" "a person, 4 local steps=runs/averaging"

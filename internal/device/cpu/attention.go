@@ -174,3 +174,27 @@ func lowerRotary(l *lowering, s op.Rotary, k call) func() {
 		}
 	})
 }
+
+func lowerRepeatHeads(l *lowering, s op.RepeatHeads, k call) func() {
+	out, in := k.out, k.in[0]
+	return l.pool.forRanges(len(out)/s.Size, s.Size+3, func(from, to int, _ *worker) {
+		for i := from; i < to; i++ {
+			copy(out[i*s.Size:(i+1)*s.Size], in[i/s.Times*s.Size:])
+		}
+	})
+}
+
+func lowerSumHeads(l *lowering, s op.SumHeads, k call) func() {
+	out, in := k.out, k.in[0]
+	return l.pool.forRanges(len(out)/s.Size, s.Size*s.Times, func(from, to int, _ *worker) {
+		for i := from; i < to; i++ {
+			y := out[i*s.Size : (i+1)*s.Size]
+			copy(y, in[i*s.Times*s.Size:])
+			for c := 1; c < s.Times; c++ {
+				for j, v := range in[(i*s.Times+c)*s.Size:][:s.Size] {
+					y[j] += v
+				}
+			}
+		}
+	})
+}

@@ -30,6 +30,10 @@ func lowerSequenceOp(l *lowering, spec op.Operation, k call) func() {
 		return lowerAttentionGrad(l, s, k)
 	case op.Rotary:
 		return lowerRotary(l, s, k)
+	case op.RepeatHeads:
+		return lowerRepeatHeads(l, s, k)
+	case op.SumHeads:
+		return lowerSumHeads(l, s, k)
 	}
 	return nil
 }

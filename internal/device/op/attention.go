@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -170,15 +171,16 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 
 // Rotary encodes the positions of steps by rotations (Su et al. 2021). In x [B, T, D],
 // the first RotaryDims columns are cut into heads of HeadDim. In a head at step t,
-// columns j and j+HeadDim/2 are rotated by the angle t·10000^(−2j/HeadDim), or by its
-// negative with Inverse set. The other columns stay.
+// columns j and j+HeadDim/2 are rotated by the angle t·Base^(−2j/HeadDim), or by its
+// negative with Inverse set. The other columns stay. A Base of 0 stands for 10000.
 type Rotary struct {
 	HeadDim, RotaryDims int
+	Base                float64
 	Inverse             bool
 }
 
 func (r Rotary) String() string {
-	return fmt.Sprintf("rotary{%d,%d,%t}", r.HeadDim, r.RotaryDims, r.Inverse)
+	return fmt.Sprintf("rotary{%d,%d,%g,%t}", r.HeadDim, r.RotaryDims, r.Base, r.Inverse)
 }
 
 func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
@@ -187,6 +189,9 @@ func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	}
 	if in[0].Dims() != 3 {
 		return nil, fmt.Errorf("shape %v: [batch, time, features] is needed", in[0])
+	}
+	if r.Base < 0 || math.IsNaN(r.Base) || math.IsInf(r.Base, 1) {
+		return nil, fmt.Errorf("base %g of the angles: a positive number is needed", r.Base)
 	}
 	if r.HeadDim < 2 || r.HeadDim%2 != 0 || r.RotaryDims < 0 || r.RotaryDims%r.HeadDim != 0 || r.RotaryDims > in[0][2] {
 		return nil, fmt.Errorf("the first %d of %d columns cannot be rotated in heads of %d: an even head width that divides them is needed", r.RotaryDims, in[0][2], r.HeadDim)
@@ -197,10 +202,10 @@ func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
 // RotaryAngles returns cosine and sine of the angle of each step and pair of columns,
 // both [T, HeadDim/2], computed in float64.
 func RotaryAngles[T float32 | float64](r Rotary, steps int) (cos, sin []T) {
-	half := r.HeadDim / 2
+	half, base := r.HeadDim/2, cmp.Or(r.Base, 10000)
 	for t := range steps {
 		for j := range half {
-			s, c := math.Sincos(float64(t) * math.Pow(10000, -2*float64(j)/float64(r.HeadDim)))
+			s, c := math.Sincos(float64(t) * math.Pow(base, -2*float64(j)/float64(r.HeadDim)))
 			if r.Inverse {
 				s = -s
 			}

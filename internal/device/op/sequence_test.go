@@ -42,6 +42,8 @@ func sequenceTrials(r *rand.Rand) []trial {
 	}
 	add(Rotary{HeadDim: 2 * h, RotaryDims: 4 * h}, normal(r, b, T, 6*h))
 	add(Rotary{HeadDim: 2 * h, RotaryDims: 2 * h, Inverse: true}, normal(r, b, T, 2*h))
+	add(Rotary{HeadDim: 4, RotaryDims: 8, Base: 50}, normal(r, b, T, 8))
+	add(RepeatHeads{h, 3}, normal(r, b, T, 2*h))
 	add(ScaleRows{}, normal(r, b, T, h), whole(r, -1, 3, b, T))
 	add(ChannelScale{h, 2}, normal(r, b, T, h, 2), normal(r, h))
 	add(ChannelShift{h, 2}, normal(r, b, T, h, 2), normal(r, h))
@@ -199,6 +201,10 @@ func TestSequences_RefuseBadShapes(t *testing.T) {
 		{AttentionGrad{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3, 4)}, "gradient"},
 		{Rotary{HeadDim: 3, RotaryDims: 3}, []tensor.Shape{s(2, 3, 3)}, "even head width"},
 		{Rotary{HeadDim: 2, RotaryDims: 4}, []tensor.Shape{s(2, 3, 3)}, "first 4 of 3"},
+		{Rotary{HeadDim: 2, RotaryDims: 2, Base: -1}, []tensor.Shape{s(2, 3, 2)}, "a positive number is needed"},
+		{RepeatHeads{2, 2}, []tensor.Shape{s(2, 3, 3)}, "in heads of 2"},
+		{SumHeads{2, 2}, []tensor.Shape{s(2, 3, 6)}, "with 2 copies"},
+		{LastStep{}, []tensor.Shape{s(2, 3, 6)}, "[batch, time]"},
 		{Rotary{HeadDim: 2, RotaryDims: 2}, []tensor.Shape{s(2, 3)}, "[batch, time, features]"},
 		{ChannelShift{3, 2}, []tensor.Shape{s(2, 3, 2), s(2)}, "3 channels"},
 		{ChannelScale{3, 4}, []tensor.Shape{s(4, 3, 2), s(3)}, "a row of shape"},

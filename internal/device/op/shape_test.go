@@ -139,7 +139,7 @@ func TestString_ContainsEveryAttribute(t *testing.T) {
 		Binary{}, Unary{}, EmbedBag{}, EmbedGrad{}, Product{}, Shift{}, Scale{}, Gather{}, GRU{}, GRUTrace{}, GRUGrad{}, Im2Col{}, Col2Im{},
 		Linear{}, CrossEntropy{}, CrossEntropyGrad{}, Total{}, Spread{}, LSTM{}, LSTMTrace{}, LSTMGrad{}, MatMul{}, MatVec{},
 		Reshape{}, Permute{}, Repeat{}, Slice{}, SliceGrad{}, Concat{}, SumAxes{}, Normalize{}, NormalizeGrad{},
-		MaxPool2D{}, MaxPoolGrad{}, AvgPool2D{}, AvgPoolGrad{}, Rotary{}, Delay{}, Softmax{}, SoftmaxGrad{}, StackRows{},
+		MaxPool2D{}, MaxPoolGrad{}, AvgPool2D{}, AvgPoolGrad{}, Rotary{}, RepeatHeads{}, SumHeads{}, LastStep{}, Delay{}, Softmax{}, SoftmaxGrad{}, StackRows{},
 		RecordGradients{Form: form}, SquaredNorms{Form: form}, ClippedSum{Form: form}, MultiUseNorms{Uses: &parts}, Scatter{At: NewMap([]int32{0})},
 	} {
 		v := reflect.New(reflect.TypeOf(s)).Elem()

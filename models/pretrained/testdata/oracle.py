@@ -2,10 +2,12 @@
 
 For each folder: config.json and model.safetensors, as save_pretrained writes them, and
 expected.safetensors: ids, labels, logits, and the gradient of each record's loss, RECORD.NAME.
-Usage: python oracle.py (needs torch, transformers, peft)
+The labels of a network that predicts the next id are the ids, one step earlier.
+Usage: python oracle.py [FOLDER...] (needs torch, transformers, peft)
 """
 import os
 import shutil
+import sys
 
 import peft
 import torch
@@ -19,21 +21,26 @@ SMALL = dict(vocab_size=16, max_position_embeddings=10, num_labels=3)
 BERT = dict(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, **SMALL)
 
 
-def write(name, model, lora=None, shards=None):
+def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     torch.manual_seed(7)
+    model = make()
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)
     for n, p in model.named_parameters():
-        if "LayerNorm.weight" in n or "layer_norm.weight" in n:
+        if any(part in n for part in ("LayerNorm.weight", "layer_norm.weight", "layernorm.weight", "ln_", "norm.weight")) and not name.startswith("gemma"):
             p.data += 1
     folder = os.path.join(HERE, name)
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder, **({"max_shard_size": shards} if shards else {}))
     model = model.double().eval()
-    expected = {"ids": IDS.float(), "labels": LABELS.float()}
+    next_id = task == "CAUSAL_LM"
+    labels = torch.cat([IDS[:, 1:], torch.full((len(IDS), 1), -1)], dim=1) if next_id else LABELS
+    expected = {"ids": IDS.float(), "labels": labels.float()}
     names = {n: n for n, _ in model.named_parameters()}
     if lora:
-        model = peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_CLS", **lora))
+        model = peft.get_peft_model(model, peft.LoraConfig(task_type=task, **lora))
         names = {}
         for n, p in model.named_parameters():
             own = n.removeprefix("base_model.model.").replace(".modules_to_save.default", "").replace(".base_layer", "")
@@ -44,21 +51,46 @@ def write(name, model, lora=None, shards=None):
             if p.requires_grad:
                 names[n] = own
     mask = (IDS >= 0).long()
-    logits = model(input_ids=IDS.clamp(min=PADDING[name]), attention_mask=mask).logits
+    logits = model(input_ids=torch.where(IDS < 0, padding, IDS), attention_mask=mask).logits
+    if next_id:
+        logits = logits * (IDS >= 0).unsqueeze(-1)
     expected["logits"] = logits.detach().float()
     for r in range(len(IDS)):
         model.zero_grad()
-        out = model(input_ids=IDS[r:r + 1].clamp(min=PADDING[name]), attention_mask=mask[r:r + 1]).logits
-        torch.nn.functional.cross_entropy(out, LABELS[r:r + 1]).backward()
+        out = model(input_ids=torch.where(IDS < 0, padding, IDS)[r:r + 1], attention_mask=mask[r:r + 1]).logits
+        if next_id:  # the mean over all steps, of which those without a label count 0
+            loss = torch.nn.functional.cross_entropy(out[0], labels[r], ignore_index=-1, reduction="sum") / IDS.shape[1]
+        else:
+            loss = torch.nn.functional.cross_entropy(out, labels[r:r + 1])
+        loss.backward()
         for n, p in model.named_parameters():
             if n in names:
                 expected[f"{r}.{names[n]}"] = (p.grad if p.grad is not None else torch.zeros_like(p)).float().clone()
     save_file(expected, os.path.join(folder, "expected.safetensors"))
 
 
-PADDING = {"bert": 0, "bert-tanh": 0, "roberta": 1, "distilbert": 0, "lora": 0}
-write("bert", t.BertForSequenceClassification(t.BertConfig(**BERT)), shards="3KB")
-write("bert-tanh", t.BertForSequenceClassification(t.BertConfig(**BERT, hidden_act="gelu_new")))
-write("roberta", t.RobertaForSequenceClassification(t.RobertaConfig(type_vocab_size=1, pad_token_id=1, **BERT)))
-write("distilbert", t.DistilBertForSequenceClassification(t.DistilBertConfig(dim=8, n_layers=2, n_heads=2, hidden_dim=12, **SMALL)))
-write("lora", t.BertForSequenceClassification(t.BertConfig(**BERT)), lora=dict(r=3, lora_alpha=6, target_modules=["query", "value"], modules_to_save=["classifier", "pooler"]))
+DECODER = dict(vocab_size=17, hidden_size=8, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=12,
+               max_position_embeddings=10, num_labels=3, pad_token_id=16, bos_token_id=3, eos_token_id=4)
+GPT2 = dict(vocab_size=17, n_embd=8, n_layer=2, n_head=2, n_positions=10, num_labels=3, pad_token_id=16, bos_token_id=3, eos_token_id=4)
+QUERY_VALUE = dict(r=3, lora_alpha=6, target_modules=["query", "value"], modules_to_save=["classifier", "pooler"])
+
+
+def decoder(name, family, config, **options):
+    """A decoder has two folders: one for texts, NAME, and one for the next id, NAME-next."""
+    write(name, lambda: getattr(t, family + "ForSequenceClassification")(config), padding=16)
+    next_id = getattr(t, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
+    write(name + "-next", lambda: next_id(config), padding=16, task="CAUSAL_LM", **options)
+
+
+write("bert", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), shards="3KB")
+write("bert-tanh", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT, hidden_act="gelu_new")))
+write("roberta", lambda: t.RobertaForSequenceClassification(t.RobertaConfig(type_vocab_size=1, pad_token_id=1, **BERT)), padding=1)
+write("distilbert", lambda: t.DistilBertForSequenceClassification(t.DistilBertConfig(dim=8, n_layers=2, n_heads=2, hidden_dim=12, **SMALL)))
+write("lora", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), lora=QUERY_VALUE)
+decoder("gpt2", "GPT2", t.GPT2Config(**GPT2))
+decoder("llama", "Llama", t.LlamaConfig(**DECODER, rope_parameters={"rope_type": "default", "rope_theta": 50.0}),
+        lora=dict(r=3, lora_alpha=6, target_modules=["q_proj", "v_proj"]))
+decoder("mistral", "Mistral", t.MistralConfig(**DECODER, head_dim=4, sliding_window=None))
+decoder("qwen2", "Qwen2", t.Qwen2Config(**DECODER, tie_word_embeddings=True))
+decoder("qwen3", "Qwen3", t.Qwen3Config(**DECODER, head_dim=4))
+decoder("gemma", "Gemma", t.GemmaConfig(**DECODER, head_dim=4))

@@ -45,6 +45,7 @@ const (
 	tableAverage = 0.95 // over about twenty lots
 
 	hiddenRatio   = 110  // ρ from which a hidden layer pays
+	classesRatio  = 80   // ρ from which it does for three or more classes and few columns
 	hiddenRecords = 400  // records from which it does for classes
 	numberRecords = 1000 // records from which it does for a number
 	hiddenUnits   = 64
@@ -82,11 +83,14 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
-	least := hiddenRecords
-	if f.Classes == 0 {
+	known, least := float64(hiddenRatio), hiddenRecords
+	switch {
+	case f.Classes == 0:
 		least = numberRecords
+	case f.Classes > 2 && f.Columns <= fourierMost:
+		known = classesRatio
 	}
-	hidden := fixed.Hidden || !fixed.Linear && ratio >= hiddenRatio && f.Records >= least
+	hidden := fixed.Hidden || !fixed.Linear && ratio >= known && f.Records >= least
 	if hidden {
 		s.Hidden = hiddenUnits
 	}

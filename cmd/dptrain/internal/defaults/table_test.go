@@ -32,6 +32,11 @@ func TestForTable(t *testing.T) {
 		{"adult", Facts{Records: 26048, Columns: 14, Weights: 117, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{64, 2048, 400, 2, "adam", 0.02, 0.95, false, Reasons{}}},
 		{"70 records", Facts{Records: 70, Columns: 4, Weights: 5, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{0, 70, 400, 0.6, "adam", 0.028, 0.95, true, Reasons{}}},
 		{"30 words", Facts{Records: 1200, Columns: 4, Weights: 35, Classes: 2, Epsilon: 1, Delta: 1e-5}, Settings{0, 1200, 400, 1.6, "adam", 0.11, 0.95, false, Reasons{}}},
+		{"five classes", Facts{Records: 2400, Columns: 8, Weights: 9, Classes: 5, Epsilon: 1, Delta: 1e-5}, Settings{64, 600, 400, 2, "adam", 0.02, 0.95, false, Reasons{}}},
+		{"ten classes of 64 columns", Facts{Records: 1437, Columns: 64, Weights: 65, Classes: 10, Epsilon: 8, Delta: 1e-5}, Settings{0, 1437, 400, 2.5, "adam", 0.014, 0.95, true, Reasons{}}},
+		{"480 records", Facts{Records: 480, Columns: 12, Weights: 13, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{64, 256, 400, 2, "adam", 0.02, 0.95, false, Reasons{}}},
+		{"399 records", Facts{Records: 399, Columns: 6, Weights: 7, Classes: 2, Epsilon: 8, Delta: 1e-5}, Settings{0, 399, 400, 1.9, "adam", 0.094, 0.95, true, Reasons{}}},
+		{"999 records with a number", Facts{Records: 999, Columns: 6, Weights: 7, Epsilon: 8, Delta: 1e-5}, Settings{0, 999, 400, 1.3, "adam", 0.038, 0.98, false, Reasons{}}},
 		{"diabetes", Facts{Records: 353, Columns: 10, Weights: 11, Epsilon: 1, Delta: 1e-5}, Settings{0, 353, 400, 0.47, "adam", 0.0086, 0.98, false, Reasons{}}},
 	} {
 		if got := values(ForTable(c.facts, Fixed{})); got != c.want {

@@ -8,7 +8,8 @@
 //	built/       where `make learn` puts the compiled modules
 //
 // The modules are not in the repository. `make learn` compiles them and builds a program that contains
-// them, through go build -overlay, as `make gpu` does with kernels.
+// them, through go build -overlay, as `make gpu` does with kernels. A release has them in a file of its own,
+// because they would make a wheel too large.
 package learn
 
 import (
@@ -34,7 +35,7 @@ var page embed.FS
 var built embed.FS
 
 // ErrNotBuilt is returned where the program contains no modules.
-var ErrNotBuilt = errors.New("this program was built without the guide's WebAssembly modules; run `make learn` in dptrain's source folder and use the program that it builds")
+var ErrNotBuilt = errors.New("this program was built without the guide's WebAssembly modules")
 
 // modules are the files of the archive that `make learn` writes.
 var modules = []string{"accounting.wasm", "engine.wasm", "wasm_exec.js"}

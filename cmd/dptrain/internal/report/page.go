@@ -12,6 +12,8 @@ import (
 )
 
 var (
+	//go:embed head.html
+	pageHead string
 	//go:embed page.html
 	pageText string
 	//go:embed page.css
@@ -20,9 +22,9 @@ var (
 	pageTemplate = parsePage(template.New("page"), pageText)
 )
 
-// parsePage reads the text of a page, and gives it the style of all pages.
+// parsePage reads the text of a page after the head and the style of all pages.
 func parsePage(t *template.Template, text string) *template.Template {
-	return template.Must(t.Parse(strings.Replace(text, "/*style*/", pageStyle, 1)))
+	return template.Must(t.Parse(strings.Replace(pageHead, "/*style*/", pageStyle, 1) + text))
 }
 
 // page has the values that page.html shows. The template escapes all of them.

@@ -97,6 +97,9 @@ func (s *summary) check() error {
 	if m := s.RegressionMetrics; m != nil && m.RMSE < 0 {
 		return fmt.Errorf("test_rmse %v: it cannot be negative", m.RMSE)
 	}
+	if b := s.TargetBounds; b != nil && !(b[0] < b[1]) {
+		return fmt.Errorf("target_bounds %v: they need a lower and an upper bound", *b)
+	}
 	if v := s.Validation; v != nil && v.Accuracy == nil && v.MAE == nil {
 		return errors.New("validation_records without validation_accuracy or validation_mae: give one of them")
 	}

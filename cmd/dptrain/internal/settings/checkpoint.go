@@ -28,9 +28,12 @@ func withAdapters(model, lora string) (string, error) {
 	}
 	for option := range strings.SplitSeq(lora, ",") {
 		name, value, _ := strings.Cut(option, "=")
-		option, known := map[string]string{"r": "lora", "alpha": "alpha", "targets": "targets"}[name]
+		if option == "rank-stabilised" {
+			name, value = option, "true"
+		}
+		option, known := map[string]string{"r": "lora", "alpha": "alpha", "targets": "targets", "rank-stabilised": "rank-stabilised"}[name]
 		if !known || value == "" {
-			return "", exitcode.Usagef("--lora %q: give r=RANK, alpha=ALPHA and targets=NAME|NAME, with commas between them", lora)
+			return "", exitcode.Usagef("--lora %q: give r=RANK, alpha=ALPHA, targets=NAME|NAME and rank-stabilised, with commas between them", lora)
 		}
 		model += "," + option + "=" + value
 	}

@@ -173,6 +173,13 @@ func (s *Flags) DataOptions() (data.Options, error) {
 		if err := schema.SetTokens("tokenizer:" + pretrained.TokenizerFile(text)); err != nil {
 			return data.Options{}, exitcode.Usagef("--model %s: %w", s.Model, err)
 		}
+		if schema.PredictNext {
+			end, err := pretrained.EndOfText(text)
+			if err != nil {
+				return data.Options{}, exitcode.Usagef("--model %s: %w", s.Model, err)
+			}
+			schema.Tokenizer.End = &end
+		}
 	}
 	if column, byUser := strings.CutPrefix(s.Record, "user:"); byUser {
 		schema.User = column

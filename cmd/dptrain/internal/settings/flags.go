@@ -81,7 +81,6 @@ type Flags struct {
 var (
 	samplings = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated),
 		string(sample.PolicyFixed), string(sample.PolicyShuffle)}
-	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
 	adjacencies        = []string{"zero-out", "add-remove", "replace-one"}
 	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}
@@ -103,7 +102,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)
-		f.StringVar(&s.LoRA, "lora", "", "with --model hf:DIR: train low-rank adapters, r=RANK,alpha=ALPHA,targets=NAME|NAME, as in r=8,alpha=16,targets=query|value, and the head")
+		f.StringVar(&s.LoRA, "lora", "", "with --model hf:DIR: train low-rank adapters, r=RANK,alpha=ALPHA,targets=NAME|NAME[,rank-stabilised], as in r=8,alpha=16,targets=query|value, and the head")
 		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout, a folder of dptrain serve, or the file of its GET /v1/models/NAME")
 		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
 		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
@@ -192,7 +191,7 @@ func DefineMPIFlag(f *pflag.FlagSet, library *string) {
 
 // DefineDeviceFlags adds the flags that select the device.
 func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
-	f.StringVar(&d.Name, "device", "auto", "auto, cpu, gorgonia or cuda:N")
+	f.StringVar(&d.Name, "device", "auto", "auto, cpu, gorgonia, cuda:N or, to train, cuda:all")
 	f.StringVar(&d.Precision, "precision", "fp32", "precision of products on a GPU: fp32, tf32 or bf16; norms include a bound on their errors")
 	f.IntVar(&d.Threads, "threads", 0, "number of threads (default: GOMAXPROCS, one for each processor that the process may use); results do not depend on it")
 }

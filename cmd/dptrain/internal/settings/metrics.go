@@ -87,6 +87,8 @@ func parseMetric(text string) (m metricFlag, err error) {
 	switch {
 	case m.scale != 0 && m.group == "":
 		return fail("scale is for a metric that joins a group: add group=NAME, or drop scale")
+	case m.name == "clipped" && m.group != "":
+		return fail("clipped follows from the clip factor, so it cannot join a group: drop group")
 	case m.noise != 0 && m.group != "":
 		return fail("a metric that joins a group has the noise of the group times its scale: drop noise, or drop group")
 	}

@@ -10,7 +10,7 @@ import (
 // EvaluateTest evaluates parameters on the test data. It fails if the network gives neither
 // an accuracy nor a prediction error, by which settings could be compared.
 func (s *Spec) EvaluateTest(parameters []engine.Parameter) (engine.Evaluation, error) {
-	e, err := engine.NewEvaluator(s.Config.Network, s.Flags.Device)
+	e, err := engine.NewEvaluator(s.Config.Network, s.Config.Device)
 	if err != nil {
 		return engine.Evaluation{}, err
 	}

@@ -18,23 +18,16 @@ func (s *Flags) SplitData(task *data.Task) error {
 		return nil
 	}
 	switch {
-	case !(s.Split > 0 && s.Split < 1):
-		return exitcode.Usagef("--split %v: give a share above 0 and below 1, usually 0.2", s.Split)
 	case s.Test != "":
 		return exitcode.Usagef("--split and --test exclude each other: both give the public test data; drop one of them")
 	case strings.HasPrefix(s.Record, "user:"):
 		return exitcode.Usagef("--split and --record %s exclude each other: a public row would reveal a user whose other rows are trained on; give rows of other users with --test", s.Record)
 	case s.Population > 0:
 		return exitcode.Usagef("--split and --population exclude each other: the number of public rows would reveal the number of rows; give public rows with --test")
-	case task.Test != nil:
-		return exitcode.Usagef("--split: %s has a test part of its own; drop the flag", task.Name)
 	}
 	if !s.given["split-seed"] {
 		const exactInJSON = 1 << 53
 		s.SplitSeed, s.given["split-seed"] = rand.Uint64N(exactInJSON), true
 	}
-	if err := task.SplitTest(s.Split, s.SplitSeed); err != nil {
-		return exitcode.Usagef("--split %v: %w", s.Split, err)
-	}
-	return nil
+	return exitcode.AsUsage(task.SplitTest(s.Split, s.SplitSeed))
 }

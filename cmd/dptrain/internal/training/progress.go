@@ -89,7 +89,7 @@ func (p *Progress) openEvaluator() (err error) {
 	if p.spec.Task.Test == nil || p.evaluator != nil {
 		return nil
 	}
-	if p.evaluator, err = engine.NewEvaluator(p.run.Network(), p.spec.Flags.Device); err != nil {
+	if p.evaluator, err = engine.NewEvaluator(p.run.Network(), p.spec.Config.Device); err != nil {
 		return err
 	}
 	parameters, err := p.run.BorrowParameters()

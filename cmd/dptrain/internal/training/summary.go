@@ -30,7 +30,8 @@ func Validate(term *terminal.Terminal, spec *settings.Spec, run *engine.Run, new
 	regression := spec.Network.Example.Targets > 0
 	if newLots == 0 {
 		saved, _ := rundir.Read(spec.Flags.Out)
-		if v := saved.Validation; v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression {
+		v := saved.Validation
+		if v != nil && saved.Steps == run.StepsDone() && (v.MAE != nil) == regression && (v.Accuracy != nil) != regression {
 			return v, nil
 		}
 	}

@@ -1,0 +1,159 @@
+package pretrained
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dptrain/dptrain/models/layer"
+	G "gorgonia.org/gorgonia"
+)
+
+// NextIDs adds a decoder to a builder that predicts for each step the next id: logits [batch, time, vocabulary].
+// The ids [batch, time] are those of the tokenizer, where −1 is padding.
+func (m *Model) NextIDs(b *layer.Builder, ids *G.Node, vocabulary int) *G.Node {
+	switch {
+	case m.decoder == nil:
+		return b.Try(func() (*G.Node, error) {
+			return nil, fmt.Errorf("model_type %s sees the next id, so it cannot predict it; give one label or target for a text, or a decoder", m.Family)
+		})
+	case m.decoder.tied && m.Tuning.Train == Head:
+		return b.Try(func() (*G.Node, error) {
+			return nil, fmt.Errorf("train=head: the head of the checkpoint is the table of its embedding, which is frozen; use lora=RANK or train=all")
+		})
+	}
+	return m.add(b, ids, vocabulary, func(n *network) *G.Node {
+		x, table := n.decode(ids)
+		if m.decoder.tied {
+			return layer.TiedLogits(b, x, table)
+		}
+		return n.linear(x, nextHead, m.vocabulary, false)
+	})
+}
+
+// The heads of decoders: for a text, and for the next id.
+const (
+	textHead = "score"
+	nextHead = "lm_head"
+)
+
+// decode adds embeddings and blocks. It returns the last block's output [batch, time, width] and the table of the
+// embedding.
+func (n *network) decode(ids *G.Node) (x, table *G.Node) {
+	b, d := n.Builder, n.decoder
+	lookUp := func(name string, rows int, ids *G.Node) (x, table *G.Node) {
+		table = b.Parameter(n.prefix+name+".weight", layer.Constant(0), rows, n.hidden)
+		return layer.Lookup(b, table, ids), table
+	}
+	if n.Family == gpt2 {
+		x, table = lookUp("wte", n.vocabulary, ids)
+		steps := make([]int, ids.Shape()[1])
+		for t := range steps {
+			steps[t] = t
+		}
+		positions, _ := lookUp("wpe", n.positions, layer.SameIndices(b, ids, "positions", steps))
+		x = layer.Add(b, x, positions)
+	} else {
+		x, table = lookUp("embed_tokens", n.vocabulary, ids)
+	}
+	if d.scaledEmbedding {
+		e := x
+		x = b.Try(func() (*G.Node, error) {
+			return G.HadamardProd(e, G.NewConstant(float32(math.Sqrt(float64(n.hidden)))))
+		})
+	}
+	for i := range n.layers {
+		x = n.addDecoderBlock(x, ids, n.prefix+fmt.Sprintf(n.block, i))
+	}
+	last := "norm"
+	if n.Family == gpt2 {
+		last = "ln_f"
+	}
+	return n.norm(x, n.prefix+last), table
+}
+
+// addDecoderBlock adds attention and a multilayer perceptron, each with a norm in front of it and a residual connection.
+func (n *network) addDecoderBlock(x, ids *G.Node, name string) *G.Node {
+	b, d, names := n.Builder, n.decoder, n.names
+	h := n.norm(x, name+names.attentionNorm)
+	var packed *G.Node
+	if n.Family == gpt2 {
+		packed = n.linear(h, name+names.query, 3*n.hidden, true)
+	} else {
+		packed = n.rotatedHeads(h, name)
+	}
+	h = layer.Attention(b, packed, name+"attention", layer.AttentionOptions{Heads: n.heads, Causal: true, Padding: ids})
+	x = layer.Add(b, x, n.linear(h, name+names.attentionOut, n.hidden, d.outBias || n.Family == gpt2))
+
+	h = n.norm(x, name+names.outerNorm)
+	bias := d.innerBias || n.Family == gpt2
+	inner := n.linear(h, name+names.inner, n.inner, bias)
+	if names.gate == "" {
+		inner = n.activate(inner)
+	} else {
+		gate, up := n.activate(n.linear(h, name+names.gate, n.inner, bias)), inner
+		inner = b.Try(func() (*G.Node, error) { return G.HadamardProd(gate, up) })
+	}
+	return layer.Add(b, x, n.linear(inner, name+names.outer, n.hidden, bias))
+}
+
+// rotatedHeads adds queries, keys and values, side by side, with as many heads each.
+func (n *network) rotatedHeads(x *G.Node, name string) *G.Node {
+	b, d, names := n.Builder, n.decoder, n.names
+	query := n.linear(x, name+names.query, n.heads*d.headSize, d.queryBias)
+	key := n.linear(x, name+names.key, d.keyHeads*d.headSize, d.queryBias)
+	value := n.linear(x, name+names.value, d.keyHeads*d.headSize, d.queryBias)
+	if d.headNorms {
+		query = layer.HeadRMSNorm(b, query, name+"self_attn.q_norm", d.headSize)
+		key = layer.HeadRMSNorm(b, key, name+"self_attn.k_norm", d.headSize)
+	}
+	query = layer.RotaryEmbedding(b, query, d.headSize, d.rotaryBase)
+	key = layer.RotaryEmbedding(b, key, d.headSize, d.rotaryBase)
+	shared := n.heads / d.keyHeads
+	return layer.Join(b, query, layer.RepeatHeads(b, key, d.headSize, shared), layer.RepeatHeads(b, value, d.headSize, shared))
+}
+
+// linear is dense, with or without a bias.
+func (n *network) linear(x *G.Node, name string, out int, bias bool) *G.Node {
+	n.UseBias(bias)
+	defer n.UseBias(true)
+	return n.dense(x, name, out)
+}
+
+// norm adds the norm of the family.
+func (n *network) norm(x *G.Node, name string) *G.Node {
+	switch {
+	case n.Family == gpt2:
+		return layer.LayerNorm(n.Builder, x, name)
+	case n.decoder.shiftedNorms:
+		return layer.ShiftedRMSNorm(n.Builder, x, name)
+	}
+	return layer.RMSNorm(n.Builder, x, name)
+}
+
+// hasBiases reports whether blocks have biases.
+func (c *Config) hasBiases() bool {
+	d := c.decoder
+	return d == nil || c.Family == gpt2 || d.queryBias || d.outBias || d.innerBias
+}
+
+// maxSteps is the largest number of steps that a network of the checkpoint reads.
+func (c *Config) maxSteps() int {
+	longest := c.positions - c.firstPosition
+	if c.decoder != nil && c.decoder.window > 0 {
+		longest = min(longest, c.decoder.window)
+	}
+	return longest
+}
+
+// isTable reports whether a parameter is a table of embeddings.
+func isTable(name string) bool {
+	layer := lastName(name[:max(0, len(name)-len(".weight"))])
+	return slices.Contains([]string{"word_embeddings", "position_embeddings", "token_type_embeddings", "embed_tokens", "wte", "wpe"}, layer)
+}
+
+// isTransposed reports whether the weight of a dense layer has the layout [out, in] in the checkpoint, and that of the
+// network is its transpose.
+func (c *Config) isTransposed(name string, shape []int) bool {
+	return len(shape) == 2 && !isTable(name) && (c.Family != gpt2 || c.isHead(name) || isAdapter(name))
+}
