@@ -72,8 +72,8 @@ interrupted, with everything saved.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Train and use models", []*cobra.Command{newTrain(term), newSchema(term), newEval(term), newPredict(term),
-			newPlan(term), newTune(term), newSweep(term), newChoose(term), newReport(term), newExport(term), newTokenize(term), newGenerate(term)}},
+		{"Train and use models", []*cobra.Command{newTrain(term), newPlan(term), newSchema(term), newEval(term), newPredict(term),
+			newTune(term), newSweep(term), newChoose(term), newReport(term), newExport(term), newTokenize(term), newGenerate(term)}},
 		{"Account for privacy", []*cobra.Command{newBudget(term), newLedger(term)}},
 		{"Learn from data that stay with their owners", []*cobra.Command{newServe(term), newContribute(term), newSimulate(term)}},
 		{"Show what there is", []*cobra.Command{newLearn(term), newData(term), newModels(term), newPresets(term), newDevices(term),

@@ -123,7 +123,8 @@ func (l *library) setConstants(file unsafe.Pointer) error {
 	for _, h := range []struct {
 		handle
 		to *C.uintptr_t
-	}{{a.world, &l.c.world}, {a.int64s, &l.c.int64s}, {a.int32s, &l.c.int32s}, {a.bytes, &l.c.bytes}, {a.sum, &l.c.sum}, {a.errorsReturn, &l.c.errors_return}} {
+	}{{a.world, &l.c.world}, {a.int64s, &l.c.int64s}, {a.int32s, &l.c.int32s}, {a.bytes, &l.c.bytes}, {a.sum, &l.c.sum},
+		{a.errorsReturn, &l.c.errors_return}} {
 		*h.to = C.uintptr_t(h.number)
 		if h.symbol == "" {
 			continue
