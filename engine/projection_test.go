@@ -313,7 +313,7 @@ func TestProjection_Refuses(t *testing.T) {
 		"Projection.Noise NaN":          func(c *Config) { c.Projection.Noise = math.NaN() },
 		"Projection.Noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
 		"set Config.Projection.Network": func(c *Config) { c.Projection.Network = nil },
-		"the data have none": func(c *Config) {
+		"the features are indices": func(c *Config) {
 			s := newUncheckedSet()
 			s.columns = slices.Clone(s.columns)
 			s.columns[0].Kind, s.columns[0].Classes = data.Index, 3

@@ -159,3 +159,19 @@ func TestGroup_Refused(t *testing.T) {
 		}
 	}
 }
+
+// Shares divide the noise: (S/σ)² is proportional to them. A resumed run keeps them.
+func TestGroup_SharesDivideNoise(t *testing.T) {
+	inWorkshop(t)
+	for _, line := range []string{briefGroups + " --noise 2 --group hidden=fc1,clip=0.5,share=3 --group out=fc2,clip=2,share=1 --out run", "train --resume run --steps 6"} {
+		v := runJSON(t, line)
+		var ratio [2]float64
+		for i, g := range v["groups"].([]any) {
+			group := g.(map[string]any)
+			ratio[i] = math.Pow(group["sensitivity"].(float64)/group["noise"].(float64), 2)
+		}
+		if math.Abs(ratio[0]/ratio[1]-3) > 1e-6 || math.Abs((ratio[0]+ratio[1])*4-1) > 1e-6 {
+			t.Errorf("%s: (S/σ)² of the groups is %v, want 3/16 and 1/16", line, ratio)
+		}
+	}
+}

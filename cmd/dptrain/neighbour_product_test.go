@@ -535,15 +535,13 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 	}
 	for _, more := range settings {
 		counts := strings.Contains(more, "--population")
-		if counts && sampling != "poisson" && sampling != "truncated" || strings.Contains(more, "laplace") && (sampling == "truncated" || strings.Contains(n.more, "min-mean")) {
+		if counts && sampling != "poisson" && sampling != "truncated" || strings.Contains(more, "laplace") && (sampling == "truncated" || strings.Contains(n.more, "min-mean")) ||
+			strings.Contains(more, "noise-schedule") && sampling == "shuffle" || strings.Contains(more, ":group=") && strings.Contains(n.more, "min-mean") {
 			continue // train refuses these
 		}
 		dir := t.TempDir()
-		first := n.outputs(t, dir, common+more)
+		var first map[string]string // computed by the first subtest that runs
 		stops := strings.Contains(more, "--stop-when")
-		if stops && !wholeProduct() && !strings.Contains(first["run/run.json"], `"stopped": true`) {
-			t.Fatalf("the condition did not end the run: %s", first["run/run.json"])
-		}
 		for name, attack := range attacks {
 			if (name == "removed") != counts || (stops || strings.Contains(more, "norm=batch")) && name != "changed" && !wholeProduct() {
 				continue
@@ -557,6 +555,12 @@ func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d%s", name, at, more), func(t *testing.T) {
+					if first == nil {
+						first = n.outputs(t, dir, common+more)
+						if stops && !wholeProduct() && !strings.Contains(first["run/run.json"], `"stopped": true`) {
+							t.Fatalf("the condition did not end the run: %s", first["run/run.json"])
+						}
+					}
 					other := t.TempDir()
 					second := attacked.outputs(t, other, common+more)
 					for _, file := range slices.Sorted(maps.Keys(first)) {

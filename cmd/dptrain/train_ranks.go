@@ -37,7 +37,7 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	}
 	c := m.ranks
 	defer func() { m.ranks.Close() }() // place may connect more
-	c.SetTimeout(engine.StartupRankTimeout(flags.RankTimeout))
+	c.SetTimeout(engine.Config{RankTimeout: flags.RankTimeout}.StartupTimeout())
 	of := c
 	if c.Size() == 1 {
 		of = nil
@@ -74,6 +74,9 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	}
 	if err := m.place(term, flags); err != nil {
 		return exitcode.AsUsage(err)
+	}
+	if m.device == "cpu" { // a GPU keeps the whole data set in its memory
+		flags.Rank, flags.Ranks = c.Rank(), c.Size()
 	}
 	if c.Rank() == 0 {
 		return train(term, flags, m)

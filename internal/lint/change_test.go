@@ -18,6 +18,7 @@ var changes = []struct {
 	check func(t *testing.T, overlay string)
 }{
 	{"flag", "flag.patch", checkPatchedFlag},
+	{"clipping rule", "clipping_rule.patch", checkPatchedClipping},
 	{"operation with kernels on both devices", "operation.patch", checkPatchedOperation},
 }
 
@@ -124,6 +125,20 @@ func checkPatchedFlag(t *testing.T, overlay string) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%s does not contain %q", name, want)
 		}
+	}
+}
+
+// checkPatchedClipping verifies that a run clips by the rule of clipping_rule.patch.
+func checkPatchedClipping(t *testing.T, overlay string) {
+	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "program")
+	runIn(t, root, "go", "build", "-overlay", overlay, "-o", program, "./cmd/dptrain")
+	runIn(t, folder, program, "train", "--data", "remarks", "--steps", "1", "--lot", "8", "--clipping", "gentle", "--out", "run", "--quiet")
+	text, err := os.ReadFile(filepath.Join(folder, "run", "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), `"clipping": "gentle"`) {
+		t.Errorf("run.json does not name the rule:\n%s", text)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"github.com/dptrain/dptrain/engine"
 )
 
+// clippings are the choices of --clipping.
+var clippings = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
+
 // stabilityConstant is γ of normalised clipping in Bu et al. 2022.
 const stabilityConstant = 0.01
 

@@ -32,6 +32,7 @@ type Flags struct {
 	Model, Config, Out, Resume string
 	MPI                        string // file of the MPI library; "": the first that is found
 	RankTimeout                time.Duration
+	Rank, Ranks                int    // of this process, and of the launch; no flags
 	Init, Fresh, Freeze        string // starting weights
 	LoRA                       string // see withAdapters
 
@@ -80,7 +81,6 @@ type Flags struct {
 var (
 	samplings = []string{string(sample.PolicyPoisson), string(sample.PolicyTruncated),
 		string(sample.PolicyFixed), string(sample.PolicyShuffle)}
-	clippings          = []string{"flat", "per-layer", "per-layer-size", "joint", "normalized", "adaptive"}
 	adjacencies        = []string{"zero-out", "add-remove", "replace-one"}
 	mechanisms         = []string{string(engine.GaussianNoise), string(engine.LaplaceNoise)}
 	arithmetics        = []string{string(engine.ExactArithmetic), string(engine.FloatArithmetic)}

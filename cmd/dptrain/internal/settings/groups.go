@@ -278,7 +278,8 @@ func (s *Flags) shares(groups []*groupFlag) (map[string]float64, error) {
 		case g.share == 0:
 		case own:
 			return nil, exitcode.Usagef("--group %s: a group with noise of its own has no share of --noise or --epsilon: drop share, or drop noise", g.name)
-		case s.given["allocation"]:
+		// A file with all settings of a run has the default, too.
+		case s.OnCommandLine("allocation") || s.Allocation != string(engine.Proportional):
 			return nil, exitcode.Usagef("--group %s: share=%v and --allocation %s are two ways to divide the noise: drop one of them", g.name, g.share, s.Allocation)
 		default:
 			shares[g.name] = g.share
