@@ -46,8 +46,8 @@ const (
 
 	hiddenRatio   = 110  // ρ from which a hidden layer pays
 	classesRatio  = 80   // ρ from which it does for three or more classes and few columns
-	hiddenRecords = 400  // records from which it does for classes
-	numberRecords = 1000 // records from which it does for a number
+	hiddenRecords = 400  // records from which it does for classes and columns of numbers
+	otherRecords  = 1000 // records from which it does for a number, and for a table of words
 	hiddenUnits   = 64
 	fourierMost   = 20   // columns up to which random features pay
 	fourierRatio  = 50   // ρ from which they pay for more columns
@@ -83,10 +83,11 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
+	words := f.Weights > wordsRatio*(f.Columns+1)
 	known, least := float64(hiddenRatio), hiddenRecords
 	switch {
-	case f.Classes == 0:
-		least = numberRecords
+	case f.Classes == 0 || words:
+		least = otherRecords
 	case f.Classes > 2 && f.Columns <= fourierMost:
 		known = classesRatio
 	}
@@ -94,7 +95,6 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	if hidden {
 		s.Hidden = hiddenUnits
 	}
-	words := f.Weights > wordsRatio*(f.Columns+1)
 	s.Fourier = !hidden && f.Classes > 0 && !words && (f.Columns <= fourierMost || ratio >= fourierRatio)
 	lot := f.Records
 	weights := f.Weights * outputs
