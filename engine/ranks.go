@@ -26,9 +26,9 @@ import (
 )
 
 // A run on several ranks. All ranks have one key, so all draw the same lot and the same noise. Each
-// computes some microbatches of a lot, and then the integers of all ranks are added (package lot). From
-// then on every rank computes the same: the noise, the step, the bounds of the next lot. So weights are
-// never sent.
+// computes the records of its shard, and then the integers of all ranks are added. Each adds the noise to its
+// part of the elements and updates its part of the weights and of the optimizer's state, and they gather the
+// weights (package lot). Bounds and statistics are computed by all. Rank 0 has the files.
 //
 // Ranks agree before the sums are added, after the ledger has the lot, and before the next lot. An error
 // of one rank is then the error of all, and none waits for another.
@@ -63,6 +63,14 @@ func (c *Config) rankCount() int {
 		return 1
 	}
 	return c.Ranks.Size()
+}
+
+// rank returns the number of this process.
+func (c *Config) rank() int {
+	if c.Ranks == nil {
+		return 0
+	}
+	return c.Ranks.Rank()
 }
 
 // followsRankZero reports whether another rank has the files.
@@ -142,12 +150,19 @@ func buildOnRanks(c Config) (*Run, error) {
 		return build(c)
 	}
 	c.Ranks.SetTimeout(c.StartupTimeout())
-	r, err := build(c)
+	r, err := newUncompiled(c)
 	if err := ranks.Agree(c.Ranks, err); err != nil {
-		if r != nil {
+		return nil, err
+	}
+	if err := r.shareIndex(); err != nil {
+		return nil, err
+	}
+	err = r.compile()
+	if agreed := ranks.Agree(c.Ranks, err); agreed != nil {
+		if err == nil {
 			r.network.Executable.Close()
 		}
-		return nil, err
+		return nil, agreed
 	}
 	r.rankTimer = &rankTimer{of: c.Ranks, timeout: c.RankTimeout}
 	if err := r.compareRanks(); err != nil {
@@ -155,6 +170,37 @@ func buildOnRanks(c Config) (*Run, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// shareIndex gives all ranks the numbers of the blank examples: each may know those of its own records only.
+func (r *Run) shareIndex() error {
+	c, index := r.config.Ranks, r.index
+	data := fmt.Sprint(index.Records, index.Rows, index.PerRecord)
+	if err := ranks.RequireEqual(c, "numbers of records", []byte(data)); err != nil {
+		return err
+	}
+	const bits = 32 // of a word; one rank sets each bit
+	words := make([]int64, index.Rows/bits+1)
+	if index.Blank != nil {
+		index.ForEachRowOf(c.Rank(), c.Size(), func(row int) {
+			if index.Blank[row] {
+				words[row/bits] |= 1 << (row % bits)
+			}
+		})
+	}
+	if err := c.Sum(words); err != nil {
+		return err
+	}
+	index.Blank = nil
+	for row := range index.Rows {
+		if words[row/bits]>>(row%bits)&1 != 0 {
+			if index.Blank == nil {
+				index.Blank = make([]bool, index.Rows)
+			}
+			index.Blank[row] = true
+		}
+	}
+	return nil
 }
 
 // compareRanks returns an error if a rank has other settings, data or starting weights than rank 0. The error
@@ -188,10 +234,6 @@ func (r *Run) compareRanks() error {
 		err = firstDifference(mine, first)
 	}
 	if err := ranks.Agree(c.Ranks, err); err != nil {
-		return err
-	}
-	data := fmt.Sprint(r.index.Records, r.index.Rows, r.index.PerRecord)
-	if err := ranks.RequireEqual(c.Ranks, "numbers of records", []byte(data)); err != nil {
 		return err
 	}
 	return r.compareWeights()
@@ -264,6 +306,10 @@ func (r *Run) compareWeights() error {
 	return ranks.RequireEqual(r.config.Ranks, "weights", sum.Sum(nil))
 }
 
+// RankDurations returns how long each rank has computed its records since this command began, without waiting for
+// the others; nil in one process.
+func (r *Run) RankDurations() []time.Duration { return r.lot.RankDurations() }
+
 // agreeOnSaved returns the error of any rank, or that the ranks read different checkpoints.
 func (c *Config) agreeOnSaved(saved *state.Checkpoint, err error) error {
 	if c.Ranks == nil {
@@ -287,7 +333,13 @@ const lotsBetweenComparisons = 64
 func (r *Run) agreeToContinue(err error) error {
 	c := r.config.Ranks
 	causes := []error{ErrStop, context.Canceled}
-	votes := make([]int64, len(causes))
+	votes := make([]int64, len(causes)+1) // and whether rank 0 saves a checkpoint
+	if r.checkpoints != nil && err == nil && r.step > r.firstStep {
+		var due bool
+		if due, err = r.checkpoints.IsDue(r.step); due {
+			votes[len(causes)] = 1
+		}
+	}
 	for i, cause := range causes {
 		if errors.Is(err, cause) {
 			votes[i], err = 1, nil
@@ -305,6 +357,15 @@ func (r *Run) agreeToContinue(err error) error {
 	for i, cause := range causes {
 		if votes[i] > 0 {
 			return cause
+		}
+	}
+	if votes[len(causes)] > 0 {
+		err := r.lot.GatherState()
+		if err == nil && r.checkpoints != nil {
+			err = r.checkpoints.Begin(r.step)
+		}
+		if err := ranks.Agree(c, err); err != nil {
+			return err
 		}
 	}
 	if r.step > r.firstStep && (r.step%lotsBetweenComparisons == 0 || r.step == r.config.Steps) {

@@ -199,6 +199,68 @@ func TestRanks_HaveBitsOfOne(t *testing.T) {
 	}
 }
 
+// Ranks that read only their shards have the bits of one process that reads all: of examples, of pairs and of
+// users, with rows that cannot be read.
+func TestRanks_ShardsHaveBitsOfOne(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "people.csv")
+	text := "owner,a,b,c,d,e,mood\n"
+	for i := range 90 {
+		mood := []string{"low", "even", "high"}[i%3]
+		if i%17 == 3 {
+			mood = "unknown" // the row is blank
+		}
+		text += fmt.Sprintf("u%d,%d,%d,%d,%d,%d,%s\n", i*i%13, i, 90-i, i*7%90, i*i%90, i*31%90, mood)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	schema := data.Schema{Label: "mood", Classes: []string{"low", "even", "high"}, User: "owner", Bounds: map[string]data.Bounds{}}
+	for _, column := range []string{"a", "b", "c", "d", "e"} {
+		schema.Bounds[column] = data.Bounds{0, 90}
+	}
+	open := func(shard data.Shard) data.Set {
+		task, err := data.Open(file, data.Options{Shard: shard, Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return task.Train
+	}
+	for _, records := range []Records{{}, {Examples: 2}, {Users: true, Examples: 4}} {
+		config := func(shard data.Shard) Config {
+			c := testConfig(t)
+			c.Network, c.Train, c.Records = mlp, open(shard), records
+			c.Sampling, c.Microbatch, c.Steps = Sampling{Rate: 0.4}, 3, 4
+			return c
+		}
+		want := runOnRanks(t, config(data.Shard{}), 0)
+		for n := 2; n <= 4; n++ {
+			var weights [4][]float32
+			folder := t.TempDir()
+			failed := eachRank(n, func(of ranks.Communicator) error {
+				c := config(data.Shard{Rank: of.Rank(), Size: n, Examples: records.Examples, Users: records.Users})
+				if !data.IsSharded(c.Train) {
+					return errors.New("the set is whole")
+				}
+				c.Ranks, c.Files.Ledger = of, filepath.Join(folder, "ledger.jsonl")
+				r, err := New(c)
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				err = r.Train(context.Background(), nil)
+				weights[of.Rank()] = flatWeights(t, r)
+				return err
+			})
+			if err := errors.Join(failed...); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(weights[0], want.weights) || !slices.Equal(weights[n-1], want.weights) {
+				t.Errorf("%+v on %d ranks: other weights than of one process", records, n)
+			}
+		}
+	}
+}
+
 // Without a seed, the ranks have one key: they would disagree otherwise. Two runs have different ones.
 func TestRanks_ShareSecureKey(t *testing.T) {
 	c := testConfig(t)
@@ -308,6 +370,16 @@ func (r *rankCallRecorder) Sum(values []int64) error {
 	return r.Communicator.Sum(values)
 }
 
+func (r *rankCallRecorder) Sum32(values []int32) error {
+	*r.calls = append(*r.calls, fmt.Sprint("Sum32 of ", len(values)))
+	return r.Communicator.Sum32(values)
+}
+
+func (r *rankCallRecorder) Gather(b []byte, ends []int) error {
+	*r.calls = append(*r.calls, fmt.Sprint("Gather of ", ends))
+	return r.Communicator.Gather(b, ends)
+}
+
 func (r *rankCallRecorder) Broadcast(b []byte) error {
 	*r.calls = append(*r.calls, fmt.Sprint("Broadcast of ", len(b)))
 	return r.Communicator.Broadcast(b)
@@ -319,7 +391,7 @@ func TestRanks_NameTheOneThatDiffers(t *testing.T) {
 		"rank 2: its setting noise is 1.5, and that of rank 0 is 1":                     func(c *Config) { c.Mechanism.NoiseMultiplier = 1.5 },
 		"rank 2: its setting number of lots is 6, and that of rank 0 is 5":              func(c *Config) { c.Steps = 6 },
 		"rank 2: its setting microbatch is 5, and that of rank 0 is 4":                  func(c *Config) { c.Microbatch = 5 },
-		"rank 2: its setting records is 59, and that of rank 0 is 60":                   func(c *Config) { c.Train = mlpExamples(59, 3) },
+		"rank 2: it has other numbers of records than rank 0":                           func(c *Config) { c.Train = mlpExamples(59, 3) },
 		"rank 2: its setting seed is 8, and that of rank 0 is 7":                        func(c *Config) { c.Seed = pointer(uint64(8)) },
 		"rank 2: Steps 0: give at least 1":                                              func(c *Config) { c.Steps = 0 },
 		"rank 2: it has the setting version of the program, which rank 0 does not have": func(c *Config) { c.Fingerprint = map[string]string{"version of the program": "2"} },
@@ -361,7 +433,7 @@ func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
 	}{
 		{"data", 1, func(r *Run) { r.config.Train.(*breakableSet).broken = true }, "lot 0: rank 1: training data: a read failed"},
 		{"ledger", 0, func(r *Run) { r.account.Ledger.Close() }, "lot 0: rank 0: "},
-		{"weights", 2, func(r *Run) { r.network.Executable.State().Weights[0][0]++ }, "rank 2: it has other weights than rank 0"},
+		{"weights", 2, nil, "rank 2: it has other weights than rank 0"}, // that of the last lot: a gathering replaces earlier ones
 		{"observer", 0, nil, "rank 0: the disk is full"},
 	} {
 		folder := t.TempDir()
@@ -380,7 +452,10 @@ func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
 				test.inject(r)
 			} else if of.Rank() == test.rank {
 				observe = func(p *Progress) error {
-					if p.Lot == 2 {
+					switch {
+					case test.name == "weights" && p.Lot == c.Steps:
+						r.network.Executable.State().Weights[0][0]++
+					case test.name == "observer" && p.Lot == 2:
 						return full
 					}
 					return nil
@@ -403,8 +478,8 @@ func TestRanks_NameOneThatHangs(t *testing.T) {
 		hung, slow int
 		want       string
 	}{
-		{2, -1, "lot 2: rank 2: the others have waited for it for 300ms"},
-		{0, -1, "lot 2: rank 0: the others have waited for it for 300ms"},
+		{2, -1, "lot 2: rank 2: the others have waited for it for 2s"},
+		{0, -1, "lot 2: rank 0: the others have waited for it for 2s"},
 		{-1, 1, ""},
 	} {
 		file := filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -413,7 +488,11 @@ func TestRanks_NameOneThatHangs(t *testing.T) {
 		failed := make([]error, 3)
 		for rank, of := range ranks.NewGroup(3) {
 			train := func() {
-				failed[rank] = trainWithPause(t, of, file, func() {
+				timeout := 2 * time.Second
+				if test.hung < 0 {
+					timeout = time.Minute
+				}
+				failed[rank] = trainWithPause(t, of, file, timeout, func() {
 					switch rank {
 					case test.hung:
 						<-end
@@ -443,9 +522,9 @@ func TestRanks_NameOneThatHangs(t *testing.T) {
 }
 
 // trainWithPause trains a rank that calls pause while it reads the first record of the third lot.
-func trainWithPause(t *testing.T, of ranks.Communicator, file string, pause func()) error {
+func trainWithPause(t *testing.T, of ranks.Communicator, file string, timeout time.Duration, pause func()) error {
 	c := testConfig(t)
-	c.Microbatch, c.Ranks, c.RankTimeout = 4, of, 300*time.Millisecond
+	c.Microbatch, c.Ranks, c.RankTimeout = 4, of, timeout
 	set := &breakableSet{Table: c.Train.(*data.Table)}
 	c.Train, c.Files.Ledger = set, file
 	r, err := New(c)
@@ -548,6 +627,7 @@ func TestRanks_ResumeOnOtherNumber(t *testing.T) {
 	run := func(sizes ...int) outcome {
 		c := checkpointedConfig(t)
 		c.Microbatch = 3
+		c.Optimization.Optimizer, c.Optimization.Average.Decay = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, 0.5
 		var last outcome
 		for part, n := range sizes {
 			c.Steps = 4 + 3*part

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -83,8 +84,20 @@ func New(c Config) (*Run, error) {
 	return r, nil
 }
 
-// build makes a run without its files.
+// build makes a run without its files, in one process.
 func build(c Config) (*Run, error) {
+	r, err := newUncompiled(c)
+	if err == nil {
+		err = r.compile()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newUncompiled checks a configuration, and makes a run that has its records.
+func newUncompiled(c Config) (*Run, error) {
 	source, err := c.newSource()
 	if err != nil {
 		return nil, err
@@ -93,22 +106,26 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{config: c, source: source}
-	if r.index, err = c.Records.index(c.Train); err != nil {
-		return nil, err
-	}
+	r.index, err = c.Records.index(c.Train)
+	return r, err
+}
+
+// compile makes the sampler, the network and the mechanism of a run.
+func (r *Run) compile() (err error) {
+	c := &r.config
 	public := c.publicRecords(r.index.Records)
-	if r.sampler, err = r.config.Sampling.newSampler(public, r.index.Records, r.source); err != nil {
-		return nil, err
+	if r.sampler, err = c.Sampling.newSampler(public, r.index.Records, r.source); err != nil {
+		return err
 	}
-	r.config.Budget.setDelta(public)
+	c.Budget.setDelta(public)
 	if !c.Mechanism.NonPrivate {
-		if err := r.config.Budget.CheckDelta(r.Event().Records); err != nil {
-			return nil, err
+		if err := c.Budget.CheckDelta(r.Event().Records); err != nil {
+			return err
 		}
 	}
 	augmenter := load.NewAugmenter(c.Augmentation.Views, c.Augmentation.Transform, c.Train)
-	if r.network, err = r.config.compile(r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
-		return nil, err
+	if r.network, err = c.compile(r.index, r.index.PerRecord*augmenter.ViewsPerExample(), r.Event()); err != nil {
+		return err
 	}
 	built := false
 	defer func() { // also after a panic of the user's code
@@ -117,13 +134,13 @@ func build(c Config) (*Run, error) {
 		}
 	}()
 	if r.lot, err = r.newLot(augmenter); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.setFilterOrder(); err != nil {
-		return nil, err
+		return err
 	}
 	built = true
-	return r, nil
+	return nil
 }
 
 // newLot returns what computes the lots of a compiled network.
@@ -280,6 +297,9 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 		return errors.New("the run is closed: call Train before Close, or resume the run from a checkpoint")
 	}
 	err := r.runLots(ctx, observe)
+	if r.rankTimer != nil && r.fault == nil {
+		err = cmp.Or(err, r.lot.GatherState())
+	}
 	if r.checkpoints != nil && r.fault == nil {
 		if saveErr := r.checkpoints.Save(r.step); err == nil {
 			err = saveErr
@@ -336,7 +356,7 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 			return err
 		}
 	}
-	if r.checkpoints != nil {
+	if r.checkpoints != nil && r.rankTimer == nil { // ranks save together, in checkContinue
 		return r.checkpoints.SaveIfDue(r.step)
 	}
 	return nil

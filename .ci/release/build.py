@@ -17,6 +17,7 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -113,7 +114,10 @@ class Release:
         folder = os.path.join(work, goos, goarch)
         os.makedirs(folder)
         program = os.path.join(folder, "dptrain" + suffix)
-        self.compile(target, program)
+        if target == build_wheel.host():
+            shutil.copy(os.path.join(work, "host"), program)
+        else:
+            self.compile(target, program)
         name = f"dptrain_{self.version}_{goos}_{goarch}"
         files = {"dptrain" + suffix: self.read(program), **documents}
         self.write(*(self.zip(name, files) if goos == "windows" else self.tar(name, files)))

@@ -22,10 +22,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import build_wheel  # noqa: E402
 
-# What pip calls the platforms of a target, the oldest first.
+# What pip calls the platforms of a target, with a later version of macOS.
 PLATFORMS = {
-    "linux/amd64": ["manylinux_2_17_x86_64", "manylinux_2_28_x86_64", "musllinux_1_2_x86_64"],
-    "linux/arm64": ["manylinux_2_17_aarch64", "manylinux_2_28_aarch64", "musllinux_1_2_aarch64"],
+    "linux/amd64": ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"],
+    "linux/arm64": ["manylinux_2_17_aarch64", "musllinux_1_2_aarch64"],
     "darwin/amd64": ["macosx_12_0_x86_64", "macosx_15_0_x86_64"],
     "darwin/arm64": ["macosx_12_0_arm64", "macosx_15_0_arm64"],
     "windows/amd64": ["win_amd64"],

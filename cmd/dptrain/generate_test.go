@@ -42,7 +42,7 @@ func TestGenerate_Decoder(t *testing.T) {
 		t.Errorf("the perplexity is %v", p)
 	}
 	_, stderr, code = dptrain(train + "--label mood --classes sad,happy --ignore score --out texts --model hf:ck,train=head")
-	if code != exitcode.Done || !strings.Contains(stderr, "1 trained parameters moved, 28 frozen parameters") {
+	if code != exitcode.Done || !strings.Contains(stderr, "1 trained parameter moved, 28 frozen parameters") {
 		t.Errorf("classes of texts: exit %d, %s", code, stderr)
 	}
 	for line, want := range map[string]string{

@@ -72,7 +72,7 @@ interrupted, with everything saved.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Train and use models", []*cobra.Command{newTrain(term), newSchema(term), newEval(term), newPredict(term),
+		{"Train and use models", []*cobra.Command{newTrain(term), newPlan(term), newSchema(term), newEval(term), newPredict(term),
 			newTune(term), newSweep(term), newChoose(term), newReport(term), newExport(term), newTokenize(term), newGenerate(term)}},
 		{"Account for privacy", []*cobra.Command{newBudget(term), newLedger(term)}},
 		{"Learn from data that stay with their owners", []*cobra.Command{newServe(term), newContribute(term), newSimulate(term)}},

@@ -75,6 +75,9 @@ func trainOnRanks(term *terminal.Terminal, flags *settings.Flags, launch ranks.L
 	if err := m.place(term, flags); err != nil {
 		return exitcode.AsUsage(err)
 	}
+	if m.device == "cpu" { // a GPU keeps the whole data set in its memory
+		flags.Rank, flags.Ranks = c.Rank(), c.Size()
+	}
 	if c.Rank() == 0 {
 		return train(term, flags, m)
 	}

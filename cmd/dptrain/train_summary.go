@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
@@ -95,6 +96,13 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 		speed = "lots at " + terminal.Speed(s.ExamplesPerSec) + " "
 	}
 	fmt.Fprintf(w, "time\t%.1f s, %son %s, %d threads\n", s.Seconds, speed, s.Device, s.Threads)
+	if len(s.RankSeconds) > 1 {
+		var each []string
+		for _, seconds := range s.RankSeconds {
+			each = append(each, fmt.Sprintf("%.1f s", seconds))
+		}
+		fmt.Fprintf(w, "ranks\t%s, without waiting for the others\n", strings.Join(each, ", "))
+	}
 	fmt.Fprintf(w, "files\t%s\n", s.Out)
 	fmt.Fprintf(w, "report\t%s\n", filepath.Join(s.Out, rundir.ReportFile))
 	evalFlags := ""

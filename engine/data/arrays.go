@@ -26,8 +26,9 @@ const (
 // If Tokens is a number, x [examples, length] contains indices below it, with -1 for
 // padding. Then y may have a label for each step, with -1 for none. With PredictNext there
 // is no y, and the label of each step is the next index.
-func openArrays(tree fs.FS, where string, s Schema, onBad BadRowPolicy) (*Task, error) {
-	private, err := onBad.rowPolicy()
+func openArrays(tree fs.FS, where string, o Options) (*Task, error) {
+	s := o.Schema
+	private, err := o.privatePolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -179,11 +180,7 @@ func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds,
 			y.values[i] = 0
 		}
 	}
-	table, err := NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return withBlank(table, blank), nil
+	return policy.tableOf([]Column{features, target}, [][]float32{x.values, y.values}, blank)
 }
 
 func (a arrayHeader) elementType() ElementType {

@@ -72,7 +72,10 @@ func withBlank(s Set, blank []bool) Set {
 
 // rowPolicy is a BadRowPolicy for one part of a data set. The zero value is for public parts: an
 // error names the example.
-type rowPolicy struct{ private, blank bool }
+type rowPolicy struct {
+	private, blank bool
+	shard          Shard
+}
 
 // rowPolicy returns the policy for the private part.
 func (p BadRowPolicy) rowPolicy() (rowPolicy, error) {
@@ -83,6 +86,13 @@ func (p BadRowPolicy) rowPolicy() (rowPolicy, error) {
 		return rowPolicy{private: true}, nil
 	}
 	return rowPolicy{}, fmt.Errorf("bad rows are treated by %q; give %s or %s", p, BlankBadRows, FailOnBadRow)
+}
+
+// privatePolicy returns the policy for the private part.
+func (o Options) privatePolicy() (rowPolicy, error) {
+	p, err := o.OnBadRow.rowPolicy()
+	p.shard = o.Shard
+	return p, err
 }
 
 // resolve returns nil if the example that caused err becomes blank. Otherwise it returns the error
@@ -103,9 +113,24 @@ func (p rowPolicy) newTable(columns []Column, values [][]float32, examples int) 
 	if err != nil {
 		return nil, err
 	}
+	return p.tableOf(columns, values, blank)
+}
+
+// tableOf returns the table of the examples that this process reads.
+func (p rowPolicy) tableOf(columns []Column, values [][]float32, blank []bool) (Set, error) {
+	if !p.shard.isWhole() {
+		for k, c := range columns {
+			if len(values[k]) == len(blank)*c.Size() {
+				values[k] = keepShard(p.shard, values[k], c.Size())
+			}
+		}
+	}
 	table, err := NewTable(columns, values, nil)
 	if err != nil {
 		return nil, err
+	}
+	if !p.shard.isWhole() {
+		return withBlank(newSharded(table, p.shard, len(blank), nil, nil), blank), nil
 	}
 	return withBlank(table, blank), nil
 }
@@ -163,9 +188,16 @@ func (p rowPolicy) newPictures(shape ImageShape, pixels []byte, labels []int32, 
 	if len(pixels) == len(labels)*shape.size() {
 		clearBlank(pixels, blank)
 	}
+	examples := len(labels)
+	if !p.shard.isWhole() && len(pixels) == examples*shape.size() {
+		pixels, labels = keepShard(p.shard, pixels, shape.size()), keepShard(p.shard, labels, 1)
+	}
 	pictures, err := NewPictures(shape.Channels, shape.Height, shape.Width, pixels, labels, classes, standardization)
 	if err != nil {
 		return nil, err
+	}
+	if !p.shard.isWhole() {
+		return withBlank(newSharded(pictures, p.shard, examples, nil, nil), blank), nil
 	}
 	return withBlank(pictures, blank), nil
 }

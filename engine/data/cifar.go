@@ -72,7 +72,7 @@ func (c cifar) open(tree fs.FS, o Options) (*Task, error) {
 }
 
 func (c cifar) readBinary(tree fs.FS, folder string, o Options) (*Task, error) {
-	private, err := o.OnBadRow.rowPolicy()
+	private, err := o.privatePolicy()
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type exampleReader struct {
 	states           []CellState          // nil unless the schema asks for them
 	userNumbers      map[userDigest]int32 // the number of each user so far
 	count            int                  // of examples
+	places           []int32              // of the examples among those of the shard, -1: not in it; nil without a shard of users
+	owned            int                  // examples of the shard
 }
 
 // chunkedValues is a growing list in chunks. One growing slice would take three times its
@@ -61,7 +63,7 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 		return r.featureSet()
 	}
 	if r.readsIndices() {
-		set, err := newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
+		set, err := newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.ownUsers())
 		if err != nil {
 			return nil, err
 		}
@@ -71,14 +73,25 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
 		s.outputColumn(),
 	}
-	set, err := NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
+	set, err := NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.ownUsers())
 	if err != nil {
 		return nil, err
 	}
 	return r.withBlankAndWeights(set)
 }
 
+// ownUsers returns the users of a set of all examples; nil for a shard, whose set has those of the others too.
+func (r *exampleReader) ownUsers() []int32 {
+	if !r.policy.shard.isWhole() {
+		return nil
+	}
+	return r.users
+}
+
 func (r *exampleReader) withBlankAndWeights(s Set) (Set, error) {
+	if shard := r.policy.shard; !shard.isWhole() {
+		s = newSharded(s, shard, r.count, r.users, r.places)
+	}
 	s, err := WithWeights(s, r.weights)
 	if err != nil {
 		return nil, err
@@ -97,6 +110,15 @@ func (r *exampleReader) featureSet() (Set, error) {
 // addOrBlank appends one row. A row that cannot be read becomes a blank example of its user, or
 // an error that describe makes.
 func (r *exampleReader) addOrBlank(row []string, describe func(column int, err error) error) error {
+	if !r.policy.shard.isWhole() {
+		user := ""
+		if r.user >= 0 {
+			user = strings.TrimSpace(row[r.user])
+		}
+		if !r.startOwn(user) {
+			return nil
+		}
+	}
 	features, labels, ends := r.features.last, r.labels.last, len(r.ends)
 	users, weights, states := len(r.users), len(r.weights), len(r.states)
 	column, err := r.add(row)
@@ -110,12 +132,48 @@ func (r *exampleReader) addOrBlank(row []string, describe func(column int, err e
 	if r.user >= 0 {
 		user = strings.TrimSpace(row[r.user])
 	}
-	return r.addBlank(user, describe(column, err))
+	return r.addOwnBlank(user, describe(column, err))
+}
+
+// startOwn begins an example of a user. If another process has it, startOwn appends what all processes know of
+// it: that it exists, and its user.
+func (r *exampleReader) startOwn(user string) (own bool) {
+	number := int32(0)
+	if r.user >= 0 {
+		number = r.userNumber(user)
+	}
+	if own = r.policy.shard.owns(r.count, number); own {
+		if r.policy.shard.Users {
+			r.places = append(r.places, int32(r.owned))
+		}
+		r.owned++
+		return true
+	}
+	r.count++
+	r.blank = append(r.blank, false)
+	if r.user >= 0 {
+		r.users = append(r.users, number)
+	}
+	if r.weight >= 0 {
+		r.weights = append(r.weights, 0)
+	}
+	r.states = append(r.states, make([]CellState, r.statesPerRow)...)
+	if r.policy.shard.Users {
+		r.places = append(r.places, -1)
+	}
+	return false
 }
 
 // addBlank appends a blank example in place of one that cannot be read because of err, or returns
 // the error. All examples without a user belong to one user, "".
 func (r *exampleReader) addBlank(user string, err error) error {
+	if !r.policy.shard.isWhole() && !r.startOwn(user) {
+		return nil
+	}
+	return r.addOwnBlank(user, err)
+}
+
+func (r *exampleReader) addOwnBlank(user string, err error) error {
 	if err := r.policy.resolve(err); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func openRowsFrom(file string, o Options, read func(Schema, rowPolicy) (Set, []s
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	task := &Task{ClassNames: o.Schema.Classes, Private: true, Schema: o.Schema}
-	policy, err := o.OnBadRow.rowPolicy()
+	policy, err := o.privatePolicy()
 	if err != nil {
 		return nil, err
 	}

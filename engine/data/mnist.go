@@ -43,7 +43,7 @@ func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 	if o.Standardize {
 		standardization = PublishedStandardization(name)
 	}
-	private, err := o.OnBadRow.rowPolicy()
+	private, err := o.privatePolicy()
 	if err != nil {
 		return nil, err
 	}

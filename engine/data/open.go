@@ -38,6 +38,9 @@ type Options struct {
 	// CellStates keeps for each cell of a private table whether it fits the schema: see
 	// CellStateSet. It takes a byte for each cell.
 	CellStates bool
+	// Shard is the part of the private set that this process reads. The set has the length and the users of the
+	// whole, and Read returns an error for other examples.
+	Shard Shard
 	// Input contains the data where the name is StandardInput: an Arrow or a Parquet file, or an .npz file
 	// of arrays.
 	Input io.Reader
@@ -256,7 +259,7 @@ func openNamedArrays(tree fs.FS, name string, o Options) (*Task, error) {
 	if s.named() || o.Test != "" {
 		return nil, fmt.Errorf("%s contains arrays, which have no named columns and have their own test examples; only classes, tokens, next and the target y with its bounds can be set", name)
 	}
-	return openArrays(tree, name, o.Schema, o.OnBadRow)
+	return openArrays(tree, name, o)
 }
 
 func refuseImage(name string) error {

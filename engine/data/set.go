@@ -114,6 +114,8 @@ func ExampleBytes(s Set) int {
 		return ExampleBytes(s.Set)
 	case *weighted:
 		return ExampleBytes(s.Set)
+	case *sharded:
+		return ExampleBytes(s.Set)
 	case *withStates:
 		_, cells, _ := ValidatedCellStates(s)
 		return cells + ExampleBytes(s.Set)
@@ -172,6 +174,8 @@ func validated(s Set) bool {
 	case *Table, *Pictures, *tokenSequences:
 		return true
 	case *partlyBlank:
+		return validated(s.Set)
+	case *sharded:
 		return validated(s.Set)
 	case *weighted:
 		return validated(s.Set)

@@ -28,6 +28,11 @@ type Communicator interface {
 	// Sum replaces values by their sums over all ranks, which pass equally many. Sums wrap around
 	// like Go's.
 	Sum(values []int64) error
+	// Sum32 is Sum of values whose sums fit, in half of the bytes.
+	Sum32(values []int32) error
+	// Gather gives b the part of each rank: that of rank k ends at ends[k], and begins where that of rank
+	// k−1 ends. All ranks have the same ends.
+	Gather(b []byte, ends []int) error
 	// Broadcast replaces b by rank 0's, which has the same length.
 	Broadcast(b []byte) error
 	// SetTimeout limits how long later calls wait for other ranks; 0, as at the start: without limit. A call that

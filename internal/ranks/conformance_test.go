@@ -14,7 +14,7 @@ import (
 
 // conform checks a communicator on one rank; all ranks call it. It returns the first violation.
 func conform(c Communicator) error {
-	for _, check := range []func(Communicator) error{conformSum, conformBroadcast, conformAgree, conformEqual} {
+	for _, check := range []func(Communicator) error{conformSum, conformSum32, conformGather, conformBroadcast, conformAgree, conformEqual} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -57,6 +57,55 @@ func conformSum(c Communicator) error {
 	most, least := int64(math.MaxInt64), int64(math.MinInt64)
 	if n := int64(c.Size()); extreme[0] != most*n || extreme[1] != least*n {
 		return fmt.Errorf("sums of the largest and the smallest number are %d, want those of Go", extreme)
+	}
+	return nil
+}
+
+func conformSum32(c Communicator) error {
+	for _, n := range []int{1, 0, 3, 4097} {
+		values := make([]int32, n)
+		for i := range values {
+			values[i] = int32(math.MaxInt32/c.Size() - i*(c.Rank()+1))
+		}
+		if err := c.Sum32(values); err != nil {
+			return err
+		}
+		for i, v := range values {
+			if want := math.MaxInt32/c.Size()*c.Size() - i*c.Size()*(c.Size()+1)/2; int(v) != want {
+				return fmt.Errorf("32-bit sum %d of %d is %d, want %d", i, n, v, want)
+			}
+		}
+	}
+	return nil
+}
+
+// Parts of all lengths, also none.
+func conformGather(c Communicator) error {
+	for _, length := range []int{0, 1, 5, 3000} {
+		var ends []int
+		end := 0
+		for rank := range c.Size() {
+			if rank != 1 {
+				end += length + rank
+			}
+			ends = append(ends, end)
+		}
+		b := bytes.Repeat([]byte{99}, end)
+		from, to := partOf(ends, c.Rank())
+		for i := from; i < to; i++ {
+			b[i] = byte(c.Rank() + 10)
+		}
+		if err := c.Gather(b, ends); err != nil {
+			return err
+		}
+		for rank := range c.Size() {
+			from, to := partOf(ends, rank)
+			for i := from; i < to; i++ {
+				if b[i] != byte(rank+10) {
+					return fmt.Errorf("byte %d of rank %d is %d after a gathering of %v", i, rank, b[i], ends)
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type meeting struct {
 	name   string
 	length int
 	sums   []int64
+	sums32 []int32
 	bytes  []byte
 }
 
@@ -69,6 +70,43 @@ func (m *member) Sum(values []int64) error {
 		copy(values, done.sums)
 	}
 	return err
+}
+
+func (m *member) Sum32(values []int32) error {
+	done, err := m.meet("Sum32", len(values), func(now *meeting) {
+		if now.sums32 == nil {
+			now.sums32 = make([]int32, len(values))
+		}
+		for i, v := range values {
+			now.sums32[i] += v
+		}
+	})
+	if err == nil {
+		copy(values, done.sums32)
+	}
+	return err
+}
+
+func (m *member) Gather(b []byte, ends []int) error {
+	done, err := m.meet("Gather", len(b), func(now *meeting) {
+		if now.bytes == nil {
+			now.bytes = slices.Clone(b)
+		}
+		from, to := partOf(ends, m.rank)
+		copy(now.bytes[from:to], b[from:to])
+	})
+	if err == nil {
+		copy(b, done.bytes)
+	}
+	return err
+}
+
+// partOf returns where the part of a rank begins and ends.
+func partOf(ends []int, rank int) (from, to int) {
+	if rank > 0 {
+		from = ends[rank-1]
+	}
+	return from, ends[rank]
 }
 
 func (m *member) Broadcast(b []byte) error {

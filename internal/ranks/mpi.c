@@ -27,6 +27,7 @@ const char *ranks_load_functions(void *library, ranks_mpi *mpi) {
 		{"MPI_Comm_size", &mpi->comm_size},
 		{"MPI_Comm_set_errhandler", &mpi->comm_set_errhandler},
 		{"MPI_Iallreduce", &mpi->iallreduce},
+		{"MPI_Iallgatherv", &mpi->iallgatherv},
 		{"MPI_Ibcast", &mpi->ibcast},
 		{"MPI_Isend", &mpi->isend},
 		{"MPI_Iprobe", &mpi->iprobe},
@@ -78,6 +79,16 @@ int ranks_return_errors(const ranks_mpi *mpi) { return mpi->comm_set_errhandler(
 int ranks_start_sum(const ranks_mpi *mpi, int64_t *values, int count, uintptr_t *request) {
 	*request = 0;
 	return mpi->iallreduce(mpi->in_place, values, count, mpi->int64s, mpi->sum, mpi->world, request);
+}
+
+int ranks_start_sum32(const ranks_mpi *mpi, int32_t *values, int count, uintptr_t *request) {
+	*request = 0;
+	return mpi->iallreduce(mpi->in_place, values, count, mpi->int32s, mpi->sum, mpi->world, request);
+}
+
+int ranks_start_gather(const ranks_mpi *mpi, void *bytes, const int counts[], const int places[], uintptr_t *request) {
+	*request = 0;
+	return mpi->iallgatherv(mpi->in_place, 0, mpi->bytes, bytes, counts, places, mpi->bytes, mpi->world, request);
 }
 
 int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request) {

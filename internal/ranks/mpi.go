@@ -11,6 +11,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -122,7 +123,8 @@ func (l *library) setConstants(file unsafe.Pointer) error {
 	for _, h := range []struct {
 		handle
 		to *C.uintptr_t
-	}{{a.world, &l.c.world}, {a.int64s, &l.c.int64s}, {a.bytes, &l.c.bytes}, {a.sum, &l.c.sum}, {a.errorsReturn, &l.c.errors_return}} {
+	}{{a.world, &l.c.world}, {a.int64s, &l.c.int64s}, {a.int32s, &l.c.int32s}, {a.bytes, &l.c.bytes}, {a.sum, &l.c.sum},
+		{a.errorsReturn, &l.c.errors_return}} {
 		*h.to = C.uintptr_t(h.number)
 		if h.symbol == "" {
 			continue
@@ -254,6 +256,39 @@ func (w *world) Sum(values []int64) error {
 	return w.transfer("MPI_Iallreduce", unsafe.Pointer(unsafe.SliceData(values)), 8, len(values), start)
 }
 
+func (w *world) Sum32(values []int32) error {
+	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
+		return C.ranks_start_sum32(w.c, (*C.int32_t)(part), n, request)
+	}
+	return w.transfer("MPI_Iallreduce", unsafe.Pointer(unsafe.SliceData(values)), 4, len(values), start)
+}
+
+func (w *world) Gather(b []byte, ends []int) error {
+	if len(b) > math.MaxInt32 {
+		return fmt.Errorf("a parameter of %d bytes on several ranks: MPI counts at most %d at once", len(b), math.MaxInt32)
+	}
+	places := make([]C.int, 2*w.size) // counts, then places
+	for rank := range w.size {
+		from, to := partOf(ends, rank)
+		places[rank], places[w.size+rank] = C.int(to-from), C.int(from)
+	}
+	return w.do(func() error {
+		if w.failure != nil {
+			return w.failure
+		}
+		if len(b) == 0 {
+			return nil
+		}
+		var pinned runtime.Pinner
+		defer pinned.Unpin()
+		pinned.Pin(&b[0])
+		pinned.Pin(&places[0])
+		return w.complete("MPI_Iallgatherv", func(request *C.uintptr_t) C.int {
+			return C.ranks_start_gather(w.c, unsafe.Pointer(&b[0]), &places[0], &places[w.size], request)
+		})
+	})
+}
+
 func (w *world) Broadcast(b []byte) error {
 	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
 		return C.ranks_start_broadcast(w.c, part, n, request)
@@ -273,17 +308,28 @@ func (w *world) transfer(call string, values unsafe.Pointer, size, n int, start 
 			pinned.Pin(values)
 		}
 		for from := 0; from < n; from += maxCount {
-			request := (*C.uintptr_t)(C.malloc(C.sizeof_uintptr_t))
-			if err := w.check(call, start(unsafe.Add(values, from*size), C.int(min(n-from, maxCount)), request)); err != nil {
+			err := w.complete(call, func(request *C.uintptr_t) C.int {
+				return start(unsafe.Add(values, from*size), C.int(min(n-from, maxCount)), request)
+			})
+			if err != nil {
 				return err
 			}
-			if err := w.wait(call, request); err != nil {
-				return err
-			}
-			C.free(unsafe.Pointer(request))
 		}
 		return nil
 	})
+}
+
+// complete starts a call and waits for it. After an error the library may still use its request.
+func (w *world) complete(call string, start func(request *C.uintptr_t) C.int) error {
+	request := (*C.uintptr_t)(C.malloc(C.sizeof_uintptr_t))
+	if err := w.check(call, start(request)); err != nil {
+		return err
+	}
+	if err := w.wait(call, request); err != nil {
+		return err
+	}
+	C.free(unsafe.Pointer(request))
+	return nil
 }
 
 // Delays of wait. A thread that only tests takes a processor from a rank that computes.

@@ -8,7 +8,7 @@
    ints, it reads the low half of an argument: the calling conventions of amd64 (System V) and of
    arm64 (AAPCS64) pass both in one register. */
 typedef struct {
-	uintptr_t world, int64s, bytes, sum, errors_return, in_place;
+	uintptr_t world, int64s, int32s, bytes, sum, errors_return, in_place;
 	int funneled;
 	int (*init_thread)(int *argc, char ***argv, int required, int *provided);
 	int (*finalize)(void);
@@ -16,6 +16,8 @@ typedef struct {
 	int (*comm_size)(uintptr_t comm, int *size);
 	int (*comm_set_errhandler)(uintptr_t comm, uintptr_t handler);
 	int (*iallreduce)(uintptr_t send, void *receive, int count, uintptr_t type, uintptr_t op, uintptr_t comm, uintptr_t *request);
+	int (*iallgatherv)(uintptr_t send, int count, uintptr_t send_type, void *receive, const int counts[], const int places[], uintptr_t type,
+		uintptr_t comm, uintptr_t *request);
 	int (*ibcast)(void *buffer, int count, uintptr_t type, int root, uintptr_t comm, uintptr_t *request);
 	int (*isend)(const void *buffer, int count, uintptr_t type, int to, int tag, uintptr_t comm, uintptr_t *request);
 	int (*iprobe)(int from, int tag, uintptr_t comm, int *found, void *status);
@@ -49,6 +51,8 @@ int ranks_return_errors(const ranks_mpi *mpi);
 
 /* Calls that return at once. Their memory stays in place until ranks_test reports that they are done. */
 int ranks_start_sum(const ranks_mpi *mpi, int64_t *values, int count, uintptr_t *request);
+int ranks_start_sum32(const ranks_mpi *mpi, int32_t *values, int count, uintptr_t *request);
+int ranks_start_gather(const ranks_mpi *mpi, void *bytes, const int counts[], const int places[], uintptr_t *request);
 int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request);
 int ranks_test(const ranks_mpi *mpi, uintptr_t *request, int *done);
 

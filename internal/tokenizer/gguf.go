@@ -42,11 +42,16 @@ func FromGGUF(metadata map[string]any) ([]byte, error) {
 	if !known {
 		return nil, fmt.Errorf("tokenizer.ggml.pre %.40q is not supported; gpt-2, smollm, llama-bpe and qwen2 are", text("pre"))
 	}
-	begins, _ := metadata["tokenizer.ggml.add_bos_token"].(bool)
-	tokens, types := list("tokens"), list("token_type")
-	if begins {
-		return nil, fmt.Errorf("tokenizer.ggml.add_bos_token is not supported")
+	llama3, qwen := text("pre") == "llama-bpe", text("pre") == "qwen2"
+	begins, given := metadata["tokenizer.ggml.add_bos_token"].(bool)
+	if begins || llama3 && !given { // texts of Llama 3 begin with an id unless the file denies it
+		return nil, fmt.Errorf("tokenizer.ggml.add_bos_token is not supported; only false is")
 	}
+	var normalizer any
+	if qwen {
+		normalizer = map[string]any{"type": "NFC"}
+	}
+	tokens, types := list("tokens"), list("token_type")
 	if len(types) != len(tokens) {
 		return nil, fmt.Errorf("%d tokens and %d types of tokens: each token needs one", len(tokens), len(types))
 	}
@@ -62,7 +67,7 @@ func FromGGUF(metadata map[string]any) ([]byte, error) {
 		}
 	}
 	return json.Marshal(map[string]any{
-		"version": "1.0", "added_tokens": added, "pre_tokenizer": json.RawMessage(pre), "decoder": map[string]any{"type": "ByteLevel"},
-		"model": map[string]any{"type": "BPE", "vocab": vocabulary, "merges": list("merges")},
+		"version": "1.0", "added_tokens": added, "normalizer": normalizer, "pre_tokenizer": json.RawMessage(pre), "decoder": map[string]any{"type": "ByteLevel"},
+		"model": map[string]any{"type": "BPE", "vocab": vocabulary, "merges": list("merges"), "ignore_merges": llama3},
 	})
 }

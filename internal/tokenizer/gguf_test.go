@@ -62,6 +62,32 @@ func TestFromGGUF_Refuses(t *testing.T) {
 	}
 }
 
+// Qwen's texts are normalized, and words of Llama 3's vocabulary are not cut.
+func TestFromGGUF_Families(t *testing.T) {
+	m := ggufMetadata()
+	m["tokenizer.ggml.pre"] = "qwen2"
+	if text, err := FromGGUF(m); err != nil || !strings.Contains(string(text), `"normalizer":{"type":"NFC"}`) {
+		t.Errorf("qwen2: %v, %s", err, text)
+	}
+	m["tokenizer.ggml.pre"] = "llama-bpe"
+	if _, err := FromGGUF(m); err == nil || !strings.Contains(err.Error(), "add_bos_token") {
+		t.Errorf("llama-bpe without add_bos_token: %v", err)
+	}
+	m["tokenizer.ggml.add_bos_token"] = false
+	m["tokenizer.ggml.merges"] = []any{}
+	text, err := FromGGUF(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := tok.Encode(nil, "ab", 0); !slices.Equal(ids, []int32{5}) {
+		t.Errorf("llama-bpe: ids %v of a word of the vocabulary", ids)
+	}
+}
+
 // A byte of SentencePiece is a byte, and its sign a space.
 func TestPieces_SentencePiece(t *testing.T) {
 	tok, err := Parse([]byte(`{"added_tokens":[{"id":0,"content":"<s>","special":true},{"id":4,"content":"\u2581\u2581","special":false}],"model":{"type":"BPE","merges":[],"vocab":{"<s>":0,"\u2581a":1,"<0xC3>":2,"<0xA4>":3}}}`))

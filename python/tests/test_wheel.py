@@ -9,6 +9,8 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
+from dptrain import _program
+
 pytestmark = pytest.mark.skipif("DPTRAIN_WHEEL" not in os.environ, reason="DPTRAIN_WHEEL names no wheel")
 
 
@@ -27,6 +29,13 @@ def test_size_and_content():
                 assert len(data) == int(size)
                 assert digest == "sha256=" + urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         assert sorted(line.rsplit(",", 2)[0] for line in record) == sorted(names)
+
+
+@pytest.mark.parametrize("system, name", [("win32", "dptrain.exe"), ("darwin", "dptrain"), ("linux", "dptrain")])
+def test_the_program_has_the_name_of_the_system(system, name, monkeypatch):
+    monkeypatch.delenv("DPTRAIN_PROGRAM", raising=False)
+    monkeypatch.setattr("sys.platform", system)
+    assert os.path.basename(_program.path()) == name and os.path.isdir(os.path.dirname(_program.path()))
 
 
 def test_the_command_is_the_program():

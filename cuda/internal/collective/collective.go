@@ -164,6 +164,32 @@ func (t *through) Sum(values []int64) error {
 	return t.each(bytesOf(values), func(n int) error { return t.nccl.Sum(t.buffer, n/8) })
 }
 
+func (t *through) Sum32(values []int32) error {
+	wide := make([]int64, len(values))
+	for i, v := range values {
+		wide[i] = int64(v)
+	}
+	err := t.Sum(wide)
+	for i, v := range wide {
+		values[i] = int32(v)
+	}
+	return err
+}
+
+// Gather adds words in which each byte is that of one rank.
+func (t *through) Gather(b []byte, ends []int) error {
+	from := 0
+	if t.rank > 0 {
+		from = ends[t.rank-1]
+	}
+	words := make([]int64, (len(b)+7)/8)
+	all := bytesOf(words)
+	copy(all[from:], b[from:ends[t.rank]])
+	err := t.Sum(words)
+	copy(b, all)
+	return err
+}
+
 func (t *through) Broadcast(b []byte) error {
 	return t.each(b, func(n int) error { return t.nccl.Broadcast(t.buffer, n) })
 }

@@ -20,7 +20,7 @@ type Outputs struct {
 	device  plan.Device
 	program *plan.Program // computes the outputs; nil when they are computed
 	set     data.Set
-	blank   []bool      // examples that have no outputs, because they contribute nothing; nil if there are none
+	blank   []bool      // examples that have no outputs, because nothing reads them; nil if there are none
 	sizes   []int       // numbers of an example in each output
 	values  [][]float32 // of the examples, one after the other, for each output
 }
@@ -33,7 +33,7 @@ func BytesFor(network *perexample.PrivateNetwork, examples int) (bytes int64) {
 	return bytes
 }
 
-// New returns outputs of zeros for the examples of a set. A blank example keeps them.
+// New returns outputs of zeros for the examples of a set. Examples that are blank keep them, and those of other ranks.
 func New(device plan.Device, network *perexample.PrivateNetwork, set data.Set, blank []bool) (*Outputs, error) {
 	o := &Outputs{device: device, set: set, blank: blank}
 	var err error

@@ -174,6 +174,32 @@ func (d *Index) WriteRows(record int, rows []int, weights []float32) {
 	}
 }
 
+// Rank returns the rank of several that computes a record. It depends on the record alone, so that a rank needs
+// its own records only.
+func Rank(record, size int) int { return record % size }
+
+// ForEachRowOf calls add with the examples of the records that a rank of several computes.
+func (d *Index) ForEachRowOf(rank, size int, add func(row int)) {
+	for record := rank; record < d.Records; record += size {
+		for i, to := d.bounds(record); i < to; i++ {
+			add(d.row(i))
+		}
+	}
+}
+
+// NotOf reports the examples that are blank, or that another of several ranks computes; nil if there are none. Records
+// are not users.
+func (d *Index) NotOf(rank, size int) []bool {
+	if size <= 1 {
+		return d.Blank
+	}
+	not := make([]bool, d.Rows)
+	for row := range not {
+		not[row] = Rank(row/d.PerRecord, size) != rank || d.Blank != nil && d.Blank[row]
+	}
+	return not
+}
+
 // ForEachMean calls add with the mean of the numbers of each record's examples. A blank record has none.
 func (d *Index) ForEachMean(numbers []float64, add func(mean float64)) {
 	rows := make([]int, d.PerRecord)

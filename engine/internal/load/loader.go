@@ -21,6 +21,7 @@ type Loader struct {
 	Loaded    int // records of the lot so far
 
 	Records   []int            // of the microbatch; the caller fills them
+	Positions []int            // of these records among those of the lot; nil: behind those loaded before
 	WeightCap float64          // the largest weight of a record; 0: records have no weights
 	LotWeight int64            // of the lot's records so far, in WeightSteps
 	shares    []float32        // the records' weights, from 0 to 1; nil where records have none
@@ -91,10 +92,6 @@ func (l *Loader) NewExamples(n int) []Example {
 // StartLot begins the lot of a step.
 func (l *Loader) StartLot(step int) { l.step, l.Loaded, l.LotWeight = step, 0, 0 }
 
-// Skip passes over the next n records of the lot, which another rank loads. Random words have the number of
-// their record in the lot, so they do not depend on the rank.
-func (l *Loader) Skip(n int) { l.Loaded += n }
-
 // rowsPerRecord returns how many rows of a microbatch a record has.
 func (l *Loader) rowsPerRecord() int {
 	return l.index.PerRecord * l.augmenter.ViewsPerExample()
@@ -143,12 +140,13 @@ func (l *Loader) Load(n int, deviceRows []int32) error {
 		clear(l.weights[n*per:])
 	}
 	if l.MaskSeed != nil {
-		if err := l.DrawMaskSeeds(n*per, uint64(l.Loaded)*uint64(per), MaskStream); err != nil {
+		if err := l.drawRecordWords(l.words, n, per, MaskStream); err != nil {
 			return err
 		}
+		l.writeMaskSeeds(n * per)
 	}
 	if l.seeds != nil {
-		if err := l.drawWords(l.seeds[:n], uint64(l.Loaded), roundingStream); err != nil {
+		if err := l.drawRecordWords(l.seeds, n, 1, roundingStream); err != nil {
 			return err
 		}
 	}
@@ -204,17 +202,36 @@ func (l *Loader) drawWords(words []uint64, first uint64, stream uint32) error {
 	return nil
 }
 
+// drawRecordWords draws the words of the first n records of the microbatch, each with as many. They have the
+// number of their record in the lot, so they do not depend on the rank that loads it.
+func (l *Loader) drawRecordWords(words []uint64, n, per int, stream uint32) error {
+	if l.Positions == nil {
+		return l.drawWords(words[:n*per], uint64(l.Loaded)*uint64(per), stream)
+	}
+	for i, position := range l.Positions[:n] {
+		if err := l.drawWords(words[i*per:(i+1)*per], uint64(position)*uint64(per), stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DrawMaskSeeds draws the dropout masks of the first rows of the microbatch from a stream, from a number
 // on.
 func (l *Loader) DrawMaskSeeds(rows int, first uint64, stream uint32) error {
 	if err := l.drawWords(l.words[:rows], first, stream); err != nil {
 		return err
 	}
+	l.writeMaskSeeds(rows)
+	return nil
+}
+
+// writeMaskSeeds writes the words of the first rows to the executable.
+func (l *Loader) writeMaskSeeds(rows int) {
 	clear(l.MaskSeed)
 	for i, word := range l.words[:rows] {
 		op.WriteMaskSeed(l.MaskSeed[i*op.MaskSeedWidth:], word>>16, l.step)
 	}
-	return nil
 }
 
 // LoadedRows returns the rows of the data set of the first n records, which load has read.
@@ -227,8 +244,8 @@ func (l *Loader) transformViews(rows int) error {
 	if !a.changesViews() {
 		return nil
 	}
-	words := l.words[:rows*wordsPerView]
-	if err := l.drawWords(words, uint64(l.Loaded)*uint64(l.rowsPerRecord()*wordsPerView), transformStream); err != nil {
+	words, per := l.words[:rows*wordsPerView], l.rowsPerRecord()
+	if err := l.drawRecordWords(words, rows/per, per*wordsPerView, transformStream); err != nil {
 		return err
 	}
 	for row := range rows {

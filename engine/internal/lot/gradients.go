@@ -86,5 +86,5 @@ func (g *gradients) Finish() error { return nil }
 func (g *gradients) Release(int) error {
 	l := g.lot
 	l.Mechanism.Step.Ratio.Weight = l.Loader.LotWeight
-	return l.Network.Executable.Release(&l.Mechanism.Step)
+	return l.release()
 }

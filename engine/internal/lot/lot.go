@@ -57,8 +57,8 @@ type Options struct {
 type Lot struct {
 	Parts
 	Method  Method
-	Private Private   // of the last lot
-	sums    [][]int64 // [parameter]: of all ranks; nil in one process, and where the host adds vectors
+	Private Private // of the last lot
+	ranks   ranksMemory
 	// addOnDevice adds the sums of all ranks on the device; nil where the host adds them.
 	addOnDevice func() error
 }
@@ -122,18 +122,17 @@ func (l *Lot) Sum(s sample.Sampler, draw, step int) error {
 
 // addRecords adds the records of the lot that this process computes.
 func (l *Lot) addRecords(s sample.Sampler) error {
-	records := l.Loader.Records[:l.recordsAtOnce()]
+	if l.Ranks != nil {
+		return l.addOwnRecords(s)
+	}
+	records := l.Loader.Records
 	for microbatch := 1; ; microbatch++ {
 		n, err := s.Next(records)
 		if err != nil {
 			return err
 		}
 		loaded := l.Index.WithoutBlank(records[:n])
-		switch {
-		case len(loaded) == 0 && microbatch > l.Least:
-		case !l.computes(microbatch):
-			l.Loader.Skip(len(loaded))
-		default:
+		if len(loaded) > 0 || microbatch <= l.Least {
 			if err := l.Method.Add(len(loaded)); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package lot
 import (
 	"errors"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
 )
@@ -32,7 +33,7 @@ func newPipeline(l *Lot, o Options) (*Pipeline, error) {
 		}
 	}
 	read := o.Train.Read
-	if o.Augmented {
+	if o.Augmented || data.IsSharded(o.Train) {
 		read = nil
 	}
 	err := p.Configure(formula, o.Train.Len(), read)

@@ -3,17 +3,41 @@ package lot
 import (
 	"errors"
 	"math"
+	"time"
+	"unsafe"
 
+	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/ranks"
 )
 
-// Several ranks divide the microbatches of a lot among them: rank k mod n computes microbatch k, and the
-// others pass over its records. In finish they add their integers.
+// Several ranks divide the records of a lot among them: each computes those of its shard of the data, in
+// microbatches of its own. In finish they add their integers. Then each releases its part of the elements, and
+// they gather the weights.
 
-// prepareRanks takes the memory for the sums of all ranks, unless the device adds them.
+// ranksMemory is what several ranks need in addition.
+type ranksMemory struct {
+	drawn     []int     // records of the lot, of all ranks
+	positions []int     // [Loader.Records] their numbers in the lot
+	count     int       // records of the lot, also blank ones
+	sums      [][]int64 // [parameter]: of all ranks; nil where the host adds vectors
+	narrow    []int32   // of one parameter
+	ends      [][]int   // [parameter]: of the ranks' parts of the elements; nil where each rank releases all
+
+	began     time.Time       // the lot
+	durations []time.Duration // [rank]: of its records so far, without waiting for others
+}
+
+// prepareRanks takes the memory, for sums unless the device adds them.
 func (l *Lot) prepareRanks(o Options) error {
-	if l.Ranks == nil || o.Local.Steps > 0 {
+	if l.Ranks == nil {
+		return nil
+	}
+	m := &l.ranks
+	m.drawn, m.positions = make([]int, len(l.Loader.Records)), make([]int, len(l.Loader.Records))
+	m.durations = make([]time.Duration, l.Ranks.Size())
+	if o.Local.Steps > 0 {
 		return nil
 	}
 	if device, ok := l.Network.Executable.(plan.RankSummer); ok {
@@ -24,33 +48,91 @@ func (l *Lot) prepareRanks(o Options) error {
 	if _, ok := l.Network.Executable.(plan.SumReader); !ok {
 		return errors.New("the device is not available on several ranks")
 	}
+	largest := 0
 	for _, p := range l.Network.Program.Parameters {
-		l.sums = append(l.sums, make([]int64, p.Shape.TotalSize()))
+		m.sums = append(m.sums, make([]int64, p.Shape.TotalSize()))
+		largest = max(largest, p.Shape.TotalSize())
 	}
-	l.Mechanism.Step.Sums = l.sums
+	m.narrow = make([]int32, largest)
+	l.Mechanism.Step.Sums = m.sums
+	parts, ok := l.Network.Executable.(plan.PartReleaser)
+	if !ok {
+		return nil
+	}
+	for i := range m.sums {
+		m.ends = append(m.ends, parts.PartEnds(i, l.Ranks.Size()))
+	}
+	l.Mechanism.Step.Part, l.Mechanism.Step.Parts = l.Ranks.Rank(), l.Ranks.Size()
 	return nil
 }
 
-// recordsAtOnce returns how many records of a lot a rank computes before the next one's turn. Local steps
-// compute users one after the other.
+// recordsAtOnce returns how many records a rank adds at once. Local steps compute users one after the other.
 func (l *Lot) recordsAtOnce() int {
-	if _, local := l.Method.(*LocalSteps); local && l.Ranks != nil {
+	if l.isLocal() {
 		return 1
 	}
 	return len(l.Loader.Records)
 }
 
-// computes reports whether this rank computes a microbatch, counted from 1.
-func (l *Lot) computes(microbatch int) bool {
-	return l.Ranks == nil || (microbatch-1)%l.Ranks.Size() == l.Ranks.Rank()
+func (l *Lot) isLocal() bool {
+	_, local := l.Method.(*LocalSteps)
+	return local
 }
+
+// addOwnRecords adds the records of the lot that this rank computes.
+func (l *Lot) addOwnRecords(s sample.Sampler) error {
+	m, size, rank := &l.ranks, l.Ranks.Size(), l.Ranks.Rank()
+	n, microbatches, position := 0, 0, 0
+	add := func() error {
+		if l.isLocal() {
+			l.Loader.Loaded = m.positions[0]
+		} else {
+			l.Loader.Positions = m.positions[:n]
+		}
+		microbatches++
+		err := l.Method.Add(n)
+		n = 0
+		return err
+	}
+	m.count, m.began = 0, time.Now()
+	for more := true; more; {
+		drawn, err := s.Next(m.drawn)
+		if err != nil {
+			return err
+		}
+		m.count += drawn
+		more = drawn == len(m.drawn)
+		for _, record := range l.Index.WithoutBlank(m.drawn[:drawn]) {
+			if load.Rank(record, size) == rank {
+				l.Loader.Records[n], m.positions[n] = record, position
+				if n++; n == l.recordsAtOnce() {
+					if err := add(); err != nil {
+						return err
+					}
+				}
+			}
+			position++
+		}
+	}
+	for least := (l.Least + size - 1) / size; n > 0 || microbatches < least; {
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RankDurations returns how long each rank has computed its records, without waiting for the others; nil in one
+// process.
+func (l *Lot) RankDurations() []time.Duration { return l.ranks.durations }
 
 // combine replaces the sums of this rank by those of all. err is the error of this rank's part of the lot.
 func (l *Lot) combine(step int, err error) error {
+	own := time.Since(l.ranks.began)
 	if err := ranks.Agree(l.Ranks, err); err != nil {
 		return err
 	}
-	if err := l.combineCounts(); err != nil {
+	if err := l.combineCounts(own); err != nil {
 		return err
 	}
 	if v := l.Mechanism.Vectors; v != nil {
@@ -63,11 +145,11 @@ func (l *Lot) combine(step int, err error) error {
 			return err
 		}
 	}
-	for i, sums := range l.sums {
+	for i, sums := range l.ranks.sums {
 		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
 			return err
 		}
-		if err := l.Ranks.Sum(sums); err != nil {
+		if err := l.addSums(sums); err != nil {
 			return err
 		}
 	}
@@ -81,8 +163,92 @@ func (l *Lot) combine(step int, err error) error {
 	return nil
 }
 
-// combineCounts adds what was counted while the records were summed, and the weight of the lot.
-func (l *Lot) combineCounts() error {
+// maxNarrowRecords is the largest number of records whose sums fit 32 bits: no element of a record's contribution
+// exceeds plan.Bound, so no sum of some of them exceeds maxNarrowRecords·plan.Bound < 2³¹.
+const maxNarrowRecords = math.MaxInt32 / plan.Bound
+
+// addSums replaces sums of contributions by those of all ranks. Which records a lot has follows from the key and
+// from public numbers, so the size of the numbers that travel depends on no record.
+func (l *Lot) addSums(sums []int64) error {
+	if l.ranks.count > maxNarrowRecords {
+		return l.Ranks.Sum(sums)
+	}
+	narrow := l.ranks.narrow[:len(sums)]
+	for i, s := range sums {
+		narrow[i] = int32(s)
+	}
+	if err := l.Ranks.Sum32(narrow); err != nil {
+		return err
+	}
+	for i, s := range narrow {
+		sums[i] = int64(s)
+	}
+	return nil
+}
+
+// release releases the part of this rank, and gathers what the next lot needs of all: the weights and their
+// averages or, where the host updates the weights, the gradient.
+func (l *Lot) release() error {
+	e := l.Network.Executable
+	err := e.Release(&l.Mechanism.Step)
+	if l.ranks.ends == nil {
+		return err
+	}
+	if err := ranks.Agree(l.Ranks, err); err != nil {
+		return err
+	}
+	state := e.State()
+	for i := range l.ranks.ends {
+		if l.Optimizer != nil {
+			if err := l.gather(i, state.Slots[i][0]); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.gather(i, state.Weights[i]); err != nil {
+			return err
+		}
+		if state.Average != nil {
+			if err := l.gather(i, state.Average[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// GatherState gives all ranks the whole state of the optimizer, as a checkpoint has it. Otherwise each rank keeps
+// the state of its part only.
+func (l *Lot) GatherState() error {
+	if l.ranks.ends == nil || l.Optimizer != nil {
+		return nil
+	}
+	for i, slots := range l.Network.Executable.State().Slots {
+		for _, slot := range slots {
+			if err := l.gather(i, slot); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// gather gives values of parameter i the parts of all ranks.
+func (l *Lot) gather(i int, values []float32) error {
+	const size = 4
+	ends := make([]int, len(l.ranks.ends[i]))
+	for part, end := range l.ranks.ends[i] {
+		ends[part] = size * end
+	}
+	if ends[len(ends)-1] == 0 { // the parameter is not trained
+		return nil
+	}
+	return l.Ranks.Gather(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), size*len(values)), ends)
+}
+
+// combineCounts adds what was counted while the records were summed, and the weight of the lot. own is how long
+// this rank computed.
+func (l *Lot) combineCounts(own time.Duration) error {
 	p, clipper, parts := &l.Private, l.Mechanism.Clipper, l.Mechanism.Contributions
 	counts := []int64{int64(p.Records), int64(p.Unclipped), int64(clipper.ExcludedRecords()), l.Loader.LotWeight, 0, 0}
 	if parts != nil {
@@ -96,6 +262,9 @@ func (l *Lot) combineCounts() error {
 	losses := len(counts) // those of the ranks, each in its place
 	counts = append(counts, make([]int64, l.Ranks.Size())...)
 	counts[losses+l.Ranks.Rank()] = int64(math.Float64bits(p.Loss))
+	times := len(counts)
+	counts = append(counts, make([]int64, l.Ranks.Size())...)
+	counts[times+l.Ranks.Rank()] = int64(own)
 	if err := l.Ranks.Sum(counts); err != nil {
 		return err
 	}
@@ -108,7 +277,10 @@ func (l *Lot) combineCounts() error {
 	}
 	clipper.SetCounts(p.Records, int(counts[2]), within)
 	p.Loss = 0
-	for _, bits := range counts[losses:] {
+	for rank, took := range counts[times:] {
+		l.ranks.durations[rank] += time.Duration(took)
+	}
+	for _, bits := range counts[losses:times] {
 		p.Loss += math.Float64frombits(uint64(bits))
 	}
 	return nil

@@ -30,7 +30,7 @@ type Options struct {
 	Microbatch    int  // records computed together; 0: as many as keep the device busy and fit
 	LocalBatch    int  // examples in a local step, which are the records of the program; 0: there are none
 	ConstantWork  bool // each lot has the microbatches of the largest
-	Ranks         int  // that the microbatches of a lot are divided among; 0: 1
+	Rank, Ranks   int  // of this process, and how many the records of a lot are divided among; Ranks 0: 1
 
 	Norms     bool // squared norms of the records' gradients
 	Exact     bool // sums of integers
@@ -120,7 +120,7 @@ func (n *Network) prepare(o Options, device plan.Device, network *perexample.Pri
 	if n.Running, err = newRunning(network.Network, n.Executable, len(network.Inputs), o.Averaged); err != nil || !keeps {
 		return err
 	}
-	if n.Frozen, err = frozen.New(device, network, o.Train, o.Index.Blank); err != nil {
+	if n.Frozen, err = frozen.New(device, network, o.Train, o.Index.NotOf(o.Rank, o.Ranks)); err != nil {
 		return err
 	}
 	for k := range n.Frozen.Count() {
@@ -165,19 +165,19 @@ func open(device plan.Device, program *plan.Program, o plan.Optimizer, averaged 
 }
 
 // chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
-// enough that the padding of a lot's last microbatch costs little. Every rank gets as many of a lot.
+// enough that the padding of a lot's last microbatch costs little.
 func chooseMicrobatch(device plan.Device, e sample.Event, constantWork bool, ranks int) int {
-	lot := e.ExpectedLot()
-	if e.Policy == sample.PolicyFixed || e.Policy == sample.PolicyShuffle {
-		return min((int(lot)+ranks-1)/ranks, 512)
+	lot := e.ExpectedLot() / float64(ranks)
+	if (e.Policy == sample.PolicyFixed || e.Policy == sample.PolicyShuffle) && ranks == 1 {
+		return min(int(lot), 512)
 	}
-	// Two standard deviations above the mean of a Poisson lot, or the size to which each lot is
-	// padded, cut into equal parts.
+	// Two standard deviations above the mean of a Poisson lot, or of a rank's part of a lot, or the size to
+	// which each lot is padded, cut into equal parts.
 	most := lot + 2*math.Sqrt(lot)
 	if constantWork {
-		most = float64(e.LotSize)
+		most = float64(e.LotSize) / float64(ranks)
 	}
-	parts := math.Ceil(most/float64(device.MaxMicrobatch())/float64(ranks)) * float64(ranks)
+	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
 	n := int(math.Ceil(most/parts/8)) * 8
 	return max(1, min(n, e.Records))
 }

@@ -40,24 +40,30 @@ func NewWriter(folder string, interval time.Duration, maxLostLots int, first Che
 	return &Writer{folder: folder, interval: interval, maxLostLots: maxLostLots, describe: describe, last: first}
 }
 
-// SaveIfDue begins a checkpoint in the background if one is due. The failure of the last write
-// ends the run, so that it does not train on without checkpoints.
+// SaveIfDue begins a checkpoint in the background if one is due.
 func (w *Writer) SaveIfDue(step int) error {
+	due, err := w.IsDue(step)
+	if err != nil || !due {
+		return err
+	}
+	return w.Begin(step)
+}
+
+// IsDue reports whether a checkpoint is due. The failure of the last write ends the run, so that it does not
+// train on without checkpoints.
+func (w *Writer) IsDue(step int) (bool, error) {
 	if w.writing != nil {
 		select {
 		case err := <-w.writing:
 			w.writing = nil
 			if err != nil {
-				return err
+				return false, err
 			}
 		default:
-			return nil // the disk is slower than the interval
+			return false, nil // the disk is slower than the interval
 		}
 	}
-	if !w.isDue(step - w.last.Step) {
-		return nil
-	}
-	return w.begin(step)
+	return w.isDue(step - w.last.Step), nil
 }
 
 // isDue reports whether the lots since the last checkpoint deserve one: after the interval,
@@ -73,16 +79,16 @@ func (w *Writer) Save(step int) error {
 	if err := w.Wait(); err != nil {
 		return err
 	}
-	if err := w.begin(step); err != nil {
+	if err := w.Begin(step); err != nil {
 		return err
 	}
 	return w.Wait()
 }
 
-// begin starts a goroutine that writes a checkpoint. The state is not copied: the goroutine
+// Begin starts a goroutine that writes a checkpoint. The state is not copied: the goroutine
 // reads it while the next lot is summed, which does not change it, and the release of that lot
 // waits in waitUntilRead.
-func (w *Writer) begin(step int) error {
+func (w *Writer) Begin(step int) error {
 	if err := w.describe(&w.last); err != nil {
 		return err
 	}

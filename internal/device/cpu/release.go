@@ -18,6 +18,7 @@ type releaser struct {
 	ints    []*lattice.Sum // by parameter; nil unless the program is exact
 	state   plan.State
 	blocks  []parameterBlock
+	first   []int // [parameter] its first block; and the number of all
 	task    func(i int, w *worker)
 	current *plan.Release
 	errors  []error
@@ -37,6 +38,7 @@ func (r *releaser) prepare(m *Executable) {
 	}
 	r.sums = make([][]float32, len(m.program.Parameters))
 	for v, p := range m.program.Parameters {
+		r.first = append(r.first, len(r.blocks))
 		if p.ClippedSum < 0 {
 			continue
 		}
@@ -52,6 +54,7 @@ func (r *releaser) prepare(m *Executable) {
 			r.blocks = append(r.blocks, b)
 		}
 	}
+	r.first = append(r.first, len(r.blocks))
 	r.errors = make([]error, len(r.blocks))
 	for _, w := range m.pool.workers {
 		w.floats(releaseBlockSize)
@@ -59,7 +62,37 @@ func (r *releaser) prepare(m *Executable) {
 			w.int64s = make([]int64, releaseBlockSize)
 		}
 	}
-	r.task = func(i int, w *worker) { r.errors[i] = r.process(r.blocks[i], w) }
+	r.task = func(i int, w *worker) {
+		b := r.blocks[i]
+		if from, to := r.part(r.current.Part, r.current.Parts); i >= from && i < to {
+			r.errors[i] = r.process(b, w)
+		} else if r.errors[i] = nil; r.ints != nil {
+			r.ints[b.vector].Clear(b.from, b.to)
+		} else {
+			clear(r.sums[b.vector][b.from:b.to])
+		}
+	}
+}
+
+// part returns the first block of a part and the first one behind it.
+func (r *releaser) part(part, parts int) (from, to int) {
+	if parts == 0 {
+		return 0, len(r.blocks)
+	}
+	return part * len(r.blocks) / parts, (part + 1) * len(r.blocks) / parts
+}
+
+// PartEnds returns where each of a number of parts ends in the elements of parameter v.
+func (m *Executable) PartEnds(v, parts int) []int {
+	r := &m.release
+	ends := make([]int, parts)
+	first, last := r.first[v], r.first[v+1]
+	for part := range ends {
+		if _, to := r.part(part, parts); to > first && last > first {
+			ends[part] = r.blocks[min(to, last)-1].to
+		}
+	}
+	return ends
 }
 
 // Release adds noise to the sums, updates the weights and clears the sums.

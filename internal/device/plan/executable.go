@@ -64,6 +64,14 @@ type RankSummer interface {
 	AddRanks(c ranks.Communicator) func() error
 }
 
+// PartReleaser is an executable that can release a part of the elements: of these it adds the noise, and updates
+// weights and state. It clears the sums of all.
+type PartReleaser interface {
+	// PartEnds returns where each of a number of parts ends in the elements of parameter i. The parts of all
+	// parameters together are of about one size. A parameter that is not trained has none.
+	PartEnds(i, parts int) []int
+}
+
 // State is the training state of each parameter.
 type State struct {
 	Weights [][]float32

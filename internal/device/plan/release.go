@@ -27,6 +27,7 @@ type Release struct {
 	Sigma       []float64
 	Unit        []float64 // nil unless the program is exact
 	Sums        [][]int64 // in the place of the executable's own, for a SumReader; nil: its own
+	Part, Parts int       // the part of the elements that a PartReleaser releases; Parts 0: all
 	Laplace     bool
 	Ratio       Ratio
 	Scale       float64

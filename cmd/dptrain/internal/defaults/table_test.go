@@ -82,6 +82,25 @@ func TestForBag(t *testing.T) {
 	}
 }
 
+// The settings of a transformer: more records have a larger rate, up to a limit.
+func TestForTransformer(t *testing.T) {
+	for _, c := range []struct {
+		facts Facts
+		fixed Fixed
+		want  Settings
+	}{
+		{Facts{Records: 1, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{}, Settings{0, 1, 150, 1, "momentum", 2.7e-5, 0, false, Reasons{}}},
+		{Facts{Records: 2000, Classes: 2, Epsilon: 2, Delta: 1e-5}, Fixed{}, Settings{0, 500, 150, 1, "momentum", 0.1, 0, false, Reasons{}}},
+		{Facts{Records: 20000, Classes: 2, Epsilon: 2, Delta: 1e-6}, Fixed{}, Settings{0, 500, 150, 1, "momentum", 0.5, 0, false, Reasons{}}},
+		{Facts{Records: 20000, Classes: 2, Epsilon: 2, Delta: 1e-6}, Fixed{Steps: 600}, Settings{0, 500, 600, 1, "momentum", 0.22, 0, false, Reasons{}}},
+		{Facts{Records: 1e6, Classes: 2, Epsilon: 2, Delta: 1e-7}, Fixed{}, Settings{0, 1024, 150, 1, "momentum", 0.5, 0, false, Reasons{}}},
+	} {
+		if got := values(ForTransformer(c.facts, c.fixed)); got != c.want {
+			t.Errorf("%+v, %+v: %+v, want %+v", c.facts, c.fixed, got, c.want)
+		}
+	}
+}
+
 // The settings of a linear bag of words: reach grows with ρ, and lots with it.
 func TestForBow(t *testing.T) {
 	for _, c := range []struct {
@@ -145,7 +164,7 @@ func TestReasons(t *testing.T) {
 	}
 	for name, s := range map[string]Settings{
 		"table": ForTable(f, Fixed{}), "number": ForTable(number, Fixed{}), "hidden layer": ForTable(many, Fixed{}), "few records": ForTable(f, Fixed{Steps: 10}),
-		"bow": ForBow(f, Fixed{}), "bow, number": ForBow(number, Fixed{}), "bag": ForBag(1000, Fixed{}), "pictures": pictures(f), "many pictures": pictures(many),
+		"bow": ForBow(f, Fixed{}), "bow, number": ForBow(number, Fixed{}), "bag": ForBag(1000, Fixed{}), "transformer": ForTransformer(f, Fixed{}), "pictures": pictures(f), "many pictures": pictures(many),
 	} {
 		w := s.Why
 		missing := w.Lot == "" || w.Steps == "" || w.Clip == "" || w.Optimizer == "" || w.LearningRate == ""
@@ -162,9 +181,10 @@ func TestReasons(t *testing.T) {
 func TestFixedClip(t *testing.T) {
 	f := Facts{Records: 20000, Columns: 10, Weights: 11, Classes: 2, Epsilon: 1, Delta: 1e-5}
 	for name, rates := range map[string][2]float64{
-		"bow":      {ForBow(f, Fixed{Clip: 1}).LearningRate, ForBow(f, Fixed{Clip: 2}).LearningRate * 2},
-		"pictures": {first(ForPictures(f, Fixed{})), 10 * first(ForPictures(f, Fixed{Clip: 1}))},
-		"table":    {ForTable(f, Fixed{}).LearningRate, ForTable(f, Fixed{Clip: 1}).LearningRate},
+		"bow":         {ForBow(f, Fixed{Clip: 1}).LearningRate, ForBow(f, Fixed{Clip: 2}).LearningRate * 2},
+		"pictures":    {first(ForPictures(f, Fixed{})), 10 * first(ForPictures(f, Fixed{Clip: 1}))},
+		"transformer": {ForTransformer(f, Fixed{}).LearningRate, ForTransformer(f, Fixed{Clip: 0.1}).LearningRate / 10},
+		"table":       {ForTable(f, Fixed{}).LearningRate, ForTable(f, Fixed{Clip: 1}).LearningRate},
 	} {
 		if math.Abs(rates[0]/rates[1]-1) > 0.06 {
 			t.Errorf("%s: %v", name, rates)

@@ -25,9 +25,9 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// Check runs all checks.
-func Check() []Finding {
-	findings := []Finding{checkProcessor(), checkMemory(), checkEntropy(), checkMPI(), checkGPU()}
+// Check runs all checks. library is the file of the MPI library; "": the first that is found.
+func Check(library string) []Finding {
+	findings := []Finding{checkProcessor(), checkMemory(), checkEntropy(), checkMPI(library), checkGPU()}
 	if overrides, err := cuda.Overrides(); err != nil {
 		findings = append(findings, Finding{What: "GPU overrides", Detail: err.Error()})
 	} else if len(overrides) > 0 {
@@ -66,9 +66,11 @@ func checkEntropy() Finding {
 	return Finding{What: "entropy", OK: true, Detail: "the operating system's random generator provides keys for the noise"}
 }
 
-func checkMPI() Finding {
-	library, err := ranks.Find("")
+func checkMPI(path string) Finding {
+	library, err := ranks.Find(path)
 	switch {
+	case err != nil && path != "" && !errors.Is(err, ranks.ErrNotBuilt):
+		return Finding{What: "mpi", Detail: err.Error(), Advice: "name the library of the mpirun that starts the ranks"}
 	case errors.Is(err, ranks.ErrNotBuilt):
 		return Finding{What: "mpi", OK: true, Detail: "not supported by this build, which trains in one process", Advice: "build dptrain with `make gpu` to train on several processes and hosts"}
 	case err != nil:

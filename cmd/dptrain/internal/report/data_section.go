@@ -2,7 +2,7 @@ package report
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
@@ -65,8 +65,9 @@ func DescribeSplit(test, rows int) string {
 	return fmt.Sprintf("%s of the file, drawn at random from %s, are public by the user's declaration: they are the test data, were not trained on, and no guarantee covers them", plural(test, "row"), number.Thousands(rows))
 }
 
-// baseName is the last element of a path.
-func baseName(path string) string { return filepath.Base(strings.ReplaceAll(path, `\`, "/")) }
+// baseName is the last element of a path of Windows or another system. A run that was trained on one may be
+// reported on the other.
+func baseName(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
 // describeColumn states the use of a column, with its bounds or words.
 func describeColumn(c rundir.Column) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
@@ -132,6 +133,13 @@ func (r *Run) machineRows() []row {
 	rows = append(rows, row{"time", elapsed})
 	if s.ExamplesPerSec > 0 {
 		rows = append(rows, row{"speed", speed(s.ExamplesPerSec)})
+	}
+	if len(s.RankSeconds) > 1 {
+		var each []string
+		for _, seconds := range s.RankSeconds {
+			each = append(each, duration(seconds))
+		}
+		rows = append(rows, row{"time of the ranks", strings.Join(each, ", ") + ", without waiting"})
 	}
 	return append(rows,
 		row{"microbatch", number.Thousands(s.Microbatch)},

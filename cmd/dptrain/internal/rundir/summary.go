@@ -127,13 +127,15 @@ type LocalTraining struct {
 
 // Machine is what computed the run, and how fast.
 type Machine struct {
-	Device         string  `json:"device"`
-	Threads        int     `json:"threads"`
-	Ranks          int     `json:"ranks,omitempty"`      // processes that computed each lot together
-	Transport      string  `json:"transport,omitempty"`  // what connected them: mpi, nccl or mpi+nccl
-	ResumedAt      int     `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
-	Seconds        float64 `json:"seconds"`              // of the whole command
-	ExamplesPerSec float64 `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
+	Device    string `json:"device"`
+	Threads   int    `json:"threads"`
+	Ranks     int    `json:"ranks,omitempty"`     // processes that computed each lot together
+	Transport string `json:"transport,omitempty"` // what connected them: mpi, nccl or mpi+nccl
+	// RankSeconds is how long each rank computed its records, without waiting for the others.
+	RankSeconds    []float64 `json:"rank_seconds,omitempty"`
+	ResumedAt      int       `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
+	Seconds        float64   `json:"seconds"`              // of the whole command
+	ExamplesPerSec float64   `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
 }
 
 // Settings are values of flags as they are given: the flags, run.json and the report have the same fields.

@@ -198,7 +198,17 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	}
 	image, err := s.ImageShape()
 	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, Crop: crop,
-		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"]}, err
+		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"], Shard: s.shard()}, err
+}
+
+// shard returns the part of the data that this process reads: the records that its rank computes. It reads all where
+// the records are divided in other ways before, or counted.
+func (s *Flags) shard() data.Shard {
+	records, err := ParseRecord(s.Record, s.UserExamples)
+	if err != nil || s.Ranks < 2 || s.ValidationSplit > 0 || s.given["split"] || s.given["crop"] || s.ShowPrivate {
+		return data.Shard{}
+	}
+	return data.Shard{Rank: s.Rank, Size: s.Ranks, Examples: records.Examples, Users: records.Users}
 }
 
 // ReleasesSchema reports whether --metric schema is given.

@@ -48,6 +48,8 @@ func (d *defaultRules) apply() {
 		d.applyToTable()
 	case ruled && d.isBag():
 		d.applyToBag()
+	case ruled && d.isTransformer():
+		d.adopt(defaults.ForTransformer(d.facts(), d.fixed()))
 	case ruled && d.isPicture():
 		d.applyToPictures()
 	}
@@ -73,6 +75,12 @@ func (d *defaultRules) applyToBag() {
 		return
 	}
 	d.adopt(defaults.ForBow(d.facts(), d.fixed()))
+}
+
+// isTransformer reports whether a transformer predicts a class of a text.
+func (d *defaultRules) isTransformer() bool {
+	e := d.example
+	return e.Vocabulary > 0 && e.Classes > 0 && len(e.LabelShape) == 0 && d.flags.Model == "transformer" && d.flags.Init == ""
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many

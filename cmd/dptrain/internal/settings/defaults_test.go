@@ -77,6 +77,26 @@ func TestDefaults_Table(t *testing.T) {
 	}
 }
 
+// A transformer with a class for each text has a rule; one that predicts the next word has fixed values.
+func TestDefaults_Transformer(t *testing.T) {
+	task, err := data.Open("remarks", data.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"--epsilon 2 --model transformer":                "transformer 500 150 1 momentum 0.5 0 by rule: lot steps clip optimizer lr",
+		"--epsilon 2 --model transformer --clip 0.1":     "transformer 500 150 0.1 momentum 5 0 by rule: lot steps optimizer lr",
+		"--epsilon 2 --model transformer --lot 250":      "transformer 250 300 1 momentum 0.45 0 by rule: steps clip optimizer lr",
+		"--epsilon 2 --model transformer --epochs 1.5":   "transformer 200 150 1 momentum 0.5 0 by rule: lot clip optimizer lr",
+		"--epsilon 2 --model lstm:4 --steps 100":         "lstm:4 500 100 1 momentum 0.5 0 by rule: ",
+		"--epsilon 0.1 --model transformer --delta 1e-6": "transformer 500 150 1 momentum 0.055 0 by rule: lot steps clip optimizer lr",
+	} {
+		if got := describeDefaults(t, task, line); got != want {
+			t.Errorf("%s:\n%s, want\n%s", line, got, want)
+		}
+	}
+}
+
 // A declared number of records decides, and the number of rows does not.
 func TestDefaults_PopulationHidesRows(t *testing.T) {
 	line := "--epsilon 1 --population 5000"

@@ -32,6 +32,7 @@ type Flags struct {
 	Model, Config, Out, Resume string
 	MPI                        string // file of the MPI library; "": the first that is found
 	RankTimeout                time.Duration
+	Rank, Ranks                int    // of this process, and of the launch; no flags
 	Init, Fresh, Freeze        string // starting weights
 	LoRA                       string // see withAdapters
 

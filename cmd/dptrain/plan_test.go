@@ -1,0 +1,50 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// One rank takes the measured time. More ranks divide it, and send what two rings send.
+func TestPredict_Rings(t *testing.T) {
+	c := cluster{MaxRanks: 8, Faster: 2, Link: 8, Latency: time.Millisecond, Price: 3}
+	lots := plannedLots{Steps: 1800, Lot: 4096, Weights: 1e6, Parameters: 4}
+	m := measuredLot{Records: 3, Release: 1}
+	one := c.predict(lots, m, 1)
+	if one.StepSeconds != 2 || one.SentBytes != 0 || one.Sending != 0 || one.Efficiency != 1 || one.TotalSeconds != 3600 || one.Cost != 3 {
+		t.Errorf("one rank: %+v", one)
+	}
+	four := c.predict(lots, m, 4)
+	if want := 0.75 * (2*8 + 4) * 1e6; four.SentBytes != want {
+		t.Errorf("a rank of four sends %v bytes, want %v", four.SentBytes, want)
+	}
+	// 15 MB at 1 GB/s, and 14 calls of 2·log₂4 messages.
+	sending := 0.015 + 14*4*0.001
+	if want := (3/4.0*busiest(4096, 4)+1/4.0)/2 + sending; math.Abs(four.StepSeconds-want) > 1e-9 {
+		t.Errorf("a step of four ranks takes %v s, want %v", four.StepSeconds, want)
+	}
+	lots.Lot, lots.Averaged = 500, true
+	if got, want := c.predict(lots, m, 4).SentBytes, 0.75*(2*4+8)*1e6; got != want {
+		t.Errorf("with small lots and averages a rank sends %v bytes, want %v", got, want)
+	}
+}
+
+// The busiest rank of a lot, against the mean of drawn lots.
+func TestBusiest_OfDrawnLots(t *testing.T) {
+	if got := busiest(256, 2); got < 1.05 || got > 1.12 { // E max of two Poisson(128) is 128 + √(128/π) ≈ 134.4
+		t.Errorf("the busiest of two ranks has %v of the mean, want 1.05 to 1.12", got)
+	}
+	if got := busiest(2, 1024); got != 512 {
+		t.Errorf("a lot of 2 on 1,024 ranks: %v of the mean, want one record", got)
+	}
+}
+
+func TestPlan_OfDigits(t *testing.T) {
+	v := runJSON(t, "plan --lot 64 --steps 4 --ranks 4 --noise 1 --threads 1")
+	plans := v["plans"].([]any)
+	if len(plans) != 3 || plans[2].(map[string]any)["ranks"].(float64) != 4 || plans[0].(map[string]any)["step_seconds"].(float64) <= 0 {
+		t.Errorf("plans %v", plans)
+	}
+	checkUsageError(t, "plan --link 0", "--link are above 0")
+}
