@@ -17,7 +17,7 @@ var (
 	realExpected = flag.String("expected", "", "what testdata/real_file.py prints for the file of -gguf")
 )
 
-// A real file has the ids and the logits that transformers computes with it.
+// A real file has the ids of the package tokenizers, and the logits of its dequantized numbers in float64.
 func TestGGUF_RealFile(t *testing.T) {
 	if *realFile == "" {
 		t.Skip("no -gguf FILE")
