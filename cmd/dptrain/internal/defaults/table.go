@@ -15,6 +15,8 @@ type Facts struct {
 	Weights int // of the network for one output and one hidden unit: the numbers of an example
 	Classes int // 0: a number is predicted
 
+	Vectors bool // an example is the average of word vectors
+
 	Epsilon, Delta float64
 }
 
@@ -83,7 +85,7 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	outputs := max(1, f.Classes)
 	ratio := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records) / (b * math.Sqrt(float64(outputs)))
 	s := Settings{Optimizer: "adam", Average: tableAverage}
-	words := f.Weights > wordsRatio*(f.Columns+1)
+	words := f.Vectors || f.Weights > wordsRatio*(f.Columns+1)
 	known, least := float64(hiddenRatio), hiddenRecords
 	switch {
 	case f.Classes == 0 || words:

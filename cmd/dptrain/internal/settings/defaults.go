@@ -127,7 +127,7 @@ func (d *defaultRules) applyToTable() {
 		columns = 1 // the average of word vectors has norm 1
 	}
 	facts := d.facts()
-	facts.Columns, facts.Weights = columns, e.Shape[0]+1
+	facts.Columns, facts.Weights, facts.Vectors = columns, e.Shape[0]+1, d.spec.Task.Schema.Vectors != nil
 	chosen := defaults.ForTable(facts, fixed)
 	switch {
 	case chosen.Hidden > 0:
