@@ -43,7 +43,7 @@ func TestTrain_LocalSteps(t *testing.T) {
 		t.Errorf("run.json has %v steps, rate %v, batch %v, optimizer %v with rate %v on %v", run["local_steps"], run["local_lr"], run["local_batch"], run["optimizer"], run["learning_rate"], run["device"])
 	}
 	gradients := runJSON(t, strings.Replace(localSteps, "--local-steps 5 --local-lr 1", "--lr 1", 1)+" --steps 12 --noise 0.5 --clip 2 --seed 1 --validation-split 0.1 --validation-noise "+fmt.Sprint(run["validation_noise"])+" --out gradients")
-	if gradients["epsilon"] != run["epsilon"] || gradients["local_steps"] != nil || gradients["optimizer"] != "momentum" {
+	if gradients["epsilon"] != run["epsilon"] || gradients["local_steps"] != nil || gradients["optimizer"] != "adam" {
 		t.Errorf("ε = %v with local steps, and %v without", run["epsilon"], gradients["epsilon"])
 	}
 	for _, name := range []string{"run/report.html", "run/MODEL_CARD.md"} {
