@@ -70,7 +70,12 @@ func (c *Config) checkValidationNoise() error {
 	if c.Mechanism.NonPrivate || v.Set == nil || v.Noise > 0 && !math.IsInf(v.Noise*max(1, v.width), 1) {
 		return nil
 	}
-	return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0; without noise the result would be private data", setting.With("Validation.Noise", v.Noise))
+	of := "the number of correct predictions"
+	if v.predictsTargets() {
+		of = "the sum of errors in widths of the target's bounds"
+	}
+	return setting.Errorf("Validation.Noise", "%v: give the standard deviation of %s, finite and above 0; without noise the result would be private data",
+		setting.With("Validation.Noise", v.Noise), of)
 }
 
 // HoldOut moves a share of the training records of c to its validation set: see [Records.HoldOut]. Their

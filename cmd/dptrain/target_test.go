@@ -138,7 +138,7 @@ func TestRegression_Train(t *testing.T) {
 // the bounds of the target all the same.
 func TestRegression_NonFiniteLoss(t *testing.T) {
 	amongHours(t)
-	got := runJSON(t, "train --model logistic --lot 100 --non-private --lr 4 --steps 30 --seed 1 --out run"+predicted)
+	got := runJSON(t, "train --model logistic --lot 100 --non-private --optimizer momentum --lr 4 --steps 30 --seed 1 --out run"+predicted)
 	if got["test_loss"] != nil || got["test_rmse"].(float64) > 90 {
 		t.Errorf("the loss is %v, the error %v", got["test_loss"], got["test_rmse"])
 	}

@@ -72,7 +72,7 @@ func TestTrain_NonFiniteWeightsAndLoss(t *testing.T) {
 	if code != exitcode.Failed || stdout != "" || !strings.Contains(stderr, "not finite") || !strings.Contains(stderr, "--lr") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
-	got := runJSON(t, drawn+" --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e38 --out far")
+	got := runJSON(t, drawn+" --steps 20 --noise 2 --delta 1e-5 --seed 1 --optimizer momentum --lr 1e38 --out far")
 	if loss, there := got["test_loss"]; !there || loss != nil {
 		t.Errorf("the test loss is %v", loss)
 	}
