@@ -74,7 +74,7 @@ func (c *Config) checkValidationNoise() error {
 	if v.predictsTargets() {
 		of = "the sum of errors in widths of the target's bounds"
 	}
-	return setting.Errorf("Validation.Noise", "%v: give the standard deviation of %s, finite and above 0; without noise the result would be private data",
+	return setting.Errorf("Validation.Noise", "%v: give a finite standard deviation above 0, of %s; without noise the result would be private data",
 		setting.With("Validation.Noise", v.Noise), of)
 }
 
