@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -346,10 +345,7 @@ func (r *Run) agreeToContinue(err error) error {
 		}
 	}
 	if e := c.Sum(votes); e != nil {
-		if err == nil || errors.Is(err, e) {
-			return cmp.Or(err, e)
-		}
-		return fmt.Errorf("%w; then %w", err, e)
+		return ranks.AfterFailure(err, e)
 	}
 	if err := ranks.Agree(c, err); err != nil {
 		return err

@@ -111,24 +111,14 @@ func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	dir, err := os.MkdirTemp("", "dptrain-preview-")
+	c := spec.Config
+	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
+	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
+	run, closeRun, err := newBlankRun(c)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	c := spec.Config
-	c.Train = training.NewBlankSet(c.Train)
-	c.Files.CheckpointFolder = ""
-	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
-	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
-	if !c.Mechanism.NonPrivate {
-		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
-	}
-	run, err := engine.New(c)
-	if err != nil {
-		return exitcode.AsUsage(err)
-	}
-	defer run.Close()
+	defer closeRun()
 	announceSchema(term, spec)
 	warnAboutRun(term, spec, run)
 	p, err := newPreview(spec, run)
@@ -139,6 +129,24 @@ func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 		return err
 	}
 	return term.Print(p, fmt.Sprintf("%s %.0f", budget.FormatBound(p.Epsilon, p.Approximate), p.Seconds), p.print)
+}
+
+// newBlankRun makes a run of blank examples with the settings of c, to be timed. Its ledger is in a temporary
+// directory, which closeRun removes.
+func newBlankRun(c engine.Config) (run *engine.Run, closeRun func(), err error) {
+	dir, err := os.MkdirTemp("", "dptrain-preview-")
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Train, c.Files = training.NewBlankSet(c.Train), engine.Files{}
+	if !c.Mechanism.NonPrivate {
+		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
+	}
+	if run, err = engine.New(c); err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, exitcode.AsUsage(err)
+	}
+	return run, func() { run.Close(); os.RemoveAll(dir) }, nil
 }
 
 func newPreview(spec *settings.Spec, run *engine.Run) (*preview, error) {

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
+
 	"time"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
+
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
+	deviceplan "github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/spf13/cobra"
 )
@@ -92,20 +92,13 @@ func plan(term *terminal.Terminal, flags *settings.Flags, c cluster) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	dir, err := os.MkdirTemp("", "dptrain-plan-")
+	config := spec.Config
+	config.Ranks = ranks.NewGroup(1)[0] // it divides the time of a lot
+	run, closeRun, err := newBlankRun(config)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	config := spec.Config
-	config.Train = training.NewBlankSet(config.Train)
-	config.Files = engine.Files{Ledger: filepath.Join(dir, rundir.LedgerFile)}
-	config.Ranks = ranks.NewGroup(1)[0] // it divides the time of a lot
-	run, err := engine.New(config)
-	if err != nil {
-		return exitcode.AsUsage(err)
-	}
-	defer run.Close()
+	defer closeRun()
 	measured, err := terminal.Await(term, "Timing lots of blank examples", func() (measuredLot, error) { return measureLot(run) })
 	if err != nil {
 		return err
@@ -152,16 +145,13 @@ func measureLot(run *engine.Run) (m measuredLot, err error) {
 	return m, nil
 }
 
-// narrowLot is the largest lot whose sums travel as 4 bytes: see docs/many.md.
-const narrowLot = 511
-
 // predict predicts a run on n ranks. A rank computes its records, of which the busiest of n ranks has more than the
 // mean; then the ranks add their sums and gather their parts of the weights in rings, in which each sends 2(n−1)/n
 // and (n−1)/n of all (Patarasu and Yuan 2009).
 func (c cluster) predict(l plannedLots, m measuredLot, n int) rankPlan {
 	share := float64(n-1) / float64(n)
 	sum, gathered := 8.0, 4.0
-	if l.Lot <= narrowLot {
+	if l.Lot <= deviceplan.MaxNarrowRecords {
 		sum = 4
 	}
 	if l.Averaged {

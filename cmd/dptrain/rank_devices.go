@@ -1,12 +1,8 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
@@ -33,7 +29,7 @@ func (m *membership) place(term *terminal.Terminal, flags *settings.Flags) error
 	if m.device != "" { // NCCL connects the ranks already
 		return m.checkDevice(flags.Device.Name)
 	}
-	hosts, err := hostsOf(m.ranks)
+	hosts, err := ranks.Hosts(m.ranks)
 	if err != nil {
 		return err
 	}
@@ -75,22 +71,28 @@ func (m *membership) checkDevice(wanted string) (err error) {
 
 // connectDevices lets NCCL add the sums of ranks that have a GPU each. Otherwise the sums travel through the
 // hosts.
-func (m *membership) connectDevices(term *terminal.Terminal, hosts []int64, gpus []cuda.Device) error {
+func (m *membership) connectDevices(term *terminal.Terminal, hosts []string, gpus []cuda.Device) error {
 	own := slices.IndexFunc(gpus, func(g cuda.Device) bool { return g.String() == m.device })
-	places := make([]int64, len(hosts)) // host and number of each rank's GPU; 0: it has none
-	rank := m.ranks.Rank()
-	if own >= 0 {
-		places[rank] = hash(fmt.Sprint(hosts[rank], own))
-		if gpus[own].Emulated { // every process has its own
-			places[rank] += int64(rank)
-		}
-	}
-	if err := m.ranks.Sum(places); err != nil {
+	numbers := make([]int64, len(hosts)) // of each rank's GPU, from 1; 0: it has none
+	numbers[m.ranks.Rank()] = int64(own + 1)
+	if err := m.ranks.Sum(numbers); err != nil {
 		return err
 	}
-	slices.Sort(places)
-	if slices.Contains(places, 0) || len(slices.Compact(places)) < len(hosts) {
+	if slices.Contains(numbers, 0) {
 		return nil
+	}
+	if !gpus[own].Emulated { // every process has its own emulated device
+		type place struct {
+			host   string
+			number int64
+		}
+		taken := map[place]bool{}
+		for rank, number := range numbers {
+			taken[place{hosts[rank], number}] = true
+		}
+		if len(taken) < len(hosts) {
+			return nil
+		}
 	}
 	connected, err := cuda.ConnectRanks(cuda.Options{Ordinal: gpus[own].Ordinal}, m.ranks)
 	if err != nil {
@@ -99,20 +101,4 @@ func (m *membership) connectDevices(term *terminal.Terminal, hosts []int64, gpus
 	}
 	m.ranks = connected
 	return nil
-}
-
-// hostsOf returns a number for the host of each rank, which follows from its name.
-func hostsOf(c ranks.Communicator) ([]int64, error) {
-	name, err := os.Hostname()
-	if err := ranks.Agree(c, err); err != nil {
-		return nil, err
-	}
-	hosts := make([]int64, c.Size())
-	hosts[c.Rank()] = hash(strings.ToLower(name))
-	return hosts, c.Sum(hosts)
-}
-
-func hash(text string) int64 {
-	digest := sha256.Sum256([]byte(text))
-	return int64(binary.LittleEndian.Uint64(digest[:]))
 }

@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"sync"
+
+	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // Shard selects the examples of a private set that one of several processes reads: those of each Size-th
@@ -16,7 +18,9 @@ type Shard struct {
 func (s Shard) isWhole() bool { return s.Size <= 1 }
 
 // ownsRecord reports whether the process reads a record.
-func (s Shard) ownsRecord(record int) bool { return s.isWhole() || record%s.Size == s.Rank }
+func (s Shard) ownsRecord(record int) bool {
+	return s.isWhole() || ranks.Owner(record, s.Size) == s.Rank
+}
 
 // owns reports whether the process reads an example. user is its user.
 func (s Shard) owns(example int, user int32) bool {

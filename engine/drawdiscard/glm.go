@@ -47,6 +47,27 @@ func NewGLM(family Family, inputs, classes int) (*GLM, error) {
 	return &GLM{family, inputs, outputs, make([]float32, outputs)}, nil
 }
 
+// WeightsOfDense returns the weights of a GLM that computes what a dense layer does, whose weights are [in, out]: a
+// row for each output, then the intercepts. A logistic model has one output, the difference of those of its
+// classes.
+func (family Family) WeightsOfDense(w, bias []float32) []float32 {
+	outputs := len(bias)
+	inputs := len(w) / outputs
+	all := make([]float32, 0, len(w)+outputs)
+	if family == Logistic {
+		for i := range inputs {
+			all = append(all, w[2*i+1]-w[2*i])
+		}
+		return append(all, bias[1]-bias[0])
+	}
+	for o := range outputs {
+		for i := range inputs {
+			all = append(all, w[i*outputs+o])
+		}
+	}
+	return append(all, bias...)
+}
+
 // outputs is the number of outputs of a model for the given number of features and of classes.
 func (family Family) outputs(inputs, classes int) (int, error) {
 	outputs := 1

@@ -74,7 +74,7 @@ var separate = map[string][]string{
 	"clip":                 {},
 	"noise":                {"internal/random"},
 	"perexample":           {"internal/device/op"},
-	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/setting", "internal/tokenizer"},
+	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/ranks", "internal/setting", "internal/tokenizer"},
 	"engine/choice":        {"accountant/ledger", "noise"},
 	"engine/sample":        {"noise"},
 	"cuda/internal/timing": {"internal/host/atomicfile"},

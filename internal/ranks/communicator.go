@@ -15,6 +15,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,8 +87,8 @@ func (e *Unresponsive) Error() string {
 	return fmt.Sprintf("ranks %s: the others have waited for them for %v: they are stopped, or much slower", strings.Join(names, ", "), e.Timeout)
 }
 
-// afterFailure returns the error of a rank with an error of its own, which may be nil, whose call failed.
-func afterFailure(own, call error) error {
+// AfterFailure returns the error of a rank with an error of its own, which may be nil, whose call failed.
+func AfterFailure(own, call error) error {
 	switch {
 	case own == nil:
 		return call
@@ -112,7 +113,7 @@ func Agree(c Communicator, err error) error {
 		lengths[c.Rank()] = int64(len(text)) + 1
 	}
 	if sumErr := c.Sum(lengths); sumErr != nil {
-		return afterFailure(err, sumErr)
+		return AfterFailure(err, sumErr)
 	}
 	first := slices.IndexFunc(lengths, func(n int64) bool { return n > 0 })
 	if first < 0 {
@@ -125,7 +126,7 @@ func Agree(c Communicator, err error) error {
 		}
 	}
 	if sumErr := c.Sum(letters); sumErr != nil {
-		return afterFailure(err, sumErr)
+		return AfterFailure(err, sumErr)
 	}
 	var agreed *Error
 	if errors.As(err, &agreed) {
@@ -166,4 +167,32 @@ func BroadcastAll(c Communicator, b []byte) ([]byte, error) {
 		copy(all, b)
 	}
 	return all, c.Broadcast(all)
+}
+
+// Owner returns the rank of several that computes a record. It depends on the record alone, so that a rank needs its
+// own records only.
+func Owner(record, size int) int { return record % size }
+
+// hostBytes is how much of a host's name the ranks exchange.
+const hostBytes = 64
+
+// Hosts returns the name of each rank's host.
+func Hosts(c Communicator) ([]string, error) {
+	own, err := os.Hostname()
+	if err := Agree(c, err); err != nil {
+		return nil, err
+	}
+	names, ends := make([]byte, hostBytes*c.Size()), make([]int, c.Size())
+	copy(names[hostBytes*c.Rank():hostBytes*(c.Rank()+1)], own)
+	for i := range ends {
+		ends[i] = hostBytes * (i + 1)
+	}
+	if err := c.Gather(names, ends); err != nil {
+		return nil, err
+	}
+	hosts := make([]string, c.Size())
+	for i := range hosts {
+		hosts[i] = string(bytes.TrimRight(names[hostBytes*i:hostBytes*(i+1)], "\x00"))
+	}
+	return hosts, nil
 }

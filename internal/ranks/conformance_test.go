@@ -91,7 +91,7 @@ func conformGather(c Communicator) error {
 			ends = append(ends, end)
 		}
 		b := bytes.Repeat([]byte{99}, end)
-		from, to := partOf(ends, c.Rank())
+		from, to := PartOf(ends, c.Rank())
 		for i := from; i < to; i++ {
 			b[i] = byte(c.Rank() + 10)
 		}
@@ -99,7 +99,7 @@ func conformGather(c Communicator) error {
 			return err
 		}
 		for rank := range c.Size() {
-			from, to := partOf(ends, rank)
+			from, to := PartOf(ends, rank)
 			for i := from; i < to; i++ {
 				if b[i] != byte(rank+10) {
 					return fmt.Errorf("byte %d of rank %d is %d after a gathering of %v", i, rank, b[i], ends)

@@ -92,7 +92,7 @@ func (m *member) Gather(b []byte, ends []int) error {
 		if now.bytes == nil {
 			now.bytes = slices.Clone(b)
 		}
-		from, to := partOf(ends, m.rank)
+		from, to := PartOf(ends, m.rank)
 		copy(now.bytes[from:to], b[from:to])
 	})
 	if err == nil {
@@ -101,8 +101,8 @@ func (m *member) Gather(b []byte, ends []int) error {
 	return err
 }
 
-// partOf returns where the part of a rank begins and ends.
-func partOf(ends []int, rank int) (from, to int) {
+// PartOf returns, for the ends of Gather, where the part of a rank begins and ends.
+func PartOf(ends []int, rank int) (from, to int) {
 	if rank > 0 {
 		from = ends[rank-1]
 	}

@@ -269,7 +269,7 @@ func (w *world) Gather(b []byte, ends []int) error {
 	}
 	places := make([]C.int, 2*w.size) // counts, then places
 	for rank := range w.size {
-		from, to := partOf(ends, rank)
+		from, to := PartOf(ends, rank)
 		places[rank], places[w.size+rank] = C.int(to-from), C.int(from)
 	}
 	return w.do(func() error {

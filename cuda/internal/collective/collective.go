@@ -178,13 +178,10 @@ func (t *through) Sum32(values []int32) error {
 
 // Gather adds words in which each byte is that of one rank.
 func (t *through) Gather(b []byte, ends []int) error {
-	from := 0
-	if t.rank > 0 {
-		from = ends[t.rank-1]
-	}
+	from, to := ranks.PartOf(ends, t.rank)
 	words := make([]int64, (len(b)+7)/8)
 	all := bytesOf(words)
-	copy(all[from:], b[from:ends[t.rank]])
+	copy(all[from:], b[from:to])
 	err := t.Sum(words)
 	copy(b, all)
 	return err

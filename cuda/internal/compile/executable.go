@@ -266,23 +266,19 @@ func (e *Executable) LoadState() error {
 }
 
 // Sum is the accumulator of parameter i.
-func (e *Executable) Sum(i int) ([]float32, error) { return readSum[float32](e, i) }
+func (e *Executable) Sum(i int) ([]float32, error) {
+	x := make([]float32, e.state.parameters[i].size)
+	return x, readSum(e, i, x)
+}
 
 // IntegerSum is the accumulator of parameter i of an exact program.
-func (e *Executable) IntegerSum(i int) ([]int64, error) { return readSum[int64](e, i) }
+func (e *Executable) IntegerSum(i int) ([]int64, error) {
+	x := make([]int64, e.state.parameters[i].size)
+	return x, readSum(e, i, x)
+}
 
 // ReadSum copies the accumulator of parameter i of an exact program to dst.
-func (e *Executable) ReadSum(i int, dst []int64) error {
-	if err := e.completeRelease(); err != nil {
-		return err
-	}
-	sum := e.state.parameters[i].sum
-	if sum == 0 { // the parameter is not trained
-		clear(dst)
-		return nil
-	}
-	return cmp.Or(e.device.CopyOut(bytesOf(dst), sum), e.device.Synchronize())
-}
+func (e *Executable) ReadSum(i int, dst []int64) error { return readSum(e, i, dst) }
 
 // Configure makes the device compute clip factors. The caller calls it at most once.
 func (e *Executable) Configure(f clipping.Formula, examples int, read func(dst [][]float32, rows []int) error) error {

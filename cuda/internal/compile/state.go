@@ -63,14 +63,18 @@ func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *device
 	return s, nil
 }
 
-// readSum copies the accumulator of parameter i, floats or integers, from the device.
-func readSum[T float32 | int64](e *Executable, i int) ([]T, error) {
+// readSum copies the accumulator of parameter i, floats or integers, from the device; zeros where it is not
+// trained.
+func readSum[T float32 | int64](e *Executable, i int, dst []T) error {
 	if err := e.completeRelease(); err != nil {
-		return nil, err
+		return err
 	}
-	parameter := e.state.parameters[i]
-	x := make([]T, parameter.size)
-	return x, cmp.Or(e.device.CopyOut(bytesOf(x), parameter.sum), e.device.Synchronize())
+	sum := e.state.parameters[i].sum
+	if sum == 0 {
+		clear(dst)
+		return nil
+	}
+	return cmp.Or(e.device.CopyOut(bytesOf(dst), sum), e.device.Synchronize())
 }
 
 func (s *trainingState) copyOut() error {

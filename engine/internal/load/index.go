@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // MaxExamples limits Records.Examples. A microbatch has at least as many rows.
@@ -174,10 +175,6 @@ func (d *Index) WriteRows(record int, rows []int, weights []float32) {
 	}
 }
 
-// Rank returns the rank of several that computes a record. It depends on the record alone, so that a rank needs
-// its own records only.
-func Rank(record, size int) int { return record % size }
-
 // ForEachRowOf calls add with the examples of the records that a rank of several computes.
 func (d *Index) ForEachRowOf(rank, size int, add func(row int)) {
 	for record := rank; record < d.Records; record += size {
@@ -195,7 +192,7 @@ func (d *Index) NotOf(rank, size int) []bool {
 	}
 	not := make([]bool, d.Rows)
 	for row := range not {
-		not[row] = Rank(row/d.PerRecord, size) != rank || d.Blank != nil && d.Blank[row]
+		not[row] = ranks.Owner(row/d.PerRecord, size) != rank || d.Blank != nil && d.Blank[row]
 	}
 	return not
 }

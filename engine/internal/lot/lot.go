@@ -59,8 +59,6 @@ type Lot struct {
 	Method  Method
 	Private Private // of the last lot
 	ranks   ranksMemory
-	// addOnDevice adds the sums of all ranks on the device; nil where the host adds them.
-	addOnDevice func() error
 }
 
 // Private describes a lot that was released. It is a function of the records that no noise protects: who

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/ranks"
@@ -23,7 +22,9 @@ type ranksMemory struct {
 	count     int       // records of the lot, also blank ones
 	sums      [][]int64 // [parameter]: of all ranks; nil where the host adds vectors
 	narrow    []int32   // of one parameter
-	ends      [][]int   // [parameter]: of the ranks' parts of the elements; nil where each rank releases all
+
+	addOnDevice func() error // adds the sums of all ranks on the device; nil where the host adds them
+	ends        [][]int      // [parameter]: of the ranks' parts of the elements; nil where each rank releases all
 
 	began     time.Time       // the lot
 	durations []time.Duration // [rank]: of its records so far, without waiting for others
@@ -41,7 +42,7 @@ func (l *Lot) prepareRanks(o Options) error {
 		return nil
 	}
 	if device, ok := l.Network.Executable.(plan.RankSummer); ok {
-		if l.addOnDevice = device.AddRanks(l.Ranks); l.addOnDevice != nil {
+		if l.ranks.addOnDevice = device.AddRanks(l.Ranks); l.ranks.addOnDevice != nil {
 			return nil
 		}
 	}
@@ -103,7 +104,7 @@ func (l *Lot) addOwnRecords(s sample.Sampler) error {
 		m.count += drawn
 		more = drawn == len(m.drawn)
 		for _, record := range l.Index.WithoutBlank(m.drawn[:drawn]) {
-			if load.Rank(record, size) == rank {
+			if ranks.Owner(record, size) == rank {
 				l.Loader.Records[n], m.positions[n] = record, position
 				if n++; n == l.recordsAtOnce() {
 					if err := add(); err != nil {
@@ -140,8 +141,8 @@ func (l *Lot) combine(step int, err error) error {
 			return err
 		}
 	}
-	if l.addOnDevice != nil {
-		if err := l.addOnDevice(); err != nil {
+	if l.ranks.addOnDevice != nil {
+		if err := l.ranks.addOnDevice(); err != nil {
 			return err
 		}
 	}
@@ -163,14 +164,10 @@ func (l *Lot) combine(step int, err error) error {
 	return nil
 }
 
-// maxNarrowRecords is the largest number of records whose sums fit 32 bits: no element of a record's contribution
-// exceeds plan.Bound, so no sum of some of them exceeds maxNarrowRecords·plan.Bound < 2³¹.
-const maxNarrowRecords = math.MaxInt32 / plan.Bound
-
 // addSums replaces sums of contributions by those of all ranks. Which records a lot has follows from the key and
 // from public numbers, so the size of the numbers that travel depends on no record.
 func (l *Lot) addSums(sums []int64) error {
-	if l.ranks.count > maxNarrowRecords {
+	if l.ranks.count > plan.MaxNarrowRecords {
 		return l.Ranks.Sum(sums)
 	}
 	narrow := l.ranks.narrow[:len(sums)]

@@ -12,10 +12,10 @@ import (
 // Contributions of the largest size have exact sums on two ranks, for the largest lot that travels in 32 bits and
 // for the next one.
 func TestAddSums_AtTheEdgeOf32Bits(t *testing.T) {
-	if maxNarrowRecords != 511 {
-		t.Errorf("lots of at most %d records travel in 32 bits, want 511", maxNarrowRecords)
+	if plan.MaxNarrowRecords != 511 {
+		t.Errorf("lots of at most %d records travel in 32 bits, want 511", plan.MaxNarrowRecords)
 	}
-	for _, records := range []int{maxNarrowRecords, maxNarrowRecords + 1} {
+	for _, records := range []int{plan.MaxNarrowRecords, plan.MaxNarrowRecords + 1} {
 		var failed [2]error
 		var done sync.WaitGroup
 		for rank, c := range ranks.NewGroup(2) {
@@ -29,7 +29,7 @@ func TestAddSums_AtTheEdgeOf32Bits(t *testing.T) {
 				if want := int64(records) * plan.Bound; sums[0] != want || sums[1] != -want {
 					failed[rank] = errors.Join(failed[rank], errors.New("a sum is not exact"))
 				}
-				if recorder.narrow != (records <= maxNarrowRecords) {
+				if recorder.narrow != (records <= plan.MaxNarrowRecords) {
 					failed[rank] = errors.Join(failed[rank], errors.New("the sums travel in the other size"))
 				}
 			})

@@ -1,10 +1,18 @@
 package plan
 
-import "github.com/dptrain/dptrain/internal/device/lattice"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/device/lattice"
+)
 
 // Bound is the largest norm of a record's contribution to a group, in lattice steps: the
 // sensitivity of every group of an exact program.
 const Bound = lattice.Bound
+
+// MaxNarrowRecords is the largest number of records whose sums fit 32 bits: no element of a record's contribution
+// exceeds Bound, so no sum of some of them exceeds MaxNarrowRecords·Bound < 2³¹.
+const MaxNarrowRecords = math.MaxInt32 / Bound
 
 // Contributions are what an exact program reads and counts in addition to clip factors.
 //

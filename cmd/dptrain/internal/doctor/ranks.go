@@ -1,18 +1,13 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/dptrain/dptrain/internal/ranks"
 )
-
-// hostBytes is how much of a host's name the ranks exchange.
-const hostBytes = 64
 
 // CheckRanks connects this process with the others of a launch, and adds integers with them. All ranks get the same
 // finding. library is the file of the MPI library; "": the first that is found.
@@ -23,13 +18,8 @@ func CheckRanks(library string) (rank int, f Finding, err error) {
 	}
 	defer c.Close()
 	c.SetTimeout(time.Minute)
-	host, _ := os.Hostname()
-	names, ends := make([]byte, hostBytes*c.Size()), make([]int, c.Size())
-	copy(names[hostBytes*c.Rank():hostBytes*(c.Rank()+1)], host)
-	for i := range ends {
-		ends[i] = hostBytes * (i + 1)
-	}
-	if err := c.Gather(names, ends); err != nil {
+	hosts, err := ranks.Hosts(c)
+	if err != nil {
 		return c.Rank(), f, err
 	}
 	const values = 1 << 20
@@ -39,7 +29,7 @@ func CheckRanks(library string) (rank int, f Finding, err error) {
 		return c.Rank(), f, err
 	}
 	f = Finding{What: "mpi ranks", OK: true, Detail: fmt.Sprintf("%d on %s, connected by %v; a sum of 1 number takes %v, of %d numbers %v",
-		c.Size(), hostsOf(names), c, small.Round(time.Microsecond), values, large.Round(10*time.Microsecond))}
+		c.Size(), countHosts(hosts), c, small.Round(time.Microsecond), values, large.Round(10*time.Microsecond))}
 	return c.Rank(), f, nil
 }
 
@@ -57,12 +47,11 @@ func timeSum(c ranks.Communicator, values int) (shortest time.Duration, err erro
 	return shortest, nil
 }
 
-// hostsOf lists the hosts with their numbers of ranks.
-func hostsOf(names []byte) string {
+// countHosts lists the hosts with their numbers of ranks.
+func countHosts(ranks []string) string {
 	var hosts []string
 	count := map[string]int{}
-	for ; len(names) > 0; names = names[hostBytes:] {
-		host := string(bytes.TrimRight(names[:hostBytes], "\x00"))
+	for _, host := range ranks {
 		if count[host]++; count[host] == 1 {
 			hosts = append(hosts, host)
 		}

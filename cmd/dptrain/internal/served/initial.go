@@ -67,7 +67,7 @@ func InitialWeights(spec drawdiscard.Spec, path string) ([]float32, error) {
 		scaleToUnit(parameters[0], parameters[1], bounded)
 	}
 	if spec.IsGLM() {
-		return glmWeights(parameters[0], parameters[1], drawdiscard.Family(spec.Model) == drawdiscard.Logistic), nil
+		return drawdiscard.Family(spec.Model).WeightsOfDense(parameters[0], parameters[1]), nil
 	}
 	return slices.Concat(parameters...), nil
 }
@@ -84,24 +84,4 @@ func scaleToUnit(w, bias []float32, bounded []bool) {
 			w[i*len(bias)+o] *= 2
 		}
 	}
-}
-
-// glmWeights are the weights [in, out] of a dense layer in the order of drawdiscard.GLM: a row for each
-// output. A logistic model has one output, the difference of those of its classes.
-func glmWeights(w, bias []float32, logistic bool) []float32 {
-	outputs := len(bias)
-	inputs := len(w) / outputs
-	var all []float32
-	if logistic {
-		for i := range inputs {
-			all = append(all, w[2*i+1]-w[2*i])
-		}
-		return append(all, bias[1]-bias[0])
-	}
-	for o := range outputs {
-		for i := range inputs {
-			all = append(all, w[i*outputs+o])
-		}
-	}
-	return append(all, bias...)
 }

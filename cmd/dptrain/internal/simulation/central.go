@@ -96,28 +96,14 @@ func (t *task) central(ctx context.Context, epsilon float64, observe observer) (
 	return delta, err
 }
 
-// weightsOf returns the weights of a central run as clients have them. A GLM has the transposed matrix,
-// then the bias, and a logistic one has the difference of the weights of both classes.
+// weightsOf returns the weights of a central run as clients have them.
 func (t *task) weightsOf(parameters []engine.Parameter) []float32 {
+	if t.spec.IsGLM() {
+		return drawdiscard.Family(t.Model).WeightsOfDense(parameters[0].Values, parameters[1].Values)
+	}
 	w := make([]float32, 0, t.weights)
-	if !t.spec.IsGLM() {
-		for _, p := range parameters {
-			w = append(w, p.Values...)
-		}
-		return w
+	for _, p := range parameters {
+		w = append(w, p.Values...)
 	}
-	inputs, matrix, bias := t.spec.Inputs.Size(), parameters[0].Values, parameters[1].Values
-	outputs := len(bias)
-	if t.Model == string(drawdiscard.Logistic) {
-		for i := range inputs {
-			w = append(w, matrix[2*i+1]-matrix[2*i])
-		}
-		return append(w, bias[1]-bias[0])
-	}
-	for c := range outputs {
-		for i := range inputs {
-			w = append(w, matrix[i*outputs+c])
-		}
-	}
-	return append(w, bias...)
+	return w
 }
