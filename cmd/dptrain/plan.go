@@ -145,9 +145,9 @@ func measureLot(run *engine.Run) (m measuredLot, err error) {
 	return m, nil
 }
 
-// predict predicts a run on n ranks. A rank computes its records, of which the busiest of n ranks has more than the
-// mean; then the ranks add their sums and gather their parts of the weights in rings, in which each sends 2(n−1)/n
-// and (n−1)/n of all (Patarasu and Yuan 2009).
+// predict returns the times of a run on n ranks. A lot waits for the rank with the most records. Then the ranks add
+// their sums and gather their parts of the weights in rings, in which each sends 2(n−1)/n and (n−1)/n of all
+// (Patarasu and Yuan 2009).
 func (c cluster) predict(l plannedLots, m measuredLot, n int) rankPlan {
 	share := float64(n-1) / float64(n)
 	sum, gathered := 8.0, 4.0

@@ -37,7 +37,7 @@ func (s Shard) place(example int) int {
 	return example/(per*s.Size)*per + example%per
 }
 
-// sharded is a set of which this process has a shard. It has the length and the users of the whole set.
+// sharded has the examples of the shard of this process, and the length and the users of the whole set.
 type sharded struct {
 	Set    // of the examples of the shard
 	shard  Shard
@@ -102,7 +102,7 @@ func IsSharded(s Set) bool {
 	return false
 }
 
-// keepShard returns the values of the examples of a shard, each of which has as many, in memory of its own.
+// keepShard returns the values of the examples of a shard, size for each example, in memory of its own.
 func keepShard[T any](s Shard, values []T, size int) []T {
 	own := make([]T, 0, (len(values)/size/s.Size+max(1, s.Examples))*size)
 	for i := range len(values) / size {
