@@ -73,10 +73,13 @@ var bertBlock = blockNames{
 	inner: "intermediate.dense", outer: "output.dense", outerNorm: "output.LayerNorm",
 }
 
+// bert is the only encoder whose networks know which of two texts an id belongs to.
+const bert = "bert"
+
 var encoderParts = []string{"embeddings.", "encoder.", "pooler.", "transformer."}
 
 var architectures = map[string]*architecture{
-	"bert":    {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
+	bert:      {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
 	"roberta": {"roberta.", encoderParts, "encoder.layer.%d.", bertBlock, robertaHead, "RobertaForSequenceClassification"},
 	"distilbert": {"distilbert.", encoderParts, "transformer.layer.%d.", blockNames{
 		query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
