@@ -84,6 +84,7 @@ func TestOutputs_SameAsTransformers(t *testing.T) {
 		{"bert", ",train=head"}, {"roberta", ",train=bias"},
 		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},
 		{"qwen2", ""}, {"qwen2-next", ",train=bias"}, {"qwen2-next", ""}, {"qwen3", ""}, {"qwen3-next", ",train=head"}, {"gemma", ""}, {"gemma-next", ""},
+		{"llama3", ""}, {"llama3-next", ""}, {"gemma2", ""}, {"gemma2-next", ""}, {"gemma3", ""}, {"gemma3-next", ""}, {"gemma3", ",train=head"},
 	} {
 		t.Run(c.folder+c.options, func(t *testing.T) { compareWithTransformers(t, c.folder, c.options) })
 	}
@@ -199,7 +200,7 @@ func TestGGUF_SameAsCheckpoint(t *testing.T) {
 
 // A generator computes the logits of the network, one id after the other.
 func TestGenerator_SameAsNetwork(t *testing.T) {
-	for _, folder := range []string{"gpt2-next", "llama-next,lora=3,alpha=6", "mistral-next", "qwen2-next", "qwen3-next", "gemma-next"} {
+	for _, folder := range []string{"gpt2-next", "llama-next,lora=3,alpha=6", "mistral-next", "qwen2-next", "qwen3-next", "gemma-next", "llama3-next", "gemma2-next", "gemma3-next"} {
 		m, err := Parse(filepath.Join("testdata", folder))
 		if err != nil {
 			t.Fatal(err)

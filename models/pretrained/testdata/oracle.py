@@ -25,9 +25,9 @@ SMALL = dict(vocab_size=16, max_position_embeddings=10, num_labels=3)
 BERT = dict(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, **SMALL)
 
 
-def outputs(model, name, record, padding):
-    """The logits of a record: [1, classes], or [1, steps, vocabulary]."""
-    ids = IDS[record:record + 1]
+def outputs(model, name, record, padding, steps=None):
+    """The logits of a record's first steps: [1, classes], or [1, steps, vocabulary]."""
+    ids = IDS[record:record + 1, :steps]
     whole = dict(input_ids=torch.where(ids < 0, padding, ids), attention_mask=(ids >= 0).long())
     if name.endswith("-pair"):
         whole["token_type_ids"] = SEGMENTS[record:record + 1]
@@ -81,9 +81,11 @@ def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
     expected["logits"] = logits.detach().float()
     for r in range(len(IDS)):
         model.zero_grad()
-        out = outputs(model, name, r, padding)
+        # A step that sees nothing but padding has NaNs in eager attention, so padding is left out there.
+        n = int((IDS[r] >= 0).sum()) if name.startswith("gemma2") else IDS.shape[1]
+        out = outputs(model, name, r, padding, n)
         if steps:  # the mean over all steps, of which those without a label count 0
-            loss = torch.nn.functional.cross_entropy(out[0], labels[r], ignore_index=-1, reduction="sum") / IDS.shape[1]
+            loss = torch.nn.functional.cross_entropy(out[0], labels[r][:n], ignore_index=-1, reduction="sum") / IDS.shape[1]
         else:
             loss = torch.nn.functional.cross_entropy(out, labels[r:r + 1])
         loss.backward()
@@ -120,7 +122,18 @@ write("distilbert-masked", lambda: t.DistilBertForMaskedLM(t.DistilBertConfig(di
 decoder("gpt2", "GPT2", t.GPT2Config(**GPT2))
 decoder("llama", "Llama", t.LlamaConfig(**DECODER, rope_parameters={"rope_type": "default", "rope_theta": 50.0}),
         lora=dict(r=3, lora_alpha=6, target_modules=["q_proj", "v_proj"]))
-decoder("mistral", "Mistral", t.MistralConfig(**DECODER, head_dim=4, sliding_window=None))
+# With these numbers the first frequency stays, the second is between the bounds, and the others are divided.
+decoder("llama3", "Llama", t.LlamaConfig(**DECODER, head_dim=8, rope_parameters={
+    "rope_type": "llama3", "rope_theta": 50.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 40}))
+decoder("mistral", "Mistral", t.MistralConfig(**DECODER, head_dim=4, sliding_window=3))
 decoder("qwen2", "Qwen2", t.Qwen2Config(**DECODER, tie_word_embeddings=True))
 decoder("qwen3", "Qwen3", t.Qwen3Config(**DECODER, head_dim=4))
 decoder("gemma", "Gemma", t.GemmaConfig(**DECODER, head_dim=4))
+# Capped scores need eager: the other ways to compute attention ignore the cap.
+decoder("gemma2", "Gemma2", t.Gemma2Config(**DECODER, head_dim=4, sliding_window=3, query_pre_attn_scalar=6, attn_logit_softcapping=1.5,
+                                           final_logit_softcapping=2.0, attn_implementation="eager"))
+GEMMA3 = t.Gemma3TextConfig(**DECODER, head_dim=4, sliding_window=3, query_pre_attn_scalar=6, layer_types=["sliding_attention", "full_attention"],
+                            rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+                                             "full_attention": {"rope_type": "linear", "rope_theta": 90.0, "factor": 2.0}})
+write("gemma3", lambda: t.Gemma3TextForSequenceClassification(GEMMA3), padding=16)
+write("gemma3-next", lambda: t.Gemma3ForCausalLM(GEMMA3), padding=16, task="CAUSAL_LM")
