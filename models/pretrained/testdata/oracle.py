@@ -62,7 +62,9 @@ def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
         for r, texts in enumerate(TEXTS):
             for a, b in texts:
                 labels[r, b - 1], marks[r, a] = -1, 1
-    expected = {"ids": IDS.float(), "labels": labels.float(), "marks": marks.float()}
+    expected = {"ids": IDS.float(), "labels": labels.float()}
+    if marks.any():
+        expected["marks"] = marks.float()
     names = {n: n for n, _ in model.named_parameters()}
     if lora:
         model = peft.get_peft_model(model, peft.LoraConfig(task_type=task, **lora))
