@@ -29,7 +29,8 @@ func (e *Evaluator) KeepFrozen(s data.Set) error {
 	if err != nil || program == nil || !memory.AtStart().Fits(2*frozen.BytesFor(private, s.Len())) {
 		return err
 	}
-	k := &keptOutputs{set: s, evaluation: evaluation{size: e.whole.size, program: program, rows: make([]int, e.whole.size), used: make([][]float32, len(private.Inputs))}}
+	batch := e.whole.size
+	k := &keptOutputs{set: s, evaluation: evaluation{size: batch, program: program, rows: make([]int, batch), used: make([][]float32, len(private.Inputs))}}
 	if k.outputs, err = frozen.New(e.device, private, s, nil); err != nil {
 		return err
 	}
