@@ -103,7 +103,7 @@ func columnarSkeleton(t *columnarTable, file string, o SkeletonOptions) (string,
 	if !o.Public {
 		return writePrivateSkeleton(t.names, refused, "", o), nil
 	}
-	l := &rowLayout{label: -1, user: -1, text: -1, target: -1, weight: -1, width: len(t.names)}
+	l := &rowLayout{label: -1, user: -1, text: -1, pair: -1, target: -1, weight: -1, width: len(t.names)}
 	columns := make([]*columnSummary, len(t.names))
 	for k, name := range t.names {
 		columns[k] = &columnSummary{name: name, refused: refused[k]}
