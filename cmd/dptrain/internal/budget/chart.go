@@ -74,7 +74,8 @@ func (c *Curves) draw() *drawing.Drawing {
 		d.Line(style, c.points(curve, x, y)...)
 		at := chartTop + 12 + 15*float64(i)
 		d.Line(style, drawing.Point{X: legendLeft, Y: at - 3.5}, drawing.Point{X: legendLeft + 20, Y: at - 3.5})
-		d.Text(drawing.Font{Color: black, Size: 10, Anchor: drawing.Start}, drawing.Point{X: legendLeft + 25, Y: at}, report.AccountantName(curve.Accountant))
+		name := drawing.Font{Color: black, Size: 10, Anchor: drawing.Start}
+		d.Text(name, drawing.Point{X: legendLeft + 25, Y: at}, report.AccountantName(curve.Accountant))
 	}
 	return d
 }
