@@ -36,5 +36,8 @@ func checkpointed(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node 
 		}
 		return a.pretrained.NextIDs(b, ids, data.Vocabulary)
 	}
+	if data.Marked {
+		return a.pretrained.OutputsOfPairs(b, ids, data.Vocabulary, data.outputs())
+	}
 	return a.pretrained.Outputs(b, ids, data.Vocabulary, data.outputs())
 }

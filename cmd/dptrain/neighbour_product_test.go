@@ -199,6 +199,9 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	described := columns
 	if strings.Contains(n.more, "--text") {
 		described = " --label label --classes no,yes --ignore age"
+		if strings.Contains(n.more, "--text-pair age") {
+			described, owner = strings.TrimSuffix(described, " --ignore age"), strings.Replace(owner, ",", " --ignore ", 1)
+		}
 		if err := os.WriteFile("vectors.txt", []byte("1word 0.5 -1\n2word 2 0.25\n8word -1 3\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +234,7 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			note := e.note
 			switch {
 			case n.readsPieces():
-				note = digitWords.Replace(note)
+				note, age = digitWords.Replace(note), digitWords.Replace(age)
 			case strings.Contains(n.more, "--text"):
 				note = strings.ReplaceAll(note, " ", "word ")
 			}
@@ -475,7 +478,8 @@ func TestNeighbours_Product(t *testing.T) {
 				})
 				if format == "csv" && unit != "microbatch:2" && sampling == "poisson" {
 					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt",
-						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2"} {
+						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2",
+						" --text note --text-pair age --length 8 --model hf:ck,lora=2"} {
 						t.Run(fmt.Sprintf("%s/%s/%s%s", format, unit, sampling, text), func(t *testing.T) {
 							n := newNeighbourhood(format, unit)
 							n.more = text

@@ -220,7 +220,9 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 		cell := strings.TrimSpace(row[k])
 		switch {
 		case k == r.text:
-			if r.features.last, err = r.tokens.add(r.features.last, cell); err != nil {
+			if r.pair >= 0 {
+				r.features.last = r.tokens.addPair(r.features.last, cell, strings.TrimSpace(row[r.pair]))
+			} else if r.features.last, err = r.tokens.add(r.features.last, cell); err != nil {
 				return k, err
 			}
 			r.ends = append(r.ends, r.features.before+len(r.features.last))
@@ -246,7 +248,7 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			r.users = append(r.users, r.userNumber(cell))
 		case k == r.weight:
 			r.weights = append(r.weights, parseWeight(cell))
-		case r.roles[k].ignore:
+		case k == r.pair, r.roles[k].ignore:
 		default:
 			if r.features.last, err = r.roles[k].encode(r.features.last, cell); err != nil {
 				return k, err

@@ -212,5 +212,5 @@ func readText(r io.Reader, s Schema, policy rowPolicy) (Set, []string, error) {
 
 // textLayout is the layout of plain text: the whole line is the text.
 func textLayout(t *tokenizer) *rowLayout {
-	return &rowLayout{order: []int{0}, label: -1, user: -1, target: -1, weight: -1, tokens: t, width: t.length}
+	return &rowLayout{order: []int{0}, label: -1, user: -1, pair: -1, target: -1, weight: -1, tokens: t, width: t.length}
 }

@@ -251,6 +251,8 @@ func (c *Config) describe(labels Labels) map[string]any {
 	class := c.class
 	switch {
 	case c.decoder == nil:
+	case !labels.NextID && c.Family == gemma3:
+		class += "TextForSequenceClassification"
 	case !labels.NextID:
 		class += "ForSequenceClassification"
 	case c.Family == gpt2:

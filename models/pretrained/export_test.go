@@ -21,7 +21,9 @@ func TestExport_SameTensors(t *testing.T) {
 		{"bert", "bert", "BertForSequenceClassification"}, {"distilbert", "distilbert", "DistilBertForSequenceClassification"},
 		{"gpt2", "gpt2", "GPT2ForSequenceClassification"}, {"gpt2-next", "gpt2-next", "GPT2LMHeadModel"},
 		{"llama-next", "llama-next", "LlamaForCausalLM"}, {"qwen2-next", "qwen2-next", "Qwen2ForCausalLM"},
-		{"qwen3", "qwen3", "Qwen3ForSequenceClassification"}, {"gemma-next", "gemma-next", "GemmaForCausalLM"}, {"llama.gguf", "llama-next", "LlamaForCausalLM"},
+		{"qwen3", "qwen3", "Qwen3ForSequenceClassification"}, {"gemma-next", "gemma-next", "GemmaForCausalLM"},
+		{"gemma2", "gemma2", "Gemma2ForSequenceClassification"}, {"gemma3", "gemma3", "Gemma3TextForSequenceClassification"},
+		{"gemma3-next", "gemma3-next", "Gemma3ForCausalLM"}, {"llama.gguf", "llama-next", "LlamaForCausalLM"},
 	} {
 		m, err := Parse(filepath.Join("testdata", c.path))
 		if err != nil {

@@ -262,10 +262,20 @@ class Classifier(ClassifierMixin, _Estimator):
         return self.classes_[np.argmax(probabilities, axis=1)]
 
 
-class TextClassifier(Classifier):
-    """A private classifier for texts: X is a sequence of texts.
+class _Texts:
+    """One or two columns of texts."""
 
-    Hashed n-grams need no public vocabulary. The parameters are those of Classifier, without bounds
+    def __init__(self, columns):
+        self.columns = list(columns)
+
+    def __len__(self):
+        return len(self.columns[0])
+
+
+class TextClassifier(Classifier):
+    """A private classifier for texts: X is a sequence of texts, or of pairs of texts.
+
+    Pairs need a public checkpoint as model, "hf:FOLDER". Hashed n-grams need no public vocabulary. The parameters are those of Classifier, without bounds
     and categories; settings such as tokens="bytes" and length=200 choose another conversion.
     """
 
@@ -274,31 +284,48 @@ class TextClassifier(Classifier):
         del self.bounds, self.categories
 
     def fit(self, X, y, resume=None):
-        """Trains on private texts."""
+        """Trains on private texts, or on pairs such as [("a premise", "a hypothesis"), …]."""
         y = _checked_target(self, y)
         texts = self._texts(X)
         check_consistent_length(texts, y)
         self.classes_ = self._find_classes(y)
         self._warn_about_public_rows()
-        schema = {"label": "y", "classes": self._class_names(), "text": "text"}
-        self.n_features_in_ = 1
-        return self._train({"text": _as_words(texts), "y": read_column(y)}, schema, resume)
+        columns = self._columns(texts)
+        self.feature_columns_ = list(columns)
+        schema = {"label": "y", "classes": self._class_names(), **dict(zip(("text", "text-pair"), columns))}
+        self.n_features_in_ = len(columns)
+        return self._train({**columns, "y": read_column(y)}, schema, resume)
 
     def _answers(self, X):
         check_is_fitted(self)
-        parts = _arrow.write({"text": _as_words(self._texts(X))})
+        columns = self._columns(self._texts(X))
+        if list(columns) != self.feature_columns_:
+            wanted = ["texts", "pairs of texts"][len(self.feature_columns_) - 1]
+            raise ValueError(f"dptrain: the model was trained on {wanted}, and X has {len(columns)} for each row")
+        parts = _arrow.write(columns)
         return list(csv.reader(io.StringIO(self.run_.predict(parts).decode("utf-8"), newline="")))
 
     def _texts(self, X):
-        """Returns the texts of a sequence, a column, or a table with one column."""
+        """Returns the texts of a sequence, a column, or a table with one column; of pairs, the first and the second texts."""
         if isinstance(X, str):
             raise ValueError("dptrain: X is one text; give a list of texts")
         if is_table(X):
             columns = read_columns(X)
-            if len(columns) != 1:
-                raise ValueError(f"dptrain: X has {len(columns)} columns; give one column of texts")
-            return next(iter(columns.values()))
-        return read_column(X)
+            if len(columns) not in (1, 2):
+                raise ValueError(f"dptrain: X has {len(columns)} columns; give one column of texts, or two of pairs")
+            return _Texts(columns.values())
+        rows = X if isinstance(X, (list, tuple)) else np.asarray(X)
+        widths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) == 1 else 1 for row in rows}
+        if widths == {2}:
+            return _Texts(read_column([row[i] for row in rows]) for i in range(2))
+        if widths - {1}:
+            raise ValueError("dptrain: some rows of X are pairs of texts, and others are not; give each row as ('first text', 'second text')")
+        return _Texts([read_column(X)])
+
+    @staticmethod
+    def _columns(texts):
+        """Returns the columns that the program reads."""
+        return {name: _as_words(column) for name, column in zip(("text", "pair"), texts.columns)}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

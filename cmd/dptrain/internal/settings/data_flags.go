@@ -25,7 +25,8 @@ type DataFlags struct {
 	Missing, Scale      string // by column
 	Dates, DateFormat   string
 	Separator, Decimal  string
-	Text, Tokens        string
+	Text, TextPair      string
+	Tokens              string
 	Length              int
 	NextToken           bool
 	Schema              string // a file
@@ -47,6 +48,7 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&d.Scale, "scale", "", "CSV, JSONL: numbers that are scaled by their logarithm, or by asinh, between their bounds, COLUMN=log|asinh,…")
 	f.StringVar(&d.Missing, "missing", "", usage("missing"))
 	f.StringVar(&d.Text, "text", "", "CSV, JSONL: the column with text or indices, in place of bounds and vocabulary")
+	f.StringVar(&d.TextPair, "text-pair", "", "CSV, JSONL: the column with a second text, such as a hypothesis behind a premise: the network of --model hf:DIR reads both, in the order of the checkpoint's tokenizer")
 	f.StringVar(&d.Tokens, "tokens", "", usage("tokens"))
 	f.IntVar(&d.Length, "length", 0, "number of indices of an example, which is public: longer texts are cut, shorter texts are padded (default: 512 for ngrams, 128 for a tokenizer)")
 	f.BoolVar(&d.NextToken, "next", false, "train a language model: the label of each step is the next index")
@@ -101,6 +103,9 @@ func (d *DataFlags) ReadSchema(schema data.Schema) (data.Schema, error) {
 	}
 	if d.Text != "" {
 		schema.Text = d.Text
+	}
+	if d.TextPair != "" {
+		schema.TextPair = d.TextPair
 	}
 	if d.Tokens != "" {
 		if err = schema.SetTokens(d.Tokens); err != nil {
