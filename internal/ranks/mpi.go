@@ -317,7 +317,8 @@ func (w *world) Exchange(receive, send []byte, ends []int) error {
 			}
 		}
 		return w.complete("MPI_Ialltoallv", func(request *C.uintptr_t) C.int {
-			return C.ranks_start_exchange(w.c, unsafe.Pointer(unsafe.SliceData(send)), unsafe.Pointer(unsafe.SliceData(receive)), &shape[0], C.int(w.size), request)
+			return C.ranks_start_exchange(w.c, unsafe.Pointer(unsafe.SliceData(send)), unsafe.Pointer(unsafe.SliceData(receive)),
+				&shape[0], C.int(w.size), request)
 		})
 	})
 }

@@ -173,7 +173,8 @@ func (l *Lot) combine(step int, err error) error {
 func (l *Lot) combineGradients() error {
 	m := &l.ranks
 	if m.parts != nil {
-		return m.parts.exchangeSums(l.Ranks.(ranks.Exchanger), l.Ranks.Rank(), slices.Max(m.counts), l.Network.Executable.(plan.PartReleaser), m.sums)
+		return m.parts.exchangeSums(l.Ranks.(ranks.Exchanger), l.Ranks.Rank(), slices.Max(m.counts),
+			l.Network.Executable.(plan.PartReleaser), m.sums)
 	}
 	for i, sums := range m.sums {
 		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
