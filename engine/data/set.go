@@ -241,7 +241,11 @@ func checkAll(s Set) error {
 // checkValues checks the values of a column. The number of the first example is
 // first.
 func checkValues(c Column, values []float32, first int) error {
+	anyNumber := c.Kind == Feature || c.Kind == Target && !c.bounded()
 	for i, v := range values {
+		if anyNumber && v-v == 0 { // finite
+			continue
+		}
 		if problem := c.problem(v); problem != "" {
 			return fmt.Errorf("example %d, column %q: %s", first+i/c.Size(), c.Name, problem)
 		}
