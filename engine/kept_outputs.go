@@ -30,7 +30,9 @@ func (e *Evaluator) KeepFrozen(s data.Set) error {
 		return err
 	}
 	batch := e.whole.size
-	k := &keptOutputs{set: s, evaluation: evaluation{size: batch, program: program, rows: make([]int, batch), used: make([][]float32, len(private.Inputs))}}
+	k := &keptOutputs{set: s, evaluation: evaluation{
+		size: batch, program: program, rows: make([]int, batch), used: make([][]float32, len(private.Inputs)),
+	}}
 	if k.outputs, err = frozen.New(e.device, private, s, nil); err != nil {
 		return err
 	}
