@@ -54,6 +54,7 @@ type Evaluator struct {
 	borrows   bool        // executables compute with the caller's memory
 	whole     *evaluation
 	small     map[int]*evaluation // by elements of smallBatches; absent before a set needs them
+	kept      *keptOutputs        // nil if no set has any
 }
 
 // evaluation is the network, lowered for a number of examples.
@@ -128,6 +129,9 @@ func (e *Evaluator) Close() error {
 		err = errors.Join(err, x.close())
 	}
 	e.small = nil
+	if e.kept != nil {
+		err = errors.Join(err, e.kept.close())
+	}
 	return err
 }
 
@@ -415,9 +419,22 @@ func (e *Evaluator) evaluationFor(examples int) *evaluation {
 // of which is from.
 func (e *Evaluator) forEachBatch(s data.Set, do func(x *evaluation, from, n int) error) error {
 	x := e.evaluationFor(s.Len())
+	kept, err := e.keptFor(s)
+	if err != nil {
+		return err
+	}
+	if kept != nil {
+		x = &kept.evaluation
+	}
 	for from := 0; from < s.Len(); from += x.size {
 		n := min(x.size, s.Len()-from)
-		if err := e.compute(x, s, from, n); err != nil {
+		if err := e.read(x, s, from, n); err != nil {
+			return err
+		}
+		if kept != nil {
+			kept.outputs.Read(kept.inputsOfOutputs, x.rows[:n])
+		}
+		if err := e.compute(x, s); err != nil {
 			return err
 		}
 		if err := do(x, from, n); err != nil {
@@ -438,11 +455,8 @@ func (e *Evaluator) read(x *evaluation, s data.Set, from, n int) error {
 	return s.Read(x.used[:len(s.Columns())], x.rows[:n])
 }
 
-// compute runs the network on n examples of a set.
-func (e *Evaluator) compute(x *evaluation, s data.Set, from, n int) error {
-	if err := e.read(x, s, from, n); err != nil {
-		return err
-	}
+// compute runs the network on the examples of a set that were read.
+func (e *Evaluator) compute(x *evaluation, s data.Set) error {
 	if err := x.executable.Forward(); err != nil {
 		return err
 	}

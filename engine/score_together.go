@@ -34,7 +34,8 @@ func (e *Evaluator) ScoreTogether(c ranks.Communicator, weights [][]float32, s d
 const maxGatheredOutputs = 1 << 22
 
 // canDivide reports whether the ranks divide the batches of a set. Rank 0 computes alone where there is one batch,
-// where outputs are long, and where the memory of a rank makes its batches smaller.
+// where outputs are long, where it keeps the outputs of frozen layers, and where the memory of a rank makes its batches
+// smaller.
 func (e *Evaluator) canDivide(c ranks.Communicator, x *evaluation, s data.Set) (bool, error) {
 	mine := []byte(fmt.Sprint(s.Len(), x.size, e.signature.OutputSize))
 	first, err := ranks.BroadcastAll(c, mine)
@@ -42,7 +43,7 @@ func (e *Evaluator) canDivide(c ranks.Communicator, x *evaluation, s data.Set) (
 		return false, err
 	}
 	votes := []int64{0}
-	if !bytes.Equal(first, mine) || s.Len() <= x.size || x.size*e.signature.OutputSize > maxGatheredOutputs {
+	if !bytes.Equal(first, mine) || e.kept != nil || s.Len() <= x.size || x.size*e.signature.OutputSize > maxGatheredOutputs {
 		votes[0] = 1
 	}
 	err = c.Sum(votes)
@@ -66,7 +67,9 @@ func (e *Evaluator) scoreDivided(c ranks.Communicator, x *evaluation, s data.Set
 			ends[rank] = end
 		}
 		if n := sizeOf(c.Rank()); n > 0 && failed == nil {
-			failed = e.compute(x, s, first+c.Rank()*x.size, n)
+			if failed = e.read(x, s, first+c.Rank()*x.size, n); failed == nil {
+				failed = e.compute(x, s)
+			}
 		}
 		if err := ranks.Agree(c, failed); err != nil {
 			return Evaluation{}, err

@@ -104,6 +104,9 @@ func previewGroups(run *engine.Run) (groups []previewGroup) {
 	return groups
 }
 
+// timingDuration is how long lots are timed for a prediction. Tests shorten it.
+var timingDuration = 2 * time.Second
+
 // dryRun describes a run and times it on blank examples. It spends nothing: its ledger is
 // in a temporary directory.
 func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
@@ -125,7 +128,8 @@ func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", func() (float64, error) { return training.EstimateDuration(run, c.Steps) }); err != nil {
+	time := func() (float64, error) { return training.EstimateDuration(run, c.Steps, timingDuration) }
+	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", time); err != nil {
 		return err
 	}
 	return term.Print(p, fmt.Sprintf("%s %.0f", budget.FormatBound(p.Epsilon, p.Approximate), p.Seconds), p.print)

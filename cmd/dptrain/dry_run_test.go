@@ -10,7 +10,6 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 )
 
 // A dry run also shows the releases besides the lots.
@@ -62,7 +61,7 @@ func TestDryRun_PredictsCostAndLeavesNothing(t *testing.T) {
 	began = time.Now()
 	last := runJSON(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --augment flip --dry-run")
 	one := last["seconds"].(float64)
-	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == training.TimingDuration.Seconds() {
+	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == timingDuration.Seconds() {
 		t.Errorf("one lot is to take %v s, and its dry run took %v", one, took)
 	}
 	if last["views"] != 1.0 || last["augment"] != "flip" {

@@ -27,6 +27,7 @@ import (
 
 // TestMain runs dptrain itself if a test starts this binary as a process.
 func TestMain(m *testing.M) {
+	timingDuration = 100 * time.Millisecond
 	if line, asked := os.LookupEnv("DPTRAIN_LINE"); asked {
 		os.Exit(run(strings.Fields(line), os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
 	deviceplan "github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/ranks"
@@ -128,7 +127,7 @@ func measureLot(run *engine.Run) (m measuredLot, err error) {
 	err = run.Train(ctx, func(*engine.Progress) error {
 		if lots++; lots == 1 {
 			began, before = time.Now(), run.RankDurations()[0]
-		} else if time.Since(began) > training.TimingDuration {
+		} else if time.Since(began) > timingDuration {
 			cancel()
 		}
 		return nil

@@ -418,6 +418,9 @@ func TestExamples(t *testing.T) {
 				} else if _, err := os.Stat(projectBudget); err != nil && strings.Contains(args, projectBudget) {
 					runText(t, "budget open "+projectBudget+" --epsilon 4 --delta 1e-5")
 				}
+				if strings.HasPrefix(args, "train ") {
+					args += " --steps 2"
+				}
 				if _, stderr, code := dptrain(args); code != exitcode.Done {
 					t.Errorf("dptrain %s: exit %d, %s", args, code, stderr)
 				}

@@ -51,6 +51,16 @@ func TanhGELU(b *Builder, x *G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) { return G.Add(half, product(half, Activate(b, bend, Tanh))) })
 }
 
+// SoftCap limits every element x to c·tanh(x/c).
+func SoftCap(b *Builder, x *G.Node, c float64) *G.Node {
+	if !b.present("soft cap", x) {
+		return nil
+	}
+	y := b.Try(func() (*G.Node, error) { return G.HadamardProd(x, G.NewConstant(float32(1/c))) })
+	y = Activate(b, y, Tanh)
+	return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(c))) })
+}
+
 // splitActivation splits an activation into the part that the preceding layer
 // computes itself and the part that remains.
 func splitActivation(act Activation) (fused, remaining Activation) {

@@ -129,10 +129,17 @@ func ShiftedRMSNorm(b *Builder, x *G.Node, name string) *G.Node {
 	if !b.requireFeatures(name, x) {
 		return nil
 	}
-	last := x.Shape()[x.Dims()-1]
-	weight := b.Parameter(name+".weight", Constant(0), last)
-	y := b.apply(name, op.Normalize{Chunk: last, Eps: b.normEpsilon}, x)
-	return Add(b, y, b.apply(name, op.ChannelScale{Channels: last, Inner: 1}, y, weight))
+	return ShiftedHeadRMSNorm(b, x, name, x.Shape()[x.Dims()-1])
+}
+
+// ShiftedHeadRMSNorm is HeadRMSNorm with the scale 1 + name.weight, and the parameter starts at 0.
+func ShiftedHeadRMSNorm(b *Builder, x *G.Node, name string, size int) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
+	weight := b.Parameter(name+".weight", Constant(0), size)
+	y := b.apply(name, op.Normalize{Chunk: size, Eps: b.normEpsilon}, x)
+	return Add(b, y, b.apply(name, op.ChannelScale{Channels: size, Inner: 1}, y, weight))
 }
 
 // StandardizeWeight returns the weight [out, …] with each output's k numbers

@@ -16,6 +16,15 @@ type AttentionOptions struct {
 	// Padding is nil or [batch, time]. No step sees a step whose number in it is below
 	// zero. The indices that Embedding reads can serve as padding.
 	Padding *G.Node
+	// With a Window of n > 0 and Causal, a step sees itself and the n−1 steps before it.
+	Window int
+	// With Blocks, a step whose number in Padding is above zero begins a block, and no step sees another block: see
+	// BlockMarks.
+	Blocks bool
+	// Scale is the factor of the products of queries and keys; 0 stands for one over the root of a head's width.
+	Scale float64
+	// With a Cap of c > 0, a scaled product s becomes c·tanh(s/c).
+	Cap float64
 }
 
 // SelfAttention is multi-head attention of x [batch, time, width] to itself (Vaswani
@@ -40,7 +49,7 @@ func Attention(b *Builder, packed *G.Node, name string, o AttentionOptions) *G.N
 	if !b.requireSequence(name, packed) {
 		return nil
 	}
-	width := packed.Shape()[2] / 3
+	steps, width := packed.Shape()[1], packed.Shape()[2]/3
 	if packed.Shape()[2]%3 != 0 || o.Heads < 1 || width%o.Heads != 0 {
 		return b.fail(fmt.Errorf("%s: %d heads cannot share queries, keys and values of shape %v", name, o.Heads, packed.Shape()))
 	}
@@ -51,17 +60,30 @@ func Attention(b *Builder, packed *G.Node, name string, o AttentionOptions) *G.N
 	if o.Padding != nil {
 		in = append(in, o.Padding)
 	}
-	return b.apply(name, op.Attention{Heads: o.Heads, Causal: o.Causal}, in...)
+	a := op.Attention{Heads: o.Heads, Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Blocks: o.Blocks}
+	if o.Window < steps { // a longer window hides nothing
+		a.Window = o.Window
+	}
+	return b.apply(name, a, in...)
 }
 
+// Rotation describes the angles of rotary embeddings. A Base of 0 stands for 10000.
+type Rotation struct {
+	Base    float64
+	Scaling RotaryScaling
+}
+
+// RotaryScaling lowers the frequencies of rotary embeddings for texts that are longer than those of pretraining.
+type RotaryScaling = op.RotaryScaling
+
 // RotaryEmbedding rotates the heads of size columns of x [batch, time, features] by angles that grow with the
-// step (Su et al. 2021): columns j and j+size/2 of a head by the angle t·base^(−2j/size).
-func RotaryEmbedding(b *Builder, x *G.Node, size int, base float64) *G.Node {
+// step (Su et al. 2021): without scaling, columns j and j+size/2 of a head by the angle t·base^(−2j/size).
+func RotaryEmbedding(b *Builder, x *G.Node, size int, r Rotation) *G.Node {
 	const layer = "rotary embedding"
 	if !b.requireSequence(layer, x) {
 		return nil
 	}
-	return b.apply(layer, op.Rotary{HeadDim: size, RotaryDims: x.Shape()[2], Base: base}, x)
+	return b.apply(layer, op.Rotary{HeadDim: size, RotaryDims: x.Shape()[2], Base: r.Base, Scaling: r.Scaling}, x)
 }
 
 // RepeatHeads copies each head of size columns of x [batch, time, features] times times, for keys and values that

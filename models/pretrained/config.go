@@ -22,9 +22,13 @@ type Config struct {
 	activation                   activation
 	decoder                      *decoder // nil: an encoder
 	endID                        endID
+	untied                       bool // the head for ids is not the table of an encoder's ids
 
 	*architecture
 }
+
+// IsEncoder reports whether each step of a network sees all others.
+func (c *Config) IsEncoder() bool { return c.decoder == nil }
 
 // activation is the function between the two dense layers of a block.
 type activation struct {
@@ -55,6 +59,7 @@ type architecture struct {
 type blockNames struct {
 	query, key, value, attentionOut, attentionNorm string
 	gate, inner, outer, outerNorm                  string
+	afterAttention, afterOuter                     string // norms of what a decoder adds to a block's input
 }
 
 // headKind is what follows the last block.
@@ -73,10 +78,13 @@ var bertBlock = blockNames{
 	inner: "intermediate.dense", outer: "output.dense", outerNorm: "output.LayerNorm",
 }
 
+// bert is the only encoder whose networks know which of two texts an id belongs to.
+const bert = "bert"
+
 var encoderParts = []string{"embeddings.", "encoder.", "pooler.", "transformer."}
 
 var architectures = map[string]*architecture{
-	"bert":    {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
+	bert:      {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
 	"roberta": {"roberta.", encoderParts, "encoder.layer.%d.", bertBlock, robertaHead, "RobertaForSequenceClassification"},
 	"distilbert": {"distilbert.", encoderParts, "transformer.layer.%d.", blockNames{
 		query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
@@ -85,7 +93,10 @@ var architectures = map[string]*architecture{
 	}, distilledHead, "DistilBertForSequenceClassification"},
 }
 
-const maxConfigBytes = 1 << 20
+const (
+	maxConfigBytes = 1 << 20
+	maxBlocks      = 1000
+)
 
 // readConfigOf reads the configuration of a folder, or of a GGUF file.
 func readConfigOf(dir string) (*Config, error) {
@@ -138,6 +149,7 @@ func parseConfig(text []byte) (*Config, error) {
 		Decoder    bool     `json:"is_decoder"`
 		Cross      bool     `json:"add_cross_attention"`
 		Quantized  any      `json:"quantization_config"`
+		Tied       *bool    `json:"tie_word_embeddings"`
 	}
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, fmt.Errorf("this is not a config.json: %w", err)
@@ -149,7 +161,7 @@ func parseConfig(text []byte) (*Config, error) {
 	act, knownAct := activations[cmp.Or(f.Act, f.Activation, "gelu")]
 	switch {
 	case a == nil:
-		return nil, fmt.Errorf("model_type %.40q is not supported; bert, roberta, distilbert, gpt2, llama, mistral, qwen2, qwen3 and gemma are", f.ModelType)
+		return nil, fmt.Errorf("model_type %.40q is not supported; bert, roberta, distilbert, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2 and gemma3_text are", f.ModelType)
 	case !knownAct:
 		return nil, errActivation(cmp.Or(f.Act, f.Activation))
 	case f.Kind != "" && f.Kind != "absolute":
@@ -172,6 +184,7 @@ func parseConfig(text []byte) (*Config, error) {
 			c.firstPosition = *f.Padding + 1
 		}
 	}
+	c.untied = f.Tied != nil && !*f.Tied
 	if f.Segments != nil && c.segments > 0 {
 		c.segments = *f.Segments
 	}
@@ -197,8 +210,8 @@ func (c *Config) check() error {
 	switch {
 	case c.decoder == nil && c.hidden%c.heads != 0:
 		return fmt.Errorf("%d heads cannot share a width of %d", c.heads, c.hidden)
-	case c.layers > 1000:
-		return fmt.Errorf("%d blocks are too many; at most 1000 are supported", c.layers)
+	case c.layers > maxBlocks:
+		return fmt.Errorf("%d blocks are too many; at most %d are supported", c.layers, maxBlocks)
 	case c.segments < 0 || c.segments > most || c.firstPosition < 0 || c.firstPosition >= c.positions:
 		return fmt.Errorf("type_vocab_size %d or pad_token_id %d is out of range", c.segments, c.firstPosition-1)
 	case !(c.epsilon > 0 && c.epsilon < 1):

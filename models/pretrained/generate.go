@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -17,7 +18,7 @@ type Generator struct {
 	keys     [][]float32          // of each block: a row of all heads of keys for each id
 	values   [][]float32
 	steps    int
-	turn     []float64 // frequencies of the rotations
+	turn     [2][]float64 // frequencies of the rotations, and those of the local blocks
 	attended []float64
 }
 
@@ -37,8 +38,8 @@ func (m *Model) Generator(net *perexample.Network) (*Generator, error) {
 	if _, is := g.weights[textHead+".weight"]; is {
 		return nil, fmt.Errorf("the network predicts a class or a number of a text, and not the next id")
 	}
-	for j := range m.decoder.headSize / 2 {
-		g.turn = append(g.turn, math.Pow(m.decoder.rotaryBase, -2*float64(j)/float64(m.decoder.headSize)))
+	for i, r := range []layer.Rotation{m.decoder.rotation, m.decoder.localRotation} {
+		g.turn[i] = op.RotaryFrequencies(m.decoder.headSize, r.Base, r.Scaling)
 	}
 	return g, nil
 }
@@ -68,8 +69,8 @@ func (g *Generator) Next(id int) ([]float32, error) {
 	x, table := g.embed(id)
 	for i := range g.layers {
 		name := g.prefix + fmt.Sprintf(g.block, i)
-		add(x, g.attend(g.normalized(x, name+g.names.attentionNorm), name, i))
-		add(x, g.perceptron(g.normalized(x, name+g.names.outerNorm), name))
+		add(x, g.normalizedIf(g.attend(g.normalized(x, name+g.names.attentionNorm), name, i), name, g.names.afterAttention))
+		add(x, g.normalizedIf(g.perceptron(g.normalized(x, name+g.names.outerNorm), name), name, g.names.afterOuter))
 	}
 	g.steps++
 	last := "norm"
@@ -78,13 +79,23 @@ func (g *Generator) Next(id int) ([]float32, error) {
 	}
 	x = g.normalized(x, g.prefix+last)
 	if !g.decoder.tied {
-		return g.product(x, nextHead), nil
+		return g.capped(g.product(x, nextHead)), nil
 	}
 	logits := make([]float32, g.vocabulary)
 	for i := range logits {
 		logits[i] = dot(x, table[i*g.hidden:][:g.hidden])
 	}
-	return logits, nil
+	return g.capped(logits), nil
+}
+
+// capped limits logits in place.
+func (g *Generator) capped(logits []float32) []float32 {
+	if c := g.decoder.logitCap; c > 0 {
+		for i, v := range logits {
+			logits[i] = float32(c * math.Tanh(float64(v)/c))
+		}
+	}
+	return logits
 }
 
 // embed returns the embedding of an id, and the table.
@@ -112,16 +123,28 @@ func (g *Generator) normalized(x []float32, layer string) []float32 {
 	g.normalize(y, g.Family == gpt2)
 	scale, shift := g.weights[layer+".weight"], g.weights[layer+".bias"]
 	for i := range y {
-		factor := scale[i]
-		if g.decoder.shiftedNorms {
-			factor++
-		}
-		y[i] *= factor
+		y[i] *= g.scaleOf(scale[i])
 		if shift != nil {
 			y[i] += shift[i]
 		}
 	}
 	return y
+}
+
+// scaleOf is the factor that the weight of a norm stands for.
+func (g *Generator) scaleOf(weight float32) float32 {
+	if g.decoder.shiftedNorms {
+		return 1 + weight
+	}
+	return weight
+}
+
+// normalizedIf is normalized with the layer of a block that has a last name, and x without it.
+func (g *Generator) normalizedIf(x []float32, block, last string) []float32 {
+	if last == "" {
+		return x
+	}
+	return g.normalized(x, block+last)
 }
 
 // normalize divides by the root mean square, of what remains without the mean if center is set.
@@ -166,25 +189,44 @@ func (g *Generator) attend(x []float32, name string, block int) []float32 {
 		query, key, value = packed[:g.hidden], packed[g.hidden:2*g.hidden], packed[2*g.hidden:]
 	} else {
 		query, key, value = g.product(x, name+names.query), g.product(x, name+names.key), g.product(x, name+names.value)
-		g.turnHeads(query, g.weights[name+"self_attn.q_norm.weight"])
-		g.turnHeads(key, g.weights[name+"self_attn.k_norm.weight"])
+		turn := g.turn[0]
+		if d.isLocal(block) {
+			turn = g.turn[1]
+		}
+		g.turnHeads(query, g.weights[name+queryNorm+".weight"], turn)
+		g.turnHeads(key, g.weights[name+keyNorm+".weight"], turn)
 	}
 	g.keys[block], g.values[block] = append(g.keys[block], key...), append(g.values[block], value...)
 	out := make([]float32, len(query))
 	width := d.keyHeads * d.headSize
+	attention := op.Attention{Scale: d.scoreScale, Cap: d.scoreCap}
+	if d.isLocal(block) {
+		attention.Window = d.window
+	}
+	first := attention.FirstSeen(g.steps) * width
+	keys, values := g.keys[block][first:], g.values[block][first:]
 	for head := range g.heads {
 		at := head / (g.heads / d.keyHeads) * d.headSize
-		g.mix(out[head*d.headSize:][:d.headSize], query[head*d.headSize:][:d.headSize], g.keys[block][at:], g.values[block][at:], width)
+		g.mix(attention, out[head*d.headSize:][:d.headSize], query[head*d.headSize:][:d.headSize], rows{keys[at:], values[at:], width})
 	}
 	return g.product(out, name+names.attentionOut)
 }
 
-// mix writes the mean of the values, weighted by the softmax of the keys' products with a query. Rows are width apart.
-func (g *Generator) mix(out, query, keys, values []float32, width int) {
+// rows are keys and values of the steps that a step sees, width apart.
+type rows struct {
+	keys, values []float32
+	width        int
+}
+
+// mix writes the mean of the values, weighted by the softmax of the keys' products with a query.
+func (g *Generator) mix(a op.Attention, out, query []float32, r rows) {
 	size := len(query)
 	weights, largest := g.attended[:0], math.Inf(-1)
-	for t := range g.steps + 1 {
-		w := float64(dot(query, keys[t*width:][:size])) / math.Sqrt(float64(size))
+	for at := 0; at < len(r.keys); at += r.width {
+		w := float64(dot(query, r.keys[at:][:size])) * a.ScaleOf(size)
+		if a.Cap > 0 {
+			w = a.Cap * math.Tanh(w/a.Cap)
+		}
 		weights, largest = append(weights, w), max(largest, w)
 	}
 	g.attended = weights
@@ -194,23 +236,23 @@ func (g *Generator) mix(out, query, keys, values []float32, width int) {
 		total += weights[t]
 	}
 	for t, w := range weights {
-		for j, v := range values[t*width:][:size] {
+		for j, v := range r.values[t*r.width:][:size] {
 			out[j] += float32(w/total) * v
 		}
 	}
 }
 
 // turnHeads normalizes the heads if there is a scale, and rotates them.
-func (g *Generator) turnHeads(x, scale []float32) {
+func (g *Generator) turnHeads(x, scale []float32, turn []float64) {
 	size := g.decoder.headSize
 	for head := range slices.Chunk(x, size) {
 		if scale != nil {
 			g.normalize(head, false)
 			for i := range head {
-				head[i] *= scale[i]
+				head[i] *= g.scaleOf(scale[i])
 			}
 		}
-		for j, frequency := range g.turn {
+		for j, frequency := range turn {
 			sin, cos := math.Sincos(float64(g.steps) * frequency)
 			a, b := float64(head[j]), float64(head[j+size/2])
 			head[j], head[j+size/2] = float32(a*cos-b*sin), float32(a*sin+b*cos)

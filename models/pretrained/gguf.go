@@ -7,8 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/format/gguf"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/models/layer"
 )
 
 // isGGUF reports whether the path of a checkpoint is that of a file of llama.cpp, and not of a folder.
@@ -57,8 +59,9 @@ func parseGGUF(f *gguf.File) (*Config, error) {
 		x, _ := f.Metadata[family+"."+key].(float64)
 		return x
 	}
-	if kind, given := f.Metadata[family+".rope.scaling.type"].(string); given && kind != "none" {
-		return nil, fmt.Errorf("rope.scaling.type %.40q is not supported", kind)
+	scaling, err := ggufScaling(f, family)
+	if err != nil {
+		return nil, err
 	}
 	if number("expert_count") > 0 {
 		return nil, errors.New("expert_count is not supported")
@@ -67,7 +70,7 @@ func parseGGUF(f *gguf.File) (*Config, error) {
 	file := decoderFile{
 		Hidden: number("embedding_length"), Layers: number("block_count"), Heads: number("attention.head_count"),
 		Inner: number("feed_forward_length"), Positions: number("context_length"), KeyHeads: &keyHeads, RMSEpsilon: &epsilon,
-		Base: real("rope.freq_base"),
+		Base: real("rope.freq_base"), Scaling: scaling,
 	}
 	if size := number("attention.key_length"); size > 0 {
 		file.HeadSize = &size
@@ -79,8 +82,6 @@ func parseGGUF(f *gguf.File) (*Config, error) {
 			file.Vocabulary = t.Shape[0]
 		case "output.weight":
 			tied = false
-		case "rope_freqs.weight":
-			return nil, errors.New("rope_freqs.weight, other frequencies of rotary embeddings, is not supported")
 		}
 	}
 	file.Tied = &tied
@@ -99,6 +100,51 @@ func parseGGUF(f *gguf.File) (*Config, error) {
 		return nil, fmt.Errorf("rope.dimension_count %d is not supported; the %d columns of a head are", turned, c.decoder.headSize)
 	}
 	return c, nil
+}
+
+// ropeFactors is the tensor of the numbers that divide the frequencies of rotary embeddings.
+const ropeFactors = "rope_freqs.weight"
+
+// ggufScaling returns the scaling of the angles, nil if there is none. A file of Llama 3.1 and later ones has the numbers that
+// divide the frequencies, and not those that they were computed from, so it returns the scaling that has them.
+func ggufScaling(f *gguf.File, family string) (*rotation, error) {
+	var scaling *rotation
+	if kind, given := f.Metadata[family+".rope.scaling.type"].(string); given && kind != "none" {
+		factor, _ := f.Metadata[family+".rope.scaling.factor"].(float64)
+		if kind != "linear" {
+			return nil, fmt.Errorf("rope.scaling.type %.40q is not supported; linear is", kind)
+		}
+		scaling = &rotation{Kind: kind, Factor: factor}
+	}
+	for _, t := range f.Tensors {
+		if t.Name != ropeFactors {
+			continue
+		}
+		divisors, err := f.Values(t)
+		if err != nil {
+			return nil, err
+		}
+		base, _ := f.Metadata[family+".rope.freq_base"].(float64)
+		for _, factor := range []float64{8, 32} { // of Llama 3.1 and 3.2
+			s := layer.RotaryScaling{Factor: factor, Low: 1, High: 4, Steps: 8192}
+			if scaling == nil && hasDivisors(s, base, divisors) {
+				return &rotation{Kind: "llama3", Factor: s.Factor, Low: s.Low, High: s.High, Steps: s.Steps}, nil
+			}
+		}
+		return nil, fmt.Errorf("%s, which divides frequencies of rotary embeddings, is not that of Llama 3.1 or 3.2; others are not supported", ropeFactors)
+	}
+	return scaling, nil
+}
+
+// hasDivisors reports whether a scaling divides the frequencies by some numbers.
+func hasDivisors(s layer.RotaryScaling, base float64, divisors []float32) bool {
+	plain := op.RotaryFrequencies(2*len(divisors), base, layer.RotaryScaling{})
+	for i, f := range op.RotaryFrequencies(2*len(divisors), base, s) {
+		if by := plain[i] / f; !(math.Abs(by-float64(divisors[i])) <= 1e-4*by) {
+			return false
+		}
+	}
+	return true
 }
 
 // ggufNames are the names of the parts of GGUF's tensors in transformers.
@@ -130,6 +176,9 @@ func nameOf(name string) (string, error) {
 func (c *Config) readGGUF(path string) (list []safetensors.Tensor, err error) {
 	err = withGGUF(path, func(f *gguf.File) error {
 		for _, t := range f.Tensors {
+			if t.Name == ropeFactors {
+				continue
+			}
 			name, err := nameOf(t.Name)
 			if err != nil {
 				return err
@@ -174,7 +223,13 @@ func (c *Config) transformersConfig() map[string]any {
 	config := map[string]any{
 		"model_type": c.Family, "vocab_size": c.vocabulary, "hidden_size": c.hidden, "num_hidden_layers": c.layers, "intermediate_size": c.inner,
 		"num_attention_heads": c.heads, "num_key_value_heads": d.keyHeads, "head_dim": d.headSize, "max_position_embeddings": c.positions,
-		"rms_norm_eps": c.epsilon, "rope_theta": d.rotaryBase, "hidden_act": "silu", "attention_bias": false, "tie_word_embeddings": d.tied,
+		"rms_norm_eps": c.epsilon, "rope_theta": d.rotation.Base, "hidden_act": "silu", "attention_bias": false, "tie_word_embeddings": d.tied,
+	}
+	if s := d.rotation.Scaling; s.High > 0 {
+		config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": s.Factor, "low_freq_factor": s.Low, "high_freq_factor": s.High,
+			"original_max_position_embeddings": s.Steps}
+	} else if s.Factor > 0 {
+		config["rope_scaling"] = map[string]any{"rope_type": "linear", "factor": s.Factor}
 	}
 	if c.endID.int != nil {
 		config["eos_token_id"] = *c.endID.int

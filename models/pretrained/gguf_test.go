@@ -1,11 +1,14 @@
 package pretrained
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/tokenizer"
@@ -74,6 +77,34 @@ func TestGGUF_RealFile(t *testing.T) {
 	}
 	if loss /= float64(len(want.IDs) - 1); math.Abs(loss-want.Loss) > 1e-4 {
 		t.Errorf("the mean loss is %v, want %v", loss, want.Loss)
+	}
+}
+
+// Files of Llama 3.1 have what divides the frequencies.
+func TestGGUF_Llama3Frequencies(t *testing.T) {
+	c, err := readGGUFConfig("testdata/llama3.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := layer.RotaryScaling{Factor: 8, Low: 1, High: 4, Steps: 8192}
+	if r := c.decoder.rotation; r.Base != 500000 || r.Scaling != want {
+		t.Errorf("angles %v, want scaling %v", r, want)
+	}
+	scaling, _ := c.transformersConfig()["rope_scaling"].(map[string]any)
+	if scaling["rope_type"] != "llama3" || scaling["factor"] != 8.0 {
+		t.Errorf("config.json has the scaling %v", scaling)
+	}
+	text, err := os.ReadFile("testdata/llama3.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other.gguf")
+	eight, nine := []byte{0, 0, 0, 0x41}, []byte{0, 0, 0x10, 0x41}
+	if err := os.WriteFile(other, bytes.ReplaceAll(text, eight, nine), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readGGUFConfig(other); err == nil || !strings.Contains(err.Error(), "is not that of Llama 3.1 or 3.2") {
+		t.Errorf("other numbers: %v", err)
 	}
 }
 

@@ -73,8 +73,19 @@ func TestParseConfig_RefusesDecoders(t *testing.T) {
 	const sizes = `"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":10`
 	const gpt2Sizes = `"model_type":"gpt2","n_embd":8,"n_layer":2,"n_head":2,"n_positions":10,"vocab_size":16`
 	for text, want := range map[string]string{
-		`{"model_type":"llama","rope_scaling":{"rope_type":"llama3"},` + sizes + `}`:                     `rope_type "llama3"`,
-		`{"model_type":"llama","rope_scaling":{"type":"linear"},` + sizes + `}`:                          `rope_type "linear"`,
+		`{"model_type":"llama","rope_scaling":{"rope_type":"yarn"},` + sizes + `}`:                       `rope_type "yarn"`,
+		`{"model_type":"llama","rope_scaling":{"rope_type":"llama3","factor":8},` + sizes + `}`:          "rope_type llama3: a number is missing",
+		`{"model_type":"llama","rope_scaling":{"type":"linear"},` + sizes + `}`:                          "rope_type linear: a number is missing",
+		`{"model_type":"llama","rope_scaling":{"type":"linear","factor":-1},` + sizes + `}`:              "factor -1 is out of range",
+		`{"model_type":"llama","rope_parameters":{"full_attention":{}},` + sizes + `}`:                   "not supported for model_type llama",
+		`{"model_type":"gemma3",` + sizes + `}`:                                                          `model_type "gemma3" is not supported`,
+		`{"model_type":"gemma2","use_bidirectional_attention":true,` + sizes + `}`:                       "use_bidirectional_attention",
+		`{"model_type":"gemma2","layer_types":["full_attention"],` + sizes + `}`:                         "1 entries for 2 blocks",
+		`{"model_type":"gemma2","layer_types":["full_attention","linear_attention"],` + sizes + `}`:      `"linear_attention" is not supported`,
+		`{"model_type":"gemma2","sliding_window":null,` + sizes + `}`:                                    "sliding_window 0",
+		`{"model_type":"gemma2","attn_logit_softcapping":-2,` + sizes + `}`:                              "attn_logit_softcapping -2",
+		`{"model_type":"gemma3_text","attn_logit_softcapping":50,` + sizes + `}`:                         "transformers ignores it",
+		`{"model_type":"gemma3_text","query_pre_attn_scalar":0,` + sizes + `}`:                           "query_pre_attn_scalar 0",
 		`{"model_type":"qwen2","rope_parameters":{"partial_rotary_factor":0.5},` + sizes + `}`:           "partial_rotary_factor 0.5",
 		`{"model_type":"llama","hidden_act":"relu2",` + sizes + `}`:                                      "relu2",
 		`{"model_type":"llama","head_dim":3,` + sizes + `}`:                                              "heads of 3 columns",
@@ -84,7 +95,6 @@ func TestParseConfig_RefusesDecoders(t *testing.T) {
 		`{"model_type":"qwen3",` + strings.Replace(sizes, `"num_key_value_heads":2,`, "", 1) + `}`:       "num_key_value_heads is missing",
 		`{"model_type":"llama",` + strings.Replace(sizes, `"hidden_size":8`, `"hidden_size":9`, 1) + `}`: "4 heads cannot share a width of 9",
 		`{"model_type":"llama",` + strings.Replace(sizes, `_heads":4`, `_heads":0`, 1) + `}`:             "the number of heads is 0",
-		`{"model_type":"gemma2",` + sizes + `}`:                                                          `model_type "gemma2"`,
 		`{"scale_attn_by_inverse_layer_idx":true,` + gpt2Sizes + `}`:                                     "scale_attn_by_inverse_layer_idx",
 		`{"scale_attn_weights":false,` + gpt2Sizes + `}`:                                                 "scale_attn_weights",
 		`{"add_cross_attention":true,` + gpt2Sizes + `}`:                                                 "add_cross_attention",
@@ -95,9 +105,31 @@ func TestParseConfig_RefusesDecoders(t *testing.T) {
 			t.Errorf("%s: %v does not contain %q", text, err, want)
 		}
 	}
-	c, err := parseConfig([]byte(`{"model_type":"mistral","sliding_window":4,` + sizes + `}`))
-	if err != nil || c.maxSteps() != 4 {
-		t.Errorf("a sliding window of 4: %v steps, error %v", c.maxSteps(), err)
+	for text, want := range map[string]decoder{
+		`{"model_type":"mistral",`:                                                                  {window: 4096, local: []bool{true, true}},
+		`{"model_type":"mistral","sliding_window":null,`:                                            {},
+		`{"model_type":"qwen2","sliding_window":4,`:                                                 {},
+		`{"model_type":"qwen3","sliding_window":4,"use_sliding_window":true,`:                       {window: 4, local: []bool{false, false}},
+		`{"model_type":"qwen2","sliding_window":4,"use_sliding_window":true,"max_window_layers":1,`: {window: 4, local: []bool{false, true}},
+		`{"model_type":"gemma2","attn_logit_softcapping":null,`:                                     {window: 4096, local: []bool{true, false}, logitCap: 30},
+		`{"model_type":"gemma2",`:                                                                   {window: 4096, local: []bool{true, false}, scoreCap: 50, logitCap: 30},
+		`{"model_type":"gemma3_text","sliding_window":512,"sliding_window_pattern":2,`:              {window: 512, local: []bool{true, false}},
+		`{"model_type":"gemma3_text",`:                                                              {window: 4096, local: []bool{true, true}},
+	} {
+		c, err := parseConfig([]byte(text + sizes + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := c.decoder; d.window != want.window || !slices.Equal(d.local, want.local) || d.scoreCap != want.scoreCap || d.logitCap != want.logitCap {
+			t.Errorf("%s: window %d, local %v, caps %v, %v", text, d.window, d.local, d.scoreCap, d.logitCap)
+		}
+	}
+	c, err := parseConfig([]byte(`{"model_type":"gemma3_text","rope_theta":2000,"rope_local_base_freq":3000,"rope_scaling":{"rope_type":"linear","factor":8},` + sizes + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := c.decoder; d.rotation.Base != 2000 || d.rotation.Scaling.Factor != 8 || d.localRotation.Base != 3000 || d.localRotation.Scaling.Factor != 0 {
+		t.Errorf("angles %v and %v", d.rotation, d.localRotation)
 	}
 	for options, want := range map[string]string{
 		"llama,train=bias":           "have no biases",

@@ -36,8 +36,14 @@ func lowerSequenceOp(c *compiler, spec op.Operation, k call) bool {
 		outer, _ := op.OuterInner(k.shape, k.shape.Dims()-1)
 		launchConcat(c, outer, k)
 	case op.Attention:
+		if !hasAttentionKernel(s) {
+			return false
+		}
 		lowerAttention(c, s, k)
 	case op.AttentionGrad:
+		if !hasAttentionKernel(op.Attention(s)) {
+			return false
+		}
 		lowerAttentionGrad(c, s, k)
 	case op.Rotary:
 		lowerRotary(c, s, k)
@@ -128,12 +134,15 @@ type attentionShape struct {
 	Scale                      float32
 }
 
+// hasAttentionKernel reports whether the kernels compute an attention. The host computes the others.
+func hasAttentionKernel(a op.Attention) bool { return a.Window == 0 && a.Cap == 0 && !a.Blocks }
+
 // attentionGrid divides attention among blocks: a block computes 64 steps of one head of
 // one example, and up to 128 of the head's columns. A kernel's name gives the number of
 // 32-column chunks and the precision of products.
 func attentionGrid(c *compiler, kernel string, a op.Attention, x tensor.Shape) (name string, h attentionShape, grid dim) {
 	size := x[2] / 3 / a.Heads
-	h = attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(1 / math.Sqrt(float64(size)))}
+	h = attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(a.ScaleOf(size))}
 	chunks := 1
 	for chunks < 4 && 32*chunks < size {
 		chunks *= 2

@@ -19,7 +19,7 @@ type heads struct {
 func newHeads(a op.Attention, steps, packed int) *heads {
 	width := packed / 3
 	h := &heads{Attention: a, steps: steps, packed: packed, width: width, size: width / a.Heads}
-	h.scale = float32(1 / math.Sqrt(float64(h.size)))
+	h.scale = float32(a.ScaleOf(h.size))
 	h.query = simd.Gemm{TransB: true, M: steps, N: steps, K: h.size, LDA: packed, LDB: packed, LDC: steps}
 	h.key = simd.Gemm{M: steps, N: h.size, K: steps, LDA: steps, LDB: packed, LDC: packed}
 	return h
@@ -36,25 +36,47 @@ func (h *heads) at(task int) (example, packed, result int) {
 }
 
 // weights writes the attention weights, [steps, steps]. Masked steps get weight 0; a row
-// in which all steps are masked is 0.
-func (h *heads) weights(dst, x, padding []float32, w *worker) {
+// in which all steps are masked is 0. If scores are capped, it writes their hyperbolic tangents to tangents, unless that
+// is nil.
+func (h *heads) weights(dst, tangents, x, padding []float32, w *worker) {
 	h.query.Run(dst, x, x[h.width:], w.gemm, 0, 1)
 	simd.Scale(dst, dst, h.scale)
+	if h.Cap > 0 {
+		if tangents == nil {
+			tangents = dst
+		}
+		simd.Scale(dst, dst, float32(1/h.Cap))
+		simd.Tanh(tangents, dst)
+		simd.Scale(dst, tangents, float32(h.Cap))
+	}
+	begin, end := 0, h.steps
 	for t := range h.steps {
 		row := dst[t*h.steps:][:h.steps]
-		if h.Causal {
-			clear(row[t+1:])
-			row = row[:t+1]
+		if h.Blocks && (t == 0 || padding[t] > 0) {
+			begin, end = t, op.EndOfBlock(padding, t)
 		}
+		from, to := h.seen(t)
+		from, to = max(from, begin), min(to, end)
+		clear(row[:from])
+		clear(row[to:])
+		row = row[from:to]
 		if padding != nil {
 			for u := range row {
-				if padding[u] < 0 {
+				if padding[from+u] < 0 {
 					row[u] = float32(math.Inf(-1))
 				}
 			}
 		}
 		simd.Softmax(row, row)
 	}
+}
+
+// seen returns the range of steps that step t sees, without regard to padding and blocks.
+func (h *heads) seen(t int) (from, to int) {
+	if h.Causal {
+		return h.FirstSeen(t), t + 1
+	}
+	return 0, h.steps
 }
 
 // padding returns the part of the padding mask for an example, nil if there is no mask.
@@ -91,8 +113,8 @@ func lowerAttention(l *lowering, s op.Attention, k call) func() {
 	square := h.steps * h.steps
 	var saved []float32
 	// The gradient needs the weights too. They are saved if they are not larger than the
-	// input.
-	if trains(l.program) && h.steps <= 3*h.size {
+	// input, and if the gradient does not need the scores as well.
+	if trains(l.program) && h.steps <= 3*h.size && h.Cap == 0 {
 		saved = make([]float32, x[0]*s.Heads*square)
 		l.saved.attention[h.saveKey(k, 1)] = saved
 	}
@@ -104,7 +126,7 @@ func lowerAttention(l *lowering, s op.Attention, k call) func() {
 			if saved != nil {
 				weights = saved[task*square:][:square]
 			}
-			h.weights(weights, in[at:], h.padding(padding, example), w)
+			h.weights(weights, nil, in[at:], h.padding(padding, example), w)
 			product.Run(out[y:], weights, in[at+2*h.width:], w.gemm, 0, 1)
 		}
 	})
@@ -112,7 +134,7 @@ func lowerAttention(l *lowering, s op.Attention, k call) func() {
 
 // lowerAttentionGrad computes, with weights P and the gradient dO of the result,
 // dV = PᵀdO, dP = dO·Vᵀ, dS = P⊙(dP − rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, the last
-// two scaled.
+// two scaled. If scores are capped, dS has the factor 1 − tanh².
 func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 	x := k.shapes[0]
 	h := newHeads(op.Attention(s), x[1], x[2])
@@ -125,27 +147,33 @@ func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 	values := transposed
 	values.LDB = h.width
 	saved := l.saved.attention[h.saveKey(k, 2)]
-	l.pool.reserve(2*square, 0)
+	memorySize := 2 * square
+	if h.Cap > 0 {
+		memorySize = 3 * square
+	}
+	l.pool.reserve(memorySize, 0)
 	return l.pool.forRanges(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
-			memory := w.floats(2 * square)
-			weights, ds := memory[:square], memory[square:]
+			memory := w.floats(memorySize)
+			weights, ds, tangents := memory[:square], memory[square:2*square], memory[2*square:]
 			x, d := in[at:], out[at:]
 			if saved != nil {
 				weights = saved[task*square:][:square]
 			} else {
-				h.weights(weights, x, h.padding(padding, example), w)
+				h.weights(weights, tangents, x, h.padding(padding, example), w)
 			}
 			values.Run(d[2*h.width:], weights, grad[y:], w.gemm, 0, 1)
 			slopes.Run(ds, grad[y:], x[2*h.width:], w.gemm, 0, 1)
 			for t := range h.steps {
 				p, row := weights[t*h.steps:][:h.steps], ds[t*h.steps:][:h.steps]
-				if h.Causal {
-					clear(row[t+1:])
-					p, row = p[:t+1], row[:t+1]
-				}
-				simd.SoftmaxGrad(row, p, row, h.scale)
+				from, to := h.seen(t)
+				clear(row[:from])
+				clear(row[to:])
+				simd.SoftmaxGrad(row[from:to], p[from:to], row[from:to], h.scale)
+			}
+			if h.Cap > 0 {
+				simd.TanhGrad(ds, ds, tangents)
 			}
 			h.key.Run(d, ds, x[h.width:], w.gemm, 0, 1)
 			transposed.Run(d[h.width:], ds, x, w.gemm, 0, 1)

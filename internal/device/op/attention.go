@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -15,12 +16,53 @@ import (
 // Causal set, a step does not attend to later steps. An optional second input [B, T]
 // marks padding: the steps whose number is below zero, as in the indices that Embed
 // reads. No step attends to padding. A step that attends to no step has the result 0.
+//
+// With a Window of n > 0, which needs Causal, a step attends to itself and the n−1 steps before it. The products of
+// queries and keys have the factor Scale, or one over the root of a head's columns if it is 0. With a Cap of c > 0, a
+// scaled product s then becomes c·tanh(s/c).
+//
+// With Blocks set, the second input also divides an example into blocks: a step whose number is above zero begins one. A
+// step attends to steps of its block only.
 type Attention struct {
 	Heads  int
 	Causal bool
+	Window int
+	Scale  float64
+	Cap    float64
+	Blocks bool
 }
 
-func (a Attention) String() string { return fmt.Sprintf("attention{%d,%t}", a.Heads, a.Causal) }
+func (a Attention) String() string {
+	if a.Blocks {
+		a.Blocks = false
+		return "blocks of " + a.String()
+	}
+	if a.Window == 0 && a.Scale == 0 && a.Cap == 0 {
+		return fmt.Sprintf("attention{%d,%t}", a.Heads, a.Causal)
+	}
+	return fmt.Sprintf("attention{%d,%t,%d,%g,%g}", a.Heads, a.Causal, a.Window, a.Scale, a.Cap)
+}
+
+// ScaleOf is the factor of the products of queries and keys of size columns.
+func (a Attention) ScaleOf(size int) float64 { return cmp.Or(a.Scale, 1/math.Sqrt(float64(size))) }
+
+// FirstSeen is the first step that step t sees.
+func (a Attention) FirstSeen(t int) int {
+	if a.Window == 0 {
+		return 0
+	}
+	return max(0, t-a.Window+1)
+}
+
+// EndOfBlock returns the step behind the block that begins at a step.
+func EndOfBlock[T float32 | float64](marks []T, begin int) int {
+	for t := begin + 1; t < len(marks); t++ {
+		if marks[t] > 0 {
+			return t
+		}
+	}
+	return len(marks)
+}
 
 // checkShapes checks the concatenated queries, keys and values, and the input that marks
 // padding if there is one. It returns the result's shape.
@@ -28,8 +70,14 @@ func (a Attention) checkShapes(x tensor.Shape, padding []tensor.Shape) (tensor.S
 	if x.Dims() != 3 || a.Heads < 1 || x[2]%(3*a.Heads) != 0 {
 		return nil, fmt.Errorf("queries, keys and values of shape %v: [batch, time, 3·width] is needed, with a width divisible by %d heads", x, a.Heads)
 	}
+	if a.Window < 0 || a.Window > 0 && !a.Causal || !(a.Scale >= 0 && a.Cap >= 0) || math.IsInf(a.Scale, 1) || math.IsInf(a.Cap, 1) {
+		return nil, fmt.Errorf("a window of %d steps, scale %g and cap %g: numbers of at least 0 are needed, and a window needs causal attention", a.Window, a.Scale, a.Cap)
+	}
 	if len(padding) > 1 {
 		return nil, fmt.Errorf("%d inputs mark padding: at most one is allowed", len(padding))
+	}
+	if a.Blocks && len(padding) == 0 {
+		return nil, fmt.Errorf("no input marks the blocks: a number for each step is needed")
 	}
 	for _, p := range padding {
 		if p.Dims() != 2 || p[0] != x[0] || p[1] != x[1] {
@@ -48,27 +96,38 @@ func (a Attention) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 // forEachQuery calls f for every step of every head of every example. The arguments are
 // the indices of its query, of the first key, of the first value and of the result, and
-// its attention weights. Steps of the packed input are 3·D apart.
-func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(query, key, value, out int, weights []float64)) {
+// its attention weights with the derivatives of their scores in the products. Steps of the packed input are 3·D apart.
+func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(query, key, value, out int, w attentionRow)) {
 	T, packed := s[1], s[2]
 	width := packed / 3
 	size := width / a.Heads
-	weights := make([]float64, T)
+	scale := a.ScaleOf(size)
+	weights, slopes := make([]float64, T), make([]float64, T)
 	for b := range s[0] {
 		for head := range a.Heads {
 			key := b*T*packed + width + head*size
+			begin, end := 0, T
 			for t := range T {
 				query := (b*T+t)*packed + head*size
+				if a.Blocks && (t == 0 || t == end || padding[b*T+t] > 0) {
+					begin, end = t, EndOfBlock(padding[b*T:(b+1)*T], t)
+				}
 				for u := range T {
 					weights[u] = math.Inf(-1)
-					if a.Causal && u > t || padding != nil && padding[b*T+u] < 0 {
+					if u < begin || u >= end || a.Causal && u > t || u < a.FirstSeen(t) || padding != nil && padding[b*T+u] < 0 {
 						continue
 					}
 					weights[u] = 0
 					for j := range size {
 						weights[u] += x[query+j] * x[key+u*packed+j]
 					}
-					weights[u] /= math.Sqrt(float64(size))
+					weights[u] *= scale
+					slopes[u] = scale
+					if a.Cap > 0 {
+						y := math.Tanh(weights[u] / a.Cap)
+						weights[u] = a.Cap * y
+						slopes[u] *= 1 - y*y
+					}
 				}
 				norm := logSumExp(weights)
 				for u, v := range weights {
@@ -76,11 +135,14 @@ func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(que
 						weights[u] = 0
 					}
 				}
-				f(query, key, key+width, (b*T+t)*width+head*size, weights)
+				f(query, key, key+width, (b*T+t)*width+head*size, attentionRow{weights, slopes})
 			}
 		}
 	}
 }
+
+// attentionRow has the weights of a query, and the derivatives of its scores.
+type attentionRow struct{ weights, slopes []float64 }
 
 // paddingMarks is the optional input that marks padding.
 func paddingMarks(in [][]float64) []float64 {
@@ -94,8 +156,8 @@ func (a Attention) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	packed := shapes[0][2]
 	size := packed / 3 / a.Heads
-	a.forEachQuery(in[0], paddingMarks(in[1:]), shapes[0], func(_, _, value, at int, weights []float64) {
-		for u, p := range weights {
+	a.forEachQuery(in[0], paddingMarks(in[1:]), shapes[0], func(_, _, value, at int, w attentionRow) {
+		for u, p := range w.weights {
 			for j := range size {
 				if p != 0 {
 					out[at+j] += p * in[0][value+u*packed+j]
@@ -124,7 +186,7 @@ func (a Attention) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 type AttentionGrad Attention
 
 func (a AttentionGrad) String() string {
-	return fmt.Sprintf("attentionGrad{%d,%t}", a.Heads, a.Causal)
+	return strings.Replace(Attention(a).String(), "attention", "attentionGrad", 1)
 }
 
 func (a AttentionGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
@@ -142,11 +204,11 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 	clear(out)
 	x, packed := in[0], shapes[0][2]
 	size := packed / 3 / a.Heads
-	Attention(a).forEachQuery(x, paddingMarks(in[2:]), shapes[0], func(query, key, value, at int, weights []float64) {
+	Attention(a).forEachQuery(x, paddingMarks(in[2:]), shapes[0], func(query, key, value, at int, w attentionRow) {
 		d := in[1][at : at+size]
-		slopes := make([]float64, len(weights))
+		slopes := make([]float64, len(w.weights))
 		var mean float64
-		for u, p := range weights {
+		for u, p := range w.weights {
 			if p == 0 {
 				continue
 			}
@@ -156,11 +218,11 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 			}
 			mean += p * slopes[u]
 		}
-		for u, p := range weights {
+		for u, p := range w.weights {
 			if p == 0 {
 				continue
 			}
-			ds := p * (slopes[u] - mean) / math.Sqrt(float64(size))
+			ds := p * (slopes[u] - mean) * w.slopes[u]
 			for j := range size {
 				out[query+j] += ds * x[key+u*packed+j]
 				out[key+u*packed+j] += ds * x[query+j]
@@ -172,14 +234,63 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 // Rotary encodes the positions of steps by rotations (Su et al. 2021). In x [B, T, D],
 // the first RotaryDims columns are cut into heads of HeadDim. In a head at step t,
 // columns j and j+HeadDim/2 are rotated by the angle t·Base^(−2j/HeadDim), or by its
-// negative with Inverse set. The other columns stay. A Base of 0 stands for 10000.
+// negative with Inverse set. The other columns stay. A Base of 0 stands for 10000. Scaling changes the frequencies.
 type Rotary struct {
 	HeadDim, RotaryDims int
 	Base                float64
+	Scaling             RotaryScaling
 	Inverse             bool
 }
 
+// RotaryScaling lowers frequencies, so that a network reads longer texts than those that it was trained on. Without
+// bounds, Factor divides all of them (Chen et al. 2023). With bounds 0 < Low < High, it divides those that turn fewer
+// than Low times within Steps steps, keeps those that turn more than High times, and in between moves linearly from one
+// to the other (Grattafiori et al. 2024, Llama 3). A Factor of 0 stands for 1.
+type RotaryScaling struct{ Factor, Low, High, Steps float64 }
+
+// Check refuses numbers that are no scaling.
+func (s RotaryScaling) Check() error {
+	switch inRange := func(x float64) bool { return x > 0 && x <= 1e9 }; {
+	case s == RotaryScaling{}:
+		return nil
+	case !inRange(s.Factor):
+		return fmt.Errorf("factor %g is out of range", s.Factor)
+	case s.Low == 0 && s.High == 0 && s.Steps == 0:
+		return nil
+	case !inRange(s.Low) || !inRange(s.High) || !inRange(s.Steps) || s.Low >= s.High:
+		return fmt.Errorf("low_freq_factor %g, high_freq_factor %g or original_max_position_embeddings %g is out of range", s.Low, s.High, s.Steps)
+	}
+	return nil
+}
+
+// of returns the scaled frequency, an angle for each step.
+func (s RotaryScaling) of(frequency float64) float64 {
+	switch turns := s.Steps * frequency / (2 * math.Pi); {
+	case s.Factor == 0:
+		return frequency
+	case s.High == 0 || turns < s.Low:
+		return frequency / s.Factor
+	case turns > s.High:
+		return frequency
+	default:
+		kept := (turns - s.Low) / (s.High - s.Low)
+		return (1-kept)*frequency/s.Factor + kept*frequency
+	}
+}
+
+// RotaryFrequencies returns the angle by which a step turns each pair of columns of a head of size columns.
+func RotaryFrequencies(size int, base float64, s RotaryScaling) []float64 {
+	list := make([]float64, size/2)
+	for j := range list {
+		list[j] = s.of(math.Pow(cmp.Or(base, 10000), -2*float64(j)/float64(size)))
+	}
+	return list
+}
+
 func (r Rotary) String() string {
+	if r.Scaling != (RotaryScaling{}) {
+		return fmt.Sprintf("rotary{%d,%d,%g,%g,%t}", r.HeadDim, r.RotaryDims, r.Base, r.Scaling, r.Inverse)
+	}
 	return fmt.Sprintf("rotary{%d,%d,%g,%t}", r.HeadDim, r.RotaryDims, r.Base, r.Inverse)
 }
 
@@ -193,6 +304,9 @@ func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if r.Base < 0 || math.IsNaN(r.Base) || math.IsInf(r.Base, 1) {
 		return nil, fmt.Errorf("base %g of the angles: a positive number is needed", r.Base)
 	}
+	if err := r.Scaling.Check(); err != nil {
+		return nil, err
+	}
 	if r.HeadDim < 2 || r.HeadDim%2 != 0 || r.RotaryDims < 0 || r.RotaryDims%r.HeadDim != 0 || r.RotaryDims > in[0][2] {
 		return nil, fmt.Errorf("the first %d of %d columns cannot be rotated in heads of %d: an even head width that divides them is needed", r.RotaryDims, in[0][2], r.HeadDim)
 	}
@@ -202,10 +316,10 @@ func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
 // RotaryAngles returns cosine and sine of the angle of each step and pair of columns,
 // both [T, HeadDim/2], computed in float64.
 func RotaryAngles[T float32 | float64](r Rotary, steps int) (cos, sin []T) {
-	half, base := r.HeadDim/2, cmp.Or(r.Base, 10000)
+	frequencies := RotaryFrequencies(r.HeadDim, r.Base, r.Scaling)
 	for t := range steps {
-		for j := range half {
-			s, c := math.Sincos(float64(t) * math.Pow(base, -2*float64(j)/float64(r.HeadDim)))
+		for _, f := range frequencies {
+			s, c := math.Sincos(float64(t) * f)
 			if r.Inverse {
 				s = -s
 			}

@@ -37,12 +37,15 @@ func sequenceTrials(r *rand.Rand) []trial {
 
 	heads := between(r, 1, 3)
 	for _, causal := range []bool{false, true} {
-		add(Attention{heads, causal}, normal(r, b, T, 3*heads*h))
-		add(Attention{heads, causal}, normal(r, b, T, 3*heads*h), whole(r, -1, 3, b, T))
+		add(Attention{Heads: heads, Causal: causal}, normal(r, b, T, 3*heads*h))
+		add(Attention{Heads: heads, Causal: causal}, normal(r, b, T, 3*heads*h), whole(r, -1, 3, b, T))
 	}
+	add(Attention{Heads: heads, Causal: true, Window: between(r, 1, 4), Scale: 0.3, Cap: 0.7}, normal(r, b, T, 3*heads*h), whole(r, -1, 3, b, T))
+	add(Attention{Heads: heads, Cap: 1.5}, normal(r, b, T, 3*heads*h))
 	add(Rotary{HeadDim: 2 * h, RotaryDims: 4 * h}, normal(r, b, T, 6*h))
 	add(Rotary{HeadDim: 2 * h, RotaryDims: 2 * h, Inverse: true}, normal(r, b, T, 2*h))
 	add(Rotary{HeadDim: 4, RotaryDims: 8, Base: 50}, normal(r, b, T, 8))
+	add(Rotary{HeadDim: 4, RotaryDims: 8, Scaling: RotaryScaling{Factor: 2}}, normal(r, b, T, 8))
 	add(RepeatHeads{h, 3}, normal(r, b, T, 2*h))
 	add(ScaleRows{}, normal(r, b, T, h), whole(r, -1, 3, b, T))
 	add(ChannelScale{h, 2}, normal(r, b, T, h, 2), normal(r, h))
@@ -116,9 +119,9 @@ func TestAttention_ByHand(t *testing.T) {
 		return out
 	}
 	same(t, "full", result(Attention{Heads: 2}, x).values, want(func(_, _ int) bool { return true }), 1e-15)
-	same(t, "causal", result(Attention{2, true}, x).values, want(func(s, u int) bool { return u <= s }), 1e-15)
+	same(t, "causal", result(Attention{Heads: 2, Causal: true}, x).values, want(func(s, u int) bool { return u <= s }), 1e-15)
 	padding := operand{tensor.Shape{1, 3}, []float64{-1, 0, 7}}
-	same(t, "causal and padded", result(Attention{2, true}, x, padding).values,
+	same(t, "causal and padded", result(Attention{Heads: 2, Causal: true}, x, padding).values,
 		want(func(s, u int) bool { return u <= s && u > 0 }), 1e-15)
 }
 
@@ -192,13 +195,17 @@ func TestSequences_RefuseBadShapes(t *testing.T) {
 		{GRU{}, []tensor.Shape{s(2, 3, 6), s(2, 6), s(2), s(2, 3, 6)}, "trace"},
 		{GRUGrad{}, []tensor.Shape{s(2, 6), s(2, 3, 8), s(2, 3, 3), s(2, 3, 2)}, "hidden states"},
 		{GRUHidden{}, []tensor.Shape{s(2, 3, 8), s(2, 3, 5)}, "3·hidden"},
-		{Attention{2, false}, nil, "0 inputs given"},
-		{Attention{2, false}, []tensor.Shape{s(2, 3, 9)}, "divisible by 2 heads"},
-		{Attention{0, false}, []tensor.Shape{s(2, 3, 9)}, "0 heads"},
-		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 4)}, "padding"},
-		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(1, 3)}, "padding"},
-		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3), s(2, 3)}, "2 inputs mark padding"},
-		{AttentionGrad{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3, 4)}, "gradient"},
+		{Attention{Heads: 2, Causal: false}, nil, "0 inputs given"},
+		{Attention{Heads: 2, Causal: false}, []tensor.Shape{s(2, 3, 9)}, "divisible by 2 heads"},
+		{Attention{Heads: 0, Causal: false}, []tensor.Shape{s(2, 3, 9)}, "0 heads"},
+		{Attention{Heads: 1, Causal: false}, []tensor.Shape{s(2, 3, 9), s(2, 4)}, "padding"},
+		{Attention{Heads: 1, Causal: false}, []tensor.Shape{s(2, 3, 9), s(1, 3)}, "padding"},
+		{Attention{Heads: 1, Causal: false}, []tensor.Shape{s(2, 3, 9), s(2, 3), s(2, 3)}, "2 inputs mark padding"},
+		{AttentionGrad{Heads: 1, Causal: false}, []tensor.Shape{s(2, 3, 9), s(2, 3, 4)}, "gradient"},
+		{Attention{Heads: 1, Window: 2}, []tensor.Shape{s(2, 3, 9)}, "a window needs causal attention"},
+		{Attention{Heads: 1, Cap: -1}, []tensor.Shape{s(2, 3, 9)}, "cap -1"},
+		{Rotary{HeadDim: 2, RotaryDims: 2, Scaling: RotaryScaling{Factor: -1}}, []tensor.Shape{s(2, 3, 2)}, "factor -1"},
+		{Rotary{HeadDim: 2, RotaryDims: 2, Scaling: RotaryScaling{2, 4, 1, 8}}, []tensor.Shape{s(2, 3, 2)}, "low_freq_factor 4"},
 		{Rotary{HeadDim: 3, RotaryDims: 3}, []tensor.Shape{s(2, 3, 3)}, "even head width"},
 		{Rotary{HeadDim: 2, RotaryDims: 4}, []tensor.Shape{s(2, 3, 3)}, "first 4 of 3"},
 		{Rotary{HeadDim: 2, RotaryDims: 2, Base: -1}, []tensor.Shape{s(2, 3, 2)}, "a positive number is needed"},

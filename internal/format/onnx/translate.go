@@ -245,6 +245,9 @@ func (s operation) embedBag(o op.EmbedBag, in []string) (string, error) {
 // attention writes out scaled dot-product attention. Masked positions get weight zero, so a position
 // that attends to nothing returns zeros.
 func (s operation) attention(o op.Attention, in []string) (string, error) {
+	if o.Window > 0 || o.Cap > 0 || o.Blocks {
+		return "", fmt.Errorf("%s: a sliding window, capped scores and blocks have no translation", o)
+	}
 	x := s.shape(0)
 	steps, width := x[1], x[2]/3
 	size := width / o.Heads
@@ -256,7 +259,7 @@ func (s operation) attention(o op.Attention, in []string) (string, error) {
 		part[i] = s.emit("Transpose", []string{heads}, attribute{"perm", order[i]})
 	}
 	weights := s.emit("MatMul", []string{part[0], part[1]})
-	weights = s.emit("Mul", []string{weights, s.scalar(1 / math.Sqrt(float64(size)))})
+	weights = s.emit("Mul", []string{weights, s.scalar(o.ScaleOf(size))})
 	mask := s.attentionMask(o, in, steps)
 	if mask != "" {
 		weights = s.emit("Where", []string{mask, weights, s.scalar(-math.MaxFloat32)})

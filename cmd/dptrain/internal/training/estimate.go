@@ -42,12 +42,9 @@ func NewBlankSet(s data.Set) data.Set {
 	return blank
 }
 
-// TimingDuration is how long EstimateDuration times lots.
-const TimingDuration = 2 * time.Second
-
-// EstimateDuration runs at least one lot, and returns the estimated seconds of all steps.
+// EstimateDuration runs lots for some time, at least one, and returns the estimated seconds of all steps.
 // The first lot takes longer than the others: it counts only if no other lot ran.
-func EstimateDuration(run *engine.Run, steps int) (float64, error) {
+func EstimateDuration(run *engine.Run, steps int, timed time.Duration) (float64, error) {
 	once, err := run.EstimateFrozenOutputs()
 	if err != nil {
 		return 0, err
@@ -61,7 +58,7 @@ func EstimateDuration(run *engine.Run, steps int) (float64, error) {
 		if lots++; lots == 1 {
 			first = last
 		}
-		if last.Sub(started) > TimingDuration {
+		if last.Sub(started) > timed {
 			cancel()
 		}
 		return nil

@@ -59,11 +59,16 @@ func (ts *trials) attentions() {
 	width := heads * size(r)
 	x, dy := normal(r, ts.b, T, 3*width), normal(r, ts.b, T, width)
 	padding := whole(r, -1, 2, ts.b, T)
-	for _, causal := range []bool{false, true} {
-		a := op.Attention{Heads: heads, Causal: causal}
+	for _, a := range []op.Attention{
+		{Heads: heads}, {Heads: heads, Causal: true}, {Heads: heads, Scale: 0.2}, {Heads: heads, Cap: 0.5},
+		{Heads: heads, Causal: true, Window: between(r, 1, 9)}, {Heads: heads, Causal: true, Window: between(r, 1, 9), Scale: 0.2, Cap: 2},
+	} {
 		ts.apart(1e-5, a, x)
 		ts.apart(1e-5, a, x, padding)
 		ts.apart(2e-5, op.AttentionGrad(a), x, dy)
+		ts.apart(2e-5, op.AttentionGrad(a), x, dy, padding)
+		a.Blocks = true
+		ts.apart(1e-5, a, x, padding)
 		ts.apart(2e-5, op.AttentionGrad(a), x, dy, padding)
 	}
 	h := ts.hidden()
@@ -71,9 +76,11 @@ func (ts *trials) attentions() {
 	ts.apart(1e-6, op.Rotary{HeadDim: 2 * h, RotaryDims: 4 * h}, y)
 	ts.apart(1e-6, op.Rotary{HeadDim: 2 * h, RotaryDims: 6 * h, Inverse: true}, y)
 	ts.apart(1e-6, op.Rotary{HeadDim: 2 * h, RotaryDims: 6 * h, Base: 5e5}, y)
+	ts.apart(1e-6, op.Rotary{HeadDim: 2 * h, RotaryDims: 6 * h, Scaling: op.RotaryScaling{Factor: 8, Low: 1, High: 4, Steps: 20}}, y)
 	ts.apart(0, op.RepeatHeads{Size: 2 * h, Times: 3}, y)
 	ts.apart(1e-6, op.SumHeads{Size: h, Times: 3}, y)
 	ts.apart(0, op.LastStep{}, padding)
+	ts.apart(0, op.BlockSteps{}, padding)
 	ts.apart(1e-6, op.ChannelShift{Channels: 6 * h, Inner: 1}, y, weight(normal(r, 6*h)))
 	ts.apart(1e-6, op.ChannelShift{Channels: T * 6 * h, Inner: 1}, y, weight(normal(r, T, 6*h)))
 	ts.apart(1e-6, op.ChannelShift{Channels: T, Inner: 6 * h}, y, weight(normal(r, T)))
