@@ -377,7 +377,24 @@ func (p *Progress) details(lot *engine.Progress) []string {
 	for _, m := range p.releasedMetrics(lot, p.bar != nil) {
 		details = append(details, m.String())
 	}
-	return append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
+	details = append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
+	if d := p.run.RankDurations(); len(d) > 1 {
+		details = append(details, slowestRank(d, p.examplesPerLot*float64(lot.Lot-p.firstLot)))
+	}
+	return details
+}
+
+// slowestRank describes the rank that computed longest: the speed at which it computes its part of the expected
+// examples, without waiting for the others. It is a lower bound of the speed of each rank.
+func slowestRank(durations []time.Duration, examples float64) string {
+	slowest := 0
+	for rank, d := range durations {
+		if d > durations[slowest] {
+			slowest = rank
+		}
+	}
+	own := examples / float64(len(durations))
+	return fmt.Sprintf("slowest rank %d at %s", slowest, terminal.Speed(number.TwoDigits(own/max(1e-9, durations[slowest].Seconds()))))
 }
 
 // epsilon formats the upper bound of ε so far. It marks an approximation and an insecure
