@@ -12,7 +12,8 @@ import (
 // ScoreTogether is [Evaluator.ScoreEach] on several ranks, which all call it with the same weights and set: each
 // computes some batches. Rank 0 gets the evaluation, and calls the function. The evaluation has the bits of one process:
 // the batches are the same, and rank 0 adds up their losses in order.
-func (e *Evaluator) ScoreTogether(c ranks.Communicator, weights [][]float32, s data.Set, each func(expected, output []float32)) (Evaluation, error) {
+func (e *Evaluator) ScoreTogether(c ranks.Communicator, weights [][]float32, s data.Set,
+	each func(expected, output []float32)) (Evaluation, error) {
 	err := e.prepare(weights, s, e.signature)
 	if err := ranks.Agree(c, err); err != nil {
 		return Evaluation{}, err
@@ -51,7 +52,8 @@ func (e *Evaluator) canDivide(c ranks.Communicator, x *evaluation, s data.Set) (
 }
 
 // scoreDivided computes in each round a batch on each rank, and gathers the losses and outputs.
-func (e *Evaluator) scoreDivided(c ranks.Communicator, x *evaluation, s data.Set, each func(expected, output []float32)) (Evaluation, error) {
+func (e *Evaluator) scoreDivided(c ranks.Communicator, x *evaluation, s data.Set,
+	each func(expected, output []float32)) (Evaluation, error) {
 	sc := e.newScorer(s, each)
 	losses, outputs := x.lossesPerExample(), e.signature.OutputSize
 	if x.executable.Output() == nil {
