@@ -62,6 +62,14 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 	if s.featuresOnly {
 		return r.featureSet()
 	}
+	if r.readsIndices() && r.tokens.pack {
+		p := r.packed()
+		set, err := newTokenSequences(r.tokens.columns(Column{}), p.indices, p.ends, nil, p.users)
+		if err != nil {
+			return nil, err
+		}
+		return withBlank(set, p.blank), nil
+	}
 	if r.readsIndices() {
 		set, err := newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.ownUsers())
 		if err != nil {

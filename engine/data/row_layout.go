@@ -42,11 +42,11 @@ func checkNames(names []string, s Schema) error {
 	if s.featuresOnly {
 		return checkFeatures(names, s)
 	}
-	if s.Label == "" && s.Target == "" && !s.PredictNext {
+	if s.Label == "" && s.Target == "" && !s.labelsItself() {
 		return setting.Errorf("label", "the label column is not given; write %v with its name in the first line, or %v with the name of a numeric column to predict",
 			setting.Named("label"), setting.Named("target"))
 	}
-	if s.PredictNext && s.Text == "" {
+	if s.labelsItself() && s.Text == "" {
 		return setting.Errorf("text", "the text column is not given; write %v with its name in the first line", setting.Named("text"))
 	}
 	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text, "second text": s.TextPair} {
@@ -64,7 +64,7 @@ func checkNames(names []string, s Schema) error {
 		return setting.Errorf("bounds", "the bounds of target column %q are not given; write %v, with limits from public knowledge and not from these rows",
 			s.Target, setting.With("bounds", s.Target+"=LOW:HIGH"))
 	}
-	if len(s.Classes) < 2 && s.Target == "" && !s.PredictNext {
+	if len(s.Classes) < 2 && s.Target == "" && !s.labelsItself() {
 		return setting.Errorf("classes", "the classes of label column %q are not given; write %v with their public names (A,B,…) or their number", s.Label, setting.Named("classes"))
 	}
 	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") && !slices.Contains(s.Ignore, allColumns) {

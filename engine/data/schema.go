@@ -99,6 +99,12 @@ type Schema struct {
 	// step is the next index. Texts then begin and end with one more index; for bytes it is
 	// that of a newline.
 	PredictNext bool `yaml:"next" json:"next,omitempty"`
+	// Pack joins the texts of a user into examples of Length steps, for PredictNext with a public checkpoint: no step of a
+	// text sees another text. Longer texts are not cut off: they become several examples of their user.
+	Pack bool `yaml:"pack" json:"pack,omitempty"`
+	// Masked is the share of the ids of a public tokenizer that are masked; the labels are these ids. There is no label
+	// column then.
+	Masked float64 `yaml:"masked" json:"masked,omitempty"`
 	// Ignore lists the columns that are not read. * stands for all that the schema does not
 	// describe.
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
@@ -198,8 +204,11 @@ func (s Schema) named() bool {
 
 // textual reports whether a field is set that is only for text or indices.
 func (s Schema) textual() bool {
-	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.PredictNext
+	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.labelsItself() || s.Pack
 }
+
+// labelsItself reports whether the labels are indices of the text.
+func (s Schema) labelsItself() bool { return s.PredictNext || s.Masked != 0 }
 
 func (s Schema) validate() error {
 	if c, twice := repeated(s.Classes); twice {
@@ -228,6 +237,9 @@ func (s Schema) validate() error {
 		if err := s.checkTokens(); err != nil {
 			return err
 		}
+	}
+	if err := s.checkMasked(); err != nil {
+		return err
 	}
 	const longest = 1 << 20
 	switch {

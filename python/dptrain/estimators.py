@@ -51,7 +51,7 @@ class _Estimator(BaseEstimator):
         for name in settings:
             if name in _NOT_SETTINGS:
                 raise SettingError(f"dptrain: {name} is not a setting of {type(self).__name__}; the table and its facts are arguments")
-        settings["model"] = None if self.model == "auto" else self.model
+        settings["model"] = None if self.model == "auto" else _absolute(self.model)
         settings.update(epsilon=None if "noise" in settings else self.epsilon, delta=self.delta, record=self.record)
         return settings
 
@@ -275,8 +275,9 @@ class _Texts:
 class TextClassifier(Classifier):
     """A private classifier for texts: X is a sequence of texts, or of pairs of texts.
 
-    Pairs need a public checkpoint as model, "hf:FOLDER". Hashed n-grams need no public vocabulary. The parameters are those of Classifier, without bounds
+    Hashed n-grams need no public vocabulary. The parameters are those of Classifier, without bounds
     and categories; settings such as tokens="bytes" and length=200 choose another conversion.
+    model="hf:FOLDER" fine-tunes a public checkpoint with its own tokenizer. Pairs need one.
     """
 
     def __init__(self, epsilon=1.0, delta=None, classes=None, model="auto", record=None, out=None, public_sample=None, **settings):
@@ -386,6 +387,13 @@ def _checked_target(estimator, y):
     if hasattr(y, "combine_chunks"):
         y = y.to_numpy()
     return column_or_1d(y, warn=True)
+
+
+def _absolute(model):
+    """Returns a network with the whole path of its checkpoint, which predict reads from any folder."""
+    if not isinstance(model, str) or not model.startswith("hf:"):
+        return model
+    return "hf:" + os.path.join(os.getcwd(), model[len("hf:") :])
 
 
 def _rows_of(sample):
