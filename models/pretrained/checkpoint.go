@@ -152,7 +152,8 @@ func (c *Config) wants(name string) bool {
 	if c.decoder != nil {
 		return !(strings.HasSuffix(name, ".attn.bias") || strings.HasSuffix(name, ".attn.masked_bias") || strings.HasSuffix(name, ".inv_freq"))
 	}
-	for _, head := range []string{"cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."} {
+	// The table of the ids is also the head for masked ids.
+	for _, head := range []string{"cls.seq_relationship.", "cls.predictions.decoder.", "lm_head.decoder.", "vocab_projector.weight", "qa_outputs."} {
 		if strings.HasPrefix(name, head) {
 			return false
 		}

@@ -22,9 +22,13 @@ type Config struct {
 	activation                   activation
 	decoder                      *decoder // nil: an encoder
 	endID                        endID
+	untied                       bool // the head for ids is not the table of an encoder's ids
 
 	*architecture
 }
+
+// IsEncoder reports whether each step of a network sees all others.
+func (c *Config) IsEncoder() bool { return c.decoder == nil }
 
 // activation is the function between the two dense layers of a block.
 type activation struct {
@@ -145,6 +149,7 @@ func parseConfig(text []byte) (*Config, error) {
 		Decoder    bool     `json:"is_decoder"`
 		Cross      bool     `json:"add_cross_attention"`
 		Quantized  any      `json:"quantization_config"`
+		Tied       *bool    `json:"tie_word_embeddings"`
 	}
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, fmt.Errorf("this is not a config.json: %w", err)
@@ -179,6 +184,7 @@ func parseConfig(text []byte) (*Config, error) {
 			c.firstPosition = *f.Padding + 1
 		}
 	}
+	c.untied = f.Tied != nil && !*f.Tied
 	if f.Segments != nil && c.segments > 0 {
 		c.segments = *f.Segments
 	}

@@ -8,6 +8,7 @@
 //	network.go                    encoders: BERT, RoBERTa, DistilBERT
 //	decoder.go                    decoders: GPT-2, and those with Llama's layers
 //	pretrained.go                 which parameters are trained; low-rank adapters
+//	masked.go                     heads of encoders for masked ids
 //	generate.go                   logits of the next id, one id after the other
 //	export.go                     the way back
 //

@@ -82,6 +82,8 @@ type network struct {
 	checkpoint *contents
 	used       map[string]bool // names of the checkpoint's tensors
 	marks      *G.Node         // 1 for the ids of the second segment; nil without one
+	blocks     *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
+	words      *G.Node         // the table of an encoder's ids
 	err        error
 }
 
@@ -130,7 +132,8 @@ func (n *network) encode(ids *G.Node) *G.Node {
 	for t := range steps {
 		steps[t] = n.firstPosition + t
 	}
-	x := layer.Lookup(b, table("word_embeddings", n.vocabulary), ids)
+	n.words = table("word_embeddings", n.vocabulary)
+	x := layer.Lookup(b, n.words, ids)
 	x = layer.Add(b, x, layer.Lookup(b, table("position_embeddings", n.positions), layer.SameIndices(b, ids, "positions", steps)))
 	if n.segments > 0 {
 		segments := n.marks
@@ -200,7 +203,7 @@ func (n *network) head(x *G.Node, outputs int) *G.Node {
 // isTextHead reports whether a parameter follows the last block, except for the head for the next id: that is as large
 // as the table of the embedding, and stays frozen where adapters or biases are trained.
 func (c *Config) isTextHead(name string) bool {
-	return c.isHead(name) && !strings.HasPrefix(name, nextHead+".")
+	return c.isHead(name) && (c.decoder == nil || !strings.HasPrefix(name, nextHead+"."))
 }
 
 // isHead reports whether a parameter follows the last block.
@@ -210,7 +213,7 @@ func (c *Config) isHead(name string) bool {
 			return true
 		}
 	}
-	return false
+	return c.decoder == nil && slices.ContainsFunc(maskedHeads, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // Parts returns the names of the parameters that are not trained, and of those that the checkpoint does not
