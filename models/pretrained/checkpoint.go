@@ -138,6 +138,9 @@ func (c *Config) wants(name string) bool {
 	if c.decoder != nil {
 		return !(strings.HasSuffix(name, ".attn.bias") || strings.HasSuffix(name, ".attn.masked_bias") || strings.HasSuffix(name, ".inv_freq"))
 	}
+	if c.picture != nil {
+		return !strings.HasPrefix(name, "decoder.") && !strings.HasSuffix(name, "embeddings.mask_token") // masked pictures
+	}
 	for _, head := range []string{"cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."} {
 		if strings.HasPrefix(name, head) {
 			return false
@@ -155,8 +158,11 @@ func (t *tensors) value(name string, shape []int) (func(into []float32), error) 
 	}
 	transposed := t.config.isTransposed(name, shape)
 	want := slices.Clone(shape)
-	if transposed {
+	switch {
+	case transposed:
 		slices.Reverse(want)
+	case t.config.isPictureTable(name):
+		want = append([]int{1}, want...)
 	}
 	if !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.Shape, want)
