@@ -64,6 +64,9 @@ func heldBytes(c *Config, index *load.Index) int64 {
 	return int64(min(held, 1<<62))
 }
 
+// KeepsFrozenOutputs reports whether the run computes the outputs of frozen first layers once.
+func (r *Run) KeepsFrozenOutputs() bool { return r.network.Frozen != nil }
+
 // EstimateFrozenOutputs returns the time that Train takes before its first lot to compute the
 // outputs of frozen first layers, which it then keeps in memory; 0 if it keeps none. Train does
 // not compute them afterwards, so call this only for a run that is only timed.

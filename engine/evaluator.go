@@ -54,6 +54,7 @@ type Evaluator struct {
 	borrows   bool        // executables compute with the caller's memory
 	whole     *evaluation
 	small     map[int]*evaluation // by elements of smallBatches; absent before a set needs them
+	kept      *keptOutputs        // nil if no set has any
 }
 
 // evaluation is the network, lowered for a number of examples.
@@ -128,6 +129,9 @@ func (e *Evaluator) Close() error {
 		err = errors.Join(err, x.close())
 	}
 	e.small = nil
+	if e.kept != nil {
+		err = errors.Join(err, e.kept.close())
+	}
 	return err
 }
 
@@ -386,6 +390,13 @@ func (e *Evaluator) evaluationFor(examples int) *evaluation {
 // of which is from.
 func (e *Evaluator) forEachBatch(s data.Set, do func(x *evaluation, from, n int) error) error {
 	x := e.evaluationFor(s.Len())
+	kept, err := e.keptFor(s)
+	if err != nil {
+		return err
+	}
+	if kept != nil {
+		x = &kept.evaluation
+	}
 	columns := len(s.Columns())
 	for from := 0; from < s.Len(); from += x.size {
 		n := min(x.size, s.Len()-from)
@@ -397,6 +408,9 @@ func (e *Evaluator) forEachBatch(s data.Set, do func(x *evaluation, from, n int)
 		}
 		if err := s.Read(x.used[:columns], x.rows[:n]); err != nil {
 			return err
+		}
+		if kept != nil {
+			kept.outputs.Read(kept.inputsOfOutputs, x.rows[:n])
 		}
 		if err := x.executable.Forward(); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 type DataSpec struct {
 	Shape      []int // of one example's features: [784], [1, 28, 28], …
 	Vocabulary int   // if the features are indices, they are below it; 0 if they are numbers
+	Marked     bool  // an index from Vocabulary on is index − Vocabulary with a mark: see data.Column
 	Padded     bool  // indices below 0 are padding and not part of an example
 	Unordered  bool  // the order of an example's indices has no meaning
 	Classes    int   // number of classes; 0 if targets are predicted
@@ -138,6 +139,8 @@ func (f family) check(data DataSpec) error {
 	switch {
 	case len(data.LabelShape) > 0 && (f.reads < sequences || !slices.Equal(data.LabelShape, data.Shape)):
 		return fmt.Errorf("labels of shape %v for features of shape %v: use a sequence model, with one label for each step", data.LabelShape, data.Shape)
+	case data.Marked && f.Name != pretrainedName:
+		return fmt.Errorf("the examples are pairs of texts, and only the network of a public checkpoint reads these; write hf:DIR")
 	case f.reads == anything: // the layers refuse what they cannot read
 	case f.reads >= indices && (data.Vocabulary < 1 || len(data.Shape) != 1):
 		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", data.Shape, data.Vocabulary)

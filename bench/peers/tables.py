@@ -39,6 +39,7 @@ class Table:
         self.schema = json.load(open(f"{folder}/schema.json"))
         self.target = self.schema.get("target")
         self.bounds, self.words = self.schema.get("bounds") or {}, self.schema.get("vocabulary") or {}
+        self.scales = self.schema.get("scale") or {}
         classes = self.schema.get("classes")
         self.classes = [str(c) for c in (range(classes) if isinstance(classes, int) else classes or [])]
         self.raw = [pd.read_csv(f"{folder}/{part}{run}.csv", dtype=str, keep_default_na=False) for part in ("train", "test")]
@@ -59,9 +60,19 @@ class Table:
             y = np.array([positions[v.strip()] for v in frame[self.schema["label"]]])
         return np.hstack(columns), y
 
+    def number(self, values, name):
+        """Numbers by the scale that the schema gives the column."""
+        return {"": lambda v: v, "log": np.log, "asinh": np.arcsinh}[self.scales.get(name, "")](values)
+
+    def limits(self, name):
+        return tuple(float(self.number(b, name)) for b in self.bounds[name])
+
+    def read(self, frame, name):
+        return self.number(pd.to_numeric(frame[name], errors="coerce").clip(*self.bounds[name]), name)
+
     def scale(self, frame, name):
-        low, high = self.bounds[name]
-        return 2 * (pd.to_numeric(frame[name], errors="coerce").clip(low, high) - low) / (high - low) - 1
+        low, high = self.limits(name)
+        return 2 * (self.read(frame, name) - low) / (high - low) - 1
 
 
 def diffprivlib(t, epsilon, delta):
@@ -113,9 +124,9 @@ def dp_ebm(t, epsilon, delta):
         f = raw[names].copy()
         for n in names:
             if n not in t.words:
-                f[n] = pd.to_numeric(f[n], errors="coerce").fillna(sum(t.bounds[n]) / 2)  # it refuses missing numbers
+                f[n] = t.read(raw, n).fillna(sum(t.limits(n)) / 2)  # it refuses missing numbers
         frames.append(f)
-    bounds = {n: tuple(map(float, t.bounds[n])) for n in names if n not in t.words}
+    bounds = {n: t.limits(n) for n in names if n not in t.words}
     arguments = dict(feature_names=names, feature_types=kinds, epsilon=epsilon, delta=delta, privacy_bounds=bounds, n_jobs=1)
     if t.target:
         model = DPExplainableBoostingRegressor(privacy_target_min=-1, privacy_target_max=1, **arguments).fit(frames[0], t.y)

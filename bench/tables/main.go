@@ -55,7 +55,7 @@ func main() {
 	flag.StringVar(&b.peers, "peers", filepath.Join("bench", "peers"), "folder of the Python scripts")
 	flag.StringVar(&b.adult, "adult", "", "CSV file of the Adult data of UCI with a header; empty: left out")
 	flag.IntVar(&b.runs, "runs", 10, "runs of the default, of the best setting and of each program")
-	flag.IntVar(&b.searchRuns, "search-runs", 2, "runs of each setting of the search; the best six get four times as many; 0: no search")
+	flag.IntVar(&b.searchRuns, "search-runs", 2, "runs of each setting of the search; the best six get four times as many; 0: no search; 50,000 records or more: 1, and 3 of the best four")
 	only := flag.String("tables", "", "regular expression that selects tables")
 	programs := flag.String("programs", "", "regular expression that selects programs: default, search, diffprivlib, opacus, dp-ebm")
 	epsilons := flag.String("epsilon", "1,2,8", "budgets, separated by commas")
@@ -132,7 +132,7 @@ func (b *bench) compare(t *table) error {
 			if err != nil {
 				return err
 			}
-			if err := b.repeat(s, result{Program: "search", Tries: b.searchRuns}, epsilon, setting); err != nil {
+			if err := b.repeat(s, result{Program: "search", Tries: rounds(s.n, b.searchRuns)[0].runs}, epsilon, setting); err != nil {
 				return err
 			}
 		}

@@ -44,8 +44,20 @@ func btoi(b bool) int {
 	return 0
 }
 
-// survivors is the number of settings that get more runs.
-const survivors = 6
+// round is a part of the search: the best settings of the round before have this number of runs in all.
+type round struct{ settings, runs int }
+
+// largeTable is the number of training records from which the search is cheap.
+const largeTable = 50000
+
+// rounds returns the rounds of a search on n records, whose first one gives each setting tries runs.
+func rounds(n, tries int) []round {
+	settings := len(candidates(n, false))
+	if n >= largeTable {
+		return []round{{settings, 1}, {4, 3}}
+	}
+	return []round{{settings, tries}, {6, 4 * tries}}
+}
 
 // search returns the setting with the highest mean score on the test data. It is too optimistic for
 // a private run, which cannot look at them; this favors the search.
@@ -60,9 +72,10 @@ func (b *bench) search(s *splits, epsilon float64) (string, error) {
 		list = append(list, &candidate{setting: setting})
 	}
 	best := func(a, b *candidate) int { return cmp.Compare(b.sum/float64(b.runs), a.sum/float64(a.runs)) }
-	for _, runs := range []int{b.searchRuns, 4 * b.searchRuns} {
+	for _, round := range rounds(s.n, b.searchRuns) {
+		list = list[:min(round.settings, len(list))]
 		for _, c := range list {
-			for ; c.runs < runs; c.runs++ {
+			for ; c.runs < round.runs; c.runs++ {
 				r, err := b.train(s, c.runs%b.runs, epsilon, c.setting)
 				if err != nil {
 					return "", fmt.Errorf("%s: %w", c.setting, err)
@@ -71,7 +84,6 @@ func (b *bench) search(s *splits, epsilon float64) (string, error) {
 			}
 		}
 		slices.SortFunc(list, best)
-		list = list[:min(survivors, len(list))]
 	}
 	fmt.Fprintf(os.Stderr, "%s, ε = %v: best of the search: %s\n", s.table.name, epsilon, list[0].setting)
 	return list[0].setting, nil

@@ -199,14 +199,27 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	described := columns
 	if strings.Contains(n.more, "--text") {
 		described = " --label label --classes no,yes --ignore age"
+		if strings.Contains(n.more, "--pack") || strings.Contains(n.more, "--masked") {
+			described = " --ignore age,label"
+		}
+		if strings.Contains(n.more, "--text-pair age") {
+			described, owner = strings.TrimSuffix(described, " --ignore age"), strings.Replace(owner, ",", " --ignore ", 1)
+		}
 		if err := os.WriteFile("vectors.txt", []byte("1word 0.5 -1\n2word 2 0.25\n8word -1 3\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if n.readsPieces() {
-			if err := os.CopyFS("ck", os.DirFS(checkpointOfTexts)); err != nil {
+			checkpoint, pieces := checkpointOfTexts, smallTokenizer
+			switch {
+			case strings.Contains(n.more, "--pack"):
+				checkpoint, pieces = filepath.Join(filepath.Dir(checkpoint), "gpt2-packed"), letterTokenizer
+			case strings.Contains(n.more, "--masked"):
+				checkpoint, pieces = checkpoint+"-masked", maskingTokenizer
+			}
+			if err := os.CopyFS("ck", os.DirFS(checkpoint)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile("ck/tokenizer.json", []byte(smallTokenizer), 0o644); err != nil {
+			if err := os.WriteFile("ck/tokenizer.json", []byte(pieces), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -231,7 +244,7 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			note := e.note
 			switch {
 			case n.readsPieces():
-				note = digitWords.Replace(note)
+				note, age = digitWords.Replace(note), digitWords.Replace(age)
 			case strings.Contains(n.more, "--text"):
 				note = strings.ReplaceAll(note, " ", "word ")
 			}
@@ -475,7 +488,12 @@ func TestNeighbours_Product(t *testing.T) {
 				})
 				if format == "csv" && unit != "microbatch:2" && sampling == "poisson" {
 					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt",
-						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2"} {
+						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2",
+						" --text note --text-pair age --length 8 --model hf:ck,lora=2", " --text note --masked 0.5 --length 8 --model hf:ck,lora=2",
+						" --text note --next --pack --length 8 --model hf:ck,lora=2"} {
+						if unit != "user:who" && strings.Contains(text, "--pack") {
+							continue // train refuses it
+						}
 						t.Run(fmt.Sprintf("%s/%s/%s%s", format, unit, sampling, text), func(t *testing.T) {
 							n := newNeighbourhood(format, unit)
 							n.more = text
@@ -515,6 +533,9 @@ var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechani
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
 	common := " --lot 3 --validation-split 0.25 --validation-noise 1 --sampling " + sampling
+	if strings.Contains(n.more, "--masked") { // train refuses held-out records
+		common = " --lot 3 --sampling " + sampling
+	}
 	if n.format == "txt" {
 		common += " --tokens 9 --length 4 --model gru:4"
 	}

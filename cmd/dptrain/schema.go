@@ -16,6 +16,8 @@ import (
 
 func newSchema(term *terminal.Terminal) *cobra.Command {
 	var o data.SkeletonOptions
+	var scaled []string
+	o.Scaled = func(columns []string) { scaled = columns }
 	cmd := &cobra.Command{
 		Use:     "schema FILE",
 		Short:   "Write a schema for a table, to finish and to give to train --schema",
@@ -27,8 +29,11 @@ func newSchema(term *terminal.Terminal) *cobra.Command {
 			if err != nil {
 				return exitcode.AsUsage(err)
 			}
+			if len(scaled) > 0 {
+				term.Note("scaled, because the numbers are skewed: %s; to undo this, remove their lines below scale", printableNames(scaled))
+			}
 			if term.JSON {
-				return term.Print(map[string]any{"schema": text, "public": o.Public}, "", nil)
+				return term.Print(map[string]any{"schema": text, "public": o.Public, "scaled": append([]string{}, scaled...)}, "", nil)
 			}
 			_, err = io.WriteString(term.Out, text)
 			return err
@@ -138,6 +143,15 @@ func printableName(name string) string {
 		return quoted
 	}
 	return name
+}
+
+// printableNames joins names for a line.
+func printableNames(names []string) string {
+	printable := make([]string, len(names))
+	for i, name := range names {
+		printable[i] = printableName(name)
+	}
+	return strings.Join(printable, ", ")
 }
 
 // oneTable requires one argument, a table; example shows how to write it.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,6 +56,43 @@ func TestSchema_FromPublicSampleToTraining(t *testing.T) {
 	writeText(t, "ages.yaml", runText(t, "schema sample.csv --public --target age"))
 	if got := runJSON(t, run+"ages.yaml --out ages"); got["target"] != "age" {
 		t.Errorf("with --target: %v", got)
+	}
+}
+
+// A note names the skewed columns that the schema of a public table scales. With the scale, a class that
+// depends on the logarithm is learned, and the settings of training do not change.
+func TestSchema_ScalesSkewedNumbers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := rand.New(rand.NewPCG(1, 6))
+	for _, name := range []string{"people.csv", "sample.csv"} {
+		var b strings.Builder
+		b.WriteString("age,income,class\n")
+		for range 1000 {
+			z := r.NormFloat64()
+			fmt.Fprintf(&b, "%d,%.4f,%s\n", 20+r.IntN(50), math.Exp(1.5*z), []string{"low", "high"}[min(1, max(0, int(z+0.2*r.NormFloat64()+1)))])
+		}
+		writeText(t, name, b.String())
+	}
+	const line = "schema sample.csv --public --label class"
+	text, stderr, code := dptrain(line)
+	if code != exitcode.Done || !strings.Contains(stderr, "scaled, because the numbers are skewed: income; to undo this, remove their lines below scale") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if _, stderr, _ := dptrain(line + " --quiet"); stderr != "" {
+		t.Errorf("--quiet prints %s", stderr)
+	}
+	if got := runJSON(t, line); fmt.Sprint(got["scaled"]) != "[income]" {
+		t.Errorf("JSON has %v", got)
+	}
+	writeText(t, "scaled.yaml", text)
+	writeText(t, "undone.yaml", regexp.MustCompile("(?m)^scale:\n.*\n").ReplaceAllString(text, ""))
+	accuracy := map[string]float64{}
+	for _, name := range []string{"scaled", "undone"} {
+		got := runJSON(t, "train --data people.csv --test sample.csv --epsilon 1 --delta 1e-5 --seed 1 --steps 50 --schema "+name+".yaml --out "+name)
+		accuracy[name] = got["test_accuracy"].(float64)
+	}
+	if accuracy["scaled"] < accuracy["undone"]+0.05 {
+		t.Errorf("accuracies %v", accuracy)
 	}
 }
 

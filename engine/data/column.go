@@ -51,6 +51,9 @@ type Column struct {
 	// Classes is the number of classes of a Label or the vocabulary size of an Index.
 	// It is at most 2^24, so that float32 represents every index exactly.
 	Classes int
+	// Marked is set if an Index can have a mark: index + Classes is an index with a mark. Of the texts of a pair, the
+	// second is marked.
+	Marked bool
 	// Bounds are the public limits by which a Target was scaled to [-1, 1], in the
 	// target's own units. They are zero if the target is not scaled.
 	Bounds Bounds
@@ -80,11 +83,20 @@ func (c Column) Size() int {
 	return size
 }
 
+// values is the number of values that a Label or an Index can have.
+func (c Column) values() int {
+	if c.Marked {
+		return 2 * c.Classes
+	}
+	return c.Classes
+}
+
 // padded reports whether the column may contain Pad.
 func (c Column) padded() bool { return c.Kind == Index || c.Kind == Label && len(c.Shape) > 0 }
 
 func (c Column) equal(d Column) bool {
-	return c.Name == d.Name && c.Kind == d.Kind && c.Classes == d.Classes && c.Bounds == d.Bounds && slices.Equal(c.Shape, d.Shape)
+	return c.Name == d.Name && c.Kind == d.Kind && c.Classes == d.Classes && c.Marked == d.Marked && c.Bounds == d.Bounds &&
+		slices.Equal(c.Shape, d.Shape)
 }
 
 func (c Column) validate() error {
@@ -110,6 +122,9 @@ func (c Column) validate() error {
 		if c.Classes < 1 || c.Classes > maxClasses {
 			return fmt.Errorf("column %q has %d classes; a %v needs between 1 and 2^24", c.Name, c.Classes, c.Kind)
 		}
+		if c.Marked && (c.Kind != Index || c.Classes > maxClasses/2) {
+			return fmt.Errorf("column %q has %d classes and marks; only an index has marks, and at most 2^23 classes then", c.Name, c.Classes)
+		}
 	default:
 		return fmt.Errorf("column %q has unknown %v", c.Name, c.Kind)
 	}
@@ -124,8 +139,8 @@ func (c Column) problem(v float32) string {
 		if v == Pad && c.padded() {
 			return ""
 		}
-		if !(v >= 0 && v < float32(c.Classes)) || v != float32(int32(v)) {
-			return fmt.Sprintf("the %v is not a whole number from 0 to %d", c.Kind, c.Classes-1)
+		if !(v >= 0 && v < float32(c.values())) || v != float32(int32(v)) {
+			return fmt.Sprintf("the %v is not a whole number from 0 to %d", c.Kind, c.values()-1)
 		}
 	default:
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {

@@ -62,6 +62,14 @@ func (r *exampleReader) set(s Schema) (Set, error) {
 	if s.featuresOnly {
 		return r.featureSet()
 	}
+	if r.readsIndices() && r.tokens.pack {
+		p := r.packed()
+		set, err := newTokenSequences(r.tokens.columns(Column{}), p.indices, p.ends, nil, p.users)
+		if err != nil {
+			return nil, err
+		}
+		return withBlank(set, p.blank), nil
+	}
 	if r.readsIndices() {
 		set, err := newTokenSequences(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.ownUsers())
 		if err != nil {
@@ -220,7 +228,9 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 		cell := strings.TrimSpace(row[k])
 		switch {
 		case k == r.text:
-			if r.features.last, err = r.tokens.add(r.features.last, cell); err != nil {
+			if r.pair >= 0 {
+				r.features.last = r.tokens.addPair(r.features.last, cell, strings.TrimSpace(row[r.pair]))
+			} else if r.features.last, err = r.tokens.add(r.features.last, cell); err != nil {
 				return k, err
 			}
 			r.ends = append(r.ends, r.features.before+len(r.features.last))
@@ -246,7 +256,7 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			r.users = append(r.users, r.userNumber(cell))
 		case k == r.weight:
 			r.weights = append(r.weights, parseWeight(cell))
-		case r.roles[k].ignore:
+		case k == r.pair, r.roles[k].ignore:
 		default:
 			if r.features.last, err = r.roles[k].encode(r.features.last, cell); err != nil {
 				return k, err

@@ -22,6 +22,7 @@ type rowLayout struct {
 	roles             []columnRole
 	order             []int // the columns in reading order, which determines the order of the features
 	label, user, text int   // columns; -1 if there is none
+	pair              int   // the second text; -1 if there is none
 	target            int   // a column with bounds; -1 if there is none
 	weight            int   // -1 if there is none
 	classes           map[string]int
@@ -41,14 +42,14 @@ func checkNames(names []string, s Schema) error {
 	if s.featuresOnly {
 		return checkFeatures(names, s)
 	}
-	if s.Label == "" && s.Target == "" && !s.PredictNext {
+	if s.Label == "" && s.Target == "" && !s.labelsItself() {
 		return setting.Errorf("label", "the label column is not given; write %v with its name in the first line, or %v with the name of a numeric column to predict",
 			setting.Named("label"), setting.Named("target"))
 	}
-	if s.PredictNext && s.Text == "" {
+	if s.labelsItself() && s.Text == "" {
 		return setting.Errorf("text", "the text column is not given; write %v with its name in the first line", setting.Named("text"))
 	}
-	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text} {
+	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text, "second text": s.TextPair} {
 		if name != "" && !slices.Contains(names, name) {
 			return missingColumn(names, role, name)
 		}
@@ -63,7 +64,7 @@ func checkNames(names []string, s Schema) error {
 		return setting.Errorf("bounds", "the bounds of target column %q are not given; write %v, with limits from public knowledge and not from these rows",
 			s.Target, setting.With("bounds", s.Target+"=LOW:HIGH"))
 	}
-	if len(s.Classes) < 2 && s.Target == "" && !s.PredictNext {
+	if len(s.Classes) < 2 && s.Target == "" && !s.labelsItself() {
 		return setting.Errorf("classes", "the classes of label column %q are not given; write %v with their public names (A,B,…) or their number", s.Label, setting.Named("classes"))
 	}
 	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") && !slices.Contains(s.Ignore, allColumns) {
@@ -128,7 +129,7 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		}
 		return slices.Index(names, name)
 	}
-	l := &rowLayout{label: columnOf(s.Label), user: columnOf(s.User), text: columnOf(s.Text),
+	l := &rowLayout{label: columnOf(s.Label), user: columnOf(s.User), text: columnOf(s.Text), pair: columnOf(s.TextPair),
 		target: columnOf(s.Target), weight: columnOf(s.Weight), classes: indexOf(s.Classes)}
 	if s.Text != "" {
 		var err error
@@ -136,6 +137,9 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 			return nil, err
 		}
 		l.inputs, l.width = []string{s.Text}, l.tokens.length
+		if s.TextPair != "" {
+			l.inputs = append(l.inputs, s.TextPair)
+		}
 	} else if s.textual() {
 		return nil, setting.Errorf("text", "tokens, length and next describe a text column, and none is given; write %v with its name", setting.Named("text"))
 	}
@@ -150,7 +154,7 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		case described && k != l.target:
 			l.width += c.Width()
 			l.inputs = append(l.inputs, name)
-		case !described && k != l.label && k != l.user && k != l.weight && k != l.text && !r.ignore:
+		case !described && k != l.label && k != l.user && k != l.weight && k != l.text && k != l.pair && !r.ignore:
 			r.ignore = true
 			if !s.featuresOnly && !ignoresOthers {
 				unknown = append(unknown, name)
@@ -204,7 +208,7 @@ func (l *rowLayout) orderColumns(inputs []string) error {
 
 // isInput reports whether a column becomes features.
 func (l *rowLayout) isInput(k int) bool {
-	return !slices.Contains([]int{l.label, l.user, l.text, l.target, l.weight}, k) && !l.roles[k].ignore
+	return !slices.Contains([]int{l.label, l.user, l.text, l.pair, l.target, l.weight}, k) && !l.roles[k].ignore
 }
 
 // indexOf maps each string to its index.

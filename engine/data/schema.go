@@ -78,6 +78,9 @@ type Schema struct {
 	Inputs []string `yaml:"inputs" json:"inputs,omitempty"`
 	// Text is the name of the column that becomes an example's indices.
 	Text string `yaml:"text" json:"text,omitempty"`
+	// TextPair is the name of the column with the second text of an example, which a public tokenizer joins with the
+	// first.
+	TextPair string `yaml:"text-pair" json:"text_pair,omitempty"`
 	// Tokens is the conversion of text to indices: "bytes"; "words", for the words of
 	// Words; "ngrams:BUCKETS", for the set of hashed n-grams of the text's words, which is the
 	// default for a text with a label or a target; or a number, if the column contains indices below it, separated by spaces or
@@ -96,6 +99,12 @@ type Schema struct {
 	// step is the next index. Texts then begin and end with one more index; for bytes it is
 	// that of a newline.
 	PredictNext bool `yaml:"next" json:"next,omitempty"`
+	// Pack joins the texts of a user into examples of Length steps, for PredictNext with a public checkpoint: no step of a
+	// text sees another text. Longer texts are not cut off: they become several examples of their user.
+	Pack bool `yaml:"pack" json:"pack,omitempty"`
+	// Masked is the share of the ids of a public tokenizer that are masked; the labels are these ids. There is no label
+	// column then.
+	Masked float64 `yaml:"masked" json:"masked,omitempty"`
 	// Ignore lists the columns that are not read. * stands for all that the schema does not
 	// describe.
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
@@ -190,13 +199,16 @@ func (s Schema) empty() bool {
 // named reports whether a field is set that is only for named columns.
 func (s Schema) named() bool {
 	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0 ||
-		s.Text != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
+		s.Text != "" || s.TextPair != "" || len(s.Ignore) > 0 || s.User != "" || s.Weight != ""
 }
 
 // textual reports whether a field is set that is only for text or indices.
 func (s Schema) textual() bool {
-	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.PredictNext
+	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.labelsItself() || s.Pack
 }
+
+// labelsItself reports whether the labels are indices of the text.
+func (s Schema) labelsItself() bool { return s.PredictNext || s.Masked != 0 }
 
 func (s Schema) validate() error {
 	if c, twice := repeated(s.Classes); twice {
@@ -226,6 +238,9 @@ func (s Schema) validate() error {
 			return err
 		}
 	}
+	if err := s.checkMasked(); err != nil {
+		return err
+	}
 	const longest = 1 << 20
 	switch {
 	case s.Length < 0 || s.Length > longest:
@@ -237,6 +252,12 @@ func (s Schema) validate() error {
 			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
 	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and other columns have bounds or a vocabulary, but a network reads either indices or numbers; ignore one kind of columns", s.Text)
+	case s.TextPair != "" && s.Text == "":
+		return setting.Errorf("text", "column %q is the second text of an example, and the first is not given; write %v with its column", s.TextPair, setting.Named("text"))
+	case s.TextPair != "" && s.Tokens != "" && s.Tokens != byTokenizer:
+		return s.errPairTokens()
+	case s.TextPair != "" && s.PredictNext:
+		return setting.Errorf("text-pair", "%v is for one label or target of two texts, and with next each step has a label; leave one out", setting.With("text-pair", s.TextPair))
 	case s.Target != "" && (s.Label != "" || len(s.Classes) > 0):
 		return fmt.Errorf("a target, %q, and a label or classes are given, but a network predicts either a number or a class; leave one out", s.Target)
 	case s.PredictNext && s.Target != "":
@@ -388,8 +409,10 @@ func (s Schema) columns() []string {
 	if s.Weight != "" {
 		named = append(named, s.Weight)
 	}
-	if s.Text != "" {
-		named = append(named, s.Text)
+	for _, text := range []string{s.Text, s.TextPair} {
+		if text != "" {
+			named = append(named, text)
+		}
 	}
 	for c := range s.Bounds {
 		named = append(named, c)

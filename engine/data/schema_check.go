@@ -161,7 +161,7 @@ func newSchemaCheck(l *rowLayout) *schemaCheck {
 			by = "user"
 		case k == l.weight:
 			by = "weight"
-		case k == l.text:
+		case k == l.text, k == l.pair:
 			by = "text"
 		case role.isWords():
 			by = "vocabulary"
@@ -222,6 +222,9 @@ func (c *schemaCheck) count(column *ColumnReport, k int, cell string) (blank boo
 			counter, blank = &column.Empty, true
 		}
 	case "text":
+		if c.layout.pair >= 0 {
+			break // a public tokenizer reads each text
+		}
 		if _, err := c.layout.tokens.add(nil, cell); err != nil {
 			counter, blank = &column.NotNumbers, true
 		}

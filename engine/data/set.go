@@ -110,6 +110,8 @@ func ExampleBytes(s Set) int {
 		return overheadBytes + bytesOf(s.sizes)
 	case *tokenSequences:
 		return overheadBytes + bytesOf(s.sizes)
+	case fixedMasks:
+		return ExampleBytes(s.Set)
 	case *partlyBlank:
 		return ExampleBytes(s.Set)
 	case *weighted:
@@ -175,6 +177,8 @@ func validated(s Set) bool {
 		return true
 	case *partlyBlank:
 		return validated(s.Set)
+	case fixedMasks:
+		return validated(s.Set)
 	case *sharded:
 		return validated(s.Set)
 	case *weighted:
@@ -237,7 +241,11 @@ func checkAll(s Set) error {
 // checkValues checks the values of a column. The number of the first example is
 // first.
 func checkValues(c Column, values []float32, first int) error {
+	anyNumber := c.Kind == Feature || c.Kind == Target && !c.bounded()
 	for i, v := range values {
+		if anyNumber && v-v == 0 { // finite
+			continue
+		}
 		if problem := c.problem(v); problem != "" {
 			return fmt.Errorf("example %d, column %q: %s", first+i/c.Size(), c.Name, problem)
 		}

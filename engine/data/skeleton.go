@@ -27,6 +27,9 @@ type SkeletonOptions struct {
 	// Label is the column with the classes, and Target the column with a number to predict. At
 	// most one of them is given.
 	Label, Target string
+	// Scaled receives the names of the columns that the schema of a public table scales, if there are
+	// any.
+	Scaled func(columns []string)
 }
 
 // SchemaSkeleton returns the text of a schema file for a table, in YAML, for the user to finish. If
@@ -100,7 +103,7 @@ func columnarSkeleton(t *columnarTable, file string, o SkeletonOptions) (string,
 	if !o.Public {
 		return writePrivateSkeleton(t.names, refused, "", o), nil
 	}
-	l := &rowLayout{label: -1, user: -1, text: -1, target: -1, weight: -1, width: len(t.names)}
+	l := &rowLayout{label: -1, user: -1, text: -1, pair: -1, target: -1, weight: -1, width: len(t.names)}
 	columns := make([]*columnSummary, len(t.names))
 	for k, name := range t.names {
 		columns[k] = &columnSummary{name: name, refused: refused[k]}
@@ -250,6 +253,7 @@ type columnSummary struct {
 	nested                 bool            // some cell is an object or another value that no table contains
 	huge                   int             // of numbers: beyond ±maxBounded
 	low, high              float64         // of the other numbers
+	plain, log, asinh      moments         // of the other numbers by each scale; log: of those above 0
 	fractions              bool            // some number is not whole
 	values                 map[string]bool // of the filled cells; nil if forgotten
 	repeated               bool            // some value occurs twice
@@ -316,6 +320,11 @@ func (c *columnSummary) addNumber(v float64) {
 		c.low, c.high = v, v
 	}
 	c.low, c.high = min(c.low, v), max(c.high, v)
+	c.plain.add(v)
+	c.asinh.add(ASinhScale.apply(v))
+	if v > 0 {
+		c.log.add(LogScale.apply(v))
+	}
 	c.fractions = c.fractions || v != math.Trunc(v)
 }
 
@@ -497,7 +506,8 @@ func publicSkeleton(columns []*columnSummary, rows int, separator, file string, 
 	if rows == 0 {
 		return "", errors.New("the file has no rows")
 	}
-	var b, bounds, dates, vocabulary, ignore strings.Builder
+	var b, bounds, scale, dates, vocabulary, ignore strings.Builder
+	var scaled []string
 	fmt.Fprintf(&b, publicIntroduction, rows, strconv.Quote(file))
 	b.WriteString(separator)
 	label, err := writePredicted(&b, columns, o)
@@ -512,6 +522,11 @@ func publicSkeleton(columns []*columnSummary, rows int, separator, file string, 
 			fmt.Fprintf(&ignore, "  - %s  # %s\n", name, why)
 		case c.numeric():
 			limits := roundOutwards(c.low, c.high)
+			if p := c.proposeScale(); p.scale != "" && (o.Target == "" || c.name != o.Target) {
+				limits = p.bounds
+				scale.WriteString(p.line(name))
+				scaled = append(scaled, c.name)
+			}
 			fmt.Fprintf(&bounds, "  %s: [%s, %s]  # here %s to %s%s\n", name, formatNumber(limits[0]), formatNumber(limits[1]),
 				formatNumber(c.low), formatNumber(c.high), c.remark("; ", true, c.name == o.Target))
 		case c.isDate():
@@ -523,10 +538,13 @@ func publicSkeleton(columns []*columnSummary, rows int, separator, file string, 
 	for _, section := range []struct {
 		key   string
 		lines *strings.Builder
-	}{{"bounds", &bounds}, {"dates", &dates}, {"vocabulary", &vocabulary}, {"ignore", &ignore}} {
+	}{{"bounds", &bounds}, {scaleComment, &scale}, {"dates", &dates}, {"vocabulary", &vocabulary}, {"ignore", &ignore}} {
 		if section.lines.Len() > 0 {
 			fmt.Fprintf(&b, "\n%s:\n%s", section.key, section.lines)
 		}
+	}
+	if len(scaled) > 0 && o.Scaled != nil {
+		o.Scaled(scaled)
 	}
 	return b.String(), nil
 }

@@ -142,7 +142,11 @@ func (s Schema) DescribeText() string {
 	case s.Vectors != nil:
 		return fmt.Sprintf("the average of word vectors of %s, %d numbers", s.Vectors.File, s.Vectors.Dimension)
 	case s.Tokenizer != nil:
-		return fmt.Sprintf("ids of the tokenizer %s, %d of a text", s.Tokenizer.File, s.Length)
+		of := "a text"
+		if s.TextPair != "" {
+			of = "a pair of texts"
+		}
+		return fmt.Sprintf("ids of the tokenizer %s, %d of %s", s.Tokenizer.File, s.Length, of)
 	}
 	return fmt.Sprintf("%s, %d indices", s.Tokens, s.Length)
 }
@@ -153,7 +157,7 @@ func (s Schema) withTextDefaults() Schema {
 	if s.Text == "" || s.PredictNext {
 		return s
 	}
-	if s.Tokens == "" {
+	if s.Tokens == "" && s.Masked == 0 {
 		s.Tokens = byNgrams
 	}
 	if s.Tokens == byTokenizer && s.Length == 0 {
@@ -229,13 +233,29 @@ type tokenizer struct {
 	begun   bool // the tokenizer adds an id in front of a text, in place of edge
 	length  int
 	next    bool // each step predicts the next index
+	pack    bool // an example is several texts, of which the first indices are marked
+	masked  bool // the labels are the indices themselves, of which some are masked
+	pairs   bool // an example is a pair of texts, and the indices of the second are marked
+}
+
+// errPairTokens refuses a pair of texts without a public tokenizer.
+func (s Schema) errPairTokens() error {
+	return setting.Errorf("text-pair", "%v: only a public tokenizer joins two texts; give a public checkpoint as network", setting.With("text-pair", s.TextPair))
 }
 
 // tokenizer returns the tokenizer that the schema describes.
 func (s Schema) tokenizer() (*tokenizer, error) {
+	if s.Masked > 0 {
+		if _, err := s.masking(); err != nil {
+			return nil, err
+		}
+	}
 	if s.Tokens == "" {
 		return nil, setting.Errorf("tokens", "the conversion of text to indices is not given; write %v, %v with a public vocabulary, or %v for indices below COUNT",
 			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"), setting.With("tokens", "COUNT"))
+	}
+	if s.TextPair != "" && s.Tokens != byTokenizer {
+		return nil, s.errPairTokens()
 	}
 	if isNgrams(s.Tokens) && s.PredictNext {
 		return nil, setting.Errorf("tokens", "ngrams are a set without an order, and with next the network predicts the next index; write %v, or %v with a public vocabulary",
@@ -255,7 +275,10 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 	if s.Length < 1 {
 		return nil, setting.Errorf("length", "the number of indices of an example is not given; write %v with a public number; longer texts are cut and shorter texts are padded", setting.Named("length"))
 	}
-	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext}
+	if err := s.checkPacked(); err != nil {
+		return nil, err
+	}
+	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext, pack: s.Pack, masked: s.Masked > 0}
 	switch {
 	case isNgrams(s.Tokens):
 		buckets, err := parseBuckets(s.Tokens)
@@ -269,7 +292,11 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.public, t.count = public, public.Count()
+		t.public, t.count, t.pairs = public, public.Count(), s.TextPair != ""
+		if t.pairs && !public.Pairs() {
+			return nil, setting.Errorf("text-pair", "%v: the post_processor of %s has no template for a pair of texts; join the texts in one column",
+				setting.With("text-pair", s.TextPair), s.Tokenizer.File)
+		}
 		if s.PredictNext {
 			t.edge, t.begun = *s.Tokenizer.End, len(public.Encode(nil, "", 0)) > 0
 			if t.edge >= t.count {
@@ -302,6 +329,9 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	from, limit := len(ids), t.length
 	if t.next {
 		limit++
+	}
+	if t.pack {
+		limit = 0 // the packing cuts texts
 	}
 	if t.edge != Pad && !t.begun {
 		ids = append(ids, float32(t.edge))
@@ -348,15 +378,33 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	if t.edge != Pad {
 		ids = append(ids, float32(t.edge))
 	}
+	if t.pack {
+		return ids, nil
+	}
 	return ids[:min(len(ids), from+limit)], nil
+}
+
+// addPair appends the indices of two texts, of which those of the second segment are marked.
+func (t *tokenizer) addPair(ids []float32, first, second string) []float32 {
+	indices, segments := t.public.EncodePair(nil, nil, first, second, t.length)
+	for i, id := range indices {
+		if segments[i] != 0 {
+			id += int32(t.count)
+		}
+		ids = append(ids, float32(id))
+	}
+	return ids
 }
 
 // columns returns the network's inputs if the features are indices. Output is the column
 // to predict if the network does not predict the next index.
 func (t *tokenizer) columns(output Column) []Column {
-	features := Column{Name: "features", Kind: Index, Shape: []int{t.length}, Classes: t.count}
+	features := Column{Name: "features", Kind: Index, Shape: []int{t.length}, Classes: t.count, Marked: t.pairs || t.pack}
 	if t.next {
 		return []Column{features, {Name: "next", Kind: Label, Shape: []int{t.length}, Classes: t.count}}
+	}
+	if t.masked {
+		return []Column{features, {Name: maskedColumn, Kind: Label, Shape: []int{t.length}, Classes: t.count}}
 	}
 	return []Column{features, output}
 }

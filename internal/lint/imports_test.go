@@ -56,7 +56,7 @@ var layers = [][]string{
 	{"internal/clipping"},
 	{"clip", "noise", "internal/device/lattice", "internal/device/op"},
 	{"internal/random"},
-	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/tensorboard", "internal/tokenizer"},
+	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/drawing", "cmd/dptrain/internal/tensorboard", "internal/tokenizer"},
 	{
 		"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors",
 		"cmd/dptrain/internal/flags", "cmd/dptrain/internal/learn/operation", "cmd/dptrain/internal/number", "cmd/dptrain/internal/terminal", "cmd/dptrain/internal/training/metricstest",

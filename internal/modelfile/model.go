@@ -33,6 +33,7 @@ type Manifest struct {
 	Shape      []int    `json:"shape"`
 	Vocabulary int      `json:"vocabulary,omitempty"`
 	Padded     bool     `json:"padded,omitempty"` // false in files of older releases, whose networks also averaged padding
+	Marked     bool     `json:"marked,omitempty"` // indices can have marks: see data.Column
 	Classes    int      `json:"classes"`
 	Targets    int      `json:"targets,omitempty"` // numbers that the network predicts in place of a class
 	Labels     []int    `json:"labels,omitempty"`  // the shape of an example's labels, if it has several
@@ -90,7 +91,7 @@ func (m Manifest) Crop() (c data.CropSize) {
 
 // Example returns the inputs and outputs of the network.
 func (m Manifest) Example() models.DataSpec {
-	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes,
+	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Marked: m.Marked, Classes: m.Classes,
 		Targets: m.Targets, LabelShape: m.Labels}
 }
 

@@ -1,22 +1,3 @@
-// Package layer builds networks from common layers on plain Gorgonia nodes. Each
-// layer is a function that takes and returns a *gorgonia.Node, so Gorgonia's own
-// functions fit in between.
-//
-//	b := layer.NewBuilder(batch, 1)
-//	x := b.Input("x", 784)
-//	h := layer.Dense(b, x, "fc1", 1000, layer.ReLU)
-//	logits := layer.Dense(b, h, "fc2", 10, layer.Identity)
-//	b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
-//	return b.Network()
-//
-// A method of [Builder] declares a part of the network: an input, a parameter, the
-// loss. A function adds a layer and returns its output.
-//
-// Every layer treats each example separately. No layer mixes the examples of a
-// batch, because such a network cannot be trained privately.
-//
-// Initial weights are public. They come from a generator with a public seed and
-// do not depend on data.
 package layer
 
 import (

@@ -18,6 +18,9 @@ type AttentionOptions struct {
 	Padding *G.Node
 	// With a Window of n > 0 and Causal, a step sees itself and the n−1 steps before it.
 	Window int
+	// With Blocks, a step whose number in Padding is above zero begins a block, and no step sees another block: see
+	// BlockMarks.
+	Blocks bool
 	// Scale is the factor of the products of queries and keys; 0 stands for one over the root of a head's width.
 	Scale float64
 	// With a Cap of c > 0, a scaled product s becomes c·tanh(s/c).
@@ -57,7 +60,7 @@ func Attention(b *Builder, packed *G.Node, name string, o AttentionOptions) *G.N
 	if o.Padding != nil {
 		in = append(in, o.Padding)
 	}
-	a := op.Attention{Heads: o.Heads, Causal: o.Causal, Scale: o.Scale, Cap: o.Cap}
+	a := op.Attention{Heads: o.Heads, Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Blocks: o.Blocks}
 	if o.Window < steps { // a longer window hides nothing
 		a.Window = o.Window
 	}

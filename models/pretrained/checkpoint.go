@@ -141,7 +141,8 @@ func (c *Config) wants(name string) bool {
 	if c.picture != nil {
 		return !strings.HasPrefix(name, "decoder.") && !strings.HasSuffix(name, "embeddings.mask_token") // masked pictures
 	}
-	for _, head := range []string{"cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."} {
+	// The table of the ids is also the head for masked ids.
+	for _, head := range []string{"cls.seq_relationship.", "cls.predictions.decoder.", "lm_head.decoder.", "vocab_projector.weight", "qa_outputs."} {
 		if strings.HasPrefix(name, head) {
 			return false
 		}

@@ -23,9 +23,13 @@ type Config struct {
 	decoder                      *decoder // nil: an encoder
 	endID                        endID
 	picture                      *picture // nil: it reads texts
+	untied                       bool     // the head for ids is not the table of an encoder's ids
 
 	*architecture
 }
+
+// IsEncoder reports whether each step of a network sees all others.
+func (c *Config) IsEncoder() bool { return c.decoder == nil }
 
 // activation is the function between the two dense layers of a block.
 type activation struct {
@@ -76,10 +80,13 @@ var bertBlock = blockNames{
 	inner: "intermediate.dense", outer: "output.dense", outerNorm: "output.LayerNorm",
 }
 
+// bert is the only encoder whose networks know which of two texts an id belongs to.
+const bert = "bert"
+
 var encoderParts = []string{"embeddings.", "encoder.", "pooler.", "transformer."}
 
 var architectures = map[string]*architecture{
-	"bert":    {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
+	bert:      {"bert.", encoderParts, "encoder.layer.%d.", bertBlock, pooledHead, "BertForSequenceClassification"},
 	"roberta": {"roberta.", encoderParts, "encoder.layer.%d.", bertBlock, robertaHead, "RobertaForSequenceClassification"},
 	"distilbert": {"distilbert.", encoderParts, "transformer.layer.%d.", blockNames{
 		query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
@@ -147,6 +154,7 @@ func parseConfig(text []byte) (*Config, error) {
 		Decoder    bool     `json:"is_decoder"`
 		Cross      bool     `json:"add_cross_attention"`
 		Quantized  any      `json:"quantization_config"`
+		Tied       *bool    `json:"tie_word_embeddings"`
 	}
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, fmt.Errorf("this is not a config.json: %w", err)
@@ -184,6 +192,7 @@ func parseConfig(text []byte) (*Config, error) {
 			c.firstPosition = *f.Padding + 1
 		}
 	}
+	c.untied = f.Tied != nil && !*f.Tied
 	if f.Segments != nil && c.segments > 0 {
 		c.segments = *f.Segments
 	}

@@ -9,6 +9,7 @@
 //	decoder.go                    decoders: GPT-2, and those with Llama's layers
 //	picture.go, picture_config.go networks for pictures: ViT, DeiT
 //	pretrained.go                 which parameters are trained; low-rank adapters
+//	masked.go                     heads of encoders for masked ids
 //	generate.go                   logits of the next id, one id after the other
 //	export.go                     the way back
 //

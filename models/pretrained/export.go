@@ -22,11 +22,11 @@ type File struct {
 	Content []byte
 }
 
-// Labels are the meanings of a network's outputs: the names of classes, the next id, or the units of a
+// Labels are the meanings of a network's outputs: the names of classes, the id of each step, or the units of a
 // number, which is shift + scale·output.
 type Labels struct {
 	Classes      []string
-	NextID       bool
+	StepIDs      bool    // the next id of a decoder, or the masked one of an encoder
 	Scale, Shift float64 // of a number
 }
 
@@ -90,8 +90,11 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	}
 	t, task := m.Tuning, any("SEQ_CLS")
 	var head []string
+	if labels.StepIDs && m.decoder == nil {
+		return nil, fmt.Errorf("peft has no adapter of a network for masked ids; write the whole checkpoint")
+	}
 	switch {
-	case labels.NextID:
+	case labels.StepIDs:
 		task = "CAUSAL_LM"
 	case m.picture != nil:
 		task, head = nil, m.headModules() // peft has no name for the task
@@ -140,7 +143,7 @@ func (c *Config) outputLayers() []string {
 
 // scaleOutputs gives the outputs of a regression their units.
 func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) error {
-	if labels.Classes != nil || labels.NextID {
+	if labels.Classes != nil || labels.StepIDs {
 		return nil
 	}
 	if c.head == lastStepHead && labels.Shift != 0 {
@@ -263,10 +266,12 @@ func (m *Model) tokenizerOf() (files []File, err error) {
 func (c *Config) describe(labels Labels) map[string]any {
 	class := c.class
 	switch {
+	case c.decoder == nil && labels.StepIDs:
+		class = strings.TrimSuffix(class, "ForSequenceClassification") + "ForMaskedLM"
 	case c.decoder == nil:
-	case !labels.NextID && c.Family == gemma3:
+	case !labels.StepIDs && c.Family == gemma3:
 		class += "TextForSequenceClassification"
-	case !labels.NextID:
+	case !labels.StepIDs:
 		class += "ForSequenceClassification"
 	case c.Family == gpt2:
 		class += "LMHeadModel"
@@ -274,7 +279,7 @@ func (c *Config) describe(labels Labels) map[string]any {
 		class += "ForCausalLM"
 	}
 	keys := map[string]any{"architectures": []string{class}, "torch_dtype": "float32"}
-	if labels.NextID {
+	if labels.StepIDs {
 		return keys
 	}
 	names, problem := labels.Classes, "single_label_classification"

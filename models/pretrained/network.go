@@ -25,6 +25,24 @@ func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) 
 	})
 }
 
+// OutputsOfPairs is Outputs for pairs of texts: ids from vocabulary on are those of the second segment, plus vocabulary.
+func (m *Model) OutputsOfPairs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) *G.Node {
+	own, marks := layer.SplitMarks(b, ids, vocabulary)
+	return m.add(b, own, vocabulary, func(n *network) *G.Node {
+		switch {
+		case m.decoder != nil:
+			x, _ := n.decode(own)
+			return n.linear(layer.LastStep(b, x, own), textHead, outputs, false)
+		case m.Family == bert && m.segments < 2:
+			n.err = fmt.Errorf("type_vocab_size is %d: the checkpoint has no segment for the second text; join the texts in one column", m.segments)
+			return nil
+		case m.Family == bert:
+			n.marks = marks
+		}
+		return n.head(n.encode(own), outputs)
+	})
+}
+
 // add adds a network with the checkpoint's values to a builder.
 func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n *network) *G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) {
@@ -66,8 +84,11 @@ func (m *Model) checkInput(shape []int, vocabulary int) error {
 type network struct {
 	*Model
 	*layer.Builder
-	used map[string]bool // names of the checkpoint's tensors
-	err  error
+	used   map[string]bool // names of the checkpoint's tensors
+	marks  *G.Node         // 1 for the ids of the second segment; nil without one
+	blocks *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
+	words  *G.Node         // the table of an encoder's ids
+	err    error
 }
 
 // initialValue returns what writes the initial value of a parameter; nil for a parameter that is
@@ -115,11 +136,15 @@ func (n *network) encode(ids *G.Node) *G.Node {
 	for t := range steps {
 		steps[t] = n.firstPosition + t
 	}
-	x := layer.Lookup(b, table("word_embeddings", n.vocabulary), ids)
+	n.words = table("word_embeddings", n.vocabulary)
+	x := layer.Lookup(b, n.words, ids)
 	x = layer.Add(b, x, layer.Lookup(b, table("position_embeddings", n.positions), layer.SameIndices(b, ids, "positions", steps)))
 	if n.segments > 0 {
-		first := layer.SameIndices(b, ids, "segments", make([]int, len(steps)))
-		x = layer.Add(b, x, layer.Lookup(b, table("token_type_embeddings", n.segments), first))
+		segments := n.marks
+		if segments == nil {
+			segments = layer.SameIndices(b, ids, "segments", make([]int, len(steps)))
+		}
+		x = layer.Add(b, x, layer.Lookup(b, table("token_type_embeddings", n.segments), segments))
 	}
 	x = layer.LayerNorm(b, x, n.prefix+embeddings+"LayerNorm")
 	for i := range n.layers {
@@ -182,7 +207,7 @@ func (n *network) head(x *G.Node, outputs int) *G.Node {
 // isTextHead reports whether a parameter follows the last block, except for the head for the next id: that is as large
 // as the table of the embedding, and stays frozen where adapters or biases are trained.
 func (c *Config) isTextHead(name string) bool {
-	return c.isHead(name) && !strings.HasPrefix(name, nextHead+".")
+	return c.isHead(name) && (c.decoder == nil || !strings.HasPrefix(name, nextHead+"."))
 }
 
 // isHead reports whether a parameter follows the last block.
@@ -192,7 +217,7 @@ func (c *Config) isHead(name string) bool {
 			return true
 		}
 	}
-	return false
+	return c.decoder == nil && slices.ContainsFunc(maskedHeads, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // Parts returns the names of the parameters that are not trained, and of those that the checkpoint does not

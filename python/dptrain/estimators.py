@@ -51,7 +51,7 @@ class _Estimator(BaseEstimator):
         for name in settings:
             if name in _NOT_SETTINGS:
                 raise SettingError(f"dptrain: {name} is not a setting of {type(self).__name__}; the table and its facts are arguments")
-        settings["model"] = None if self.model == "auto" else self.model
+        settings["model"] = None if self.model == "auto" else _absolute(self.model)
         settings.update(epsilon=None if "noise" in settings else self.epsilon, delta=self.delta, record=self.record)
         return settings
 
@@ -262,11 +262,22 @@ class Classifier(ClassifierMixin, _Estimator):
         return self.classes_[np.argmax(probabilities, axis=1)]
 
 
+class _Texts:
+    """One or two columns of texts."""
+
+    def __init__(self, columns):
+        self.columns = list(columns)
+
+    def __len__(self):
+        return len(self.columns[0])
+
+
 class TextClassifier(Classifier):
-    """A private classifier for texts: X is a sequence of texts.
+    """A private classifier for texts: X is a sequence of texts, or of pairs of texts.
 
     Hashed n-grams need no public vocabulary. The parameters are those of Classifier, without bounds
     and categories; settings such as tokens="bytes" and length=200 choose another conversion.
+    model="hf:FOLDER" fine-tunes a public checkpoint with its own tokenizer. Pairs need one.
     """
 
     def __init__(self, epsilon=1.0, delta=None, classes=None, model="auto", record=None, out=None, public_sample=None, **settings):
@@ -274,31 +285,48 @@ class TextClassifier(Classifier):
         del self.bounds, self.categories
 
     def fit(self, X, y, resume=None):
-        """Trains on private texts."""
+        """Trains on private texts, or on pairs such as [("a premise", "a hypothesis"), …]."""
         y = _checked_target(self, y)
         texts = self._texts(X)
         check_consistent_length(texts, y)
         self.classes_ = self._find_classes(y)
         self._warn_about_public_rows()
-        schema = {"label": "y", "classes": self._class_names(), "text": "text"}
-        self.n_features_in_ = 1
-        return self._train({"text": _as_words(texts), "y": read_column(y)}, schema, resume)
+        columns = self._columns(texts)
+        self.feature_columns_ = list(columns)
+        schema = {"label": "y", "classes": self._class_names(), **dict(zip(("text", "text-pair"), columns))}
+        self.n_features_in_ = len(columns)
+        return self._train({**columns, "y": read_column(y)}, schema, resume)
 
     def _answers(self, X):
         check_is_fitted(self)
-        parts = _arrow.write({"text": _as_words(self._texts(X))})
+        columns = self._columns(self._texts(X))
+        if list(columns) != self.feature_columns_:
+            wanted = ["texts", "pairs of texts"][len(self.feature_columns_) - 1]
+            raise ValueError(f"dptrain: the model was trained on {wanted}, and X has {len(columns)} for each row")
+        parts = _arrow.write(columns)
         return list(csv.reader(io.StringIO(self.run_.predict(parts).decode("utf-8"), newline="")))
 
     def _texts(self, X):
-        """Returns the texts of a sequence, a column, or a table with one column."""
+        """Returns the texts of a sequence, a column, or a table with one column; of pairs, the first and the second texts."""
         if isinstance(X, str):
             raise ValueError("dptrain: X is one text; give a list of texts")
         if is_table(X):
             columns = read_columns(X)
-            if len(columns) != 1:
-                raise ValueError(f"dptrain: X has {len(columns)} columns; give one column of texts")
-            return next(iter(columns.values()))
-        return read_column(X)
+            if len(columns) not in (1, 2):
+                raise ValueError(f"dptrain: X has {len(columns)} columns; give one column of texts, or two of pairs")
+            return _Texts(columns.values())
+        rows = X if isinstance(X, (list, tuple)) else np.asarray(X)
+        widths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) == 1 else 1 for row in rows}
+        if widths == {2}:
+            return _Texts(read_column([row[i] for row in rows]) for i in range(2))
+        if widths - {1}:
+            raise ValueError("dptrain: some rows of X are pairs of texts, and others are not; give each row as ('first text', 'second text')")
+        return _Texts([read_column(X)])
+
+    @staticmethod
+    def _columns(texts):
+        """Returns the columns that the program reads."""
+        return {name: _as_words(column) for name, column in zip(("text", "pair"), texts.columns)}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -359,6 +387,13 @@ def _checked_target(estimator, y):
     if hasattr(y, "combine_chunks"):
         y = y.to_numpy()
     return column_or_1d(y, warn=True)
+
+
+def _absolute(model):
+    """Returns a network with the whole path of its checkpoint, which predict reads from any folder."""
+    if not isinstance(model, str) or not model.startswith("hf:"):
+        return model
+    return "hf:" + os.path.join(os.getcwd(), model[len("hf:") :])
 
 
 def _rows_of(sample):

@@ -1,4 +1,8 @@
-"""Small tables that the tests draw themselves."""
+"""Small tables that the tests draw themselves, and a small public checkpoint."""
+
+import json
+import os
+import shutil
 
 import numpy as np
 import pytest
@@ -23,3 +27,24 @@ def draw(rows, seed=1):
 @pytest.fixture(scope="session")
 def table():
     return draw(2000)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Returns a folder with a BERT of random weights, whose tokenizer has 16 pieces."""
+    source = os.path.join(os.path.dirname(__file__), "bert")
+    if not os.path.exists(source):
+        pytest.skip("the folder bert of models/pretrained/testdata is not beside the tests")
+    shutil.copytree(source, tmp_path / "bert")
+    words = "[PAD] [UNK] [CLS] [SEP] good bad film a very ##s the is . plot dull fine".split()
+    tokenizer = {
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "model": {
+            "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+            "vocab": {word: i for i, word in enumerate(words)},
+        },
+    }  # fmt: skip
+    (tmp_path / "bert" / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return str(tmp_path / "bert")

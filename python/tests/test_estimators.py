@@ -163,6 +163,19 @@ def test_regressor():
     assert predicted.min() >= 0 and predicted.max() <= 220
 
 
+def test_text_classifier_pairs(checkpoint):
+    pairs = [("a good film", "the film is fine"), ("the plot is dull", "very good")] * 20
+    y = ["yes", "no"] * 20
+    settings = dict(epsilon=8, classes=["no", "yes"], model=f"hf:{checkpoint},train=head", length=10, lot=20, steps=2)
+    model = dptrain.TextClassifier(**settings).fit(pairs, y)
+    assert model.n_features_in_ == 2 and model.predict_proba(pairs[:3]).shape == (3, 2)
+    assert model.run_.summary["task"] == "text-classification"
+    with pytest.raises(ValueError, match="trained on pairs of texts"):
+        model.predict(["one text"])
+    with pytest.raises(ValueError, match="some rows of X are pairs"):
+        dptrain.TextClassifier(**settings).fit([("a", "b"), "c"] * 20, y)
+
+
 def test_text_classifier():
     random = np.random.default_rng(1)
     y = random.choice(["bad", "good"], 2000)

@@ -191,3 +191,14 @@ func LowerEvaluation(build perexample.Build, batch int) (*perexample.Network, *p
 	program, err := plan.LowerEvaluation(net)
 	return net, program, err
 }
+
+// LowerTrainedLayers lowers the forward pass of what follows the frozen first layers. The program is nil
+// where a network has none, or computes fewer examples together.
+func LowerTrainedLayers(build perexample.Build, batch int) (*perexample.PrivateNetwork, *plan.Program, error) {
+	private, err := perexample.Compile(build, batch, 1)
+	if err != nil || len(private.FrozenOutputs) == 0 || private.Batch != batch {
+		return nil, nil, err
+	}
+	program, err := plan.LowerTrainedLayers(private)
+	return private, program, err
+}

@@ -30,10 +30,7 @@ func LowerTraining(p *perexample.PrivateNetwork, w TrainingOptions) (*Program, e
 		return nil, err
 	}
 	if w.Frozen {
-		for i, n := range p.FrozenOutputs {
-			l.buffers[n] = l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleInput,
-				Index: len(p.Inputs) + 2*len(p.BatchNorms) + i})
-		}
+		l.readFrozen(p.FrozenOutputs, len(p.Inputs)+2*len(p.BatchNorms))
 	}
 	for i, v := range p.Parameters {
 		l.buffers[v.ClipFactors] = l.buffer(Buffer{Name: v.ClipFactors.Name(), Shape: v.ClipFactors.Shape(),
@@ -132,13 +129,32 @@ func orderBySumCost(parameters []perexample.Parameter) []int {
 	return order
 }
 
+// readFrozen makes inputs of the outputs of frozen first layers, numbered from first.
+func (l *lowering) readFrozen(outputs G.Nodes, first int) {
+	for i, n := range outputs {
+		l.buffers[n] = l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleInput, Index: first + i})
+	}
+}
+
 // LowerEvaluation lowers a network's forward pass: output and losses, without gradients
 // and without dropout.
 func LowerEvaluation(net *perexample.Network) (*Program, error) {
+	return lowerEvaluation(net, nil)
+}
+
+// LowerTrainedLayers is LowerEvaluation of what follows the frozen first layers. Their outputs are inputs
+// behind the columns.
+func LowerTrainedLayers(p *perexample.PrivateNetwork) (*Program, error) {
+	return lowerEvaluation(p.Network, p.FrozenOutputs)
+}
+
+// lowerEvaluation lowers a forward pass that reads the outputs of frozen first layers as inputs.
+func lowerEvaluation(net *perexample.Network, frozen G.Nodes) (*Program, error) {
 	l := lowering{program: &Program{Batch: net.Batch, Records: net.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}, evaluating: true}
 	if err := l.lowerLeaves(net, nil); err != nil {
 		return nil, err
 	}
+	l.readFrozen(frozen, len(net.Inputs))
 	if err := l.lowerResults(net, true); err != nil {
 		return nil, err
 	}

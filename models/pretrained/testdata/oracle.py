@@ -2,7 +2,8 @@
 
 For each folder: config.json and model.safetensors, as save_pretrained writes them, and
 expected.safetensors: ids, labels, logits, and the gradient of each record's loss, RECORD.NAME.
-The labels of a network that predicts the next id are the ids, one step earlier.
+The labels of a network that predicts the next id are the ids, one step earlier. NAME-pair has segments, NAME-packed
+several texts in a record, each computed by itself, and NAME-masked labels for some steps of an encoder.
 Usage: python oracle.py [FOLDER...] (needs torch, transformers, peft)
 """
 import os
@@ -17,8 +18,24 @@ from safetensors.torch import save_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 IDS = torch.tensor([[3, 5, 7, 9, 11, 13], [3, 4, 15, 6, -1, -1], [3, 8, -1, -1, -1, -1]])
 LABELS = torch.tensor([2, 0, 1])
+SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 0, 0], [0, 1, 0, 0, 0, 0]])
+TEXTS = [[(0, 3), (3, 4), (4, 6)], [(0, 2), (2, 4)], [(0, 2)]]  # of the records of NAME-packed
+MASKED = torch.tensor([[-1, 4, -1, -1, 9, 1], [-1, -1, 15, -1, -1, -1], [3, 8, -1, -1, -1, -1]])
 SMALL = dict(vocab_size=16, max_position_embeddings=10, num_labels=3)
 BERT = dict(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, **SMALL)
+
+
+def outputs(model, name, record, padding, steps=None):
+    """The logits of a record's first steps: [1, classes], or [1, steps, vocabulary]."""
+    ids = IDS[record:record + 1, :steps]
+    whole = dict(input_ids=torch.where(ids < 0, padding, ids), attention_mask=(ids >= 0).long())
+    if name.endswith("-pair"):
+        whole["token_type_ids"] = SEGMENTS[record:record + 1]
+    if not name.endswith("-packed"):
+        return model(**whole).logits
+    parts = [model(input_ids=ids[:, a:b]).logits for a, b in TEXTS[record]]
+    rest = ids.shape[1] - TEXTS[record][-1][1]
+    return torch.nn.functional.pad(torch.cat(parts, dim=1), (0, 0, 0, rest))
 
 
 def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
@@ -35,9 +52,19 @@ def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder, **({"max_shard_size": shards} if shards else {}))
     model = model.double().eval()
-    next_id = task == "CAUSAL_LM"
-    labels = torch.cat([IDS[:, 1:], torch.full((len(IDS), 1), -1)], dim=1) if next_id else LABELS
+    steps = task != "SEQ_CLS"
+    labels = {"CAUSAL_LM": torch.cat([IDS[:, 1:], torch.full((len(IDS), 1), -1)], dim=1), "MASKED_LM": MASKED, "SEQ_CLS": LABELS}[task]
+    marks = torch.zeros_like(IDS)
+    if name.endswith("-pair"):
+        marks = SEGMENTS
+    if name.endswith("-packed"):
+        labels = labels.clone()
+        for r, texts in enumerate(TEXTS):
+            for a, b in texts:
+                labels[r, b - 1], marks[r, a] = -1, 1
     expected = {"ids": IDS.float(), "labels": labels.float()}
+    if marks.any():
+        expected["marks"] = marks.float()
     names = {n: n for n, _ in model.named_parameters()}
     if lora:
         model = peft.get_peft_model(model, peft.LoraConfig(task_type=task, **lora))
@@ -50,17 +77,16 @@ def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
                 expected["value." + own] = p.detach().float().clone()
             if p.requires_grad:
                 names[n] = own
-    mask = (IDS >= 0).long()
-    logits = model(input_ids=torch.where(IDS < 0, padding, IDS), attention_mask=mask).logits
-    if next_id:
+    logits = torch.cat([outputs(model, name, r, padding) for r in range(len(IDS))])
+    if steps:
         logits = logits * (IDS >= 0).unsqueeze(-1)
     expected["logits"] = logits.detach().float()
     for r in range(len(IDS)):
         model.zero_grad()
         # A step that sees nothing but padding has NaNs in eager attention, so padding is left out there.
-        n = int(mask[r].sum()) if name.startswith("gemma2") else IDS.shape[1]
-        out = model(input_ids=torch.where(IDS < 0, padding, IDS)[r:r + 1, :n], attention_mask=mask[r:r + 1, :n]).logits
-        if next_id:  # the mean over all steps, of which those without a label count 0
+        n = int((IDS[r] >= 0).sum()) if name.startswith("gemma2") else IDS.shape[1]
+        out = outputs(model, name, r, padding, n)
+        if steps:  # the mean over all steps, of which those without a label count 0
             loss = torch.nn.functional.cross_entropy(out[0], labels[r][:n], ignore_index=-1, reduction="sum") / IDS.shape[1]
         else:
             loss = torch.nn.functional.cross_entropy(out, labels[r:r + 1])
@@ -78,10 +104,12 @@ QUERY_VALUE = dict(r=3, lora_alpha=6, target_modules=["query", "value"], modules
 
 
 def decoder(name, family, config, **options):
-    """A decoder has two folders: one for texts, NAME, and one for the next id, NAME-next."""
+    """A decoder has two folders: one for texts, NAME, and one for the next id, NAME-next. Some have NAME-packed."""
     write(name, lambda: getattr(t, family + "ForSequenceClassification")(config), padding=16)
     next_id = getattr(t, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
     write(name + "-next", lambda: next_id(config), padding=16, task="CAUSAL_LM", **options)
+    if name in ("gpt2", "llama"):
+        write(name + "-packed", lambda: next_id(config), padding=16, task="CAUSAL_LM")
 
 
 write("bert", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), shards="3KB")
@@ -89,6 +117,10 @@ write("bert-tanh", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT, 
 write("roberta", lambda: t.RobertaForSequenceClassification(t.RobertaConfig(type_vocab_size=1, pad_token_id=1, **BERT)), padding=1)
 write("distilbert", lambda: t.DistilBertForSequenceClassification(t.DistilBertConfig(dim=8, n_layers=2, n_heads=2, hidden_dim=12, **SMALL)))
 write("lora", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), lora=QUERY_VALUE)
+write("bert-pair", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)))
+write("bert-masked", lambda: t.BertForMaskedLM(t.BertConfig(**BERT)), task="MASKED_LM")
+write("roberta-masked", lambda: t.RobertaForMaskedLM(t.RobertaConfig(type_vocab_size=1, pad_token_id=1, **BERT)), padding=1, task="MASKED_LM")
+write("distilbert-masked", lambda: t.DistilBertForMaskedLM(t.DistilBertConfig(dim=8, n_layers=2, n_heads=2, hidden_dim=12, **SMALL)), task="MASKED_LM")
 decoder("gpt2", "GPT2", t.GPT2Config(**GPT2))
 decoder("llama", "Llama", t.LlamaConfig(**DECODER, rope_parameters={"rope_type": "default", "rope_theta": 50.0}),
         lora=dict(r=3, lora_alpha=6, target_modules=["q_proj", "v_proj"]))

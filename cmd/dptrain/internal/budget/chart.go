@@ -1,22 +1,13 @@
 package budget
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
-	"io"
 	"math"
-	"strconv"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/drawing"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/report"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // ChartFormats are the formats of Render, as file name extensions.
@@ -24,101 +15,114 @@ var ChartFormats = []string{".svg", ".png", ".csv"}
 
 // Render writes the curves in one of ChartFormats.
 func (c *Curves) Render(format string) ([]byte, error) {
-	if format == ".csv" {
+	switch format {
+	case ".csv":
 		return c.table()
+	case ".png":
+		return c.draw().PNG(200)
 	}
-	p, legend, err := c.draw()
-	if err != nil {
-		return nil, err
-	}
-	const width, height = 20 * vg.Centimeter, 10 * vg.Centimeter
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	} = vgsvg.New(width, height)
-	if format == ".png" {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(200))}
-	}
-	const margin, legendWidth = 8, 5.2 * vg.Centimeter
-	whole := draw.Crop(draw.New(canvas), margin, -margin, margin, -margin)
-	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
-	legend.Draw(draw.Crop(whole, width-legendWidth, 0, 0, -28))
-	var b bytes.Buffer
-	_, err = canvas.WriteTo(&b)
-	return b.Bytes(), err
+	return c.draw().SVG(), nil
 }
 
 // lineColors gives each accountant the same colour in every chart. Colour-blind readers can
 // distinguish them (Okabe and Ito 2008).
-var lineColors = map[string]color.Color{
-	"pld":     color.RGBA{0x00, 0x72, 0xb2, 0xff},
-	"rdp":     color.RGBA{0xd5, 0x5e, 0x00, 0xff},
-	"moments": color.RGBA{0x00, 0x9e, 0x73, 0xff},
-	"gdp":     color.RGBA{0xcc, 0x79, 0xa7, 0xff},
-	"tcdp":    color.RGBA{0xf0, 0xe4, 0x42, 0xff},
-	"zcdp":    color.RGBA{0x56, 0xb4, 0xe9, 0xff},
-	"strong":  color.RGBA{0xe6, 0x9f, 0x00, 0xff},
-	"naive":   color.RGBA{0x80, 0x80, 0x80, 0xff},
+var lineColors = map[string]color.RGBA{
+	"pld":     {0x00, 0x72, 0xb2, 0xff},
+	"rdp":     {0xd5, 0x5e, 0x00, 0xff},
+	"moments": {0x00, 0x9e, 0x73, 0xff},
+	"gdp":     {0xcc, 0x79, 0xa7, 0xff},
+	"tcdp":    {0xf0, 0xe4, 0x42, 0xff},
+	"zcdp":    {0x56, 0xb4, 0xe9, 0xff},
+	"strong":  {0xe6, 0x9f, 0x00, 0xff},
+	"naive":   {0x80, 0x80, 0x80, 0xff},
 }
 
-// draw draws the chart, and a legend in the order of the last ε. The ε axis is logarithmic
-// if one accountant would flatten the other curves.
-func (c *Curves) draw() (*plot.Plot, plot.Legend, error) {
-	sans := func(size vg.Length) font.Font { return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size} }
-	gray := color.Gray{0x55}
-	p := plot.New()
-	p.Title.Text = c.title()
-	p.Title.TextStyle.Font = sans(11)
-	p.Title.Padding = 8
-	p.X.Label.Text, p.Y.Label.Text = "steps", "ε"
-	if c.inEpochs {
-		p.X.Label.Text = "epochs"
-	}
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.Label.TextStyle.Font = sans(11)
-		axis.Tick.Label.Font = sans(9)
-		axis.Tick.Label.Color = gray
-		axis.Color, axis.Tick.Color = gray, gray
-		axis.Padding = 0
-	}
-	legend := plot.NewLegend()
-	legend.TextStyle.Font = sans(10)
-	legend.Top, legend.Left = true, true
-	legend.Padding = 3
-	grid := plotter.NewGrid()
-	grid.Vertical.Color = color.Gray{0xe8}
-	grid.Horizontal.Color = color.Gray{0xe8}
-	p.Add(grid)
+var black, gray, pale = color.RGBA{A: 0xff}, color.RGBA{0x55, 0x55, 0x55, 0xff}, color.RGBA{0xe8, 0xe8, 0xe8, 0xff}
 
-	logarithmic := c.lastRatio() > 20
-	for _, curve := range c.costliestFirst() {
-		line, err := plotter.NewLine(c.points(curve, logarithmic))
-		if err != nil {
-			return nil, legend, fmt.Errorf("drawing the curve of %s: %w", curve.Accountant, err)
-		}
-		line.Width = 1.6
-		line.Color = gray
+// The size of a chart and the edges of its plotted area, in points. The legend is to the right.
+const (
+	chartWidth, chartHeight = 566.93, 283.46 // 20 cm and 10 cm
+	chartLeft, chartRight   = 52, 402
+	chartTop, chartBottom   = 40, 238
+	legendLeft              = 416
+)
+
+// tickLimit is about the largest number of ticks of an axis.
+const tickLimit = 9
+
+// draw draws the chart, and a legend in the order of the last ε.
+func (c *Curves) draw() *drawing.Drawing {
+	d := drawing.New(chartWidth, chartHeight)
+	x, y := c.axes()
+	heading := drawing.Font{Color: black, Size: 11, Anchor: drawing.Middle}
+	d.Text(heading, drawing.Point{X: chartWidth / 2, Y: 20}, c.title())
+	unit := "steps"
+	if c.inEpochs {
+		unit = "epochs"
+	}
+	d.Text(heading, drawing.Point{X: (chartLeft + chartRight) / 2, Y: chartBottom + 34}, unit)
+	d.Text(drawing.Font{Color: black, Size: 11, Anchor: drawing.End}, drawing.Point{X: chartLeft - 7, Y: chartTop - 9}, "ε")
+	drawAxes(d, x, y)
+	for i, curve := range c.costliestFirst() {
+		style := drawing.Stroke{Color: gray, Width: 1.6}
 		if known, ok := lineColors[curve.Accountant]; ok {
-			line.Color = known
+			style.Color = known
 		}
 		if curve.Accountant == "gdp" {
-			line.Dashes = []vg.Length{5, 3}
+			style.Dashes = []float64{5, 3}
 		}
-		p.Add(line)
-		legend.Add(report.AccountantName(curve.Accountant), line)
+		d.Line(style, c.points(curve, x, y)...)
+		at := chartTop + 12 + 15*float64(i)
+		d.Line(style, drawing.Point{X: legendLeft, Y: at - 3.5}, drawing.Point{X: legendLeft + 20, Y: at - 3.5})
+		name := drawing.Font{Color: black, Size: 10, Anchor: drawing.Start}
+		d.Text(name, drawing.Point{X: legendLeft + 25, Y: at}, report.AccountantName(curve.Accountant))
 	}
-	p.X.Min = 0
-	p.X.Tick.Marker = ticks{}
-	if logarithmic {
-		p.Y.Scale = plot.LogScale{}
-		p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
-		p.Y.Min = c.logarithmicMin()
-	} else {
-		p.Y.Min = 0
-		p.Y.Max *= 1.05
-		p.Y.Tick.Marker = ticks{}
+	return d
+}
+
+// axes returns the axes of steps or epochs, and of ε. The latter is logarithmic if one accountant would
+// flatten the other curves.
+func (c *Curves) axes() (x, y drawing.Axis) {
+	x = drawing.Axis{High: float64(c.At[len(c.At)-1]), From: chartLeft, To: chartRight}
+	if c.inEpochs {
+		x.High = c.Epochs[len(c.Epochs)-1]
 	}
-	return p, legend, nil
+	y = drawing.Axis{From: chartBottom, To: chartTop}
+	for _, curve := range c.Curves {
+		for _, epsilon := range curve.Epsilon {
+			if e := float64(epsilon); !math.IsInf(e, 1) && e > y.High {
+				y.High = e
+			}
+		}
+	}
+	switch {
+	case y.High == 0:
+		y.High = 1
+	case c.lastRatio() > 20:
+		y.Logarithmic, y.Low = true, c.logarithmicMin()
+	default:
+		y.High *= 1.05
+	}
+	return x, y
+}
+
+// drawAxes draws the grid, the axes and their ticks.
+func drawAxes(d *drawing.Drawing, x, y drawing.Axis) {
+	grid, ink := drawing.Stroke{Color: pale, Width: 1}, drawing.Stroke{Color: gray, Width: 0.5}
+	for _, v := range x.Ticks(tickLimit) {
+		at := x.Position(v)
+		d.Line(grid, drawing.Point{X: at, Y: chartTop}, drawing.Point{X: at, Y: chartBottom})
+		d.Line(ink, drawing.Point{X: at, Y: chartBottom}, drawing.Point{X: at, Y: chartBottom + 5})
+		d.Text(drawing.Font{Color: gray, Size: 9, Anchor: drawing.Middle}, drawing.Point{X: at, Y: chartBottom + 15}, tickLabel(v))
+	}
+	for _, v := range y.Ticks(tickLimit) {
+		at := y.Position(v)
+		d.Line(grid, drawing.Point{X: chartLeft, Y: at}, drawing.Point{X: chartRight, Y: at})
+		d.Line(ink, drawing.Point{X: chartLeft - 5, Y: at}, drawing.Point{X: chartLeft, Y: at})
+		d.Text(drawing.Font{Color: gray, Size: 9, Anchor: drawing.End}, drawing.Point{X: chartLeft - 7, Y: at + 3}, tickLabel(v))
+	}
+	corner := drawing.Point{X: chartLeft, Y: chartBottom}
+	d.Line(ink, drawing.Point{X: chartLeft, Y: chartTop}, corner, drawing.Point{X: chartRight, Y: chartBottom})
 }
 
 func (c *Curves) title() string {
@@ -129,37 +133,42 @@ func (c *Curves) title() string {
 	return fmt.Sprintf("Privacy cost of a run: %s, noise %s, δ = %s", sampling, number.Short(c.Noise), number.Short(c.Delta))
 }
 
-// points omits values that cannot be drawn. A curve on a linear axis starts at the origin.
-func (c *Curves) points(curve Curve, logarithmic bool) plotter.XYs {
-	var points plotter.XYs
-	if !logarithmic {
-		points = append(points, plotter.XY{})
+// points returns the places of a curve's values that can be drawn. A curve on a linear axis starts at the
+// origin. On a logarithmic axis it enters at the lower edge.
+func (c *Curves) points(curve Curve, x, y drawing.Axis) []drawing.Point {
+	var points []drawing.Point
+	if !y.Logarithmic {
+		points = append(points, drawing.Point{X: x.Position(0), Y: y.Position(0)})
 	}
+	var below *drawing.Point // the last value under the axis
 	for i, epsilon := range curve.Epsilon {
-		x := float64(c.At[i])
-		if c.inEpochs {
-			x = c.Epochs[i]
-		}
-		y := float64(epsilon)
-		if math.IsInf(y, 1) || logarithmic && y <= 0 {
+		e := float64(epsilon)
+		if math.IsInf(e, 1) || y.Logarithmic && e <= 0 {
 			continue
 		}
-		points = append(points, plotter.XY{X: x, Y: y})
+		at := float64(c.At[i])
+		if c.inEpochs {
+			at = c.Epochs[i]
+		}
+		p := drawing.Point{X: x.Position(at), Y: y.Position(e)}
+		if e < y.Low {
+			below = &p
+			continue
+		}
+		if below != nil {
+			share := (y.From - below.Y) / (p.Y - below.Y)
+			points = append(points, drawing.Point{X: below.X + share*(p.X-below.X), Y: y.From})
+			below = nil
+		}
+		points = append(points, p)
 	}
 	return points
 }
 
-// ticks marks at most nine round numbers.
-type ticks struct{}
-
-func (ticks) Ticks(low, high float64) []plot.Tick {
-	var marks []plot.Tick
-	for _, x := range number.Multiples(low, high, 9) {
-		label := strconv.FormatFloat(x, 'g', 4, 64)
-		if x >= 1000 && x < 1e9 && x == math.Trunc(x) {
-			label = number.Thousands(int(x))
-		}
-		marks = append(marks, plot.Tick{Value: x, Label: label})
+// tickLabel labels a tick mark with four digits.
+func tickLabel(v float64) string {
+	if v >= 1000 && v < 1e7 && v == math.Trunc(v) {
+		return number.Thousands(int(v))
 	}
-	return marks
+	return number.Short(v)
 }

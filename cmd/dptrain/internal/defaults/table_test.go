@@ -101,6 +101,19 @@ func TestForTransformer(t *testing.T) {
 	}
 }
 
+// The settings of the head of a checkpoint: lots of all records, up to a number of texts in all lots.
+func TestForHead(t *testing.T) {
+	for records, want := range map[int]Settings{
+		1:    {0, 1, 200, 0.5, "adam", 0.014, 0.95, false, Reasons{}},
+		6920: {0, 6920, 200, 0.5, "adam", 0.014, 0.95, false, Reasons{}},
+		1e6:  {0, 10000, 200, 0.5, "adam", 0.014, 0.95, false, Reasons{}},
+	} {
+		if got := values(ForHead(Facts{Records: records, Classes: 2, Epsilon: 1, Delta: 1e-5}, Fixed{})); got != want {
+			t.Errorf("%d records: %+v, want %+v", records, got, want)
+		}
+	}
+}
+
 // The settings of a linear bag of words: reach grows with ρ, and lots with it.
 func TestForBow(t *testing.T) {
 	for _, c := range []struct {

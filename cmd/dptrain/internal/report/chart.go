@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/drawing"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
 
@@ -53,94 +54,57 @@ type dot struct {
 	Title string
 }
 
-// axis maps values to canvas coordinates.
-type axis struct {
-	low, high   float64 // values
-	from, to    float64 // coordinates
-	logarithmic bool
-}
-
-func (a axis) position(v float64) float64 {
-	low, high := a.low, a.high
-	if a.logarithmic {
-		v, low, high = math.Log(v), math.Log(low), math.Log(high)
-	}
-	return math.Round(100*(a.from+(v-low)/(high-low)*(a.to-a.from))) / 100
-}
-
-func (a axis) ticks(label func(float64) string) []tick {
-	values := number.Multiples(a.low, a.high, 6)
-	if a.logarithmic {
-		values = logarithmicTicks(a.low, a.high)
-	}
+// ticksOf returns the tick marks of an axis.
+func ticksOf(a drawing.Axis, label func(float64) string) []tick {
 	var ticks []tick
-	for _, v := range values {
-		ticks = append(ticks, tick{a.position(v), label(v)})
+	for _, v := range a.Ticks(6) {
+		ticks = append(ticks, tick{a.Position(v), label(v)})
 	}
 	return ticks
 }
 
-// logarithmicTicks returns powers of ten from low to high. It skips some if there are many,
-// and adds 2 and 5 times each power if there are few.
-func logarithmicTicks(low, high float64) []float64 {
-	from, to := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
-	factors, each := []float64{1}, math.Ceil((to-from)/6)
-	if math.Log10(high/low) < 1.5 {
-		factors = []float64{1, 2, 5}
-	}
-	var values []float64
-	for e := from; e <= to; e += each {
-		for _, f := range factors {
-			if v := f * math.Pow(10, e); v >= low*(1-1e-9) && v <= high*(1+1e-9) {
-				values = append(values, v)
-			}
-		}
-	}
-	return values
-}
-
 // newChart returns a wide chart without lines.
-func newChart(id string, x, y axis, label func(float64) string) *chart {
+func newChart(id string, x, y drawing.Axis, label func(float64) string) *chart {
 	return wideCanvas.newChart(id, x, y, tickLabel, label)
 }
 
 // newChart returns a chart without lines; xLabel and yLabel label the ticks.
-func (c canvas) newChart(id string, x, y axis, xLabel, yLabel func(float64) string) *chart {
+func (c canvas) newChart(id string, x, y drawing.Axis, xLabel, yLabel func(float64) string) *chart {
 	return &chart{
-		ID: id, XTicks: x.ticks(xLabel), YTicks: y.ticks(yLabel),
+		ID: id, XTicks: ticksOf(x, xLabel), YTicks: ticksOf(y, yLabel),
 		Width: c.width, Height: c.height,
 		Left: left, Right: c.width - right, Top: top, Bottom: c.height - bottom,
 	}
 }
 
-func (c canvas) horizontalAxis(low, high float64) axis {
-	return axis{low: low, high: high, from: left, to: c.width - right}
+func (c canvas) horizontalAxis(low, high float64) drawing.Axis {
+	return drawing.Axis{Low: low, High: high, From: left, To: c.width - right}
 }
 
-func (c canvas) verticalAxis(low, high float64) axis {
-	return axis{low: low, high: high, from: c.height - bottom, to: top}
+func (c canvas) verticalAxis(low, high float64) drawing.Axis {
+	return drawing.Axis{Low: low, High: high, From: c.height - bottom, To: top}
 }
 
-func horizontalAxis(low, high float64) axis { return wideCanvas.horizontalAxis(low, high) }
-func verticalAxis(low, high float64) axis   { return wideCanvas.verticalAxis(low, high) }
+func horizontalAxis(low, high float64) drawing.Axis { return wideCanvas.horizontalAxis(low, high) }
+func verticalAxis(low, high float64) drawing.Axis   { return wideCanvas.verticalAxis(low, high) }
 
 // IsSquare reports whether the chart is on the square canvas.
 func (c *chart) IsSquare() bool { return c.Width == squareCanvas.width }
 
 // svgRectangle is a rectangle between two points.
-func svgRectangle(x, y axis, left, low, right, high float64) string {
+func svgRectangle(x, y drawing.Axis, left, low, right, high float64) string {
 	return svgPath(x, y, [][2]float64{{left, low}, {left, high}, {right, high}, {right, low}}) + "Z"
 }
 
 // svgPath joins points by straight lines.
-func svgPath(x, y axis, points [][2]float64) string {
+func svgPath(x, y drawing.Axis, points [][2]float64) string {
 	var b strings.Builder
 	for i, p := range points {
 		letter := "L"
 		if i == 0 {
 			letter = "M"
 		}
-		fmt.Fprintf(&b, "%s%g %g", letter, x.position(p[0]), y.position(p[1]))
+		fmt.Fprintf(&b, "%s%g %g", letter, x.Position(p[0]), y.Position(p[1]))
 	}
 	return b.String()
 }
@@ -164,7 +128,7 @@ func (a *accounting) epsilonChart() *chart {
 	}
 	x, y := horizontalAxis(0, float64(steps)), verticalAxis(0, most*1.04)
 	if most/least > 20 && lowest > 0 {
-		y.logarithmic, y.low, y.high = true, min(lowest, least/4), most*1.2
+		y.Logarithmic, y.Low, y.High = true, min(lowest, least/4), most*1.2
 	}
 	c := newChart("cost", x, y, tickLabel)
 	c.XLabel, c.YLabel = "lots", "ε"
@@ -173,7 +137,7 @@ func (a *accounting) epsilonChart() *chart {
 	}
 	c.Title = "ε over " + c.XLabel
 	c.About = fmt.Sprintf("Line chart of ε at δ = %s after each number of %s, with one line for each accountant. The table next to it has the final values.", powerOfTen(a.answer.Delta), c.XLabel)
-	if y.logarithmic {
+	if y.Logarithmic {
 		c.YLabel = "ε, logarithmic"
 	}
 	for _, each := range a.curves {
@@ -192,13 +156,13 @@ func (a *accounting) epsilonChart() *chart {
 
 // path omits values that are infinite or below a logarithmic axis. A curve on a linear axis
 // starts at the origin.
-func (c epsilonCurve) path(x, y axis) string {
+func (c epsilonCurve) path(x, y drawing.Axis) string {
 	var points [][2]float64
-	if !y.logarithmic {
+	if !y.Logarithmic {
 		points = append(points, [2]float64{0, 0})
 	}
 	for i, e := range c.epsilon {
-		if !math.IsInf(e, 1) && e >= y.low {
+		if !math.IsInf(e, 1) && e >= y.Low {
 			points = append(points, [2]float64{float64(c.lots[i]), e})
 		}
 	}
@@ -264,7 +228,7 @@ func (r *Run) scoreChart() (*chart, error) {
 	c.About = "Line chart from " + titles[0] + " to " + titles[len(titles)-1] + "."
 	l := line{Style: "measured", Path: svgPath(x, y, points)}
 	for i, p := range points {
-		l.Dots = append(l.Dots, dot{x.position(p[0]), y.position(p[1]), titles[i]})
+		l.Dots = append(l.Dots, dot{x.Position(p[0]), y.Position(p[1]), titles[i]})
 	}
 	c.Lines = []line{l}
 	return c, nil

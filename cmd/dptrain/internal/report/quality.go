@@ -77,7 +77,7 @@ func (s *summary) calibrationChart() *chart {
 		low, high := wilson(b.Observed, b.Examples)
 		intervals.WriteString(svgPath(x, y, [][2]float64{{b.Predicted, low}, {b.Predicted, high}}))
 		title := fmt.Sprintf("predicted %s, observed %s of %s", percent(b.Predicted), percent(b.Observed), plural(b.Examples, "example"))
-		measured.Dots = append(measured.Dots, dot{x.position(b.Predicted), y.position(b.Observed), title})
+		measured.Dots = append(measured.Dots, dot{x.Position(b.Predicted), y.Position(b.Observed), title})
 	}
 	c.About = fmt.Sprintf("Reliability diagram: a dot for each of %d ranges of the predicted probability. The mean difference from the diagonal is %s.", len(s.Calibration), percent(s.calibrationError()))
 	c.Bars = bars.String()
@@ -172,9 +172,9 @@ func (s *summary) residualChart() *chart {
 	c.About = fmt.Sprintf("Scatter plot of %s.", plural(len(s.Residuals.Points), "test example"))
 	var points strings.Builder
 	for _, p := range s.Residuals.Points {
-		fmt.Fprintf(&points, "M%g %gh0", x.position(p[0]), y.position(p[1]-p[0]))
+		fmt.Fprintf(&points, "M%g %gh0", x.Position(p[0]), y.Position(p[1]-p[0]))
 	}
-	c.Lines = []line{{Style: "ideal", Path: svgPath(x, y, [][2]float64{{x.low, 0}, {x.high, 0}})}, {Style: "points", Path: points.String()}}
+	c.Lines = []line{{Style: "ideal", Path: svgPath(x, y, [][2]float64{{x.Low, 0}, {x.High, 0}})}, {Style: "points", Path: points.String()}}
 	return c
 }
 

@@ -105,7 +105,7 @@ func (r *Run) metricChart(name string) *chart {
 	var bars strings.Builder
 	for i, p := range points {
 		bars.WriteString(svgPath(x, y, [][2]float64{{p[0], p[1] - 2*deviations[i]}, {p[0], p[1] + 2*deviations[i]}}))
-		l.Dots = append(l.Dots, dot{x.position(p[0]), y.position(p[1]),
+		l.Dots = append(l.Dots, dot{x.Position(p[0]), y.Position(p[1]),
 			fmt.Sprintf("%s ± %s of noise at lot %.0f", number.Short(p[1]), number.Short(deviations[i]), p[0])})
 	}
 	c.About = "Line chart with error bars from " + l.Dots[0].Title + " to " + l.Dots[len(points)-1].Title + "."

@@ -24,7 +24,7 @@ func TestPage_ReleasedMetrics(t *testing.T) {
 	low, high := c.Lines[1].Dots[1].Y, c.Lines[1].Dots[0].Y
 	x := horizontalAxis(0, 20*1.04)
 	y := verticalAxis(0.5-0.16, 2.5+0.16)
-	if want := svgPath(x, y, [][2]float64{{10, 1.5}, {10, 2.5}}) + svgPath(x, y, [][2]float64{{20, 0.5}, {20, 1.5}}); c.Lines[0].Path != want || low != y.position(1) || high != y.position(2) {
+	if want := svgPath(x, y, [][2]float64{{10, 1.5}, {10, 2.5}}) + svgPath(x, y, [][2]float64{{20, 0.5}, {20, 1.5}}); c.Lines[0].Path != want || low != y.Position(1) || high != y.Position(2) {
 		t.Errorf("error bars %s, want %s", c.Lines[0].Path, want)
 	}
 	page, err := run.Page()

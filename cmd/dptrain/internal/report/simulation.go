@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/drawing"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
 
@@ -346,7 +347,7 @@ func (s *Simulation) errorChart(name, what string, e number.Float,
 		return nil
 	}
 	x, y := horizontalAxis(0, float64(s.Passes)), verticalAxis(low/1.5, high*1.5)
-	y.logarithmic = true
+	y.Logarithmic = true
 	c := newChart(name, x, y, tickLabel)
 	title := strings.ToUpper(what[:1]) + what[1:]
 	c.Title, c.XLabel, c.YLabel = title+" over passes, "+EpsilonName(e), "passes", what+", logarithmic"
@@ -359,7 +360,7 @@ func (s *Simulation) errorChart(name, what string, e number.Float,
 }
 
 // accuracyAxis covers all accuracies with one ε, in whole tenths.
-func (s *Simulation) accuracyAxis(e number.Float) axis {
+func (s *Simulation) accuracyAxis(e number.Float) drawing.Axis {
 	least, most := 1.0, 0.0
 	for _, r := range s.Best() {
 		if r.Epsilon == e {
@@ -409,7 +410,7 @@ func (s *Simulation) addClaims(p *simulationPage) {
 			most = max(most, k[0])
 		}
 		x, y := horizontalAxis(1, most), s.accuracyAxis(e)
-		x.logarithmic = true
+		x.Logarithmic = true
 		c := newChart(fmt.Sprintf("claim-%d", i), x, y, accuracyStyle.tick)
 		c.Title, c.XLabel, c.YLabel = "Final accuracy over k and batches, "+EpsilonName(e), "k, √batch or batch, logarithmic", "final test accuracy"
 		c.About = "The table below has the values."
@@ -513,7 +514,7 @@ func (s *Simulation) varianceChart() *chart {
 	c.About = "A line of the theory, k/2, and a dot for each measured variance. The table next to it has the values."
 	measured := line{Style: "measured"}
 	for _, v := range s.Variance {
-		measured.Dots = append(measured.Dots, dot{x.position(float64(v.Instances)), y.position(v.Measured),
+		measured.Dots = append(measured.Dots, dot{x.Position(float64(v.Instances)), y.Position(v.Measured),
 			fmt.Sprintf("k = %d: %s, theory %s", v.Instances, number.Short(v.Measured), number.Short(v.Theory))})
 	}
 	c.Lines = []line{{Style: "series-1", Path: svgPath(x, y, [][2]float64{{0, 0}, {mostK, mostK / 2}})}, measured}
@@ -534,7 +535,7 @@ func (s *Simulation) courseChart() (*chart, []legendEntry) {
 		return nil, nil
 	}
 	x, y := horizontalAxis(1, last*1.2), verticalAxis(low/1.5, high*1.5)
-	x.logarithmic, y.logarithmic = true, true
+	x.Logarithmic, y.Logarithmic = true, true
 	c := newChart("courses", x, y, tickLabel)
 	c.Title, c.XLabel, c.YLabel = "Variance over updates", "updates, logarithmic", "variance / σ², logarithmic"
 	c.About = "One line for each number of instances: flat lines near k/2, and a rising line for a single instance."

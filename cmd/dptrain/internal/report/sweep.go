@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/drawing"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
 )
 
@@ -154,7 +155,7 @@ func (s *Sweep) panel(index int, flag string) *chart {
 	if !isNumber {
 		c.XTicks = nil
 		for _, v := range values {
-			c.XTicks = append(c.XTicks, tick{x.position(place[v]), shortened(v)})
+			c.XTicks = append(c.XTicks, tick{x.Position(place[v]), shortened(v)})
 		}
 	}
 	c.Title, c.XLabel, c.YLabel = style.title+" over "+flag, flag, style.label
@@ -168,7 +169,7 @@ func (s *Sweep) panel(index int, flag string) *chart {
 		for _, r := range rows {
 			at := place[r.Settings[flag]]
 			points = append(points, [2]float64{at, r.Mean})
-			l.Dots = append(l.Dots, dot{x.position(at), y.position(r.Mean), r.Name + ": " + r.Result()})
+			l.Dots = append(l.Dots, dot{x.Position(at), y.Position(r.Mean), r.Name + ": " + r.Result()})
 			if r.Runs > 1 { // the range
 				c.Lines = append(c.Lines, line{Style: l.Style, Path: svgPath(x, y, [][2]float64{{at, r.Low}, {at, r.High}})})
 			}
@@ -229,7 +230,7 @@ func (s *Sweep) scoreStyle() scoreStyle {
 }
 
 // resultAxis covers the results of all rows.
-func (s *Sweep) resultAxis() axis {
+func (s *Sweep) resultAxis() drawing.Axis {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, r := range s.Rows {
 		low, high = min(low, r.Low), max(high, r.High)

@@ -44,6 +44,7 @@ func Columns(s data.Schema) (columns []Column, omitted int) {
 	add(s.User, "user", nil, nil)
 	add(s.Weight, "weight", nil, nil)
 	add(s.Text, "text", nil, nil)
+	add(s.TextPair, "second text", nil, nil)
 	for _, c := range s.InputColumns() {
 		switch {
 		case c.Words != nil:

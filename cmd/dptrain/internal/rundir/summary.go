@@ -173,7 +173,7 @@ func (s *Summary) SetTestResult(e *engine.Evaluation, task *data.Task) {
 		s.TestAccuracy = number.Float(e.Accuracy)
 	}
 	s.RegressionMetrics = NewRegressionMetrics(e)
-	if len(e.Confusion) <= MaxConfusionClasses && !task.Schema.PredictNext {
+	if len(e.Confusion) <= MaxConfusionClasses && !task.Schema.PredictNext && task.Schema.Masked == 0 {
 		s.Confusion, s.ClassNames = e.Confusion, task.ClassNames
 	}
 }

@@ -50,6 +50,8 @@ func (d *defaultRules) apply() {
 		d.applyToBag()
 	case ruled && d.isTransformer():
 		d.adopt(defaults.ForTransformer(d.facts(), d.fixed()))
+	case ruled && d.isHead():
+		d.adopt(defaults.ForHead(d.facts(), d.fixed()))
 	case ruled && d.isPicture():
 		d.applyToPictures()
 	}
@@ -81,6 +83,12 @@ func (d *defaultRules) applyToBag() {
 func (d *defaultRules) isTransformer() bool {
 	e := d.example
 	return e.Vocabulary > 0 && e.Classes > 0 && len(e.LabelShape) == 0 && d.flags.Model == "transformer" && d.flags.Init == ""
+}
+
+// isHead reports whether the head of a checkpoint, which predicts a class of a text, is all that is trained.
+func (d *defaultRules) isHead() bool {
+	e, model := d.example, d.flags.Model
+	return strings.HasPrefix(model, checkpointPrefix) && strings.Contains(model+",", ",train=head,") && e.Classes > 0 && len(e.LabelShape) == 0
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many

@@ -57,6 +57,7 @@ func (n *Network) describe(columns []data.Column) {
 			n.Example.Shape = c.Shape
 		case data.Index:
 			n.Example.Shape, n.Example.Vocabulary, n.Example.Padded = c.Shape, c.Classes, true
+			n.Example.Marked = c.Marked
 		case data.Label:
 			n.Example.LabelShape = c.Shape
 		case data.Target:
@@ -266,7 +267,7 @@ func (s *Spec) manifest() modelfile.Manifest {
 		whole = pictures.Columns()[0].Shape
 	}
 	return modelfile.Manifest{
-		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded,
+		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Marked: e.Marked,
 		Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task),
 		Standardize: s.Flags.Standardize, Whole: whole, Schema: s.Task.Schema, Split: s.Task.Split,

@@ -92,6 +92,11 @@ func (p *Progress) openEvaluator() (err error) {
 	if p.evaluator, err = engine.NewEvaluator(p.run.Network(), p.spec.Config.Device); err != nil {
 		return err
 	}
+	if p.run.KeepsFrozenOutputs() {
+		if err := p.evaluator.KeepFrozen(p.spec.Task.Test); err != nil {
+			return err
+		}
+	}
 	parameters, err := p.run.BorrowParameters()
 	if err != nil {
 		return err

@@ -188,6 +188,8 @@ func taskName(spec *settings.Spec) string {
 		return "other" // the Hub has no name for it
 	case spec.Task.Schema.PredictNext:
 		return "text-generation"
+	case spec.Task.Schema.Masked > 0:
+		return "fill-mask"
 	case len(e.LabelShape) > 0:
 		return "token-classification"
 	case e.Vocabulary > 0 || spec.Task.Schema.Text != "":
