@@ -90,56 +90,60 @@ func TestExport_PictureCheckpoint(t *testing.T) {
 	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
 	hasPython := exec.Command(python, "-c", "import torch, transformers, peft, PIL").Run() == nil
 	for _, name := range []string{"vit", "deit-teacher"} {
-		withPictureCheckpoint(t, name)
-		if _, stderr, code := dptrain(onPictures + "--lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
-			t.Fatal(stderr)
-		}
-		runJSON(t, "export run --format hf --out hf")
-		runJSON(t, "export run --format peft --out peft")
-		runJSON(t, "predict run --data pictures/test --out predictions.jsonl --format jsonl")
-		if _, err := os.Stat("hf/preprocessor_config.json"); err != nil {
-			t.Error(err)
-		}
-		if !hasPython {
-			t.Skip("this Python does not have torch, transformers, peft and pillow")
-		}
-		out, err := exec.Command(python, "-c", loadPictureFolders).CombinedOutput()
+		t.Run(name, func(t *testing.T) { compareExportedPictures(t, name, python, hasPython) })
+	}
+}
+
+func compareExportedPictures(t *testing.T, name, python string, hasPython bool) {
+	withPictureCheckpoint(t, name)
+	if _, stderr, code := dptrain(onPictures + "--lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
+		t.Fatal(stderr)
+	}
+	runJSON(t, "export run --format hf --out hf")
+	runJSON(t, "export run --format peft --out peft")
+	runJSON(t, "predict run --data pictures/test --out predictions.jsonl --format jsonl")
+	if _, err := os.Stat("hf/preprocessor_config.json"); err != nil {
+		t.Error(err)
+	}
+	if !hasPython {
+		t.Skip("this Python does not have torch, transformers, peft and pillow")
+	}
+	out, err := exec.Command(python, "-c", loadPictureFolders).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var light map[string][]float64 // probabilities by transformers and peft, by the name of the file
+	if err := json.Unmarshal(out[strings.LastIndex(string(out), "\n{")+1:], &light); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(readFile(t, "predictions.jsonl"))), "\n")
+	if len(lines) != 12 || len(light) != 12 {
+		t.Fatalf("%d predictions, %d by Python", len(lines), len(light))
+	}
+	i := 0
+	for _, class := range []string{"dark", "light"} {
+		files, err := filepath.Glob("pictures/test/" + class + "/*.png")
 		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatal(err)
 		}
-		var light map[string][]float64 // probabilities by transformers and peft, by the name of the file
-		if err := json.Unmarshal(out[strings.LastIndex(string(out), "\n{")+1:], &light); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		lines := strings.Split(strings.TrimSpace(string(readFile(t, "predictions.jsonl"))), "\n")
-		if len(lines) != 12 || len(light) != 12 {
-			t.Fatalf("%d predictions, %d by Python", len(lines), len(light))
-		}
-		i := 0
-		for _, class := range []string{"dark", "light"} {
-			files, err := filepath.Glob("pictures/test/" + class + "/*.png")
-			if err != nil {
+		for _, file := range files {
+			var row struct {
+				Class       string
+				Probability float64
+			}
+			if err := json.Unmarshal([]byte(lines[i]), &row); err != nil {
 				t.Fatal(err)
 			}
-			for _, file := range files {
-				var row struct {
-					Class       string
-					Probability float64
-				}
-				if err := json.Unmarshal([]byte(lines[i]), &row); err != nil {
-					t.Fatal(err)
-				}
-				own := row.Probability
-				if row.Class == "dark" {
-					own = 1 - own
-				}
-				for k, p := range light[filepath.Base(file)] {
-					if math.Abs(own-p) > 1e-5 {
-						t.Fatalf("%s, %s: %v, and %v in Python (%d)", name, file, row, p, k)
-					}
-				}
-				i++
+			own := row.Probability
+			if row.Class == "dark" {
+				own = 1 - own
 			}
+			for k, p := range light[filepath.Base(file)] {
+				if math.Abs(own-p) > 1e-5 {
+					t.Fatalf("%s, %s: %v, and %v in Python (%d)", name, file, row, p, k)
+				}
+			}
+			i++
 		}
 	}
 }
