@@ -167,7 +167,8 @@ func Step(b *Builder, x *G.Node, step int) *G.Node {
 	// The mean of the steps, of which all others have weight 0.
 	weights := b.constant(fmt.Sprintf("%s %d", layer, step), func(into []float32) { into[step] = float32(s[1]) }, s[1])
 	zeros := b.reshape(layer, b.noughts(layer, b.reshape(layer, x, s[0]*s[1], 1, s[2]), 1), s[0], s[1])
-	return b.meanOverTime(layer, b.apply(layer, op.ScaleRows{}, x, b.apply(layer, op.ChannelShift{Channels: s[1], Inner: 1}, zeros, weights)))
+	shifted := b.apply(layer, op.ChannelShift{Channels: s[1], Inner: 1}, zeros, weights)
+	return b.meanOverTime(layer, b.apply(layer, op.ScaleRows{}, x, shifted))
 }
 
 // noughts returns zeros [rows, features] for x [rows, time, features], or [rows, 1] if features is 1. No gradient passes through them.

@@ -51,8 +51,8 @@ func (n *network) classify(x *G.Node, outputs int) *G.Node {
 func (n *network) addVisionBlock(x *G.Node, name string) *G.Node {
 	b, names, width := n.Builder, n.names, n.hidden
 	h := layer.LayerNorm(b, x, name+names.attentionNorm)
-	bias := n.picture.qkvBias
-	packed := layer.Join(b, n.linear(h, name+names.query, width, bias), n.linear(h, name+names.key, width, bias), n.linear(h, name+names.value, width, bias))
+	part := func(of string) *G.Node { return n.linear(h, name+of, width, n.picture.qkvBias) }
+	packed := layer.Join(b, part(names.query), part(names.key), part(names.value))
 	h = layer.Attention(b, packed, name+"attention", layer.AttentionOptions{Heads: n.heads})
 	x = layer.Add(b, x, n.dense(h, name+names.attentionOut, width))
 	h = layer.LayerNorm(b, x, name+names.outerNorm)
