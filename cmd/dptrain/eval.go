@@ -93,7 +93,8 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 		})
 	}
 	result.Accuracy = &score.Accuracy
-	if task.Schema.PredictNext && score.Labels > 0 {
+	predictsIDs := task.Schema.PredictNext || task.Schema.Masked > 0
+	if predictsIDs && score.Labels > 0 {
 		// The loss of an example is the mean over all its steps, also those without a label.
 		steps := float64(score.Examples) * float64(model.Shape[0])
 		perplexity := number.Float(math.Exp(score.Loss * steps / float64(score.Labels)))
@@ -104,7 +105,7 @@ func evaluate(term *terminal.Terminal, dir string, set *settings.Flags) error {
 		if result.Perplexity != nil {
 			fmt.Fprintf(w, "perplexity\t%.4g\n", float64(*result.Perplexity))
 		}
-		if !task.Schema.PredictNext && len(score.Confusion) > 0 && len(score.Confusion) <= rundir.MaxConfusionClasses {
+		if !predictsIDs && len(score.Confusion) > 0 && len(score.Confusion) <= rundir.MaxConfusionClasses {
 			writeConfusion(w, task.ClassNames, score.Confusion)
 		}
 	})
@@ -172,6 +173,9 @@ func readTestData(term *terminal.Terminal, model *modelfile.Model, set *settings
 		return nil, nil, exitcode.AsUsage(err)
 	}
 	task, err = readData(term, set.Data, options)
+	if err == nil && task.Test == nil {
+		task.Train, err = data.FixMasks(task.Train, task.Schema)
+	}
 	if split := model.Split; err == nil && split != nil && options.Test == "" && settings.SameFile(set.Data, model.Data) {
 		if err := task.SplitAgain(*split); err != nil {
 			return nil, nil, exitcode.Usagef("%s: %w", set.Data, err)

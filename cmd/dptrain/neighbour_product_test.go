@@ -199,6 +199,12 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	described := columns
 	if strings.Contains(n.more, "--text") {
 		described = " --label label --classes no,yes --ignore age"
+		if strings.Contains(n.more, "--text *") {
+			described = " --bounds age=0:100 --vocabulary label=no|yes --ignore note"
+		}
+		if strings.Contains(n.more, "--pack") || strings.Contains(n.more, "--masked") {
+			described = " --ignore age,label"
+		}
 		if strings.Contains(n.more, "--text-pair age") {
 			described, owner = strings.TrimSuffix(described, " --ignore age"), strings.Replace(owner, ",", " --ignore ", 1)
 		}
@@ -206,10 +212,20 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			t.Fatal(err)
 		}
 		if n.readsPieces() {
-			if err := os.CopyFS("ck", os.DirFS(checkpointOfTexts)); err != nil {
+			checkpoint, pieces := checkpointOfTexts, smallTokenizer
+			switch {
+			case strings.Contains(n.more, "--pack"):
+				checkpoint, pieces = filepath.Join(filepath.Dir(checkpoint), "gpt2-packed"), letterTokenizer
+			case strings.Contains(n.more, "--text *"):
+				checkpoint = filepath.Join(filepath.Dir(checkpoint), "gpt2-next")
+				pieces = strings.NewReplacer("n: ", "age: ", ", w: ", ", label: ", `"x"`, `"n"`).Replace(rowTokenizer)
+			case strings.Contains(n.more, "--masked"):
+				checkpoint, pieces = checkpoint+"-masked", maskingTokenizer
+			}
+			if err := os.CopyFS("ck", os.DirFS(checkpoint)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile("ck/tokenizer.json", []byte(smallTokenizer), 0o644); err != nil {
+			if err := os.WriteFile("ck/tokenizer.json", []byte(pieces), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -479,7 +495,11 @@ func TestNeighbours_Product(t *testing.T) {
 				if format == "csv" && unit != "microbatch:2" && sampling == "poisson" {
 					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt",
 						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2",
-						" --text note --text-pair age --length 8 --model hf:ck,lora=2"} {
+						" --text note --text-pair age --length 8 --model hf:ck,lora=2", " --text note --masked 0.5 --length 8 --model hf:ck,lora=2",
+						" --text note --next --pack --length 8 --model hf:ck,lora=2", " --text * --next --length 9 --model hf:ck,lora=2"} {
+						if unit != "user:who" && strings.Contains(text, "--pack") {
+							continue // train refuses it
+						}
 						t.Run(fmt.Sprintf("%s/%s/%s%s", format, unit, sampling, text), func(t *testing.T) {
 							n := newNeighbourhood(format, unit)
 							n.more = text
@@ -519,6 +539,9 @@ var neighbourSettings = []string{" --optimizer disk:kappa=0.5+adam", " --mechani
 // requireSameOutputs compares the outputs of a data set with those of its neighbours.
 func requireSameOutputs(t *testing.T, n *neighbourhood, sampling string, records []int) {
 	common := " --lot 3 --validation-split 0.25 --validation-noise 1 --sampling " + sampling
+	if strings.Contains(n.more, "--masked") { // train refuses held-out records
+		common = " --lot 3 --sampling " + sampling
+	}
 	if n.format == "txt" {
 		common += " --tokens 9 --length 4 --model gru:4"
 	}

@@ -47,7 +47,10 @@ func openRowsFrom(file string, o Options, read func(Schema, rowPolicy) (Set, []s
 	if o.Test == "" {
 		return task, nil
 	}
-	task.Test, _, err = readRows(o.Test, task.Schema, rowPolicy{})
+	if task.Test, _, err = readRows(o.Test, task.Schema, rowPolicy{}); err != nil {
+		return nil, err
+	}
+	task.Test, err = withFixedMasks(task.Test, task.Schema)
 	return task, err
 }
 
@@ -184,7 +187,7 @@ func openText(file string, o Options) (*Task, error) {
 	if o.Schema.named() || len(o.Schema.Classes) > 0 {
 		return nil, fmt.Errorf("%s is plain text and has no columns; leave out label, classes, target, text, bounds, vocabulary, ignore, user and weight, or use a .csv or .jsonl file", file)
 	}
-	o.Schema.PredictNext = true
+	o.Schema.PredictNext = o.Schema.Masked == 0
 	return openRows(file, o)
 }
 

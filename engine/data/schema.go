@@ -76,7 +76,8 @@ type Schema struct {
 	// that of the file, or alphabetical if the file has no order. A task's schema contains
 	// the order that was used.
 	Inputs []string `yaml:"inputs" json:"inputs,omitempty"`
-	// Text is the name of the column that becomes an example's indices.
+	// Text is the name of the column that becomes an example's indices. * stands for all columns with bounds, dates or a
+	// vocabulary, which a [RowTemplate] joins to one text, for PredictNext.
 	Text string `yaml:"text" json:"text,omitempty"`
 	// TextPair is the name of the column with the second text of an example, which a public tokenizer joins with the
 	// first.
@@ -99,6 +100,12 @@ type Schema struct {
 	// step is the next index. Texts then begin and end with one more index; for bytes it is
 	// that of a newline.
 	PredictNext bool `yaml:"next" json:"next,omitempty"`
+	// Pack joins the texts of a user into examples of Length steps, for PredictNext with a public checkpoint: no step of a
+	// text sees another text. Longer texts are not cut off: they become several examples of their user.
+	Pack bool `yaml:"pack" json:"pack,omitempty"`
+	// Masked is the share of the ids of a public tokenizer that are masked; the labels are these ids. There is no label
+	// column then.
+	Masked float64 `yaml:"masked" json:"masked,omitempty"`
 	// Ignore lists the columns that are not read. * stands for all that the schema does not
 	// describe.
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
@@ -198,8 +205,11 @@ func (s Schema) named() bool {
 
 // textual reports whether a field is set that is only for text or indices.
 func (s Schema) textual() bool {
-	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.PredictNext
+	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.labelsItself() || s.Pack
 }
+
+// labelsItself reports whether the labels are indices of the text.
+func (s Schema) labelsItself() bool { return s.PredictNext || s.Masked != 0 }
 
 func (s Schema) validate() error {
 	if c, twice := repeated(s.Classes); twice {
@@ -229,6 +239,9 @@ func (s Schema) validate() error {
 			return err
 		}
 	}
+	if err := s.checkMasked(); err != nil {
+		return err
+	}
 	const longest = 1 << 20
 	switch {
 	case s.Length < 0 || s.Length > longest:
@@ -238,7 +251,9 @@ func (s Schema) validate() error {
 	case s.Tokens == byVectors && s.PredictNext:
 		return setting.Errorf("tokens", "with next the network predicts the next index, and word vectors give no indices; write %v, or %v with a public vocabulary",
 			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
-	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
+	case s.writesRows() && (!s.PredictNext || s.TextPair != ""):
+		return setting.Errorf("text", "%v writes each row as one text for the prediction of the next index; write %v, or name a column", setting.With("text", "'*'"), setting.Named("next"))
+	case s.Text != "" && !s.writesRows() && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and other columns have bounds or a vocabulary, but a network reads either indices or numbers; ignore one kind of columns", s.Text)
 	case s.TextPair != "" && s.Text == "":
 		return setting.Errorf("text", "column %q is the second text of an example, and the first is not given; write %v with its column", s.TextPair, setting.Named("text"))
@@ -398,7 +413,7 @@ func (s Schema) columns() []string {
 		named = append(named, s.Weight)
 	}
 	for _, text := range []string{s.Text, s.TextPair} {
-		if text != "" {
+		if text != "" && text != rowText {
 			named = append(named, text)
 		}
 	}

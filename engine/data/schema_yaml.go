@@ -19,7 +19,7 @@ var schemaExamples = map[string]string{
 	"label": "income", "classes": "[low, high]", "target": "hours", "bounds": "{age: [0, 120]}", "vocabulary": "{sex: [Female, Male]}",
 	"dates": "{joined: [2010-01-01, 2026-12-31]}", "date-format": "DD.MM.YYYY", "scale": "{income: log}", "missing": "{age: indicator}",
 	"inputs": "[age, sex]", "only": "[age, sex]", "ignore": "[row-id]", "text": "review", "text-pair": "answer", "tokens": "bytes", "words": "[good, bad]",
-	"length": "200", "next": "true", "user": "patient", "weight": "visits", "separator": "semicolon", "decimal": `","`,
+	"length": "200", "next": "true", "pack": "true", "masked": "0.15", "user": "patient", "weight": "visits", "separator": "semicolon", "decimal": `","`,
 }
 
 // parseSchema reads a schema. Errors name the line and the key.

@@ -110,6 +110,8 @@ func ExampleBytes(s Set) int {
 		return overheadBytes + bytesOf(s.sizes)
 	case *tokenSequences:
 		return overheadBytes + bytesOf(s.sizes)
+	case fixedMasks:
+		return ExampleBytes(s.Set)
 	case *partlyBlank:
 		return ExampleBytes(s.Set)
 	case *weighted:
@@ -174,6 +176,8 @@ func validated(s Set) bool {
 	case *Table, *Pictures, *tokenSequences:
 		return true
 	case *partlyBlank:
+		return validated(s.Set)
+	case fixedMasks:
 		return validated(s.Set)
 	case *sharded:
 		return validated(s.Set)

@@ -1,5 +1,8 @@
 package data
 
+// maskedColumn is the name of the labels that are masked indices.
+const maskedColumn = "masked"
+
 // tokenSequences is a Set of lists of indices. It stores them without padding; Read pads
 // them.
 type tokenSequences struct {
@@ -9,6 +12,9 @@ type tokenSequences struct {
 	ends    []int     // end of each example in indices
 	labels  []float32 // of the examples; nil if there are none or each step predicts the next index
 	users   []int32
+
+	itself bool // the labels are the indices
+	packed bool // the index that begins a text has a mark
 }
 
 func newTokenSequences(columns []Column, indices []float32, ends []int, labels []float32, users []int32) (*tokenSequences, error) {
@@ -17,7 +23,11 @@ func newTokenSequences(columns []Column, indices []float32, ends []int, labels [
 			return nil, err
 		}
 	}
-	return &tokenSequences{columns, sizesOf(columns), indices, ends, labels, users}, nil
+	s := &tokenSequences{columns: columns, sizes: sizesOf(columns), indices: indices, ends: ends, labels: labels, users: users}
+	if len(columns) > 1 && labels == nil {
+		s.itself, s.packed = columns[1].Name == maskedColumn, columns[0].Marked
+	}
+	return s, nil
 }
 
 func (t *tokenSequences) Len() int          { return len(t.ends) }
@@ -35,6 +45,15 @@ func (t *tokenSequences) Read(dst [][]float32, rows []int) error {
 			from = t.ends[r-1]
 		}
 		indices, features := t.indices[from:t.ends[r]], dst[0][i*length:(i+1)*length]
+		if t.packed {
+			readPacked(features, dst[1][i*length:(i+1)*length], indices, t.columns[0].Classes)
+			continue
+		}
+		if t.itself {
+			pad(features, indices)
+			copy(dst[1][i*length:(i+1)*length], features)
+			continue
+		}
 		if len(t.columns) == 1 || t.labels != nil {
 			pad(features, indices)
 			if t.labels != nil {

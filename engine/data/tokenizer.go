@@ -157,7 +157,7 @@ func (s Schema) withTextDefaults() Schema {
 	if s.Text == "" || s.PredictNext {
 		return s
 	}
-	if s.Tokens == "" {
+	if s.Tokens == "" && s.Masked == 0 {
 		s.Tokens = byNgrams
 	}
 	if s.Tokens == byTokenizer && s.Length == 0 {
@@ -233,6 +233,8 @@ type tokenizer struct {
 	begun   bool // the tokenizer adds an id in front of a text, in place of edge
 	length  int
 	next    bool // each step predicts the next index
+	pack    bool // an example is several texts, of which the first indices are marked
+	masked  bool // the labels are the indices themselves, of which some are masked
 	pairs   bool // an example is a pair of texts, and the indices of the second are marked
 }
 
@@ -243,6 +245,11 @@ func (s Schema) errPairTokens() error {
 
 // tokenizer returns the tokenizer that the schema describes.
 func (s Schema) tokenizer() (*tokenizer, error) {
+	if s.Masked > 0 {
+		if _, err := s.masking(); err != nil {
+			return nil, err
+		}
+	}
 	if s.Tokens == "" {
 		return nil, setting.Errorf("tokens", "the conversion of text to indices is not given; write %v, %v with a public vocabulary, or %v for indices below COUNT",
 			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"), setting.With("tokens", "COUNT"))
@@ -268,7 +275,10 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 	if s.Length < 1 {
 		return nil, setting.Errorf("length", "the number of indices of an example is not given; write %v with a public number; longer texts are cut and shorter texts are padded", setting.Named("length"))
 	}
-	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext}
+	if err := s.checkPacked(); err != nil {
+		return nil, err
+	}
+	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext, pack: s.Pack, masked: s.Masked > 0}
 	switch {
 	case isNgrams(s.Tokens):
 		buckets, err := parseBuckets(s.Tokens)
@@ -320,6 +330,9 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	if t.next {
 		limit++
 	}
+	if t.pack {
+		limit = 0 // the packing cuts texts
+	}
 	if t.edge != Pad && !t.begun {
 		ids = append(ids, float32(t.edge))
 	}
@@ -365,6 +378,9 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	if t.edge != Pad {
 		ids = append(ids, float32(t.edge))
 	}
+	if t.pack {
+		return ids, nil
+	}
 	return ids[:min(len(ids), from+limit)], nil
 }
 
@@ -383,9 +399,12 @@ func (t *tokenizer) addPair(ids []float32, first, second string) []float32 {
 // columns returns the network's inputs if the features are indices. Output is the column
 // to predict if the network does not predict the next index.
 func (t *tokenizer) columns(output Column) []Column {
-	features := Column{Name: "features", Kind: Index, Shape: []int{t.length}, Classes: t.count, Marked: t.pairs}
+	features := Column{Name: "features", Kind: Index, Shape: []int{t.length}, Classes: t.count, Marked: t.pairs || t.pack}
 	if t.next {
 		return []Column{features, {Name: "next", Kind: Label, Shape: []int{t.length}, Classes: t.count}}
+	}
+	if t.masked {
+		return []Column{features, {Name: maskedColumn, Kind: Label, Shape: []int{t.length}, Classes: t.count}}
 	}
 	return []Column{features, output}
 }

@@ -107,6 +107,7 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 func (s Schema) features(shape []int) Schema {
 	f := s.withoutTarget()
 	f.Label, f.Classes, f.User, f.Weight, f.Ignore, f.PredictNext, f.featuresOnly = "", nil, "", "", nil, false, true
+	f.Pack, f.Masked = false, 0
 	if f.Tokens != "" && f.Length == 0 && len(shape) == 1 {
 		f.Length = shape[0] // the schema of arrays has no length
 	}

@@ -46,6 +46,12 @@ func (t *Tokenizer) addTokens(tokens []addedToken, vocabulary map[string]int32) 
 			return fmt.Errorf("added token %.40q has the id %d, and %d in the vocabulary", token.Content, token.ID, known)
 		}
 		t.count = max(t.count, int(token.ID)+1)
+		if token.Special {
+			t.special[token.ID] = true
+		}
+		if token.Content == "[MASK]" || token.Content == "<mask>" {
+			t.mask = token.ID
+		}
 		switch {
 		case !token.Normalized:
 			t.raw.add(token, token.Content)

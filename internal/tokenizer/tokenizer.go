@@ -56,6 +56,8 @@ type Tokenizer struct {
 	model           model
 	single, pair    []templatePart
 	count           int
+	special         map[int32]bool // tokens that are no text
+	mask            int32          // −1: none
 }
 
 // normalizer rewrites a text.
@@ -149,7 +151,7 @@ func Parse(text []byte) (*Tokenizer, error) {
 	if f.Model == nil {
 		return nil, fmt.Errorf("the tokenizer has no model: the file needs the key model of a tokenizer.json")
 	}
-	t := &Tokenizer{}
+	t := &Tokenizer{special: map[int32]bool{}, mask: -1}
 	var err error
 	if t.normalize, err = parseNormalizer(f.Normalizer); err != nil {
 		return nil, fmt.Errorf("normalizer: %w", err)
@@ -168,6 +170,9 @@ func Parse(text []byte) (*Tokenizer, error) {
 		return nil, fmt.Errorf("post-processor: %w", err)
 	}
 	for _, p := range append(t.single, t.pair...) {
+		if p.sequence == 0 {
+			t.special[p.id] = true
+		}
 		if p.sequence == 0 && (p.id < 0 || p.id >= int32(t.count)) {
 			return nil, fmt.Errorf("post-processor: special token %d is not an id below %d", p.id, t.count)
 		}
@@ -211,6 +216,12 @@ func checkVocabulary(v map[string]int32) error {
 
 // Count is one more than the largest id.
 func (t *Tokenizer) Count() int { return t.count }
+
+// MaskID returns the id that hides another one in the training of an encoder.
+func (t *Tokenizer) MaskID() (id int32, found bool) { return t.mask, t.mask >= 0 }
+
+// IsSpecial reports whether an id is no part of a text: a token that the file calls special, or that is added to texts.
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
 
 // Pairs reports whether the tokenizer joins two texts.
 func (t *Tokenizer) Pairs() bool { return len(t.pair) > 0 }

@@ -55,6 +55,15 @@ func AddBias(b *Builder, x *G.Node, name string, scale float64) *G.Node {
 	return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(scale))) })
 }
 
+// Shift is x + bias over the last axis of x [batch, …, features], with a parameter name.bias that starts at zero.
+func Shift(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
+	}
+	size := x.Shape()[x.Dims()-1]
+	return b.apply(name, op.ChannelShift{Channels: size, Inner: 1}, x, b.Parameter(name+".bias", Constant(0), size))
+}
+
 // LoRA is the low-rank adapter scale·x·A·B over the last axis of x (Hu et al.
 // 2022). Its parameters are name.A.weight [in, rank], which is initialized like the weight of
 // a dense layer, and name.B.weight [rank, out], which starts at zero. Add its output to that of

@@ -31,5 +31,5 @@
 // public, so the weight of a step does not depend on the example.
 //
 // An index can have a mark: index + vocabulary is an index with the mark 1, and SplitMarks separates both. A mark is the
-// second segment of a pair of texts.
+// second segment of a pair of texts, or the begin of a text among several: BlockMarks and AttentionOptions keep these apart.
 package layer

@@ -121,6 +121,33 @@ func SplitMarks(b *Builder, indices *G.Node, vocabulary int) (own, marks *G.Node
 	return own, marks
 }
 
+// BlockMarks returns what [AttentionOptions] reads with Blocks, for the results of [SplitMarks]: −1 for padding, 1 for an
+// index with a mark, which begins a block, and 0 for the others.
+func BlockMarks(b *Builder, own, marks *G.Node) *G.Node {
+	const layer = "block marks"
+	if !b.present(layer, own, marks) {
+		return nil
+	}
+	present := b.apply(layer, op.Binary{Kind: ">="}, own, G.NewConstant(float32(0)))
+	return b.Try(func() (*G.Node, error) {
+		sum, err := G.Add(present, marks)
+		if err != nil {
+			return nil, err
+		}
+		return G.Sub(sum, G.NewConstant(float32(1)))
+	})
+}
+
+// BlockSteps returns the number of each step in its block, from 0, [batch, time], for marks of [BlockMarks]. Lookup reads
+// it, as for positions.
+func BlockSteps(b *Builder, marks *G.Node) *G.Node {
+	const layer = "steps of blocks"
+	if !b.present(layer, marks) {
+		return nil
+	}
+	return b.apply(layer, op.BlockSteps{}, marks)
+}
+
 // SameIndices returns the indices [batch, time] that are the same for each example, one for each step of
 // ids [batch, time]. Lookup reads them, as for the positions of steps.
 func SameIndices(b *Builder, ids *G.Node, name string, indices []int) *G.Node {

@@ -12,6 +12,18 @@ import (
 // NextIDs adds a decoder to a builder that predicts for each step the next id: logits [batch, time, vocabulary].
 // The ids [batch, time] are those of the tokenizer, where −1 is padding.
 func (m *Model) NextIDs(b *layer.Builder, ids *G.Node, vocabulary int) *G.Node {
+	return m.nextIDs(b, ids, nil, vocabulary)
+}
+
+// NextIDsOfPacked is NextIDs for examples of several texts: the id at the begin of a text has a mark, id + vocabulary. The
+// logits are those of each text by itself.
+func (m *Model) NextIDsOfPacked(b *layer.Builder, ids *G.Node, vocabulary int) *G.Node {
+	own, marks := layer.SplitMarks(b, ids, vocabulary)
+	return m.nextIDs(b, own, layer.BlockMarks(b, own, marks), vocabulary)
+}
+
+// nextIDs adds a decoder. Blocks is nil, or marks where texts begin.
+func (m *Model) nextIDs(b *layer.Builder, ids, blocks *G.Node, vocabulary int) *G.Node {
 	switch {
 	case m.decoder == nil:
 		return b.Try(func() (*G.Node, error) {
@@ -23,6 +35,7 @@ func (m *Model) NextIDs(b *layer.Builder, ids *G.Node, vocabulary int) *G.Node {
 		})
 	}
 	return m.add(b, ids, vocabulary, func(n *network) *G.Node {
+		n.blocks = blocks
 		x, table := n.decode(ids)
 		var logits *G.Node
 		if m.decoder.tied {
@@ -53,11 +66,17 @@ func (n *network) decode(ids *G.Node) (x, table *G.Node) {
 	}
 	if n.Family == gpt2 {
 		x, table = lookUp("wte", n.vocabulary, ids)
-		steps := make([]int, ids.Shape()[1])
-		for t := range steps {
-			steps[t] = t
+		var steps *G.Node
+		if n.blocks != nil {
+			steps = layer.BlockSteps(b, n.blocks)
+		} else {
+			all := make([]int, ids.Shape()[1])
+			for t := range all {
+				all[t] = t
+			}
+			steps = layer.SameIndices(b, ids, "positions", all)
 		}
-		positions, _ := lookUp("wpe", n.positions, layer.SameIndices(b, ids, "positions", steps))
+		positions, _ := lookUp("wpe", n.positions, steps)
 		x = layer.Add(b, x, positions)
 	} else {
 		x, table = lookUp("embed_tokens", n.vocabulary, ids)
@@ -84,6 +103,9 @@ func (n *network) addDecoderBlock(x, ids *G.Node, block int) *G.Node {
 	name := n.prefix + fmt.Sprintf(n.block, block)
 	h := n.norm(x, name+names.attentionNorm)
 	attention := layer.AttentionOptions{Heads: n.heads, Causal: true, Padding: ids, Scale: d.scoreScale, Cap: d.scoreCap}
+	if n.blocks != nil {
+		attention.Padding, attention.Blocks = n.blocks, true
+	}
 	if d.isLocal(block) {
 		attention.Window = d.window
 	}
@@ -182,7 +204,10 @@ func (c *Config) hasBiases() bool {
 func (c *Config) maxSteps() int { return c.positions - c.firstPosition }
 
 // isTable reports whether a parameter is a table of embeddings.
-func isTable(name string) bool {
+func (c *Config) isTable(name string) bool {
+	if c.isPictureTable(name) {
+		return true
+	}
 	layer := lastName(name[:max(0, len(name)-len(".weight"))])
 	return slices.Contains([]string{"word_embeddings", "position_embeddings", "token_type_embeddings", "embed_tokens", "wte", "wpe"}, layer)
 }
@@ -190,5 +215,5 @@ func isTable(name string) bool {
 // isTransposed reports whether the weight of a dense layer has the layout [out, in] in the checkpoint, and that of the
 // network is its transpose.
 func (c *Config) isTransposed(name string, shape []int) bool {
-	return len(shape) == 2 && !isTable(name) && (c.Family != gpt2 || c.isHead(name) || isAdapter(name))
+	return len(shape) == 2 && !c.isTable(name) && (c.Family != gpt2 || c.isHead(name) || isAdapter(name))
 }

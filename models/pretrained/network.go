@@ -11,10 +11,13 @@ import (
 )
 
 // Outputs adds the network to a builder. It reads ids [batch, time] of the tokenizer, where −1 is
-// padding, and returns outputs [batch, outputs].
+// padding, or pictures [batch, channels, height, width] of numbers from 0 to 1, and returns outputs [batch, outputs].
 func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) *G.Node {
 	return m.add(b, ids, vocabulary, func(n *network) *G.Node {
-		if m.decoder == nil {
+		switch {
+		case m.picture != nil:
+			return n.classify(ids, outputs)
+		case m.decoder == nil:
 			return n.head(n.encode(ids), outputs)
 		}
 		x, _ := n.decode(ids)
@@ -43,7 +46,7 @@ func (m *Model) OutputsOfPairs(b *layer.Builder, ids *G.Node, vocabulary, output
 // add adds a network with the checkpoint's values to a builder.
 func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n *network) *G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) {
-		if err := m.checkInput(ids.Shape()[1], vocabulary); err != nil {
+		if err := m.checkInput(ids.Shape()[1:], vocabulary); err != nil {
 			return nil, err
 		}
 		if err := m.tensors.load(); err != nil {
@@ -63,9 +66,12 @@ func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n 
 	})
 }
 
-// checkInput compares the ids with the tables of the checkpoint.
-func (m *Model) checkInput(steps, vocabulary int) error {
-	if longest := m.maxSteps(); steps > longest {
+// checkInput compares the ids with the tables of the checkpoint, and pictures with those that it reads.
+func (m *Model) checkInput(shape []int, vocabulary int) error {
+	if m.picture != nil {
+		return m.checkPictures(shape)
+	}
+	if steps, longest := shape[0], m.maxSteps(); steps > longest {
 		return fmt.Errorf("texts of %d ids: the checkpoint has positions for %d; set a smaller length", steps, longest)
 	}
 	if vocabulary > m.vocabulary {
@@ -78,9 +84,11 @@ func (m *Model) checkInput(steps, vocabulary int) error {
 type network struct {
 	*Model
 	*layer.Builder
-	used  map[string]bool // names of the checkpoint's tensors
-	marks *G.Node         // 1 for the ids of the second segment; nil without one
-	err   error
+	used   map[string]bool // names of the checkpoint's tensors
+	marks  *G.Node         // 1 for the ids of the second segment; nil without one
+	blocks *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
+	words  *G.Node         // the table of an encoder's ids
+	err    error
 }
 
 // initialValue returns what writes the initial value of a parameter; nil for a parameter that is
@@ -128,7 +136,8 @@ func (n *network) encode(ids *G.Node) *G.Node {
 	for t := range steps {
 		steps[t] = n.firstPosition + t
 	}
-	x := layer.Lookup(b, table("word_embeddings", n.vocabulary), ids)
+	n.words = table("word_embeddings", n.vocabulary)
+	x := layer.Lookup(b, n.words, ids)
 	x = layer.Add(b, x, layer.Lookup(b, table("position_embeddings", n.positions), layer.SameIndices(b, ids, "positions", steps)))
 	if n.segments > 0 {
 		segments := n.marks
@@ -198,17 +207,17 @@ func (n *network) head(x *G.Node, outputs int) *G.Node {
 // isTextHead reports whether a parameter follows the last block, except for the head for the next id: that is as large
 // as the table of the embedding, and stays frozen where adapters or biases are trained.
 func (c *Config) isTextHead(name string) bool {
-	return c.isHead(name) && !strings.HasPrefix(name, nextHead+".")
+	return c.isHead(name) && (c.decoder == nil || !strings.HasPrefix(name, nextHead+"."))
 }
 
 // isHead reports whether a parameter follows the last block.
 func (c *Config) isHead(name string) bool {
-	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", textHead + ".", nextHead + "."} {
+	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", tokenHead + ".", distilledTo + ".", textHead + ".", nextHead + "."} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
 	}
-	return false
+	return c.decoder == nil && slices.ContainsFunc(maskedHeads, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // Parts returns the names of the parameters that are not trained, and of those that the checkpoint does not

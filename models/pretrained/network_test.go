@@ -33,23 +33,36 @@ func expectedOf(t *testing.T, folder string) map[string]safetensors.Tensor {
 	return byName
 }
 
-// predictsNext reports whether testdata's folder of a model is for the next id.
-func (m *Model) predictsNext() bool { return strings.HasSuffix(m.Dir, "-next") }
+// predictsSteps reports whether testdata's folder of a model has a label for each step.
+func (m *Model) predictsSteps() bool {
+	return slices.ContainsFunc([]string{"-next", "-packed", "-masked"}, func(end string) bool { return strings.HasSuffix(m.Dir, end) })
+}
 
 // buildOf returns the network of a model that reads texts of some ids.
 func buildOf(m *Model, steps int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 1)
-		if m.predictsNext() {
-			logits := m.NextIDs(b, b.Input("ids", steps), 16)
+		if m.predictsSteps() {
+			build := m.NextIDs
+			switch {
+			case strings.HasSuffix(m.Dir, "-packed"):
+				build = m.NextIDsOfPacked
+			case m.IsEncoder():
+				build = m.MaskedIDs
+			}
+			logits := build(b, b.Input("ids", steps), 16)
 			b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", steps)), logits)
 			return b.Network()
+		}
+		shape := []int{steps}
+		if m.picture != nil {
+			shape = []int{3, 8, 12}
 		}
 		build := m.Outputs
 		if strings.HasSuffix(m.Dir, "-pair") {
 			build = m.OutputsOfPairs
 		}
-		logits := build(b, b.Input("ids", steps), 16, testClasses)
+		logits := build(b, b.Input("input", shape...), 16, testClasses)
 		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
 		return b.Network()
 	}
@@ -80,11 +93,13 @@ func withAdapters(build perexample.Build, expected map[string]safetensors.Tensor
 // Logits and each record's gradient are those that transformers and peft compute in float64.
 func TestOutputs_SameAsTransformers(t *testing.T) {
 	for _, c := range []struct{ folder, options string }{
-		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"}, {"bert-pair", ""},
+		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"}, {"bert-pair", ""}, {"gpt2-packed", ""}, {"llama-packed", ""},
+		{"bert-masked", ""}, {"bert-masked", ",train=head"}, {"roberta-masked", ""}, {"distilbert-masked", ""}, {"distilbert-masked", ",train=bias"},
 		{"bert", ",train=head"}, {"roberta", ",train=bias"},
 		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},
 		{"qwen2", ""}, {"qwen2-next", ",train=bias"}, {"qwen2-next", ""}, {"qwen3", ""}, {"qwen3-next", ",train=head"}, {"gemma", ""}, {"gemma-next", ""},
 		{"llama3", ""}, {"llama3-next", ""}, {"gemma2", ""}, {"gemma2-next", ""}, {"gemma3", ""}, {"gemma3-next", ""}, {"gemma3", ",train=head"},
+		{"vit", ""}, {"vit", ",train=head"}, {"vit", ",train=bias"}, {"vit-lora", ",lora=3,alpha=6"}, {"deit", ""}, {"deit-teacher", ""},
 	} {
 		t.Run(c.folder+c.options, func(t *testing.T) { compareWithTransformers(t, c.folder, c.options) })
 	}
@@ -97,6 +112,9 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 	}
 	expected := expectedOf(t, folder)
 	ids := expected["ids"]
+	if m.picture != nil {
+		ids = expected["pixels"]
+	}
 	records := ids.Shape[0]
 	whole := withAdapters(buildOf(m, ids.Shape[1]), expected)
 	build := func(batch int) (*perexample.Network, error) {
@@ -130,7 +148,7 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 	}
 	perStep := len(expected["logits"].Values) / len(ids.Values)
 	for i, want := range expected["logits"].Values {
-		if m.predictsNext() && ids.Values[i/perStep] < 0 {
+		if m.predictsSteps() && ids.Values[i/perStep] < 0 {
 			continue
 		}
 		if got := run.Output()[i]; math.Abs(float64(got-want)) > 1e-4 {

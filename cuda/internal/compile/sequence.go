@@ -135,7 +135,7 @@ type attentionShape struct {
 }
 
 // hasAttentionKernel reports whether the kernels compute an attention. The host computes the others.
-func hasAttentionKernel(a op.Attention) bool { return a.Window == 0 && a.Cap == 0 }
+func hasAttentionKernel(a op.Attention) bool { return a.Window == 0 && a.Cap == 0 && !a.Blocks }
 
 // attentionGrid divides attention among blocks: a block computes 64 steps of one head of
 // one example, and up to 128 of the head's columns. A kernel's name gives the number of

@@ -49,9 +49,14 @@ func (h *heads) weights(dst, tangents, x, padding []float32, w *worker) {
 		simd.Tanh(tangents, dst)
 		simd.Scale(dst, tangents, float32(h.Cap))
 	}
+	begin, end := 0, h.steps
 	for t := range h.steps {
 		row := dst[t*h.steps:][:h.steps]
+		if h.Blocks && (t == 0 || padding[t] > 0) {
+			begin, end = t, op.EndOfBlock(padding, t)
+		}
 		from, to := h.seen(t)
+		from, to = max(from, begin), min(to, end)
 		clear(row[:from])
 		clear(row[to:])
 		row = row[from:to]
@@ -66,7 +71,7 @@ func (h *heads) weights(dst, tangents, x, padding []float32, w *worker) {
 	}
 }
 
-// seen returns the range of steps that step t sees, without regard to padding.
+// seen returns the range of steps that step t sees, without regard to padding and blocks.
 func (h *heads) seen(t int) (from, to int) {
 	if h.Causal {
 		return h.FirstSeen(t), t + 1

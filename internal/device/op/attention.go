@@ -20,15 +20,23 @@ import (
 // With a Window of n > 0, which needs Causal, a step attends to itself and the n−1 steps before it. The products of
 // queries and keys have the factor Scale, or one over the root of a head's columns if it is 0. With a Cap of c > 0, a
 // scaled product s then becomes c·tanh(s/c).
+//
+// With Blocks set, the second input also divides an example into blocks: a step whose number is above zero begins one. A
+// step attends to steps of its block only.
 type Attention struct {
 	Heads  int
 	Causal bool
 	Window int
 	Scale  float64
 	Cap    float64
+	Blocks bool
 }
 
 func (a Attention) String() string {
+	if a.Blocks {
+		a.Blocks = false
+		return "blocks of " + a.String()
+	}
 	if a.Window == 0 && a.Scale == 0 && a.Cap == 0 {
 		return fmt.Sprintf("attention{%d,%t}", a.Heads, a.Causal)
 	}
@@ -46,6 +54,16 @@ func (a Attention) FirstSeen(t int) int {
 	return max(0, t-a.Window+1)
 }
 
+// EndOfBlock returns the step behind the block that begins at a step.
+func EndOfBlock[T float32 | float64](marks []T, begin int) int {
+	for t := begin + 1; t < len(marks); t++ {
+		if marks[t] > 0 {
+			return t
+		}
+	}
+	return len(marks)
+}
+
 // checkShapes checks the concatenated queries, keys and values, and the input that marks
 // padding if there is one. It returns the result's shape.
 func (a Attention) checkShapes(x tensor.Shape, padding []tensor.Shape) (tensor.Shape, error) {
@@ -57,6 +75,9 @@ func (a Attention) checkShapes(x tensor.Shape, padding []tensor.Shape) (tensor.S
 	}
 	if len(padding) > 1 {
 		return nil, fmt.Errorf("%d inputs mark padding: at most one is allowed", len(padding))
+	}
+	if a.Blocks && len(padding) == 0 {
+		return nil, fmt.Errorf("no input marks the blocks: a number for each step is needed")
 	}
 	for _, p := range padding {
 		if p.Dims() != 2 || p[0] != x[0] || p[1] != x[1] {
@@ -85,11 +106,15 @@ func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(que
 	for b := range s[0] {
 		for head := range a.Heads {
 			key := b*T*packed + width + head*size
+			begin, end := 0, T
 			for t := range T {
 				query := (b*T+t)*packed + head*size
+				if a.Blocks && (t == 0 || t == end || padding[b*T+t] > 0) {
+					begin, end = t, EndOfBlock(padding[b*T:(b+1)*T], t)
+				}
 				for u := range T {
 					weights[u] = math.Inf(-1)
-					if a.Causal && u > t || u < a.FirstSeen(t) || padding != nil && padding[b*T+u] < 0 {
+					if u < begin || u >= end || a.Causal && u > t || u < a.FirstSeen(t) || padding != nil && padding[b*T+u] < 0 {
 						continue
 					}
 					weights[u] = 0

@@ -92,3 +92,26 @@ func (LastStep) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 }
 
 func (LastStep) Rows(int) []bool { return allTrue(1) }
+
+// BlockSteps numbers the steps of each block from 0: [B, T] becomes [B, T]. A step whose number is above zero begins a
+// block, as for Attention with Blocks.
+type BlockSteps struct{}
+
+func (BlockSteps) String() string { return "blockSteps" }
+
+func (BlockSteps) Shape(in []tensor.Shape) (tensor.Shape, error) { return LastStep{}.Shape(in) }
+
+func (BlockSteps) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
+	T := shapes[0][1]
+	for b := range shapes[0][0] {
+		begin := 0
+		for t := range T {
+			if in[0][b*T+t] > 0 {
+				begin = t
+			}
+			out[b*T+t] = float64(t - begin)
+		}
+	}
+}
+
+func (BlockSteps) Rows(int) []bool { return allTrue(1) }

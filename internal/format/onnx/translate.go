@@ -245,8 +245,8 @@ func (s operation) embedBag(o op.EmbedBag, in []string) (string, error) {
 // attention writes out scaled dot-product attention. Masked positions get weight zero, so a position
 // that attends to nothing returns zeros.
 func (s operation) attention(o op.Attention, in []string) (string, error) {
-	if o.Window > 0 || o.Cap > 0 {
-		return "", fmt.Errorf("%s: a sliding window and capped scores have no translation", o)
+	if o.Window > 0 || o.Cap > 0 || o.Blocks {
+		return "", fmt.Errorf("%s: a sliding window, capped scores and blocks have no translation", o)
 	}
 	x := s.shape(0)
 	steps, width := x[1], x[2]/3

@@ -26,7 +26,7 @@ func Folder(format string, m *modelfile.Model) ([]pretrained.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels := pretrained.Labels{Classes: m.ClassNames, NextID: len(m.Labels) > 0}
+	labels := pretrained.Labels{Classes: m.ClassNames, StepIDs: len(m.Labels) > 0}
 	if m.Targets > 0 {
 		bounds := m.Schema.Bounds[m.Schema.Target] // outputs from -1 to 1
 		labels = pretrained.Labels{Scale: (bounds[1] - bounds[0]) / 2, Shift: (bounds[1] + bounds[0]) / 2}

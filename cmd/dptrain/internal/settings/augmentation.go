@@ -10,6 +10,9 @@ import (
 // resolveAugmentation sets how images are changed, and the number of views.
 func (s *Spec) resolveAugmentation() error {
 	f := s.Flags
+	if s.Task.Schema.Masked > 0 {
+		return s.resolveMasking()
+	}
 	if !f.given["augment"] && !f.given["crop"] {
 		if f.given["views"] {
 			return exitcode.Usagef("--views %d needs --crop or --augment: without a random change all views are equal", f.Views)
@@ -30,6 +33,23 @@ func (s *Spec) resolveAugmentation() error {
 		}
 	}
 	s.Config.Augmentation = a
+	return nil
+}
+
+// resolveMasking masks ids: those of a record in a lot are drawn from the run's random stream.
+func (s *Spec) resolveMasking() error {
+	f := s.Flags
+	for name, given := range map[string]bool{"augment": f.Augment != "", "crop": f.Crop != "", "views": f.Views > 1, "split": f.Split > 0,
+		"validation-split": f.ValidationSplit > 0, "local-steps": f.LocalSteps > 0} {
+		if given {
+			return exitcode.Usagef("--%s is not available with --masked: drop one of them", name)
+		}
+	}
+	transform, err := s.Task.Schema.Masking()
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	s.Config.Augmentation = engine.Augmentation{Views: 1, Transform: transform}
 	return nil
 }
 

@@ -56,7 +56,10 @@ func (n *Network) startFromCheckpoint(build perexample.Build, checkpoint *pretra
 	if err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}
-	n.StartingWeights = fmt.Sprintf("%s: %d of the network's %d parameters; random: %s", checkpoint.Dir, len(net.Params)-len(fresh), len(net.Params), listed(fresh))
+	n.StartingWeights = fmt.Sprintf("%s: %d of the network's %d parameters", checkpoint.Dir, len(net.Params)-len(fresh), len(net.Params))
+	if len(fresh) > 0 {
+		n.StartingWeights += "; random: " + listed(fresh)
+	}
 	if len(frozen) == 0 {
 		return build, nil
 	}

@@ -28,7 +28,8 @@ type DataFlags struct {
 	Text, TextPair      string
 	Tokens              string
 	Length              int
-	NextToken           bool
+	NextToken, Pack     bool
+	Masked              float64
 	Schema              string // a file
 	Standardize         bool
 	Image               string // CxHxW
@@ -47,11 +48,13 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&d.DateFormat, "date-format", "", "CSV, JSONL: how dates are written, such as DD.MM.YYYY (default: ISO 8601, as 2026-01-31)")
 	f.StringVar(&d.Scale, "scale", "", "CSV, JSONL: numbers that are scaled by their logarithm, or by asinh, between their bounds, COLUMN=log|asinh,…")
 	f.StringVar(&d.Missing, "missing", "", usage("missing"))
-	f.StringVar(&d.Text, "text", "", "CSV, JSONL: the column with text or indices, in place of bounds and vocabulary")
+	f.StringVar(&d.Text, "text", "", "CSV, JSONL: the column with text or indices, in place of bounds and vocabulary; * with --next: each row as a text of its columns")
 	f.StringVar(&d.TextPair, "text-pair", "", "CSV, JSONL: the column with a second text, such as a hypothesis behind a premise: the network of --model hf:DIR reads both, in the order of the checkpoint's tokenizer")
 	f.StringVar(&d.Tokens, "tokens", "", usage("tokens"))
 	f.IntVar(&d.Length, "length", 0, "number of indices of an example, which is public: longer texts are cut, shorter texts are padded (default: 512 for ngrams, 128 for a tokenizer)")
 	f.BoolVar(&d.NextToken, "next", false, "train a language model: the label of each step is the next index")
+	f.BoolVar(&d.Pack, "pack", false, "with --next and --record user:COLUMN: join the texts of a user or document in examples of --length ids, and divide long ones; no text sees another")
+	f.Float64Var(&d.Masked, "masked", 0, "train an encoder of --model hf:DIR to find masked ids: the share of the ids of a text that are masked, such as 0.15; there is no label")
 	f.StringSliceVar(&d.Ignore, "ignore", nil, "CSV, JSONL: columns that are not read; * is all that the other flags and the schema do not name")
 	f.StringSliceVar(&d.Only, "only", nil, "CSV, JSONL: use only these of the columns that have bounds, dates or a vocabulary")
 	f.StringVar(&d.Separator, "separator", "", "CSV: what stands between cells: comma, semicolon, tab or pipe (default: comma, in a .tsv file tab)")
@@ -115,7 +118,10 @@ func (d *DataFlags) ReadSchema(schema data.Schema) (data.Schema, error) {
 	if d.Length != 0 {
 		schema.Length = d.Length
 	}
-	schema.PredictNext = schema.PredictNext || d.NextToken
+	schema.PredictNext, schema.Pack = schema.PredictNext || d.NextToken, schema.Pack || d.Pack
+	if d.Masked != 0 {
+		schema.Masked = d.Masked
+	}
 	schema.Ignore = append(schema.Ignore, d.Ignore...)
 	if d.Only != nil {
 		schema.Only = d.Only
@@ -174,6 +180,9 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if err != nil {
 		return data.Options{}, err
 	}
+	if s.Standardize && strings.HasPrefix(s.Model, checkpointPrefix) {
+		return data.Options{}, exitcode.Usagef("--standardize and --model %s exclude each other: the checkpoint has its own mean and deviation of pixels; drop --standardize", s.Model)
+	}
 	if text, is := strings.CutPrefix(s.Model, checkpointPrefix); is && schema.Text != "" && schema.Tokens == "" {
 		if err := schema.SetTokens("tokenizer:" + pretrained.TokenizerFile(text)); err != nil {
 			return data.Options{}, exitcode.Usagef("--model %s: %w", s.Model, err)
@@ -201,9 +210,13 @@ func (s *Flags) DataOptions() (data.Options, error) {
 			return data.Options{}, exitcode.Usagef("--crop: %w", err)
 		}
 	}
+	shard := s.shard()
+	if schema.Pack { // a text is no example
+		shard = data.Shard{}
+	}
 	image, err := s.ImageShape()
 	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, Crop: crop,
-		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"], Shard: s.shard()}, err
+		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"], Shard: shard}, err
 }
 
 // shard returns the part of the data that this process reads: the records that its rank computes. It reads all where

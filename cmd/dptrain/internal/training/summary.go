@@ -131,7 +131,7 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 	if c.Ranks != nil {
 		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
 		for _, d := range run.RankDurations() {
-			s.RankSeconds = append(s.RankSeconds, d.Seconds())
+			s.RankSeconds = append(s.RankSeconds, number.TwoDigits(d.Seconds()))
 		}
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch
@@ -188,6 +188,8 @@ func taskName(spec *settings.Spec) string {
 		return "other" // the Hub has no name for it
 	case spec.Task.Schema.PredictNext:
 		return "text-generation"
+	case spec.Task.Schema.Masked > 0:
+		return "fill-mask"
 	case len(e.LabelShape) > 0:
 		return "token-classification"
 	case e.Vocabulary > 0 || spec.Task.Schema.Text != "":

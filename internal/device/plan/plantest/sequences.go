@@ -67,6 +67,9 @@ func (ts *trials) attentions() {
 		ts.apart(1e-5, a, x, padding)
 		ts.apart(2e-5, op.AttentionGrad(a), x, dy)
 		ts.apart(2e-5, op.AttentionGrad(a), x, dy, padding)
+		a.Blocks = true
+		ts.apart(1e-5, a, x, padding)
+		ts.apart(2e-5, op.AttentionGrad(a), x, dy, padding)
 	}
 	h := ts.hidden()
 	y := normal(r, ts.b, T, 6*h)
@@ -77,6 +80,7 @@ func (ts *trials) attentions() {
 	ts.apart(0, op.RepeatHeads{Size: 2 * h, Times: 3}, y)
 	ts.apart(1e-6, op.SumHeads{Size: h, Times: 3}, y)
 	ts.apart(0, op.LastStep{}, padding)
+	ts.apart(0, op.BlockSteps{}, padding)
 	ts.apart(1e-6, op.ChannelShift{Channels: 6 * h, Inner: 1}, y, weight(normal(r, 6*h)))
 	ts.apart(1e-6, op.ChannelShift{Channels: T * 6 * h, Inner: 1}, y, weight(normal(r, T, 6*h)))
 	ts.apart(1e-6, op.ChannelShift{Channels: T, Inner: 6 * h}, y, weight(normal(r, T)))
