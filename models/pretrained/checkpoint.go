@@ -176,7 +176,7 @@ func (c *contents) value(config *Config, name string, shape []int) (func(into []
 	switch {
 	case transposed:
 		slices.Reverse(want)
-	case t.config.isPictureTable(name):
+	case config.isPictureTable(name):
 		want = append([]int{1}, want...)
 	}
 	if !slices.Equal(x.Shape, want) {
