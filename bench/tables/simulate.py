@@ -36,7 +36,7 @@ class Rule:
         self.linear_scale = scale
         first = min(2.5, self.b * math.sqrt(1 - 1 / classes))
         self.linear_clip = max(0.1, first * min(1, self.rho / 60) ** 2)
-        known = 80 if classes > 2 and columns <= 20 else 110
+        known = 80 if columns <= 20 else 110
         self.hidden = self.rho >= known and n >= 400
 
 

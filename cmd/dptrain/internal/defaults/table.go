@@ -46,8 +46,8 @@ const (
 	tableSteps   = 400
 	tableAverage = 0.95 // over about twenty lots
 
-	hiddenRatio   = 110  // ρ from which a hidden layer pays
-	classesRatio  = 80   // ρ from which it does for three or more classes and few columns
+	hiddenRatio   = 80   // ρ from which a hidden layer pays for classes and few columns of numbers
+	otherRatio    = 110  // ρ from which it does for a number, many columns, and a table of words
 	hiddenRecords = 400  // records from which it does for classes and columns of numbers
 	otherRecords  = 1000 // records from which it does for a number, and for a table of words
 	hiddenUnits   = 64
@@ -87,11 +87,11 @@ func ForTable(f Facts, fixed Fixed) Settings {
 	s := Settings{Optimizer: "adam", Average: tableAverage}
 	words := f.Vectors || f.Weights > wordsRatio*(f.Columns+1)
 	known, least := float64(hiddenRatio), hiddenRecords
-	switch {
-	case f.Classes == 0 || words:
-		least = otherRecords
-	case f.Classes > 2 && f.Columns <= fourierMost:
-		known = classesRatio
+	if f.Classes == 0 || words {
+		known, least = otherRatio, otherRecords
+	}
+	if f.Columns > fourierMost {
+		known = otherRatio
 	}
 	hidden := fixed.Hidden || !fixed.Linear && ratio >= known && f.Records >= least
 	if hidden {
