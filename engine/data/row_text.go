@@ -60,6 +60,21 @@ func (t *RowTemplate) Columns() (names []string) {
 	return names
 }
 
+// Example returns a text of public facts: the lower bounds, the first dates and the first words.
+func (t *RowTemplate) Example() string {
+	var text []byte
+	for k, c := range t.columns {
+		cell := strconv.FormatFloat(c.Bounds[0], 'f', -1, 64)
+		if c.isWords() {
+			cell = c.Words[0]
+		} else if c.isDate() {
+			cell = c.Dates[0].Format(time.DateOnly)
+		}
+		text = append(append(text, t.begin(k)...), cell...)
+	}
+	return string(text)
+}
+
 // IsNumber reports whether the cells of a column are numbers.
 func (t *RowTemplate) IsNumber(k int) bool { return !t.columns[k].isWords() && !t.columns[k].isDate() }
 

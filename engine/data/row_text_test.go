@@ -36,6 +36,9 @@ func TestOpen_RowsAsTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got, want := template.Example(), "age: 0, joined: 2020-01-01, sex: Female, income: -10"; got != want {
+		t.Errorf("example %q, want %q", got, want)
+	}
 	text := func(cells ...string) (text string) {
 		var line []byte
 		for k, cell := range cells {
