@@ -11,10 +11,13 @@ import (
 )
 
 // Outputs adds the network to a builder. It reads ids [batch, time] of the tokenizer, where −1 is
-// padding, and returns outputs [batch, outputs].
+// padding, or pictures [batch, channels, height, width] of numbers from 0 to 1, and returns outputs [batch, outputs].
 func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) *G.Node {
 	return m.add(b, ids, vocabulary, func(n *network) *G.Node {
-		if m.decoder == nil {
+		switch {
+		case m.picture != nil:
+			return n.classify(ids, outputs)
+		case m.decoder == nil:
 			return n.head(n.encode(ids), outputs)
 		}
 		x, _ := n.decode(ids)
@@ -43,13 +46,14 @@ func (m *Model) OutputsOfPairs(b *layer.Builder, ids *G.Node, vocabulary, output
 // add adds a network with the checkpoint's values to a builder.
 func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n *network) *G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) {
-		if err := m.checkInput(ids.Shape()[1], vocabulary); err != nil {
+		if err := m.checkInput(ids.Shape()[1:], vocabulary); err != nil {
 			return nil, err
 		}
-		if err := m.tensors.load(); err != nil {
+		checkpoint, err := m.tensors.load()
+		if err != nil {
 			return nil, err
 		}
-		n := &network{Model: m, Builder: b, used: map[string]bool{}}
+		n := &network{Model: m, Builder: b, checkpoint: checkpoint, used: map[string]bool{}}
 		b.UseInitialValues(n.initialValue)
 		b.UseNormEpsilon(m.epsilon)
 		y := build(n)
@@ -63,9 +67,12 @@ func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n 
 	})
 }
 
-// checkInput compares the ids with the tables of the checkpoint.
-func (m *Model) checkInput(steps, vocabulary int) error {
-	if longest := m.maxSteps(); steps > longest {
+// checkInput compares the ids with the tables of the checkpoint, and pictures with those that it reads.
+func (m *Model) checkInput(shape []int, vocabulary int) error {
+	if m.picture != nil {
+		return m.checkPictures(shape)
+	}
+	if steps, longest := shape[0], m.maxSteps(); steps > longest {
 		return fmt.Errorf("texts of %d ids: the checkpoint has positions for %d; set a smaller length", steps, longest)
 	}
 	if vocabulary > m.vocabulary {
@@ -78,17 +85,18 @@ func (m *Model) checkInput(steps, vocabulary int) error {
 type network struct {
 	*Model
 	*layer.Builder
-	used   map[string]bool // names of the checkpoint's tensors
-	marks  *G.Node         // 1 for the ids of the second segment; nil without one
-	blocks *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
-	words  *G.Node         // the table of an encoder's ids
-	err    error
+	checkpoint *contents
+	used       map[string]bool // names of the checkpoint's tensors
+	marks      *G.Node         // 1 for the ids of the second segment; nil without one
+	blocks     *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
+	words      *G.Node         // the table of an encoder's ids
+	err        error
 }
 
 // initialValue returns what writes the initial value of a parameter; nil for a parameter that is
 // drawn.
 func (n *network) initialValue(name string, shape []int) func(into []float32) {
-	f, err := n.tensors.value(name, shape)
+	f, err := n.checkpoint.value(n.Config, name, shape)
 	n.used[name] = true
 	if n.isHead(name) || isAdapter(name) {
 		return f // a head for other outputs is drawn
@@ -107,7 +115,7 @@ func (n *network) initialValue(name string, shape []int) func(into []float32) {
 // that is not supported.
 func (n *network) checkAllUsed() error {
 	var unknown []string
-	for name := range n.tensors.byName {
+	for name := range n.checkpoint.byName {
 		if !n.used[name] && !n.isHead(name) && !strings.HasPrefix(name, n.prefix+"pooler.") {
 			unknown = append(unknown, name)
 		}
@@ -206,7 +214,7 @@ func (c *Config) isTextHead(name string) bool {
 
 // isHead reports whether a parameter follows the last block.
 func (c *Config) isHead(name string) bool {
-	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", textHead + ".", nextHead + "."} {
+	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", tokenHead + ".", distilledTo + ".", textHead + ".", nextHead + "."} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
@@ -217,12 +225,13 @@ func (c *Config) isHead(name string) bool {
 // Parts returns the names of the parameters that are not trained, and of those that the checkpoint does not
 // have.
 func (m *Model) Parts(net *perexample.Network) (frozen, fresh []string, err error) {
-	if err := m.tensors.load(); err != nil {
+	checkpoint, err := m.tensors.load()
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, p := range net.Params {
 		name := p.Name()
-		if value, err := m.tensors.value(name, p.Shape()); value == nil || err != nil {
+		if value, err := checkpoint.value(m.Config, name, p.Shape()); value == nil || err != nil {
 			fresh = append(fresh, name)
 		}
 		if !m.trains(name) {

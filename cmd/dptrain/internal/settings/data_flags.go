@@ -180,6 +180,9 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if err != nil {
 		return data.Options{}, err
 	}
+	if s.Standardize && strings.HasPrefix(s.Model, checkpointPrefix) {
+		return data.Options{}, exitcode.Usagef("--standardize and --model %s exclude each other: the checkpoint has its own mean and deviation of pixels; drop --standardize", s.Model)
+	}
 	if text, is := strings.CutPrefix(s.Model, checkpointPrefix); is && schema.Text != "" && schema.Tokens == "" {
 		if err := schema.SetTokens("tokenizer:" + pretrained.TokenizerFile(text)); err != nil {
 			return data.Options{}, exitcode.Usagef("--model %s: %w", s.Model, err)
