@@ -169,55 +169,84 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 	if err := e.prepare(weights, s, e.signature); err != nil {
 		return Evaluation{}, err
 	}
-	result := Evaluation{Examples: s.Len()}
-	columns := s.Columns()
-	label, scores := e.signature.ScoredLabel(columns)
-	classes := 0
-	if label >= 0 {
-		classes = min(columns[label].Classes, scores)
-	}
-	if label >= 0 && scores <= mostConfused {
-		result.Confusion = make([][]int, classes)
-		for i := range result.Confusion {
-			result.Confusion[i] = make([]int, scores)
-		}
-	}
-	target := e.signature.TargetInput
-	var metrics score.Regression
-	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.Label.Ignored != data.Pad)
-	compared := max(label, target)
+	sc := e.newScorer(s, each)
 	err := e.forEachBatch(s, func(x *evaluation, _, n int) error {
-		losses, output := x.executable.Losses(), x.executable.Output()
-		if each != nil && compared >= 0 {
-			expected := x.used[compared]
-			for i, size, outputs := 0, len(expected)/n, e.signature.OutputSize; i < n; i++ {
-				each(expected[i*size:(i+1)*size], output[i*outputs:(i+1)*outputs])
-			}
-		}
-		for _, l := range losses[:n*(len(losses)/x.size)] {
-			result.Loss += float64(l)
-		}
-		if target >= 0 {
-			metrics.Add(x.used[target], output, e.signature.OutputSize)
-		}
-		if label >= 0 {
-			return result.countPredictions(columns[label], classes, mayPad, x.used[label], output, scores)
-		}
-		return nil
+		return sc.add(x, n, x.executable.Losses(), x.executable.Output())
 	})
 	if err != nil {
 		return Evaluation{}, err
 	}
-	if result.Labels > 0 {
-		result.Accuracy /= float64(result.Labels)
-	}
-	result.Loss /= float64(s.Len())
-	if target >= 0 {
-		result.Targets = metrics.Count
-		result.RMSE, result.MAE, result.R2 = metrics.Errors(columns[target].ScaleFactor())
-	}
-	return result, nil
+	return sc.evaluation(), nil
 }
+
+// scorer compares outputs with labels or targets, batch by batch.
+type scorer struct {
+	of       *Evaluator
+	each     func(expected, output []float32) // nil: none
+	columns  []data.Column
+	label    int // the column that the output is compared with; -1: none
+	target   int // likewise
+	scores   int // numbers of the output for a label
+	classes  int
+	mayPad   bool
+	metrics  score.Regression
+	result   Evaluation
+	examples int
+}
+
+func (e *Evaluator) newScorer(s data.Set, each func(expected, output []float32)) *scorer {
+	sc := &scorer{of: e, each: each, columns: s.Columns(), target: e.signature.TargetInput, examples: s.Len()}
+	sc.result.Examples = s.Len()
+	sc.label, sc.scores = e.signature.ScoredLabel(sc.columns)
+	if sc.label < 0 {
+		return sc
+	}
+	column := sc.columns[sc.label]
+	sc.classes = min(column.Classes, sc.scores)
+	sc.mayPad = len(column.Shape) > 0 || e.signature.Label.Ignored != data.Pad
+	if sc.scores <= mostConfused {
+		sc.result.Confusion = make([][]int, sc.classes)
+		for i := range sc.result.Confusion {
+			sc.result.Confusion[i] = make([]int, sc.scores)
+		}
+	}
+	return sc
+}
+
+// add adds a batch of n examples, whose columns are in x, with the network's losses and outputs.
+func (sc *scorer) add(x *evaluation, n int, losses, output []float32) error {
+	if compared := max(sc.label, sc.target); sc.each != nil && compared >= 0 {
+		expected := x.used[compared]
+		for i, size, outputs := 0, len(expected)/n, sc.of.signature.OutputSize; i < n; i++ {
+			sc.each(expected[i*size:(i+1)*size], output[i*outputs:(i+1)*outputs])
+		}
+	}
+	for _, l := range losses[:n*x.lossesPerExample()] {
+		sc.result.Loss += float64(l)
+	}
+	if sc.target >= 0 {
+		sc.metrics.Add(x.used[sc.target], output, sc.of.signature.OutputSize)
+	}
+	if sc.label >= 0 {
+		return sc.result.countPredictions(sc.columns[sc.label], sc.classes, sc.mayPad, x.used[sc.label], output, sc.scores)
+	}
+	return nil
+}
+
+func (sc *scorer) evaluation() Evaluation {
+	r := &sc.result
+	if r.Labels > 0 {
+		r.Accuracy /= float64(r.Labels)
+	}
+	r.Loss /= float64(sc.examples)
+	if sc.target >= 0 {
+		r.Targets = sc.metrics.Count
+		r.RMSE, r.MAE, r.R2 = sc.metrics.Errors(sc.columns[sc.target].ScaleFactor())
+	}
+	return *r
+}
+
+func (x *evaluation) lossesPerExample() int { return len(x.executable.Losses()) / x.size }
 
 // countPredictions adds labels to the confusion matrix, without padding, and correct ones to Accuracy. output contains
 // scores numbers for each label.
@@ -397,28 +426,40 @@ func (e *Evaluator) forEachBatch(s data.Set, do func(x *evaluation, from, n int)
 	if kept != nil {
 		x = &kept.evaluation
 	}
-	columns := len(s.Columns())
 	for from := 0; from < s.Len(); from += x.size {
 		n := min(x.size, s.Len()-from)
-		for i := range n {
-			x.rows[i] = from + i
-		}
-		for k, in := range x.inputs {
-			x.used[k] = in[:n*(len(in)/x.size)]
-		}
-		if err := s.Read(x.used[:columns], x.rows[:n]); err != nil {
+		if err := e.read(x, s, from, n); err != nil {
 			return err
 		}
 		if kept != nil {
 			kept.outputs.Read(kept.inputsOfOutputs, x.rows[:n])
 		}
-		if err := x.executable.Forward(); err != nil {
+		if err := e.compute(x, s); err != nil {
 			return err
 		}
-		e.signature.PadIgnoredLabels(x.used[:columns])
 		if err := do(x, from, n); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// read reads n examples of a set.
+func (e *Evaluator) read(x *evaluation, s data.Set, from, n int) error {
+	for i := range n {
+		x.rows[i] = from + i
+	}
+	for k, in := range x.inputs {
+		x.used[k] = in[:n*(len(in)/x.size)]
+	}
+	return s.Read(x.used[:len(s.Columns())], x.rows[:n])
+}
+
+// compute runs the network on the examples of a set that were read.
+func (e *Evaluator) compute(x *evaluation, s data.Set) error {
+	if err := x.executable.Forward(); err != nil {
+		return err
+	}
+	e.signature.PadIgnoredLabels(x.used[:len(s.Columns())])
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 
@@ -140,6 +141,84 @@ func TestEvaluator_ScoreEach(t *testing.T) {
 	if err != nil || next != count || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d examples, %+v, %v; want %+v", next, got, err, want)
 	}
+}
+
+// Several ranks give the evaluation of one process, bit for bit, for sets of all sizes: of labels, and of targets.
+func TestEvaluator_ScoreTogether(t *testing.T) {
+	for _, count := range []int{1, 64, evaluationBatch, evaluationBatch + 1, 5*evaluationBatch + 3} {
+		x, labels := numberedExamples(count)
+		weights, set := [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
+		var all [][]float32
+		keep := func(expected, output []float32) { all = append(all, append(slices.Clone(expected), output...)) }
+		want, err := newTestEvaluator(t, buildLinearClassifier).ScoreEach(weights, set, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := all
+		for n := 1; n <= 4; n++ {
+			all = nil
+			failed := eachRank(n, func(c ranks.Communicator) error {
+				e, each := newTestEvaluator(t, buildLinearClassifier), keep
+				if c.Rank() > 0 {
+					each = func(_, _ []float32) { t.Error("another rank than 0 gets the outputs") }
+				}
+				got, err := e.ScoreTogether(c, weights, set, each)
+				if err == nil && c.Rank() == 0 && !reflect.DeepEqual(got, want) {
+					t.Errorf("%d examples on %d ranks: %+v, want %+v", count, n, got, want)
+				}
+				return err
+			})
+			if err := errors.Join(failed...); err != nil || !reflect.DeepEqual(all, one) {
+				t.Errorf("%d examples on %d ranks: %v, or other outputs than in one process", count, n, err)
+			}
+		}
+	}
+}
+
+// A rank that cannot read the set ends the evaluation on all of them. A rank with another set computes nothing.
+func TestEvaluator_ScoreTogetherFails(t *testing.T) {
+	x, labels := numberedExamples(3 * evaluationBatch)
+	weights, set := [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
+	for failing := range 3 {
+		failed := eachRank(3, func(c ranks.Communicator) error {
+			var of data.Set = set
+			if c.Rank() == failing {
+				of = unreadable{set}
+			}
+			_, err := newTestEvaluator(t, buildLinearClassifier).ScoreTogether(c, weights, of, nil)
+			return err
+		})
+		for rank, err := range failed {
+			if want := fmt.Sprintf("rank %d: the disk is gone", failing); err == nil || err.Error() != want {
+				t.Errorf("rank %d: %v, want %s", rank, err, want)
+			}
+		}
+	}
+	failed := eachRank(3, func(c ranks.Communicator) error {
+		of := set
+		if c.Rank() == 2 {
+			few, labels := numberedExamples(9)
+			of = newTable(few, labels, nil)
+		}
+		got, err := newTestEvaluator(t, buildLinearClassifier).ScoreTogether(c, weights, of, nil)
+		if c.Rank() == 0 && got.Examples != 3*evaluationBatch {
+			t.Errorf("rank 0 evaluates %d examples", got.Examples)
+		}
+		return err
+	})
+	if err := errors.Join(failed...); err != nil {
+		t.Error(err)
+	}
+}
+
+// unreadable is a set whose second batch cannot be read.
+type unreadable struct{ data.Set }
+
+func (u unreadable) Read(dst [][]float32, rows []int) error {
+	if rows[0] >= evaluationBatch {
+		return errors.New("the disk is gone")
+	}
+	return u.Set.Read(dst, rows)
 }
 
 // Where a run computes one record at a time, because examples may influence each other, the

@@ -380,6 +380,11 @@ func (r *rankCallRecorder) Gather(b []byte, ends []int) error {
 	return r.Communicator.Gather(b, ends)
 }
 
+func (r *rankCallRecorder) Exchange(receive, send []byte, ends []int) error {
+	*r.calls = append(*r.calls, fmt.Sprint("Exchange of ", ends))
+	return r.Communicator.(ranks.Exchanger).Exchange(receive, send, ends)
+}
+
 func (r *rankCallRecorder) Broadcast(b []byte) error {
 	*r.calls = append(*r.calls, fmt.Sprint("Broadcast of ", len(b)))
 	return r.Communicator.Broadcast(b)

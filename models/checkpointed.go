@@ -26,8 +26,8 @@ func parsePretrained(text string) (a args, err error) {
 	return a, err
 }
 
-// checkpointed is the network of a checkpoint.
-func checkpointed(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node {
+// checkpointed is the network of a checkpoint. It reads ids, or pictures.
+func checkpointed(b *layer.Builder, x *G.Node, data DataSpec, a args) *G.Node {
 	if len(data.LabelShape) > 0 {
 		if data.Classes != data.Vocabulary {
 			return b.Try(func() (*G.Node, error) {
@@ -36,14 +36,14 @@ func checkpointed(b *layer.Builder, ids *G.Node, data DataSpec, a args) *G.Node 
 		}
 		switch {
 		case a.pretrained.IsEncoder():
-			return a.pretrained.MaskedIDs(b, ids, data.Vocabulary)
+			return a.pretrained.MaskedIDs(b, x, data.Vocabulary)
 		case data.Marked:
-			return a.pretrained.NextIDsOfPacked(b, ids, data.Vocabulary)
+			return a.pretrained.NextIDsOfPacked(b, x, data.Vocabulary)
 		}
-		return a.pretrained.NextIDs(b, ids, data.Vocabulary)
+		return a.pretrained.NextIDs(b, x, data.Vocabulary)
 	}
 	if data.Marked {
-		return a.pretrained.OutputsOfPairs(b, ids, data.Vocabulary, data.outputs())
+		return a.pretrained.OutputsOfPairs(b, x, data.Vocabulary, data.outputs())
 	}
-	return a.pretrained.Outputs(b, ids, data.Vocabulary, data.outputs())
+	return a.pretrained.Outputs(b, x, data.Vocabulary, data.outputs())
 }

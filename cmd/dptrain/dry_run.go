@@ -128,8 +128,8 @@ func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	time := func() (float64, error) { return training.EstimateDuration(run, c.Steps, timingDuration) }
-	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", time); err != nil {
+	estimate := func() (float64, error) { return training.EstimateDuration(run, c.Steps, timingDuration) }
+	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", estimate); err != nil {
 		return err
 	}
 	return term.Print(p, fmt.Sprintf("%s %.0f", budget.FormatBound(p.Epsilon, p.Approximate), p.Seconds), p.print)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/internal/tokenizer"
 	"github.com/dptrain/dptrain/models"
@@ -25,6 +26,9 @@ type generateFlags struct {
 	length, number    int
 	temperature, topP float64
 	seed              uint64
+
+	count       int // of synthetic records
+	format, out string
 }
 
 func newGenerate(term *terminal.Terminal) *cobra.Command {
@@ -37,12 +41,17 @@ at the id that ends texts in training, after --length ids, or in front of --stop
 
 Texts cost no additional privacy, however many are written: they are a function of the released
 weights, which the run's ε covers. A model of train --non-private has no ε, and its texts may
-contain its training records.`,
+contain its training records.
+
+With --count the run was trained with --text '*' on the rows of a table, and each text is read as a
+row. A row that does not have the form of the training texts, or that has a number or a date
+outside the bounds or a word outside the vocabulary, is dropped; the number of these is printed.`,
 		Example: `  dptrain generate runs/speakers --prompt "ROMEO:"
-  dptrain generate runs/speakers --number 100 --temperature 0.8 --top-p 0.95 --json`,
+  dptrain generate runs/speakers --number 100 --temperature 0.8 --top-p 0.95 --json
+  dptrain generate runs/people --count 1000 --format jsonl --out synthetic.jsonl`,
 		Args: oneRunDir("generate runs/speakers"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return set.run(term, args[0], cmd.Flags().Changed("seed"))
+			return set.run(term, args[0], cmd.Flags().Changed)
 		},
 	}
 	f := cmd.Flags()
@@ -52,11 +61,22 @@ contain its training records.`,
 	f.Float64Var(&set.temperature, "temperature", 1, "divides the logits: 0 takes the most probable id, and large numbers give surprising texts")
 	f.Float64Var(&set.topP, "top-p", 1, "draw from the most probable ids that have this probability together (Holtzman et al. 2020)")
 	f.StringVar(&set.stop, "stop", "", "end a text in front of this one")
+	f.IntVar(&set.count, "count", 0, "write this number of synthetic records, for a run on the rows of a table")
+	f.StringVar(&set.format, "format", "csv", "with --count: csv or jsonl")
+	f.StringVar(&set.out, "out", "", "with --count: the file to write (default: standard output)")
 	f.Uint64Var(&set.seed, "seed", 0, "write the same texts again (default: a random seed)")
 	return cmd
 }
 
-func (f *generateFlags) run(term *terminal.Terminal, dir string, hasSeed bool) error {
+func (f *generateFlags) run(term *terminal.Terminal, dir string, given func(flag string) bool) error {
+	switch {
+	case given("count"):
+		if err := f.checkRecords(given); err != nil {
+			return err
+		}
+	case given("format") || given("out"):
+		return exitcode.Usagef("--format and --out are for the records of --count N; add it, or drop them")
+	}
 	switch {
 	case f.length < 1 || f.number < 1:
 		return exitcode.Usagef("--length %d, --number %d: both need at least 1", f.length, f.number)
@@ -65,7 +85,7 @@ func (f *generateFlags) run(term *terminal.Terminal, dir string, hasSeed bool) e
 	case !(f.topP > 0 && f.topP <= 1):
 		return exitcode.Usagef("--top-p %v: give a number above 0 and at most 1", f.topP)
 	}
-	if !hasSeed {
+	if !given("seed") {
 		var seed [8]byte
 		rand.Read(seed[:])
 		f.seed = binary.LittleEndian.Uint64(seed[:])
@@ -75,6 +95,12 @@ func (f *generateFlags) run(term *terminal.Terminal, dir string, hasSeed bool) e
 		return exitcode.AsUsage(err)
 	}
 	r := mathrand.New(mathrand.NewPCG(f.seed, 0))
+	if given("count") {
+		if !given("length") {
+			f.length = w.schema.Length
+		}
+		return f.writeRecords(term, w, r)
+	}
 	texts := []string{}
 	for range f.number {
 		text, err := w.write(f, r)
@@ -98,6 +124,8 @@ type writer struct {
 	pieces    []string
 	end       int
 	begin     []int32 // what each text begins with
+	schema    data.Schema
+	drawer    idDrawer
 }
 
 func newWriter(dir string) (*writer, error) {
@@ -117,7 +145,7 @@ func newWriter(dir string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{end: *public.End}
+	w := &writer{end: *public.End, schema: file.Schema}
 	if w.generator, err = checkpoint.Generator(net); err != nil {
 		return nil, err
 	}
@@ -153,7 +181,7 @@ func (w *writer) write(f *generateFlags, r *mathrand.Rand) (string, error) {
 	}
 	text := []byte{}
 	for range f.length {
-		id := f.draw(logits[:min(len(logits), len(w.pieces))], r)
+		id := w.drawer.draw(logits[:min(len(logits), len(w.pieces))], f.temperature, f.topP, r)
 		if id == w.end {
 			break
 		}
@@ -170,44 +198,4 @@ func (w *writer) write(f *generateFlags, r *mathrand.Rand) (string, error) {
 		}
 	}
 	return f.prompt + strings.ToValidUTF8(string(text), "\ufffd"), nil
-}
-
-// draw returns an id with the probabilities of the logits.
-func (f *generateFlags) draw(logits []float32, r *mathrand.Rand) int {
-	order := make([]int, len(logits))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		switch {
-		case logits[i] > logits[j]:
-			return -1
-		case logits[i] < logits[j]:
-			return 1
-		}
-		return 0
-	})
-	if f.temperature == 0 {
-		return order[0]
-	}
-	weights := make([]float64, len(order))
-	var total float64
-	for i, id := range order {
-		weights[i] = math.Exp(float64(logits[id]-logits[order[0]]) / f.temperature)
-		total += weights[i]
-	}
-	kept, sum := len(order), 0.0
-	for i, w := range weights {
-		if sum += w; sum >= f.topP*total {
-			kept = i + 1
-			break
-		}
-	}
-	at := r.Float64() * sum
-	for i, w := range weights[:kept] {
-		if at -= w; at < 0 {
-			return order[i]
-		}
-	}
-	return order[kept-1]
 }

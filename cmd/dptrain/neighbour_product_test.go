@@ -199,6 +199,9 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 	described := columns
 	if strings.Contains(n.more, "--text") {
 		described = " --label label --classes no,yes --ignore age"
+		if strings.Contains(n.more, "--text *") {
+			described = " --bounds age=0:100 --vocabulary label=no|yes --ignore note"
+		}
 		if strings.Contains(n.more, "--pack") || strings.Contains(n.more, "--masked") {
 			described = " --ignore age,label"
 		}
@@ -213,6 +216,9 @@ func (n *neighbourhood) write(t *testing.T) (flags string) {
 			switch {
 			case strings.Contains(n.more, "--pack"):
 				checkpoint, pieces = filepath.Join(filepath.Dir(checkpoint), "gpt2-packed"), letterTokenizer
+			case strings.Contains(n.more, "--text *"):
+				checkpoint = filepath.Join(filepath.Dir(checkpoint), "gpt2-next")
+				pieces = strings.NewReplacer("n: ", "age: ", ", w: ", ", label: ", `"x"`, `"n"`).Replace(rowTokenizer)
 			case strings.Contains(n.more, "--masked"):
 				checkpoint, pieces = checkpoint+"-masked", maskingTokenizer
 			}
@@ -490,7 +496,7 @@ func TestNeighbours_Product(t *testing.T) {
 					for _, text := range []string{" --text note --tokens ngrams:99 --length 20 --model bow", " --text note --tokens vectors:vectors.txt",
 						" --text note --tokens tokenizer:ck/tokenizer.json --length 8 --model embbag", " --text note --length 8 --model hf:ck,lora=2",
 						" --text note --text-pair age --length 8 --model hf:ck,lora=2", " --text note --masked 0.5 --length 8 --model hf:ck,lora=2",
-						" --text note --next --pack --length 8 --model hf:ck,lora=2"} {
+						" --text note --next --pack --length 8 --model hf:ck,lora=2", " --text * --next --length 9 --model hf:ck,lora=2"} {
 						if unit != "user:who" && strings.Contains(text, "--pack") {
 							continue // train refuses it
 						}

@@ -36,11 +36,10 @@ type measuredLot struct {
 
 // plannedLots are the public numbers of a run's lots.
 type plannedLots struct {
-	Steps      int     `json:"steps"`
-	Lot        float64 `json:"expected_lot"`
-	Weights    int     `json:"parameters"`
-	Parameters int     `json:"-"` // their number of arrays
-	Averaged   bool    `json:"-"`
+	Steps    int     `json:"steps"`
+	Lot      float64 `json:"expected_lot"`
+	Weights  int     `json:"parameters"`
+	Averaged bool    `json:"-"`
 }
 
 // rankPlan is the prediction for a number of ranks.
@@ -103,7 +102,7 @@ func plan(term *terminal.Terminal, flags *settings.Flags, c cluster) error {
 		return err
 	}
 	d := run.Describe()
-	lots := plannedLots{config.Steps, d.ExpectedLot, weightCount(d), len(d.Parameters), flags.EMA > 0}
+	lots := plannedLots{config.Steps, d.ExpectedLot, weightCount(d), flags.EMA > 0}
 	var plans []rankPlan
 	for n := 1; n <= c.MaxRanks; n *= 2 {
 		plans = append(plans, c.predict(lots, measured, n))
@@ -144,20 +143,23 @@ func measureLot(run *engine.Run) (m measuredLot, err error) {
 	return m, nil
 }
 
-// predict returns the times of a run on n ranks. A lot waits for the rank with the most records. Then the ranks add
-// their sums and gather their parts of the weights in rings, in which each sends 2(n−1)/n and (n−1)/n of all
-// (Patarasu and Yuan 2009).
+// The messages of a lot in addition to those of pieces: sums of some numbers, with which the ranks agree.
+const (
+	agreements       = 7
+	elementsOfPieces = 1 << 20
+)
+
+// predict returns the times of a run on n ranks. A lot waits for the rank with the most records. Then each rank sends
+// the others the sums of their parts, and they gather their parts of the weights: each sends (n−1)/n of both. A call
+// of n ranks waits for 2·log2(n) messages, one after the other.
 func (c cluster) predict(l plannedLots, m measuredLot, n int) rankPlan {
 	share := float64(n-1) / float64(n)
-	sum, gathered := 8.0, 4.0
-	if l.Lot <= deviceplan.MaxNarrowRecords {
-		sum = 4
-	}
+	sum, gathered := deviceplan.SumBytes(int(math.Ceil(l.Lot/float64(n)*busiest(l.Lot, n)))), 4
 	if l.Averaged {
 		gathered *= 2
 	}
-	p := rankPlan{Ranks: n, SentBytes: share * (2*sum + gathered) * float64(l.Weights)}
-	messages := 2 * math.Log2(float64(n)) * float64(2*l.Parameters+6)
+	p := rankPlan{Ranks: n, SentBytes: share * float64(sum+gathered) * float64(l.Weights)}
+	messages := 2 * math.Log2(float64(n)) * (agreements + 2*math.Ceil(float64(l.Weights)/elementsOfPieces))
 	sending := p.SentBytes*8/(c.Link*1e9) + messages*c.Latency.Seconds()
 	p.StepSeconds = (m.Records/float64(n)*busiest(l.Lot, n)+m.Release/float64(n))/c.Faster + sending
 	p.Sending = sending / p.StepSeconds

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// One rank takes the measured time. More ranks divide it, and send what two rings send.
-func TestPredict_Rings(t *testing.T) {
+// One rank takes the measured time. More ranks divide it, and send sums and weights.
+func TestPredict_SumsAndWeights(t *testing.T) {
 	c := cluster{MaxRanks: 8, Faster: 2, Link: 8, Latency: time.Millisecond, Price: 3}
-	lots := plannedLots{Steps: 1800, Lot: 4096, Weights: 1e6, Parameters: 4}
+	lots := plannedLots{Steps: 1800, Lot: 4096, Weights: 1e6}
 	m := measuredLot{Records: 3, Release: 1}
 	one := c.predict(lots, m, 1)
 	if one.StepSeconds != 2 || one.SentBytes != 0 || one.Sending != 0 || one.Efficiency != 1 || one.TotalSeconds != 3600 || one.Cost != 3 {
 		t.Errorf("one rank: %+v", one)
 	}
 	four := c.predict(lots, m, 4)
-	if want := 0.75 * (2*8 + 4) * 1e6; four.SentBytes != want {
+	if want := 0.75 * (5 + 4) * 1e6; four.SentBytes != want {
 		t.Errorf("a rank of four sends %v bytes, want %v", four.SentBytes, want)
 	}
-	// 15 MB at 1 GB/s, and 14 calls of 2·log₂4 messages.
-	sending := 0.015 + 14*4*0.001
+	// 6.75 MB at 1 GB/s, and 9 calls of 2·log₂4 messages.
+	sending := 0.00675 + 9*4*0.001
 	if want := (3/4.0*busiest(4096, 4)+1/4.0)/2 + sending; math.Abs(four.StepSeconds-want) > 1e-9 {
 		t.Errorf("a step of four ranks takes %v s, want %v", four.StepSeconds, want)
 	}
 	lots.Lot, lots.Averaged = 500, true
-	if got, want := c.predict(lots, m, 4).SentBytes, 0.75*(2*4+8)*1e6; got != want {
+	if got, want := c.predict(lots, m, 4).SentBytes, 0.75*(4+8)*1e6; got != want {
 		t.Errorf("with small lots and averages a rank sends %v bytes, want %v", got, want)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine/data"
@@ -29,6 +31,10 @@ func compareTestFile(term *terminal.Terminal, spec *settings.Spec) ([]data.Schem
 func announceSchema(term *terminal.Terminal, spec *settings.Spec) {
 	if text := spec.Task.Schema.DescribeText(); text != "" {
 		term.Note("Text of %s: %s (--tokens and --length change it).", spec.Task.Schema.Text, text)
+	}
+	if template, err := spec.Task.Schema.RowTemplate(); err == nil {
+		term.Note("Rows are texts such as %q; ? is a cell without a value, or a word outside the vocabulary. The text has these columns: %s.", template.Example(), strings.Join(template.Columns(), ", "))
+		return
 	}
 	if len(spec.Task.Schema.InputColumns()) == 0 {
 		return

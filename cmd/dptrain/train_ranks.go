@@ -149,7 +149,9 @@ func follow(term *terminal.Terminal, flags *settings.Flags, m membership) error 
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	err = run.Train(ctx, nil)
+	observe, free := training.Assist(spec, run)
+	defer free()
+	err = run.Train(ctx, observe)
 	if errors.Is(err, context.Canceled) {
 		return &exitcode.Error{Code: exitcode.Interrupted, Err: err}
 	}

@@ -23,6 +23,7 @@ type exampleReader struct {
 	weights          []float64            // nil without a column of weights
 	states           []CellState          // nil unless the schema asks for them
 	userNumbers      map[userDigest]int32 // the number of each user so far
+	line             []byte               // the text of a row, where a template makes it
 	count            int                  // of examples
 	places           []int32              // of the examples among those of the shard, -1: not in it; nil without a shard of users
 	owned            int                  // examples of the shard
@@ -224,6 +225,8 @@ func (r *exampleReader) userNumber(user string) int32 {
 // add appends one row. An error is about the column that add returns.
 func (r *exampleReader) add(row []string) (column int, err error) {
 	r.count++
+	r.line = r.line[:0]
+	inputs := 0
 	for _, k := range r.order {
 		cell := strings.TrimSpace(row[k])
 		switch {
@@ -257,11 +260,22 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 		case k == r.weight:
 			r.weights = append(r.weights, parseWeight(cell))
 		case k == r.pair, r.roles[k].ignore:
+		case r.template != nil:
+			if r.line, err = r.template.appendCell(r.line, inputs, cell); err != nil {
+				return k, err
+			}
+			inputs++
 		default:
 			if r.features.last, err = r.roles[k].encode(r.features.last, cell); err != nil {
 				return k, err
 			}
 		}
+	}
+	if r.template != nil {
+		if r.features.last, err = r.tokens.add(r.features.last, string(r.line)); err != nil {
+			return 0, err
+		}
+		r.ends = append(r.ends, r.features.before+len(r.features.last))
 	}
 	r.addStates(row)
 	r.blank = append(r.blank, false)

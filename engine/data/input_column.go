@@ -125,7 +125,7 @@ func ParseDates(text string) (map[string]DateBounds, error) {
 // InputColumns returns the columns that become features, in the order of the features. They are
 // nil for a schema of text, and for one whose order is not known yet.
 func (s Schema) InputColumns() []InputColumn {
-	if s.Text != "" {
+	if s.Text != "" && !s.writesRows() {
 		return nil
 	}
 	var columns []InputColumn
@@ -244,6 +244,8 @@ func (c *InputColumn) Active() int {
 
 var errMissing = errors.New("the cell has no value; fill it, or let the schema say what it is (missing: middle)")
 
+var errNotDate = errors.New("the value is no date; write it as 2026-01-31, or give the schema its date-format, such as DD.MM.YYYY")
+
 var errNotNumber = errors.New("the value is not a number; for words, give a vocabulary instead of bounds")
 
 // encode appends the features of a cell.
@@ -257,7 +259,7 @@ func (c *InputColumn) encode(features []float32, cell string) ([]float32, error)
 	if c.isDate() {
 		t, err := c.parseDate(cell)
 		if err != nil {
-			return features, errors.New("the value is no date; write it as 2026-01-31, or give the schema its date-format, such as DD.MM.YYYY")
+			return features, errNotDate
 		}
 		features = append(features, c.Dates.Seconds().Scale(float64(t.Unix())))
 		features = appendOneHot(features, int(t.Month())-1, months)

@@ -26,10 +26,11 @@ type rowLayout struct {
 	target            int   // a column with bounds; -1 if there is none
 	weight            int   // -1 if there is none
 	classes           map[string]int
-	tokens            *tokenizer // for the text column
-	inputs            []string   // names of the columns that the features come from
-	width             int        // number of features of one example
-	statesPerRow      int        // 0 unless the schema asks for the states of cells
+	tokens            *tokenizer   // for the text column
+	template          *RowTemplate // of the text; nil if it is a column
+	inputs            []string     // names of the columns that the features come from
+	width             int          // number of features of one example
+	statesPerRow      int          // 0 unless the schema asks for the states of cells
 }
 
 // readsIndices reports whether an example is a list of indices.
@@ -50,7 +51,7 @@ func checkNames(names []string, s Schema) error {
 		return setting.Errorf("text", "the text column is not given; write %v with its name in the first line", setting.Named("text"))
 	}
 	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text, "second text": s.TextPair} {
-		if name != "" && !slices.Contains(names, name) {
+		if name != "" && name != rowText && !slices.Contains(names, name) {
 			return missingColumn(names, role, name)
 		}
 	}
@@ -136,7 +137,9 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		if l.tokens, err = s.tokenizer(); err != nil {
 			return nil, err
 		}
-		l.inputs, l.width = []string{s.Text}, l.tokens.length
+		if l.width = l.tokens.length; !s.writesRows() {
+			l.inputs = []string{s.Text}
+		}
 		if s.TextPair != "" {
 			l.inputs = append(l.inputs, s.TextPair)
 		}
@@ -152,7 +155,9 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 		_, r.ignore = ignored[name]
 		switch {
 		case described && k != l.target:
-			l.width += c.Width()
+			if l.tokens == nil {
+				l.width += c.Width()
+			}
 			l.inputs = append(l.inputs, name)
 		case !described && k != l.label && k != l.user && k != l.weight && k != l.text && k != l.pair && !r.ignore:
 			r.ignore = true
@@ -170,13 +175,19 @@ func newLayout(header []string, s Schema) (*rowLayout, error) {
 	if err := l.orderColumns(s.Inputs); err != nil {
 		return nil, err
 	}
+	if s.writesRows() {
+		var err error
+		if l.template, err = newRowTemplate(s, l.inputs); err != nil {
+			return nil, err
+		}
+	}
 	if s.cellStates && s.Text == "" {
 		l.statesPerRow = len(l.inputs)
 		if l.target >= 0 {
 			l.statesPerRow++
 		}
 	}
-	if l.width == 0 {
+	if l.width == 0 || s.writesRows() && len(l.inputs) == 0 {
 		return nil, errors.New("there are no features; give at least one column bounds or a vocabulary, or name a text column")
 	}
 	return l, nil

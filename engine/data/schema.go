@@ -76,7 +76,8 @@ type Schema struct {
 	// that of the file, or alphabetical if the file has no order. A task's schema contains
 	// the order that was used.
 	Inputs []string `yaml:"inputs" json:"inputs,omitempty"`
-	// Text is the name of the column that becomes an example's indices.
+	// Text is the name of the column that becomes an example's indices. * stands for all columns with bounds, dates or a
+	// vocabulary, which a [RowTemplate] joins to one text, for PredictNext.
 	Text string `yaml:"text" json:"text,omitempty"`
 	// TextPair is the name of the column with the second text of an example, which a public tokenizer joins with the
 	// first.
@@ -250,7 +251,9 @@ func (s Schema) validate() error {
 	case s.Tokens == byVectors && s.PredictNext:
 		return setting.Errorf("tokens", "with next the network predicts the next index, and word vectors give no indices; write %v, or %v with a public vocabulary",
 			setting.With("tokens", "bytes"), setting.With("tokens", "words:FILE"))
-	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
+	case s.writesRows() && (!s.PredictNext || s.TextPair != ""):
+		return setting.Errorf("text", "%v writes each row as one text for the prediction of the next index; write %v, or name a column", setting.With("text", "'*'"), setting.Named("next"))
+	case s.Text != "" && !s.writesRows() && (len(s.withoutTarget().Bounds) > 0 || len(s.Dates) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and other columns have bounds or a vocabulary, but a network reads either indices or numbers; ignore one kind of columns", s.Text)
 	case s.TextPair != "" && s.Text == "":
 		return setting.Errorf("text", "column %q is the second text of an example, and the first is not given; write %v with its column", s.TextPair, setting.Named("text"))
@@ -410,7 +413,7 @@ func (s Schema) columns() []string {
 		named = append(named, s.Weight)
 	}
 	for _, text := range []string{s.Text, s.TextPair} {
-		if text != "" {
+		if text != "" && text != rowText {
 			named = append(named, text)
 		}
 	}

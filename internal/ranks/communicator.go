@@ -52,6 +52,15 @@ type Communicator interface {
 	String() string
 }
 
+// Exchanger is a communicator that sends each rank bytes of its own.
+type Exchanger interface {
+	// Exchange sends each rank a part of send: that for rank k ends at ends[k], and begins where that for rank
+	// k−1 ends. From each rank it receives n bytes, the length of this rank's own part: those of rank k are
+	// receive[k·n : (k+1)·n]. It neither reads nor writes the part of this rank for itself. All ranks have the same
+	// ends.
+	Exchange(receive, send []byte, ends []int) error
+}
+
 // ErrNotBuilt means that this binary cannot open MPI.
 var ErrNotBuilt = errors.New("this build has no MPI; build dptrain with `make gpu`, which also works on hosts without a GPU, or start one process without mpirun")
 

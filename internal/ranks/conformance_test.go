@@ -14,7 +14,7 @@ import (
 
 // conform checks a communicator on one rank; all ranks call it. It returns the first violation.
 func conform(c Communicator) error {
-	for _, check := range []func(Communicator) error{conformSum, conformSum32, conformGather, conformBroadcast, conformAgree, conformEqual} {
+	for _, check := range []func(Communicator) error{conformSum, conformSum32, conformGather, conformExchange, conformBroadcast, conformAgree, conformEqual} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -103,6 +103,45 @@ func conformGather(c Communicator) error {
 			for i := from; i < to; i++ {
 				if b[i] != byte(rank+10) {
 					return fmt.Errorf("byte %d of rank %d is %d after a gathering of %v", i, rank, b[i], ends)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Parts of all lengths, also none. What no rank sends stays as it is.
+func conformExchange(c Communicator) error {
+	for _, length := range []int{0, 1, 5, 70000} {
+		var ends []int
+		end := 0
+		for rank := range c.Size() {
+			if rank != 1 {
+				end += length + rank
+			}
+			ends = append(ends, end)
+		}
+		send := make([]byte, end)
+		for to := range c.Size() {
+			first, last := PartOf(ends, to)
+			for i := first; i < last; i++ {
+				send[i] = byte(16*c.Rank() + to + i - first)
+			}
+		}
+		first, last := PartOf(ends, c.Rank())
+		own := last - first
+		receive := bytes.Repeat([]byte{255}, own*c.Size())
+		if err := c.(Exchanger).Exchange(receive, send, ends); err != nil {
+			return err
+		}
+		for rank := range c.Size() {
+			for i, got := range receive[rank*own : (rank+1)*own] {
+				want := byte(16*rank + c.Rank() + i)
+				if rank == c.Rank() {
+					want = 255
+				}
+				if got != want {
+					return fmt.Errorf("byte %d from rank %d is %d after an exchange of %v, want %d", i, rank, got, ends, want)
 				}
 			}
 		}

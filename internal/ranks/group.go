@@ -27,6 +27,7 @@ type meeting struct {
 	sums   []int64
 	sums32 []int32
 	bytes  []byte
+	sent   [][]byte // [rank]: of Exchange
 }
 
 type member struct {
@@ -101,7 +102,26 @@ func (m *member) Gather(b []byte, ends []int) error {
 	return err
 }
 
-// PartOf returns, for the ends of Gather, where the part of a rank begins and ends.
+func (m *member) Exchange(receive, send []byte, ends []int) error {
+	done, err := m.meet("Exchange", len(send), func(now *meeting) {
+		if now.sent == nil {
+			now.sent = make([][]byte, m.size)
+		}
+		now.sent[m.rank] = slices.Clone(send)
+	})
+	if err != nil {
+		return err
+	}
+	from, to := PartOf(ends, m.rank)
+	for rank, sent := range done.sent {
+		if rank != m.rank {
+			copy(receive[rank*(to-from):], sent[from:to])
+		}
+	}
+	return nil
+}
+
+// PartOf returns, for the ends of Gather and Exchange, where the part of a rank begins and ends.
 func PartOf(ends []int, rank int) (from, to int) {
 	if rank > 0 {
 		from = ends[rank-1]

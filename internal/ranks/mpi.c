@@ -5,6 +5,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include "mpi.h"
 
@@ -28,6 +32,7 @@ const char *ranks_load_functions(void *library, ranks_mpi *mpi) {
 		{"MPI_Comm_set_errhandler", &mpi->comm_set_errhandler},
 		{"MPI_Iallreduce", &mpi->iallreduce},
 		{"MPI_Iallgatherv", &mpi->iallgatherv},
+		{"MPI_Ialltoallv", &mpi->ialltoallv},
 		{"MPI_Ibcast", &mpi->ibcast},
 		{"MPI_Isend", &mpi->isend},
 		{"MPI_Iprobe", &mpi->iprobe},
@@ -61,6 +66,9 @@ int ranks_init(const ranks_mpi *mpi, int *provided) {
 	int known[NSIG];
 	for (int s = 1; s < NSIG; s++)
 		known[s] = sigaction(s, NULL, &before[s]) == 0;
+#ifdef __linux__
+	prctl(PR_SET_TIMERSLACK, 1000); /* nanoseconds, of this thread's pauses; the default is 50,000 */
+#endif
 	int status = mpi->init_thread(NULL, NULL, mpi->funneled, provided);
 	for (int s = 1; s < NSIG; s++)
 		if (known[s] && sigaction(s, NULL, &after) == 0 && after.sa_sigaction != before[s].sa_sigaction)
@@ -91,6 +99,11 @@ int ranks_start_gather(const ranks_mpi *mpi, void *bytes, const int counts[], co
 	return mpi->iallgatherv(mpi->in_place, 0, mpi->bytes, bytes, counts, places, mpi->bytes, mpi->world, request);
 }
 
+int ranks_start_exchange(const ranks_mpi *mpi, const void *send, void *receive, const int shape[], int size, uintptr_t *request) {
+	*request = 0;
+	return mpi->ialltoallv(send, shape, shape + size, mpi->bytes, receive, shape + 2 * size, shape + 3 * size, mpi->bytes, mpi->world, request);
+}
+
 int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request) {
 	*request = 0;
 	return mpi->ibcast(bytes, count, mpi->bytes, 0, mpi->world, request);
@@ -101,9 +114,33 @@ typedef struct {
 	uint64_t words[16];
 } any_status;
 
-int ranks_test(const ranks_mpi *mpi, uintptr_t *request, int *done) {
-	any_status status;
-	return mpi->test(request, done, &status);
+/* Pauses of ranks_wait. A thread that only tests takes a processor from a rank that computes, and one that yields
+   to others waits until they have had their turn. */
+enum { tests_without_pause = 500, shortest_pause = 2000, longest_pause = 200000 };
+
+static int64_t nanoseconds(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int ranks_wait(const ranks_mpi *mpi, uintptr_t *request, int64_t waited, int64_t limit, int *done) {
+	int64_t began = nanoseconds(), now = began;
+	for (int tests = 0;; tests++) {
+		any_status status;
+		int failed = mpi->test(request, done, &status);
+		if (failed || *done)
+			return failed;
+		if (waited == 0 && tests < tests_without_pause)
+			continue;
+		now = nanoseconds();
+		if (now - began > limit)
+			return 0;
+		int64_t pause = (waited + now - began) / 16;
+		pause = pause < shortest_pause ? shortest_pause : pause > longest_pause ? longest_pause : pause;
+		struct timespec pausing = {0, pause};
+		nanosleep(&pausing, NULL);
+	}
 }
 
 enum { roll_call = 1 };

@@ -289,6 +289,40 @@ func (w *world) Gather(b []byte, ends []int) error {
 	})
 }
 
+func (w *world) Exchange(receive, send []byte, ends []int) error {
+	from, to := PartOf(ends, w.rank)
+	own := to - from
+	if len(send) > math.MaxInt32 || w.size*own > math.MaxInt32 {
+		return fmt.Errorf("MPI: MPI_Ialltoallv of %d bytes, more than %d", max(len(send), w.size*own), math.MaxInt32)
+	}
+	shape := make([]C.int, 4*w.size) // counts and places of what is sent, and of what is received
+	for rank := range w.size {
+		if rank == w.rank {
+			continue
+		}
+		from, to := PartOf(ends, rank)
+		shape[rank], shape[w.size+rank] = C.int(to-from), C.int(from)
+		shape[2*w.size+rank], shape[3*w.size+rank] = C.int(own), C.int(rank*own)
+	}
+	return w.do(func() error {
+		if w.failure != nil {
+			return w.failure
+		}
+		var pinned runtime.Pinner
+		defer pinned.Unpin()
+		pinned.Pin(&shape[0])
+		for _, b := range [][]byte{send, receive} {
+			if len(b) > 0 {
+				pinned.Pin(&b[0])
+			}
+		}
+		return w.complete("MPI_Ialltoallv", func(request *C.uintptr_t) C.int {
+			return C.ranks_start_exchange(w.c, unsafe.Pointer(unsafe.SliceData(send)), unsafe.Pointer(unsafe.SliceData(receive)),
+				&shape[0], C.int(w.size), request)
+		})
+	})
+}
+
 func (w *world) Broadcast(b []byte) error {
 	start := func(part unsafe.Pointer, n C.int, request *C.uintptr_t) C.int {
 		return C.ranks_start_broadcast(w.c, part, n, request)
@@ -332,37 +366,29 @@ func (w *world) complete(call string, start func(request *C.uintptr_t) C.int) er
 	return nil
 }
 
-// Delays of wait. A thread that only tests takes a processor from a rank that computes.
-const (
-	testsWithoutPause = 200
-	longestPause      = 200 * time.Microsecond
-	rollCallInterval  = 100 * time.Millisecond
-)
+// rollCallInterval is how often a rank that waits looks for the roll call of another one.
+const rollCallInterval = 100 * time.Millisecond
 
 // wait returns when a call is done. Where that takes too long, or another rank says so, it calls the roll.
+// C waits: a short sleep of a goroutine takes a millisecond, and the library transfers nothing meanwhile.
 func (w *world) wait(call string, request *C.uintptr_t) error {
 	began := time.Now()
-	var lastLook time.Duration
-	for tests := 0; ; tests++ {
+	for waited := time.Duration(0); ; waited = time.Since(began) {
+		limit := rollCallInterval
+		if w.timeout > 0 {
+			limit = min(limit, max(w.timeout-waited, time.Millisecond))
+		}
 		var done C.int
-		if err := w.check(call, C.ranks_test(w.c, request, &done)); err != nil || done != 0 {
+		if err := w.check(call, C.ranks_wait(w.c, request, C.int64_t(waited), C.int64_t(limit), &done)); err != nil || done != 0 {
 			return err
 		}
-		if tests < testsWithoutPause {
-			continue
-		}
-		waited := time.Since(began)
-		late := w.timeout > 0 && waited > w.timeout
-		if waited-lastLook > rollCallInterval {
-			lastLook = waited
-			for from := range w.size {
-				late = late || w.hasRollCall(from)
-			}
+		late := w.timeout > 0 && time.Since(began) > w.timeout
+		for from := range w.size {
+			late = late || w.hasRollCall(from)
 		}
 		if late {
 			return w.callRoll()
 		}
-		time.Sleep(min(waited/16, longestPause))
 	}
 }
 

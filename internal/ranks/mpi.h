@@ -18,6 +18,8 @@ typedef struct {
 	int (*iallreduce)(uintptr_t send, void *receive, int count, uintptr_t type, uintptr_t op, uintptr_t comm, uintptr_t *request);
 	int (*iallgatherv)(uintptr_t send, int count, uintptr_t send_type, void *receive, const int counts[], const int places[], uintptr_t type,
 		uintptr_t comm, uintptr_t *request);
+	int (*ialltoallv)(const void *send, const int counts[], const int places[], uintptr_t send_type, void *receive, const int receive_counts[],
+		const int receive_places[], uintptr_t type, uintptr_t comm, uintptr_t *request);
 	int (*ibcast)(void *buffer, int count, uintptr_t type, int root, uintptr_t comm, uintptr_t *request);
 	int (*isend)(const void *buffer, int count, uintptr_t type, int to, int tag, uintptr_t comm, uintptr_t *request);
 	int (*iprobe)(int from, int tag, uintptr_t comm, int *found, void *status);
@@ -49,12 +51,17 @@ int ranks_rank(const ranks_mpi *mpi, int *rank);
 int ranks_size(const ranks_mpi *mpi, int *size);
 int ranks_return_errors(const ranks_mpi *mpi);
 
-/* Calls that return at once. Their memory stays in place until ranks_test reports that they are done. */
+/* Calls that return at once. Their memory stays in place until ranks_wait reports that they are done. */
 int ranks_start_sum(const ranks_mpi *mpi, int64_t *values, int count, uintptr_t *request);
 int ranks_start_sum32(const ranks_mpi *mpi, int32_t *values, int count, uintptr_t *request);
 int ranks_start_gather(const ranks_mpi *mpi, void *bytes, const int counts[], const int places[], uintptr_t *request);
+/* shape has four arrays of size: counts and places of what is sent, and of what is received. */
+int ranks_start_exchange(const ranks_mpi *mpi, const void *send, void *receive, const int shape[], int size, uintptr_t *request);
 int ranks_start_broadcast(const ranks_mpi *mpi, void *bytes, int count, uintptr_t *request);
-int ranks_test(const ranks_mpi *mpi, uintptr_t *request, int *done);
+
+/* ranks_wait waits for a call, and returns after about limit nanoseconds even if it is not done. waited is how long
+   the caller has waited for the call before. */
+int ranks_wait(const ranks_mpi *mpi, uintptr_t *request, int64_t waited, int64_t limit, int *done);
 
 /* ranks_start_roll_call sends a rank the message that this one waits. */
 int ranks_start_roll_call(const ranks_mpi *mpi, int to, uintptr_t *request);

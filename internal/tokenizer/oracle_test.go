@@ -11,15 +11,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 var (
 	lineCount = flag.Int("lines", 4000, "number of generated lines that are compared with the Python package")
 	realFiles = flag.String("tokenizers", "", "folder whose files *.json are tokenizers that are compared, too")
+	textFiles = flag.String("texts", "", "folder whose files *.txt and *.tsv have lines that are compared, too")
+	chosen    = flag.String("compare", "", "pattern of the names of the tokenizers that are compared; empty: all")
 )
 
 // scripts are ranges of characters from which words are drawn.
@@ -50,6 +53,9 @@ func drawLines(n int, seed uint64) []string {
 				b.WriteRune(script[0] + r.Int32N(script[1]-script[0]+1))
 			}
 			b.WriteString(betweenWords[r.IntN(len(betweenWords))])
+			if r.IntN(200) == 0 { // more marks than a normal form of Go keeps together
+				b.WriteString(strings.Repeat(string(rune(0x300+r.IntN(0x70))), 25+r.IntN(20)))
+			}
 			if r.IntN(40) == 0 {
 				b.WriteString([]string{"[MASK]", "<s>", " <mask> ", "[UNK]"}[r.IntN(4)])
 			}
@@ -267,9 +273,14 @@ func TestEncode_SameIDsAsPython(t *testing.T) {
 		}
 		return path
 	}
+	drawn := lines
+	lines = append(lines, readLines(t)...)
 	args := []string{"testdata/oracle.py", write("lines", lines)}
-	for name, file := range smallTokenizers(lines) {
-		args = append(args, write(name+".json", file))
+	isChosen := regexp.MustCompile(*chosen)
+	for name, file := range smallTokenizers(drawn) {
+		if isChosen.MatchString(name) {
+			args = append(args, write(name+".json", file))
+		}
 	}
 	if *realFiles != "" {
 		found, err := filepath.Glob(filepath.Join(*realFiles, "*.json"))
@@ -281,7 +292,9 @@ func TestEncode_SameIDsAsPython(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			args = append(args, write("real-"+filepath.Base(path), json.RawMessage(text)))
+			if name := "real-" + filepath.Base(path); isChosen.MatchString(name) {
+				args = append(args, write(name, json.RawMessage(text)))
+			}
 		}
 	}
 	command := exec.Command(python, args...)
@@ -290,10 +303,37 @@ func TestEncode_SameIDsAsPython(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Logf("%s", out)
+	t.Logf("%d lines %s", len(lines), out)
 	for _, path := range args[2:] {
 		t.Run(filepath.Base(path), func(t *testing.T) { compareWithPython(t, path, lines) })
 	}
+}
+
+// readLines returns the lines of the files of -texts.
+func readLines(t *testing.T) (lines []string) {
+	t.Helper()
+	if *textFiles == "" {
+		return nil
+	}
+	for _, kind := range []string{"*.txt", "*.tsv"} {
+		paths, err := filepath.Glob(filepath.Join(*textFiles, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(strings.ToValidUTF8(string(text), "\ufffd")) {
+				lines = append(lines, strings.TrimSuffix(line, "\n"))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		t.Fatalf("no texts in %s", *textFiles)
+	}
+	return lines
 }
 
 func compareWithPython(t *testing.T, path string, lines []string) {
@@ -301,14 +341,23 @@ func compareWithPython(t *testing.T, path string, lines []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
+	begin := processorTime(t)
 	var ids []int32
 	var ends []int
 	for _, line := range lines {
 		ids = tokenizer.Encode(ids, line, 0)
 		ends = append(ends, len(ids))
 	}
-	t.Logf("%.0f lines a second", float64(len(lines))/time.Since(begin).Seconds())
+	rate := float64(len(lines)) / (processorTime(t) - begin)
+	text, err := os.ReadFile(path + ".rate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%.0f lines in a second of processor time, %.2f times those of the Python package; %d ids", rate, rate/other, len(ids))
 	from := 0
 	compareLines(t, path+".ids", func(i int) (string, []int32) {
 		got := ids[from:ends[i]]

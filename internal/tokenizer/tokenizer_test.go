@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // smallFile is a tokenizer.json of a few pieces, with one part replaced.
@@ -146,37 +149,96 @@ func TestCutLonger(t *testing.T) {
 	}
 }
 
-func FuzzEncode(f *testing.F) {
-	lines := drawLines(200, 5)
-	var tokenizers []*Tokenizer
+// smallParsed returns the tokenizers of smallTokenizers, by name.
+func smallParsed(tb testing.TB, lines []string) map[string]*Tokenizer {
+	tb.Helper()
+	all := map[string]*Tokenizer{}
 	for name, file := range smallTokenizers(lines) {
 		text, err := json.Marshal(file)
 		if err != nil {
-			f.Fatal(err)
+			tb.Fatal(err)
 		}
-		t, err := Parse(text)
-		if err != nil {
-			f.Fatalf("%s: %v", name, err)
+		if all[name], err = Parse(text); err != nil {
+			tb.Fatalf("%s: %v", name, err)
 		}
-		tokenizers = append(tokenizers, t)
 	}
+	return all
+}
+
+// checkIDs returns an error if ids are more than length, which is not 0, or not those of a tokenizer.
+func checkIDs(t *Tokenizer, ids []int32, length int) error {
+	if length > 0 && len(ids) > length {
+		return fmt.Errorf("%d ids, more than %d", len(ids), length)
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= t.Count() {
+			return fmt.Errorf("the id %d of %d", id, t.Count())
+		}
+	}
+	return nil
+}
+
+func FuzzEncode(f *testing.F) {
+	lines := drawLines(200, 5)
+	tokenizers := smallParsed(f, lines)
 	f.Add("a b\xff[MASK] ")
 	f.Add(lines[0])
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, tokenizer := range tokenizers {
+		for name, tokenizer := range tokenizers {
 			for _, length := range []int{0, 1, 9} {
-				ids := tokenizer.Encode(nil, text, length)
-				if length > 0 && len(ids) > length {
-					t.Fatalf("%d ids, more than %d", len(ids), length)
-				}
-				for _, id := range ids {
-					if id < 0 || int(id) >= tokenizer.Count() {
-						t.Fatalf("the id %d of %d", id, tokenizer.Count())
-					}
+				if err := checkIDs(tokenizer, tokenizer.Encode(nil, text, length), length); err != nil {
+					t.Fatalf("%s: %v", name, err)
 				}
 			}
 		}
 	})
+}
+
+// longestTime is the time that a long word may take, far more than it takes.
+const longestTime = 60 // seconds of processor time
+
+// FuzzEncode_LongWord repeats a piece up to 10⁵ characters.
+func FuzzEncode_LongWord(f *testing.F) {
+	tokenizers := smallParsed(f, drawLines(200, 5))
+	for _, piece := range []string{"a", "ab", "\u0301", "'s", " ", "\n ", "▁", "[MASK]", "1", "漢", "\xff", "\U0001f600"} {
+		f.Add(piece)
+	}
+	f.Fuzz(func(t *testing.T, piece string) {
+		if piece == "" {
+			return
+		}
+		word := strings.Repeat(piece, 1+100_000/len(piece))
+		for name, tokenizer := range tokenizers {
+			begin := processorTime(t)
+			if err := checkIDs(tokenizer, tokenizer.Encode(nil, word, 0), 0); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if used := processorTime(t) - begin; used > longestTime {
+				t.Fatalf("%s: %d bytes take %.0f s", name, len(word), used)
+			}
+		}
+	})
+}
+
+// A word of 10⁶ characters takes no more than a time in proportion to its length, for each kind of tokenizer.
+func TestEncode_LongWords(t *testing.T) {
+	for name, tokenizer := range smallParsed(t, drawLines(200, 5)) {
+		for _, piece := range []string{"a", "ab1", "\u0301", " ", "\n ", "'", "漢", "[MASK]"} {
+			used := [2]float64{}
+			for i, n := range []int{100_000, 1_000_000} {
+				word := strings.Repeat(piece, n/utf8.RuneCountInString(piece))
+				begin := processorTime(t)
+				if err := checkIDs(tokenizer, tokenizer.Encode(nil, word, 0), 0); err != nil {
+					t.Fatalf("%s, %q: %v", name, piece, err)
+				}
+				used[i] = processorTime(t) - begin
+			}
+			// A time of n² would be 100 times as long. The other tests of the machine may slow one of both.
+			if used[1] > 50*max(used[0], 0.02) {
+				t.Errorf("%s, %q: %.2f s for 10⁶ characters, %.2f s for 10⁵", name, piece, used[1], used[0])
+			}
+		}
+	}
 }
 
 func FuzzParse(f *testing.F) {
@@ -193,4 +255,41 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("an error of two lines: %v", err)
 		}
 	})
+}
+
+// The normal form of many marks is that of few where both exist: without marks that repeat, and for all pairs in between.
+func TestLongNormalForm_SameAsShort(t *testing.T) {
+	for _, line := range drawLines(2000, 8) {
+		if isBeyondGo(line) {
+			continue
+		}
+		for _, form := range []norm.Form{norm.NFC, norm.NFD, norm.NFKC, norm.NFKD} {
+			if got, want := longNormalForm(form, line), form.String(line); got != want {
+				t.Fatalf("%v of %+q: %+q, want %+q", form, line, got, want)
+			}
+		}
+	}
+	marks := strings.Repeat("\u0301", 40)
+	for text, want := range map[string]string{"\U000e0069\u0300": "\U000e0069\u0300", "\U00011099\U000110ba": "\U0001109a"} {
+		if got := normalForm(norm.NFC, text); got != want {
+			t.Errorf("%+q: %+q, want %+q", text, got, want)
+		}
+	}
+	if got := normalForm(norm.NFC, "a"+marks+"\u0323"); got != "\u1ea1"+marks {
+		t.Errorf("a letter with 41 marks: %+q", got)
+	}
+}
+
+func TestParseScore(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "-3": -3, "-2.5": -2.5, "1e3": 1000, "-1.5E-2": -0.015, "18446744073709551616": 1.8446744073709552e19,
+		"1e-320": 1e-320, "0.000": 0} {
+		if got, err := parseScore(text); err != nil || got != want {
+			t.Errorf("%s: %v, want %v, error %v", text, got, want, err)
+		}
+	}
+	for _, text := range []string{"1e400", "x", "1e99999999999999999999"} {
+		if _, err := parseScore(text); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
 }

@@ -102,19 +102,23 @@ func normalForm(form norm.Form, text string) string {
 	if isASCII(text) {
 		return text
 	}
+	of := form.String
+	if isBeyondGo(text) {
+		of = func(text string) string { return longNormalForm(form, text) }
+	}
 	var b []byte
 	from := 0
 	for i, r := range text {
 		if r >= utf8.RuneSelf && newer(r) {
-			b = append(b, form.String(text[from:i])...)
+			b = append(b, of(text[from:i])...)
 			from = i + utf8.RuneLen(r)
 			b = append(b, text[i:from]...)
 		}
 	}
 	if from == 0 {
-		return form.String(text)
+		return of(text)
 	}
-	return string(append(b, form.String(text[from:])...))
+	return string(append(b, of(text[from:])...))
 }
 
 func isASCII(text string) bool {

@@ -63,14 +63,17 @@ type scoredPiece struct {
 }
 
 func (p *scoredPiece) UnmarshalJSON(text []byte) error {
-	pair := []any{&p.text, &p.score}
+	var score json.Number
+	pair := []any{&p.text, &score}
 	if err := json.Unmarshal(text, &pair); err != nil {
 		return err
 	}
-	if len(pair) != 2 {
+	if len(pair) != 2 || score == "" {
 		return fmt.Errorf("a piece is a list of its text and its score")
 	}
-	return nil
+	var err error
+	p.score, err = parseScore(score.String())
+	return err
 }
 
 // byteTokens returns the ids of the pieces <0x00> to <0xFF>; −1 where there is none.

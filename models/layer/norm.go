@@ -82,6 +82,28 @@ func inverseDeviation(variance *G.Node) (*G.Node, error) {
 	return G.Inverse(sum)
 }
 
+// StandardizeChannels subtracts a public mean from each channel of pictures, and divides by a public deviation.
+func StandardizeChannels(b *Builder, x *G.Node, name string, mean, deviation []float64) *G.Node {
+	if !b.requirePictures(name, x) {
+		return nil
+	}
+	s := x.Shape()
+	if len(mean) != s[1] || len(deviation) != s[1] {
+		return b.fail(fmt.Errorf("%s: %d means and %d deviations for %d channels", name, len(mean), len(deviation), s[1]))
+	}
+	scale := b.constant(name+".scale", func(into []float32) {
+		for i, d := range deviation {
+			into[i] = float32(1 / d)
+		}
+	}, s[1])
+	shift := b.constant(name+".shift", func(into []float32) {
+		for i, d := range deviation {
+			into[i] = float32(-mean[i] / d)
+		}
+	}, s[1])
+	return b.apply(name, op.ScaleShift{Channels: s[1], Inner: s[2] * s[3]}, x, scale, shift)
+}
+
 // InstanceNorm normalizes each channel of each example separately (Ulyanov et al.
 // 2016). It is GroupNorm with one group for each channel.
 func InstanceNorm(b *Builder, x *G.Node, name string) *G.Node {

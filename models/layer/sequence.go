@@ -150,6 +150,95 @@ func FirstStep(b *Builder, x *G.Node) *G.Node {
 	return b.reshape(layer, x, s[0], s[2])
 }
 
+// Step returns one step of x [batch, time, features] as [batch, features].
+func Step(b *Builder, x *G.Node, step int) *G.Node {
+	const layer = "step"
+	if !b.requireSequence(layer, x) {
+		return nil
+	}
+	s := x.Shape()
+	if step < 0 || step >= s[1] {
+		return b.fail(fmt.Errorf("%s: there is no step %d of %d", layer, step, s[1]))
+	}
+	if s[1] <= longestSlicedAxis && s[1] > 1 {
+		y := b.Try(func() (*G.Node, error) { return G.Slice(x, nil, G.S(step, step+1)) })
+		return b.reshape(layer, y, s[0], s[2])
+	}
+	// The mean of the steps, of which all others have weight 0.
+	weights := b.constant(fmt.Sprintf("%s %d", layer, step), func(into []float32) { into[step] = float32(s[1]) }, s[1])
+	zeros := b.reshape(layer, b.noughts(layer, b.reshape(layer, x, s[0]*s[1], 1, s[2]), 1), s[0], s[1])
+	shifted := b.apply(layer, op.ChannelShift{Channels: s[1], Inner: 1}, zeros, weights)
+	return b.meanOverTime(layer, b.apply(layer, op.ScaleRows{}, x, shifted))
+}
+
+// noughts returns zeros [rows, features] for x [rows, time, features], or [rows, 1] if features is 1. No gradient passes through them.
+func (b *Builder) noughts(layer string, x *G.Node, features int) *G.Node {
+	if x == nil {
+		return nil
+	}
+	s := x.Shape()
+	if features == 1 {
+		x = b.reshape(layer, x, s[0], s[1]*s[2], 1)
+	}
+	sign := b.apply(layer, op.Binary{Kind: ">="}, b.meanOverTime(layer, x), G.NewConstant(float32(0)))
+	return b.Try(func() (*G.Node, error) { return G.HadamardProd(sign, G.NewConstant(float32(0))) })
+}
+
+// Sequence returns the cells of pictures [batch, channels, height, width] as the steps of a sequence [batch, height·width, channels].
+func Sequence(b *Builder, x *G.Node) *G.Node {
+	const layer = "sequence"
+	if !b.requirePictures(layer, x) {
+		return nil
+	}
+	s := x.Shape()
+	x = b.reshape(layer, x, s[0], s[1], s[2]*s[3])
+	return b.Try(func() (*G.Node, error) { return G.Transpose(x, 0, 2, 1) })
+}
+
+// Token returns one step [batch, 1, features] that is the parameter name [1, features] for each example of x [batch, time, features].
+func Token(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireSequence(name, x) {
+		return nil
+	}
+	s := x.Shape()
+	w := b.Parameter(name, Normal(0.02), 1, s[2])
+	y := b.apply(name, op.ChannelShift{Channels: s[2], Inner: 1}, b.noughts(name, x, s[2]), w)
+	return b.reshape(name, y, s[0], 1, s[2])
+}
+
+// Concatenate puts sequences [batch, time, features] one behind the other.
+func Concatenate(b *Builder, parts ...*G.Node) *G.Node {
+	const layer = "concatenation"
+	flat, steps := make([]*G.Node, len(parts)), 0
+	for i, x := range parts {
+		if !b.requireSequence(layer, x) {
+			return nil
+		}
+		s := x.Shape()
+		if s[2] != parts[0].Shape()[2] {
+			return b.fail(fmt.Errorf("%s: sequences of %d and of %d features", layer, parts[0].Shape()[2], s[2]))
+		}
+		flat[i] = b.reshape(layer, x, s[0], s[1]*s[2])
+		steps += s[1]
+	}
+	y := Join(b, flat...)
+	if y == nil {
+		return nil
+	}
+	s := parts[0].Shape()
+	return b.reshape(layer, y, s[0], steps, s[2])
+}
+
+// AddToSteps adds the parameter name [time, features] to each example of x [batch, time, features].
+func AddToSteps(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireSequence(name, x) {
+		return nil
+	}
+	s := x.Shape()
+	w := b.Parameter(name, Normal(0.02), s[1], s[2])
+	return b.apply(name, op.ChannelShift{Channels: s[1] * s[2], Inner: 1}, x, w)
+}
+
 // MeanOverTime averages x [batch, time, features] over its steps, including
 // padding. The result is [batch, features].
 func MeanOverTime(b *Builder, x *G.Node) *G.Node {

@@ -138,6 +138,9 @@ func (c *Config) wants(name string) bool {
 	if c.decoder != nil {
 		return !(strings.HasSuffix(name, ".attn.bias") || strings.HasSuffix(name, ".attn.masked_bias") || strings.HasSuffix(name, ".inv_freq"))
 	}
+	if c.picture != nil {
+		return !strings.HasPrefix(name, "decoder.") && !strings.HasSuffix(name, "embeddings.mask_token") // masked pictures
+	}
 	// The table of the ids is also the head for masked ids.
 	for _, head := range []string{"cls.seq_relationship.", "cls.predictions.decoder.", "lm_head.decoder.", "vocab_projector.weight", "qa_outputs."} {
 		if strings.HasPrefix(name, head) {
@@ -156,8 +159,11 @@ func (t *tensors) value(name string, shape []int) (func(into []float32), error) 
 	}
 	transposed := t.config.isTransposed(name, shape)
 	want := slices.Clone(shape)
-	if transposed {
+	switch {
+	case transposed:
 		slices.Reverse(want)
+	case t.config.isPictureTable(name):
+		want = append([]int{1}, want...)
 	}
 	if !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.Shape, want)

@@ -22,7 +22,8 @@ type Config struct {
 	activation                   activation
 	decoder                      *decoder // nil: an encoder
 	endID                        endID
-	untied                       bool // the head for ids is not the table of an encoder's ids
+	picture                      *picture // nil: it reads texts
+	untied                       bool     // the head for ids is not the table of an encoder's ids
 
 	*architecture
 }
@@ -70,6 +71,7 @@ const (
 	robertaHead                   // classifier.dense with tanh, classifier.out_proj
 	distilledHead                 // pre_classifier with relu, classifier
 	lastStepHead                  // score, which reads the last step
+	plainHead                     // classifier
 )
 
 var bertBlock = blockNames{
@@ -122,6 +124,9 @@ func readConfig(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if c.picture != nil {
+		return c, c.readPreprocessor(filepath.Dir(path))
+	}
 	return c, nil
 }
 
@@ -157,11 +162,14 @@ func parseConfig(text []byte) (*Config, error) {
 	if _, is := decoders[f.ModelType]; is {
 		return parseDecoder(text, f.ModelType)
 	}
+	if visions[f.ModelType] != nil {
+		return parseVision(text, f.ModelType)
+	}
 	a := architectures[f.ModelType]
 	act, knownAct := activations[cmp.Or(f.Act, f.Activation, "gelu")]
 	switch {
 	case a == nil:
-		return nil, fmt.Errorf("model_type %.40q is not supported; bert, roberta, distilbert, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2 and gemma3_text are", f.ModelType)
+		return nil, fmt.Errorf("model_type %.40q is not supported; bert, roberta, distilbert, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, vit and deit are", f.ModelType)
 	case !knownAct:
 		return nil, errActivation(cmp.Or(f.Act, f.Activation))
 	case f.Kind != "" && f.Kind != "absolute":

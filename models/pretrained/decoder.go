@@ -204,7 +204,10 @@ func (c *Config) hasBiases() bool {
 func (c *Config) maxSteps() int { return c.positions - c.firstPosition }
 
 // isTable reports whether a parameter is a table of embeddings.
-func isTable(name string) bool {
+func (c *Config) isTable(name string) bool {
+	if c.isPictureTable(name) {
+		return true
+	}
 	layer := lastName(name[:max(0, len(name)-len(".weight"))])
 	return slices.Contains([]string{"word_embeddings", "position_embeddings", "token_type_embeddings", "embed_tokens", "wte", "wpe"}, layer)
 }
@@ -212,5 +215,5 @@ func isTable(name string) bool {
 // isTransposed reports whether the weight of a dense layer has the layout [out, in] in the checkpoint, and that of the
 // network is its transpose.
 func (c *Config) isTransposed(name string, shape []int) bool {
-	return len(shape) == 2 && !isTable(name) && (c.Family != gpt2 || c.isHead(name) || isAdapter(name))
+	return len(shape) == 2 && !c.isTable(name) && (c.Family != gpt2 || c.isHead(name) || isAdapter(name))
 }

@@ -1,4 +1,4 @@
-// Package pretrained builds networks from public checkpoints of language models, and writes them back. A
+// Package pretrained builds networks from public checkpoints for texts and pictures, and writes them back. A
 // checkpoint is a folder with config.json and safetensors, as Hugging Face's transformers writes it, or a file of
 // llama.cpp. The parameters of a network have the names of the checkpoint's tensors in transformers.
 //
@@ -7,6 +7,7 @@
 //	gguf.go                       both, from a file of llama.cpp
 //	network.go                    encoders: BERT, RoBERTa, DistilBERT
 //	decoder.go                    decoders: GPT-2, and those with Llama's layers
+//	picture.go, picture_config.go networks for pictures: ViT, DeiT
 //	pretrained.go                 which parameters are trained; low-rank adapters
 //	masked.go                     heads of encoders for masked ids
 //	generate.go                   logits of the next id, one id after the other
@@ -17,6 +18,11 @@
 //
 //	encoder  x ← norm(x + attention(x))     x ← norm(x + mlp(x))     output: head(x of the first step)
 //	decoder  x ← x + attention(norm(x))     x ← x + mlp(norm(x))     output: head(x of the last step), or logits of each step
+//
+// A network for pictures cuts them into patches, which are the steps, behind a token whose output the head reads. Its blocks
+// normalize in front, as those of a decoder, and each step sees all others.
+//
+// Since Gemma 2, a decoder normalizes behind each half of a block as well, and in some blocks a step sees a window only.
 //
 // In a decoder no step sees the steps after it. Llama's layers differ from GPT-2's in three points: norms do not center,
 // queries and keys are rotated by angles that grow with the step, in place of learned positions, and

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,7 @@ type Labels struct {
 }
 
 // tokenizerFiles are the files of a checkpoint that are copied if they exist.
-var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"}
+var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", preprocessorFile}
 
 // Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
 // adapters are merged into their layers.
@@ -47,7 +48,11 @@ func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, err
 		return nil, err
 	}
 	for i, x := range weights {
-		if len(x.Shape) == 2 && !isTable(x.Name) && !m.isTransposed(x.Name, x.Shape) {
+		if m.isPictureTable(x.Name) {
+			weights[i].Shape = append([]int{1}, x.Shape...)
+			continue
+		}
+		if len(x.Shape) == 2 && !m.isTable(x.Name) && !m.isTransposed(x.Name, x.Shape) {
 			weights[i].Shape, weights[i].Values = []int{x.Shape[1], x.Shape[0]}, make([]float32, len(x.Values))
 			transpose(weights[i].Values, x.Values, x.Shape[1])
 		}
@@ -75,7 +80,7 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	var own []safetensors.Tensor
 	for _, x := range tensors {
 		if m.trains(x.Name) {
-			name := strings.Replace(strings.Replace(x.Name, adapter+".A.", ".lora_A.", 1), adapter+".B.", ".lora_B.", 1)
+			name := strings.Replace(strings.Replace(m.inModules(x.Name), adapter+".A.", ".lora_A.", 1), adapter+".B.", ".lora_B.", 1)
 			own = append(own, safetensors.Tensor{Name: "base_model.model." + name, Shape: x.Shape, Values: x.Values})
 		}
 	}
@@ -83,19 +88,22 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	if err != nil {
 		return nil, err
 	}
-	t, task := m.Tuning, "SEQ_CLS"
+	t, task := m.Tuning, any("SEQ_CLS")
 	var head []string
 	if labels.StepIDs && m.decoder == nil {
 		return nil, fmt.Errorf("peft has no adapter of a network for masked ids; write the whole checkpoint")
 	}
-	if labels.StepIDs {
+	switch {
+	case labels.StepIDs:
 		task = "CAUSAL_LM"
-	} else {
+	case m.picture != nil:
+		task, head = nil, m.headModules() // peft has no name for the task
+	default:
 		head = m.headModules()
 	}
 	config, err := json.MarshalIndent(map[string]any{
 		"peft_type": "LORA", "task_type": task, "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
-		"target_modules": t.Targets, "modules_to_save": head, "lora_dropout": 0.0, "bias": "none",
+		"target_modules": m.targetModules(t.Targets), "modules_to_save": head, "lora_dropout": 0.0, "bias": "none",
 		"fan_in_fan_out": m.Family == gpt2, "inference_mode": true, "use_rslora": t.RankStabilised, "init_lora_weights": true,
 	}, "", "  ")
 	if err != nil {
@@ -113,19 +121,24 @@ func (c *Config) headModules() []string {
 		return []string{"pre_classifier", "classifier"}
 	case lastStepHead:
 		return []string{textHead}
+	case plainHead:
+		if c.picture.twoHeads {
+			return []string{tokenHead, distilledTo}
+		}
+		return []string{"classifier"}
 	}
 	return []string{"classifier", "pooler"}
 }
 
-// outputLayer is the last layer.
-func (c *Config) outputLayer() string {
+// outputLayers are the last layers. If there are two, the output is their mean.
+func (c *Config) outputLayers() []string {
 	switch c.head {
 	case robertaHead:
-		return "classifier.out_proj"
-	case lastStepHead:
-		return textHead
+		return []string{"classifier.out_proj"}
+	case lastStepHead, plainHead:
+		return c.headModules()
 	}
-	return "classifier"
+	return []string{"classifier"}
 }
 
 // scaleOutputs gives the outputs of a regression their units.
@@ -137,8 +150,8 @@ func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) error
 		return fmt.Errorf("the head of model_type %s has no bias, so it cannot have the middle %v of the bounds; train with bounds around 0, or write onnx", c.Family, labels.Shift)
 	}
 	for _, x := range tensors {
-		layer, part, _ := strings.Cut(x.Name, c.outputLayer()+".")
-		if layer != "" {
+		part := lastName(x.Name)
+		if !slices.Contains(c.outputLayers(), strings.TrimSuffix(x.Name, "."+part)) {
 			continue
 		}
 		for i, v := range x.Values {

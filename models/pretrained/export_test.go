@@ -23,7 +23,9 @@ func TestExport_SameTensors(t *testing.T) {
 		{"llama-next", "llama-next", "LlamaForCausalLM"}, {"qwen2-next", "qwen2-next", "Qwen2ForCausalLM"},
 		{"qwen3", "qwen3", "Qwen3ForSequenceClassification"}, {"gemma-next", "gemma-next", "GemmaForCausalLM"},
 		{"gemma2", "gemma2", "Gemma2ForSequenceClassification"}, {"gemma3", "gemma3", "Gemma3TextForSequenceClassification"},
-		{"gemma3-next", "gemma3-next", "Gemma3ForCausalLM"}, {"llama.gguf", "llama-next", "LlamaForCausalLM"},
+		{"gemma3-next", "gemma3-next", "Gemma3ForCausalLM"},
+		{"vit", "vit", "ViTForImageClassification"}, {"deit", "deit", "DeiTForImageClassification"},
+		{"deit-teacher", "deit-teacher", "DeiTForImageClassificationWithTeacher"}, {"llama.gguf", "llama-next", "LlamaForCausalLM"},
 		{"bert-masked", "bert-masked", "BertForMaskedLM"}, {"roberta-masked", "roberta-masked", "RobertaForMaskedLM"}, {"distilbert-masked", "distilbert-masked", "DistilBertForMaskedLM"},
 	} {
 		m, err := Parse(filepath.Join("testdata", c.path))

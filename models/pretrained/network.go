@@ -11,10 +11,13 @@ import (
 )
 
 // Outputs adds the network to a builder. It reads ids [batch, time] of the tokenizer, where −1 is
-// padding, and returns outputs [batch, outputs].
+// padding, or pictures [batch, channels, height, width] of numbers from 0 to 1, and returns outputs [batch, outputs].
 func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) *G.Node {
 	return m.add(b, ids, vocabulary, func(n *network) *G.Node {
-		if m.decoder == nil {
+		switch {
+		case m.picture != nil:
+			return n.classify(ids, outputs)
+		case m.decoder == nil:
 			return n.head(n.encode(ids), outputs)
 		}
 		x, _ := n.decode(ids)
@@ -43,7 +46,7 @@ func (m *Model) OutputsOfPairs(b *layer.Builder, ids *G.Node, vocabulary, output
 // add adds a network with the checkpoint's values to a builder.
 func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n *network) *G.Node) *G.Node {
 	return b.Try(func() (*G.Node, error) {
-		if err := m.checkInput(ids.Shape()[1], vocabulary); err != nil {
+		if err := m.checkInput(ids.Shape()[1:], vocabulary); err != nil {
 			return nil, err
 		}
 		if err := m.tensors.load(); err != nil {
@@ -63,9 +66,12 @@ func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n 
 	})
 }
 
-// checkInput compares the ids with the tables of the checkpoint.
-func (m *Model) checkInput(steps, vocabulary int) error {
-	if longest := m.maxSteps(); steps > longest {
+// checkInput compares the ids with the tables of the checkpoint, and pictures with those that it reads.
+func (m *Model) checkInput(shape []int, vocabulary int) error {
+	if m.picture != nil {
+		return m.checkPictures(shape)
+	}
+	if steps, longest := shape[0], m.maxSteps(); steps > longest {
 		return fmt.Errorf("texts of %d ids: the checkpoint has positions for %d; set a smaller length", steps, longest)
 	}
 	if vocabulary > m.vocabulary {
@@ -206,7 +212,7 @@ func (c *Config) isTextHead(name string) bool {
 
 // isHead reports whether a parameter follows the last block.
 func (c *Config) isHead(name string) bool {
-	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", textHead + ".", nextHead + "."} {
+	for _, p := range []string{c.prefix + "pooler.", "classifier.", "pre_classifier.", tokenHead + ".", distilledTo + ".", textHead + ".", nextHead + "."} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}

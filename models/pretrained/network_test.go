@@ -54,11 +54,15 @@ func buildOf(m *Model, steps int) perexample.Build {
 			b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", steps)), logits)
 			return b.Network()
 		}
+		shape := []int{steps}
+		if m.picture != nil {
+			shape = []int{3, 8, 12}
+		}
 		build := m.Outputs
 		if strings.HasSuffix(m.Dir, "-pair") {
 			build = m.OutputsOfPairs
 		}
-		logits := build(b, b.Input("ids", steps), 16, testClasses)
+		logits := build(b, b.Input("input", shape...), 16, testClasses)
 		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
 		return b.Network()
 	}
@@ -95,6 +99,7 @@ func TestOutputs_SameAsTransformers(t *testing.T) {
 		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},
 		{"qwen2", ""}, {"qwen2-next", ",train=bias"}, {"qwen2-next", ""}, {"qwen3", ""}, {"qwen3-next", ",train=head"}, {"gemma", ""}, {"gemma-next", ""},
 		{"llama3", ""}, {"llama3-next", ""}, {"gemma2", ""}, {"gemma2-next", ""}, {"gemma3", ""}, {"gemma3-next", ""}, {"gemma3", ",train=head"},
+		{"vit", ""}, {"vit", ",train=head"}, {"vit", ",train=bias"}, {"vit-lora", ",lora=3,alpha=6"}, {"deit", ""}, {"deit-teacher", ""},
 	} {
 		t.Run(c.folder+c.options, func(t *testing.T) { compareWithTransformers(t, c.folder, c.options) })
 	}
@@ -107,6 +112,9 @@ func compareWithTransformers(t *testing.T, folder, options string) {
 	}
 	expected := expectedOf(t, folder)
 	ids := expected["ids"]
+	if m.picture != nil {
+		ids = expected["pixels"]
+	}
 	records := ids.Shape[0]
 	whole := withAdapters(buildOf(m, ids.Shape[1]), expected)
 	build := func(batch int) (*perexample.Network, error) {

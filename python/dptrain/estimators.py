@@ -23,7 +23,7 @@ FIT = "fit"  # value of public_sample: the rows given to fit show the public fac
 
 _NOT_SETTINGS = {
     "data", "test", "schema", "config", "resume", "json", "quiet", "label", "target", "vocabulary", "text", "only",
-    "print_config", "dry_run", "show_private", "preset", "next",
+    "print_config", "dry_run", "show_private", "preset", "next", "text_pair", "pack", "masked",
 }  # fmt: skip
 
 

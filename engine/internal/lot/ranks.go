@@ -3,28 +3,30 @@ package lot
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/host/memory"
 	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // Several ranks divide the records of a lot among them: each computes those of its shard of the data, in
 // microbatches of its own. In finish they add their integers. Then each releases its part of the elements, and
-// they gather the weights.
+// they gather the weights (exchange.go). Where a device or a transport has no parts, each adds and releases all.
 
 // ranksMemory is what several ranks need in addition.
 type ranksMemory struct {
 	drawn     []int     // records of the lot, of all ranks
 	positions []int     // [Loader.Records] their numbers in the lot
-	count     int       // records of the lot, also blank ones
+	counts    []int     // [rank]: its records of the lot, also blank ones
 	sums      [][]int64 // [parameter]: of all ranks; nil where the host adds vectors
 	narrow    []int32   // of one parameter
 
 	addOnDevice func() error // adds the sums of all ranks on the device; nil where the host adds them
-	ends        [][]int      // [parameter]: of the ranks' parts of the elements; nil where each rank releases all
+	parts       *parts       // nil where each rank releases all elements
+	gathered    [][]float32  // [parameter]: of one slot
 
 	began     time.Time       // the lot
 	durations []time.Duration // [rank]: of its records so far, without waiting for others
@@ -37,7 +39,7 @@ func (l *Lot) prepareRanks(o Options) error {
 	}
 	m := &l.ranks
 	m.drawn, m.positions = make([]int, len(l.Loader.Records)), make([]int, len(l.Loader.Records))
-	m.durations = make([]time.Duration, l.Ranks.Size())
+	m.durations, m.counts = make([]time.Duration, l.Ranks.Size()), make([]int, l.Ranks.Size())
 	if o.Local.Steps > 0 {
 		return nil
 	}
@@ -50,19 +52,21 @@ func (l *Lot) prepareRanks(o Options) error {
 		return errors.New("the device is not available on several ranks")
 	}
 	largest := 0
-	for _, p := range l.Network.Program.Parameters {
-		m.sums = append(m.sums, make([]int64, p.Shape.TotalSize()))
+	for _, p := range l.Network.Program.Parameters { // memory that is never written takes no room
+		m.sums = append(m.sums, memory.Zeros[int64](p.Shape.TotalSize()))
 		largest = max(largest, p.Shape.TotalSize())
 	}
-	m.narrow = make([]int32, largest)
 	l.Mechanism.Step.Sums = m.sums
-	parts, ok := l.Network.Executable.(plan.PartReleaser)
-	if !ok {
+	releaser, ok := l.Network.Executable.(plan.PartReleaser)
+	if _, exchanges := l.Ranks.(ranks.Exchanger); !ok || !exchanges {
+		m.narrow = make([]int32, largest)
 		return nil
 	}
+	var ends [][]int
 	for i := range m.sums {
-		m.ends = append(m.ends, parts.PartEnds(i, l.Ranks.Size()))
+		ends = append(ends, releaser.PartEnds(i, l.Ranks.Size()))
 	}
+	m.parts, m.gathered = newParts(ends, l.Ranks.Size()), make([][]float32, len(ends))
 	l.Mechanism.Step.Part, l.Mechanism.Step.Parts = l.Ranks.Rank(), l.Ranks.Size()
 	return nil
 }
@@ -95,13 +99,16 @@ func (l *Lot) addOwnRecords(s sample.Sampler) error {
 		n = 0
 		return err
 	}
-	m.count, m.began = 0, time.Now()
+	clear(m.counts)
+	m.began = time.Now()
 	for more := true; more; {
 		drawn, err := s.Next(m.drawn)
 		if err != nil {
 			return err
 		}
-		m.count += drawn
+		for _, record := range m.drawn[:drawn] {
+			m.counts[ranks.Owner(record, size)]++
+		}
 		more = drawn == len(m.drawn)
 		for _, record := range l.Index.WithoutBlank(m.drawn[:drawn]) {
 			if ranks.Owner(record, size) == rank {
@@ -146,13 +153,8 @@ func (l *Lot) combine(step int, err error) error {
 			return err
 		}
 	}
-	for i, sums := range l.ranks.sums {
-		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
-			return err
-		}
-		if err := l.addSums(sums); err != nil {
-			return err
-		}
+	if err := l.combineGradients(); err != nil {
+		return err
 	}
 	for i := range l.Sums.List {
 		if l.Sums.List[i].IsDue(step) {
@@ -164,10 +166,34 @@ func (l *Lot) combine(step int, err error) error {
 	return nil
 }
 
-// addSums replaces sums of contributions by those of all ranks. Which records a lot has follows from the key and
-// from public numbers, so the size of the numbers that travel depends on no record.
+// combineGradients replaces the sums of gradients by those of all ranks: those of this rank's part, or all.
+//
+// Which records a lot has follows from the key and from public numbers, so the size of the numbers that travel depends
+// on no record.
+func (l *Lot) combineGradients() error {
+	m := &l.ranks
+	if m.parts != nil {
+		return m.parts.exchangeSums(l.Ranks.(ranks.Exchanger), l.Ranks.Rank(), slices.Max(m.counts),
+			l.Network.Executable.(plan.PartReleaser), m.sums)
+	}
+	for i, sums := range m.sums {
+		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
+			return err
+		}
+		if err := l.addSums(sums); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSums replaces sums of contributions by those of all ranks.
 func (l *Lot) addSums(sums []int64) error {
-	if l.ranks.count > plan.MaxNarrowRecords {
+	records := 0
+	for _, n := range l.ranks.counts {
+		records += n
+	}
+	if records > plan.MaxNarrowRecords {
 		return l.Ranks.Sum(sums)
 	}
 	narrow := l.ranks.narrow[:len(sums)]
@@ -186,61 +212,45 @@ func (l *Lot) addSums(sums []int64) error {
 // release releases the part of this rank, and gathers what the next lot needs of all: the weights and their
 // averages or, where the host updates the weights, the gradient.
 func (l *Lot) release() error {
-	e := l.Network.Executable
+	e, parts := l.Network.Executable, l.ranks.parts
 	err := e.Release(&l.Mechanism.Step)
-	if l.ranks.ends == nil {
+	if parts == nil {
 		return err
 	}
 	if err := ranks.Agree(l.Ranks, err); err != nil {
 		return err
 	}
 	state := e.State()
-	for i := range l.ranks.ends {
-		if l.Optimizer != nil {
-			if err := l.gather(i, state.Slots[i][0]); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := l.gather(i, state.Weights[i]); err != nil {
-			return err
-		}
-		if state.Average != nil {
-			if err := l.gather(i, state.Average[i]); err != nil {
-				return err
-			}
-		}
+	if l.Optimizer != nil {
+		return l.gatherSlot(state, 0)
 	}
-	return nil
+	if err := parts.gather(l.Ranks, state.Weights); err != nil || state.Average == nil {
+		return err
+	}
+	return parts.gather(l.Ranks, state.Average)
 }
 
 // GatherState gives all ranks the whole state of the optimizer, as a checkpoint has it. Otherwise each rank keeps
 // the state of its part only.
 func (l *Lot) GatherState() error {
-	if l.ranks.ends == nil || l.Optimizer != nil {
+	if l.ranks.parts == nil || l.Optimizer != nil {
 		return nil
 	}
-	for i, slots := range l.Network.Executable.State().Slots {
-		for _, slot := range slots {
-			if err := l.gather(i, slot); err != nil {
-				return err
-			}
+	state := l.Network.Executable.State()
+	for slot := range len(state.Slots[0]) {
+		if err := l.gatherSlot(state, slot); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// gather gives values of parameter i the parts of all ranks.
-func (l *Lot) gather(i int, values []float32) error {
-	const size = 4
-	ends := make([]int, len(l.ranks.ends[i]))
-	for part, end := range l.ranks.ends[i] {
-		ends[part] = size * end
+// gatherSlot gives all ranks a slot of the optimizer's state.
+func (l *Lot) gatherSlot(state plan.State, slot int) error {
+	for i, slots := range state.Slots {
+		l.ranks.gathered[i] = slots[slot]
 	}
-	if ends[len(ends)-1] == 0 { // the parameter is not trained
-		return nil
-	}
-	return l.Ranks.Gather(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), size*len(values)), ends)
+	return l.ranks.parts.gather(l.Ranks, l.ranks.gathered)
 }
 
 // combineCounts adds what was counted while the records were summed, and the weight of the lot. own is how long

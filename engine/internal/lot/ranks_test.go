@@ -21,7 +21,7 @@ func TestAddSums_AtTheEdgeOf32Bits(t *testing.T) {
 		for rank, c := range ranks.NewGroup(2) {
 			recorder := &narrowRecorder{Communicator: c}
 			l := &Lot{Parts: Parts{Ranks: recorder}}
-			l.ranks.count, l.ranks.narrow = records, make([]int32, 2)
+			l.ranks.counts, l.ranks.narrow = []int{200, records - 200}, make([]int32, 2)
 			own := int64([]int{200, records - 200}[rank]) * plan.Bound
 			done.Go(func() {
 				sums := []int64{own, -own}

@@ -202,8 +202,11 @@ func (m *Executable) IntegerSum(v int) []int64 {
 }
 
 // ReadSum writes the sums of parameter v of an exact program to dst.
-func (m *Executable) ReadSum(v int, dst []int64) error {
-	m.contributions.sums[v].Read(dst, 0)
+func (m *Executable) ReadSum(v int, dst []int64) error { return m.ReadSums(v, 0, dst) }
+
+// ReadSums writes the sums of parameter v of an exact program from an element on to dst.
+func (m *Executable) ReadSums(v, from int, dst []int64) error {
+	m.contributions.sums[v].Read(dst, from)
 	return nil
 }
 

@@ -14,6 +14,28 @@ const Bound = lattice.Bound
 // exceeds Bound, so no sum of some of them exceeds MaxNarrowRecords·Bound < 2³¹.
 const MaxNarrowRecords = math.MaxInt32 / Bound
 
+// Bytes of a sum in a message between ranks. No sum of a number of records exceeds their number times Bound.
+const (
+	NarrowSum = 4
+	MiddleSum = 5 // the low 4 bytes, and 1 byte above them
+	WideSum   = 8
+)
+
+// maxMiddleRecords is the largest number of records whose sums take 5 bytes: their sums do not exceed
+// maxMiddleRecords·Bound < 2³⁹.
+const maxMiddleRecords = MaxNarrowRecords << 8
+
+// SumBytes returns the bytes of a sum of at most this many records.
+func SumBytes(records int) int {
+	switch {
+	case records <= MaxNarrowRecords:
+		return NarrowSum
+	case records <= maxMiddleRecords:
+		return MiddleSum
+	}
+	return WideSum
+}
+
 // Contributions are what an exact program reads and counts in addition to clip factors.
 //
 // The contribution of record r to parameter i is an integer vector: the record's gradient

@@ -67,6 +67,8 @@ type RankSummer interface {
 // PartReleaser is an executable that can release a part of the elements: of these it adds the noise, and updates
 // weights and state. It clears the sums of all.
 type PartReleaser interface {
+	// ReadSums writes the sums of parameter i from an element on to dst, after the last microbatch of a lot.
+	ReadSums(i, from int, dst []int64) error
 	// PartEnds returns where each of a number of parts ends in the elements of parameter i. The parts of all
 	// parameters together are of about one size. A parameter that is not trained has none.
 	PartEnds(i, parts int) []int

@@ -25,6 +25,7 @@ var equivalents = map[string]string{
 	"noise-multiplier": "noise", "noise-scale": "noise", "sigma": "noise", "z": "noise",
 	"eps": "epsilon", "max-epsilon": "epsilon", "privacy-budget": "epsilon", "target-epsilon": "epsilon",
 	"target-delta": "delta", "accounting": "accountant", "secure-mode": "arithmetic exact", "secure-rng": "arithmetic exact",
+	"poisson-sampling":  "sampling",
 	"max-contributions": "user-examples", "user-id": "record user:COLUMN", "user": "record user:COLUMN", "group-by": "record user:COLUMN",
 	"disable-dp": "non-private", "no-dp": "non-private",
 
@@ -36,7 +37,7 @@ var equivalents = map[string]string{
 	"hidden-layer-sizes": "model mlp:HIDDEN,…", "hidden-units": "model mlp:HIDDEN,…", "hidden": "model mlp:HIDDEN,…", "dropout": "model mlp:dropout=RATE",
 	"weights": "init", "pretrained": "init", "checkpoint": "resume", "restore": "resume", "resume-from-checkpoint": "resume",
 
-	"dataset": "data", "data-root": "data-dir", "data-path": "data", "input": "data", "train": "data", "train-data": "data", "train-file": "data",
+	"dataset": "data", "data-loader": "data", "data-root": "data-dir", "data-path": "data", "input": "data", "train": "data", "train-data": "data", "train-file": "data",
 	"eval-file": "test", "test-data": "test", "test-file": "test", "val-file": "test", "validation-file": "test",
 	"label-column": "label", "labels": "label", "target-column": "target", "y": "label", "class-names": "classes",
 	"range": "bounds", "ranges": "bounds", "categories": "vocabulary", "max-length": "length", "max-seq-length": "length", "max-sequence-length": "length",
@@ -44,7 +45,7 @@ var equivalents = map[string]string{
 
 	"cuda": "device cuda:0", "gpu": "device cuda:0", "no-cuda": "device cpu", "fp16": "precision bf16", "bf16": "precision bf16",
 	"n-jobs": "threads", "num-threads": "threads", "num-workers": "threads", "workers": "threads",
-	"manual-seed": "seed", "random-seed": "seed", "random-state": "seed",
+	"manual-seed": "seed", "noise-generator": "seed", "random-seed": "seed", "random-state": "seed",
 	"config-file": "config", "log-dir": "out", "logdir": "out", "output": "out", "output-dir": "out", "save-dir": "out",
 	"silent": "quiet",
 }

@@ -11,14 +11,17 @@ func TestEquivalent(t *testing.T) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Int("lot", 0, "")
 	f.String("optimizer", "", "")
-	f.String("out", "", "")
+	for _, name := range []string{"out", "sampling", "seed", "data"} {
+		f.String(name, "", "")
+	}
 	for name, want := range map[string]string{
 		"batch-size": "lot", "batch_size": "lot", "BATCH_SIZE": "lot",
-		"momentum": "optimizer momentum:beta=0.9",
-		"o":        "out",
-		"lr":       "", // not a name of another flag
-		"sigma":    "", // f has no --noise
-		"":         "",
+		"momentum":         "optimizer momentum:beta=0.9",
+		"o":                "out",
+		"poisson_sampling": "sampling", "noise_generator": "seed", "data_loader": "data",
+		"lr":    "", // not a name of another flag
+		"sigma": "", // f has no --noise
+		"":      "",
 	} {
 		if got := Equivalent(f, name); got != want {
 			t.Errorf("Equivalent(%q) is %q, want %q", name, got, want)

@@ -43,15 +43,18 @@ func jsonString(text string) []byte {
 	return b
 }
 
-// Write writes one row. Each cell is a string or a finite float32.
+// Write writes one row. Each cell is a string, a finite float32 or a json.Number.
 func (t *Writer) Write(cells []any) error {
 	if t.csv == nil {
 		return t.writeObject(cells)
 	}
 	for i, c := range cells {
-		if v, ok := c.(float32); ok {
+		switch v := c.(type) {
+		case float32:
 			t.row[i] = strconv.FormatFloat(float64(v), 'g', -1, 32)
-		} else {
+		case json.Number:
+			t.row[i] = string(v)
+		default:
 			t.row[i] = c.(string)
 		}
 	}
@@ -62,9 +65,12 @@ func (t *Writer) writeObject(cells []any) error {
 	t.line = t.line[:0]
 	for i, c := range cells {
 		t.line = append(append(t.line, "{,"[min(i, 1)]), t.keys[i]...)
-		if v, ok := c.(float32); ok {
+		switch v := c.(type) {
+		case float32:
 			t.line = strconv.AppendFloat(t.line, float64(v), 'g', -1, 32)
-		} else {
+		case json.Number:
+			t.line = append(t.line, v...)
+		default:
 			t.line = append(t.line, jsonString(c.(string))...)
 		}
 	}

@@ -131,7 +131,7 @@ type Machine struct {
 	Threads   int    `json:"threads"`
 	Ranks     int    `json:"ranks,omitempty"`     // processes that computed each lot together
 	Transport string `json:"transport,omitempty"` // what connected them: mpi, nccl or mpi+nccl
-	// RankSeconds is how long each rank computed its records, without waiting for the others.
+	// RankSeconds is how long each rank computed its records, without waiting for the others; two significant digits.
 	RankSeconds    []float64 `json:"rank_seconds,omitempty"`
 	ResumedAt      int       `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
 	Seconds        float64   `json:"seconds"`              // of the whole command

@@ -48,7 +48,7 @@ func (d *DataFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&d.DateFormat, "date-format", "", "CSV, JSONL: how dates are written, such as DD.MM.YYYY (default: ISO 8601, as 2026-01-31)")
 	f.StringVar(&d.Scale, "scale", "", "CSV, JSONL: numbers that are scaled by their logarithm, or by asinh, between their bounds, COLUMN=log|asinh,…")
 	f.StringVar(&d.Missing, "missing", "", usage("missing"))
-	f.StringVar(&d.Text, "text", "", "CSV, JSONL: the column with text or indices, in place of bounds and vocabulary")
+	f.StringVar(&d.Text, "text", "", "CSV, JSONL: the column with text or indices, in place of bounds and vocabulary; * with --next: each row as a text of its columns")
 	f.StringVar(&d.TextPair, "text-pair", "", "CSV, JSONL: the column with a second text, such as a hypothesis behind a premise: the network of --model hf:DIR reads both, in the order of the checkpoint's tokenizer")
 	f.StringVar(&d.Tokens, "tokens", "", usage("tokens"))
 	f.IntVar(&d.Length, "length", 0, "number of indices of an example, which is public: longer texts are cut, shorter texts are padded (default: 512 for ngrams, 128 for a tokenizer)")
@@ -179,6 +179,9 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	schema, err := s.ReadSchema(data.Schema{})
 	if err != nil {
 		return data.Options{}, err
+	}
+	if s.Standardize && strings.HasPrefix(s.Model, checkpointPrefix) {
+		return data.Options{}, exitcode.Usagef("--standardize and --model %s exclude each other: the checkpoint has its own mean and deviation of pixels; drop --standardize", s.Model)
 	}
 	if text, is := strings.CutPrefix(s.Model, checkpointPrefix); is && schema.Text != "" && schema.Tokens == "" {
 		if err := schema.SetTokens("tokenizer:" + pretrained.TokenizerFile(text)); err != nil {

@@ -1,7 +1,9 @@
 package training
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/quality"
+	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // Progress reports a run: as a progress bar on a terminal, as a note at each tenth
@@ -36,6 +39,8 @@ type Progress struct {
 	metrics   *os.File
 	events    *tensorboard.Writer
 	evaluator *engine.Evaluator // nil until it is needed
+
+	assistants ranks.Communicator // ranks that wait for a command after a lot; nil: none
 
 	evaluation   *engine.Evaluation // the last one on the test data; nil before the first
 	collector    quality.Collector  // of its predictions; nil where there is none
@@ -111,11 +116,25 @@ func (p *Progress) evaluate(parameters []engine.Parameter) error {
 	if collector == nil {
 		each = nil
 	}
-	evaluation, err := p.evaluator.ScoreEach(engine.Values(parameters), p.spec.Task.Test, each)
+	evaluation, err := p.score(engine.Values(parameters), each)
 	if err == nil {
 		p.evaluation, p.collector, p.evaluatedLot = &evaluation, collector, p.run.StepsDone()
 	}
 	return err
+}
+
+// score evaluates on all ranks that wait for a command, or on this one.
+func (p *Progress) score(weights [][]float32, each func(expected, output []float32)) (engine.Evaluation, error) {
+	if p.assistants == nil {
+		return p.evaluator.ScoreEach(weights, p.spec.Task.Test, each)
+	}
+	if err := command(p.assistants, evaluate); err != nil {
+		return engine.Evaluation{}, err
+	}
+	if err := ranks.Agree(p.assistants, nil); err != nil { // the others have an evaluator
+		return engine.Evaluation{}, err
+	}
+	return p.evaluator.ScoreTogether(p.assistants, weights, p.spec.Task.Test, each)
 }
 
 // newCollector returns a collector for the predictions on the test data; nil where an example has
@@ -185,6 +204,17 @@ type MetricsEntry struct {
 
 // Observe reports a lot. [engine.Run.Train] calls it after each lot.
 func (p *Progress) Observe(lot *engine.Progress) error {
+	p.assistants = assistants(p.spec)
+	err := p.observe(lot)
+	var agreed *ranks.Error
+	if !errors.As(err, &agreed) { // after an error that the ranks have agreed on, none waits for a command
+		err = cmp.Or(command(p.assistants, goOn), err)
+	}
+	p.assistants = nil
+	return err
+}
+
+func (p *Progress) observe(lot *engine.Progress) error {
 	if err := p.bar.Update(lot.Lot, func() []string { return p.details(lot) }); err != nil {
 		return err
 	}
@@ -347,7 +377,24 @@ func (p *Progress) details(lot *engine.Progress) []string {
 	for _, m := range p.releasedMetrics(lot, p.bar != nil) {
 		details = append(details, m.String())
 	}
-	return append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
+	details = append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
+	if d := p.run.RankDurations(); len(d) > 1 {
+		details = append(details, slowestRank(d, p.examplesPerLot*float64(lot.Lot-p.firstLot)))
+	}
+	return details
+}
+
+// slowestRank describes the rank that computed longest: the speed at which it computes its part of the expected
+// examples, without waiting for the others. It is a lower bound of the speed of each rank.
+func slowestRank(durations []time.Duration, examples float64) string {
+	slowest := 0
+	for rank, d := range durations {
+		if d > durations[slowest] {
+			slowest = rank
+		}
+	}
+	own := examples / float64(len(durations))
+	return fmt.Sprintf("slowest rank %d at %s", slowest, terminal.Speed(number.TwoDigits(own/max(1e-9, durations[slowest].Seconds()))))
 }
 
 // epsilon formats the upper bound of ε so far. It marks an approximation and an insecure

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
@@ -66,5 +67,16 @@ func TestNoteTestLoss(t *testing.T) {
 		if got := out.String(); !strings.Contains(got, want) || (got == "") != (want == "") || strings.Contains(got, "PRIVATE") {
 			t.Errorf("loss %v: %q", loss, got)
 		}
+	}
+}
+
+// The rank that computed longest is named, with the speed of its part of the examples.
+func TestSlowestRank_NamesIt(t *testing.T) {
+	durations := []time.Duration{2 * time.Second, 2500 * time.Millisecond, time.Second}
+	if got, want := slowestRank(durations, 3000), "slowest rank 1 at 400 examples/s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := slowestRank([]time.Duration{0, 0}, 0); got != "slowest rank 0 at 0 examples/s" {
+		t.Errorf("before the first lot: %q", got)
 	}
 }

@@ -1,5 +1,3 @@
-// Package training runs a training: it starts or resumes the run of a specification,
-// reports its progress, and writes its files.
 package training
 
 import (

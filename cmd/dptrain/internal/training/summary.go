@@ -131,7 +131,7 @@ func newSummary(spec *settings.Spec, run *engine.Run, d engine.RunDescription) *
 	if c.Ranks != nil {
 		s.Ranks, s.Transport = c.Ranks.Size(), c.Ranks.Transport()
 		for _, d := range run.RankDurations() {
-			s.RankSeconds = append(s.RankSeconds, d.Seconds())
+			s.RankSeconds = append(s.RankSeconds, number.TwoDigits(d.Seconds()))
 		}
 	}
 	s.LocalSteps, s.LocalRate, s.LocalBatch = d.LocalTraining.Steps, d.LocalTraining.Rate, d.LocalTraining.Batch

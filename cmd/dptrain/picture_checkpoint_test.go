@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
+)
+
+// withPictureCheckpoint changes to a folder with the checkpoint ck and dark and light pictures of 12×8 pixels.
+func withPictureCheckpoint(t *testing.T, name string) {
+	t.Helper()
+	source, err := filepath.Abs(filepath.Join("../../models/pretrained/testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS("ck", os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 48 {
+		class := []string{"dark", "light"}[i%2]
+		folder := filepath.Join("pictures", []string{"train", "train", "train", "test"}[i/2%4], class)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		picture := image.NewNRGBA(image.Rect(0, 0, 12, 8))
+		for y := range 8 {
+			for x := range 12 {
+				c := func() uint8 { return uint8(128*(i%2) + r.IntN(128)) }
+				picture.SetNRGBA(x, y, color.NRGBA{c(), c(), c(), 255})
+			}
+		}
+		file, err := os.Create(filepath.Join(folder, fmt.Sprintf("%02d.png", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := png.Encode(file, picture); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const onPictures = "train --data pictures --lot 12 --seed 3 --noise 1 --steps 2 "
+
+// A checkpoint for pictures is trained as its options say.
+func TestTrain_PictureCheckpoint(t *testing.T) {
+	withPictureCheckpoint(t, "vit")
+	for options, want := range map[string]string{
+		"":            "40 trained parameters moved, 0 frozen parameters",
+		",train=head": "2 trained parameters moved, 38 frozen parameters",
+		",train=bias": "20 trained parameters moved, 20 frozen parameters",
+		",lora=2":     "10 trained parameters moved, 38 frozen parameters",
+	} {
+		os.RemoveAll("run")
+		_, stderr, code := dptrain(onPictures + "--out run --model hf:ck" + options)
+		if code != exitcode.Done || !strings.Contains(stderr, want) || strings.Contains(stderr, "did not change") {
+			t.Errorf("%s: exit %d, %s", options, code, stderr)
+		}
+		if scored := runJSON(t, "eval run"); scored["examples"] != 12.0 {
+			t.Errorf("%s: eval prints %v", options, scored)
+		}
+	}
+	for line, want := range map[string]string{
+		onPictures + "--out o --model hf:ck --crop 8x8":        "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
+		onPictures + "--out o --model hf:ck --standardize":     "exclude each other",
+		onPictures + "--out o --model hf:ck,lora=2,targets=fc": "choose from query, key, value",
+	} {
+		checkUsageError(t, line, want)
+	}
+}
+
+// Transformers and peft compute with the exported folders what the run's network computes.
+func TestExport_PictureCheckpoint(t *testing.T) {
+	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
+	hasPython := exec.Command(python, "-c", "import torch, transformers, peft, PIL").Run() == nil
+	for _, name := range []string{"vit", "deit-teacher"} {
+		t.Run(name, func(t *testing.T) { compareExportedPictures(t, name, python, hasPython) })
+	}
+}
+
+func compareExportedPictures(t *testing.T, name, python string, hasPython bool) {
+	withPictureCheckpoint(t, name)
+	if _, stderr, code := dptrain(onPictures + "--lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
+		t.Fatal(stderr)
+	}
+	runJSON(t, "export run --format hf --out hf")
+	runJSON(t, "export run --format peft --out peft")
+	runJSON(t, "predict run --data pictures/test --out predictions.jsonl --format jsonl")
+	if _, err := os.Stat("hf/preprocessor_config.json"); err != nil {
+		t.Error(err)
+	}
+	if !hasPython {
+		t.Skip("this Python does not have torch, transformers, peft and pillow")
+	}
+	out, err := exec.Command(python, "-c", loadPictureFolders).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var light map[string][]float64 // probabilities by transformers and peft, by the name of the file
+	if err := json.Unmarshal(out[strings.LastIndex(string(out), "\n{")+1:], &light); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(readFile(t, "predictions.jsonl"))), "\n")
+	if len(lines) != 12 || len(light) != 12 {
+		t.Fatalf("%d predictions, %d by Python", len(lines), len(light))
+	}
+	i := 0
+	for _, class := range []string{"dark", "light"} {
+		files, err := filepath.Glob("pictures/test/" + class + "/*.png")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			var row struct {
+				Class       string
+				Probability float64
+			}
+			if err := json.Unmarshal([]byte(lines[i]), &row); err != nil {
+				t.Fatal(err)
+			}
+			own := row.Probability
+			if row.Class == "dark" {
+				own = 1 - own
+			}
+			for k, p := range light[filepath.Base(file)] {
+				if math.Abs(own-p) > 1e-5 {
+					t.Fatalf("%s, %s: %v, and %v in Python (%d)", name, file, row, p, k)
+				}
+			}
+			i++
+		}
+	}
+}
+
+// loadPictureFolders prints the probabilities of light with both folders. A warning is an error.
+const loadPictureFolders = `
+import glob, json, os, warnings
+import numpy, torch, transformers, peft
+from PIL import Image
+warnings.simplefilter("error", UserWarning)
+config = json.load(open("hf/config.json"))
+Auto = getattr(transformers, config["architectures"][0])
+mean, std = (torch.tensor(json.load(open("hf/preprocessor_config.json"))[k]).view(1, 3, 1, 1) for k in ("image_mean", "image_std"))
+files = sorted(glob.glob("pictures/test/*/*.png"))
+x = torch.tensor(numpy.stack([numpy.asarray(Image.open(f)) for f in files])).permute(0, 3, 1, 2) / 255
+model, info = Auto.from_pretrained("hf", output_loading_info=True)
+assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"], info
+assert model.config.id2label == {0: "dark", 1: "light"}, model.config.id2label
+adapted = peft.PeftModel.from_pretrained(Auto.from_pretrained("ck", num_labels=2, ignore_mismatched_sizes=True), "peft")
+with torch.no_grad():
+    both = [m.eval()(pixel_values=(x - mean) / std).logits.softmax(-1)[:, 1].tolist() for m in (model, adapted)]
+print()
+print(json.dumps({os.path.basename(f): [p[i] for p in both] for i, f in enumerate(files)}))
+`
