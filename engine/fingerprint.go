@@ -49,6 +49,7 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.constants = constants
 	note("operations of the network", "%s", operations)
 	note("frozen weights and other constants of the network", "%s", constants)
 	e := r.Event()
@@ -133,6 +134,24 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 		note(name, "%s", c.Fingerprint[name])
 	}
 	return f, nil
+}
+
+// CheckConstants compares the constants of the network, such as frozen weights, with those at the start of the
+// run. They differ if the builder reads a file that was replaced. A run without checkpoints does not know
+// those at its start, and returns nil.
+func (r *Run) CheckConstants() error {
+	if r.constants == "" {
+		return nil
+	}
+	build, err := r.config.unreleasedNetwork()
+	if err != nil {
+		return err
+	}
+	_, constants, err := network.Digests(build, r.network.Program)
+	if err == nil && constants != r.constants {
+		err = fmt.Errorf("the frozen weights and other constants of the network are not those at the start of the run: the file that they are read from was replaced; start again")
+	}
+	return err
 }
 
 // describeBound describes a bound. A function is described by its type and its value in lot 0.

@@ -50,6 +50,7 @@ type Run struct {
 	account     *account.Account // nil where the run is not private
 	checkpoints *state.Writer    // nil where no checkpoints are kept
 	rankTimer   *rankTimer       // nil in one process
+	constants   string           // digest of the network's, at the start
 
 	learningRate float64 // of the last lot
 

@@ -2,6 +2,7 @@ package perexample
 
 import (
 	"fmt"
+	"math"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -41,6 +42,22 @@ func (s *InitialValue) Data() any {
 		s.draw(s.values)
 	}
 	return s.values
+}
+
+// equals reports whether two values have the same bits. It keeps no copy of them.
+func (s *InitialValue) equals(other *InitialValue) bool {
+	if s.Size() != other.Size() {
+		return false
+	}
+	a, b := make([]float32, s.Size()), make([]float32, s.Size())
+	s.Draw(a)
+	other.Draw(b)
+	for i, x := range a {
+		if math.Float32bits(x) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // Shape is the parameter's shape.

@@ -186,6 +186,11 @@ func (r *layoutAnalysis) transferConstant(n *G.Node) (layout, error) {
 	if _, yes := r.resizedAxis(n); yes {
 		return r.transferInvariant(n, layout{})
 	}
+	if drawn, isDrawn := n.Value().(*InitialValue); isDrawn {
+		if other, both := r.counterpart[n].Value().(*InitialValue); both && drawn.equals(other) {
+			return layout{}, nil
+		}
+	}
 	a, b := valuesOf(n), valuesOf(r.counterpart[n])
 	switch {
 	case a == nil:

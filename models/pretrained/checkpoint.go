@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"weak"
 
 	"github.com/dptrain/dptrain/internal/format/safetensors"
 )
@@ -20,20 +21,33 @@ const (
 	indexFile   = "model.safetensors.index.json"
 )
 
-// tensors are those of a checkpoint, read when they are needed.
+// tensors are the files of a checkpoint's tensors.
 type tensors struct {
 	dir    string
 	config *Config
 
-	once   sync.Once
-	byName map[string]safetensors.Tensor
-	err    error
+	mutex sync.Mutex
+	last  weak.Pointer[contents]
 }
 
-// load reads the files, once.
-func (t *tensors) load() error {
-	t.once.Do(func() { t.byName, t.err = t.read() })
-	return t.err
+// contents are the tensors that were read. They stay in memory as long as a network may read them: a run that
+// is compiled has its own copy.
+type contents struct{ byName map[string]safetensors.Tensor }
+
+// load reads the files, unless what it read before is still in memory.
+func (t *tensors) load() (*contents, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if c := t.last.Value(); c != nil {
+		return c, nil
+	}
+	byName, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	c := &contents{byName}
+	t.last = weak.Make(c)
+	return c, nil
 }
 
 func (t *tensors) read() (map[string]safetensors.Tensor, error) {
@@ -152,26 +166,26 @@ func (c *Config) wants(name string) bool {
 
 // value returns the function that writes a parameter's value, or nil if the checkpoint does not have the
 // parameter. The weights of dense layers are the transposes of the file's.
-func (t *tensors) value(name string, shape []int) (func(into []float32), error) {
-	x, ok := t.byName[name]
+func (c *contents) value(config *Config, name string, shape []int) (func(into []float32), error) {
+	x, ok := c.byName[name]
 	if !ok {
 		return nil, nil
 	}
-	transposed := t.config.isTransposed(name, shape)
+	transposed := config.isTransposed(name, shape)
 	want := slices.Clone(shape)
 	switch {
 	case transposed:
 		slices.Reverse(want)
-	case t.config.isPictureTable(name):
+	case config.isPictureTable(name):
 		want = append([]int{1}, want...)
 	}
 	if !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.Shape, want)
 	}
 	if !transposed {
-		return func(into []float32) { copy(into, x.Values) }, nil
+		return func(into []float32) { copy(into, c.byName[name].Values) }, nil
 	}
-	return func(into []float32) { transpose(into, x.Values, want[1]) }, nil
+	return func(into []float32) { transpose(into, c.byName[name].Values, want[1]) }, nil
 }
 
 // transpose writes the transpose of a matrix with the given number of columns.

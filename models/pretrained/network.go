@@ -49,10 +49,11 @@ func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n 
 		if err := m.checkInput(ids.Shape()[1:], vocabulary); err != nil {
 			return nil, err
 		}
-		if err := m.tensors.load(); err != nil {
+		checkpoint, err := m.tensors.load()
+		if err != nil {
 			return nil, err
 		}
-		n := &network{Model: m, Builder: b, used: map[string]bool{}}
+		n := &network{Model: m, Builder: b, checkpoint: checkpoint, used: map[string]bool{}}
 		b.UseInitialValues(n.initialValue)
 		b.UseNormEpsilon(m.epsilon)
 		y := build(n)
@@ -84,17 +85,18 @@ func (m *Model) checkInput(shape []int, vocabulary int) error {
 type network struct {
 	*Model
 	*layer.Builder
-	used   map[string]bool // names of the checkpoint's tensors
-	marks  *G.Node         // 1 for the ids of the second segment; nil without one
-	blocks *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
-	words  *G.Node         // the table of an encoder's ids
-	err    error
+	checkpoint *contents
+	used       map[string]bool // names of the checkpoint's tensors
+	marks      *G.Node         // 1 for the ids of the second segment; nil without one
+	blocks     *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
+	words      *G.Node         // the table of an encoder's ids
+	err        error
 }
 
 // initialValue returns what writes the initial value of a parameter; nil for a parameter that is
 // drawn.
 func (n *network) initialValue(name string, shape []int) func(into []float32) {
-	f, err := n.tensors.value(name, shape)
+	f, err := n.checkpoint.value(n.Config, name, shape)
 	n.used[name] = true
 	if n.isHead(name) || isAdapter(name) {
 		return f // a head for other outputs is drawn
@@ -113,7 +115,7 @@ func (n *network) initialValue(name string, shape []int) func(into []float32) {
 // that is not supported.
 func (n *network) checkAllUsed() error {
 	var unknown []string
-	for name := range n.tensors.byName {
+	for name := range n.checkpoint.byName {
 		if !n.used[name] && !n.isHead(name) && !strings.HasPrefix(name, n.prefix+"pooler.") {
 			unknown = append(unknown, name)
 		}
@@ -223,12 +225,13 @@ func (c *Config) isHead(name string) bool {
 // Parts returns the names of the parameters that are not trained, and of those that the checkpoint does not
 // have.
 func (m *Model) Parts(net *perexample.Network) (frozen, fresh []string, err error) {
-	if err := m.tensors.load(); err != nil {
+	checkpoint, err := m.tensors.load()
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, p := range net.Params {
 		name := p.Name()
-		if value, err := m.tensors.value(name, p.Shape()); value == nil || err != nil {
+		if value, err := checkpoint.value(m.Config, name, p.Shape()); value == nil || err != nil {
 			fresh = append(fresh, name)
 		}
 		if !m.trains(name) {

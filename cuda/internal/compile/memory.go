@@ -140,7 +140,7 @@ func (l *bufferLayout) initialize(m *deviceMemory) (err error) {
 		case b.Role == plan.RoleClippedSum:
 			err = m.device.Zero(l.address[i], l.bytes(i))
 		case b.Role == plan.RoleConstant:
-			err = m.upload(l.address[i], bytesOf(b.Value))
+			err = m.upload(l.address[i], bytesOf(b.Content()))
 		}
 	}
 	return err

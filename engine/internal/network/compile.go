@@ -104,7 +104,7 @@ func Compile(o Options) (*Network, error) {
 			n.Executable.Close()
 			return nil, err
 		}
-		n.Program = n.Program.Stripped()
+		n.Program = n.Program.WithoutValues()
 		debug.FreeOSMemory() // the memory of the graph
 		return n, nil
 	}
@@ -146,7 +146,7 @@ func (o *Options) check(network *perexample.Network, program *plan.Program) erro
 		return err
 	}
 	for _, b := range program.Buffers {
-		if b.Role == plan.RoleConstant && !areFinite(b.Value) {
+		if b.Role == plan.RoleConstant && !areFinite(b.Content()) {
 			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
 		}
 	}

@@ -39,7 +39,7 @@ func Digests(build perexample.Build, program *plan.Program) (operations, constan
 		if b.Role != plan.RoleConstant {
 			continue
 		}
-		for _, v := range b.Value {
+		for _, v := range b.Content() {
 			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
 			values.Write(four[:])
 		}

@@ -44,7 +44,7 @@ func newExecutableWithin(room memory.Headroom, p *plan.Program, o plan.Optimizer
 	p = p.Annotated()
 	m := &Executable{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
-	m.program = p.Stripped()
+	m.program = p.WithoutValues()
 	l := newLowering(m.program, m.memory, m.pool)
 	l.contributions = m.contributions
 	m.front, m.back = l.lowerAll(m.program.Front), l.lowerAll(m.program.Back)

@@ -383,6 +383,11 @@ func (l *lowering) lowerNode(n *G.Node) (int, error) {
 	if id, done := l.buffers[n]; done {
 		return id, nil
 	}
+	if s, later := n.Value().(*perexample.InitialValue); later && n.Op() == nil {
+		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Draw: s.Draw})
+		l.buffers[n] = id
+		return id, nil
+	}
 	if v, err := op.Values(n); err == nil && (n.Op() == nil || op.OpKind(n) == "constantScalar" || op.OpKind(n) == "constantTensor") {
 		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Value: v})
 		l.buffers[n] = id

@@ -16,7 +16,7 @@ const (
 	RoleTemporary      Role = iota // its memory is in the arena, between its first and last instruction
 	RoleInput                      // a column of the microbatch, then running statistics and outputs of frozen layers; Index counts all
 	RoleParameter                  // Index is the parameter
-	RoleConstant                   // Value is its content
+	RoleConstant                   // Value is its content, or Draw writes it
 	RoleExampleWeights             // each example's weight within its record
 	RoleSquaredNorms               // squared gradient norms of parameter Index, one per record
 	RoleClipFactors                // clip factors of parameter Index, one per record
@@ -33,8 +33,8 @@ type Buffer struct {
 	Shape    tensor.Shape
 	Role     Role
 	Index    int
-	Value    []float32            // RoleConstant: the elements; RoleParameter: the initial values, unless Draw writes them
-	Draw     func(into []float32) // RoleParameter: writes the initial values; nil if Value has them
+	Value    []float32            // RoleConstant: the elements; RoleParameter: the initial values
+	Draw     func(into []float32) // RoleConstant, RoleParameter: writes Value, which is then nil
 	Borrowed bool                 // RoleParameter: the device computes with Value itself and only reads it
 	Base     int                  // the buffer that owns the memory: the buffer itself, unless it is a reshaped view
 	Offset   int                  // RoleTemporary: the place in the arena
@@ -138,6 +138,16 @@ func (p *Program) MicrobatchBytes() int {
 	return n
 }
 
+// Content returns a buffer's initial content. A copy is made only if Draw writes it.
+func (b Buffer) Content() []float32 {
+	if b.Draw == nil {
+		return b.Value
+	}
+	values := make([]float32, b.Size())
+	b.Draw(values)
+	return values
+}
+
 // Initialize writes a buffer's initial content.
 func (b Buffer) Initialize(into []float32) {
 	if b.Draw != nil {
@@ -147,8 +157,7 @@ func (b Buffer) Initialize(into []float32) {
 	copy(into, b.Value)
 }
 
-// Stripped is the program without the initial values and the graph, which are needed only
-// to compile it.
+// Stripped is the program without the graph and the initial values of parameters.
 func (p *Program) Stripped() *Program {
 	q := *p
 	q.Network = nil
@@ -159,6 +168,15 @@ func (p *Program) Stripped() *Program {
 		}
 	}
 	return &q
+}
+
+// WithoutValues is the program without the initial values, the constants and the graph. It cannot be compiled.
+func (p *Program) WithoutValues() *Program {
+	q := p.Stripped()
+	for i := range q.Buffers {
+		q.Buffers[i].Value, q.Buffers[i].Draw = nil, nil
+	}
+	return q
 }
 
 // WithBorrowedWeights is an evaluation program that computes with the given weights, one

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"runtime/debug"
 	"strings"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
@@ -16,6 +17,12 @@ func (p *Progress) noteMovement() error {
 	if m == nil || err != nil {
 		return err
 	}
+	if m.Frozen > 0 {
+		if err := p.run.CheckConstants(); err != nil {
+			return err
+		}
+	}
+	debug.FreeOSMemory() // the memory of the checkpoint
 	p.term.Note("After the first lot: %s moved, %s of the checkpoint did not.", number.Plural(m.Moved, "trained parameter"), number.Plural(m.Frozen, "frozen parameter"))
 	if len(m.Still) > 0 {
 		p.term.Warn("the first lot did not change %s, although training includes them", strings.Join(m.Still, ", "))
