@@ -2,9 +2,11 @@ package engine
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -65,5 +67,35 @@ func TestKeepFrozen_NothingFrozen(t *testing.T) {
 	e := newTestEvaluator(t, frozenPictures("none", 0, 0))
 	if err := e.KeepFrozen(pictureTable(3)); err != nil || e.kept != nil {
 		t.Errorf("kept %v, %v", e.kept, err)
+	}
+}
+
+// A builder whose frozen weights change, as those of a file that is replaced, is noticed.
+func TestCheckConstants_ReplacedFile(t *testing.T) {
+	scale := float32(1)
+	build := withFrozen("frozen", func(batch int) (*perexample.Network, error) {
+		b := layer.NewBuilder(batch, 1)
+		b.UseInitialValues(func(name string, shape []int) func(into []float32) {
+			return func(into []float32) {
+				for i := range into {
+					into[i] = scale * float32(i%5-2) / 4
+				}
+			}
+		})
+		x := layer.Dense(b, layer.Flatten(b, b.Input("x", 2, 4, 4)), "frozen", 5, layer.Tanh)
+		logits := layer.Dense(b, x, "fc", classes, layer.Identity)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+		return b.Network()
+	})
+	c := frozenConfig(t, build, Records{}, false)
+	c.Files.CheckpointFolder = t.TempDir()
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	if err := r.CheckConstants(); err != nil {
+		t.Error(err)
+	}
+	scale = 2
+	if err := r.CheckConstants(); err == nil || !strings.Contains(err.Error(), "was replaced") {
+		t.Errorf("a replaced file: %v", err)
 	}
 }

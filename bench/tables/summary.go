@@ -14,7 +14,7 @@ type lead struct {
 	mean, deviation float64
 }
 
-// lead compares the default with another program on the splits that both have.
+// lead compares the default with another program on the splits that both have with the same schema.
 func (b *bench) lead(t *table, epsilon float64, other string) (lead, bool) {
 	budget := epsilon
 	if other == "baseline" {
@@ -22,7 +22,7 @@ func (b *bench) lead(t *table, epsilon float64, other string) (lead, bool) {
 	}
 	theirs := map[int]float64{}
 	for _, r := range b.results {
-		if r.Table == t.name && r.Program == other && r.Epsilon == budget {
+		if r.Table == t.name && r.Program == other && r.Epsilon == budget && !r.Unscaled {
 			theirs[r.Run] = r.Score
 		}
 	}

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -43,6 +47,43 @@ func TestCompare_Default(t *testing.T) {
 		}
 		if r := b.results[len(b.results)-1]; c.table.number == (r.AUC > 0.6) {
 			t.Errorf("AUC %v", r.AUC)
+		}
+	}
+}
+
+// A score from a schema without scales is marked, and the default is not compared with it.
+func TestWrite_Unscaled(t *testing.T) {
+	one := &table{name: "one", rows: clusters(100, 2, 2, 1)}
+	b := &bench{out: filepath.Join(t.TempDir(), "tables.md"), list: []*table{one}}
+	for _, unscaled := range []bool{false, true} {
+		b.results = []result{
+			{Table: "one", Program: "default", Epsilon: 1, Score: 0.75},
+			{Table: "one", Program: "search", Epsilon: 1, Score: 0.5, Tries: 2, Unscaled: unscaled},
+		}
+		if err := b.write(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(b.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if marked := strings.Contains(string(text), "† 0.500"); marked != unscaled {
+			t.Errorf("unscaled %v:\n%s", unscaled, text)
+		}
+		if compared := strings.Contains(string(text), "+0.250"); compared == unscaled || strings.Contains(string(text), "(1 rows)") == unscaled {
+			t.Errorf("unscaled %v is compared:\n%s", unscaled, text)
+		}
+		if !strings.Contains(string(text), "2; best 6: 8") {
+			t.Errorf("the tries are missing:\n%s", text)
+		}
+	}
+}
+
+// A large table has one run of each setting, and three of the best four.
+func TestRounds(t *testing.T) {
+	for n, want := range map[int]string{1000: "[{31 2} {6 8}]", 64000: "[{31 1} {4 3}]"} {
+		if got := fmt.Sprint(rounds(n, 2)); got != want {
+			t.Errorf("%d records: %s, want %s", n, got, want)
 		}
 	}
 }

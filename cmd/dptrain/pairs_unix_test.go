@@ -71,11 +71,15 @@ func TestTrain_PairsOfTexts(t *testing.T) {
 	}
 	runJSON(t, "export run --format hf --out hf")
 	runJSON(t, "export run --format onnx --out run.onnx")
+	if err := os.WriteFile("plain.txt", []byte("a good film\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	runJSON(t, onPairs+"--target share --bounds share=0:1 --ignore follows --out regression --model hf:ck")
 	for line, want := range map[string]string{
 		strings.Replace(entails, "--text-pair hypothesis", "--text-pair premise", 1) + "--out o --model hf:ck": "used in two ways",
 		entails + "--out o --model bow":                                      "only a public tokenizer joins two texts",
 		entails + "--out o --model bow --tokens tokenizer:ck/tokenizer.json": "only the network of a public checkpoint reads these",
+		"predict run --data plain.txt":                                       "the model reads pairs of texts",
 		strings.Replace(onPairs, "--text premise", "", 1) + "--label follows --classes no,yes --ignore share,premise --out o": "the first is not given",
 	} {
 		checkUsageError(t, line, want)

@@ -140,6 +140,8 @@ func rowExamples(name string, s Schema) (Set, error) {
 	switch {
 	case text && s.Tokens == "":
 		return nil, fmt.Errorf("%s is plain text, and the model was not trained on text", name)
+	case text && s.TextPair != "":
+		return nil, fmt.Errorf("%s is plain text, and the model reads pairs of texts; give a .csv or .jsonl file with the columns %q and %q", name, s.Text, s.TextPair)
 	case !text && !s.named():
 		return nil, fmt.Errorf("%s has columns, and the model was not trained on data with columns", name)
 	}

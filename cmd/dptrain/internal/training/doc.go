@@ -23,7 +23,7 @@
 //
 // Finish computes ε from the ledger, and collects the settings and the results, which run.json contains. With
 // --budget the run draws its ε from a budget that several runs share, before its first lot: a [BudgetDraw] locks
-// the file of the budget, and Settle completes the draw after the run.
+// the file of the budget, and Settle returns what the run did not spend.
 //
 // The files of this package are named after what they do: progress.go reports, stop.go has the conditions,
 // metric.go the released metrics, schema_release.go the shares of the states of cells, metrics_server.go the page that
