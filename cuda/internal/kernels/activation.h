@@ -1,4 +1,4 @@
-// The activation functions and their derivatives, numbered as in internal/op. The
+// The activation functions and their derivatives, numbered as in internal/device/op. The
 // derivative is a function of the activation's output; for GELU and SiLU it is a
 // function of the input. A NaN stays NaN.
 #pragma once

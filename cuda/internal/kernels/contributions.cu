@@ -1,5 +1,5 @@
 // Sums of an exact program: each record's clipped gradient is rounded to integers at random, its
-// norm is checked in integers, and the integers are added (internal/plan, type Contributions).
+// norm is checked in integers, and the integers are added (internal/device/plan, type Contributions).
 // begin_contributions gives each record its budget. The instructions of the sums then take the
 // squared norms of their parts from the budgets, one instruction after the other.
 //
@@ -7,7 +7,7 @@
 // the first rounding, in chunks; admit of rounded_rows.cu takes it from the budget and writes the
 // rounding that it chose; add_built reads the gradients again and adds the rounded numbers. The
 // integers are not stored: a word costs two operations, less than four bytes written and read. Words of
-// 4096 elements share a key, as in internal/cpu. Predicted for an H100: built_squares and add_built read
+// 4096 elements share a key, as in internal/device/cpu. Predicted for an H100: built_squares and add_built read
 // the gradients, 8 bytes an element at 3.35 TB/s; 512 records of 26000 elements take 32 µs.
 //
 // Products, and convolutions with few windows, are added by rounded_rows.cu.

@@ -1,7 +1,7 @@
 // Definitions that every kernel includes. They differ between the two compilers.
 //
 // NVRTC compiles a kernel for a GPU and has no standard headers. g++ compiles the same
-// source for the emulated device (cuda/emu), where EMULATED is defined and a thread is a
+// source for the emulated device (cuda/internal/emu), where EMULATED is defined and a thread is a
 // fibre. A kernel is plain CUDA C++ except for these macros:
 //
 //    KERNEL LAUNCH_BOUNDS(256) name(float *y, const float *x, int n) { ... }

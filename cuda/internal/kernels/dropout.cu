@@ -2,7 +2,7 @@
 //
 // Reads x and the mask seeds of the examples [examples, 4]. Writes x times the scale
 // where the element's word of Philox-4x32-10 is at least the threshold, and 0 elsewhere.
-// internal/op documents the computation, and why a mask may depend only on an example's
+// internal/device/op documents the computation, and why a mask may depend only on an example's
 // mask seed; the words are the same to the bit.
 //
 // Shape. A thread computes one counter, whose four words serve four neighbouring

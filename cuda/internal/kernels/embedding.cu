@@ -349,7 +349,7 @@ __device__ __forceinline__ bool names_row(const float *index, int n, int vocabul
 }
 
 // each_merged calls use with the elements of the rounding of a record's sums of rows of equal index,
-// before they are converted to integers. The order of a sum and the words are those of internal/cpu. A
+// before they are converted to integers. The order of a sum and the words are those of internal/device/cpu. A
 // warp handles a row of the table.
 template <class Keys, class Use>
 __device__ __forceinline__ void each_merged(Keys &keys, int length, const float *delta, int dim, int bag, float scale, uint64_t seed, Use use) {

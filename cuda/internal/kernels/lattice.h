@@ -7,7 +7,7 @@
 
 constexpr int64_t lattice_bound = 1 << 22;  // steps in a clip bound
 constexpr int64_t lattice_bound_squared = lattice_bound * lattice_bound;
-constexpr int64_t error_room = lattice_bound_squared / 1024 * 5;  // Admission of internal/plan
+constexpr int64_t error_room = lattice_bound_squared / 1024 * 5;  // Admission of internal/device/plan
 constexpr uint64_t too_long = 2 * lattice_bound_squared;
 
 constexpr uint64_t golden_gamma = 0x9e3779b97f4a7c15;
@@ -67,7 +67,7 @@ struct RecordRounding {
 	int adds;     // 0: the record adds nothing
 };
 
-// Budget is what parts of a record may still take, as in internal/plan.
+// Budget is what parts of a record may still take, as in internal/device/plan.
 struct Budget {
 	int64_t norm;    // the square of the bound, less what was taken
 	int64_t errors;  // what estimates of errors may still add up to
@@ -90,7 +90,7 @@ struct Contribution {
 };
 
 // choose_rounding chooses the rounding of record r's part, and takes its squared norm from the
-// record's budget of its group, as type part of internal/cpu does. All threads of the block call
+// record's budget of its group, as type part of internal/device/cpu does. All threads of the block call
 // it. squares(scale, seed) returns, to all threads, the squared norm of the integers that a
 // rounding gives, or out_of_range; it contains a barrier. If it returns other_rounding, the caller
 // chooses in another way: choose_rounding returns false and takes, counts and writes nothing. A part

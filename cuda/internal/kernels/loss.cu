@@ -91,8 +91,8 @@ KERNEL LAUNCH_BOUNDS(1024) cross_entropy_gradient_block(float *out, const float 
 	cross_entropy_gradient(Block<decltype(partial)>(partial), out, x, labels, gradient, rows, classes, smoothing);
 }
 
-// The losses of single elements, numbered as in internal/op (ElementLoss), and then as
-// in cuda/loss.go.
+// The losses of single elements, numbered as in internal/device/op (ElementLoss), and then as
+// in cuda/internal/compile/loss.go.
 enum Loss { absolute, huber, poisson, hinge, binary_entropy, squared };
 
 // loss_of is the loss of a prediction. A NaN stays NaN.

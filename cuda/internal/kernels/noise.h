@@ -1,6 +1,6 @@
-// The normals of package noise, bit for bit: ChaCha20's block function (RFC 8439,
+// The normals of package random, bit for bit: ChaCha20's block function (RFC 8439,
 // section 2.3) in registers, and Box–Muller with every operation rounded separately.
-// noise/gaussian.go defines which words give which normal; noise/boxmuller.go bounds
+// internal/random/gaussian.go defines which words give which normal; internal/random/boxmuller.go bounds
 // their distance from Gaussian ones.
 #pragma once
 

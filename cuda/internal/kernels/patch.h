@@ -2,7 +2,7 @@
 // by its corner; an element of it, a tap, has the same offset from the corner in every
 // patch. Two tables, one of the corners of an image and one of taps, therefore describe
 // every element of every patch, and reading one takes one test and one addition. The
-// structs here mirror the Go structs of cuda/patch.go.
+// structs here mirror the Go structs of cuda/internal/compile/patch.go.
 #pragma once
 #include "divide.h"
 

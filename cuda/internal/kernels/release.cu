@@ -6,7 +6,7 @@
 // more for an average.
 //
 // The release of an exact program reads and clears integers of 64 bits, 8 bytes more per weight.
-// It replaces a sum f by round((f + N)/g), with the bits of noise.RoundedGaussian (rounded.h), in
+// It replaces a sum f by round((f + N)/g), with the bits of random.RoundedGaussian (rounded.h), in
 // three stages. release_exact decides all but a thousandth of the integers in float32, and puts the
 // others in a list. release_undecided computes those in float64, a thread for each, first from the
 // same words, then with 64 more digits of both uniform numbers, and puts one in 10^11 in a second
@@ -17,7 +17,7 @@
 // warps, on many GPUs at a sixty-fourth of the rate of float32.
 //
 // Noise. Element i gets normal i of the parameter's stream, with the same bits as
-// package noise, and every operation is rounded as package optim rounds it. The key and
+// package random, and every operation is rounded as package optim rounds it. The key and
 // the values that change with the lot are launch arguments: the key is in no memory that
 // dptrain allocates on the device, and in no graph.
 //
@@ -82,7 +82,7 @@ struct Release {
 	float average;  // how far the average moves towards the weight; 0: it does not
 };
 
-// The optimizers by update rule, numbered as in cuda/release.go.
+// The optimizers by update rule, numbered as in cuda/internal/compile/release.go.
 enum Rule { plain, momentum, nesterov, adam, scaled };
 
 // draw_normals stores a warp's normals, two grains from normal `first` on, in shared

@@ -1,6 +1,6 @@
-// The rounded Gaussian of package noise: the same integers as noise.RoundedGaussian. Every
+// The rounded Gaussian of package random: the same integers as random.RoundedGaussian. Every
 // stage has a bound on its error, decides only the values that the bound permits, and leaves the
-// others to the next stage. noise/rounded32.go and noise/rounded64.go prove the bounds; they
+// others to the next stage. internal/random/rounded32.go and internal/random/rounded64.go prove the bounds; they
 // hold with and without fused multiply-adds.
 #pragma once
 #include "device.h"
@@ -9,7 +9,7 @@
 // A batch is 512 values, which 16 threads compute together, each from two blocks.
 constexpr int batch_values = 512, batch_blocks = 32;
 
-// Rounding is the noise of a parameter: struct RoundingConstants of package noise.
+// Rounding is the noise of a parameter: struct RoundingConstants of package random.
 struct Rounding {
 	double steps;               // Sigma/g
 	double unit;                // of the gradient, per released integer
@@ -86,7 +86,7 @@ __device__ __forceinline__ bool fast_round(const Rounding &now, const FastPair &
 	return true;
 }
 
-// Uniforms are intervals of u and w, as type pair of package noise.
+// Uniforms are intervals of u and w, as type pair of package random.
 struct Uniforms {
 	uint64_t u;
 	int64_t w;
@@ -107,7 +107,7 @@ __device__ __forceinline__ Uniforms more_digits(Uniforms x, uint64_t u, uint64_t
 	return x;
 }
 
-// minus_log is -ln((u + 1/2)/2^64): negativeLog of package noise.
+// minus_log is -ln((u + 1/2)/2^64): negativeLog of package random.
 __device__ __forceinline__ double minus_log(uint64_t u) {
 	double top = (double)(unsigned)(u >> 32) * 0x1p-32, low = ((double)(unsigned)u + 0.5) * 0x1p-64;
 	double v = top + low, below = low - (v - top);
@@ -123,7 +123,7 @@ __device__ __forceinline__ double minus_log(uint64_t u) {
 	return -e * 0x1.62e42fefa39efp-1 - s * sum;
 }
 
-// normal64 is normal of package noise: the normal at the middle of the intervals, and the
+// normal64 is normal of package random: the normal at the middle of the intervals, and the
 // bound on its error.
 __device__ __forceinline__ double normal64(const Uniforms &x, double &error) {
 	const double centre = (double)x.u + 0.5, quarter = 0x1.921fb54442d18p-1 * 0x1p-63;
@@ -147,7 +147,7 @@ __device__ __forceinline__ double normal64(const Uniforms &x, double &error) {
 }
 
 // round64 sets cell to round((f + N)/g) less the whole grid steps of f, and returns whether the
-// bound decides it: cell64 of package noise.
+// bound decides it: cell64 of package random.
 __device__ __forceinline__ bool round64(const Rounding &now, const Uniforms &x, int64_t f, int64_t &cell) {
 	double error, z = normal64(x, error), part = 0;
 	if (now.grid > 0)  // exact: below 2^52

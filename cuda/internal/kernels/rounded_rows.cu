@@ -1,6 +1,6 @@
 // Sums of an exact program over products, Σ_t a_t ⊗ δ_t of the rows of each record, as integers
-// (internal/plan, type Contributions). Both rows are rounded to 16 bits, with scales whose product is
-// the scale of the record; the integers and all decisions are those of type rowSum in internal/cpu. The
+// (internal/device/plan, type Contributions). Both rows are rounded to 16 bits, with scales whose product is
+// the scale of the record; the integers and all decisions are those of type rowSum in internal/device/cpu. The
 // rows of a dense layer are numbers in memory. The rows of a convolution are its signals at a position
 // and the patch that the position reads; a picture has one rounding, which all patches share.
 //
@@ -49,7 +49,7 @@ __device__ __forceinline__ long long exponent(double x) {
 
 __device__ __forceinline__ double power_of_two(int e) { return __longlong_as_double((long long)(1023 + e) << 52); }
 
-// split_scale is splitScale of internal/cpu: scales of both rows whose product is scale. aspect is
+// split_scale is splitScale of internal/device/cpu: scales of both rows whose product is scale. aspect is
 // 4·In/Out.
 __device__ __forceinline__ void split_scale(double scale, double squares_a, double squares_d, double aspect, float &scale_a, float &scale_d) {
 	constexpr int most = 13;
@@ -261,7 +261,7 @@ struct Lookups {
 };
 
 // RowErrors estimates what the rounding of rows adds to the squared norm of their product: RowErrors of
-// internal/plan.
+// internal/device/plan.
 struct RowErrors {
 	double a, delta, both;
 

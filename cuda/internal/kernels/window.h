@@ -1,5 +1,5 @@
 // A window that moves over planes: its positions, and the positions from which it covers
-// a cell. The struct mirrors the Go struct of cuda/pool.go.
+// a cell. The struct mirrors the Go struct of cuda/internal/compile/pool.go.
 #pragma once
 #include "divide.h"
 
