@@ -4,7 +4,6 @@ package compile
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/device/op"
