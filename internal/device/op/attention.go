@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -102,7 +104,12 @@ func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(que
 	width := packed / 3
 	size := width / a.Heads
 	scale := a.ScaleOf(size)
-	weights, slopes := make([]float64, T), make([]float64, T)
+	row := attentionRows.Get().(*attentionRow)
+	defer attentionRows.Put(row)
+	for _, x := range []*[]float64{&row.weights, &row.slopes, &row.room} {
+		*x = slices.Grow((*x)[:0], T)[:T]
+	}
+	weights, slopes := row.weights, row.slopes
 	for b := range s[0] {
 		for head := range a.Heads {
 			key := b*T*packed + width + head*size
@@ -135,14 +142,17 @@ func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(que
 						weights[u] = 0
 					}
 				}
-				f(query, key, key+width, (b*T+t)*width+head*size, attentionRow{weights, slopes})
+				f(query, key, key+width, (b*T+t)*width+head*size, *row)
 			}
 		}
 	}
 }
 
-// attentionRow has the weights of a query, and the derivatives of its scores.
-type attentionRow struct{ weights, slopes []float64 }
+// attentionRow has the weights of a query, the derivatives of its scores, and room for as many numbers.
+type attentionRow struct{ weights, slopes, room []float64 }
+
+// attentionRows keeps rows, because devices without a kernel for an attention compute it in each step.
+var attentionRows = sync.Pool{New: func() any { return new(attentionRow) }}
 
 // paddingMarks is the optional input that marks padding.
 func paddingMarks(in [][]float64) []float64 {
@@ -206,7 +216,8 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 	size := packed / 3 / a.Heads
 	Attention(a).forEachQuery(x, paddingMarks(in[2:]), shapes[0], func(query, key, value, at int, w attentionRow) {
 		d := in[1][at : at+size]
-		slopes := make([]float64, len(w.weights))
+		slopes := w.room
+		clear(slopes)
 		var mean float64
 		for u, p := range w.weights {
 			if p == 0 {
