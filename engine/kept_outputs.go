@@ -22,7 +22,7 @@ type keptOutputs struct {
 // of this set then compute the layers behind them, with the same bits. It has no effect on a GPU, for a network
 // without such layers, and where the outputs would take more than half of the memory that is left.
 func (e *Evaluator) KeepFrozen(s data.Set) error {
-	if e.device.Name() != "cpu" || s.Len() == 0 || !reflect.TypeOf(s).Comparable() {
+	if e.device.Name() != "cpu" || s.Len() == 0 || !reflect.ValueOf(s).Comparable() {
 		return nil
 	}
 	private, program, err := network.LowerTrainedLayers(e.build, e.whole.size)

@@ -62,6 +62,24 @@ func TestKeepFrozen_SameBits(t *testing.T) {
 	}
 }
 
+// tagged is a set whose values are comparable only if the tag is.
+type tagged struct {
+	data.Set
+	tag any
+}
+
+// A set that cannot be compared with others keeps no outputs, and has its scores.
+func TestKeepFrozen_SetsThatCannotBeCompared(t *testing.T) {
+	e := newTestEvaluator(t, frozenSteps)
+	set := tagged{pictureTable(5), []int{1}}
+	if err := e.KeepFrozen(set); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := e.Score(e.Weights(), set); err != nil || result.Examples != 5 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 // Without frozen layers there are no outputs to keep.
 func TestKeepFrozen_NothingFrozen(t *testing.T) {
 	e := newTestEvaluator(t, frozenPictures("none", 0, 0))
