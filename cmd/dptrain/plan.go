@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-
 	"time"
 
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/number"
-
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/settings"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
@@ -143,11 +141,8 @@ func measureLot(run *engine.Run) (m measuredLot, err error) {
 	return m, nil
 }
 
-// The messages of a lot in addition to those of pieces: sums of some numbers, with which the ranks agree.
-const (
-	agreements       = 7
-	elementsOfPieces = 1 << 20
-)
+// agreements are the calls of a lot in addition to those of pieces: sums of some numbers, with which the ranks agree.
+const agreements = 7
 
 // predict returns the times of a run on n ranks. A lot waits for the rank with the most records. Then each rank sends
 // the others the sums of their parts, and they gather their parts of the weights: each sends (n−1)/n of both. A call
@@ -159,7 +154,8 @@ func (c cluster) predict(l plannedLots, m measuredLot, n int) rankPlan {
 		gathered *= 2
 	}
 	p := rankPlan{Ranks: n, SentBytes: share * float64(sum+gathered) * float64(l.Weights)}
-	messages := 2 * math.Log2(float64(n)) * (agreements + 2*math.Ceil(float64(l.Weights)/elementsOfPieces))
+	pieces := math.Ceil(float64(l.Weights) / float64(n*deviceplan.PieceElements(n)))
+	messages := 2 * math.Log2(float64(n)) * (agreements + 2*pieces)
 	sending := p.SentBytes*8/(c.Link*1e9) + messages*c.Latency.Seconds()
 	p.StepSeconds = (m.Records/float64(n)*busiest(l.Lot, n)+m.Release/float64(n))/c.Faster + sending
 	p.Sending = sending / p.StepSeconds

@@ -37,12 +37,8 @@ type span struct {
 	at                  int // the first element's place in the part
 }
 
-// Sizes of pieces, in elements.
-const (
-	elementsOfAllParts = 1 << 20
-	leastOfOnePart     = 1 << 14
-	blockSize          = 1 << 11 // of sums that are read at once, so that they stay in the first-level cache
-)
+// blockSize is the number of sums that are read at once, so that they stay in the first-level cache.
+const blockSize = 1 << 11
 
 // newParts returns parts whose ends in each parameter are ends[parameter][rank].
 func newParts(ends [][]int, size int) *parts {
@@ -55,7 +51,7 @@ func newParts(ends [][]int, size int) *parts {
 			}
 		}
 	}
-	p.cut(max(elementsOfAllParts/size, leastOfOnePart))
+	p.cut(plan.PieceElements(size))
 	return p
 }
 

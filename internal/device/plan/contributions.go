@@ -25,6 +25,12 @@ const (
 // maxMiddleRecords·Bound < 2³⁹.
 const maxMiddleRecords = MaxNarrowRecords << 8
 
+// PieceElements is the number of elements of each rank's part that one call of several ranks sends.
+func PieceElements(ranks int) int {
+	const ofAllParts, leastOfOnePart = 1 << 20, 1 << 14
+	return max(ofAllParts/ranks, leastOfOnePart)
+}
+
 // SumBytes returns the bytes of a sum of at most this many records.
 func SumBytes(records int) int {
 	switch {
