@@ -181,21 +181,20 @@ func (e *Evaluator) ScoreEach(weights [][]float32, s data.Set, each func(expecte
 
 // scorer compares outputs with labels or targets, batch by batch.
 type scorer struct {
-	of       *Evaluator
-	each     func(expected, output []float32) // nil: none
-	columns  []data.Column
-	label    int // the column that the output is compared with; -1: none
-	target   int // likewise
-	scores   int // numbers of the output for a label
-	classes  int
-	mayPad   bool
-	metrics  score.Regression
-	result   Evaluation
-	examples int
+	of      *Evaluator
+	each    func(expected, output []float32) // nil: none
+	columns []data.Column
+	label   int // the column that the output is compared with; -1: none
+	target  int // likewise
+	scores  int // numbers of the output for a label
+	classes int
+	mayPad  bool
+	metrics score.Regression
+	result  Evaluation
 }
 
 func (e *Evaluator) newScorer(s data.Set, each func(expected, output []float32)) *scorer {
-	sc := &scorer{of: e, each: each, columns: s.Columns(), target: e.signature.TargetInput, examples: s.Len()}
+	sc := &scorer{of: e, each: each, columns: s.Columns(), target: e.signature.TargetInput}
 	sc.result.Examples = s.Len()
 	sc.label, sc.scores = e.signature.ScoredLabel(sc.columns)
 	if sc.label < 0 {
@@ -238,7 +237,7 @@ func (sc *scorer) evaluation() Evaluation {
 	if r.Labels > 0 {
 		r.Accuracy /= float64(r.Labels)
 	}
-	r.Loss /= float64(sc.examples)
+	r.Loss /= float64(r.Examples)
 	if sc.target >= 0 {
 		r.Targets = sc.metrics.Count
 		r.RMSE, r.MAE, r.R2 = sc.metrics.Errors(sc.columns[sc.target].ScaleFactor())

@@ -50,7 +50,7 @@ func openRowsFrom(file string, o Options, read func(Schema, rowPolicy) (Set, []s
 	if task.Test, _, err = readRows(o.Test, task.Schema, rowPolicy{}); err != nil {
 		return nil, err
 	}
-	task.Test, err = withFixedMasks(task.Test, task.Schema)
+	task.Test, err = FixMasks(task.Test, task.Schema)
 	return task, err
 }
 

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/dptrain/dptrain/internal/setting"
@@ -91,10 +90,10 @@ type fixedMasks struct {
 	mask *masking
 }
 
-// withFixedMasks masks the examples of a public set for its evaluation, by a generator with a fixed seed. The set can be
-// nil.
-func withFixedMasks(set Set, s Schema) (Set, error) {
-	if set == nil || s.Masked == 0 {
+// FixMasks gives the examples of a public set, which can be nil, masks that are the same each time that it is read: all
+// of them are evaluated.
+func FixMasks(set Set, s Schema) (Set, error) {
+	if _, fixed := set.(fixedMasks); fixed || set == nil || s.Masked == 0 {
 		return set, nil
 	}
 	m, err := s.masking()
@@ -121,15 +120,3 @@ func (f fixedMasks) Read(dst [][]float32, rows []int) error {
 
 func (f fixedMasks) Users() []int32 { return Users(f.Set) }
 func (f fixedMasks) Blank() []bool  { return Blank(f.Set) }
-
-// FixMasks returns the examples of a public file, of which all are evaluated, with masks that are the same each time.
-func FixMasks(set Set, s Schema) (Set, error) {
-	if _, fixed := set.(fixedMasks); fixed {
-		return set, nil
-	}
-	set, err := withFixedMasks(set, s)
-	if err != nil {
-		return nil, fmt.Errorf("evaluation: %w", err)
-	}
-	return set, nil
-}
