@@ -22,8 +22,8 @@ const smallTokenizer = `{"version":"1.0","added_tokens":[],"normalizer":{"type":
 "model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
 "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"good":4,"bad":5,"film":6,"a":7,"very":8,"##s":9,"the":10,"is":11,".":12,"plot":13,"dull":14,"fine":15}}}`
 
-// withCheckpoint changes to a folder with the checkpoint ck and the texts train.csv and test.csv.
-func withCheckpoint(t *testing.T, name string) {
+// changeToCheckpoint changes to a folder with the checkpoint ck.
+func changeToCheckpoint(t *testing.T, name string) {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join("../../models/pretrained/testdata", name))
 	if err != nil {
@@ -33,6 +33,22 @@ func withCheckpoint(t *testing.T, name string) {
 	if err := os.CopyFS("ck", os.DirFS(source)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// trainedAs trains the checkpoint ck in the folder run, by options, and compares what the run states of its parameters.
+func trainedAs(t *testing.T, line, options, want string) {
+	t.Helper()
+	os.RemoveAll("run")
+	_, stderr, code := dptrain(line + "--steps 2 --out run --model hf:ck" + options)
+	if code != exitcode.Done || !strings.Contains(stderr, want) || strings.Contains(stderr, "did not change") {
+		t.Errorf("%s: exit %d, %s", options, code, stderr)
+	}
+}
+
+// withCheckpoint changes to a folder with the checkpoint ck and the texts train.csv and test.csv.
+func withCheckpoint(t *testing.T, name string) {
+	t.Helper()
+	changeToCheckpoint(t, name)
 	write := func(file, text string) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -58,11 +74,7 @@ func TestTrain_Checkpoint(t *testing.T) {
 		",train=bias":           "21 trained parameters moved, 20 frozen parameters",
 		",lora=2,targets=value": "8 trained parameters moved, 37 frozen parameters",
 	} {
-		os.RemoveAll("run")
-		_, stderr, code := dptrain(onTexts + "--steps 2 --out run --model hf:ck" + options)
-		if code != exitcode.Done || !strings.Contains(stderr, want) || strings.Contains(stderr, "did not change") {
-			t.Errorf("%s: exit %d, %s", options, code, stderr)
-		}
+		trainedAs(t, onTexts, options, want)
 		scored := runJSON(t, "eval run")
 		summary := map[string]any{}
 		if err := json.Unmarshal(readFile(t, "run/run.json"), &summary); err != nil {

@@ -21,14 +21,7 @@ import (
 // withPictureCheckpoint changes to a folder with the checkpoint ck and dark and light pictures of 12×8 pixels.
 func withPictureCheckpoint(t *testing.T, name string) {
 	t.Helper()
-	source, err := filepath.Abs(filepath.Join("../../models/pretrained/testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	if err := os.CopyFS("ck", os.DirFS(source)); err != nil {
-		t.Fatal(err)
-	}
+	changeToCheckpoint(t, name)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 48 {
 		class := []string{"dark", "light"}[i%2]
@@ -56,7 +49,7 @@ func withPictureCheckpoint(t *testing.T, name string) {
 	}
 }
 
-const onPictures = "train --data pictures --lot 12 --seed 3 --noise 1 --steps 2 "
+const onPictures = "train --data pictures --lot 12 --seed 3 --noise 1 "
 
 // A checkpoint for pictures is trained as its options say.
 func TestTrain_PictureCheckpoint(t *testing.T) {
@@ -67,19 +60,15 @@ func TestTrain_PictureCheckpoint(t *testing.T) {
 		",train=bias": "20 trained parameters moved, 20 frozen parameters",
 		",lora=2":     "10 trained parameters moved, 38 frozen parameters",
 	} {
-		os.RemoveAll("run")
-		_, stderr, code := dptrain(onPictures + "--out run --model hf:ck" + options)
-		if code != exitcode.Done || !strings.Contains(stderr, want) || strings.Contains(stderr, "did not change") {
-			t.Errorf("%s: exit %d, %s", options, code, stderr)
-		}
+		trainedAs(t, onPictures, options, want)
 		if scored := runJSON(t, "eval run"); scored["examples"] != 12.0 {
 			t.Errorf("%s: eval prints %v", options, scored)
 		}
 	}
 	for line, want := range map[string]string{
-		onPictures + "--out o --model hf:ck --crop 8x8":        "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
-		onPictures + "--out o --model hf:ck --standardize":     "exclude each other",
-		onPictures + "--out o --model hf:ck,lora=2,targets=fc": "choose from query, key, value",
+		onPictures + "--steps 2 --out o --model hf:ck --crop 8x8":        "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
+		onPictures + "--steps 2 --out o --model hf:ck --standardize":     "exclude each other",
+		onPictures + "--steps 2 --out o --model hf:ck,lora=2,targets=fc": "choose from query, key, value",
 	} {
 		checkUsageError(t, line, want)
 	}
@@ -96,7 +85,7 @@ func TestExport_PictureCheckpoint(t *testing.T) {
 
 func compareExportedPictures(t *testing.T, name, python string, hasPython bool) {
 	withPictureCheckpoint(t, name)
-	if _, stderr, code := dptrain(onPictures + "--lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
+	if _, stderr, code := dptrain(onPictures + "--steps 2 --lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	runJSON(t, "export run --format hf --out hf")
