@@ -209,7 +209,7 @@ def accuracy(f, x, y):
 
 
 def scales(o):
-    """What scales gain, by the factor of the deviation: columns of one kind, of which half have an effect."""
+    """Prints what scales gain, by the factor of the deviation. All columns are of one kind, and half of them have an effect."""
     print("| columns | effect | n | ε | factor of the deviation | as numbers | scaled | difference |\n|---|---|---|---|---|---|---|---|")
     for kind in o.kind.split("; ") if o.kind else KINDS:
         for effect in ("scaled", "number"):

@@ -71,7 +71,7 @@ func sortedProbabilities(logits []float32, temperature, topP float64) []float64 
 	return p
 }
 
-// Logits that are no finite numbers neither stop the program nor are drawn beside finite ones.
+// Logits that are not finite do not stop the program. An infinite logit is drawn, and a NaN is not.
 func TestDrawID_NotFinite(t *testing.T) {
 	r := mathrand.New(mathrand.NewPCG(7, 8))
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -82,7 +82,7 @@ func TestDrawID_NotFinite(t *testing.T) {
 				t.Fatalf("id %d is drawn", id)
 			}
 			if id := d.draw([]float32{0, inf, 1}, 1, topP, r); id != 1 {
-				t.Fatalf("id %d is drawn beside an infinite logit", id)
+				t.Fatalf("id %d is drawn, and another logit is infinite", id)
 			}
 			d.draw([]float32{nan, nan}, 1, topP, r)
 			d.draw([]float32{-inf, -inf}, 1, topP, r)

@@ -30,7 +30,7 @@ func openWithTokenizer(t *testing.T, rows string, s Schema, o Options) (*Task, e
 	return Open(filepath.Join(dir, "rows.csv"), o)
 }
 
-// maskTokenizer is a tokenizer.json of ten pieces, of which four are special.
+// maskTokenizer is a tokenizer.json of ten pieces. Four of them are special.
 const maskTokenizer = `{"added_tokens":[{"id":9,"content":"[MASK]","special":true},{"id":0,"content":"[UNK]","special":true}],
 "pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],
 "pair":[],"special_tokens":{"[CLS]":{"ids":[1]}}},

@@ -22,7 +22,7 @@ type rowLayout struct {
 	roles             []columnRole
 	order             []int // the columns in reading order, which determines the order of the features
 	label, user, text int   // columns; -1 if there is none
-	pair              int   // the second text; -1 if there is none
+	pair              int   // the column of the second text; -1 without one
 	target            int   // a column with bounds; -1 if there is none
 	weight            int   // -1 if there is none
 	classes           map[string]int

@@ -16,7 +16,7 @@ const (
 	headAverage  = 0.95
 )
 
-// ForHead returns the settings for a checkpoint of which only the head is trained.
+// ForHead returns the settings for the head of a checkpoint, if nothing else is trained.
 //
 // The outputs of the frozen layers are computed once, so every record can take part in every lot. Adam
 // divides by the noise, as in a linear network: the noise in a weight after T lots is S = η·√T.

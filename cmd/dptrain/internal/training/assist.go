@@ -13,7 +13,7 @@ const (
 	evaluate
 )
 
-// assistants returns the connection to the ranks that evaluate together with this one; nil where there are none.
+// assistants returns the connection to the ranks that evaluate with this one. It is nil if no other rank does.
 func assistants(spec *settings.Spec) ranks.Communicator {
 	if spec.Flags.Ranks < 2 || spec.Task.Test == nil {
 		return nil
