@@ -73,7 +73,7 @@ var separate = map[string][]string{
 	"accountant/ledger":    {"internal/host/atomicfile", "internal/host/lock"},
 	"clip":                 {},
 	"noise":                {"internal/random"},
-	"perexample":           {"internal/device/op"},
+	"perexample":           {"internal/device/op", "internal/host/memory"},
 	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/ranks", "internal/setting", "internal/tokenizer"},
 	"engine/choice":        {"accountant/ledger", "noise"},
 	"engine/sample":        {"noise"},
