@@ -46,10 +46,6 @@ func (c *Config) checkRanks() error {
 	case m.Arithmetic == FloatArithmetic:
 		return setting.Errorf("Mechanism.Arithmetic", "%v on several ranks: sums of floating-point numbers depend on the number of ranks; use %v",
 			setting.With("Mechanism.Arithmetic", string(FloatArithmetic)), setting.With("Mechanism.Arithmetic", string(ExactArithmetic)))
-	case c.Projection.Directions > 0:
-		return setting.Errorf("Projection.Directions", "a projection (%v) is not available on several ranks: train in one process, or drop it", setting.Named("Projection.Directions"))
-	case m.Choose != nil:
-		return fmt.Errorf("Mechanism.Choose is not available on several ranks: train in one process, or drop it")
 	case c.Device.Name == "gorgonia":
 		return setting.Errorf("Device.Name", "device %s is not available on several ranks: use %v", c.Device.Name, setting.With("Device.Name", "cpu"))
 	}
@@ -89,15 +85,8 @@ func (c *Config) newSource() (*noise.Source, error) {
 		return nil, err
 	}
 	key := random.KeyOf(source)
-	bytes := make([]byte, 4*len(key))
-	for i, word := range key {
-		binary.LittleEndian.PutUint32(bytes[4*i:], word)
-	}
-	if err := c.Ranks.Broadcast(bytes); err != nil {
+	if err := c.takeFromRankZero(key[:]); err != nil {
 		return nil, err
-	}
-	for i := range key {
-		key[i] = binary.LittleEndian.Uint32(bytes[4*i:])
 	}
 	return random.NewKeyed(key), nil
 }
@@ -327,35 +316,88 @@ func (c *Config) agreeOnSaved(saved *state.Checkpoint, err error) error {
 // lotsBetweenComparisons is how often ranks compare their weights.
 const lotsBetweenComparisons = 64
 
+// endsOfRuns are the reasons to end that all ranks recognize.
+var endsOfRuns = []error{ErrStop, context.Canceled, ErrBudget}
+
+// agreeOnEnd returns nil where err is nil on all ranks. Otherwise it returns on all ranks why one does not go on: one
+// of endsOfRuns, or the error of a rank. It replaces votes by their sums.
+func (c *Config) agreeOnEnd(err error, votes ...*int64) error {
+	if c.Ranks == nil {
+		return err
+	}
+	all := make([]int64, len(endsOfRuns)+len(votes))
+	own, failed := err, err
+	for i, end := range endsOfRuns {
+		if errors.Is(err, end) {
+			all[i], failed = 1, nil
+		}
+	}
+	for i, vote := range votes {
+		all[len(endsOfRuns)+i] = *vote
+	}
+	if e := c.Ranks.Sum(all); e != nil {
+		return ranks.AfterFailure(failed, e)
+	}
+	if err := ranks.Agree(c.Ranks, failed); err != nil {
+		return err
+	}
+	for i, end := range endsOfRuns {
+		switch {
+		case all[i] == 0:
+		case errors.Is(own, end):
+			return own
+		default:
+			return end
+		}
+	}
+	for i, vote := range votes {
+		*vote = all[len(endsOfRuns)+i]
+	}
+	return nil
+}
+
+// agreeOnSpent returns on all ranks when the ledger of rank 0 on disk has what is released. err is the error of its
+// sums, and spent that of the ledger.
+func (c *Config) agreeOnSpent(err, spent error) error {
+	switch {
+	case err == nil:
+		return ranks.Agree(c.Ranks, spent)
+	case spent != nil:
+		return fmt.Errorf("%w; the ledger does not state the cost: %w", err, spent)
+	}
+	return err
+}
+
+// takeFromRankZero replaces values by those of rank 0, which are as many.
+func (c *Config) takeFromRankZero(values any) error {
+	if c.Ranks == nil {
+		return nil
+	}
+	b, err := binary.Append(nil, binary.LittleEndian, values)
+	if err == nil {
+		err = c.Ranks.Broadcast(b)
+	}
+	if err == nil {
+		_, err = binary.Decode(b, binary.LittleEndian, values)
+	}
+	return err
+}
+
 // agreeToContinue returns nil where all ranks go on with the next lot. Otherwise it returns on all ranks why
-// one does not: ErrStop, the end of a context, or an error.
+// one does not.
 func (r *Run) agreeToContinue(err error) error {
 	c := r.config.Ranks
-	causes := []error{ErrStop, context.Canceled}
-	votes := make([]int64, len(causes)+1) // and whether rank 0 saves a checkpoint
+	save := int64(0) // whether rank 0 saves a checkpoint
 	if r.checkpoints != nil && err == nil && r.step > r.firstStep {
 		var due bool
 		if due, err = r.checkpoints.IsDue(r.step); due {
-			votes[len(causes)] = 1
+			save = 1
 		}
 	}
-	for i, cause := range causes {
-		if errors.Is(err, cause) {
-			votes[i], err = 1, nil
-		}
-	}
-	if e := c.Sum(votes); e != nil {
-		return ranks.AfterFailure(err, e)
-	}
-	if err := ranks.Agree(c, err); err != nil {
+	if err := r.config.agreeOnEnd(err, &save); err != nil {
 		return err
 	}
-	for i, cause := range causes {
-		if votes[i] > 0 {
-			return cause
-		}
-	}
-	if votes[len(causes)] > 0 {
+	if save > 0 {
 		err := r.lot.GatherState()
 		if err == nil && r.checkpoints != nil {
 			err = r.checkpoints.Begin(r.step)
