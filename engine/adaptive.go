@@ -86,7 +86,7 @@ func (r *Run) chooseNoise(p *Progress) error {
 	if !r.config.followsRankZero() {
 		choice = a.choose(p)
 	}
-	if err := r.config.takeFromRankZero(&choice); err != nil {
+	if err := r.team.TakeFromRankZero(&choice); err != nil {
 		return err
 	}
 	if err := choice.check(); err != nil {

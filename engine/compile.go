@@ -21,10 +21,11 @@ func (c *Config) compile(index *load.Index, rowsPerRecord int, e sample.Event) (
 		return nil, err
 	}
 	local := c.LocalTraining.Steps > 0
+	rank, count := c.rankAndCount()
 	o := network.Options{
 		Build: c.Network, Check: c.checkNetwork, Device: *c.Device.resolver(), Held: heldBytes(c, index),
 		Train: c.Train, Index: index, Event: e,
-		RowsPerRecord: rowsPerRecord, Microbatch: c.Microbatch, ConstantWork: c.Sampling.ConstantWork, Rank: c.rank(), Ranks: c.rankCount(),
+		RowsPerRecord: rowsPerRecord, Microbatch: c.Microbatch, ConstantWork: c.Sampling.ConstantWork, Rank: rank, Ranks: count,
 		Norms: !c.Mechanism.NonPrivate && !local, Exact: c.Mechanism.Arithmetic == ExactArithmetic && !local, L1: c.Mechanism.addsLaplace(),
 		Output: len(c.Statistics) > 0, Optimizer: c.Optimization.ofDevice(), Averaged: c.Optimization.Average.Decay > 0,
 		KeepFrozen: c.Augmentation.Views == 0 && !local && !c.Records.Users && c.Sampling.Population == 0,

@@ -377,7 +377,7 @@ func (e *Evaluator) openWhole(weights [][]float32) error {
 
 // open opens the executable for weights.
 func (x *evaluation) open(device plan.Device, weights [][]float32) (err error) {
-	x.executable, err = device.Compile(x.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
+	x.executable, err = network.Open(device, x.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		x.executable = nil // not an interface that contains nil
 		return err

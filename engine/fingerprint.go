@@ -45,7 +45,7 @@ func (r *Run) fingerprint() (state.Fingerprint, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations, constants, err := network.Digests(build, program)
+	operations, constants, err := network.Digests(build, program, false)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (r *Run) CheckConstants() error {
 	if err != nil {
 		return err
 	}
-	_, constants, err := network.Digests(build, r.network.Program)
+	_, constants, err := network.Digests(build, r.network.Program, true)
 	if err == nil && constants != r.constants {
 		err = fmt.Errorf("the frozen weights and other constants of the network are not those at the start of the run: the file that they are read from was replaced; start again")
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -116,4 +117,46 @@ func TestCheckConstants_ReplacedFile(t *testing.T) {
 	if err := r.CheckConstants(); err == nil || !strings.Contains(err.Error(), "was replaced") {
 		t.Errorf("a replaced file: %v", err)
 	}
+}
+
+// A run, its fingerprint, an evaluator and the file of weights have one copy of the frozen weights, which are drawn once.
+func TestNew_FrozenWeightsAreDrawnOnce(t *testing.T) {
+	draws := map[string]int{}
+	values := map[string]*perexample.InitialValue{}
+	whole := func(batch int) (*perexample.Network, error) {
+		b := layer.NewBuilder(batch, 1)
+		b.UseStoredValues(func(name string, shape []int) *perexample.InitialValue {
+			if values[name] == nil {
+				values[name] = perexample.NewInitialValue(func(into []float32) {
+					draws[name]++
+					for i := range into {
+						into[i] = float32(i%5-2) / 4
+					}
+				}, shape...)
+			}
+			return values[name]
+		})
+		x := layer.Dense(b, layer.Flatten(b, b.Input("x", 2, 4, 4)), "frozen", 5, layer.Tanh)
+		logits := layer.Dense(b, x, "fc", classes, layer.Identity)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+		return b.Network()
+	}
+	c := frozenConfig(t, withFrozen("frozen", whole), Records{}, false)
+	c.Files.CheckpointFolder = t.TempDir()
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	trained, err := r.BorrowParameters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newTestEvaluator(t, r.Network())
+	if _, err := e.Score(Values(trained), pictureTable(5)); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"frozen.weight", "frozen.bias"} {
+		if draws[p] != 1 || !values[p].IsInMemory() {
+			t.Errorf("%s was drawn %d times, and is in memory: %v", p, draws[p], values[p].IsInMemory())
+		}
+	}
+	runtime.KeepAlive(r)
 }

@@ -178,25 +178,26 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	number := r.lot.Sums.Find(release.ProjectFeatures)
-	m := &load.Moments{Train: c.Train, Index: r.index, Column: column, Threads: cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0)), Rank: c.rank(), Ranks: c.rankCount()}
+	m := &load.Moments{Train: c.Train, Index: r.index, Column: column, Threads: cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))}
+	m.Rank, m.Ranks = c.rankAndCount()
 	sum, err := r.noisedSecondMoments(ctx, m, number)
-	if err != nil && c.Ranks == nil {
+	if err != nil && r.team == nil {
 		return nil, err
 	}
 	var directions []float32
 	if err == nil {
 		directions, err = searchDirections(ctx, sum, m.Width(), c.Projection.Directions)
 	}
-	if err = c.agreeOnEnd(err); isEndOf(ctx, err) {
+	if err = r.agreeOnEnd(err); isEndOf(ctx, err) {
 		return nil, err
 	}
 	if r.account != nil { // also after an error, which depends on the moments
-		err = c.agreeOnSpent(err, r.account.SpendQuery(r.lot.Sums.List[number].Lot()))
+		err = r.team.AgreeOnSpent(err, r.account.SpendQuery(r.lot.Sums.List[number].Lot()))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return directions, c.takeFromRankZero(directions)
+	return directions, r.team.TakeFromRankZero(directions)
 }
 
 // isEndOf reports whether err is that a context has ended: ctx, or that of another rank.
@@ -229,16 +230,14 @@ func searchDirections(ctx context.Context, sum []float64, width, count int) ([]f
 // noisedSecondMoments returns the upper triangle of the second moments of all ranks with the noise of an entry of
 // the list of releases; without noise where the run is not private.
 func (r *Run) noisedSecondMoments(ctx context.Context, m *load.Moments, entry int) ([]float64, error) {
-	c, q, stream := &r.config, r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
+	q, stream := r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
 	if q.Mechanism == ledger.RoundedGaussian {
 		sum, err := m.Integers(ctx, q.Lattice)
-		if err := c.agreeOnEnd(err); err != nil {
+		if err := r.agreeOnEnd(err); err != nil {
 			return nil, err
 		}
-		if c.Ranks != nil {
-			if err := c.Ranks.Sum(sum); err != nil {
-				return nil, err
-			}
+		if err := r.team.Sum(sum); err != nil {
+			return nil, err
 		}
 		return release.ReleaseSymmetric(sum, m.Width(), q, r.source, stream)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/account"
 	"github.com/dptrain/dptrain/engine/internal/state"
-	"github.com/dptrain/dptrain/internal/ranks"
+	"github.com/dptrain/dptrain/engine/internal/team"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -31,7 +31,7 @@ func Resume(c Config) (*Run, error) {
 	if saved != nil {
 		defer saved.Close()
 	}
-	if err := c.agreeOnSaved(saved, err); err != nil {
+	if err := team.AgreeOnCheckpoint(c.Ranks, saved, err); err != nil {
 		return nil, err
 	}
 	if saved == nil {
@@ -44,7 +44,7 @@ func Resume(c Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ranks.Agree(r.config.Ranks, r.restore(saved, spent)); err != nil {
+	if err := r.team.Agree(r.restore(saved, spent)); err != nil {
 		r.network.Executable.Close()
 		if r.account != nil {
 			err = errors.Join(err, r.account.Ledger.Close())

@@ -16,8 +16,8 @@ import (
 	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
+	"github.com/dptrain/dptrain/engine/internal/team"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -50,7 +50,7 @@ type Run struct {
 	lot         *lot.Lot
 	account     *account.Account // nil where the run is not private
 	checkpoints *state.Writer    // nil where no checkpoints are kept
-	rankTimer   *rankTimer       // nil in one process
+	team        *team.Team       // nil in one process
 	constants   string           // digest of the network's, at the start
 
 	learningRate float64 // of the last lot
@@ -79,7 +79,7 @@ func New(c Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ranks.Agree(r.config.Ranks, r.createFiles()); err != nil {
+	if err := r.team.Agree(r.createFiles()); err != nil {
 		r.network.Executable.Close()
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 		return errors.New("the run is closed: call Train before Close, or resume the run from a checkpoint")
 	}
 	err := r.runLots(ctx, observe)
-	if r.rankTimer != nil && r.fault == nil {
+	if r.team != nil && r.fault == nil {
 		err = cmp.Or(err, r.lot.GatherState())
 	}
 	if r.checkpoints != nil && r.fault == nil {
@@ -335,12 +335,12 @@ func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error 
 
 // observeLot runs a lot and shows it to the observer.
 func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progress) error) error {
-	if r.config.Ranks != nil {
+	if r.team != nil {
 		ctx = context.WithoutCancel(ctx) // ranks end between lots, together
 	}
 	err := r.lot.Method.Prepare(ctx)
 	if r.step == r.firstStep {
-		err = ranks.Agree(r.config.Ranks, err)
+		err = r.team.Agree(err)
 	}
 	if err != nil {
 		return err
@@ -363,7 +363,7 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 			return err
 		}
 	}
-	if r.checkpoints != nil && r.rankTimer == nil { // ranks save together, in checkContinue
+	if r.checkpoints != nil && r.team == nil { // ranks save together, in checkContinue
 		return r.checkpoints.SaveIfDue(r.step)
 	}
 	return nil
@@ -375,7 +375,7 @@ func (r *Run) checkContinue(ctx context.Context, err error) error {
 	if err == nil && r.step < r.config.Steps {
 		err = ctx.Err()
 	}
-	if r.config.Ranks == nil {
+	if r.team == nil {
 		return err
 	}
 	return r.agreeToContinue(err)
@@ -403,19 +403,15 @@ func (r *Run) runLot() error {
 		return r.fault
 	}
 	r.fault = errPanicked
-	if r.rankTimer != nil {
-		r.rankTimer.startLot()
-	}
+	r.team.StartLot()
 	err := r.sumLot()
-	if r.account != nil && (err == nil || r.rankTimer != nil) {
+	if r.account != nil && (err == nil || r.team != nil) {
 		err = r.spendLot(err)
 	}
 	if err == nil {
 		err = r.releaseLot()
 	}
-	if r.rankTimer != nil {
-		r.rankTimer.endLot()
-	}
+	r.team.EndLot()
 	if err != nil {
 		r.fault = fmt.Errorf("lot %d: %w", r.step, err)
 		return r.fault
@@ -437,7 +433,7 @@ func (r *Run) sumLot() error {
 // began and did not complete counts as spent: whether they complete it may depend on its records.
 func (r *Run) spendLot(err error) error {
 	spent := r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
-	return r.config.agreeOnSpent(err, spent)
+	return r.team.AgreeOnSpent(err, spent)
 }
 
 // releaseLot adds noise to the sums, which become a step, and to what the lot releases beside them. The

@@ -169,7 +169,7 @@ func LayerNames(net *perexample.Network) []string {
 }
 
 // WithFrozen returns all parameters of a network, as it is before [Freeze], in its order: the
-// trained ones, and the others with their initial values.
+// trained ones, and the others with their initial values, which the network shares: do not change them.
 func WithFrozen(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
 	net, err := build.ForBatch(1)
 	if err != nil {

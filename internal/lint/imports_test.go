@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
 	{"engine", "internal/device/plan/plantest"},
-	{"engine/internal/lot"},
+	{"engine/internal/lot", "engine/internal/team"},
 	{"engine/internal/account", "engine/internal/network", "engine/internal/release"},
 	{"engine/internal/frozen", "engine/internal/load", "engine/internal/score", "engine/internal/state", "engine/data/columnar"},
 	{"engine/choice", "engine/data", "engine/optim", "engine/sample", "models", "cuda", "internal/device/cpu", "internal/device/gorgonia"},
@@ -73,7 +73,7 @@ var separate = map[string][]string{
 	"accountant/ledger":    {"internal/host/atomicfile", "internal/host/lock"},
 	"clip":                 {},
 	"noise":                {"internal/random"},
-	"perexample":           {"internal/device/op"},
+	"perexample":           {"internal/device/op", "internal/host/memory"},
 	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/ranks", "internal/setting", "internal/tokenizer"},
 	"engine/choice":        {"accountant/ledger", "noise"},
 	"engine/sample":        {"noise"},
@@ -90,6 +90,9 @@ var separate = map[string][]string{
 
 	// What was spent follows from the ledger.
 	"engine/internal/account": {"accountant", "accountant/ledger", "engine/sample", "internal/setting"},
+
+	// Ranks compare settings and weights, and see no data.
+	"engine/internal/team": {"engine/internal/state", "internal/device/simd", "internal/random", "internal/ranks", "noise"},
 
 	// A checkpoint is public: the package sees neither data nor noise.
 	"engine/internal/state": {"accountant/ledger", "internal/device/plan", "internal/host/atomicfile"},

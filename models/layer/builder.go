@@ -28,10 +28,10 @@ type Builder struct {
 	labels      map[*G.Node]*G.Node // of logits: the first that a cross-entropy compares them with
 	targets     map[*G.Node]*G.Node // of predictions: the first that a regression loss compares them with
 
-	initialValue    func(name string, shape []int) func(into []float32) // nil: all are drawn
-	normEpsilon     float64                                             // of LayerNorm
-	standardizeConv bool                                                // convolutions standardize their weights
-	noBias          bool                                                // dense and convolution layers have no bias
+	initialValue    func(name string, shape []int) *perexample.InitialValue // nil: all are drawn
+	normEpsilon     float64                                                 // of LayerNorm
+	standardizeConv bool                                                    // convolutions standardize their weights
+	noBias          bool                                                    // dense and convolution layers have no bias
 	err             error
 }
 
@@ -101,13 +101,14 @@ func (b *Builder) Parameter(name string, init Initializer, dims ...int) *G.Node 
 	b.weights += size
 	p := G.NewTensor(b.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name))
 	seed := b.seed
-	value := func(into []float32) { init.fill(into, seed, name) }
+	var value *perexample.InitialValue
 	if b.initialValue != nil {
-		if known := b.initialValue(name, dims); known != nil {
-			value = known
-		}
+		value = b.initialValue(name, dims)
 	}
-	if err := G.Let(p, perexample.NewInitialValue(value, dims...)); err != nil {
+	if value == nil {
+		value = perexample.NewInitialValue(func(into []float32) { init.fill(into, seed, name) }, dims...)
+	}
+	if err := G.Let(p, value); err != nil {
 		return b.fail(fmt.Errorf("parameter %s: %w", name, err))
 	}
 	b.net.Params = append(b.net.Params, p)
@@ -177,6 +178,17 @@ func (b *Builder) UseBias(use bool) { b.noBias = !use }
 // writes for their name and shape, such as those of a file. It returns nil for a parameter that its
 // layer initializes.
 func (b *Builder) UseInitialValues(value func(name string, shape []int) func(into []float32)) {
+	b.UseStoredValues(func(name string, shape []int) *perexample.InitialValue {
+		if draw := value(name, shape); draw != nil {
+			return perexample.NewInitialValue(draw, shape...)
+		}
+		return nil
+	})
+}
+
+// UseStoredValues is UseInitialValues for values that several networks share: where the parameter is frozen, all
+// of them compute with one copy of its numbers.
+func (b *Builder) UseStoredValues(value func(name string, shape []int) *perexample.InitialValue) {
 	b.initialValue = value
 }
 

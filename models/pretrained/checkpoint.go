@@ -4,15 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"weak"
 
 	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // The files of tensors: one, or several with an index.
@@ -26,57 +27,73 @@ type tensors struct {
 	dir    string
 	config *Config
 
-	mutex sync.Mutex
-	last  weak.Pointer[contents]
+	mutex  sync.Mutex
+	loaded *contents // nil before the first use
 }
 
-// contents are the tensors that were read. They stay in memory as long as a network may read them: a run that
-// is compiled has its own copy.
-type contents struct{ byName map[string]safetensors.Tensor }
+// contents are the places of the tensors in their files. The numbers are read when they are needed: the networks of a
+// checkpoint share one copy of those that are frozen, and the file is read again for the others.
+type contents struct {
+	byName map[string]*stored
 
-// load reads the files, unless what it read before is still in memory.
+	mutex  sync.Mutex
+	values map[string]*perexample.InitialValue // by name and shape
+}
+
+// stored is a tensor in a file.
+type stored struct {
+	shape []int
+	path  string
+	// read reads rows from an open file, as many as into has.
+	read func(file io.ReaderAt, row int, into []float32) error
+	// place is where the network has a row of the file; nil if rows have the same order.
+	place func(row int) int
+}
+
+// load reads the headers of the files, unless it has done so.
 func (t *tensors) load() (*contents, error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	if c := t.last.Value(); c != nil {
-		return c, nil
+	if t.loaded != nil {
+		return t.loaded, nil
 	}
 	byName, err := t.read()
 	if err != nil {
 		return nil, err
 	}
-	c := &contents{byName}
-	t.last = weak.Make(c)
-	return c, nil
+	t.loaded = &contents{byName: byName, values: map[string]*perexample.InitialValue{}}
+	return t.loaded, nil
 }
 
-func (t *tensors) read() (map[string]safetensors.Tensor, error) {
+func (t *tensors) read() (map[string]*stored, error) {
 	files, err := t.files()
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]safetensors.Tensor{}
+	byName := map[string]*stored{}
 	for _, file := range files {
-		list, err := t.readFile(file)
+		path := filepath.Join(t.dir, file)
+		err := t.readFile(path, func(original string, x *stored) error {
+			name := t.name(original)
+			if byName[name] != nil {
+				return fmt.Errorf("%s: two tensors are %s", path, name)
+			}
+			x.path, byName[name] = path, x
+			return nil
+		})
 		if err != nil {
 			return nil, err
-		}
-		for _, x := range list {
-			name := t.name(x.Name)
-			if _, twice := byName[name]; twice {
-				return nil, fmt.Errorf("%s: two tensors are %s", filepath.Join(t.dir, file), name)
-			}
-			byName[name] = x
 		}
 	}
 	return byName, nil
 }
 
-func (t *tensors) readFile(name string) ([]safetensors.Tensor, error) {
+// readFile passes the tensors of a file to a function.
+func (t *tensors) readFile(path string, add func(name string, x *stored) error) error {
 	if isGGUF(t.dir) {
-		return t.config.readGGUF(t.dir)
+		return t.config.readGGUF(path, add)
 	}
-	return readTensors(filepath.Join(t.dir, name), t.config.wants)
+	return readPlaces(path, t.config.wants, add)
 }
 
 // files returns the names of the files with tensors.
@@ -116,21 +133,30 @@ func (t *tensors) files() ([]string, error) {
 	return files, nil
 }
 
-func readTensors(path string, wanted func(name string) bool) ([]safetensors.Tensor, error) {
+func readPlaces(path string, wanted func(name string) bool, add func(name string, x *stored) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	list, _, err := safetensors.ReadWanted(f, info.Size(), wanted)
+	places, _, err := safetensors.Places(f, info.Size(), wanted)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return list, nil
+	for _, p := range places {
+		x := &stored{shape: p.Shape}
+		x.read = func(file io.ReaderAt, row int, into []float32) error {
+			return p.Read(file, int64(row)*int64(x.columns()), into)
+		}
+		if err := add(p.Name, x); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // name returns a tensor's name in the network for classification. A checkpoint without a head has no prefix, and
@@ -164,11 +190,11 @@ func (c *Config) wants(name string) bool {
 	return !strings.HasSuffix(name, ".position_ids") && !strings.HasSuffix(name, ".token_type_ids")
 }
 
-// value returns the function that writes a parameter's value, or nil if the checkpoint does not have the
-// parameter. The weights of dense layers are the transposes of the file's.
-func (c *contents) value(config *Config, name string, shape []int) (func(into []float32), error) {
-	x, ok := c.byName[name]
-	if !ok {
+// value returns a parameter's value, or nil if the checkpoint does not have the parameter. The weights of dense layers are
+// the transposes of the file's. All networks get the same value.
+func (c *contents) value(config *Config, name string, shape []int) (*perexample.InitialValue, error) {
+	x := c.byName[name]
+	if x == nil {
 		return nil, nil
 	}
 	transposed := config.isTransposed(name, shape)
@@ -179,13 +205,117 @@ func (c *contents) value(config *Config, name string, shape []int) (func(into []
 	case config.isPictureTable(name):
 		want = append([]int{1}, want...)
 	}
-	if !slices.Equal(x.Shape, want) {
-		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.Shape, want)
+	if !slices.Equal(x.shape, want) {
+		return nil, fmt.Errorf("%s has shape %v in the checkpoint, and config.json asks for %v", name, x.shape, want)
 	}
-	if !transposed {
-		return func(into []float32) { copy(into, c.byName[name].Values) }, nil
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	key := fmt.Sprint(name, shape)
+	if c.values[key] == nil {
+		c.values[key] = x.value(shape, transposed)
 	}
-	return func(into []float32) { transpose(into, c.byName[name].Values, want[1]) }, nil
+	return c.values[key], nil
+}
+
+// value returns the value of a parameter with the tensor's numbers.
+func (x *stored) value(shape []int, transposed bool) *perexample.InitialValue {
+	v := perexample.NewInitialValue(func(into []float32) {
+		if !transposed && x.place == nil {
+			x.readAll(into)
+			return
+		}
+		rows, columns := x.rows(), x.columns()
+		x.eachPart(func(first int, part []float32) {
+			for i := range len(part) / columns {
+				to := first + i
+				if x.place != nil {
+					to = x.place(to)
+				}
+				row := part[i*columns:][:columns]
+				if !transposed {
+					copy(into[to*columns:], row)
+					continue
+				}
+				for j, v := range row {
+					into[j*rows+to] = v
+				}
+			}
+		})
+	}, shape...)
+	if !transposed && x.place == nil {
+		v.Streamed(func(yield func(part []float32)) { x.eachPart(func(_ int, part []float32) { yield(part) }) })
+	}
+	return v
+}
+
+// columns is the length of a row: of the last axis.
+func (x *stored) columns() int {
+	if len(x.shape) == 0 {
+		return 1
+	}
+	return max(1, x.shape[len(x.shape)-1])
+}
+
+func (x *stored) rows() int {
+	n := 1
+	for _, d := range x.shape {
+		n *= d
+	}
+	return n / x.columns()
+}
+
+// partLength is about how many numbers of a tensor are read together.
+const partLength = 1 << 16
+
+var parts = sync.Pool{New: func() any { return new([]float32) }}
+
+// open passes the open file to a function. The value of a parameter has no error, so that of the file is a panic, which those
+// who compile a network turn into an error.
+func (x *stored) open(use func(file io.ReaderAt) error) {
+	file, err := os.Open(x.path)
+	if err == nil {
+		defer file.Close()
+		if err = use(file); err != nil {
+			err = fmt.Errorf("%s: %w", x.path, err)
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// readAll reads all numbers, in the order of the file.
+func (x *stored) readAll(into []float32) {
+	x.open(func(file io.ReaderAt) error {
+		columns := x.columns()
+		most := max(1, partLength/columns) * columns
+		for at := 0; at < len(into); at += most {
+			if err := x.read(file, at/columns, into[at:min(len(into), at+most)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachPart reads all rows, and passes some at a time.
+func (x *stored) eachPart(yield func(row int, part []float32)) {
+	x.open(func(file io.ReaderAt) error {
+		rows, columns := x.rows(), x.columns()
+		most := min(rows, max(1, partLength/columns))
+		buffer := parts.Get().(*[]float32)
+		defer parts.Put(buffer)
+		*buffer = slices.Grow((*buffer)[:0], most*columns)
+		part := (*buffer)[:most*columns]
+		for row := 0; row < rows; row += most {
+			part := part[:min(most, rows-row)*columns]
+			if err := x.read(file, row, part); err != nil {
+				return err
+			}
+			yield(row, part)
+		}
+		return nil
+	})
 }
 
 // transpose writes the transpose of a matrix with the given number of columns.

@@ -3,13 +3,13 @@ package pretrained
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/format/gguf"
-	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/models/layer"
 )
 
@@ -172,9 +172,9 @@ func nameOf(name string) (string, error) {
 	return "", fmt.Errorf("the tensor %.80q is not supported", name)
 }
 
-// readGGUF reads the tensors of a file as float32, with the names and the layout of transformers.
-func (c *Config) readGGUF(path string) (list []safetensors.Tensor, err error) {
-	err = withGGUF(path, func(f *gguf.File) error {
+// readGGUF passes the tensors of a file to a function, with the names and the layout of transformers.
+func (c *Config) readGGUF(path string, add func(name string, x *stored) error) error {
+	return withGGUF(path, func(f *gguf.File) error {
 		for _, t := range f.Tensors {
 			if t.Name == ropeFactors {
 				continue
@@ -183,38 +183,35 @@ func (c *Config) readGGUF(path string) (list []safetensors.Tensor, err error) {
 			if err != nil {
 				return err
 			}
-			values, err := f.Values(t)
-			if err != nil {
+			x := &stored{shape: t.Shape, read: func(file io.ReaderAt, row int, into []float32) error {
+				return f.ReadRows(file, t, row, into)
+			}}
+			if c.Family == "llama" {
+				x.place = c.withoutInterleaving(name, t.Shape)
+			}
+			if err := add(name, x); err != nil {
 				return err
 			}
-			if c.Family == "llama" {
-				values = c.withoutInterleaving(name, values)
-			}
-			list = append(list, safetensors.Tensor{Name: name, Shape: t.Shape, Values: values})
 		}
 		return nil
 	})
-	return list, err
 }
 
-// withoutInterleaving returns the rows of queries and keys in the order of transformers. llama.cpp rotates columns 2j
-// and 2j+1 of Llama's heads, and transformers columns j and j+size/2.
-func (c *Config) withoutInterleaving(name string, values []float32) []float32 {
+// withoutInterleaving returns the places of the rows of queries and keys in transformers; nil for other tensors. llama.cpp
+// rotates columns 2j and 2j+1 of Llama's heads, and transformers columns j and j+size/2.
+func (c *Config) withoutInterleaving(name string, shape []int) func(row int) int {
 	size := c.decoder.headSize
 	layer := strings.TrimSuffix(name, ".weight")
 	rows := map[string]int{c.names.query: c.heads * size, c.names.key: c.decoder.keyHeads * size}
 	for part, n := range rows {
-		if !strings.HasSuffix(layer, "."+part) || len(values)%n != 0 {
-			continue
+		if strings.HasSuffix(layer, "."+part) && shape[0] == n {
+			return func(r int) int {
+				head, j := r/size*size, r%size
+				return head + j%2*size/2 + j/2
+			}
 		}
-		columns, ordered := len(values)/n, make([]float32, len(values))
-		for r := range n {
-			head, j := r/size*size, r%size
-			copy(ordered[(head+j%2*size/2+j/2)*columns:][:columns], values[r*columns:])
-		}
-		return ordered
 	}
-	return values
+	return nil
 }
 
 // transformersConfig returns the configuration as a config.json has it.

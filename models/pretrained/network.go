@@ -54,7 +54,7 @@ func (m *Model) add(b *layer.Builder, ids *G.Node, vocabulary int, build func(n 
 			return nil, err
 		}
 		n := &network{Model: m, Builder: b, checkpoint: checkpoint, used: map[string]bool{}}
-		b.UseInitialValues(n.initialValue)
+		b.UseStoredValues(n.initialValue)
 		b.UseNormEpsilon(m.epsilon)
 		y := build(n)
 		if n.err != nil {
@@ -93,9 +93,9 @@ type network struct {
 	err        error
 }
 
-// initialValue returns what writes the initial value of a parameter; nil for a parameter that is
+// initialValue returns the initial value of a parameter; nil for a parameter that is
 // drawn.
-func (n *network) initialValue(name string, shape []int) func(into []float32) {
+func (n *network) initialValue(name string, shape []int) *perexample.InitialValue {
 	f, err := n.checkpoint.value(n.Config, name, shape)
 	n.used[name] = true
 	if n.isHead(name) || isAdapter(name) {

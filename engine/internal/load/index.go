@@ -211,3 +211,33 @@ func (d *Index) ForEachMean(numbers []float64, add func(mean float64)) {
 		}
 	}
 }
+
+// ShareBlank gives all ranks the numbers of the blank examples: each may know those of its own records only.
+func (d *Index) ShareBlank(c ranks.Communicator) error {
+	sizes := fmt.Sprint(d.Records, d.Rows, d.PerRecord)
+	if err := ranks.RequireEqual(c, "numbers of records", []byte(sizes)); err != nil {
+		return err
+	}
+	const bits = 32 // of a word; one rank sets each bit
+	words := make([]int64, d.Rows/bits+1)
+	if d.Blank != nil {
+		d.ForEachRowOf(c.Rank(), c.Size(), func(row int) {
+			if d.Blank[row] {
+				words[row/bits] |= 1 << (row % bits)
+			}
+		})
+	}
+	if err := c.Sum(words); err != nil {
+		return err
+	}
+	d.Blank = nil
+	for row := range d.Rows {
+		if words[row/bits]>>(row%bits)&1 != 0 {
+			if d.Blank == nil {
+				d.Blank = make([]bool, d.Rows)
+			}
+			d.Blank[row] = true
+		}
+	}
+	return nil
+}

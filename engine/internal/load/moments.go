@@ -47,7 +47,8 @@ func (m *Moments) Width() int { return m.Train.Columns()[m.Column].Size() }
 
 // forEachBlock reads the records, appends the rows of each to a block, and calls
 // add with each block.
-func (m *Moments) forEachBlock(ctx context.Context, appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
+func (m *Moments) forEachBlock(ctx context.Context,
+	appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
 	s, index, width := m.Train, m.Index, m.Width()
 	read := make([][]float32, len(s.Columns()))
 	for k, c := range s.Columns() {

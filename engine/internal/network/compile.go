@@ -85,11 +85,11 @@ func Compile(o Options) (*Network, error) {
 			}
 			continue
 		}
-		if err := o.check(network.Network, n.Program); err != nil {
+		if err := o.check(network.Network); err != nil {
 			return nil, err
 		}
 		device.Optimize(n.Program)
-		n.Executable, err = open(device, n.Program, o.Optimizer, o.Averaged)
+		n.Executable, err = Open(device, n.Program, o.Optimizer, o.Averaged)
 		switch {
 		case errors.Is(err, plan.ErrOutOfMemory) && !isFinal:
 			continue
@@ -110,8 +110,13 @@ func Compile(o Options) (*Network, error) {
 	}
 }
 
-// prepare checks the starting weights, and sets what a network has beside its program.
+// prepare checks the starting weights and the constants, and sets what a network has beside its program.
 func (n *Network) prepare(o Options, device plan.Device, network *perexample.PrivateNetwork, keeps bool) (err error) {
+	for _, b := range n.Program.Buffers {
+		if b.Role == plan.RoleConstant && !areFinite(b.Content()) {
+			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
+		}
+	}
 	for v, w := range n.Executable.State().Weights {
 		if !areFinite(w) {
 			return fmt.Errorf("parameter %s starts with a value that is not finite", n.Program.Parameters[v].Name)
@@ -138,24 +143,16 @@ func (o *Options) keepsFrozenOutputs(device plan.Device, network *perexample.Pri
 }
 
 // check compares the network with its data.
-func (o *Options) check(network *perexample.Network, program *plan.Program) error {
+func (o *Options) check(network *perexample.Network) error {
 	if err := SignatureOf(network).Check(o.Train.Columns()); err != nil {
 		return err
 	}
-	if err := o.Check(network); err != nil {
-		return err
-	}
-	for _, b := range program.Buffers {
-		if b.Role == plan.RoleConstant && !areFinite(b.Content()) {
-			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
-		}
-	}
-	return nil
+	return o.Check(network)
 }
 
-// open opens a program on a device. The user's code may draw the starting weights: a panic in it becomes
+// Open opens a program on a device. The user's code may draw the starting weights: a panic in it becomes
 // an error.
-func open(device plan.Device, program *plan.Program, o plan.Optimizer, averaged bool) (e plan.Executable, err error) {
+func Open(device plan.Device, program *plan.Program, o plan.Optimizer, averaged bool) (e plan.Executable, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e, err = nil, fmt.Errorf("initialising the network panicked: %v", p)

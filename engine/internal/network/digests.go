@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/internal/device/op"
@@ -15,8 +14,14 @@ import (
 )
 
 // Digests returns two digests of the computation of a network on an example: of the operations, their
-// shapes and the dropout of the training program; and of the constants.
-func Digests(build perexample.Build, program *plan.Program) (operations, constants string, err error) {
+// shapes and the dropout of the training program; and of the constants. With reread it draws constants from their source,
+// in parts, and not from memory.
+func Digests(build perexample.Build, program *plan.Program, reread bool) (operations, constants string, err error) {
+	defer func() {
+		if p := recover(); p != nil { // of the user's code
+			err = fmt.Errorf("drawing the constants of the network: %v", p)
+		}
+	}()
 	_, evaluation, err := LowerEvaluation(build, 1)
 	if err != nil {
 		return "", "", err
@@ -33,15 +38,22 @@ func Digests(build perexample.Build, program *plan.Program) (operations, constan
 		fmt.Fprintln(sum, d)
 	}
 	values := sha256.New()
-	var four [4]byte
+	var text []byte
+	write := func(part []float32) {
+		for part := range slices.Chunk(part, 1<<14) {
+			text, _ = binary.Append(text[:0], binary.LittleEndian, part)
+			values.Write(text)
+		}
+	}
 	for _, b := range evaluation.Buffers {
 		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
 		if b.Role != plan.RoleConstant {
 			continue
 		}
-		for _, v := range b.Content() {
-			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
-			values.Write(four[:])
+		if b.Shared != nil && reread {
+			b.Shared.Each(write)
+		} else {
+			write(b.Content())
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil

@@ -65,7 +65,7 @@ func newExecutableWithin(room memory.Headroom, p *plan.Program, o plan.Optimizer
 func (m *Executable) allocate(o plan.Optimizer, average bool) {
 	lasting := 0
 	for i, b := range m.program.Buffers {
-		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed && !m.isIntegerSum(b) {
+		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed && b.Shared == nil && !m.isIntegerSum(b) {
 			lasting += roundToLines(b.Size())
 		}
 	}
@@ -80,6 +80,8 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 			m.memory[i] = arena[b.Offset:][:n:n]
 		case b.Borrowed:
 			m.memory[i] = b.Value
+		case b.Shared != nil:
+			m.memory[i] = b.Shared.SharedMemory()
 		case m.isIntegerSum(b):
 		default:
 			m.memory[i] = rest[:n:n]
@@ -125,11 +127,15 @@ func (m *Executable) isIntegerSum(b plan.Buffer) bool {
 	return m.program.Exact && b.Role == plan.RoleClippedSum
 }
 
-// drawValues writes the initial values that the program draws instead of storing.
+// drawValues writes the initial values that the program draws instead of storing. Those that programs share are in memory if
+// another program has drawn them.
 func (m *Executable) drawValues(p *plan.Program) {
 	for i, b := range p.Buffers {
-		if b.Draw != nil {
+		switch {
+		case b.Draw != nil:
 			b.Draw(m.memory[i])
+		case b.Shared != nil:
+			b.Shared.Shared()
 		}
 	}
 }

@@ -30,13 +30,18 @@ func checkMemory(bytes int, room memory.Headroom) error {
 	return nil
 }
 
-// size returns how many bytes [Executable.allocate] allocates.
+// size returns how many bytes [Executable.allocate] allocates: it allocates no shared values that are in memory.
 func size(p *plan.Program, o plan.Optimizer, average bool) int {
 	copies := o.Slots()
 	if average {
 		copies++
 	}
 	bytes := p.Bytes()
+	for _, b := range p.Buffers {
+		if b.Shared != nil && b.Shared.IsInMemory() {
+			bytes -= 4 * b.Size()
+		}
+	}
 	for _, v := range p.Parameters {
 		if v.ClippedSum >= 0 {
 			bytes += 4 * copies * v.Shape.TotalSize()

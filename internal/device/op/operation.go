@@ -161,9 +161,17 @@ func floatsOf(v G.Value) ([]float64, error) {
 }
 
 // Values are the numbers of a node's value. The caller must not write to them.
-func Values(n *G.Node) ([]float32, error) {
+func Values(n *G.Node) (values []float32, err error) {
 	if n.Value() == nil {
 		return nil, fmt.Errorf("no value is bound to the node")
+	}
+	if s, shares := n.Value().(interface{ Shared() []float32 }); shares {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("drawing the values of %s: %v", n.Name(), p)
+			}
+		}()
+		return s.Shared(), nil
 	}
 	switch v := n.Value().Data().(type) {
 	case []float32:

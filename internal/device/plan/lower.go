@@ -384,7 +384,7 @@ func (l *lowering) lowerNode(n *G.Node) (int, error) {
 		return id, nil
 	}
 	if s, later := n.Value().(*perexample.InitialValue); later && n.Op() == nil {
-		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Draw: s.Draw})
+		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Shared: s})
 		l.buffers[n] = id
 		return id, nil
 	}

@@ -33,11 +33,12 @@ type Buffer struct {
 	Shape    tensor.Shape
 	Role     Role
 	Index    int
-	Value    []float32            // RoleConstant: the elements; RoleParameter: the initial values
-	Draw     func(into []float32) // RoleConstant, RoleParameter: writes Value, which is then nil
-	Borrowed bool                 // RoleParameter: the device computes with Value itself and only reads it
-	Base     int                  // the buffer that owns the memory: the buffer itself, unless it is a reshaped view
-	Offset   int                  // RoleTemporary: the place in the arena
+	Value    []float32                // RoleConstant: the elements; RoleParameter: the initial values
+	Draw     func(into []float32)     // RoleParameter: writes Value, which is then nil
+	Shared   *perexample.InitialValue // RoleConstant: has Value, which is then nil; the host computes with its numbers
+	Borrowed bool                     // RoleParameter: the device computes with Value itself and only reads it
+	Base     int                      // the buffer that owns the memory: the buffer itself, unless it is a reshaped view
+	Offset   int                      // RoleTemporary: the place in the arena
 }
 
 // Size is the number of elements.
@@ -138,9 +139,12 @@ func (p *Program) MicrobatchBytes() int {
 	return n
 }
 
-// Content returns a buffer's initial content. A copy is made only if Draw writes it.
+// Content returns a buffer's initial content, which the caller must not change. A copy is made only if Draw writes it.
 func (b Buffer) Content() []float32 {
-	if b.Draw == nil {
+	switch {
+	case b.Shared != nil:
+		return b.Shared.Shared()
+	case b.Draw == nil:
 		return b.Value
 	}
 	values := make([]float32, b.Size())
@@ -154,7 +158,7 @@ func (b Buffer) Initialize(into []float32) {
 		b.Draw(into)
 		return
 	}
-	copy(into, b.Value)
+	copy(into, b.Content())
 }
 
 // Stripped is the program without the graph and the initial values of parameters.
@@ -174,7 +178,7 @@ func (p *Program) Stripped() *Program {
 func (p *Program) WithoutValues() *Program {
 	q := p.Stripped()
 	for i := range q.Buffers {
-		q.Buffers[i].Value, q.Buffers[i].Draw = nil, nil
+		q.Buffers[i].Value, q.Buffers[i].Draw, q.Buffers[i].Shared = nil, nil, nil
 	}
 	return q
 }

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 )
 
 // The limits of a file.
@@ -207,17 +208,36 @@ func (t Tensor) size() int64 {
 
 // Values returns the numbers of a tensor.
 func (f *File) Values(t Tensor) ([]float32, error) {
-	text := make([]byte, t.size())
-	if _, err := f.numbers.ReadAt(text, f.from+t.offset); err != nil {
-		return nil, fmt.Errorf("tensor %.60q: %w", t.Name, err)
-	}
-	n, b := int(t.kind.numbers), int(t.kind.bytes)
-	values := make([]float32, len(text)/b*n)
-	for i := range len(text) / b {
-		t.kind.decode(values[i*n:(i+1)*n], text[i*b:(i+1)*b])
-	}
-	return values, nil
+	values := make([]float32, t.size()/t.kind.bytes*t.kind.numbers)
+	return values, f.ReadRows(f.numbers, t, 0, values)
 }
+
+// ReadRows reads the numbers of a tensor from a row on, as many rows as into has. It reads them from the given copy of the
+// file.
+func (f *File) ReadRows(from io.ReaderAt, t Tensor, row int, into []float32) error {
+	n, b := int(t.kind.numbers), int(t.kind.bytes)
+	columns := t.Shape[len(t.Shape)-1]
+	buffer := buffers.Get().(*[bufferBytes]byte)
+	defer buffers.Put(buffer)
+	at := f.from + t.offset + int64(row)*int64(columns/n*b)
+	for len(into) > 0 {
+		blocks := min(len(into)/n, len(buffer)/b)
+		text := buffer[:blocks*b]
+		if _, err := from.ReadAt(text, at); err != nil {
+			return fmt.Errorf("tensor %.60q: %w", t.Name, err)
+		}
+		for i := range blocks {
+			t.kind.decode(into[i*n:(i+1)*n], text[i*b:(i+1)*b])
+		}
+		into, at = into[blocks*n:], at+int64(len(text))
+	}
+	return nil
+}
+
+// bufferBytes is how many bytes of a tensor are read together.
+const bufferBytes = 1 << 15
+
+var buffers = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
 // reader reads a header, and keeps the first error.
 type reader struct {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/dptrain/dptrain/internal/host/memory"
 )
@@ -112,13 +113,41 @@ func ReadMetadata(r io.Reader, size int64) (map[string]string, error) {
 // Read reads every tensor of a file of the given size, in the order of the data.
 // It checks every size in the header against the file size before it allocates memory.
 func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
-	return ReadWanted(r, size, all)
+	places, metadata, err := Places(r, size, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	left := memory.Available()
+	var allocated int64
+	var tensors []Tensor
+	for _, p := range places {
+		if allocated += 4 * p.count; !left.Fits(allocated) {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q has %d values, which exceeds the memory of %s", p.Name, p.count, left.LimitedBy)
+		}
+		values := make([]float32, p.count)
+		if err := p.read(r, values); err != nil {
+			return nil, nil, err
+		}
+		tensors = append(tensors, Tensor{p.Name, p.Shape, values})
+	}
+	return tensors, metadata, nil
 }
 
 func all(string) bool { return true }
 
-// ReadWanted is Read without the tensors whose names are not wanted, which may have any element type.
-func ReadWanted(r io.Reader, size int64, wanted func(name string) bool) ([]Tensor, map[string]string, error) {
+// Place is where a file has the values of a tensor.
+type Place struct {
+	Name  string
+	Shape []int
+
+	dtype string
+	from  int64 // in the file
+	count int64 // values
+}
+
+// Places reads the header of a file of the given size, and returns where its tensors are, in the order of the data. Tensors
+// whose names are not wanted are left out; they may have any element type.
+func Places(r io.Reader, size int64, wanted func(name string) bool) ([]Place, map[string]string, error) {
 	text, err := readHeader(r, size)
 	if err != nil {
 		return nil, nil, err
@@ -131,44 +160,47 @@ func ReadWanted(r io.Reader, size int64, wanted func(name string) bool) ([]Tenso
 		i, j := entries[a].Offsets, entries[b].Offsets
 		return cmp.Or(cmp.Compare(i[0], j[0]), cmp.Compare(i[1], j[1]), cmp.Compare(a, b))
 	})
-	data := size - 8 - int64(len(text))
-	left := memory.Available()
-	var at, allocated int64
-	var tensors []Tensor
-	buffer := make([]byte, 4*chunkLength)
+	header := 8 + int64(len(text))
+	data := size - header
+	var at int64
+	var places []Place
 	for _, name := range names {
 		e := entries[name]
 		if e.Offsets[0] != at || e.Offsets[1] > data {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q has offsets %v, which overlap, leave a gap or exceed the data", name, e.Offsets)
 		}
 		at = e.Offsets[1]
-		if !wanted(name) {
-			if _, err := io.CopyN(io.Discard, r, e.Offsets[1]-e.Offsets[0]); err != nil {
-				return nil, nil, fmt.Errorf("safetensors: tensor %q is truncated", name)
-			}
-			continue
+		if wanted(name) {
+			places = append(places, Place{name, e.Shape, e.Dtype, header + e.Offsets[0], (at - e.Offsets[0]) / elementTypes[e.Dtype].bytes})
 		}
-		kind := elementTypes[e.Dtype]
-		count := (e.Offsets[1] - e.Offsets[0]) / kind.bytes
-		if allocated += 4 * count; !left.Fits(allocated) {
-			return nil, nil, fmt.Errorf("safetensors: tensor %q has %d values, which exceeds the memory of %s", name, count, left.LimitedBy)
-		}
-		values := make([]float32, count)
-		for to := range slices.Chunk(values, chunkLength) {
-			part := buffer[:kind.bytes*int64(len(to))]
-			if _, err := io.ReadFull(r, part); err != nil {
-				return nil, nil, fmt.Errorf("safetensors: tensor %q is truncated", name)
-			}
-			for i := range to {
-				to[i] = kind.value(part[int64(i)*kind.bytes:])
-			}
-		}
-		tensors = append(tensors, Tensor{name, e.Shape, values})
 	}
 	if at != data {
 		return nil, nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", data-at)
 	}
-	return tensors, metadata, nil
+	return places, metadata, nil
+}
+
+// Read reads values of the tensor from the given one on, as many as into has.
+func (p *Place) Read(file io.ReaderAt, first int64, into []float32) error {
+	at := p.from + first*elementTypes[p.dtype].bytes
+	return p.read(io.NewSectionReader(file, at, math.MaxInt64-at), into)
+}
+
+var buffers = sync.Pool{New: func() any { return new([4 * chunkLength]byte) }}
+
+// read reads the next values.
+func (p *Place) read(r io.Reader, into []float32) error {
+	bytes := elementTypes[p.dtype].bytes
+	buffer := buffers.Get().(*[4 * chunkLength]byte)
+	defer buffers.Put(buffer)
+	for to := range slices.Chunk(into, chunkLength) {
+		part := buffer[:bytes*int64(len(to))]
+		if _, err := io.ReadFull(r, part); err != nil {
+			return fmt.Errorf("safetensors: tensor %q is truncated", p.Name)
+		}
+		convert(to, p.dtype, part)
+	}
+	return nil
 }
 
 func readHeader(r io.Reader, size int64) ([]byte, error) {

@@ -430,7 +430,8 @@ func equalSums(a, b [][]int64) error {
 // their squared norm is the one that was taken from its budget, in arbitrary precision. They are
 // the record's clipped gradient up to the rounding to the lattice. They do not depend on the other
 // records, on the slot, on the number of slots or on the number of threads, and neither do the squared norms that
-// clip factors are computed from; and a microbatch adds the sum of what its records add. It skips the networks of these names. Where rows are longer than their sum, Losses compares
+// clip factors are computed from; and a microbatch adds the sum of what its records add. It skips the
+// networks of these names. Where rows are longer than their sum, Losses compares
 // integers with gradients.
 func Contributions(t *testing.T, compile Compile, threads int, skip ...string) {
 	networks := contributionNetworks(t)
