@@ -35,17 +35,21 @@ func lowerSequenceOp(c *compiler, spec op.Operation, k call) bool {
 		outer, _ := op.OuterInner(k.shape, k.shape.Dims()-1)
 		launchConcat(c, outer, k)
 	case op.Attention:
-		if !hasAttentionKernel(s) {
-			return false
-		}
 		lowerAttention(c, s, k)
 	case op.AttentionGrad:
-		if !hasAttentionKernel(op.Attention(s)) {
-			return false
-		}
 		lowerAttentionGrad(c, s, k)
 	case op.Rotary:
 		lowerRotary(c, s, k)
+	case op.LastStep:
+		c.launch("last_step", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[1]))
+	case op.BlockSteps:
+		c.launch("block_steps", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[1]))
+	case op.RepeatHeads:
+		c.launch("repeat", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Size), int32(s.Times))
+	case op.SumHeads:
+		copies := k
+		copies.shapes = []tensor.Shape{{k.results() / s.Size, s.Times, s.Size}}
+		lowerSumAxes(c, op.SumAxes{Over: op.AxesOf(1)}, copies)
 	default:
 		return false
 	}
@@ -133,35 +137,50 @@ type attentionShape struct {
 	Scale                      float32
 }
 
-// hasAttentionKernel reports whether the kernels compute an attention. The host computes the others.
-func hasAttentionKernel(a op.Attention) bool { return a.Window == 0 && a.Cap == 0 && !a.Blocks }
+// generalAttention is struct General of kernels/attention.cu.
+type generalAttention struct {
+	attentionShape
+	Window int32
+	Cap    float32
+	Begins driver.Pointer // of blocks, or 0
+}
 
-// attentionGrid divides attention among blocks: a block computes 64 steps of one head of
+// launchAttention divides attention among blocks: a block computes 64 steps of one head of
 // one example, and up to 128 of the head's columns. A kernel's name gives the number of
 // 32-column chunks and the precision of products.
-func attentionGrid(c *compiler, kernel string, a op.Attention, x tensor.Shape) (name string, h attentionShape, grid dim) {
+func launchAttention(c *compiler, kernel string, a op.Attention, x tensor.Shape, begins driver.Pointer, args ...any) {
 	size := x[2] / 3 / a.Heads
-	h = attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(a.ScaleOf(size))}
+	shape := attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(a.ScaleOf(size))}
 	chunks := 1
 	for chunks < 4 && 32*chunks < size {
 		chunks *= 2
 	}
-	parts := ceil(size, 32*chunks)
-	name = fmt.Sprintf("%s_%d%s", kernel, chunks, map[Precision]string{TF32: "_tf32", BF16: "_bf16"}[c.options.Precision])
-	return name, h, dim{uint32(x[0] * a.Heads), uint32(ceil(x[1], 64)), uint32(parts)}
+	name := fmt.Sprintf("%s_%d%s", kernel, chunks, map[Precision]string{TF32: "_tf32", BF16: "_bf16"}[c.options.Precision])
+	grid := dim{uint32(x[0] * a.Heads), uint32(ceil(x[1], 64)), uint32(ceil(size, 32*chunks))}
+	if a.Window == 0 && a.Cap == 0 && !a.Blocks {
+		c.launch(name, grid, threads, append(args, shape)...)
+		return
+	}
+	c.launch("general_"+name, grid, threads, append(args, generalAttention{shape, int32(min(a.Window, x[1])), float32(a.Cap), begins})...)
 }
 
-// paddingMask is the optional input that marks padding; 0 if the operation has none.
-func paddingMask(in []driver.Pointer) driver.Pointer {
+// attentionMarks returns the input that marks padding and blocks, and the first step of each step's block, which
+// a kernel finds. Absent ones are 0.
+func attentionMarks(c *compiler, a op.Attention, in []driver.Pointer, x tensor.Shape) (padding, begins driver.Pointer) {
 	if len(in) == 0 {
-		return 0
+		return 0, 0
 	}
-	return in[0]
+	if a.Blocks {
+		n := x[0] * x[1]
+		begins = c.allocScratch(4 * n)
+		c.launch("block_begins", blocks(n), threads, begins, in[0], int32(n), int32(x[1]))
+	}
+	return in[0], begins
 }
 
 func lowerAttention(c *compiler, s op.Attention, k call) {
-	kernel, h, grid := attentionGrid(c, "attention", s, k.shapes[0])
-	c.launch(kernel, grid, threads, k.out, k.in[0], paddingMask(k.in[1:]), h)
+	padding, begins := attentionMarks(c, s, k.in[1:], k.shapes[0])
+	launchAttention(c, "attention", s, k.shapes[0], begins, k.out, k.in[0], padding)
 }
 
 // lowerAttentionGrad computes the gradient of the queries and statistics of each row of
@@ -169,9 +188,9 @@ func lowerAttention(c *compiler, s op.Attention, k call) {
 func lowerAttentionGrad(c *compiler, s op.AttentionGrad, k call) {
 	x := k.shapes[0]
 	rows := c.allocScratch(4 * 3 * x[0] * s.Heads * x[1])
+	padding, begins := attentionMarks(c, op.Attention(s), k.in[2:], x)
 	for _, kernel := range []string{"attention_queries", "attention_keys"} {
-		kernel, h, grid := attentionGrid(c, kernel, op.Attention(s), x)
-		c.launch(kernel, grid, threads, k.out, rows, k.in[0], k.in[1], paddingMask(k.in[2:]), h)
+		launchAttention(c, kernel, op.Attention(s), x, begins, k.out, rows, k.in[0], k.in[1], padding)
 	}
 }
 

@@ -106,6 +106,39 @@ func TestAttention_LongSequences(t *testing.T) {
 	}
 }
 
+// Windows, capped scores and blocks over several tiles. Windows and blocks end within tiles and at their ends.
+func TestAttention_WindowsCapsAndBlocks(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(2, 7))
+	const steps, heads, size = 200, 2, 20
+	packed, out, marks := tensor.Shape{2, steps, 3 * heads * size}, tensor.Shape{2, steps, heads * size}, tensor.Shape{2, steps}
+	for _, a := range []op.Attention{
+		{Causal: true, Window: 1}, {Causal: true, Window: 64}, {Causal: true, Window: 65}, {Causal: true, Window: 500}, {Cap: 2},
+		{Causal: true, Window: 70, Cap: 3, Scale: 0.3}, {Blocks: true}, {Causal: true, Blocks: true}, {Causal: true, Blocks: true, Window: 40, Cap: 2},
+	} {
+		a.Heads = heads
+		for _, o := range []operation{given(r, a, packed, marks), given(r, op.AttentionGrad(a), packed, out, marks)} {
+			t.Run(fmt.Sprint(o.spec), func(t *testing.T) {
+				for i := range o.in[0] {
+					o.in[0][i] *= 10 // weights that differ
+				}
+				numbers := o.in[len(o.in)-1]
+				clear(numbers)
+				for _, begin := range []int{3, 64, 100, 191} {
+					numbers[begin] = 1
+				}
+				for _, begin := range []int{0, 1, 127, 128, 199} {
+					numbers[steps+begin] = 1
+				}
+				for padded := 180; padded < 191; padded++ {
+					numbers[padded] = -1
+				}
+				o.compare(t, o.run(t, Options{}), allowed[FP32].functions)
+			})
+		}
+	}
+}
+
 // Tables whose rows occur more often than a block's list has room for, and records that
 // are too long to sort in shared memory.
 func TestEmbedding_LongTables(t *testing.T) {

@@ -1,16 +1,18 @@
 // Self-attention of a sequence, without its [T, T] weights in memory.
 //
 // Reads queries, keys and values next to each other [B, T, 3D] and, optionally, the
-// numbers that mark padding [B, T]. Writes the result [B, T, D]; backward, the gradient
-// of queries, keys and values [B, T, 3D]. The method is that of Dao et al. 2022
-// ("FlashAttention"): tiles of 64 × 64 scores, each computed from rows in shared memory,
-// turned into weights by the running maximum and sum (online softmax), and used at once.
+// numbers that mark padding [B, T] and the first step of each step's block [B, T]. Writes
+// the result [B, T, D]; backward, the gradient of queries, keys and values [B, T, 3D]. The
+// method is that of Dao et al. 2022 ("FlashAttention"): tiles of 64 × 64 scores, each
+// computed from rows in shared memory, turned into weights by the running maximum and sum
+// (online softmax), and used at once.
 //
 //  - attention: a block computes 64 queries of a head and loops over the keys.
 //  - attention_queries: a block computes 64 queries. It loops over the keys once for the
 //    maximum, the sum and the mean slope of each row of weights, which it stores for the
 //    next kernel, and once more for the gradient of the queries.
 //  - attention_keys: a block computes 64 keys and loops over the queries.
+// A block skips the tiles outside of a window, and those in front of its steps' blocks.
 // So every sum has one owner and one order: no atomics, and an example has the same bits
 // in every position.
 //
@@ -39,6 +41,15 @@
 struct Heads {
 	int steps, heads, size, causal;
 	float scale;
+};
+
+// General is attention with a window, capped scores or blocks, each optional: window and cap
+// are 0 without them, and begins [B, T] has the first step of each step's block. It has
+// kernels of its own, because these need more registers.
+struct General : Heads {
+	int window;
+	float cap;
+	const int *begins;
 };
 
 static const int tile = 64, columns = 32, row_stride = columns + 4, weight_stride = tile + 4;
@@ -256,6 +267,45 @@ __device__ __forceinline__ void store_rows(float *to, int width, int first, int 
 __device__ __forceinline__ bool is_visible(const Heads &h, int example, int query, int key, const float *padding) {
 	return key < h.steps && !(h.causal && key > query) && !(padding && padding[example * h.steps + key] < 0);
 }
+__device__ __forceinline__ bool is_visible(const General &h, int example, int query, int key, const float *padding) {
+	if (!is_visible((const Heads &)h, example, query, key, padding) || (h.window && key + h.window <= query)) return false;
+	const int from = example * h.steps;
+	return !h.begins || (query < h.steps && h.begins[from + query] == h.begins[from + key]);
+}
+
+// score_of turns a product of a query and a key into a score, and score_slope is the
+// derivative of this score in the product.
+__device__ __forceinline__ float score_of(const Heads &h, float product) { return product * h.scale; }
+__device__ __forceinline__ float score_slope(const Heads &h, float) { return h.scale; }
+__device__ __forceinline__ float score_of(const General &h, float product) {
+	float s = product * h.scale;
+	return h.cap > 0 ? h.cap * tanhf(s / h.cap) : s;
+}
+__device__ __forceinline__ float score_slope(const General &h, float score) {
+	float y = h.cap > 0 ? score / h.cap : 0.0f;
+	return h.scale * (1 - y * y);
+}
+
+// keeps_weights reports whether weights that were computed from scores are enough for the gradient.
+__device__ __forceinline__ bool keeps_weights(const Heads &) { return true; }
+__device__ __forceinline__ bool keeps_weights(const General &h) { return h.cap == 0; }
+
+// first_key is the first tile of keys that the queries of a block attend to, and key_end is
+// behind the last key.
+__device__ __forceinline__ int first_key(const Heads &, const Block &) { return 0; }
+__device__ __forceinline__ int first_key(const General &h, const Block &at) {
+	int first = h.window ? max(0, at.first - h.window + 1) : 0;
+	if (h.begins) first = max(first, h.begins[at.example * h.steps + at.first]);
+	return first / tile * tile;
+}
+__device__ __forceinline__ int key_end(const Heads &h, const Block &at) { return h.causal ? min(h.steps, at.first + tile) : h.steps; }
+
+// is_behind reports whether no query from a tile on attends to the keys of a block.
+__device__ __forceinline__ bool is_behind(const Heads &, const Block &, int) { return false; }
+__device__ __forceinline__ bool is_behind(const General &h, const Block &at, int query) {
+	const int last = at.first + tile - 1; // key
+	return (h.window && query >= last + h.window) || (h.begins && h.begins[at.example * h.steps + query] > last);
+}
 
 // Row is the running state of a row of weights: the largest score (0 before the first
 // visible key), this thread's part of the sum of weights relative to it, and its part of
@@ -268,14 +318,15 @@ __device__ __forceinline__ float score_origin(float top) { return top == -INFINI
 
 // update_softmax turns the scores of a tile into weights relative to the rows' largest
 // scores; factor rescales earlier weights.
-__device__ __forceinline__ void update_softmax(float (&score)[4][4], Row (&row)[4], float (&factor)[4], const Heads &h, const Block &at, int keys, const float *padding) {
+template <class H>
+__device__ __forceinline__ void update_softmax(float (&score)[4][4], Row (&row)[4], float (&factor)[4], const H &h, const Block &at, int keys, const float *padding) {
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		float top = -INFINITY;
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
 			bool seen = is_visible(h, at.example, at.first + 4 * thread_row() + i, keys + thread_column() + 16 * j, padding);
-			score[i][j] = seen ? score[i][j] * h.scale : -INFINITY;
+			score[i][j] = seen ? score_of(h, score[i][j]) : -INFINITY;
 			top = maximum(top, score[i][j]);
 		}
 		top = maximum(row[i].top, warp_max<16>(top));
@@ -290,11 +341,8 @@ __device__ __forceinline__ void update_softmax(float (&score)[4][4], Row (&row)[
 	}
 }
 
-// keys_of is an upper bound on the number of keys that the queries of a block attend to.
-__device__ __forceinline__ int keys_of(const Heads &h, const Block &at) { return h.causal ? min(h.steps, at.first + tile) : h.steps; }
-
-template <int chunks, class Math, class W, class S>
-__device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, float *out, const float *x, const float *padding, const Heads &h) {
+template <int chunks, class Math, class W, class S, class H>
+__device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, float *out, const float *x, const float *padding, const H &h) {
 	const Block at = Block::of<chunks>(h);
 	const int width = h.heads * h.size, packed = 3 * width;
 	const float *query = x + at.example * h.steps * packed + at.head * h.size;
@@ -303,7 +351,7 @@ __device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, f
 	clear(sum);
 #pragma unroll
 	for (int i = 0; i < 4; i++) row[i] = {-INFINITY, 0, 0};
-	for (int keys = 0; keys < keys_of(h, at); keys += tile) {
+	for (int keys = first_key(h, at), end = key_end(h, at); keys < end; keys += tile) {
 		scores(m, score, weights, left, right, query, packed, at.first, query + width, packed, keys, h);
 		update_softmax(score, row, factor, h, at, keys, padding);
 #pragma unroll
@@ -321,19 +369,19 @@ __device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, f
 }
 
 // With weights P and the gradient dO of the result: dV = PᵀdO, dP = dO·Vᵀ, dS = P⊙(dP −
-// rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, the last two scaled. A weight of 0 has no
-// gradient, for every value of dP.
-__device__ __forceinline__ float score_gradient(float weight, float gradient, float mean, float scale) {
-	return weight == 0 ? 0.0f : weight * (gradient - mean) * scale;
+// rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, where dS has the slope of the score as a
+// factor. A weight of 0 has no gradient, for every value of dP.
+__device__ __forceinline__ float score_gradient(float weight, float gradient, float mean, float slope) {
+	return weight == 0 ? 0.0f : weight * (gradient - mean) * slope;
 }
 
 // row_stats [3, B·heads, T] contains, for every row of weights, the origin of its scores,
 // the reciprocal of the sum of its weights, and rowsum(P⊙dP).
 
-template <int chunks, class Math, class W, class S>
-__device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, float *out, float *row_stats, const float *x, const float *gradient, const float *padding, const Heads &h) {
+template <int chunks, class Math, class W, class S, class H>
+__device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, float *out, float *row_stats, const float *x, const float *gradient, const float *padding, const H &h) {
 	const Block at = Block::of<chunks>(h);
-	const int width = h.heads * h.size, packed = 3 * width, key_count = keys_of(h, at);
+	const int width = h.heads * h.size, packed = 3 * width, key_from = first_key(h, at), end = key_end(h, at);
 	const int from = at.example * h.steps * packed + at.head * h.size;
 	const float *query = x + from, *key = query + width, *value = key + width;
 	const float *delta = gradient + at.example * h.steps * width + at.head * h.size;
@@ -341,7 +389,7 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 	Row row[4];
 #pragma unroll
 	for (int i = 0; i < 4; i++) row[i] = {-INFINITY, 0, 0};
-	for (int keys = 0; keys < key_count; keys += tile) {
+	for (int keys = key_from; keys < end; keys += tile) {
 		scores(m, dp, weights, left, right, delta, width, at.first, value, packed, keys, h);
 		scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
 		update_softmax(score, row, factor, h, at, keys, padding);
@@ -367,8 +415,9 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 	}
 	float sum[chunks][4][2];
 	clear(sum);
-	for (int keys = 0; keys < key_count; keys += tile) {
-		if (key_count > tile) { // otherwise the only tile is still in shared memory
+	const bool again = key_from + tile < end || !keeps_weights(h); // otherwise the weights of the only tile are in score
+	for (int keys = key_from; keys < end; keys += tile) {
+		if (again) {
 			scores(m, dp, weights, left, right, delta, width, at.first, value, packed, keys, h);
 			scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
 		}
@@ -376,12 +425,14 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 		for (int i = 0; i < 4; i++)
 #pragma unroll
 			for (int j = 0; j < 4; j++) {
-				float p = score[i][j];
-				if (key_count > tile) {
+				float p = score[i][j], slope = h.scale;
+				if (again) {
 					bool seen = is_visible(h, at.example, at.first + 4 * thread_row() + i, keys + thread_column() + 16 * j, padding);
-					p = seen ? expf(p * h.scale - row[i].top) : 0.0f;
+					const float s = score_of(h, p);
+					slope = score_slope(h, s);
+					p = seen ? expf(s - row[i].top) : 0.0f;
 				}
-				score[i][j] = score_gradient(p * row[i].sum, dp[i][j], row[i].slope, h.scale);
+				score[i][j] = score_gradient(p * row[i].sum, dp[i][j], row[i].slope, slope);
 			}
 		accumulate(m, sum, score, weights, right, key + at.column, packed, keys, h.size - at.column, h);
 	}
@@ -389,8 +440,8 @@ __device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, f
 	store_rows(out + from + at.column, packed, at.first, h.size - at.column, sum, ones, h);
 }
 
-template <int chunks, class Math, class W, class S>
-__device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, float *out, const float *row_stats, const float *x, const float *gradient, const float *padding, const Heads &h) {
+template <int chunks, class Math, class W, class S, class H>
+__device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, float *out, const float *row_stats, const float *x, const float *gradient, const float *padding, const H &h) {
 	const Block at = Block::of<chunks>(h);
 	const int width = h.heads * h.size, packed = 3 * width, all = gridDim.x * h.steps;
 	const int from = at.example * h.steps * packed + at.head * h.size;
@@ -400,6 +451,7 @@ __device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, floa
 	clear(dk);
 	clear(dv);
 	for (int first = h.causal ? at.first : 0; first < h.steps; first += tile) {
+		if (is_behind(h, at, first)) break;
 		scores(m, dp, weights, left, right, value, packed, at.first, delta, width, first, h);
 		scores(m, score, weights, left, right, key, packed, at.first, query, packed, first, h);
 #pragma unroll
@@ -410,9 +462,10 @@ __device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, floa
 #pragma unroll
 			for (int i = 0; i < 4; i++) {
 				bool seen = t < h.steps && is_visible(h, at.example, t, at.first + 4 * thread_row() + i, padding);
-				float p = seen ? expf(score[i][j] * h.scale - top) * inverse : 0.0f;
+				const float s = score_of(h, score[i][j]);
+				float p = seen ? expf(s - top) * inverse : 0.0f;
 				score[i][j] = p;
-				dp[i][j] = score_gradient(p, dp[i][j], mean, h.scale);
+				dp[i][j] = score_gradient(p, dp[i][j], mean, score_slope(h, s));
 			}
 		}
 		accumulate(m, dv, score, weights, right, delta + at.column, width, first, h.size - at.column, h);
@@ -433,27 +486,31 @@ template <class Math> using Device = FP32;
 
 // The kernels for each number of column chunks per block; the last arguments are the
 // launch bounds.
-#define ATTENTION(suffix, chunks, Math, ...)                                                                                             \
-	KERNEL LAUNCH_BOUNDS(__VA_ARGS__) attention_##suffix(float *out, const float *x, const float *padding, Heads h) {                    \
-		SHARED(float, weights, tile * weight_stride);                                                                                           \
-		SHARED(float, left, tile * row_stride);                                                                                               \
-		SHARED(float, right, tile * row_stride);                                                                                              \
+#define KERNELS_OF(prefix, suffix, H, chunks, Math, ...)                                                                                 \
+	KERNEL LAUNCH_BOUNDS(__VA_ARGS__) prefix##_##suffix(float *out, const float *x, const float *padding, H h) {                          \
+		SHARED(float, weights, tile * weight_stride);                                                                                    \
+		SHARED(float, left, tile * row_stride);                                                                                          \
+		SHARED(float, right, tile * row_stride);                                                                                         \
 		forward<chunks>(Device<Math>{}, weights, left, right, out, x, padding, h);                                                       \
 	}                                                                                                                                    \
-	KERNEL LAUNCH_BOUNDS(256, 1) attention_queries_##suffix(float *out, float *row_stats, const float *x, const float *gradient,             \
-	                                                     const float *padding, Heads h) {                                                \
-		SHARED(float, weights, tile * weight_stride);                                                                                           \
-		SHARED(float, left, tile * row_stride);                                                                                               \
-		SHARED(float, right, tile * row_stride);                                                                                              \
-		queries<chunks>(Device<Math>{}, weights, left, right, out, row_stats, x, gradient, padding, h);                                      \
+	KERNEL LAUNCH_BOUNDS(256, 1) prefix##_queries_##suffix(float *out, float *row_stats, const float *x, const float *gradient,           \
+	                                                       const float *padding, H h) {                                                  \
+		SHARED(float, weights, tile * weight_stride);                                                                                    \
+		SHARED(float, left, tile * row_stride);                                                                                          \
+		SHARED(float, right, tile * row_stride);                                                                                         \
+		queries<chunks>(Device<Math>{}, weights, left, right, out, row_stats, x, gradient, padding, h);                                  \
 	}                                                                                                                                    \
-	KERNEL LAUNCH_BOUNDS(256, 1) attention_keys_##suffix(float *out, const float *row_stats, const float *x, const float *gradient,          \
-	                                                  const float *padding, Heads h) {                                                   \
-		SHARED(float, weights, tile * weight_stride);                                                                                           \
-		SHARED(float, left, tile * row_stride);                                                                                               \
-		SHARED(float, right, tile * row_stride);                                                                                              \
-		keys<chunks>(Device<Math>{}, weights, left, right, out, row_stats, x, gradient, padding, h);                                         \
+	KERNEL LAUNCH_BOUNDS(256, 1) prefix##_keys_##suffix(float *out, const float *row_stats, const float *x, const float *gradient,        \
+	                                                    const float *padding, H h) {                                                     \
+		SHARED(float, weights, tile * weight_stride);                                                                                    \
+		SHARED(float, left, tile * row_stride);                                                                                          \
+		SHARED(float, right, tile * row_stride);                                                                                         \
+		keys<chunks>(Device<Math>{}, weights, left, right, out, row_stats, x, gradient, padding, h);                                     \
 	}
+
+#define ATTENTION(suffix, chunks, Math, ...)                                                                                             \
+	KERNELS_OF(attention, suffix, Heads, chunks, Math, __VA_ARGS__)                                                                      \
+	KERNELS_OF(general_attention, suffix, General, chunks, Math, 256, 1)
 
 ATTENTION(1, 1, FP32, 256)
 ATTENTION(2, 2, FP32, 256)
