@@ -82,7 +82,13 @@ func (r *Run) chooseNoise(p *Progress) error {
 		return nil
 	}
 	p.Lot, p.Epsilon, p.BudgetUsed = r.step, a.Epsilon(), a.UsedFraction()
-	choice := a.choose(p)
+	var choice LotChoice
+	if !r.config.followsRankZero() {
+		choice = a.choose(p)
+	}
+	if err := r.team.TakeFromRankZero(&choice); err != nil {
+		return err
+	}
 	if err := choice.check(); err != nil {
 		return fmt.Errorf("lot %d: Mechanism.Choose: %w", r.step, err)
 	}

@@ -280,3 +280,28 @@ func TestChoose_EverySampling(t *testing.T) {
 		}
 	}
 }
+
+// The filter of a run with a projection has spent it before the first choice, and the ledger stays within the budget.
+func TestChoose_AfterProjection(t *testing.T) {
+	c := adaptiveConfig(t)
+	c.Network, c.Projection = nil, Projection{Directions: 2, Noise: 2, Network: denseOnProjection}
+	choose, first := c.Mechanism.Choose, math.NaN()
+	c.Mechanism.Choose = func(p *Progress) LotChoice {
+		if p.Lot == 0 {
+			first = p.BudgetUsed
+		}
+		return choose(p)
+	}
+	r := newRun(t, c)
+	if err := r.Train(context.Background(), nil); !errors.Is(err, ErrBudget) {
+		t.Fatalf("the run ended with %v", err)
+	}
+	r.Close()
+	if !(first > 0.01) {
+		t.Errorf("before the first lot %v of the budget is used", first)
+	}
+	h := readLedger(t, c.Files.Ledger)
+	if spent, err := accountant.Epsilon(h, c.Budget.Delta, "rdp"); err != nil || !(spent.Epsilon <= 6) || len(lotsOf(h)) != r.StepsDone()+1 {
+		t.Errorf("ε = %v after %d lots and a projection, %d in the ledger; %v", spent.Epsilon, r.StepsDone(), len(lotsOf(h)), err)
+	}
+}

@@ -21,7 +21,7 @@ func TestIntegerSecondMoments_ApproximateMoments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := load.IntegerSecondMoments(t.Context(), s, index, 0, release.ProjectionLattice, 1)
+		sum, err := (&load.Moments{Train: s, Index: index, Threads: 1}).Integers(t.Context(), release.ProjectionLattice)
 		if err != nil {
 			t.Fatal(err)
 		}

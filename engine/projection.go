@@ -149,7 +149,7 @@ func (r *Run) releaseProjection(ctx context.Context) error {
 	}
 	r.fault = errPanicked
 	directions, err := r.principalDirections(ctx)
-	if err != nil && err == ctx.Err() {
+	if isEndOf(ctx, err) {
 		r.fault = nil
 		return err
 	}
@@ -168,6 +168,9 @@ func (r *Run) releaseProjection(ctx context.Context) error {
 
 // principalDirections returns the directions of the noised second moments, after the ledger
 // contains them. For many features this takes minutes; the end of ctx interrupts it.
+//
+// Several ranks add the integers of their records and draw the same noise. All compute the directions, and
+// take those of rank 0. A release that they began and did not complete counts as spent, as a lot does.
 func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	c := &r.config
 	column, err := featureColumn(c.Train)
@@ -175,18 +178,42 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	number := r.lot.Sums.Find(release.ProjectFeatures)
-	sum, err := r.noisedSecondMoments(ctx, column, number)
+	m := &load.Moments{Train: c.Train, Index: r.index, Column: column, Threads: cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))}
+	m.Rank, m.Ranks = c.rankAndCount()
+	sum, err := r.noisedSecondMoments(ctx, m, number)
+	if err != nil && r.team == nil {
+		return nil, err
+	}
+	var directions []float32
+	if err == nil {
+		directions, err = searchDirections(ctx, sum, m.Width(), c.Projection.Directions)
+	}
+	if err = r.agreeOnEnd(err); isEndOf(ctx, err) {
+		return nil, err
+	}
+	if r.account != nil { // also after an error, which depends on the moments
+		err = r.team.AgreeOnSpent(err, r.account.SpendQuery(r.lot.Sums.List[number].Lot()))
+	}
 	if err != nil {
 		return nil, err
 	}
-	width := c.Train.Columns()[column].Size()
+	return directions, r.team.TakeFromRankZero(directions)
+}
+
+// isEndOf reports whether err is that a context has ended: ctx, or that of another rank.
+func isEndOf(ctx context.Context, err error) bool {
+	return err != nil && (err == ctx.Err() || err == context.Canceled)
+}
+
+// searchDirections returns the principal directions of an upper triangle, or that ctx has ended.
+func searchDirections(ctx context.Context, sum []float64, width, count int) ([]float32, error) {
 	type result struct {
 		directions []float32
 		err        error
 	}
 	results := make(chan result, 1)
 	go func() {
-		directions, err := load.PrincipalDirections(sum, width, c.Projection.Directions)
+		directions, err := load.PrincipalDirections(sum, width, count)
 		results <- result{directions, err}
 	}()
 	var f result
@@ -197,29 +224,26 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if r.account != nil { // also after an error, which depends on the moments
-		if err := r.account.SpendQuery(r.lot.Sums.List[number].Lot()); err != nil {
-			return nil, err
-		}
-	}
 	return f.directions, f.err
 }
 
-// noisedSecondMoments returns the upper triangle of the second moments with the noise of an entry of the
-// list of releases; without noise where the run is not private.
-func (r *Run) noisedSecondMoments(ctx context.Context, column, entry int) ([]float64, error) {
-	c, q, stream := &r.config, r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
-	width, threads := c.Train.Columns()[column].Size(), cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))
+// noisedSecondMoments returns the upper triangle of the second moments of all ranks with the noise of an entry of
+// the list of releases; without noise where the run is not private.
+func (r *Run) noisedSecondMoments(ctx context.Context, m *load.Moments, entry int) ([]float64, error) {
+	q, stream := r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
 	if q.Mechanism == ledger.RoundedGaussian {
-		sum, err := load.IntegerSecondMoments(ctx, c.Train, r.index, column, q.Lattice, threads)
-		if err != nil {
+		sum, err := m.Integers(ctx, q.Lattice)
+		if err := r.agreeOnEnd(err); err != nil {
 			return nil, err
 		}
-		return release.ReleaseSymmetric(sum, width, q, r.source, stream)
+		if err := r.team.Sum(sum); err != nil {
+			return nil, err
+		}
+		return release.ReleaseSymmetric(sum, m.Width(), q, r.source, stream)
 	}
-	sum, err := load.SecondMoments(ctx, c.Train, r.index, column, r.account != nil, threads)
+	sum, err := m.Sum(ctx, r.account != nil)
 	if err == nil && r.account != nil {
-		err = release.AddSymmetricNoise(sum, width, q.Noise, r.source, stream)
+		err = release.AddSymmetricNoise(sum, m.Width(), q.Noise, r.source, stream)
 	}
 	return sum, err
 }
@@ -227,13 +251,16 @@ func (r *Run) noisedSecondMoments(ctx context.Context, column, entry int) ([]flo
 // recompile compiles the network that uses released directions. No lot was done, so the state
 // of the run is that at its start.
 func (r *Run) recompile(directions []float32) error {
-	c := r.config
+	c := r.given
 	c.Projection.released = directions
-	other, err := build(c)
+	other, err := buildOnRanks(c)
 	if err != nil {
 		return err
 	}
 	other.account = r.account
+	if a := other.config.Mechanism.adaptive; a != nil {
+		a.Filter = r.config.Mechanism.adaptive.Filter // it has spent the projection
+	}
 	if r.checkpoints != nil {
 		var start state.Checkpoint
 		start, err = other.describeStart()

@@ -372,7 +372,7 @@ func TestProjection_Interrupted(t *testing.T) {
 		}
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		seen = strings.Contains(string(stacks), "created by github.com/dptrain/dptrain/engine.(*Run).principalDirections")
+		seen = strings.Contains(string(stacks), "created by github.com/dptrain/dptrain/engine.searchDirections")
 	}
 	runtime.GOMAXPROCS(threads)
 	if !seen {

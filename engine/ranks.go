@@ -31,10 +31,6 @@ func (c *Config) checkRanks() error {
 	case m.Arithmetic == FloatArithmetic:
 		return setting.Errorf("Mechanism.Arithmetic", "%v on several ranks: sums of floating-point numbers depend on the number of ranks; use %v",
 			setting.With("Mechanism.Arithmetic", string(FloatArithmetic)), setting.With("Mechanism.Arithmetic", string(ExactArithmetic)))
-	case c.Projection.Directions > 0:
-		return setting.Errorf("Projection.Directions", "a projection (%v) is not available on several ranks: train in one process, or drop it", setting.Named("Projection.Directions"))
-	case m.Choose != nil:
-		return fmt.Errorf("Mechanism.Choose is not available on several ranks: train in one process, or drop it")
 	case c.Device.Name == "gorgonia":
 		return setting.Errorf("Device.Name", "device %s is not available on several ranks: use %v", c.Device.Name, setting.With("Device.Name", "cpu"))
 	}
@@ -131,14 +127,24 @@ func (r *Run) compareWeights() error {
 // the others; nil in one process.
 func (r *Run) RankDurations() []time.Duration { return r.lot.RankDurations() }
 
+// endsOfRuns are the reasons to end that all ranks recognize.
+var endsOfRuns = []error{ErrStop, context.Canceled, ErrBudget}
+
+// agreeOnEnd returns nil where err is nil on all ranks. Otherwise it returns on all ranks why one does not go on: one
+// of endsOfRuns, or the error of a rank.
+func (r *Run) agreeOnEnd(err error) error {
+	_, err = r.team.Vote(err, false, endsOfRuns...)
+	return err
+}
+
 // agreeToContinue returns nil where all ranks go on with the next lot. Otherwise it returns on all ranks why
-// one does not: ErrStop, the end of a context, or an error. Where a checkpoint is due, all ranks save it.
+// one does not. Where a checkpoint is due, all ranks save it.
 func (r *Run) agreeToContinue(err error) error {
 	due := false
 	if r.checkpoints != nil && err == nil && r.step > r.firstStep { // rank 0
 		due, err = r.checkpoints.IsDue(r.step)
 	}
-	due, err = r.team.Vote(err, due, ErrStop, context.Canceled)
+	due, err = r.team.Vote(err, due, endsOfRuns...)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -74,6 +75,23 @@ func rankConfigs() map[string]func(t *testing.T) Config {
 			c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
 			return c
 		},
+		"projection": func(t *testing.T) Config {
+			c := projectionConfig(t)
+			c.Microbatch, c.Records = 2, Records{Examples: 2}
+			return c
+		},
+		"projection and chosen noise": func(t *testing.T) Config {
+			c := adaptiveConfig(t)
+			c.Microbatch, c.Steps, c.Mechanism.NoiseMultiplier = 4, 4, 8
+			c.Network, c.Projection = nil, Projection{Directions: 2, Noise: 20, Network: denseOnProjection}
+			return c
+		},
+		"views and validation": func(t *testing.T) Config {
+			c := validationConfig(t, 3)
+			c.Microbatch, c.Augmentation = 4, Augmentation{3, stirView}
+			c.Statistics = []Statistic{Accuracy(1, 4)}
+			return c
+		},
 		"empty shards": func(t *testing.T) Config {
 			c := testConfig(t)
 			c.Sampling, c.Microbatch = Sampling{Rate: 0.02}, 1
@@ -89,8 +107,17 @@ type outcome struct {
 	weights    []float32
 	statistics []ReleasedStatistic
 	lots       []ledger.RepeatedLot
+	directions []float32
+	validation ValidationResult
 	insecure   bool
 	private    PrivateStats
+}
+
+// stirView changes a view at random.
+func stirView(view [][]float32, r *rand.Rand) {
+	for i := range view[0] {
+		view[0][i] *= float32(r.NormFloat64())
+	}
 }
 
 // runOnRanks trains a configuration on n ranks; 0: without ranks. It returns what rank 0 released. All ranks
@@ -153,7 +180,12 @@ func trainToOutcome(t *testing.T, r *Run) (o outcome) {
 		return o
 	}
 	o.weights = flatWeights(t, r)
-	o.private = r.PrivateStats()
+	o.private, o.directions = r.PrivateStats(), r.Directions()
+	if r.config.Validation.Set != nil && !r.config.followsRankZero() {
+		if o.validation, err = r.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
 	if !r.config.followsRankZero() {
 		h, err := ledger.Read(r.config.Files.Ledger)
 		if err != nil {
@@ -186,6 +218,9 @@ func TestRanks_HaveBitsOfOne(t *testing.T) {
 				}
 				if !reflect.DeepEqual(got.lots, want.lots) {
 					t.Errorf("%d ranks: the ledger has\n%v\nwant\n%v", n, got.lots, want.lots)
+				}
+				if !slices.Equal(got.directions, want.directions) || got.validation != want.validation {
+					t.Errorf("%d ranks: other directions, or a validation of %+v, want %+v", n, got.validation, want.validation)
 				}
 				if d := got.private.Loss - want.private.Loss; math.Abs(d) > 1e-5 {
 					t.Errorf("%d ranks: the mean loss differs by %v", n, d)
@@ -322,41 +357,71 @@ func TestRanks_ReadTheirOwnRecords(t *testing.T) {
 
 // A record on one rank changes nothing but the integers: what the ranks send and when does not depend on it.
 func TestRanks_NeighboursMakeTheSameCalls(t *testing.T) {
-	calls := func(blanked int) (all [2][]string) {
-		c := testConfig(t)
-		c.Microbatch, c.Sampling, c.Steps = 10, Sampling{Rate: 1}, 3
-		c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
-		c.Statistics = []Statistic{Accuracy(1, 4)}
-		blank := make([]bool, c.Train.Len())
-		if blanked >= 0 {
-			blank[blanked] = true
-		}
-		c.Train = blankedSet{c.Train.(*data.Table), blank}
-		c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
-		failed := eachRank(2, func(of ranks.Communicator) error {
-			c := c
-			c.Ranks = &rankCallRecorder{of, &all[of.Rank()]}
-			r, err := New(c)
-			if err != nil {
-				return err
+	for name, test := range map[string]struct {
+		config   func(t *testing.T) Config
+		smallest int // number of calls
+	}{
+		"adaptive bounds and statistics": {func(t *testing.T) Config {
+			c := testConfig(t)
+			c.Microbatch, c.Sampling, c.Steps = 10, Sampling{Rate: 1}, 3
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
+			c.Statistics = []Statistic{Accuracy(1, 4)}
+			return c
+		}, 20},
+		"projection and chosen noise": {func(t *testing.T) Config {
+			c := adaptiveConfig(t)
+			c.Microbatch, c.Sampling, c.Steps, c.Mechanism.NoiseMultiplier = 10, Sampling{Rate: 1}, 3, 20
+			c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 20, Network: denseOnProjection}
+			return c
+		}, 40},
+		"views": {func(t *testing.T) Config {
+			c := testConfig(t)
+			c.Microbatch, c.Sampling, c.Augmentation = 10, Sampling{Rate: 1}, Augmentation{3, stirView}
+			return c
+		}, 20},
+		"users with local steps": {func(t *testing.T) Config {
+			c := localConfig(t)
+			c.Steps, c.Statistics = 3, []Statistic{MeanLoss(2, 3)}
+			return c
+		}, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := callsOfTwoRanks(t, test.config(t), -1)
+			if len(want[1]) < test.smallest {
+				t.Fatalf("only %d calls", len(want[1]))
 			}
-			defer r.Close()
-			return r.Train(context.Background(), nil)
+			rows := test.config(t).Train.Len()
+			for _, blanked := range []int{0, 17, rows - 1} { // of both ranks, and the last
+				if got := callsOfTwoRanks(t, test.config(t), blanked); !reflect.DeepEqual(got, want) {
+					t.Errorf("without record %d the ranks make other calls:\n%v\nwant\n%v", blanked, got, want)
+				}
+			}
 		})
-		if err := errors.Join(failed...); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// callsOfTwoRanks trains on two ranks without an example, and returns their calls. Its set is a table.
+func callsOfTwoRanks(t *testing.T, c Config, blanked int) (all [2][]string) {
+	blank := make([]bool, c.Train.Len())
+	if blanked >= 0 {
+		blank[blanked] = true
+	}
+	c.Train = blankedSet{c.Train.(*data.Table), blank}
+	c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
+	failed := eachRank(2, func(of ranks.Communicator) error {
+		c := c
+		c.Ranks = &rankCallRecorder{of, &all[of.Rank()]}
+		r, err := New(c)
+		if err != nil {
+			return err
 		}
-		return all
+		defer r.Close()
+		return r.Train(context.Background(), nil)
+	})
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
 	}
-	want := calls(-1)
-	if len(want[1]) < 20 {
-		t.Fatalf("only %d calls", len(want[1]))
-	}
-	for _, blanked := range []int{0, 17, 59} { // of both ranks, and the last
-		if got := calls(blanked); !reflect.DeepEqual(got, want) {
-			t.Errorf("without record %d the ranks make other calls:\n%v\nwant\n%v", blanked, got, want)
-		}
-	}
+	return all
 }
 
 // rankCallRecorder notes the calls of a rank, without the values of sums.
@@ -700,8 +765,6 @@ func TestRanks_Refuse(t *testing.T) {
 		"Mechanism.NonPrivate": func(c *Config) { c.Mechanism = Mechanism{NonPrivate: true} },
 		"Mechanism.Arithmetic": func(c *Config) { c.Mechanism.Arithmetic = FloatArithmetic },
 		"device gorgonia":      func(c *Config) { c.Device.Name = "gorgonia" },
-		"Projection":           func(c *Config) { *c = projectionConfig(t) },
-		"Mechanism.Choose":     func(c *Config) { *c = adaptiveConfig(t) },
 	} {
 		failed := eachRank(2, func(of ranks.Communicator) error {
 			c := testConfig(t)
@@ -747,4 +810,116 @@ func (b *breakableSet) Read(dst [][]float32, rows []int) error {
 		return errors.New("a read failed")
 	}
 	return b.Table.Read(dst, rows)
+}
+
+// The budget of a filter ends the run on all ranks, and all know it. Rank 0 alone chooses the noise.
+func TestRanks_FilterEndsAll(t *testing.T) {
+	alone := newRun(t, adaptiveConfig(t))
+	if err := alone.Train(context.Background(), nil); !errors.Is(err, ErrBudget) {
+		t.Fatal(err)
+	}
+	steps := make([]int, 3)
+	c := adaptiveConfig(t)
+	failed := eachRank(3, func(of ranks.Communicator) error {
+		c := c
+		if c.Ranks = of; of.Rank() > 0 {
+			c.Mechanism.Choose = func(*Progress) LotChoice { panic("a rank other than 0 chooses") }
+		}
+		r, err := New(c)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		err = r.Train(context.Background(), nil)
+		steps[of.Rank()] = r.StepsDone()
+		return err
+	})
+	for rank, err := range failed {
+		if !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "would exceed ε = 6") || steps[rank] != alone.StepsDone() {
+			t.Errorf("rank %d: %d lots, want %d; %v", rank, steps[rank], alone.StepsDone(), err)
+		}
+	}
+}
+
+// An error before the first lot ends all ranks: of data that frozen layers read, and of a projection, which then
+// counts as spent.
+func TestRanks_ErrorBeforeFirstLot(t *testing.T) {
+	for name, test := range map[string]struct {
+		config func() Config
+		spent  int
+	}{
+		"frozen layers": {func() Config {
+			c := frozenConfig(t, frozenPictures("frozen", 0, 0.3), Records{}, false)
+			c.Train = pictureTable(61)
+			return c
+		}, 0},
+		"projection": {func() Config { return projectionConfig(t) }, 1},
+	} {
+		file := filepath.Join(t.TempDir(), "ledger.jsonl")
+		c := test.config()
+		failed := eachRank(3, func(of ranks.Communicator) error {
+			c := c
+			set := &breakableSet{Table: c.Train.(*data.Table)}
+			c.Ranks, c.Train, c.Files = of, set, Files{Ledger: file}
+			r, err := New(c)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			set.broken = of.Rank() == 1
+			return r.Train(context.Background(), nil)
+		})
+		for rank, err := range failed {
+			if err == nil || !strings.Contains(err.Error(), "rank 1: ") || !strings.Contains(err.Error(), "a read failed") {
+				t.Errorf("%s: rank %d gets %v", name, rank, err)
+			}
+		}
+		if h := readLedger(t, file); h.LotCount() != test.spent {
+			t.Errorf("%s: the ledger has %d releases, want %d", name, h.LotCount(), test.spent)
+		}
+	}
+}
+
+// The end of a context of one rank, while it adds its records to a projection, ends all ranks. Nothing is spent, and
+// they can go on.
+func TestRanks_InterruptedProjection(t *testing.T) {
+	c := projectionConfig(t)
+	want := newRun(t, c)
+	trainRun(t, want, nil)
+	c = projectionConfig(t)
+	c.Files.CheckpointFolder = ""
+	var directions [3][]float32
+	failed := eachRank(3, func(of ranks.Communicator) error {
+		c := c
+		c.Ranks = of
+		set := &breakableSet{Table: c.Train.(*data.Table)}
+		c.Train = set
+		r, err := New(c)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if of.Rank() == 2 {
+			set.before = cancel
+		}
+		if err := r.Train(ctx, nil); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("Train returns %w", err)
+		}
+		if n := r.account.Ledger.History().LotCount(); n != 0 || r.Directions() != nil {
+			return fmt.Errorf("%d releases are spent", n)
+		}
+		err = r.Train(context.Background(), nil)
+		directions[of.Rank()] = r.Directions()
+		return err
+	})
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	for rank, d := range directions {
+		if d == nil || !slices.Equal(d, want.Directions()) {
+			t.Errorf("rank %d has other directions", rank)
+		}
+	}
 }

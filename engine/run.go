@@ -42,6 +42,7 @@ import (
 // of each lot, a filter enforces an ε that holds for all choices and ends.
 type Run struct {
 	config      Config
+	given       Config // config before its check
 	index       *load.Index
 	source      *noise.Source
 	sampler     sample.Sampler
@@ -99,6 +100,7 @@ func build(c Config) (*Run, error) {
 
 // newUncompiled checks a configuration, and makes a run that has its records.
 func newUncompiled(c Config) (*Run, error) {
+	given := c
 	source, err := c.newSource()
 	if err != nil {
 		return nil, err
@@ -106,7 +108,7 @@ func newUncompiled(c Config) (*Run, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c, source: source}
+	r := &Run{config: c, given: given, source: source}
 	r.index, err = c.Records.index(c.Train)
 	return r, err
 }
@@ -336,7 +338,11 @@ func (r *Run) observeLot(ctx context.Context, p *Progress, observe func(*Progres
 	if r.team != nil {
 		ctx = context.WithoutCancel(ctx) // ranks end between lots, together
 	}
-	if err := r.lot.Method.Prepare(ctx); err != nil {
+	err := r.lot.Method.Prepare(ctx)
+	if r.step == r.firstStep {
+		err = r.team.Agree(err)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.chooseNoise(p); err != nil {
@@ -427,13 +433,7 @@ func (r *Run) sumLot() error {
 // began and did not complete counts as spent: whether they complete it may depend on its records.
 func (r *Run) spendLot(err error) error {
 	spent := r.account.SpendLot(r.lot.Mechanism.Entry, r.config.Steps-r.step, r.lot.Mechanism.EqualLots(r.step))
-	switch {
-	case err == nil:
-		return r.team.Agree(spent) // the other ranks wait until rank 0 has the entry on disk
-	case spent != nil:
-		return fmt.Errorf("%w; the ledger does not state the lot: %w", err, spent)
-	}
-	return err
+	return r.team.AgreeOnSpent(err, spent)
 }
 
 // releaseLot adds noise to the sums, which become a step, and to what the lot releases beside them. The

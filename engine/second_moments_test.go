@@ -72,7 +72,7 @@ func computeMoments(t *testing.T, s data.Set, r Records, unit bool, threads int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := load.SecondMoments(t.Context(), s, d, 0, unit, threads)
+	sum, err := (&load.Moments{Train: s, Index: d, Threads: threads}).Sum(t.Context(), unit)
 	if err != nil {
 		t.Fatal(err)
 	}

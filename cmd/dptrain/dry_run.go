@@ -115,8 +115,6 @@ func dryRun(term *terminal.Terminal, flags *settings.Flags) error {
 		return exitcode.AsUsage(err)
 	}
 	c := spec.Config
-	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
-	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
 	run, closeRun, err := newBlankRun(c)
 	if err != nil {
 		return err
@@ -143,6 +141,8 @@ func newBlankRun(c engine.Config) (run *engine.Run, closeRun func(), err error) 
 		return nil, nil, err
 	}
 	c.Train, c.Files = training.NewBlankSet(c.Train), engine.Files{}
+	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
+	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
 	if !c.Mechanism.NonPrivate {
 		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
 	}

@@ -233,8 +233,8 @@ func trainRun(ctx context.Context, term *terminal.Terminal, spec *settings.Spec,
 	defer progress.Close()
 	ended := run.Train(ctx, progress.Observe)
 	progress.End()
-	if spec.NoiseRules != nil && errors.Is(ended, engine.ErrBudget) && run.StepsDone() > 0 {
-		ended = nil // the filter admits no more lots of this noise
+	if endsByFilter(spec, run, ended) {
+		ended = nil
 	}
 	var validation *rundir.Validation
 	if ended == nil {
@@ -276,6 +276,12 @@ func trainRun(ctx context.Context, term *terminal.Terminal, spec *settings.Spec,
 		noteEarlyEnd(term, summary)
 	}
 	return printSummary(term, summary, spec.Flags.DataDir)
+}
+
+// endsByFilter reports whether a run ended because the filter of its --noise-schedule admits no more lots of the last
+// noise.
+func endsByFilter(spec *settings.Spec, run *engine.Run, ended error) bool {
+	return spec.NoiseRules != nil && errors.Is(ended, engine.ErrBudget) && run.StepsDone() > 0
 }
 
 // noteEarlyEnd states the guarantee of a run that ended before its plan.

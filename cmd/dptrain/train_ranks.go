@@ -152,6 +152,9 @@ func follow(term *terminal.Terminal, flags *settings.Flags, m membership) error 
 	observe, free := training.Assist(spec, run)
 	defer free()
 	err = run.Train(ctx, observe)
+	if endsByFilter(spec, run, err) {
+		return nil
+	}
 	if errors.Is(err, context.Canceled) {
 		return &exitcode.Error{Code: exitcode.Interrupted, Err: err}
 	}

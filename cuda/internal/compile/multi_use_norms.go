@@ -19,7 +19,8 @@ var maxGradientBytes = 24 << 20
 // the norm. The clipped sums add several uses, or several positions of a use that read the
 // same element of the parameter, one after the other in float32, each for all records of a
 // microbatch. The result therefore includes a bound on the error that these roundings
-// leave, including those by other records between two uses. A program computes the norm of
+// leave, including those by other records between two uses. An exact program adds the integers
+// of each record by themselves, so no other records are in between. A program computes the norm of
 // a single use by another method.
 func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 	if t, ok := newTiedTable(s, k); ok {
@@ -136,6 +137,9 @@ func newParameterUse(c *compiler, s op.MultiUseNorms, part, first int, k call) p
 // use's sum over all records adds to a record's contribution before another use cancels
 // it: each is rounded as coarsely as this contribution.
 func otherRowsRoundings(c *compiler, s op.MultiUseNorms, part int, k call) int {
+	if c.program.Exact {
+		return 0
+	}
 	from, to := s.InputRange(part)
 	switch f := (*s.Uses)[part].Form.(type) {
 	case op.Product:
@@ -205,11 +209,14 @@ func newTiedTable(s op.MultiUseNorms, k call) (t tiedTable, ok bool) {
 }
 
 func launchTiedNorms(c *compiler, t tiedTable, records int, k call) {
-	rows, lookups := int(t.Rows), int(t.LookupRows)
-	_, slices := splitByRows(int(t.Width), int(t.Vocabulary), rows*records)
+	rows, lookups, others := int(t.Rows), int(t.LookupRows), 0
+	if !c.program.Exact {
+		_, slices := splitByRows(int(t.Width), int(t.Vocabulary), rows*records)
+		others = slices + scatterAddRoundings(lookups*records)
+	}
 	launchGramNorms(c, gramNorm{
 		kernel: "tied_gram", tiles: []int{64}, args: []any{t},
 		records: records, groups: 1, rows: rows + lookups, na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
-		otherRowsRoundings: slices + scatterAddRoundings(lookups*records),
+		otherRowsRoundings: others,
 	}, k.out)
 }

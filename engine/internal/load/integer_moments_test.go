@@ -97,7 +97,7 @@ func TestIntegerSecondMoments_MatchBigOracle(t *testing.T) {
 			t.Errorf("lattice %d: %d records add nothing", lattice, nothing)
 		}
 		for _, threads := range []int{1, 3} {
-			sum, err := IntegerSecondMoments(t.Context(), s, index, 0, lattice, threads)
+			sum, err := (&Moments{Train: s, Index: index, Threads: threads}).Integers(t.Context(), lattice)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func TestIntegerSecondMoments_ExactBeyondFloat64(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := IntegerSecondMoments(t.Context(), s, index, 0, 1<<36, 1)
+	sum, err := (&Moments{Train: s, Index: index, Threads: 1}).Integers(t.Context(), 1<<36)
 	if want := int64(records) * (1<<18 - 1) * (1<<18 - 1); err != nil || sum[0] != want || want < 1<<53 {
 		t.Errorf("%d, want %d, %v", sum[0], want, err)
 	}

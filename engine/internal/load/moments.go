@@ -14,7 +14,17 @@ import (
 // momentRows is the minimum number of examples that are added to the moments together.
 const momentRows = 256
 
-// SecondMoments returns the upper triangle, row by row, of a sum over all records of a symmetric
+// Moments are the second moments of a column of the records.
+type Moments struct {
+	Train   data.Set
+	Index   *Index
+	Column  int
+	Threads int
+	// Rank of Ranks adds its own records only; Ranks 0: one process adds all.
+	Rank, Ranks int
+}
+
+// Sum returns the upper triangle, row by row, of a sum over the records of a symmetric
 // matrix each: for a record with the examples x₁, x₂, …, the matrix Σ xₜxₜᵀ, divided by its
 // Frobenius norm if normalize is set. The sum is private.
 //
@@ -23,20 +33,23 @@ const momentRows = 256
 // replacing one by at most √2, up to the rounding of the sum itself. A record with a number that
 // is not finite adds nothing, like a record of zeros. The sum has the same bits for any number
 // of threads.
-func SecondMoments(ctx context.Context, s data.Set, index *Index, column int, normalize bool, threads int) ([]float64, error) {
-	width := s.Columns()[column].Size()
+func (m *Moments) Sum(ctx context.Context, normalize bool) ([]float64, error) {
+	width := m.Width()
 	sum := make([]float64, width*width)
-	err := forEachBlock(ctx, s, index, column,
+	err := m.forEachBlock(ctx,
 		func(block []float64, x []float32) []float64 { return appendRecord(block, x, width, normalize) },
-		func(block []float64) { addOuterProducts(sum, block, width, threads) })
+		func(block []float64) { addOuterProducts(sum, block, width, m.Threads) })
 	return sum, err
 }
 
-// forEachBlock reads all records, appends the rows of each to a block, and calls
+// Width returns the number of features of an example.
+func (m *Moments) Width() int { return m.Train.Columns()[m.Column].Size() }
+
+// forEachBlock reads the records, appends the rows of each to a block, and calls
 // add with each block.
-func forEachBlock(ctx context.Context, s data.Set, index *Index, column int,
+func (m *Moments) forEachBlock(ctx context.Context,
 	appendRows func(block []float64, x []float32) []float64, add func(block []float64)) error {
-	width := s.Columns()[column].Size()
+	s, index, width := m.Train, m.Index, m.Width()
 	read := make([][]float32, len(s.Columns()))
 	for k, c := range s.Columns() {
 		read[k] = make([]float32, index.PerRecord*c.Size())
@@ -44,7 +57,15 @@ func forEachBlock(ctx context.Context, s data.Set, index *Index, column int,
 	used := make([][]float32, len(read))
 	rows, weights := make([]int, index.PerRecord), make([]float32, index.PerRecord)
 	block := make([]float64, 0, (momentRows+index.PerRecord)*width)
-	for record := range index.Records {
+	flush := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		add(block)
+		block = block[:0]
+		return nil
+	}
+	for record := m.Rank; record < index.Records; record += max(1, m.Ranks) {
 		index.WriteRows(record, rows, weights)
 		n := 0
 		for n < index.PerRecord && weights[n] > 0 {
@@ -56,16 +77,14 @@ func forEachBlock(ctx context.Context, s data.Set, index *Index, column int,
 		if err := s.Read(used, rows[:n]); err != nil {
 			return fmt.Errorf("training data: %w", err)
 		}
-		block = appendRows(block, used[column])
-		if len(block) >= momentRows*width || record == index.Records-1 {
-			if err := ctx.Err(); err != nil {
+		block = appendRows(block, used[m.Column])
+		if len(block) >= momentRows*width {
+			if err := flush(); err != nil {
 				return err
 			}
-			add(block)
-			block = block[:0]
 		}
 	}
-	return nil
+	return flush()
 }
 
 // appendRecord appends a record's examples, scaled by the square root of the factor of its
@@ -124,7 +143,7 @@ func addOuterProducts(sum, block []float64, width, threads int) {
 	all.Wait()
 }
 
-// IntegerSecondMoments returns the sum of SecondMoments, normalized, in integers: for a record
+// Integers returns the normalized sum in integers, which the sums of all ranks add up to: for a record
 // with the examples x₁, x₂, … it adds Σ x̂ₜx̂ₜᵀ, where x̂ₜ is a multiple of xₜ rounded toward zero to
 // integers. The factor is such that the Frobenius norm of the matrix is about lattice.
 //
@@ -132,8 +151,8 @@ func addOuterProducts(sum, block []float64, width, threads int) {
 // ‖Σ x̂ₜx̂ₜᵀ‖² = Σₜᵤ (x̂ₜ·x̂ᵤ)². The matrix depends on the record alone, and the sum is exact. So
 // with and without a record the sums differ by a matrix of integers of norm at most lattice. A
 // record with a number that is not finite adds nothing.
-func IntegerSecondMoments(ctx context.Context, s data.Set, index *Index, column int, lattice int64, threads int) ([]int64, error) {
-	width := s.Columns()[column].Size()
+func (m *Moments) Integers(ctx context.Context, lattice int64) ([]int64, error) {
+	width := m.Width()
 	sum := make([]int64, width*width)
 	// Sums of products of integers are exact in float64 while they are at most 2^53. An entry of a
 	// part of a record's matrix is at most the square root of the product of two entries on the
@@ -148,14 +167,14 @@ func IntegerSecondMoments(ctx context.Context, s data.Set, index *Index, column 
 		clear(partial)
 		rows = 0
 	}
-	err := forEachBlock(ctx, s, index, column,
+	err := m.forEachBlock(ctx,
 		func(block []float64, x []float32) []float64 { return appendIntegerRecord(block, x, width, lattice) },
 		func(block []float64) {
 			if rows += len(block) / width; rows > exactRows {
 				widen()
 				rows = len(block) / width
 			}
-			addOuterProducts(partial, block, width, threads)
+			addOuterProducts(partial, block, width, m.Threads)
 		})
 	widen()
 	return sum, err

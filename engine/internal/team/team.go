@@ -89,17 +89,49 @@ func NewSource(of ranks.Communicator) (*noise.Source, error) {
 		return nil, err
 	}
 	key := random.KeyOf(source)
-	bytes := make([]byte, 4*len(key))
-	for i, word := range key {
-		binary.LittleEndian.PutUint32(bytes[4*i:], word)
-	}
-	if err := of.Broadcast(bytes); err != nil {
+	if err := takeFromRankZero(of, key[:]); err != nil {
 		return nil, err
 	}
-	for i := range key {
-		key[i] = binary.LittleEndian.Uint32(bytes[4*i:])
-	}
 	return random.NewKeyed(key), nil
+}
+
+// TakeFromRankZero replaces values, a slice or a pointer whose numbers have a fixed size, by those of rank 0.
+func (t *Team) TakeFromRankZero(values any) error {
+	if t == nil {
+		return nil
+	}
+	return takeFromRankZero(t.ranks, values)
+}
+
+func takeFromRankZero(of ranks.Communicator, values any) error {
+	bytes, err := binary.Append(nil, binary.LittleEndian, values)
+	if err == nil {
+		err = of.Broadcast(bytes)
+	}
+	if err == nil {
+		_, err = binary.Decode(bytes, binary.LittleEndian, values)
+	}
+	return err
+}
+
+// Sum replaces values by their sums over all ranks.
+func (t *Team) Sum(values []int64) error {
+	if t == nil {
+		return nil
+	}
+	return t.ranks.Sum(values)
+}
+
+// AgreeOnSpent returns on all ranks when the ledger of rank 0 on disk has what is released: the other ranks wait for
+// it. err is the error of its sums, and spent that of the ledger.
+func (t *Team) AgreeOnSpent(err, spent error) error {
+	switch {
+	case err == nil:
+		return t.Agree(spent)
+	case spent != nil:
+		return fmt.Errorf("%w; the ledger does not state the cost: %w", err, spent)
+	}
+	return err
 }
 
 // AgreeOnCheckpoint returns the error of any rank that reads the newest checkpoint, or that the ranks read
@@ -120,8 +152,12 @@ func AgreeOnCheckpoint(of ranks.Communicator, saved *state.Checkpoint, err error
 
 // Vote returns on all ranks why one of them does not go on: the first of causes that the err of any rank
 // wraps, or the error of the lowest rank. Where none has a reason, marked reports whether any rank marks the
-// vote.
+// vote. A rank whose own err wraps the cause gets its err.
 func (t *Team) Vote(err error, mark bool, causes ...error) (marked bool, agreed error) {
+	if t == nil {
+		return mark, err
+	}
+	own := err
 	votes := make([]int64, len(causes)+1)
 	if mark {
 		votes[len(causes)] = 1
@@ -138,7 +174,11 @@ func (t *Team) Vote(err error, mark bool, causes ...error) (marked bool, agreed 
 		return false, err
 	}
 	for i, cause := range causes {
-		if votes[i] > 0 {
+		switch {
+		case votes[i] == 0:
+		case errors.Is(own, cause):
+			return false, own
+		default:
 			return false, cause
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // The clipped sum adds several uses, or several places of a use that are one element of
 // the parameter, one after the other in float32, each for all records of the microbatch.
 // The norm includes a bound on the rounding errors of this record and of the other
-// records in between. A single use has its gradients built another way, see package plan.
+// records in between. An exact program adds the integers of each record by themselves, so no
+// other records are in between. A single use has its gradients built another way, see package plan.
 func lowerMultiUseNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 	if !l.program.L1 {
 		if step := lowerTiedNorms(l, s, k); step != nil {
@@ -119,7 +120,8 @@ func lowerTiedNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 	scratch := gram.Scratch(rows)
 	l.pool.reserve(scratch, d)
 	l.pool.reserveGroups(lookups)
-	others := float64(countChains(rows*s.Records) + lookups*s.Records)
+	together := l.addedTogether(s.Records)
+	others := float64(countChains(rows*together) + lookups*together)
 	out := k.out
 	return l.pool.forRanges(s.Records, rows*rows*(d+v)/16+rows*lookups*d/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
@@ -160,6 +162,14 @@ func lowerTiedNorms(l *lowering, s op.MultiUseNorms, k call) func() {
 	})
 }
 
+// addedTogether returns how many of a microbatch's records are added in floating point.
+func (l *lowering) addedTogether(records int) int {
+	if l.program.Exact {
+		return 1
+	}
+	return records
+}
+
 // exactUse adds one record's gradient of one use in float64.
 type exactUse struct {
 	add    func(dst []float64, r int, w *worker)
@@ -171,7 +181,7 @@ type exactUse struct {
 // newExactUse makes the exact use of a form from its operands.
 func newExactUse(l *lowering, form op.Form, records int, in [][]float32) exactUse {
 	a, delta := in[0], in[len(in)-1]
-	x := exactOperands{a, delta, len(a) / records, len(delta) / records, records}
+	x := exactOperands{a, delta, len(a) / records, len(delta) / records, l.addedTogether(records)}
 	switch f := form.(type) {
 	case op.Product:
 		return x.product(f)
@@ -185,10 +195,11 @@ func newExactUse(l *lowering, form op.Form, records int, in [][]float32) exactUs
 	return x.gather(form.(op.Gather))
 }
 
-// exactOperands are the operands of a form. A record has na numbers of a and nd of delta.
+// exactOperands are the operands of a form. A record has na numbers of a and nd of delta. The number
+// together is that of the records that are added in floating point.
 type exactOperands struct {
-	a, delta        []float32
-	na, nd, records int
+	a, delta         []float32
+	na, nd, together int
 }
 
 // lengthOfProduct bounds the length of sums of products of A and Δ. Adding n terms costs at
@@ -221,7 +232,7 @@ func (x exactOperands) product(f op.Product) exactUse {
 			}
 		}
 	}
-	return exactUse{add, x.lengthOfProduct(1), chainedRoundings(rows) + countChains(rows*x.records), rows * f.In * f.Out}
+	return exactUse{add, x.lengthOfProduct(1), chainedRoundings(rows) + countChains(rows*x.together), rows * f.In * f.Out}
 }
 
 func (x exactOperands) convolution(l *lowering, f op.ConvWeight) exactUse {
@@ -242,7 +253,7 @@ func (x exactOperands) convolution(l *lowering, f op.ConvWeight) exactUse {
 			}
 		}
 	}
-	terms := convSumRoundings(l, v, pictures) + convSumCrossRoundings(l, v, pictures*x.records)
+	terms := convSumRoundings(l, v, pictures) + convSumCrossRoundings(l, v, pictures*x.together)
 	return exactUse{add, x.lengthOfProduct(f.KernelH * f.KernelW), terms, pictures * v.area * f.Size()}
 }
 
@@ -253,7 +264,7 @@ func (x exactOperands) shift(f op.Shift) exactUse {
 			dst[t%f.Channels] += simd.Sum(x.delta[r*x.nd+t*f.Inner:][:f.Inner])
 		}
 	}
-	return exactUse{add, x.lengthOfSum(rows*f.Inner, 1), rows * (f.Inner + x.records), x.nd}
+	return exactUse{add, x.lengthOfSum(rows*f.Inner, 1), rows * (f.Inner + x.together), x.nd}
 }
 
 func (x exactOperands) scale(f op.Scale) exactUse {
@@ -264,7 +275,7 @@ func (x exactOperands) scale(f op.Scale) exactUse {
 			dst[t%f.Channels] += simd.Dot(x.a[at:][:f.Inner], x.delta[at:][:f.Inner])
 		}
 	}
-	return exactUse{add, x.lengthOfProduct(1), rows * (f.Inner + x.records), x.nd}
+	return exactUse{add, x.lengthOfProduct(1), rows * (f.Inner + x.together), x.nd}
 }
 
 func (x exactOperands) gather(f op.Gather) exactUse {
@@ -280,5 +291,5 @@ func (x exactOperands) gather(f op.Gather) exactUse {
 			}
 		}
 	}
-	return exactUse{add, x.lengthOfSum(x.na, f.Bag), x.na * (1 + x.records), f.Size() + x.nd}
+	return exactUse{add, x.lengthOfSum(x.na, f.Bag), x.na * (1 + x.together), f.Size() + x.nd}
 }

@@ -294,6 +294,14 @@ func (m *slotExecutable) run(t *testing.T) (sums [][]int64) {
 	return sums
 }
 
+// squaredNorms returns the squared gradient norms of each parameter for the record in a slot.
+func (m *slotExecutable) squaredNorms(slot int) (norms []float32) {
+	for v := range m.program.Parameters {
+		norms = append(norms, m.SquaredNorms(v)[slot])
+	}
+	return norms
+}
+
 // gradients returns a record's gradient of every parameter, from a program that adds
 // floating-point numbers.
 func (n contributionNetwork) gradients(t *testing.T, compile Compile, record int) (all [][]float32, norm float64) {
@@ -421,8 +429,9 @@ func equalSums(a, b [][]int64) error {
 // Contributions checks the integers that a record adds. They are bounded by Bound in norm, and
 // their squared norm is the one that was taken from its budget, in arbitrary precision. They are
 // the record's clipped gradient up to the rounding to the lattice. They do not depend on the other
-// records, on the slot or on the number of threads; and a microbatch adds the sum of what its
-// records add. It skips the networks of these names. Where rows are longer than their sum, Losses compares
+// records, on the slot, on the number of slots or on the number of threads, and neither do the squared norms that
+// clip factors are computed from; and a microbatch adds the sum of what its records add. It skips the
+// networks of these names. Where rows are longer than their sum, Losses compares
 // integers with gradients.
 func Contributions(t *testing.T, compile Compile, threads int, skip ...string) {
 	networks := contributionNetworks(t)
@@ -486,11 +495,12 @@ func (n contributionNetwork) checkContributions(t *testing.T, compile Compile, t
 	prepare(m)
 	want := make([][]int64, len(m.program.Parameters))
 	var alone [][][]int64
+	var norms [][]float32 // [record][parameter]
 	for record := range contributingRecords {
 		s := slots{empty, empty, empty, empty}
 		s[record] = record
 		sums := m.add(t, s, factors)
-		alone = append(alone, sums)
+		alone, norms = append(alone, sums), append(norms, m.squaredNorms(record))
 		for v, sum := range sums {
 			want[v] = append(want[v], make([]int64, len(sum)-len(want[v]))...)
 			for i, x := range sum {
@@ -522,6 +532,11 @@ func (n contributionNetwork) checkContributions(t *testing.T, compile Compile, t
 	prepare(one)
 	prepare(three)
 	want = one.add(t, slots{3, empty, 1, empty, 2, empty, 0, empty, empty}, factors)
+	for slot, record := range map[int]int{0: 3, 2: 1, 4: 2, 6: 0} {
+		if got := one.squaredNorms(slot); !slices.Equal(got, norms[record]) {
+			t.Errorf("record %d among nine slots has the squared norms %v, and among %d %v", record, got, contributingRecords, norms[record])
+		}
+	}
 	if err := equalSums(three.add(t, slots{empty, empty, empty, 0, 1, 2, 3, empty, empty}, factors), want); err != nil {
 		t.Errorf("nine slots, other threads: %v", err)
 	}
