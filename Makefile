@@ -26,11 +26,15 @@ KERNELS := $(CACHE)/kernels-ptx.zip
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: quick release learn gpu vet-gpu emu dptrain-emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
+.PHONY: quick changes release learn gpu vet-gpu emu dptrain-emu test-emu bench-gpu traffic bytes gpu-memory cubins cubins-check resources
 
 # Checks what changed since the last commit, in about two minutes.
 quick:
 	bash .ci/quick
+
+# Adds one change of each kind from patches of internal/lint to a copy, and checks that it works.
+changes: $(HEADER)
+	DPTRAIN_CHANGES=all go test -count=1 -run TestFilesToChange ./internal/lint
 
 # Builds ./dptrain with the guide of `dptrain learn`, which needs modules for WebAssembly.
 LEARN := $(CURDIR)/.cache/learn

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/lot"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -12,6 +13,8 @@ import (
 // the user's examples, from the weights of the lot: federated averaging (McMahan et al. 2018,
 // "Learning Differentially Private Recurrent Language Models", algorithm 1, DP-FedAvg). One step on
 // all examples of a user is DP-FedSGD: the change is Rate times the negative gradient.
+//
+// It has the Steps of each user in a lot, their learning Rate, and their Batch, the examples of a step.
 //
 // Clip bounds are bounds on the norm of a change. The released mean of the clipped changes, times
 // −1, is the gradient of Optimization: SGD with rate 1 adds the mean to the weights. Other
@@ -23,15 +26,7 @@ import (
 // The guarantee is that of gradients of users. The change is a function of the released weights and
 // of the user's own examples: the steps start from the same weights for every user, and nothing
 // remains of the previous user's.
-type LocalTraining struct {
-	Steps int     // steps of each user in a lot; 0: users contribute gradients
-	Rate  float64 // learning rate of a step
-	// Batch is the number of examples in a step, which is public: work and memory follow from it.
-	// Step k takes the Batch examples after those of step k−1, in the order of the data, and begins
-	// again after the user's last one. A user with fewer takes all in each step. 0:
-	// Records.Examples, at most 64.
-	Batch int
-}
+type LocalTraining = lot.Local
 
 // maxLocalSteps and maxLocalExamples keep the numbers of a lot's random words below 2^63.
 const (

@@ -188,7 +188,7 @@ func (r *Run) newLot(augmenter *load.Augmenter) (*lot.Lot, error) {
 
 // lotOptions returns how the lots of a run of c are computed.
 func (c *Config) lotOptions() lot.Options {
-	return lot.Options{Train: c.Train, Augmented: c.Augmentation.Views > 0, Local: lot.Local(c.LocalTraining),
+	return lot.Options{Train: c.Train, Augmented: c.Augmentation.Views > 0, Local: c.LocalTraining,
 		OnHost: len(c.Statistics) > 0 || c.isWeighted() || c.awaitsProjection()} // another network is compiled after a projection
 }
 

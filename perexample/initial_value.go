@@ -3,6 +3,7 @@ package perexample
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/dptrain/dptrain/internal/host/memory"
@@ -58,11 +59,17 @@ func (s *InitialValue) Each(yield func(part []float32)) {
 	case s.stream != nil:
 		s.stream(yield)
 	default:
-		into := make([]float32, s.Size())
+		buffer := drawBuffers.Get().(*[]float32)
+		defer drawBuffers.Put(buffer)
+		*buffer = slices.Grow((*buffer)[:0], s.Size())
+		into := (*buffer)[:s.Size()]
 		s.draw(into)
 		yield(into)
 	}
 }
+
+// drawBuffers have the numbers of one value after the other, so that many values take the memory of the largest.
+var drawBuffers = sync.Pool{New: func() any { return new([]float32) }}
 
 // Data returns the value as a []float32. The first call draws it; later calls return the
 // same slice, so a change to it changes the value.

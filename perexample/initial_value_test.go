@@ -1,6 +1,7 @@
 package perexample
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -37,4 +38,40 @@ func TestInitialValue_IsDrawnWhenNeeded(t *testing.T) {
 	if s.Draw(into); !slices.Equal(into, want) || draws != 3 {
 		t.Errorf("%v after %d draws, want %v", into, draws, want)
 	}
+}
+
+// Each passes the numbers of a value without keeping them, in the memory that it has used for another value, or in parts.
+// Shared returns the same numbers to all.
+func TestInitialValue_EachAndShared(t *testing.T) {
+	draws := 0
+	s := NewInitialValue(func(into []float32) {
+		draws++
+		for i := range into {
+			into[i] = float32(i)
+		}
+	}, 20, 30)
+	collect := func() (all []float32) {
+		s.Each(func(part []float32) { all = append(all, part...) })
+		return all
+	}
+	want := make([]float32, 600)
+	s.Draw(want)
+	if got := collect(); !slices.Equal(got, want) || s.IsInMemory() {
+		t.Errorf("%v, in memory %v", got, s.IsInMemory())
+	}
+	count := 0
+	add := func(part []float32) { count += len(part) }
+	if n := testing.AllocsPerRun(10, func() { s.Each(add) }); n > 1 || count == 0 {
+		t.Errorf("%v allocations, %d numbers", n, count)
+	}
+	before := draws
+	shared := s.Shared()
+	if again := s.Shared(); !slices.Equal(shared, want) || &again[0] != &shared[0] || draws != before+1 || !s.IsInMemory() {
+		t.Errorf("%v, drawn %d times", again, draws-before)
+	}
+	s.Streamed(func(yield func(part []float32)) { yield(want[:7]); yield(want[7:]) })
+	if got := collect(); !slices.Equal(got, want) || draws != before+1 {
+		t.Errorf("%v in parts, drawn %d times", got, draws-before)
+	}
+	runtime.KeepAlive(shared)
 }

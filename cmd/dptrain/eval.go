@@ -51,7 +51,7 @@ func newEval(term *terminal.Terminal) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&set.Data, "data", "", "data set (default: the one that the model was trained on)")
+	f.StringVar(&set.Data, "data", "", "data set, or - for standard input (default: the one that the model was trained on)")
 	set.DataFlags.Define(f)
 	settings.DefineDeviceFlags(f, &set.Device)
 	completeChoices(cmd, settings.DeviceChoices())

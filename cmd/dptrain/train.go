@@ -62,8 +62,11 @@ func newTrain(term *terminal.Terminal) *cobra.Command {
 	return cmd
 }
 
-// readData reads a data set, and notes it if that takes long.
+// readData reads a data set, which can be the standard input, and notes it if that takes long.
 func readData(term *terminal.Terminal, name string, options data.Options) (*data.Task, error) {
+	if name == data.StandardInput && term.HasInput() {
+		options.Input = term.In
+	}
 	return terminal.Await(term, "Reading "+name, func() (*data.Task, error) { return data.Open(name, options) })
 }
 
@@ -77,9 +80,6 @@ func deriveSpec(term *terminal.Terminal, flags *settings.Flags) (*settings.Spec,
 	options, err := flags.DataOptions()
 	if err != nil {
 		return nil, err
-	}
-	if flags.Data == data.StandardInput && term.HasInput() {
-		options.Input = term.In
 	}
 	task, err := readData(term, flags.Data, options)
 	if err != nil {

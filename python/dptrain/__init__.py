@@ -15,16 +15,18 @@ from ._version import __version__
 from .ledger import Ledger
 
 __all__ = [
-    "BudgetError", "Classifier", "DptrainError", "Ledger", "LedgerError", "PrivacyWarning", "Regressor",
+    "BudgetError", "Classifier", "DptrainError", "LanguageModel", "Ledger", "LedgerError", "PrivacyWarning", "Regressor",
     "SettingError", "TextClassifier", "budget",
 ]  # fmt: skip
+
+_ESTIMATORS = ("Classifier", "LanguageModel", "Regressor", "TextClassifier")
 
 _program.check_version(__version__)
 
 
 def __getattr__(name):
     """Imports the estimators, and with them scikit-learn, when they are used."""
-    if name in ("Classifier", "Regressor", "TextClassifier"):
+    if name in _ESTIMATORS:
         from . import estimators
 
         return getattr(estimators, name)
@@ -32,4 +34,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*globals(), "Classifier", "Regressor", "TextClassifier"])
+    return sorted([*globals(), *_ESTIMATORS])

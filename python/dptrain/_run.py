@@ -81,6 +81,16 @@ class Run:
             scores = ["--scores"] if not self.summary.get("target") else []
             return _program.run(["predict", folder, "--data", "-", "--quiet", *scores], parts)
 
+    def evaluate(self, parts):
+        """Returns the results of the command eval on a table."""
+        with self.folder() as folder:
+            return json.loads(_program.run(["eval", folder, "--data", "-", "--json", "--quiet"], parts))
+
+    def generate(self, settings):
+        """Returns the texts that the command generate writes."""
+        with self.folder() as folder:
+            return _program.run_json(["generate", folder, "--quiet", *_program.flags(settings)])["texts"]
+
     def statement(self):
         """Returns the paragraph on privacy for a paper or a model card."""
         with self.folder() as folder:

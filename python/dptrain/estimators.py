@@ -23,8 +23,9 @@ FIT = "fit"  # value of public_sample: the rows given to fit show the public fac
 
 _NOT_SETTINGS = {
     "data", "test", "schema", "config", "resume", "json", "quiet", "label", "target", "vocabulary", "text", "only",
-    "print_config", "dry_run", "show_private", "preset", "next", "text_pair", "pack", "masked",
+    "print_config", "dry_run", "show_private", "preset", "text_pair",
 }  # fmt: skip
+_OF_LANGUAGE_MODELS = {"next", "pack", "masked"}
 
 
 class _Estimator(BaseEstimator):
@@ -49,6 +50,8 @@ class _Estimator(BaseEstimator):
         named = set(super().get_params(deep=False))
         settings = {k: v for k, v in self.get_params(deep=False).items() if k not in named}
         for name in settings:
+            if name in _OF_LANGUAGE_MODELS and not isinstance(self, LanguageModel):
+                raise SettingError(f"dptrain: {name} is not a setting of {type(self).__name__}; dptrain.LanguageModel has it")
             if name in _NOT_SETTINGS:
                 raise SettingError(f"dptrain: {name} is not a setting of {type(self).__name__}; the table and its facts are arguments")
         settings["model"] = None if self.model == "auto" else _absolute(self.model)
@@ -331,6 +334,86 @@ class TextClassifier(Classifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
+        return tags
+
+
+class LanguageModel(_Estimator):
+    """A private language model: a decoder learns the next ids of texts, an encoder with masked=0.15 their masked ids.
+
+    Parameters
+    ----------
+    epsilon, delta, record, out : as for Classifier.
+    model : "hf:FOLDER,lora=8" fine-tunes a public checkpoint with its own tokenizer; "transformer" or "lstm:64"
+        with tokens="bytes" learns from the private texts alone.
+    settings : the flags of ``dptrain train``, such as length=256, the ids of an example; masked=0.15, the share of
+        masked ids; and, with record="user:COLUMN", pack=True, which joins the texts of a user in one example.
+
+    X is a sequence of texts, or a table with a column of texts and those that record and weight name.
+    """
+
+    def __init__(self, epsilon=1.0, delta=None, model="auto", record=None, out=None, **settings):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.model = model
+        self.record = record
+        self.out = out
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def fit(self, X, y=None, resume=None):
+        """Trains on private texts. resume is the folder of an interrupted run to continue."""
+        text, columns = self._columns(X)
+        missing = [name for name in self._other_columns() if name not in columns]
+        if missing:
+            raise SettingError(f"dptrain: X has no column {missing[0]!r}, which record or weight names; give a table with it")
+        self.n_features_in_, self.text_column_ = 1, text
+        return self._train(columns, {"text": text}, resume)
+
+    def _settings(self):
+        settings = super()._settings()
+        if not settings.get("masked"):
+            settings["next"] = True
+        return settings
+
+    def _columns(self, X):
+        """Returns the name of the column of texts, and the columns that the program reads."""
+        if isinstance(X, str):
+            raise ValueError("dptrain: X is one text; give a list of texts")
+        if not is_table(X):
+            return "text", {"text": _as_words(read_column(X))}
+        others = self._other_columns()
+        columns = {name: column for name, column in read_columns(X).items() if name not in self._ignored()}
+        texts = [name for name in columns if name not in others]
+        if len(texts) != 1:
+            raise ValueError(f"dptrain: X has {len(texts)} columns of texts, {texts}; give one, and name others in ignore")
+        return texts[0], {name: _as_words(column) if name == texts[0] else column for name, column in columns.items()}
+
+    def _ignored(self):
+        return [str(c) for c in getattr(self, "ignore", None) or []]
+
+    def perplexity(self, X):
+        """Returns exp of the mean loss of an id of X, or of a masked id. It is a function of X: X is public if it is."""
+        return self._evaluate(X)["perplexity"]
+
+    def score(self, X, y=None):
+        """Returns minus the logarithm of perplexity(X): the mean log-likelihood of an id."""
+        return -float(np.log(self.perplexity(X)))
+
+    def _evaluate(self, X):
+        check_is_fitted(self)
+        text, columns = self._columns(X)
+        columns[self.text_column_] = columns.pop(text)
+        return self.run_.evaluate(_arrow.write(columns))
+
+    def generate(self, prompt="", number=1, **settings):
+        """Returns texts that begin with the prompt. settings are the flags of ``dptrain generate``: length, temperature, top_p, stop, seed."""
+        check_is_fitted(self)
+        return self.run_.generate({"prompt": prompt, "number": number, **settings})
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = False
         return tags
 
 

@@ -29,15 +29,19 @@ def table():
     return draw(2000)
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    """Returns a folder with a BERT of random weights, whose tokenizer has 16 pieces."""
-    source = os.path.join(os.path.dirname(__file__), "bert")
+def copy_checkpoint(name, tokenizer, to):
+    """Copies a checkpoint of random weights from models/pretrained/testdata, and gives it a tokenizer."""
+    source = os.path.join(os.path.dirname(__file__), name)
     if not os.path.exists(source):
-        pytest.skip("the folder bert of models/pretrained/testdata is not beside the tests")
-    shutil.copytree(source, tmp_path / "bert")
-    words = "[PAD] [UNK] [CLS] [SEP] good bad film a very ##s the is . plot dull fine".split()
-    tokenizer = {
+        pytest.skip(f"the folder {name} of models/pretrained/testdata is not beside the tests")
+    shutil.copytree(source, to / name)
+    (to / name / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return str(to / name)
+
+
+def word_pieces(words):
+    """Returns a tokenizer of BERT."""
+    return {
         "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
@@ -46,5 +50,25 @@ def checkpoint(tmp_path):
             "vocab": {word: i for i, word in enumerate(words)},
         },
     }  # fmt: skip
-    (tmp_path / "bert" / "tokenizer.json").write_text(json.dumps(tokenizer))
-    return str(tmp_path / "bert")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Returns a folder with a BERT of random weights, whose tokenizer has 16 pieces."""
+    words = "[PAD] [UNK] [CLS] [SEP] good bad film a very ##s the is . plot dull fine".split()
+    return copy_checkpoint("bert", word_pieces(words), tmp_path)
+
+
+@pytest.fixture
+def decoder(tmp_path):
+    """Returns a folder with a GPT-2 of random weights, whose tokenizer has 17 letters."""
+    letters = {letter: i for i, letter in enumerate("abde~gilmoprstuv ")}
+    return copy_checkpoint("gpt2-packed", {"model": {"type": "BPE", "merges": [], "vocab": letters}}, tmp_path)
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """Returns a folder with a BERT that finds masked ids."""
+    words = "[PAD] [UNK] [CLS] [SEP] good bad film a very ##s the is . plot dull [MASK]".split()
+    mask = {"added_tokens": [{"id": 15, "content": "[MASK]", "special": True}]}
+    return copy_checkpoint("bert-masked", {**word_pieces(words), **mask}, tmp_path)

@@ -11,9 +11,13 @@ import (
 
 // Local are the steps of each user in a lot: see engine.LocalTraining.
 type Local struct {
-	Steps int
-	Rate  float64
-	Batch int // examples in a step
+	Steps int     // steps of each user in a lot; 0: users contribute gradients
+	Rate  float64 // learning rate of a step
+	// Batch is the number of examples in a step, which is public: work and memory follow from it.
+	// Step k takes the Batch examples after those of step k−1, in the order of the data, and begins
+	// again after the user's last one. A user with fewer takes all in each step. 0:
+	// Records.Examples, at most 64.
+	Batch int
 }
 
 // LocalSteps computes the changes of users, one after the other, with an executable of the network

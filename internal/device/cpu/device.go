@@ -51,8 +51,14 @@ func (device) PreferredMicrobatch(p *plan.Program) int {
 	return p.Records
 }
 
-// Optimize recomputes cheap results instead of keeping them.
-func (device) Optimize(p *plan.Program) { p.Rematerialize(coreCache) }
+// leastLogits is the number of logits, 16 MiB, from which on they are computed some rows at a time.
+const leastLogits = 4 << 20
+
+// Optimize computes large logits some rows at a time, and cheap results again instead of keeping them.
+func (device) Optimize(p *plan.Program) {
+	p.FuseVocabularyLoss(leastLogits)
+	p.Rematerialize(coreCache)
+}
 
 func (d device) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
 	p = p.FuseLSTM()

@@ -51,7 +51,7 @@
 //     float64; one of Gorgonia's own runs Gorgonia's code.
 //   - One file for each family of operations: products.go, convolution.go (with winograd.go and
 //     patched_convolution.go), attention.go, lstm.go, gru.go, embedding.go, normalize.go,
-//     pooling.go, softmax.go, losses.go, activations.go, elementwise.go, rearrange.go.
+//     pooling.go, softmax.go, losses.go, vocabulary_loss.go, activations.go, elementwise.go, rearrange.go.
 //   - channels_last.go: which pictures have their channels last in memory.
 //   - norms.go, multi_use_norms.go, record_gradients.go: the operations of a private step.
 //   - release.go: noise and optimizer, block by block, each block in the cache once.

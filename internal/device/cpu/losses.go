@@ -55,6 +55,10 @@ func lowerLossOp(l *lowering, spec op.Operation, k call) func() {
 			_, slope := s.Kind.At(x, target, s.Width)
 			return slope
 		})
+	case op.VocabularyLoss:
+		return lowerVocabularyLoss(l, s, k)
+	case op.VocabularyLossGrad:
+		return lowerVocabularyLossGrad(l, s, k)
 	case op.Replace:
 		return lowerReplace(l, s, k)
 	case op.SigmoidCrossEntropy:
@@ -144,48 +148,59 @@ func lowerCrossEntropy(l *lowering, s op.CrossEntropy, k call) func() {
 	})
 }
 
-// lowerCrossEntropyGrad computes 1 − p of the label's class as the sum of the other
-// classes' probabilities, which stays accurate where p is close to 1.
 func lowerCrossEntropyGrad(l *lowering, s op.CrossEntropyGrad, k call) func() {
-	out, x, labels, d := k.out, k.in[0], k.in[1], k.in[2]
 	n := k.shapes[0][1]
-	share := s.Smoothing / float64(n) // of the target probability, for every class
-	logSums, _ := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
-	block := softmaxRows(n)
-	return l.pool.forRanges(len(labels), 4*n, func(from, to int, _ *worker) {
-		for first := from; first < to; first += block {
-			end := min(first+block, to)
-			simd.ExpRows(out[first*n:end*n], x[first*n:end*n], n, logSums[first:end])
-			for r := first; r < end; r++ {
-				y := out[r*n : (r+1)*n]
-				total := sumExponentials(y)
-				logSums[r] += math.Log(total)
-				label, ignored, ok := parseLabel(labels[r], n)
-				switch {
-				case ignored:
-					clear(y)
-					continue
-				case !ok:
-					total = math.NaN()
-					label = 0
-				}
-				g := float64(d[r])
-				own := g * (s.Smoothing - share - (total-float64(y[label]))/total)
-				scale, shift := float32(g/total), float32(g*share)
-				if n <= 32 {
-					for j, e := range y {
-						y[j] = e*scale - shift
-					}
-				} else {
-					simd.Scale(y, y, scale)
-					if shift != 0 {
-						for j := range y {
-							y[j] -= shift
-						}
-					}
-				}
-				y[label] = float32(own)
+	logSums, _ := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(k.in[1]))
+	g := logitGradient{classes: n, smoothing: s.Smoothing, labels: k.in[1], slopes: k.in[2], logSums: logSums}
+	out, x := k.out, k.in[0]
+	return l.pool.forRanges(len(g.labels), 4*n, func(from, to int, _ *worker) { g.compute(out, x, from, to) })
+}
+
+// logitGradient computes the gradient of cross-entropy in rows of logits, and their log-sum-exp.
+type logitGradient struct {
+	classes        int
+	smoothing      float64
+	labels, slopes []float32
+	logSums        []float64
+}
+
+// compute computes the gradient of some rows. It computes 1 − p of the label's class as the sum of the other
+// classes' probabilities, which stays accurate where p is close to 1. Out may be x.
+func (g *logitGradient) compute(out, x []float32, from, to int) {
+	n, block := g.classes, softmaxRows(g.classes)
+	share := g.smoothing / float64(n) // of the target probability, for every class
+	for first := from; first < to; first += block {
+		end := min(first+block, to)
+		simd.ExpRows(out[first*n:end*n], x[first*n:end*n], n, g.logSums[first:end])
+		for r := first; r < end; r++ {
+			y := out[r*n : (r+1)*n]
+			total := sumExponentials(y)
+			g.logSums[r] += math.Log(total)
+			label, ignored, ok := parseLabel(g.labels[r], n)
+			switch {
+			case ignored:
+				clear(y)
+				continue
+			case !ok:
+				total = math.NaN()
+				label = 0
 			}
+			d := float64(g.slopes[r])
+			own := d * (g.smoothing - share - (total-float64(y[label]))/total)
+			scale, shift := float32(d/total), float32(d*share)
+			if n <= 32 {
+				for j, e := range y {
+					y[j] = e*scale - shift
+				}
+			} else {
+				simd.Scale(y, y, scale)
+				if shift != 0 {
+					for j := range y {
+						y[j] -= shift
+					}
+				}
+			}
+			y[label] = float32(own)
 		}
-	})
+	}
 }

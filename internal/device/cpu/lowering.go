@@ -39,6 +39,7 @@ type savedResults struct {
 	gradients   map[gradientKey][]float32  // records' gradients, from the norms to the clipped sum
 	squares     map[[2]rowsKey][]float64   // squared norms of records' rows of A and of Δ, in turn
 	pairs       map[pairsKey][]float64     // of the records' bags: see groups.pairs
+	vocabulary  map[vocabularyKey]vocabularyRows
 }
 
 // pairsKey names the bags of some records in a table.
@@ -60,6 +61,7 @@ func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
 			logSumExp: map[rowsKey][]float64{}, signalGrams: map[rowsKey][]float32{},
 			cellTanh: map[int][]float32{}, attention: map[attentionKey][]float32{},
 			gradients: map[gradientKey][]float32{}, squares: map[[2]rowsKey][]float64{}, pairs: map[pairsKey][]float64{},
+			vocabulary: map[vocabularyKey]vocabularyRows{},
 		},
 		computedEarly:  map[int]bool{},
 		winogradMemory: new([]float32),

@@ -22,6 +22,7 @@ type pool struct {
 	sums      int // elements of the memory of each worker for a sum of integers
 	grams     int // the same for Gram matrices of integers
 	int16s    int // the same for operands of 16 bits
+	shared    int // bytes of scratch memory that the workers share
 	helpers   []*helper
 	spinLimit time.Duration // how long a waiting thread spins before it sleeps
 

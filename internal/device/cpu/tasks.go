@@ -80,9 +80,9 @@ func (p *pool) reserveGroups(rows int) {
 	}
 }
 
-// scratchBytes returns the bytes of all workers' reserved scratch memory.
+// scratchBytes returns the bytes of all workers' reserved scratch memory, and of what they share.
 func (p *pool) scratchBytes() int {
-	return len(p.workers) * (4*p.floats + 8*p.doubles + 4*p.sums + 4*p.grams + 2*p.int16s)
+	return p.shared + len(p.workers)*(4*p.floats+8*p.doubles+4*p.sums+4*p.grams+2*p.int16s)
 }
 
 // allocateScratch allocates the scratch memory that steps have reserved.

@@ -186,6 +186,8 @@ func isCheap(s op.Operation) bool {
 	switch s := s.(type) {
 	case op.Activate:
 		return s.Act == op.ReLU || s.Act == op.LeakyReLU
+	case op.Binary:
+		return s.Kind != "^"
 	case op.Normalize, op.ScaleShift, op.ChannelScale, op.ChannelShift, op.Add:
 		return true
 	}

@@ -196,6 +196,20 @@ func (ts *trials) pictures() {
 	}
 }
 
+// vocabularyLosses has numbers of its own, so that the other trials keep theirs.
+func (ts *trials) vocabularyLosses(labels operand, classes int) {
+	r, n := rand.New(rand.NewPCG(uint64(classes), 5)), len(labels.values)
+	width := between(r, 1, 20)
+	rows, slopes, bias := normal(r, n, width), normal(r, n), weight(normal(r, classes))
+	table, matrix := weight(normal(r, classes, width)), weight(normal(r, width, classes))
+	ts.apart(1e-5, op.VocabularyLoss{Trans: true}, rows, table, labels)
+	ts.apart(1e-5, op.VocabularyLossGrad{Trans: true}, rows, table, labels, slopes)
+	ts.apart(1e-5, op.VocabularyLoss{}, rows, matrix, labels)
+	ts.apart(1e-5, op.VocabularyLossGrad{}, rows, matrix, labels, slopes)
+	ts.apart(1e-5, op.VocabularyLoss{Bias: true}, rows, matrix, bias, labels)
+	ts.apart(1e-5, op.VocabularyLossGrad{Bias: true}, rows, matrix, bias, labels, slopes)
+}
+
 func (ts *trials) losses() {
 	r, n, d := ts.r, ts.b*between(ts.r, 1, 3), size(ts.r)
 	logits := normal(r, n, d)
@@ -207,6 +221,7 @@ func (ts *trials) losses() {
 	ts.apart(1e-5, op.CrossEntropyGrad{}, logits, labels, normal(r, n))
 	ts.apart(1e-5, op.CrossEntropy{Smoothing: 0.1}, logits, labels)
 	ts.apart(1e-5, op.CrossEntropyGrad{Smoothing: 0.1}, logits, labels, normal(r, n))
+	ts.vocabularyLosses(labels, d)
 	ts.apart(0, op.Replace{Old: 0, New: -1}, labels)
 	for _, e := range []op.ElementLoss{op.AbsoluteError, op.HuberError, op.PoissonLoss, op.HingeLoss} {
 		s := op.ElementLosses{Kind: e, Width: 0.5}

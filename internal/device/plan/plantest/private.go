@@ -169,4 +169,7 @@ func (ts *trials) mixed() {
 	}, product[0], product[1], normal(r, ts.b, d, v), normal(r, ts.b, d, v), normal(r, ts.b*3, v, 2))
 	f, x, y := ts.convolution(ts.b)
 	add(f.Size(), []op.MappedForm{{Form: f}, {Form: op.Shift{Channels: f.Size(), Inner: 1}}}, x, y, normal(r, ts.b, f.Size()))
+	// The bound of the sum's roundings, which the norm includes, is a few percent where the CPU adds a convolution's
+	// gradient by Winograd's method.
+	ts.list[len(ts.list)-1].tolerance = 1.0 / (1 << 4)
 }

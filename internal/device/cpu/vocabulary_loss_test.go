@@ -1,0 +1,149 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+const (
+	vocabularySteps   = 7
+	vocabularyClasses = 53
+)
+
+// vocabularyProgram is the private step of a network that predicts the next index. The head is the table of the embedding, or
+// a matrix of its own. It is frozen, or trained.
+func vocabularyProgram(t *testing.T, tied, frozen bool, records int) *plan.Program {
+	t.Helper()
+	network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
+		b := layer.NewBuilder(batch, 1)
+		table := b.Parameter("table", layer.Normal(1), vocabularyClasses, 20)
+		x := layer.Lookup(b, table, b.Input("ids", vocabularySteps))
+		x = layer.Add(b, x, layer.Dense(b, x, "trained", 20, layer.Tanh))
+		var logits *G.Node
+		if tied {
+			logits = layer.TiedLogits(b, x, table)
+		} else {
+			b.UseBias(false)
+			logits = layer.Dense(b, x, "head", vocabularyClasses, layer.Identity)
+		}
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("labels", vocabularySteps)), logits)
+		net, err := b.Network()
+		if err == nil && frozen {
+			net.Params = slices.DeleteFunc(net.Params, func(p *G.Node) bool { return p.Name() == "table" || p.Name() == "head.weight" })
+		}
+		return net, err
+	}, records, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.LowerTraining(network, plan.TrainingOptions{Norms: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// vocabularyStep returns the bits of the results of a step.
+func vocabularyStep(t *testing.T, p *plan.Program, threads int) (bits []uint32) {
+	t.Helper()
+	m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r := rand.New(rand.NewPCG(3, 4))
+	for k := range 2 {
+		in := m.Input(k)
+		for i := range in {
+			in[i] = float32(r.IntN(vocabularyClasses+k) - k) // some labels are −1
+		}
+	}
+	m.Input(1)[2] = vocabularyClasses // not a label
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	keep := func(x []float32) {
+		for _, v := range x {
+			bits = append(bits, math.Float32bits(v))
+		}
+	}
+	for v := range p.Parameters {
+		keep(m.SquaredNorms(v))
+		for i := range m.ClipFactors(v) {
+			m.ClipFactors(v)[i] = float32(i%3) / 2
+		}
+	}
+	keep(m.Losses())
+	if err := m.AddClippedSums(); err != nil {
+		t.Fatal(err)
+	}
+	for v := range p.Parameters {
+		keep(m.Sum(v))
+	}
+	return bits
+}
+
+// countVocabularyLosses counts the fused instructions, and those that compute whole logits.
+func countVocabularyLosses(p *plan.Program) (fused, whole int) {
+	for _, i := range p.Front {
+		switch i.Spec.(type) {
+		case op.VocabularyLoss, op.VocabularyLossGrad:
+			fused++
+		case op.CrossEntropy, op.CrossEntropyGrad:
+			whole++
+		}
+	}
+	return fused, whole
+}
+
+// Logits that are computed some rows at a time give the bits of whole logits, for each size of a block and number of threads.
+// A block may contain parts of several records.
+func TestVocabularyLoss_KeepsBits(t *testing.T) {
+	defer func(block int) { blockLogits = block }(blockLogits)
+	for _, tied := range []bool{true, false} {
+		for _, records := range []int{1, 5} {
+			want := vocabularyStep(t, vocabularyProgram(t, tied, true, records), 1)
+			p := vocabularyProgram(t, tied, true, records)
+			arena := p.Arena
+			p.FuseVocabularyLoss(1)
+			if fused, whole := countVocabularyLosses(p); fused != 2 || whole != 0 {
+				t.Fatalf("tied %v: %d instructions are fused, %d are not", tied, fused, whole)
+			}
+			if least := 2 * records * vocabularySteps * (vocabularyClasses - 2*20); p.Arena > arena-least {
+				t.Errorf("tied %v, %d records: the arena has %d elements, before %d", tied, records, p.Arena, arena)
+			}
+			for _, block := range []int{1, 3 * vocabularyClasses, 1 << 20} {
+				blockLogits = block
+				for threads := 1; threads <= 3; threads++ {
+					if got := vocabularyStep(t, p, threads); !slices.Equal(got, want) {
+						t.Errorf("tied %v, %d records, blocks of %d, %d threads: other bits", tied, records, block, threads)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A head that is trained needs the gradient of its logits, and small logits stay as they are.
+func TestVocabularyLoss_OtherPrograms(t *testing.T) {
+	for _, tied := range []bool{true, false} {
+		p := vocabularyProgram(t, tied, false, 2)
+		p.FuseVocabularyLoss(1)
+		if fused, _ := countVocabularyLosses(p); fused > 0 {
+			t.Errorf("tied %v: a trained head is fused", tied)
+		}
+		p = vocabularyProgram(t, tied, true, 2)
+		p.FuseVocabularyLoss(2*vocabularySteps*vocabularyClasses + 1)
+		if fused, _ := countVocabularyLosses(p); fused > 0 {
+			t.Errorf("tied %v: small logits are fused", tied)
+		}
+	}
+}
