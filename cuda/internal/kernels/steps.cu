@@ -1,5 +1,7 @@
-// Numbers of the steps of sequences [B, T], whose marks are below 0 for padding and above
-// 0 where a block of steps begins.
+// Numbers of the steps of sequences: blocks of steps, and the last step.
+//
+// Reads the marks of steps [B, T], which are below 0 for padding and above 0 where a block
+// begins. Writes a number for each step [B, T].
 //
 // A thread reads the marks in front of its step, or behind it, up to the one that decides:
 // about half a block of its own sequence, from the cache.
