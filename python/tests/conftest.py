@@ -33,7 +33,7 @@ def copy_checkpoint(name, tokenizer, to):
     """Copies a checkpoint of random weights from models/pretrained/testdata, and gives it a tokenizer."""
     source = os.path.join(os.path.dirname(__file__), name)
     if not os.path.exists(source):
-        pytest.skip(f"the folder {name} of models/pretrained/testdata is not beside the tests")
+        pytest.skip(f"the folder {name} of models/pretrained/testdata is not in the folder of the tests")
     shutil.copytree(source, to / name)
     (to / name / "tokenizer.json").write_text(json.dumps(tokenizer))
     return str(to / name)

@@ -110,7 +110,7 @@ func Compile(o Options) (*Network, error) {
 	}
 }
 
-// prepare checks the starting weights and the constants, and sets what a network has beside its program.
+// prepare checks the starting weights and the constants, and sets what a network has in addition to its program.
 func (n *Network) prepare(o Options, device plan.Device, network *perexample.PrivateNetwork, keeps bool) (err error) {
 	for _, b := range n.Program.Buffers {
 		if b.Role == plan.RoleConstant && !areFinite(b.Content()) {

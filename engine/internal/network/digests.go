@@ -2,12 +2,12 @@ package network
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/perexample"
@@ -38,22 +38,16 @@ func Digests(build perexample.Build, program *plan.Program, reread bool) (operat
 		fmt.Fprintln(sum, d)
 	}
 	values := sha256.New()
-	var text []byte
-	write := func(part []float32) {
-		for part := range slices.Chunk(part, 1<<14) {
-			text, _ = binary.Append(text[:0], binary.LittleEndian, part)
-			values.Write(text)
-		}
-	}
+	numbers := state.NumberWriter{To: values}
 	for _, b := range evaluation.Buffers {
 		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
 		if b.Role != plan.RoleConstant {
 			continue
 		}
 		if b.Shared != nil && reread {
-			b.Shared.Each(write)
+			b.Shared.Each(numbers.Write)
 		} else {
-			write(b.Content())
+			numbers.Write(b.Content())
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil

@@ -83,12 +83,9 @@ func (c *Checkpoint) write(w io.Writer) error {
 	out.WriteString(magic)
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
 	out.Write(header)
-	chunk := make([]byte, 0, 4*chunkNumbers)
+	numbers := NumberWriter{To: out}
 	for _, x := range append(c.arrays(), c.Directions, c.RunningStatistics) {
-		for numbers := range slices.Chunk(x, chunkNumbers) {
-			chunk, _ = binary.Append(chunk[:0], binary.LittleEndian, numbers)
-			out.Write(chunk)
-		}
+		numbers.Write(x)
 	}
 	if err := out.Flush(); err != nil { // bufio.Writer keeps the first error
 		return err

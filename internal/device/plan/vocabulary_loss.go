@@ -8,7 +8,7 @@ import (
 )
 
 // FuseVocabularyLoss joins the product with a frozen matrix of classes, the cross-entropy of its rows and the gradient in the
-// other operand, if the logits have at least so many elements. A device can then compute some rows at a time, so that neither
+// other operand, if the logits have at least this number of elements. A device can then compute some rows at a time, so that neither
 // the logits nor their gradient exist whole. Every result keeps its bits, because the bits of a row of a product depend on no
 // other row.
 //

@@ -26,7 +26,7 @@ const (
 //
 // A convolutional network learns with momentum: its many weights start at values that Adam, for which
 // noise and signal are equally long steps, moves away from. After T lots of rate η and clip bound C the
-// noise in a weight is about η·C·T/(μ·n), whatever the lots are. So η grows with μ·n/T. From μ·n = 10,000 on, η
+// noise in a weight is about η·C·T/(μ·n), for lots of any size. So η grows with μ·n/T. From μ·n = 10,000 on, η
 // would exceed the highest rate, and T grows in its place.
 func ForPictures(f Facts, fixed Fixed) (s Settings, linear bool) {
 	signal := PrivacyParameter(f.Epsilon, f.Delta) * float64(f.Records)

@@ -2,12 +2,10 @@ package team
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -79,16 +77,9 @@ func firstDifference(mine, first state.Fingerprint) error {
 // CompareWeights returns an error if a rank has other weights than rank 0.
 func (t *Team) CompareWeights(weights ...[]float32) error {
 	sum := sha256.New()
-	var buffer [4096]byte
+	numbers := state.NumberWriter{To: sum}
 	for _, values := range weights {
-		for len(values) > 0 {
-			n := min(len(values), len(buffer)/4)
-			for i, v := range values[:n] {
-				binary.LittleEndian.PutUint32(buffer[4*i:], math.Float32bits(v))
-			}
-			sum.Write(buffer[:4*n])
-			values = values[n:]
-		}
+		numbers.Write(values)
 	}
 	return ranks.RequireEqual(t.ranks, "weights", sum.Sum(nil))
 }
