@@ -1,13 +1,13 @@
 package cpu
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/plantest"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -52,7 +52,7 @@ func vocabularyProgram(t *testing.T, tied, frozen bool, records int) *plan.Progr
 }
 
 // vocabularyStep returns the bits of the results of a step.
-func vocabularyStep(t *testing.T, p *plan.Program, threads int) (bits []uint32) {
+func vocabularyStep(t *testing.T, p *plan.Program, threads int) []uint32 {
 	t.Helper()
 	m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, threads)
 	if err != nil {
@@ -67,28 +67,7 @@ func vocabularyStep(t *testing.T, p *plan.Program, threads int) (bits []uint32) 
 		}
 	}
 	m.Input(1)[2] = vocabularyClasses // not a label
-	if err := m.Forward(); err != nil {
-		t.Fatal(err)
-	}
-	keep := func(x []float32) {
-		for _, v := range x {
-			bits = append(bits, math.Float32bits(v))
-		}
-	}
-	for v := range p.Parameters {
-		keep(m.SquaredNorms(v))
-		for i := range m.ClipFactors(v) {
-			m.ClipFactors(v)[i] = float32(i%3) / 2
-		}
-	}
-	keep(m.Losses())
-	if err := m.AddClippedSums(); err != nil {
-		t.Fatal(err)
-	}
-	for v := range p.Parameters {
-		keep(m.Sum(v))
-	}
-	return bits
+	return plantest.StepBits(t, p, m)
 }
 
 // countVocabularyLosses counts the fused instructions, and those that compute whole logits.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/cpu"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/plantest"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -29,7 +30,7 @@ func private(t *testing.T, model string, e models.DataSpec, records, each int) *
 }
 
 // step returns the bits of all results of a step.
-func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
+func step(t *testing.T, p *plan.Program, e models.DataSpec) []uint32 {
 	m, err := cpu.New(p, plan.Optimizer{Kind: plan.SGD}, false, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -52,29 +53,7 @@ func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
 	for i := range m.ExampleWeights() {
 		m.ExampleWeights()[i] = 0.5
 	}
-	if err := m.Forward(); err != nil {
-		t.Fatal(err)
-	}
-	keep := func(x []float32) {
-		for _, v := range x {
-			bits = append(bits, math.Float32bits(v))
-		}
-	}
-	for v := range p.Parameters {
-		keep(m.SquaredNorms(v))
-		for i := range m.ClipFactors(v) {
-			m.ClipFactors(v)[i] = float32(i%3) / 2
-		}
-	}
-	keep(m.Output())
-	keep(m.Losses())
-	if err := m.AddClippedSums(); err != nil {
-		t.Fatal(err)
-	}
-	for v := range p.Parameters {
-		keep(m.Sum(v))
-	}
-	return bits
+	return plantest.StepBits(t, p, m)
 }
 
 // Results that are computed again keep their bits in every round, and the program takes
