@@ -26,6 +26,9 @@ type network struct {
 	steps   int
 }
 
+// checkpoints is the folder of small checkpoints.
+const checkpoints = "../../../models/pretrained/testdata/"
+
 func networks() []network {
 	pixels := models.DataSpec{Shape: []int{784}, Classes: 10}
 	digits := models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
@@ -55,6 +58,9 @@ func networks() []network {
 		{"embbag", short, 6, 10},
 		{"transformer", language, 3, 10},
 		{"transformer:tied", language, 3, 10},
+		{"layers:conv=conv2d(8,3);relu;flatten;fc=linear(10)", tiny, 5, 10},
+		{"hf:" + checkpoints + "bert", models.DataSpec{Shape: []int{9}, Vocabulary: 16, Padded: true, Classes: 3}, 5, 5},
+		{"hf:" + checkpoints + "vit", models.DataSpec{Shape: []int{3, 8, 12}, Classes: 2}, 5, 5},
 	}
 }
 
