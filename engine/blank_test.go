@@ -8,6 +8,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/projection"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -76,7 +77,7 @@ func TestBlankRecord_ContributesNothing(t *testing.T) {
 			if got := count * records; !(math.Abs(got-float64(len(c.values))) <= 1e-4) {
 				t.Errorf("%s: statistics of %v records, want %d", c.name, got, len(c.values))
 			}
-			moments, err := (&load.Moments{Train: config.Train, Index: r.index, Threads: 1}).Sum(t.Context(), true)
+			moments, err := (&projection.Moments{Train: config.Train, Index: r.index, Threads: 1}).Sum(t.Context(), true)
 			if err != nil || !(math.Abs(moments[0]-float64(len(c.values))) <= 1e-6) {
 				t.Errorf("%s: second moments of %v records, want %d; %v", c.name, moments, len(c.values), err)
 			}

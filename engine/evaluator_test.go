@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/forward"
 	"github.com/dptrain/dptrain/engine/internal/load"
 	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/models/layer"
@@ -33,7 +34,7 @@ func newTestEvaluator(t *testing.T, build perexample.Build) *Evaluator {
 // one at a time.
 func TestEvaluator_AnySetSize(t *testing.T) {
 	e := newTestEvaluator(t, mlp)
-	for _, n := range []int{1, 3, evaluationBatch - 1, evaluationBatch, evaluationBatch + 1, 3*evaluationBatch + 17} {
+	for _, n := range []int{1, 3, forward.LargestBatch - 1, forward.LargestBatch, forward.LargestBatch + 1, 3*forward.LargestBatch + 17} {
 		set := mlpExamples(n, 9)
 		got, err := e.Score(e.Weights(), set)
 		if err != nil {
@@ -78,21 +79,21 @@ func TestEvaluator_CompilesForFewExamples(t *testing.T) {
 		build    perexample.Build
 		examples int
 		want     int
-	}{{mlp, 1, 1}, {mlp, 2, 8}, {mlp, 64, 64}, {mlp, 65, evaluationBatch}, {mlp, 1000, evaluationBatch}, {notFor8, 5, evaluationBatch}} {
+	}{{mlp, 1, 1}, {mlp, 2, 8}, {mlp, 64, 64}, {mlp, 65, forward.LargestBatch}, {mlp, 1000, forward.LargestBatch}, {notFor8, 5, forward.LargestBatch}} {
 		e := newTestEvaluator(t, c.build)
 		for range 2 {
 			if _, err := e.Score(e.Weights(), mlpExamples(c.examples, 9)); err != nil {
 				t.Fatal(err)
 			}
-			if x := e.evaluationFor(c.examples); x.size != c.want || len(x.executable.Losses()) != c.want {
-				t.Errorf("%d examples are computed by %d, want %d", c.examples, x.size, c.want)
+			if b := e.network.BatchFor(c.examples); b.Size != c.want || len(b.Executable.Losses()) != c.want {
+				t.Errorf("%d examples are computed by %d, want %d", c.examples, b.Size, c.want)
 			}
 			for _, w := range e.Weights() {
 				w[0]++ // the executables compute with these weights
 			}
 		}
-		if err := e.Close(); err != nil || e.small != nil {
-			t.Error(err, e.small)
+		if err := e.Close(); err != nil {
+			t.Error(err)
 		}
 		if _, err := e.Score(e.Weights(), mlpExamples(c.examples, 9)); err != nil {
 			t.Errorf("after Close: %v", err)
@@ -120,7 +121,7 @@ func numberedExamples(count int) (x, labels []float32) {
 
 // ScoreEach passes the label and the output of every example, in order, and scores as Score does.
 func TestEvaluator_ScoreEach(t *testing.T) {
-	const count = evaluationBatch + 3
+	const count = forward.LargestBatch + 3
 	x, labels := numberedExamples(count)
 	e, weights, set := newTestEvaluator(t, buildLinearClassifier), [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
 	outputs, err := e.Predictions(weights, set)
@@ -145,7 +146,7 @@ func TestEvaluator_ScoreEach(t *testing.T) {
 
 // Several ranks give the evaluation of one process, bit for bit, for sets of all sizes: of labels, and of targets.
 func TestEvaluator_ScoreTogether(t *testing.T) {
-	for _, count := range []int{1, 64, evaluationBatch, evaluationBatch + 1, 5*evaluationBatch + 3} {
+	for _, count := range []int{1, 64, forward.LargestBatch, forward.LargestBatch + 1, 5*forward.LargestBatch + 3} {
 		x, labels := numberedExamples(count)
 		weights, set := [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
 		var all [][]float32
@@ -177,7 +178,7 @@ func TestEvaluator_ScoreTogether(t *testing.T) {
 
 // A rank that cannot read the set ends the evaluation on all of them. A rank with another set computes nothing.
 func TestEvaluator_ScoreTogetherFails(t *testing.T) {
-	x, labels := numberedExamples(3 * evaluationBatch)
+	x, labels := numberedExamples(3 * forward.LargestBatch)
 	weights, set := [][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil)
 	for failing := range 3 {
 		failed := eachRank(3, func(c ranks.Communicator) error {
@@ -201,7 +202,7 @@ func TestEvaluator_ScoreTogetherFails(t *testing.T) {
 			of = newTable(few, labels, nil)
 		}
 		got, err := newTestEvaluator(t, buildLinearClassifier).ScoreTogether(c, weights, of, nil)
-		if c.Rank() == 0 && got.Examples != 3*evaluationBatch {
+		if c.Rank() == 0 && got.Examples != 3*forward.LargestBatch {
 			t.Errorf("rank 0 evaluates %d examples", got.Examples)
 		}
 		return err
@@ -215,7 +216,7 @@ func TestEvaluator_ScoreTogetherFails(t *testing.T) {
 type unreadable struct{ data.Set }
 
 func (u unreadable) Read(dst [][]float32, rows []int) error {
-	if rows[0] >= evaluationBatch {
+	if rows[0] >= forward.LargestBatch {
 		return errors.New("the disk is gone")
 	}
 	return u.Set.Read(dst, rows)
@@ -254,7 +255,7 @@ func TestEvaluator_SingleExamples(t *testing.T) {
 // The prediction for an example is that of a linear map, independently of its neighbours in the
 // batch and of its label.
 func TestEvaluator_PredictionsAreIndependent(t *testing.T) {
-	const count = evaluationBatch + 3
+	const count = forward.LargestBatch + 3
 	x, labels := numberedExamples(count)
 	answers, err := newTestEvaluator(t, buildLinearClassifier).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil))
 	if err != nil || len(answers) != count {
@@ -281,12 +282,12 @@ func TestEvaluator_PredictionsAreIndependent(t *testing.T) {
 		if last++; i != last || !slices.Equal(answer, answers[i]) {
 			t.Errorf("answer %d to example %d: %v", last, i, answer)
 		}
-		if i == evaluationBatch+1 {
+		if i == forward.LargestBatch+1 {
 			return enough
 		}
 		return nil
 	})
-	if !errors.Is(err, enough) || last != evaluationBatch+1 {
+	if !errors.Is(err, enough) || last != forward.LargestBatch+1 {
 		t.Errorf("one at a time: ended after %d by %v", last, err)
 	}
 	late := func(batch int) (*perexample.Network, error) {
@@ -399,7 +400,7 @@ func batchMixingNetwork(batch int) (*perexample.Network, error) {
 
 // Every device gives the scores of the CPU, for given weights and for initial weights.
 func TestEvaluator_OnEveryDevice(t *testing.T) {
-	set := mlpExamples(evaluationBatch+37, 4)
+	set := mlpExamples(forward.LargestBatch+37, 4)
 	given := make([][]float32, 0, 4)
 	var want [2]Evaluation
 	devices, _ := Devices()
@@ -428,8 +429,8 @@ func TestEvaluator_OnEveryDevice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if is := strings.HasPrefix(fmt.Sprintf("%T", e.whole.executable), "*cuda."); is != on {
-					t.Errorf("%s: evaluated by a %T", d.Name, e.whole.executable)
+				if is := strings.HasPrefix(fmt.Sprintf("%T", e.network.BatchFor(set.Len()).Executable), "*cuda."); is != on {
+					t.Errorf("%s: evaluated by a %T", d.Name, e.network.BatchFor(set.Len()).Executable)
 				}
 				if want[i].Examples == 0 {
 					want[i] = got

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/projection"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -21,7 +22,7 @@ func TestIntegerSecondMoments_ApproximateMoments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := (&load.Moments{Train: s, Index: index, Threads: 1}).Integers(t.Context(), release.ProjectionLattice)
+		sum, err := (&projection.Moments{Train: s, Index: index, Threads: 1}).Integers(t.Context(), release.ProjectionLattice)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,8 +84,8 @@ func TestKeepFrozen_SetsThatCannotBeCompared(t *testing.T) {
 // Without frozen layers there are no outputs to keep.
 func TestKeepFrozen_NothingFrozen(t *testing.T) {
 	e := newTestEvaluator(t, frozenPictures("none", 0, 0))
-	if err := e.KeepFrozen(pictureTable(3)); err != nil || e.kept != nil {
-		t.Errorf("kept %v, %v", e.kept, err)
+	if err := e.KeepFrozen(pictureTable(3)); err != nil || e.network.KeepsFrozen() {
+		t.Errorf("kept %v, %v", e.network.KeepsFrozen(), err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/projection"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/internal/setting"
@@ -178,7 +178,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	number := r.lot.Sums.Find(release.ProjectFeatures)
-	m := &load.Moments{Train: c.Train, Index: r.index, Column: column, Threads: cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))}
+	m := &projection.Moments{Train: c.Train, Index: r.index, Column: column, Threads: cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0))}
 	m.Rank, m.Ranks = c.rankAndCount()
 	sum, err := r.noisedSecondMoments(ctx, m, number)
 	if err != nil && r.team == nil {
@@ -186,7 +186,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	}
 	var directions []float32
 	if err == nil {
-		directions, err = searchDirections(ctx, sum, m.Width(), c.Projection.Directions)
+		directions, err = projection.SearchDirections(ctx, sum, m.Width(), c.Projection.Directions)
 	}
 	if err = r.agreeOnEnd(err); isEndOf(ctx, err) {
 		return nil, err
@@ -205,31 +205,9 @@ func isEndOf(ctx context.Context, err error) bool {
 	return err != nil && (err == ctx.Err() || err == context.Canceled)
 }
 
-// searchDirections returns the principal directions of an upper triangle, or that ctx has ended.
-func searchDirections(ctx context.Context, sum []float64, width, count int) ([]float32, error) {
-	type result struct {
-		directions []float32
-		err        error
-	}
-	results := make(chan result, 1)
-	go func() {
-		directions, err := load.PrincipalDirections(sum, width, count)
-		results <- result{directions, err}
-	}()
-	var f result
-	select {
-	case f = <-results:
-	case <-ctx.Done():
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return f.directions, f.err
-}
-
 // noisedSecondMoments returns the upper triangle of the second moments of all ranks with the noise of an entry of
 // the list of releases; without noise where the run is not private.
-func (r *Run) noisedSecondMoments(ctx context.Context, m *load.Moments, entry int) ([]float64, error) {
+func (r *Run) noisedSecondMoments(ctx context.Context, m *projection.Moments, entry int) ([]float64, error) {
 	q, stream := r.lot.Sums.List[entry].Query, r.lot.Sums.Stream(entry, r.step)
 	if q.Mechanism == ledger.RoundedGaussian {
 		sum, err := m.Integers(ctx, q.Lattice)

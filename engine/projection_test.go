@@ -13,7 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/projection"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/state"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -73,7 +73,7 @@ func TestProjection_ReleasesNoisedDirections(t *testing.T) {
 				}
 			}
 		}
-		directions, err := load.PrincipalDirections(want, features, 3)
+		directions, err := projection.SearchDirections(t.Context(), want, features, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestProjection_Interrupted(t *testing.T) {
 		}
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		seen = strings.Contains(string(stacks), "created by github.com/dptrain/dptrain/engine.searchDirections")
+		seen = strings.Contains(string(stacks), "created by github.com/dptrain/dptrain/engine/internal/projection.SearchDirections")
 	}
 	runtime.GOMAXPROCS(threads)
 	if !seen {

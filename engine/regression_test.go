@@ -7,6 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/forward"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
@@ -122,7 +123,7 @@ func TestEvaluator_ErrorsOfTargets(t *testing.T) {
 	for _, c := range []struct {
 		count, out int
 		base       float64
-	}{{1, 1, 0}, {3, 1, 0}, {evaluationBatch + 5, 2, 0}, {2 * evaluationBatch, 2, 1e6}} {
+	}{{1, 1, 0}, {3, 1, 0}, {forward.LargestBatch + 5, 2, 0}, {2 * forward.LargestBatch, 2, 1e6}} {
 		weights := [][]float32{w[:in*c.out], w[4 : 4+c.out]}
 		set := newTargetTable(t, c.count, in, c.out, c.base)
 		e := newTestEvaluator(t, newRegressionNetwork(in, c.out, layer.SquaredError))

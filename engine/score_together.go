@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/forward"
 	"github.com/dptrain/dptrain/internal/ranks"
 )
 
@@ -14,17 +15,17 @@ import (
 // the batches are the same, and rank 0 adds up their losses in order.
 func (e *Evaluator) ScoreTogether(c ranks.Communicator, weights [][]float32, s data.Set,
 	each func(expected, output []float32)) (Evaluation, error) {
-	err := e.prepare(weights, s, e.signature)
+	err := e.prepare(weights, s, e.network.Signature)
 	if err := ranks.Agree(c, err); err != nil {
 		return Evaluation{}, err
 	}
-	x := e.evaluationFor(s.Len())
-	together, err := e.canDivide(c, x, s)
+	b := e.network.BatchFor(s.Len())
+	together, err := e.canDivide(c, b, s)
 	switch {
 	case err != nil:
 		return Evaluation{}, err
 	case together:
-		return e.scoreDivided(c, x, s, each)
+		return e.scoreDivided(c, b, s, each)
 	case c.Rank() > 0:
 		return Evaluation{}, nil
 	}
@@ -37,14 +38,15 @@ const maxGatheredOutputs = 1 << 22
 // canDivide reports whether the ranks divide the batches of a set. Rank 0 computes alone where there is one batch,
 // where outputs are long, where it keeps the outputs of frozen layers, and where the memory of a rank makes its batches
 // smaller.
-func (e *Evaluator) canDivide(c ranks.Communicator, x *evaluation, s data.Set) (bool, error) {
-	mine := []byte(fmt.Sprint(s.Len(), x.size, e.signature.OutputSize))
+func (e *Evaluator) canDivide(c ranks.Communicator, b *forward.Batch, s data.Set) (bool, error) {
+	outputs := e.network.Signature.OutputSize
+	mine := []byte(fmt.Sprint(s.Len(), b.Size, outputs))
 	first, err := ranks.BroadcastAll(c, mine)
 	if err != nil {
 		return false, err
 	}
 	votes := []int64{0}
-	if !bytes.Equal(first, mine) || e.kept != nil || s.Len() <= x.size || x.size*e.signature.OutputSize > maxGatheredOutputs {
+	if !bytes.Equal(first, mine) || e.network.KeepsFrozen() || s.Len() <= b.Size || b.Size*outputs > maxGatheredOutputs {
 		votes[0] = 1
 	}
 	err = c.Sum(votes)
@@ -52,25 +54,26 @@ func (e *Evaluator) canDivide(c ranks.Communicator, x *evaluation, s data.Set) (
 }
 
 // scoreDivided computes in each round a batch on each rank, and gathers the losses and outputs.
-func (e *Evaluator) scoreDivided(c ranks.Communicator, x *evaluation, s data.Set,
+func (e *Evaluator) scoreDivided(c ranks.Communicator, b *forward.Batch, s data.Set,
 	each func(expected, output []float32)) (Evaluation, error) {
 	sc := e.newScorer(s, each)
-	losses, outputs := x.lossesPerExample(), e.signature.OutputSize
-	if x.executable.Output() == nil {
+	losses, outputs := b.LossesPerExample(), e.network.Signature.OutputSize
+	if b.Executable.Output() == nil {
 		outputs = 0
 	}
-	message, ends := make([]float32, c.Size()*x.size*(losses+outputs)), make([]int, c.Size())
+	message, ends := make([]float32, c.Size()*b.Size*(losses+outputs)), make([]int, c.Size())
 	var failed error // of this rank
-	for first := 0; first < s.Len(); first += c.Size() * x.size {
-		sizeOf := func(rank int) int { return max(0, min(x.size, s.Len()-first-rank*x.size)) }
+	for first := 0; first < s.Len(); first += c.Size() * b.Size {
+		sizeOf := func(rank int) int { return max(0, min(b.Size, s.Len()-first-rank*b.Size)) }
 		end := 0
 		for rank := range ends {
 			end += 4 * sizeOf(rank) * (losses + outputs)
 			ends[rank] = end
 		}
 		if n := sizeOf(c.Rank()); n > 0 && failed == nil {
-			if failed = e.read(x, s, first+c.Rank()*x.size, n); failed == nil {
-				failed = e.compute(x, s)
+			if failed = b.Read(s, first+c.Rank()*b.Size, n); failed == nil {
+				failed = b.Executable.Forward()
+				e.network.Signature.PadIgnoredLabels(b.Columns[:len(s.Columns())])
 			}
 		}
 		if err := ranks.Agree(c, failed); err != nil {
@@ -79,8 +82,8 @@ func (e *Evaluator) scoreDivided(c ranks.Communicator, x *evaluation, s data.Set
 		n := sizeOf(c.Rank())
 		from, _ := ranks.PartOf(ends, c.Rank())
 		own := message[from/4:]
-		copy(own, x.executable.Losses()[:n*losses])
-		copy(own[n*losses:], x.executable.Output()[:n*outputs])
+		copy(own, b.Executable.Losses()[:n*losses])
+		copy(own[n*losses:], b.Executable.Output()[:n*outputs])
 		if err := c.Gather(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(message))), end), ends); err != nil {
 			return Evaluation{}, err
 		}
@@ -89,13 +92,13 @@ func (e *Evaluator) scoreDivided(c ranks.Communicator, x *evaluation, s data.Set
 			if n == 0 {
 				break
 			}
-			if rank > 0 { // the labels of rank 0 are still in x
+			if rank > 0 { // the labels of rank 0 are still in b
 				from = ends[rank-1] / 4
-				failed = e.read(x, s, first+rank*x.size, n)
-				e.signature.PadIgnoredLabels(x.used[:len(s.Columns())])
+				failed = b.Read(s, first+rank*b.Size, n)
+				e.network.Signature.PadIgnoredLabels(b.Columns[:len(s.Columns())])
 			}
 			if failed == nil {
-				failed = sc.add(x, n, message[from:][:n*losses], message[from+n*losses:][:n*outputs])
+				failed = sc.add(b, n, message[from:][:n*losses], message[from+n*losses:][:n*outputs])
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/internal/load"
+	"github.com/dptrain/dptrain/engine/internal/projection"
 	"github.com/dptrain/dptrain/engine/internal/release"
 )
 
@@ -72,7 +73,7 @@ func computeMoments(t *testing.T, s data.Set, r Records, unit bool, threads int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := (&load.Moments{Train: s, Index: d, Threads: threads}).Sum(t.Context(), unit)
+	sum, err := (&projection.Moments{Train: s, Index: d, Threads: threads}).Sum(t.Context(), unit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestPrincipalEigenvectors_Recovered(t *testing.T) {
 			}
 		}
 	}
-	got, err := load.PrincipalDirections(upper, width, count)
+	got, err := projection.SearchDirections(t.Context(), upper, width, count)
 	if err != nil || len(got) != count*width {
 		t.Fatal(len(got), err)
 	}

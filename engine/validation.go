@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/forward"
 	"github.com/dptrain/dptrain/engine/internal/network"
 	"github.com/dptrain/dptrain/engine/internal/release"
 	"github.com/dptrain/dptrain/engine/internal/score"
@@ -221,7 +222,7 @@ func (c *Config) scoreHeldOut(weights [][]float32, add func(score float64)) erro
 // content of the record and all weights; a blank record has none. So a record changes the sum of the
 // scores by at most 1, which is a sensitivity for package choice. Scores are private.
 func (e *Evaluator) RecordScores(weights [][]float32, s data.Set, r Records, add func(score float64)) error {
-	if _, err := (&Validation{Set: s}).widthFor(e.signature); err != nil {
+	if _, err := (&Validation{Set: s}).widthFor(e.network.Signature); err != nil {
 		return err
 	}
 	scores, err := e.exampleScores(weights, s)
@@ -239,21 +240,21 @@ func (e *Evaluator) RecordScores(weights [][]float32, s data.Set, r Records, add
 // exampleScores returns the score of each example of a set, which has labels or targets that
 // the network predicts: see Validation.widthFor.
 func (e *Evaluator) exampleScores(weights [][]float32, s data.Set) ([]float64, error) {
-	if err := e.prepare(weights, s, e.signature); err != nil {
+	if err := e.prepare(weights, s, e.network.Signature); err != nil {
 		return nil, err
 	}
 	columns := s.Columns()
-	column, outputs := e.signature.ScoredLabel(columns)
+	column, outputs := e.network.Signature.ScoredLabel(columns)
 	scoreOf := score.CorrectShare
 	if column < 0 {
-		column, outputs, scoreOf = e.signature.TargetInput, 1, score.TargetScore
+		column, outputs, scoreOf = e.network.Signature.TargetInput, 1, score.TargetScore
 	}
 	size := columns[column].Size()
 	all := make([]float64, 0, s.Len())
-	err := e.forEachBatch(s, func(x *evaluation, _, n int) error {
-		output := x.executable.Output()
+	err := e.network.ForEachBatch(s, func(b *forward.Batch, _, n int) error {
+		output := b.Executable.Output()
 		for i := range n {
-			all = append(all, scoreOf(x.used[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
+			all = append(all, scoreOf(b.Columns[column][i*size:(i+1)*size], output[i*size*outputs:(i+1)*size*outputs]))
 		}
 		return nil
 	})

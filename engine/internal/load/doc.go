@@ -14,7 +14,5 @@
 // Random words come from the run's cryptographic generator. Word k of a lot belongs to the k-th record,
 // example or view, so the words of one record do not depend on the other records.
 //
-// [SecondMoments] and [IntegerSecondMoments] add up what a projection releases, and
-// [PrincipalDirections] computes its directions from the release. [Index.Divide] divides a set into
-// records to train on and records that are held out.
+// [Index.Divide] divides a set into records to train on and records that are held out.
 package load

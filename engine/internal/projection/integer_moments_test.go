@@ -1,4 +1,4 @@
-package load
+package projection
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 )
 
 // exactMatrix returns the sum of the outer products of rows of integers and its squared Frobenius
@@ -64,7 +65,7 @@ func TestIntegerSecondMoments_MatchBigOracle(t *testing.T) {
 		}
 	}
 	s := newPairs(x, make([]float32, perRecord*records), nil)
-	index, err := NewIndex(s, perRecord, false)
+	index, err := load.NewIndex(s, perRecord, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestIntegerSecondMoments_ExactBeyondFloat64(t *testing.T) {
 		x[i] = float32(1 + i%3)
 	}
 	s := newPairs(x, make([]float32, records), nil)
-	index, err := NewIndex(s, 0, false)
+	index, err := load.NewIndex(s, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

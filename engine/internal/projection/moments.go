@@ -1,4 +1,13 @@
-package load
+// Package projection computes the directions of a projection (Abadi et al. 2016, section 4):
+//
+//	records ──Moments.Integers──▶ Σ over records of their matrix of norm 1
+//	                                │ noise (package release), after the ledger
+//	                                ▼
+//	                              SearchDirections ──▶ eigenvectors of the largest eigenvalues
+//
+// The matrix of a record is Σ xₜxₜᵀ of its examples, divided by its Frobenius norm. That norm, 1, is the
+// sensitivity. The directions are a function of the noisy sum.
+package projection
 
 import (
 	"context"
@@ -8,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/internal/load"
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
@@ -17,7 +27,7 @@ const momentRows = 256
 // Moments are the second moments of a column of the records.
 type Moments struct {
 	Train   data.Set
-	Index   *Index
+	Index   *load.Index
 	Column  int
 	Threads int
 	// Rank of Ranks adds its own records only; Ranks 0: one process adds all.
