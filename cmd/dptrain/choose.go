@@ -168,7 +168,7 @@ func checkChoice(dirs []string, set *settings.Flags) (engine.Records, error) {
 // content of a record.
 func scoreModel(term *terminal.Terminal, dir string, model *modelfile.Model, set *settings.Flags,
 	records engine.Records, score *int64, result *chosenModel) (err error) {
-	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Crop: model.Crop(),
+	options := data.Options{Dir: set.DataDir, Standardize: model.Standardize, Crop: model.Crop(), Resampling: model.Resampling,
 		TrainedImage: data.ImageShapeOf(model.PictureShape()), OnBadRow: data.BlankBadRows}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return err

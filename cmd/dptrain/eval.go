@@ -150,7 +150,8 @@ func readTestData(term *terminal.Terminal, model *modelfile.Model, set *settings
 	if !named {
 		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)
 	}
-	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize, Crop: model.Crop()}
+	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize,
+		Crop: model.Crop(), Resampling: model.Resampling}
 	if options.Image, err = set.ImageShape(); err != nil {
 		return nil, nil, err
 	}

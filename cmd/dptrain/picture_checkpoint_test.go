@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"math"
 	"math/rand/v2"
@@ -26,9 +29,6 @@ func withPictureCheckpoint(t *testing.T, name string) {
 	for i := range 48 {
 		class := []string{"dark", "light"}[i%2]
 		folder := filepath.Join("pictures", []string{"train", "train", "train", "test"}[i/2%4], class)
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
 		picture := image.NewNRGBA(image.Rect(0, 0, 12, 8))
 		for y := range 8 {
 			for x := range 12 {
@@ -36,16 +36,22 @@ func withPictureCheckpoint(t *testing.T, name string) {
 				picture.SetNRGBA(x, y, color.NRGBA{c(), c(), c(), 255})
 			}
 		}
-		file, err := os.Create(filepath.Join(folder, fmt.Sprintf("%02d.png", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := png.Encode(file, picture); err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+		writePicture(t, filepath.Join(folder, fmt.Sprintf("%02d.png", i)), picture)
+	}
+}
+
+// writePicture writes a PNG file, and makes its folder.
+func writePicture(t *testing.T, name string, picture image.Image) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(png.Encode(file, picture), file.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -71,6 +77,40 @@ func TestTrain_PictureCheckpoint(t *testing.T) {
 		onPictures + "--steps 2 --out o --model hf:ck,lora=2,targets=fc": "choose from query, key, value",
 	} {
 		checkUsageError(t, line, want)
+	}
+}
+
+// Pictures of another size become what the checkpoint's preprocessor makes of them, in training and for
+// predictions: pictures of one color keep it, whatever their size.
+func TestTrain_ResizesForCheckpoint(t *testing.T) {
+	withPictureCheckpoint(t, "vit")
+	for name, size := range map[string]image.Point{"large": image.Pt(31, 17), "prepared": image.Pt(12, 8)} {
+		for i, class := range []string{"dark", "light"} {
+			for k := range 8 {
+				picture := image.NewNRGBA(image.Rectangle{Max: size})
+				draw.Draw(picture, picture.Rect, image.NewUniform(color.NRGBA{uint8(100*i + 9*k), uint8(50 + 40*i), uint8(200 - 11*k), 255}), image.Point{}, draw.Src)
+				for _, part := range []string{"train", "test"} {
+					writePicture(t, filepath.Join(name, part, class, fmt.Sprintf("%d.png", k)), picture)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"large", "prepared"} {
+		if _, stderr, code := dptrain("train --data " + name + " --lot 4 --seed 3 --noise 1 --steps 3 --model hf:ck,train=head --out run-" + name); code != exitcode.Done {
+			t.Fatal(stderr)
+		}
+		runJSON(t, "predict run-large --data "+name+"/test --out "+name+".jsonl --format jsonl")
+	}
+	for _, pair := range [][2]string{{"run-large/model.safetensors", "run-prepared/model.safetensors"}, {"large.jsonl", "prepared.jsonl"}} {
+		if a, b := readFile(t, pair[0]), readFile(t, pair[1]); len(a) == 0 || !bytes.Equal(a, b) {
+			t.Errorf("%s and %s differ", pair[0], pair[1])
+		}
+	}
+	if large, prepared := runJSON(t, "eval run-large"), runJSON(t, "eval run-large --data prepared"); large["loss"] != prepared["loss"] || large["examples"] != 16.0 {
+		t.Errorf("%v, and of prepared pictures %v", large, prepared)
+	}
+	if manifest := string(readFile(t, "run-large/model.json")); !strings.Contains(manifest, `"resampling"`) {
+		t.Errorf("model.json does not state how pictures are resized:\n%s", manifest)
 	}
 }
 

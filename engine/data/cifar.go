@@ -60,7 +60,8 @@ func (c cifar) open(tree fs.FS, o Options) (*Task, error) {
 			return c.readBinary(tree, folder, o)
 		}
 		if info, err := fs.Stat(tree, path.Join(folder, "train")); err == nil && info.IsDir() {
-			task, err := openFolders(tree, folder, o.Dir, ImageShape{3, cifarSide, cifarSide}, o.OnBadRow, c.standardization)
+			plain := Options{Image: ImageShape{3, cifarSide, cifarSide}, OnBadRow: o.OnBadRow}
+			task, err := openFolders(tree, folder, o.Dir, plain, c.standardization)
 			if err == nil && task.Classes != c.classes {
 				err = fmt.Errorf("%s has %d class folders; %s has %d classes", o.Dir, task.Classes, c.title, c.classes)
 			}

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +28,9 @@ type Options struct {
 	// TrainedImage is the shape of the pictures that a network was trained on. It replaces
 	// Image where that is not given. Data sets without pictures ignore it.
 	TrainedImage ImageShape
+	// Resampling is how pictures of a folder become pictures of Image or TrainedImage; nil: by means of areas.
+	// Other data ignore it.
+	Resampling *Resampling
 	// Crop is the part of each picture that the network reads: see Crop. The zero value stands for
 	// whole pictures.
 	Crop CropSize
@@ -244,7 +246,7 @@ func openPath(name string, o Options) (*Task, error) {
 	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err
 	}
-	return openFolders(tree, ".", name, cmp.Or(o.Image, o.TrainedImage), o.OnBadRow, nil)
+	return openFolders(tree, ".", name, o, nil)
 }
 
 // openNamedArrays reads arrays after it has refused options that are for other data.

@@ -157,20 +157,37 @@ func checkScans(r *bufio.Reader, pixels int) error {
 //   - A color picture becomes gray by its luma, 0.299·red + 0.587·green + 0.114·blue (ITU-R
 //     BT.601), and a gray picture becomes color by repeating its channel. Transparent parts
 //     become black.
-//   - A picture of another size is cropped to the largest centered rectangle with the
-//     proportions of the shape. Each pixel of the result is the mean of the area that it covers.
+//   - A picture of another size is converted by a Resampling. Without one it is cropped to the largest
+//     centered rectangle with the proportions of the shape, and each pixel of the result is the mean of
+//     the area that it covers.
 type pictureDecoder struct {
-	shape ImageShape
-	exact bool        // a picture of another size, or with color where the shape is gray, is an error
-	large *sync.Mutex // held while a large picture is decoded
-	gray  *image.Gray // one row of a picture
-	color *image.RGBA // one row of a picture
-	row   []float64   // one row of a picture, averaged to the width of the shape, channel by channel
-	sums  []float64   // the picture so far
+	shape     ImageShape
+	resampler *resampler  // nil: means of areas
+	exact     bool        // a picture of another size, or with color where the shape is gray, is an error
+	large     *sync.Mutex // held while a large picture is decoded
+	gray      *image.Gray // one row of a picture
+	color     *image.RGBA // one row of a picture
+	row       []float64   // one row of a picture, averaged to the width of the shape, channel by channel
+	sums      []float64   // the picture so far
 }
 
-func newPictureDecoder(shape ImageShape) *pictureDecoder {
-	return &pictureDecoder{shape: shape, large: new(sync.Mutex)}
+func newPictureDecoder(shape ImageShape, by *Resampling) *pictureDecoder {
+	d := &pictureDecoder{shape: shape, large: new(sync.Mutex)}
+	if by != nil {
+		d.resampler = &resampler{Resampling: *by, row: make([]byte, shape.Channels*shape.Width), sums: make([]int32, shape.size())}
+	}
+	return d
+}
+
+// clone returns a decoder for another goroutine.
+func (d *pictureDecoder) clone() *pictureDecoder {
+	var by *Resampling
+	if d.resampler != nil {
+		by = &d.resampler.Resampling
+	}
+	other := newPictureDecoder(d.shape, by)
+	other.exact, other.large = d.exact, d.large
+	return other
 }
 
 // decodeFile decodes the picture in a file. After an error the pixels are unchanged.
@@ -219,6 +236,10 @@ func (d *pictureDecoder) convert(picture image.Image, pixels []byte) error {
 	cropWidth := min(width, height*float64(d.shape.Width)/float64(d.shape.Height))
 	cropHeight := min(height, width*float64(d.shape.Height)/float64(d.shape.Width))
 	d.start(area.Dx())
+	if d.resampler != nil && (area.Dx() != d.shape.Width || area.Dy() != d.shape.Height) {
+		d.resample(picture, pixels)
+		return nil
+	}
 	columns := centeredAreas(width, cropWidth, d.shape.Width)
 	for i, rows := range centeredAreas(height, cropHeight, d.shape.Height) {
 		d.addRows(picture, i, rows, columns)
@@ -304,15 +325,22 @@ func (d *pictureDecoder) addRows(picture image.Image, row int, rows coverage, co
 
 // averageRow averages a row of the picture to the width of the shape.
 func (d *pictureDecoder) averageRow(picture image.Image, y int, columns []coverage) {
+	d.readRow(picture, y, func(channel int, line []byte, stride int) {
+		averagePixels(d.row[channel*d.shape.Width:], line, stride, columns)
+	})
+}
+
+// readRow calls do with each channel of a row of the picture: every stride-th byte of a line.
+func (d *pictureDecoder) readRow(picture image.Image, y int, do func(channel int, line []byte, stride int)) {
 	at := picture.Bounds().Min.Add(image.Pt(0, y))
 	if d.shape.Channels == 1 {
 		draw.Draw(d.gray, d.gray.Rect, picture, at, draw.Src)
-		averagePixels(d.row, d.gray.Pix, 1, columns)
+		do(0, d.gray.Pix, 1)
 		return
 	}
 	draw.Draw(d.color, d.color.Rect, picture, at, draw.Src)
 	for c := range 3 {
-		averagePixels(d.row[c*d.shape.Width:], d.color.Pix[c:], 4, columns)
+		do(c, d.color.Pix[c:], 4)
 	}
 }
 

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -23,17 +24,17 @@ type pictureFile struct {
 // CLASS, which are then all for training. The names of the folders count as public. They
 // are the names of the classes, in alphabetical order.
 //
-// The shape of the pictures is public: it is given, or that of the test pictures.
-func openFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowPolicy, standardization []Standardization) (*Task, error) {
-	task, err := readFolders(tree, root, where, shape, onBad, standardization)
+// The shape of the pictures is public: Options.Image, Options.TrainedImage, or that of the test pictures.
+func openFolders(tree fs.FS, root, where string, o Options, standardization []Standardization) (*Task, error) {
+	task, err := readFolders(tree, root, where, o, standardization)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return task, nil
 }
 
-func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowPolicy, standardization []Standardization) (*Task, error) {
-	private, err := onBad.rowPolicy()
+func readFolders(tree fs.FS, root, where string, o Options, standardization []Standardization) (*Task, error) {
+	private, err := o.OnBadRow.rowPolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +65,14 @@ func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowP
 			return nil, err
 		}
 	}
-	equalTests := false
+	equalTests, shape := false, cmp.Or(o.Image, o.TrainedImage)
 	switch {
 	case shape != ImageShape{}:
+		if o.Resampling != nil {
+			if err := o.Resampling.Check(shape); err != nil {
+				return nil, err
+			}
+		}
 	case testRoot == "":
 		return nil, setting.Errorf("Options.Image", "the shape of the pictures is not given; write %v, such as %v, or add test pictures in test/CLASS; the shape determines the network, so it is not taken from private pictures",
 			setting.With("Options.Image", "CxHxW"), setting.With("Options.Image", "3x32x32"))
@@ -76,12 +82,12 @@ func readFolders(tree fs.FS, root, where string, shape ImageShape, onBad BadRowP
 		}
 		equalTests = true
 	}
-	task := &Task{Classes: len(classes), ClassNames: classes, Private: true}
-	if task.Train, err = decodePictures(tree, trainFiles, newPictureDecoder(shape), private,
+	task := &Task{Classes: len(classes), ClassNames: classes, Private: true, Resampling: o.Resampling}
+	if task.Train, err = decodePictures(tree, trainFiles, newPictureDecoder(shape, o.Resampling), private,
 		len(classes), standardization); err != nil || testRoot == "" {
 		return task, err
 	}
-	decoder := newPictureDecoder(shape)
+	decoder := newPictureDecoder(shape, o.Resampling)
 	decoder.exact = equalTests
 	task.Test, err = decodePictures(tree, testFiles, decoder, rowPolicy{}, len(classes), standardization)
 	return task, err
@@ -185,8 +191,7 @@ func decodePixels(tree fs.FS, files []pictureFile, decoder *pictureDecoder, poli
 	var wait sync.WaitGroup
 	for w := range workers {
 		wait.Go(func() {
-			own := newPictureDecoder(shape)
-			own.exact, own.large = decoder.exact, decoder.large
+			own := decoder.clone()
 			for i := w * len(files) / workers; i < (w+1)*len(files)/workers; i++ {
 				err := own.decodeFile(tree, files[i].name, pixels[i*size:(i+1)*size])
 				if err == nil {

@@ -134,7 +134,7 @@ func TestOpenFolders_TransparentPictures(t *testing.T) {
 func TestOpenFolders_Standardized(t *testing.T) {
 	picture := encodePNG(t, colorPicture(2, 2))
 	dir := writeFiles(t, map[string][]byte{"train/a/1.png": picture, "train/b/1.png": picture, "test/b/1.png": picture})
-	task, err := openFolders(os.DirFS(dir), ".", dir, ImageShape{}, BlankBadRows, cifarStandardization)
+	task, err := openFolders(os.DirFS(dir), ".", dir, Options{OnBadRow: BlankBadRows}, cifarStandardization)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestPictureDecoder_Converts(t *testing.T) {
 		{&image.NRGBA{Pix: []byte{255, 0, 0, 255, 0, 255, 0, 255}, Stride: 8, Rect: image.Rect(0, 0, 2, 1)}, ImageShape{1, 1, 2}, []byte{76, 150}},
 	} {
 		pixels := make([]byte, c.shape.size())
-		if err := newPictureDecoder(c.shape).convert(c.picture, pixels); err != nil || !bytes.Equal(pixels, c.want) {
+		if err := newPictureDecoder(c.shape, nil).convert(c.picture, pixels); err != nil || !bytes.Equal(pixels, c.want) {
 			t.Errorf("%v to %v: %v, %v; want %v", c.picture.Bounds(), c.shape, pixels, err, c.want)
 		}
 	}
@@ -443,7 +443,7 @@ func TestDecodePictures_OutOfMemory(t *testing.T) {
 		t.Skip("the available memory is unknown")
 	}
 	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)
-	if _, err := decodePictures(os.DirFS(t.TempDir()), files, newPictureDecoder(ImageShape{3, maxSide, maxSide}), rowPolicy{}, 2, nil); err == nil || !strings.Contains(err.Error(), "do not fit in memory") {
+	if _, err := decodePictures(os.DirFS(t.TempDir()), files, newPictureDecoder(ImageShape{3, maxSide, maxSide}, nil), rowPolicy{}, 2, nil); err == nil || !strings.Contains(err.Error(), "do not fit in memory") {
 		t.Error(err)
 	}
 }

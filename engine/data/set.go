@@ -156,6 +156,8 @@ type Task struct {
 	Schema Schema
 	// Split describes how SplitTest made the test part; nil if it did not.
 	Split *Split
+	// Resampling describes how pictures of other sizes were converted; nil if they were not, or by means of areas.
+	Resampling *Resampling
 	// Private is false only if the examples contain no person's data.
 	Private bool
 }

@@ -90,13 +90,13 @@ func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, e
 	tree, file := hostTree(filepath.Dir(name)), filepath.Base(name)
 	switch {
 	case folder:
-		return folderExamples(name, s, trained.Shape, standardization)
+		return folderExamples(name, s, trained.Shape, o.Resampling, standardization)
 	case isRowFile(name):
 		q.Set, err = rowExamples(name, s)
 	case extension(name) == ".npy":
 		q.Set, err = arrayExamples(tree, file, s, standardization)
 	case isPictureName(name):
-		return pictureExamples(tree, []pictureFile{{name: file}}, s, trained.Shape, standardization)
+		return pictureExamples(tree, []pictureFile{{name: file}}, s, trained.Shape, o.Resampling, standardization)
 	default:
 		err = fmt.Errorf("%s: %w", name, unsupportedFormat(name, ", .npy, .npz, .zip, .png, .jpg or a folder"))
 	}
@@ -150,7 +150,7 @@ func rowExamples(name string, s Schema) (Set, error) {
 }
 
 // folderExamples reads a folder or archive. Its content determines how.
-func folderExamples(name string, s Schema, shape []int, standardization []Standardization) (q Unlabeled, err error) {
+func folderExamples(name string, s Schema, shape []int, by *Resampling, standardization []Standardization) (q Unlabeled, err error) {
 	tree, closer, err := openTree(name)
 	if err != nil {
 		return q, err
@@ -163,7 +163,7 @@ func folderExamples(name string, s Schema, shape []int, standardization []Standa
 	} else {
 		var files []pictureFile
 		if files, err = allPictures(tree); err == nil {
-			q, err = pictureExamples(tree, files, s, shape, standardization)
+			q, err = pictureExamples(tree, files, s, shape, by, standardization)
 		}
 	}
 	if err != nil {
@@ -217,12 +217,13 @@ func allPictures(tree fs.FS) ([]pictureFile, error) {
 
 // pictureExamples reads pictures and converts them to the shape of the training pictures, as
 // those were converted.
-func pictureExamples(tree fs.FS, files []pictureFile, s Schema, shape []int, standardization []Standardization) (q Unlabeled, err error) {
+func pictureExamples(tree fs.FS, files []pictureFile, s Schema, shape []int, by *Resampling,
+	standardization []Standardization) (q Unlabeled, err error) {
 	image := ImageShapeOf(shape)
 	if s.named() || s.Tokens != "" || image == (ImageShape{}) {
 		return q, fmt.Errorf("%s is a picture, and the model was not trained on pictures", files[0].name)
 	}
-	pixels, _, err := decodePixels(tree, files, newPictureDecoder(image), rowPolicy{})
+	pixels, _, err := decodePixels(tree, files, newPictureDecoder(image, by), rowPolicy{})
 	if err != nil {
 		return q, err
 	}

@@ -45,7 +45,10 @@ type Manifest struct {
 	// Standardize is the value of --standardize.
 	Standardize bool `json:"standardize,omitempty"`
 	// Whole is the shape of the pictures of which --crop takes the middle; nil without --crop.
-	Whole  []int       `json:"whole_shape,omitempty"`
+	Whole []int `json:"whole_shape,omitempty"`
+	// Resampling is how pictures of other sizes were converted; nil: by means of areas.
+	Resampling *data.Resampling `json:"resampling,omitempty"`
+
 	Schema data.Schema `json:"schema,omitzero"`
 	Split  *data.Split `json:"split,omitempty"` // of --split: which rows are public and not trained on
 }
@@ -73,7 +76,7 @@ func (m Manifest) PictureShape() []int {
 
 // Options returns how the examples of the training were read.
 func (m Manifest) Options() data.Options {
-	return data.Options{Standardize: m.Standardize, Crop: m.Crop(), Schema: m.Schema}
+	return data.Options{Standardize: m.Standardize, Crop: m.Crop(), Resampling: m.Resampling, Schema: m.Schema}
 }
 
 // Input describes the examples of the training.

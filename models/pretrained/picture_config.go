@@ -23,6 +23,29 @@ type picture struct {
 
 	mean, deviation []float64 // of each channel, of numbers from 0 to 1
 	resampling      string    // by which the preprocessor resizes
+	resized         sides     // before the middle is cut out; width 0: height is the length of the shorter side
+	filter          string    // bilinear or bicubic; empty where the preprocessor has another, or does not resize
+}
+
+// PictureInput describes the pictures that a network reads, and how its preprocessor makes them of others.
+type PictureInput struct {
+	Channels, Height, Width int
+	// Filter is bilinear or bicubic interpolation, to ResizedHeight and ResizedWidth, after which the middle is
+	// cut out. ResizedWidth 0: ResizedHeight is the length of the shorter side. It is empty where the preprocessor
+	// converts pictures in another way, or not at all.
+	Filter                      string
+	ResizedHeight, ResizedWidth int
+}
+
+// Pictures returns what pictures the model DIR[,…] reads; nil for models that read texts.
+func Pictures(text string) (*PictureInput, error) {
+	dir, _ := splitOptions(text)
+	c, err := readConfigOf(dir)
+	if err != nil || c.picture == nil {
+		return nil, err
+	}
+	p := c.picture
+	return &PictureInput{p.channels, p.size.height, p.size.width, p.filter, p.resized.height, p.resized.width}, nil
 }
 
 // sides are height and width: a number for both, or a list.
@@ -228,6 +251,7 @@ func (c *Config) parsePreprocessor(text []byte) error {
 		return fmt.Errorf("resample %d is not known", f.Resampling)
 	}
 	p.mean, p.deviation = f.Mean, f.Deviation
+	p.setResampling(f.Resize, f.Size, resamplings[f.Resampling])
 	switch by := resamplings[f.Resampling]; {
 	case f.Resize && f.Crop && f.Size.isShort:
 		p.resampling = fmt.Sprintf("resize the shorter side to %d by %s interpolation, then crop the middle", f.Size.height, by)
@@ -239,4 +263,15 @@ func (c *Config) parsePreprocessor(text []byte) error {
 		p.resampling = "crop or resize"
 	}
 	return nil
+}
+
+// setResampling keeps how pictures are resized, unless the part that the network reads would not be inside.
+func (p *picture) setResampling(resize bool, to target, by string) {
+	if to.isShort {
+		to.width = 0
+	}
+	isInside := to.height >= p.size.height && (to.width >= p.size.width || to.width == 0 && to.height >= p.size.width)
+	if resize && isInside && (by == "bilinear" || by == "bicubic") {
+		p.filter, p.resized = by, to.sides
+	}
 }

@@ -214,9 +214,29 @@ func (s *Flags) DataOptions() (data.Options, error) {
 	if schema.Pack { // a text is no example
 		shard = data.Shard{}
 	}
-	image, err := s.ImageShape()
-	return data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Image: image, Crop: crop,
-		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"], Shard: shard}, err
+	options := data.Options{Dir: s.DataDir, Test: s.Test, Standardize: s.Standardize, Schema: schema, Crop: crop,
+		OnBadRow: data.BadRowPolicy(s.OnBadRow), CellStates: s.ReleasesSchema() || s.given["split"], Shard: shard}
+	if options.Image, err = s.ImageShape(); err == nil && !s.given["crop"] {
+		err = s.resampleForCheckpoint(&options)
+	}
+	return options, err
+}
+
+// resampleForCheckpoint converts pictures as the preprocessor of a checkpoint does.
+func (s *Flags) resampleForCheckpoint(o *data.Options) error {
+	text, is := strings.CutPrefix(s.Model, checkpointPrefix)
+	if !is {
+		return nil
+	}
+	p, err := pretrained.Pictures(text)
+	if err != nil {
+		return exitcode.Usagef("--model %s: %w", s.Model, err)
+	}
+	if p != nil && p.Filter != "" {
+		o.TrainedImage = data.ImageShape{Channels: p.Channels, Height: p.Height, Width: p.Width}
+		o.Resampling = &data.Resampling{Filter: data.Filter(p.Filter), Height: p.ResizedHeight, Width: p.ResizedWidth}
+	}
+	return nil
 }
 
 // shard returns the part of the data that this process reads: the records that its rank computes. It reads all where

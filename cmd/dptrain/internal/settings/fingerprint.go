@@ -61,6 +61,9 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 	if f.given["crop"] {
 		fingerprint["data: crop"] = f.Crop
 	}
+	if r := task.Resampling; r != nil {
+		fingerprint["data: resampling"] = r.String()
+	}
 	if f.NoiseSchedule != "" {
 		fingerprint["noise-schedule"] = f.NoiseSchedule
 	}

@@ -270,6 +270,6 @@ func (s *Spec) manifest() modelfile.Manifest {
 		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Marked: e.Marked,
 		Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task),
-		Standardize: s.Flags.Standardize, Whole: whole, Schema: s.Task.Schema, Split: s.Task.Split,
+		Standardize: s.Flags.Standardize, Whole: whole, Resampling: s.Task.Resampling, Schema: s.Task.Schema, Split: s.Task.Split,
 	}
 }
