@@ -52,7 +52,7 @@ func TestFirst_EmulatedDevice(t *testing.T) {
 		b := unpack(t, archive)
 		library := filepath.Join(t.TempDir(), "libcudnn.so")
 		for file, source := range map[string]string{library: "libcudnn.c", filepath.Join(filepath.Dir(library), "libcublasLt.so.12"): "libcublasLt.c"} {
-			c := exec.Command("cc", "-shared", "-fPIC", "-Wl,-soname,"+filepath.Base(file), "-o", file, filepath.Join("..", "driver", "testdata", source), "-ldl")
+			c := exec.Command("cc", "-shared", "-fPIC", "-Wl,-soname,"+filepath.Base(file), "-o", file, filepath.Join("..", "internal", "driver", "testdata", source), "-ldl")
 			if output, err := c.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, output)
 			}
