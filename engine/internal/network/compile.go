@@ -43,13 +43,19 @@ type Options struct {
 	// lot, and their number is public. Reads is how often lots read the output of an example, together.
 	KeepFrozen bool
 	Reads      float64
+
+	opened plan.Device // in tests: in place of Device
 }
 
 // Compile compiles a network for a microbatch and opens it on the device. A microbatch that it chooses is
-// halved until the device has memory for it.
+// halved until the device has memory for it. Where a microbatch of one record, or one that is given, does not
+// fit, results of the forward pass are computed again in place of kept: see plan.Program.Checkpoint.
 func Compile(o Options) (*Network, error) {
 	n := &Network{}
-	device, err := o.Device.Open(o.Held)
+	device, err := o.opened, error(nil)
+	if device == nil {
+		device, err = o.Device.Open(o.Held)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +96,10 @@ func Compile(o Options) (*Network, error) {
 		}
 		device.Optimize(n.Program)
 		n.Executable, err = Open(device, n.Program, o.Optimizer, o.Averaged)
+		if errors.Is(err, plan.ErrOutOfMemory) && isFinal && n.Program.Checkpoint() {
+			n.checkpointed = true
+			n.Executable, err = Open(device, n.Program, o.Optimizer, o.Averaged)
+		}
 		switch {
 		case errors.Is(err, plan.ErrOutOfMemory) && !isFinal:
 			continue

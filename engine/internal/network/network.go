@@ -3,6 +3,7 @@ package network
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine/internal/frozen"
 	"github.com/dptrain/dptrain/engine/internal/load"
@@ -17,6 +18,8 @@ type Network struct {
 	Frozen     *frozen.Outputs // what the program reads of frozen layers; nil where it computes them itself
 	Outputs    [][]float32     // inputs of the executable for Frozen
 	DeviceNote string          // what the user should know about the device; may be empty
+
+	checkpointed bool
 }
 
 // Buffers returns what a loader writes and reads.
@@ -26,10 +29,11 @@ func (n *Network) Buffers() load.Buffers {
 
 // Warning returns what the user should know about the network and the device.
 func (n *Network) Warning() string {
-	if n.DeviceNote == "" || n.Program.Warning == "" {
-		return n.DeviceNote + n.Program.Warning
+	notes := []string{n.Program.Warning, n.DeviceNote, ""}
+	if n.checkpointed {
+		notes[2] = "the microbatch does not fit in memory with all results of the forward pass: most are computed again in the backward pass, which takes more time"
 	}
-	return n.Program.Warning + "; " + n.DeviceNote
+	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), "; ")
 }
 
 // areFinite reports whether no value is NaN or infinite.

@@ -40,7 +40,8 @@
 // # Passes
 //
 // A pass rewrites a program and does not change a bit of any result. [Program.Rematerialize]
-// computes cheap results a second time in the backward pass instead of keeping them.
+// computes cheap results a second time in the backward pass instead of keeping them. [Program.Checkpoint]
+// keeps only what crosses the borders of segments, for a program that does not fit otherwise.
 // [Program.FuseVocabularyLoss] joins what computes and reads large logits, which then need not exist whole.
 // [Program.FuseLSTM] joins the instructions around a recurrent layer.
 //
@@ -66,7 +67,7 @@
 // # Where each part lives
 //
 //   - program.go: [Program], [Buffer], [Instruction]; lower.go: from a graph to a program.
-//   - arena.go, rematerialize.go, lstm_fusion.go, vocabulary_loss.go: memory and passes. annotate.go: decisions.
+//   - arena.go, rematerialize.go, checkpoint.go, lstm_fusion.go, vocabulary_loss.go: memory and passes. annotate.go: decisions.
 //   - contributions.go, admission.go: exact programs.
 //   - release.go, optimizer.go: how a lot's sums become a step, with one definition of the noise
 //     stream and of each optimizer for all devices.

@@ -118,7 +118,7 @@ func (l accesses) aliveAcross(b, at int) (next int, ok bool) {
 // rematerializer rewrites a program to one that keeps fewer results.
 type rematerializer struct {
 	program    *Program
-	accesses   accesses       // of the program before the rewrite
+	accesses   accesses       // of the program before the rewrite; nil: what is not dropped is kept as long as it is read
 	producer   []*Instruction // of each buffer
 	dropped    map[int]bool   // results that are not kept
 	recomputed map[int]int    // the buffer that contains a result computed again
@@ -127,6 +127,9 @@ type rematerializer struct {
 
 // isAlive reports whether a buffer keeps its value until an instruction without the pass.
 func (r *rematerializer) isAlive(b, at int) bool {
+	if r.accesses == nil {
+		return true
+	}
 	t := r.accesses[b]
 	return r.program.Buffers[b].Role != RoleTemporary || len(t) > 0 && t[len(t)-1] >= at
 }
