@@ -135,7 +135,7 @@ type Machine struct {
 	RankSeconds    []float64 `json:"rank_seconds,omitempty"`
 	ResumedAt      int       `json:"resumed_at,omitempty"` // lots before this command; Seconds and ExamplesPerSec exclude them
 	Seconds        float64   `json:"seconds"`              // of the whole command
-	ExamplesPerSec float64   `json:"examples_per_second"`  // examples of the expected lots; 0 if no lot ran
+	ExamplesPerSec float64   `json:"examples_per_second"`  // examples of the expected lots, without the time of evaluation; 0 if no lot ran
 }
 
 // Settings are values of flags as they are given: the flags, run.json and the report have the same fields.

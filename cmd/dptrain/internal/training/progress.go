@@ -47,7 +47,8 @@ type Progress struct {
 	evaluatedLot int                // the lot of the last evaluation of the run; firstLot if it is unknown
 
 	started        time.Time
-	trainingTime   time.Duration  // set by End
+	evaluating     time.Duration  // so far
+	trainingTime   time.Duration  // of the lots, without evaluation; set by End
 	expectedLot    float64        // records
 	examplesPerLot float64        // expected
 	interval       int            // lots between reports
@@ -111,6 +112,8 @@ func (p *Progress) openEvaluator() (err error) {
 
 // evaluate evaluates the weights after the lots so far.
 func (p *Progress) evaluate(parameters []engine.Parameter) error {
+	began := time.Now()
+	defer func() { p.evaluating += time.Since(began) }()
 	collector := newCollector(p.spec.Task)
 	each := func(expected, output []float32) { collector.Add(expected, output) }
 	if collector == nil {
@@ -377,7 +380,7 @@ func (p *Progress) details(lot *engine.Progress) []string {
 	for _, m := range p.releasedMetrics(lot, p.bar != nil) {
 		details = append(details, m.String())
 	}
-	details = append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
+	details = append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed-p.evaluating)))
 	if d := p.run.RankDurations(); len(d) > 1 {
 		details = append(details, slowestRank(d, p.examplesPerLot*float64(lot.Lot-p.firstLot)))
 	}
@@ -427,7 +430,7 @@ func (p *Progress) epsilon(lot *engine.Progress) string {
 }
 
 // examplesPerSecond returns the speed up to a lot, in examples of the expected lots, with two
-// significant digits. It is 0 if no time has passed on a coarse clock.
+// significant digits. The time is that of the lots, without evaluation. It is 0 if no time has passed on a coarse clock.
 func (p *Progress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
 	if elapsed <= 0 {
 		return 0
@@ -439,7 +442,7 @@ func (p *Progress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
 func (p *Progress) serve(lot *engine.Progress) {
 	m := metrics{
 		lots: lot.Lot, plannedLots: lot.Lots, epsilon: lot.Epsilon, delta: p.spec.Config.Budget.Delta,
-		examplesPerSecond: p.examplesPerSecond(lot.Lot, time.Since(p.started)), learningRate: lot.LearningRate,
+		examplesPerSecond: p.examplesPerSecond(lot.Lot, time.Since(p.started)-p.evaluating), learningRate: lot.LearningRate,
 		testAccuracy: p.testAccuracy(), regression: rundir.NewRegressionMetrics(p.evaluation),
 	}
 	if p.spec.Config.Mechanism.NonPrivate {
@@ -450,7 +453,7 @@ func (p *Progress) serve(lot *engine.Progress) {
 
 // End ends the reports of lots.
 func (p *Progress) End() {
-	p.trainingTime = time.Since(p.started)
+	p.trainingTime = time.Since(p.started) - p.evaluating
 	p.bar.Hide()
 	p.metrics.Close()
 	p.events.Close()

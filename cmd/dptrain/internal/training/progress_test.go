@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dptrain/dptrain/cmd/dptrain/internal/tensorboard"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/engine"
 )
@@ -19,6 +20,19 @@ func TestExamplesPerSecond_WithoutElapsedTime(t *testing.T) {
 		if v := p.examplesPerSecond(lot, 0); v != 0 {
 			t.Errorf("lot %d: %v examples/s", lot, v)
 		}
+	}
+}
+
+// The speed of lots does not depend on how long the test data took.
+func TestEnd_ExcludesEvaluation(t *testing.T) {
+	events, err := tensorboard.Create(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Progress{examplesPerLot: 20, started: time.Now().Add(-time.Minute), evaluating: 50 * time.Second, events: events}
+	p.End()
+	if v := p.examplesPerSecond(10, p.trainingTime); v < 18 || v > 20 {
+		t.Errorf("200 examples in ten seconds are %v examples/s", v)
 	}
 }
 
