@@ -41,10 +41,14 @@ func TestBusiest_OfDrawnLots(t *testing.T) {
 }
 
 func TestPlan_OfDigits(t *testing.T) {
-	v := runJSON(t, "plan --lot 64 --steps 4 --ranks 4 --noise 1 --threads 1")
-	plans := v["plans"].([]any)
-	if len(plans) != 3 || plans[2].(map[string]any)["ranks"].(float64) != 4 || plans[0].(map[string]any)["step_seconds"].(float64) <= 0 {
-		t.Errorf("plans %v", plans)
+	const chosen = " --stop-at-epsilon 3 --metric loss:noise=9,every=2 --noise-schedule when:loss<=1e300->x0.6"
+	const projected = " --model logistic --project 10 --project-noise 8"
+	for flags, weights := range map[string]float64{"": 26010, projected: 110, chosen: 26010, projected + chosen: 110} {
+		v := runJSON(t, "plan --lot 64 --steps 4 --ranks 4 --noise 2 --threads 1"+flags)
+		plans := v["plans"].([]any)
+		if len(plans) != 3 || plans[2].(map[string]any)["ranks"].(float64) != 4 || plans[0].(map[string]any)["step_seconds"].(float64) <= 0 || v["parameters"] != weights {
+			t.Errorf("%s: %v", flags, v)
+		}
 	}
 	checkUsageError(t, "plan --link 0", "--link are above 0")
 }
