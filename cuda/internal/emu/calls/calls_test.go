@@ -19,7 +19,7 @@ func build(t *testing.T) (folder, program string) {
 	if testing.Short() {
 		t.Skip("compiles the emulated device")
 	}
-	folder, err := filepath.Abs(filepath.Join("..", "..", "..", ".cache", "cuda", "calls"))
+	folder, err := filepath.Abs(filepath.Join("..", "..", "..", "..", ".cache", "cuda", "calls"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func library(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := filepath.Abs(filepath.Join("..", "..", "..", ".cache", "cuda", "faults"))
+	folder, err := filepath.Abs(filepath.Join("..", "..", "..", "..", ".cache", "cuda", "faults"))
 	if err != nil {
 		t.Fatal(err)
 	}
