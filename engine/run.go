@@ -301,6 +301,7 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 	}
 	err := r.runLots(ctx, observe)
 	if r.team != nil && r.fault == nil {
+		r.checkpoints.WaitUntilRead()
 		err = cmp.Or(err, r.lot.GatherState())
 	}
 	if r.checkpoints != nil && r.fault == nil {

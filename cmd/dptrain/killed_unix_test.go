@@ -34,10 +34,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// output is what a process writes, and can be read while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) Len() int { return len(o.String()) }
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // process starts a command line in its own process.
-func process(t *testing.T, line string) (child *exec.Cmd, stderr *bytes.Buffer) {
+func process(t *testing.T, line string) (child *exec.Cmd, stderr *output) {
 	t.Helper()
-	child, stderr = exec.Command(os.Args[0]), &bytes.Buffer{}
+	child, stderr = exec.Command(os.Args[0]), &output{}
 	child.Env = append(os.Environ(), "DPTRAIN_LINE="+line)
 	child.Stdout, child.Stderr = &bytes.Buffer{}, stderr
 	if err := child.Start(); err != nil {
