@@ -19,7 +19,7 @@ func (p *Program) Checkpoint() bool {
 	if f == nil {
 		return false
 	}
-	_, least := f.accesses.peak(p)
+	_, least := p.accesses().peak(p)
 	least -= least / 8
 	var best *Program
 	for _, segments := range [...]int{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128} {
@@ -46,14 +46,13 @@ type forwardPass struct {
 	program  *Program
 	code     []Instruction // of Front and Back
 	end      int           // instructions before it are the forward pass
-	accesses accesses
-	producer []int // the instruction that alone writes a temporary of the forward pass; -1: none does
-	lastRead []int // by an instruction of the forward pass; -1: none
+	producer []int         // the instruction that alone writes a temporary of the forward pass; -1: none does
+	lastRead []int         // by an instruction of the forward pass; -1: none
 }
 
-// newForwardPass returns nil for a program without norms: it has no backward pass.
+// newForwardPass returns nil for a program without norms, where the end of the forward pass is not known.
 func newForwardPass(p *Program) *forwardPass {
-	f := &forwardPass{program: p, code: slices.Concat(p.Front, p.Back), accesses: p.accesses(),
+	f := &forwardPass{program: p, code: slices.Concat(p.Front, p.Back),
 		producer: slices.Repeat([]int{-1}, len(p.Buffers)), lastRead: slices.Repeat([]int{-1}, len(p.Buffers))}
 	// Parameters near the loss come first, so the first norm follows the loss.
 	f.end = slices.IndexFunc(p.Front, func(c Instruction) bool { return p.Buffers[c.Out].Role == RoleSquaredNorms })
