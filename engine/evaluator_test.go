@@ -429,7 +429,7 @@ func TestEvaluator_OnEveryDevice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if is := strings.HasPrefix(fmt.Sprintf("%T", e.network.BatchFor(set.Len()).Executable), "*cuda."); is != on {
+				if is := strings.HasPrefix(fmt.Sprintf("%T", e.network.BatchFor(set.Len()).Executable), "*compile."); is != on {
 					t.Errorf("%s: evaluated by a %T", d.Name, e.network.BatchFor(set.Len()).Executable)
 				}
 				if want[i].Examples == 0 {
