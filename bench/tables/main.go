@@ -45,9 +45,6 @@ type result struct {
 	AUC     float64 `json:"auc,omitempty"` // two classes
 	Setting string  `json:"setting,omitempty"`
 	Tries   int     `json:"tries,omitempty"` // runs of each setting of the search
-
-	// Unscaled reports a run with a schema that did not scale skewed columns, on a table that has some.
-	Unscaled bool `json:"unscaled,omitempty"`
 }
 
 func main() {

@@ -22,7 +22,7 @@ func (b *bench) lead(t *table, epsilon float64, other string) (lead, bool) {
 	}
 	theirs := map[int]float64{}
 	for _, r := range b.results {
-		if r.Table == t.name && r.Program == other && r.Epsilon == budget && !r.Unscaled {
+		if r.Table == t.name && r.Program == other && r.Epsilon == budget {
 			theirs[r.Run] = r.Score
 		}
 	}

@@ -51,30 +51,23 @@ func TestCompare_Default(t *testing.T) {
 	}
 }
 
-// A score from a schema without scales is marked, and the default is not compared with it.
-func TestWrite_Unscaled(t *testing.T) {
+// The table compares the default with the search, and states the tries of the search.
+func TestWrite_ComparesWithSearch(t *testing.T) {
 	one := &table{name: "one", rows: clusters(100, 2, 2, 1)}
-	b := &bench{out: filepath.Join(t.TempDir(), "tables.md"), list: []*table{one}}
-	for _, unscaled := range []bool{false, true} {
-		b.results = []result{
-			{Table: "one", Program: "default", Epsilon: 1, Score: 0.75},
-			{Table: "one", Program: "search", Epsilon: 1, Score: 0.5, Tries: 2, Unscaled: unscaled},
-		}
-		if err := b.write(); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(b.out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if marked := strings.Contains(string(text), "† 0.500"); marked != unscaled {
-			t.Errorf("unscaled %v:\n%s", unscaled, text)
-		}
-		if compared := strings.Contains(string(text), "+0.250"); compared == unscaled || strings.Contains(string(text), "(1 rows)") == unscaled {
-			t.Errorf("unscaled %v is compared:\n%s", unscaled, text)
-		}
-		if !strings.Contains(string(text), "2; best 6: 8") {
-			t.Errorf("the tries are missing:\n%s", text)
+	b := &bench{out: filepath.Join(t.TempDir(), "tables.md"), list: []*table{one}, results: []result{
+		{Table: "one", Program: "default", Epsilon: 1, Score: 0.75},
+		{Table: "one", Program: "search", Epsilon: 1, Score: 0.5, Tries: 2},
+	}}
+	if err := b.write(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(b.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0.500", "+0.250", "(1 rows)", "2; best 6: 8"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
 }

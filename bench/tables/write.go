@@ -24,7 +24,7 @@ func (b *bench) write() error {
 	var m strings.Builder
 	m.WriteString("# Defaults on tables\n\n`go run ./bench/tables` writes this file. Mean accuracy on a random fifth, or mean squared error on [-1, 1] where the target is a number, ± the standard error of the mean, × the number of runs. δ = " + delta + ". An asterisk marks tables that the rules were not fitted on.\n\n")
 	fmt.Fprintf(&m, "The search takes the best of %d settings by their results on the test data. Tries are the runs of each setting; the best few have more, as the column states. The difference is that on the splits that both have.\n\n", len(candidates(1000, false)))
-	m.WriteString("Schemas are those of `dptrain schema --public` for the whole table, with the scales that it proposes for skewed columns; the other programs read the same scales. A cross (†) marks results with a schema without these scales; they are not compared with the default.\n\n")
+	m.WriteString("Schemas are those of `dptrain schema --public` for the whole table, with the scales that it proposes for skewed columns; the other programs read the same scales.\n\n")
 	m.WriteString("| table (records for training) | majority or mean | ε | default | best of the search | tries | default − search | " + strings.Join(peers, " | ") + " |\n|---|---|---|---|---|---|---|" + strings.Repeat("---|", len(peers)) + "\n")
 	for _, t := range b.list {
 		for _, epsilon := range b.budgets() {
@@ -92,13 +92,6 @@ func (b *bench) scoresOf(t *table, program string, epsilon float64) (scores, auc
 	return scores, aucs
 }
 
-// isUnscaled reports whether scores are from a schema without scales.
-func (b *bench) isUnscaled(t *table, program string, epsilon float64) bool {
-	return slices.ContainsFunc(b.results, func(r result) bool {
-		return r.Table == t.name && r.Program == program && r.Epsilon == epsilon && r.Unscaled
-	})
-}
-
 func (b *bench) count(t *table, program string, epsilon float64) int {
 	scores, _ := b.scoresOf(t, program, epsilon)
 	return len(scores)
@@ -129,9 +122,6 @@ func (b *bench) cell(t *table, program string, epsilon float64) string {
 	}
 	mean, deviation := meanAndError(scores)
 	text := fmt.Sprintf("%.3f ± %.3f × %d", math.Abs(mean), deviation, len(scores))
-	if b.isUnscaled(t, program, epsilon) {
-		text = "† " + text
-	}
 	if len(aucs) > 0 {
 		auc, _ := meanAndError(aucs)
 		text += fmt.Sprintf(", AUC %.3f", auc)
