@@ -197,6 +197,8 @@ func (c *csvReader) parse() (row []string, err error) {
 	switch {
 	case last.long:
 		err = errLongLine(c.line+c.count, c.lines.limit)
+	case !valid && c.count == maxRowLines:
+		err = fmt.Errorf("line %d: a quotation mark is not closed, or the row has more than %d lines, the most that are read", c.line+1, maxRowLines)
 	case !valid:
 		err = fmt.Errorf("line %d: a quotation mark is not closed, or is inside a cell without being written twice", c.line+1)
 	case c.fields > 0 && fields != c.fields:

@@ -71,3 +71,15 @@ func TestReadCSV_CellsDoNotChangeNumberOfRows(t *testing.T) {
 		}
 	}
 }
+
+// A cell with too many lines is refused with the number of lines that are read, and one with as many is read.
+func TestReadCSV_LinesOfRow(t *testing.T) {
+	schema := Schema{Label: "label", Classes: []string{"a", "b"}, Text: "text", Tokens: "bytes", Length: 8}
+	for lines, want := range map[int]string{maxRowLines: "", maxRowLines + 1: "or the row has more than 1000 lines"} {
+		text := "label,text\na,\"x" + strings.Repeat("\n", lines-1) + "\"\n"
+		_, _, err := readCSV(strings.NewReader(text), schema, rowPolicy{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d lines: %v", lines, err)
+		}
+	}
+}
