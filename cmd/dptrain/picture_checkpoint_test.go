@@ -81,7 +81,7 @@ func TestTrain_PictureCheckpoint(t *testing.T) {
 }
 
 // Pictures of another size become what the checkpoint's preprocessor makes of them, in training and for
-// predictions: pictures of one color keep it, whatever their size.
+// predictions: pictures of one color keep it at every size.
 func TestTrain_ResizesForCheckpoint(t *testing.T) {
 	withPictureCheckpoint(t, "vit")
 	for name, size := range map[string]image.Point{"large": image.Pt(31, 17), "prepared": image.Pt(12, 8)} {

@@ -232,14 +232,14 @@ func (d *pictureDecoder) convert(picture image.Image, pixels []byte) error {
 	if area.Empty() {
 		return errors.New("the picture has no pixels")
 	}
-	width, height := float64(area.Dx()), float64(area.Dy())
-	cropWidth := min(width, height*float64(d.shape.Width)/float64(d.shape.Height))
-	cropHeight := min(height, width*float64(d.shape.Height)/float64(d.shape.Width))
 	d.start(area.Dx())
 	if d.resampler != nil && (area.Dx() != d.shape.Width || area.Dy() != d.shape.Height) {
 		d.resample(picture, pixels)
 		return nil
 	}
+	width, height := float64(area.Dx()), float64(area.Dy())
+	cropWidth := min(width, height*float64(d.shape.Width)/float64(d.shape.Height))
+	cropHeight := min(height, width*float64(d.shape.Height)/float64(d.shape.Width))
 	columns := centeredAreas(width, cropWidth, d.shape.Width)
 	for i, rows := range centeredAreas(height, cropHeight, d.shape.Height) {
 		d.addRows(picture, i, rows, columns)

@@ -194,8 +194,8 @@ func (n *Network) BatchFor(examples int) *Batch {
 	return n.small[size]
 }
 
-// ForEachBatch computes the network for a set, and calls do after each batch of count examples, the first
-// of which is from. Weights are loaded.
+// ForEachBatch computes the network for a set, and calls do after each batch: from is its first example, and
+// count the number of its examples. Weights are loaded.
 func (n *Network) ForEachBatch(s data.Set, do func(b *Batch, from, count int) error) error {
 	b := n.BatchFor(s.Len())
 	kept, err := n.keptFor(s)

@@ -380,7 +380,7 @@ func (p *Progress) details(lot *engine.Progress) []string {
 	for _, m := range p.releasedMetrics(lot, p.bar != nil) {
 		details = append(details, m.String())
 	}
-	details = append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed-p.evaluating)))
+	details = append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, p.timeOfLots())))
 	if d := p.run.RankDurations(); len(d) > 1 {
 		details = append(details, slowestRank(d, p.examplesPerLot*float64(lot.Lot-p.firstLot)))
 	}
@@ -429,6 +429,9 @@ func (p *Progress) epsilon(lot *engine.Progress) string {
 	return text
 }
 
+// timeOfLots returns the time since the start, without evaluation.
+func (p *Progress) timeOfLots() time.Duration { return time.Since(p.started) - p.evaluating }
+
 // examplesPerSecond returns the speed up to a lot, in examples of the expected lots, with two
 // significant digits. The time is that of the lots, without evaluation. It is 0 if no time has passed on a coarse clock.
 func (p *Progress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
@@ -442,7 +445,7 @@ func (p *Progress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
 func (p *Progress) serve(lot *engine.Progress) {
 	m := metrics{
 		lots: lot.Lot, plannedLots: lot.Lots, epsilon: lot.Epsilon, delta: p.spec.Config.Budget.Delta,
-		examplesPerSecond: p.examplesPerSecond(lot.Lot, time.Since(p.started)-p.evaluating), learningRate: lot.LearningRate,
+		examplesPerSecond: p.examplesPerSecond(lot.Lot, p.timeOfLots()), learningRate: lot.LearningRate,
 		testAccuracy: p.testAccuracy(), regression: rundir.NewRegressionMetrics(p.evaluation),
 	}
 	if p.spec.Config.Mechanism.NonPrivate {
@@ -453,7 +456,7 @@ func (p *Progress) serve(lot *engine.Progress) {
 
 // End ends the reports of lots.
 func (p *Progress) End() {
-	p.trainingTime = time.Since(p.started) - p.evaluating
+	p.trainingTime = p.timeOfLots()
 	p.bar.Hide()
 	p.metrics.Close()
 	p.events.Close()
