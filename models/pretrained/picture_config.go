@@ -24,15 +24,15 @@ type picture struct {
 	mean, deviation []float64 // of each channel, of numbers from 0 to 1
 	resampling      string    // by which the preprocessor resizes
 	resized         sides     // before the middle is cut out; width 0: height is the length of the shorter side
-	filter          string    // bilinear or bicubic; empty where the preprocessor has another, or does not resize
+	filter          string    // one of resamplings; empty where the preprocessor does not resize
 }
 
 // PictureInput describes the pictures that a network reads, and how its preprocessor makes them of others.
 type PictureInput struct {
 	Channels, Height, Width int
-	// Filter is bilinear or bicubic interpolation, to ResizedHeight and ResizedWidth, after which the middle is
-	// cut out. ResizedWidth 0: ResizedHeight is the length of the shorter side. It is empty where the preprocessor
-	// converts pictures in another way, or not at all.
+	// Filter is the interpolation by which pictures are resized to ResizedHeight and ResizedWidth, after which the
+	// middle is cut out. ResizedWidth 0: ResizedHeight is the length of the shorter side. It is empty where the
+	// preprocessor does not resize.
 	Filter                      string
 	ResizedHeight, ResizedWidth int
 }
@@ -251,7 +251,12 @@ func (c *Config) parsePreprocessor(text []byte) error {
 		return fmt.Errorf("resample %d is not known", f.Resampling)
 	}
 	p.mean, p.deviation = f.Mean, f.Deviation
-	p.setResampling(f.Resize, f.Size, resamplings[f.Resampling])
+	if f.Resize {
+		p.filter, p.resized = resamplings[f.Resampling], f.Size.sides
+		if f.Size.isShort {
+			p.resized.width = 0
+		}
+	}
 	switch by := resamplings[f.Resampling]; {
 	case f.Resize && f.Crop && f.Size.isShort:
 		p.resampling = fmt.Sprintf("resize the shorter side to %d by %s interpolation, then crop the middle", f.Size.height, by)
@@ -263,15 +268,4 @@ func (c *Config) parsePreprocessor(text []byte) error {
 		p.resampling = "crop or resize"
 	}
 	return nil
-}
-
-// setResampling keeps how pictures are resized, unless the part that the network reads would not be inside.
-func (p *picture) setResampling(resize bool, to target, by string) {
-	if to.isShort {
-		to.width = 0
-	}
-	isInside := to.height >= p.size.height && (to.width >= p.size.width || to.width == 0 && to.height >= p.size.width)
-	if resize && isInside && (by == "bilinear" || by == "bicubic") {
-		p.filter, p.resized = by, to.sides
-	}
 }

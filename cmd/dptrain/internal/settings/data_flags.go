@@ -232,9 +232,13 @@ func (s *Flags) resampleForCheckpoint(o *data.Options) error {
 	if err != nil {
 		return exitcode.Usagef("--model %s: %w", s.Model, err)
 	}
-	if p != nil && p.Filter != "" {
-		o.TrainedImage = data.ImageShape{Channels: p.Channels, Height: p.Height, Width: p.Width}
-		o.Resampling = &data.Resampling{Filter: data.Filter(p.Filter), Height: p.ResizedHeight, Width: p.ResizedWidth}
+	if p == nil {
+		return nil
+	}
+	shape := data.ImageShape{Channels: p.Channels, Height: p.Height, Width: p.Width}
+	by := &data.Resampling{Filter: data.Filter(p.Filter), Height: p.ResizedHeight, Width: p.ResizedWidth}
+	if by.Check(shape) == nil { // otherwise pictures must have the network's size
+		o.TrainedImage, o.Resampling = shape, by
 	}
 	return nil
 }
