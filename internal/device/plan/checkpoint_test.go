@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/dptrain/dptrain/models"
@@ -40,12 +39,7 @@ func TestCheckpoint_KeepsBits(t *testing.T) {
 			if saved := 1 - float64(p.Arena)/float64(before); saved < c.saves || c.saves == 0 && saved > 0 {
 				t.Errorf("saves %.2f of the arena, want %.2f", saved, c.saves)
 			}
-			got := step(t, p, c.example)
-			for i := range want {
-				if got[i] != want[i] {
-					t.Fatalf("number %d is %v, want %v", i, math.Float32frombits(got[i]), math.Float32frombits(want[i]))
-				}
-			}
+			compareBits(t, "checkpointed", step(t, p, c.example), want)
 		})
 	}
 }

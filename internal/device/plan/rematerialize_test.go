@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -56,6 +57,19 @@ func step(t *testing.T, p *plan.Program, e models.DataSpec) []uint32 {
 	return plantest.StepBits(t, p, m)
 }
 
+// compareBits ends the test where results of a rewritten program differ.
+func compareBits(t *testing.T, program string, got, want []uint32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", program, len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s: number %d is %v, want %v", program, i, math.Float32frombits(got[i]), math.Float32frombits(want[i]))
+		}
+	}
+}
+
 // Results that are computed again keep their bits in every round, and the program takes
 // less memory in the end.
 func TestRematerialize_KeepsBits(t *testing.T) {
@@ -85,15 +99,7 @@ func TestRematerialize_KeepsBits(t *testing.T) {
 				if rounds > 6 && q.RematerializeAtPeak() != nil {
 					continue
 				}
-				got := step(t, q, c.example)
-				if len(got) != len(want) {
-					t.Fatalf("round %d: %d numbers, want %d", rounds, len(got), len(want))
-				}
-				for i := range want {
-					if got[i] != want[i] {
-						t.Fatalf("round %d: number %d is %v, want %v", rounds, i, math.Float32frombits(got[i]), math.Float32frombits(want[i]))
-					}
-				}
+				compareBits(t, fmt.Sprintf("round %d", rounds), step(t, q, c.example), want)
 			}
 			if float64(least) > (1-c.saves)*float64(p.Arena) {
 				t.Errorf("after %d rounds %d elements, of %d", rounds, least, p.Arena)
