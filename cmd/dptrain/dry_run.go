@@ -20,6 +20,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/training"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"gorgonia.org/tensor"
 )
@@ -143,6 +144,8 @@ func newBlankRun(c engine.Config) (run *engine.Run, closeRun func(), err error) 
 	c.Train, c.Files = training.NewBlankSet(c.Train), engine.Files{}
 	c.Mechanism.Choose, c.Budget.FilterOrder = nil, 0 // lots of blank examples, which are timed, spend nothing
 	c.Projection = engine.Projection{}                // the network behind zero directions takes the same time
+	// Noise alone would move the weights far away, where a product with numbers near 0 takes several times as long.
+	c.Optimization.Schedule, c.Optimization.LearningRateAt = optim.Schedule{}, func(int) float64 { return 0 }
 	if !c.Mechanism.NonPrivate {
 		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
 	}

@@ -166,13 +166,14 @@ func (c cluster) predict(l plannedLots, m measuredLot, n int) rankPlan {
 }
 
 // busiest estimates the largest of n ranks' parts of a lot over their mean. Each is nearly Poisson, of mean lot/n; the
-// largest of n normal numbers is about √(2 ln n) deviations above their mean.
+// largest of n normal numbers is expected at about the quantile (n − 3/8)/(n + 1/4) (Blom 1958).
 func busiest(lot float64, n int) float64 {
 	if n == 1 {
 		return 1
 	}
 	mean := lot / float64(n)
-	return math.Max(1, mean+math.Sqrt(2*math.Log(float64(n))*mean)) / mean
+	quantile := (float64(n) - 0.375) / (float64(n) + 0.25)
+	return math.Max(1, mean+math.Sqrt(2*mean)*math.Erfinv(2*quantile-1)) / mean
 }
 
 func printPlans(w io.Writer, l plannedLots, m measuredLot, device string, plans []rankPlan) {
