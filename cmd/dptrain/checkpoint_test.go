@@ -147,6 +147,12 @@ func TestExport_Checkpoint(t *testing.T) {
 	if err := json.Unmarshal(out[bytes.LastIndexByte(bytes.TrimSpace(out), '\n')+1:], &probabilities); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	comparePredictions(t, probabilities...)
+}
+
+// comparePredictions compares predictions.jsonl with probabilities of the class happy.
+func comparePredictions(t *testing.T, probabilities ...[]float64) {
+	t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(readFile(t, "predictions.jsonl"))), "\n")
 	for i, line := range lines {
 		var row struct {
@@ -184,4 +190,46 @@ assert model.config.id2label == {0: "sad", 1: "happy"}, model.config.id2label
 adapted = peft.PeftModel.from_pretrained(Auto.from_pretrained("ck", num_labels=2, ignore_mismatched_sizes=True), "peft")
 with torch.no_grad():
     print(json.dumps([m.eval()(**inputs).logits.softmax(-1)[:, 1].tolist() for m in (model, adapted)]))
+`
+
+// A checkpoint for sentence embeddings gets a linear head behind its pooling, also in a run that is continued. Its export is a
+// folder of sentence-transformers, which computes the same outputs.
+func TestExport_SentenceEmbeddings(t *testing.T) {
+	withCheckpoint(t, "bert-mean")
+	trainedAs(t, onTexts, ",train=head", "2 trained parameters moved, 37 frozen parameters")
+	trainedAs(t, onTexts, ",train=head,pool=head", "4 trained parameters moved")
+	trainedAs(t, onTexts, ",lora=2", "10 trained parameters moved, 37 frozen parameters")
+	if resumed := runJSON(t, "train --resume run --steps 3"); resumed["steps"] != 3.0 || resumed["model"] != "hf:ck,lora=2,pool=mean" {
+		t.Errorf("--resume: %v lots of %v", resumed["steps"], resumed["model"])
+	}
+	checkUsageError(t, "export run --format peft --out peft", "peft has no head behind pool=mean")
+	runJSON(t, "export run --format hf --out hf")
+	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
+	if exec.Command(python, "-c", "import sentence_transformers").Run() != nil {
+		t.Skip("this Python does not have sentence-transformers")
+	}
+	runJSON(t, "predict run --data test.csv --out predictions.jsonl --format jsonl")
+	out, err := exec.Command(python, "-c", loadModules).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var happy []float64
+	if err := json.Unmarshal(out[bytes.LastIndexByte(bytes.TrimSpace(out), '\n')+1:], &happy); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	comparePredictions(t, happy)
+}
+
+// loadModules prints the probabilities of happy. A weight that is missing or unknown is an error.
+const loadModules = `
+import csv, json, warnings
+import torch, transformers
+from sentence_transformers import SentenceTransformer
+warnings.simplefilter("error", UserWarning)
+_, info = transformers.AutoModel.from_pretrained("hf", output_loading_info=True)
+assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"], info
+texts = [row["text"] for row in csv.DictReader(open("test.csv"))]
+model = SentenceTransformer("hf", device="cpu")
+model.max_seq_length = 8
+print(json.dumps(torch.tensor(model.encode(texts)).softmax(-1)[:, 1].tolist()))
 `

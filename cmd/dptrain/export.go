@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -139,12 +140,10 @@ func exportFolder(term *terminal.Terminal, dir string, model *modelfile.Model, s
 	} else if !errors.Is(err, fs.ErrNotExist) { // a server's model has none
 		return exitcode.AsUsage(err)
 	}
-	if err := os.MkdirAll(set.out, 0o777); err != nil {
-		return exitcode.Usagef("--out %s: %w", set.out, err)
-	}
 	result := exportResult{Format: set.format, Out: set.out, Model: model.Model}
 	for _, file := range files {
-		if err := atomicfile.Write(filepath.Join(set.out, file.Name), file.Content); err != nil {
+		path := filepath.Join(set.out, file.Name)
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o777), atomicfile.Write(path, file.Content)); err != nil {
 			return exitcode.AsUsage(fmt.Errorf("--out %s: %w", set.out, err))
 		}
 		result.Bytes += len(file.Content)

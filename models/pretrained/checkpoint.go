@@ -70,11 +70,17 @@ func (t *tensors) read() (map[string]*stored, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file := t.denseFile(); file != "" {
+		files = append(files, file)
+	}
 	byName := map[string]*stored{}
 	for _, file := range files {
 		path := filepath.Join(t.dir, file)
 		err := t.readFile(path, func(original string, x *stored) error {
 			name := t.name(original)
+			if dense := t.denseFile(); dense != "" && file == dense {
+				name = strings.Replace(original, "linear", linearHead, 1)
+			}
 			if byName[name] != nil {
 				return fmt.Errorf("%s: two tensors are %s", path, name)
 			}
@@ -86,6 +92,14 @@ func (t *tensors) read() (map[string]*stored, error) {
 		}
 	}
 	return byName, nil
+}
+
+// denseFile is the file of the linear head, if the checkpoint has one.
+func (t *tensors) denseFile() string {
+	if t.config.pooling == "" || t.config.dense == "" {
+		return ""
+	}
+	return filepath.Join(t.config.dense, weightsFile)
 }
 
 // readFile passes the tensors of a file to a function.

@@ -24,6 +24,8 @@ type Config struct {
 	endID                        endID
 	picture                      *picture // nil: it reads texts
 	untied                       bool     // the head for ids is not the table of an encoder's ids
+	pooling                      pooling  // of an encoder with a linear head; empty: it has the head of its family
+	dense                        string   // the folder with the linear head; empty: the checkpoint has none
 
 	*architecture
 }

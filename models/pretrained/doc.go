@@ -6,6 +6,7 @@
 //	checkpoint.go                 the tensors
 //	gguf.go                       both, from a file of llama.cpp
 //	network.go                    encoders: BERT, RoBERTa, DistilBERT
+//	pooling.go                    linear heads of encoders, in the folders of sentence-transformers
 //	decoder.go                    decoders: GPT-2, and those with Llama's layers
 //	picture.go, picture_config.go networks for pictures: ViT, DeiT
 //	pretrained.go                 which parameters are trained; low-rank adapters
@@ -16,7 +17,7 @@
 // A network reads ids [batch, time], where −1 is padding at the end. An encoder normalizes behind each half of a block,
 // a decoder in front of it:
 //
-//	encoder  x ← norm(x + attention(x))     x ← norm(x + mlp(x))     output: head(x of the first step)
+//	encoder  x ← norm(x + attention(x))     x ← norm(x + mlp(x))     output: head(x of the first step), or of their mean
 //	decoder  x ← x + attention(norm(x))     x ← x + mlp(norm(x))     output: head(x of the last step), or logits of each step
 //
 // A network for pictures cuts them into patches, which are the steps, behind a token whose output the head reads. Its blocks

@@ -31,7 +31,7 @@ type Labels struct {
 }
 
 // tokenizerFiles are the files of a checkpoint that are copied if they exist.
-var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", preprocessorFile}
+var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "sentence_bert_config.json", preprocessorFile}
 
 // Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
 // adapters are merged into their layers.
@@ -57,13 +57,20 @@ func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, err
 			transpose(weights[i].Values, x.Values, x.Shape[1])
 		}
 	}
-	content, err := written(weights)
+	texts, err := m.tokenizerOf()
 	if err != nil {
 		return nil, err
 	}
-	texts, err := m.tokenizerOf()
+	if m.isPooled(labels) {
+		modules, err := m.exportModules(weights, config)
+		return append(modules, texts...), err
+	}
+	content, err := written(weights)
 	return append([]File{{"config.json", config}, {weightsFile, content}}, texts...), err
 }
+
+// isPooled reports whether a network with these labels has a linear head behind pooled steps.
+func (c *Config) isPooled(labels Labels) bool { return c.pooling != "" && !labels.StepIDs }
 
 // ExportAdapter returns the files of an adapter, with the head, for the checkpoint that the model
 // started from. The tensors are in PyTorch's layout.
@@ -73,6 +80,9 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	}
 	if m.Tuning.Train != LoRA {
 		return nil, fmt.Errorf("the model was trained with train=%s, so it has no adapter; write the whole checkpoint", m.Tuning.Train)
+	}
+	if m.isPooled(labels) {
+		return nil, fmt.Errorf("peft has no head behind pool=%s; write the whole checkpoint, or train with pool=head", m.pooling)
 	}
 	if err := m.scaleOutputs(tensors, labels); err != nil {
 		return nil, err
@@ -132,6 +142,9 @@ func (c *Config) headModules() []string {
 
 // outputLayers are the last layers. If there are two, the output is their mean.
 func (c *Config) outputLayers() []string {
+	if c.pooling != "" {
+		return []string{linearHead}
+	}
 	switch c.head {
 	case robertaHead:
 		return []string{"classifier.out_proj"}
@@ -266,6 +279,8 @@ func (m *Model) tokenizerOf() (files []File, err error) {
 func (c *Config) describe(labels Labels) map[string]any {
 	class := c.class
 	switch {
+	case c.isPooled(labels):
+		class = strings.TrimSuffix(class, "ForSequenceClassification") + "Model"
 	case c.decoder == nil && labels.StepIDs:
 		class = strings.TrimSuffix(class, "ForSequenceClassification") + "ForMaskedLM"
 	case c.decoder == nil:

@@ -18,7 +18,7 @@ func (m *Model) Outputs(b *layer.Builder, ids *G.Node, vocabulary, outputs int) 
 		case m.picture != nil:
 			return n.classify(ids, outputs)
 		case m.decoder == nil:
-			return n.head(n.encode(ids), outputs)
+			return n.head(n.encode(ids), ids, outputs)
 		}
 		x, _ := n.decode(ids)
 		return n.linear(layer.LastStep(b, x, ids), textHead, outputs, false)
@@ -39,7 +39,7 @@ func (m *Model) OutputsOfPairs(b *layer.Builder, ids *G.Node, vocabulary, output
 		case m.Family == bert:
 			n.marks = marks
 		}
-		return n.head(n.encode(own), outputs)
+		return n.head(n.encode(own), own, outputs)
 	})
 }
 
@@ -190,10 +190,16 @@ const adapter = ".lora"
 
 func isAdapter(name string) bool { return strings.Contains(name, adapter+".") }
 
-// head adds what follows the last block: it reads the first step.
-func (n *network) head(x *G.Node, outputs int) *G.Node {
+// head adds what follows the last block: it reads the first step, or the mean of all that are not padding.
+func (n *network) head(x, ids *G.Node, outputs int) *G.Node {
 	b := n.Builder
+	if n.pooling == meanOfSteps {
+		return layer.Dense(b, layer.MeanWithoutPadding(b, x, ids), linearHead, outputs, layer.Identity)
+	}
 	first := layer.FirstStep(b, x)
+	if n.pooling == firstStep {
+		return layer.Dense(b, first, linearHead, outputs, layer.Identity)
+	}
 	switch n.architecture.head {
 	case robertaHead:
 		h := layer.Dense(b, first, "classifier.dense", n.hidden, layer.Tanh)

@@ -97,7 +97,7 @@ func TestOutputs_SameAsTransformers(t *testing.T) {
 	for _, c := range []struct{ folder, options string }{
 		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"}, {"bert-pair", ""}, {"gpt2-packed", ""}, {"llama-packed", ""},
 		{"bert-masked", ""}, {"bert-masked", ",train=head"}, {"roberta-masked", ""}, {"distilbert-masked", ""}, {"distilbert-masked", ",train=bias"},
-		{"bert", ",train=head"}, {"roberta", ",train=bias"},
+		{"bert", ",train=head"}, {"roberta", ",train=bias"}, {"bert-mean", ",pool=mean"}, {"bert-mean", ",pool=mean,train=head"}, {"bert-first", ",pool=first"},
 		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},
 		{"qwen2", ""}, {"qwen2-next", ",train=bias"}, {"qwen2-next", ""}, {"qwen3", ""}, {"qwen3-next", ",train=head"}, {"gemma", ""}, {"gemma-next", ""},
 		{"llama3", ""}, {"llama3-next", ""}, {"gemma2", ""}, {"gemma2-next", ""}, {"gemma3", ""}, {"gemma3-next", ""}, {"gemma3", ",train=head"},

@@ -18,8 +18,9 @@ type Model struct {
 	tensors *tensors
 }
 
-// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]: a folder
-// with a checkpoint, or a GGUF file, and which of its parameters are trained.
+// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]
+// [,pool=mean|first|head]: a folder with a checkpoint, or a GGUF file, which of its parameters are trained, and what the head of
+// an encoder reads.
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
 	if dir == "" {
@@ -27,6 +28,9 @@ func Parse(text string) (*Model, error) {
 	}
 	config, err := readConfigOf(dir)
 	if err != nil {
+		return nil, err
+	}
+	if options, err = config.setPooling(dir, options); err != nil {
 		return nil, err
 	}
 	m := &Model{Config: config, Dir: dir}
@@ -129,7 +133,7 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 				return t, fmt.Errorf("rank-stabilised=%s: write true, or leave it out", value)
 			}
 		default:
-			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME or rank-stabilised=true", name, value)
+			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME, rank-stabilised=true or pool=mean|first|head", name, value)
 		}
 	}
 	switch t.Train {

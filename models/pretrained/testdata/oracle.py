@@ -6,9 +6,11 @@ The labels of a network that predicts the next id are the ids, one step earlier.
 several texts in a record, each computed by itself, and NAME-masked labels for some steps of an encoder.
 Usage: python oracle.py [FOLDER...] (needs torch, transformers, peft)
 """
+import json
 import os
 import shutil
 import sys
+import types
 
 import peft
 import torch
@@ -97,6 +99,35 @@ def write(name, make, lora=None, shards=None, padding=0, task="SEQ_CLS"):
     save_file(expected, os.path.join(folder, "expected.safetensors"))
 
 
+class Pooled(torch.nn.Module):
+    """A linear layer behind pooled steps, saved as sentence-transformers does."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.mode, self.bert, self.classifier = mode, t.BertModel(t.BertConfig(**BERT)), torch.nn.Linear(8, 3)
+
+    def forward(self, input_ids, attention_mask):
+        steps = self.bert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        shares = attention_mask / attention_mask.sum(1, keepdim=True)
+        pooled = steps[:, 0] if self.mode == "cls_token" else (steps * shares.unsqueeze(-1).to(steps)).sum(1)
+        return types.SimpleNamespace(logits=self.classifier(pooled))
+
+    def save_pretrained(self, folder):
+        self.bert.save_pretrained(folder)
+        modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense")]
+        files = {
+            "modules.json": [dict(idx=i, name=str(i), path=p, type="sentence_transformers.models." + m) for i, (p, m) in enumerate(modules)],
+            "1_Pooling/config.json": {"word_embedding_dimension": 8, **{"pooling_mode_" + m: m == self.mode for m in ("cls_token", "mean_tokens")}},
+            "2_Dense/config.json": dict(in_features=8, out_features=3, bias=True, activation_function="torch.nn.modules.linear.Identity"),
+        }
+        for path, content in files.items():
+            path = os.path.join(folder, path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                json.dump(content, file)
+        save_file({"linear." + n: p.detach().clone() for n, p in self.classifier.named_parameters()}, os.path.join(folder, "2_Dense/model.safetensors"))
+
+
 DECODER = dict(vocab_size=17, hidden_size=8, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=12,
                max_position_embeddings=10, num_labels=3, pad_token_id=16, bos_token_id=3, eos_token_id=4)
 GPT2 = dict(vocab_size=17, n_embd=8, n_layer=2, n_head=2, n_positions=10, num_labels=3, pad_token_id=16, bos_token_id=3, eos_token_id=4)
@@ -114,6 +145,8 @@ def decoder(name, family, config, **options):
 
 write("bert", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), shards="3KB")
 write("bert-tanh", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT, hidden_act="gelu_new")))
+write("bert-mean", lambda: Pooled("mean_tokens"))
+write("bert-first", lambda: Pooled("cls_token"))
 write("roberta", lambda: t.RobertaForSequenceClassification(t.RobertaConfig(type_vocab_size=1, pad_token_id=1, **BERT)), padding=1)
 write("distilbert", lambda: t.DistilBertForSequenceClassification(t.DistilBertConfig(dim=8, n_layers=2, n_heads=2, hidden_dim=12, **SMALL)))
 write("lora", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), lora=QUERY_VALUE)

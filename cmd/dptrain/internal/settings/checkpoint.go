@@ -40,6 +40,21 @@ func withAdapters(model, lora string) (string, error) {
 	return model, nil
 }
 
+// addPooling adds the pooling of a checkpoint for sentence embeddings to --model. A run that is resumed has it.
+func (s *Spec) addPooling() error {
+	f := s.Flags
+	text, is := strings.CutPrefix(f.Model, checkpointPrefix)
+	if !is || f.Resume != "" || len(s.Network.Example.LabelShape) > 0 {
+		return nil
+	}
+	text, err := pretrained.WithPooling(text)
+	if err != nil {
+		return exitcode.Usagef("--model: %w", err)
+	}
+	f.Model = checkpointPrefix + text
+	return nil
+}
+
 // startFromCheckpoint freezes what a checkpoint's settings do not train. The network has the weights of the
 // checkpoint.
 func (n *Network) startFromCheckpoint(build perexample.Build, checkpoint *pretrained.Model) (perexample.Build, error) {

@@ -84,6 +84,9 @@ func New(flags *Flags, task *data.Task) (*Spec, error) {
 	if err := s.resolveAugmentation(); err != nil {
 		return nil, err
 	}
+	if err := s.addPooling(); err != nil {
+		return nil, err
+	}
 	newDefaultRules(s).apply()
 	if err := s.buildNetwork(); err != nil {
 		return nil, err
