@@ -73,6 +73,8 @@ func TestTrain_Checkpoint(t *testing.T) {
 		",train=head":           "4 trained parameters moved, 37 frozen parameters",
 		",train=bias":           "21 trained parameters moved, 20 frozen parameters",
 		",lora=2,targets=value": "8 trained parameters moved, 37 frozen parameters",
+		",lora=2,last=1":        "8 trained parameters moved, 37 frozen parameters",
+		",train=all,last=1":     "20 trained parameters moved, 21 frozen parameters",
 	} {
 		trainedAs(t, onTexts, options, want)
 		scored := runJSON(t, "eval run")
@@ -99,6 +101,7 @@ func TestTrain_Checkpoint(t *testing.T) {
 	for line, want := range map[string]string{
 		onTexts + "--steps 1 --out o --model hf:none":                   "none/tokenizer.json",
 		onTexts + "--steps 1 --out o --model hf:ck,train=most":          "write all, head, bias or lora",
+		onTexts + "--steps 1 --out o --model hf:ck --lora r=2,last=3":   "from 1 to 2",
 		onTexts + "--steps 1 --out o --model hf:ck --freeze classifier": "exclude each other",
 		onTexts + "--steps 1 --out o --model bow --lora r=2":            "needs --model hf:DIR",
 		onTexts + "--steps 1 --out o --model hf:ck --lora rank=2":       "give r=RANK",
@@ -114,8 +117,14 @@ func TestTrain_Checkpoint(t *testing.T) {
 // The folders that export writes have the names and shapes of the checkpoint, and transformers and peft
 // compute with them what the run's network computes.
 func TestExport_Checkpoint(t *testing.T) {
+	for _, options := range []string{",lora=2", ",lora=2,last=1"} {
+		t.Run(options, func(t *testing.T) { compareExports(t, options) })
+	}
+}
+
+func compareExports(t *testing.T, options string) {
 	withCheckpoint(t, "bert")
-	if _, stderr, code := dptrain(onTexts + "--steps 2 --lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
+	if _, stderr, code := dptrain(onTexts + "--steps 2 --lr 0.1 --out run --model hf:ck" + options); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	if got := runJSON(t, "export run --format hf --out hf"); got["format"] != "hf" || got["out"] != "hf" {

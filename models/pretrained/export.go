@@ -111,9 +111,13 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	default:
 		head = m.headModules()
 	}
+	var blocks []int // nil: all
+	if t.Last > 0 {
+		blocks = m.lastBlocks()
+	}
 	config, err := json.MarshalIndent(map[string]any{
 		"peft_type": "LORA", "task_type": task, "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
-		"target_modules": m.targetModules(t.Targets), "modules_to_save": head, "lora_dropout": 0.0, "bias": "none",
+		"target_modules": m.targetModules(t.Targets), "modules_to_save": head, "lora_dropout": 0.0, "bias": "none", "layers_to_transform": blocks,
 		"fan_in_fan_out": m.Family == gpt2, "inference_mode": true, "use_rslora": t.RankStabilised, "init_lora_weights": true,
 	}, "", "  ")
 	if err != nil {

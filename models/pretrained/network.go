@@ -179,7 +179,7 @@ func (n *network) activate(x *G.Node) *G.Node {
 func (n *network) dense(x *G.Node, name string, out int) *G.Node {
 	b := n.Builder
 	y := layer.Dense(b, x, name, out, layer.Identity)
-	if t := n.Tuning; t.Train == LoRA && slices.Contains(t.Targets, lastName(name)) {
+	if t := n.Tuning; t.Train == LoRA && slices.Contains(t.Targets, lastName(name)) && n.isInLastBlocks(name) {
 		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.scale()))
 	}
 	return y
@@ -249,6 +249,9 @@ func (m *Model) Parts(net *perexample.Network) (frozen, fresh []string, err erro
 
 // trains reports whether a parameter is trained.
 func (m *Model) trains(name string) bool {
+	if !m.isInLastBlocks(name) {
+		return false
+	}
 	switch m.Tuning.Train {
 	case All:
 		return true

@@ -19,7 +19,7 @@ type Model struct {
 }
 
 // Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]
-// [,pool=mean|first|head]: a folder with a checkpoint, or a GGUF file, which of its parameters are trained, and what the head of
+// [,last=BLOCKS][,pool=mean|first|head]: a folder with a checkpoint, or a GGUF file, which of its parameters are trained, and what the head of
 // an encoder reads.
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
@@ -79,6 +79,7 @@ func splitOptions(text string) (dir string, options []string) {
 // Tuning says which parameters are trained.
 type Tuning struct {
 	Train   Part
+	Last    int // the number of blocks, from the end, in which parameters are trained; 0: all, and the embeddings
 	Rank    int // of low-rank adapters; 0 unless Train is LoRA
 	Alpha   float64
 	Targets []string
@@ -122,6 +123,10 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 			if t.Rank, err = strconv.Atoi(value); err != nil || t.Rank < 1 || t.Rank > c.hidden {
 				return t, fmt.Errorf("lora=%s: write a rank from 1 to %d, the width of the network", value, c.hidden)
 			}
+		case "last":
+			if t.Last, err = strconv.Atoi(value); err != nil || t.Last < 1 || t.Last > c.layers {
+				return t, fmt.Errorf("last=%s: write a number of blocks from 1 to %d, as many as the network has", value, c.layers)
+			}
 		case "alpha":
 			if t.Alpha, err = strconv.ParseFloat(value, 64); err != nil || !(t.Alpha > 0 && t.Alpha <= 1e6) {
 				return t, fmt.Errorf("alpha=%s: write a number above 0 and at most 10^6", value)
@@ -133,7 +138,7 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 				return t, fmt.Errorf("rank-stabilised=%s: write true, or leave it out", value)
 			}
 		default:
-			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME, rank-stabilised=true or pool=mean|first|head", name, value)
+			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME, rank-stabilised=true, last=BLOCKS or pool=mean|first|head", name, value)
 		}
 	}
 	switch t.Train {
@@ -144,6 +149,9 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 	case All, Head, Biases, LoRA:
 	default:
 		return t, fmt.Errorf("train=%s: write all, head, bias or lora", t.Train)
+	}
+	if t.Train == Head && t.Last > 0 {
+		return t, fmt.Errorf("last=%d and train=head exclude each other: the head is behind all blocks; drop one of them", t.Last)
 	}
 	if t.Train == Biases && !c.hasBiases() {
 		return t, fmt.Errorf("train=bias: the blocks of the checkpoint have no biases; use lora=RANK or train=head")

@@ -136,6 +136,9 @@ func TestParseConfig_RefusesDecoders(t *testing.T) {
 		"llama,lora=2,targets=query": "choose from q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
 		"gpt2,lora=2,targets=q_proj": "choose from c_attn, c_proj, c_fc",
 		"none.gguf":                  "none.gguf",
+		"bert,last=3":                "from 1 to 2",
+		"bert,last=0":                "from 1 to 2",
+		"bert,last=1,train=head":     "exclude each other",
 	} {
 		if _, err := Parse(filepath.Join("testdata", options)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not contain %q", options, err, want)

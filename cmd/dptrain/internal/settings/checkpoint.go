@@ -31,9 +31,9 @@ func withAdapters(model, lora string) (string, error) {
 		if option == "rank-stabilised" {
 			name, value = option, "true"
 		}
-		option, known := map[string]string{"r": "lora", "alpha": "alpha", "targets": "targets", "rank-stabilised": "rank-stabilised"}[name]
+		option, known := map[string]string{"r": "lora", "alpha": "alpha", "targets": "targets", "rank-stabilised": "rank-stabilised", "last": "last"}[name]
 		if !known || value == "" {
-			return "", exitcode.Usagef("--lora %q: give r=RANK, alpha=ALPHA, targets=NAME|NAME and rank-stabilised, with commas between them", lora)
+			return "", exitcode.Usagef("--lora %q: give r=RANK, alpha=ALPHA, targets=NAME|NAME, last=BLOCKS and rank-stabilised, with commas between them", lora)
 		}
 		model += "," + option + "=" + value
 	}
