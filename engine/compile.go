@@ -31,8 +31,11 @@ func (c *Config) compile(index *load.Index, rowsPerRecord int, e sample.Event) (
 		KeepFrozen: c.Augmentation.Views == 0 && !local && !c.Records.Users && c.Sampling.Population == 0,
 		Reads:      float64(c.Steps) * e.ExpectedLot() * float64(index.PerRecord),
 	}
-	if local {
+	switch {
+	case local:
 		o.LocalBatch = c.LocalTraining.Batch
+	case !c.Optimization.onHost(): // the host needs the whole gradient
+		o.Releasers = c.Ranks
 	}
 	n, err := network.Compile(o)
 	if err != nil {

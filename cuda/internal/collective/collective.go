@@ -1,7 +1,7 @@
 //go:build gpu
 
-// Package collective connects the devices of several ranks by NCCL. Sums are added where they are, in the
-// memory of the devices. The messages of the hosts travel by MPI, or through the devices where there is no
+// Package collective connects the devices of several ranks by NCCL. Sums are added, and weights exchanged, where they
+// are: in the memory of the devices. The messages of the hosts travel by MPI, or through the devices where there is no
 // MPI.
 package collective
 
@@ -17,7 +17,7 @@ import (
 	"github.com/dptrain/dptrain/internal/ranks"
 )
 
-// Devices adds integers in the memory of the devices of all ranks.
+// Devices adds integers in the memory of the devices of all ranks, and exchanges weights between them.
 type Devices struct {
 	device  *driver.Device
 	nccl    *driver.NCCL
@@ -31,6 +31,13 @@ func (d *Devices) IsOn(device *driver.Device) bool { return d.device == device }
 func (d *Devices) SumOnDevice(values driver.Pointer, count int) error {
 	return d.nccl.Sum(values, count)
 }
+
+// SumParts gives each rank the sums of the integers in its parts, asynchronously. The parts of the others are
+// undefined afterwards.
+func (d *Devices) SumParts(parts []driver.Part) error { return d.nccl.SumParts(parts) }
+
+// BroadcastParts gives all ranks the bytes of each rank's parts, asynchronously.
+func (d *Devices) BroadcastParts(parts []driver.Part) error { return d.nccl.BroadcastParts(parts) }
 
 // wait waits for the sums. It returns an error if another rank has failed, and driver.ErrLate if they take
 // longer than the timeout; then nothing waits for them any more.

@@ -10,7 +10,6 @@ import (
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/clipping"
 	"github.com/dptrain/dptrain/internal/device/plan"
-	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // Executable is a program compiled for a GPU. All its memory is allocated by New, so every
@@ -24,6 +23,7 @@ type Executable struct {
 	scratchBytes int
 	libraryCalls []*driver.PreparedCall
 	state        *trainingState
+	parts        *rankParts // nil where this rank releases all elements
 	release      releaser
 	pipeline     *pipeline // nil where the host computes clip factors
 
@@ -56,7 +56,11 @@ func (e *Executable) prepare(o plan.Optimizer, average bool, options Options) er
 	if err != nil {
 		return err
 	}
-	if e.state, err = newTrainingState(e.program, o, average, e.memory, buffers); err != nil {
+	e.parts = newRankParts(e.program, e.device, options.Ranks)
+	if e.state, err = newTrainingState(e.program, o, average, e.memory, buffers, e.parts); err != nil {
+		return err
+	}
+	if err := e.parts.layOut(e.state.parameters); err != nil {
 		return err
 	}
 	if e.host, err = newHostBuffers(e.program, e.memory, buffers); err != nil {
@@ -197,46 +201,24 @@ func (e *Executable) AddClippedSums() error {
 	return e.back.launch(e.device)
 }
 
-// deviceSummer is a communicator that adds integers in the memory of devices.
-type deviceSummer interface {
-	IsOn(*driver.Device) bool
-	SumOnDevice(values driver.Pointer, count int) error
-	Wait() error
-}
-
-// AddRanks returns a function that replaces the accumulators by the sums of all ranks; nil where c adds on the
-// host.
-func (e *Executable) AddRanks(c ranks.Communicator) func() error {
-	of, ok := c.(deviceSummer)
-	if !ok || !of.IsOn(e.device) || e.contributions == nil {
-		return nil
+// Release adds noise to the sums, updates the weights and clears the sums. If the device computes the clip
+// factors of a process alone, it does not wait for the device; the next call completes the release.
+func (e *Executable) Release(r *plan.Release) error {
+	err := e.release.run(r)
+	if err == nil {
+		err = e.parts.clearOthers()
 	}
-	return func() error {
-		if err := e.completeRelease(); err != nil {
+	switch {
+	case err != nil:
+		return err
+	case e.pipeline == nil && e.contributions != nil:
+		if err := cmp.Or(e.counters.queueCopy(), e.device.Synchronize()); err != nil {
 			return err
 		}
-		for _, p := range e.state.parameters {
-			if p.sum == 0 { // not trained
-				continue
-			}
-			if err := of.SumOnDevice(p.sum, p.size); err != nil {
-				return err
-			}
-		}
-		return of.Wait()
+		e.contributions.addCounts()
+	case e.parts == nil:
+		return nil
 	}
-}
-
-// Release adds noise to the sums, updates the weights and clears the sums. If the device computes the clip
-// factors, it does not wait for the device; the next call completes the release.
-func (e *Executable) Release(r *plan.Release) error {
-	if err := e.release.run(r); err != nil || e.pipeline != nil || e.contributions == nil {
-		return err
-	}
-	if err := cmp.Or(e.counters.queueCopy(), e.device.Synchronize()); err != nil {
-		return err
-	}
-	e.contributions.addCounts()
 	return e.completeRelease()
 }
 
@@ -312,6 +294,7 @@ func (e *Executable) FinishLot(c *plan.LotCounts) error { return e.pipeline.fini
 func (e *Executable) Close() error {
 	err := e.device.Synchronize()
 	e.release.close()
+	e.parts.close()
 	e.front.close()
 	e.back.close()
 	e.pipeline.close()

@@ -3,16 +3,21 @@ package compile
 import (
 	"errors"
 	"fmt"
+
+	"github.com/dptrain/dptrain/internal/ranks"
 )
 
 // ErrNoLibrary means that a library is not installed. The error names what dptrain's own kernels then
 // compute.
 var ErrNoLibrary = errors.New("own kernels compute all")
 
-// Options select the GPU and the precision.
+// Options select the GPU, the precision and the ranks.
 type Options struct {
 	Ordinal   int
 	Precision Precision
+	// Ranks each release a part of the elements of a program whose integers they add on their GPUs. nil: this process
+	// releases all.
+	Ranks ranks.Communicator
 }
 
 // Precision is the precision of products in the forward and the backward pass, including

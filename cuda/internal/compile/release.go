@@ -21,13 +21,14 @@ const releaseBlock = 8 * random.NormalBatch
 // A parameter is no longer than a noise stream.
 const _ = uint64(noise.MaxValues - maxElements)
 
-// releaser launches the kernel that adds noise to all sums and updates all weights, once
-// for each parameter group.
+// releaser launches the kernel that adds noise to the sums and updates the weights, all or those of
+// this rank's part, once for each parameter group.
 type releaser struct {
 	memory          *deviceMemory
 	kernel          driver.Kernel
 	slots           int
 	parameters      []releaseParameter
+	own             []elements     // of each parameter: those that are released
 	blockParameters driver.Pointer // the parameter of each block of all launches
 	launches        []releaseLaunch
 	groups          []plan.RateFactors // for which the launches are laid out
@@ -56,7 +57,8 @@ type releaseArgs struct {
 	Scale2, Epsilon, Average                   float32
 }
 
-// releaseParameter is struct Parameter of kernels/release.cu.
+// releaseParameter is struct Parameter of kernels/release.cu. Block is where the block of element 0 would be: below the
+// first block of the launch where this rank releases later elements only.
 type releaseParameter struct {
 	Weights, Sum, Average, First, Second driver.Pointer
 	Size, Block                          int32
@@ -71,7 +73,7 @@ var releaseRules = map[plan.OptimizerKind]int32{
 // prepare allocates the tables of parameters and blocks, and lays them out for one group.
 func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer, c *contributions) (err error) {
 	*r = releaser{memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)),
-		args: &releaseArgs{}, contributions: c}
+		own: make([]elements, len(parameters)), args: &releaseArgs{}, contributions: c}
 	kernel := "release"
 	if c == nil {
 		r.sigma = make([]float32, len(parameters))
@@ -87,16 +89,20 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 			continue
 		}
 		v := releaseParameter{Weights: t.weights, Sum: t.sum, Average: t.average, Size: int32(t.size)}
-		switch {
-		case r.slots == 2:
-			v.First, v.Second = t.slots[0], t.slots[1]
-		case r.slots == 1 && releaseRules[o.Kind] == releaseRules[plan.RMSProp]:
-			v.Second = t.slots[0]
-		case r.slots == 1:
-			v.First = t.slots[0]
+		var slots []driver.Pointer // the kernel adds the number of the element in the parameter
+		for _, slot := range t.slots {
+			slots = append(slots, slot-driver.Pointer(4*t.own.from))
 		}
-		r.parameters[i] = v
-		blocks += v.blocks()
+		switch {
+		case len(slots) == 2:
+			v.First, v.Second = slots[0], slots[1]
+		case len(slots) == 1 && releaseRules[o.Kind] == releaseRules[plan.RMSProp]:
+			v.Second = slots[0]
+		case len(slots) == 1:
+			v.First = slots[0]
+		}
+		r.parameters[i], r.own[i] = v, t.own
+		blocks += t.own.blocks()
 	}
 	if blocks == 0 {
 		return nil
@@ -111,7 +117,7 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 		}
 	}
 	if c != nil {
-		r.rounding, err = newSumRounding(m, r.parameters)
+		r.rounding, err = newSumRounding(m, r.own)
 		if err == nil {
 			r.args.Roundings = r.rounding.table
 		}
@@ -121,13 +127,6 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	return cmp.Or(err, r.layOut(nil))
 }
 
-func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) }
-
-// undecided is the room in a list for the parameter's undecided values. A thousandth of the values is
-// undecided in float32. The room is for all values, or for many times a thousandth: a list overflows
-// with a probability below 2^-1000.
-func (v releaseParameter) undecided() int { return int(min(v.Size, v.Size/128+4096)) }
-
 // layOut arranges the launches: one for each parameter group, with the blocks of its
 // parameters.
 func (r *releaser) layOut(groups []plan.RateFactors) error {
@@ -136,7 +135,7 @@ func (r *releaser) layOut(groups []plan.RateFactors) error {
 	placed := make([]bool, len(r.parameters))
 	listed := 0
 	for i := range r.parameters {
-		if placed[i] || r.parameters[i].Size == 0 {
+		if placed[i] || r.own[i].size() == 0 {
 			continue
 		}
 		l := releaseLaunch{parameter: i, first: len(parameters), listed: listed}
@@ -145,10 +144,10 @@ func (r *releaser) layOut(groups []plan.RateFactors) error {
 				continue
 			}
 			placed[k] = true
-			r.parameters[k].Block = int32(l.blocks)
-			parameters = append(parameters, slices.Repeat([]int32{int32(k)}, r.parameters[k].blocks())...)
+			r.parameters[k].Block = int32(l.blocks - r.own[k].from/releaseBlock)
+			parameters = append(parameters, slices.Repeat([]int32{int32(k)}, r.own[k].blocks())...)
 			l.blocks = len(parameters) - l.first
-			l.capacity += r.parameters[k].undecided()
+			l.capacity += r.own[k].undecided()
 		}
 		listed += l.capacity
 		launches = append(launches, l)

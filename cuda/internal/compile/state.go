@@ -12,10 +12,11 @@ import (
 // parameterMemory is the device's memory of one parameter's training state.
 type parameterMemory struct {
 	weights driver.Pointer
-	average driver.Pointer // 0 if no average is kept
-	slots   []driver.Pointer
-	sum     driver.Pointer // 0 if the parameter is frozen
+	average driver.Pointer   // 0 if no average is kept
+	slots   []driver.Pointer // of own
+	sum     driver.Pointer   // 0 if the parameter is frozen
 	size    int
+	own     elements // those that this rank releases
 }
 
 // trainingState is the training state of all parameters, on the device and on the host.
@@ -25,10 +26,11 @@ type trainingState struct {
 	host       plan.State
 }
 
-// newTrainingState allocates the state and initializes the weights.
-func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *deviceMemory, l *bufferLayout) (*trainingState, error) {
+// newTrainingState allocates the state, of this rank's part only the optimizer's numbers, and initializes the weights.
+func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *deviceMemory, l *bufferLayout,
+	parts *rankParts) (*trainingState, error) {
 	s := &trainingState{memory: m}
-	for _, v := range p.Parameters {
+	for i, v := range p.Parameters {
 		b := p.Buffers[v.Value]
 		t := parameterMemory{weights: l.address[v.Value], size: b.Size()}
 		w := make([]float32, t.size)
@@ -38,15 +40,15 @@ func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *device
 		}
 		s.host.Weights = append(s.host.Weights, w)
 		if v.ClippedSum >= 0 {
-			t.sum = l.address[v.ClippedSum]
+			t.sum, t.own = l.address[v.ClippedSum], parts.own(i, t.size)
 			slots := make([][]float32, o.Slots())
-			for i := range slots {
-				p, err := m.alloc(4 * t.size)
+			for k := range slots {
+				slots[k] = make([]float32, t.size)
+				p, err := m.alloc(4 * t.own.size())
 				if err != nil {
 					return nil, err
 				}
 				t.slots = append(t.slots, p)
-				slots[i] = make([]float32, t.size)
 			}
 			s.host.Slots = append(s.host.Slots, slots)
 			if average {
@@ -89,7 +91,7 @@ func (s *trainingState) copyIn() error {
 	})
 }
 
-// copyEach copies each tensor of the state and waits.
+// copyEach copies each tensor of the state and waits. Of the optimizer's numbers it copies those of this rank's part.
 func (s *trainingState) copyEach(copy func(host []float32, device driver.Pointer) error) error {
 	for v, t := range s.parameters {
 		if err := copy(s.host.Weights[v], t.weights); err != nil {
@@ -104,7 +106,7 @@ func (s *trainingState) copyEach(copy func(host []float32, device driver.Pointer
 			}
 		}
 		for i, slot := range t.slots {
-			if err := copy(s.host.Slots[v][i], slot); err != nil {
+			if err := copy(s.host.Slots[v][i][t.own.from:t.own.to], slot); err != nil {
 				return err
 			}
 		}

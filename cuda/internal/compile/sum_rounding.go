@@ -56,7 +56,7 @@ type remainingWeight struct {
 // The bytes of an entry of both lists and of the counts of a launch.
 const undecidedBytes, remainingBytes, launchCountBytes = 8, 16, 16
 
-func newSumRounding(m *deviceMemory, parameters []releaseParameter) (s *sumRounding, err error) {
+func newSumRounding(m *deviceMemory, parameters []elements) (s *sumRounding, err error) {
 	s = &sumRounding{parameters: make([]parameterRounding, len(parameters))}
 	capacity := 0
 	for _, v := range parameters {

@@ -34,6 +34,9 @@ struct driver_nccl {
 	int (*CommGetAsyncError)(void *, int *);
 	int (*AllReduce)(const void *, void *, size_t, int, int, void *, CUstream);
 	int (*Broadcast)(const void *, void *, size_t, int, int, void *, CUstream);
+	int (*Reduce)(const void *, void *, size_t, int, int, int, void *, CUstream);
+	int (*GroupStart)(void);
+	int (*GroupEnd)(void);
 };
 
 driver_nccl *driver_nccl_open(const char *path, int *found, char *failure, size_t bytes) {
@@ -42,6 +45,7 @@ driver_nccl *driver_nccl_open(const char *path, int *found, char *failure, size_
 #define FUNCTION(name) {"nccl" #name, &nccl->name}
 		FUNCTION(GetVersion), FUNCTION(GetUniqueId), FUNCTION(GetErrorString), FUNCTION(CommInitRank),
 		FUNCTION(CommDestroy), FUNCTION(CommAbort), FUNCTION(CommGetAsyncError), FUNCTION(AllReduce), FUNCTION(Broadcast),
+		FUNCTION(Reduce), FUNCTION(GroupStart), FUNCTION(GroupEnd),
 #undef FUNCTION
 	};
 	if (!driver_load_functions(path, functions, sizeof functions / sizeof functions[0], found, failure, bytes)) {
@@ -75,6 +79,29 @@ int driver_nccl_sum(CUcontext context, CUstream stream, const driver_nccl *nccl,
 
 int driver_nccl_broadcast(CUcontext context, CUstream stream, const driver_nccl *nccl, CUdeviceptr at, size_t bytes) {
 	return driver_set_context(context) ?: nccl->Broadcast((void *)at, (void *)at, bytes, UINT8, 0, nccl->communicator, stream);
+}
+
+/* The library starts the calls of a group together. A group belongs to its thread, and ends also after a failure. */
+static int group(CUcontext context, CUstream stream, const driver_nccl *nccl, const driver_nccl_part *parts, size_t n, int adds) {
+	int failed = driver_set_context(context) ?: nccl->GroupStart();
+	if (failed)
+		return failed;
+	for (const driver_nccl_part *p = parts; p < parts + n && !failed; p++) {
+		void *at = (void *)p->at;
+		const int owner = (int)p->owner;
+		failed = adds ? nccl->Reduce(at, at, p->bytes / 8, INT64, SUM, owner, nccl->communicator, stream)
+			: nccl->Broadcast(at, at, p->bytes, UINT8, owner, nccl->communicator, stream);
+	}
+	const int ended = nccl->GroupEnd();
+	return failed ?: ended;
+}
+
+int driver_nccl_sum_parts(CUcontext context, CUstream stream, const driver_nccl *nccl, const driver_nccl_part *parts, size_t n) {
+	return group(context, stream, nccl, parts, n, 1);
+}
+
+int driver_nccl_broadcast_parts(CUcontext context, CUstream stream, const driver_nccl *nccl, const driver_nccl_part *parts, size_t n) {
+	return group(context, stream, nccl, parts, n, 0);
 }
 
 static int64_t now(void) {

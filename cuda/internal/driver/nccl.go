@@ -91,6 +91,34 @@ func (n *NCCL) Broadcast(at Pointer, bytes int) error {
 	return n.check("NCCL sends nothing", C.driver_nccl_broadcast(n.device.current, n.device.stream, n.c, C.CUdeviceptr(at), C.size_t(bytes)))
 }
 
+// Part is memory of a device whose contents belong to one rank: driver_nccl_part in C.
+type Part struct {
+	At    Pointer
+	Bytes uint64
+	Owner int64
+}
+
+const _ = -(unsafe.Sizeof(Part{}) ^ unsafe.Sizeof(C.driver_nccl_part{})) // both are equally large
+
+// SumParts gives each rank the sums of the integers in its parts, asynchronously. The parts of the others are
+// undefined afterwards. All ranks pass the same parts, each at its own addresses.
+func (n *NCCL) SumParts(parts []Part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	return n.check("NCCL adds no parts", C.driver_nccl_sum_parts(n.device.current, n.device.stream, n.c,
+		(*C.driver_nccl_part)(unsafe.Pointer(&parts[0])), C.size_t(len(parts))))
+}
+
+// BroadcastParts gives all ranks the bytes of each rank's parts, asynchronously. All ranks pass the same parts.
+func (n *NCCL) BroadcastParts(parts []Part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	return n.check("NCCL sends no parts", C.driver_nccl_broadcast_parts(n.device.current, n.device.stream, n.c,
+		(*C.driver_nccl_part)(unsafe.Pointer(&parts[0])), C.size_t(len(parts))))
+}
+
 // ErrLate means that work has not run in time.
 var ErrLate = errors.New("NCCL waits for other ranks")
 

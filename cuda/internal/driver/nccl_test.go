@@ -15,8 +15,8 @@ import (
 	"unsafe"
 )
 
-// TestNCCL_Ranks runs two processes with a device each: sums, a broadcast, and the end of a rank while
-// the other waits for it.
+// TestNCCL_Ranks runs two processes with a device each: sums, a broadcast, sums and bytes of parts, and the end of a
+// rank while the other waits for it.
 func TestNCCL_Ranks(t *testing.T) {
 	d := device(t)
 	if !d.Emulated() {
@@ -40,6 +40,9 @@ func TestNCCL_Ranks(t *testing.T) {
 		t.Errorf("the sums are %d, want %d", got, want)
 	}
 	exchange(t, d, n, values, func(p Pointer, count int) error { return n.Broadcast(p, 8*count) })
+	if got, want := exchangeParts(t, d, n, 1, 2, 30, 99), []int64{11, 12, 30, 40}; !slices.Equal(got, want) {
+		t.Errorf("after the parts: %d, want %d", got, want)
+	}
 	must(t, other.Wait())
 	began := time.Now()
 	p := allocated(t, d, values)
@@ -66,7 +69,23 @@ func leaveEarly(t *testing.T, d *Device, id []byte) {
 	if want := []int64{1 << 40, -3, math.MaxInt64 - 9}; !slices.Equal(got, want) {
 		t.Errorf("received %d, want %d", got, want)
 	}
+	if got, want := exchangeParts(t, d, n, 10, 10, 99, 40), []int64{11, 12, 30, 40}; !slices.Equal(got, want) {
+		t.Errorf("after the parts: %d, want %d", got, want)
+	}
 	n.Close()
+}
+
+// exchangeParts returns values, of which every second belongs to rank 1: the first two are added, and then each rank
+// gives the other one its parts.
+func exchangeParts(t *testing.T, d *Device, n *NCCL, values ...int64) []int64 {
+	t.Helper()
+	p := allocated(t, d, values)
+	parts := []Part{{p, 8, 0}, {p + 8, 8, 1}, {p + 16, 8, 0}, {p + 24, 8, 1}}
+	must(t, errors.Join(n.SumParts(parts[:2]), n.Wait(0)))
+	must(t, errors.Join(n.BroadcastParts(parts), n.Wait(0)))
+	result := make([]int64, len(values))
+	must(t, errors.Join(d.CopyOut(int64Bytes(result), p), d.Synchronize()))
+	return result
 }
 
 func allocated(t *testing.T, d *Device, values []int64) Pointer {

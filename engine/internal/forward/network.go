@@ -54,7 +54,7 @@ func New(build perexample.Build, options network.DeviceOptions) (*Network, error
 	if options.Name == "gorgonia" {
 		options.Name = "cpu"
 	}
-	device, err := options.Open(0)
+	device, err := options.Open(0, nil)
 	if err != nil {
 		return nil, err
 	}

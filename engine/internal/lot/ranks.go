@@ -24,9 +24,10 @@ type ranksMemory struct {
 	sums      [][]int64 // [parameter]: of all ranks; nil where the host adds vectors
 	narrow    []int32   // of one parameter
 
-	addOnDevice func() error // adds the sums of all ranks on the device; nil where the host adds them
-	parts       *parts       // nil where each rank releases all elements
-	gathered    [][]float32  // [parameter]: of one slot
+	addOnDevice    func() error // adds the sums of all ranks on the device; nil where the host adds them
+	gatherOnDevice func() error // gathers weights and averages on the device; nil where the host gathers them
+	parts          *parts       // nil where each rank releases all elements
+	gathered       [][]float32  // [parameter]: of one slot
 
 	began     time.Time       // the lot
 	durations []time.Duration // [rank]: of its records so far, without waiting for others
@@ -43,10 +44,8 @@ func (l *Lot) prepareRanks(o Options) error {
 	if o.Local.Steps > 0 {
 		return nil
 	}
-	if device, ok := l.Network.Executable.(plan.RankSummer); ok {
-		if l.ranks.addOnDevice = device.AddRanks(l.Ranks); l.ranks.addOnDevice != nil {
-			return nil
-		}
+	if l.addsOnDevice() {
+		return nil
 	}
 	if _, ok := l.Network.Executable.(plan.SumReader); !ok {
 		return errors.New("the device is not available on several ranks")
@@ -172,7 +171,7 @@ func (l *Lot) combine(step int, err error) error {
 // on no record.
 func (l *Lot) combineGradients() error {
 	m := &l.ranks
-	if m.parts != nil {
+	if m.parts != nil && m.addOnDevice == nil {
 		return m.parts.exchangeSums(l.Ranks.(ranks.Exchanger), l.Ranks.Rank(), slices.Max(m.counts),
 			l.Network.Executable.(plan.PartReleaser), m.sums)
 	}
@@ -220,6 +219,9 @@ func (l *Lot) release() error {
 	if err := ranks.Agree(l.Ranks, err); err != nil {
 		return err
 	}
+	if gather := l.ranks.gatherOnDevice; gather != nil {
+		return gather()
+	}
 	state := e.State()
 	if l.Optimizer != nil {
 		return l.gatherSlot(state, 0)
@@ -235,6 +237,9 @@ func (l *Lot) release() error {
 func (l *Lot) GatherState() error {
 	if l.ranks.parts == nil || l.Optimizer != nil {
 		return nil
+	}
+	if err := ranks.Agree(l.Ranks, l.Network.Executable.SyncState()); err != nil {
+		return err
 	}
 	state := l.Network.Executable.State()
 	for slot := range len(state.Slots[0]) {

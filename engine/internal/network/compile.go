@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/host/memory"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	Output    bool // outputs and losses of each record, for statistics
 	Optimizer plan.Optimizer
 	Averaged  bool // the device keeps moving averages
+	// Releasers each release a part of the elements where they reach one another's devices; nil: each process all.
+	Releasers ranks.Communicator
 
 	// KeepFrozen permits to compute the outputs of frozen first layers once: they are the same in every
 	// lot, and their number is public. Reads is how often lots read the output of an example, together.
@@ -54,7 +57,7 @@ func Compile(o Options) (*Network, error) {
 	n := &Network{}
 	device, err := o.opened, error(nil)
 	if device == nil {
-		device, err = o.Device.Open(o.Held)
+		device, err = o.Device.Open(o.Held, o.Releasers)
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/internal/device/gorgonia"
 	"github.com/dptrain/dptrain/internal/device/plan"
 	"github.com/dptrain/dptrain/internal/host/memory"
+	"github.com/dptrain/dptrain/internal/ranks"
 	"github.com/dptrain/dptrain/internal/setting"
 )
 
@@ -105,8 +106,9 @@ func (o DeviceOptions) gpu() (cuda.Device, error) {
 }
 
 // Open opens the device that Resolve selected, for programs beside data sets of some bytes. Which
-// programs fit, and what an error states, follows from the memory before private data were read.
-func (o DeviceOptions) Open(held int64) (plan.Device, error) {
+// programs fit, and what an error states, follows from the memory before private data were read. Of several ranks
+// whose GPUs are connected, each releases a part.
+func (o DeviceOptions) Open(held int64, of ranks.Communicator) (plan.Device, error) {
 	host := cpu.NewDeviceWithin(o.Threads, memory.AtStart().Without(held))
 	if o.Name == "gorgonia" {
 		return gorgonia.NewDevice(host), nil
@@ -122,7 +124,7 @@ func (o DeviceOptions) Open(held int64) (plan.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cuda.NewDevice(cuda.Options{Ordinal: g.Ordinal, Precision: precision})
+	return cuda.NewDevice(cuda.Options{Ordinal: g.Ordinal, Precision: precision, Ranks: of})
 }
 
 // ThreadCount returns the number of host threads that compute.

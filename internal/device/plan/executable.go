@@ -60,8 +60,15 @@ type SumReader interface {
 // RankSummer is an executable of an exact program that adds the sums of all ranks in its device's memory.
 type RankSummer interface {
 	// AddRanks returns a function that replaces the sums by those of all ranks, after the last microbatch of a
-	// lot; nil where c does not reach the device.
+	// lot; nil where c does not reach the device. It adds the sums that this rank releases.
 	AddRanks(c ranks.Communicator) func() error
+	// RankEnds returns where the part that each rank releases ends: [parameter][rank]. This executable keeps the
+	// optimiser's state of the part of its rank only: that is all that SyncState and LoadState copy. nil: every rank
+	// releases all elements.
+	RankEnds() [][]int
+	// GatherWeights gives this rank the weights and averages of all parts. All ranks call it, after each has released
+	// its part.
+	GatherWeights() error
 }
 
 // PartReleaser is an executable that can release a part of the elements: of these it adds the noise, and updates

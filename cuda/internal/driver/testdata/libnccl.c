@@ -13,6 +13,7 @@
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 enum { UINT8 = 1, INT64 = 4 };
+enum { ALL_REDUCE, REDUCE, BROADCAST };
 
 typedef struct {
 	char bytes[128];
@@ -24,11 +25,18 @@ typedef struct {
 	int (*launch)(void *stream, void (*function)(void *), void *data);
 } communicator;
 
+/* What all ranks must agree on. */
 typedef struct {
-	communicator *c;
-	char *memory;
 	size_t bytes;
-	int adds;
+	int kind, root;
+} task;
+
+typedef struct call {
+	communicator *c;
+	void *stream;
+	char *memory;
+	task task;
+	struct call *next; /* of a group */
 } call;
 
 /* What DPTRAIN_TWIN names is wrong with this library. */
@@ -127,24 +135,59 @@ int ncclCommGetAsyncError(void *c, int *error) {
 	return SUCCESS;
 }
 
+/* A rank other than 0: it sends rank 0 what it has, and receives what it gets. */
+static int follow(const call *x) {
+	const int peer = x->c->peers[0], is_root = x->task.root == x->c->rank;
+	const int sends = x->task.kind != BROADCAST || is_root;
+	const int receives = x->task.kind == ALL_REDUCE || (x->task.kind == REDUCE) == is_root;
+	return sent(peer, &x->task, sizeof x->task) && (!sends || sent(peer, x->memory, x->task.bytes)) &&
+		(!receives || received(peer, x->memory, x->task.bytes));
+}
+
+/* Rank 0: it adds what the others send, or takes the root's, and sends it to those that get it. */
+static int lead(const call *x, int64_t *theirs, int64_t *result) {
+	const communicator *c = x->c;
+	const task mine = x->task;
+	memcpy(result, x->memory, mine.bytes);
+	for (int i = 1; i < c->size; i++) {
+		task other = {0};
+		if (!received(c->peers[i], &other, sizeof other) || memcmp(&other, &mine, sizeof mine))
+			return 0;
+		if (mine.kind == BROADCAST && i != mine.root)
+			continue;
+		if (!received(c->peers[i], theirs, mine.bytes))
+			return 0;
+		if (mine.kind == BROADCAST)
+			memcpy(result, theirs, mine.bytes);
+		for (size_t k = 0; mine.kind != BROADCAST && k < mine.bytes / 8; k++)
+			result[k] = (int64_t)((uint64_t)result[k] + (uint64_t)theirs[k]);
+	}
+	for (int i = 0; i < c->size; i++) {
+		if (mine.kind != ALL_REDUCE && (mine.kind == REDUCE) != (i == mine.root))
+			continue;
+		if (i == 0)
+			memcpy(x->memory, result, mine.bytes);
+		else if (!sent(c->peers[i], result, mine.bytes))
+			return 0;
+	}
+	return 1;
+}
+
 /* After an error the stream hangs, as that of NCCL does, until the rank is aborted. */
 static void run(void *data) {
 	call *x = data;
 	communicator *c = x->c;
-	int fine = 1;
+	int fine;
 	if (c->rank > 0) {
-		fine = (!x->adds || sent(c->peers[0], x->memory, x->bytes)) && received(c->peers[0], x->memory, x->bytes);
+		fine = follow(x);
 	} else {
-		int64_t *theirs = malloc(x->bytes + 1), *ours = (int64_t *)x->memory;
-		for (int i = 1; fine && x->adds && i < c->size; i++) {
-			fine = received(c->peers[i], theirs, x->bytes);
-			for (size_t k = 0; fine && k < x->bytes / 8; k++)
-				ours[k] = (int64_t)((uint64_t)ours[k] + (uint64_t)theirs[k]);
-		}
-		for (int i = 1; fine && i < c->size; i++)
-			fine = sent(c->peers[i], x->memory, x->bytes);
+		int64_t *theirs = malloc(x->task.bytes + 1), *result = malloc(x->task.bytes + 1);
+		fine = lead(x, theirs, result);
 		free(theirs);
+		free(result);
 	}
+	if (x->task.kind == REDUCE && x->task.root != c->rank)
+		memset(x->memory, 0x5a, x->task.bytes); /* NCCL promises nothing about it */
 	if (!fine) {
 		__atomic_store_n(&c->error, REMOTE_ERROR, __ATOMIC_RELEASE);
 		sleep(2);
@@ -152,22 +195,58 @@ static void run(void *data) {
 	free(x);
 }
 
-static int queue(const void *from, void *to, size_t bytes, int adds, communicator *c, void *stream) {
-	if (from != to)
-		return INVALID_ARGUMENT; /* the driver uses none of these */
+/* The calls of this thread's group. */
+static _Thread_local int groups;
+static _Thread_local call *first, *last;
+
+int ncclGroupStart(void) {
+	groups++;
+	return SUCCESS;
+}
+
+int ncclGroupEnd(void) {
+	if (groups == 0)
+		return INVALID_ARGUMENT;
+	if (--groups > 0)
+		return SUCCESS;
+	int failed = SUCCESS;
+	for (call *x = first, *next; x; x = next) {
+		next = x->next;
+		if (x->c->launch(x->stream, run, x))
+			failed = SYSTEM_ERROR;
+	}
+	first = last = NULL;
+	return failed;
+}
+
+static int queue(const void *from, void *to, communicator *c, void *stream, task task) {
+	if (from != to || task.root < 0 || task.root >= c->size)
+		return INVALID_ARGUMENT; /* the driver uses one address only */
 	call *x = malloc(sizeof *x);
-	*x = (call){c, to, bytes, adds};
-	return c->launch(stream, run, x) ? SYSTEM_ERROR : SUCCESS;
+	*x = (call){c, stream, to, task, NULL};
+	ncclGroupStart();
+	if (last)
+		last->next = x;
+	else
+		first = x;
+	last = x;
+	return ncclGroupEnd();
 }
 
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int operation, void *c, void *stream) {
 	if (type != INT64 || operation != 0)
 		return INVALID_ARGUMENT;
-	return queue(from, to, 8 * count, 1, c, stream);
+	return queue(from, to, c, stream, (task){8 * count, ALL_REDUCE, 0});
+}
+
+int ncclReduce(const void *from, void *to, size_t count, int type, int operation, int root, void *c, void *stream) {
+	if (type != INT64 || operation != 0)
+		return INVALID_ARGUMENT;
+	return queue(from, to, c, stream, (task){8 * count, REDUCE, root});
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, void *c, void *stream) {
-	if (type != UINT8 || root != 0)
+	if (type != UINT8)
 		return INVALID_ARGUMENT;
-	return queue(from, to, count, 0, c, stream);
+	return queue(from, to, c, stream, (task){count, BROADCAST, root});
 }
