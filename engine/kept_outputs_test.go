@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -91,15 +92,26 @@ func TestKeepFrozen_NothingFrozen(t *testing.T) {
 
 // A builder whose frozen weights change, as those of a file that is replaced, is noticed.
 func TestCheckConstants_ReplacedFile(t *testing.T) {
+	for _, f := range []half.Format{half.None, half.BFloat16, half.Float16} {
+		checkReplacedFile(t, f)
+	}
+}
+
+func checkReplacedFile(t *testing.T, f half.Format) {
 	scale := float32(1)
 	build := withFrozen("frozen", func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 1)
-		b.UseInitialValues(func(name string, shape []int) func(into []float32) {
-			return func(into []float32) {
+		b.UseStoredValues(func(name string, shape []int) *perexample.InitialValue {
+			number := func(i int) float32 { return scale * float32(i%5-2) / 4 }
+			return perexample.NewInitialValue(func(into []float32) {
 				for i := range into {
-					into[i] = scale * float32(i%5-2) / 4
+					into[i] = number(i)
 				}
-			}
+			}, shape...).StoredAs(f, func(into []uint16) {
+				for i := range into {
+					into[i] = f.BitsOf(number(i))
+				}
+			})
 		})
 		x := layer.Dense(b, layer.Flatten(b, b.Input("x", 2, 4, 4)), "frozen", 5, layer.Tanh)
 		logits := layer.Dense(b, x, "fc", classes, layer.Identity)
@@ -121,6 +133,12 @@ func TestCheckConstants_ReplacedFile(t *testing.T) {
 
 // A run, its fingerprint and an evaluator have one copy of the frozen weights, which are drawn once.
 func TestNew_FrozenWeightsAreDrawnOnce(t *testing.T) {
+	for _, f := range []half.Format{half.None, half.BFloat16} {
+		checkDrawnOnce(t, f)
+	}
+}
+
+func checkDrawnOnce(t *testing.T, f half.Format) {
 	draws := map[string]int{}
 	values := map[string]*perexample.InitialValue{}
 	whole := func(batch int) (*perexample.Network, error) {
@@ -133,6 +151,14 @@ func TestNew_FrozenWeightsAreDrawnOnce(t *testing.T) {
 						into[i] = float32(i%5-2) / 4
 					}
 				}, shape...)
+				if len(shape) == 2 {
+					values[name].StoredAs(f, func(into []uint16) {
+						draws[name]++
+						for i := range into {
+							into[i] = f.BitsOf(float32(i%5-2) / 4)
+						}
+					})
+				}
 			}
 			return values[name]
 		})
@@ -155,8 +181,9 @@ func TestNew_FrozenWeightsAreDrawnOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"frozen.weight", "frozen.bias"} {
-		if draws[p] != 1 || !values[p].IsInMemory() {
-			t.Errorf("%s was drawn %d times, and is in memory: %v", p, draws[p], values[p].IsInMemory())
+		wide, bits := values[p].IsInMemory(), values[p].IsHalfInMemory()
+		if draws[p] != 1 || bits != values[p].IsHalf() || wide == bits {
+			t.Errorf("%s was drawn %d times, and is in memory as float32: %v, as 16 bits: %v", p, draws[p], wide, bits)
 		}
 	}
 	runtime.KeepAlive(r)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/internal/host/memory"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -15,16 +16,42 @@ import (
 // only inspected therefore takes no memory for its weights. gorgonia.Let binds it to the
 // parameter. Gorgonia's own machines need a tensor instead: make one from Data.
 //
-// The programs in which the parameter is frozen share one copy of the numbers: see Shared.
+// The programs in which the parameter is frozen share one copy of the numbers: see Shared and SharedHalf.
 type InitialValue struct {
-	shape  tensor.Shape
-	draw   func(into []float32)
-	stream func(yield func(part []float32)) // nil: draw
-	values []float32                        // set by Data
+	shape    tensor.Shape
+	draw     func(into []float32)
+	stream   func(yield func(part []float32)) // nil: draw
+	values   []float32                        // set by Data
+	format   half.Format                      // that has all numbers; half.None: they are any float32
+	drawHalf func(into []uint16)              // writes their bits
 
-	mutex   sync.Mutex
-	shared  memory.WeakSlice
-	isDrawn bool // shared has the numbers
+	mutex sync.Mutex
+	wide  sharedCopy[float32]
+	half  sharedCopy[uint16]
+}
+
+// sharedCopy is memory for numbers that its users share, as long as one of them has it.
+type sharedCopy[T float32 | uint16] struct {
+	slice   memory.WeakSlice[T]
+	isDrawn bool // it has the numbers
+}
+
+// memory returns the memory of n numbers.
+func (c *sharedCopy[T]) memory(n int) []T {
+	into := c.slice.Values()
+	if into == nil {
+		into = memory.Zeros[T](n)
+		c.slice, c.isDrawn = memory.WeakTo(into), false
+	}
+	return into
+}
+
+// values returns the numbers; nil if they are not in memory.
+func (c *sharedCopy[T]) values() []T {
+	if !c.isDrawn {
+		return nil
+	}
+	return c.slice.Values()
 }
 
 var _ G.Value = (*InitialValue)(nil)
@@ -39,6 +66,13 @@ func NewInitialValue(draw func(into []float32), shape ...int) *InitialValue {
 // memory at the same time. It returns the value.
 func (s *InitialValue) Streamed(stream func(yield func(part []float32))) *InitialValue {
 	s.stream = stream
+	return s
+}
+
+// StoredAs states that all numbers of the value are of a format of 16 bits, so that a program in which the parameter is
+// frozen can compute with them as they are stored. The function draw writes their bits. It returns the value.
+func (s *InitialValue) StoredAs(format half.Format, draw func(into []uint16)) *InitialValue {
+	s.format, s.drawHalf = format, draw
 	return s
 }
 
@@ -87,9 +121,9 @@ func (s *InitialValue) Shared() []float32 {
 	into := s.SharedMemory()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.values == nil && !s.isDrawn {
+	if s.values == nil && !s.wide.isDrawn {
 		s.draw(into)
-		s.isDrawn = true
+		s.wide.isDrawn = true
 	}
 	return into
 }
@@ -101,19 +135,76 @@ func (s *InitialValue) SharedMemory() []float32 {
 	if s.values != nil {
 		return s.values
 	}
-	into := s.shared.Values()
-	if into == nil {
-		into = memory.Zeros[float32](s.Size())
-		s.shared, s.isDrawn = memory.WeakTo(into), false
-	}
-	return into
+	return s.wide.memory(s.Size())
 }
 
 // IsInMemory reports whether the numbers that Shared returns are in memory.
 func (s *InitialValue) IsInMemory() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.values != nil || s.isDrawn && s.shared.Values() != nil
+	return s.values != nil || s.wide.values() != nil
+}
+
+// IsHalf reports whether all numbers have a format of 16 bits, so that SharedHalf returns them.
+func (s *InitialValue) IsHalf() bool { return s.format != half.None && s.values == nil }
+
+// SharedHalf is Shared for numbers of 16 bits.
+func (s *InitialValue) SharedHalf() half.Numbers {
+	into := s.SharedHalfMemory()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.half.isDrawn {
+		s.drawHalf(into.Bits)
+		s.half.isDrawn = true
+	}
+	return into
+}
+
+// SharedHalfMemory is SharedMemory for SharedHalf.
+func (s *InitialValue) SharedHalfMemory() half.Numbers {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return half.Numbers{Format: s.format, Bits: s.half.memory(s.Size())}
+}
+
+// IsHalfInMemory reports whether the numbers that SharedHalf returns are in memory.
+func (s *InitialValue) IsHalfInMemory() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.half.values() != nil
+}
+
+// EachShared is Each for the numbers that Shared or SharedHalf has returned, if they are in memory.
+func (s *InitialValue) EachShared(yield func(part []float32)) {
+	s.mutex.Lock()
+	wide, bits := s.wide.values(), s.half.values()
+	s.mutex.Unlock()
+	switch {
+	case s.values != nil:
+		yield(s.values)
+	case wide != nil:
+		yield(wide)
+	case bits != nil:
+		s.eachHalf(bits, yield)
+	default:
+		s.Each(yield)
+	}
+}
+
+// halfPart is how many numbers of 16 bits are widened together.
+const halfPart = 1 << 14
+
+func (s *InitialValue) eachHalf(bits []uint16, yield func(part []float32)) {
+	buffer := drawBuffers.Get().(*[]float32)
+	defer drawBuffers.Put(buffer)
+	*buffer = slices.Grow((*buffer)[:0], halfPart)
+	for some := range slices.Chunk(bits, halfPart) {
+		part := (*buffer)[:len(some)]
+		for i, b := range some {
+			part[i] = s.format.Value(b)
+		}
+		yield(part)
+	}
 }
 
 // equals reports whether two values have the same bits. It keeps no copy of them.

@@ -1,10 +1,12 @@
 package perexample
 
 import (
+	"math"
 	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/half"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -74,4 +76,60 @@ func TestInitialValue_EachAndShared(t *testing.T) {
 		t.Errorf("%v in parts, drawn %d times", got, draws-before)
 	}
 	runtime.KeepAlive(shared)
+}
+
+// SharedHalf returns the bits of the numbers to all, and EachShared passes the numbers of these bits.
+func TestInitialValue_SharedHalf(t *testing.T) {
+	for _, f := range []half.Format{half.BFloat16, half.Float16} {
+		draws := 0
+		s := NewInitialValue(func(into []float32) {
+			draws++
+			for i := range into {
+				into[i] = f.Value(uint16(i))
+			}
+		}, 200, 200)
+		if s.IsHalf() {
+			t.Error("numbers of 16 bits that nothing has stated")
+		}
+		if s.StoredAs(f, func(into []uint16) {
+			draws++
+			for i := range into {
+				into[i] = uint16(i)
+			}
+		}); !s.IsHalf() || s.IsHalfInMemory() {
+			t.Errorf("16 bits %v, in memory %v", s.IsHalf(), s.IsHalfInMemory())
+		}
+		shared := s.SharedHalf()
+		for i, bits := range shared.Bits {
+			if shared.Format != f || bits != uint16(i) {
+				t.Fatalf("format %d: %04x of format %d at %d", f, bits, shared.Format, i)
+			}
+		}
+		if again := s.SharedHalf(); &again.Bits[0] != &shared.Bits[0] || draws != 1 || !s.IsHalfInMemory() || s.IsInMemory() {
+			t.Errorf("format %d: drawn %d times; 16 bits in memory %v, float32 %v", f, draws, s.IsHalfInMemory(), s.IsInMemory())
+		}
+		at := 0
+		s.EachShared(func(part []float32) {
+			for _, x := range part {
+				if want := f.Value(uint16(at)); math.Float32bits(x) != math.Float32bits(want) {
+					t.Fatalf("format %d: %v at %d, want %v", f, x, at, want)
+				}
+				at++
+			}
+		})
+		if at != s.Size() || draws != 1 {
+			t.Errorf("format %d: %d numbers of %d, drawn %d times", f, at, s.Size(), draws)
+		}
+		wide := s.Shared()
+		s.EachShared(func(part []float32) {
+			if &part[0] != &wide[0] {
+				t.Errorf("format %d: a copy of float32 numbers that are in memory", f)
+			}
+		})
+		s.Data()
+		if s.IsHalf() {
+			t.Errorf("format %d: Data permits changes, and the value is still of 16 bits", f)
+		}
+		runtime.KeepAlive(shared)
+	}
 }

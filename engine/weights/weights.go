@@ -33,8 +33,11 @@ func Write(w io.Writer, parameters []engine.Parameter) error {
 	for _, p := range parameters {
 		tensors = append(tensors, safetensors.Tensor(p))
 	}
-	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.Dptrain)})
+	return safetensors.Write(w, tensors, inOwnLayout())
 }
+
+// inOwnLayout is the metadata of a file.
+func inOwnLayout() map[string]string { return map[string]string{"format": string(torch.Dptrain)} }
 
 // WritePyTorch writes a network's parameters as the state_dict of a PyTorch model with the same
 // names; Load reads these files, too. Parameters that [Freeze] removed may be missing: build is the
@@ -171,23 +174,13 @@ func LayerNames(net *perexample.Network) []string {
 // WithFrozen returns all parameters of a network, as it is before [Freeze], in its order: the
 // trained ones, and the others with their initial values, which the network shares: do not change them.
 func WithFrozen(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
-	net, err := build.ForBatch(1)
+	net, err := networkOf(build, trained)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range trained {
-		if !slices.ContainsFunc(net.Params, func(n *G.Node) bool { return p.Name == n.Name() && slices.Equal(p.Shape, n.Shape()) }) {
-			return nil, fmt.Errorf("weights: the network has no parameter %s of shape %v, which was trained; pass the network that was passed to Freeze", p.Name, p.Shape)
-		}
-	}
-	for _, p := range trained {
-		if size := tensor.ProdInts(p.Shape); len(p.Values) != size {
-			return nil, fmt.Errorf("weights: parameter %s of shape %v has %d numbers, and needs %d", p.Name, p.Shape, len(p.Values), size)
-		}
-	}
 	var all []engine.Parameter
 	for _, n := range net.Params {
-		if i := slices.IndexFunc(trained, func(p engine.Parameter) bool { return p.Name == n.Name() }); i >= 0 {
+		if i := indexOf(trained, n); i >= 0 {
 			all = append(all, trained[i])
 			continue
 		}
@@ -198,6 +191,66 @@ func WithFrozen(build perexample.Build, trained []engine.Parameter) ([]engine.Pa
 		all = append(all, engine.Parameter{Name: n.Name(), Shape: n.Shape(), Values: values})
 	}
 	return all, nil
+}
+
+// WriteWithFrozen writes the parameters that [WithFrozen] returns, and others behind them. It reads initial values in parts, so
+// that they are not in memory together.
+func WriteWithFrozen(w io.Writer, build perexample.Build, trained []engine.Parameter, others ...engine.Parameter) (err error) {
+	net, err := networkOf(build, trained)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if p := recover(); p != nil { // of the user's code
+			err = fmt.Errorf("weights: drawing the values of the network: %v", p)
+		}
+	}()
+	var tensors []safetensors.Tensor
+	for _, n := range net.Params {
+		if i := indexOf(trained, n); i >= 0 {
+			tensors = append(tensors, safetensors.Tensor(trained[i]))
+			continue
+		}
+		t := safetensors.Tensor{Name: n.Name(), Shape: n.Shape()}
+		if _, later := n.Value().(*perexample.InitialValue); !later {
+			if t.Values, err = op.Values(n); err != nil {
+				return fmt.Errorf("weights: parameter %s: %w", n.Name(), err)
+			}
+		}
+		tensors = append(tensors, t)
+	}
+	for _, p := range others {
+		tensors = append(tensors, safetensors.Tensor(p))
+	}
+	return safetensors.WriteParts(w, tensors, inOwnLayout(), func(i int, yield func(part []float32)) {
+		if tensors[i].Values != nil {
+			yield(tensors[i].Values)
+		} else {
+			net.Params[i].Value().(*perexample.InitialValue).EachShared(yield)
+		}
+	})
+}
+
+// networkOf returns the network for one example. Its parameters include the trained ones.
+func networkOf(build perexample.Build, trained []engine.Parameter) (*perexample.Network, error) {
+	net, err := build.ForBatch(1)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range trained {
+		if !slices.ContainsFunc(net.Params, func(n *G.Node) bool { return p.Name == n.Name() && slices.Equal(p.Shape, n.Shape()) }) {
+			return nil, fmt.Errorf("weights: the network has no parameter %s of shape %v, which was trained; pass the network that was passed to Freeze", p.Name, p.Shape)
+		}
+		if size := tensor.ProdInts(p.Shape); len(p.Values) != size {
+			return nil, fmt.Errorf("weights: parameter %s of shape %v has %d numbers, and needs %d", p.Name, p.Shape, len(p.Values), size)
+		}
+	}
+	return net, nil
+}
+
+// indexOf returns the index of a network's parameter among the trained ones, or -1.
+func indexOf(trained []engine.Parameter, n *G.Node) int {
+	return slices.IndexFunc(trained, func(p engine.Parameter) bool { return p.Name == n.Name() })
 }
 
 // BelongsTo reports whether layers contains the parameter's layer or the parameter itself.

@@ -3,14 +3,18 @@ package weights
 import (
 	"bytes"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 )
 
 func dense(out int) perexample.Build {
@@ -163,6 +167,39 @@ func TestWrite_Refuses(t *testing.T) {
 		if err := Write(&file, parameters); err == nil || !strings.Contains(err.Error(), want) || file.Len() > 0 {
 			t.Errorf("error %v, want %q; %d bytes written, want 0", err, want, file.Len())
 		}
+	}
+}
+
+// The file of WriteWithFrozen is that of the parameters of WithFrozen, also where frozen ones have 16 bits.
+func TestWriteWithFrozen_SameFile(t *testing.T) {
+	drawn := perexample.NewInitialValue(func(into []float32) { copy(into, []float32{1, -0.5, 2}) }, 3, 1).StoredAs(half.BFloat16,
+		func(into []uint16) { copy(into, []uint16{0x3f80, 0xbf00, 0x4000}) })
+	build := func(batch int) (*perexample.Network, error) {
+		net, err := dense(1)(batch)
+		if err != nil {
+			return nil, err
+		}
+		p := G.NewMatrix(net.Loss.Graph(), tensor.Float32, G.WithShape(3, 1), G.WithName("drawn"))
+		net.Params = append(net.Params, p)
+		return net, G.Let(p, drawn)
+	}
+	trained := numbered()[:1]
+	others := []engine.Parameter{{Name: "other", Shape: []int{2}, Values: []float32{7, 8}}}
+	var want, got bytes.Buffer
+	bits := drawn.SharedHalf()
+	if err := WriteWithFrozen(&got, build, trained, others...); err != nil || drawn.IsInMemory() {
+		t.Errorf("error %v, float32 in memory: %v", err, drawn.IsInMemory())
+	}
+	runtime.KeepAlive(bits)
+	all, err := WithFrozen(build, trained)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(&want, append(all, others...)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("another file of %d bytes, want %d", got.Len(), want.Len())
 	}
 }
 

@@ -55,7 +55,7 @@ var layers = [][]string{
 	{"accountant/internal/dpevent", "accountant/internal/numerics"},
 	{"accountant/ledger"},
 	{"internal/clipping"},
-	{"clip", "noise", "internal/device/lattice", "internal/device/op"},
+	{"clip", "noise", "internal/device/lattice", "internal/device/op", "internal/format/safetensors/safetensorstest"},
 	{"internal/random"},
 	{"internal/format/safetensors", "internal/device/simd", "cmd/dptrain/internal/drawing", "cmd/dptrain/internal/tensorboard", "internal/tokenizer"},
 	{
@@ -65,6 +65,7 @@ var layers = [][]string{
 		"internal/lint", "internal/nearest", "internal/quality", "internal/ranks", "internal/setting", "internal/format/gguf",
 		"cuda/internal/batch", "cuda/internal/emu/calls", "cuda/internal/emu/faults", "internal/asm/amd64", "internal/asm/neon",
 	},
+	{"internal/half"},
 }
 
 // separate lists packages with a shorter list of imports than their layer allows. The accountants
@@ -74,14 +75,14 @@ var separate = map[string][]string{
 	"accountant/ledger":    {"internal/host/atomicfile", "internal/host/lock"},
 	"clip":                 {},
 	"noise":                {"internal/random"},
-	"perexample":           {"internal/device/op", "internal/host/memory"},
+	"perexample":           {"internal/device/op", "internal/half", "internal/host/memory"},
 	"engine/data":          {"engine/data/internal/ngrams", "engine/data/internal/synthetic", "engine/data/internal/wordvectors", "internal/host/atomicfile", "internal/host/memory", "internal/nearest", "internal/ranks", "internal/setting", "internal/tokenizer"},
 	"engine/choice":        {"accountant/ledger", "noise"},
 	"engine/sample":        {"noise"},
 	"cuda/internal/timing": {"internal/host/atomicfile"},
 
 	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "internal/ranks", "noise", "perexample"},
-	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/host/memory", "internal/random", "noise", "perexample"},
+	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/half", "internal/host/memory", "internal/random", "noise", "perexample"},
 	"cuda":                  {"internal/setting", "internal/ranks", "cuda/internal/collective", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
 	"cuda/internal/compile": {"internal/setting", "internal/ranks", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
 

@@ -134,11 +134,16 @@ func Read(dir string) (*Model, error) {
 	return m, nil
 }
 
-// Write writes the weights and the manifest of a run's model. directions is nil
-// without a projection.
-func Write(dir string, m Manifest, parameters []engine.Parameter, directions []float32) error {
-	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile),
-		func(w io.Writer) error { return writeWeights(w, m, parameters, directions) })
+// Weights are what a file of weights has.
+type Weights struct {
+	Trained    []engine.Parameter
+	Unfrozen   perexample.Build // the network with its frozen parameters, which the file has too; nil if there are none
+	Directions []float32        // principal directions; nil without a projection
+}
+
+// Write writes the weights and the manifest of a run's model.
+func Write(dir string, m Manifest, weights Weights) error {
+	err := atomicfile.WriteFunc(filepath.Join(dir, WeightsFile), func(w io.Writer) error { return weights.write(w, m) })
 	if err != nil {
 		return err
 	}
@@ -149,17 +154,21 @@ func Write(dir string, m Manifest, parameters []engine.Parameter, directions []f
 	return atomicfile.Write(filepath.Join(dir, ManifestFile), append(text, '\n'))
 }
 
-func writeWeights(w io.Writer, m Manifest, parameters []engine.Parameter, directions []float32) error {
-	if directions != nil {
-		parameters = append(slices.Clip(parameters), DirectionsParameter(directions, m.Shape))
+func (f *Weights) write(w io.Writer, m Manifest) error {
+	var directions []engine.Parameter
+	if f.Directions != nil {
+		directions = append(directions, DirectionsParameter(f.Directions, m.Shape))
 	}
-	return weights.Write(w, parameters)
+	if f.Unfrozen == nil {
+		return weights.Write(w, slices.Concat(f.Trained, directions))
+	}
+	return weights.WriteWithFrozen(w, f.Unfrozen, f.Trained, directions...)
 }
 
-// WeightsHash returns the SHA-256 of the file of weights that Write writes.
-func WeightsHash(m Manifest, parameters []engine.Parameter, directions []float32) (sum [sha256.Size]byte, err error) {
+// Hash returns the SHA-256 of the file of weights that Write writes.
+func (f *Weights) Hash(m Manifest) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
-	err = writeWeights(h, m, parameters, directions)
+	err = f.write(h, m)
 	h.Sum(sum[:0])
 	return sum, err
 }

@@ -32,9 +32,9 @@ var weight, bias = []float32{-1, 1, 0.5, 0, 0, 0.5, 0, 0}, []float32{0, 0.25}
 func writeModel(dir string, m modelfile.Manifest, weight, bias []float32) error {
 	m.Model, m.Data, m.Elements = "logistic", "people.csv", data.Numbers
 	m.Shape = []int{len(weight) / len(bias)}
-	return modelfile.Write(dir, m, []engine.Parameter{
+	return modelfile.Write(dir, m, modelfile.Weights{Trained: []engine.Parameter{
 		{Name: "fc.weight", Shape: []int{m.Shape[0], len(bias)}, Values: weight}, {Name: "fc.bias", Shape: []int{len(bias)}, Values: bias},
-	}, nil)
+	}})
 }
 
 func exampleRun() string {

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/dptrain/dptrain/internal/format/safetensors"
+	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -44,6 +45,7 @@ type contents struct {
 type stored struct {
 	shape []int
 	path  string
+	half  half.Format // of the numbers in the file, if they have 16 bits
 	// read reads rows from an open file, as many as into has.
 	read func(file io.ReaderAt, row int, into []float32) error
 	// place is where the network has a row of the file; nil if rows have the same order.
@@ -162,7 +164,7 @@ func readPlaces(path string, wanted func(name string) bool, add func(name string
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, p := range places {
-		x := &stored{shape: p.Shape}
+		x := &stored{shape: p.Shape, half: p.Half()}
 		x.read = func(file io.ReaderAt, row int, into []float32) error {
 			return p.Read(file, int64(row)*int64(x.columns()), into)
 		}
@@ -238,28 +240,35 @@ func (x *stored) value(shape []int, transposed bool) *perexample.InitialValue {
 			x.readAll(into)
 			return
 		}
-		rows, columns := x.rows(), x.columns()
-		x.eachPart(func(first int, part []float32) {
-			for i := range len(part) / columns {
-				to := first + i
-				if x.place != nil {
-					to = x.place(to)
-				}
-				row := part[i*columns:][:columns]
-				if !transposed {
-					copy(into[to*columns:], row)
-					continue
-				}
-				for j, v := range row {
-					into[j*rows+to] = v
-				}
-			}
-		})
+		fill(into, x, transposed, func(v float32) float32 { return v })
 	}, shape...)
 	if !transposed && x.place == nil {
 		v.Streamed(func(yield func(part []float32)) { x.eachPart(func(_ int, part []float32) { yield(part) }) })
 	}
+	if len(shape) == 2 && x.half != half.None { // vectors are small
+		v.StoredAs(x.half, func(into []uint16) { fill(into, x, transposed, x.half.BitsOf) })
+	}
 	return v
+}
+
+// fill writes all numbers in the order of the network, as the function of returns them.
+func fill[T float32 | uint16](into []T, x *stored, transposed bool, of func(float32) T) {
+	rows, columns := x.rows(), x.columns()
+	x.eachPart(func(first int, part []float32) {
+		for i := range len(part) / columns {
+			to := first + i
+			if x.place != nil {
+				to = x.place(to)
+			}
+			at, step := to*columns, 1
+			if transposed {
+				at, step = to, rows
+			}
+			for j, v := range part[i*columns:][:columns] {
+				into[at+j*step] = of(v)
+			}
+		}
+	})
 }
 
 // columns is the length of a row: of the last axis.

@@ -183,7 +183,7 @@ func (c *Config) readGGUF(path string, add func(name string, x *stored) error) e
 			if err != nil {
 				return err
 			}
-			x := &stored{shape: t.Shape, read: func(file io.ReaderAt, row int, into []float32) error {
+			x := &stored{shape: t.Shape, half: t.Half(), read: func(file io.ReaderAt, row int, into []float32) error {
 				return f.ReadRows(file, t, row, into)
 			}}
 			if c.Family == "llama" {

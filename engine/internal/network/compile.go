@@ -126,7 +126,12 @@ func Compile(o Options) (*Network, error) {
 // prepare checks the starting weights and the constants, and sets what a network has in addition to its program.
 func (n *Network) prepare(o Options, device plan.Device, network *perexample.PrivateNetwork, keeps bool) (err error) {
 	for _, b := range n.Program.Buffers {
-		if b.Role == plan.RoleConstant && !areFinite(b.Content()) {
+		if b.Role != plan.RoleConstant {
+			continue
+		}
+		finite := true
+		b.EachPart(func(part []float32) { finite = finite && areFinite(part) })
+		if !finite {
 			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
 		}
 	}

@@ -47,7 +47,7 @@ func Digests(build perexample.Build, program *plan.Program, reread bool) (operat
 		if b.Shared != nil && reread {
 			b.Shared.Each(numbers.Write)
 		} else {
-			numbers.Write(b.Content())
+			b.EachPart(numbers.Write)
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil

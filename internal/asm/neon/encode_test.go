@@ -42,6 +42,10 @@ const gnuEncodings = `
 4e616a44 fcvtn2 v4.4s, v18.2d
 0e617acc fcvtl v12.2d, v22.2s
 4e617aed fcvtl2 v13.2d, v23.4s
+2e61395f shll v31.4s, v10.4h, #16
+6e61395f shll2 v31.4s, v10.8h, #16
+0e21795f fcvtl v31.4s, v10.4h
+4e21795f fcvtl2 v31.4s, v10.8h
 7e70db2e faddp d14, v25.2d
 6e30cb4f fmaxnmv s15, v26.4s
 6ea34441 ushl v1.4s, v2.4s, v3.4s

@@ -2,7 +2,38 @@ package neon
 
 import "fmt"
 
-func pack() []*function { return []*function{packRows(), transpose8()} }
+func pack() []*function {
+	return []*function{
+		packRows(), transpose8(),
+		widenHalf("widenBFloat16NEON", "shll v%d.4s, v%d.4h, #16", "shll2 v%d.4s, v%d.8h, #16"),
+		widenHalf("widenFloat16NEON", "fcvtl v%d.4s, v%d.4h", "fcvtl2 v%d.4s, v%d.8h"),
+	}
+}
+
+// widenHalf emits a conversion of numbers of 16 bits, by an instruction for the lower half of a vector and one for the upper half.
+func widenHalf(name, lower, upper string) *function {
+	f := newFunction(name, "func(dst *float32, ldd int, src *uint16, lds, rows, blocks int)")
+	r := f.loads("dst", "ldd", "src", "lds", "rows", "blocks")
+	dst, ldd, src, lds, rows, blocks := r[0], r[1], r[2], r[3], r[4], r[5]
+	toBytes(f, ldd)
+	f.op("LSL $1, R%d, R%d", lds, lds)
+	repeat(f, rows, func() {
+		from, to, left := f.gp(), f.gp(), f.gp()
+		f.op("MOVD R%d, R%d", src, from)
+		f.op("MOVD R%d, R%d", dst, to)
+		f.op("MOVD R%d, R%d", blocks, left)
+		repeat(f, left, func() {
+			x := loadVector(f, from, 0)
+			storeVectors(f, []*reg{f.make(lower, x), f.make(upper, x)}, to, 0)
+			increment(f, from, 16)
+			increment(f, to, 32)
+		})
+		f.op("ADD R%d, R%d, R%d", ldd, dst, dst)
+		f.op("ADD R%d, R%d, R%d", lds, src, src)
+	})
+	f.ret()
+	return f
+}
 
 // packRows emits packRows. A comparison of the factor with 0 gives a mask that clears the
 // products of rows whose factor is 0.

@@ -10,6 +10,30 @@ func packFile(g *generator) {
 	emitPackRows(g, masks)
 	emitTranspose8(g)
 	emitPrefetchRows(g)
+	emitWiden(g, "widenBFloat16AVX2", func(from Mem, x reg.VecVirtual) {
+		g.VPMOVZXWD(from, x)
+		g.VPSLLD(U8(16), x, x)
+	})
+	emitWiden(g, "widenFloat16AVX2", func(from Mem, x reg.VecVirtual) { g.VCVTPH2PS(from, x) })
+}
+
+// emitWiden emits a conversion of numbers of 16 bits. convert converts eight of them.
+func emitWiden(g *generator, name string, convert func(from Mem, x reg.VecVirtual)) {
+	g.function(name, "func(dst *float32, ldd int, src *uint16, lds, rows, blocks int)")
+	dst, ldd := g.param("dst"), g.param("ldd")
+	src, lds := g.param("src"), g.param("lds")
+	rows, blocks := g.param("rows"), g.param("blocks")
+	g.SHLQ(U8(3), blocks)
+	g.repeat("row", rows, func() {
+		forEights(g, "block", blocks, func(j reg.GPVirtual) {
+			x := g.YMM()
+			convert(Mem{Base: src, Index: j, Scale: 2}, x)
+			g.VMOVUPS(x, Mem{Base: dst, Index: j, Scale: 4})
+		})
+		g.LEAQ(Mem{Base: dst, Index: ldd, Scale: 4}, dst)
+		g.LEAQ(Mem{Base: src, Index: lds, Scale: 2}, src)
+	})
+	g.leave()
 }
 
 // emitPrefetchRows emits prefetchRows, for at least one row and one line.

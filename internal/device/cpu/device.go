@@ -54,14 +54,23 @@ func (device) PreferredMicrobatch(p *plan.Program) int {
 // leastLogits is the number of logits, 16 MiB, from which on they are computed some rows at a time.
 const leastLogits = 4 << 20
 
-// Optimize computes large logits some rows at a time, and cheap results again instead of keeping them.
+// Optimize computes large logits some rows at a time, and cheap results again instead of keeping them. Frozen matrices of 16
+// bits stay as they are.
 func (device) Optimize(p *plan.Program) {
 	p.FuseVocabularyLoss(leastLogits)
 	p.Rematerialize(coreCache)
+	p.KeepHalf()
+}
+
+// prepared is the program that an executable runs.
+func prepared(p *plan.Program) *plan.Program {
+	p = p.FuseLSTM()
+	p.KeepHalf()
+	return p
 }
 
 func (d device) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
-	p = p.FuseLSTM()
+	p = prepared(p)
 	room := availableMemory(size(p, o, average)) // also returns unused memory to the system
 	if d.room != nil {
 		room = *d.room

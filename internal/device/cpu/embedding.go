@@ -30,15 +30,18 @@ func parseIndex(v float32, n int) (int, bool) {
 }
 
 func lowerEmbed(l *lowering, k call) func() {
-	out, table, index := k.out, k.in[0], k.in[1]
+	out, table, bits, index := k.out, k.in[0], k.halves[0], k.in[1]
 	n, d := k.shapes[0][0], k.shapes[0][1]
 	return l.pool.forRanges(len(index), d+8, func(from, to int, _ *worker) {
 		for t := from; t < to; t++ {
 			dst := out[t*d : (t+1)*d]
-			if row, ok := parseIndex(index[t], n); ok {
-				copy(dst, table[row*d:])
-			} else {
+			switch row, ok := parseIndex(index[t], n); {
+			case !ok:
 				clear(dst)
+			case bits.Bits != nil:
+				simd.Widen(dst, bits.From(row*d))
+			default:
+				copy(dst, table[row*d:])
 			}
 		}
 	})

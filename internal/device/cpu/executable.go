@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/lattice"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
@@ -15,7 +16,8 @@ import (
 type Executable struct {
 	program *plan.Program
 	pool    *pool
-	memory  [][]float32 // one slice per buffer
+	memory  [][]float32    // one slice per buffer
+	halves  []half.Numbers // of the buffers with numbers of 16 bits
 	front   []func()
 	back    []func()
 	inputs  [][]float32
@@ -28,7 +30,7 @@ type Executable struct {
 // New prepares a program. The number of threads does not change results; 0 means
 // GOMAXPROCS. The error is [plan.ErrOutOfMemory] if the host lacks memory.
 func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
-	return newExecutable(p.FuseLSTM(), o, average, threads)
+	return newExecutable(prepared(p), o, average, threads)
 }
 
 func newExecutable(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
@@ -46,7 +48,7 @@ func newExecutableWithin(room memory.Headroom, p *plan.Program, o plan.Optimizer
 	m.allocate(o, average)
 	m.program = p.WithoutValues()
 	l := newLowering(m.program, m.memory, m.pool)
-	l.contributions = m.contributions
+	l.contributions, l.halves = m.contributions, m.halves
 	m.front, m.back = l.lowerAll(m.program.Front), l.lowerAll(m.program.Back)
 	if err := checkMemory(bytes+m.WorkspaceBytes(), room); err != nil {
 		m.pool.close()
@@ -70,7 +72,7 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 		}
 	}
 	arena, rest := memory.Zeros[float32](m.program.Arena), memory.Zeros[float32](lasting)
-	m.memory = make([][]float32, len(m.program.Buffers))
+	m.memory, m.halves = make([][]float32, len(m.program.Buffers)), make([]half.Numbers, len(m.program.Buffers))
 	for i, b := range m.program.Buffers {
 		n := b.Size()
 		switch {
@@ -80,6 +82,8 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 			m.memory[i] = arena[b.Offset:][:n:n]
 		case b.Borrowed:
 			m.memory[i] = b.Value
+		case b.Half:
+			m.halves[i] = b.Shared.SharedHalfMemory()
 		case b.Shared != nil:
 			m.memory[i] = b.Shared.SharedMemory()
 		case m.isIntegerSum(b):
@@ -100,7 +104,7 @@ func (m *Executable) allocate(o plan.Optimizer, average bool) {
 		}
 	}
 	for i, b := range m.program.Buffers {
-		m.memory[i] = m.memory[b.Base]
+		m.memory[i], m.halves[i] = m.memory[b.Base], m.halves[b.Base]
 		if b.Role == plan.RoleInput {
 			m.inputs = append(m.inputs, m.memory[i])
 		}
@@ -134,6 +138,8 @@ func (m *Executable) drawValues(p *plan.Program) {
 		switch {
 		case b.Draw != nil:
 			b.Draw(m.memory[i])
+		case b.Half:
+			b.Shared.SharedHalf()
 		case b.Shared != nil:
 			b.Shared.Shared()
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/half"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -15,7 +16,8 @@ import (
 // operation X; they allocate everything that the step needs.
 type lowering struct {
 	program *plan.Program
-	memory  [][]float32 // of the program's buffers
+	memory  [][]float32    // of the program's buffers
+	halves  []half.Numbers // of those with numbers of 16 bits
 	pool    *pool
 
 	channelsLast map[int]bool // buffers whose pictures have their channels last in memory
@@ -55,7 +57,7 @@ type rowsKey struct{ base, width int }
 // newLowering prepares the lowering of a program whose buffers have this memory.
 func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
 	l := &lowering{
-		program: p, memory: memory, pool: threads,
+		program: p, memory: memory, halves: make([]half.Numbers, len(p.Buffers)), pool: threads,
 		saved: savedResults{
 			maxCells: map[poolKey][]int32{}, maxTaps: map[poolKey][]uint8{},
 			logSumExp: map[rowsKey][]float64{}, signalGrams: map[rowsKey][]float32{},
@@ -86,6 +88,7 @@ type call struct {
 	plan.Annotation
 	bases           []int // of the inputs: the buffers that own their memory
 	in              [][]float32
+	halves          []half.Numbers // of the inputs with numbers of 16 bits, where in has nil
 	shapes          []tensor.Shape
 	inChannelsLast  []bool // whether an input has its channels last
 	base            int    // of the result
@@ -139,6 +142,7 @@ func (l *lowering) call(i plan.Instruction) call {
 	}
 	for _, id := range i.In {
 		k.in = append(k.in, l.memory[id])
+		k.halves = append(k.halves, l.halves[id])
 		k.shapes = append(k.shapes, l.program.Buffers[id].Shape)
 		k.bases = append(k.bases, l.program.Buffers[id].Base)
 		k.inChannelsLast = append(k.inChannelsLast, l.channelsLast[id])

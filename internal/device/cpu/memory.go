@@ -38,7 +38,10 @@ func size(p *plan.Program, o plan.Optimizer, average bool) int {
 	}
 	bytes := p.Bytes()
 	for _, b := range p.Buffers {
-		if b.Shared != nil && b.Shared.IsInMemory() {
+		switch {
+		case b.Half && b.Shared.IsHalfInMemory():
+			bytes -= 2 * b.Size()
+		case b.Shared != nil && !b.Half && b.Shared.IsInMemory():
 			bytes -= 4 * b.Size()
 		}
 	}

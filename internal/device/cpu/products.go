@@ -31,6 +31,15 @@ func lowerGemm(l *lowering, g simd.Gemm, out, a, b []float32) func() {
 	return l.pool.forShards(g.M*g.N*g.K/4, func(i, n int, w *worker) { g.Run(out, a, b, w.gemm, i, n) })
 }
 
+// lowerWeightGemm makes the step of a product with input 1 of an instruction, whose numbers may have 16 bits.
+func lowerWeightGemm(l *lowering, g simd.Gemm, out, a []float32, k call) func() {
+	b := k.halves[1]
+	if b.Bits == nil {
+		return lowerGemm(l, g, out, a, k.in[1])
+	}
+	return l.pool.forShards(g.M*g.N*g.K/4, func(i, n int, w *worker) { g.RunHalf(out, a, b, w.gemm, i, n) })
+}
+
 func lowerMatMul(l *lowering, s op.MatMul, k call) func() {
 	m, n, d, _ := s.Sizes(k.shapes[0], k.shapes[1])
 	g := simd.Gemm{TransA: s.TransA, TransB: s.TransB, M: m, N: n, K: d, LDA: d, LDB: n, LDC: n}
@@ -40,13 +49,13 @@ func lowerMatMul(l *lowering, s op.MatMul, k call) func() {
 	if s.TransB {
 		g.LDB = d
 	}
-	return lowerGemm(l, g, k.out, k.in[0], k.in[1])
+	return lowerWeightGemm(l, g, k.out, k.in[0], k)
 }
 
 func lowerLinear(l *lowering, s op.Linear, k call) func() {
 	m, n, d, _ := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
 	g := simd.Gemm{M: m, N: n, K: d, LDA: d, LDB: n, LDC: n, ColBias: k.in[2], ReLU: s.Act == op.ReLU}
-	product := lowerGemm(l, g, k.out, k.in[0], k.in[1])
+	product := lowerWeightGemm(l, g, k.out, k.in[0], k)
 	if s.Act == op.Identity || s.Act == op.ReLU {
 		return product
 	}

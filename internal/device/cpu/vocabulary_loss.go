@@ -49,7 +49,7 @@ func (l *lowering) forBlocks(v vocabularyBlocks, s op.VocabularyLoss, k call, ea
 		if s.Bias {
 			g.ColBias = k.in[2]
 		}
-		steps = append(steps, lowerGemm(l, g, v.logits[:rows*v.classes], k.in[0][from*v.width:], k.in[1]), each(from, rows))
+		steps = append(steps, lowerWeightGemm(l, g, v.logits[:rows*v.classes], k.in[0][from*v.width:], k), each(from, rows))
 	}
 	return sequence(steps...)
 }
@@ -78,7 +78,7 @@ func lowerVocabularyLossGrad(l *lowering, s op.VocabularyLossGrad, k call) func(
 		if !s.Trans {
 			back.LDB = v.classes
 		}
-		return sequence(gradient, lowerGemm(l, back, out[from*v.width:], x, k.in[1]))
+		return sequence(gradient, lowerWeightGemm(l, back, out[from*v.width:], x, k))
 	})
 }
 

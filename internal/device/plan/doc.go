@@ -43,7 +43,8 @@
 // computes cheap results a second time in the backward pass instead of keeping them. [Program.Checkpoint]
 // keeps only what crosses the borders of segments, for a program that does not fit otherwise.
 // [Program.FuseVocabularyLoss] joins what computes and reads large logits, which then need not exist whole.
-// [Program.FuseLSTM] joins the instructions around a recurrent layer.
+// [Program.FuseLSTM] joins the instructions around a recurrent layer. [Program.KeepHalf] marks frozen matrices that can stay
+// numbers of 16 bits.
 //
 // # What is decided once
 //
@@ -67,7 +68,7 @@
 // # Where each part lives
 //
 //   - program.go: [Program], [Buffer], [Instruction]; lower.go: from a graph to a program.
-//   - arena.go, rematerialize.go, checkpoint.go, lstm_fusion.go, vocabulary_loss.go: memory and passes. annotate.go: decisions.
+//   - arena.go, rematerialize.go, checkpoint.go, lstm_fusion.go, vocabulary_loss.go, half.go: memory and passes. annotate.go: decisions.
 //   - contributions.go, admission.go: exact programs.
 //   - release.go, optimizer.go: how a lot's sums become a step, with one definition of the noise
 //     stream and of each optimizer for all devices.

@@ -36,6 +36,7 @@ type Buffer struct {
 	Value    []float32                // RoleConstant: the elements; RoleParameter: the initial values
 	Draw     func(into []float32)     // RoleParameter: writes Value, which is then nil
 	Shared   *perexample.InitialValue // RoleConstant: has Value, which is then nil; the host computes with its numbers
+	Half     bool                     // RoleConstant: the host computes with the numbers of 16 bits of Shared: see KeepHalf
 	Borrowed bool                     // RoleParameter: the device computes with Value itself and only reads it
 	Base     int                      // the buffer that owns the memory: the buffer itself, unless it is a reshaped view
 	Offset   int                      // RoleTemporary: the place in the arena
@@ -121,8 +122,11 @@ func (p *Program) Bytes() int {
 
 // words is the memory of a buffer in words of 32 bits.
 func (p *Program) words(b Buffer) int {
-	if b.Role == RoleClippedSum && p.Exact {
+	switch {
+	case b.Role == RoleClippedSum && p.Exact:
 		return 2 * b.Size()
+	case b.Half:
+		return (b.Size() + 1) / 2
 	}
 	return b.Size()
 }
@@ -150,6 +154,15 @@ func (b Buffer) Content() []float32 {
 	values := make([]float32, b.Size())
 	b.Draw(values)
 	return values
+}
+
+// EachPart passes a buffer's initial content in parts. It makes no copy of numbers that are in memory.
+func (b Buffer) EachPart(yield func(part []float32)) {
+	if b.Shared != nil {
+		b.Shared.EachShared(yield)
+	} else {
+		yield(b.Content())
+	}
 }
 
 // Initialize writes a buffer's initial content.

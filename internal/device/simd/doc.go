@@ -1,6 +1,6 @@
 // Package simd contains the arithmetic of the CPU kernels: the matrix product,
 // elementwise functions, reductions, and the copies that convolution and pooling need,
-// all in float32.
+// all in float32. A product can read a matrix of 16-bit numbers.
 //
 // Every function has a pure-Go implementation and assembly implementations: AVX2 with FMA
 // and AVX-512 on amd64, NEON on arm64. The fastest one that the processor supports is
@@ -30,7 +30,7 @@
 //   - kernels.go: the contract of each assembly function; purego.go: the same in Go;
 //     kernels_amd64.go, kernels_arm64.go: the choice among implementations. internal/asm has the
 //     generators of the files zz_*.
-//   - gemm.go, gemm_blocks.go, gemm_panels.go, gemm_skinny.go: products. transpose.go.
+//   - gemm.go, gemm_blocks.go, gemm_panels.go, gemm_skinny.go: products. transpose.go, widen.go.
 //   - pointwise.go, reduce.go: elementwise functions, LSTM steps, sums and norms.
 //   - window.go, unfold.go, patches.go, winograd.go, pool.go: convolution and pooling.
 //

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/dptrain/dptrain/internal/half"
 )
 
 // edges allocates slices that end before an unmapped page or start after one, so that an
@@ -70,6 +72,11 @@ func TestKernels_StayInsideSlices(t *testing.T) {
 
 				e.used = 0
 				n := 1 + e.rng.IntN(70)
+				bits := unsafe.Slice((*uint16)(unsafe.Pointer(&e.floats(n)[0])), 2*n)
+				Widen(e.floats(n), half.Numbers{Format: halfFormats[n%2], Bits: bits[n:]})
+				Widen(e.floats(n), half.Numbers{Format: halfFormats[n%2], Bits: bits[:n]})
+
+				e.used = 0
 				d, x, y := e.floats(n), e.floats(n), e.floats(n)
 				for _, f := range []func(dst, x, y []float32){Add, Mul, ReLUGrad, TanhGrad, SigmoidGrad, GELUGrad} {
 					f(d, x, y)

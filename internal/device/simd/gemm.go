@@ -3,6 +3,8 @@ package simd
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/dptrain/dptrain/internal/half"
 )
 
 // Chain is the number of steps of k that a product adds in one chain.
@@ -44,6 +46,7 @@ type product struct {
 	k       *kernels
 	ws      *Workspace
 	a, b, c []float32
+	half    half.Numbers // in place of b, if it has any
 	// The block of steps of k that is being computed.
 	k0, k1 int
 }
@@ -57,14 +60,33 @@ func (g *Gemm) Run(c, a, b []float32, ws *Workspace, share, shares int) {
 
 func (g *Gemm) run(k *kernels, c, a, b []float32, ws *Workspace, share, shares int) {
 	g.check(len(c), len(a), len(b))
+	p := product{Gemm: *g, k: k, ws: ws, a: a, b: b, c: c}
+	p.run(share, shares)
+}
+
+// RunHalf is Run for a matrix B of 16-bit numbers, which it widens while it packs B. The bits are those of the widened
+// matrix. A must not be stored transposed.
+func (g *Gemm) RunHalf(c, a []float32, b half.Numbers, ws *Workspace, share, shares int) {
+	g.runHalf(active, c, a, b, ws, share, shares)
+}
+
+func (g *Gemm) runHalf(k *kernels, c, a []float32, b half.Numbers, ws *Workspace, share, shares int) {
+	if g.TransA || g.Factors != nil {
+		panic("simd: a product with 16-bit numbers requires A stored by rows and no factors")
+	}
+	g.check(len(c), len(a), len(b.Bits))
+	p := product{Gemm: *g, k: k, ws: ws, a: a, half: b, c: c}
+	p.run(share, shares)
+}
+
+func (p *product) run(share, shares int) {
 	if uint(share) >= uint(shares) {
 		panic(fmt.Sprintf("simd: share %d must be below the number of shares, %d", share, shares))
 	}
-	if g.M == 0 || g.N == 0 {
+	if p.M == 0 || p.N == 0 {
 		return
 	}
-	p := product{Gemm: *g, k: k, ws: ws, a: a, b: b, c: c}
-	r := g.shareOf(k, share, shares)
+	r := p.shareOf(p.k, share, shares)
 	switch {
 	case r.i0 == r.i1 || r.j0 == r.j1:
 	case p.isSkinny():

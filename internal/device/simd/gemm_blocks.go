@@ -122,16 +122,20 @@ func (p *product) tile(m, n int, a, b panel, c *float32, ldc, i, j int) {
 	}
 }
 
-// shouldPackB reports whether B is packed: it must be if B is stored transposed or has
-// factors, and it pays if several tiles read a panel.
+// shouldPackB reports whether B is packed: it must be if B is stored transposed, has
+// factors or 16-bit numbers, and it pays if several tiles read a panel.
 func (p *product) shouldPackB(r rect) bool {
-	return p.TransB || p.Factors != nil || r.i1-r.i0 > 3*p.k.mr
+	return p.TransB || p.Factors != nil || p.half.Bits != nil || r.i1-r.i0 > 3*p.k.mr
 }
 
 // packB copies columns j0 … j1-1 of B, steps k0 … k1-1, to panels.
 func (p *product) packB(j0, j1 int) {
 	nr, steps := p.k.nr, p.k1-p.k0
 	if steps == 0 {
+		return
+	}
+	if p.half.Bits != nil {
+		p.packHalf(j0, j1)
 		return
 	}
 	var factors *float32
@@ -159,6 +163,25 @@ func (p *product) packB(j0, j1 int) {
 			clear(dst)
 		}
 		p.k.transpose(dst, nr, p.b[j*p.LDB+p.k0:], p.LDB, n, steps)
+	}
+}
+
+// packHalf is packB for 16-bit numbers. Columns of the last panel from j1 on keep old numbers, from which nothing is stored.
+func (p *product) packHalf(j0, j1 int) {
+	nr, steps := p.k.nr, p.k1-p.k0
+	panel := func(j int) (dst []float32, n int) { return p.ws.b[(j-j0)*steps:][:steps*nr], min(nr, j1-j) }
+	for k := p.k0; k < p.k1 && !p.TransB; k += packedRows {
+		rows := min(packedRows, p.k1-k)
+		for j := j0; j < j1; j += nr {
+			dst, n := panel(j)
+			p.k.widen(dst[(k-p.k0)*nr:], nr, p.half.From(k*p.LDB+j), p.LDB, rows, n)
+		}
+	}
+	for j := j0; j < j1 && p.TransB; j += nr {
+		dst, n := panel(j)
+		wide := p.ws.a // A is packed later
+		p.k.widen(wide, p.rowA(), p.half.From(j*p.LDB+p.k0), p.LDB, n, steps)
+		p.k.transpose(dst, nr, wide, p.rowA(), n, steps)
 	}
 }
 

@@ -50,6 +50,10 @@ type kernels struct {
 	// be 0.
 	transpose8 func(dst *float32, ldd int, src *float32, lds, blocks int)
 
+	// widenBFloat16 and widenFloat16 set dst[r*ldd+c] to the number of 16 bits src[r*lds+c] for r < rows and c < 8*blocks.
+	// rows and blocks are at least 1.
+	widenBFloat16, widenFloat16 func(dst *float32, ldd int, src *uint16, lds, rows, blocks int)
+
 	// Elementwise functions of n floats, documented with the exported function of the same
 	// name. dst may be an input. exp, tanh, sigmoid, gelu and geluGrad are as accurate as the
 	// exported functions state; their bits may differ between implementations.

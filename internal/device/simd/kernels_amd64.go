@@ -16,6 +16,7 @@ func assembly() []*kernels {
 		tileRows: tileRowsAVX2, tileCols: tileColsAVX2,
 		prefetchRows: prefetchRowsAVX2,
 		packRows:     packRowsAVX2, transpose8: transpose8AVX2,
+		widenBFloat16: widenBFloat16AVX2, widenFloat16: widenFloat16AVX2,
 		add:         addAVX2,
 		mul:         mulAVX2,
 		scale:       scaleAVX2,
@@ -55,6 +56,9 @@ func assembly() []*kernels {
 			{winogradFilters5AVX2, winogradImage5AVX2, winogradSignal5AVX2, winogradResult5AVX2, winogradGradients5AVX2},
 		},
 		fmaPeak: fmaPeakAVX2,
+	}
+	if !x.HasF16C {
+		avx2.widenFloat16 = pureGo.widenFloat16
 	}
 	if !(x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL) {
 		return []*kernels{avx2}

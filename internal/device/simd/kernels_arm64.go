@@ -10,6 +10,7 @@ func assembly() []*kernels {
 	neon.mr, neon.nr, neon.exactRead = 6, 16, false
 	neon.tileRows, neon.tileCols = tileRowsNEON, tileColsNEON
 	neon.packRows, neon.transpose8 = packRowsNEON, transpose8NEON
+	neon.widenBFloat16, neon.widenFloat16 = widenBFloat16NEON, widenFloat16NEON
 	neon.add, neon.mul, neon.scale, neon.axpy = addNEON, mulNEON, scaleNEON, axpyNEON
 	neon.relu, neon.reluGrad = reluNEON, reluGradNEON
 	neon.exp = expNEON

@@ -3,6 +3,8 @@ package simd
 import (
 	"math"
 	"unsafe"
+
+	"github.com/dptrain/dptrain/internal/half"
 )
 
 var pureGo = kernels{
@@ -16,6 +18,8 @@ var pureGo = kernels{
 	},
 	packRows:   packRowsGo,
 	transpose8: transpose8Go,
+
+	widenBFloat16: widenGo(half.BFloat16), widenFloat16: widenGo(half.Float16),
 
 	add:         addGo,
 	mul:         mulGo,
@@ -143,6 +147,17 @@ func packRowsGo(dst *float32, width int, src *float32, lds, rows, cols int, fact
 		default:
 			for j, v := range s {
 				d[j] = v * f
+			}
+		}
+	}
+}
+
+func widenGo(f half.Format) func(dst *float32, ldd int, src *uint16, lds, rows, blocks int) {
+	return func(dst *float32, ldd int, src *uint16, lds, rows, blocks int) {
+		to, from := span(dst, 8*blocks, rows, ldd), unsafe.Slice(src, (rows-1)*lds+8*blocks)
+		for r := range rows {
+			for c, bits := range from[r*lds:][:8*blocks] {
+				to[r*ldd+c] = f.Value(bits)
 			}
 		}
 	}

@@ -18,3 +18,13 @@ func transpose8AVX2(dst *float32, ldd int, src *float32, lds int, blocks int)
 //
 //go:noescape
 func prefetchRowsAVX2(p *float32, ld int, rows int, lines int)
+
+// widenBFloat16AVX2 implements kernels.widenBFloat16.
+//
+//go:noescape
+func widenBFloat16AVX2(dst *float32, ldd int, src *uint16, lds int, rows int, blocks int)
+
+// widenFloat16AVX2 implements kernels.widenFloat16.
+//
+//go:noescape
+func widenFloat16AVX2(dst *float32, ldd int, src *uint16, lds int, rows int, blocks int)

@@ -225,3 +225,58 @@ line_19:
 	DECQ       DX
 	JNE        row_18
 	RET
+
+// func widenBFloat16AVX2(dst *float32, ldd int, src *uint16, lds int, rows int, blocks int)
+// Requires: AVX, AVX2
+TEXT ·widenBFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x03, DI
+
+row_20:
+	XORQ R8, R8
+
+block_21:
+	VPMOVZXWD (DX)(R8*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)(R8*4)
+	ADDQ      $0x08, R8
+	CMPQ      R8, DI
+	JLT       block_21
+	LEAQ      (AX)(CX*4), AX
+	LEAQ      (DX)(BX*2), DX
+	DECQ      SI
+	JNE       row_20
+	VZEROUPPER
+	RET
+
+// func widenFloat16AVX2(dst *float32, ldd int, src *uint16, lds int, rows int, blocks int)
+// Requires: AVX, F16C
+TEXT ·widenFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x03, DI
+
+row_22:
+	XORQ R8, R8
+
+block_23:
+	VCVTPH2PS (DX)(R8*2), Y0
+	VMOVUPS   Y0, (AX)(R8*4)
+	ADDQ      $0x08, R8
+	CMPQ      R8, DI
+	JLT       block_23
+	LEAQ      (AX)(CX*4), AX
+	LEAQ      (DX)(BX*2), DX
+	DECQ      SI
+	JNE       row_22
+	VZEROUPPER
+	RET

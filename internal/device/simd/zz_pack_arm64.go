@@ -13,3 +13,13 @@ func packRowsNEON(dst *float32, width int, src *float32, lds, rows, cols int, fa
 //
 //go:noescape
 func transpose8NEON(dst *float32, ldd int, src *float32, lds, blocks int)
+
+// widenBFloat16NEON implements kernels.widenBFloat16.
+//
+//go:noescape
+func widenBFloat16NEON(dst *float32, ldd int, src *uint16, lds, rows, blocks int)
+
+// widenFloat16NEON implements kernels.widenFloat16.
+//
+//go:noescape
+func widenFloat16NEON(dst *float32, ldd int, src *uint16, lds, rows, blocks int)

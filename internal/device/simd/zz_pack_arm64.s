@@ -220,3 +220,63 @@ loop_2:
 
 empty_1:
 	RET
+
+TEXT ·widenBFloat16NEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD blocks+40(FP), R5
+	LSL $2, R1, R1
+	LSL $1, R3, R3
+
+loop_1:
+	MOVD R2, R6
+	MOVD R0, R7
+	MOVD R5, R8
+
+loop_2:
+	FMOVQ 0(R6), F0
+	WORD $0x2e613801 // shll v1.4s, v0.4h, #16
+	WORD $0x6e613802 // shll2 v2.4s, v0.8h, #16
+	FSTPQ (F1, F2), 0(R7)
+	ADD $16, R6, R6
+	ADD $32, R7, R7
+	SUBS $1, R8, R8
+	BNE loop_2
+	ADD R1, R0, R0
+	ADD R3, R2, R2
+	SUBS $1, R4, R4
+	BNE loop_1
+	RET
+
+TEXT ·widenFloat16NEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD lds+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD blocks+40(FP), R5
+	LSL $2, R1, R1
+	LSL $1, R3, R3
+
+loop_1:
+	MOVD R2, R6
+	MOVD R0, R7
+	MOVD R5, R8
+
+loop_2:
+	FMOVQ 0(R6), F0
+	WORD $0x0e217801 // fcvtl v1.4s, v0.4h
+	WORD $0x4e217802 // fcvtl2 v2.4s, v0.8h
+	FSTPQ (F1, F2), 0(R7)
+	ADD $16, R6, R6
+	ADD $32, R7, R7
+	SUBS $1, R8, R8
+	BNE loop_2
+	ADD R1, R0, R0
+	ADD R3, R2, R2
+	SUBS $1, R4, R4
+	BNE loop_1
+	RET

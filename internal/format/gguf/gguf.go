@@ -25,6 +25,8 @@ import (
 	"io"
 	"math"
 	"sync"
+
+	"github.com/dptrain/dptrain/internal/half"
 )
 
 // The limits of a file.
@@ -60,11 +62,11 @@ type kind struct {
 
 var kinds = map[uint32]kind{
 	0:  {"F32", 1, 4, func(y []float32, x []byte) { y[0] = math.Float32frombits(binary.LittleEndian.Uint32(x)) }},
-	1:  {"F16", 1, 2, func(y []float32, x []byte) { y[0] = half(x) }},
-	2:  {"Q4_0", 32, 18, func(y []float32, x []byte) { halfBytes(y, x[2:], half(x), -8*half(x)) }},
-	3:  {"Q4_1", 32, 20, func(y []float32, x []byte) { halfBytes(y, x[4:], half(x), half(x[2:])) }},
+	1:  {"F16", 1, 2, func(y []float32, x []byte) { y[0] = float16(x) }},
+	2:  {"Q4_0", 32, 18, func(y []float32, x []byte) { halfBytes(y, x[2:], float16(x), -8*float16(x)) }},
+	3:  {"Q4_1", 32, 20, func(y []float32, x []byte) { halfBytes(y, x[4:], float16(x), float16(x[2:])) }},
 	8:  {"Q8_0", 32, 34, signedBytes},
-	30: {"BF16", 1, 2, func(y []float32, x []byte) { y[0] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(x)) << 16) }},
+	30: {"BF16", 1, 2, func(y []float32, x []byte) { y[0] = half.BFloat16.Value(binary.LittleEndian.Uint16(x)) }},
 }
 
 // otherKinds are the names of types that are not supported.
@@ -80,29 +82,24 @@ func halfBytes(y []float32, x []byte, scale, minimum float32) {
 }
 
 func signedBytes(y []float32, x []byte) {
-	scale := half(x)
+	scale := float16(x)
 	for i, b := range x[2:34] {
 		y[i] = scale * float32(int8(b))
 	}
 }
 
-// half reads a number of 16 bits.
-func half(x []byte) float32 {
-	h := binary.LittleEndian.Uint16(x)
-	sign, exponent, fraction := float64(1), int(h>>10&31), float64(h&1023)
-	if h>>15 == 1 {
-		sign = -1
+// float16 reads a number of 16 bits.
+func float16(x []byte) float32 { return half.Float16.Value(binary.LittleEndian.Uint16(x)) }
+
+// Half returns the format of the numbers in the file, if all have 16 bits; otherwise half.None.
+func (t Tensor) Half() half.Format {
+	switch t.kind.name {
+	case "BF16":
+		return half.BFloat16
+	case "F16":
+		return half.Float16
 	}
-	switch exponent {
-	case 0:
-		return float32(sign * math.Ldexp(fraction, -24))
-	case 31:
-		if fraction != 0 {
-			return float32(math.NaN())
-		}
-		return float32(math.Inf(int(sign)))
-	}
-	return float32(sign * math.Ldexp(1024+fraction, exponent-25))
+	return half.None
 }
 
 // Read reads the header of a file with the given size.

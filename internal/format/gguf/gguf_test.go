@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/half"
 )
 
 func sample(t testing.TB) []byte {
@@ -44,6 +46,9 @@ func TestValues_SameAsPython(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if want := map[string]half.Format{"F16": half.Float16, "BF16": half.BFloat16}[x.kind.name]; x.Half() != want {
+			t.Errorf("%s: format %d, want %d", x.Name, x.Half(), want)
+		}
 		if !slices.Equal(got, expected[x.Name]) || !slices.Equal(x.Shape, []int{3, 64}) {
 			t.Errorf("%s of shape %v: %v, want %v", x.Name, x.Shape, got[:4], expected[x.Name][:4])
 		}
@@ -58,7 +63,7 @@ func TestValues_SameAsPython(t *testing.T) {
 
 func TestHalf_AllNumbers(t *testing.T) {
 	for text, want := range map[uint16]float32{0: 0, 1: 0x1p-24, 0x3ff: 0x3ffp-24, 0x400: 0x1p-14, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504} {
-		if got := half(binary.LittleEndian.AppendUint16(nil, text)); got != want {
+		if got := float16(binary.LittleEndian.AppendUint16(nil, text)); got != want {
 			t.Errorf("%04x is %v, want %v", text, got, want)
 		}
 	}

@@ -33,10 +33,7 @@ type expected struct {
 func NewDecoder(tensors []Tensor) *Decoder {
 	d := &Decoder{byName: map[string]int{}}
 	for i, t := range tensors {
-		size := 1
-		for _, n := range t.Shape {
-			size *= n
-		}
+		size := t.size()
 		d.byName[t.Name] = i
 		d.tensors = append(d.tensors, expected{t.Shape, d.values, size})
 		d.values += size
@@ -96,9 +93,9 @@ func convert(dst []float32, dtype string, from []byte) {
 		}
 		return
 	}
-	kind := elementTypes[dtype]
+	format := elementTypes[dtype].half
 	for i := range dst {
-		dst[i] = kind.value(from[int64(i)*kind.bytes:])
+		dst[i] = format.Value(binary.LittleEndian.Uint16(from[2*i:]))
 	}
 }
 

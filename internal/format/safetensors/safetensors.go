@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/internal/host/memory"
 )
 
@@ -70,34 +71,53 @@ func Header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 
 // Write writes tensors in the given order, with free-form metadata.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	for _, t := range tensors {
+		if t.size() != len(t.Values) {
+			return fmt.Errorf("safetensors: tensor %q of shape %v has %d values", t.Name, t.Shape, len(t.Values))
+		}
+	}
+	return WriteParts(w, tensors, metadata, func(i int, yield func(part []float32)) { yield(tensors[i].Values) })
+}
+
+// WriteParts is Write for values that need not be in memory together: the function parts passes those of a tensor, in their
+// order.
+func WriteParts(w io.Writer, tensors []Tensor, metadata map[string]string, parts func(i int, yield func(part []float32))) error {
 	header, err := Header(tensors, metadata)
 	if err != nil {
 		return err
 	}
-	for _, t := range tensors {
-		size := 1
-		for _, d := range t.Shape {
-			size *= d
-		}
-		if size != len(t.Values) {
-			return fmt.Errorf("safetensors: tensor %q of shape %v has %d values", t.Name, t.Shape, len(t.Values))
-		}
-	}
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
-	var part []byte
-	for _, t := range tensors {
-		for values := range slices.Chunk(t.Values, chunkLength) {
-			if part, err = binary.Append(part[:0], binary.LittleEndian, values); err != nil {
-				return err
+	var text []byte
+	for i, t := range tensors {
+		count := 0
+		parts(i, func(part []float32) {
+			count += len(part)
+			for values := range slices.Chunk(part, chunkLength) {
+				if err == nil {
+					text, _ = binary.Append(text[:0], binary.LittleEndian, values)
+					_, err = w.Write(text)
+				}
 			}
-			if _, err := w.Write(part); err != nil {
-				return err
-			}
+		})
+		if err != nil {
+			return err
+		}
+		if count != t.size() {
+			return fmt.Errorf("safetensors: %d values were passed for tensor %q of shape %v", count, t.Name, t.Shape)
 		}
 	}
 	return nil
+}
+
+// size is the number of values of the shape.
+func (t Tensor) size() int {
+	size := 1
+	for _, d := range t.Shape {
+		size *= d
+	}
+	return size
 }
 
 // ReadMetadata reads the free-form metadata of a file of the given size, and no tensor.
@@ -180,6 +200,9 @@ func Places(r io.Reader, size int64, wanted func(name string) bool) ([]Place, ma
 	return places, metadata, nil
 }
 
+// Half returns the format of the values in the file; half.None for float32.
+func (p *Place) Half() half.Format { return elementTypes[p.dtype].half }
+
 // Read reads values of the tensor from the given one on, as many as into has.
 func (p *Place) Read(file io.ReaderAt, first int64, into []float32) error {
 	at := p.from + first*elementTypes[p.dtype].bytes
@@ -252,25 +275,8 @@ func parseHeader(text []byte, wanted func(name string) bool) (entries map[string
 // elementTypes are the supported element types.
 var elementTypes = map[string]struct {
 	bytes int64
-	value func(b []byte) float32
-}{
-	"F32":  {4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
-	"BF16": {2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }},
-	"F16":  {2, func(b []byte) float32 { return float16Value(binary.LittleEndian.Uint16(b)) }},
-}
-
-// float16Value converts a float16 (IEEE 754 binary16).
-func float16Value(h uint16) float32 {
-	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
-	switch exponent {
-	case 0:
-		size := float32(fraction) * 0x1p-24
-		return math.Float32frombits(sign | math.Float32bits(size))
-	case 31:
-		return math.Float32frombits(sign | 255<<23 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
-}
+	half  half.Format
+}{"F32": {4, half.None}, "BF16": {2, half.BFloat16}, "F16": {2, half.Float16}}
 
 func (e headerEntry) check() error {
 	kind, known := elementTypes[e.Dtype]

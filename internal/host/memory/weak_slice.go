@@ -6,21 +6,21 @@ import (
 )
 
 // WeakSlice refers to numbers and does not keep them in memory. The zero value refers to none.
-type WeakSlice struct {
-	first weak.Pointer[float32]
+type WeakSlice[T any] struct {
+	first weak.Pointer[T]
 	n     int
 }
 
 // WeakTo returns a reference to numbers.
-func WeakTo(s []float32) WeakSlice {
+func WeakTo[T any](s []T) WeakSlice[T] {
 	if len(s) == 0 {
-		return WeakSlice{}
+		return WeakSlice[T]{}
 	}
-	return WeakSlice{weak.Make(&s[0]), len(s)}
+	return WeakSlice[T]{weak.Make(&s[0]), len(s)}
 }
 
 // Values returns the numbers; nil if no other slice has kept them in memory.
-func (w WeakSlice) Values() []float32 {
+func (w WeakSlice[T]) Values() []T {
 	first := w.first.Value()
 	if first == nil {
 		return nil

@@ -22,7 +22,7 @@ func TestWeakSlice_LeavesMemory(t *testing.T) {
 			t.Errorf("%d numbers are still in memory", n)
 		}
 	}
-	if (WeakSlice{}).Values() != nil || WeakTo(nil).Values() != nil {
+	if (WeakSlice[float32]{}).Values() != nil || WeakTo[float32](nil).Values() != nil {
 		t.Error("there are numbers in no slice")
 	}
 }

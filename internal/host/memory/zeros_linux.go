@@ -9,7 +9,7 @@ import (
 // Zeros allocates n zeroed numbers. It asks the kernel for pages of 2 MiB
 // where the memory fills at least one: a step walks through tens of MiB, often with
 // strides above 4 KiB, and would miss the TLB with small pages.
-func Zeros[T float32 | int32 | int64](n int) []T {
+func Zeros[T float32 | int32 | int64 | uint16](n int) []T {
 	const page = 2 << 20
 	size := int(unsafe.Sizeof(T(0)))
 	if size*n < page {

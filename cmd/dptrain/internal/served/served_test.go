@@ -202,7 +202,7 @@ func TestInitialWeights_AreInverseOfModel(t *testing.T) {
 			parameters = append(parameters, engine.Parameter{Name: p.Name(), Shape: p.Shape(), Values: p.Value().Data().([]float32)})
 		}
 		dir := t.TempDir()
-		if err := modelfile.Write(dir, m.Manifest, parameters, nil); err != nil {
+		if err := modelfile.Write(dir, m.Manifest, modelfile.Weights{Trained: parameters}); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{dir, filepath.Join(dir, modelfile.WeightsFile)} {

@@ -237,27 +237,17 @@ func parseLayers(net *perexample.Network, flag, list string) ([]string, error) {
 // Save writes the weights, and the manifest from which their network is built, to the run's
 // directory.
 func (s *Spec) Save(parameters []engine.Parameter) error {
-	parameters, err := s.withFrozen(parameters)
-	if err != nil {
-		return err
-	}
-	return modelfile.Write(s.Flags.Out, s.manifest(), parameters, s.Directions)
+	return modelfile.Write(s.Flags.Out, s.manifest(), s.weights(parameters))
 }
 
 // WeightsHash returns the SHA-256 of the file of weights that Save writes.
 func (s *Spec) WeightsHash(parameters []engine.Parameter) ([sha256.Size]byte, error) {
-	parameters, err := s.withFrozen(parameters)
-	if err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	return modelfile.WeightsHash(s.manifest(), parameters, s.Directions)
+	w := s.weights(parameters)
+	return w.Hash(s.manifest())
 }
 
-func (s *Spec) withFrozen(parameters []engine.Parameter) ([]engine.Parameter, error) {
-	if s.Network.unfrozen == nil {
-		return parameters, nil
-	}
-	return weights.WithFrozen(s.Network.unfrozen, parameters)
+func (s *Spec) weights(parameters []engine.Parameter) modelfile.Weights {
+	return modelfile.Weights{Trained: parameters, Unfrozen: s.Network.unfrozen, Directions: s.Directions}
 }
 
 func (s *Spec) manifest() modelfile.Manifest {
