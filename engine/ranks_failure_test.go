@@ -65,6 +65,8 @@ func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
 		want   string
 	}{
 		{"data", 1, func(r *Run) { r.config.Train.(*breakableSet).broken = true }, "lot 0: rank 1: training data: a read failed"},
+		{"data of a later microbatch", 1, func(r *Run) { r.config.Train.(*breakableSet).left = 8 }, "lot 1: rank 1: training data: a read failed"},
+		{"data of a last microbatch", 2, func(r *Run) { r.config.Train.(*breakableSet).left = 15 }, "lot 2: rank 2: training data: a read failed"},
 		{"ledger", 0, func(r *Run) { r.account.Ledger.Close() }, "lot 0: rank 0: "},
 		{"weights", 2, nil, "rank 2: it has other weights than rank 0"}, // that of the last lot: a gathering replaces earlier ones
 		{"observer", 0, nil, "rank 0: the disk is full"},
@@ -72,7 +74,7 @@ func TestRanks_ErrorOfOneEndsAll(t *testing.T) {
 		folder := t.TempDir()
 		failed := eachRank(3, func(of ranks.Communicator) error {
 			c := testConfig(t)
-			c.Microbatch, c.Ranks = 4, of
+			c.Sampling, c.Microbatch, c.Ranks = Sampling{Rate: 1}, 4, of // 5 microbatches of each rank
 			c.Train = &breakableSet{Table: c.Train.(*data.Table)}
 			c.Files.Ledger = filepath.Join(folder, "ledger.jsonl")
 			r, err := New(c)
@@ -258,6 +260,7 @@ func TestRanks_StopTogether(t *testing.T) {
 type breakableSet struct {
 	*data.Table
 	broken bool
+	left   int    // the read that fails, counted from 1; 0: none
 	before func() // of each read; nil: nothing
 }
 
@@ -265,7 +268,8 @@ func (b *breakableSet) Read(dst [][]float32, rows []int) error {
 	if b.before != nil {
 		b.before()
 	}
-	if b.broken {
+	b.left--
+	if b.broken || b.left == 0 {
 		return errors.New("a read failed")
 	}
 	return b.Table.Read(dst, rows)

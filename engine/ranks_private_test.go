@@ -141,6 +141,8 @@ func (r *rankCallRecorder) Gather(b []byte, ends []int) error {
 	return r.Communicator.Gather(b, ends)
 }
 
+func (r *rankCallRecorder) OnSeveralHosts() bool { return true }
+
 func (r *rankCallRecorder) Exchange(receive, send []byte, ends []int) error {
 	*r.calls = append(*r.calls, fmt.Sprint("Exchange of ", ends))
 	return r.Communicator.(ranks.Exchanger).Exchange(receive, send, ends)

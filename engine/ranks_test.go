@@ -20,6 +20,8 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/ranks"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // rankConfigs are runs with everything that several ranks add or agree on.
@@ -90,12 +92,28 @@ func rankConfigs() map[string]func(t *testing.T) Config {
 			c.Statistics = []Statistic{Accuracy(1, 4)}
 			return c
 		},
+		"several pieces": func(t *testing.T) Config {
+			c := testConfig(t)
+			c.Network, c.Microbatch, c.Steps = wideMLP, 4, 2
+			return c
+		},
 		"empty shards": func(t *testing.T) Config {
 			c := testConfig(t)
 			c.Sampling, c.Microbatch = Sampling{Rate: 0.02}, 1
 			return c
 		},
 	}
+}
+
+// wideMLP has 1.1 million weights, which travel in several pieces.
+func wideMLP(batch int) (*perexample.Network, error) {
+	n := layer.NewBuilder(batch, 1)
+	x, labels := n.Input("x", features), n.Input("label")
+	h := layer.Dense(n, x, "fc1", 1000, layer.Tanh)
+	h = layer.Dense(n, h, "fc2", 1100, layer.Tanh)
+	logits := layer.Dense(n, h, "fc3", classes, layer.Identity)
+	n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
+	return n.Network()
 }
 
 func pointer[T any](x T) *T { return &x }

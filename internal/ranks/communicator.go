@@ -54,6 +54,9 @@ type Communicator interface {
 
 // Exchanger is a communicator that sends each rank bytes of its own.
 type Exchanger interface {
+	// OnSeveralHosts reports, with one answer on all ranks, whether bytes travel through a network: then an exchange
+	// waits, and the processors can compute meanwhile. On one host it takes the time of the processors.
+	OnSeveralHosts() bool
 	// Exchange sends each rank a part of send: that for rank k ends at ends[k], and begins where that for rank
 	// k−1 ends. From each rank it receives n bytes, the length of this rank's own part: those of rank k are
 	// receive[k·n : (k+1)·n]. It neither reads nor writes the part of this rank for itself. All ranks have the same

@@ -102,6 +102,9 @@ func (m *member) Gather(b []byte, ends []int) error {
 	return err
 }
 
+// OnSeveralHosts returns true, so that goroutines exchange as ranks on several hosts do.
+func (m *member) OnSeveralHosts() bool { return true }
+
 func (m *member) Exchange(receive, send []byte, ends []int) error {
 	done, err := m.meet("Exchange", len(send), func(now *meeting) {
 		if now.sent == nil {

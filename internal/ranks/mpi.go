@@ -160,6 +160,7 @@ func (l *library) check(call string, status C.int) error {
 type world struct {
 	*library
 	rank, size int
+	hosts      []string // [rank]
 	calls      chan func()
 	left       sync.Once
 	timeout    time.Duration
@@ -199,6 +200,9 @@ func Open(path string) (Communicator, error) {
 		w.Close()
 		return nil, fmt.Errorf("%v connects %d of the processes, and %s started %d: library and launcher are of different MPI implementations; use the mpirun of this library, or name the library of the launcher",
 			l, w.size, launch.Launcher, launch.Size)
+	}
+	if w.hosts, err = Hosts(w); err != nil {
+		return nil, err
 	}
 	return w, nil
 }
@@ -287,6 +291,10 @@ func (w *world) Gather(b []byte, ends []int) error {
 			return C.ranks_start_gather(w.c, unsafe.Pointer(&b[0]), &places[0], &places[w.size], request)
 		})
 	})
+}
+
+func (w *world) OnSeveralHosts() bool {
+	return slices.ContainsFunc(w.hosts, func(host string) bool { return host != w.hosts[0] })
 }
 
 func (w *world) Exchange(receive, send []byte, ends []int) error {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,9 +39,10 @@ func installations(t *testing.T) map[string][]string {
 	return found
 }
 
-// launch runs this test binary's test on n ranks.
-func launch(folder, library, test string, n int) (output string, err error) {
-	cmd := exec.Command(filepath.Join(folder, "bin", "mpiexec"), "-n", fmt.Sprint(n), os.Args[0], "-test.run", "^"+test+"$", "-test.v")
+// launch runs this test binary's test on n ranks. before is a command that runs the test on a rank; none: the launcher.
+func launch(folder, library, test string, n int, before ...string) (output string, err error) {
+	command := slices.Concat([]string{"-n", fmt.Sprint(n)}, before, []string{os.Args[0], "-test.run", "^" + test + "$", "-test.v"})
+	cmd := exec.Command(filepath.Join(folder, "bin", "mpiexec"), command...)
 	cmd.Env = append(os.Environ(), "DPTRAIN_TEST_LIBRARY="+library,
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
 	text, err := cmd.CombinedOutput()
@@ -60,7 +62,23 @@ func TestMPI_Conforms(t *testing.T) {
 	}
 }
 
-// TestMPI_Rank is one rank of TestMPI_Conforms.
+// Ranks know that they are on several hosts: here on one whose name differs for each.
+func TestMPI_OnSeveralHosts(t *testing.T) {
+	if err := exec.Command("unshare", "--uts", "true").Run(); err != nil {
+		t.Skip("this user cannot give a process another host name: ", err)
+	}
+	t.Setenv("DPTRAIN_TEST_WAY", "several hosts")
+	for folder, files := range installations(t) {
+		for _, library := range files {
+			output, err := launch(folder, library, "TestMPI_Rank", 2, "unshare", "--uts", "sh", "-c", `hostname "host-$$"; exec "$0" "$@"`)
+			if passed := strings.Count(output, "--- PASS: TestMPI_Rank"); err != nil || passed != 2 {
+				t.Errorf("%s: %d pass, %v\n%s", library, passed, err, output)
+			}
+		}
+	}
+}
+
+// TestMPI_Rank is one rank of TestMPI_Conforms and TestMPI_OnSeveralHosts.
 func TestMPI_Rank(t *testing.T) {
 	library := os.Getenv("DPTRAIN_TEST_LIBRARY")
 	if library == "" {
@@ -80,6 +98,9 @@ func TestMPI_Rank(t *testing.T) {
 	}
 	if err := conform(c); err != nil {
 		t.Fatal(err)
+	}
+	if several := os.Getenv("DPTRAIN_TEST_WAY") == "several hosts"; c.(Exchanger).OnSeveralHosts() != several {
+		t.Errorf("the ranks are on several hosts: %v, want %v", !several, several)
 	}
 	signalsWork(t)
 	if err := c.Close(); err != nil {

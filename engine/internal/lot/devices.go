@@ -15,7 +15,11 @@ func (l *Lot) addsOnDevice() bool {
 	}
 	if ends := device.RankEnds(); ends != nil {
 		m.gatherOnDevice = device.GatherWeights
-		m.parts, m.gathered = newParts(ends, l.Ranks.Size()), make([][]float32, len(ends)) // for checkpoints
+		order := make([]int, len(ends))
+		for i := range order {
+			order[i] = i
+		}
+		m.parts, m.gathered = newParts(order, ends, l.Ranks.Size()), make([][]float32, len(ends)) // for checkpoints
 	}
 	return true
 }

@@ -16,15 +16,18 @@ import (
 //	rank 2   [0]  [1]  own        place of these would take twice the bytes.
 //
 // Then it releases its part and the ranks gather the weights. Both travel in pieces: piece i has the i-th elements of
-// every part. So the memory for messages does not grow with the network, and the small parameters of a part share
-// a message.
+// every part, in the order in which the device completes the sums. So the memory for messages does not grow with the
+// network, the small parameters of a part share a message, and the first pieces travel while the device computes
+// the sums of later ones (sumExchange).
 
 // parts are the elements that each rank releases.
 type parts struct {
+	order  []int    // of the parameters in each part
 	spans  [][]span // [rank]
 	sizes  []int    // [rank]: elements
 	piece  int      // elements of each part in a piece
 	pieces int
+	needs  []int // [piece]: it has elements of the first needs[piece] parameters in order
 
 	send, receive []byte
 	ends          []int // [rank]: of a piece, in bytes
@@ -40,12 +43,13 @@ type span struct {
 // blockSize is the number of sums that are read at once, so that they stay in the first-level cache.
 const blockSize = 1 << 11
 
-// newParts returns parts whose ends in each parameter are ends[parameter][rank].
-func newParts(ends [][]int, size int) *parts {
-	p := &parts{spans: make([][]span, size), sizes: make([]int, size), ends: make([]int, size), block: make([]int64, blockSize)}
-	for parameter, of := range ends {
+// newParts returns parts whose ends in each parameter are ends[parameter][rank]. Each has the parameters in this order.
+func newParts(order []int, ends [][]int, size int) *parts {
+	p := &parts{order: order, spans: make([][]span, size), sizes: make([]int, size), ends: make([]int, size)}
+	p.block = make([]int64, blockSize)
+	for _, parameter := range order {
 		for rank := range size {
-			if from, to := ranks.PartOf(of, rank); from < to {
+			if from, to := ranks.PartOf(ends[parameter], rank); from < to {
 				p.spans[rank] = append(p.spans[rank], span{parameter, from, to, p.sizes[rank]})
 				p.sizes[rank] += to - from
 			}
@@ -60,6 +64,15 @@ func (p *parts) cut(elements int) {
 	largest := slices.Max(p.sizes)
 	p.piece = max(1, min(largest, elements))
 	p.pieces = (largest + p.piece - 1) / p.piece
+	p.needs = make([]int, p.pieces)
+	for piece := range p.needs {
+		for rank := range p.sizes {
+			p.each(rank, piece, func(s span) error {
+				p.needs[piece] = max(p.needs[piece], slices.Index(p.order, s.parameter)+1)
+				return nil
+			})
+		}
+	}
 	bytes := len(p.sizes) * plan.WideSum * p.piece
 	p.send, p.receive = wordAligned(bytes), wordAligned(bytes)
 }
@@ -72,8 +85,8 @@ func wordAligned(n int) []byte {
 
 func roundToWords(bytes int) int { return (bytes + 7) &^ 7 }
 
-// begin sets the ends of a piece whose elements take this many bytes.
-func (p *parts) begin(piece, width int) {
+// prepare sets the ends of a piece whose elements take this many bytes.
+func (p *parts) prepare(piece, width int) {
 	end := 0
 	for rank := range p.ends {
 		end += roundToWords(width * p.sizeOf(rank, piece))
@@ -97,38 +110,6 @@ func (p *parts) each(rank, piece int, f func(s span) error) error {
 		}
 		if err := f(span{s.parameter, s.from + from - s.at, s.from + to - s.at, from - first}); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// exchangeSums gives sums the sums of all ranks in the part of this rank. No rank has more than records records
-// in the lot.
-func (p *parts) exchangeSums(c ranks.Exchanger, own, records int, of plan.PartReleaser, sums [][]int64) error {
-	width := plan.SumBytes(records)
-	for piece := range p.pieces {
-		p.begin(piece, width)
-		for rank := range p.sizes {
-			if rank != own {
-				from, to := ranks.PartOf(p.ends, rank)
-				if err := p.pack(p.send[from:to], rank, piece, width, of); err != nil {
-					return err
-				}
-			}
-		}
-		err := p.each(own, piece, func(s span) error { return of.ReadSums(s.parameter, s.from, sums[s.parameter][s.from:s.to]) })
-		if err != nil {
-			return err
-		}
-		if err := c.Exchange(p.receive, p.send[:p.ends[len(p.ends)-1]], p.ends); err != nil {
-			return err
-		}
-		from, to := ranks.PartOf(p.ends, own)
-		bytes := to - from
-		for rank := range p.sizes {
-			if rank != own {
-				p.add(sums, p.receive[rank*bytes:(rank+1)*bytes], own, piece, width)
-			}
 		}
 	}
 	return nil
@@ -192,7 +173,7 @@ func (p *parts) gather(c ranks.Communicator, values [][]float32) error {
 	const width = 4
 	own := c.Rank()
 	for piece := range p.pieces {
-		p.begin(piece, width)
+		p.prepare(piece, width)
 		message := p.send[:p.ends[len(p.ends)-1]]
 		place := func(rank int) []float32 {
 			from, to := ranks.PartOf(p.ends, rank)

@@ -42,7 +42,7 @@ func (g *gradients) addLoaded(n int) error {
 	if err := g.addStatistics(n); err != nil {
 		return err
 	}
-	return e.AddClippedSums()
+	return l.addClippedSums()
 }
 
 // addStatistics adds the first n records of the microbatch, which have clip factors, to the statistics.

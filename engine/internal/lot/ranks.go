@@ -1,6 +1,7 @@
 package lot
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -13,13 +14,15 @@ import (
 )
 
 // Several ranks divide the records of a lot among them: each computes those of its shard of the data, in
-// microbatches of its own. In finish they add their integers. Then each releases its part of the elements, and
+// microbatches of its own. In finish they add their integers; on several hosts, the sums of gradients travel from the
+// last microbatch on (sum_exchange.go). Then each releases its part of the elements, and
 // they gather the weights (exchange.go). Where a device or a transport has no parts, each adds and releases all.
 
 // ranksMemory is what several ranks need in addition.
 type ranksMemory struct {
 	drawn     []int     // records of the lot, of all ranks
 	positions []int     // [Loader.Records] their numbers in the lot
+	isLast    bool      // this rank adds its last microbatch of the lot
 	counts    []int     // [rank]: its records of the lot, also blank ones
 	sums      [][]int64 // [parameter]: of all ranks; nil where the host adds vectors
 	narrow    []int32   // of one parameter
@@ -27,6 +30,7 @@ type ranksMemory struct {
 	addOnDevice    func() error // adds the sums of all ranks on the device; nil where the host adds them
 	gatherOnDevice func() error // gathers weights and averages on the device; nil where the host gathers them
 	parts          *parts       // nil where each rank releases all elements
+	exchange       *sumExchange // of the parts
 	gathered       [][]float32  // [parameter]: of one slot
 
 	began     time.Time       // the lot
@@ -65,7 +69,8 @@ func (l *Lot) prepareRanks(o Options) error {
 	for i := range m.sums {
 		ends = append(ends, releaser.PartEnds(i, l.Ranks.Size()))
 	}
-	m.parts, m.gathered = newParts(ends, l.Ranks.Size()), make([][]float32, len(ends))
+	m.parts, m.gathered = newParts(releaser.SumOrder(), ends, l.Ranks.Size()), make([][]float32, len(ends))
+	m.exchange = newSumExchange(m.parts, l.Ranks, releaser, m.sums)
 	l.Mechanism.Step.Part, l.Mechanism.Step.Parts = l.Ranks.Rank(), l.Ranks.Size()
 	return nil
 }
@@ -84,22 +89,27 @@ func (l *Lot) isLocal() bool {
 }
 
 // addOwnRecords adds the records of the lot that this rank computes.
+//
+// After an error it computes no more records, but draws the rest of the lot: all ranks exchange sums of the same
+// width. The draw itself follows from the key and from public numbers, so it fails on all ranks or on none.
 func (l *Lot) addOwnRecords(s sample.Sampler) error {
 	m, size, rank := &l.ranks, l.Ranks.Size(), l.Ranks.Rank()
 	n, microbatches, position := 0, 0, 0
-	add := func() error {
+	var failed error
+	add := func() {
 		if l.isLocal() {
 			l.Loader.Loaded = m.positions[0]
 		} else {
 			l.Loader.Positions = m.positions[:n]
 		}
+		if failed == nil {
+			failed = l.Method.Add(n)
+		}
 		microbatches++
-		err := l.Method.Add(n)
 		n = 0
-		return err
 	}
 	clear(m.counts)
-	m.began = time.Now()
+	m.began, m.isLast = time.Now(), false
 	for more := true; more; {
 		drawn, err := s.Next(m.drawn)
 		if err != nil {
@@ -111,22 +121,31 @@ func (l *Lot) addOwnRecords(s sample.Sampler) error {
 		more = drawn == len(m.drawn)
 		for _, record := range l.Index.WithoutBlank(m.drawn[:drawn]) {
 			if ranks.Owner(record, size) == rank {
-				l.Loader.Records[n], m.positions[n] = record, position
-				if n++; n == l.recordsAtOnce() {
-					if err := add(); err != nil {
-						return err
-					}
+				if n == l.recordsAtOnce() {
+					add()
 				}
+				l.Loader.Records[n], m.positions[n] = record, position
+				n++
 			}
 			position++
 		}
 	}
-	for least := (l.Least + size - 1) / size; n > 0 || microbatches < least; {
-		if err := add(); err != nil {
-			return err
-		}
+	if m.exchange != nil {
+		m.exchange.begin(slices.Max(m.counts))
 	}
-	return nil
+	for least := (l.Least + size - 1) / size; n > 0 || microbatches < least; {
+		m.isLast = microbatches+1 >= least
+		add()
+	}
+	return failed
+}
+
+// addClippedSums adds the clipped sums of a microbatch.
+func (l *Lot) addClippedSums() error {
+	if x := l.ranks.exchange; x != nil && x.early && l.ranks.isLast {
+		return x.device.AddLastClippedSums(x.setFinal)
+	}
+	return l.Network.Executable.AddClippedSums()
 }
 
 // RankDurations returns how long each rank has computed its records, without waiting for the others; nil in one
@@ -136,6 +155,9 @@ func (l *Lot) RankDurations() []time.Duration { return l.ranks.durations }
 // combine replaces the sums of this rank by those of all. err is the error of this rank's part of the lot.
 func (l *Lot) combine(step int, err error) error {
 	own := time.Since(l.ranks.began)
+	if x := l.ranks.exchange; x != nil {
+		err = cmp.Or(err, x.finish())
+	}
 	if err := ranks.Agree(l.Ranks, err); err != nil {
 		return err
 	}
@@ -152,8 +174,10 @@ func (l *Lot) combine(step int, err error) error {
 			return err
 		}
 	}
-	if err := l.combineGradients(); err != nil {
-		return err
+	if l.ranks.exchange == nil {
+		if err := l.addAllSums(); err != nil {
+			return err
+		}
 	}
 	for i := range l.Sums.List {
 		if l.Sums.List[i].IsDue(step) {
@@ -165,17 +189,9 @@ func (l *Lot) combine(step int, err error) error {
 	return nil
 }
 
-// combineGradients replaces the sums of gradients by those of all ranks: those of this rank's part, or all.
-//
-// Which records a lot has follows from the key and from public numbers, so the size of the numbers that travel depends
-// on no record.
-func (l *Lot) combineGradients() error {
-	m := &l.ranks
-	if m.parts != nil && m.addOnDevice == nil {
-		return m.parts.exchangeSums(l.Ranks.(ranks.Exchanger), l.Ranks.Rank(), slices.Max(m.counts),
-			l.Network.Executable.(plan.PartReleaser), m.sums)
-	}
-	for i, sums := range m.sums {
+// addAllSums replaces the sums of gradients by those of all ranks.
+func (l *Lot) addAllSums() error {
+	for i, sums := range l.ranks.sums {
 		if err := l.Network.Executable.(plan.SumReader).ReadSum(i, sums); err != nil {
 			return err
 		}

@@ -124,6 +124,39 @@ func TestContributions_ManyFullRecords(t *testing.T) {
 	}
 }
 
+// A parameter to which several instructions add is final after the last of them.
+func TestAddLastClippedSums_SeveralUses(t *testing.T) {
+	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Exact: true}
+	buffer := func(role plan.Role, index int) int {
+		id := len(p.Buffers)
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: "buffer", Shape: tensor.Shape{1}, Role: role, Index: index, Base: id, Value: make([]float32, 1)})
+		return id
+	}
+	rows := buffer(plan.RoleInput, 0)
+	for i := range 2 {
+		p.Parameters = append(p.Parameters, plan.Parameter{Name: "weights", Shape: tensor.Shape{1}, SquaredNorms: -1,
+			Value: buffer(plan.RoleParameter, i), ClipFactors: buffer(plan.RoleClipFactors, i), ClippedSum: buffer(plan.RoleClippedSum, i)})
+	}
+	for _, i := range []int{1, 0, 1} {
+		of := p.Parameters[i]
+		p.Back = append(p.Back, plan.Instruction{Spec: op.WeightedRows{}, In: []int{rows, of.ClipFactors}, Out: of.ClippedSum, Accumulate: true})
+	}
+	m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	m.Input(0)[0] = 1
+	for i := range 2 {
+		m.ClipFactors(i)[0], m.Contributions().Steps[i] = 1, 7
+	}
+	var reports []int64
+	err = m.AddLastClippedSums(func(n int) { reports = append(reports, int64(n), m.IntegerSum(0)[0], m.IntegerSum(1)[0]) })
+	if want := []int64{1, 7, 7, 2, 7, 14}; err != nil || !slices.Equal(reports, want) || !slices.Equal(m.SumOrder(), []int{0, 1}) {
+		t.Errorf("reports %d, want %d; order %d; %v", reports, want, m.SumOrder(), err)
+	}
+}
+
 // The scale of A is the largest power of two that is at most √2·√(scale·‖Δ‖·√(In/Out)/‖A‖), within
 // bounds for the lengths of both rows, as math/big computes it. The product of the scales is the scale.
 func TestSplitScale_AgreesWithDefinition(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/device/lattice"
@@ -25,6 +26,8 @@ type Executable struct {
 	release releaser
 
 	contributions *contributions // nil unless the program is exact
+	sumOrder      []int          // the trained parameters, in the order in which back completes their sums
+	final         func(n int)    // of AddLastClippedSums
 }
 
 // New prepares a program. The number of threads does not change results; 0 means
@@ -50,6 +53,9 @@ func newExecutableWithin(room memory.Headroom, p *plan.Program, o plan.Optimizer
 	l := newLowering(m.program, m.memory, m.pool)
 	l.contributions, l.halves = m.contributions, m.halves
 	m.front, m.back = l.lowerAll(m.program.Front), l.lowerAll(m.program.Back)
+	if m.contributions != nil {
+		m.reportFinalSums()
+	}
 	if err := checkMemory(bytes+m.WorkspaceBytes(), room); err != nil {
 		m.pool.close()
 		return nil, err
@@ -222,6 +228,9 @@ func (m *Executable) ReadSums(v, from int, dst []int64) error {
 	return nil
 }
 
+// SumOrder returns the trained parameters in the order in which back completes their sums.
+func (m *Executable) SumOrder() []int { return m.sumOrder }
+
 // AddClippedSums adds the clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {
 	if m.contributions == nil {
@@ -230,6 +239,36 @@ func (m *Executable) AddClippedSums() error {
 	m.contributions.Begin()
 	defer m.contributions.End()
 	return runSteps(m.back)
+}
+
+// AddLastClippedSums adds the clipped sums of a lot's last microbatch, and reports which sums are final.
+func (m *Executable) AddLastClippedSums(final func(n int)) error {
+	m.final = final
+	defer func() { m.final = nil }()
+	return m.AddClippedSums()
+}
+
+// reportFinalSums sets the order of sums, and inserts steps that report them behind those that complete them.
+func (m *Executable) reportFinalSums() {
+	last := make([]int, len(m.program.Parameters)) // [parameter] the step that completes its sum
+	for at, i := range m.program.Back {
+		if b := m.program.Buffers[i.Out]; b.Role == plan.RoleClippedSum {
+			last[b.Index] = at
+		}
+	}
+	for v, p := range m.program.Parameters {
+		if p.ClippedSum >= 0 {
+			m.sumOrder = append(m.sumOrder, v)
+		}
+	}
+	slices.SortStableFunc(m.sumOrder, func(a, b int) int { return last[a] - last[b] })
+	for n := len(m.sumOrder); n > 0; n-- {
+		m.back = slices.Insert(m.back, last[m.sumOrder[n-1]]+1, func() {
+			if m.final != nil {
+				m.final(n)
+			}
+		})
+	}
 }
 
 // runSteps runs steps in order. It turns a panic, which is a bug or the failure of a

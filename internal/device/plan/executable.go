@@ -79,6 +79,11 @@ type PartReleaser interface {
 	// PartEnds returns where each of a number of parts ends in the elements of parameter i. The parts of all
 	// parameters together are of about one size. A parameter that is not trained has none.
 	PartEnds(i, parts int) []int
+	// SumOrder returns the trained parameters in the order in which a microbatch completes their sums.
+	SumOrder() []int
+	// AddLastClippedSums is AddClippedSums in the last microbatch of a lot. It calls final(n) when the sums of the first
+	// n parameters of SumOrder are final: another goroutine may read them from then on.
+	AddLastClippedSums(final func(n int)) error
 }
 
 // State is the training state of each parameter.
