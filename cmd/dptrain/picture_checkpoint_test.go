@@ -177,6 +177,80 @@ func compareExportedPictures(t *testing.T, name, python string, hasPython bool) 
 	}
 }
 
+// An ONNX model answers the bytes of pictures as predict does. It has no adapters: they are merged into their layers.
+func TestExport_ONNXReadsPictures(t *testing.T) {
+	check, err := filepath.Abs("testdata/onnx_pictures.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
+	hasPython := exec.Command(python, "-c", "import numpy, onnx, onnxruntime").Run() == nil
+	for _, name := range []string{"vit", "deit", "deit-teacher"} {
+		t.Run(name, func(t *testing.T) {
+			withPictureCheckpoint(t, name)
+			writePixels(t, "pictures/test", "pixels")
+			for _, options := range []string{"", ",train=head", ",train=bias", ",lora=2,targets=query|key|value"} {
+				exportPicturesToONNX(t, options)
+				if !hasPython {
+					continue
+				}
+				if out, err := exec.Command(python, check, "model.onnx", "pixels", "answers.csv").CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", options, err, out)
+				}
+			}
+		})
+	}
+	if !hasPython {
+		t.Skipf("%s has no numpy, onnx and onnxruntime: set DPTRAIN_PYTHON to one that does", python)
+	}
+}
+
+// exportPicturesToONNX trains the checkpoint ck, and writes model.onnx and the answers of predict.
+func exportPicturesToONNX(t *testing.T, options string) {
+	t.Helper()
+	os.RemoveAll("run")
+	if _, stderr, code := dptrain(onPictures + "--steps 2 --lr 0.1 --out run --model hf:ck" + options); code != exitcode.Done {
+		t.Fatal(stderr)
+	}
+	got := runJSON(t, "export run --overwrite --out model.onnx")
+	if names := fmt.Sprint(got["inputs"], got["outputs"]); names != "[features] [class probabilities output]" {
+		t.Errorf("%s: inputs and outputs %s", options, names)
+	}
+	content := string(readFile(t, "model.onnx"))
+	if strings.Contains(content, ".lora.") || !strings.Contains(content, `{"filter":"bi`) {
+		t.Errorf("%s: the model has adapters, or does not state how pictures are resized", options)
+	}
+	runJSON(t, "predict run --data pictures/test --out answers.csv --scores")
+}
+
+// writePixels writes the bytes of the pictures in a folder as ONNX models read them, one channel after the other.
+func writePixels(t *testing.T, folder, file string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "*", "*.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pixels []byte
+	for _, name := range names {
+		picture, err := png.Decode(bytes.NewReader(readFile(t, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := picture.Bounds()
+		for channel := range 3 {
+			for y := range size.Dy() {
+				for x := range size.Dx() {
+					c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA)
+					pixels = append(pixels, []byte{c.R, c.G, c.B}[channel])
+				}
+			}
+		}
+	}
+	if err := os.WriteFile(file, pixels, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // loadPictureFolders prints the probabilities of light with both folders. A warning is an error.
 const loadPictureFolders = `
 import glob, json, os, warnings

@@ -36,7 +36,7 @@ var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "specia
 // Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
 // adapters are merged into their layers.
 func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
-	weights, err := m.merge(tensors)
+	weights, err := m.merge(tensors, true)
 	if err != nil {
 		return nil, err
 	}
@@ -163,46 +163,6 @@ func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) error
 		}
 	}
 	return nil
-}
-
-// merge adds adapters to the weights of their layers, in PyTorch's layout: W + α/r·B·A.
-func (m *Model) merge(tensors []safetensors.Tensor) ([]safetensors.Tensor, error) {
-	byName := map[string]safetensors.Tensor{}
-	for _, x := range tensors {
-		byName[x.Name] = x
-	}
-	var merged []safetensors.Tensor
-	for _, x := range tensors {
-		if isAdapter(x.Name) {
-			continue
-		}
-		layer := strings.TrimSuffix(x.Name, ".weight")
-		down, adapted := byName[layer+adapter+".A.weight"]
-		if adapted && layer != x.Name {
-			up, ok := byName[layer+adapter+".B.weight"]
-			if !ok || len(up.Values)/m.Tuning.Rank*(len(down.Values)/m.Tuning.Rank) != len(x.Values) {
-				return nil, fmt.Errorf("the adapter of %s does not fit its layer", layer)
-			}
-			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.scale())
-		}
-		merged = append(merged, x)
-	}
-	return merged, nil
-}
-
-// addProduct returns W + scale·B·A, where A has the given number of columns.
-func addProduct(w, b, a []float32, columns int, scale float64) []float32 {
-	rank, out := len(a)/columns, make([]float32, len(w))
-	for i := range len(w) / columns {
-		for j := range columns {
-			var s float64
-			for k := range rank {
-				s += float64(b[i*rank+k]) * float64(a[k*columns+j])
-			}
-			out[i*columns+j] = float32(float64(w[i*columns+j]) + scale*s)
-		}
-	}
-	return out
 }
 
 // exportConfig returns the checkpoint's config.json with the head.

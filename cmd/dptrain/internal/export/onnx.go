@@ -1,12 +1,32 @@
 package export
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/format/onnx"
 	"github.com/dptrain/dptrain/internal/modelfile"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/models/pretrained"
+	"github.com/dptrain/dptrain/perexample"
 )
+
+func onnxModel(m *modelfile.Model, metadata map[string]string) (File, error) {
+	if m.Resampling != nil {
+		text, err := json.Marshal(m.Resampling)
+		if err != nil {
+			return File{}, err
+		}
+		metadata["resampling"] = string(text)
+	}
+	build, err := mergedNetwork(m)
+	if err != nil {
+		return File{}, err
+	}
+	file, err := onnx.Model(build, onnxInterface(m.Manifest), metadata)
+	return File(file), err
+}
 
 // onnxInterface returns what a model reads and answers outside dptrain: the examples as the user
 // has them, and a class or a number.
@@ -33,6 +53,19 @@ func onnxInterface(m modelfile.Manifest) (in onnx.Interface) {
 		in.Classes = slices.Clone(m.ClassNames)
 	}
 	return in
+}
+
+// mergedNetwork returns the network of a model, without the adapters of a checkpoint: they are merged into their layers.
+func mergedNetwork(m *modelfile.Model) (perexample.Build, error) {
+	checkpoint, err := models.Pretrained(m.Model)
+	if err != nil || checkpoint == nil || checkpoint.Tuning.Train != pretrained.LoRA {
+		return m.Build, err
+	}
+	plain, err := models.Parse("hf:"+checkpoint.Dir, m.Example(), 1)
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.MergeAdapters(m.Build, plain)
 }
 
 // columnOf describes a column for ONNX.
