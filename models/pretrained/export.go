@@ -30,8 +30,43 @@ type Labels struct {
 	Scale, Shift float64 // of a number
 }
 
-// tokenizerFiles are the files of a checkpoint that are copied if they exist.
-var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", preprocessorFile}
+// TokenizerName is the name of a tokenizer's file in a folder of transformers.
+const TokenizerName = "tokenizer.json"
+
+// tokenizerFiles are the files of a checkpoint's tokenizer. They are copied if they exist.
+var tokenizerFiles = []string{TokenizerName, "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"}
+
+// ReplaceTokenizer returns the files of a checkpoint with another tokenizer.
+func ReplaceTokenizer(files []File, text []byte) []File {
+	files = slices.DeleteFunc(slices.Clone(files), func(f File) bool { return slices.Contains(tokenizerFiles, f.Name) })
+	return append(files, File{TokenizerName, text})
+}
+
+// CropInPreprocessor returns the files of a checkpoint with a preprocessor that cuts the middle out of pictures and does not
+// resize them.
+func CropInPreprocessor(files []File, height, width int) ([]File, error) {
+	i := slices.IndexFunc(files, func(f File) bool { return f.Name == preprocessorFile })
+	if i < 0 {
+		return nil, fmt.Errorf("the checkpoint has no %s", preprocessorFile)
+	}
+	keys, err := jsonObject(files[i].Content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", preprocessorFile, err)
+	}
+	keys["do_resize"], keys["do_center_crop"], keys["crop_size"] = false, true, map[string]int{"height": height, "width": width}
+	text, err := json.MarshalIndent(keys, "", "  ")
+	files = slices.Clone(files)
+	files[i].Content = append(text, '\n')
+	return files, err
+}
+
+// jsonObject reads an object, and keeps the digits of its numbers.
+func jsonObject(text []byte) (map[string]any, error) {
+	object := map[string]any{}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	return object, in.Decode(&object)
+}
 
 // Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
 // adapters are merged into their layers.
@@ -61,7 +96,7 @@ func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, err
 	if err != nil {
 		return nil, err
 	}
-	texts, err := m.tokenizerOf()
+	texts, err := m.inputFiles()
 	return append([]File{{"config.json", config}, {weightsFile, content}}, texts...), err
 }
 
@@ -194,22 +229,20 @@ func (m *Model) originalConfig() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := map[string]any{}
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.UseNumber()
-	if err := in.Decode(&config); err != nil {
+	config, err := jsonObject(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return config, nil
 }
 
-// tokenizerOf returns the files of the checkpoint's tokenizer.
-func (m *Model) tokenizerOf() (files []File, err error) {
+// inputFiles returns the files of the checkpoint's tokenizer or preprocessor.
+func (m *Model) inputFiles() (files []File, err error) {
 	if isGGUF(m.Dir) {
 		text, err := tokenizer.ReadJSON(m.Dir)
-		return []File{{"tokenizer.json", text}}, err
+		return []File{{TokenizerName, text}}, err
 	}
-	for _, name := range tokenizerFiles {
+	for _, name := range append(slices.Clone(tokenizerFiles), preprocessorFile) {
 		text, err := os.ReadFile(filepath.Join(m.Dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

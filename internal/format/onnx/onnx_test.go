@@ -206,6 +206,15 @@ func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
 	}
 }
 
+func TestModel_TooLarge(t *testing.T) {
+	if err := checkSize(math.MaxInt32); err != nil {
+		t.Error(err)
+	}
+	if err := checkSize(math.MaxInt32 + 1); err == nil || !strings.Contains(err.Error(), "2147483648 bytes") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // sample writes a model, the features of three examples, and the outputs of dptrain on them.
 func sample(t *testing.T, dir string, b perexample.Build, vocabulary int, in Interface) {
 	t.Helper()
