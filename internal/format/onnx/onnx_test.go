@@ -340,13 +340,8 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 		name, _, _ := strings.Cut(c.spec, ":")
 		covered[name] = true
 	}
-	checkpoint := build(t, "hf:../../../models/pretrained/testdata/bert", models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 3})
-	add(checkpoint, 16, Interface{})
+	addCheckpoints(t, add)
 	covered["hf"] = true
-	for _, folder := range []string{"vit", "deit", "deit-teacher"} {
-		b := build(t, "hf:../../../models/pretrained/testdata/"+folder, models.DataSpec{Shape: []int{3, 8, 12}, Classes: 3})
-		add(b, 0, Interface{Pixels: []Standardization{{Mean: 0, Deviation: 1}}})
-	}
 	for _, d := range models.Supported() {
 		if !covered[d.Name] && !testing.Short() {
 			t.Errorf("model %s is not tried", d.Name)
@@ -391,6 +386,26 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
+}
+
+// addCheckpoints adds a network of each checkpoint that ONNX can express.
+func addCheckpoints(t *testing.T, add func(b perexample.Build, vocabulary int, in Interface)) {
+	const folder = "hf:../../../models/pretrained/testdata/"
+	ids := models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 3}
+	eachStep := models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 16, LabelShape: []int{7}}
+	for _, name := range []string{"bert", "bert-tanh", "roberta", "distilbert"} {
+		add(build(t, folder+name, ids), 16, Interface{})
+	}
+	for _, name := range []string{"bert-masked", "roberta-masked", "distilbert-masked", "gpt2-next"} {
+		add(build(t, folder+name, eachStep), 16, Interface{})
+	}
+	pair := ids
+	pair.Marked = true
+	add(build(t, folder+"bert-pair", pair), 32, Interface{})
+	for _, name := range []string{"vit", "deit", "deit-teacher"} {
+		b := build(t, folder+name, models.DataSpec{Shape: []int{3, 8, 12}, Classes: 3})
+		add(b, 0, Interface{Pixels: []Standardization{{Mean: 0, Deviation: 1}}})
+	}
 }
 
 // verifiedDigest is the digest of the exported models when the test last passed with onnxruntime.

@@ -2,7 +2,9 @@ package export
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/format/onnx"
@@ -11,6 +13,9 @@ import (
 	"github.com/dptrain/dptrain/models/pretrained"
 	"github.com/dptrain/dptrain/perexample"
 )
+
+// checkpointPrefix begins the name of a network that started from a public checkpoint.
+const checkpointPrefix = "hf:"
 
 func onnxModel(m *modelfile.Model, metadata map[string]string) (File, error) {
 	if m.Resampling != nil {
@@ -25,6 +30,9 @@ func onnxModel(m *modelfile.Model, metadata map[string]string) (File, error) {
 		return File{}, err
 	}
 	file, err := onnx.Model(build, onnxInterface(m.Manifest), metadata)
+	if err != nil && strings.HasPrefix(m.Model, checkpointPrefix) {
+		err = fmt.Errorf("%w; write --format hf", err)
+	}
 	return File(file), err
 }
 
@@ -61,7 +69,7 @@ func mergedNetwork(m *modelfile.Model) (perexample.Build, error) {
 	if err != nil || checkpoint == nil || checkpoint.Tuning.Train != pretrained.LoRA {
 		return m.Build, err
 	}
-	plain, err := models.Parse("hf:"+checkpoint.Dir, m.Example(), 1)
+	plain, err := models.Parse(checkpointPrefix+checkpoint.Dir, m.Example(), 1)
 	if err != nil {
 		return nil, err
 	}
