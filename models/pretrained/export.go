@@ -65,7 +65,11 @@ func jsonObject(text []byte) (map[string]any, error) {
 	object := map[string]any{}
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.UseNumber()
-	return object, in.Decode(&object)
+	err := in.Decode(&object)
+	if err == nil && object == nil {
+		err = errors.New("this is null and not an object")
+	}
+	return object, err
 }
 
 // Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
