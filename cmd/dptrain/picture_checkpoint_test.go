@@ -78,9 +78,10 @@ func TestTrain_PictureCheckpoint(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		onPictures + "--steps 2 --out o --model hf:ck --crop 8x8":        "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
-		onPictures + "--steps 2 --out o --model hf:ck --standardize":     "exclude each other",
-		onPictures + "--steps 2 --out o --model hf:ck,lora=2,targets=fc": "choose from query, key, value",
+		onPictures + "--steps 2 --out o --model hf:ck --crop 8x8":         "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
+		onPictures + "--steps 2 --out o --model hf:ck --standardize":      "exclude each other",
+		"train --data x.csv --text t --label l --classes 2 --model hf:ck": "reads pictures, and --text t is a column of texts",
+		onPictures + "--steps 2 --out o --model hf:ck,lora=2,targets=fc":  "choose from query, key, value",
 	} {
 		checkUsageError(t, line, want)
 	}
