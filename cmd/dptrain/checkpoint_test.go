@@ -137,8 +137,11 @@ func compareExports(t *testing.T, options string) {
 		t.Fatalf("%d tensors, metadata %v, error %v", len(tensors), metadata, err)
 	}
 	for line, want := range map[string]string{
-		"export run --format hf --out hf":       "contains files",
-		"export run --format peft --out x.onnx": "contradicts --format peft",
+		"export run --format hf --out hf":                                  "contains files",
+		"export run --format peft --out x.onnx":                            "contradicts --format peft",
+		"export run --format hf --out ./run --overwrite":                   "is the folder of a run",
+		"export run --format hf --out ck --overwrite":                      "the checkpoint that the run started from",
+		"export run --overwrite --out ck/model-00001-of-00002.safetensors": "also the input",
 	} {
 		checkUsageError(t, line, want)
 	}
@@ -180,6 +183,45 @@ func comparePredictions(t *testing.T, probabilities ...[]float64) {
 				t.Fatalf("row %d: %v, and %v in Python (%d)", i, row, probabilities[k][i], k)
 			}
 		}
+	}
+}
+
+// An exported folder has the tokenizer of the training, and no file of another one.
+func TestExport_CheckpointWithOtherTokenizer(t *testing.T) {
+	withCheckpoint(t, "bert")
+	other := strings.Replace(smallTokenizer, `"good":4,"bad":5`, `"bad":4,"good":5`, 1)
+	for name, text := range map[string]string{"other.json": other, "ck/vocab.txt": "[PAD]\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for run, tokens := range map[string]string{"own": "", "run": "--tokens tokenizer:other.json "} {
+		if _, stderr, code := dptrain(onTexts + tokens + "--steps 1 --model hf:ck,train=head --out " + run); code != exitcode.Done {
+			t.Fatal(stderr)
+		}
+		runJSON(t, "export "+run+" --format hf --out hf-"+run)
+	}
+	if got := string(readFile(t, "hf-own/tokenizer.json")); got != smallTokenizer {
+		t.Errorf("the tokenizer of the checkpoint became %s", got)
+	}
+	if got := string(readFile(t, "hf-run/tokenizer.json")); got != other {
+		t.Errorf("the tokenizer of the training became %s", got)
+	}
+	for name, want := range map[string]bool{"hf-own/vocab.txt": true, "hf-run/vocab.txt": false} {
+		if _, err := os.Stat(name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.Rename("other.json", "moved.json"); err != nil {
+		t.Fatal(err)
+	}
+	checkUsageError(t, "export run --format hf --out again", "other.json: no such file or directory; it is the tokenizer of the training: restore it")
+	runJSON(t, "export own --format hf --out again")
+	if err := os.Rename("ck", "gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"hf --out other", "onnx --out other.onnx"} {
+		checkUsageError(t, "export own --format "+format, "ck/config.json: no such file or directory; a model of a checkpoint needs it again: restore it")
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/host/atomicfile"
 	"github.com/dptrain/dptrain/internal/modelfile"
+	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/models/pretrained"
 	"github.com/spf13/cobra"
 )
@@ -93,10 +94,23 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 	if err != nil {
 		return err
 	}
+	checkpoint, err := models.Pretrained(model.Model)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
 	if set.folder {
+		if err := checkOutFolder(set.out, dir, checkpoint); err != nil {
+			return err
+		}
 		return exportFolder(term, dir, model, set)
 	}
-	if err := checkOut(set.out, dir); err != nil {
+	var inputs []string
+	if checkpoint != nil {
+		if inputs, err = checkpoint.WeightFiles(); err != nil {
+			return exitcode.AsUsage(err)
+		}
+	}
+	if err := checkOut(set.out, dir, inputs...); err != nil {
 		return err
 	}
 	if _, err := os.Stat(set.out); err == nil && !set.overwrite {
@@ -116,6 +130,18 @@ func exportModel(term *terminal.Terminal, dir string, set *exportFlags) error {
 			fmt.Fprintf(w, "inputs\t%s\noutputs\t%s\n", strings.Join(file.Inputs, ", "), strings.Join(file.Outputs, ", "))
 		}
 	})
+}
+
+// checkOutFolder refuses to replace files of a run directory, and of the checkpoint that the run started from.
+func checkOutFolder(out, dir string, checkpoint *pretrained.Model) error {
+	_, err := os.Stat(filepath.Join(out, rundir.LedgerFile))
+	switch {
+	case err == nil || settings.SameFile(out, dir):
+		return exitcode.Usagef("--out %s is the folder of a run: choose another folder", out)
+	case checkpoint != nil && settings.SameFile(out, checkpoint.Dir):
+		return exitcode.Usagef("--out %s is the checkpoint that the run started from: choose another folder", out)
+	}
+	return nil
 }
 
 // hubCard is the file of a model card on the Hugging Face Hub.
@@ -140,6 +166,8 @@ func exportFolder(term *terminal.Terminal, dir string, model *modelfile.Model, s
 	} else if !errors.Is(err, fs.ErrNotExist) { // a server's model has none
 		return exitcode.AsUsage(err)
 	}
+	// The largest file is first: a disk that is full leaves an older export as it is.
+	slices.SortStableFunc(files, func(a, b pretrained.File) int { return len(b.Content) - len(a.Content) })
 	result := exportResult{Format: set.format, Out: set.out, Model: model.Model}
 	for _, file := range files {
 		path := filepath.Join(set.out, file.Name)

@@ -15,9 +15,9 @@ import (
 	"github.com/dptrain/dptrain/cmd/dptrain/internal/rundir"
 )
 
-// TestFullDisk runs TestOnSmallDisk if it has permission to mount a small disk.
+// TestFullDisk runs the tests of small disks if it has permission to mount one.
 func TestFullDisk(t *testing.T) {
-	child := exec.Command(os.Args[0], "-test.run=^TestOnSmallDisk$", "-test.v")
+	child := exec.Command(os.Args[0], "-test.run=^Test(Export)?OnSmallDisk$", "-test.v")
 	child.Env = append(os.Environ(), "DPTRAIN_SMALL_DISK="+t.TempDir())
 	child.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
@@ -129,6 +129,51 @@ func TestOnSmallDisk(t *testing.T) {
 		}
 		if err := syscall.Unmount("none", 0); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A disk that becomes full leaves the folder of an older export as it is.
+func TestExportOnSmallDisk(t *testing.T) {
+	if os.Getenv("DPTRAIN_SMALL_DISK") == "" {
+		t.Skip("the child of TestFullDisk")
+	}
+	withCheckpoint(t, "bert")
+	if err := os.Mkdir("disk", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const pages = 100
+	page := os.Getpagesize()
+	if err := syscall.Mount("none", "disk", "tmpfs", 0, fmt.Sprint("size=", pages*page)); err != nil {
+		t.Skip(err)
+	}
+	defer syscall.Unmount("disk", 0)
+	for run, classes := range map[string]string{"older": "sad,happy", "newer": "happy,sad"} {
+		line := strings.Replace(onTexts, "sad,happy", classes, 1) + "--steps 1 --model hf:ck --out " + run
+		if _, stderr, code := dptrain(line); code != exitcode.Done {
+			t.Fatal(stderr)
+		}
+	}
+	runJSON(t, "export older --format hf --out disk/hf")
+	var s syscall.Statfs_t
+	if err := syscall.Statfs("disk", &s); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"disk/hf/config.json", "disk/hf/model.safetensors", "disk/hf/tokenizer.json"}
+	before := map[string]string{}
+	for _, name := range names {
+		before[name] = string(readFile(t, name))
+	}
+	if err := os.WriteFile("disk/ballast", make([]byte, int(s.Bavail-1)*int(s.Bsize)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := dptrain("export newer --format hf --out disk/hf --overwrite")
+	if code != exitcode.Failed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no space left on device") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	for _, name := range names {
+		if string(readFile(t, name)) != before[name] {
+			t.Errorf("%s is that of the newer run", name)
 		}
 	}
 }

@@ -46,6 +46,7 @@ func TestGenerate_Decoder(t *testing.T) {
 		t.Errorf("classes of texts: exit %d, %s", code, stderr)
 	}
 	for line, want := range map[string]string{
+		"export texts --out texts.onnx":      "lastStep has no ONNX translation; write --format hf",
 		"generate texts":                     "only those write texts",
 		"generate run --top-p 0":             "--top-p 0",
 		"generate run --temperature -1":      "--temperature -1",

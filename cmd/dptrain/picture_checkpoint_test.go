@@ -25,13 +25,19 @@ import (
 func withPictureCheckpoint(t *testing.T, name string) {
 	t.Helper()
 	changeToCheckpoint(t, name)
+	writePictures(t, image.Pt(12, 8))
+}
+
+// writePictures writes 36 pictures for training and 12 for tests to the folder pictures.
+func writePictures(t *testing.T, size image.Point) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 48 {
 		class := []string{"dark", "light"}[i%2]
 		folder := filepath.Join("pictures", []string{"train", "train", "train", "test"}[i/2%4], class)
-		picture := image.NewNRGBA(image.Rect(0, 0, 12, 8))
-		for y := range 8 {
-			for x := range 12 {
+		picture := image.NewNRGBA(image.Rectangle{Max: size})
+		for y := range size.Y {
+			for x := range size.X {
 				c := func() uint8 { return uint8(128*(i%2) + r.IntN(128)) }
 				picture.SetNRGBA(x, y, color.NRGBA{c(), c(), c(), 255})
 			}
@@ -72,9 +78,10 @@ func TestTrain_PictureCheckpoint(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		onPictures + "--steps 2 --out o --model hf:ck --crop 8x8":        "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
-		onPictures + "--steps 2 --out o --model hf:ck --standardize":     "exclude each other",
-		onPictures + "--steps 2 --out o --model hf:ck,lora=2,targets=fc": "choose from query, key, value",
+		onPictures + "--steps 2 --out o --model hf:ck --crop 8x8":         "the checkpoint reads pictures [channels, height, width] of [3 8 12]; resize by bilinear interpolation before training",
+		onPictures + "--steps 2 --out o --model hf:ck --standardize":      "exclude each other",
+		"train --data x.csv --text t --label l --classes 2 --model hf:ck": "reads pictures, and --text t is a column of texts",
+		onPictures + "--steps 2 --out o --model hf:ck,lora=2,targets=fc":  "choose from query, key, value",
 	} {
 		checkUsageError(t, line, want)
 	}
@@ -118,21 +125,26 @@ func TestTrain_ResizesForCheckpoint(t *testing.T) {
 func TestExport_PictureCheckpoint(t *testing.T) {
 	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
 	hasPython := exec.Command(python, "-c", "import torch, transformers, peft, PIL").Run() == nil
-	for _, name := range []string{"vit", "deit-teacher"} {
-		t.Run(name, func(t *testing.T) { compareExportedPictures(t, name, python, hasPython) })
+	for _, c := range []struct{ name, flags string }{{"vit", ""}, {"deit-teacher", ""}, {"vit", "--crop 8x12 "}} {
+		t.Run(c.name+c.flags, func(t *testing.T) { compareExportedPictures(t, c.name, c.flags, python, hasPython) })
 	}
 }
 
-func compareExportedPictures(t *testing.T, name, python string, hasPython bool) {
-	withPictureCheckpoint(t, name)
-	if _, stderr, code := dptrain(onPictures + "--steps 2 --lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
+func compareExportedPictures(t *testing.T, name, flags, python string, hasPython bool) {
+	changeToCheckpoint(t, name)
+	size := image.Pt(12, 8)
+	if flags != "" {
+		size = image.Pt(17, 11)
+	}
+	writePictures(t, size)
+	if _, stderr, code := dptrain(onPictures + flags + "--steps 2 --lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	runJSON(t, "export run --format hf --out hf")
 	runJSON(t, "export run --format peft --out peft")
 	runJSON(t, "predict run --data pictures/test --out predictions.jsonl --format jsonl")
-	if _, err := os.Stat("hf/preprocessor_config.json"); err != nil {
-		t.Error(err)
+	if text := string(readFile(t, "hf/preprocessor_config.json")); strings.Contains(text, `"do_resize": true`) != (flags == "") {
+		t.Errorf("%s: the preprocessor is\n%s", flags, text)
 	}
 	if !hasPython {
 		t.Skip("this Python does not have torch, transformers, peft and pillow")
@@ -177,23 +189,97 @@ func compareExportedPictures(t *testing.T, name, python string, hasPython bool) 
 	}
 }
 
+// An ONNX model answers the bytes of pictures as predict does. It has no adapters: they are merged into their layers.
+func TestExport_ONNXReadsPictures(t *testing.T) {
+	check, err := filepath.Abs("testdata/onnx_pictures.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
+	hasPython := exec.Command(python, "-c", "import numpy, onnx, onnxruntime").Run() == nil
+	for _, name := range []string{"vit", "deit", "deit-teacher"} {
+		t.Run(name, func(t *testing.T) {
+			withPictureCheckpoint(t, name)
+			writePixels(t, "pictures/test", "pixels")
+			for _, options := range []string{"", ",train=head", ",train=bias", ",lora=2,targets=query|key|value"} {
+				exportPicturesToONNX(t, options)
+				if !hasPython {
+					continue
+				}
+				if out, err := exec.Command(python, check, "model.onnx", "pixels", "answers.csv").CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", options, err, out)
+				}
+			}
+		})
+	}
+	if !hasPython {
+		t.Skipf("%s has no numpy, onnx and onnxruntime: set DPTRAIN_PYTHON to one that does", python)
+	}
+}
+
+// exportPicturesToONNX trains the checkpoint ck, and writes model.onnx and the answers of predict.
+func exportPicturesToONNX(t *testing.T, options string) {
+	t.Helper()
+	os.RemoveAll("run")
+	if _, stderr, code := dptrain(onPictures + "--steps 2 --lr 0.1 --out run --model hf:ck" + options); code != exitcode.Done {
+		t.Fatal(stderr)
+	}
+	got := runJSON(t, "export run --overwrite --out model.onnx")
+	if names := fmt.Sprint(got["inputs"], got["outputs"]); names != "[features] [class probabilities output]" {
+		t.Errorf("%s: inputs and outputs %s", options, names)
+	}
+	content := string(readFile(t, "model.onnx"))
+	if strings.Contains(content, ".lora.") || !strings.Contains(content, `{"filter":"bi`) {
+		t.Errorf("%s: the model has adapters, or does not state how pictures are resized", options)
+	}
+	runJSON(t, "predict run --data pictures/test --out answers.csv --scores")
+}
+
+// writePixels writes the bytes of the pictures in a folder as ONNX models read them, one channel after the other.
+func writePixels(t *testing.T, folder, file string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "*", "*.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pixels []byte
+	for _, name := range names {
+		picture, err := png.Decode(bytes.NewReader(readFile(t, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := picture.Bounds()
+		for channel := range 3 {
+			for y := range size.Dy() {
+				for x := range size.Dx() {
+					c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA)
+					pixels = append(pixels, []byte{c.R, c.G, c.B}[channel])
+				}
+			}
+		}
+	}
+	if err := os.WriteFile(file, pixels, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // loadPictureFolders prints the probabilities of light with both folders. A warning is an error.
 const loadPictureFolders = `
 import glob, json, os, warnings
-import numpy, torch, transformers, peft
+import torch, transformers, peft
 from PIL import Image
 warnings.simplefilter("error", UserWarning)
 config = json.load(open("hf/config.json"))
 Auto = getattr(transformers, config["architectures"][0])
-mean, std = (torch.tensor(json.load(open("hf/preprocessor_config.json"))[k]).view(1, 3, 1, 1) for k in ("image_mean", "image_std"))
 files = sorted(glob.glob("pictures/test/*/*.png"))
-x = torch.tensor(numpy.stack([numpy.asarray(Image.open(f)) for f in files])).permute(0, 3, 1, 2) / 255
+prepare = transformers.AutoImageProcessor.from_pretrained("hf")
+x = prepare([Image.open(f).convert("RGB") for f in files], return_tensors="pt")["pixel_values"]
 model, info = Auto.from_pretrained("hf", output_loading_info=True)
 assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"], info
 assert model.config.id2label == {0: "dark", 1: "light"}, model.config.id2label
 adapted = peft.PeftModel.from_pretrained(Auto.from_pretrained("ck", num_labels=2, ignore_mismatched_sizes=True), "peft")
 with torch.no_grad():
-    both = [m.eval()(pixel_values=(x - mean) / std).logits.softmax(-1)[:, 1].tolist() for m in (model, adapted)]
+    both = [m.eval()(pixel_values=x).logits.softmax(-1)[:, 1].tolist() for m in (model, adapted)]
 print()
 print(json.dumps({os.path.basename(f): [p[i] for p in both] for i, f in enumerate(files)}))
 `

@@ -22,29 +22,44 @@ type PretrainedTokenizer struct {
 	tokenizer *pretrained.Tokenizer
 }
 
-// load reads the file, once. It refuses a file with another digest than SHA256, if that is known.
+// load reads the file, once.
 func (p *PretrainedTokenizer) load() (*pretrained.Tokenizer, error) {
 	if p.tokenizer != nil {
 		return p.tokenizer, nil
 	}
-	text, err := pretrained.ReadJSON(p.File)
+	text, err := p.Text()
 	if errors.Is(err, fs.ErrNotExist) && p.SHA256 != "" {
 		return nil, setting.Errorf("tokens", "%w; restore it, or give its new path with %v", err, setting.With("tokens", "tokenizer:FILE"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	digest := hex.EncodeToString(sum[:])
-	if p.SHA256 != "" && p.SHA256 != digest {
-		return nil, p.errOtherFile(digest)
-	}
 	t, err := pretrained.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.File, err)
 	}
-	p.tokenizer, p.SHA256 = t, digest
+	p.tokenizer, p.SHA256 = t, tokenizerDigest(text)
 	return t, nil
+}
+
+// Text returns the content of the file. It refuses a file with another digest than SHA256, if that is known.
+func (p *PretrainedTokenizer) Text() ([]byte, error) {
+	text, err := pretrained.ReadJSON(p.File)
+	if err != nil {
+		return nil, err
+	}
+	if digest := tokenizerDigest(text); p.SHA256 != "" && p.SHA256 != digest {
+		return nil, p.errOtherFile(digest)
+	}
+	return text, nil
+}
+
+// Is reports whether the content of a file is the tokenizer.
+func (p *PretrainedTokenizer) Is(text []byte) bool { return p.SHA256 == tokenizerDigest(text) }
+
+func tokenizerDigest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // CheckTrained returns an error unless p is the tokenizer that a network was trained with. Nil stands for

@@ -5,8 +5,10 @@ package modelfile
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +127,9 @@ func Read(dir string) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	build, err := models.ParseProjected(m.Model, m.Example(), 1, m.Directions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w; a model of a checkpoint needs it again: restore it, or change to the folder that its path is relative to", filepath.Join(dir, ManifestFile), err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ManifestFile), err)
 	}

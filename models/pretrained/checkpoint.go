@@ -112,6 +112,15 @@ func (t *tensors) readFile(path string, add func(name string, x *stored) error) 
 	return readPlaces(path, t.config.wants, add)
 }
 
+// WeightFiles returns the paths of the files with the checkpoint's tensors.
+func (m *Model) WeightFiles() ([]string, error) {
+	names, err := m.tensors.files()
+	for i, name := range names {
+		names[i] = filepath.Join(m.Dir, name)
+	}
+	return names, err
+}
+
 // files returns the names of the files with tensors.
 func (t *tensors) files() ([]string, error) {
 	if isGGUF(t.dir) {

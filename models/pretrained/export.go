@@ -30,13 +30,52 @@ type Labels struct {
 	Scale, Shift float64 // of a number
 }
 
-// tokenizerFiles are the files of a checkpoint that are copied if they exist.
-var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt", "sentence_bert_config.json", preprocessorFile}
+// TokenizerName is the name of a tokenizer's file in a folder of transformers.
+const TokenizerName = "tokenizer.json"
+
+// tokenizerFiles are the files of a checkpoint's tokenizer. They are copied if they exist.
+var tokenizerFiles = []string{TokenizerName, "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"}
+
+// ReplaceTokenizer returns the files of a checkpoint with another tokenizer.
+func ReplaceTokenizer(files []File, text []byte) []File {
+	files = slices.DeleteFunc(slices.Clone(files), func(f File) bool { return slices.Contains(tokenizerFiles, f.Name) })
+	return append(files, File{TokenizerName, text})
+}
+
+// CropInPreprocessor returns the files of a checkpoint with a preprocessor that cuts the middle out of pictures and does not
+// resize them.
+func CropInPreprocessor(files []File, height, width int) ([]File, error) {
+	i := slices.IndexFunc(files, func(f File) bool { return f.Name == preprocessorFile })
+	if i < 0 {
+		return nil, fmt.Errorf("the checkpoint has no %s", preprocessorFile)
+	}
+	keys, err := jsonObject(files[i].Content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", preprocessorFile, err)
+	}
+	keys["do_resize"], keys["do_center_crop"], keys["crop_size"] = false, true, map[string]int{"height": height, "width": width}
+	text, err := json.MarshalIndent(keys, "", "  ")
+	files = slices.Clone(files)
+	files[i].Content = append(text, '\n')
+	return files, err
+}
+
+// jsonObject reads an object, and keeps the digits of its numbers.
+func jsonObject(text []byte) (map[string]any, error) {
+	object := map[string]any{}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	err := in.Decode(&object)
+	if err == nil && object == nil {
+		err = errors.New("this is null and not an object")
+	}
+	return object, err
+}
 
 // Export returns the files of a checkpoint with the tensors of a network of the model, in PyTorch's layout;
 // adapters are merged into their layers.
 func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, error) {
-	weights, err := m.merge(tensors)
+	weights, err := m.merge(tensors, true)
 	if err != nil {
 		return nil, err
 	}
@@ -57,16 +96,16 @@ func (m *Model) Export(tensors []safetensors.Tensor, labels Labels) ([]File, err
 			transpose(weights[i].Values, x.Values, x.Shape[1])
 		}
 	}
-	texts, err := m.tokenizerOf()
+	inputs, err := m.inputFiles()
 	if err != nil {
 		return nil, err
 	}
 	if m.isPooled(labels) {
 		modules, err := m.exportModules(weights, config)
-		return append(modules, texts...), err
+		return append(modules, inputs...), err
 	}
 	content, err := written(weights)
-	return append([]File{{"config.json", config}, {weightsFile, content}}, texts...), err
+	return append([]File{{"config.json", config}, {weightsFile, content}}, inputs...), err
 }
 
 // isPooled reports whether a network with these labels has a linear head behind pooled steps.
@@ -182,46 +221,6 @@ func (c *Config) scaleOutputs(tensors []safetensors.Tensor, labels Labels) error
 	return nil
 }
 
-// merge adds adapters to the weights of their layers, in PyTorch's layout: W + α/r·B·A.
-func (m *Model) merge(tensors []safetensors.Tensor) ([]safetensors.Tensor, error) {
-	byName := map[string]safetensors.Tensor{}
-	for _, x := range tensors {
-		byName[x.Name] = x
-	}
-	var merged []safetensors.Tensor
-	for _, x := range tensors {
-		if isAdapter(x.Name) {
-			continue
-		}
-		layer := strings.TrimSuffix(x.Name, ".weight")
-		down, adapted := byName[layer+adapter+".A.weight"]
-		if adapted && layer != x.Name {
-			up, ok := byName[layer+adapter+".B.weight"]
-			if !ok || len(up.Values)/m.Tuning.Rank*(len(down.Values)/m.Tuning.Rank) != len(x.Values) {
-				return nil, fmt.Errorf("the adapter of %s does not fit its layer", layer)
-			}
-			x.Values = addProduct(x.Values, up.Values, down.Values, down.Shape[1], m.Tuning.scale())
-		}
-		merged = append(merged, x)
-	}
-	return merged, nil
-}
-
-// addProduct returns W + scale·B·A, where A has the given number of columns.
-func addProduct(w, b, a []float32, columns int, scale float64) []float32 {
-	rank, out := len(a)/columns, make([]float32, len(w))
-	for i := range len(w) / columns {
-		for j := range columns {
-			var s float64
-			for k := range rank {
-				s += float64(b[i*rank+k]) * float64(a[k*columns+j])
-			}
-			out[i*columns+j] = float32(float64(w[i*columns+j]) + scale*s)
-		}
-	}
-	return out
-}
-
 // exportConfig returns the checkpoint's config.json with the head.
 func (m *Model) exportConfig(labels Labels) ([]byte, error) {
 	config, err := m.originalConfig()
@@ -251,22 +250,20 @@ func (m *Model) originalConfig() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := map[string]any{}
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.UseNumber()
-	if err := in.Decode(&config); err != nil {
+	config, err := jsonObject(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return config, nil
 }
 
-// tokenizerOf returns the files of the checkpoint's tokenizer.
-func (m *Model) tokenizerOf() (files []File, err error) {
+// inputFiles returns the files of the checkpoint's tokenizer or preprocessor.
+func (m *Model) inputFiles() (files []File, err error) {
 	if isGGUF(m.Dir) {
 		text, err := tokenizer.ReadJSON(m.Dir)
-		return []File{{"tokenizer.json", text}}, err
+		return []File{{TokenizerName, text}}, err
 	}
-	for _, name := range tokenizerFiles {
+	for _, name := range append(slices.Clone(tokenizerFiles), preprocessorFile, lengthFile) {
 		text, err := os.ReadFile(filepath.Join(m.Dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -82,6 +82,29 @@ func TestExport_SameTensors(t *testing.T) {
 	}
 }
 
+// A preprocessor that cuts keeps its other keys, and a file without an object is an error.
+func TestCropInPreprocessor(t *testing.T) {
+	files := []File{{"config.json", nil}, {preprocessorFile, []byte(`{"image_mean": [0.10, 0.2, 0.3], "size": {"height": 9, "width": 9}}`)}}
+	got, err := CropInPreprocessor(files, 8, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(got[1].Content)), "")
+	const want = `{"crop_size":{"height":8,"width":12},"do_center_crop":true,"do_resize":false,"image_mean":[0.10,0.2,0.3],"size":{"height":9,"width":9}}`
+	if text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	for _, content := range []string{"null", "[]", ""} {
+		files[1].Content = []byte(content)
+		if _, err := CropInPreprocessor(files, 8, 12); err == nil {
+			t.Errorf("%q: no error", content)
+		}
+	}
+	if _, err := CropInPreprocessor(files[:1], 8, 12); err == nil {
+		t.Error("no preprocessor: no error")
+	}
+}
+
 // exportWithoutTokenizer is Export without the files of the tokenizer.
 func exportWithoutTokenizer(m *Model, tensors []safetensors.Tensor, labels Labels) ([]File, error) {
 	config, err := m.exportConfig(labels)

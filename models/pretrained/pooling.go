@@ -34,6 +34,7 @@ const (
 	modulesFile    = "modules.json"
 	poolingFolder  = "1_Pooling"
 	denseFolder    = "2_Dense"
+	lengthFile     = "sentence_bert_config.json" // the largest number of ids
 	identityModule = "torch.nn.modules.linear.Identity"
 	modulePackage  = "sentence_transformers.models."
 )

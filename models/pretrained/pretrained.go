@@ -47,7 +47,7 @@ func TokenizerFile(text string) string {
 	if isGGUF(dir) {
 		return dir
 	}
-	return filepath.Join(dir, "tokenizer.json")
+	return filepath.Join(dir, TokenizerName)
 }
 
 // EndOfText returns the id at the end of a text of the model DIR[,…], for networks that predict the next id.

@@ -80,7 +80,15 @@ func Model(build perexample.Build, in Interface, metadata map[string]string) (f 
 		entry.text(2, metadata[key])
 		model.bytes(14, entry)
 	}
-	return File{model, w.inputs, w.outputs}, nil
+	return File{model, w.inputs, w.outputs}, checkSize(int64(len(model)))
+}
+
+// checkSize refuses a model that no reader of protocol buffers accepts.
+func checkSize(bytes int64) error {
+	if bytes > math.MaxInt32 {
+		return fmt.Errorf("onnx: the model has %d bytes, and a file of one message at most %d; write safetensors", bytes, math.MaxInt32)
+	}
+	return nil
 }
 
 // writer collects a model's nodes and constants in execution order.

@@ -206,6 +206,15 @@ func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
 	}
 }
 
+func TestModel_TooLarge(t *testing.T) {
+	if err := checkSize(math.MaxInt32); err != nil {
+		t.Error(err)
+	}
+	if err := checkSize(math.MaxInt32 + 1); err == nil || !strings.Contains(err.Error(), "2147483648 bytes") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // sample writes a model, the features of three examples, and the outputs of dptrain on them.
 func sample(t *testing.T, dir string, b perexample.Build, vocabulary int, in Interface) {
 	t.Helper()
@@ -331,8 +340,7 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 		name, _, _ := strings.Cut(c.spec, ":")
 		covered[name] = true
 	}
-	checkpoint := build(t, "hf:../../../models/pretrained/testdata/bert", models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 3})
-	add(checkpoint, 16, Interface{})
+	addCheckpoints(t, add)
 	covered["hf"] = true
 	for _, d := range models.Supported() {
 		if !covered[d.Name] && !testing.Short() {
@@ -341,8 +349,10 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 	}
 	add(layers, 0, Interface{})
 	add(bidirectional, 0, Interface{})
+	add(patches, 0, Interface{})
 	pin(layers, Interface{})
 	pin(bidirectional, Interface{})
+	pin(patches, Interface{})
 	gray := Interface{Pixels: []Standardization{{Mean: 0.1307, Deviation: 0.3081}}}
 	color := Interface{Pixels: []Standardization{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}}
 	for _, c := range []struct {
@@ -378,8 +388,28 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 	t.Logf("%s", out)
 }
 
+// addCheckpoints adds a network of each checkpoint that ONNX can express.
+func addCheckpoints(t *testing.T, add func(b perexample.Build, vocabulary int, in Interface)) {
+	const folder = "hf:../../../models/pretrained/testdata/"
+	ids := models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 3}
+	eachStep := models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 16, LabelShape: []int{7}}
+	for _, name := range []string{"bert", "bert-tanh", "roberta", "distilbert"} {
+		add(build(t, folder+name, ids), 16, Interface{})
+	}
+	for _, name := range []string{"bert-masked", "roberta-masked", "distilbert-masked", "gpt2-next"} {
+		add(build(t, folder+name, eachStep), 16, Interface{})
+	}
+	pair := ids
+	pair.Marked = true
+	add(build(t, folder+"bert-pair", pair), 32, Interface{})
+	for _, name := range []string{"vit", "deit", "deit-teacher"} {
+		b := build(t, folder+name, models.DataSpec{Shape: []int{3, 8, 12}, Classes: 3})
+		add(b, 0, Interface{Pixels: []Standardization{{Mean: 0, Deviation: 1}}})
+	}
+}
+
 // verifiedDigest is the digest of the exported models when the test last passed with onnxruntime.
-const verifiedDigest = "a328f6f7b32c65498756f09cf8ca0cb1e152d5a786d05e7d5b0d34cf1f8a32af"
+const verifiedDigest = "60dcaf3aa662db35d09388de57a398ec606907f3bc8c18f076b544351258272c"
 
 // withKnownWeights replaces the weights by numbers that are the same on every machine.
 func withKnownWeights(b perexample.Build) perexample.Build {
@@ -420,5 +450,16 @@ func bidirectional(batch int) (*perexample.Network, error) {
 	x = layer.GRU(n, x, "gru", 4, layer.RecurrentOptions{Bidirectional: true})
 	x = layer.SelfAttention(n, x, "attention", layer.AttentionOptions{Heads: 2, Causal: true})
 	n.SetLoss(layer.SquaredError(n, x, n.Input("y", 5, 8)), x)
+	return n.Network()
+}
+
+// patches has the layers of networks that read pictures as sequences, with more steps than a slice reads.
+func patches(batch int) (*perexample.Network, error) {
+	n := layer.NewBuilder(batch, 1)
+	x := layer.Sequence(n, layer.StandardizeChannels(n, n.Input("x", 2, 17, 16), "pixels", []float64{0.5, 0.4}, []float64{0.25, 2}))
+	x = layer.Concatenate(n, layer.Token(n, x, "class"), layer.Token(n, x, "distillation"), x)
+	x = layer.AddToSteps(n, layer.Dense(n, x, "fc", 3, layer.Identity), "positions")
+	x = layer.Add(n, layer.Step(n, x, 0), layer.Add(n, layer.Step(n, x, 1), layer.Step(n, x, 270)))
+	n.SetLoss(layer.SquaredError(n, x, n.Input("y", 3)), x)
 	return n.Network()
 }

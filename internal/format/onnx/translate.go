@@ -73,6 +73,8 @@ func (s operation) translate(spec op.Operation) (string, error) {
 			end := o.From + (o.Count-1)*o.Step + 1
 			return s.emit("Slice", []string{in[0], s.integers(o.From), s.integers(end), s.integers(o.Axis), s.integers(o.Step)}), nil
 		}
+	case op.Permute:
+		return s.emit("Transpose", in, attribute{"perm", o.Order.List()}), nil
 	case op.Join:
 		return s.emit("Concat", in, attribute{"axis", -1}), nil
 	case op.ScaleRows:

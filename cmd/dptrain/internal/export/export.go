@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dptrain/dptrain/internal/format/onnx"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/internal/format/torch"
 	"github.com/dptrain/dptrain/internal/modelfile"
@@ -40,8 +39,7 @@ func FormatOf(file string) string {
 func Model(format string, m *modelfile.Model) (File, error) {
 	metadata := map[string]string{"model": m.Model}
 	if format == "onnx" {
-		file, err := onnx.Model(m.Build, onnxInterface(m.Manifest), metadata)
-		return File(file), err
+		return onnxModel(m, metadata)
 	}
 	net, err := m.Build(1)
 	if err != nil {

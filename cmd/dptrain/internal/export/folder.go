@@ -1,8 +1,11 @@
 package export
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/format/torch"
 	"github.com/dptrain/dptrain/internal/modelfile"
 	"github.com/dptrain/dptrain/models"
@@ -34,5 +37,29 @@ func Folder(format string, m *modelfile.Model) ([]pretrained.File, error) {
 	if format == "peft" {
 		return checkpoint.ExportAdapter(tensors, labels)
 	}
-	return checkpoint.Export(tensors, labels)
+	files, err := checkpoint.Export(tensors, labels)
+	switch crop := m.Crop(); {
+	case err != nil:
+		return nil, err
+	case m.Schema.Tokenizer != nil:
+		return withTrainedTokenizer(files, m.Schema.Tokenizer)
+	case m.Whole != nil:
+		return pretrained.CropInPreprocessor(files, crop.Height, crop.Width)
+	}
+	return files, nil
+}
+
+// withTrainedTokenizer returns the files of a checkpoint with the tokenizer of the training, which can be another one than the
+// checkpoint's.
+func withTrainedTokenizer(files []pretrained.File, trained *data.PretrainedTokenizer) ([]pretrained.File, error) {
+	for _, f := range files {
+		if f.Name == pretrained.TokenizerName && trained.Is(f.Content) {
+			return files, nil
+		}
+	}
+	text, err := trained.Text()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; it is the tokenizer of the training: restore it", err)
+	}
+	return pretrained.ReplaceTokenizer(files, text), err
 }

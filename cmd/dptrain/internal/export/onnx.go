@@ -1,12 +1,40 @@
 package export
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/format/onnx"
 	"github.com/dptrain/dptrain/internal/modelfile"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/models/pretrained"
+	"github.com/dptrain/dptrain/perexample"
 )
+
+// checkpointPrefix begins the name of a network that started from a public checkpoint.
+const checkpointPrefix = "hf:"
+
+func onnxModel(m *modelfile.Model, metadata map[string]string) (File, error) {
+	if m.Resampling != nil {
+		text, err := json.Marshal(m.Resampling)
+		if err != nil {
+			return File{}, err
+		}
+		metadata["resampling"] = string(text)
+	}
+	build, err := mergedNetwork(m)
+	if err != nil {
+		return File{}, err
+	}
+	file, err := onnx.Model(build, onnxInterface(m.Manifest), metadata)
+	if err != nil && strings.HasPrefix(m.Model, checkpointPrefix) {
+		err = fmt.Errorf("%w; write --format hf", err)
+	}
+	return File(file), err
+}
 
 // onnxInterface returns what a model reads and answers outside dptrain: the examples as the user
 // has them, and a class or a number.
@@ -33,6 +61,19 @@ func onnxInterface(m modelfile.Manifest) (in onnx.Interface) {
 		in.Classes = slices.Clone(m.ClassNames)
 	}
 	return in
+}
+
+// mergedNetwork returns the network of a model, without the adapters of a checkpoint: they are merged into their layers.
+func mergedNetwork(m *modelfile.Model) (perexample.Build, error) {
+	checkpoint, err := models.Pretrained(m.Model)
+	if err != nil || checkpoint == nil || checkpoint.Tuning.Train != pretrained.LoRA {
+		return m.Build, err
+	}
+	plain, err := models.Parse(checkpointPrefix+checkpoint.Dir, m.Example(), 1)
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.MergeAdapters(m.Build, plain)
 }
 
 // columnOf describes a column for ONNX.

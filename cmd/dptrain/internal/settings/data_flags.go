@@ -184,6 +184,9 @@ func (s *Flags) DataOptions() (data.Options, error) {
 		return data.Options{}, exitcode.Usagef("--standardize and --model %s exclude each other: the checkpoint has its own mean and deviation of pixels; drop --standardize", s.Model)
 	}
 	if text, is := strings.CutPrefix(s.Model, checkpointPrefix); is && schema.Text != "" && schema.Tokens == "" {
+		if pictures, err := pretrained.Pictures(text); err == nil && pictures != nil {
+			return data.Options{}, exitcode.Usagef("--model %s reads pictures, and --text %s is a column of texts; give a checkpoint of texts, or a folder of pictures", s.Model, schema.Text)
+		}
 		if err := schema.SetTokens("tokenizer:" + pretrained.TokenizerFile(text)); err != nil {
 			return data.Options{}, exitcode.Usagef("--model %s: %w", s.Model, err)
 		}
