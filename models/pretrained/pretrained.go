@@ -18,9 +18,11 @@ type Model struct {
 	tensors *tensors
 }
 
-// Parse reads PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]
-// [,last=BLOCKS][,pool=mean|first|head]: a folder with a checkpoint, or a GGUF file, which of its parameters are trained, and what the head of
-// an encoder reads.
+// Parse reads a folder with a checkpoint, or a GGUF file, with options: which of its parameters are trained, and what the
+// head of an encoder reads.
+//
+//	PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]
+//	[,last=BLOCKS][,pool=mean|first|head]
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
 	if dir == "" {
