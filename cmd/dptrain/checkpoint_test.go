@@ -114,6 +114,18 @@ func TestTrain_Checkpoint(t *testing.T) {
 	}
 }
 
+// Adapters of texts have a rule, however they are named. What is trained otherwise, has not.
+func TestTrain_AdaptersByRule(t *testing.T) {
+	withCheckpoint(t, "bert")
+	const line = "train --dry-run --data train.csv --text text --label mood --classes sad,happy --ignore score --length 8 --epsilon 3 --model hf:ck"
+	for options, want := range map[string]string{",lora=2": "30 60 0.0099", " --lora r=2": "30 60 0.0099", ",train=lora": "30 60 0.0099", ",train=bias": "1 450 0.001"} {
+		got := runJSON(t, line+options)
+		if chosen := fmt.Sprint(got["expected_lot"], got["steps"], got["learning_rate"]); chosen != want {
+			t.Errorf("%s: lots, steps and rate %s, want %s", options, chosen, want)
+		}
+	}
+}
+
 // The folders that export writes have the names and shapes of the checkpoint, and transformers and peft
 // compute with them what the run's network computes.
 func TestExport_Checkpoint(t *testing.T) {

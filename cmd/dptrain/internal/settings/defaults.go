@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/models/pretrained"
 )
 
 // byRuleUsage ends the help of a flag whose default a rule chooses.
@@ -50,8 +51,10 @@ func (d *defaultRules) apply() {
 		d.applyToBag()
 	case ruled && d.isTransformer():
 		d.adopt(defaults.ForTransformer(d.facts(), d.fixed()))
-	case ruled && d.isHead():
+	case ruled && d.classifiesFrom(pretrained.Head):
 		d.adopt(defaults.ForHead(d.facts(), d.fixed()))
+	case ruled && d.example.Vocabulary > 0 && d.classifiesFrom(pretrained.LoRA):
+		d.adopt(defaults.ForAdapters(d.facts(), d.fixed()))
 	case ruled && d.isPicture():
 		d.applyToPictures()
 	}
@@ -85,10 +88,18 @@ func (d *defaultRules) isTransformer() bool {
 	return e.Vocabulary > 0 && e.Classes > 0 && len(e.LabelShape) == 0 && d.flags.Model == "transformer" && d.flags.Init == ""
 }
 
-// isHead reports whether the head of a checkpoint, which predicts a class of a text, is all that is trained.
-func (d *defaultRules) isHead() bool {
-	e, model := d.example, d.flags.Model
-	return strings.HasPrefix(model, checkpointPrefix) && strings.Contains(model+",", ",train=head,") && e.Classes > 0 && len(e.LabelShape) == 0
+// classifiesFrom reports whether a checkpoint, of which this part is trained, predicts a class.
+func (d *defaultRules) classifiesFrom(trained pretrained.Part) bool {
+	e := d.example
+	if e.Classes == 0 || len(e.LabelShape) > 0 {
+		return false
+	}
+	model, err := withAdapters(d.flags.Model, d.flags.LoRA)
+	if err != nil {
+		return false // a later step states it
+	}
+	checkpoint, err := models.Pretrained(model)
+	return err == nil && checkpoint != nil && checkpoint.Tuning.Train == trained
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many
