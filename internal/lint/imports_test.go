@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"engine/weights"},
 	{"engine/drawdiscard/client", "engine/drawdiscard/server"},
 	{"engine/drawdiscard"},
-	{"engine", "internal/device/plan/plantest"},
+	{"engine", "internal/device/plan/plantest", "internal/device/plan/stepbits"},
 	{"engine/internal/lot", "engine/internal/team"},
 	{"engine/internal/forward"},
 	{"engine/internal/account", "engine/internal/network", "engine/internal/projection", "engine/internal/release"},

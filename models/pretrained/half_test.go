@@ -12,14 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/device/cpu"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/device/plan/stepbits"
 	"github.com/dptrain/dptrain/internal/format/gguf"
 	"github.com/dptrain/dptrain/internal/format/safetensors"
 	"github.com/dptrain/dptrain/internal/format/safetensors/safetensorstest"
 	"github.com/dptrain/dptrain/internal/half"
-	"github.com/dptrain/dptrain/perexample"
 )
 
 // inHalves copies a checkpoint of testdata twice: with numbers of a format of 16 bits, and with the same numbers as float32.
@@ -62,19 +61,7 @@ func halfStep(t *testing.T, model string, fuse bool) (bits []uint32, wide []stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := buildOf(m, 4)
-	net, err := build.ForBatch(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	frozen, _, err := m.Parts(net)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := perexample.Compile(weights.Freeze(build, frozen...), 3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, frozen, private := compiledFrozen(t, m, 3)
 	program, err := plan.LowerTraining(private, plan.TrainingOptions{Norms: true, Output: !fuse})
 	if err != nil {
 		t.Fatal(err)
@@ -107,29 +94,7 @@ func halfStep(t *testing.T, model string, fuse bool) (bits []uint32, wide []stri
 			}
 		}
 	}
-	if err := e.Forward(); err != nil {
-		t.Fatal(err)
-	}
-	keep := func(x []float32) {
-		for _, v := range x {
-			bits = append(bits, math.Float32bits(v))
-		}
-	}
-	for v := range program.Parameters {
-		keep(e.SquaredNorms(v))
-		for i := range e.ClipFactors(v) {
-			e.ClipFactors(v)[i] = float32(i%3) / 2
-		}
-	}
-	keep(e.Output())
-	keep(e.Losses())
-	if err := e.AddClippedSums(); err != nil {
-		t.Fatal(err)
-	}
-	for v := range program.Parameters {
-		keep(e.Sum(v))
-	}
-	return bits, wide
+	return stepbits.Of(t, program, e), wide
 }
 
 // A checkpoint of 16-bit numbers gives the bits of the same numbers as float32, and its frozen matrices are kept as 16 bits.

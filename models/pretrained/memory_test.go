@@ -12,25 +12,31 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
+// compiledFrozen returns the network of a model that reads texts of four ids, the names of its frozen parameters, and the network
+// compiled without these for some records.
+func compiledFrozen(t *testing.T, m *Model, records int) (net *perexample.Network, frozen []string, private *perexample.PrivateNetwork) {
+	t.Helper()
+	build := buildOf(m, 4)
+	net, err := build.ForBatch(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frozen, _, err = m.Parts(net); err != nil {
+		t.Fatal(err)
+	}
+	if private, err = perexample.Compile(weights.Freeze(build, frozen...), records, 1); err != nil {
+		t.Fatal(err)
+	}
+	return net, frozen, private
+}
+
 // A compiled network has the only copy of the frozen tensors of a checkpoint, which leaves the memory with it.
 func TestTensors_OneCopy(t *testing.T) {
 	m, err := Parse("testdata/llama-next,lora=2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := buildOf(m, 4)
-	net, err := build.ForBatch(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	frozen, _, err := m.Parts(net)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := perexample.Compile(weights.Freeze(build, frozen...), 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net, frozen, private := compiledFrozen(t, m, 1)
 	program, err := plan.LowerTraining(private, plan.TrainingOptions{Norms: true, Exact: true})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func TestTensors_OneCopy(t *testing.T) {
 			values[p.Name()] = p.Value().(*perexample.InitialValue)
 		}
 	}
-	other, err := build.ForBatch(2)
+	other, err := buildOf(m, 4).ForBatch(2)
 	if err != nil {
 		t.Fatal(err)
 	}

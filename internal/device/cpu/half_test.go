@@ -7,7 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
-	"github.com/dptrain/dptrain/internal/device/plan/plantest"
+	"github.com/dptrain/dptrain/internal/device/plan/stepbits"
 	"github.com/dptrain/dptrain/internal/half"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
@@ -151,5 +151,5 @@ func TestHalves_OneCopy(t *testing.T) {
 	if second := size(p, plan.Optimizer{}, false); first-second != shared {
 		t.Errorf("a second executable takes %d bytes less, want %d", first-second, shared)
 	}
-	plantest.StepBits(t, p, m)
+	stepbits.Of(t, p, m)
 }

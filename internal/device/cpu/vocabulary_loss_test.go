@@ -7,7 +7,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
-	"github.com/dptrain/dptrain/internal/device/plan/plantest"
+	"github.com/dptrain/dptrain/internal/device/plan/stepbits"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -67,7 +67,7 @@ func vocabularyStep(t *testing.T, p *plan.Program, threads int) []uint32 {
 		}
 	}
 	m.Input(1)[2] = vocabularyClasses // not a label
-	return plantest.StepBits(t, p, m)
+	return stepbits.Of(t, p, m)
 }
 
 // countVocabularyLosses counts the fused instructions, and those that compute whole logits.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/internal/device/cpu"
 	"github.com/dptrain/dptrain/internal/device/plan"
-	"github.com/dptrain/dptrain/internal/device/plan/plantest"
+	"github.com/dptrain/dptrain/internal/device/plan/stepbits"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -54,7 +54,7 @@ func step(t *testing.T, p *plan.Program, e models.DataSpec) []uint32 {
 	for i := range m.ExampleWeights() {
 		m.ExampleWeights()[i] = 0.5
 	}
-	return plantest.StepBits(t, p, m)
+	return stepbits.Of(t, p, m)
 }
 
 // compareBits ends the test where results of a rewritten program differ.

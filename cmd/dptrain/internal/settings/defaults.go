@@ -44,6 +44,7 @@ func (d *defaultRules) apply() {
 	f := d.flags
 	f.byRule, f.ruleReasons = nil, nil
 	ruled := f.Resume == "" && len(f.Groups) == 0 && f.LocalSteps == 0 && f.Mechanism == string(engine.GaussianNoise)
+	part := d.classifierPart()
 	switch {
 	case ruled && d.isTable():
 		d.applyToTable()
@@ -51,9 +52,9 @@ func (d *defaultRules) apply() {
 		d.applyToBag()
 	case ruled && d.isTransformer():
 		d.adopt(defaults.ForTransformer(d.facts(), d.fixed()))
-	case ruled && d.classifiesFrom(pretrained.Head):
+	case ruled && part == pretrained.Head:
 		d.adopt(defaults.ForHead(d.facts(), d.fixed()))
-	case ruled && d.example.Vocabulary > 0 && d.classifiesFrom(pretrained.LoRA):
+	case ruled && part == pretrained.LoRA && d.example.Vocabulary > 0:
 		d.adopt(defaults.ForAdapters(d.facts(), d.fixed()))
 	case ruled && d.isPicture():
 		d.applyToPictures()
@@ -88,18 +89,20 @@ func (d *defaultRules) isTransformer() bool {
 	return e.Vocabulary > 0 && e.Classes > 0 && len(e.LabelShape) == 0 && d.flags.Model == "transformer" && d.flags.Init == ""
 }
 
-// classifiesFrom reports whether a checkpoint, of which this part is trained, predicts a class.
-func (d *defaultRules) classifiesFrom(trained pretrained.Part) bool {
-	e := d.example
-	if e.Classes == 0 || len(e.LabelShape) > 0 {
-		return false
+// classifierPart returns which part of a checkpoint a run trains to predict classes; "" for other runs.
+func (d *defaultRules) classifierPart() pretrained.Part {
+	if e := d.example; e.Classes == 0 || len(e.LabelShape) > 0 {
+		return ""
 	}
 	model, err := withAdapters(d.flags.Model, d.flags.LoRA)
 	if err != nil {
-		return false // a later step states it
+		return "" // buildNetwork states it
 	}
 	checkpoint, err := models.Pretrained(model)
-	return err == nil && checkpoint != nil && checkpoint.Tuning.Train == trained
+	if err != nil || checkpoint == nil {
+		return ""
+	}
+	return checkpoint.Tuning.Train
 }
 
 // boundedCNN is the network for pictures of 24 to 64 pixels a side. Its dense layer would have too many

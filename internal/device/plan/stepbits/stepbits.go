@@ -1,4 +1,6 @@
-package plantest
+// Package stepbits compares steps of programs bit by bit. It does not build networks, so tests of the packages that do can
+// use it.
+package stepbits
 
 import (
 	"math"
@@ -13,9 +15,9 @@ type summedInFloats interface {
 	Sum(v int) []float32
 }
 
-// StepBits runs a program on its inputs with clip factors of 0, ½ and 1, and returns the bits of the squared norms, the
+// Of runs a program on its inputs with clip factors of 0, ½ and 1, and returns the bits of the squared norms, the
 // output if there is one, the losses and the clipped sums.
-func StepBits(t *testing.T, p *plan.Program, m summedInFloats) (bits []uint32) {
+func Of(t *testing.T, p *plan.Program, m summedInFloats) (bits []uint32) {
 	t.Helper()
 	if err := m.Forward(); err != nil {
 		t.Fatal(err)
