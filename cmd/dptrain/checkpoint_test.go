@@ -266,6 +266,7 @@ func TestExport_SentenceEmbeddings(t *testing.T) {
 		t.Errorf("--resume: %v lots of %v", resumed["steps"], resumed["model"])
 	}
 	checkUsageError(t, "export run --format peft --out peft", "peft has no head behind pool=mean")
+	runJSON(t, "export run --format onnx --out merged.onnx")
 	runJSON(t, "export run --format hf --out hf")
 	python := cmp.Or(os.Getenv("DPTRAIN_PYTHON"), "python3")
 	if exec.Command(python, "-c", "import sentence_transformers").Run() != nil {

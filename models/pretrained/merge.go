@@ -11,8 +11,16 @@ import (
 	"gorgonia.org/tensor"
 )
 
+// WithoutAdapters is the name by which [Parse] reads the model with the same head, all of it trained.
+func (m *Model) WithoutAdapters() string {
+	if m.pooling == "" {
+		return m.Dir
+	}
+	return m.Dir + ",pool=" + string(m.pooling)
+}
+
 // MergeAdapters returns a network without adapters that computes what the adapted network of the model computes. plain builds
-// the same network with train=all.
+// the network of WithoutAdapters.
 func (m *Model) MergeAdapters(adapted, plain perexample.Build) (perexample.Build, error) {
 	net, err := adapted.ForBatch(1)
 	if err != nil {

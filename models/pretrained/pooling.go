@@ -85,7 +85,7 @@ func (c *Config) setPooling(dir string, options []string) (others []string, err 
 		case !slices.Contains([]pooling{ownHead, meanOfSteps, firstStep}, pooling(value)):
 			return nil, fmt.Errorf("pool=%s: write mean, first or head", value)
 		case !c.encodesTexts():
-			return nil, fmt.Errorf("pool=%s is for encoders of texts, and model_type %s is none; leave it out", value, c.Family)
+			return nil, fmt.Errorf("pool=%s is for encoders of texts, and model_type %s is not one; leave it out", value, c.Family)
 		default:
 			c.pooling = pooling(value)
 		}

@@ -69,7 +69,7 @@ func mergedNetwork(m *modelfile.Model) (perexample.Build, error) {
 	if err != nil || checkpoint == nil || checkpoint.Tuning.Train != pretrained.LoRA {
 		return m.Build, err
 	}
-	plain, err := models.Parse(checkpointPrefix+checkpoint.Dir, m.Example(), 1)
+	plain, err := models.Parse(checkpointPrefix+checkpoint.WithoutAdapters(), m.Example(), 1)
 	if err != nil {
 		return nil, err
 	}
