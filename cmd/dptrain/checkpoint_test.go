@@ -129,7 +129,7 @@ func TestTrain_AdaptersByRule(t *testing.T) {
 // The folders that export writes have the names and shapes of the checkpoint, and transformers and peft
 // compute with them what the run's network computes.
 func TestExport_Checkpoint(t *testing.T) {
-	for _, options := range []string{",lora=2", ",lora=2,last=1"} {
+	for _, options := range []string{",lora=2", ",lora=2,last=1", ",lora=2,targets=all-linear"} {
 		t.Run(options, func(t *testing.T) { compareExports(t, options) })
 	}
 }

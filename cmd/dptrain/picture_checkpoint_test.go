@@ -132,12 +132,12 @@ func TestExport_PictureCheckpoint(t *testing.T) {
 
 func compareExportedPictures(t *testing.T, name, flags, python string, hasPython bool) {
 	changeToCheckpoint(t, name)
-	size := image.Pt(12, 8)
+	size, adapters := image.Pt(12, 8), ",lora=2,targets=all-linear"
 	if flags != "" {
-		size = image.Pt(17, 11)
+		size, adapters = image.Pt(17, 11), ",lora=2"
 	}
 	writePictures(t, size)
-	if _, stderr, code := dptrain(onPictures + flags + "--steps 2 --lr 0.1 --out run --model hf:ck,lora=2"); code != exitcode.Done {
+	if _, stderr, code := dptrain(onPictures + flags + "--steps 2 --lr 0.1 --out run --model hf:ck" + adapters); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	runJSON(t, "export run --format hf --out hf")

@@ -156,7 +156,7 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	}
 	config, err := json.MarshalIndent(map[string]any{
 		"peft_type": "LORA", "task_type": task, "base_model_name_or_path": m.Dir, "r": t.Rank, "lora_alpha": t.Alpha,
-		"target_modules": m.targetModules(t.Targets), "modules_to_save": head, "lora_dropout": 0.0, "bias": "none", "layers_to_transform": blocks,
+		"target_modules": m.targetModules(), "modules_to_save": head, "lora_dropout": 0.0, "bias": "none", "layers_to_transform": blocks,
 		"fan_in_fan_out": m.Family == gpt2, "inference_mode": true, "use_rslora": t.RankStabilised, "init_lora_weights": true,
 	}, "", "  ")
 	if err != nil {

@@ -179,7 +179,7 @@ func (n *network) activate(x *G.Node) *G.Node {
 func (n *network) dense(x *G.Node, name string, out int) *G.Node {
 	b := n.Builder
 	y := layer.Dense(b, x, name, out, layer.Identity)
-	if t := n.Tuning; t.Train == LoRA && slices.Contains(t.Targets, lastName(name)) && n.isInLastBlocks(name) {
+	if t := n.Tuning; t.isTarget(name) && n.isInLastBlocks(name) {
 		y = layer.Add(b, y, layer.LoRA(b, x, name+adapter, out, t.Rank, t.scale()))
 	}
 	return y

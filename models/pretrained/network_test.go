@@ -95,7 +95,8 @@ func withAdapters(build perexample.Build, expected map[string]safetensors.Tensor
 // Logits and each record's gradient are those that transformers and peft compute in float64.
 func TestOutputs_SameAsTransformers(t *testing.T) {
 	for _, c := range []struct{ folder, options string }{
-		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"}, {"lora-last", ",lora=3,alpha=6,last=1"}, {"bert", ",last=1"}, {"bert", ",train=bias,last=1"}, {"gpt2", ",last=1"}, {"llama", ",last=1"}, {"vit", ",last=1"}, {"bert-pair", ""}, {"gpt2-packed", ""}, {"llama-packed", ""},
+		{"bert", ""}, {"bert-tanh", ""}, {"roberta", ""}, {"distilbert", ""}, {"lora", ",lora=3,alpha=6"}, {"lora-last", ",lora=3,alpha=6,last=1"},
+		{"lora-all", ",lora=3,alpha=6,targets=all-linear"}, {"lora-outputs", ",lora=3,alpha=6,targets=output.dense"}, {"bert", ",last=1"}, {"bert", ",train=bias,last=1"}, {"gpt2", ",last=1"}, {"llama", ",last=1"}, {"vit", ",last=1"}, {"bert-pair", ""}, {"gpt2-packed", ""}, {"llama-packed", ""},
 		{"bert-masked", ""}, {"bert-masked", ",train=head"}, {"roberta-masked", ""}, {"distilbert-masked", ""}, {"distilbert-masked", ",train=bias"},
 		{"bert", ",train=head"}, {"roberta", ",train=bias"}, {"bert-mean", ",pool=mean"}, {"bert-mean", ",pool=mean,train=head"}, {"bert-first", ",pool=first"},
 		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},

@@ -76,14 +76,15 @@ func (c *Config) inModules(name string) string {
 	return name
 }
 
-// targetModules are the names of the modules with adapters.
-func (c *Config) targetModules(targets []string) []string {
-	if c.picture == nil {
-		return targets
+// targetModules are the names by which peft chooses the modules with adapters.
+func (m *Model) targetModules() (list []string) {
+	if m.picture == nil {
+		return m.Tuning.Targets
 	}
-	list := make([]string, len(targets))
-	for i, t := range targets {
-		list[i] = lastName(c.inModules(".attention.attention." + t))
+	for _, name := range m.layerNames() {
+		if m.Tuning.isTarget(name) {
+			list = append(list, lastName(m.inModules("."+name)))
+		}
 	}
 	return list
 }

@@ -94,7 +94,8 @@ const (
 // moduleNames are pairs of a part of a name in a file and of the name of its module since transformers 5.24.
 var moduleNames = [][2]string{
 	{".encoder.layer.", ".layers."}, {".attention.attention.query", ".attention.q_proj"}, {".attention.attention.key", ".attention.k_proj"},
-	{".attention.attention.value", ".attention.v_proj"},
+	{".attention.attention.value", ".attention.v_proj"}, {".attention.output.dense", ".attention.o_proj"}, {".intermediate.dense", ".mlp.fc1"},
+	{".output.dense", ".mlp.fc2"},
 }
 
 // ReadsPictures reports whether the network reads pictures, and not texts.

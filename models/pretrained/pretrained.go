@@ -189,33 +189,53 @@ func (c *Config) completeLoRA(t *Tuning, given map[string]string) error {
 			t.Targets = append(t.Targets, lastName(c.names.value))
 		}
 	}
-	known := c.denseNames()
+	known := c.targetNames()
+	if slices.Equal(t.Targets, []string{allLinear}) {
+		t.Targets = known
+	}
 	for i, target := range t.Targets {
-		found := false
-		for j, name := range known {
-			found = found || name == target
-			if j < i && t.Targets[j] == target {
-				return fmt.Errorf("targets: %s is given twice", target)
-			}
-		}
-		if !found {
-			return fmt.Errorf("targets: the network has no layer %q; choose from %s", target, strings.Join(known, ", "))
+		switch {
+		case slices.Contains(t.Targets[:i], target):
+			return fmt.Errorf("targets: %s is given twice", target)
+		case !slices.Contains(known, target):
+			return fmt.Errorf("targets: the network has no layer %q; choose from %s, or write %s", target, strings.Join(known, ", "), allLinear)
 		}
 	}
 	return nil
 }
 
+// allLinear are all dense layers of the blocks, as peft calls them.
+const allLinear = "all-linear"
+
 // lastName is a name without what stands in front of its last point.
 func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// denseNames are the last names of the dense layers in a block, except for the name dense, which layers
-// outside of the blocks have too.
-func (c *Config) denseNames() (list []string) {
+// layerNames are the dense layers of a block.
+func (c *Config) layerNames() (list []string) {
 	n := c.names
 	for _, name := range []string{n.query, n.key, n.value, n.attentionOut, n.gate, n.inner, n.outer} {
-		if last := lastName(name); last != "" && last != "dense" && !slices.Contains(list, last) {
-			list = append(list, last)
+		if name != "" {
+			list = append(list, name)
 		}
 	}
 	return list
+}
+
+// targetNames are the names by which adapters choose dense layers of a block: the last parts of their names. A name that is
+// just dense is whole, because layers outside of the blocks end with it, too.
+func (c *Config) targetNames() (list []string) {
+	for _, name := range c.layerNames() {
+		if last := lastName(name); last != "dense" {
+			name = last
+		}
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// isTarget reports whether a dense layer has an adapter. As in peft, a target is the end of a name, behind a point.
+func (t Tuning) isTarget(layer string) bool {
+	return t.Train == LoRA && slices.ContainsFunc(t.Targets, func(target string) bool { return strings.HasSuffix("."+layer, "."+target) })
 }

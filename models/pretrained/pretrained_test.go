@@ -29,7 +29,7 @@ func TestParse_Refuses(t *testing.T) {
 		",rank=3":                       "option rank=3 is not known",
 		",lora=0":                       "write a rank from 1 to 8",
 		",lora=4,train=head":            "train=head has none",
-		",lora=4,targets=dense":         "choose from query, key, value",
+		",lora=4,targets=dense":         "choose from query, key, value, attention.output.dense, intermediate.dense, output.dense, or write all-linear",
 		",lora=4,targets=query|query":   "given twice",
 		",rank-stabilised=true":         "drop one of them",
 		",lora=4,rank-stabilised=yes":   "write true",

@@ -102,7 +102,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	})
 	flags.Section(f, "Network", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models) "+byRuleUsage)
-		f.StringVar(&s.LoRA, "lora", "", "with --model hf:DIR: train low-rank adapters, r=RANK,alpha=ALPHA,targets=NAME|NAME[,last=BLOCKS][,rank-stabilised], as in r=8,alpha=16,targets=query|value, and the head")
+		f.StringVar(&s.LoRA, "lora", "", "with --model hf:DIR: train low-rank adapters, r=RANK,alpha=ALPHA,targets=NAME|NAME[,last=BLOCKS][,rank-stabilised], as in r=8,alpha=16,targets=query|value, and the head; targets=all-linear are all dense layers of the blocks")
 		f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout, a folder of dptrain serve, or the file of its GET /v1/models/NAME")
 		f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
 		f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
