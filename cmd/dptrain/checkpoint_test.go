@@ -255,6 +255,16 @@ with torch.no_grad():
     print(json.dumps([m.eval()(**inputs).logits.softmax(-1)[:, 1].tolist() for m in (model, adapted)]))
 `
 
+// A head that reads all layers has no class in other programs: ONNX contains it.
+func TestExport_MeansOfLayers(t *testing.T) {
+	withCheckpoint(t, "bert")
+	trainedAs(t, onTexts, ",train=head,pool=layers", "2 trained parameters moved, 37 frozen parameters")
+	trainedAs(t, onTexts, ",lora=2,pool=layers", "10 trained parameters moved, 37 frozen parameters")
+	runJSON(t, "export run --format onnx --out layers.onnx")
+	checkUsageError(t, "export run --format hf --out hf", "no pooling that joins the means of all layers; write ONNX")
+	checkUsageError(t, "export run --format peft --out peft", "peft has no head behind pool=layers; write ONNX")
+}
+
 // A checkpoint for sentence embeddings gets a linear head behind its pooling, also in a run that is continued. Its export is a
 // folder of sentence-transformers, which computes the same outputs.
 func TestExport_SentenceEmbeddings(t *testing.T) {

@@ -120,7 +120,10 @@ func (m *Model) ExportAdapter(tensors []safetensors.Tensor, labels Labels) ([]Fi
 	if m.Tuning.Train != LoRA {
 		return nil, fmt.Errorf("the model was trained with train=%s, so it has no adapter; write the whole checkpoint", m.Tuning.Train)
 	}
-	if m.isPooled(labels) {
+	switch {
+	case m.isPooled(labels) && m.pooling == meansOfLayers:
+		return nil, fmt.Errorf("peft has no head behind pool=layers; write ONNX, or train with pool=head")
+	case m.isPooled(labels):
 		return nil, fmt.Errorf("peft has no head behind pool=%s; write the whole checkpoint, or train with pool=head", m.pooling)
 	}
 	if err := m.scaleOutputs(tensors, labels); err != nil {

@@ -90,6 +90,7 @@ type network struct {
 	marks      *G.Node         // 1 for the ids of the second segment; nil without one
 	blocks     *G.Node         // 1 where a text begins, −1 for padding; nil if an example is one text
 	words      *G.Node         // the table of an encoder's ids
+	outputs    []*G.Node       // of an encoder's layers: the embeddings and the blocks
 	err        error
 }
 
@@ -149,8 +150,10 @@ func (n *network) encode(ids *G.Node) *G.Node {
 		x = layer.Add(b, x, layer.Lookup(b, table("token_type_embeddings", n.segments), segments))
 	}
 	x = layer.LayerNorm(b, x, n.prefix+embeddings+"LayerNorm")
+	n.outputs = append(n.outputs, x)
 	for i := range n.layers {
 		x = n.addBlock(x, ids, n.prefix+fmt.Sprintf(n.block, i))
+		n.outputs = append(n.outputs, x)
 	}
 	return x
 }
@@ -190,16 +193,26 @@ const adapter = ".lora"
 
 func isAdapter(name string) bool { return strings.Contains(name, adapter+".") }
 
-// head adds what follows the last block: it reads the first step, or the mean of all that are not padding.
+// head adds what follows the last block: it reads the first step, or what the pooling makes of all steps.
 func (n *network) head(x, ids *G.Node, outputs int) *G.Node {
 	b := n.Builder
-	if n.pooling == meanOfSteps {
-		return layer.Dense(b, layer.MeanWithoutPadding(b, x, ids), linearHead, outputs, layer.Identity)
+	var pooled *G.Node
+	switch n.pooling {
+	case meanOfSteps:
+		pooled = layer.MeanWithoutPadding(b, x, ids)
+	case firstStep:
+		pooled = layer.FirstStep(b, x)
+	case meansOfLayers:
+		var means []*G.Node
+		for _, output := range n.outputs {
+			means = append(means, layer.MeanWithoutPadding(b, output, ids))
+		}
+		pooled = layer.Join(b, means...)
+	}
+	if n.pooling != "" {
+		return layer.Dense(b, pooled, linearHead, outputs, layer.Identity)
 	}
 	first := layer.FirstStep(b, x)
-	if n.pooling == firstStep {
-		return layer.Dense(b, first, linearHead, outputs, layer.Identity)
-	}
 	switch n.architecture.head {
 	case robertaHead:
 		h := layer.Dense(b, first, "classifier.dense", n.hidden, layer.Tanh)

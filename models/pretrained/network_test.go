@@ -99,6 +99,7 @@ func TestOutputs_SameAsTransformers(t *testing.T) {
 		{"lora-all", ",lora=3,alpha=6,targets=all-linear"}, {"lora-outputs", ",lora=3,alpha=6,targets=output.dense"}, {"bert", ",last=1"}, {"bert", ",train=bias,last=1"}, {"gpt2", ",last=1"}, {"llama", ",last=1"}, {"vit", ",last=1"}, {"bert-pair", ""}, {"gpt2-packed", ""}, {"llama-packed", ""},
 		{"bert-masked", ""}, {"bert-masked", ",train=head"}, {"roberta-masked", ""}, {"distilbert-masked", ""}, {"distilbert-masked", ",train=bias"},
 		{"bert", ",train=head"}, {"roberta", ",train=bias"}, {"bert-mean", ",pool=mean"}, {"bert-mean", ",pool=mean,train=head"}, {"bert-first", ",pool=first"},
+		{"bert-layers", ",pool=layers"}, {"bert-layers", ",pool=layers,train=head"}, {"bert-layers", ",pool=layers,last=1"},
 		{"gpt2", ""}, {"gpt2-next", ""}, {"llama", ""}, {"llama-next", ",lora=3,alpha=6"}, {"llama-next", ",lora=3,alpha=3.4641016151377544,rank-stabilised=true"}, {"mistral", ""}, {"mistral-next", ""},
 		{"qwen2", ""}, {"qwen2-next", ",train=bias"}, {"qwen2-next", ""}, {"qwen3", ""}, {"qwen3-next", ",train=head"}, {"gemma", ""}, {"gemma-next", ""},
 		{"llama3", ""}, {"llama3-next", ""}, {"gemma2", ""}, {"gemma2-next", ""}, {"gemma3", ""}, {"gemma3-next", ""}, {"gemma3", ",train=head"},

@@ -21,9 +21,10 @@ import (
 type pooling string
 
 const (
-	ownHead     pooling = "head"  // the family's head in transformers, which reads the first step
-	meanOfSteps pooling = "mean"  // a linear head reads the mean of the steps that are not padding
-	firstStep   pooling = "first" // a linear head reads the first step
+	ownHead       pooling = "head"   // the family's head in transformers, which reads the first step
+	meanOfSteps   pooling = "mean"   // a linear head reads the mean of the steps that are not padding
+	firstStep     pooling = "first"  // a linear head reads the first step
+	meansOfLayers pooling = "layers" // a linear head reads such a mean of each layer: of the embeddings and of the blocks
 )
 
 // linearHead is the layer that reads a pooled vector.
@@ -82,8 +83,8 @@ func (c *Config) setPooling(dir string, options []string) (others []string, err 
 			others = append(others, o)
 		case c.pooling != "":
 			return nil, fmt.Errorf("pool is given twice; remove one")
-		case !slices.Contains([]pooling{ownHead, meanOfSteps, firstStep}, pooling(value)):
-			return nil, fmt.Errorf("pool=%s: write mean, first or head", value)
+		case !slices.Contains([]pooling{ownHead, meanOfSteps, firstStep, meansOfLayers}, pooling(value)):
+			return nil, fmt.Errorf("pool=%s: write mean, first, layers or head", value)
 		case !c.encodesTexts():
 			return nil, fmt.Errorf("pool=%s is for encoders of texts, and model_type %s is not one; leave it out", value, c.Family)
 		default:
@@ -93,7 +94,7 @@ func (c *Config) setPooling(dir string, options []string) (others []string, err 
 	if c.pooling == ownHead {
 		c.pooling = ""
 	}
-	if c.pooling != "" {
+	if c.pooling == meanOfSteps || c.pooling == firstStep {
 		_, c.dense, _ = readModules(dir) // what is not supported has no head for us
 	}
 	return others, nil
@@ -184,6 +185,9 @@ func readJSONFile(path string, into any) error {
 
 // exportModules returns the files of sentence-transformers: weights are those of the network in PyTorch's layout.
 func (m *Model) exportModules(weights []safetensors.Tensor, config []byte) ([]File, error) {
+	if m.pooling == meansOfLayers {
+		return nil, fmt.Errorf("sentence-transformers has no pooling that joins the means of all layers; write ONNX, or train with pool=mean")
+	}
 	var own, dense []safetensors.Tensor
 	for _, x := range weights {
 		if part, is := strings.CutPrefix(x.Name, linearHead+"."); is {

@@ -22,7 +22,7 @@ type Model struct {
 // head of an encoder reads.
 //
 //	PATH[,train=all|head|bias|lora][,lora=RANK][,alpha=ALPHA][,targets=NAME|NAME…][,rank-stabilised=true]
-//	[,last=BLOCKS][,pool=mean|first|head]
+//	[,last=BLOCKS][,pool=mean|first|layers|head]
 func Parse(text string) (*Model, error) {
 	dir, options := splitOptions(text)
 	if dir == "" {
@@ -140,7 +140,7 @@ func (c *Config) parseTuning(options []string) (t Tuning, err error) {
 				return t, fmt.Errorf("rank-stabilised=%s: write true, or leave it out", value)
 			}
 		default:
-			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME, rank-stabilised=true, last=BLOCKS or pool=mean|first|head", name, value)
+			return t, fmt.Errorf("option %s=%s is not known; write train=all, train=head, train=bias or train=lora, lora=RANK, alpha=ALPHA, targets=NAME|NAME, rank-stabilised=true, last=BLOCKS or pool=mean|first|layers|head", name, value)
 		}
 	}
 	switch t.Train {

@@ -393,7 +393,7 @@ func addCheckpoints(t *testing.T, add func(b perexample.Build, vocabulary int, i
 	const folder = "hf:../../../models/pretrained/testdata/"
 	ids := models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 3}
 	eachStep := models.DataSpec{Shape: []int{7}, Vocabulary: 16, Padded: true, Classes: 16, LabelShape: []int{7}}
-	for _, name := range []string{"bert", "bert-tanh", "roberta", "distilbert"} {
+	for _, name := range []string{"bert", "bert-tanh", "roberta", "distilbert", "bert-mean,pool=mean", "bert,pool=layers"} {
 		add(build(t, folder+name, ids), 16, Interface{})
 	}
 	for _, name := range []string{"bert-masked", "roberta-masked", "distilbert-masked", "gpt2-next"} {

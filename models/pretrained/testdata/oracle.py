@@ -15,7 +15,7 @@ import types
 import peft
 import torch
 import transformers as t
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IDS = torch.tensor([[3, 5, 7, 9, 11, 13], [3, 4, 15, 6, -1, -1], [3, 8, -1, -1, -1, -1]])
@@ -104,16 +104,23 @@ class Pooled(torch.nn.Module):
 
     def __init__(self, mode):
         super().__init__()
-        self.mode, self.bert, self.classifier = mode, t.BertModel(t.BertConfig(**BERT)), torch.nn.Linear(8, 3)
+        width = 8 * (1 + BERT["num_hidden_layers"]) if mode == "layers" else 8
+        self.mode, self.bert, self.classifier = mode, t.BertModel(t.BertConfig(**BERT)), torch.nn.Linear(width, 3)
 
     def forward(self, input_ids, attention_mask):
-        steps = self.bert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        found = self.bert(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=self.mode == "layers")
+        steps = torch.cat(found.hidden_states, -1) if self.mode == "layers" else found.last_hidden_state
         shares = attention_mask / attention_mask.sum(1, keepdim=True)
         pooled = steps[:, 0] if self.mode == "cls_token" else (steps * shares.unsqueeze(-1).to(steps)).sum(1)
         return types.SimpleNamespace(logits=self.classifier(pooled))
 
     def save_pretrained(self, folder):
         self.bert.save_pretrained(folder)
+        if self.mode == "layers":  # no program has such a head: it is with the weights
+            file = os.path.join(folder, "model.safetensors")
+            head = {"classifier." + n: p.detach() for n, p in self.classifier.named_parameters()}
+            save_file({**load_file(file), **head}, file, {"format": "pt"})
+            return
         modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense")]
         files = {
             "modules.json": [dict(idx=i, name=str(i), path=p, type="sentence_transformers.models." + m) for i, (p, m) in enumerate(modules)],
@@ -147,6 +154,7 @@ write("bert", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), sha
 write("bert-tanh", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT, hidden_act="gelu_new")))
 write("bert-mean", lambda: Pooled("mean_tokens"))
 write("bert-first", lambda: Pooled("cls_token"))
+write("bert-layers", lambda: Pooled("layers"))
 write("roberta", lambda: t.RobertaForSequenceClassification(t.RobertaConfig(type_vocab_size=1, pad_token_id=1, **BERT)), padding=1)
 write("distilbert", lambda: t.DistilBertForSequenceClassification(t.DistilBertConfig(dim=8, n_layers=2, n_heads=2, hidden_dim=12, **SMALL)))
 write("lora", lambda: t.BertForSequenceClassification(t.BertConfig(**BERT)), lora=QUERY_VALUE)
