@@ -148,6 +148,9 @@ func (s *InitialValue) IsInMemory() bool {
 // IsHalf reports whether all numbers have a format of 16 bits, so that SharedHalf returns them.
 func (s *InitialValue) IsHalf() bool { return s.format != half.None && s.values == nil }
 
+// HalfFormat is the format of the numbers that SharedHalf returns.
+func (s *InitialValue) HalfFormat() half.Format { return s.format }
+
 // SharedHalf is Shared for numbers of 16 bits.
 func (s *InitialValue) SharedHalf() half.Numbers {
 	into := s.SharedHalfMemory()

@@ -84,7 +84,7 @@ var separate = map[string][]string{
 	"internal/device/plan":  {"internal/clipping", "internal/device/lattice", "internal/device/op", "internal/ranks", "noise", "perexample"},
 	"internal/device/cpu":   {"internal/device/cpu/gram", "internal/device/lattice", "internal/device/op", "internal/device/plan", "internal/device/simd", "internal/half", "internal/host/memory", "internal/random", "noise", "perexample"},
 	"cuda":                  {"internal/setting", "internal/ranks", "cuda/internal/collective", "cuda/internal/compile", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/plan"},
-	"cuda/internal/compile": {"internal/setting", "internal/ranks", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/random", "noise", "perexample"},
+	"cuda/internal/compile": {"internal/setting", "internal/ranks", "cuda/internal/batch", "cuda/internal/timing", "cuda/internal/driver", "cuda/internal/kernels", "cuda/internal/override", "internal/device/lattice", "internal/device/op", "internal/clipping", "internal/device/plan", "internal/half", "internal/random", "noise", "perexample"},
 
 	// Bounds and noise follow from settings and releases: the package sees no device but through the interface
 	// of executables, and no data set but through loaded examples.

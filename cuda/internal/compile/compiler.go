@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/cuda/internal/timing"
 	"github.com/dptrain/dptrain/internal/device/op"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/half"
 	"gorgonia.org/tensor"
 )
 
@@ -104,6 +105,7 @@ type call struct {
 	plan.Annotation
 	bases      []int // of the inputs: the buffers whose memory they are
 	in         []driver.Pointer
+	formats    []half.Format // of the inputs with numbers of 16 bits: see plan.Program.KeepHalf
 	shapes     []tensor.Shape
 	out        driver.Pointer
 	shape      tensor.Shape
@@ -124,6 +126,7 @@ func (c *compiler) compileInstructions(list []plan.Instruction) error {
 		for _, id := range i.In {
 			c.access.reads = append(c.access.reads, c.buffers.span(id))
 			k.in = append(k.in, c.buffers.address[id])
+			k.formats = append(k.formats, c.buffers.format(id))
 			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
 			k.bases = append(k.bases, c.program.Buffers[id].Base)
 		}

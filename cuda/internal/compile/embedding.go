@@ -11,8 +11,9 @@ import (
 func lowerEmbeddingOp(c *compiler, spec op.Operation, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
-		d := k.shapes[0][1]
-		c.launch("embed", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
+		vocabulary, width := k.shapes[0][0], k.shapes[0][1]
+		c.launch("embed", blocks(k.results()), threads, k.out, k.in[0], k.in[1],
+			int32(k.results()), int32(vocabulary), int32(width), int32(k.formats[0]))
 	case op.EmbedBag:
 		lowerEmbedBag(c, s, k)
 	case op.EmbedGrad:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/device/plan"
+	"github.com/dptrain/dptrain/internal/half"
 )
 
 // deviceMemory owns the memory of an executable, on the device and page-locked.
@@ -139,6 +140,8 @@ func (l *bufferLayout) initialize(m *deviceMemory) (err error) {
 		case b.Base != i || err != nil:
 		case b.Role == plan.RoleClippedSum:
 			err = m.device.Zero(l.address[i], l.bytes(i))
+		case b.Half:
+			err = m.upload(l.address[i], bytesOf(b.Shared.SharedHalf().Bits))
 		case b.Role == plan.RoleConstant:
 			err = m.upload(l.address[i], bytesOf(b.Content()))
 		}
@@ -167,10 +170,22 @@ func (l *bufferLayout) isIntegerSum(id int) bool {
 
 // bytes is the size of a buffer.
 func (l *bufferLayout) bytes(id int) int {
-	if l.isIntegerSum(id) {
-		return 8 * l.program.Buffers[id].Size()
+	b := l.program.Buffers[id]
+	switch {
+	case l.isIntegerSum(id):
+		return 8 * b.Size()
+	case l.format(id) != half.None:
+		return 2 * b.Size()
 	}
-	return 4 * l.program.Buffers[id].Size()
+	return 4 * b.Size()
+}
+
+// format is that of a buffer's numbers of 16 bits, if it has such.
+func (l *bufferLayout) format(id int) half.Format {
+	if b := l.program.Buffers[l.program.Buffers[id].Base]; b.Half {
+		return b.Shared.HalfFormat()
+	}
+	return half.None
 }
 
 // span is the memory of a buffer's base.
@@ -265,7 +280,7 @@ func (h *hostBuffers) read() []*pinnedBuffer {
 	return append(slices.Concat(h.squared, h.observed), h.output, h.losses)
 }
 
-func bytesOf[T float32 | float64 | int32 | int64 | releaseParameter | parameterRounding | remainingWeight](x []T) []byte {
+func bytesOf[T float32 | float64 | uint16 | int32 | int64 | releaseParameter | parameterRounding | remainingWeight](x []T) []byte {
 	if len(x) == 0 {
 		return nil
 	}

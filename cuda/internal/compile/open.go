@@ -133,9 +133,10 @@ func (gpu) MaxMicrobatch() int { return 1024 }
 
 func (gpu) PreferredMicrobatch(p *plan.Program) int { return p.Records }
 
-// Optimize changes nothing: no pass makes programs faster here.
-func (gpu) Optimize(*plan.Program) {}
+// Optimize keeps frozen matrices of 16 bits as they are. No pass makes programs faster here.
+func (gpu) Optimize(p *plan.Program) { p.KeepHalf() }
 
 func (g gpu) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
+	p.KeepHalf()
 	return New(p, o, average, g.options)
 }

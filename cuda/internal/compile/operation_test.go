@@ -34,8 +34,8 @@ func given(r *rand.Rand, s op.Operation, shapes ...tensor.Shape) operation {
 	return o
 }
 
-// machine compiles the operation.
-func (o operation) machine(t *testing.T, options Options) plan.Executable {
+// program is the operation, with inputs as operands.
+func (o operation) program(t *testing.T) *plan.Program {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
 	code := plan.Instruction{Spec: o.spec, Out: len(o.in)}
@@ -49,6 +49,18 @@ func (o operation) machine(t *testing.T, options Options) plan.Executable {
 	}
 	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.RoleOutput, Base: code.Out})
 	p.Front = []plan.Instruction{code}
+	return p
+}
+
+// machine compiles the operation.
+func (o operation) machine(t *testing.T, options Options) plan.Executable {
+	t.Helper()
+	return o.compiled(t, o.program(t), options)
+}
+
+// compiled compiles a program whose inputs are operands.
+func (o operation) compiled(t *testing.T, p *plan.Program, options Options) plan.Executable {
+	t.Helper()
 	m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, options)
 	if err != nil {
 		t.Fatal(err)
@@ -58,8 +70,10 @@ func (o operation) machine(t *testing.T, options Options) plan.Executable {
 			t.Error(err)
 		}
 	})
-	for i, x := range o.in {
-		copy(m.Input(i), x)
+	for _, b := range p.Buffers {
+		if b.Role == plan.RoleInput {
+			copy(m.Input(b.Index), o.in[b.Base])
+		}
 	}
 	return m
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/internal/driver"
 	"github.com/dptrain/dptrain/internal/device/op"
+	"github.com/dptrain/dptrain/internal/half"
 	"gorgonia.org/tensor"
 )
 
@@ -34,7 +35,9 @@ func lowerProductOp(c *compiler, spec op.Operation, k call) bool {
 // newMatrixProduct is the product of the first two operands, matrices of these shapes.
 func newMatrixProduct(s op.MatMul, shapes []tensor.Shape, k call) matrixProduct {
 	m, n, d, _ := s.Sizes(shapes[0], shapes[1])
-	return matrixProduct{a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d}
+	return matrixProduct{
+		a: k.in[0], b: k.in[1], format: k.formats[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d,
+	}
 }
 
 // lowerDot computes an inner product in float64: first of parts, then the sum of the
@@ -90,11 +93,13 @@ type productArgs struct {
 	A, B, Bias, Out                  driver.Pointer
 	Rows, Columns, Depth, Slice, Act int32
 	AlignedA, AlignedB, AlignedOut   int32
+	Format, _                        int32 // of B
 }
 
 // matrixProduct is out = act(A·B + bias).
 type matrixProduct struct {
 	a, b, bias, out      driver.Pointer
+	format               half.Format // of b
 	transA, transB       bool
 	rows, columns, depth int
 	act                  op.Activation
@@ -121,12 +126,17 @@ func launchProduct(c *compiler, p matrixProduct) {
 		A: p.a, B: p.b, Out: p.out,
 		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length), Act: int32(p.act),
 		AlignedA: alignedArg(p.a, p.depth), AlignedB: alignedArg(p.b, p.depth), AlignedOut: alignedArg(p.out|p.bias, p.columns),
+		Format: int32(p.format),
+	}
+	suffix := ""
+	if p.format != half.None {
+		suffix = "_half"
 	}
 	list, unmeasured := schedules(c, tiles, p.rows, p.columns, p.depth, count)
 	multiplyWithCuBLASLt(c, p, func() {
 		launchSchedules(c, list, unmeasured, fmt.Sprintf("product_%s precision %v", layouts, c.options.Precision), args.timed(), func(s tileSchedule) {
 			args := args
-			kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
+			kernel, grid := "product_"+layouts+"_"+s.tile.name+suffix, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
 			if !s.separate {
 				args.Bias = p.bias
 				c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
@@ -167,7 +177,7 @@ func (p cublasltProduct) prepare(l *mathLibraries, o operands) (*driver.Prepared
 // multiplyWithCuBLASLt queues a product for cuBLASLt, or for dptrain's own kernels, which
 // own queues.
 func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own func()) {
-	if p.transA { // a sum over records
+	if p.transA || p.format != half.None { // a sum over records, or a matrix that the library does not read
 		own()
 		return
 	}
@@ -183,14 +193,14 @@ func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own func()) {
 type skinnyArgs struct {
 	A, B, Bias, Out                       driver.Pointer
 	Rows, Columns, Depth, Transposed, Act int32
-	_                                     int32
+	Format                                int32 // of B
 }
 
 // launchSkinny computes a product with few columns. A warp computes one row, or several
 // rows if there are enough.
 func launchSkinny(c *compiler, p matrixProduct) {
 	args := skinnyArgs{
-		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), boolArg(p.transB), int32(p.act), 0,
+		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), boolArg(p.transB), int32(p.act), int32(p.format),
 	}
 	kernel, high := "skinny_32", 2
 	switch {

@@ -41,6 +41,7 @@
 // round_gathered itself adds up the rows of equal index in double and adds the rounded sums.
 #include "device.h"
 #include "each.h"
+#include "half.h"
 #include "lattice.h"
 #include "reduce.h"
 #include "table.h"
@@ -51,10 +52,10 @@ static const int list_capacity = 4096; // keys in shared memory
 static const int thread_columns = 2;   // columns of a thread
 static const int warps_of_sum = 16, warps_of_record = 8;
 
-KERNEL embed(float *out, const float *table, const float *index, int n, int vocabulary, int dim) {
+KERNEL embed(float *out, const float *table, const float *index, int n, int vocabulary, int dim, int format) {
 	EACH(i, n) {
 		int t = (int)i / dim, row = table_row(index[t], vocabulary);
-		out[i] = row < 0 ? 0.0f : table[row * dim + (int)i - t * dim];
+		out[i] = row < 0 ? 0.0f : weight(table, row * dim + (int)i - t * dim, format);
 	}
 }
 

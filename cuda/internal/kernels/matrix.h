@@ -1,6 +1,7 @@
 // Matrices in memory as operands and results of tile.h.
 #pragma once
 #include "activation.h"
+#include "half.h"
 #include "tile.h"
 
 // load_quad returns the elements k to k+3 of a row of depth elements; null is a row of
@@ -41,6 +42,47 @@ struct ColumnMajor {
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i : -1}; }
 	__device__ __forceinline__ float element(const Row &r, int k) const {
 		return r.first >= 0 && k < depth ? data[r.first + k * stride] : 0;
+	}
+	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
+		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));
+	}
+};
+
+// HalfRows is RowMajor for numbers of 16 bits. aligned means that every row starts at a multiple of 8 bytes.
+struct HalfRows {
+	static constexpr Access access = Access::along_rows;
+	const uint16_t *data;
+	int rows, depth;
+	bool aligned;
+	int format;
+
+	struct Row {
+		int first;  // -1: outside
+	};
+	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i * depth : -1}; }
+	__device__ __forceinline__ float element(const Row &r, int k) const { return k < depth ? widen(data[r.first + k], format) : 0; }
+	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
+		if (r.first < 0) return make_float4(0, 0, 0, 0);
+		if (aligned && k + 4 <= depth) {
+			const uint2 v = *reinterpret_cast<const uint2 *>(data + r.first + k);
+			return make_float4(widen(v.x & 0xffff, format), widen(v.x >> 16, format), widen(v.y & 0xffff, format), widen(v.y >> 16, format));
+		}
+		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));
+	}
+};
+
+// HalfColumns is ColumnMajor for numbers of 16 bits.
+struct HalfColumns {
+	static constexpr Access access = Access::across_rows;
+	const uint16_t *data;
+	int rows, depth, format;
+
+	struct Row {
+		int first;  // -1: outside
+	};
+	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i : -1}; }
+	__device__ __forceinline__ float element(const Row &r, int k) const {
+		return r.first >= 0 && k < depth ? widen(data[r.first + k * rows], format) : 0;
 	}
 	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
 		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));

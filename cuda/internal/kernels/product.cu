@@ -1,6 +1,6 @@
 // Products of matrices in memory: out = act(A·B + bias).
 //
-// Reads A, B and an optional bias; either matrix may be transposed. Writes the result.
+// Reads A, B and an optional bias; either matrix may be transposed. Writes the result. B may have numbers of 16 bits: half.h.
 // See tile.h for how a product is computed.
 //
 // Shape. Each operand is read once for every tile of the other dimension, mostly from
@@ -18,6 +18,7 @@ struct Product {
 	float *out;
 	int rows, columns, depth, slice, act;
 	int aligned_a, aligned_b, aligned;
+	int format, _;  // of B
 };
 
 template <bool row_major> struct Operand;
@@ -34,9 +35,27 @@ template <> struct Operand<false> {
 	}
 };
 
+// RightOperand is B, of floats or of numbers of 16 bits.
+template <bool row_major, bool halves> struct RightOperand {
+	__device__ __forceinline__ static typename Operand<row_major>::Type of(const Product &p) {
+		return Operand<row_major>::of(p.b, p.columns, p.depth, p.aligned_b);
+	}
+};
+template <> struct RightOperand<true, true> {
+	__device__ __forceinline__ static HalfRows of(const Product &p) {
+		return {reinterpret_cast<const uint16_t *>(p.b), p.columns, p.depth, p.aligned_b != 0, p.format};
+	}
+};
+template <> struct RightOperand<false, true> {
+	__device__ __forceinline__ static HalfColumns of(const Product &p) {
+		return {reinterpret_cast<const uint16_t *>(p.b), p.columns, p.depth, p.format};
+	}
+};
+
 // multiply computes one block's tile: all of k, or, with gridDim.z > 1, one slice of it,
 // which is written to a matrix of its own.
-template <class T, bool row_major_a, bool row_major_b, class Math = FP32> __device__ __forceinline__ void multiply(const Product &p) {
+template <class T, bool row_major_a, bool row_major_b, class Math = FP32, bool halves = false>
+__device__ __forceinline__ void multiply(const Product &p) {
 	int m, n, from = 0, to = p.depth;
 	tile_position<T>(blockIdx.x, p.rows, p.columns, m, n);
 	if (gridDim.z > 1) {
@@ -45,7 +64,7 @@ template <class T, bool row_major_a, bool row_major_b, class Math = FP32> __devi
 	}
 	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, false, p.aligned != 0};
 	product_as<T>(Math{}, Operand<row_major_a>::of(p.a, p.rows, p.depth, p.aligned_a),
-		Operand<row_major_b>::of(p.b, p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
+		RightOperand<row_major_b, halves>::of(p), out, m, n, from, to, p.slice);
 }
 
 // The letters of a name: n for an operand that is not transposed, t for a transposed one.
@@ -73,6 +92,22 @@ KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_bf16(Product p) { multiply<Tile128x1
 KERNEL LAUNCH_BOUNDS(128, 2) product_nn_64_bf16(Product p) { multiply<Tile64x64, true, false, BF16>(p); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_nt_64_bf16(Product p) { multiply<Tile64x64, true, true, BF16>(p); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_tn_64_bf16(Product p) { multiply<Tile64x64, false, false, BF16>(p); }
+
+// Half of the bytes of B: a number of 16 bits.
+KERNEL LAUNCH_BOUNDS(256, 2) product_nn_128_half(Product p) { multiply<Tile128x128, true, false, FP32, true>(p); }
+KERNEL LAUNCH_BOUNDS(256, 2) product_nt_128_half(Product p) { multiply<Tile128x128, true, true, FP32, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_nn_64_half(Product p) { multiply<Tile64x64, true, false, FP32, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_nt_64_half(Product p) { multiply<Tile64x64, true, true, FP32, true>(p); }
+KERNEL VARIED_BOUNDS(64, 16) product_nn_32_half(Product p) { multiply<Tile32x32, true, false, FP32, true>(p); }
+KERNEL VARIED_BOUNDS(64, 16) product_nt_32_half(Product p) { multiply<Tile32x32, true, true, FP32, true>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_tf32_half(Product p) { multiply<Tile128x128, true, false, TF32, true>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_tf32_half(Product p) { multiply<Tile128x128, true, true, TF32, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 3) product_nn_64_tf32_half(Product p) { multiply<Tile64x64, true, false, TF32, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 3) product_nt_64_tf32_half(Product p) { multiply<Tile64x64, true, true, TF32, true>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_bf16_half(Product p) { multiply<Tile128x128, true, false, BF16, true>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_bf16_half(Product p) { multiply<Tile128x128, true, true, BF16, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_nn_64_bf16_half(Product p) { multiply<Tile64x64, true, false, BF16, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_nt_64_bf16_half(Product p) { multiply<Tile64x64, true, true, BF16, true>(p); }
 
 // add_slices ends a product whose slices were computed separately, with the same
 // roundings in the same order as one block would.

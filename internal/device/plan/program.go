@@ -35,8 +35,8 @@ type Buffer struct {
 	Index    int
 	Value    []float32                // RoleConstant: the elements; RoleParameter: the initial values
 	Draw     func(into []float32)     // RoleParameter: writes Value, which is then nil
-	Shared   *perexample.InitialValue // RoleConstant: has Value, which is then nil; the host computes with its numbers
-	Half     bool                     // RoleConstant: the host computes with the numbers of 16 bits of Shared: see KeepHalf
+	Shared   *perexample.InitialValue // RoleConstant: has Value, which is then nil; the CPU computes with its numbers
+	Half     bool                     // RoleConstant: the device computes with the numbers of 16 bits of Shared: see KeepHalf
 	Borrowed bool                     // RoleParameter: the device computes with Value itself and only reads it
 	Base     int                      // the buffer that owns the memory: the buffer itself, unless it is a reshaped view
 	Offset   int                      // RoleTemporary: the place in the arena
