@@ -82,7 +82,7 @@ dptrain-emu: $(HEADER) emu
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda/internal/compile RUN=TestConformance_Operations
 test-emu: $(HEADER) emu
-	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test $(call with,$(EMULATED)) -count=1 -timeout 1h -run '$(RUN)' $(PKG)
+	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test $(call with,$(EMULATED)) -count=1 -timeout 3h -run '$(RUN)' $(PKG)
 
 # Counts the memory requests of the kernels' instructions in three steps, on a sample of
 # blocks: make traffic STEP=mnist-cnn. Counts launches and distinct bytes of a step's kernels,
