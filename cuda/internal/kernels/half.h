@@ -3,7 +3,7 @@
 #pragma once
 #include "device.h"
 
-// The formats of weights.
+// The formats of weights, with the numbers of Go's package half.
 enum Format { floats, bfloats, binary16 };
 
 // widen returns the number that 16 bits stand for. A binary16 is finite: its exponent, moved to that of a float, is too small
@@ -14,7 +14,17 @@ __device__ __forceinline__ float widen(uint32_t bits, int format) {
 	return bits >> 15 ? -size : size;
 }
 
+// Halves is memory of numbers of 16 bits, which are read as floats.
+struct Halves {
+	const uint16_t *data;
+	int format;
+
+	__device__ __forceinline__ float operator[](long long i) const { return widen(data[i], format); }
+};
+
+__device__ __forceinline__ Halves halves_at(const float *data, int format) { return {reinterpret_cast<const uint16_t *>(data), format}; }
+
 // weight returns element i of weights of a format.
 __device__ __forceinline__ float weight(const float *data, long long i, int format) {
-	return format == floats ? data[i] : widen(reinterpret_cast<const uint16_t *>(data)[i], format);
+	return format == floats ? data[i] : halves_at(data, format)[i];
 }

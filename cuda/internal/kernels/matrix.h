@@ -29,11 +29,11 @@ struct RowMajor {
 	}
 };
 
-// ColumnMajor is a matrix in transposed storage: element k of row i is data[k·stride +
-// i].
-struct ColumnMajor {
+// ColumnMajorOf is a matrix in transposed storage: element k of row i is data[k·stride +
+// i]. Numbers is a pointer to floats, or Halves.
+template <class Numbers> struct ColumnMajorOf {
 	static constexpr Access access = Access::across_rows;
-	const float *data;
+	Numbers data;
 	int rows, depth, stride;
 
 	struct Row {
@@ -48,43 +48,27 @@ struct ColumnMajor {
 	}
 };
 
+using ColumnMajor = ColumnMajorOf<const float *>;
+
 // HalfRows is RowMajor for numbers of 16 bits. aligned means that every row starts at a multiple of 8 bytes.
 struct HalfRows {
 	static constexpr Access access = Access::along_rows;
-	const uint16_t *data;
+	Halves numbers;
 	int rows, depth;
 	bool aligned;
-	int format;
 
 	struct Row {
 		int first;  // -1: outside
 	};
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i * depth : -1}; }
-	__device__ __forceinline__ float element(const Row &r, int k) const { return k < depth ? widen(data[r.first + k], format) : 0; }
+	__device__ __forceinline__ float element(const Row &r, int k) const { return k < depth ? numbers[r.first + k] : 0; }
 	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
 		if (r.first < 0) return make_float4(0, 0, 0, 0);
 		if (aligned && k + 4 <= depth) {
-			const uint2 v = *reinterpret_cast<const uint2 *>(data + r.first + k);
+			const uint2 v = *reinterpret_cast<const uint2 *>(numbers.data + r.first + k);
+			const int format = numbers.format;
 			return make_float4(widen(v.x & 0xffff, format), widen(v.x >> 16, format), widen(v.y & 0xffff, format), widen(v.y >> 16, format));
 		}
-		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));
-	}
-};
-
-// HalfColumns is ColumnMajor for numbers of 16 bits.
-struct HalfColumns {
-	static constexpr Access access = Access::across_rows;
-	const uint16_t *data;
-	int rows, depth, format;
-
-	struct Row {
-		int first;  // -1: outside
-	};
-	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i : -1}; }
-	__device__ __forceinline__ float element(const Row &r, int k) const {
-		return r.first >= 0 && k < depth ? widen(data[r.first + k * rows], format) : 0;
-	}
-	__device__ __forceinline__ float4 quad(const Row &r, int k) const {
 		return make_float4(element(r, k), element(r, k + 1), element(r, k + 2), element(r, k + 3));
 	}
 };

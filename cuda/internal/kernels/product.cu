@@ -21,36 +21,26 @@ struct Product {
 	int format, _;  // of B
 };
 
+// Operand makes an operand of a matrix of floats, or of numbers of 16 bits.
 template <bool row_major> struct Operand;
 template <> struct Operand<true> {
-	using Type = RowMajor;
 	__device__ __forceinline__ static RowMajor of(const float *data, int rows, int depth, int aligned) {
 		return {data, rows, depth, depth, aligned != 0};
 	}
+	__device__ __forceinline__ static HalfRows of(Halves data, int rows, int depth, int aligned) { return {data, rows, depth, aligned != 0}; }
 };
 template <> struct Operand<false> {
-	using Type = ColumnMajor;
-	__device__ __forceinline__ static ColumnMajor of(const float *data, int rows, int depth, int) {
+	template <class Numbers> __device__ __forceinline__ static ColumnMajorOf<Numbers> of(Numbers data, int rows, int depth, int) {
 		return {data, rows, depth, rows};
 	}
 };
 
-// RightOperand is B, of floats or of numbers of 16 bits.
-template <bool row_major, bool halves> struct RightOperand {
-	__device__ __forceinline__ static typename Operand<row_major>::Type of(const Product &p) {
-		return Operand<row_major>::of(p.b, p.columns, p.depth, p.aligned_b);
-	}
-};
-template <> struct RightOperand<true, true> {
-	__device__ __forceinline__ static HalfRows of(const Product &p) {
-		return {reinterpret_cast<const uint16_t *>(p.b), p.columns, p.depth, p.aligned_b != 0, p.format};
-	}
-};
-template <> struct RightOperand<false, true> {
-	__device__ __forceinline__ static HalfColumns of(const Product &p) {
-		return {reinterpret_cast<const uint16_t *>(p.b), p.columns, p.depth, p.format};
-	}
-};
+template <bool halves> __device__ __forceinline__ auto numbers_of_b(const Product &p) {
+	if constexpr (halves)
+		return halves_at(p.b, p.format);
+	else
+		return p.b;
+}
 
 // multiply computes one block's tile: all of k, or, with gridDim.z > 1, one slice of it,
 // which is written to a matrix of its own.
@@ -64,7 +54,7 @@ __device__ __forceinline__ void multiply(const Product &p) {
 	}
 	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, false, p.aligned != 0};
 	product_as<T>(Math{}, Operand<row_major_a>::of(p.a, p.rows, p.depth, p.aligned_a),
-		RightOperand<row_major_b, halves>::of(p), out, m, n, from, to, p.slice);
+		Operand<row_major_b>::of(numbers_of_b<halves>(p), p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
 }
 
 // The letters of a name: n for an operand that is not transposed, t for a transposed one.
