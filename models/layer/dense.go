@@ -78,8 +78,8 @@ func LoRA(b *Builder, x *G.Node, name string, out, rank int, scale float64) *G.N
 	in := x.Shape()[x.Dims()-1]
 	down := b.Parameter(name+".A.weight", fanIn(in), in, rank)
 	h := linear(b, x, name, down, b.zeros(name+".A.bias", rank), Identity)
-	y := DenseFromZero(b, h, name+".B", out)
-	return b.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(scale))) })
+	h = b.Try(func() (*G.Node, error) { return G.HadamardProd(h, G.NewConstant(float32(scale))) }) // here it has few numbers
+	return DenseFromZero(b, h, name+".B", out)
 }
 
 // FixedProjection is x·Wᵀ for x [batch, features] and a constant W, given by its

@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -15,7 +16,11 @@ type NumberWriter struct {
 // Write writes numbers.
 func (w *NumberWriter) Write(numbers []float32) {
 	for part := range slices.Chunk(numbers, chunkNumbers) {
-		w.chunk, _ = binary.Append(w.chunk[:0], binary.LittleEndian, part)
-		w.To.Write(w.chunk)
+		chunk := slices.Grow(w.chunk[:0], 4*len(part))[:4*len(part)]
+		for i, x := range part { // several times as fast as binary.Append
+			binary.LittleEndian.PutUint32(chunk[4*i:], math.Float32bits(x))
+		}
+		w.To.Write(chunk)
+		w.chunk = chunk
 	}
 }

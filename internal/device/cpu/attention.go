@@ -37,8 +37,14 @@ func (h *heads) at(task int) (example, packed, result int) {
 
 // weights writes the attention weights, [steps, steps]. Masked steps get weight 0; a row
 // in which all steps are masked is 0. If scores are capped, it writes their hyperbolic tangents to tangents, unless that
-// is nil.
-func (h *heads) weights(dst, tangents, x, padding []float32, w *worker) {
+// is nil. mask is memory for a number of each step.
+func (h *heads) weights(dst, tangents, mask, x, padding []float32, w *worker) {
+	for t, p := range padding {
+		mask[t] = 0
+		if p < 0 {
+			mask[t] = float32(math.Inf(-1))
+		}
+	}
 	h.query.Run(dst, x, x[h.width:], w.gemm, 0, 1)
 	simd.Scale(dst, dst, h.scale)
 	if h.Cap > 0 {
@@ -61,11 +67,7 @@ func (h *heads) weights(dst, tangents, x, padding []float32, w *worker) {
 		clear(row[to:])
 		row = row[from:to]
 		if padding != nil {
-			for u := range row {
-				if padding[from+u] < 0 {
-					row[u] = float32(math.Inf(-1))
-				}
-			}
+			simd.Add(row, row, mask[from:to])
 		}
 		simd.Softmax(row, row)
 	}
@@ -118,15 +120,16 @@ func lowerAttention(l *lowering, s op.Attention, k call) func() {
 		saved = make([]float32, x[0]*s.Heads*square)
 		l.saved.attention[h.saveKey(k, 1)] = saved
 	}
-	l.pool.reserve(square, 0)
+	l.pool.reserve(square+h.steps, 0)
 	return l.pool.forRanges(x[0]*s.Heads, h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
-			weights := w.floats(square)
+			memory := w.floats(square + h.steps)
+			weights, mask := memory[:square], memory[square:]
 			if saved != nil {
 				weights = saved[task*square:][:square]
 			}
-			h.weights(weights, nil, in[at:], h.padding(padding, example), w)
+			h.weights(weights, nil, mask, in[at:], h.padding(padding, example), w)
 			product.Run(out[y:], weights, in[at+2*h.width:], w.gemm, 0, 1)
 		}
 	})
@@ -147,21 +150,21 @@ func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 	values := transposed
 	values.LDB = h.width
 	saved := l.saved.attention[h.saveKey(k, 2)]
-	memorySize := 2 * square
+	memorySize := 2*square + h.steps
 	if h.Cap > 0 {
-		memorySize = 3 * square
+		memorySize += square
 	}
 	l.pool.reserve(memorySize, 0)
 	return l.pool.forRanges(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
 			memory := w.floats(memorySize)
-			weights, ds, tangents := memory[:square], memory[square:2*square], memory[2*square:]
+			weights, ds, mask, tangents := memory[:square], memory[square:2*square], memory[2*square:][:h.steps], memory[2*square+h.steps:]
 			x, d := in[at:], out[at:]
 			if saved != nil {
 				weights = saved[task*square:][:square]
 			} else {
-				h.weights(weights, tangents, x, h.padding(padding, example), w)
+				h.weights(weights, tangents, mask, x, h.padding(padding, example), w)
 			}
 			values.Run(d[2*h.width:], weights, grad[y:], w.gemm, 0, 1)
 			slopes.Run(ds, grad[y:], x[2*h.width:], w.gemm, 0, 1)

@@ -76,28 +76,37 @@ func lowerRepeat(l *lowering, s op.Repeat, k call) func() {
 	})
 }
 
+// sliceRuns is a slice of a row: runs of adjacent numbers, all of the same length.
+type sliceRuns struct{ count, length, first, stride int }
+
+func newSliceRuns(s op.Slice, inner int) sliceRuns {
+	if s.Step == 1 {
+		return sliceRuns{1, s.Count * inner, s.From * inner, 0}
+	}
+	return sliceRuns{s.Count, inner, s.From * inner, s.Step * inner}
+}
+
 func lowerSlice(l *lowering, s op.Slice, k call) func() {
 	out, x := k.out, k.in[0]
-	length := k.shapes[0][s.Axis]
 	_, inner := op.OuterInner(k.shapes[0], s.Axis)
-	return l.pool.forRanges(len(out)/inner, inner+3, func(from, to int, _ *worker) {
+	row, run := k.shapes[0][s.Axis]*inner, newSliceRuns(s, inner)
+	return l.pool.forRanges(len(out)/run.length, run.length+3, func(from, to int, _ *worker) {
 		for i := from; i < to; i++ {
-			copy(out[i*inner:(i+1)*inner], x[(i/s.Count*length+s.From+i%s.Count*s.Step)*inner:])
+			copy(out[i*run.length:(i+1)*run.length], x[i/run.count*row+run.first+i%run.count*run.stride:])
 		}
 	})
 }
 
 func lowerSliceGrad(l *lowering, s op.SliceGrad, k call) func() {
 	out, d := k.out, k.in[1]
-	length := k.shapes[0][s.Slice.Axis]
 	_, inner := op.OuterInner(k.shapes[0], s.Slice.Axis)
-	block := s.Slice.Count * inner
-	return l.pool.forRanges(len(out)/(length*inner), length*inner, func(from, to int, _ *worker) {
+	row, run := k.shapes[0][s.Slice.Axis]*inner, newSliceRuns(s.Slice, inner)
+	return l.pool.forRanges(len(out)/row, row, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
-			y := out[o*length*inner : (o+1)*length*inner]
+			y := out[o*row : (o+1)*row]
 			clear(y)
-			for i := range s.Slice.Count {
-				copy(y[(s.Slice.From+i*s.Slice.Step)*inner:][:inner], d[o*block+i*inner:])
+			for i := range run.count {
+				copy(y[run.first+i*run.stride:][:run.length], d[(o*run.count+i)*run.length:])
 			}
 		}
 	})
